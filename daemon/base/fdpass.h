@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_FDPASS_H
+#define GPUCTR_BASE_FDPASS_H
+
+/* sendmsg(2) and recvmsg(2) with at most one descriptor beside the bytes. */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* fd -1: none; it stays the caller's. Bytes sent, or -errno. */
+ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flags);
+
+/* Bytes received, 0 at the end, or -errno. *ret_fd is the caller's to close, or -1. More than one
+ * descriptor, or any other control message than SCM_RIGHTS, is -EPROTO and all are closed.
+ * Descriptors are received with O_CLOEXEC. */
+ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/base/log.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The sink is the one mutable global of the daemon. A message is formatted into one buffer and
+ * written by one write(2), so that lines of several processes never mix. Control characters are
+ * replaced: parts of many messages come from users. */
+
+enum { LOG_LINE_MAX = 1024 };
+
+static struct {
+	char process[16];
+	int max_level;
+	bool journal;
+} sink = { "gpucountd", LOG_INFO, false };
+
+void log_init(const char *process, int max_level)
+{
+	snprintf(sink.process, sizeof(sink.process), "%s", process);
+	sink.max_level = max_level;
+	if (getenv("JOURNAL_STREAM")) {
+		sink.journal = true;
+	}
+}
+
+static void replace_controls(char *s)
+{
+	for (; *s; s++) {
+		if ((unsigned char)*s < ' ' || *s == 0x7f) {
+			*s = '?';
+		}
+	}
+}
+
+void log_write(int level, const char *format, ...)
+{
+	char line[LOG_LINE_MAX];
+	va_list ap;
+	size_t n;
+
+	if (level > sink.max_level) {
+		return;
+	}
+	if (sink.journal) {
+		snprintf(line, sizeof(line), "<%d>%s: ", level, sink.process);
+	} else {
+		snprintf(line, sizeof(line), "gpucountd[%s]: ", sink.process);
+	}
+	n = strlen(line);
+	va_start(ap, format);
+	vsnprintf(line + n, sizeof(line) - n - 1, format, ap);
+	va_end(ap);
+	replace_controls(line);
+	n = strlen(line);
+	line[n] = '\n';
+	if (write(STDERR_FILENO, line, n + 1) < 0) {
+		return; /* nobody left to tell */
+	}
+}

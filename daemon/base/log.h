@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_LOG_H
+#define GPUCTR_BASE_LOG_H
+
+/* One line a message on stderr. Under systemd (JOURNAL_STREAM is set when log_init runs) each line
+ * starts with its sd-daemon(3) priority, so that the journal keeps it; in the foreground with the
+ * name of the process. Levels are syslog's. */
+
+#include <syslog.h>
+
+void log_init(const char *process, int max_level);
+void log_write(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_write(LOG_ERR, __VA_ARGS__)
+#define log_warning(...) log_write(LOG_WARNING, __VA_ARGS__)
+#define log_notice(...) log_write(LOG_NOTICE, __VA_ARGS__)
+#define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_PROTO_STATUS_H
+#define GPUCTR_PROTO_STATUS_H
+
+/* The codes themselves are public: enum gpuctr_error_code in <gpuctr/gpuctr.h>. */
+
+#include <gpuctr/gpuctr.h>
+
+const char *status_to_string(int code);
+
+/* A refusal under way to a peer: code, cause and remedy, in the holder's storage. */
+struct refusal {
+	int code;
+	char message[768];
+	char remedy[768];
+};
+
+/* Fills r; cause and remedy are formats that share the arguments' storage rules of printf. */
+void refusal_set(struct refusal *r, int code, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif
