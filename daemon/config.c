@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+
+/* One table of keys; each row knows how to read its value. Names of users and groups are looked up
+ * here, once, by the supervisor: the front never asks a name service. */
+
+struct key {
+	const char *name;
+	int (*set)(struct config *c, const char *value, size_t offset, char *error, size_t size);
+	size_t offset;
+};
+
+void config_init(struct config *c)
+{
+	*c = (struct config){
+		.socket = GPUCTR_DEFAULT_SOCKET,
+		.lease_ns = 600 * CLOCK_NS_PER_S,
+		.lease_max_ns = 3600 * CLOCK_NS_PER_S,
+		.queue_max = 32,
+		.connections_max = 1024,
+		.connections_per_user = 64,
+		.captures_per_user = 8,
+		.log_level = LOG_INFO,
+	};
+}
+
+static int set_text(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	size_t room = offset == offsetof(struct config, socket) ? sizeof(c->socket) : sizeof(c->user);
+
+	if (strlen(value) >= room) {
+		snprintf(error, size, "'%s' is too long: at most %zu bytes", value, room - 1);
+		return -EINVAL;
+	}
+	memcpy((char *)c + offset, value, strlen(value) + 1);
+	return 0;
+}
+
+static int set_count(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > 65536) {
+		snprintf(error, size, "'%s' is not a count from 1 to 65536", value);
+		return -EINVAL;
+	}
+	*(unsigned *)((char *)c + offset) = (unsigned)n;
+	return 0;
+}
+
+/* "90", "90s", "10min", "1h" */
+static int set_time(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	static const struct {
+		const char *suffix;
+		unsigned seconds;
+	} units[] = { { "", 1 }, { "s", 1 }, { "min", 60 }, { "m", 60 }, { "h", 3600 } };
+	char *end;
+	unsigned long n = strtoul(value, &end, 10);
+
+	for (size_t i = 0; end != value && i < ARRAY_SIZE(units); i++) {
+		if (strcmp(end, units[i].suffix) == 0 && n > 0 && n <= 3600 / units[i].seconds) {
+			*(uint64_t *)((char *)c + offset) = n * units[i].seconds * CLOCK_NS_PER_S;
+			return 0;
+		}
+	}
+	snprintf(error, size, "'%s' is not a time from 1s to 1h, such as 600s or 10min", value);
+	return -EINVAL;
+}
+
+static int set_level(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	static const char *const names[] = { "error", "warning", "notice", "info", "debug" };
+
+	(void)offset;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			c->log_level = LOG_ERR + (int)i;
+			return 0;
+		}
+	}
+	snprintf(error, size, "'%s' is not one of error, warning, notice, info, debug", value);
+	return -EINVAL;
+}
+
+/* A user or group by number. The largest means "none" to the kernel. */
+static bool parse_id(const char *text, uint32_t *ret)
+{
+	char *end;
+	unsigned long id;
+
+	errno = 0;
+	id = strtoul(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || id >= UINT32_MAX) {
+		return false;
+	}
+	*ret = (uint32_t)id;
+	return true;
+}
+
+static int add_user(struct policy *p, const char *name, char *error, size_t size)
+{
+	const struct passwd *pw = getpwnam(name);
+	uint32_t uid = 0;
+
+	if (!pw && !parse_id(name, &uid)) {
+		snprintf(error, size, "there is no user '%s': create it or name it by number", name);
+		return -EINVAL;
+	}
+	if (p->n_uids == ARRAY_SIZE(p->uids)) {
+		snprintf(error, size, "more than %d users: use a group", POLICY_NAMES_MAX);
+		return -EINVAL;
+	}
+	p->uids[p->n_uids++] = pw ? pw->pw_uid : uid;
+	return 0;
+}
+
+static int add_group(struct policy *p, const char *name, char *error, size_t size)
+{
+	const struct group *gr = getgrnam(name);
+	size_t used = strlen(p->groups_text);
+	uint32_t gid = 0;
+
+	if (!gr && !parse_id(name, &gid)) {
+		snprintf(error, size, "there is no group '%s': create it or name it by number", name);
+		return -EINVAL;
+	}
+	if (p->n_gids == ARRAY_SIZE(p->gids)) {
+		snprintf(error, size, "more than %d groups", POLICY_NAMES_MAX);
+		return -EINVAL;
+	}
+	p->gids[p->n_gids++] = gr ? gr->gr_gid : gid;
+	snprintf(p->groups_text + used, sizeof(p->groups_text) - used, "%s%s", used ? " or " : "", name);
+	return 0;
+}
+
+static int for_each_name(struct policy *p, const char *value,
+			 int (*add)(struct policy *, const char *, char *, size_t), char *error, size_t size)
+{
+	CLEAN_FREE char *copy = strdup(value);
+	char *save = NULL;
+	int r = copy ? 0 : -ENOMEM;
+
+	for (char *name = copy ? strtok_r(copy, " ,\t", &save) : NULL; r == 0 && name;
+	     name = strtok_r(NULL, " ,\t", &save)) {
+		r = add(p, name, error, size);
+	}
+	return r;
+}
+
+static int set_users(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	(void)offset;
+	if (strcmp(value, "*") == 0) {
+		c->policy.everybody = true;
+		return 0;
+	}
+	return for_each_name(&c->policy, value, add_user, error, size);
+}
+
+static int set_groups(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	(void)offset;
+	return for_each_name(&c->policy, value, add_group, error, size);
+}
+
+static const struct key keys[] = {
+	{ "socket", set_text, offsetof(struct config, socket) },
+	{ "user", set_text, offsetof(struct config, user) },
+	{ "allow-users", set_users, 0 },
+	{ "allow-groups", set_groups, 0 },
+	{ "lease", set_time, offsetof(struct config, lease_ns) },
+	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
+	{ "queue", set_count, offsetof(struct config, queue_max) },
+	{ "connections", set_count, offsetof(struct config, connections_max) },
+	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
+	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
+	{ "log-level", set_level, 0 },
+};
+
+int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
+{
+	char known[256] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(keys[i].name, key) == 0) {
+			return keys[i].set(c, value, keys[i].offset, error, error_size);
+		}
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", keys[i].name);
+	}
+	snprintf(error, error_size, "unknown key '%s': known are %s", key, known);
+	return -EINVAL;
+}
+
+static char *trim(char *s)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*s)) {
+		s++;
+	}
+	for (n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]); n--) {
+		s[n - 1] = '\0';
+	}
+	return s;
+}
+
+static int load_line(struct config *c, char *line, char *error, size_t size)
+{
+	char *text = trim(line), *equals = strchr(text, '='), *key;
+	char why[384];
+	int r;
+
+	if (*text == '\0' || *text == '#') {
+		return 0;
+	}
+	if (!equals) {
+		snprintf(error, size, "'%s' is not 'key = value'", text);
+		return -EINVAL;
+	}
+	*equals = '\0';
+	key = trim(text);
+	r = config_set(c, key, trim(equals + 1), why, sizeof(why));
+	if (r < 0) {
+		snprintf(error, size, "%s: %s", key, why);
+	}
+	return r;
+}
+
+int config_load(struct config *c, const char *path, char *error, size_t error_size)
+{
+	CLEAN_FILE FILE *f = fopen(path, "re");
+	CLEAN_FREE char *line = NULL;
+	size_t room = 0;
+	char why[512];
+
+	if (!f) {
+		snprintf(error, error_size, "%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	for (unsigned n = 1; getline(&line, &room, f) >= 0; n++) {
+		int r = load_line(c, line, why, sizeof(why));
+
+		if (r < 0) {
+			snprintf(error, error_size, "%s:%u: %s", path, n, why);
+			return r;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DAEMON_CONFIG_H
+#define GPUCTR_DAEMON_CONFIG_H
+
+/* The daemon's settings: built-in defaults, then the file, then the command line. A file has lines
+ * "key = value" and "# comment"; gpucountd.conf(5) explains every key. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/broker/policy.h"
+
+struct config {
+	char socket[108];
+	char user[64]; /* to become when started as root; "": gpucountd, else nobody */
+	struct policy policy;
+	uint64_t lease_ns, lease_max_ns;
+	unsigned queue_max;
+	unsigned connections_max, connections_per_user, captures_per_user;
+	int log_level;
+};
+
+void config_init(struct config *c);
+
+/* 0, or -EINVAL with what is wrong and what to write instead in error. */
+int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size);
+
+/* As config_set(); error names file, line and key. -ENOENT when there is no such file. */
+int config_load(struct config *c, const char *path, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+#include "daemon/granter/rm.h"
+#include "proto/limits.h"
+
+/* Agents. What one sends is checked for whose it is, counted, and passed to the client as the bytes
+ * it came in: records are never opened here. A client that reads slower than its agents write fills
+ * its queue up to a mark, then the agents are not read; they have their own bounded queues and count
+ * what no longer fits. */
+
+static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
+{
+	struct refusal r;
+
+	refusal_set(&r, code, remedy, "%s", message);
+	peer_refuse(p, 0, &r);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
+}
+
+static void send_process(struct process *process, const char *program, const char *recorded_from)
+{
+	struct wire_message m = {
+		.type = WIRE_PROCESS,
+		.process = {
+			.capture = process->capture->id,
+			.process = process->id,
+			.pid = (uint32_t)process->pid,
+			.program = program,
+			.recorded_from = recorded_from,
+		},
+	};
+
+	if (process->capture->client) {
+		peer_send(process->capture->client, &m);
+	}
+}
+
+static void send_agent_welcome(struct peer *p, struct capture *c)
+{
+	const char *uuids[LIMIT_GPUS];
+	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->front->machine.gpus.n; i++) {
+		if ((c->claim.gpus >> i & 1) != 0) {
+			uuids[n++] = p->front->machine.gpus.v[i].uuid;
+		}
+	}
+	m.agent_welcome = (struct wire_agent_welcome){
+		PROTO_VERSION, 0, c->id, p->process->id, c->plan, c->options.kernel_regex, c->options.launch_skip,
+		c->options.launch_count, c->options.raw_images, { n, uuids },
+	};
+	peer_send(p, &m);
+}
+
+int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_agent_hello *h = &m->agent_hello;
+	struct capture *c = registry_find_token(&p->front->registry, h->token);
+	char text[256];
+
+	(void)frame;
+	if (!c || c->uid != p->credentials.uid || !capture_is_live(c)) {
+		refuse_agent(p, GPUCTR_E_BAD_TOKEN, "Start the program with gpuctr-client.",
+			     "no capture of yours is open under this token");
+		return 0;
+	}
+	if (h->recorded_from[0] && strcmp(h->chip, c->plan.chip) != 0) {
+		snprintf(text, sizeof(text), "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
+			 c->plan.chip);
+		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH, "Name the recording's chip with --chip and use --recorded.", text);
+		return 0;
+	}
+	if (!h->recorded_from[0] && c->recorded) {
+		refuse_agent(p, GPUCTR_E_NO_GPU, "Play a recording with gpuctr-replay, or leave out --recorded.",
+			     "this capture leases no GPU: only a recording can answer it");
+		return 0;
+	}
+	p->process = process_new(c, p->credentials.pid, p);
+	if (!p->process) {
+		refuse_agent(p, GPUCTR_E_QUOTA, "Measure fewer processes at a time.", "too many processes in this capture");
+		return 0;
+	}
+	p->role = PEER_AGENT;
+	snprintf(p->program, sizeof(p->program), "%s", h->program);
+	c->state = WIRE_CAPTURE_RUNNING;
+	send_process(p->process, h->program, h->recorded_from);
+	send_agent_welcome(p, c);
+	return 0;
+}
+
+/* Is the message about the agent's own process? An agent whose capture has ended is closing. */
+static bool is_own(const struct peer *p, uint32_t capture, uint32_t process)
+{
+	return p->process && p->process->id == process && p->process->capture->id == capture;
+}
+
+static int forward(struct peer *p, const struct frame *frame)
+{
+	struct peer *client = p->process->capture->client;
+
+	if (!client) {
+		return 0;
+	}
+	peer_send_raw(client, frame->payload - FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + frame->size);
+	if (!client->closing && peer_backlog(client) > PEER_OUT_HIGH_BYTES) {
+		peer_pause(p);
+	}
+	return 0;
+}
+
+int handle_process(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_message out = *m;
+
+	(void)frame;
+	if (!is_own(p, m->process.capture, m->process.process)) {
+		return WIRE_E_MALFORMED;
+	}
+	out.process.pid = (uint32_t)p->process->pid;
+	out.process.program = p->program;
+	if (p->process->capture->client) {
+		peer_send(p->process->capture->client, &out);
+	}
+	return 0;
+}
+
+int handle_records(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	return is_own(p, m->records.capture, m->records.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+}
+
+int handle_raw_image(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	return is_own(p, m->raw_image.capture, m->raw_image.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+}
+
+int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	return is_own(p, m->notice.capture, m->notice.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+}
+
+int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_message out = { .type = WIRE_PROGRESS };
+	struct capture *c;
+
+	(void)frame;
+	if (!is_own(p, m->progress.capture, m->progress.process)) {
+		return WIRE_E_MALFORMED;
+	}
+	c = p->process->capture;
+	p->process->totals = m->progress.totals;
+	out.progress = (struct wire_progress){ c->id, 0, capture_totals(c) };
+	if (c->client) {
+		peer_send(c->client, &out);
+	}
+	return 0;
+}
+
+int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	(void)frame;
+	if (p->process) {
+		p->process->totals = m->goodbye.totals;
+		p->process->said_goodbye = true;
+	}
+	peer_close_when_sent(p);
+	return 0;
+}
+
+void agent_on_closed(struct peer *p)
+{
+	struct process *process = p->process;
+	struct wire_message m = { .type = WIRE_PROCESS_END };
+	struct capture *c;
+
+	if (!process) {
+		return; /* its capture ended first */
+	}
+	c = process->capture;
+	process_settle(process);
+	m.process_end = (struct wire_process_end){ c->id, process->id, process->totals, process->said_goodbye };
+	p->process = NULL;
+	process_free(process);
+	if (c->client) {
+		peer_send(c->client, &m);
+	}
+	session_on_process_gone(p->front, c);
+}
+
+/* --- permission --- */
+
+static void answer_permission(struct peer *p, uint32_t status, int code, const char *message, const char *remedy)
+{
+	struct wire_message m = {
+		.type = WIRE_PERMISSION_REPLY,
+		.permission_reply = { status, (uint32_t)code, message, remedy },
+	};
+
+	peer_send(p, &m);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
+}
+
+static void on_granted(struct front *f, void *owner, const struct granter_reply *reply)
+{
+	struct peer *p = owner;
+	char text[160];
+
+	(void)f;
+	if (!reply) {
+		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
+				  "the granter did not answer", "The driver may hang; see the daemon's log.");
+		return;
+	}
+	log_info("grant: uid %u pid %d capture %llu: %s, driver status 0x%x", (unsigned)p->credentials.uid,
+		 (int)p->credentials.pid, (unsigned long long)reply->lease,
+		 reply->error ? strerror(-reply->error) : "done", reply->status);
+	if (reply->error != 0) {
+		snprintf(text, sizeof(text), "the granter refused: %s", strerror(-reply->error));
+		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_NOT_ALLOWED, text, "");
+	} else if (reply->status != RM_STATUS_OK) {
+		snprintf(text, sizeof(text), "the driver refused the daemon (status 0x%x)", reply->status);
+		answer_permission(p, reply->status, GPUCTR_E_GRANT_REFUSED, text,
+				  "Check that the daemon holds CAP_PERFMON and the driver is 565.57 or newer.");
+	} else {
+		answer_permission(p, RM_STATUS_OK, 0, "", "");
+	}
+}
+
+/* The granter checks again; here is what only the front knows: whose capture the token opens. */
+int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_permission_request *w = &m->permission_request;
+	struct capture *c = registry_find_token(&p->front->registry, w->token);
+	struct granter_request q = {
+		.op = GRANTER_ALLOC,
+		.uid = (uint32_t)p->credentials.uid,
+		.pid = (uint32_t)p->credentials.pid,
+		.root = w->root,
+		.parent = w->parent,
+		.object = w->object,
+		.object_class = w->object_class,
+		.client_target = w->client_target,
+		.context_target = w->context_target,
+	};
+	int fd = p->received_fd;
+
+	(void)frame;
+	p->role = PEER_PERMISSION;
+	if (!c || c->uid != p->credentials.uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
+		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_BAD_TOKEN,
+				  "no lease of yours is open under this token", "");
+		return 0;
+	}
+	if (fd < 0) {
+		return WIRE_E_MALFORMED;
+	}
+	q.lease = c->id;
+	if (granter_link_request(&p->front->granter, &q, fd, on_granted, p) < 0) {
+		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
+				  "the granter is busy or not running", "Try again in a moment.");
+	}
+	close(fd);
+	p->received_fd = -1;
+	return 0;
+}

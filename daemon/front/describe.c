@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/describe.h"
+
+#include "daemon/base/clock.h"
+
+static struct capture *capture_of(const struct claim *c)
+{
+	return c ? list_entry((struct claim *)(uintptr_t)c, struct capture, claim) : NULL;
+}
+
+static struct wire_gpu describe_gpu(struct front *f, size_t i)
+{
+	struct wire_gpu g = f->machine.gpus.v[i];
+	uint64_t bit = UINT64_C(1) << i;
+
+	list_for_each(l, &f->arbiter.holders) {
+		struct claim *c = list_entry(l, struct claim, link);
+
+		g.holder = (c->gpus & bit) != 0 ? capture_of(c)->id : g.holder;
+	}
+	list_for_each(l, &f->arbiter.queue) {
+		g.waiting += (list_entry(l, struct claim, link)->gpus & bit) != 0;
+	}
+	return g;
+}
+
+const struct wire_gpu *describe_gpus(struct front *f, struct arena *a)
+{
+	struct wire_gpus all = describe_gpu_mask(f, a, UINT64_MAX);
+
+	return all.v;
+}
+
+struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask)
+{
+	struct wire_gpu *v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; v && i < f->machine.gpus.n; i++) {
+		if ((mask >> i & 1) != 0) {
+			v[n++] = describe_gpu(f, i);
+		}
+	}
+	return (struct wire_gpus){ n, v };
+}
+
+static struct wire_strings uuids(struct front *f, struct arena *a, uint64_t mask)
+{
+	const char **v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; v && i < f->machine.gpus.n; i++) {
+		if ((mask >> i & 1) != 0) {
+			v[n++] = f->machine.gpus.v[i].uuid;
+		}
+	}
+	return (struct wire_strings){ n, v };
+}
+
+static struct wire_strings column_names(struct arena *a, const struct wire_plan *plan)
+{
+	const char **v = arena_alloc(a, (plan->columns.n + 1) * sizeof(*v));
+
+	for (size_t i = 0; v && i < plan->columns.n; i++) {
+		v[i] = plan->columns.v[i].name;
+	}
+	return (struct wire_strings){ v ? plan->columns.n : 0, v };
+}
+
+static struct wire_capture_info describe_capture(struct front *f, struct arena *a, struct capture *c, bool own)
+{
+	uint64_t now = clock_now_ns();
+	struct wire_capture_info i = {
+		.capture = c->id,
+		.uid = c->uid,
+		.user = c->user,
+		.pid = (uint32_t)c->pid,
+		.program = c->options.program,
+		.state = c->state,
+		.gpus = uuids(f, a, c->claim.gpus),
+		.position = arbiter_position(&f->arbiter, &c->claim),
+		.totals = capture_totals(c),
+		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
+		.processes = c->n_attached,
+	};
+
+	if (own) {
+		i.metrics = column_names(a, &c->plan);
+	}
+	return i;
+}
+
+struct wire_capture_infos describe_captures(struct front *f, struct arena *a, uid_t uid)
+{
+	struct wire_capture_info *v = arena_alloc(a, (f->registry.n + 1) * sizeof(*v));
+	size_t n = 0;
+
+	list_for_each(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (v) {
+			v[n++] = describe_capture(f, a, c, uid == 0 || c->uid == uid);
+		}
+	}
+	return (struct wire_capture_infos){ n, v };
+}
+
+const char *describe_holder(struct arena *a, const struct capture *c)
+{
+	const char *text = arena_printf(a, "%s (%s, pid %d)", c->user, c->options.program, (int)c->pid);
+
+	return text ? text : "";
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/dispatch.h"
+
+#include "daemon/base/clean.h"
+#include "daemon/front/requests.h"
+#include "daemon/front/session.h"
+
+/* The whole of what a user may say, and as what. A message that is not in the table, or not for the
+ * peer's role, ends the connection. Policy is asked once, when a client or an agent introduces
+ * itself; from then on a peer acts only on captures of its own. */
+
+static const struct {
+	enum wire_type type;
+	unsigned roles;
+	int (*handle)(struct peer *p, const struct wire_message *m, const struct frame *frame);
+} table[] = {
+	{ WIRE_HELLO, PEER_NEW, handle_hello },
+	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
+	{ WIRE_PERMISSION_REQUEST, PEER_NEW, handle_permission },
+
+	{ WIRE_METRICS_REQUEST, PEER_CLIENT, handle_metrics },
+	{ WIRE_PLAN_REQUEST, PEER_CLIENT, handle_plan },
+	{ WIRE_STATUS_REQUEST, PEER_CLIENT, handle_status },
+	{ WIRE_OPEN_CAPTURE, PEER_CLIENT, handle_open_capture },
+	{ WIRE_RENEW, PEER_CLIENT, handle_renew },
+	{ WIRE_CLOSE_CAPTURE, PEER_CLIENT, handle_close_capture },
+
+	{ WIRE_PROCESS, PEER_AGENT, handle_process },
+	{ WIRE_RECORDS, PEER_AGENT, handle_records },
+	{ WIRE_RAW_IMAGE, PEER_AGENT, handle_raw_image },
+	{ WIRE_PROGRESS, PEER_AGENT, handle_progress },
+	{ WIRE_NOTICE, PEER_AGENT, handle_notice },
+	{ WIRE_GOODBYE, PEER_AGENT, handle_goodbye },
+};
+
+int dispatch_frame(struct peer *p, const struct frame *frame)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		struct wire_message m;
+		int r;
+
+		if (table[i].type != frame->type || (table[i].roles & p->role) == 0) {
+			continue;
+		}
+		arena_reset(&p->arena);
+		r = wire_decode(&p->arena, frame->type, frame->payload, frame->size, &m);
+		return r == 0 ? table[i].handle(p, &m, frame) : r;
+	}
+	return WIRE_E_UNKNOWN;
+}

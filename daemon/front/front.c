@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/front.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/control.h"
+#include "daemon/front/listener.h"
+#include "daemon/front/peer.h"
+#include "daemon/front/session.h"
+#include "proto/limits.h"
+
+/* Start, stop and what is periodic. The tick runs only while a capture or a question is open, so an
+ * idle daemon does not wake up but for the sign of life to the supervisor. */
+
+enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000 };
+
+static void on_tick(uv_timer_t *t)
+{
+	struct front *f = t->data;
+	uint64_t now = clock_now_ns();
+
+	gpu_link_tick(&f->gpu, now);
+	granter_link_tick(&f->granter, now);
+	session_on_tick(f, now);
+	if (list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
+	    list_is_empty(&f->granter.pending)) {
+		uv_timer_stop(t);
+	}
+}
+
+void front_arm_tick(struct front *f)
+{
+	if (!uv_is_active((uv_handle_t *)&f->tick)) {
+		uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
+	}
+}
+
+static void on_alive(uv_timer_t *t)
+{
+	struct front *f = t->data;
+
+	control_send(f->control, CONTROL_ALIVE, -1);
+}
+
+/* --- the machine --- */
+
+static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct buffer b = { 0 };
+	struct wire_message copy;
+	struct arena scratch;
+
+	(void)owner;
+	(void)request;
+	if (!m || m->type != WIRE_STATUS_REPLY) {
+		log_warning("the gpu process did not tell what the machine has");
+		return;
+	}
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	arena_reset(&f->machine_arena);
+	if (wire_encode_payload(&scratch, &b, m) == 0 &&
+	    wire_decode(&f->machine_arena, m->type, b.data, buffer_length(&b), &copy) == 0) {
+		f->machine = copy.status_reply;
+	}
+	arena_deinit(&scratch);
+	buffer_deinit(&b);
+	log_info("%zu GPUs, driver %s, CUPTI %s%s%s", f->machine.gpus.n,
+		 f->machine.driver[0] ? f->machine.driver : "none", f->machine.cupti[0] ? f->machine.cupti : "none",
+		 f->machine.trouble[0] ? ": " : "", f->machine.trouble);
+}
+
+static void ask_machine(struct front *f)
+{
+	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
+
+	gpu_link_request(&f->gpu, &q, on_machine, f, 0);
+}
+
+/* --- the supervisor --- */
+
+static void on_handle(uv_handle_t *h, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(h)) {
+		uv_close(h, NULL);
+	}
+}
+
+/* Everything but the peers' own handles is closed here; those close themselves and free. */
+static void stop_now(struct front *f)
+{
+	list_for_each_safe(l, &f->peers) {
+		peer_close(list_entry(l, struct peer, link));
+	}
+	granter_link_detach(&f->granter);
+	gpu_link_deinit(&f->gpu);
+	uv_walk(&f->loop, on_handle, NULL);
+}
+
+static void on_stop_over(uv_timer_t *t)
+{
+	stop_now(t->data);
+}
+
+static void on_stop_poll(uv_timer_t *t)
+{
+	struct front *f = t->data;
+	bool waiting = !list_is_empty(&f->registry.captures);
+
+	list_for_each(l, &f->peers) {
+		waiting = waiting || peer_backlog(list_entry(l, struct peer, link)) > 0;
+	}
+	if (!waiting || clock_now_ns() - f->started_ns > FRONT_STOP_MS * CLOCK_NS_PER_MS) {
+		on_stop_over(t);
+	}
+}
+
+static void begin_stop(struct front *f)
+{
+	if (f->stopping) {
+		return;
+	}
+	f->stopping = true;
+	f->started_ns = clock_now_ns();
+	for (size_t i = 0; i < f->n_listeners; i++) {
+		listener_close(&f->listeners[i]);
+	}
+	session_end_all(f, GPUCTR_E_STOPPING, "the daemon is going down", "Run it again once it is back.");
+	uv_timer_start(&f->alive, on_stop_poll, 0, 20);
+}
+
+static void on_control(uv_poll_t *h, int status, int events)
+{
+	struct front *f = h->data;
+	enum control_op op = CONTROL_STOP;
+	int fd = -1, r = status < 0 ? -EPIPE : control_receive(f->control, &op, &fd);
+
+	(void)events;
+	if (r == 0) {
+		return;
+	}
+	if (r < 0) {
+		log_error("the supervisor is gone");
+		stop_now(f);
+		return;
+	}
+	switch (op) {
+	case CONTROL_NEW_GRANTER:
+		granter_link_attach(&f->granter, fd);
+		break;
+	case CONTROL_NEW_GPU:
+		gpu_link_attach(&f->gpu, fd);
+		ask_machine(f);
+		break;
+	case CONTROL_STOP:
+		begin_stop(f);
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- start --- */
+
+static int front_init(struct front *f, const struct config *config, int control)
+{
+	int r;
+
+	*f = (struct front){
+		.config = config,
+		.control = control,
+		.started_ns = clock_now_ns(),
+		.machine = { .daemon = "", .driver = "", .cupti = "", .trouble = "", .restricted = 2 },
+	};
+	r = uv_loop_init(&f->loop);
+	if (r < 0) {
+		return r;
+	}
+	list_init(&f->peers);
+	registry_init(&f->registry);
+	arbiter_init(&f->arbiter, config->queue_max);
+	arena_init(&f->scratch, 4 * LIMIT_UNPACKED_BYTES);
+	arena_init(&f->machine_arena, LIMIT_UNPACKED_BYTES);
+	f->tick.data = f->alive.data = f->control_poll.data = f;
+	uv_timer_init(&f->loop, &f->tick);
+	uv_timer_init(&f->loop, &f->alive);
+	gpu_link_init(&f->gpu, f);
+	granter_link_init(&f->granter, f);
+	r = uv_poll_init(&f->loop, &f->control_poll, control);
+	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
+}
+
+static int front_start(struct front *f, const int *listeners, size_t n_listeners, int granter, int gpu)
+{
+	int r = granter_link_attach(&f->granter, granter);
+
+	if (r == 0) {
+		r = gpu_link_attach(&f->gpu, gpu);
+	}
+	if (r < 0) {
+		return r;
+	}
+	ask_machine(f);
+	for (; r == 0 && f->n_listeners < n_listeners && f->n_listeners < FRONT_LISTENERS_MAX; f->n_listeners++) {
+		r = listener_open(&f->listeners[f->n_listeners], f, listeners[f->n_listeners]);
+	}
+	if (r == 0) {
+		r = uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
+	}
+	return r == 0 ? control_send(f->control, CONTROL_READY, -1) : r;
+}
+
+int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,
+	      int gpu)
+{
+	static struct front f;
+	int r = front_init(&f, config, control);
+
+	if (r == 0) {
+		r = front_start(&f, listeners, n_listeners, granter, gpu);
+	}
+	if (r < 0) {
+		log_error("cannot start: %s", strerror(-r));
+		return 1;
+	}
+	uv_run(&f.loop, UV_RUN_DEFAULT);
+	arena_deinit(&f.scratch);
+	arena_deinit(&f.machine_arena);
+	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_FRONT_H
+#define GPUCTR_FRONT_FRONT_H
+
+/* The front process: everything that touches bytes of users. One libuv loop, no thread, no blocking
+ * call. See docs/architecture.md. */
+
+#include <uv.h>
+
+#include "daemon/base/list.h"
+#include "daemon/broker/arbiter.h"
+#include "daemon/broker/capture.h"
+#include "daemon/config.h"
+#include "daemon/front/gpu_link.h"
+#include "daemon/front/granter_link.h"
+
+enum { FRONT_LISTENERS_MAX = 8 };
+
+struct front;
+
+struct listener {
+	struct front *front;
+	uv_poll_t poll;
+	uv_timer_t pause; /* after EMFILE */
+	int fd;
+};
+
+struct front {
+	uv_loop_t loop;
+	const struct config *config;
+	struct listener listeners[FRONT_LISTENERS_MAX];
+	size_t n_listeners;
+	int control;
+	uv_poll_t control_poll;
+	uv_timer_t tick; /* only while something has a deadline */
+	uv_timer_t alive;
+	struct gpu_link gpu;
+	struct granter_link granter;
+
+	struct list peers;
+	unsigned n_peers;
+	struct registry registry;
+	struct arbiter arbiter;
+	struct arena scratch; /* for encoding, reset after every message */
+	uint64_t started_ns;
+	bool stopping;
+
+	/* of the machine, as the gpu process told */
+	struct arena machine_arena;
+	struct wire_status_reply machine;
+};
+
+/* Takes over the descriptors; runs until the supervisor says stop or goes away. Exit status. */
+int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,
+	      int gpu);
+
+/* Makes sure that deadlines are looked at. */
+void front_arm_tick(struct front *f);
+
+#endif

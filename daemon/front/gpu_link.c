@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/gpu_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/front/front.h"
+#include "proto/limits.h"
+
+/* Every request of the three that the gpu process answers starts with its number, as does every
+ * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet. */
+
+enum { GPU_LINK_TIMEOUT_S = 20 };
+
+struct pending {
+	struct list link;
+	uint32_t id;
+	uint32_t request;
+	uint64_t deadline_ns;
+	gpu_link_done done;
+	void *owner;
+};
+
+void gpu_link_init(struct gpu_link *l, struct front *f)
+{
+	*l = (struct gpu_link){ .front = f, .fd = -1 };
+	arena_init(&l->arena, 2 * LIMIT_UNPACKED_BYTES);
+	list_init(&l->pending);
+}
+
+static void on_poll_closed(uv_handle_t *h)
+{
+	free(h);
+}
+
+static void complete(struct gpu_link *l, struct pending *p, const struct wire_message *m)
+{
+	struct pending copy = *p;
+
+	list_remove(&p->link);
+	free(p);
+	copy.done(l->front, copy.owner, copy.request, m);
+}
+
+void gpu_link_detach(struct gpu_link *l)
+{
+	if (l->poll) {
+		uv_poll_stop(l->poll);
+		uv_close((uv_handle_t *)l->poll, on_poll_closed);
+		l->poll = NULL;
+	}
+	if (l->fd >= 0) {
+		close(l->fd);
+		l->fd = -1;
+	}
+	buffer_deinit(&l->in);
+	buffer_deinit(&l->out);
+	while (!list_is_empty(&l->pending)) {
+		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
+	}
+}
+
+void gpu_link_deinit(struct gpu_link *l)
+{
+	gpu_link_detach(l);
+	arena_deinit(&l->arena);
+}
+
+static uint32_t *request_field(struct wire_message *m)
+{
+	switch (m->type) {
+	case WIRE_REFUSAL:
+		return &m->refusal.request;
+	case WIRE_METRICS_REQUEST:
+		return &m->metrics_request.request;
+	case WIRE_METRICS_REPLY:
+		return &m->metrics_reply.request;
+	case WIRE_PLAN_REQUEST:
+		return &m->plan_request.request;
+	case WIRE_PLAN_REPLY:
+		return &m->plan_reply.request;
+	case WIRE_STATUS_REQUEST:
+		return &m->status_request.request;
+	case WIRE_STATUS_REPLY:
+		return &m->status_reply.request;
+	default:
+		return NULL;
+	}
+}
+
+static struct pending *find_pending(struct gpu_link *l, uint32_t id)
+{
+	list_for_each(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->id == id) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+static int handle_answer(struct gpu_link *l, struct wire_message *m)
+{
+	uint32_t *request = request_field(m);
+	struct pending *p = request ? find_pending(l, *request) : NULL;
+
+	if (!request) {
+		return -EPROTO;
+	}
+	if (!p) {
+		return 0; /* forgotten, or too late */
+	}
+	*request = p->request;
+	if (m->type == WIRE_METRICS_REPLY && !m->metrics_reply.last) {
+		p->done(l->front, p->owner, p->request, m);
+	} else {
+		complete(l, p, m);
+	}
+	return 0;
+}
+
+static int handle_input(struct gpu_link *l)
+{
+	struct frame f;
+	int r = 0;
+
+	while (l->fd >= 0 && r == 0 && (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
+		struct wire_message m;
+
+		arena_reset(&l->arena);
+		r = wire_decode(&l->arena, f.type, f.payload, f.size, &m);
+		buffer_consume(&l->in, FRAME_HEADER_BYTES + f.size);
+		r = r == 0 ? handle_answer(l, &m) : -EPROTO;
+	}
+	return r == FRAME_E_MORE ? 0 : r;
+}
+
+static int read_input(struct gpu_link *l)
+{
+	ssize_t n;
+	int r = buffer_reserve(&l->in, 128 * 1024);
+
+	if (r < 0) {
+		return r;
+	}
+	n = recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
+	if (n <= 0) {
+		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
+	}
+	l->in.end += (size_t)n;
+	return handle_input(l);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events);
+
+static int flush(struct gpu_link *l)
+{
+	while (buffer_length(&l->out) > 0) {
+		ssize_t n = send(l->fd, l->out.data + l->out.start, buffer_length(&l->out),
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0) {
+			if (errno != EAGAIN && errno != EINTR) {
+				return -errno;
+			}
+			break;
+		}
+		buffer_consume(&l->out, (size_t)n);
+	}
+	return uv_poll_start(l->poll, UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct gpu_link *l = h->data;
+	int r = status < 0 ? -EPIPE : 0;
+
+	if (r == 0 && (events & UV_WRITABLE) != 0) {
+		r = flush(l);
+	}
+	if (r == 0 && (events & UV_READABLE) != 0) {
+		r = read_input(l);
+	}
+	if (r < 0) {
+		log_warning("lost the gpu process");
+		gpu_link_detach(l);
+	}
+}
+
+int gpu_link_attach(struct gpu_link *l, int fd)
+{
+	int r;
+
+	gpu_link_detach(l);
+	l->poll = calloc(1, sizeof(*l->poll));
+	if (!l->poll) {
+		close(fd);
+		return -ENOMEM;
+	}
+	l->poll->data = l;
+	r = uv_poll_init(&l->front->loop, l->poll, fd);
+	if (r < 0) {
+		free(l->poll);
+		l->poll = NULL;
+		close(fd);
+		return r;
+	}
+	l->fd = fd;
+	return uv_poll_start(l->poll, UV_READABLE, on_poll);
+}
+
+int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
+		     uint32_t request)
+{
+	struct pending *p;
+	int r;
+
+	if (l->fd < 0) {
+		return -ENOTCONN;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		return -ENOMEM;
+	}
+	*p = (struct pending){
+		.id = ++l->last_id,
+		.request = request,
+		.deadline_ns = clock_now_ns() + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S,
+		.done = done,
+		.owner = owner,
+	};
+	*request_field(m) = p->id;
+	r = wire_encode(&l->front->scratch, &l->out, m);
+	arena_reset(&l->front->scratch);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	list_append(&l->pending, &p->link);
+	front_arm_tick(l->front);
+	return flush(l);
+}
+
+void gpu_link_forget(struct gpu_link *l, const void *owner)
+{
+	list_for_each_safe(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->owner == owner) {
+			list_remove(&p->link);
+			free(p);
+		}
+	}
+}
+
+void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
+{
+	struct pending *p = list_entry(l->pending.next, struct pending, link);
+
+	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
+		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
+		complete(l, p, NULL);
+		p = list_entry(l->pending.next, struct pending, link);
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_GPU_LINK_H
+#define GPUCTR_FRONT_GPU_LINK_H
+
+/* Requests to the gpu process. It answers one after the other; each request has a deadline. */
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/base/buffer.h"
+#include "daemon/base/list.h"
+#include "proto/wire.h"
+
+struct front;
+
+struct gpu_link {
+	struct front *front;
+	uv_poll_t *poll; /* heap: outlives a replaced link until its close callback */
+	int fd;          /* -1: no gpu process just now */
+	struct buffer in, out;
+	struct arena arena;
+	struct list pending;
+	uint32_t last_id;
+};
+
+/* m is NULL when the process died or took too long. A METRICS_REPLY may come several times until its
+ * last is set. request is the number given to gpu_link_request(). */
+typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request, const struct wire_message *m);
+
+void gpu_link_init(struct gpu_link *l, struct front *f);
+int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails whatever was pending */
+void gpu_link_detach(struct gpu_link *l);
+void gpu_link_deinit(struct gpu_link *l);
+
+/* Sends m, whose first field is its request number: it is replaced on the way and restored in done.
+ * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM. */
+int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
+		     uint32_t request);
+
+/* No done will be called for owner any more. */
+void gpu_link_forget(struct gpu_link *l, const void *owner);
+
+void gpu_link_tick(struct gpu_link *l, uint64_t now_ns);
+
+#endif

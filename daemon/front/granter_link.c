@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/granter_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "daemon/base/log.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+
+/* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue: when
+ * it is full the granter hangs in the driver, and the caller is told that it is busy. */
+
+enum { GRANTER_LINK_TIMEOUT_S = 5 };
+
+struct pending {
+	struct list link;
+	uint64_t id;
+	uint64_t deadline_ns;
+	granter_link_done done;
+	void *owner;
+};
+
+void granter_link_init(struct granter_link *l, struct front *f)
+{
+	*l = (struct granter_link){ .front = f, .fd = -1 };
+	list_init(&l->pending);
+}
+
+static void on_poll_closed(uv_handle_t *h)
+{
+	free(h);
+}
+
+static void complete(struct granter_link *l, struct pending *p, const struct granter_reply *reply)
+{
+	struct pending copy = *p;
+
+	list_remove(&p->link);
+	free(p);
+	if (copy.done) {
+		copy.done(l->front, copy.owner, reply);
+	}
+}
+
+void granter_link_detach(struct granter_link *l)
+{
+	if (l->poll) {
+		uv_poll_stop(l->poll);
+		uv_close((uv_handle_t *)l->poll, on_poll_closed);
+		l->poll = NULL;
+	}
+	if (l->fd >= 0) {
+		close(l->fd);
+		l->fd = -1;
+	}
+	while (!list_is_empty(&l->pending)) {
+		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
+	}
+}
+
+static void handle_reply(struct granter_link *l, const struct granter_reply *reply)
+{
+	if (reply->op == GRANTER_EXPIRED) {
+		session_on_lease_expired(l->front, reply->lease);
+		return;
+	}
+	list_for_each(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->id == reply->id) {
+			complete(l, p, reply);
+			return;
+		}
+	}
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct granter_link *l = h->data;
+	struct granter_reply reply;
+	ssize_t n = -1;
+
+	(void)events;
+	errno = EPIPE;
+	if (status == 0) {
+		n = recv(l->fd, &reply, sizeof(reply), MSG_DONTWAIT);
+	}
+	if (n == (ssize_t)sizeof(reply) && reply.size == sizeof(reply)) {
+		handle_reply(l, &reply);
+		return;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		return;
+	}
+	log_warning("lost the granter: every lease is over");
+	granter_link_detach(l);
+	session_on_granter_lost(l->front);
+}
+
+int granter_link_attach(struct granter_link *l, int fd)
+{
+	int r;
+
+	granter_link_detach(l);
+	l->poll = calloc(1, sizeof(*l->poll));
+	if (!l->poll) {
+		close(fd);
+		return -ENOMEM;
+	}
+	l->poll->data = l;
+	r = uv_poll_init(&l->front->loop, l->poll, fd);
+	if (r < 0) {
+		free(l->poll);
+		l->poll = NULL;
+		close(fd);
+		return r;
+	}
+	l->fd = fd;
+	return uv_poll_start(l->poll, UV_READABLE, on_poll);
+}
+
+int granter_link_request(struct granter_link *l, struct granter_request *q, int fd, granter_link_done done,
+			 void *owner)
+{
+	struct pending *p;
+	ssize_t n;
+
+	if (l->fd < 0) {
+		return -ENOTCONN;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		return -ENOMEM;
+	}
+	q->size = sizeof(*q);
+	q->id = ++l->last_id;
+	*p = (struct pending){
+		.id = q->id,
+		.deadline_ns = clock_now_ns() + GRANTER_LINK_TIMEOUT_S * CLOCK_NS_PER_S,
+		.done = done,
+		.owner = owner,
+	};
+	n = fdpass_send(l->fd, q, sizeof(*q), fd, MSG_DONTWAIT);
+	if (n < 0) {
+		free(p);
+		return (int)n;
+	}
+	list_append(&l->pending, &p->link);
+	front_arm_tick(l->front);
+	return 0;
+}
+
+void granter_link_forget(struct granter_link *l, const void *owner)
+{
+	list_for_each(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->owner == owner) {
+			p->done = NULL;
+		}
+	}
+}
+
+void granter_link_tick(struct granter_link *l, uint64_t now_ns)
+{
+	struct pending *p = list_entry(l->pending.next, struct pending, link);
+
+	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
+		log_warning("the granter did not answer within %d s", GRANTER_LINK_TIMEOUT_S);
+		complete(l, p, NULL);
+		p = list_entry(l->pending.next, struct pending, link);
+	}
+}

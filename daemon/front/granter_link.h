@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_GRANTER_LINK_H
+#define GPUCTR_FRONT_GRANTER_LINK_H
+
+/* Requests to the granter, and what it says unasked. */
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/base/list.h"
+#include "daemon/granter/granter.h"
+
+struct front;
+
+struct granter_link {
+	struct front *front;
+	uv_poll_t *poll;
+	int fd; /* -1: no granter just now */
+	struct list pending;
+	uint64_t last_id;
+};
+
+/* reply is NULL when the granter died or took too long. */
+typedef void (*granter_link_done)(struct front *f, void *owner, const struct granter_reply *reply);
+
+void granter_link_init(struct granter_link *l, struct front *f);
+int granter_link_attach(struct granter_link *l, int fd);
+void granter_link_detach(struct granter_link *l);
+
+/* q->id and q->size are filled in; fd -1: none, else it stays the caller's. done may be NULL. */
+int granter_link_request(struct granter_link *l, struct granter_request *q, int fd, granter_link_done done,
+			 void *owner);
+void granter_link_forget(struct granter_link *l, const void *owner);
+void granter_link_tick(struct granter_link *l, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/listener.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/front/peer.h"
+
+/* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
+ * connect, SO_PEERGROUPS for the supplementary groups. A peer whose identity cannot be read is
+ * refused. Running out of descriptors pauses accepting for a second instead of spinning. */
+
+enum { LISTENER_PAUSE_MS = 1000, LISTENER_BURST = 64 };
+
+static int read_credentials(int fd, struct credentials *c)
+{
+	struct ucred u;
+	socklen_t n = sizeof(u);
+
+	*c = (struct credentials){ 0 };
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &n) < 0 || n != sizeof(u)) {
+		return -EPERM;
+	}
+	c->uid = u.uid;
+	c->gid = u.gid;
+	c->pid = u.pid;
+	n = sizeof(c->groups);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, c->groups, &n) == 0) {
+		c->n_groups = n / sizeof(c->groups[0]);
+	} else if (errno != ERANGE) {
+		return -EPERM;
+	}
+	return 0;
+}
+
+static unsigned count_peers(const struct front *f, uid_t uid)
+{
+	unsigned n = 0;
+
+	list_for_each(l, (struct list *)(uintptr_t)&f->peers) {
+		n += list_entry(l, struct peer, link)->credentials.uid == uid;
+	}
+	return n;
+}
+
+static void refuse(int fd, struct front *f, const char *message)
+{
+	struct wire_message m = {
+		.type = WIRE_REFUSAL,
+		.refusal = { 0, GPUCTR_E_QUOTA, message, "Close some first, or ask for a higher limit." },
+	};
+	struct buffer b = { 0 };
+
+	if (wire_encode(&f->scratch, &b, &m) == 0 &&
+	    send(fd, b.data + b.start, buffer_length(&b), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		log_debug("a refused peer did not hear why");
+	}
+	arena_reset(&f->scratch);
+	buffer_deinit(&b);
+	close(fd);
+}
+
+static void admit(struct listener *l, int fd)
+{
+	struct front *f = l->front;
+	struct credentials c;
+
+	if (read_credentials(fd, &c) < 0) {
+		close(fd);
+	} else if (f->n_peers >= f->config->connections_max) {
+		refuse(fd, f, "the daemon has as many connections as it takes");
+	} else if (c.uid != 0 && count_peers(f, c.uid) >= f->config->connections_per_user) {
+		refuse(fd, f, "you have as many connections as a user may");
+	} else if (peer_open(f, fd, &c) < 0) {
+		log_warning("a connection could not be taken");
+	}
+}
+
+static void on_poll(uv_poll_t *h, int status, int events);
+
+static void on_pause_over(uv_timer_t *t)
+{
+	struct listener *l = t->data;
+
+	uv_poll_start(&l->poll, UV_READABLE, on_poll);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct listener *l = h->data;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < LISTENER_BURST; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			admit(l, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+			log_warning("out of descriptors: not accepting for a second");
+			uv_poll_stop(&l->poll);
+			uv_timer_start(&l->pause, on_pause_over, LISTENER_PAUSE_MS, 0);
+		}
+		if (errno != ECONNABORTED && errno != EINTR) {
+			return;
+		}
+	}
+}
+
+int listener_open(struct listener *l, struct front *f, int fd)
+{
+	int r;
+
+	l->front = f;
+	l->fd = fd;
+	l->poll.data = l->pause.data = l;
+	uv_timer_init(&f->loop, &l->pause);
+	r = uv_poll_init(&f->loop, &l->poll, fd);
+	return r < 0 ? r : uv_poll_start(&l->poll, UV_READABLE, on_poll);
+}
+
+void listener_close(struct listener *l)
+{
+	uv_poll_stop(&l->poll);
+	uv_close((uv_handle_t *)&l->poll, NULL);
+	uv_close((uv_handle_t *)&l->pause, NULL);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/requests.h"
+
+#include <stdio.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/front/describe.h"
+#include "daemon/front/front.h"
+#include "proto/limits.h"
+
+int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_message answer = {
+		.type = WIRE_WELCOME,
+		.welcome = { PROTO_VERSION, 0, GPUCTR_VERSION },
+	};
+	struct refusal r;
+
+	(void)frame;
+	if (m->hello.version == 0) {
+		return WIRE_E_MALFORMED;
+	}
+	if (!policy_allows(&p->front->config->policy, &p->credentials, &r)) {
+		peer_refuse(p, 0, &r);
+		peer_close_when_sent(p);
+		return 0;
+	}
+	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
+	p->role = PEER_CLIENT;
+	peer_send(p, &answer);
+	return 0;
+}
+
+static void refuse_no_gpu_process(struct peer *p, uint32_t request)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+		    "the process that knows the metrics does not answer");
+	peer_refuse(p, request, &r);
+}
+
+static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct peer *p = owner;
+
+	(void)f;
+	if (m) {
+		peer_send(p, m);
+	} else {
+		refuse_no_gpu_process(p, request);
+	}
+}
+
+int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_message q = *m;
+
+	(void)frame;
+	if (gpu_link_request(&p->front->gpu, &q, on_answer, p, m->metrics_request.request) < 0) {
+		refuse_no_gpu_process(p, m->metrics_request.request);
+	}
+	return 0;
+}
+
+int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_message q = *m;
+
+	(void)frame;
+	if (gpu_link_request(&p->front->gpu, &q, on_answer, p, m->plan_request.request) < 0) {
+		refuse_no_gpu_process(p, m->plan_request.request);
+	}
+	return 0;
+}
+
+int handle_status(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct front *f = p->front;
+	struct wire_message answer = { .type = WIRE_STATUS_REPLY, .status_reply = f->machine };
+
+	(void)frame;
+	answer.status_reply.request = m->status_request.request;
+	answer.status_reply.daemon = GPUCTR_VERSION;
+	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;
+	answer.status_reply.peers = f->n_peers;
+	if (f->gpu.fd < 0) {
+		answer.status_reply.trouble = "The process that knows GPUs and metrics is not running; it is being restarted.";
+	}
+	answer.status_reply.gpus.v = describe_gpus(f, &p->arena);
+	answer.status_reply.captures = describe_captures(f, &p->arena, p->credentials.uid);
+	if (!answer.status_reply.gpus.v) {
+		answer.status_reply.gpus.n = 0;
+	}
+	peer_send(p, &answer);
+	return 0;
+}

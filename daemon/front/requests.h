@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_REQUESTS_H
+#define GPUCTR_FRONT_REQUESTS_H
+
+/* Introductions and questions: what does not touch a capture's state. Handlers return 0, a WIRE_E_*
+ * (refused as malformed, then closed) or -errno (closed). */
+
+#include "daemon/front/peer.h"
+#include "proto/frame.h"
+
+int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_status(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
+#endif

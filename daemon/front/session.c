@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/front/describe.h"
+#include "daemon/front/front.h"
+#include "daemon/front/users.h"
+
+/* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
+ * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes deliver
+ * what they have) -> gone. Two things end it early: its client goes away, or its lease ends.
+ *
+ * The lease is told to the granter before the client hears that it is ready, and closed there before
+ * the next in the queue is tried; packets to the granter stay in order, so it never sees two. */
+
+enum {
+	SESSION_ENDING_S = 10, /* how long a capture that ends waits for its processes */
+	SESSION_ABANDONED_S = 2,
+};
+
+/* --- ends --- */
+
+static void grant_next(struct front *f);
+
+static void close_lease(struct front *f, struct capture *c)
+{
+	struct granter_request q = { .op = GRANTER_CLOSE, .lease = c->id };
+	bool held = c->claim.state == CLAIM_HOLDING;
+
+	arbiter_release(&f->arbiter, &c->claim);
+	if (held) {
+		granter_link_request(&f->granter, &q, -1, NULL, NULL);
+		log_info("capture %u: lease of uid %u closed", c->id, (unsigned)c->uid);
+	}
+}
+
+static void detach_processes(struct capture *c)
+{
+	list_for_each_safe(l, &c->processes) {
+		struct process *p = list_entry(l, struct process, link);
+		struct peer *peer = p->peer;
+
+		process_settle(p);
+		peer->process = NULL;
+		process_free(p);
+		peer_close(peer);
+	}
+}
+
+static void finish(struct front *f, struct capture *c)
+{
+	struct peer *client = c->client;
+	struct wire_message m = { .type = WIRE_CAPTURE_END };
+
+	gpu_link_forget(&f->gpu, c);
+	granter_link_forget(&f->granter, c);
+	close_lease(f, c);
+	detach_processes(c);
+	m.capture_end = (struct wire_capture_end){
+		c->id, capture_totals(c), c->n_processes, c->end_code, c->end_message, c->end_remedy,
+	};
+	if (client) {
+		peer_send(client, &m);
+	}
+	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
+		 (unsigned long long)m.capture_end.totals.measured, (unsigned long long)m.capture_end.totals.seen);
+	capture_free(&f->registry, c);
+	grant_next(f);
+}
+
+static void stop_agents(struct capture *c)
+{
+	struct wire_message m = { .type = WIRE_AGENT_STOP, .agent_stop = { c->end_code, c->end_message } };
+
+	list_for_each_safe(l, &c->processes) {
+		peer_send(list_entry(l, struct process, link)->peer, &m);
+	}
+}
+
+/* Asks for the end: at once when nothing runs, else when the processes have delivered. */
+static void end(struct front *f, struct capture *c, int code, const char *message, const char *remedy,
+		unsigned wait_s)
+{
+	if (c->state == WIRE_CAPTURE_ENDING) {
+		return;
+	}
+	c->end_code = (uint32_t)code;
+	c->end_message = message;
+	c->end_remedy = remedy;
+	if (!capture_is_live(c) || list_is_empty(&c->processes)) {
+		finish(f, c);
+		return;
+	}
+	c->state = WIRE_CAPTURE_ENDING;
+	c->end_by_ns = clock_now_ns() + wait_s * CLOCK_NS_PER_S;
+	front_arm_tick(f);
+	stop_agents(c);
+}
+
+void session_on_process_gone(struct front *f, struct capture *c)
+{
+	if (c->state == WIRE_CAPTURE_ENDING && list_is_empty(&c->processes)) {
+		finish(f, c);
+	}
+}
+
+/* --- turns --- */
+
+static void send_queued(struct front *f, struct capture *c)
+{
+	const struct claim *blocker = arbiter_blocker(&f->arbiter, &c->claim);
+	struct capture *holder = blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim) : NULL;
+	struct peer *client = c->client;
+	uint64_t now = clock_now_ns(), shared;
+	struct wire_message m = {
+		.type = WIRE_QUEUED,
+		.queued = { .capture = c->id, .position = arbiter_position(&f->arbiter, &c->claim) },
+	};
+
+	if (holder) {
+		m.queued.holder = describe_holder(&client->arena, holder);
+		m.queued.holder_left_ns = holder->lease_until_ns > now ? holder->lease_until_ns - now : 0;
+		shared = holder->claim.gpus & c->claim.gpus;
+		for (size_t i = 0; i < f->machine.gpus.n; i++) {
+			if ((shared >> i & 1) != 0) {
+				m.queued.gpu = f->machine.gpus.v[i].uuid;
+				break;
+			}
+		}
+	}
+	peer_send(client, &m);
+}
+
+static void notify_queue(struct front *f)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->state == WIRE_CAPTURE_QUEUED && c->client) {
+			send_queued(f, c);
+		}
+	}
+}
+
+static void become_ready(struct capture *c)
+{
+	struct wire_message m = { .type = WIRE_READY };
+	uint64_t now = clock_now_ns();
+
+	c->state = WIRE_CAPTURE_READY;
+	m.ready = (struct wire_ready){ c->id, c->token, c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
+	peer_send(c->client, &m);
+}
+
+static void on_lease_opened(struct front *f, void *owner, const struct granter_reply *reply)
+{
+	struct capture *c = owner;
+
+	if (reply && reply->error == 0) {
+		log_info("capture %u: lease for uid %u pid %d (%s), gpus 0x%llx", c->id, (unsigned)c->uid,
+			 (int)c->pid, c->options.program, (unsigned long long)c->claim.gpus);
+		become_ready(c);
+		return;
+	}
+	log_error("capture %u: the granter did not open the lease: %s", c->id,
+		  reply ? strerror(-reply->error) : "no answer");
+	end(f, c, GPUCTR_E_INTERNAL, "the lease could not be opened", "Try again; the daemon's log says more.", 0);
+}
+
+static void open_lease(struct front *f, struct capture *c)
+{
+	uint64_t lease_ns = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
+	struct granter_request q = {
+		.op = GRANTER_OPEN, .lease = c->id, .gpus = c->claim.gpus, .uid = (uint32_t)c->uid, .pid = (uint32_t)c->pid,
+	};
+
+	q.lease_ns = lease_ns > f->config->lease_max_ns ? f->config->lease_max_ns : lease_ns;
+	c->state = WIRE_CAPTURE_QUEUED;
+	c->ready_ns = clock_now_ns();
+	c->lease_until_ns = c->ready_ns + q.lease_ns;
+	if (granter_link_request(&f->granter, &q, -1, on_lease_opened, c) < 0) {
+		end(f, c, GPUCTR_E_INTERNAL, "the granter is not running just now", "Try again in a moment.", 0);
+	}
+}
+
+static void grant_next(struct front *f)
+{
+	struct claim *next;
+
+	while (!f->stopping && (next = arbiter_next(&f->arbiter)) != NULL) {
+		open_lease(f, list_entry(next, struct capture, claim));
+	}
+	notify_queue(f);
+}
+
+static void refuse_turn(struct front *f, struct capture *c, int why)
+{
+	const struct claim *blocker = arbiter_blocker(&f->arbiter, &c->claim);
+	struct capture *holder = blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim) : NULL;
+	const char *who = holder ? describe_holder(&c->arena, holder) : "somebody";
+	const char *message;
+
+	if (why == ARBITER_E_BUSY) {
+		message = arena_printf(&c->arena, "the GPU's counters are held by %s", who);
+		end(f, c, GPUCTR_E_GPU_BUSY, message ? message : "", "Leave out --no-wait to queue, or try again later.", 0);
+	} else {
+		end(f, c, GPUCTR_E_QUEUE_FULL, "the queue for the GPU's counters is full", "Try again later.", 0);
+	}
+}
+
+static void take_turn(struct front *f, struct capture *c)
+{
+	int r;
+
+	if (c->recorded) {
+		c->lease_until_ns = 0;
+		become_ready(c);
+		return;
+	}
+	r = arbiter_request(&f->arbiter, &c->claim, !c->options.no_wait);
+	if (r == 0) {
+		open_lease(f, c);
+	} else if (r == ARBITER_E_QUEUED) {
+		c->state = WIRE_CAPTURE_QUEUED;
+		c->wait_until_ns = c->options.timeout_ns ? clock_now_ns() + c->options.timeout_ns : 0;
+		front_arm_tick(f);
+		send_queued(f, c);
+	} else {
+		refuse_turn(f, c, r);
+	}
+}
+
+/* --- opening --- */
+
+static void refuse_open(struct front *f, struct capture *c, const struct wire_refusal *r)
+{
+	struct wire_message m = { .type = WIRE_REFUSAL, .refusal = *r };
+
+	m.refusal.request = c->request;
+	peer_send(c->client, &m);
+	capture_free(&f->registry, c);
+}
+
+static void refuse_open_with(struct front *f, struct capture *c, int code, const char *remedy, const char *message)
+{
+	struct wire_refusal r = { 0, (uint32_t)code, message, remedy };
+
+	refuse_open(f, c, &r);
+}
+
+static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
+{
+	char message[1024], remedy[2048];
+	size_t n;
+
+	snprintf(message, sizeof(message), "these metrics need %u passes, and a program runs only once", plan->passes);
+	n = (size_t)snprintf(remedy, sizeof(remedy), "Measure them in %u runs of one pass each:", plan->groups);
+	for (uint32_t g = 0; g < plan->groups; g++) {
+		const char *before = " --metrics ";
+
+		for (size_t i = 0; i < plan->columns.n && n < sizeof(remedy) - 300; i++) {
+			if (plan->columns.v[i].group == g) {
+				n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s%s", before, plan->columns.v[i].name);
+				before = ",";
+			}
+		}
+		n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s", g + 1 < plan->groups ? ";" : ".");
+	}
+	refuse_open_with(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
+}
+
+static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct capture *c = owner;
+	struct wire_message answer = { .type = WIRE_OPENED };
+	struct arena a;
+
+	(void)request;
+	if (!m) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+				 "the process that knows the metrics does not answer");
+		return;
+	}
+	if (m->type != WIRE_PLAN_REPLY) {
+		refuse_open(f, c, &m->refusal);
+		return;
+	}
+	if (m->plan_reply.plan.passes != 1) {
+		refuse_passes(f, c, &m->plan_reply.plan);
+		return;
+	}
+	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "", "out of memory");
+		return;
+	}
+	arena_init(&a, 64 * 1024);
+	answer.opened = (struct wire_opened){
+		c->request, c->id, c->plan, describe_gpu_mask(f, &a, c->claim.gpus), f->machine.driver, c->recorded,
+	};
+	peer_send(c->client, &answer);
+	arena_deinit(&a);
+	if (c->client) {
+		take_turn(f, c);
+	}
+}
+
+/* "0", "GPU-..." -> a bit; 0: none such. */
+static uint64_t find_gpu(const struct front *f, const char *name)
+{
+	for (size_t i = 0; i < f->machine.gpus.n; i++) {
+		char index[24];
+
+		snprintf(index, sizeof(index), "%zu", i);
+		if (strcmp(name, index) == 0 || strcmp(name, f->machine.gpus.v[i].uuid) == 0) {
+			return UINT64_C(1) << i;
+		}
+	}
+	return 0;
+}
+
+static int choose_gpus(const struct front *f, const struct wire_open_capture *o, uint64_t *ret, struct refusal *r)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; i < o->gpus.n; i++) {
+		uint64_t bit = find_gpu(f, o->gpus.v[i]);
+
+		if (bit == 0) {
+			refusal_set(r, GPUCTR_E_NO_GPU, "`gpuctr-client status` lists them with index and UUID.",
+				    "this machine has no GPU '%.100s'", o->gpus.v[i]);
+			return r->code;
+		}
+		mask |= bit;
+	}
+	if (o->gpus.n == 0) {
+		mask = f->machine.gpus.n >= 64 ? UINT64_MAX : (UINT64_C(1) << f->machine.gpus.n) - 1;
+	}
+	*ret = mask;
+	return 0;
+}
+
+static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus, struct refusal *r)
+{
+	const struct front *f = p->front;
+
+	if (f->stopping) {
+		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.", "the daemon is going down");
+	} else if (registry_count_uid(&f->registry, p->credentials.uid) >= f->config->captures_per_user) {
+		refusal_set(r, GPUCTR_E_QUOTA, "End one of them first; `gpuctr-client status` lists them.",
+			    "you have %u captures open, which is the limit", f->config->captures_per_user);
+	} else {
+		return choose_gpus(f, o, ret_gpus, r);
+	}
+	return r->code;
+}
+
+static const char *planned_chip(const struct front *f, const struct wire_open_capture *o, uint64_t gpus)
+{
+	for (size_t i = 0; !o->recorded && i < f->machine.gpus.n; i++) {
+		if ((gpus >> i & 1) != 0) {
+			return f->machine.gpus.v[i].chip;
+		}
+	}
+	return o->chip;
+}
+
+int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_open_capture *o = &m->open_capture;
+	struct wire_message q = { .type = WIRE_PLAN_REQUEST };
+	struct front *f = p->front;
+	struct refusal refusal;
+	struct capture *c;
+	uint64_t gpus = 0;
+
+	(void)frame;
+	if (check_open(p, o, &gpus, &refusal) != 0) {
+		peer_refuse(p, o->request, &refusal);
+		return 0;
+	}
+	c = capture_new(&f->registry);
+	if (!c || capture_set_options(c, o) < 0) {
+		capture_free(&f->registry, c);
+		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.", "the daemon has no room for another capture");
+		peer_refuse(p, o->request, &refusal);
+		return 0;
+	}
+	c->client = p;
+	c->request = o->request;
+	c->uid = p->credentials.uid;
+	c->pid = p->credentials.pid;
+	users_name(c->uid, c->user, sizeof(c->user));
+	c->recorded = o->recorded || gpus == 0;
+	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	list_append(&p->captures, &c->client_link);
+	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
+	if (gpu_link_request(&f->gpu, &q, on_planned, c, 0) < 0) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+				 "the process that knows the metrics is not running");
+	}
+	return 0;
+}
+
+/* --- the client's other requests --- */
+
+static struct capture *own_capture(struct peer *p, uint32_t id)
+{
+	struct capture *c = registry_find(&p->front->registry, id);
+
+	return c && c->client == p ? c : NULL;
+}
+
+int handle_close_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct capture *c = own_capture(p, m->close_capture.capture);
+
+	(void)frame;
+	if (c) {
+		end(p->front, c, 0, "", "", SESSION_ENDING_S);
+	}
+	return 0; /* unknown: it has just ended by itself */
+}
+
+/* A lease is renewed while its client is connected: without end while nobody waits, and up to
+ * lease-max after its begin when somebody does. */
+static void renew(struct front *f, struct capture *c, uint64_t now)
+{
+	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
+	uint64_t until = now + (length > f->config->lease_max_ns ? f->config->lease_max_ns : length);
+	uint64_t last = c->ready_ns + f->config->lease_max_ns;
+	struct granter_request q = { .op = GRANTER_EXTEND, .lease = c->id };
+
+	if (!list_is_empty(&f->arbiter.queue) && until > last) {
+		until = last;
+	}
+	if (until <= c->lease_until_ns || until <= now) {
+		return;
+	}
+	q.lease_ns = until - now;
+	if (granter_link_request(&f->granter, &q, -1, NULL, NULL) == 0) {
+		c->lease_until_ns = until;
+	}
+}
+
+static void renew_when_half_over(struct front *f, struct capture *c, uint64_t now)
+{
+	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
+
+	if (capture_is_live(c) && !c->recorded && c->client && c->lease_until_ns < now + length / 2) {
+		renew(f, c, now);
+	}
+}
+
+int handle_renew(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct capture *c = own_capture(p, m->renew.capture);
+	struct wire_message answer = { .type = WIRE_RENEWED };
+	uint64_t now = clock_now_ns();
+
+	(void)frame;
+	if (!c || !capture_is_live(c) || c->recorded) {
+		return 0;
+	}
+	renew(p->front, c, now);
+	answer.renewed = (struct wire_renewed){ c->id, c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
+	peer_send(p, &answer);
+	return 0;
+}
+
+/* --- events --- */
+
+static void on_client_closed(struct peer *p)
+{
+	gpu_link_forget(&p->front->gpu, p);
+	list_for_each_safe(l, &p->captures) {
+		struct capture *c = list_entry(l, struct capture, client_link);
+
+		list_remove(&c->client_link);
+		c->client = NULL;
+		gpu_link_forget(&p->front->gpu, c);
+		if (c->state == WIRE_CAPTURE_ENDING) {
+			finish(p->front, c);
+		} else {
+			end(p->front, c, GPUCTR_E_DISCONNECTED, "its client went away", "", SESSION_ABANDONED_S);
+		}
+	}
+}
+
+void session_on_peer_closed(struct peer *p)
+{
+	switch (p->role) {
+	case PEER_CLIENT:
+		on_client_closed(p);
+		break;
+	case PEER_AGENT:
+		agent_on_closed(p);
+		break;
+	case PEER_PERMISSION:
+		granter_link_forget(&p->front->granter, p);
+		break;
+	case PEER_NEW:
+		break;
+	}
+}
+
+void session_on_client_drained(struct peer *p)
+{
+	list_for_each_safe(l, &p->captures) {
+		struct capture *c = list_entry(l, struct capture, client_link);
+
+		list_for_each_safe(k, &c->processes) {
+			peer_resume(list_entry(k, struct process, link)->peer);
+		}
+	}
+}
+
+void session_on_lease_expired(struct front *f, uint64_t lease)
+{
+	struct capture *c = registry_find(&f->registry, (uint32_t)lease);
+
+	if (c) {
+		log_notice("capture %u: lease of uid %u expired and was revoked", c->id, (unsigned)c->uid);
+		end(f, c, GPUCTR_E_LEASE_EXPIRED, "the lease on the GPU's counters ran out",
+		    "Ask for a longer one with --lease, or measure less at a time with --launch-count.", SESSION_ENDING_S);
+	}
+}
+
+void session_on_granter_lost(struct front *f)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->claim.state == CLAIM_HOLDING) {
+			end(f, c, GPUCTR_E_REVOKED, "the daemon's granter was restarted, which ends every lease", "Run it again.",
+			    SESSION_ENDING_S);
+		}
+	}
+}
+
+void session_on_tick(struct front *f, uint64_t now_ns)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->state == WIRE_CAPTURE_ENDING && now_ns >= c->end_by_ns) {
+			finish(f, c);
+		} else if (c->state == WIRE_CAPTURE_QUEUED && c->wait_until_ns && now_ns >= c->wait_until_ns &&
+			   c->claim.state == CLAIM_WAITING) {
+			end(f, c, GPUCTR_E_TIMEOUT, "the GPU's counters did not become free in time",
+			    "Wait longer with --timeout, or look who holds them with `gpuctr-client status`.", 0);
+			grant_next(f);
+		} else {
+			renew_when_half_over(f, c, now_ns);
+		}
+	}
+}
+
+void session_end_all(struct front *f, int code, const char *message, const char *remedy)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		end(f, list_entry(l, struct capture, link), code, message, remedy, 1);
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_SESSION_H
+#define GPUCTR_FRONT_SESSION_H
+
+/* The life of captures: between their client, their agents, the arbiter and the granter. */
+
+#include "daemon/front/peer.h"
+#include "proto/frame.h"
+
+struct front;
+
+/* Of clients. */
+int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_renew(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_close_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
+/* Of agents (agents.c). */
+int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_process(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_records(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_raw_image(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
+/* Events. */
+void session_on_peer_closed(struct peer *p);
+void session_on_client_drained(struct peer *p);
+void session_on_lease_expired(struct front *f, uint64_t lease);
+void session_on_granter_lost(struct front *f);
+void session_on_tick(struct front *f, uint64_t now_ns);
+
+/* Ends every capture with the code, for the daemon's own end. */
+void session_end_all(struct front *f, int code, const char *message, const char *remedy);
+
+struct capture;
+
+/* An agent of c has gone: ends c when it was the last one waited for. */
+void session_on_process_gone(struct front *f, struct capture *c);
+void agent_on_closed(struct peer *p);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_GPU_CATALOGUE_H
+#define GPUCTR_GPU_CATALOGUE_H
+
+/* The metrics of a chip: CUPTI's, and our presets and derived names. Names that a user typed are
+ * matched here, by our own code, against names that CUPTI gave us; CUPTI itself is only ever asked
+ * with its own. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/gpu/host.h"
+#include "proto/wire.h"
+
+struct catalogue_base {
+	const char *name;
+	enum wire_metric_kind kind;
+};
+
+struct catalogue {
+	struct host host;
+	struct catalogue_base *bases; /* sorted by name */
+	size_t n_bases;
+};
+
+/* A preset names columns; a derived metric is one column, the weighted sum of its terms. */
+struct catalogue_named {
+	const char *name;
+	const char *description;
+	enum wire_metric_kind kind; /* PRESET or DERIVED */
+	const char *unit;
+	struct {
+		const char *metric;
+		double weight;
+	} terms[12];
+};
+
+/* 0, or a positive code with r filled. */
+int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip, struct refusal *r);
+void catalogue_deinit(struct catalogue *c);
+
+/* NULL when unknown. */
+const struct catalogue_named *catalogue_find_named(const char *name);
+const struct catalogue_named *catalogue_named_at(size_t i); /* NULL behind the last */
+const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name, size_t length);
+
+/* Is full a base name followed by one of its submetrics? */
+bool catalogue_has(const struct catalogue *c, const char *full);
+
+/* Submetrics of a base, each with its leading dot; borrowed from CUPTI until the next call. */
+size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base, const char ***ret);
+
+/* Properties of a base or full name; strings are CUPTI's and static. False when CUPTI has none. */
+bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
+			const char **ret_hardware_unit, const char **ret_description);
+
+/* How a name matches what the user typed. */
+struct pattern;
+int pattern_new(const char *text, struct pattern **ret, struct refusal *r); /* 0 or GPUCTR_E_BAD_PATTERN */
+struct pattern *pattern_free(struct pattern *p);
+bool pattern_is_literal(const struct pattern *p);
+bool pattern_matches(const struct pattern *p, const char *name);
+
+/* Up to three names close to a wrong one, as "a, b or c"; "" when nothing is near. */
+const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong);
+
+#endif

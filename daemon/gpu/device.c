@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gpu/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clean.h"
+
+static unsigned read_restriction(void)
+{
+	CLEAN_FILE FILE *f = fopen("/proc/driver/nvidia/params", "re");
+	unsigned value = GPUCTR_RESTRICTION_UNKNOWN;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "RmProfilingAdminOnly: %u", &value) == 1) {
+			return value ? GPUCTR_RESTRICTED : GPUCTR_OPEN;
+		}
+	}
+	return GPUCTR_RESTRICTION_UNKNOWN;
+}
+
+/* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ..." */
+static void read_driver_version_file(char *text, size_t size)
+{
+	CLEAN_FILE FILE *f = fopen("/proc/driver/nvidia/version", "re");
+	char line[256], *save = NULL;
+
+	if (!f || !fgets(line, sizeof(line), f)) {
+		return;
+	}
+	for (char *word = strtok_r(line, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
+		unsigned major, minor;
+
+		if (sscanf(word, "%u.%u", &major, &minor) == 2) {
+			snprintf(text, size, "%s", word);
+			return;
+		}
+	}
+}
+
+static void read_driver_version(char *text, size_t size)
+{
+	struct vendor_nvml nvml;
+
+	vendor_open_nvml(&nvml);
+	if (!nvml.driver_version || nvml.driver_version(text, (unsigned)size) != 0) {
+		read_driver_version_file(text, size);
+	}
+}
+
+static void check_driver_version(struct device_list *l)
+{
+	unsigned major = 0, minor = 0, need_major = 0, need_minor = 0;
+
+	sscanf(DEVICE_DRIVER_MIN, "%u.%u", &need_major, &need_minor);
+	if (sscanf(l->driver, "%u.%u", &major, &minor) < 1) {
+		return; /* unknown: the grant itself will tell */
+	}
+	if (major < need_major || (major == need_major && minor < need_minor)) {
+		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD, "Update NVIDIA's driver to " DEVICE_DRIVER_MIN " or newer.",
+			    "driver %s does not honour CAP_PERFMON for counters", l->driver);
+	}
+}
+
+static void read_devices(struct device_list *l, const struct vendor_driver *driver,
+			 const struct vendor_host *host)
+{
+	CUresult result = driver->cuInit(0);
+	int n = 0;
+
+	if (result == CUDA_SUCCESS) {
+		result = driver->cuDeviceGetCount(&n);
+	}
+	if (result != CUDA_SUCCESS || n == 0) {
+		refusal_set(&l->trouble, GPUCTR_E_NO_GPU,
+			    "Check `nvidia-smi`, and that the daemon may open /dev/nvidia*.",
+			    "the driver shows no GPU (cuInit: %d)", (int)result);
+		return;
+	}
+	for (int i = 0; i < n && l->n < ARRAY_SIZE(l->devices); i++) {
+		struct device *d = &l->devices[l->n];
+		CUuuid uuid;
+		CUdevice handle;
+
+		if (driver->cuDeviceGet(&handle, i) != CUDA_SUCCESS ||
+		    driver->cuDeviceGetUuid(&uuid, handle) != CUDA_SUCCESS) {
+			continue;
+		}
+		device_uuid_format(&uuid, d->uuid, sizeof(d->uuid));
+		driver->cuDeviceGetName(d->name, sizeof(d->name), handle);
+		if (host) {
+			vendor_chip_name(host, (size_t)i, d->chip, sizeof(d->chip));
+		}
+		l->n++;
+	}
+}
+
+void device_list_read(struct device_list *l, const struct vendor_host *host)
+{
+	struct vendor_driver driver;
+
+	*l = (struct device_list){ .restricted = read_restriction() };
+	if (vendor_open_driver(&driver, &l->trouble) != 0) {
+		return;
+	}
+	read_driver_version(l->driver, sizeof(l->driver));
+	check_driver_version(l);
+	if (l->trouble.code == 0) {
+		read_devices(l, &driver, host);
+	}
+}

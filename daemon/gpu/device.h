@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_GPU_DEVICE_H
+#define GPUCTR_GPU_DEVICE_H
+
+/* The GPUs of the machine and the state of its driver. */
+
+#include "daemon/gpu/vendor.h"
+#include "proto/limits.h"
+
+struct device {
+	char uuid[48]; /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx */
+	char name[64];
+	char chip[32];
+};
+
+struct device_list {
+	struct device devices[LIMIT_GPUS];
+	size_t n;
+	char driver[32];     /* "580.159.04", "" without one */
+	unsigned restricted; /* enum gpuctr_restricted */
+	struct refusal trouble; /* code 0: none */
+};
+
+/* host may be NULL: chips are then unknown. */
+void device_list_read(struct device_list *l, const struct vendor_host *host);
+
+/* Formats a CUDA UUID as the driver prints it. */
+void device_uuid_format(const CUuuid *uuid, char *text, size_t size);
+
+/* NVIDIA's driver honours CAP_PERFMON for counters from here on. */
+#define DEVICE_DRIVER_MIN "565.57"
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/gpu/catalogue.h"
+
+/* Presets and derived metrics. A preset is a set that fits into one pass on GH100 (checked by
+ * tests/unit/test_plan.c with the real library); a term that a chip does not have is left out.
+ *
+ * kineto__*: the names PyTorch's profiler used for the same sums. Floating-point operations follow
+ * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts what the tensor pipe was asked to do,
+ * multiply and add apart, for the precisions named. */
+
+static const struct catalogue_named named[] = {
+	{ "memory", "DRAM bytes and L2 sectors, read and written", WIRE_METRIC_PRESET, "",
+	  { { "dram__bytes_read.sum", 1 }, { "dram__bytes_write.sum", 1 },
+	    { "lts__t_sectors_op_read.sum", 1 }, { "lts__t_sectors_op_write.sum", 1 } } },
+	{ "compute", "instructions and how busy the multiprocessors are, with DRAM bytes", WIRE_METRIC_PRESET, "",
+	  { { "sm__inst_executed.sum", 1 }, { "sm__cycles_active.avg", 1 }, { "sm__cycles_elapsed.max", 1 },
+	    { "dram__bytes_read.sum", 1 }, { "dram__bytes_write.sum", 1 } } },
+	{ "tensor", "tensor-pipe instructions with DRAM bytes", WIRE_METRIC_PRESET, "",
+	  { { "sm__inst_executed_pipe_tensor.sum", 1 }, { "dram__bytes_read.sum", 1 },
+	    { "dram__bytes_write.sum", 1 } } },
+	{ "roofline", "tensor-pipe operations (bf16) with DRAM bytes", WIRE_METRIC_PRESET, "",
+	  { { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1 }, { "dram__bytes_read.sum", 1 },
+	    { "dram__bytes_write.sum", 1 } } },
+	{ "flops", "floating-point instructions by SASS counting", WIRE_METRIC_PRESET, "",
+	  { { "kineto__cuda_core_flops", 1 } } },
+	{ "kineto__tensor_core_insts", "sm__inst_executed_pipe_tensor.sum under the name PyTorch used",
+	  WIRE_METRIC_DERIVED, "inst", { { "sm__inst_executed_pipe_tensor.sum", 1 } } },
+	{ "kineto__cuda_core_flops", "FLOP outside the tensor cores: add + mul + 2 fma, half, single and double",
+	  WIRE_METRIC_DERIVED, "FLOP",
+	  { { "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", 2 },
+	    { "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2 },
+	    { "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum", 1 },
+	    { "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum", 2 } } },
+	{ 0 },
+};
+
+const struct catalogue_named *catalogue_named_at(size_t i)
+{
+	return i + 1 < ARRAY_SIZE(named) ? &named[i] : NULL;
+}
+
+const struct catalogue_named *catalogue_find_named(const char *name)
+{
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(named); i++) {
+		if (strcmp(named[i].name, name) == 0) {
+			return &named[i];
+		}
+	}
+	return NULL;
+}

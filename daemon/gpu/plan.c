@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gpu/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/clean.h"
+#include "proto/limits.h"
+
+/* A draft collects columns while the wanted names are walked; each column refers to hardware metrics
+ * by index, each hardware metric once. Whether metrics fit together only the vendor's scheduler
+ * knows, so grouping asks it: every column goes into the first group that stays at one pass. */
+
+struct draft {
+	struct catalogue *c;
+	struct arena *a;
+	struct refusal *r;
+	const char *metrics[LIMIT_PLAN_METRICS];
+	size_t n_metrics;
+	struct wire_column columns[LIMIT_PLAN_METRICS];
+	size_t n_columns;
+};
+
+static const char duration[] = "gpu__time_duration.sum";
+
+static int out_of_memory(struct draft *d)
+{
+	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS, "Ask for fewer metrics.",
+		    "the request needs more room than one plan may take");
+	return d->r->code;
+}
+
+static int add_metric(struct draft *d, const char *name, uint32_t *ret)
+{
+	for (size_t i = 0; i < d->n_metrics; i++) {
+		if (strcmp(d->metrics[i], name) == 0) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	}
+	if (d->n_metrics == ARRAY_SIZE(d->metrics)) {
+		return out_of_memory(d);
+	}
+	name = arena_printf(d->a, "%s", name);
+	if (!name) {
+		return out_of_memory(d);
+	}
+	*ret = (uint32_t)d->n_metrics;
+	d->metrics[d->n_metrics++] = name;
+	return 0;
+}
+
+static bool has_column(const struct draft *d, const char *name)
+{
+	for (size_t i = 0; i < d->n_columns; i++) {
+		if (strcmp(d->columns[i].name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A column of n terms, all of which the catalogue has. */
+static int add_column(struct draft *d, const char *name, const char *unit, const char *const *metrics,
+		      const double *weights, size_t n)
+{
+	uint32_t *metric = arena_alloc(d->a, n * sizeof(*metric));
+	double *weight = arena_alloc(d->a, n * sizeof(*weight));
+
+	if (has_column(d, name)) {
+		return 0;
+	}
+	name = arena_printf(d->a, "%s", name);
+	if (!metric || !weight || !name || d->n_columns == ARRAY_SIZE(d->columns)) {
+		return out_of_memory(d);
+	}
+	for (size_t i = 0; i < n; i++) {
+		int code = add_metric(d, metrics[i], &metric[i]);
+
+		if (code != 0) {
+			return code;
+		}
+		weight[i] = weights[i];
+	}
+	d->columns[d->n_columns++] = (struct wire_column){
+		.name = name,
+		.unit = unit,
+		.metric = { n, metric },
+		.weight = { n, weight },
+	};
+	return 0;
+}
+
+static int add_concrete(struct draft *d, const char *full)
+{
+	const char *unit = "", *hardware_unit, *description;
+	double one = 1;
+
+	catalogue_describe(d->c, full, &unit, &hardware_unit, &description);
+	return add_column(d, full, unit, &full, &one, 1);
+}
+
+static int add_derived(struct draft *d, const struct catalogue_named *n)
+{
+	const char *metrics[ARRAY_SIZE(n->terms)];
+	double weights[ARRAY_SIZE(n->terms)];
+	size_t k = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {
+		if (!catalogue_has(d->c, n->terms[i].metric)) {
+			refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "Ask for what the chip counts instead.",
+				    "%s needs %s, which %s does not have", n->name, n->terms[i].metric,
+				    d->c->host.chip);
+			return d->r->code;
+		}
+		metrics[k] = n->terms[i].metric;
+		weights[k++] = n->terms[i].weight;
+	}
+	return add_column(d, n->name, n->unit, metrics, weights, k);
+}
+
+static int add_named(struct draft *d, const struct catalogue_named *n)
+{
+	size_t before = d->n_columns;
+	int code = 0;
+
+	if (n->kind == WIRE_METRIC_DERIVED) {
+		return add_derived(d, n);
+	}
+	for (size_t i = 0; code == 0 && i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {
+		const struct catalogue_named *inner = catalogue_find_named(n->terms[i].metric);
+
+		if (inner) {
+			code = add_derived(d, inner);
+		} else if (catalogue_has(d->c, n->terms[i].metric)) {
+			code = add_concrete(d, n->terms[i].metric);
+		}
+	}
+	if (code == 0 && d->n_columns == before && before == 0) {
+		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "List what it has with `gpuctr-client metrics`.",
+			    "%s has none of the metrics of the preset %s", d->c->host.chip, n->name);
+		return d->r->code;
+	}
+	return code;
+}
+
+static int refuse_unknown(struct draft *d, const char *text, plan_other_chips other_chips, void *userdata)
+{
+	const struct catalogue_base *base = catalogue_find_base(d->c, text, strlen(text));
+	const char *near = catalogue_near(d->c, d->a, text);
+	const char *others = other_chips ? other_chips(userdata, d->a, text) : "";
+	char remedy[sizeof(d->r->remedy)];
+
+	if (base) {
+		snprintf(remedy, sizeof(remedy), "Append what you want of it, for example %s.sum or %s.avg.", text, text);
+		refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, base->kind == WIRE_METRIC_COUNTER ? remedy :
+			    "`gpuctr-client metrics NAME --describe` lists its submetrics.",
+			    "%s is a base name without a rollup", text);
+		return d->r->code;
+	}
+	if (others[0] != '\0') {
+		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "List what it has with `gpuctr-client metrics`.",
+			    "%s has no metric %s, but %s has", d->c->host.chip, text, others);
+		return d->r->code;
+	}
+	snprintf(remedy, sizeof(remedy), near[0] ? "Did you mean %s?" : "List them with `gpuctr-client metrics`.", near);
+	refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, remedy, "%s has no metric %s", d->c->host.chip, text);
+	return d->r->code;
+}
+
+static int add_matches_of_base(struct draft *d, const struct pattern *p, const struct catalogue_base *base,
+			       size_t *n_matches)
+{
+	const char **submetrics = NULL;
+	size_t n = catalogue_submetrics(d->c, base, &submetrics);
+
+	for (size_t i = 0; i < n; i++) {
+		char full[512];
+		int code;
+
+		if ((size_t)snprintf(full, sizeof(full), "%s%s", base->name, submetrics[i]) >= sizeof(full) ||
+		    !pattern_matches(p, full)) {
+			continue;
+		}
+		(*n_matches)++;
+		code = *n_matches > LIMIT_METRICS ? out_of_memory(d) : add_concrete(d, full);
+		if (code != 0) {
+			return code;
+		}
+	}
+	return 0;
+}
+
+static int add_pattern(struct draft *d, const struct pattern *p, const char *text)
+{
+	size_t n = 0;
+	int code = 0;
+
+	for (size_t i = 0; code == 0 && i < d->c->n_bases; i++) {
+		code = add_matches_of_base(d, p, &d->c->bases[i], &n);
+	}
+	if (code != 0 && n > LIMIT_METRICS) {
+		refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS,
+			    "Narrow it, for example by a rollup at its end: '.sum'.",
+			    "'%s' matches more than %d metrics", text, LIMIT_METRICS);
+	}
+	if (code == 0 && n == 0) {
+		refusal_set(d->r, GPUCTR_E_METRIC_NO_MATCH,
+			    "A pattern must match whole names with their rollup: 'dram__bytes_*.sum'.",
+			    "'%s' matches no metric of %s", text, d->c->host.chip);
+		code = d->r->code;
+	}
+	return code;
+}
+
+static int add_wanted(struct draft *d, const char *text, plan_other_chips other_chips, void *userdata)
+{
+	const struct catalogue_named *named = catalogue_find_named(text);
+	struct pattern *p = NULL;
+	int code;
+
+	if (named) {
+		return add_named(d, named);
+	}
+	code = pattern_new(text, &p, d->r);
+	if (code != 0) {
+		return code;
+	}
+	if (!pattern_is_literal(p)) {
+		code = add_pattern(d, p, text);
+	} else if (catalogue_has(d->c, text)) {
+		code = add_concrete(d, text);
+	} else {
+		code = refuse_unknown(d, text, other_chips, userdata);
+	}
+	pattern_free(p);
+	return code;
+}
+
+static int count_passes(struct draft *d, const char *const *metrics, size_t n, uint32_t *ret)
+{
+	struct host_config config;
+	int code = host_config_new(&d->c->host, metrics, n, &config, d->r);
+
+	if (code != 0) {
+		return code;
+	}
+	*ret = (uint32_t)config.passes;
+	host_config_deinit(&config);
+	return 0;
+}
+
+/* gpu__time_duration.sum, if it costs nothing. */
+static int add_duration(struct draft *d)
+{
+	size_t n_metrics = d->n_metrics, n_columns = d->n_columns;
+	uint32_t passes = 0;
+	int code;
+
+	if (has_column(d, duration) || !catalogue_has(d->c, duration)) {
+		return 0;
+	}
+	code = add_concrete(d, duration);
+	if (code == 0) {
+		code = count_passes(d, d->metrics, d->n_metrics, &passes);
+	}
+	if (code != 0 || passes > 1) {
+		d->n_metrics = n_metrics;
+		d->n_columns = n_columns;
+		return code;
+	}
+	if (d->n_columns > n_columns) {
+		d->columns[n_columns].added = true;
+	}
+	return 0;
+}
+
+/* The metrics of all columns of one group, and of one more column. */
+static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra, const char **ret)
+{
+	bool used[LIMIT_PLAN_METRICS] = { false };
+	size_t n = 0;
+
+	for (size_t i = 0; i <= extra; i++) {
+		const struct wire_column *c = &d->columns[i];
+
+		for (size_t k = 0; (i == extra || c->group == group) && k < c->metric.n; k++) {
+			used[c->metric.v[k]] = true;
+		}
+	}
+	for (size_t i = 0; i < d->n_metrics; i++) {
+		if (used[i]) {
+			ret[n++] = d->metrics[i];
+		}
+	}
+	return n;
+}
+
+static int assign_groups(struct draft *d, uint32_t *ret_groups)
+{
+	const char *metrics[LIMIT_PLAN_METRICS];
+	uint32_t groups = 0;
+
+	for (size_t i = 0; i < d->n_columns; i++) {
+		uint32_t group = 0, passes = 2;
+
+		d->columns[i].group = UINT32_MAX;
+		for (; group < groups && passes > 1; group++) {
+			size_t n = group_metrics(d, group, i, metrics);
+			int code = count_passes(d, metrics, n, &passes);
+
+			if (code != 0) {
+				return code;
+			}
+			if (passes == 1) {
+				break;
+			}
+		}
+		d->columns[i].group = group;
+		groups = group == groups ? groups + 1 : groups;
+	}
+	*ret_groups = groups;
+	return 0;
+}
+
+static int finish(struct draft *d, struct wire_plan *ret)
+{
+	const char **metrics = arena_alloc(d->a, d->n_metrics * sizeof(*metrics));
+	struct wire_column *columns = arena_alloc(d->a, d->n_columns * sizeof(*columns));
+
+	if (!metrics || !columns) {
+		return out_of_memory(d);
+	}
+	memcpy(metrics, d->metrics, d->n_metrics * sizeof(*metrics));
+	memcpy(columns, d->columns, d->n_columns * sizeof(*columns));
+	ret->chip = d->c->host.chip;
+	ret->metrics = (struct wire_strings){ d->n_metrics, metrics };
+	ret->columns = (struct wire_columns){ d->n_columns, columns };
+	return 0;
+}
+
+int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
+	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret, struct refusal *r)
+{
+	struct draft *d = arena_zalloc(a, sizeof(*d));
+	int code = 0;
+
+	*ret = (struct wire_plan){ .groups = 1 };
+	if (!d || wanted->n == 0) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Name at least one metric.", "the list of metrics is empty");
+		return r->code;
+	}
+	*d = (struct draft){ .c = c, .a = a, .r = r };
+	for (size_t i = 0; code == 0 && i < wanted->n; i++) {
+		code = add_wanted(d, wanted->v[i], other_chips, userdata);
+	}
+	if (code == 0) {
+		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
+	}
+	if (code == 0) {
+		code = ret->passes > 1 ? assign_groups(d, &ret->groups) : add_duration(d);
+	}
+	return code == 0 ? finish(d, ret) : code;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_GRANTER_GRANTER_H
+#define GPUCTR_GRANTER_GRANTER_H
+
+/* What the front may ask of the granter: fixed structs, one a packet of a SOCK_SEQPACKET pair. */
+
+#include <stdint.h>
+
+enum granter_op {
+	GRANTER_OPEN = 1,  /* lease, uid, lease_ns, gpus */
+	GRANTER_EXTEND,    /* lease, lease_ns from now */
+	GRANTER_CLOSE,     /* lease: free what was allocated under it */
+	GRANTER_ALLOC,     /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
+	GRANTER_PING,
+	GRANTER_EXPIRED,   /* granter -> front, unasked: a lease ran out and was closed */
+};
+
+enum {
+	GRANTER_LEASES_MAX = 64,
+	GRANTER_OBJECTS_MAX = 1024,
+	GRANTER_OBJECTS_PER_LEASE_MAX = 256,
+};
+
+#define GRANTER_LEASE_MAX_NS (UINT64_C(3600) * 1000000000)
+
+struct granter_request {
+	uint32_t size; /* of this struct */
+	uint32_t op;
+	uint64_t id; /* chosen by the front, returned in the reply */
+	uint64_t lease;
+	uint64_t lease_ns;
+	uint64_t gpus; /* mask of GPU indices the lease covers */
+	uint32_t uid, pid;
+	uint32_t root, parent, object, object_class;
+	uint32_t client_target, context_target;
+};
+
+struct granter_reply {
+	uint32_t size;
+	uint32_t op;
+	uint64_t id;
+	uint64_t lease;
+	int32_t error; /* 0, or a negative errno saying which check failed */
+	uint32_t status; /* of the driver */
+};
+
+/* Runs until link reaches its end. Returns the exit status. */
+int granter_run(int link);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/granter/rm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* RM binds a client to the struct file it was created on, not to a process: that is why a descriptor
+ * received from the user's program is enough. Permission to allocate the profiler object is checked
+ * once, here, against the capabilities of the calling task. */
+
+bool rm_is_control_device(int fd)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_PATH) != 0 || fstat(fd, &st) < 0) {
+		return false;
+	}
+	return S_ISCHR(st.st_mode) && major(st.st_rdev) == RM_DEVICE_MAJOR &&
+	       minor(st.st_rdev) == RM_DEVICE_MINOR_CONTROL;
+}
+
+static int call(int fd, unsigned long request, void *argument)
+{
+	int r;
+
+	do {
+		r = ioctl(fd, request, argument);
+	} while (r < 0 && (errno == EINTR || errno == EAGAIN));
+	return r < 0 ? -errno : 0;
+}
+
+int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
+		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status)
+{
+	struct rm_profiler_parameters own = *parameters;
+	struct rm_alloc p = {
+		.root = root,
+		.parent = parent,
+		.object = object,
+		.object_class = RM_CLASS_PROFILER_DEVICE,
+		.parameters = (uintptr_t)&own,
+	};
+	int r = call(fd, RM_IOCTL_ALLOC, &p);
+
+	if (r == 0) {
+		*ret_status = p.status;
+	}
+	return r;
+}
+
+int rm_free_object(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t *ret_status)
+{
+	struct rm_free p = { .root = root, .parent = parent, .object = object };
+	int r = call(fd, RM_IOCTL_FREE, &p);
+
+	if (r == 0) {
+		*ret_status = p.status;
+	}
+	return r;
+}

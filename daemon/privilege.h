@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DAEMON_PRIVILEGE_H
+#define GPUCTR_DAEMON_PRIVILEGE_H
+
+#include <stdbool.h>
+
+/* Started as root: becomes user ("": gpucountd, else nobody), keeping CAP_PERFMON and nothing else.
+ * Started as anybody else: keeps CAP_PERFMON if it is there. Sets no-new-privileges either way. Logs
+ * what went wrong and returns -errno. */
+int privilege_leave_root(const char *user);
+
+/* In a worker: keeps CAP_PERFMON or drops that too. */
+int privilege_enter(bool keep_perfmon);
+
+#endif
