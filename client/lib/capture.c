@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/internal.h"
+#include "daemon/base/clean.h"
+
+/* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
+ * the decoders of its processes until then. */
+
+static const char duration_metric[] = "gpu__time_duration.sum";
+
+static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
+{
+	list_remove(&c->link);
+	while (!list_is_empty(&c->processes)) {
+		decoder_free(list_entry(c->processes.next, struct decoder, link));
+	}
+	arena_deinit(&c->arena);
+	free(c->token);
+	free(c->environment);
+	free(c);
+	return NULL;
+}
+
+void captures_free_all(struct gpuctr *g)
+{
+	while (!list_is_empty(&g->captures)) {
+		capture_free(list_entry(g->captures.next, struct gpuctr_capture, link));
+	}
+}
+
+int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o,
+			const struct gpuctr_capture_handler *handler, void *userdata, struct gpuctr_capture **ret)
+{
+	struct gpuctr_capture *c = calloc(1, sizeof(*c));
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE };
+	size_t size = handler->size < sizeof(c->handler) ? handler->size : sizeof(c->handler);
+	int r;
+
+	if (!c) {
+		return -ENOMEM;
+	}
+	c->g = g;
+	c->request = ++g->last_request;
+	memcpy(&c->handler, handler, size);
+	c->userdata = userdata;
+	c->duration_column = SIZE_MAX;
+	arena_init(&c->arena, SIZE_MAX / 2);
+	list_init(&c->processes);
+	list_append(&g->captures, &c->link);
+	m.open_capture = (struct wire_open_capture){
+		.request = c->request,
+		.metrics = { o->n_metrics, o->metrics },
+		.gpus = { o->n_gpus, o->gpus },
+		.chip = o->chip,
+		.kernel_regex = o->kernel_regex,
+		.launch_skip = o->launch_skip,
+		.launch_count = o->launch_count,
+		.no_wait = o->no_wait,
+		.timeout_ns = o->timeout_ns,
+		.raw_images = o->raw_images,
+		.program = o->program,
+		.lease_ns = o->lease_ns,
+		.recorded = o->recorded,
+	};
+	r = connection_send(g, &m);
+	if (r != 0) {
+		capture_free(c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+int gpuctr_capture_close(struct gpuctr_capture *c)
+{
+	struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { c->id } };
+
+	if (c->closed || c->id == 0) {
+		c->closed = true;
+		return 0; /* not opened yet: closed as soon as it is */
+	}
+	c->closed = true;
+	return connection_send(c->g, &m);
+}
+
+unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
+{
+	return c->id;
+}
+
+const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent)
+{
+	const char **v = calloc(5, sizeof(*v));
+
+	if (!agent) {
+		agent = getenv("GPUCTR_AGENT");
+	}
+	if (!agent || !agent[0]) {
+		agent = GPUCTR_AGENT_PATH;
+	}
+	if (!v || !c->token) {
+		free(v);
+		return NULL;
+	}
+	v[0] = arena_printf(&c->arena, "CUDA_INJECTION64_PATH=%s", agent);
+	v[1] = arena_printf(&c->arena, "NVTX_INJECTION64_PATH=%s", agent);
+	v[2] = arena_printf(&c->arena, "GPUCTR_SOCKET=%s", c->g->path);
+	v[3] = arena_printf(&c->arena, "GPUCTR_TOKEN=%s", c->token);
+	free(c->environment);
+	c->environment = v;
+	return v[0] && v[1] && v[2] && v[3] ? v : NULL;
+}
+
+/* --- events --- */
+
+static struct gpuctr_capture *find(struct gpuctr *g, uint32_t id)
+{
+	list_for_each(l, &g->captures) {
+		struct gpuctr_capture *c = list_entry(l, struct gpuctr_capture, link);
+
+		if (id != 0 && c->id == id) {
+			return c;
+		}
+	}
+	return NULL;
+}
+
+static struct gpuctr_capture *find_request(struct gpuctr *g, uint32_t request)
+{
+	list_for_each(l, &g->captures) {
+		struct gpuctr_capture *c = list_entry(l, struct gpuctr_capture, link);
+
+		if (c->id == 0 && c->request == request) {
+			return c;
+		}
+	}
+	return NULL;
+}
+
+static struct decoder *find_decoder(struct gpuctr_capture *c, uint32_t process)
+{
+	struct decoder *d;
+
+	list_for_each(l, &c->processes) {
+		d = list_entry(l, struct decoder, link);
+		if (d->process == process) {
+			return d;
+		}
+	}
+	d = decoder_new(process);
+	if (d) {
+		list_append(&c->processes, &d->link);
+	}
+	return d;
+}
+
+static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
+{
+	/* Out of the list first: a handler may look for other captures, never for this one. */
+	list_remove(&c->link);
+	if (c->handler.on_end) {
+		c->handler.on_end(c, end, c->userdata);
+	}
+	capture_free(c);
+}
+
+void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
+{
+	struct gpuctr_end end = { .error = *e };
+
+	while (!list_is_empty(&g->captures)) {
+		finish(list_entry(g->captures.next, struct gpuctr_capture, link), &end);
+	}
+}
+
+/* The plan's strings must outlive the message: kept by a second copy in the capture's arena. */
+static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
+{
+	struct wire_message m = { .type = WIRE_PLAN_REPLY, .plan_reply = { 0, *in } }, copy;
+	struct buffer b = { 0 };
+	int r = wire_encode_payload(&c->g->scratch, &b, &m);
+
+	arena_reset(&c->g->scratch);
+	if (r == 0 && wire_decode(&c->arena, m.type, b.data, buffer_length(&b), &copy) == 0) {
+		r = plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan);
+	}
+	buffer_deinit(&b);
+	for (size_t i = 0; r == 0 && i < c->plan.n_columns; i++) {
+		if (strcmp(c->plan.columns[i].name, duration_metric) == 0) {
+			c->duration_column = i;
+		}
+	}
+	return r;
+}
+
+static int on_opened(struct gpuctr *g, const struct wire_opened *w)
+{
+	struct gpuctr_capture *c = find_request(g, w->request);
+	struct gpuctr_opened o;
+
+	if (!c) {
+		return GPUCTR_E_PROTOCOL;
+	}
+	c->id = w->capture;
+	if (keep_plan(c, &w->plan) < 0) {
+		return GPUCTR_E_PROTOCOL;
+	}
+	o = (struct gpuctr_opened){
+		w->capture, &c->plan, gpus_from_wire(&g->arena, &w->gpus), w->gpus.n, w->driver, w->recorded,
+	};
+	if (c->handler.on_opened) {
+		c->handler.on_opened(c, &o, c->userdata);
+	}
+	if (c->closed) {
+		struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { c->id } };
+
+		connection_send(g, &m);
+	}
+	return 0;
+}
+
+static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
+{
+	free(c->token);
+	c->token = strdup(w->token);
+	if (c->handler.on_ready) {
+		c->handler.on_ready(c, c->userdata);
+	}
+	return 0;
+}
+
+static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
+{
+	struct gpuctr_device *devices = arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
+	struct gpuctr_process p = {
+		w->process, w->pid, w->program, w->cupti, w->driver, w->recorded_from, devices, w->devices.n,
+	};
+
+	for (size_t i = 0; devices && i < w->devices.n; i++) {
+		const struct wire_device *d = &w->devices.v[i];
+
+		devices[i] = (struct gpuctr_device){
+			d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz,
+		};
+	}
+	if (devices && c->handler.on_process) {
+		c->handler.on_process(c, &p, c->userdata);
+	}
+	return 0;
+}
+
+static void deliver_record(const struct gpuctr_record *record, void *userdata)
+{
+	struct gpuctr_capture *c = userdata;
+
+	if (c->handler.on_record) {
+		c->handler.on_record(c, record, c->userdata);
+	}
+}
+
+static void deliver_mark(const struct gpuctr_mark *mark, void *userdata)
+{
+	struct gpuctr_capture *c = userdata;
+
+	if (c->handler.on_mark) {
+		c->handler.on_mark(c, mark, c->userdata);
+	}
+}
+
+static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
+{
+	struct gpuctr_notice n = {
+		process, { GPUCTR_E_PROTOCOL, "a process sent records that cannot be read; they are left out",
+			   "Use an agent and client of the same release." },
+	};
+
+	if (c->handler.on_notice) {
+		c->handler.on_notice(c, &n, c->userdata);
+	}
+}
+
+static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
+{
+	struct decoder *d = find_decoder(c, w->process);
+
+	if (!d || !decoder_feed(d, w, c->plan.n_columns, c->duration_column, deliver_record, deliver_mark, c)) {
+		notice_malformed(c, w->process);
+	}
+	return 0;
+}
+
+static int on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
+{
+	struct decoder *d = find_decoder(c, w->process);
+	struct gpuctr_image image;
+
+	if (!d || !decoder_feed_image(d, w, &image)) {
+		notice_malformed(c, w->process);
+	} else if (image.data && c->handler.on_image) {
+		c->handler.on_image(c, &image, c->userdata);
+	}
+	return 0;
+}
+
+static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
+{
+	switch (m->type) {
+	case WIRE_QUEUED: {
+		struct gpuctr_queued q = {
+			m->queued.position, m->queued.holder, m->queued.gpu, m->queued.holder_left_ns,
+		};
+
+		if (c->handler.on_queued) {
+			c->handler.on_queued(c, &q, c->userdata);
+		}
+		return 0;
+	}
+	case WIRE_READY:
+		return on_ready(c, &m->ready);
+	case WIRE_PROCESS:
+		return on_process(c, &m->process);
+	case WIRE_RECORDS:
+		return on_records(c, &m->records);
+	case WIRE_RAW_IMAGE:
+		return on_image(c, &m->raw_image);
+	case WIRE_PROGRESS: {
+		struct gpuctr_totals t = totals_from_wire(&m->progress.totals);
+
+		if (c->handler.on_progress) {
+			c->handler.on_progress(c, &t, c->userdata);
+		}
+		return 0;
+	}
+	case WIRE_NOTICE: {
+		struct gpuctr_notice n = {
+			m->notice.process, { (int)m->notice.code, m->notice.message, m->notice.remedy },
+		};
+
+		if (c->handler.on_notice) {
+			c->handler.on_notice(c, &n, c->userdata);
+		}
+		return 0;
+	}
+	case WIRE_PROCESS_END: {
+		struct gpuctr_process_end e = {
+			m->process_end.process, totals_from_wire(&m->process_end.totals), m->process_end.clean,
+		};
+
+		if (c->handler.on_process_end) {
+			c->handler.on_process_end(c, &e, c->userdata);
+		}
+		return 0;
+	}
+	case WIRE_CAPTURE_END: {
+		struct gpuctr_end e = {
+			totals_from_wire(&m->capture_end.totals), m->capture_end.processes,
+			{ (int)m->capture_end.code, m->capture_end.message, m->capture_end.remedy },
+		};
+
+		finish(c, &e);
+		return 0;
+	}
+	default:
+		return 0;
+	}
+}
+
+/* Every event of a capture begins with its number. */
+static uint32_t event_capture(const struct wire_message *m)
+{
+	switch (m->type) {
+	case WIRE_QUEUED:
+	case WIRE_READY:
+	case WIRE_RENEWED:
+	case WIRE_PROCESS:
+	case WIRE_RECORDS:
+	case WIRE_RAW_IMAGE:
+	case WIRE_PROGRESS:
+	case WIRE_NOTICE:
+	case WIRE_PROCESS_END:
+	case WIRE_CAPTURE_END:
+		return m->progress.capture;
+	default:
+		return 0;
+	}
+}
+
+int captures_handle(struct gpuctr *g, const struct wire_message *m)
+{
+	struct gpuctr_capture *c = find(g, event_capture(m));
+
+	if (m->type == WIRE_OPENED) {
+		return on_opened(g, &m->opened);
+	}
+	if (m->type == WIRE_REFUSAL) {
+		struct gpuctr_end end = { .error = { (int)m->refusal.code, m->refusal.message, m->refusal.remedy } };
+
+		c = find_request(g, m->refusal.request);
+		if (c) {
+			finish(c, &end);
+		}
+		return 0;
+	}
+	return c ? on_event(c, m) : 0;
+}

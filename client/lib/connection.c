@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/internal.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+
+/* One socket, one input and one output buffer. Calls only append to the output; answers are read and
+ * handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call. When
+ * the connection breaks, everything open is told, once, from the next dispatch. */
+
+enum { HELLO_TIMEOUT_S = 5, READ_BYTES = 256 * 1024 };
+
+const char *gpuctr_version(void)
+{
+	return GPUCTR_VERSION;
+}
+
+const char *gpuctr_error_name(int code)
+{
+	return status_to_string(code);
+}
+
+const char *gpuctr_default_socket(void)
+{
+	const char *path = getenv("GPUCTR_SOCKET");
+
+	return path && path[0] ? path : GPUCTR_DEFAULT_SOCKET;
+}
+
+int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy)
+{
+	refusal_set(&g->refusal, code, remedy, "%s", message);
+	g->error = (struct gpuctr_error){ code, g->refusal.message, g->refusal.remedy };
+	return code;
+}
+
+const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
+{
+	return &g->error;
+}
+
+int gpuctr_fd(const struct gpuctr *g)
+{
+	return g->fd;
+}
+
+short gpuctr_events(const struct gpuctr *g)
+{
+	return (short)(POLLIN | (buffer_length(&g->out) ? POLLOUT : 0));
+}
+
+static void flush(struct gpuctr *g)
+{
+	while (!g->broken && buffer_length(&g->out) > 0) {
+		ssize_t n = send(g->fd, g->out.data + g->out.start, buffer_length(&g->out),
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0) {
+			if (errno == EINTR) {
+				continue;
+			}
+			return; /* full: later; broken: reading will tell */
+		}
+		buffer_consume(&g->out, (size_t)n);
+	}
+}
+
+int connection_send(struct gpuctr *g, const struct wire_message *m)
+{
+	int r;
+
+	if (g->broken) {
+		return connection_fail(g, GPUCTR_E_DISCONNECTED, "the connection to gpucountd is over", "Connect again.");
+	}
+	r = wire_encode(&g->scratch, &g->out, m);
+	arena_reset(&g->scratch);
+	if (r == -EMSGSIZE) {
+		return connection_fail(g, GPUCTR_E_BAD_REQUEST, "the request is longer than the protocol allows",
+				       "Shorten the regular expression or the list of metrics.");
+	}
+	if (r == 0) {
+		flush(g);
+	}
+	return r;
+}
+
+/* --- connecting --- */
+
+static int connect_to(struct gpuctr *g)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char text[512];
+	int e;
+
+	if (strlen(g->path) >= sizeof(a.sun_path)) {
+		return connection_fail(g, GPUCTR_E_NO_DAEMON, "the socket's path is too long", "Use a shorter one.");
+	}
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", g->path);
+	g->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (g->fd >= 0 && connect(g->fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
+		return 0;
+	}
+	e = errno;
+	snprintf(text, sizeof(text), "no gpucountd answers at %s (%s)", g->path, strerror(e));
+	return connection_fail(g, GPUCTR_E_NO_DAEMON, text,
+			       e == EACCES ? "Its folder or socket is not open to you: ask the administrator." :
+					     "Start it with `systemctl start gpucountd`, or name its socket with --socket.");
+}
+
+static int read_some(struct gpuctr *g)
+{
+	ssize_t n;
+
+	if (buffer_reserve(&g->in, READ_BYTES) < 0) {
+		return -ENOMEM;
+	}
+	n = recv(g->fd, g->in.data + g->in.end, g->in.size - g->in.end, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		return 0;
+	}
+	if (n <= 0) {
+		return GPUCTR_E_DISCONNECTED;
+	}
+	g->in.end += (size_t)n;
+	return 0;
+}
+
+/* 0 with *ret set; FRAME_E_MORE; or GPUCTR_E_PROTOCOL. */
+static int next_message(struct gpuctr *g, struct wire_message *ret)
+{
+	struct frame f;
+	int r = frame_parse(g->in.data + g->in.start, buffer_length(&g->in), &f);
+
+	if (r == FRAME_E_MORE) {
+		return r;
+	}
+	arena_reset(&g->arena);
+	if (r != 0 || wire_decode(&g->arena, f.type, f.payload, f.size, ret) != 0) {
+		return GPUCTR_E_PROTOCOL;
+	}
+	buffer_consume(&g->in, FRAME_HEADER_BYTES + f.size);
+	return 0;
+}
+
+static int wait_welcome(struct gpuctr *g)
+{
+	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;
+	struct wire_message m;
+	int r;
+
+	while ((r = next_message(g, &m)) == FRAME_E_MORE) {
+		struct pollfd p = { g->fd, POLLIN, 0 };
+		uint64_t now = clock_now_ns();
+
+		if (now >= by || poll(&p, 1, (int)((by - now) / CLOCK_NS_PER_MS) + 1) == 0) {
+			return connection_fail(g, GPUCTR_E_NO_DAEMON, "gpucountd does not answer",
+					       "See `systemctl status gpucountd`.");
+		}
+		if (read_some(g) != 0) {
+			return connection_fail(g, GPUCTR_E_DISCONNECTED, "gpucountd closed the connection",
+					       "See `systemctl status gpucountd`.");
+		}
+	}
+	if (r == 0 && m.type == WIRE_REFUSAL) {
+		return connection_fail(g, (int)m.refusal.code, m.refusal.message, m.refusal.remedy);
+	}
+	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version == 0) {
+		return connection_fail(g, GPUCTR_E_PROTOCOL, "what answers there does not speak gpucountd's protocol",
+				       "Use a client and daemon of the same release.");
+	}
+	return 0;
+}
+
+int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
+{
+	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, program } };
+	struct gpuctr *g = calloc(1, sizeof(*g));
+	int r;
+
+	if (!g || !(g->path = strdup(path ? path : gpuctr_default_socket()))) {
+		free(g);
+		*ret = NULL;
+		return -ENOMEM;
+	}
+	g->fd = -1;
+	g->error = (struct gpuctr_error){ 0, "", "" };
+	arena_init(&g->arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&g->scratch, LIMIT_UNPACKED_BYTES);
+	list_init(&g->requests);
+	list_init(&g->captures);
+	*ret = g;
+	r = connect_to(g);
+	if (r == 0) {
+		r = connection_send(g, &hello);
+	}
+	if (r == 0) {
+		r = wait_welcome(g);
+	}
+	if (r != 0) {
+		g->broken = r;
+	}
+	return r;
+}
+
+struct gpuctr *gpuctr_disconnect(struct gpuctr *g)
+{
+	if (!g) {
+		return NULL;
+	}
+	if (g->fd >= 0) {
+		close(g->fd);
+	}
+	while (!list_is_empty(&g->requests)) {
+		struct request *q = list_entry(g->requests.next, struct request, link);
+
+		list_remove(&q->link);
+		free(q->chip);
+		free(q);
+	}
+	captures_free_all(g);
+	buffer_deinit(&g->in);
+	buffer_deinit(&g->out);
+	arena_deinit(&g->arena);
+	arena_deinit(&g->scratch);
+	free(g->path);
+	free(g);
+	return NULL;
+}
+
+/* --- dispatch --- */
+
+static int break_connection(struct gpuctr *g, int code, const char *message, const char *remedy)
+{
+	struct gpuctr_error e;
+
+	connection_fail(g, code, message, remedy);
+	g->broken = code;
+	e = g->error;
+	requests_fail_all(g, &e);
+	captures_fail_all(g, &e);
+	return code;
+}
+
+static int handle_message(struct gpuctr *g, const struct wire_message *m)
+{
+	if (m->type == WIRE_REFUSAL && m->refusal.request == 0) {
+		return break_connection(g, (int)m->refusal.code, m->refusal.message, m->refusal.remedy);
+	}
+	if (requests_handle(g, m) != 0) {
+		return 0;
+	}
+	return captures_handle(g, m);
+}
+
+static int handle_input(struct gpuctr *g)
+{
+	struct wire_message m;
+	int r;
+
+	while ((r = next_message(g, &m)) == 0) {
+		r = handle_message(g, &m);
+		if (r != 0) {
+			break;
+		}
+	}
+	if (r == GPUCTR_E_PROTOCOL && !g->broken) {
+		return break_connection(g, r, "gpucountd sent what this library does not understand",
+					"Use a client and daemon of the same release.");
+	}
+	return r == FRAME_E_MORE ? 0 : r;
+}
+
+int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
+{
+	struct pollfd p = { g->fd, gpuctr_events(g), 0 };
+	int r;
+
+	if (g->broken) {
+		return g->broken;
+	}
+	if (poll(&p, 1, timeout_ms) <= 0) {
+		return 0;
+	}
+	flush(g);
+	if ((p.revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
+		return 0;
+	}
+	r = read_some(g);
+	if (r == GPUCTR_E_DISCONNECTED) {
+		return break_connection(g, r, "gpucountd closed the connection", "See `systemctl status gpucountd`.");
+	}
+	return r == 0 ? handle_input(g) : r;
+}

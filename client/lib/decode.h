@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_LIB_DECODE_H
+#define GPUCTR_LIB_DECODE_H
+
+/* From the columns of one process's batches to records. */
+
+#include <gpuctr/gpuctr.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/base/buffer.h"
+#include "daemon/base/list.h"
+#include "proto/wire.h"
+
+/* A growing array of pointers; identifier i is at v[i - 1]. */
+struct table {
+	void **v;
+	size_t n, room;
+};
+
+struct range_set {
+	size_t n;
+	const struct gpuctr_range **v;
+};
+
+struct decoder {
+	struct list link;
+	uint32_t process;
+	struct arena objects; /* strings, kernels, ranges: live as long as the capture */
+	struct arena columns; /* of one batch */
+	struct table strings, kernels, ranges, sets;
+	struct buffer image; /* pieces of the image under way */
+	uint64_t image_first, image_size;
+	uint32_t image_count;
+};
+
+struct decoder *decoder_new(uint32_t process);
+struct decoder *decoder_free(struct decoder *d);
+
+typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
+typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
+
+/* Calls on_record for each record in order, and on_mark for each mark. duration_column: which value
+ * is the duration, SIZE_MAX: none. False: malformed (records before the fault were delivered). */
+bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns, size_t duration_column,
+		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata);
+
+/* True, with *ret set when the image is whole, or with its data NULL while pieces are missing. */
+bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece, struct gpuctr_image *ret);
+
+#endif

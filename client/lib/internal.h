@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_LIB_INTERNAL_H
+#define GPUCTR_LIB_INTERNAL_H
+
+/* Inside libgpuctr. */
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/lib/decode.h"
+#include "daemon/base/arena.h"
+#include "daemon/base/buffer.h"
+#include "daemon/base/list.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+
+struct gpuctr {
+	int fd;
+	char *path;
+	struct buffer in, out;
+	struct arena arena;   /* of the message being handled */
+	struct arena scratch; /* for encoding */
+	uint32_t last_request;
+	struct list requests;
+	struct list captures;
+	struct refusal refusal; /* storage of error */
+	struct gpuctr_error error;
+	int broken; /* code the connection ended with; 0: it is up */
+};
+
+/* A question that waits for its answer. */
+struct request {
+	struct list link;
+	uint32_t id;
+	enum wire_type answer;
+	void *userdata;
+	gpuctr_on_metric on_metric;
+	gpuctr_on_metrics_end on_metrics_end;
+	gpuctr_on_plan on_plan;
+	gpuctr_on_status on_status;
+	char *chip; /* of a metrics list under way */
+};
+
+struct gpuctr_capture {
+	struct list link;
+	struct gpuctr *g;
+	uint32_t request; /* of the open; matched until the daemon has given an id */
+	uint32_t id;      /* 0: not opened yet */
+	struct gpuctr_capture_handler handler;
+	void *userdata;
+	struct arena arena; /* what lives as long as the capture */
+	struct gpuctr_plan plan;
+	size_t duration_column; /* SIZE_MAX: none */
+	char *token;
+	const char **environment;
+	struct list processes; /* struct decoder */
+	bool closed;           /* asked for */
+};
+
+/* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
+int connection_send(struct gpuctr *g, const struct wire_message *m);
+
+/* Remembers an error for gpuctr_last_error(); returns its code. */
+int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy);
+
+/* 1: the message was an answer to a question. */
+int requests_handle(struct gpuctr *g, const struct wire_message *m);
+void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
+
+/* 0, or GPUCTR_E_PROTOCOL. */
+int captures_handle(struct gpuctr *g, const struct wire_message *m);
+void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
+void captures_free_all(struct gpuctr *g);
+
+/* Plain structs of the wire as the public ones; arrays live in a. -ENOMEM. */
+int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
+struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in);
+struct gpuctr_totals totals_from_wire(const struct wire_totals *in);
+
+#endif
