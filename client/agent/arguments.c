@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generated_cuda_meta.h describes the calls' arguments only to those who ask for internal versions. */
+#define __CUDA_API_VERSION_INTERNAL
+
+#include "client/agent/arguments.h"
+
+#include <cupti_driver_cbid.h>
+#include <generated_cuda_meta.h>
+
+#include "proto/wire.h"
+
+#define DIMENSIONS(p) { (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \
+		      { (p)->blockDimX, (p)->blockDimY, (p)->blockDimZ }, (p)->sharedMemBytes
+
+bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret)
+{
+	bool per_thread = false;
+
+	switch (id) {
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz:
+		per_thread = true;
+		/* fall through */
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel: {
+		const cuLaunchKernel_params *p = params;
+
+		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread, WIRE_LAUNCH_KERNEL };
+		return true;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
+		per_thread = true;
+		/* fall through */
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx: {
+		const cuLaunchKernelEx_params *p = params;
+
+		if (!p->config) {
+			return false;
+		}
+		*ret = (struct arguments){
+			p->f, DIMENSIONS(p->config), p->config->hStream, per_thread, WIRE_LAUNCH_KERNEL,
+		};
+		return true;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz:
+		per_thread = true;
+		/* fall through */
+	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel: {
+		const cuLaunchCooperativeKernel_params *p = params;
+
+		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread, WIRE_LAUNCH_COOPERATIVE };
+		return true;
+	}
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
+		per_thread = true;
+		/* fall through */
+	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch: {
+		const cuGraphLaunch_params *p = params;
+
+		*ret = (struct arguments){ .stream = p->hStream, .per_thread_stream = per_thread, .kind = WIRE_LAUNCH_GRAPH };
+		return true;
+	}
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_ARGUMENTS_H
+#define GPUCTR_AGENT_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include <cupti_callbacks.h>
+
+/* The arguments of a launch, whatever the call. */
+struct arguments {
+	CUfunction function; /* NULL for a graph */
+	uint32_t grid[3], block[3];
+	uint32_t dynamic_shared_bytes;
+	CUstream stream;
+	bool per_thread_stream;
+	uint8_t kind;
+};
+
+/* Reads the params of CUPTI's driver callback id; false: not a launch. */
+bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret);
+
+#endif

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/deliver.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/evaluate.h"
+#include "client/agent/pack.h"
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+#include "proto/status.h"
+
+/* The queue is bounded in bytes: a program that measures faster than its reader reads waits a little
+ * at the turn of a batch, and then loses whole batches, which are counted. Buffers are used again,
+ * because a fresh image of some MiB costs more in page faults than its copy; one image is kept.
+ *
+ * The thread blocks all signals: those are the program's. When the link breaks it goes on taking
+ * batches and drops them, so that the program never waits for a daemon that is gone. */
+
+enum { TICK_MS = 250, SEND_TIMEOUT_S = 60, SPARES_MAX = 2 };
+
+struct note {
+	struct list link;
+	size_t bytes;
+	uint8_t frame[];
+};
+
+void deliver_init(struct deliver *d)
+{
+	pthread_condattr_t monotonic;
+
+	*d = (struct deliver){ 0 };
+	list_init(&d->queue);
+	list_init(&d->spare);
+	list_init(&d->notes);
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&d->wake, &monotonic);
+	pthread_cond_init(&d->drained, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+struct wire_totals counters_read(const struct counters *c)
+{
+	struct wire_totals t = {
+		.measured = atomic_load(&c->measured),
+		.filtered = atomic_load(&c->filtered),
+		.capturing = atomic_load(&c->capturing),
+		.unready = atomic_load(&c->unready),
+		.failed = atomic_load(&c->failed),
+		.dropped = atomic_load(&c->dropped),
+	};
+
+	/* Last, so that the sum of the others never exceeds it. */
+	t.seen = atomic_load(&c->seen);
+	return t;
+}
+
+/* --- batches --- */
+
+static size_t batch_bytes(const struct batch *b)
+{
+	return b->image_size + b->room * sizeof(*b->launches);
+}
+
+static void batch_free(struct batch *b)
+{
+	free(b->launches);
+	free(b->image);
+	free(b);
+}
+
+static struct batch *take_spare(struct deliver *d, size_t n)
+{
+	struct batch *found = NULL;
+
+	pthread_mutex_lock(&d->lock);
+	list_for_each(l, &d->spare) {
+		struct batch *b = list_entry(l, struct batch, link);
+
+		if (b->room == n) {
+			found = b;
+			list_remove(&b->link);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	return found;
+}
+
+struct batch *deliver_new_batch(struct deliver *d, size_t n)
+{
+	struct batch *b = take_spare(d, n);
+
+	if (b) {
+		b->n = 0;
+		return b;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b) {
+		return NULL;
+	}
+	list_init(&b->link);
+	b->launches = malloc(n * sizeof(*b->launches));
+	if (!b->launches) {
+		batch_free(b);
+		return NULL;
+	}
+	b->room = n;
+	return b;
+}
+
+int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes)
+{
+	pthread_mutex_lock(&d->lock);
+	if (d->spare_image_size == bytes) {
+		b->image = d->spare_image;
+		d->spare_image = NULL;
+		d->spare_image_size = 0;
+	}
+	pthread_mutex_unlock(&d->lock);
+	b->image = b->image ? b->image : malloc(bytes);
+	if (!b->image) {
+		return -ENOMEM;
+	}
+	memcpy(b->image, image, bytes);
+	b->image_size = bytes;
+	return 0;
+}
+
+/* With the lock held: keeps the image for the next batch of its size. */
+static void recycle_image(struct deliver *d, struct batch *b)
+{
+	if (b->image) {
+		free(d->spare_image);
+		d->spare_image = b->image;
+		d->spare_image_size = b->image_size;
+	}
+	b->image = NULL;
+	b->image_size = 0;
+}
+
+/* Keeps the newest few: when batches grow, the small ones go. */
+void deliver_free_batch(struct deliver *d, struct batch *b)
+{
+	unsigned n = 0;
+
+	if (!b) {
+		return;
+	}
+	pthread_mutex_lock(&d->lock);
+	recycle_image(d, b);
+	list_append(&d->spare, &b->link);
+	list_for_each(l, &d->spare) {
+		n++;
+	}
+	if (n > SPARES_MAX) {
+		b = list_entry(d->spare.next, struct batch, link);
+		list_remove(&b->link);
+	} else {
+		b = NULL;
+	}
+	pthread_mutex_unlock(&d->lock);
+	if (b) {
+		batch_free(b);
+	}
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
+}
+
+void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
+{
+	struct timespec by = timespec_of(clock_now_ns() + patience_ns);
+	bool taken = false;
+
+	pthread_mutex_lock(&d->lock);
+	while (!d->finished && d->queued_bytes > 0 && d->queued_bytes + batch_bytes(b) > DELIVER_QUEUE_BYTES) {
+		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
+			break;
+		}
+	}
+	if (!d->finished && (d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES)) {
+		list_append(&d->queue, &b->link);
+		d->queued_bytes += batch_bytes(b);
+		taken = true;
+		pthread_cond_signal(&d->wake);
+	}
+	pthread_mutex_unlock(&d->lock);
+	if (!taken) {
+		atomic_fetch_add(&d->counters->dropped, b->n);
+		deliver_free_batch(d, b);
+	}
+}
+
+/* --- notes --- */
+
+void deliver_note(struct deliver *d, const struct wire_message *m)
+{
+	struct arena scratch;
+	struct buffer b = { 0 };
+	struct note *n = NULL;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	if (wire_encode(&scratch, &b, m) == 0) {
+		n = malloc(sizeof(*n) + buffer_length(&b));
+	}
+	if (n) {
+		n->bytes = buffer_length(&b);
+		memcpy(n->frame, b.data + b.start, n->bytes);
+		pthread_mutex_lock(&d->lock);
+		list_append(&d->notes, &n->link);
+		pthread_cond_signal(&d->wake);
+		pthread_mutex_unlock(&d->lock);
+	}
+	buffer_deinit(&b);
+	arena_deinit(&scratch);
+}
+
+void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy)
+{
+	struct wire_message m = {
+		.type = WIRE_NOTICE,
+		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message, remedy },
+	};
+
+	deliver_note(d, &m);
+}
+
+static void send_note(struct deliver *d, struct note *n)
+{
+	struct frame f;
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	if (frame_parse(n->frame, n->bytes, &f) == 0 && wire_decode(&a, f.type, f.payload, f.size, &m) == 0) {
+		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	arena_deinit(&a);
+	free(n);
+}
+
+/* --- the thread --- */
+
+static void send_progress(struct deliver *d, uint64_t *last_seen)
+{
+	struct wire_message m = {
+		.type = WIRE_PROGRESS,
+		.progress = { d->welcome->capture, d->welcome->process, counters_read(d->counters) },
+	};
+
+	if (m.progress.totals.seen != *last_seen) {
+		*last_seen = m.progress.totals.seen;
+		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+}
+
+/* Launches that failed or are not wanted leave no record; each is counted for what it is. */
+static size_t keep_measured(struct deliver *d, struct batch *b, double *values, const bool *measured)
+{
+	size_t n_columns = d->welcome->plan.columns.n, kept = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->launches[i].fate == LAUNCH_FILTERED) {
+			atomic_fetch_add(&d->counters->filtered, 1);
+			continue;
+		}
+		if (!measured[i] || b->launches[i].fate == LAUNCH_FAILED) {
+			atomic_fetch_add(&d->counters->failed, 1);
+			continue;
+		}
+		if (kept != i) {
+			b->launches[kept] = b->launches[i];
+			memmove(values + kept * n_columns, values + i * n_columns, n_columns * sizeof(*values));
+		}
+		kept++;
+	}
+	return kept;
+}
+
+static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
+{
+	size_t offset = 0;
+	int r = 0;
+
+	while (r == 0 && offset < b->image_size) {
+		size_t n = b->image_size - offset < LIMIT_IMAGE_PIECE_BYTES ? b->image_size - offset : LIMIT_IMAGE_PIECE_BYTES;
+		struct wire_message m = {
+			.type = WIRE_RAW_IMAGE,
+			.raw_image = {
+				d->welcome->capture, d->welcome->process, first, (uint32_t)b->n, offset, b->image_size,
+				{ n, b->image + offset },
+			},
+		};
+
+		r = link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+		offset += n;
+	}
+	return r;
+}
+
+static void process_batch(struct deliver *d, struct batch *b)
+{
+	size_t n_columns = d->welcome->plan.columns.n, n = b->n, kept;
+	double *values = malloc((n * n_columns + 1) * sizeof(*values));
+	bool *measured = malloc(n + 1);
+	char text[256];
+	int result;
+
+	if (!values || !measured || d->link->fd < 0) {
+		atomic_fetch_add(&d->counters->dropped, n);
+		free(values);
+		free(measured);
+		return;
+	}
+	result = evaluate_batch(&d->welcome->plan, b, values, measured);
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text), "CUPTI could not evaluate some kernels (%s, %d)",
+			 host_result_name(b->host->v, result), result);
+		deliver_notice(d, GPUCTR_E_PROFILER, text, "");
+	}
+	/* Images are kept whole, so their launches must stay numbered as in the image. */
+	if (d->welcome->raw_images) {
+		kept = n;
+		result = send_image(d, b, d->next_index);
+	} else {
+		kept = keep_measured(d, b, values, measured);
+	}
+	if (pack_send(d->link, d->welcome, d->intern, b->launches, kept, values, d->next_index) == 0) {
+		atomic_fetch_add(&d->counters->measured, kept);
+		d->next_index += kept;
+	} else {
+		atomic_fetch_add(&d->counters->dropped, kept);
+	}
+	free(values);
+	free(measured);
+}
+
+static void check_link(struct deliver *d)
+{
+	struct wire_message m;
+
+	if (d->link->fd >= 0 && link_receive(d->link, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
+		d->on_stop(d->userdata, m.agent_stop.code, m.agent_stop.message);
+	}
+}
+
+static struct note *take_note(struct deliver *d)
+{
+	struct note *n = NULL;
+
+	if (!list_is_empty(&d->notes)) {
+		n = list_entry(d->notes.next, struct note, link);
+		list_remove(&n->link);
+	}
+	return n;
+}
+
+static struct batch *take_batch(struct deliver *d)
+{
+	struct batch *b = NULL;
+
+	if (!list_is_empty(&d->queue)) {
+		b = list_entry(d->queue.next, struct batch, link);
+		list_remove(&b->link);
+	}
+	return b;
+}
+
+/* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
+static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_seen)
+{
+	struct timespec by = timespec_of(*next_tick_ns);
+	struct batch *b = NULL;
+	struct note *n;
+	bool finishing;
+
+	pthread_mutex_lock(&d->lock);
+	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !d->finishing) {
+		if (pthread_cond_timedwait(&d->wake, &d->lock, &by) == ETIMEDOUT) {
+			break;
+		}
+	}
+	n = take_note(d);
+	b = n ? NULL : take_batch(d);
+	finishing = d->finishing;
+	pthread_mutex_unlock(&d->lock);
+	if (n) {
+		send_note(d, n);
+	}
+	if (b) {
+		size_t bytes = batch_bytes(b);
+
+		process_batch(d, b);
+		deliver_free_batch(d, b);
+		pthread_mutex_lock(&d->lock);
+		d->queued_bytes -= bytes;
+		pthread_cond_broadcast(&d->drained);
+		pthread_mutex_unlock(&d->lock);
+	}
+	if (clock_now_ns() >= *next_tick_ns) {
+		*next_tick_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
+		send_progress(d, last_seen);
+		check_link(d);
+		if (!finishing && d->on_idle) {
+			d->on_idle(d->userdata);
+		}
+	}
+	return n || b || !finishing;
+}
+
+static void *run(void *argument)
+{
+	struct deliver *d = argument;
+	uint64_t next_tick_ns = clock_now_ns(), last_seen = 0;
+	struct wire_message bye = { .type = WIRE_GOODBYE };
+
+	while (work_once(d, &next_tick_ns, &last_seen)) {
+	}
+	pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+	bye.goodbye.totals = counters_read(d->counters);
+	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	pthread_mutex_lock(&d->lock);
+	d->finished = true;
+	pthread_cond_broadcast(&d->drained);
+	pthread_mutex_unlock(&d->lock);
+	return NULL;
+}
+
+int deliver_start(struct deliver *d)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&d->thread, NULL, run, d);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r != 0) {
+		return -r;
+	}
+	pthread_setname_np(d->thread, "gpuctr");
+	pthread_detach(d->thread);
+	d->started = true;
+	return 0;
+}
+
+void deliver_finish(struct deliver *d, uint64_t timeout_ns)
+{
+	struct timespec by = timespec_of(clock_now_ns() + timeout_ns);
+
+	if (!d->started) {
+		return;
+	}
+	pthread_mutex_lock(&d->lock);
+	d->finishing = true;
+	pthread_cond_signal(&d->wake);
+	while (!d->finished) {
+		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
+			break;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_DELIVER_H
+#define GPUCTR_AGENT_DELIVER_H
+
+/* From batches of measured launches to the daemon: evaluation and sending, on a thread of its own.
+ * Shared by the agent and gpuctr-replay. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/agent/intern.h"
+#include "client/agent/link.h"
+#include "daemon/base/list.h"
+#include "daemon/gpu/host.h"
+
+enum launch_fate {
+	LAUNCH_DONE,
+	LAUNCH_FAILED,   /* the driver refused it */
+	LAUNCH_FILTERED, /* of a recording, and not wanted this time */
+};
+
+/* One launch, noted when it was made. Numbers are intern's. */
+struct launch {
+	uint32_t function;
+	uint32_t grid[3], block[3];
+	uint32_t dynamic_shared_bytes;
+	uint32_t device, context;
+	uint64_t stream;
+	uint32_t correlation, thread;
+	uint32_t range, set;
+	uint64_t start_ns; /* unix time */
+	uint8_t kind;      /* enum wire_launch_kind */
+	uint8_t fate;      /* enum launch_fate */
+};
+
+/* Launches that were measured together, with their counter data. The range of launch i is named by
+ * i in decimal. */
+struct batch {
+	struct list link;
+	struct launch *launches;
+	size_t n, room;
+	uint8_t *image;
+	size_t image_size;
+	const struct host *host; /* evaluates; the one of its chip, used by the delivering thread only */
+};
+
+/* Counted where they happen, read when told. */
+struct counters {
+	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped;
+};
+
+struct deliver {
+	/* Set before deliver_start(), constant after. */
+	struct link *link;
+	struct intern *intern;
+	struct counters *counters;
+	const struct wire_agent_welcome *welcome; /* plan, ids */
+	void (*on_stop)(void *userdata, uint32_t code, const char *message); /* the daemon ends it */
+	void (*on_idle)(void *userdata); /* about four times a second, to flush what is old */
+	void *userdata;
+
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;    /* the thread has work */
+	pthread_cond_t drained; /* the thread has done some */
+	struct list queue, spare;
+	uint8_t *spare_image;
+	size_t spare_image_size;
+	size_t queued_bytes;
+	bool started, finishing, finished;
+	uint64_t next_index;
+	struct list notes; /* messages other than records, to be sent by the thread */
+};
+
+enum { DELIVER_QUEUE_BYTES = 8 << 20 }; /* but always one batch */
+
+void deliver_init(struct deliver *d);
+int deliver_start(struct deliver *d); /* -errno */
+
+/* A batch with room for n launches, without an image; NULL: out of memory. Recycled. */
+struct batch *deliver_new_batch(struct deliver *d, size_t n);
+void deliver_free_batch(struct deliver *d, struct batch *b);
+
+/* Copies counter data into b, which takes place only from here on. -ENOMEM. */
+int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes);
+
+/* Hands b over. When the queue is full waits up to patience_ns, then drops it and counts. */
+void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns);
+
+/* Sends a message from any thread: encoded now, sent by the thread in order with records. */
+void deliver_note(struct deliver *d, const struct wire_message *m);
+
+/* A notice to the user, by code, cause and remedy. */
+void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
+
+/* Delivers what is queued and says goodbye; gives up after timeout_ns. */
+void deliver_finish(struct deliver *d, uint64_t timeout_ns);
+
+struct wire_totals counters_read(const struct counters *c);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/agent/agent.h"
+#include "client/agent/hello.h"
+#include "client/agent/nvtx.h"
+#include "client/agent/permission.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "daemon/gpu/device.h"
+
+/* Where the program's libraries enter the agent, and where it leaves.
+ *
+ * libcuda calls InitializeInjection() once, within the program's first cuInit(). NVTX calls
+ * InitializeInjectionNvtx2() from each library that uses it, often earlier; ranges are followed from
+ * then on, because the ones open now may enclose launches later.
+ *
+ * Nothing here prints, and nothing that fails changes what the program does: without a daemon, a
+ * token, or CUPTI, the program runs unmeasured and the client is told why, if it can be. */
+
+enum { EXIT_PATIENCE_S = 10, LOCK_PATIENCE_MS = 500, FLUSH_AFTER_MS = 1000 };
+
+struct agent *agent_self;
+
+#define AGENT_EXPORT __attribute__((visibility("default")))
+
+AGENT_EXPORT int InitializeInjection(void);
+AGENT_EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t));
+
+/* --- devices --- */
+
+static void read_attributes(struct agent *a, CUdevice device, struct device_info *d)
+{
+	const struct profiler *p = &a->profiler;
+	int khz = 0;
+	CUuuid uuid;
+
+	d->index = (uint32_t)device;
+	p->cuDeviceGetName(d->name, sizeof(d->name), device);
+	if (p->cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS) {
+		device_uuid_format(&uuid, d->uuid, sizeof(d->uuid));
+	}
+	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device) == CUDA_SUCCESS) {
+		d->clock_sm_mhz = (uint32_t)khz / 1000;
+	}
+	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) == CUDA_SUCCESS) {
+		d->clock_mem_mhz = (uint32_t)khz / 1000;
+	}
+}
+
+static bool is_leased(const struct agent *a, const char *uuid)
+{
+	for (size_t i = 0; i < a->welcome.gpus.n; i++) {
+		if (strcmp(a->welcome.gpus.v[i], uuid) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void check_device(struct agent *a, struct device_info *d)
+{
+	if (!is_leased(a, d->uuid)) {
+		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED, "Name it with --devices, or leave --devices out.",
+			    "GPU %u (%s) is not part of this capture's lease; its kernels run unmeasured", d->index, d->uuid);
+	} else if (strcmp(d->chip, a->welcome.plan.chip) != 0) {
+		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH, "Name the GPUs of one kind with --devices.",
+			    "GPU %u is a %s, the metrics were planned for %s", d->index, d->chip, a->welcome.plan.chip);
+	} else if (host_init(&d->host, &a->profiler.host, d->chip, &d->trouble) == 0) {
+		host_init(&d->evaluator, &a->profiler.host, d->chip, &d->trouble);
+	}
+	if (d->trouble.code != 0) {
+		deliver_notice(&a->deliver, d->trouble.code, d->trouble.message, d->trouble.remedy);
+	}
+}
+
+struct device_info *agent_device(struct agent *a)
+{
+	struct device_info *d = NULL;
+	CUdevice device;
+	bool fresh = false;
+
+	if (a->profiler.cuCtxGetDevice(&device) != CUDA_SUCCESS) {
+		return NULL;
+	}
+	pthread_mutex_lock(&a->lock);
+	for (size_t i = 0; i < a->n_devices; i++) {
+		d = a->devices[i]->index == (uint32_t)device ? a->devices[i] : d;
+	}
+	if (!d && a->n_devices < ARRAY_SIZE(a->devices) && (d = calloc(1, sizeof(*d))) != NULL) {
+		fresh = true;
+		read_attributes(a, device, d);
+		vendor_chip_name(&a->profiler.host, d->index, d->chip, sizeof(d->chip));
+		check_device(a, d);
+		a->devices[a->n_devices++] = d;
+	}
+	pthread_mutex_unlock(&a->lock);
+	if (fresh) {
+		agent_announce(a);
+	}
+	return d;
+}
+
+void agent_announce(struct agent *a)
+{
+	struct wire_device devices[LIMIT_GPUS];
+	char cupti[32], driver[32] = "";
+	int version = 0;
+	struct wire_message m = { .type = WIRE_PROCESS };
+
+	vendor_version_format(a->profiler.host.version, cupti, sizeof(cupti));
+	if (a->profiler.cuDriverGetVersion(&version) == CUDA_SUCCESS) {
+		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+	}
+	for (size_t i = 0; i < a->n_devices; i++) {
+		const struct device_info *d = a->devices[i];
+
+		devices[i] = (struct wire_device){ d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz };
+	}
+	m.process = (struct wire_process){
+		.capture = a->welcome.capture,
+		.process = a->welcome.process,
+		.cupti = cupti,
+		.driver = driver,
+		.devices = { a->n_devices, devices },
+	};
+	deliver_note(&a->deliver, &m);
+}
+
+/* --- end --- */
+
+static bool lock_within(pthread_mutex_t *m, uint64_t patience_ns)
+{
+	uint64_t by = clock_wall_ns() + patience_ns;
+	struct timespec t = { (time_t)(by / CLOCK_NS_PER_S), (long)(by % CLOCK_NS_PER_S) };
+
+	return pthread_mutex_timedlock(m, &t) == 0;
+}
+
+/* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
+ * that exits: such a context is left alone. */
+static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(struct agent *, struct ranges *))
+{
+	if (!lock_within(&a->lock, patience_ns)) {
+		return;
+	}
+	list_for_each(l, &a->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+		CUcontext popped;
+
+		if (!r->object || !lock_within(&r->lock, patience_ns)) {
+			continue;
+		}
+		if (r->object && a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+			act(a, r);
+			a->profiler.cuCtxPopCurrent(&popped);
+		}
+		pthread_mutex_unlock(&r->lock);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_finish(struct agent *a, uint64_t timeout_ns)
+{
+	if (!atomic_exchange(&a->active, false)) {
+		return;
+	}
+	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
+	deliver_finish(&a->deliver, timeout_ns);
+}
+
+static void on_exit_of_program(void)
+{
+	if (agent_self) {
+		agent_finish(agent_self, EXIT_PATIENCE_S * CLOCK_NS_PER_S);
+	}
+}
+
+/* In a child that was forked without exec CUDA does not work, and the socket is the parent's. */
+static void on_fork_in_child(void)
+{
+	if (agent_self) {
+		atomic_store(&agent_self->active, false);
+		if (agent_self->link.fd >= 0) {
+			close(agent_self->link.fd);
+			agent_self->link.fd = -1;
+		}
+		agent_self = NULL;
+	}
+}
+
+/* --- events of the delivering thread --- */
+
+static void flush_old(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED && r->batch->n > 0 && atomic_load(&a->capturing) == 0 &&
+	    clock_now_ns() - r->batch_begin_ns > FLUSH_AFTER_MS * CLOCK_NS_PER_MS) {
+		ranges_flush(a, r);
+	}
+}
+
+static void on_idle(void *userdata)
+{
+	struct agent *a = userdata;
+
+	if (atomic_load(&a->active)) {
+		for_each_context(a, 0, flush_old);
+	}
+}
+
+static void on_stop(void *userdata, uint32_t code, const char *message)
+{
+	struct agent *a = userdata;
+
+	(void)code;
+	(void)message;
+	if (atomic_exchange(&a->active, false)) {
+		for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
+		pthread_mutex_lock(&a->deliver.lock);
+		a->deliver.finishing = true;
+		pthread_mutex_unlock(&a->deliver.lock);
+	}
+}
+
+/* --- start --- */
+
+static const char *program_name(void)
+{
+	return program_invocation_short_name ? program_invocation_short_name : "";
+}
+
+static int start_measuring(struct agent *a, const char *socket_path, const char *token, struct refusal *r)
+{
+	if (filter_init(&a->filter, &a->welcome, r) != 0 || profiler_open(&a->profiler, r) != 0 ||
+	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
+		return r->code;
+	}
+	return 0;
+}
+
+static int agent_init(struct agent *a)
+{
+	list_init(&a->contexts);
+	pthread_mutex_init(&a->lock, NULL);
+	arena_init(&a->arena, LIMIT_UNPACKED_BYTES);
+	if (intern_init(&a->intern) < 0) {
+		return -ENOMEM;
+	}
+	deliver_init(&a->deliver);
+	a->deliver.link = &a->link;
+	a->deliver.intern = &a->intern;
+	a->deliver.counters = &a->counters;
+	a->deliver.welcome = &a->welcome;
+	a->deliver.on_stop = on_stop;
+	a->deliver.on_idle = on_idle;
+	a->deliver.userdata = a;
+	return 0;
+}
+
+static void begin(const char *socket_path, const char *token)
+{
+	struct agent *a = calloc(1, sizeof(*a));
+	struct refusal why = { 0 };
+
+	struct wire_agent_hello hello = { .token = token, .program = program_name() };
+
+	if (!a || agent_init(a) < 0) {
+		free(a);
+		return;
+	}
+	if (hello_say(&a->link, socket_path, &hello, &a->arena, &a->welcome, &why) != 0) {
+		return; /* nobody to tell: the client knows by itself that no process came */
+	}
+	if (deliver_start(&a->deliver) < 0) {
+		link_close(&a->link);
+		return;
+	}
+	agent_self = a;
+	if (start_measuring(a, socket_path, token, &why) != 0) {
+		launches_unsubscribe(a);
+		deliver_notice(&a->deliver, why.code, why.message, why.remedy);
+		deliver_finish(&a->deliver, CLOCK_NS_PER_S);
+		return;
+	}
+	agent_announce(a);
+	nvtx_attach(&a->intern);
+	pthread_atfork(NULL, NULL, on_fork_in_child);
+	/* After CUPTI was opened: handlers run in reverse order, and this one needs CUPTI alive. */
+	atexit(on_exit_of_program);
+	atomic_store(&a->active, true);
+}
+
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && value[0] ? value : NULL;
+}
+
+int InitializeInjection(void)
+{
+	const char *socket_path = environment("GPUCTR_SOCKET"), *token = environment("GPUCTR_TOKEN");
+	int saved = errno;
+
+	if (socket_path && token && !agent_self) {
+		begin(socket_path, token);
+	}
+	errno = saved;
+	return 1;
+}
+
+int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
+{
+	int saved = errno;
+	int r = environment("GPUCTR_TOKEN") ? nvtx_initialize(export_table) : 0;
+
+	errno = saved;
+	return r;
+}

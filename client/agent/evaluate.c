@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "proto/limits.h"
+
+/* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
+ * matched to its launch by its name, the launch's place in the batch, because CUPTI does not promise
+ * the order of ranges in an image. */
+
+static size_t range_launch(const struct batch *b, size_t range, size_t fallback)
+{
+	CUpti_RangeProfiler_CounterData_GetRangeInfo_Params p = {
+		.structSize = CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE,
+		.pCounterDataImage = b->image,
+		.counterDataImageSize = b->image_size,
+		.rangeIndex = range,
+		.rangeDelimiter = "/",
+	};
+	char *end;
+	unsigned long n;
+
+	if (b->host->v->cuptiRangeProfilerCounterDataGetRangeInfo(&p) != CUPTI_SUCCESS || !p.rangeName) {
+		return fallback;
+	}
+	n = strtoul(p.rangeName, &end, 10);
+	return end != p.rangeName && *end == '\0' ? n : fallback;
+}
+
+static void combine(const struct wire_plan *plan, const double *metrics, double *columns)
+{
+	for (size_t i = 0; i < plan->columns.n; i++) {
+		const struct wire_column *c = &plan->columns.v[i];
+
+		columns[i] = c->metric.n ? 0 : NAN;
+		for (size_t k = 0; k < c->metric.n; k++) {
+			columns[i] += c->weight.v[k] * metrics[c->metric.v[k]];
+		}
+	}
+}
+
+int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *values, bool *measured)
+{
+	size_t n_ranges = host_count_ranges(b->host, b->image, b->image_size);
+	double metrics[LIMIT_PLAN_METRICS];
+	CUptiResult first_failure = CUPTI_SUCCESS;
+
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = false;
+	}
+	for (size_t i = 0; i < b->n * plan->columns.n; i++) {
+		values[i] = NAN;
+	}
+	for (size_t r = 0; r < n_ranges; r++) {
+		size_t i = range_launch(b, r, r);
+		CUptiResult result;
+
+		if (i >= b->n) {
+			continue;
+		}
+		result = host_evaluate(b->host, b->image, b->image_size, r, plan->metrics.v, plan->metrics.n, metrics);
+		if (result != CUPTI_SUCCESS) {
+			first_failure = first_failure == CUPTI_SUCCESS ? result : first_failure;
+			continue;
+		}
+		combine(plan, metrics, values + i * plan->columns.n);
+		measured[i] = true;
+	}
+	return (int)first_failure;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/hello.h"
+
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+
+enum { HELLO_TIMEOUT_S = 5 };
+
+/* The answer lives in the link's arena until the next message: a copy is taken over the wire. */
+static bool keep(struct link *l, const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret)
+{
+	struct wire_message copy;
+	struct buffer b = { 0 };
+	bool kept = wire_encode_payload(&l->scratch, &b, m) == 0 &&
+		    wire_decode(arena, m->type, b.data, buffer_length(&b), &copy) == 0;
+
+	arena_reset(&l->scratch);
+	buffer_deinit(&b);
+	if (kept) {
+		*ret = copy.agent_welcome;
+	}
+	return kept;
+}
+
+int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello, struct arena *arena,
+	      struct wire_agent_welcome *ret, struct refusal *r)
+{
+	struct wire_message m = { .type = WIRE_AGENT_HELLO, .agent_hello = *hello };
+	int e = link_open(l, socket_path);
+
+	m.agent_hello.version = PROTO_VERSION;
+	if (e == 0) {
+		e = link_send(l, &m, -1, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	if (e == 0) {
+		e = link_receive(l, &m, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	if (e < 0) {
+		refusal_set(r, GPUCTR_E_NO_DAEMON, "Start it through gpuctr-client.", "no gpucountd answers at %s (%s)",
+			    socket_path, strerror(-e));
+	} else if (m.type == WIRE_REFUSAL) {
+		refusal_set(r, (int)m.refusal.code, m.refusal.remedy, "%s", m.refusal.message);
+	} else if (m.type != WIRE_AGENT_WELCOME || !keep(l, &m, arena, ret)) {
+		refusal_set(r, GPUCTR_E_PROTOCOL, "Use an agent and daemon of the same release.",
+			    "the daemon's answer was not understood");
+	} else {
+		return 0;
+	}
+	link_close(l);
+	return r->code;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/intern.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+/* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so that
+ * sent strings need not be kept. Two different things meet in it with a chance of about n^2 / 2^128. */
+
+enum { INTERN_SLOTS_MIN = 1024, INTERN_SLOTS_MAX = 1 << 19, INTERN_MARKS_MAX = 32768 };
+
+enum kind { KIND_STRING = 1, KIND_FUNCTION, KIND_RANGE, KIND_SET };
+
+struct hash {
+	uint64_t a, b;
+};
+
+int intern_init(struct intern *in)
+{
+	memset(in, 0, sizeof(*in));
+	atomic_init(&in->generation, 1);
+	in->slots = calloc(INTERN_SLOTS_MIN, sizeof(*in->slots));
+	if (!in->slots) {
+		return -ENOMEM;
+	}
+	in->n_slots = INTERN_SLOTS_MIN;
+	pthread_mutex_init(&in->lock, NULL);
+	return 0;
+}
+
+void intern_deinit(struct intern *in)
+{
+	definitions_deinit(&in->pending);
+	free(in->slots);
+	pthread_mutex_destroy(&in->lock);
+	memset(in, 0, sizeof(*in));
+}
+
+static struct hash hash_start(enum kind kind)
+{
+	return (struct hash){ 0x9e3779b97f4a7c15u * kind, 0xc2b2ae3d27d4eb4fu ^ kind };
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93u;
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93u;
+	return x ^ x >> 32;
+}
+
+static void hash_word(struct hash *h, uint64_t word)
+{
+	h->a = mix(h->a ^ word) + 0x9e3779b97f4a7c15u;
+	h->b = (h->b ^ mix(word + 0x165667b19e3779f9u)) * 0x100000001b3u + h->a;
+}
+
+static void hash_bytes(struct hash *h, const void *data, size_t bytes)
+{
+	const char *p = data;
+	uint64_t word;
+
+	hash_word(h, bytes);
+	for (; bytes >= sizeof(word); bytes -= sizeof(word), p += sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		hash_word(h, word);
+	}
+	if (bytes > 0) {
+		word = 0;
+		memcpy(&word, p, bytes);
+		hash_word(h, word);
+	}
+}
+
+/* The slot of h, free or taken. */
+static struct intern_slot *slot_find(struct intern *in, const struct hash *h)
+{
+	size_t i = h->a & (in->n_slots - 1);
+
+	while (in->slots[i].id != 0 && (in->slots[i].hash[0] != h->a || in->slots[i].hash[1] != h->b)) {
+		i = (i + 1) & (in->n_slots - 1);
+	}
+	return &in->slots[i];
+}
+
+static void forget_all(struct intern *in)
+{
+	memset(in->slots, 0, in->n_slots * sizeof(*in->slots));
+	in->n_used = 0;
+	atomic_fetch_add(&in->generation, 1);
+}
+
+/* Keeps the table at most half full, up to the bound at which it starts afresh. */
+static void make_room(struct intern *in)
+{
+	size_t n_old = in->n_slots;
+	struct intern_slot *old = in->slots, *slots;
+
+	if (in->n_used * 2 < n_old) {
+		return;
+	}
+	slots = n_old < INTERN_SLOTS_MAX ? calloc(2 * n_old, sizeof(*slots)) : NULL;
+	if (!slots) {
+		forget_all(in);
+		return;
+	}
+	in->slots = slots;
+	in->n_slots = 2 * n_old;
+	for (size_t i = 0; i < n_old; i++) {
+		if (old[i].id != 0) {
+			struct hash h = { old[i].hash[0], old[i].hash[1] };
+
+			*slot_find(in, &h) = old[i];
+		}
+	}
+	free(old);
+}
+
+static bool push(struct vector *v, const void *element, size_t size)
+{
+	if (v->n == v->room) {
+		size_t room = v->room ? 2 * v->room : 64;
+		void *grown = realloc(v->v, room * size);
+
+		if (!grown) {
+			return false;
+		}
+		v->v = grown;
+		v->room = room;
+	}
+	memcpy((char *)v->v + v->n++ * size, element, size);
+	return true;
+}
+
+static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h, uint32_t *last)
+{
+	*slot = (struct intern_slot){ { h->a, h->b }, ++*last };
+	in->n_used++;
+	return slot->id;
+}
+
+/* --- strings --- */
+
+/* Replaces what is not UTF-8; the daemon and the client refuse it. */
+static void sanitize(char *s)
+{
+	unsigned char *p = (unsigned char *)s;
+
+	while (*p) {
+		size_t n = *p < 0x80 ? 1 : (*p & 0xe0) == 0xc0 && *p >= 0xc2 ? 2 : (*p & 0xf0) == 0xe0 ? 3 :
+			   (*p & 0xf8) == 0xf0 && *p < 0xf5 ? 4 : 0;
+		bool good = n > 0;
+
+		for (size_t i = 1; good && i < n; i++) {
+			good = (p[i] & 0xc0) == 0x80;
+		}
+		if (good && ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+			     (*p == 0xf4 && p[1] > 0x8f))) {
+			good = false;
+		}
+		if (good) {
+			p += n;
+		} else {
+			*p++ = '?';
+		}
+	}
+}
+
+static uint32_t define_string(struct intern *in, const char *s, size_t length)
+{
+	char *copy = malloc(length + 1);
+
+	if (!copy) {
+		return 0;
+	}
+	memcpy(copy, s, length);
+	copy[length] = '\0';
+	sanitize(copy);
+	if (!push(&in->pending.strings, &copy, sizeof(copy))) {
+		free(copy);
+		return 0;
+	}
+	if (in->pending.strings.n == 1) {
+		in->pending.first_string = in->last_string + 1;
+	}
+	return 1;
+}
+
+static uint32_t string_locked(struct intern *in, const char *s)
+{
+	struct hash h = hash_start(KIND_STRING);
+	size_t length = strnlen(s, LIMIT_STRING_BYTES);
+	struct intern_slot *slot;
+
+	hash_bytes(&h, s, length);
+	make_room(in);
+	slot = slot_find(in, &h);
+	if (slot->id != 0) {
+		return slot->id;
+	}
+	return define_string(in, s, length) ? take_slot(in, slot, &h, &in->last_string) : 0;
+}
+
+uint32_t intern_string(struct intern *in, const char *s)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&in->lock);
+	id = string_locked(in, s);
+	pthread_mutex_unlock(&in->lock);
+	return id;
+}
+
+/* --- the others --- */
+
+uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes, uint32_t registers)
+{
+	struct function_key key = { 0, static_shared_bytes, registers };
+	struct hash h = hash_start(KIND_FUNCTION);
+	struct intern_slot *slot;
+	uint32_t id = 0;
+
+	pthread_mutex_lock(&in->lock);
+	key.name = string_locked(in, name);
+	hash_bytes(&h, &key, sizeof(key));
+	make_room(in);
+	slot = slot_find(in, &h);
+	if (slot->id != 0) {
+		id = slot->id;
+	} else if (key.name != 0 && push(&in->pending.functions, &key, sizeof(key))) {
+		if (in->pending.functions.n == 1) {
+			in->pending.first_function = in->last_function + 1;
+		}
+		id = take_slot(in, slot, &h, &in->last_function);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return id;
+}
+
+uint32_t intern_range(struct intern *in, const struct range_key *key)
+{
+	struct hash h = hash_start(KIND_RANGE);
+	struct intern_slot *slot;
+	uint32_t id = 0;
+
+	hash_bytes(&h, key, sizeof(*key));
+	pthread_mutex_lock(&in->lock);
+	make_room(in);
+	slot = slot_find(in, &h);
+	if (slot->id != 0) {
+		id = slot->id;
+	} else if (push(&in->pending.ranges, key, sizeof(*key))) {
+		if (in->pending.ranges.n == 1) {
+			in->pending.first_range = in->last_range + 1;
+		}
+		id = take_slot(in, slot, &h, &in->last_range);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return id;
+}
+
+static bool define_set(struct intern *in, const uint32_t *ranges, size_t n)
+{
+	uint32_t size = (uint32_t)n;
+	size_t before = in->pending.set_ranges.n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!push(&in->pending.set_ranges, &ranges[i], sizeof(ranges[i]))) {
+			in->pending.set_ranges.n = before;
+			return false;
+		}
+	}
+	if (!push(&in->pending.set_sizes, &size, sizeof(size))) {
+		in->pending.set_ranges.n = before;
+		return false;
+	}
+	if (in->pending.set_sizes.n == 1) {
+		in->pending.first_set = in->last_set + 1;
+	}
+	return true;
+}
+
+uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
+{
+	struct hash h = hash_start(KIND_SET);
+	struct intern_slot *slot;
+	uint32_t id = 0;
+
+	hash_bytes(&h, ranges, n * sizeof(*ranges));
+	pthread_mutex_lock(&in->lock);
+	make_room(in);
+	slot = slot_find(in, &h);
+	if (slot->id != 0) {
+		id = slot->id;
+	} else if (define_set(in, ranges, n)) {
+		id = take_slot(in, slot, &h, &in->last_set);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return id;
+}
+
+void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns)
+{
+	struct definitions *p = &in->pending;
+
+	pthread_mutex_lock(&in->lock);
+	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
+		in->marks_dropped++;
+	} else if (push(&p->mark_ranges, &range, sizeof(range))) {
+		if (!push(&p->mark_threads, &thread, sizeof(thread)) ||
+		    !push(&p->mark_times, &time_ns, sizeof(time_ns))) {
+			p->mark_ranges.n--;
+			p->mark_threads.n = p->mark_ranges.n;
+			in->marks_dropped++;
+		}
+	}
+	pthread_mutex_unlock(&in->lock);
+}
+
+void intern_take(struct intern *in, struct definitions *ret)
+{
+	pthread_mutex_lock(&in->lock);
+	*ret = in->pending;
+	in->pending = (struct definitions){ 0 };
+	pthread_mutex_unlock(&in->lock);
+}
+
+void definitions_deinit(struct definitions *d)
+{
+	for (size_t i = 0; i < d->strings.n; i++) {
+		free(((char **)d->strings.v)[i]);
+	}
+	free(d->strings.v);
+	free(d->functions.v);
+	free(d->ranges.v);
+	free(d->set_sizes.v);
+	free(d->set_ranges.v);
+	free(d->mark_ranges.v);
+	free(d->mark_threads.v);
+	free(d->mark_times.v);
+	*d = (struct definitions){ 0 };
+}

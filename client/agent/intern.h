@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_INTERN_H
+#define GPUCTR_AGENT_INTERN_H
+
+/* Numbers for what many records share: strings, kernels, NVTX ranges, sets of ranges. Each thing gets
+ * a number when it is first seen and is sent once. Numbers count from 1 and are never used again;
+ * what has been sent is remembered only by its hash, and when there is too much of it everything is
+ * forgotten and numbered anew, so memory stays bounded in programs whose messages never repeat.
+ * Thread-safe. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct range_key {
+	uint32_t parent;
+	uint32_t domain, message, category; /* strings */
+	uint32_t color;
+	uint32_t payload_type;
+	uint64_t payload;
+};
+
+struct function_key {
+	uint32_t name; /* string */
+	uint32_t static_shared_bytes;
+	uint32_t registers;
+};
+
+/* Grown by doubling; element size fixed by the user. */
+struct vector {
+	void *v;
+	size_t n, room;
+};
+
+/* What was defined since the last intern_take(). */
+struct definitions {
+	uint32_t first_string, first_function, first_range, first_set;
+	struct vector strings;   /* char * */
+	struct vector functions; /* struct function_key */
+	struct vector ranges;    /* struct range_key */
+	struct vector set_sizes; /* uint32_t */
+	struct vector set_ranges; /* uint32_t */
+	struct vector mark_ranges, mark_threads; /* uint32_t */
+	struct vector mark_times;  /* int64_t */
+};
+
+struct intern_slot {
+	uint64_t hash[2];
+	uint32_t id; /* 0: free */
+};
+
+struct intern {
+	pthread_mutex_t lock;
+	struct intern_slot *slots;
+	size_t n_slots, n_used;
+	uint32_t last_string, last_function, last_range, last_set;
+	_Atomic uint32_t generation; /* changes when everything was forgotten */
+	uint64_t marks_dropped;
+	struct definitions pending;
+};
+
+int intern_init(struct intern *in);
+void intern_deinit(struct intern *in);
+
+/* A number, or 0 when memory is out. Strings are made valid UTF-8 ('?' for what is not) and cut at
+ * the protocol's limit. *generation is set to the one the number belongs to. */
+uint32_t intern_string(struct intern *in, const char *s);
+uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes, uint32_t registers);
+uint32_t intern_range(struct intern *in, const struct range_key *key);
+uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n);
+
+/* A mark goes out with the next definitions. */
+void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);
+
+/* Lock-free: asked at every launch. */
+static inline uint32_t intern_generation(struct intern *in)
+{
+	return atomic_load_explicit(&in->generation, memory_order_acquire);
+}
+
+/* Moves what is pending to *ret, which definitions_deinit() frees. */
+void intern_take(struct intern *in, struct definitions *ret);
+void definitions_deinit(struct definitions *d);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/agent.h"
+
+#include <cupti_driver_cbid.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/agent/arguments.h"
+#include "client/agent/nvtx.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+
+/* CUPTI calls on_callback on the launching thread before and after each driver call that launches
+ * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop, and
+ * unlock. What a thread holds in between is in its launching variable, so that a launch within a
+ * launch (libraries do that from host callbacks) is left alone.
+ *
+ * Names and attributes of a kernel are asked once for each function handle. A handle may be used again
+ * after its module was unloaded, so the name is compared as well. */
+
+struct function {
+	CUfunction handle;
+	const char *name; /* as CUPTI gave it; compared by content */
+	char *copy;
+	uint32_t id, generation;
+	bool selected; /* by the filter */
+};
+
+/* Per thread: small, direct-mapped, no lock. */
+struct function_cache {
+	struct function v[256];
+};
+
+static __thread struct ranges *launching;
+static __thread struct function_cache *functions;
+static __thread uint32_t thread_id;
+
+/* --- functions --- */
+
+static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute which)
+{
+	int value = 0;
+
+	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0 ? (uint32_t)value : 0;
+}
+
+static void define_function(struct agent *a, struct function *f, uint32_t generation)
+{
+	f->id = intern_function(&a->intern, f->copy, attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_NUM_REGS));
+	f->generation = generation;
+}
+
+/* NULL: out of memory. */
+static struct function *find_function(struct agent *a, CUfunction handle, const char *name)
+{
+	uint32_t generation = intern_generation(&a->intern);
+	struct function *f;
+
+	if (!functions) {
+		functions = calloc(1, sizeof(*functions));
+		if (!functions) {
+			return NULL;
+		}
+	}
+	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % ARRAY_SIZE(functions->v)];
+	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {
+		free(f->copy);
+		*f = (struct function){ .handle = handle, .copy = strdup(name) };
+		if (!f->copy) {
+			return NULL;
+		}
+		f->selected = filter_selects(&a->filter, name);
+	}
+	if (f->id == 0 || f->generation != generation) {
+		define_function(a, f, generation);
+	}
+	return f;
+}
+
+/* --- one launch --- */
+
+static bool stream_is_capturing(struct agent *a, CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return atomic_load(&a->capturing) > 0 &&
+	       a->profiler.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Is this launch to be measured, by the filter, skip and count? Counts it otherwise. */
+static bool is_wanted(struct agent *a, const struct function *f)
+{
+	if (f->selected && filter_takes(&a->filter)) {
+		return true;
+	}
+	atomic_fetch_add(&a->counters.filtered, 1);
+	return false;
+}
+
+static struct ranges *find_ranges(struct agent *a, CUcontext context, uint32_t context_id)
+{
+	static __thread struct ranges *last;
+	struct ranges *found = NULL;
+
+	if (last && last->context == context && last->context_id == context_id) {
+		return last;
+	}
+	pthread_mutex_lock(&a->lock);
+	list_for_each(l, &a->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		if (r->context == context && r->context_id == context_id) {
+			found = r;
+		}
+	}
+	if (!found && (found = calloc(1, sizeof(*found))) != NULL) {
+		pthread_mutex_init(&found->lock, NULL);
+		found->context = context;
+		found->context_id = context_id;
+		found->device = UINT32_MAX;
+		list_append(&a->contexts, &found->link);
+	}
+	pthread_mutex_unlock(&a->lock);
+	last = found;
+	return found;
+}
+
+/* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an old
+ * one's address gets the old number at worst until then. */
+static uint64_t stream_number(struct agent *a, CUcontext context, CUstream stream, bool per_thread)
+{
+	static __thread struct {
+		CUcontext context;
+		CUstream stream;
+		bool per_thread, known;
+		uint64_t number;
+	} last;
+	uint32_t number;
+
+	if (last.known && last.context == context && last.stream == stream && last.per_thread == per_thread) {
+		return last.number;
+	}
+	last.known = true;
+	last.context = context;
+	last.stream = stream;
+	last.per_thread = per_thread;
+	last.number = a->profiler.cuptiGetStreamIdEx(context, stream, per_thread, &number) == CUPTI_SUCCESS ?
+			      number : (uintptr_t)stream;
+	return last.number;
+}
+
+static void note_launch(struct agent *a, struct launch *l, const struct ranges *r, const struct function *f,
+			const struct arguments *g, const CUpti_CallbackData *data)
+{
+	if (thread_id == 0) {
+		thread_id = (uint32_t)syscall(SYS_gettid);
+	}
+	*l = (struct launch){
+		.function = f->id,
+		.dynamic_shared_bytes = g->dynamic_shared_bytes,
+		.device = r->device,
+		.context = r->context_id,
+		.stream = stream_number(a, data->context, g->stream, g->per_thread_stream),
+		.correlation = data->correlationId,
+		.thread = thread_id,
+		.range = nvtx_current_range(),
+		.set = nvtx_active_set(),
+		.start_ns = clock_wall_ns(),
+		.kind = g->kind,
+	};
+	memcpy(l->grid, g->grid, sizeof(l->grid));
+	memcpy(l->block, g->block, sizeof(l->block));
+}
+
+static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	struct arguments g;
+	struct function *f;
+	struct ranges *r;
+	struct launch *l;
+
+	if (launching || !data->context || !arguments_read(id, data->functionParams, &g)) {
+		return;
+	}
+	atomic_fetch_add(&a->counters.seen, 1);
+	f = find_function(a, g.function, g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)" : data->symbolName ? data->symbolName : "(unnamed)");
+	if (!f) {
+		atomic_fetch_add(&a->counters.unready, 1);
+		return;
+	}
+	if (stream_is_capturing(a, g.stream)) {
+		atomic_fetch_add(&a->counters.capturing, 1);
+		return;
+	}
+	if (!is_wanted(a, f)) {
+		return;
+	}
+	r = find_ranges(a, data->context, data->contextUid);
+	if (!r) {
+		atomic_fetch_add(&a->counters.unready, 1);
+		return;
+	}
+	pthread_mutex_lock(&r->lock);
+	if (!atomic_load(&a->active)) {
+		atomic_fetch_add(&a->counters.unready, 1);
+		pthread_mutex_unlock(&r->lock);
+		return;
+	}
+	if (!ranges_open(a, r, &l)) {
+		pthread_mutex_unlock(&r->lock);
+		return;
+	}
+	note_launch(a, l, r, f, &g, data);
+	launching = r;
+}
+
+static void on_launch_exit(struct agent *a, const CUpti_CallbackData *data)
+{
+	struct ranges *r = launching;
+	const CUresult *result = data->functionReturnValue;
+
+	if (!r) {
+		return;
+	}
+	launching = NULL;
+	if (r->state == RANGES_STARTED) {
+		ranges_close(a, r, !result || *result == CUDA_SUCCESS);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* --- other callbacks --- */
+
+static bool begins_capture(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2 ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz;
+}
+
+static bool ends_capture(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz;
+}
+
+/* Counted before a capture begins and after it has ended, so that nothing synchronises in between. */
+static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	bool failed = data->callbackSite == CUPTI_API_EXIT && result && *result != CUDA_SUCCESS;
+	unsigned n;
+
+	if (begins_capture(id)) {
+		if (data->callbackSite == CUPTI_API_ENTER) {
+			atomic_fetch_add(&a->capturing, 1);
+		} else if (failed) {
+			atomic_fetch_sub(&a->capturing, 1);
+		}
+	} else if (data->callbackSite == CUPTI_API_EXIT) {
+		for (n = atomic_load(&a->capturing); n > 0 && !atomic_compare_exchange_weak(&a->capturing, &n, n - 1);) {
+		}
+	}
+}
+
+static void on_context_end(struct agent *a, CUcontext context)
+{
+	struct ranges *found = NULL;
+
+	pthread_mutex_lock(&a->lock);
+	list_for_each(l, &a->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		found = r->context == context ? r : found;
+	}
+	pthread_mutex_unlock(&a->lock);
+	if (found && found != launching) {
+		pthread_mutex_lock(&found->lock);
+		ranges_disable(a, found);
+		found->state = RANGES_BROKEN;
+		found->context = NULL; /* a new context may get the same handle */
+		pthread_mutex_unlock(&found->lock);
+	}
+}
+
+static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	struct agent *a = userdata;
+
+	if (!atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
+		return;
+	}
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		on_context_end(a, ((const CUpti_ResourceData *)data)->context);
+	} else if (begins_capture(id) || ends_capture(id)) {
+		on_capture_call(a, id, data);
+	} else if (((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_ENTER) {
+		on_launch_enter(a, id, data);
+	} else {
+		on_launch_exit(a, data);
+	}
+}
+
+/* --- subscription --- */
+
+static const CUpti_CallbackId callbacks[] = {
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+};
+
+int launches_subscribe(struct agent *a, struct refusal *r)
+{
+	const struct profiler *p = &a->profiler;
+	CUptiResult result = p->cuptiSubscribe(&a->subscriber, on_callback, a);
+
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
+			    "Run it without torch.profiler, nsys or ncu while measuring: CUPTI takes one of them a process.",
+			    "the program uses CUPTI itself");
+		return r->code;
+	}
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
+		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
+
+		/* An older CUPTI may not know the newest calls, which its driver has not either. */
+		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
+	}
+	if (result == CUPTI_SUCCESS) {
+		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+						CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+	}
+	if (result != CUPTI_SUCCESS) {
+		refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
+			    host_result_name(&p->host, result), (int)result);
+		return r->code;
+	}
+	return 0;
+}
+
+void launches_unsubscribe(struct agent *a)
+{
+	if (a->subscriber) {
+		a->profiler.cuptiUnsubscribe(a->subscriber);
+		a->subscriber = NULL;
+	}
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "proto/limits.h"
+
+int link_open(struct link *l, const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd, r;
+
+	*l = (struct link){ .fd = -1 };
+	if (strlen(path) >= sizeof(a.sun_path)) {
+		return -ENAMETOOLONG;
+	}
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		return -errno;
+	}
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	/* Out of the way of programs that count on small descriptors, or close them. */
+	r = fcntl(fd, F_DUPFD_CLOEXEC, 512);
+	if (r >= 0) {
+		close(fd);
+		fd = r;
+	}
+	l->fd = fd;
+	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
+	return 0;
+}
+
+void link_close(struct link *l)
+{
+	if (l->fd >= 0) {
+		close(l->fd);
+	}
+	l->fd = -1;
+	buffer_deinit(&l->in);
+	buffer_deinit(&l->out);
+	arena_deinit(&l->arena);
+	arena_deinit(&l->scratch);
+}
+
+/* 1: ready; 0: time is over; -errno. */
+static int wait_ready(int fd, short events, uint64_t by_ns)
+{
+	for (;;) {
+		struct pollfd p = { fd, events, 0 };
+		uint64_t now = clock_now_ns();
+		int r = poll(&p, 1, now >= by_ns ? 0 : (int)((by_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS));
+
+		if (r >= 0) {
+			return r;
+		}
+		if (errno != EINTR) {
+			return -errno;
+		}
+	}
+}
+
+int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
+{
+	int r = l->fd < 0 ? -ENOTCONN : wire_encode(&l->scratch, &l->out, m);
+
+	arena_reset(&l->scratch);
+	while (r >= 0 && buffer_length(&l->out) > 0) {
+		ssize_t n = fdpass_send(l->fd, l->out.data + l->out.start, buffer_length(&l->out), fd, MSG_DONTWAIT);
+
+		if (n >= 0) {
+			fd = -1;
+			buffer_consume(&l->out, (size_t)n);
+		} else if (n == -EAGAIN) {
+			r = wait_ready(l->fd, POLLOUT, clock_now_ns() + timeout_ns);
+			r = r == 0 ? -ETIMEDOUT : r;
+		} else {
+			r = (int)n;
+		}
+	}
+	if (r < 0) {
+		link_close(l);
+		return r;
+	}
+	return 0;
+}
+
+/* 0, FRAME_E_MORE or -EPROTO. */
+static int next_message(struct link *l, struct wire_message *ret)
+{
+	struct frame f;
+	int r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f);
+
+	if (r == FRAME_E_MORE) {
+		return r;
+	}
+	arena_reset(&l->arena);
+	if (r != 0 || wire_decode(&l->arena, f.type, f.payload, f.size, ret) != 0) {
+		return -EPROTO;
+	}
+	buffer_consume(&l->in, FRAME_HEADER_BYTES + f.size);
+	return 0;
+}
+
+static int read_some(struct link *l)
+{
+	ssize_t n;
+	int r = buffer_reserve(&l->in, 64 * 1024);
+
+	if (r < 0) {
+		return r;
+	}
+	n = recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
+	if (n < 0) {
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	}
+	if (n == 0) {
+		return -EPIPE;
+	}
+	l->in.end += (size_t)n;
+	return 0;
+}
+
+int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns)
+{
+	uint64_t by = clock_now_ns() + timeout_ns;
+	int r = l->fd < 0 ? -ENOTCONN : next_message(l, ret);
+
+	while (r == FRAME_E_MORE) {
+		r = wait_ready(l->fd, POLLIN, by);
+		if (r == 0) {
+			return -EAGAIN;
+		}
+		r = r < 0 ? r : read_some(l);
+		r = r < 0 ? r : next_message(l, ret);
+	}
+	if (r < 0) {
+		link_close(l);
+	}
+	return r;
+}

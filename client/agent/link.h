@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_LINK_H
+#define GPUCTR_AGENT_LINK_H
+
+/* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time. No
+ * call ever raises SIGPIPE. */
+
+#include <stdint.h>
+
+#include "daemon/base/arena.h"
+#include "daemon/base/buffer.h"
+#include "proto/wire.h"
+
+struct link {
+	int fd; /* -1: closed or broken */
+	struct buffer in, out;
+	struct arena arena; /* of the last message received */
+	struct arena scratch;
+};
+
+/* Connects to the Unix socket at path. -errno. */
+int link_open(struct link *l, const char *path);
+void link_close(struct link *l);
+
+/* Sends m, with fd beside it unless it is -1. -ETIMEDOUT after timeout_ns without progress; any
+ * failure closes the link. */
+int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns);
+
+/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed. */
+int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns);
+
+#endif

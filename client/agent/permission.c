@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/permission.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/agent/link.h"
+#include "daemon/base/clock.h"
+#include "daemon/granter/rm.h"
+
+/* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
+ * table is all that is changed in the program: no preloading, no code patched, and no other library's
+ * calls are seen. Every ioctl but the allocation of a profiler object goes on as it was. When the
+ * daemon cannot be asked, the driver is, and gives its own answer.
+ *
+ * Each request takes a connection of its own: CUPTI makes two or three in a program's life, from any
+ * thread, and none of them may wait behind records. */
+
+enum { ANSWER_TIMEOUT_S = 15 };
+
+typedef int (*ioctl_function)(int fd, unsigned long request, ...);
+
+static struct {
+	_Atomic(ioctl_function) next;
+	char socket_path[108];
+	char token[64];
+	pthread_mutex_t lock;
+	struct refusal refusal;
+} permission = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void remember(const struct wire_permission_reply *r)
+{
+	pthread_mutex_lock(&permission.lock);
+	refusal_set(&permission.refusal, (int)r->code, r->remedy, "%s", r->message);
+	pthread_mutex_unlock(&permission.lock);
+}
+
+void permission_last_refusal(struct refusal *ret)
+{
+	pthread_mutex_lock(&permission.lock);
+	*ret = permission.refusal;
+	pthread_mutex_unlock(&permission.lock);
+}
+
+/* 0 with the driver's status; -errno: the daemon could not be asked. */
+static int ask_daemon(int fd, uint32_t root, uint32_t parent, uint32_t object, uint64_t parameters,
+		      uint32_t *ret_status)
+{
+	struct rm_profiler_parameters p = { 0 };
+	struct wire_message q = { .type = WIRE_PERMISSION_REQUEST }, a;
+	struct link l;
+	int r = link_open(&l, permission.socket_path);
+
+	if (r < 0) {
+		return r;
+	}
+	if (parameters != 0) {
+		memcpy(&p, (const void *)(uintptr_t)parameters, sizeof(p));
+	}
+	q.permission_request = (struct wire_permission_request){
+		permission.token, root, parent, object, RM_CLASS_PROFILER_DEVICE, p.client_target, p.context_target,
+	};
+	r = link_send(&l, &q, fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	if (r == 0) {
+		r = link_receive(&l, &a, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	if (r == 0 && a.type == WIRE_PERMISSION_REPLY) {
+		*ret_status = a.permission_reply.status;
+		remember(&a.permission_reply);
+	} else if (r == 0) {
+		r = -EPROTO;
+	}
+	link_close(&l);
+	return r;
+}
+
+/* True when the request was answered, by *ret. */
+static bool forward(int fd, unsigned long request, void *argument)
+{
+	struct rm_alloc *p = argument;
+	struct rm_alloc_short *s = argument;
+	bool is_short = request == RM_IOCTL_ALLOC_SHORT;
+	uint32_t status;
+
+	if ((request != RM_IOCTL_ALLOC && !is_short) || p->object_class != RM_CLASS_PROFILER_DEVICE) {
+		return false;
+	}
+	if (ask_daemon(fd, p->root, p->parent, p->object, p->parameters, &status) < 0) {
+		return false;
+	}
+	if (is_short) {
+		s->status = status;
+	} else {
+		p->status = status;
+	}
+	return true;
+}
+
+static int ioctl_hook(int fd, unsigned long request, ...)
+{
+	int saved = errno;
+	void *argument;
+	va_list ap;
+
+	va_start(ap, request);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	if (forward(fd, request, argument)) {
+		errno = saved;
+		return 0;
+	}
+	errno = saved;
+	return atomic_load(&permission.next)(fd, request, argument);
+}
+
+/* --- finding the slot --- */
+
+struct dynamic {
+	const ElfW(Rela) *tables[2];
+	size_t counts[2];
+	const ElfW(Sym) *symbols;
+	const char *strings;
+};
+
+static void read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) *d, struct dynamic *ret)
+{
+	/* glibc relocates these addresses in place, other loaders do not. */
+	ElfW(Addr) base = info->dlpi_addr;
+
+	*ret = (struct dynamic){ 0 };
+	for (; d->d_tag != DT_NULL; d++) {
+		ElfW(Addr) p = d->d_un.d_ptr < base ? d->d_un.d_ptr + base : d->d_un.d_ptr;
+
+		switch (d->d_tag) {
+		case DT_JMPREL:
+			ret->tables[0] = (const void *)p;
+			break;
+		case DT_PLTRELSZ:
+			ret->counts[0] = d->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_RELA:
+			ret->tables[1] = (const void *)p;
+			break;
+		case DT_RELASZ:
+			ret->counts[1] = d->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_SYMTAB:
+			ret->symbols = (const void *)p;
+			break;
+		case DT_STRTAB:
+			ret->strings = (const void *)p;
+			break;
+		}
+	}
+}
+
+static void **find_slot(ElfW(Addr) base, const struct dynamic *d, const char *name)
+{
+	for (size_t t = 0; t < 2; t++) {
+		for (size_t i = 0; d->tables[t] && d->symbols && d->strings && i < d->counts[t]; i++) {
+			const ElfW(Rela) *r = &d->tables[t][i];
+			size_t symbol = ELF64_R_SYM(r->r_info);
+
+			if (symbol != 0 && strcmp(d->strings + d->symbols[symbol].st_name, name) == 0) {
+				return (void **)(base + r->r_offset);
+			}
+		}
+	}
+	return NULL;
+}
+
+static bool is_libcuda(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strncmp(slash ? slash + 1 : path, "libcuda.so", 10) == 0;
+}
+
+static int on_library(struct dl_phdr_info *info, size_t size, void *ret)
+{
+	struct dynamic d;
+
+	(void)size;
+	if (!is_libcuda(info->dlpi_name)) {
+		return 0;
+	}
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+			read_dynamic(info, (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &d);
+			*(void ***)ret = find_slot(info->dlpi_addr, &d, "ioctl");
+		}
+	}
+	return 1;
+}
+
+/* The slot may be in pages that were made read-only after relocation; they are made so again. */
+static int write_slot(void **slot, void *value)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *start = (void *)((uintptr_t)slot & ~(page - 1));
+	bool read_only = false;
+	unsigned long low, high;
+	char line[256], mode[8];
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx %7s", &low, &high, mode) == 3 && (uintptr_t)slot >= low && (uintptr_t)slot < high) {
+			read_only = mode[1] != 'w';
+		}
+	}
+	if (f) {
+		fclose(f);
+	}
+	if (read_only && mprotect(start, page, PROT_READ | PROT_WRITE) < 0) {
+		return -errno;
+	}
+	__atomic_store_n(slot, value, __ATOMIC_SEQ_CST);
+	if (read_only) {
+		mprotect(start, page, PROT_READ);
+	}
+	return 0;
+}
+
+int permission_install(const char *socket_path, const char *token, struct refusal *r)
+{
+	void **slot = NULL;
+	void *now;
+
+	snprintf(permission.socket_path, sizeof(permission.socket_path), "%s", socket_path);
+	snprintf(permission.token, sizeof(permission.token), "%s", token);
+	if (atomic_load(&permission.next)) {
+		return 0;
+	}
+	dl_iterate_phdr(on_library, &slot);
+	if (!slot) {
+		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD, "Report the driver's version.",
+			    "libcuda does not import ioctl as drivers 535 to 580 do");
+		return r->code;
+	}
+	/* Not what the slot holds: that may still be the loader's stub. */
+	now = dlsym(RTLD_DEFAULT, "ioctl");
+	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
+	if (!now || write_slot(slot, (void *)(uintptr_t)ioctl_hook) < 0) {
+		atomic_store(&permission.next, NULL);
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "libcuda's import of ioctl could not be redirected");
+		return r->code;
+	}
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_PERMISSION_H
+#define GPUCTR_AGENT_PERMISSION_H
+
+/* The one request of libcuda that needs a permission the user does not have goes to the daemon. */
+
+#include "proto/status.h"
+
+/* Redirects libcuda's import of ioctl. 0, or a code with r filled; nothing is changed then. */
+int permission_install(const char *socket_path, const char *token, struct refusal *r);
+
+/* What the daemon said when it last refused; code 0: it has not. */
+void permission_last_refusal(struct refusal *ret);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_PROFILER_H
+#define GPUCTR_AGENT_PROFILER_H
+
+/* What the agent calls of libcuda and of CUPTI's device half. */
+
+#include "daemon/gpu/host.h"
+
+#include <cupti_activity.h>
+
+#define PROFILER_FUNCTIONS(X) \
+	X(cuptiSubscribe) \
+	X(cuptiUnsubscribe) \
+	X(cuptiEnableCallback) \
+	X(cuptiGetStreamIdEx) \
+	X(cuptiRangeProfilerEnable) \
+	X(cuptiRangeProfilerDisable) \
+	X(cuptiRangeProfilerSetConfig) \
+	X(cuptiRangeProfilerStart) \
+	X(cuptiRangeProfilerStop) \
+	X(cuptiRangeProfilerPushRange) \
+	X(cuptiRangeProfilerPopRange) \
+	X(cuptiRangeProfilerDecodeData) \
+	X(cuptiRangeProfilerGetCounterDataSize) \
+	X(cuptiRangeProfilerCounterDataImageInitialize)
+
+#define PROFILER_DRIVER_FUNCTIONS(X) \
+	X(cuCtxGetDevice) \
+	X(cuCtxPushCurrent) \
+	X(cuCtxPopCurrent) \
+	X(cuDeviceGetName) \
+	X(cuDeviceGetUuid) \
+	X(cuDeviceGetAttribute) \
+	X(cuDriverGetVersion) \
+	X(cuFuncGetAttribute) \
+	X(cuStreamIsCapturing)
+
+struct profiler {
+	struct vendor_host host;
+	PROFILER_FUNCTIONS(VENDOR_MEMBER)
+	PROFILER_DRIVER_FUNCTIONS(VENDOR_MEMBER)
+};
+
+/* Finds libcuda and libcupti in this process, or opens the latter. 0, or a code with r filled. */
+int profiler_open(struct profiler *p, struct refusal *r);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/ranges.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/agent.h"
+#include "client/agent/permission.h"
+#include "daemon/base/clock.h"
+
+/* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
+ *
+ * What a batch costs, measured on an H200 (CUDA 13.0): Stop and the next Start about 12 ms whatever
+ * the batch's size, and the first Start after a configuration 0.9 ms for each range that the batch may
+ * hold. So batches begin small, which brings the first records soon, and grow fourfold each time the
+ * turns of the present size have cost as much as the growth will: whenever the program ends, no more
+ * than twice the least possible was spent.
+ *
+ * A configured object keeps the image size of its first configuration (a second SetConfig with a
+ * larger image lost all ranges beyond the first size), so growing means a new object.
+ *
+ * CUPTI decodes into one image, which is copied out for the delivering thread and initialised again.
+ * Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
+
+enum {
+	SIZE_FIRST = 64,
+	SIZE_LAST = 2048,
+	SIZE_GROWTH = 4,
+	IMAGE_BYTES_MAX = 7 << 20,
+	RETRY_MS = 100,
+	PATIENCE_MS = 1000,
+};
+
+#define GROWTH_PRICE_NS_PER_RANGE UINT64_C(900000)
+
+static void unready(struct agent *a)
+{
+	atomic_fetch_add(&a->counters.unready, 1);
+}
+
+/* Says once why a context is not measured, by what CUPTI answered. */
+static void tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+{
+	struct refusal refused;
+	char text[512];
+
+	permission_last_refusal(&refused);
+	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES || (refused.code != 0 && r->state == RANGES_NEW)) {
+		if (refused.code == 0) {
+			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED, "See `gpuctr-client status` and the daemon's log.",
+				    "the driver refuses the counters (%s: %s)", call,
+				    host_result_name(&a->profiler.host, result));
+		}
+		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured", call, r->device,
+		 host_result_name(&a->profiler.host, result), (int)result);
+	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
+		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+			       "Another profiler uses this GPU's counters (ncu, DCGM, a second context): end it.");
+	} else {
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+	}
+}
+
+static void give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+{
+	tell_failure(a, r, call, result);
+	r->state = RANGES_BROKEN;
+}
+
+/* --- configuration --- */
+
+static CUptiResult init_image(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
+		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.counterDataSize = r->image_size,
+		.pCounterData = r->image,
+	};
+
+	return a->profiler.cuptiRangeProfilerCounterDataImageInitialize(&p);
+}
+
+static CUptiResult make_image(struct agent *a, struct ranges *r)
+{
+	const struct wire_strings *metrics = &a->welcome.plan.metrics;
+	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
+		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.pMetricNames = (const char **)(uintptr_t)metrics->v,
+		.numMetrics = metrics->n,
+		.maxNumOfRanges = r->size,
+		.maxNumRangeTreeNodes = (uint32_t)r->size,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerGetCounterDataSize(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	free(r->image);
+	r->image_size = p.counterDataSize;
+	r->image = calloc(1, r->image_size);
+	return r->image ? init_image(a, r) : CUPTI_ERROR_OUT_OF_MEMORY;
+}
+
+static CUptiResult configure(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_SetConfig_Params p = {
+		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.configSize = r->config.size,
+		.pConfig = r->config.image,
+		.range = CUPTI_UserRange,
+		.replayMode = CUPTI_UserReplay,
+		.maxRangesPerPass = r->size,
+		.numNestingLevels = 1,
+		.minNestingLevel = 1,
+	};
+	CUptiResult result = make_image(a, r);
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	p.counterDataImageSize = r->image_size;
+	p.pCounterDataImage = r->image;
+	return a->profiler.cuptiRangeProfilerSetConfig(&p);
+}
+
+static bool enable(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Enable_Params p = {
+		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
+		.ctx = r->context,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerEnable(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		give_up(a, r, "cuptiRangeProfilerEnable", result);
+		return false;
+	}
+	r->object = p.pRangeProfilerObject;
+	result = configure(a, r);
+	if (result != CUPTI_SUCCESS) {
+		give_up(a, r, "cuptiRangeProfilerSetConfig", result);
+		return false;
+	}
+	r->state = RANGES_OFF;
+	return true;
+}
+
+/* What needs to be done once for a context; afterwards it is enabled or broken. */
+static bool setup(struct agent *a, struct ranges *r)
+{
+	struct refusal why = { 0 };
+	char text[256];
+
+	r->info = r->info ? r->info : agent_device(a);
+	if (!r->info || r->info->trouble.code != 0) {
+		r->state = RANGES_BROKEN; /* agent_device() has told why */
+		return false;
+	}
+	r->device = r->info->index;
+	if (!r->config.image) {
+		const struct wire_strings *m = &a->welcome.plan.metrics;
+
+		if (host_config_new(&r->info->host, m->v, m->n, &r->config, &why) == 0 && r->config.passes != 1) {
+			snprintf(text, sizeof(text), "the program's CUPTI needs %zu passes where the daemon's needs one",
+				 r->config.passes);
+			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.", "%s", text);
+		}
+		if (why.code != 0) {
+			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
+			r->state = RANGES_BROKEN;
+			return false;
+		}
+	}
+	r->size = r->size ? r->size : SIZE_FIRST;
+	return enable(a, r);
+}
+
+/* --- start and stop --- */
+
+static CUptiResult call_start(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Start_Params p = {
+		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+
+	return a->profiler.cuptiRangeProfilerStart(&p);
+}
+
+/* Another context of this process may own the GPU's counters; it lets go, and takes them back at its
+ * own next launch. */
+static bool take_over(struct agent *a, struct ranges *r)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&a->lock);
+	list_for_each(l, &a->contexts) {
+		struct ranges *other = list_entry(l, struct ranges, link);
+
+		if (other == r || other->device != r->device || pthread_mutex_trylock(&other->lock) != 0) {
+			continue;
+		}
+		if (other->object) {
+			CUcontext popped;
+
+			a->profiler.cuCtxPushCurrent(other->context);
+			ranges_disable(a, other);
+			a->profiler.cuCtxPopCurrent(&popped);
+			any = true;
+		}
+		pthread_mutex_unlock(&other->lock);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return any;
+}
+
+static bool start(struct agent *a, struct ranges *r)
+{
+	CUptiResult result;
+
+	r->batch = deliver_new_batch(&a->deliver, r->size);
+	if (!r->batch) {
+		return false; /* out of memory: this launch is not measured, the next may be */
+	}
+	r->batch->host = &r->info->evaluator;
+	result = init_image(a, r);
+	if (result == CUPTI_SUCCESS) {
+		result = call_start(a, r);
+	}
+	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(a, r)) {
+		result = call_start(a, r);
+	}
+	if (result == CUPTI_SUCCESS) {
+		r->state = RANGES_STARTED;
+		r->retry_ns = 0;
+		return true;
+	}
+	deliver_free_batch(&a->deliver, r->batch);
+	r->batch = NULL;
+	if (result != CUPTI_ERROR_HARDWARE_BUSY) {
+		give_up(a, r, "cuptiRangeProfilerStart", result);
+		return false;
+	}
+	if (r->retry_ns == 0) {
+		tell_failure(a, r, "cuptiRangeProfilerStart", result);
+	}
+	r->state = RANGES_WAITING;
+	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
+	return false;
+}
+
+static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Stop_Params stop = {
+		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUpti_RangeProfiler_DecodeData_Params decode = {
+		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerStop(&stop);
+
+	if (result == CUPTI_SUCCESS) {
+		result = a->profiler.cuptiRangeProfilerDecodeData(&decode);
+	}
+	if (result == CUPTI_SUCCESS && decode.numOfRangeDropped > 0) {
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, "CUPTI dropped ranges; their kernels count as failed", "");
+	}
+	return result;
+}
+
+/* STARTED -> OFF or BROKEN. */
+static void stop(struct agent *a, struct ranges *r)
+{
+	struct batch *b = r->batch;
+	CUptiResult result = stop_and_decode(a, r);
+
+	r->batch = NULL;
+	r->state = RANGES_OFF;
+	if (result == CUPTI_SUCCESS && deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
+		result = CUPTI_ERROR_OUT_OF_MEMORY;
+	}
+	if (result != CUPTI_SUCCESS) {
+		atomic_fetch_add(&a->counters.failed, b->n);
+		deliver_free_batch(&a->deliver, b);
+		give_up(a, r, "cuptiRangeProfilerStop", result);
+		return;
+	}
+	deliver_put(&a->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
+}
+
+/* The next size when the present one has cost enough, else 0. */
+static size_t next_size(const struct ranges *r)
+{
+	size_t most = IMAGE_BYTES_MAX / (r->image_size / r->size);
+	size_t size = r->size * SIZE_GROWTH;
+
+	most = most < SIZE_LAST ? most : SIZE_LAST;
+	size = size < most ? size : most;
+	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
+}
+
+static void grow(struct agent *a, struct ranges *r)
+{
+	size_t size = next_size(r);
+
+	if (size != 0) {
+		ranges_disable(a, r);
+		r->size = size;
+		r->paid_ns = 0;
+		setup(a, r);
+	}
+}
+
+/* A full batch: hands it over and starts the next. */
+static bool turn(struct agent *a, struct ranges *r)
+{
+	uint64_t begin_ns = clock_now_ns();
+	bool started;
+
+	stop(a, r);
+	if (r->state == RANGES_OFF) {
+		grow(a, r);
+	}
+	started = r->state == RANGES_OFF && start(a, r);
+	r->paid_ns += clock_now_ns() - begin_ns;
+	return started;
+}
+
+/* Gets the context to where it takes a range; false: not now. */
+static bool become_started(struct agent *a, struct ranges *r)
+{
+	bool full = r->state == RANGES_STARTED && r->batch->n == r->size;
+
+	if (r->state == RANGES_STARTED && !full) {
+		return true;
+	}
+	/* Starting and stopping synchronise, which would break a graph capture under way elsewhere. */
+	if (atomic_load(&a->capturing) > 0) {
+		return false;
+	}
+	if (full) {
+		return turn(a, r);
+	}
+	if (r->state == RANGES_WAITING && clock_now_ns() >= r->retry_ns) {
+		r->state = RANGES_OFF;
+	}
+	if (r->state == RANGES_NEW && !setup(a, r)) {
+		return false;
+	}
+	return r->state == RANGES_OFF && start(a, r);
+}
+
+/* --- ranges --- */
+
+/* A range is named by its place in the batch, in decimal. */
+static void format_name(size_t n, char name[24])
+{
+	char digits[24];
+	size_t i = 0, k = 0;
+
+	do {
+		digits[i++] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0);
+	while (i > 0) {
+		name[k++] = digits[--i];
+	}
+	name[k] = '\0';
+}
+
+bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret)
+{
+	CUpti_RangeProfiler_PushRange_Params p = {
+		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
+	};
+	char name[24];
+	CUptiResult result;
+
+	if (!become_started(a, r)) {
+		unready(a);
+		return false;
+	}
+	format_name(r->batch->n, name);
+	p.pRangeProfilerObject = r->object;
+	p.pRangeName = name;
+	result = a->profiler.cuptiRangeProfilerPushRange(&p);
+	if (result != CUPTI_SUCCESS) {
+		atomic_fetch_add(&a->counters.failed, 1);
+		stop(a, r);
+		if (r->state == RANGES_OFF) {
+			give_up(a, r, "cuptiRangeProfilerPushRange", result);
+		}
+		return false;
+	}
+	if (r->batch->n == 0) {
+		r->batch_begin_ns = clock_now_ns();
+	}
+	*ret = &r->batch->launches[r->batch->n++];
+	return true;
+}
+
+void ranges_close(struct agent *a, struct ranges *r, bool launched)
+{
+	CUpti_RangeProfiler_PopRange_Params p = {
+		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerPopRange(&p);
+
+	if (!launched) {
+		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
+	}
+	if (result != CUPTI_SUCCESS) {
+		stop(a, r);
+		if (r->state == RANGES_OFF) {
+			give_up(a, r, "cuptiRangeProfilerPopRange", result);
+		}
+	}
+}
+
+void ranges_flush(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED && r->batch->n > 0) {
+		stop(a, r);
+	}
+}
+
+void ranges_disable(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Disable_Params p = {
+		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+
+	if (r->state == RANGES_STARTED) {
+		stop(a, r);
+	}
+	if (r->object) {
+		a->profiler.cuptiRangeProfilerDisable(&p);
+		r->object = NULL;
+	}
+	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_RANGES_H
+#define GPUCTR_AGENT_RANGES_H
+
+/* CUPTI's range profiler on one CUDA context: a user range around each launch, in batches. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/agent/deliver.h"
+#include "client/agent/profiler.h"
+#include "daemon/base/list.h"
+
+enum ranges_state {
+	RANGES_NEW,      /* nothing done yet */
+	RANGES_OFF,      /* enabled, not started: the next launch starts it */
+	RANGES_STARTED,  /* takes ranges */
+	RANGES_WAITING,  /* the counters are someone else's: tried again later */
+	RANGES_BROKEN,   /* given up, the reason was told */
+};
+
+/* Per context. The lock is held from the push to the pop of a range, across the launch itself: ranges
+ * of two threads must not overlap. */
+struct ranges {
+	struct list link;
+	pthread_mutex_t lock;
+	CUcontext context;
+	uint32_t context_id, device;
+	enum ranges_state state;
+	uint64_t retry_ns;
+	CUpti_RangeProfiler_Object *object;
+	struct host_config config;
+	struct device_info *info;
+	size_t size;             /* ranges a batch takes now */
+	uint64_t paid_ns;        /* spent on turning batches of this size */
+	uint8_t *image;          /* CUPTI decodes into it */
+	size_t image_size;
+	struct batch *batch;     /* launches of the image under way */
+	uint64_t batch_begin_ns; /* of its first launch */
+};
+
+/* A device of this process. */
+struct device_info {
+	uint32_t index;
+	char uuid[48], name[64], chip[32];
+	uint32_t clock_sm_mhz, clock_mem_mhz;
+	bool leased;
+	struct host host;     /* for config images; evaluation, on the delivering thread, has its own */
+	struct host evaluator;
+	struct refusal trouble; /* code 0: usable */
+};
+
+struct agent;
+
+/* With the lock held and the context current. True: a range is open and *ret is to be filled; then
+ * ranges_close() must follow. False: the launch is not measured and has been counted. */
+bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret);
+void ranges_close(struct agent *a, struct ranges *r, bool launched);
+
+/* With the lock held. Hands over what was measured; the next launch starts afresh. */
+void ranges_flush(struct agent *a, struct ranges *r);
+
+/* As ranges_flush(), and lets go of the counters. The context must still exist. */
+void ranges_disable(struct agent *a, struct ranges *r);
+
+#endif
