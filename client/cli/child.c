@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The measured program and the signals around it.
+ *
+ * The program belongs to our process group, so a Ctrl-C of the terminal reaches it without us. What
+ * somebody sends to the client alone is passed on: the two are told apart by si_code, which is
+ * SI_KERNEL for a terminal. Signals come by signalfd: they are blocked, never caught, and their
+ * dispositions stay, so that what nohup or a shell has set reaches the program as it is; one that
+ * we were told to ignore is left alone, because a blocked signal would arrive even so. Only SIGCHLD
+ * is set back to its default: ignored, it would cost us the exit status. SIGPIPE is blocked as
+ * well: a closed pipe is EPIPE to us. */
+
+#include "client/cli/child.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- the program -------------------------------------------------------------------------------
+ */
+
+static int check_executable(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		return errno == EACCES ? EACCES : ENOENT;
+	}
+	if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0) {
+		return EACCES;
+	}
+	return 0;
+}
+
+char *child_find(const char *program, int *ret_errno)
+{
+	const char *path = getenv("PATH");
+	char candidate[PATH_MAX];
+
+	*ret_errno = ENOENT;
+	if (strchr(program, '/')) {
+		*ret_errno = check_executable(program);
+		return *ret_errno ? NULL : strdup(program);
+	}
+	path = path ? path : "/usr/local/bin:/usr/bin:/bin";
+	while (*program && path) {
+		size_t n = strcspn(path, ":");
+		int length = snprintf(candidate, sizeof(candidate), "%.*s/%s", n ? (int)n : 1,
+				      n ? path : ".", program);
+		int error = length < (int)sizeof(candidate) ? check_executable(candidate) : ENOENT;
+
+		if (error == 0) {
+			*ret_errno = ENOMEM;
+			return strdup(candidate);
+		}
+		if (error == EACCES) {
+			*ret_errno = EACCES;
+		}
+		path = path[n] ? path + n + 1 : NULL;
+	}
+	return NULL;
+}
+
+static bool is_replaced(const char *variable, const char *const *added)
+{
+	size_t n = strcspn(variable, "=");
+
+	for (; added && *added; added++) {
+		if (strncmp(variable, *added, n) == 0 && (*added)[n] == '=') {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The strings are borrowed; free the array alone. */
+static char **merge_environment(const char *const *added)
+{
+	size_t n = 0, n_added = 0, at = 0;
+	char **merged;
+
+	while (environ[n]) {
+		n++;
+	}
+	while (added && added[n_added]) {
+		n_added++;
+	}
+	merged = calloc(n + n_added + 1, sizeof(char *));
+	if (!merged) {
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!is_replaced(environ[i], added)) {
+			merged[at++] = environ[i];
+		}
+	}
+	for (size_t i = 0; i < n_added; i++) {
+		merged[at++] = (char *)added[i];
+	}
+	return merged;
+}
+
+/* A script without "#!" is the shell's, as everywhere. */
+static int spawn_shell(pid_t *pid, const char *path, const posix_spawnattr_t *attributes,
+		       char *const *argv, char *const *environment)
+{
+	size_t n = 0;
+	char **words;
+	int error;
+
+	while (argv[n]) {
+		n++;
+	}
+	words = calloc(n + 2, sizeof(char *));
+	if (!words) {
+		return ENOMEM;
+	}
+	words[0] = (char *)"/bin/sh";
+	words[1] = (char *)path;
+	memcpy(words + 2, argv + 1, n * sizeof(char *));
+	error = posix_spawn(pid, words[0], NULL, attributes, words, environment);
+	free(words);
+	return error;
+}
+
+int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
+		const sigset_t *mask)
+{
+	char **environment = merge_environment(added);
+	posix_spawnattr_t attributes;
+	int error;
+
+	if (!environment) {
+		return -ENOMEM;
+	}
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, mask);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	error = posix_spawn(&c->pid, path, NULL, &attributes, argv, environment);
+	if (error == ENOEXEC) {
+		error = spawn_shell(&c->pid, path, &attributes, argv, environment);
+	}
+	posix_spawnattr_destroy(&attributes);
+	free(environment);
+	if (error) {
+		c->pid = 0;
+	}
+	return -error;
+}
+
+bool child_reap(struct child *c)
+{
+	int status;
+	pid_t pid;
+
+	if (c->pid == 0) {
+		return false;
+	}
+	do {
+		pid = waitpid(c->pid, &status, WNOHANG);
+	} while (pid < 0 && errno == EINTR);
+	if (pid == 0) {
+		return false;
+	}
+	/* Our caller had SIGCHLD ignored: the status is lost. */
+	c->status = 0;
+	if (pid > 0) {
+		c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	}
+	c->pid = 0;
+	return true;
+}
+
+/* --- signals -----------------------------------------------------------------------------------
+ */
+
+static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+
+static bool is_ignored(int signo)
+{
+	struct sigaction action;
+
+	return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+int signals_open(struct signals *s)
+{
+	sigset_t set, watched;
+
+	sigemptyset(&watched);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (!is_ignored(ending[i])) {
+			sigaddset(&watched, ending[i]);
+		}
+	}
+	signal(SIGCHLD, SIG_DFL);
+	sigaddset(&watched, SIGCHLD);
+	set = watched;
+	sigaddset(&set, SIGPIPE);
+	if (sigprocmask(SIG_BLOCK, &set, &s->inherited) < 0) {
+		return -errno;
+	}
+	s->fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->fd < 0 ? -errno : 0;
+}
+
+void signals_close(struct signals *s)
+{
+	if (s->fd >= 0) {
+		close(s->fd);
+	}
+	s->fd = -1;
+}
+
+void signals_release(struct signals *s)
+{
+	struct signal_event ignored;
+	sigset_t set;
+
+	while (s->fd >= 0 && signals_next(s, &ignored)) {
+	}
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (!sigismember(&s->inherited, ending[i])) {
+			sigaddset(&set, ending[i]);
+		}
+	}
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool signals_next(struct signals *s, struct signal_event *ret)
+{
+	struct signalfd_siginfo info;
+
+	if (read(s->fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+		return false;
+	}
+	ret->signo = (int)info.ssi_signo;
+	ret->from_process = info.ssi_code != SI_KERNEL;
+	return true;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_CHILD_H
+#define CLIENT_CLI_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Exit statuses of our own, as env(1) and timeout(1) have them. */
+enum {
+	EXIT_REFUSED = 125,  /* the program was not started */
+	EXIT_NOT_EXEC = 126, /* it is there but cannot be run */
+	EXIT_NOT_FOUND = 127,
+};
+
+/* The measured program. Zero-initialised by the caller. */
+struct child {
+	pid_t pid;  /* 0: not running */
+	int status; /* as a shell has it: exit status, or 128 + signal */
+};
+
+/* Where PATH has the program, or the program itself when it has a slash. Free with free(). NULL,
+ * with *ret_errno ENOENT, EACCES or ENOMEM. */
+char *child_find(const char *program, int *ret_errno);
+
+/* Starts it with the caller's descriptors, in its process group, with the signal mask given and
+ * added
+ * ("NAME=value", NULL-terminated) put into its environment. 0 or a negative errno. */
+int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
+		const sigset_t *mask);
+
+/* Has it ended? Never waits. */
+bool child_reap(struct child *c);
+
+/* Signals as file descriptor events. The mask is that of the whole process, to be set before any
+ * thread is made; the dispositions stay as they were inherited, so that the program inherits them
+ * too. */
+struct signals {
+	int fd;
+	sigset_t inherited;
+};
+int signals_open(struct signals *s); /* 0 or a negative errno */
+void signals_close(struct signals *s);
+/* From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT do to us what they do to others. */
+void signals_release(struct signals *s);
+
+struct signal_event {
+	int signo;
+	bool from_process; /* sent by kill(2); false: by the kernel, for the whole foreground group
+			    */
+};
+bool signals_next(struct signals *s, struct signal_event *ret);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The table of formats: a new one is one file and one line here. */
+
+#include "client/cli/format.h"
+
+const struct format *const formats[] = { &format_table, &format_jsonl, &format_csv, NULL };
+
+const struct format *format_find(const char *name)
+{
+	for (size_t i = 0; formats[i]; i++) {
+		if (strcmp(formats[i]->name, name) == 0) {
+			return formats[i];
+		}
+	}
+	return NULL;
+}
+
+const struct format *format_of_path(const char *path)
+{
+	size_t n = strlen(path);
+
+	for (size_t i = 0; formats[i]; i++) {
+		size_t n_suffix = strlen(formats[i]->suffix);
+
+		if (n > n_suffix && strcmp(path + n - n_suffix, formats[i]->suffix) == 0) {
+			return formats[i];
+		}
+	}
+	return NULL;
+}
+
+const char *format_launch_kind(enum gpuctr_launch_kind kind)
+{
+	switch (kind) {
+	case GPUCTR_LAUNCH_KERNEL:
+		return "kernel";
+	case GPUCTR_LAUNCH_COOPERATIVE:
+		return "cooperative";
+	case GPUCTR_LAUNCH_GRAPH:
+		return "graph";
+	}
+	return "unknown";
+}

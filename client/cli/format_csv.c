@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
+ * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
+ * start/end ranges, joined by semicolons. */
+
+#include "client/cli/format.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "client/cli/fragments.h"
+#include "client/cli/text.h"
+
+struct csv {
+	const struct format_capture *capture;
+	struct processes processes;
+	struct fragments *kernels;
+	struct fragments *stacks;
+};
+
+static void csv_close(void *f)
+{
+	struct csv *c = f;
+
+	processes_deinit(&c->processes);
+	fragments_free(c->kernels);
+	fragments_free(c->stacks);
+	free(c);
+}
+
+static void *csv_open(const struct format_capture *capture)
+{
+	struct csv *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		return NULL;
+	}
+	c->capture = capture;
+	c->kernels = fragments_new();
+	c->stacks = fragments_new();
+	if (!c->kernels || !c->stacks) {
+		csv_close(c);
+		return NULL;
+	}
+	return c;
+}
+
+static void csv_head(void *f, struct buf *b)
+{
+	struct csv *c = f;
+
+	buf_text(b, "process,pid,index,kind,kernel,mangled,static_shared_bytes,registers,grid_x,"
+		    "grid_y,grid_z,"
+		    "block_x,block_y,block_z,dynamic_shared_bytes,device,uuid,context,stream,"
+		    "correlation,"
+		    "thread,start_ns,duration_ns");
+	for (size_t i = 0; i < c->capture->plan->n_columns; i++) {
+		buf_char(b, ',');
+		text_csv(b, c->capture->plan->columns[i].name);
+	}
+	buf_text(b, ",nvtx,ranges\r\n");
+}
+
+static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
+{
+	text_csv(b, device->uuid);
+}
+
+static void csv_process(void *f, struct buf *b, const struct gpuctr_process *process)
+{
+	struct csv *c = f;
+
+	b->failed |= !processes_add(&c->processes, process, write_device_uuid);
+}
+
+static void field_u64(struct buf *b, uint64_t value)
+{
+	buf_u64(b, value);
+	buf_char(b, ',');
+}
+
+static void add_kernel(struct csv *c, struct buf *b, unsigned process,
+		       const struct gpuctr_kernel *kernel)
+{
+	struct buf *text;
+	bool fresh;
+
+	if (!kernel) {
+		buf_text(b, ",,,,");
+		return;
+	}
+	text = fragments_get(c->kernels, process, kernel->id, &fresh);
+	if (fresh) {
+		text_csv(text, kernel->name);
+		buf_char(text, ',');
+		text_csv(text, kernel->mangled);
+		buf_char(text, ',');
+		field_u64(text, kernel->static_shared_bytes);
+		field_u64(text, kernel->registers);
+	}
+	buf_add(b, text->data, text->n);
+}
+
+static void add_path(struct buf *b, const struct gpuctr_range *range)
+{
+	if (range->parent) {
+		add_path(b, range->parent);
+		buf_char(b, '/');
+	}
+	buf_text(b, range->message ? range->message : "");
+}
+
+static void add_stack(struct csv *c, struct buf *b, unsigned process,
+		      const struct gpuctr_range *range)
+{
+	struct buf *text;
+	bool fresh;
+
+	if (!range) {
+		return;
+	}
+	text = fragments_get(c->stacks, process, range->id, &fresh);
+	if (fresh) {
+		struct buf path = { 0 };
+
+		add_path(&path, range);
+		text_csv(text, buf_string(&path));
+		buf_deinit(&path);
+	}
+	buf_add(b, text->data, text->n);
+}
+
+static void add_active(struct buf *b, const struct gpuctr_record *record)
+{
+	struct buf names = { 0 };
+
+	for (size_t i = 0; i < record->n_active; i++) {
+		if (i > 0) {
+			buf_char(&names, ';');
+		}
+		buf_text(&names, record->active[i]->message ? record->active[i]->message : "");
+	}
+	if (names.n > 0) {
+		text_csv(b, buf_string(&names));
+	}
+	buf_deinit(&names);
+}
+
+static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record *record)
+{
+	const struct process_texts *process = processes_find(&c->processes, record->process);
+
+	field_u64(b, record->process);
+	field_u64(b, process ? process->pid : 0);
+	field_u64(b, record->index);
+	buf_text(b, format_launch_kind(record->kind));
+	buf_char(b, ',');
+	add_kernel(c, b, record->process, record->kernel);
+	for (int i = 0; i < 3; i++) {
+		field_u64(b, record->grid[i]);
+	}
+	for (int i = 0; i < 3; i++) {
+		field_u64(b, record->block[i]);
+	}
+	field_u64(b, record->dynamic_shared_bytes);
+	field_u64(b, record->device);
+	if (process && record->device < process->n_devices) {
+		buf_add(b, process->devices[record->device].data,
+			process->devices[record->device].n);
+	}
+	buf_char(b, ',');
+	field_u64(b, record->context);
+	field_u64(b, record->stream);
+	field_u64(b, record->correlation);
+	field_u64(b, record->thread);
+	buf_i64(b, record->start_ns);
+	buf_char(b, ',');
+	if (record->duration_ns >= 0) {
+		buf_i64(b, record->duration_ns);
+	}
+	buf_char(b, ',');
+}
+
+static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record)
+{
+	struct csv *c = f;
+
+	add_launch(c, b, record);
+	for (size_t i = 0; i < c->capture->plan->n_columns; i++) {
+		if (isfinite(record->values[i])) {
+			buf_double(b, record->values[i]);
+		}
+		buf_char(b, ',');
+	}
+	add_stack(c, b, record->process, record->range);
+	buf_char(b, ',');
+	add_active(b, record);
+	buf_text(b, "\r\n");
+}
+
+const struct format format_csv = {
+	.name = "csv",
+	.suffix = ".csv",
+	.open = csv_open,
+	.close = csv_close,
+	.write_head = csv_head,
+	.write_process = csv_process,
+	.write_record = csv_record,
+};

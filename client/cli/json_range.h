@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_JSON_RANGE_H
+#define CLIENT_CLI_JSON_RANGE_H
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/buf.h"
+
+/* {"domain":...,"message":...,"category":...,"color":...,"payload":...} */
+void json_range(struct buf *b, const struct gpuctr_range *range);
+/* The range and all around it, outermost first, separated by commas. */
+void json_stack(struct buf *b, const struct gpuctr_range *range);
+
+#endif

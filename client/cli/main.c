@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* gpuctr-client: the verbs, on the public API of libgpuctr.
+ *
+ * The first argument is a verb, or else everything belongs to "run". Modules, top down:
+ *
+ *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
+ *	     └► verb_* ─► request                                      ├► summary
+ *	                                                               └► client/store
+ *
+ * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/verb.h"
+
+const struct verb *const verbs[] = { &verb_run,	    &verb_metrics, &verb_plan, &verb_status,
+				     &verb_version, &verb_help,	   NULL };
+
+const struct verb *verb_find(const char *name)
+{
+	for (size_t i = 0; verbs[i]; i++) {
+		if (strcmp(verbs[i]->name, name) == 0) {
+			return verbs[i];
+		}
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const struct verb *verb;
+	int status;
+
+	if (argc == 1) {
+		verb_help.exec(argc, argv);
+		return EXIT_VERB_USAGE;
+	}
+	verb = verb_find(argv[1]);
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		verb = &verb_version;
+	} else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		argc = 1;
+		verb = &verb_help;
+	} else if (verb) {
+		argc--;
+		argv++;
+	} else {
+		verb = &verb_run;
+	}
+	status = verb->exec(argc, argv);
+	return fflush(stdout) == 0 || status != 0 ? status : EXIT_VERB_FAILED;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* getopt_long() does the parsing; its messages are replaced, because ours name the near match. */
+
+#include "client/cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+
+struct options_parser {
+	const struct option_def *defs;
+	int argc;
+	char **argv;
+	struct option *longs;
+	char *shorts;
+	const char **names; /* "--name" of all, for the near match */
+	char *name_text;
+};
+
+static size_t count_defs(const struct option_def *defs, size_t *ret_bytes)
+{
+	size_t n = 0;
+
+	*ret_bytes = 0;
+	for (; defs[n].name; n++) {
+		*ret_bytes += strlen(defs[n].name) + 3;
+	}
+	return n;
+}
+
+static void fill(struct options_parser *p, bool first_only)
+{
+	char *shorts = p->shorts, *text = p->name_text;
+
+	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
+	 * option. */
+	if (first_only) {
+		*shorts++ = '+';
+	}
+	*shorts++ = ':';
+	for (size_t i = 0; p->defs[i].name; i++) {
+		const struct option_def *def = &p->defs[i];
+
+		p->longs[i] =
+			(struct option){ def->name, def->argument ? required_argument : no_argument,
+					 NULL, def->id };
+		if (def->id < 256) {
+			*shorts++ = (char)def->id;
+			if (def->argument) {
+				*shorts++ = ':';
+			}
+		}
+		p->names[i] = text;
+		text += sprintf(text, "--%s", def->name) + 1;
+	}
+}
+
+struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
+				   char **argv)
+{
+	struct options_parser *p = calloc(1, sizeof(*p));
+	size_t bytes, n = count_defs(defs, &bytes);
+
+	if (!p) {
+		return NULL;
+	}
+	p->defs = defs;
+	p->argc = argc;
+	p->argv = argv;
+	p->longs = calloc(n + 1, sizeof(*p->longs));
+	p->shorts = calloc(n + 2, 2);
+	p->names = calloc(n + 1, sizeof(*p->names));
+	p->name_text = calloc(bytes + 1, 1);
+	if (!p->longs || !p->shorts || !p->names || !p->name_text) {
+		return options_free(p);
+	}
+	fill(p, first_only);
+	optind = 0; /* glibc: start afresh */
+	opterr = 0;
+	return p;
+}
+
+struct options_parser *options_free(struct options_parser *p)
+{
+	if (p) {
+		free(p->longs);
+		free(p->shorts);
+		free(p->names);
+		free(p->name_text);
+		free(p);
+	}
+	return NULL;
+}
+
+static enum options_result refuse_unknown(struct options_parser *p, const char *word)
+{
+	char name[64];
+	const char *nearest;
+
+	if (optopt != 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
+		say_usage("unknown option '-%c'; 'gpuctr-client help' lists them", optopt);
+		return OPTIONS_WRONG;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	if (optopt != 0) {
+		say_usage("option '%s' takes no value", name);
+		return OPTIONS_WRONG;
+	}
+	nearest = text_nearest(name, p->names);
+	if (nearest) {
+		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
+	} else {
+		say_usage("unknown option '%s'; 'gpuctr-client help' lists them", name);
+	}
+	return OPTIONS_WRONG;
+}
+
+enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
+				 int *ret_rest)
+{
+	int at = optind ? optind : 1;
+	int id = getopt_long(p->argc, p->argv, p->shorts, p->longs, NULL);
+
+	if (id == -1) {
+		*ret_rest = optind;
+		return OPTIONS_END;
+	}
+	if (id == '?') {
+		return refuse_unknown(p, p->argv[optind > at ? optind - 1 : at]);
+	}
+	if (id == ':') {
+		say_usage("option '%s' needs a value", p->argv[optind - 1]);
+		return OPTIONS_WRONG;
+	}
+	*ret_id = id;
+	*ret_value = optarg;
+	return OPTIONS_ONE;
+}
+
+void options_print_help(const struct option_def *defs)
+{
+	for (; defs->name; defs++) {
+		char head[64];
+
+		if (!defs->help) {
+			continue;
+		}
+		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->id < 256 ? '-' : ' ',
+			 defs->id < 256 ? defs->id : ' ', defs->id < 256 ? "," : " ", defs->name,
+			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
+		printf("  %-26s  %s\n", head, defs->help);
+	}
+}
+
+/* --- values ------------------------------------------------------------------------------------
+ */
+
+void strings_deinit(struct strings *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->items[i]);
+	}
+	free(s->items);
+	memset(s, 0, sizeof(*s));
+}
+
+bool strings_add(struct strings *s, const char *text, size_t n)
+{
+	char **items = realloc(s->items, (s->n + 2) * sizeof(*items));
+
+	if (!items) {
+		return false;
+	}
+	s->items = items;
+	items[s->n] = strndup(text, n);
+	if (!items[s->n]) {
+		return false;
+	}
+	items[++s->n] = NULL;
+	return true;
+}
+
+bool strings_add_list(struct strings *s, const char *list)
+{
+	if (strncmp(list, "regex:", 6) == 0) {
+		return strings_add(s, list, strlen(list));
+	}
+	while (*list) {
+		size_t n = strcspn(list, ",");
+
+		if (n > 0 && !strings_add(s, list, n)) {
+			return false;
+		}
+		list += n + (list[n] == ',');
+	}
+	return true;
+}
+
+const char *const *strings_items(const struct strings *s)
+{
+	return (const char *const *)s->items;
+}
+
+bool options_parse_u64(const char *text, uint64_t *ret)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || end == text || *end || strchr(text, '-')) {
+		return false;
+	}
+	*ret = value;
+	return true;
+}
+
+bool options_parse_seconds(const char *text, uint64_t *ret_ns)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	/* A year is enough, and "nan" compares false. */
+	if (end == text || *end || !(value >= 0 && value <= 365.0 * 86400)) {
+		return false;
+	}
+	*ret_ns = (uint64_t)llround(value * 1e9);
+	return true;
+}

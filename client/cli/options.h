@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_OPTIONS_H
+#define CLIENT_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One table for parsing, for --help and for "did you mean". */
+struct option_def {
+	int id; /* the letter of a short option, or any number from 256 on */
+	const char *name;
+	const char *argument; /* as --help shows it; NULL: takes none */
+	const char *help;     /* NULL: not shown */
+};
+
+enum { OPTION_SOCKET = 1000, OPTION_CHIP, OPTION_METRICS };
+
+enum options_result {
+	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
+	OPTIONS_ONE,   /* *ret_id and *ret_value are set */
+	OPTIONS_WRONG, /* has been told */
+};
+
+struct options_parser;
+
+/* defs ends with name NULL. first_only: options end at the first argument that is none. argv[0] is
+ * the verb and is skipped. NULL: out of memory. */
+struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
+				   char **argv);
+struct options_parser *options_free(struct options_parser *p); /* takes NULL, returns NULL */
+enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
+				 int *ret_rest);
+
+/* On stdout, a line for each option. */
+void options_print_help(const struct option_def *defs);
+
+/* A growing list of strings that it owns; items[n] is NULL. */
+struct strings {
+	char **items;
+	size_t n;
+};
+void strings_deinit(struct strings *s);
+bool strings_add(struct strings *s, const char *text, size_t n); /* false: out of memory */
+/* The parts between commas, without empty ones; "regex:..." is one part as it stands. */
+bool strings_add_list(struct strings *s, const char *list);
+const char *const *strings_items(const struct strings *s);
+
+/* Non-negative numbers; false: not one. */
+bool options_parse_u64(const char *text, uint64_t *ret);
+bool options_parse_seconds(const char *text, uint64_t *ret_ns);
+
+#endif

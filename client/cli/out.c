@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records go out through a thread of their own, because the loop must not wait for a reader: it
+ * renews the lease and watches the program. O_NONBLOCK is no way, as the program shares our
+ * standard output and would see the flag.
+ *
+ * Two buffers: the loop fills one, the thread writes the other, they change places. When the loop's
+ * buffer is full (LIMIT_BYTES), out_write() waits for STALL_SECONDS once; after that it leaves
+ * bytes out, which the caller counts and tells, until half of the buffer is free again. */
+
+#include "client/cli/out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/buf.h"
+
+#define LIMIT_BYTES ((size_t)64 << 20)
+
+enum { STALL_SECONDS = 1 };
+
+struct out {
+	int fd;
+	bool is_stdout;
+	bool stalled; /* of the loop alone */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t filled, drained;
+	struct buf filling; /* under lock */
+	bool ending;
+	enum out_state state;
+	int error;
+};
+
+static int write_all(int fd, const char *data, size_t n)
+{
+	while (n > 0) {
+		ssize_t done = write(fd, data, n);
+
+		if (done >= 0) {
+			data += done;
+			n -= (size_t)done;
+		} else if (errno == EAGAIN) {
+			/* Somebody else has made the descriptor non-blocking. */
+			nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static void fail(struct out *out, int error)
+{
+	out->state = error == -EPIPE ? OUT_CLOSED : OUT_FAILED;
+	out->error = error;
+}
+
+static void *write_filled(void *userdata)
+{
+	struct out *out = userdata;
+	struct buf writing = { 0 };
+
+	pthread_mutex_lock(&out->lock);
+	while (out->filling.n > 0 || !out->ending) {
+		struct buf swap = out->filling;
+		int r;
+
+		if (swap.n == 0) {
+			pthread_cond_wait(&out->filled, &out->lock);
+			continue;
+		}
+		out->filling = writing;
+		writing = swap;
+		pthread_cond_signal(&out->drained);
+		pthread_mutex_unlock(&out->lock);
+		r = out->state == OUT_OPEN ? write_all(out->fd, writing.data, writing.n) : 0;
+		buf_clear(&writing);
+		pthread_mutex_lock(&out->lock);
+		if (r < 0) {
+			fail(out, r);
+		}
+	}
+	pthread_mutex_unlock(&out->lock);
+	buf_deinit(&writing);
+	return NULL;
+}
+
+int out_open(const char *path, struct out **ret)
+{
+	struct out *out = calloc(1, sizeof(*out));
+	int r;
+
+	if (!out) {
+		return -ENOMEM;
+	}
+	out->is_stdout = strcmp(path, "-") == 0;
+	out->fd = out->is_stdout
+			  ? STDOUT_FILENO
+			  : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	if (out->fd < 0) {
+		r = -errno;
+		free(out);
+		return r;
+	}
+	pthread_mutex_init(&out->lock, NULL);
+	pthread_cond_init(&out->filled, NULL);
+	pthread_cond_init(&out->drained, NULL);
+	r = pthread_create(&out->thread, NULL, write_filled, out);
+	if (r != 0) {
+		free(out);
+		return -r;
+	}
+	*ret = out;
+	return 0;
+}
+
+/* Is there room? Waits for it once. */
+static bool has_room(struct out *out, size_t n)
+{
+	struct timespec until;
+
+	if (out->stalled && out->filling.n <= LIMIT_BYTES / 2) {
+		out->stalled = false;
+	}
+	if (out->stalled || out->filling.n + n <= LIMIT_BYTES) {
+		return !out->stalled;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STALL_SECONDS;
+	while (out->state == OUT_OPEN && out->filling.n + n > LIMIT_BYTES) {
+		if (pthread_cond_timedwait(&out->drained, &out->lock, &until) != 0) {
+			out->stalled = true;
+			return false;
+		}
+	}
+	return true;
+}
+
+bool out_write(struct out *out, const char *data, size_t n)
+{
+	bool taken;
+
+	pthread_mutex_lock(&out->lock);
+	taken = out->state == OUT_OPEN && has_room(out, n) && buf_reserve(&out->filling, n);
+	if (taken) {
+		buf_add(&out->filling, data, n);
+		pthread_cond_signal(&out->filled);
+	}
+	pthread_mutex_unlock(&out->lock);
+	return taken;
+}
+
+enum out_state out_state(struct out *out)
+{
+	enum out_state state;
+
+	pthread_mutex_lock(&out->lock);
+	state = out->state;
+	pthread_mutex_unlock(&out->lock);
+	return state;
+}
+
+int out_errno(struct out *out)
+{
+	int error;
+
+	pthread_mutex_lock(&out->lock);
+	error = out->error;
+	pthread_mutex_unlock(&out->lock);
+	return error;
+}
+
+struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno)
+{
+	if (!out) {
+		return NULL;
+	}
+	pthread_mutex_lock(&out->lock);
+	out->ending = true;
+	pthread_cond_signal(&out->filled);
+	pthread_mutex_unlock(&out->lock);
+	pthread_join(out->thread, NULL);
+	/* Network file systems tell of a full disk here. */
+	if (!out->is_stdout && close(out->fd) < 0 && out->state == OUT_OPEN) {
+		fail(out, -errno);
+	}
+	if (ret_state) {
+		*ret_state = out->state;
+	}
+	if (ret_errno) {
+		*ret_errno = out->error;
+	}
+	pthread_mutex_destroy(&out->lock);
+	pthread_cond_destroy(&out->filled);
+	pthread_cond_destroy(&out->drained);
+	buf_deinit(&out->filling);
+	free(out);
+	return NULL;
+}

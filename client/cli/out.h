@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_OUT_H
+#define CLIENT_CLI_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A file, pipe or terminal that records are written to, by a thread of its own. */
+struct out;
+
+/* path "-": standard output. Returns 0 or a negative errno. */
+int out_open(const char *path, struct out **ret);
+
+/* Hands bytes over, whole or not at all: false when they were left out, because the other side is
+ * gone, or full, or too slow. */
+bool out_write(struct out *out, const char *data, size_t n);
+
+enum out_state {
+	OUT_OPEN,
+	OUT_CLOSED, /* nobody reads: a closed pipe */
+	OUT_FAILED, /* see out_errno() */
+};
+enum out_state out_state(struct out *out);
+int out_errno(struct out *out);
+
+/* Waits until all is written and closes. Takes NULL, returns NULL. *ret_state, *ret_errno may be
+ * NULL. */
+struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_PROGRESS_H
+#define CLIENT_CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <gpuctr/gpuctr.h>
+
+/* What a waiting or measuring client tells on stderr, and how often: twice a second on a terminal,
+ * every five seconds elsewhere, never when quiet. Zero-initialised, but for quiet. */
+struct progress {
+	bool quiet;
+	uint64_t told_ns;  /* when the last line was shown */
+	uint64_t began_ns; /* of measuring */
+	uint64_t records;  /* at told_ns */
+	unsigned position; /* in the queue, as last told */
+};
+
+void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
+void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
+uint64_t progress_now_ns(void);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Ask, wait, print. No loop is needed: gpuctr_dispatch() waits by itself. */
+
+#include "client/cli/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/say.h"
+#include "client/cli/verb.h"
+
+static void fail(struct request *request, int result)
+{
+	if (result > 0 && request->g) {
+		say_gpuctr_error(gpuctr_last_error(request->g));
+	} else {
+		say_usage("%s", strerror(result < 0 ? -result : EIO));
+	}
+	request->status = EXIT_VERB_FAILED;
+}
+
+bool request_open(struct request *request, const char *socket)
+{
+	int r;
+
+	*request = (struct request){ 0 };
+	r = gpuctr_connect(socket, "gpuctr-client", &request->g);
+	if (r) {
+		fail(request, r);
+		request->g = gpuctr_disconnect(request->g);
+	}
+	return r == 0;
+}
+
+void request_answer(struct request *request, const struct gpuctr_error *error)
+{
+	if (error) {
+		say_gpuctr_error(error);
+		request->status = EXIT_VERB_FAILED;
+	}
+	request->done = true;
+}
+
+int request_finish(struct request *request, int result)
+{
+	while (result == 0 && !request->done) {
+		result = gpuctr_dispatch(request->g, -1);
+	}
+	if (!request->done) {
+		fail(request, result);
+	}
+	if (request->status == 0 && request->b.n > 0) {
+		fwrite(request->b.data, 1, request->b.n, stdout);
+	}
+	/* A closed pipe ended us quietly; anything else is told. */
+	if (fflush(stdout) != 0 && request->status == 0) {
+		say_usage("standard output: %s", strerror(errno));
+		request->status = EXIT_VERB_FAILED;
+	}
+	buf_deinit(&request->b);
+	gpuctr_disconnect(request->g);
+	return request->status;
+}

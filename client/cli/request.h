@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_REQUEST_H
+#define CLIENT_CLI_REQUEST_H
+
+#include <stdbool.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/buf.h"
+
+/* One question, one answer: the verbs that run no program. */
+struct request {
+	struct gpuctr *g;
+	bool done;    /* set by the handler of the answer */
+	int status;   /* exit status */
+	struct buf b; /* gathered for stdout */
+};
+
+/* false: told why, status is set. */
+bool request_open(struct request *request, const char *socket);
+/* result is that of the call that asked. Waits for the answer, prints what was gathered,
+ * disconnects and returns the exit status. */
+int request_finish(struct request *request, int result);
+/* For the handler of an answer: tells the error, if there is one, and ends the wait. */
+void request_answer(struct request *request, const struct gpuctr_error *error);
+
+#endif

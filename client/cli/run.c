@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The loop of a run: one connection, one program, signals and a timer.
+ *
+ *	OPENING ──on_ready──► RUNNING ──program ends──► DRAINING ──on_end──► OVER
+ *	   │                     │ on_end (revoked, daemon gone)              ▲
+ *	   │ refused             └──► ALONE ──program ends────────────────────┤
+ *	   └──────────────────────────────────────────────────────────────────┘
+ *
+ * The program comes first: once it runs, nothing that happens to the capture, the files or the
+ *stream ends it or changes its exit status. run_capture.c has the handlers of the capture. */
+
+#include "client/cli/run_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/cli/say.h"
+
+enum { TICK_MS = 250, DRAIN_TOLD = 6 /* ticks */ };
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+static void dispatch(struct run *run)
+{
+	if (run->state != RUN_OVER && run->g && gpuctr_dispatch(run->g, 0) != 0) {
+		/* Every capture has had its on_end. */
+		uv_poll_stop(&run->connection);
+		run->watched = -1;
+		if (run->state == RUN_OPENING || run->state == RUN_DRAINING) {
+			run->state = RUN_OVER;
+		}
+	}
+	sinks_flush(&run->sinks);
+}
+
+static void on_connection(uv_poll_t *handle, int status, int events)
+{
+	(void)status;
+	(void)events;
+	dispatch(handle->data);
+}
+
+/* Calls of the library change what it waits for. */
+static void on_prepare(uv_prepare_t *handle)
+{
+	struct run *run = handle->data;
+	short events = run->watched < 0 ? 0 : gpuctr_events(run->g);
+	int wanted = (events & POLLIN ? UV_READABLE : 0) | (events & POLLOUT ? UV_WRITABLE : 0);
+
+	if (run->state == RUN_OVER) {
+		uv_stop(&run->loop);
+	} else if (run->watched >= 0 && wanted != run->watched) {
+		uv_poll_start(&run->connection, wanted, on_connection);
+		run->watched = wanted;
+	}
+}
+
+static void on_program_end(struct run *run)
+{
+	run->status = run->child.status;
+	if (run->state == RUN_RUNNING) {
+		run->state = RUN_DRAINING;
+		run_drain(run);
+	} else if (run->state == RUN_ALONE) {
+		run->state = RUN_OVER;
+	}
+}
+
+/* What a terminal sends reaches the program by itself, unless it has left our process group. */
+static void pass_on(struct run *run, const struct signal_event *event)
+{
+	if (event->from_process || getpgid(run->child.pid) != getpgrp()) {
+		kill(run->child.pid, event->signo);
+	}
+}
+
+static void handle_signal(struct run *run, const struct signal_event *event)
+{
+	if (event->signo == SIGCHLD) {
+		if (child_reap(&run->child)) {
+			on_program_end(run);
+		}
+		return;
+	}
+	switch (run->state) {
+	case RUN_OPENING:
+		say("interrupted: the program was not started");
+		run->status = 128 + event->signo;
+		run->state = RUN_OVER;
+		break;
+	case RUN_RUNNING:
+	case RUN_ALONE:
+		pass_on(run, event);
+		break;
+	case RUN_DRAINING:
+		say("interrupted: what was still on its way is lost");
+		run->state = RUN_OVER;
+		break;
+	case RUN_OVER:
+		break;
+	}
+}
+
+static void on_signal(uv_poll_t *handle, int status, int events)
+{
+	struct run *run = handle->data;
+	struct signal_event event;
+
+	(void)status;
+	(void)events;
+	while (signals_next(&run->signals, &event)) {
+		handle_signal(run, &event);
+	}
+}
+
+/* The library renews the lease when it is dispatched, so it is, also when nothing arrives. */
+static void on_tick(uv_timer_t *handle)
+{
+	struct run *run = handle->data;
+
+	if (run->watched >= 0) {
+		dispatch(run);
+	}
+	if (run->state == RUN_RUNNING) {
+		progress_kernels(&run->progress, summary_records(run->sinks.summary),
+				 summary_processes(run->sinks.summary));
+	}
+	if (run->state == RUN_DRAINING && !run->progress.quiet &&
+	    ++run->drain_ticks == DRAIN_TOLD) {
+		say_status("the program has ended, waiting for the last records (Ctrl-C gives up)");
+	}
+	if (run->started && run->child.pid != 0 && child_reap(&run->child)) {
+		on_program_end(run);
+	}
+}
+
+/* --- the loop ----------------------------------------------------------------------------------
+ */
+
+static int start_loop(struct run *run)
+{
+	int r = uv_loop_init(&run->loop);
+
+	r = r ? r : uv_poll_init(&run->loop, &run->connection, gpuctr_fd(run->g));
+	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
+	r = r ? r : uv_timer_init(&run->loop, &run->timer);
+	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
+	if (r) {
+		return r;
+	}
+	run->connection.data = run;
+	run->signal_poll.data = run;
+	run->timer.data = run;
+	run->prepare.data = run;
+	uv_prepare_start(&run->prepare, on_prepare);
+	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
+	return uv_poll_start(&run->signal_poll, UV_READABLE, on_signal);
+}
+
+static void close_handle(uv_handle_t *handle, void *userdata)
+{
+	(void)userdata;
+	if (!uv_is_closing(handle)) {
+		uv_close(handle, NULL);
+	}
+}
+
+static void stop_loop(struct run *run)
+{
+	uv_walk(&run->loop, close_handle, NULL);
+	uv_run(&run->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&run->loop);
+}
+
+static int open_capture(struct run *run)
+{
+	const struct run_options *o = run->options;
+	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
+
+	options.metrics = strings_items(&o->metrics);
+	options.n_metrics = o->metrics.n;
+	options.gpus = strings_items(&o->devices);
+	options.n_gpus = o->devices.n;
+	options.chip = o->chip;
+	options.kernel_regex = o->kernel;
+	options.launch_skip = o->launch_skip;
+	options.launch_count = o->launch_count;
+	options.no_wait = o->no_wait;
+	options.timeout_ns = o->timeout_ns;
+	options.lease_ns = o->lease_ns;
+	options.raw_images = o->raw;
+	options.recorded = o->recorded;
+	options.program = o->program;
+	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
+}
+
+static void say_failure(struct run *run, int r)
+{
+	if (r > 0 && run->g) {
+		say_gpuctr_error(gpuctr_last_error(run->g));
+	} else {
+		say_usage("%s", strerror(r < 0 ? -r : EIO));
+	}
+}
+
+static void run_loop(struct run *run)
+{
+	int r = open_capture(run);
+
+	if (r) {
+		say_failure(run, r);
+		return;
+	}
+	r = start_loop(run);
+	if (r) {
+		say_usage("event loop: %s", uv_strerror(r));
+	} else {
+		uv_run(&run->loop, UV_RUN_DEFAULT);
+	}
+	stop_loop(run);
+}
+
+int run_program(const struct run_options *o, const char *path)
+{
+	struct run run = { .options = o, .path = path, .status = EXIT_REFUSED };
+	int r;
+
+	run.progress.quiet = o->quiet;
+	r = signals_open(&run.signals);
+	if (r < 0) {
+		say_usage("signalfd: %s", strerror(-r));
+		return EXIT_REFUSED;
+	}
+	r = gpuctr_connect(o->socket, "gpuctr-client", &run.g);
+	if (r) {
+		say_failure(&run, r);
+	} else {
+		run_loop(&run);
+	}
+	/* Whoever waits for the reader of the stream may be interrupted. */
+	signals_release(&run.signals);
+	say_clear();
+	gpuctr_disconnect(run.g);
+	sinks_close(&run.sinks, run.started && !o->quiet && !o->no_summary);
+	signals_close(&run.signals);
+	return run.status;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_RUN_H
+#define CLIENT_CLI_RUN_H
+
+#include "client/cli/run_options.h"
+
+/* Opens the capture, starts the program when its turn has come, takes the records, prints the
+ * summary. path is where o->command[0] was found. Returns the exit status. */
+int run_program(const struct run_options *o, const char *path);
+
+#endif

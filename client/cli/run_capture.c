@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the capture tells, turned into what the run does. The handlers run inside gpuctr_dispatch().
+ */
+
+#include "client/cli/run_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+
+void run_refuse(struct run *run, int status)
+{
+	run->status = status;
+	run->state = RUN_OVER;
+}
+
+void run_drain(struct run *run)
+{
+	if (!run->capture || gpuctr_capture_close(run->capture) != 0) {
+		run->state = RUN_OVER;
+	}
+}
+
+/* --- until the program runs --------------------------------------------------------------------
+ */
+
+static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
+{
+	const struct gpuctr_plan *plan = opened->plan;
+	struct buf b = { 0 };
+
+	if (run->options->quiet) {
+		return;
+	}
+	buf_printf(&b, "%s", plan->chip);
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		buf_printf(&b, "%s %u",
+			   i > 0	   ? ","
+			   : plan->chip[0] ? ", GPU"
+					   : "GPU",
+			   opened->gpus[i].index);
+	}
+	buf_printf(&b, ", %s: ", plan->passes == 1 ? "single pass" : "several passes");
+	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
+		buf_printf(&b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
+	}
+	if (plan->n_columns > 4) {
+		buf_printf(&b, " and %zu more", plan->n_columns - 4);
+	}
+	say("%s", buf_string(&b));
+	buf_deinit(&b);
+	if (opened->recorded) {
+		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
+	}
+}
+
+static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened, void *userdata)
+{
+	struct run *run = userdata;
+
+	(void)c;
+	if (!sinks_prepare(&run->sinks, run->options, opened)) {
+		run_refuse(run, EXIT_REFUSED);
+		return;
+	}
+	say_plan(run, opened);
+}
+
+static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata)
+{
+	struct run *run = userdata;
+
+	(void)c;
+	if (run->state == RUN_OPENING) {
+		progress_queued(&run->progress, queued);
+	}
+}
+
+static void start_program(struct run *run, struct gpuctr_capture *c)
+{
+	const char *const *added = gpuctr_capture_environment(c, run->options->agent);
+	int r = added ? child_start(&run->child, run->path, run->options->command, added,
+				    &run->signals.inherited)
+		      : 0;
+
+	if (!added) {
+		say_gpuctr_error(gpuctr_last_error(run->g));
+		run_refuse(run, EXIT_REFUSED);
+	} else if (r < 0) {
+		say_usage("%s: cannot be run: %s", run->options->command[0], strerror(-r));
+		run_refuse(run, r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC);
+	} else {
+		run->started = true;
+		run->state = RUN_RUNNING;
+	}
+}
+
+static void on_ready(struct gpuctr_capture *c, void *userdata)
+{
+	struct run *run = userdata;
+
+	if (run->state != RUN_OPENING) {
+		return;
+	}
+	say_clear();
+	if (sinks_open(&run->sinks)) {
+		start_program(run, c);
+	} else {
+		run_refuse(run, EXIT_REFUSED);
+	}
+}
+
+/* --- while it runs -----------------------------------------------------------------------------
+ */
+
+static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
+		       void *userdata)
+{
+	(void)c;
+	sinks_process(&((struct run *)userdata)->sinks, process);
+}
+
+static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
+{
+	(void)c;
+	sinks_record(&((struct run *)userdata)->sinks, record);
+}
+
+static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
+{
+	(void)c;
+	sinks_mark(&((struct run *)userdata)->sinks, mark);
+}
+
+static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
+{
+	(void)c;
+	sinks_image(&((struct run *)userdata)->sinks, image);
+}
+
+static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
+			void *userdata)
+{
+	(void)c;
+	sinks_progress(&((struct run *)userdata)->sinks, totals);
+}
+
+static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
+{
+	(void)c;
+	say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
+		    notice->error.remedy);
+	sinks_notice(&((struct run *)userdata)->sinks, notice);
+}
+
+static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
+			   void *userdata)
+{
+	(void)c;
+	sinks_process_end(&((struct run *)userdata)->sinks, end);
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+static void tell_early_end(const struct gpuctr_error *error)
+{
+	if (error->code == GPUCTR_E_DISCONNECTED) {
+		say("the daemon is gone: the program runs on, no longer measured");
+		return;
+	}
+	if (error->code != GPUCTR_OK) {
+		say_gpuctr_error(error);
+	}
+	say("the capture is over: the program runs on, no longer measured");
+}
+
+static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
+{
+	struct run *run = userdata;
+
+	(void)c;
+	run->capture = NULL;
+	if (run->started) {
+		sinks_end(&run->sinks, end);
+	}
+	switch (run->state) {
+	case RUN_OPENING:
+		if (end->error.code != GPUCTR_OK) {
+			say_gpuctr_error(&end->error);
+		}
+		run_refuse(run, EXIT_REFUSED);
+		break;
+	case RUN_RUNNING:
+		tell_early_end(&end->error);
+		run->state = RUN_ALONE;
+		break;
+	case RUN_DRAINING:
+		if (end->error.code != GPUCTR_OK) {
+			say_gpuctr_error(&end->error);
+		}
+		run->state = RUN_OVER;
+		break;
+	case RUN_ALONE:
+	case RUN_OVER:
+		break;
+	}
+}
+
+const struct gpuctr_capture_handler run_handler = {
+	.size = sizeof(struct gpuctr_capture_handler),
+	.on_opened = on_opened,
+	.on_queued = on_queued,
+	.on_ready = on_ready,
+	.on_process = on_process,
+	.on_record = on_record,
+	.on_mark = on_mark,
+	.on_image = on_image,
+	.on_progress = on_progress,
+	.on_notice = on_notice,
+	.on_process_end = on_process_end,
+	.on_end = on_end,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_RUN_INTERNAL_H
+#define CLIENT_CLI_RUN_INTERNAL_H
+
+#include <uv.h>
+
+#include "client/cli/child.h"
+#include "client/cli/progress.h"
+#include "client/cli/run.h"
+#include "client/cli/sinks.h"
+
+enum run_state {
+	RUN_OPENING,  /* no answer, or in the queue */
+	RUN_RUNNING,  /* the program runs, the capture is open */
+	RUN_ALONE,    /* the program runs, the capture is over */
+	RUN_DRAINING, /* the program has ended, the capture delivers what it has */
+	RUN_OVER,
+};
+
+struct run {
+	const struct run_options *options;
+	const char *path;
+	enum run_state state;
+	int status; /* exit status */
+	bool started;
+	int drain_ticks;
+
+	uv_loop_t loop;
+	uv_poll_t connection, signal_poll;
+	uv_timer_t timer;
+	uv_prepare_t prepare;
+	int watched; /* events of the connection, 0: not watched */
+
+	struct gpuctr *g;
+	struct gpuctr_capture *capture; /* NULL: not open */
+	struct child child;
+	struct signals signals;
+	struct progress progress;
+	struct sinks sinks;
+};
+
+/* --- run_capture.c: the handlers of the capture */
+extern const struct gpuctr_capture_handler run_handler;
+/* Says why and lets go of the capture: the program is not started. */
+void run_refuse(struct run *run, int status);
+/* The program has ended: ask for what is left. */
+void run_drain(struct run *run);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Options of "run". Names that users know from ncu are kept: --metrics, --kernel, --launch-skip,
+ * --launch-count, --devices, -o, -f. What is left unsaid gets its default here, in one place. */
+
+#include "client/cli/run_options.h"
+
+#include <string.h>
+
+#include "client/cli/say.h"
+
+enum {
+	OPTION_FORMAT = 256,
+	OPTION_OUTPUT,
+	OPTION_KERNEL,
+	OPTION_LAUNCH_SKIP,
+	OPTION_LAUNCH_COUNT,
+	OPTION_DEVICES,
+	OPTION_NO_WAIT,
+	OPTION_TIMEOUT,
+	OPTION_LEASE,
+	OPTION_RECORDED,
+	OPTION_RAW,
+	OPTION_AGENT,
+	OPTION_NO_SUMMARY,
+	OPTION_SUMMARY_ROWS,
+};
+
+const struct option_def run_option_defs[] = {
+	{ OPTION_METRICS, "metrics", "LIST",
+	  "names, globs, regex:EXPR, presets (default: memory)" },
+	{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },
+	{ 'f', "force", NULL, "replace FILE" },
+	{ OPTION_FORMAT, "format", "FORMAT", "of the live stream: table, jsonl or csv" },
+	{ OPTION_OUTPUT, "output", "FILE|-",
+	  "where the live stream goes (default: -, standard output)" },
+	{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" },
+	{ OPTION_LAUNCH_SKIP, "launch-skip", "N",
+	  "leave out the first N matching launches of a process" },
+	{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },
+	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
+	{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },
+	{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" },
+	{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },
+	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
+	{ OPTION_CHIP, "chip", "CHIP", "of the recording, on a machine without a GPU" },
+	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
+	{ 'q', "quiet", NULL, "no progress and no summary, only errors" },
+	{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },
+	{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
+	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static bool wrong(const char *name, const char *value, const char *wants)
+{
+	say_usage("--%s: '%s' is not %s", name, value, wants);
+	return false;
+}
+
+static bool take_number(uint64_t *ret, const char *name, const char *value)
+{
+	return options_parse_u64(value, ret) || wrong(name, value, "a number");
+}
+
+static bool take_seconds(uint64_t *ret_ns, const char *name, const char *value)
+{
+	return options_parse_seconds(value, ret_ns) || wrong(name, value, "a number of seconds");
+}
+
+static bool take_format(struct run_options *o, const char *value)
+{
+	o->format = format_find(value);
+	return o->format || wrong("format", value, "a format: use table, jsonl or csv");
+}
+
+static bool take_list(struct strings *list, const char *value)
+{
+	if (!strings_add_list(list, value)) {
+		say_usage("out of memory");
+		return false;
+	}
+	return true;
+}
+
+static bool take_filter(struct run_options *o, int id, const char *value)
+{
+	switch (id) {
+	case OPTION_METRICS:
+		return take_list(&o->metrics, value);
+	case OPTION_DEVICES:
+		return take_list(&o->devices, value);
+	case OPTION_KERNEL:
+		o->kernel = value;
+		return true;
+	case OPTION_LAUNCH_SKIP:
+		return take_number(&o->launch_skip, "launch-skip", value);
+	case OPTION_LAUNCH_COUNT:
+		return take_number(&o->launch_count, "launch-count", value);
+	case OPTION_TIMEOUT:
+		return take_seconds(&o->timeout_ns, "timeout", value);
+	case OPTION_LEASE:
+		return take_seconds(&o->lease_ns, "lease", value);
+	default:
+		return false;
+	}
+}
+
+static bool take(struct run_options *o, int id, const char *value)
+{
+	switch (id) {
+	case 'o':
+		o->capture_path = value;
+		return true;
+	case 'f':
+		o->force = true;
+		return true;
+	case 'q':
+		o->quiet = true;
+		return true;
+	case OPTION_FORMAT:
+		return take_format(o, value);
+	case OPTION_OUTPUT:
+		o->stream_path = value;
+		return true;
+	case OPTION_NO_WAIT:
+		o->no_wait = true;
+		return true;
+	case OPTION_RECORDED:
+		o->recorded = true;
+		return true;
+	case OPTION_RAW:
+		o->raw = true;
+		return true;
+	case OPTION_CHIP:
+		o->chip = value;
+		return true;
+	case OPTION_SOCKET:
+		o->socket = value;
+		return true;
+	case OPTION_AGENT:
+		o->agent = value;
+		return true;
+	case OPTION_NO_SUMMARY:
+		o->no_summary = true;
+		return true;
+	case OPTION_SUMMARY_ROWS:
+		return take_number(&o->summary_rows, "summary-rows", value);
+	default:
+		return take_filter(o, id, value);
+	}
+}
+
+static bool complete(struct run_options *o)
+{
+	const char *slash;
+
+	if (!o->command[0]) {
+		say_usage("no program given; 'gpuctr-client help' shows how");
+		return false;
+	}
+	if (o->raw && !o->capture_path) {
+		say_usage("--raw needs -o FILE");
+		return false;
+	}
+	slash = strrchr(o->command[0], '/');
+	o->program = slash ? slash + 1 : o->command[0];
+	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
+	if (o->format && !o->stream_path) {
+		o->stream_path = "-";
+	}
+	if (o->stream_path && !o->format) {
+		o->format = format_of_path(o->stream_path);
+		o->format = o->format ? o->format : &format_table;
+	}
+	return o->metrics.n > 0 || take_list(&o->metrics, "memory");
+}
+
+enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
+{
+	struct options_parser *parser = options_new(run_option_defs, true, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const char *value;
+	int id = 0, rest = argc;
+
+	*o = (struct run_options){ .summary_rows = 20 };
+	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
+		if (id == 'h' || !take(o, id, value)) {
+			break;
+		}
+	}
+	options_free(parser);
+	if (result == OPTIONS_ONE) {
+		return id == 'h' ? RUN_HELP : RUN_WRONG;
+	}
+	o->command = argv + rest;
+	return result == OPTIONS_END && complete(o) ? RUN_PARSED : RUN_WRONG;
+}
+
+void run_options_deinit(struct run_options *o)
+{
+	strings_deinit(&o->metrics);
+	strings_deinit(&o->devices);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_RUN_OPTIONS_H
+#define CLIENT_CLI_RUN_OPTIONS_H
+
+#include "client/cli/format.h"
+#include "client/cli/options.h"
+
+/* The command line of "run", checked. */
+struct run_options {
+	struct strings metrics, devices;
+	const char *capture_path; /* -o; NULL: none */
+	const char *stream_path;  /* --output; NULL: none */
+	const struct format *format;
+	const char *kernel, *chip, *socket, *agent;
+	uint64_t launch_skip, launch_count, timeout_ns, lease_ns, summary_rows;
+	bool force, no_wait, recorded, raw, quiet, no_summary;
+	char **command;	     /* NULL-terminated, in argv */
+	const char *program; /* the last part of command[0] */
+};
+
+extern const struct option_def run_option_defs[];
+
+enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
+/* Zero-initialises and fills; deinit in any case. */
+enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
+void run_options_deinit(struct run_options *o);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The only writer to stderr. Each message is one write(2), so that it does not mix with what the
+ * program prints there in the same moment.
+ *
+ * The status line shares its terminal with the program: it is dim and leaves the cursor in the
+ * first column, so that what the program prints begins where it should and can be told from what is
+ * left of ours. */
+
+#include "client/cli/say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "client/cli/text.h"
+
+/* The sink: whether a status line is on the terminal. */
+static bool status_shown;
+
+bool say_is_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
+}
+
+size_t say_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+	long n;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) {
+		return size.ws_col;
+	}
+	n = columns ? strtol(columns, NULL, 10) : 0;
+	return n >= 20 && n <= 1000 ? (size_t)n : 120;
+}
+
+static void write_all(const char *data, size_t n)
+{
+	while (n > 0) {
+		ssize_t done = write(STDERR_FILENO, data, n);
+
+		if (done < 0 && errno != EINTR) {
+			return; /* nobody is left to be told */
+		}
+		if (done > 0) {
+			data += done;
+			n -= (size_t)done;
+		}
+	}
+}
+
+static void put(struct buf *b)
+{
+	struct buf all = { 0 };
+
+	if (status_shown) {
+		buf_text(&all, "\r\033[K");
+		status_shown = false;
+	}
+	buf_add(&all, b->data, b->n);
+	write_all(all.data, all.n);
+	buf_deinit(&all);
+	buf_deinit(b);
+}
+
+static void put_message(const char *head, const char *name, const char *message, const char *remedy)
+{
+	struct buf b = { 0 };
+
+	buf_printf(&b, "%s[%s]: ", head, name);
+	text_terminal(&b, message);
+	buf_char(&b, '\n');
+	if (remedy && *remedy) {
+		buf_text(&b, "  remedy: ");
+		text_terminal(&b, remedy);
+		buf_char(&b, '\n');
+	}
+	put(&b);
+}
+
+void say_error(const char *name, const char *message, const char *remedy)
+{
+	put_message("gpuctr-client: error", name, message, remedy);
+}
+
+void say_gpuctr_error(const struct gpuctr_error *error)
+{
+	say_error(gpuctr_error_name(error->code), error->message, error->remedy);
+}
+
+void say_warning(const char *name, const char *message, const char *remedy)
+{
+	put_message("gpuctr: warning", name, message, remedy);
+}
+
+static void put_formatted(const char *head, const char *format, va_list args)
+{
+	char *text;
+	struct buf b = { 0 };
+
+	if (vasprintf(&text, format, args) < 0) {
+		return;
+	}
+	buf_text(&b, head);
+	text_terminal(&b, text);
+	buf_char(&b, '\n');
+	free(text);
+	put(&b);
+}
+
+void say_usage(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	put_formatted("gpuctr-client: ", format, args);
+	va_end(args);
+}
+
+void say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	put_formatted("gpuctr: ", format, args);
+	va_end(args);
+}
+
+void say_text(const struct buf *text)
+{
+	struct buf copy = { 0 };
+
+	buf_add(&copy, text->data, text->n);
+	put(&copy);
+}
+
+void say_status(const char *text)
+{
+	struct buf b = { 0 }, safe = { 0 };
+	size_t width = say_width() - 1;
+
+	text_terminal(&safe, text);
+	if (!say_is_terminal()) {
+		buf_printf(&b, "gpuctr: %s\n", buf_string(&safe));
+		put(&b);
+	} else {
+		struct buf line = { 0 };
+		size_t n;
+
+		buf_printf(&line, "gpuctr: %s", buf_string(&safe));
+		for (n = line.n; text_width(line.data, n) > width; n--) {
+		}
+		buf_printf(&b, "\r\033[K\033[2m%.*s\033[m\r", (int)n, buf_string(&line));
+		write_all(b.data, b.n);
+		status_shown = true;
+		buf_deinit(&line);
+		buf_deinit(&b);
+	}
+	buf_deinit(&safe);
+}
+
+void say_clear(void)
+{
+	struct buf none = { 0 };
+
+	if (status_shown) {
+		put(&none);
+	}
+}

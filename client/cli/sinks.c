@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* One record, three places. A sink that fails tells so once and is then left alone; the others and
+ * the program go on. */
+
+#include "client/cli/sinks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/say.h"
+
+static bool no_memory(void)
+{
+	say_usage("out of memory");
+	return false;
+}
+
+/* --- beginning ---------------------------------------------------------------------------------
+ */
+
+static void free_gpus(struct sinks *s)
+{
+	for (size_t i = 0; s->gpus && i < s->capture.n_gpus; i++) {
+		free((char *)s->gpus[i].uuid);
+		free((char *)s->gpus[i].name);
+		free((char *)s->gpus[i].chip);
+	}
+	free(s->gpus);
+	s->gpus = NULL;
+}
+
+/* They end with on_opened, the stream begins later. */
+static bool copy_gpus(struct sinks *s, const struct gpuctr_opened *opened)
+{
+	s->gpus = calloc(opened->n_gpus + 1, sizeof(*s->gpus));
+	if (!s->gpus) {
+		return false;
+	}
+	s->capture.gpus = s->gpus;
+	for (size_t i = 0; i < opened->n_gpus; i++) {
+		s->capture.n_gpus = i + 1;
+		s->gpus[i] = opened->gpus[i];
+		s->gpus[i].uuid = strdup(opened->gpus[i].uuid);
+		s->gpus[i].name = strdup(opened->gpus[i].name);
+		s->gpus[i].chip = strdup(opened->gpus[i].chip);
+		if (!s->gpus[i].uuid || !s->gpus[i].name || !s->gpus[i].chip) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool sinks_prepare(struct sinks *s, const struct run_options *options,
+		   const struct gpuctr_opened *opened)
+{
+	s->options = options;
+	s->driver = strdup(opened->driver ? opened->driver : "");
+	s->summary = summary_new(opened->plan);
+	if (!s->driver || !s->summary) {
+		return no_memory();
+	}
+	s->capture = (struct format_capture){ .capture = opened->capture,
+					      .plan = opened->plan,
+					      .driver = s->driver,
+					      .program = options->program,
+					      .command = (const char *const *)options->command,
+					      .recorded_from = "",
+					      .recorded = opened->recorded,
+					      .width = isatty(STDOUT_FILENO) ? say_width() : 200 };
+	return copy_gpus(s, opened) || no_memory();
+}
+
+static bool open_store(struct sinks *s)
+{
+	const struct store_options options = { .path = s->options->capture_path,
+					       .force = s->options->force,
+					       .plan = s->capture.plan,
+					       .command = s->capture.command,
+					       .driver = s->driver,
+					       .version = gpuctr_version() };
+	struct store_error error;
+	int r = store_create(&options, &error, &s->store);
+
+	if (r) {
+		say_error(store_error_name(r), error.message, error.remedy);
+	}
+	return r == 0;
+}
+
+static bool open_stream(struct sinks *s)
+{
+	int r = stream_open(s->options->format, s->options->stream_path, &s->capture, &s->stream);
+
+	if (r < 0) {
+		say_usage("%s: %s", s->options->stream_path, strerror(-r));
+	}
+	return r == 0;
+}
+
+bool sinks_open(struct sinks *s)
+{
+	if (s->options->capture_path && !open_store(s)) {
+		return false;
+	}
+	return !s->options->stream_path || open_stream(s);
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+static void check_store(struct sinks *s, int r)
+{
+	const struct store_error *error;
+
+	if (r == 0 || s->store_failed) {
+		return;
+	}
+	s->store_failed = true;
+	error = store_last_error(s->store);
+	say_warning(store_error_name(error->code), error->message, error->remedy);
+	say("the program goes on; the file keeps what was written before");
+}
+
+void sinks_process(struct sinks *s, const struct gpuctr_process *process)
+{
+	summary_process(s->summary, process);
+	if (s->store) {
+		check_store(s, store_write_process(s->store, process));
+	}
+	if (s->stream) {
+		stream_process(s->stream, process);
+	}
+}
+
+void sinks_record(struct sinks *s, const struct gpuctr_record *record)
+{
+	summary_record(s->summary, record);
+	if (s->store) {
+		check_store(s, store_write_record(s->store, record));
+	}
+	if (s->stream) {
+		stream_record(s->stream, record);
+	}
+}
+
+void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
+{
+	if (s->store) {
+		check_store(s, store_write_mark(s->store, mark));
+	}
+	if (s->stream) {
+		stream_mark(s->stream, mark);
+	}
+}
+
+void sinks_image(struct sinks *s, const struct gpuctr_image *image)
+{
+	if (s->store) {
+		check_store(s, store_write_image(s->store, image));
+	}
+}
+
+void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
+{
+	if (s->store) {
+		check_store(s, store_write_notice(s->store, notice));
+	}
+	if (s->stream) {
+		stream_notice(s->stream, notice);
+	}
+}
+
+void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
+{
+	if (s->store) {
+		check_store(s, store_write_process_end(s->store, end));
+	}
+	if (s->stream) {
+		stream_process_end(s->stream, end);
+	}
+}
+
+void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals)
+{
+	s->totals = *totals;
+}
+
+void sinks_flush(struct sinks *s)
+{
+	if (s->store) {
+		check_store(s, store_tick(s->store));
+	}
+	if (s->stream) {
+		stream_flush(s->stream);
+	}
+}
+
+/* --- end ---------------------------------------------------------------------------------------
+ */
+
+/* Without totals, what came is the least that was there. */
+static void complete_totals(struct sinks *s)
+{
+	struct gpuctr_totals *t = &s->totals;
+	uint64_t records = summary_records(s->summary);
+
+	if (!s->has_totals && t->measured < records) {
+		t->seen += records - t->measured;
+		t->measured = records;
+	}
+}
+
+void sinks_end(struct sinks *s, const struct gpuctr_end *end)
+{
+	struct gpuctr_end whole = *end;
+
+	s->has_totals =
+		end->error.code != GPUCTR_E_DISCONNECTED && end->error.code != GPUCTR_E_PROTOCOL;
+	if (s->has_totals) {
+		s->totals = end->totals;
+	}
+	complete_totals(s);
+	whole.totals = s->totals;
+	whole.processes = summary_processes(s->summary) > end->processes
+				  ? summary_processes(s->summary)
+				  : end->processes;
+	if (s->store) {
+		check_store(s, store_finish(s->store, &whole));
+	}
+	/* The stream needs the plan, which ends with this call. */
+	if (s->stream) {
+		stream_end(s->stream, &whole);
+	}
+}
+
+static void print_summary(struct sinks *s)
+{
+	const struct summary_end end = { .totals = s->totals,
+					 .recorded = s->capture.recorded,
+					 .has_totals = s->has_totals,
+					 .driver = s->driver,
+					 .unsaved = s->store ? store_unsaved(s->store) : 0,
+					 .width = say_width(),
+					 .rows = s->options->summary_rows };
+	struct buf b = { 0 };
+
+	summary_print(s->summary, &end, &b);
+	say_text(&b);
+	buf_deinit(&b);
+}
+
+void sinks_close(struct sinks *s, bool with_summary)
+{
+	s->stream = stream_close(s->stream);
+	if (with_summary && s->summary) {
+		complete_totals(s);
+		print_summary(s);
+	}
+	s->store = store_close(s->store);
+	s->summary = summary_free(s->summary);
+	free_gpus(s);
+	free(s->driver);
+	s->driver = NULL;
+}

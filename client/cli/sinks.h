@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SINKS_H
+#define CLIENT_CLI_SINKS_H
+
+#include "client/cli/run_options.h"
+#include "client/cli/stream.h"
+#include "client/cli/summary.h"
+#include "client/store/store.h"
+
+/* Where records go: the capture file, the live stream, the summary. Zero-initialised by the caller.
+ */
+struct sinks {
+	const struct run_options *options;
+	struct format_capture capture; /* filled in when the capture was opened */
+	struct store *store;	       /* NULL: no -o */
+	struct stream *stream;	       /* NULL: no --format and no --output */
+	struct summary *summary;
+	struct gpuctr_gpu *gpus;
+	char *driver;
+	bool store_failed; /* told once */
+	bool has_totals;
+	struct gpuctr_totals totals;
+};
+
+/* The plan lives until the capture's on_end has returned. false: told why. */
+bool sinks_prepare(struct sinks *s, const struct run_options *options,
+		   const struct gpuctr_opened *opened);
+/* Creates the files: the turn has come. false: told why. */
+bool sinks_open(struct sinks *s);
+
+void sinks_process(struct sinks *s, const struct gpuctr_process *process);
+void sinks_record(struct sinks *s, const struct gpuctr_record *record);
+void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
+void sinks_image(struct sinks *s, const struct gpuctr_image *image);
+void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
+void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);
+void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals);
+/* In on_end: the plan is still there. */
+void sinks_end(struct sinks *s, const struct gpuctr_end *end);
+
+/* After each round of messages, and from a timer. */
+void sinks_flush(struct sinks *s);
+
+/* Waits for the reader of the stream and prints the summary, unless it is not wanted. */
+void sinks_close(struct sinks *s, bool with_summary);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Gathers lines and hands them to the thread in out.c in pieces of BATCH_BYTES, or when a round of
+ * messages is done. The head is written with the first message, because only a process tells
+ * whether its values are recorded and on what.
+ *
+ * A reader that goes away ("| head") ends the stream quietly and nothing else. A disk that is full
+ * or a reader that is too slow costs records, which are counted and told at the end. */
+
+#include "client/cli/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/cli/out.h"
+#include "client/cli/say.h"
+
+#define BATCH_BYTES ((size_t)32 << 10)
+
+struct stream {
+	const struct format *format;
+	void *f;
+	struct format_capture *capture;
+	struct out *out;
+	struct buf buf;
+	char *recorded_from;
+	bool has_head;
+	uint64_t batch_records; /* in buf */
+	uint64_t unwritten;
+};
+
+int stream_open(const struct format *format, const char *path, struct format_capture *capture,
+		struct stream **ret)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s) {
+		return -ENOMEM;
+	}
+	s->format = format;
+	s->capture = capture;
+	s->f = format->open(capture);
+	r = s->f ? out_open(path, &s->out) : -ENOMEM;
+	if (r < 0) {
+		if (s->f) {
+			format->close(s->f);
+		}
+		free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void stream_flush(struct stream *s)
+{
+	if (s->buf.n > 0 && (s->buf.failed || !out_write(s->out, s->buf.data, s->buf.n))) {
+		s->unwritten += s->batch_records;
+	}
+	s->buf.failed = false;
+	s->batch_records = 0;
+	buf_clear(&s->buf);
+}
+
+static void need_head(struct stream *s)
+{
+	if (!s->has_head && s->format->write_head) {
+		s->format->write_head(s->f, &s->buf);
+	}
+	s->has_head = true;
+}
+
+static void flush_if_large(struct stream *s)
+{
+	if (s->buf.n >= BATCH_BYTES) {
+		stream_flush(s);
+	}
+}
+
+void stream_process(struct stream *s, const struct gpuctr_process *process)
+{
+	if (!s->has_head && *process->recorded_from) {
+		s->recorded_from = strdup(process->recorded_from);
+		s->capture->recorded_from = s->recorded_from ? s->recorded_from : "";
+	}
+	need_head(s);
+	if (s->format->write_process) {
+		s->format->write_process(s->f, &s->buf, process);
+	}
+	flush_if_large(s);
+}
+
+void stream_record(struct stream *s, const struct gpuctr_record *record)
+{
+	need_head(s);
+	s->format->write_record(s->f, &s->buf, record);
+	s->batch_records++;
+	flush_if_large(s);
+}
+
+void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
+{
+	need_head(s);
+	if (s->format->write_mark) {
+		s->format->write_mark(s->f, &s->buf, mark);
+	}
+	flush_if_large(s);
+}
+
+void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
+{
+	/* Not before the head: that waits for a process. The notice is on stderr too. */
+	if (s->has_head && s->format->write_notice) {
+		s->format->write_notice(s->f, &s->buf, notice);
+	}
+}
+
+void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
+{
+	need_head(s);
+	if (s->format->write_process_end) {
+		s->format->write_process_end(s->f, &s->buf, end);
+	}
+}
+
+void stream_end(struct stream *s, const struct gpuctr_end *end)
+{
+	need_head(s);
+	if (s->format->write_end) {
+		s->format->write_end(s->f, &s->buf, end);
+	}
+	stream_flush(s);
+}
+
+struct stream *stream_close(struct stream *s)
+{
+	enum out_state state;
+	int error;
+
+	if (!s) {
+		return NULL;
+	}
+	stream_flush(s);
+	out_close(s->out, &state, &error);
+	if (state == OUT_FAILED) {
+		say_warning("stream-failed", strerror(-error),
+			    "The records from there on are not in --output; -o FILE has them all.");
+	} else if (state == OUT_OPEN && s->unwritten > 0) {
+		say("warning[stream-slow]: %llu records are not in the stream: its reader was too "
+		    "slow",
+		    (unsigned long long)s->unwritten);
+	}
+	s->format->close(s->f);
+	buf_deinit(&s->buf);
+	free(s->recorded_from);
+	free(s);
+	return NULL;
+}

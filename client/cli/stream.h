@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_STREAM_H
+#define CLIENT_CLI_STREAM_H
+
+#include <stdint.h>
+
+#include "client/cli/format.h"
+
+/* The live stream of records: a format and where it goes. */
+struct stream;
+
+/* path "-": standard output. capture is borrowed for the life of the stream. 0 or a negative errno.
+ */
+int stream_open(const struct format *format, const char *path, struct format_capture *capture,
+		struct stream **ret);
+
+void stream_process(struct stream *s, const struct gpuctr_process *process);
+void stream_record(struct stream *s, const struct gpuctr_record *record);
+void stream_mark(struct stream *s, const struct gpuctr_mark *mark);
+void stream_notice(struct stream *s, const struct gpuctr_notice *notice);
+void stream_process_end(struct stream *s, const struct gpuctr_process_end *end);
+void stream_end(struct stream *s, const struct gpuctr_end *end);
+
+/* Hands over what has been gathered: after each round of messages. */
+void stream_flush(struct stream *s);
+
+/* Waits for the reader, says what went wrong, and frees. Takes NULL, returns NULL. */
+struct stream *stream_close(struct stream *s);
+
+#endif

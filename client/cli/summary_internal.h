@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SUMMARY_INTERNAL_H
+#define CLIENT_CLI_SUMMARY_INTERNAL_H
+
+#include "client/cli/summary.h"
+
+struct summary_cell {
+	double sum, max;
+	uint64_t n; /* values that were available */
+};
+
+struct summary_row {
+	char *name; /* demangled */
+	uint64_t launches;
+	uint64_t timed; /* launches with a duration */
+	double time_ns;
+	struct summary_cell *cells; /* one a column */
+};
+
+struct summary_column {
+	char *name, *unit;
+	bool is_duration; /* shown as time */
+	bool adds_up;	  /* a sum over launches means something */
+};
+
+enum { SUMMARY_SLOTS = 1024 };
+
+struct summary {
+	char *chip;
+	unsigned passes;
+	struct summary_column *columns;
+	size_t n_columns;
+
+	struct summary_row **rows;
+	size_t n_rows, max_rows;
+	struct summary_row **by_name; /* open addressing, a power of two */
+	size_t n_slots;
+	struct {
+		unsigned process, kernel;
+		struct summary_row *row;
+	} recent[SUMMARY_SLOTS]; /* direct-mapped by (process, kernel) */
+
+	uint64_t records;
+	unsigned processes;
+	char *recorded_from, *device, *cupti, *driver;
+	unsigned n_devices; /* distinct, by UUID of the first few */
+	char uuids[16][64];
+	unsigned clock_sm_mhz, clock_mem_mhz;
+	bool clocks_differ;
+};
+
+/* All rows added up; cells belongs to the caller and has room for each column. */
+void summary_add_up(const struct summary *s, size_t first, struct summary_row *total);
+/* By time, or by the first counter when there is none. */
+void summary_sort(struct summary *s);
+
+#endif

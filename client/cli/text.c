@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Escaping. Kernel names, NVTX messages, program names and user names are chosen by others: what
+ * goes to a terminal cannot move its cursor or change its title, and what goes into a file stays
+ * one field of valid UTF-8. The common case, a run of plain bytes, is copied as a whole. */
+
+#include "client/cli/text.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+static const char replacement[] = "\xef\xbf\xbd";
+
+size_t text_utf8(const unsigned char *p, const unsigned char *end)
+{
+	size_t n = *p < 0x80   ? 1
+		   : *p < 0xc2 ? 0
+		   : *p < 0xe0 ? 2
+		   : *p < 0xf0 ? 3
+		   : *p < 0xf5 ? 4
+			       : 0;
+
+	if (n == 0 || (size_t)(end - p) < n) {
+		return 0;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+	}
+	/* Overlong forms, surrogates, beyond U+10FFFF. */
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) {
+		return 0;
+	}
+	return n;
+}
+
+static uint32_t decode(const unsigned char *p, size_t n)
+{
+	switch (n) {
+	case 1:
+		return p[0];
+	case 2:
+		return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+	case 3:
+		return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+	default:
+		return (p[0] & 0x07u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 |
+		       (p[3] & 0x3fu);
+	}
+}
+
+/* --- JSON --------------------------------------------------------------------------------------
+ */
+
+static void json_escape(struct buf *b, unsigned char c)
+{
+	switch (c) {
+	case '"':
+		buf_add(b, "\\\"", 2);
+		return;
+	case '\\':
+		buf_add(b, "\\\\", 2);
+		return;
+	case '\n':
+		buf_add(b, "\\n", 2);
+		return;
+	case '\t':
+		buf_add(b, "\\t", 2);
+		return;
+	case '\r':
+		buf_add(b, "\\r", 2);
+		return;
+	default:
+		buf_printf(b, "\\u%04x", c);
+	}
+}
+
+void text_json_body(struct buf *b, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)(text ? text : "");
+	const unsigned char *end = p + strlen((const char *)p);
+	const unsigned char *from = p;
+
+	while (p < end) {
+		size_t n;
+
+		if (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\') {
+			p++;
+			continue;
+		}
+		n = *p < 0x80 ? 0 : text_utf8(p, end);
+		if (n > 0) {
+			p += n;
+			continue;
+		}
+		buf_add(b, (const char *)from, (size_t)(p - from));
+		if (*p < 0x80) {
+			json_escape(b, *p);
+		} else {
+			buf_add(b, replacement, 3);
+		}
+		from = ++p;
+	}
+	buf_add(b, (const char *)from, (size_t)(p - from));
+}
+
+void text_json(struct buf *b, const char *text)
+{
+	buf_char(b, '"');
+	text_json_body(b, text);
+	buf_char(b, '"');
+}
+
+/* --- CSV ---------------------------------------------------------------------------------------
+ */
+
+void text_csv(struct buf *b, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)(text ? text : "");
+	const unsigned char *end = p + strlen((const char *)p);
+	bool quote = p[strcspn((const char *)p, ",\"\r\n")] != '\0';
+
+	if (quote) {
+		buf_char(b, '"');
+	}
+	while (p < end) {
+		size_t n = text_utf8(p, end);
+
+		if (*p == '"') {
+			buf_char(b, '"');
+		}
+		if (n == 0) {
+			buf_add(b, replacement, 3);
+			p++;
+			continue;
+		}
+		buf_add(b, (const char *)p, n);
+		p += n;
+	}
+	if (quote) {
+		buf_char(b, '"');
+	}
+}
+
+/* --- terminals ---------------------------------------------------------------------------------
+ */
+
+/* C0, DEL, C1, line separators, and the marks that reverse or hide text. */
+static bool is_unsafe(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
+void text_terminal(struct buf *b, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)(text ? text : "");
+	const unsigned char *end = p + strlen((const char *)p);
+
+	while (p < end) {
+		size_t n = text_utf8(p, end);
+		uint32_t c = n ? decode(p, n) : 0;
+
+		if (n == 0) {
+			buf_printf(b, "\\x%02x", *p);
+			n = 1;
+		} else if (c == '\n' || c == '\t') {
+			buf_text(b, c == '\n' ? "\\n" : "\\t");
+		} else if (is_unsafe(c)) {
+			buf_printf(b, c < 0x100 ? "\\x%02x" : "\\u%04x", c);
+		} else {
+			buf_add(b, (const char *)p, n);
+		}
+		p += n;
+	}
+}
+
+size_t text_width(const char *text, size_t n)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		width += ((unsigned char)text[i] & 0xc0) != 0x80;
+	}
+	return width;
+}

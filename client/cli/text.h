@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_TEXT_H
+#define CLIENT_CLI_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/cli/buf.h"
+
+/* Text from outside, made safe for the place it goes to. */
+
+/* Length of the valid UTF-8 sequence at p (end is after the last byte), or 0 when there is none. */
+size_t text_utf8(const unsigned char *p, const unsigned char *end);
+
+/* In double quotes, escaped; bytes that are not UTF-8 become U+FFFD. NULL is "". */
+void text_json(struct buf *b, const char *text);
+/* The same without the quotes. */
+void text_json_body(struct buf *b, const char *text);
+/* A field as RFC 4180 has it, quoted only where it must be. */
+void text_csv(struct buf *b, const char *text);
+/* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
+void text_terminal(struct buf *b, const char *text);
+/* Columns that text_terminal()'s result takes; a code point counts as one. */
+size_t text_width(const char *text, size_t n);
+
+/* A demangled kernel name in at most width columns: without return type and parameters, then
+ * without namespaces, then cut. Safe for a terminal. */
+void text_kernel(struct buf *b, const char *name, size_t width);
+
+/* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
+void text_count(struct buf *b, uint64_t value);
+void text_scaled(struct buf *b, double value, const char *unit);
+void text_time(struct buf *b, double ns);
+
+/* The candidate closest to word, or NULL when none is near. candidates ends with NULL. */
+const char *text_nearest(const char *word, const char *const *candidates);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Numbers for people. Bytes and rates scale by 1000, as vendors of memory and networks do and as
+ * ncu prints them, so that GB/s here and in a data sheet are the same thing. Three significant
+ * digits are what a measurement of one kernel is good for. */
+
+#include "client/cli/text.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void text_count(struct buf *b, uint64_t value)
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+
+	for (int i = 0; i < n; i++) {
+		if (i > 0 && (n - i) % 3 == 0) {
+			buf_char(b, ',');
+		}
+		buf_char(b, digits[i]);
+	}
+}
+
+/* Three significant digits, and no "1000" that the next prefix would call 1. */
+static void add_number(struct buf *b, double value)
+{
+	double size = fabs(value);
+
+	buf_printf(b, "%.*f", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, value);
+}
+
+static void add_prefixed(struct buf *b, double value, const char *unit)
+{
+	static const char *const prefixes[] = { "", "k", "M", "G", "T", "P", "E" };
+	size_t prefix = 0;
+
+	while (fabs(value) >= 999.5 && prefix < sizeof(prefixes) / sizeof(prefixes[0]) - 1) {
+		value /= 1000;
+		prefix++;
+	}
+	if (prefix == 0 && value == floor(value)) {
+		buf_printf(b, "%.0f", value);
+	} else {
+		add_number(b, value);
+	}
+	if (*prefixes[prefix] || *unit) {
+		buf_printf(b, " %s%s", prefixes[prefix], unit);
+	}
+}
+
+void text_time(struct buf *b, double ns)
+{
+	static const struct {
+		double ns;
+		const char *unit;
+	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" }, { 1, "ns" } };
+	size_t i = 0;
+
+	while (i < 3 && fabs(ns) < units[i].ns * 0.9995) {
+		i++;
+	}
+	add_number(b, ns / units[i].ns);
+	buf_printf(b, " %s", units[i].unit);
+}
+
+/* Units that have a short form. Of the others (instruction, l2_sector, warp, ...) the name of the
+ * metric tells enough. */
+static const struct {
+	const char *unit, *symbol;
+} symbols[] = {
+	{ "byte", "B" }, { "byte/second", "B/s" }, { "cycle/second", "Hz" },
+	{ "hz", "Hz" },	 { "FLOP", "FLOP" },	   { "FLOP/second", "FLOP/s" },
+};
+
+void text_scaled(struct buf *b, double value, const char *unit)
+{
+	if (isnan(value)) {
+		buf_text(b, "na");
+		return;
+	}
+	if (strcmp(unit, "nanosecond") == 0 || strcmp(unit, "ns") == 0) {
+		text_time(b, value);
+		return;
+	}
+	if (strcmp(unit, "percent") == 0 || strcmp(unit, "%") == 0) {
+		buf_printf(b, "%.1f %%", value);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		if (strcmp(unit, symbols[i].unit) == 0) {
+			add_prefixed(b, value, symbols[i].symbol);
+			return;
+		}
+	}
+	add_prefixed(b, value, "");
+}

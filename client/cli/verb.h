@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_VERB_H
+#define CLIENT_CLI_VERB_H
+
+#include "client/cli/options.h"
+
+/* One verb of gpuctr-client: a file verb_<name>.c and a line in main.c. */
+struct verb {
+	const char *name;
+	const char *usage;   /* after "gpuctr-client " */
+	const char *summary; /* one line */
+	const char *details; /* more lines for help, or NULL */
+	const struct option_def *options;
+	/* argv[0] is the verb. Returns the exit status. */
+	int (*exec)(int argc, char **argv);
+};
+
+/* Exit statuses of the verbs that run no program. */
+enum { EXIT_VERB_FAILED = 1, EXIT_VERB_USAGE = 2 };
+
+extern const struct verb verb_run;
+extern const struct verb verb_metrics;
+extern const struct verb verb_plan;
+extern const struct verb verb_status;
+extern const struct verb verb_version;
+extern const struct verb verb_help;
+
+/* All of them, NULL-terminated. */
+extern const struct verb *const verbs[];
+const struct verb *verb_find(const char *name);
+void verb_print_help(const struct verb *verb);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "help" and "version". */
+
+#include "client/cli/verb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+
+static const struct option_def no_options[] = { { 0, NULL, NULL, NULL } };
+
+void verb_print_help(const struct verb *verb)
+{
+	printf("usage: gpuctr-client %s\n\n%s.\n", verb->usage, verb->summary);
+	if (verb->options[0].name) {
+		printf("\n");
+		options_print_help(verb->options);
+	}
+	if (verb->details) {
+		printf("\n%s", verb->details);
+	}
+}
+
+static void print_overview(void)
+{
+	printf("usage: gpuctr-client [OPTION...] [--] PROGRAM [ARG...]\n"
+	       "       gpuctr-client VERB [ARG...]\n\n"
+	       "Hardware counters of every GPU kernel of a program, without privilege.\n\n");
+	for (size_t i = 0; verbs[i]; i++) {
+		printf("  %-9s %s%s\n", verbs[i]->name, verbs[i]->summary,
+		       verbs[i] == &verb_run ? " (the default)" : "");
+	}
+	printf("\noptions of run:\n");
+	options_print_help(verb_run.options);
+	printf("\nexamples:\n"
+	       "  gpuctr-client python net.py\n"
+	       "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -- ./program "
+	       "--its-option\n"
+	       "  gpuctr-client --format jsonl --output - python net.py | jq .kernel\n"
+	       "  gpuctr-client metrics 'dram__*' --describe\n\n"
+	       "gpuctr-client(1) has the details.\n");
+}
+
+static int exec_help(int argc, char **argv)
+{
+	const char *names[16] = { NULL };
+	const char *nearest;
+
+	if (argc < 2) {
+		print_overview();
+		return 0;
+	}
+	if (verb_find(argv[1])) {
+		verb_print_help(verb_find(argv[1]));
+		return 0;
+	}
+	for (size_t i = 0; verbs[i] && i < 15; i++) {
+		names[i] = verbs[i]->name;
+	}
+	nearest = text_nearest(argv[1], names);
+	say_usage("no verb '%s'%s%s%s", argv[1], nearest ? "; did you mean '" : "",
+		  nearest ? nearest : "", nearest ? "'?" : "");
+	return EXIT_VERB_USAGE;
+}
+
+const struct verb verb_help = {
+	.name = "help",
+	.usage = "help [VERB]",
+	.summary = "explain a verb",
+	.options = no_options,
+	.exec = exec_help,
+};
+
+static int exec_version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("gpuctr-client %s\n", gpuctr_version());
+	return 0;
+}
+
+const struct verb verb_version = {
+	.name = "version",
+	.usage = "version",
+	.summary = "print the version",
+	.options = no_options,
+	.exec = exec_version,
+};

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "metrics": the catalogue, of this machine's chip or of any other. One line a metric, the name
+ * first, so that it can be cut and grepped; --describe gives each a paragraph. */
+
+#include "client/cli/verb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/request.h"
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+
+enum { OPTION_DESCRIBE = 256 };
+
+static const struct option_def defs[] = {
+	{ OPTION_CHIP, "chip", "CHIP", "of this chip instead of this machine's" },
+	{ OPTION_DESCRIBE, "describe", NULL, "with descriptions and submetrics" },
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+struct listing {
+	struct request request;
+	bool describe;
+	uint64_t metrics;
+};
+
+static const char *kind_name(enum gpuctr_metric_kind kind)
+{
+	switch (kind) {
+	case GPUCTR_METRIC_COUNTER:
+		return "counter";
+	case GPUCTR_METRIC_RATIO:
+		return "ratio";
+	case GPUCTR_METRIC_THROUGHPUT:
+		return "throughput";
+	case GPUCTR_METRIC_PRESET:
+		return "preset";
+	case GPUCTR_METRIC_DERIVED:
+		return "derived";
+	}
+	return "unknown";
+}
+
+/* Words up to the width, continued at the same indentation. */
+static void add_wrapped(struct buf *b, const char *head, const char *text)
+{
+	struct buf safe = { 0 };
+	size_t indent = strlen(head), column = indent, width = 96;
+	const char *p;
+
+	text_terminal(&safe, text);
+	buf_text(b, head);
+	for (p = buf_string(&safe); *p;) {
+		size_t n = strcspn(p, " ");
+
+		if (column > indent && column + 1 + n > width) {
+			buf_printf(b, "\n%*s", (int)indent, "");
+			column = indent;
+		} else if (column > indent) {
+			buf_char(b, ' ');
+			column++;
+		}
+		buf_add(b, p, n);
+		column += n;
+		p += n + strspn(p + n, " ");
+	}
+	buf_char(b, '\n');
+	buf_deinit(&safe);
+}
+
+/* Length of the first part of ".sum.per_second": ".sum". */
+static size_t rollup_length(const char *submetric)
+{
+	const char *dot = *submetric ? strchr(submetric + 1, '.') : NULL;
+
+	return dot ? (size_t)(dot - submetric) : strlen(submetric);
+}
+
+/* Submetrics come sorted by rollup. Do all rollups have the endings of the first? CUPTI's counters
+ * do: four rollups with eleven endings each read better than 44 names. */
+static bool is_regular(const struct gpuctr_metric *metric, size_t n_endings)
+{
+	const char *const *names = metric->submetrics;
+
+	if (n_endings < 2 || metric->n_submetrics % n_endings != 0) {
+		return false;
+	}
+	for (size_t i = 0; i < metric->n_submetrics; i++) {
+		const char *rollup = names[i - i % n_endings], *model = names[i % n_endings];
+		size_t n = rollup_length(names[i]);
+
+		if (n != rollup_length(rollup) || strncmp(names[i], rollup, n) != 0 ||
+		    strcmp(names[i] + n, model + rollup_length(model)) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void add_regular(struct buf *b, const struct gpuctr_metric *metric, size_t n_endings)
+{
+	struct buf rollups = { 0 }, endings = { 0 };
+
+	for (size_t i = 0; i < metric->n_submetrics; i += n_endings) {
+		buf_printf(&rollups, "%s%.*s", i > 0 ? " " : "",
+			   (int)rollup_length(metric->submetrics[i]), metric->submetrics[i]);
+	}
+	for (size_t i = 0; i < n_endings; i++) {
+		const char *ending = metric->submetrics[i] + rollup_length(metric->submetrics[i]);
+
+		buf_printf(&endings, "%s%s", i > 0 ? " " : "", *ending ? ending : "alone");
+	}
+	add_wrapped(b, "    rollups     ", buf_string(&rollups));
+	add_wrapped(b, "    each        ", buf_string(&endings));
+	buf_deinit(&rollups);
+	buf_deinit(&endings);
+}
+
+static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
+{
+	struct buf all = { 0 };
+	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
+	size_t n_endings = 0;
+
+	while (n_endings < metric->n_submetrics &&
+	       rollup_length(metric->submetrics[n_endings]) ==
+		       rollup_length(metric->submetrics[0]) &&
+	       strncmp(metric->submetrics[n_endings], metric->submetrics[0],
+		       rollup_length(metric->submetrics[0])) == 0) {
+		n_endings++;
+	}
+	if (!whole && is_regular(metric, n_endings)) {
+		add_regular(b, metric, n_endings);
+		return;
+	}
+	for (size_t i = 0; i < metric->n_submetrics; i++) {
+		buf_printf(&all, "%s%s", i > 0 ? " " : "", metric->submetrics[i]);
+	}
+	if (all.n > 0) {
+		add_wrapped(b, whole ? "    stands for  " : "    submetrics  ", buf_string(&all));
+	}
+	buf_deinit(&all);
+}
+
+static void on_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	struct listing *listing = userdata;
+	struct buf *b = &listing->request.b;
+	size_t start = b->n;
+
+	listing->metrics++;
+	text_terminal(b, metric->name);
+	if (!listing->describe) {
+		for (size_t n = b->n - start; n < 60; n++) {
+			buf_char(b, ' ');
+		}
+		buf_printf(b, "  %-10s  ", kind_name(metric->kind));
+		text_terminal(b, metric->unit && *metric->unit ? metric->unit : "-");
+		buf_char(b, '\n');
+		return;
+	}
+	buf_printf(b, "\n    %s", kind_name(metric->kind));
+	if (metric->unit && *metric->unit) {
+		buf_text(b, ", in ");
+		text_terminal(b, metric->unit);
+	}
+	if (metric->hardware_unit && *metric->hardware_unit) {
+		buf_text(b, ", of ");
+		text_terminal(b, metric->hardware_unit);
+	}
+	buf_char(b, '\n');
+	if (metric->description && *metric->description) {
+		add_wrapped(b, "    ", metric->description);
+	}
+	add_submetrics(b, metric);
+}
+
+static void on_end(const char *chip, const struct gpuctr_error *error, void *userdata)
+{
+	struct listing *listing = userdata;
+
+	if (!error) {
+		struct buf count = { 0 };
+
+		text_count(&count, listing->metrics);
+		say("%s metric%s of %s", buf_string(&count), listing->metrics == 1 ? "" : "s",
+		    chip);
+		buf_deinit(&count);
+	}
+	request_answer(&listing->request, error);
+}
+
+static int list(struct listing *listing, const char *socket, const char *chip, char **patterns,
+		int n)
+{
+	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
+	int r;
+
+	options.chip = chip;
+	options.patterns = (const char *const *)patterns;
+	options.n_patterns = (size_t)n;
+	options.describe = listing->describe;
+	if (!request_open(&listing->request, socket)) {
+		return listing->request.status;
+	}
+	r = gpuctr_list_metrics(listing->request.g, &options, on_metric, on_end, listing);
+	return request_finish(&listing->request, r);
+}
+
+static int exec_metrics(int argc, char **argv)
+{
+	struct options_parser *parser = options_new(defs, false, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const char *value, *chip = NULL, *socket = NULL;
+	struct listing listing = { .describe = false };
+	bool help = false;
+	int id, rest = argc;
+
+	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
+		chip = id == OPTION_CHIP ? value : chip;
+		socket = id == OPTION_SOCKET ? value : socket;
+		listing.describe |= id == OPTION_DESCRIBE;
+		help |= id == 'h';
+	}
+	options_free(parser);
+	if (result != OPTIONS_END) {
+		return EXIT_VERB_USAGE;
+	}
+	if (help) {
+		verb_print_help(&verb_metrics);
+		return 0;
+	}
+	return list(&listing, socket, chip, argv + rest, argc - rest);
+}
+
+const struct verb verb_metrics = {
+	.name = "metrics",
+	.usage = "metrics [PATTERN...] [--chip CHIP] [--describe]",
+	.summary = "list metrics, presets and derived metrics",
+	.details = "PATTERN is a name, a glob ('dram__*', quoted) or regex:EXPR.\n",
+	.options = defs,
+	.exec = exec_metrics,
+};

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "run": the default verb. What happens before the loop and after it; run.c is the loop. */
+
+#include "client/cli/verb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/child.h"
+#include "client/cli/run.h"
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+#include "client/store/store.h"
+
+static int refuse_program(const struct run_options *o, int error)
+{
+	const char *names[8] = { NULL };
+
+	for (size_t i = 0, n = 0; verbs[i] && n < 7; i++) {
+		names[n++] = verbs[i]->name;
+	}
+	if (error != ENOENT) {
+		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
+		return EXIT_NOT_EXEC;
+	}
+	if (!o->command[1] && text_nearest(o->command[0], names)) {
+		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
+			  text_nearest(o->command[0], names));
+	} else {
+		say_usage("%s: no such program", o->command[0]);
+	}
+	return EXIT_NOT_FOUND;
+}
+
+/* What can be refused before anybody waits for a GPU is refused first. */
+static int run_checked(const struct run_options *o)
+{
+	struct store_error error;
+	int err;
+	char *path = child_find(o->command[0], &err);
+	int status;
+
+	if (!path) {
+		return refuse_program(o, err);
+	}
+	if (o->capture_path && store_check(o->capture_path, o->force, &error) != 0) {
+		say_error(store_error_name(error.code), error.message, error.remedy);
+		free(path);
+		return EXIT_REFUSED;
+	}
+	status = run_program(o, path);
+	free(path);
+	return status;
+}
+
+static int exec_run(int argc, char **argv)
+{
+	struct run_options o;
+	int status = EXIT_REFUSED;
+
+	switch (run_options_parse(&o, argc, argv)) {
+	case RUN_PARSED:
+		status = run_checked(&o);
+		break;
+	case RUN_HELP:
+		verb_print_help(&verb_run);
+		status = 0;
+		break;
+	case RUN_WRONG:
+		break;
+	}
+	run_options_deinit(&o);
+	return status;
+}
+
+const struct verb verb_run = {
+	.name = "run",
+	.usage = "[run] [OPTION...] [--] PROGRAM [ARG...]",
+	.summary = "run PROGRAM and measure its kernels",
+	.details = "Exit status: that of PROGRAM, 128 + N when signal N ended it, 125 when it was "
+		   "not\n"
+		   "started, 126 when it cannot be run, 127 when there is no such program.\n",
+	.options = run_option_defs,
+	.exec = exec_run,
+};

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "status": the daemon, its GPUs, who measures and who waits. */
+
+#include "client/cli/verb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/request.h"
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+
+static const struct option_def defs[] = {
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static const char *state_name(enum gpuctr_capture_state state)
+{
+	switch (state) {
+	case GPUCTR_CAPTURE_PLANNING:
+		return "planning";
+	case GPUCTR_CAPTURE_QUEUED:
+		return "queued";
+	case GPUCTR_CAPTURE_READY:
+		return "ready";
+	case GPUCTR_CAPTURE_RUNNING:
+		return "running";
+	case GPUCTR_CAPTURE_ENDING:
+		return "ending";
+	}
+	return "unknown";
+}
+
+static void add_duration(struct buf *b, uint64_t ns)
+{
+	uint64_t seconds = ns / 1000000000u;
+
+	if (seconds >= 86400) {
+		buf_printf(b, "%llu d %llu h", (unsigned long long)(seconds / 86400),
+			   (unsigned long long)(seconds % 86400 / 3600));
+	} else if (seconds >= 3600) {
+		buf_printf(b, "%llu h %llu min", (unsigned long long)(seconds / 3600),
+			   (unsigned long long)(seconds % 3600 / 60));
+	} else if (seconds >= 60) {
+		buf_printf(b, "%llu min %llu s", (unsigned long long)(seconds / 60),
+			   (unsigned long long)(seconds % 60));
+	} else {
+		buf_printf(b, "%llu s", (unsigned long long)seconds);
+	}
+}
+
+static void add_daemon(struct buf *b, const struct gpuctr_status *status)
+{
+	static const char *const restricted[] = { "open to every user",
+						  "restricted to administrators", "unknown" };
+	unsigned which = status->restricted <= GPUCTR_RESTRICTION_UNKNOWN
+				 ? status->restricted
+				 : GPUCTR_RESTRICTION_UNKNOWN;
+
+	buf_text(b, "gpucountd ");
+	text_terminal(b, status->daemon);
+	buf_text(b, ", up ");
+	add_duration(b, status->uptime_ns);
+	buf_printf(b, ", %u connection%s\n", status->peers, status->peers == 1 ? "" : "s");
+	buf_text(b, "driver ");
+	text_terminal(b, *status->driver ? status->driver : "none");
+	buf_text(b, ", CUPTI ");
+	text_terminal(b, *status->cupti ? status->cupti : "not found");
+	buf_printf(b, ", counters without this daemon: %s\n", restricted[which]);
+	if (*status->trouble) {
+		buf_text(b, "trouble: ");
+		text_terminal(b, status->trouble);
+		buf_char(b, '\n');
+	}
+}
+
+static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu)
+{
+	buf_printf(b, "  %u  ", gpu->index);
+	text_terminal(b, gpu->name);
+	buf_text(b, " (");
+	text_terminal(b, gpu->chip);
+	buf_text(b, ")  ");
+	text_terminal(b, gpu->uuid);
+	if (gpu->holder) {
+		buf_printf(b, "  held by capture %u", gpu->holder);
+	} else {
+		buf_text(b, "  free");
+	}
+	if (gpu->waiting) {
+		buf_printf(b, ", %u waiting", gpu->waiting);
+	}
+	buf_char(b, '\n');
+}
+
+static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
+{
+	buf_printf(b, "  %u  %s  ", info->capture, state_name(info->state));
+	text_terminal(b, info->user && *info->user ? info->user : "?");
+	buf_text(b, " (");
+	text_terminal(b, info->program);
+	buf_printf(b, ", pid %u)", info->pid);
+	if (info->position) {
+		buf_printf(b, "  number %u in the queue", info->position);
+	}
+	if (info->processes) {
+		buf_printf(b, "  %u process%s", info->processes, info->processes == 1 ? "" : "es");
+	}
+	if (info->totals.seen) {
+		buf_text(b, "  ");
+		text_count(b, info->totals.measured);
+		buf_text(b, " of ");
+		text_count(b, info->totals.seen);
+		buf_text(b, " kernels measured");
+	}
+	if (info->lease_left_ns) {
+		buf_text(b, "  lease ");
+		add_duration(b, info->lease_left_ns);
+	}
+	buf_char(b, '\n');
+	for (size_t i = 0; i < info->n_metrics; i++) {
+		buf_text(b, i == 0 ? "     " : ", ");
+		text_terminal(b, info->metrics[i]);
+	}
+	if (info->n_metrics) {
+		buf_char(b, '\n');
+	}
+}
+
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
+{
+	struct request *request = userdata;
+	struct buf *b = &request->b;
+
+	if (status) {
+		add_daemon(b, status);
+		buf_text(b, status->n_gpus ? "\nGPUs\n" : "\nno GPUs\n");
+		for (size_t i = 0; i < status->n_gpus; i++) {
+			add_gpu(b, &status->gpus[i]);
+		}
+		buf_text(b, status->n_captures ? "\ncaptures\n" : "\nno captures\n");
+		for (size_t i = 0; i < status->n_captures; i++) {
+			add_capture(b, &status->captures[i]);
+		}
+	}
+	request_answer(request, error);
+}
+
+static int exec_status(int argc, char **argv)
+{
+	struct options_parser *parser = options_new(defs, false, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const char *value, *socket = NULL;
+	struct request request;
+	bool help = false;
+	int id, rest = argc;
+
+	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
+		socket = id == OPTION_SOCKET ? value : socket;
+		help |= id == 'h';
+	}
+	options_free(parser);
+	if (help) {
+		verb_print_help(&verb_status);
+		return 0;
+	}
+	if (result != OPTIONS_END || rest < argc) {
+		if (result == OPTIONS_END) {
+			say_usage("status takes no argument '%s'", argv[rest]);
+		}
+		return EXIT_VERB_USAGE;
+	}
+	if (!request_open(&request, socket)) {
+		return request.status;
+	}
+	return request_finish(&request, gpuctr_get_status(request.g, on_status, &request));
+}
+
+const struct verb verb_status = {
+	.name = "status",
+	.usage = "status",
+	.summary = "show the daemon, its GPUs, captures and queue",
+	.options = defs,
+	.exec = exec_status,
+};

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How a capture file comes to be. Where nothing is at the path, the file is created there,
+ * exclusively. Where a file is to be replaced, the new one is set up beside it under a name of its
+ * own, tables and all, and takes the place of the old one in one rename: until then the old one is
+ * whole, and afterwards the new one is. Either way the file is readable, if empty, from the moment
+ * it has its name. */
+
+#include "client/store/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/store/meta.h"
+#include "client/store/schema.h"
+
+static int refuse_existing(const char *path, struct store_error *error)
+{
+	return store_error_set(error, STORE_E_EXISTS, "Give -f to replace it, or another path.",
+			       "%s exists.", path);
+}
+
+int store_check(const char *path, bool force, struct store_error *error)
+{
+	char folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (!*path || strlen(path) + 32 > sizeof(folder)) {
+		return store_error_errno(error, *path ? ENAMETOOLONG : ENOENT, path, "create");
+	}
+	if (stat(path, &st) == 0) {
+		if (!S_ISREG(st.st_mode)) {
+			return store_error_set(error, STORE_E_PATH, "Give the path of a file.",
+					       "%s is not a regular file.", path);
+		}
+		if (!force) {
+			return refuse_existing(path, error);
+		}
+	} else if (errno != ENOENT) {
+		return store_error_errno(error, errno, path, "create");
+	}
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 2,
+		 slash ? path : "./");
+	if (access(folder, W_OK | X_OK) < 0) {
+		return store_error_errno(error, errno, path, "create");
+	}
+	return 0;
+}
+
+static int open_db(struct store *s, const char *file)
+{
+	int rc = sqlite3_open_v2(file, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+	if (rc != SQLITE_OK) {
+		return store_fail(s, rc, "open");
+	}
+	sqlite3_extended_result_codes(s->db, 1);
+	sqlite3_busy_timeout(s->db, STORE_BUSY_TIMEOUT_MS);
+	return store_exec(s, "PRAGMA page_size = 16384; PRAGMA journal_mode = DELETE;"
+			     "PRAGMA synchronous = OFF; PRAGMA cache_spill = OFF;"
+			     "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;");
+}
+
+static int create_tables(struct store *s, const struct gpuctr_plan *plan)
+{
+	char stamp[96];
+	char *record = schema_format_record(plan->columns, plan->n_columns);
+	char *view = schema_format_view(plan->columns, plan->n_columns);
+	int r = -ENOMEM;
+
+	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
+		 STORE_APPLICATION_ID, STORE_FORMAT);
+	if (record && view) {
+		r = store_exec(s, "BEGIN IMMEDIATE");
+		r = r ? r : store_exec(s, stamp);
+		r = r ? r : store_exec(s, schema_tables);
+		r = r ? r : store_exec(s, record);
+		r = r ? r : store_exec(s, schema_path_view);
+		r = r ? r : store_exec(s, view);
+	}
+	sqlite3_free(record);
+	sqlite3_free(view);
+	return r;
+}
+
+static int prepare(struct store *s)
+{
+	static const char *const sql[STORE_STMT_COUNT] = {
+		[STORE_STMT_BEGIN] = "BEGIN IMMEDIATE",
+		[STORE_STMT_COMMIT] = "COMMIT",
+		[STORE_STMT_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
+		[STORE_STMT_PROCESS] =
+			"INSERT INTO process(id, pid, program, cupti, driver, recorded_from)"
+			" VALUES(?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET pid=excluded.pid,"
+			" program=excluded.program, cupti=excluded.cupti, driver=excluded.driver,"
+			" recorded_from=excluded.recorded_from",
+		[STORE_STMT_PROCESS_END] =
+			"UPDATE process SET ended=1, clean=?2, seen=?3, measured=?4, filtered=?5,"
+			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10 WHERE id=?1",
+		[STORE_STMT_DEVICE] = "INSERT OR REPLACE INTO device VALUES(?,?,?,?,?,?,?)",
+		[STORE_STMT_KERNEL] = "INSERT INTO kernel VALUES(?,?,?,?,?,?)",
+		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?)",
+		[STORE_STMT_ACTIVE] = "INSERT OR IGNORE INTO active VALUES(?,?,?)",
+		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?)",
+		[STORE_STMT_IMAGE] = "INSERT INTO image VALUES(?,?,?,?,?,?)",
+		[STORE_STMT_NOTICE] = "INSERT INTO notice VALUES(?,?,?,?)",
+	};
+	sqlite3_str *record = sqlite3_str_new(NULL);
+	char *text;
+	int rc = SQLITE_OK;
+
+	sqlite3_str_appendall(record, "INSERT INTO record VALUES(?");
+	for (size_t i = 1; i < STORE_COL_METRICS + s->n_columns; i++) {
+		sqlite3_str_appendall(record, ",?");
+	}
+	sqlite3_str_appendall(record, ")");
+	text = sqlite3_str_finish(record);
+	for (int i = 0; i < STORE_STMT_COUNT && rc == SQLITE_OK; i++) {
+		rc = sqlite3_prepare_v3(s->db, i == STORE_STMT_RECORD ? (text ? text : "") : sql[i],
+					-1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
+	}
+	sqlite3_free(text);
+	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
+}
+
+/* A journal left by a client that was killed belongs to the file it was killed with. SQLite would
+ * apply it to the new one. */
+static void remove_journals(const char *path)
+{
+	static const char *const suffixes[] = { "-journal", "-wal", "-shm" };
+	char name[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		if (snprintf(name, sizeof(name), "%s%s", path, suffixes[i]) < (int)sizeof(name)) {
+			unlink(name);
+		}
+	}
+}
+
+/* An empty file of ours that was not there before. */
+static int claim(struct store *s, const char *file)
+{
+	int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd < 0 && errno == EEXIST) {
+		return refuse_existing(file, &s->error);
+	}
+	if (fd < 0) {
+		return store_error_errno(&s->error, errno, file, "create");
+	}
+	close(fd);
+	remove_journals(file);
+	return 0;
+}
+
+static int fill(struct store *s, const char *file, const struct store_options *options)
+{
+	int r = open_db(s, file);
+
+	r = r ? r : create_tables(s, options->plan);
+	r = r ? r : prepare(s);
+	if (r == 0) {
+		s->in_transaction = true;
+		r = meta_write_head(s, options);
+	}
+	return r ? r : store_commit(s, false);
+}
+
+/* SQLite derives the journal's name from the path a file was opened with, so the file is closed
+ * before it moves. */
+static int replace(struct store *s, const char *file)
+{
+	int r;
+
+	store_finalize(s);
+	remove_journals(s->path);
+	if (rename(file, s->path) < 0) {
+		return store_error_errno(&s->error, errno, s->path, "replace");
+	}
+	r = open_db(s, s->path);
+	return r ? r : prepare(s);
+}
+
+static int create_at(struct store *s, const struct store_options *options)
+{
+	char file[PATH_MAX];
+	bool replacing = options->force && access(s->path, F_OK) == 0;
+	int r;
+
+	if (snprintf(file, sizeof(file), replacing ? "%s.new.%d" : "%s", s->path, (int)getpid()) >=
+	    (int)sizeof(file)) {
+		return store_error_errno(&s->error, ENAMETOOLONG, s->path, "create");
+	}
+	r = claim(s, file);
+	if (r) {
+		return r;
+	}
+	r = fill(s, file, options);
+	if (r == 0 && replacing) {
+		r = replace(s, file);
+	}
+	if (r) {
+		unlink(file);
+	}
+	return r;
+}
+
+int store_create(const struct store_options *options, struct store_error *error, struct store **ret)
+{
+	struct store *s;
+	int r = store_check(options->path, options->force, error);
+
+	if (r) {
+		return r;
+	}
+	s = calloc(1, sizeof(*s));
+	/* A link is followed: it is the file that gets replaced. */
+	if (s) {
+		s->path = realpath(options->path, NULL);
+		s->path = s->path ? s->path : strdup(options->path);
+		s->n_columns = options->plan->n_columns;
+	}
+	if (!s || !s->path) {
+		store_close(s);
+		return store_error_errno(error, ENOMEM, options->path, "create");
+	}
+	r = create_at(s, options);
+	if (r) {
+		if (error) {
+			*error = s->error;
+		}
+		store_close(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}

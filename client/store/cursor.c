@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows in order. A cursor owns its statement and the values of its current row; records and marks
+ * point into the definitions of their process, which store_load() keeps. */
+
+#include "client/store/reader_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/store/crc32.h"
+#include "client/store/schema.h"
+
+struct store_cursor {
+	struct row row;
+	unsigned process;
+	const struct store_definitions *definitions;
+	double *values;
+	size_t n_columns;
+	union {
+		struct gpuctr_record record;
+		struct gpuctr_image image;
+		struct gpuctr_mark mark;
+		struct gpuctr_notice notice;
+	} item;
+};
+
+static int cursor_new(struct store_reader *r, const char *table, unsigned process,
+		      struct store_cursor **ret)
+{
+	struct store_cursor *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	c->row = (struct row){ .reader = r, .table = table };
+	c->process = process;
+	*ret = c;
+	return 0;
+}
+
+struct store_cursor *store_cursor_free(struct store_cursor *c)
+{
+	if (c) {
+		sqlite3_finalize(c->row.stmt);
+		free(c->values);
+		free(c);
+	}
+	return NULL;
+}
+
+/* Finishes a constructor. */
+static int cursor_start(struct store_cursor *c, const char *sql, struct store_cursor **ret)
+{
+	int result = reader_prepare(c->row.reader, sql, &c->row.stmt);
+
+	if (result) {
+		store_cursor_free(c);
+		return result;
+	}
+	*ret = c;
+	return 0;
+}
+
+/* The last index of an interval as store_records() takes it. */
+static uint64_t last_index(uint64_t first, uint64_t count)
+{
+	if (count == 0 || count > STORE_INDEX_MAX || first > STORE_INDEX_MAX - count) {
+		return STORE_INDEX_MAX;
+	}
+	return first + count - 1;
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+int store_records(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
+		  struct store_cursor **ret)
+{
+	const struct store_definitions *definitions;
+	uint64_t base = (uint64_t)(process & STORE_PROCESS_MAX) << STORE_INDEX_BITS;
+	struct store_cursor *c = NULL;
+	char sql[128];
+	int result = store_load(r, process, &definitions);
+
+	result = result ? result : cursor_new(r, "record", process, &c);
+	if (result) {
+		return result;
+	}
+	c->definitions = definitions;
+	c->n_columns = r->info.plan.n_columns;
+	c->values = calloc(c->n_columns + 1, sizeof(*c->values));
+	if (!c->values) {
+		store_cursor_free(c);
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
+	snprintf(sql, sizeof(sql),
+		 "SELECT * FROM record WHERE id BETWEEN %llu AND %llu ORDER BY id",
+		 (unsigned long long)(base + first),
+		 (unsigned long long)(base + last_index(first, count)));
+	return cursor_start(c, sql, ret);
+}
+
+static void take_references(struct store_cursor *c, struct gpuctr_record *record)
+{
+	struct row *row = &c->row;
+	unsigned kernel = row_u32(row, STORE_COL_KERNEL);
+	unsigned range = row_u32(row, STORE_COL_RANGE);
+	unsigned active = row_u32(row, STORE_COL_ACTIVE_SET);
+	const struct store_set *set = reader_find_set(c->definitions, active);
+
+	record->kernel = store_find_kernel(c->definitions, kernel);
+	record->range = store_find_range(c->definitions, range);
+	record->active = set ? set->ranges : NULL;
+	record->n_active = set ? set->n_ranges : 0;
+	if (row->error == 0 &&
+	    ((kernel && !record->kernel) || (range && !record->range) || (active && !set))) {
+		row->error =
+			reader_corrupt(row->reader, row->table, "a kernel or range is missing");
+	}
+}
+
+static void take_record(struct store_cursor *c, struct gpuctr_record *record)
+{
+	struct row *row = &c->row;
+
+	record->process = (unsigned)row_int(row, STORE_COL_PROCESS, c->process, c->process);
+	record->index = (uint64_t)row_int(row, STORE_COL_IDX, 0, STORE_INDEX_MAX);
+	record->kind =
+		(enum gpuctr_launch_kind)row_int(row, STORE_COL_KIND, 0, GPUCTR_LAUNCH_GRAPH);
+	for (int i = 0; i < 3; i++) {
+		record->grid[i] = row_u32(row, STORE_COL_GRID + i);
+		record->block[i] = row_u32(row, STORE_COL_BLOCK + i);
+	}
+	record->dynamic_shared_bytes = row_u32(row, STORE_COL_DYNAMIC_SHARED);
+	record->device = row_u32(row, STORE_COL_DEVICE);
+	record->context = row_u32(row, STORE_COL_CONTEXT);
+	record->stream = (uint64_t)row_i64(row, STORE_COL_STREAM);
+	record->correlation = row_u32(row, STORE_COL_CORRELATION);
+	record->thread = row_u32(row, STORE_COL_THREAD);
+	record->start_ns = row_i64(row, STORE_COL_START_NS);
+	record->duration_ns = row_int(row, STORE_COL_DURATION_NS, -1, INT64_MAX);
+	for (size_t i = 0; i < c->n_columns; i++) {
+		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
+	}
+	record->values = c->values;
+	take_references(c, record);
+}
+
+int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret)
+{
+	bool more;
+	int result = row_step(&c->row, &more);
+
+	if (result == 0 && more) {
+		take_record(c, &c->item.record);
+		result = row_end(&c->row);
+	}
+	if (result == 0) {
+		*ret = more ? &c->item.record : NULL;
+	}
+	return result;
+}
+
+/* --- images ------------------------------------------------------------------------------------
+ */
+
+int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
+		 struct store_cursor **ret)
+{
+	struct store_cursor *c = NULL;
+	char sql[192];
+	int result = cursor_new(r, "image", process, &c);
+
+	if (result) {
+		return result;
+	}
+	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
+	snprintf(sql, sizeof(sql),
+		 "SELECT first, count, size, crc32, data FROM image WHERE process = %u"
+		 " AND first BETWEEN %llu AND %llu ORDER BY first",
+		 process, (unsigned long long)first, (unsigned long long)last_index(first, count));
+	return cursor_start(c, sql, ret);
+}
+
+static void take_image(struct store_cursor *c, struct gpuctr_image *image)
+{
+	struct row *row = &c->row;
+	const void *data = sqlite3_column_blob(row->stmt, 4);
+	int64_t size = sqlite3_column_bytes(row->stmt, 4);
+	uint32_t crc;
+
+	image->process = c->process;
+	image->first = (uint64_t)row_int(row, 0, 0, STORE_INDEX_MAX);
+	image->count = row_u32(row, 1);
+	image->size = (size_t)row_int(row, 2, 0, INT64_MAX);
+	image->data = data ? data : (const uint8_t *)"";
+	crc = row_u32(row, 3);
+	if (row->error == 0 &&
+	    ((int64_t)image->size != size || crc32_update(0, image->data, image->size) != crc)) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "checksum of the image of record %llu",
+			 (unsigned long long)image->first);
+		row->error = reader_corrupt(row->reader, row->table, text);
+	}
+}
+
+int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret)
+{
+	bool more;
+	int result = row_step(&c->row, &more);
+
+	if (result == 0 && more) {
+		take_image(c, &c->item.image);
+		result = row_end(&c->row);
+	}
+	if (result == 0) {
+		*ret = more ? &c->item.image : NULL;
+	}
+	return result;
+}
+
+/* --- marks and notices -------------------------------------------------------------------------
+ */
+
+int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
+{
+	const struct store_definitions *definitions;
+	struct store_cursor *c = NULL;
+	char sql[128];
+	int result = store_load(r, process, &definitions);
+
+	result = result ? result : cursor_new(r, "mark", process, &c);
+	if (result) {
+		return result;
+	}
+	c->definitions = definitions;
+	snprintf(sql, sizeof(sql),
+		 "SELECT range, thread, time_ns FROM mark WHERE process = %u ORDER BY rowid",
+		 process);
+	return cursor_start(c, sql, ret);
+}
+
+static void take_mark(struct store_cursor *c, struct gpuctr_mark *mark)
+{
+	struct row *row = &c->row;
+	unsigned range = row_u32(row, 0);
+
+	mark->process = c->process;
+	mark->range = store_find_range(c->definitions, range);
+	mark->thread = row_u32(row, 1);
+	mark->time_ns = row_i64(row, 2);
+	if (row->error == 0 && range && !mark->range) {
+		row->error = reader_corrupt(row->reader, row->table, "a range is missing");
+	}
+}
+
+int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
+{
+	bool more;
+	int result = row_step(&c->row, &more);
+
+	if (result == 0 && more) {
+		take_mark(c, &c->item.mark);
+		result = row_end(&c->row);
+	}
+	if (result == 0) {
+		*ret = more ? &c->item.mark : NULL;
+	}
+	return result;
+}
+
+int store_notices(struct store_reader *r, struct store_cursor **ret)
+{
+	struct store_cursor *c = NULL;
+	int result = cursor_new(r, "notice", 0, &c);
+
+	return result ? result
+		      : cursor_start(
+				c,
+				"SELECT process, code, message, remedy FROM notice ORDER BY rowid",
+				ret);
+}
+
+static void take_notice(struct store_cursor *c, struct gpuctr_notice *notice)
+{
+	struct row *row = &c->row;
+
+	notice->process = row_u32(row, 0);
+	notice->error.code = (int)row_int(row, 1, INT32_MIN, INT32_MAX);
+	notice->error.message = row_text(row, 2);
+	notice->error.remedy = row_text(row, 3);
+}
+
+int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret)
+{
+	bool more;
+	int result = row_step(&c->row, &more);
+
+	if (result == 0 && more) {
+		take_notice(c, &c->item.notice);
+		result = row_end(&c->row);
+	}
+	if (result == 0) {
+		*ret = more ? &c->item.notice : NULL;
+	}
+	return result;
+}

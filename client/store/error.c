@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Every failure of SQLite or of the system, turned at the call site into one of our codes, one
+ * sentence and the remedy. */
+
+#include "client/store/internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+	[STORE_OK] = "store-ok",
+	[STORE_E_EXISTS] = "store-exists",
+	[STORE_E_PATH] = "store-path",
+	[STORE_E_NOT_CAPTURE] = "store-not-capture",
+	[STORE_E_VERSION] = "store-version",
+	[STORE_E_TRUNCATED] = "store-truncated",
+	[STORE_E_CORRUPT] = "store-corrupt",
+	[STORE_E_FULL] = "store-full",
+	[STORE_E_IO] = "store-io",
+	[STORE_E_BUSY] = "store-busy",
+	[STORE_E_UNFINISHED] = "store-unfinished",
+};
+
+const char *store_error_name(int code)
+{
+	if (code < 0 || (size_t)code >= sizeof(names) / sizeof(names[0]) || !names[code]) {
+		return "store-unknown";
+	}
+	return names[code];
+}
+
+int store_error_set(struct store_error *error, int code, const char *remedy, const char *format,
+		    ...)
+{
+	va_list args;
+
+	if (!error) {
+		return code;
+	}
+	error->code = code;
+	va_start(args, format);
+	vsnprintf(error->message, sizeof(error->message), format, args);
+	va_end(args);
+	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
+	return code;
+}
+
+int store_error_errno(struct store_error *error, int err, const char *path, const char *call)
+{
+	if (err == ENOMEM) {
+		return store_error_set(error, -ENOMEM, "", "%s: out of memory.", path);
+	}
+	if (err == ENOSPC || err == EDQUOT) {
+		return store_error_set(error, STORE_E_FULL,
+				       "Make room, or give -o a path on another file system.",
+				       "%s: %s: %s.", path, call, strerror(err));
+	}
+	return store_error_set(error, STORE_E_PATH,
+			       "Check the folder and its permissions, or give another path.",
+			       "%s: %s: %s.", path, call, strerror(err));
+}
+
+int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const char *path,
+		       const char *call)
+{
+	const char *text = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+
+	switch (rc & 0xff) {
+	case SQLITE_NOMEM:
+		return store_error_set(error, -ENOMEM, "", "%s: out of memory.", path);
+	case SQLITE_FULL:
+		return store_error_set(error, STORE_E_FULL,
+				       "Make room, or give -o a path on another file system.",
+				       "%s: %s: the disk or your quota is full.", path, call);
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return store_error_set(error, STORE_E_BUSY,
+				       "Close the program that reads the file.",
+				       "%s: %s: another program keeps the file locked.", path,
+				       call);
+	case SQLITE_NOTADB:
+		return store_error_set(error, STORE_E_NOT_CAPTURE,
+				       "Give a file that gpuctr-client -o has written.",
+				       "%s: not a capture file.", path);
+	case SQLITE_CORRUPT:
+		return store_error_set(error, STORE_E_CORRUPT,
+				       "Record it again, or take an intact copy.",
+				       "%s: the file is damaged (%s).", path, text);
+	case SQLITE_CANTOPEN:
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+		return store_error_set(error, STORE_E_PATH, "Check the path and its permissions.",
+				       "%s: %s: %s.", path, call, text);
+	default:
+		return store_error_set(error, STORE_E_IO,
+				       "Check the file system, or give another path.",
+				       "%s: %s: %s (SQLite %d).", path, call, text, rc);
+	}
+}

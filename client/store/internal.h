@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_INTERNAL_H
+#define CLIENT_STORE_INTERNAL_H
+
+/* What the files of the writer share. */
+
+#include <sqlite3.h>
+
+#include "client/store/written.h"
+#include "client/store/store.h"
+
+enum { STORE_BUSY_TIMEOUT_MS = 2000 };
+
+enum store_statement {
+	STORE_STMT_BEGIN,
+	STORE_STMT_COMMIT,
+	STORE_STMT_META,
+	STORE_STMT_PROCESS,
+	STORE_STMT_PROCESS_END,
+	STORE_STMT_DEVICE,
+	STORE_STMT_KERNEL,
+	STORE_STMT_RANGE,
+	STORE_STMT_ACTIVE,
+	STORE_STMT_RECORD,
+	STORE_STMT_MARK,
+	STORE_STMT_IMAGE,
+	STORE_STMT_NOTICE,
+	STORE_STMT_COUNT,
+};
+
+struct store {
+	sqlite3 *db;
+	char *path;
+	sqlite3_stmt *stmt[STORE_STMT_COUNT];
+	size_t n_columns;
+	struct written written;
+
+	bool in_transaction;
+	uint64_t began_ns;
+	uint64_t pending_records; /* in the open transaction */
+	size_t pending_bytes;	  /* of images in it */
+	uint64_t saved, unsaved;
+	struct store_error error;
+};
+
+/* --- error.c */
+__attribute__((format(printf, 4, 5))) int
+store_error_set(struct store_error *error, int code, const char *remedy, const char *format, ...);
+/* Turns a result of SQLite into ours; call names what was tried. */
+int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const char *path,
+		       const char *call);
+/* As errno has it. */
+int store_error_errno(struct store_error *error, int err, const char *path, const char *call);
+
+/* --- store.c */
+/* Begins a transaction where none is open. */
+int store_begin(struct store *s);
+/* Makes the store inert with what SQLite says of its last call; returns the code. */
+int store_fail(struct store *s, int rc, const char *call);
+/* Commits when the transaction is old or large enough. */
+int store_commit_if_due(struct store *s);
+/* Commits. may_delay: a reader in the way is no failure, the transaction stays open. */
+int store_commit(struct store *s, bool may_delay);
+int store_exec(struct store *s, const char *sql);
+/* Closes the database, and nothing else. */
+void store_finalize(struct store *s);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a capture file says about the capture as a whole. All keys are there from the start, so that
+ * a file whose disk ran full can still be marked, and so that a reader finds the same keys in every
+ * file. */
+
+#include "client/store/meta.h"
+
+#include <pwd.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/store/schema.h"
+
+static int step(struct store *s, sqlite3_stmt *stmt, const char *call)
+{
+	int rc = sqlite3_step(stmt);
+
+	sqlite3_reset(stmt);
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, call);
+}
+
+static int write_int(struct store *s, const char *key, int64_t value)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_META];
+
+	sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(stmt, 2, value);
+	return step(s, stmt, "write meta");
+}
+
+int meta_write_text(struct store *s, const char *key, const char *value)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_META];
+
+	sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 2, value ? value : "", -1, SQLITE_STATIC);
+	return step(s, stmt, "write meta");
+}
+
+static int write_totals(struct store *s, const struct gpuctr_totals *totals)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} rows[] = {
+		{ "seen", totals->seen },	  { "measured", totals->measured },
+		{ "filtered", totals->filtered }, { "capturing", totals->capturing },
+		{ "unready", totals->unready },	  { "failed", totals->failed },
+		{ "dropped", totals->dropped },	  { "lost", totals->lost },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++) {
+		r = write_int(s, rows[i].key, (int64_t)rows[i].value);
+	}
+	return r;
+}
+
+static int write_columns(struct store *s, const struct gpuctr_plan *plan)
+{
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < plan->n_columns && rc == SQLITE_OK; i++) {
+		const struct gpuctr_column *column = &plan->columns[i];
+		char *sql = sqlite3_mprintf("INSERT INTO column_def VALUES(%d, %Q, %Q, %d, %u)",
+					    (int)i, column->name, column->unit ? column->unit : "",
+					    column->added, column->group);
+
+		rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+		sqlite3_free(sql);
+	}
+	for (size_t i = 0; i < plan->n_metrics && rc == SQLITE_OK; i++) {
+		char *sql = sqlite3_mprintf("INSERT INTO metric_def VALUES(%d, %Q)", (int)i,
+					    plan->metrics[i]);
+
+		rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+		sqlite3_free(sql);
+	}
+	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "write columns");
+}
+
+static bool is_plain(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "%+,-./:=@_";
+
+	return *word && word[strspn(word, plain)] == '\0';
+}
+
+static void append_quoted(sqlite3_str *text, const char *word)
+{
+	sqlite3_str_appendchar(text, 1, '\'');
+	for (; *word; word++) {
+		if (*word == '\'') {
+			sqlite3_str_appendall(text, "'\\''");
+		} else {
+			sqlite3_str_appendchar(text, 1, *word);
+		}
+	}
+	sqlite3_str_appendchar(text, 1, '\'');
+}
+
+char *meta_quote_command(const char *const *argv)
+{
+	sqlite3_str *text = sqlite3_str_new(NULL);
+
+	for (size_t i = 0; argv && argv[i]; i++) {
+		if (i > 0) {
+			sqlite3_str_appendchar(text, 1, ' ');
+		}
+		if (is_plain(argv[i])) {
+			sqlite3_str_appendall(text, argv[i]);
+		} else {
+			append_quoted(text, argv[i]);
+		}
+	}
+	if (!argv || !argv[0]) {
+		sqlite3_str_appendall(text, "");
+	}
+	return sqlite3_str_finish(text);
+}
+
+static int write_origin(struct store *s, const struct store_options *options)
+{
+	struct timespec now;
+	char host[256] = "";
+	const struct passwd *user = getpwuid(geteuid());
+	char *command = meta_quote_command(options->command);
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gethostname(host, sizeof(host) - 1);
+	r = write_int(s, "created_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+	r = r ? r : meta_write_text(s, "command", command);
+	r = r ? r : meta_write_text(s, "host", host);
+	r = r ? r : meta_write_text(s, "user", user ? user->pw_name : "");
+	sqlite3_free(command);
+	return r;
+}
+
+int meta_write_head(struct store *s, const struct store_options *options)
+{
+	static const struct gpuctr_totals none;
+	const struct gpuctr_plan *plan = options->plan;
+	int r;
+
+	r = meta_write_text(s, "format", STORE_FORMAT_NAME);
+	r = r ? r : meta_write_text(s, "version", options->version);
+	r = r ? r : write_origin(s, options);
+	r = r ? r : meta_write_text(s, "chip", plan->chip);
+	r = r ? r : meta_write_text(s, "driver", options->driver);
+	r = r ? r : write_int(s, "passes", plan->passes);
+	r = r ? r : write_int(s, "groups", plan->groups);
+	r = r ? r : meta_write_text(s, "recorded_from", "");
+	r = r ? r : write_int(s, "complete", 0);
+	r = r ? r : write_int(s, "end_code", 0);
+	r = r ? r : meta_write_text(s, "end_message", "");
+	r = r ? r : write_totals(s, &none);
+	return r ? r : write_columns(s, plan);
+}
+
+int meta_write_end(struct store *s, const struct gpuctr_end *end)
+{
+	int r = write_totals(s, &end->totals);
+
+	r = r ? r : write_int(s, "end_code", end->error.code);
+	r = r ? r : meta_write_text(s, "end_message", end->error.code ? end->error.message : "");
+	return r ? r : write_int(s, "complete", end->error.code == GPUCTR_OK);
+}

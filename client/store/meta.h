@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_META_H
+#define CLIENT_STORE_META_H
+
+#include "client/store/internal.h"
+
+/* What is known before the first record: the table meta, column_def and metric_def. In the caller's
+ * transaction. */
+int meta_write_head(struct store *s, const struct store_options *options);
+/* The totals and how it ended. */
+int meta_write_end(struct store *s, const struct gpuctr_end *end);
+int meta_write_text(struct store *s, const char *key, const char *value);
+
+/* Quoted for a POSIX shell, words separated by spaces. Free with sqlite3_free(); NULL: out of
+ * memory. */
+char *meta_quote_command(const char *const *argv);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Opens a capture file and checks it.
+ *
+ * Checks, in this order, each with a code of its own: the header of SQLite and our application_id
+ * and user_version (another file, a newer format), the size (a copy that was cut off), the
+ * structure of all pages (quick_check: it reads the file once), the tables and their shapes. A file
+ * comes from anywhere: the schema is not trusted (no function of ours or of an extension runs from
+ * it), tables must be tables, because a view under the name of a table could compute for ever, and
+ * nothing is written but the roll-back of a commit that a kill has interrupted.
+ */
+
+#include "client/store/reader_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/store/internal.h"
+#include "client/store/schema.h"
+
+enum { HEADER_BYTES = 100, MAX_BLOB_BYTES = 512 << 20 };
+
+static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
+static const char take_intact[] = "Record it again, or take an intact copy.";
+
+int reader_fail(struct store_reader *r, int rc, const char *call)
+{
+	if (rc == SQLITE_READONLY_ROLLBACK || rc == SQLITE_READONLY_RECOVERY ||
+	    rc == SQLITE_READONLY_CANTLOCK) {
+		return store_error_set(&r->error, STORE_E_UNFINISHED,
+				       "Open it once as its owner, or copy it with its -journal.",
+				       "%s: its writer was killed in the middle of a commit.",
+				       r->path);
+	}
+	return store_error_sqlite(&r->error, r->db, rc, r->path, call);
+}
+
+int reader_corrupt(struct store_reader *r, const char *table, const char *what)
+{
+	return store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
+			       "%s: the file is damaged (table %s: %s).", r->path, table, what);
+}
+
+int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret)
+{
+	int rc = sqlite3_prepare_v2(r->db, sql, -1, ret, NULL);
+
+	if (rc == SQLITE_OK) {
+		return 0;
+	}
+	if ((rc & 0xff) == SQLITE_ERROR) { /* no such table or column */
+		return reader_corrupt(r, "schema", sqlite3_errmsg(r->db));
+	}
+	return reader_fail(r, rc, "read");
+}
+
+/* --- validation --------------------------------------------------------------------------------
+ */
+
+static uint32_t load_be32(const unsigned char *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static int truncated(struct store_reader *r, uint64_t has, uint64_t wants)
+{
+	return store_error_set(&r->error, STORE_E_TRUNCATED, take_intact,
+			       "%s is cut off: it has %llu of %llu bytes.", r->path,
+			       (unsigned long long)has, (unsigned long long)wants);
+}
+
+static int not_capture(struct store_reader *r, const char *why)
+{
+	return store_error_set(&r->error, STORE_E_NOT_CAPTURE, give_capture,
+			       "%s is not a capture file: %s.", r->path, why);
+}
+
+static int check_numbers(struct store_reader *r, const unsigned char *header, uint64_t size)
+{
+	char journal[4096];
+	uint64_t page = (uint64_t)header[16] << 8 | header[17];
+	uint64_t wants;
+
+	page = page == 1 ? 65536 : page;
+	wants = page * load_be32(header + 28);
+	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
+		return not_capture(r, "it is an SQLite database of another program");
+	}
+	if (load_be32(header + 60) > STORE_FORMAT) {
+		return store_error_set(&r->error, STORE_E_VERSION,
+				       "Use the gpuctr that wrote it, or a newer one.",
+				       "%s has capture format %u; this program reads up to %d.",
+				       r->path, load_be32(header + 60), STORE_FORMAT);
+	}
+	/* With a journal the size is settled by the roll-back. */
+	snprintf(journal, sizeof(journal), "%s-journal", r->path);
+	if (size < wants && access(journal, F_OK) < 0) {
+		return truncated(r, size, wants);
+	}
+	return 0;
+}
+
+static int check_header(struct store_reader *r)
+{
+	unsigned char header[HEADER_BYTES] = { 0 };
+	int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		n = store_error_errno(&r->error, errno, r->path, "open");
+		if (fd >= 0) {
+			close(fd);
+		}
+		return (int)n;
+	}
+	n = S_ISREG(st.st_mode) ? read(fd, header, sizeof(header)) : 0;
+	close(fd);
+	if (!S_ISREG(st.st_mode)) {
+		return not_capture(r, "it is not a regular file");
+	}
+	if (n == 0) {
+		return not_capture(r, "it is empty");
+	}
+	if (n < 0) {
+		return store_error_errno(&r->error, errno, r->path, "read");
+	}
+	if (memcmp(header, "SQLite format 3", (size_t)n < 16 ? (size_t)n : 16) != 0) {
+		return not_capture(r, "it is not an SQLite database");
+	}
+	if (n < HEADER_BYTES) {
+		return truncated(r, (uint64_t)n, HEADER_BYTES);
+	}
+	return check_numbers(r, header, (uint64_t)st.st_size);
+}
+
+static int open_db(struct store_reader *r)
+{
+	/* SQLite falls back to read-only by itself where the file may not be written. */
+	int rc =
+		sqlite3_open_v2(r->path, &r->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+	if (rc != SQLITE_OK) {
+		return reader_fail(r, rc, "open");
+	}
+	sqlite3_extended_result_codes(r->db, 1);
+	sqlite3_busy_timeout(r->db, 2000);
+	sqlite3_limit(r->db, SQLITE_LIMIT_LENGTH, MAX_BLOB_BYTES);
+	sqlite3_limit(r->db, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	rc = sqlite3_exec(
+		r->db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0;",
+		NULL, NULL, NULL);
+	return rc == SQLITE_OK ? 0 : reader_fail(r, rc, "open");
+}
+
+static int check_pages(struct store_reader *r)
+{
+	sqlite3_stmt *stmt;
+	const char *verdict;
+	int result = reader_prepare(r, "PRAGMA quick_check(1)", &stmt);
+	int rc;
+
+	if (result) {
+		return result;
+	}
+	rc = sqlite3_step(stmt);
+	verdict = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+	if (rc != SQLITE_ROW) {
+		result = reader_fail(r, rc, "check");
+	} else if (!verdict || strcmp(verdict, "ok") != 0) {
+		result = store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
+					 "%s: the file is damaged (%s).", r->path,
+					 verdict ? verdict : "no verdict");
+	}
+	sqlite3_finalize(stmt);
+	return result;
+}
+
+static int check_tables(struct store_reader *r)
+{
+	sqlite3_stmt *stmt;
+	int result = reader_prepare(r,
+				    "SELECT 1 FROM sqlite_schema WHERE type='table' AND name=?"
+				    " AND sql NOT LIKE 'CREATE VIRTUAL%'",
+				    &stmt);
+
+	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
+		int rc;
+
+		sqlite3_bind_text(stmt, 1, schema_table_names[i], -1, SQLITE_STATIC);
+		rc = sqlite3_step(stmt);
+		if (rc == SQLITE_DONE) {
+			result = reader_corrupt(r, schema_table_names[i], "missing");
+		} else if (rc != SQLITE_ROW) {
+			result = reader_fail(r, rc, "read");
+		}
+		sqlite3_reset(stmt);
+	}
+	sqlite3_finalize(stmt);
+	return result;
+}
+
+/* The metrics are found by their place in the table. */
+static int check_record_shape(struct store_reader *r)
+{
+	sqlite3_stmt *stmt;
+	int result = reader_prepare(r, "SELECT * FROM record LIMIT 0", &stmt);
+	int n = result ? 0 : sqlite3_column_count(stmt);
+
+	if (result == 0 && n != STORE_COL_METRICS + (int)r->info.plan.n_columns) {
+		result = reader_corrupt(r, "record", "its columns are not those of column_def");
+	}
+	for (int i = 0; result == 0 && i < STORE_COL_METRICS; i++) {
+		if (strcmp(sqlite3_column_name(stmt, i), schema_record_columns[i]) != 0) {
+			result = reader_corrupt(r, "record", "its columns are in another order");
+		}
+	}
+	sqlite3_finalize(stmt);
+	return result;
+}
+
+/* --- the reader --------------------------------------------------------------------------------
+ */
+
+static int open_and_check(struct store_reader *r)
+{
+	int result = check_header(r);
+
+	result = result ? result : open_db(r);
+	result = result ? result : check_pages(r);
+	result = result ? result : check_tables(r);
+	result = result ? result : info_read_capture(r);
+	result = result ? result : check_record_shape(r);
+	return result ? result : info_read_processes(r);
+}
+
+int store_open(const char *path, struct store_error *error, struct store_reader **ret)
+{
+	struct store_reader *r = calloc(1, sizeof(*r));
+	int result;
+
+	if (r) {
+		r->path = strdup(path);
+	}
+	if (!r || !r->path) {
+		free(r);
+		return store_error_errno(error, ENOMEM, path, "open");
+	}
+	result = open_and_check(r);
+	if (result) {
+		if (error) {
+			*error = r->error;
+		}
+		store_reader_free(r);
+		return result;
+	}
+	*ret = r;
+	return 0;
+}
+
+struct store_reader *store_reader_free(struct store_reader *r)
+{
+	if (!r) {
+		return NULL;
+	}
+	sqlite3_close(r->db);
+	store_pool_deinit(&r->pool);
+	free(r->path);
+	free(r);
+	return NULL;
+}
+
+const struct store_info *store_info(const struct store_reader *r)
+{
+	return &r->info;
+}
+
+const struct store_error *store_reader_error(const struct store_reader *r)
+{
+	return &r->error;
+}

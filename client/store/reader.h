@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_READER_H
+#define CLIENT_STORE_READER_H
+
+/* Reads a capture file. The file is not trusted: store_open() checks the header, the size, the
+ *pages and the shape of every table, and each value is checked against its range when it is read,
+ *so that a damaged or hostile file gives a STORE_E_* code and never a wild value.
+ *
+ * What the functions return is borrowed and lives as long as the reader, unless said otherwise.
+ *
+ *	struct store_error error;
+ *	struct store_reader *r;
+ *	store_open("run.gpuctr", &error, &r);
+ *	const struct store_info *info = store_info(r);
+ *	for (size_t i = 0; i < info->n_processes; i++) {
+ *		const struct store_definitions *defs;
+ *		store_load(r, info->processes[i].process.process, &defs);
+ *		store_images(r, process, 0, 0, &cursor);
+ *		while ((rc = store_next_image(cursor, &image)) == 0 && image) ...
+ *		store_cursor_free(cursor);
+ *	}
+ */
+
+#include "client/store/store.h"
+
+/* One process of the capture. */
+struct store_process {
+	struct gpuctr_process process; /* with its devices */
+	struct gpuctr_totals totals;
+	bool ended; /* its totals were delivered */
+	bool clean;
+	uint64_t records; /* rows in the file */
+	uint64_t images;
+	uint64_t first, last; /* smallest and largest record index; 0, 0 when there are none */
+};
+
+struct store_info {
+	const char *path;
+	const char *version; /* of the client that wrote it */
+	const char *command; /* shell-quoted */
+	const char *host, *user;
+	const char *driver;
+	const char *recorded_from; /* "": was measured live */
+	int64_t created_ns;
+	bool complete; /* the capture ended as asked, and its totals are those of the end */
+	struct gpuctr_totals totals;
+	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
+	int end_code;		 /* enum gpuctr_error_code */
+	const char *end_message;
+	const struct store_process *processes; /* by number */
+	size_t n_processes;
+};
+
+struct store_set {
+	unsigned id;
+	const struct gpuctr_range **ranges;
+	size_t n_ranges;
+};
+
+/* All that the records of one process refer to, sorted by id. Ids need not be dense. */
+struct store_definitions {
+	const struct gpuctr_kernel *kernels;
+	size_t n_kernels;
+	const struct gpuctr_range *ranges; /* parent points into this array */
+	size_t n_ranges;
+	const struct store_set *sets;
+	size_t n_sets;
+};
+
+struct store_reader;
+struct store_cursor;
+
+/* *ret is only written on success. error may be NULL. */
+int store_open(const char *path, struct store_error *error, struct store_reader **ret);
+struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
+const struct store_info *store_info(const struct store_reader *r);
+/* The last failure of any call on this reader or its cursors. */
+const struct store_error *store_reader_error(const struct store_reader *r);
+
+/* Loads the definitions of a process once; later calls return the same. */
+int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);
+const struct gpuctr_kernel *store_find_kernel(const struct store_definitions *d, unsigned id);
+const struct gpuctr_range *store_find_range(const struct store_definitions *d, unsigned id);
+
+/* Rows of one process in the order of their index: those with first <= index < first + count, or
+ * from first to the end when count is 0. Images: those whose first record lies in that interval. A
+ * cursor must be freed before its reader. */
+int store_records(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
+		  struct store_cursor **ret);
+int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
+		 struct store_cursor **ret);
+int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret);
+int store_notices(struct store_reader *r,
+		  struct store_cursor **ret); /* of all processes, in order */
+struct store_cursor *store_cursor_free(struct store_cursor *c);
+
+/* The next row, or NULL after the last. Rows live until the next call on the same cursor. The
+ * checksum of an image has been verified. */
+int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
+int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
+int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
+int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);
+
+#endif

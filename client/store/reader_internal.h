@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_READER_INTERNAL_H
+#define CLIENT_STORE_READER_INTERNAL_H
+
+/* What the files of the reader share. */
+
+#include <sqlite3.h>
+
+#include "client/store/pool.h"
+#include "client/store/reader.h"
+
+struct store_loaded {
+	unsigned process;
+	struct store_definitions definitions;
+	struct store_loaded *next;
+};
+
+struct store_reader {
+	sqlite3 *db;
+	char *path;
+	struct store_pool pool;
+	struct store_info info;
+	struct store_process *processes;
+	struct store_loaded *loaded;
+	struct store_error error;
+};
+
+/* --- reader.c */
+int reader_fail(struct store_reader *r, int rc, const char *call);
+/* STORE_E_CORRUPT, naming the table. */
+int reader_corrupt(struct store_reader *r, const char *table, const char *what);
+int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
+
+/* --- row.c: a row whose values are checked. The first bad value is remembered, and every getter
+ * still returns something harmless, so that one check per row, row_end(), is enough. */
+struct row {
+	struct store_reader *reader;
+	sqlite3_stmt *stmt;
+	const char *table;
+	int error; /* 0, -ENOMEM or STORE_E_CORRUPT */
+};
+
+int row_step(struct row *row, bool *ret_more);
+int64_t row_int(struct row *row, int column, int64_t min, int64_t max);
+uint32_t row_u32(struct row *row, int column);
+uint64_t row_u63(struct row *row, int column);
+int64_t row_i64(struct row *row, int column);
+/* In the reader's pool. */
+const char *row_text(struct row *row, int column);
+double row_double(struct row *row, int column); /* NULL: NaN */
+void row_totals(struct row *row, int column, struct gpuctr_totals *ret);
+/* The verdict on the values read from this row. */
+int row_end(const struct row *row);
+
+/* Rows in a table ("device WHERE process = 1"), of which there must not be more than max. */
+int reader_count(struct store_reader *r, const char *table, int64_t max, size_t *ret);
+/* Exactly n rows of a query, given to take() one by one. */
+int reader_rows(struct store_reader *r, const char *table, const char *sql, size_t n,
+		void (*take)(struct row *row, size_t i, void *userdata), void *userdata);
+
+/* --- info.c */
+int info_read_capture(struct store_reader *r);
+int info_read_processes(struct store_reader *r);
+
+/* --- load.c */
+const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The tables of a capture file, in the order of gpuctr-capture(5).
+ *
+ * Definitions (kernel, range, active) have their natural key and no rowid. The table record has one
+ * column for each metric under the metric's own name, so that
+ *
+ *	SELECT kernel, sum("dram__bytes_read.sum") FROM records GROUP BY kernel;
+ *
+ * is all one has to know. SQLite compares column names without regard to case, and a metric may be
+ * called like one of ours: such a metric gets the prefix "metric:". Programs find the column of
+ * a metric by its position, as column_def numbers them.
+ */
+
+#include "client/store/schema.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+const char schema_tables[] =
+	"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+	"CREATE TABLE column_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,"
+	" added INTEGER NOT NULL, pass_group INTEGER NOT NULL);"
+	"CREATE TABLE metric_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL);"
+	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
+	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
+	" ended INTEGER NOT NULL DEFAULT 0, clean INTEGER NOT NULL DEFAULT 0,"
+	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
+	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
+	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
+	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);"
+	"CREATE TABLE device(process INTEGER NOT NULL, idx INTEGER NOT NULL, uuid TEXT NOT NULL,"
+	" name TEXT NOT NULL, chip TEXT NOT NULL, clock_sm_mhz INTEGER NOT NULL,"
+	" clock_mem_mhz INTEGER NOT NULL, PRIMARY KEY(process, idx)) WITHOUT ROWID;"
+	"CREATE TABLE kernel(process INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT NOT NULL,"
+	" mangled TEXT NOT NULL, static_shared_bytes INTEGER NOT NULL, registers INTEGER NOT NULL,"
+	" PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
+	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
+	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
+	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	"CREATE TABLE active(process INTEGER NOT NULL, set_id INTEGER NOT NULL, range INTEGER NOT "
+	"NULL,"
+	" PRIMARY KEY(process, set_id, range)) WITHOUT ROWID;"
+	"CREATE TABLE mark(process INTEGER NOT NULL, range INTEGER NOT NULL, thread INTEGER NOT "
+	"NULL,"
+	" time_ns INTEGER NOT NULL);"
+	"CREATE TABLE image(process INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT "
+	"NULL,"
+	" size INTEGER NOT NULL, crc32 INTEGER NOT NULL, data BLOB NOT NULL);"
+	"CREATE INDEX image_first ON image(process, first);"
+	"CREATE TABLE notice(process INTEGER NOT NULL, code INTEGER NOT NULL, message TEXT NOT "
+	"NULL,"
+	" remedy TEXT NOT NULL);";
+
+const char *const schema_table_names[] = {
+	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "range",
+	"active", "record",	"mark",	      "image",	 "notice", NULL,
+};
+
+const char *const schema_record_columns[] = {
+	"id",	       "process", "idx",	"kind",	       "kernel",  "grid_x",
+	"grid_y",      "grid_z",  "block_x",	"block_y",     "block_z", "dynamic_shared_bytes",
+	"device",      "context", "stream",	"correlation", "thread",  "start_ns",
+	"duration_ns", "range",	  "active_set", NULL,
+};
+
+/* The NVTX path of each range. */
+const char schema_path_view[] =
+	"CREATE VIEW nvtx_path(process, id, path) AS WITH RECURSIVE path(process, id, text) AS ("
+	" SELECT process, id, message FROM range WHERE parent = 0"
+	" UNION ALL SELECT r.process, r.id, p.text || '/' || r.message"
+	" FROM range r JOIN path p ON r.process = p.process AND r.parent = p.id)"
+	" SELECT process, id, text FROM path;"
+	"CREATE INDEX range_parent ON range(process, parent);";
+
+static bool is_taken(const char *name)
+{
+	static const char *const of_view[] = {
+		"pid",	"program",     "mangled", "registers", "static_shared_bytes",
+		"nvtx", "device_name", "uuid"
+	};
+
+	for (size_t i = 0; schema_record_columns[i]; i++) {
+		if (strcasecmp(name, schema_record_columns[i]) == 0) {
+			return true;
+		}
+	}
+	for (size_t i = 0; i < sizeof(of_view) / sizeof(of_view[0]); i++) {
+		if (strcasecmp(name, of_view[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void append_metrics(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
+			   const char *format)
+{
+	for (size_t i = 0; i < n_columns; i++) {
+		const char *mark = is_taken(columns[i].name) ? "metric:" : "";
+
+		sqlite3_str_appendf(sql, format, mark, columns[i].name, mark, columns[i].name);
+	}
+}
+
+char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(sql, "CREATE TABLE record(id INTEGER PRIMARY KEY");
+	for (size_t i = 1; schema_record_columns[i]; i++) {
+		sqlite3_str_appendf(sql, ", %s INTEGER NOT NULL", schema_record_columns[i]);
+	}
+	append_metrics(sql, columns, n_columns, ", \"%s%w\" REAL");
+	sqlite3_str_appendall(sql, ");");
+	return sqlite3_str_finish(sql);
+}
+
+char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(
+		sql,
+		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM nvtx_path)"
+		" SELECT r.process, p.pid, p.program, r.idx, r.kind, k.name AS kernel, k.mangled,"
+		" r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z,"
+		" k.static_shared_bytes, r.dynamic_shared_bytes, k.registers, r.device,"
+		" d.name AS device_name, d.uuid, r.context, r.stream, r.correlation, r.thread,"
+		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, n.path AS nvtx");
+	append_metrics(sql, columns, n_columns, ", r.\"%s%w\" AS \"%s%w\"");
+	sqlite3_str_appendall(sql,
+			      " FROM record r"
+			      " LEFT JOIN process p ON p.id = r.process"
+			      " LEFT JOIN kernel k ON k.process = r.process AND k.id = r.kernel"
+			      " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
+			      " LEFT JOIN path n ON n.process = r.process AND n.id = r.range;");
+	return sqlite3_str_finish(sql);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_SCHEMA_H
+#define CLIENT_STORE_SCHEMA_H
+
+#include <stddef.h>
+
+#include <gpuctr/gpuctr.h>
+
+/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones. */
+#define STORE_APPLICATION_ID 0x47506374
+#define STORE_FORMAT 1
+#define STORE_FORMAT_NAME "gpuctr-capture"
+
+/* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
+ * records of a process lie in order, and which lets none be written twice. */
+#define STORE_INDEX_BITS 40
+#define STORE_INDEX_MAX ((UINT64_C(1) << STORE_INDEX_BITS) - 1)
+#define STORE_PROCESS_MAX ((1u << 22) - 1)
+
+/* Columns of the table record. The metrics follow. */
+enum store_record_column {
+	STORE_COL_ID,
+	STORE_COL_PROCESS,
+	STORE_COL_IDX,
+	STORE_COL_KIND,
+	STORE_COL_KERNEL,
+	STORE_COL_GRID,
+	STORE_COL_BLOCK = STORE_COL_GRID + 3,
+	STORE_COL_DYNAMIC_SHARED = STORE_COL_BLOCK + 3,
+	STORE_COL_DEVICE,
+	STORE_COL_CONTEXT,
+	STORE_COL_STREAM,
+	STORE_COL_CORRELATION,
+	STORE_COL_THREAD,
+	STORE_COL_START_NS,
+	STORE_COL_DURATION_NS,
+	STORE_COL_RANGE,
+	STORE_COL_ACTIVE_SET,
+	STORE_COL_METRICS,
+};
+
+/* All tables but record, and the tables a reader insists on. */
+extern const char schema_tables[];
+extern const char *const schema_table_names[]; /* NULL-terminated */
+
+/* Name and unit of the fixed columns of record, in order. NULL-terminated. */
+extern const char *const schema_record_columns[];
+
+/* CREATE TABLE record, and the view records. Free with sqlite3_free(); NULL: out of memory. */
+char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
+char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns);
+extern const char schema_path_view[];
+
+#endif

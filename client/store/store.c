@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The life of a capture file that is being written.
+ *
+ * Durability. The journal is SQLite's rollback journal (journal_mode=DELETE), synchronous is OFF
+ * and cache_spill is OFF. Between two commits, about a second apart, new pages stay in our memory
+ * and the file does not change at all: a client that is killed, even with SIGKILL, leaves the file
+ * as it was after the last commit, readable on its own even when the journal beside it gets lost in
+ * a copy. Only a kill within the few milliseconds of a commit needs the journal, which the next
+ * reader applies. WAL was not chosen because it needs shared memory (home directories of clusters
+ * are on NFS), writes everything twice and leaves three files. No fsync happens while the program
+ * runs, because one slow disk would stall the stream of records; store_finish() syncs once. So a
+ * power failure, and nothing less, can cost the file.
+ *
+ * Memory. What is not committed is held in memory, so a commit comes after COMMIT_NS, or
+ * COMMIT_RECORDS, or COMMIT_BYTES of images, whichever is first. Others may query the file while it
+ * grows. When such a reader keeps us from a commit we go on and try again, up to MAX_DELAYS times
+ * the bounds.
+ *
+ * Failure. After the first error the transaction is rolled back and the store is inert, because the
+ * kernels and ranges that the lost transaction defined would be missing from whatever came after
+ * it.
+ */
+
+#include "client/store/internal.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/store/meta.h"
+
+#define COMMIT_NS UINT64_C(1000000000)
+#define COMMIT_RECORDS (UINT64_C(1) << 17)
+#define COMMIT_BYTES ((size_t)64 << 20)
+
+enum { MAX_DELAYS = 8 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int store_fail(struct store *s, int rc, const char *call)
+{
+	int code = store_error_sqlite(&s->error, s->db, rc, s->path, call);
+
+	if (s->db && sqlite3_get_autocommit(s->db) == 0) {
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	}
+	s->in_transaction = false;
+	s->saved -= s->pending_records;
+	s->unsaved += s->pending_records;
+	s->pending_records = 0;
+	s->pending_bytes = 0;
+	return code;
+}
+
+static int step_bare(struct store *s, enum store_statement which)
+{
+	int rc = sqlite3_step(s->stmt[which]);
+
+	sqlite3_reset(s->stmt[which]);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int store_begin(struct store *s)
+{
+	int rc;
+
+	if (s->error.code) {
+		return s->error.code;
+	}
+	if (s->in_transaction) {
+		return 0;
+	}
+	rc = step_bare(s, STORE_STMT_BEGIN);
+	if (rc != SQLITE_OK) {
+		return store_fail(s, rc, "begin");
+	}
+	s->in_transaction = true;
+	s->began_ns = now_ns();
+	return 0;
+}
+
+/* A reader in our way delays the commit, as long as the delay is bearable. */
+int store_commit(struct store *s, bool may_delay)
+{
+	int rc;
+
+	if (!s->in_transaction) {
+		return s->error.code;
+	}
+	sqlite3_busy_timeout(s->db, may_delay ? 0 : STORE_BUSY_TIMEOUT_MS);
+	rc = step_bare(s, STORE_STMT_COMMIT);
+	sqlite3_busy_timeout(s->db, STORE_BUSY_TIMEOUT_MS);
+	if (rc == SQLITE_BUSY && may_delay) {
+		s->began_ns = now_ns();
+		return 0;
+	}
+	if (rc != SQLITE_OK) {
+		return store_fail(s, rc, "commit");
+	}
+	s->in_transaction = false;
+	s->pending_records = 0;
+	s->pending_bytes = 0;
+	return 0;
+}
+
+int store_commit_if_due(struct store *s)
+{
+	bool large = s->pending_records >= COMMIT_RECORDS || s->pending_bytes >= COMMIT_BYTES;
+	bool too_large = s->pending_records >= MAX_DELAYS * COMMIT_RECORDS ||
+			 s->pending_bytes >= MAX_DELAYS * COMMIT_BYTES;
+
+	/* The clock is read for one record in 64: it is a tenth of the cost of a record. */
+	if (!large && s->pending_records % 64 != 0) {
+		return 0;
+	}
+	if (!large && now_ns() - s->began_ns < COMMIT_NS) {
+		return 0;
+	}
+	return store_commit(s, !too_large);
+}
+
+int store_tick(struct store *s)
+{
+	if (!s->in_transaction || now_ns() - s->began_ns < COMMIT_NS) {
+		return s->error.code;
+	}
+	return store_commit(s, true);
+}
+
+int store_exec(struct store *s, const char *sql)
+{
+	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "set up");
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+int store_finish(struct store *s, const struct gpuctr_end *end)
+{
+	int r = store_commit(s, false);
+
+	/* The one sync: the level cannot be changed inside a transaction. */
+	r = r ? r : store_exec(s, "PRAGMA synchronous = FULL");
+	r = r ? r : store_begin(s);
+	r = r ? r : meta_write_end(s, end);
+	return r ? r : store_commit(s, false);
+}
+
+void store_finalize(struct store *s)
+{
+	for (int i = 0; i < STORE_STMT_COUNT; i++) {
+		sqlite3_finalize(s->stmt[i]);
+		s->stmt[i] = NULL;
+	}
+	sqlite3_close(s->db);
+	s->db = NULL;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s) {
+		return NULL;
+	}
+	store_commit(s, false);
+	store_finalize(s);
+	written_deinit(&s->written);
+	free(s->path);
+	free(s);
+	return NULL;
+}
+
+uint64_t store_saved(const struct store *s)
+{
+	return s->saved;
+}
+
+uint64_t store_unsaved(const struct store *s)
+{
+	return s->unsaved;
+}
+
+const struct store_error *store_last_error(const struct store *s)
+{
+	return &s->error;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_STORE_H
+#define CLIENT_STORE_STORE_H
+
+/* Writes a capture file. gpuctr-capture(5) describes it; reader.h reads it; store.c's head comment
+ * says what survives a crash.
+ *
+ * Functions return 0, or a negative errno for what no user can cause, or a positive STORE_E_* code
+ * that comes with a struct store_error. After the first failure a store is *inert*: the file stays
+ * as it was after the last commit, every further write returns the same code and is counted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpuctr/gpuctr.h>
+
+enum store_error_code {
+	STORE_OK = 0,
+	STORE_E_EXISTS = 1,	 /* the file is there and force was not given */
+	STORE_E_PATH = 2,	 /* cannot be created or opened: the message says why */
+	STORE_E_NOT_CAPTURE = 3, /* some other file */
+	STORE_E_VERSION = 4,	 /* a capture of a newer format */
+	STORE_E_TRUNCATED = 5,	 /* shorter than it says */
+	STORE_E_CORRUPT = 6,	 /* damaged: structure, a value out of range, a checksum */
+	STORE_E_FULL = 7,	 /* disk full, or quota */
+	STORE_E_IO = 8,		 /* any other failure to read or write */
+	STORE_E_BUSY = 9,	 /* another program keeps the file locked */
+	STORE_E_UNFINISHED = 10, /* its writer was killed in a commit and we may not repair it */
+};
+
+struct store_error {
+	int code;	   /* enum store_error_code, or a negative errno */
+	char message[384]; /* one sentence, names the file */
+	char remedy[192];  /* one sentence; may be "" */
+};
+
+/* STORE_E_FULL -> "store-full"; unknown numbers give "store-unknown". Static. */
+const char *store_error_name(int code);
+
+struct store;
+
+struct store_options {
+	const char *path;
+	bool force;			/* replace what is there */
+	const struct gpuctr_plan *plan; /* borrowed for the call */
+	const char *const *command;	/* argv of the measured program, or NULL */
+	const char *driver;
+	const char *version; /* of the client */
+};
+
+/* Would store_create() refuse this path? To be asked before anybody waits for a GPU. */
+int store_check(const char *path, bool force, struct store_error *error);
+
+/* Creates the file. With force, what is there is replaced only once the new file is complete and
+ * readable (without records), in one rename. */
+int store_create(const struct store_options *options, struct store_error *error,
+		 struct store **ret);
+
+/* May be called again for the same process, with more devices or versions. */
+int store_write_process(struct store *s, const struct gpuctr_process *process);
+/* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once. */
+int store_write_record(struct store *s, const struct gpuctr_record *record);
+int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
+int store_write_image(struct store *s, const struct gpuctr_image *image);
+int store_write_notice(struct store *s, const struct gpuctr_notice *notice);
+int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
+
+/* Commits what is older than a second. To be called from a timer, so that a pause of the program
+ * does not leave records uncommitted. */
+int store_tick(struct store *s);
+
+/* Writes the totals, commits and syncs; marks the capture as complete unless it ended with an
+ * error. A file without it reads as incomplete. */
+int store_finish(struct store *s, const struct gpuctr_end *end);
+
+/* Commits and closes. Takes NULL, returns NULL. */
+struct store *store_close(struct store *s);
+
+/* Records committed so far or about to be, and records that a failure has kept out of the file. */
+uint64_t store_saved(const struct store *s);
+uint64_t store_unsaved(const struct store *s);
+
+/* The failure that made the store inert; code 0 when there is none. */
+const struct store_error *store_last_error(const struct store *s);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows. A record refers to its kernel, its innermost range and its set of active ranges by number;
+ * each of them is written in the same transaction, just before the first record that needs it, so
+ * that no state of the file has a dangling number. Text is bound without a copy: every statement is
+ * stepped before the caller's strings go away. */
+
+#include "client/store/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/store/crc32.h"
+#include "client/store/meta.h"
+#include "client/store/schema.h"
+
+static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+	sqlite3_bind_text(stmt, at, text ? text : "", -1, SQLITE_STATIC);
+}
+
+static int step(struct store *s, enum store_statement which, const char *call)
+{
+	int rc = sqlite3_step(s->stmt[which]);
+
+	sqlite3_reset(s->stmt[which]);
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, call);
+}
+
+static int no_memory(struct store *s)
+{
+	return store_fail(s, SQLITE_NOMEM, "write");
+}
+
+/* --- processes ---------------------------------------------------------------------------------
+ */
+
+static int write_device(struct store *s, unsigned process, const struct gpuctr_device *device)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_DEVICE];
+
+	sqlite3_bind_int64(stmt, 1, process);
+	sqlite3_bind_int64(stmt, 2, device->index);
+	bind_text(stmt, 3, device->uuid);
+	bind_text(stmt, 4, device->name);
+	bind_text(stmt, 5, device->chip);
+	sqlite3_bind_int64(stmt, 6, device->clock_sm_mhz);
+	sqlite3_bind_int64(stmt, 7, device->clock_mem_mhz);
+	return step(s, STORE_STMT_DEVICE, "write device");
+}
+
+int store_write_process(struct store *s, const struct gpuctr_process *process)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS];
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, process->process);
+	sqlite3_bind_int64(stmt, 2, process->pid);
+	bind_text(stmt, 3, process->program);
+	bind_text(stmt, 4, process->cupti);
+	bind_text(stmt, 5, process->driver);
+	bind_text(stmt, 6, process->recorded_from);
+	r = step(s, STORE_STMT_PROCESS, "write process");
+	for (size_t i = 0; i < process->n_devices && r == 0; i++) {
+		r = write_device(s, process->process, &process->devices[i]);
+	}
+	if (r == 0 && process->recorded_from && *process->recorded_from) {
+		r = meta_write_text(s, "recorded_from", process->recorded_from);
+	}
+	return r;
+}
+
+int store_write_process_end(struct store *s, const struct gpuctr_process_end *end)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS_END];
+	const struct gpuctr_totals *totals = &end->totals;
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, end->process);
+	sqlite3_bind_int64(stmt, 2, end->clean);
+	sqlite3_bind_int64(stmt, 3, (int64_t)totals->seen);
+	sqlite3_bind_int64(stmt, 4, (int64_t)totals->measured);
+	sqlite3_bind_int64(stmt, 5, (int64_t)totals->filtered);
+	sqlite3_bind_int64(stmt, 6, (int64_t)totals->capturing);
+	sqlite3_bind_int64(stmt, 7, (int64_t)totals->unready);
+	sqlite3_bind_int64(stmt, 8, (int64_t)totals->failed);
+	sqlite3_bind_int64(stmt, 9, (int64_t)totals->dropped);
+	sqlite3_bind_int64(stmt, 10, (int64_t)totals->lost);
+	return step(s, STORE_STMT_PROCESS_END, "write process");
+}
+
+/* --- definitions -------------------------------------------------------------------------------
+ */
+
+static int write_kernel(struct store *s, struct written_process *known,
+			const struct gpuctr_kernel *kernel)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_KERNEL];
+
+	if (!kernel || written_has(&known->kernels, kernel->id)) {
+		return 0;
+	}
+	if (written_add(&known->kernels, kernel->id) < 0) {
+		return no_memory(s);
+	}
+	sqlite3_bind_int64(stmt, 1, known->process);
+	sqlite3_bind_int64(stmt, 2, kernel->id);
+	bind_text(stmt, 3, kernel->name);
+	bind_text(stmt, 4, kernel->mangled);
+	sqlite3_bind_int64(stmt, 5, kernel->static_shared_bytes);
+	sqlite3_bind_int64(stmt, 6, kernel->registers);
+	return step(s, STORE_STMT_KERNEL, "write kernel");
+}
+
+static int write_one_range(struct store *s, struct written_process *known,
+			   const struct gpuctr_range *range)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RANGE];
+
+	if (written_add(&known->ranges, range->id) < 0) {
+		return no_memory(s);
+	}
+	sqlite3_bind_int64(stmt, 1, known->process);
+	sqlite3_bind_int64(stmt, 2, range->id);
+	sqlite3_bind_int64(stmt, 3, range->parent ? range->parent->id : 0);
+	bind_text(stmt, 4, range->domain);
+	bind_text(stmt, 5, range->message);
+	bind_text(stmt, 6, range->category);
+	sqlite3_bind_int64(stmt, 7, range->color);
+	sqlite3_bind_int64(stmt, 8, range->payload_type);
+	sqlite3_bind_int64(stmt, 9, (int64_t)range->payload);
+	sqlite3_bind_int64(stmt, 10, range->depth);
+	return step(s, STORE_STMT_RANGE, "write range");
+}
+
+/* Parents first: each turn writes the outermost range that is still missing. */
+static int write_range(struct store *s, struct written_process *known,
+		       const struct gpuctr_range *range)
+{
+	while (range && !written_has(&known->ranges, range->id)) {
+		const struct gpuctr_range *missing = range;
+		int r;
+
+		while (missing->parent && !written_has(&known->ranges, missing->parent->id)) {
+			missing = missing->parent;
+		}
+		r = write_one_range(s, known, missing);
+		if (r) {
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int write_active(struct store *s, struct written_process *known,
+			const struct gpuctr_record *record, unsigned *ret_set)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ACTIVE];
+	bool fresh;
+	int r = 0;
+
+	if (written_set(&s->written, record->process, record->active, record->n_active, ret_set,
+			&fresh) < 0) {
+		return no_memory(s);
+	}
+	for (size_t i = 0; fresh && i < record->n_active && r == 0; i++) {
+		r = write_range(s, known, record->active[i]);
+		if (r == 0) {
+			sqlite3_bind_int64(stmt, 1, record->process);
+			sqlite3_bind_int64(stmt, 2, *ret_set);
+			sqlite3_bind_int64(stmt, 3, record->active[i]->id);
+			r = step(s, STORE_STMT_ACTIVE, "write range");
+		}
+	}
+	return r;
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set)
+{
+	uint64_t id = ((uint64_t)record->process << STORE_INDEX_BITS) + record->index;
+
+	/* Parameters count from 1, columns from 0. */
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_ID, (int64_t)id);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_PROCESS, record->process);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_IDX, (int64_t)record->index);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_KIND, record->kind);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_KERNEL, record->kernel ? record->kernel->id : 0);
+	for (int i = 0; i < 3; i++) {
+		sqlite3_bind_int64(stmt, 1 + STORE_COL_GRID + i, record->grid[i]);
+		sqlite3_bind_int64(stmt, 1 + STORE_COL_BLOCK + i, record->block[i]);
+	}
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_DYNAMIC_SHARED, record->dynamic_shared_bytes);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_DEVICE, record->device);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_CONTEXT, record->context);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_STREAM, (int64_t)record->stream);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_CORRELATION, record->correlation);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_THREAD, record->thread);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_START_NS, record->start_ns);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_DURATION_NS, record->duration_ns);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_RANGE, record->range ? record->range->id : 0);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_ACTIVE_SET, set);
+}
+
+static int write_row(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
+	struct written_process *known = written_process(&s->written, record->process);
+	unsigned set = 0;
+	int r;
+
+	if (!known) {
+		return no_memory(s);
+	}
+	r = write_kernel(s, known, record->kernel);
+	r = r ? r : write_range(s, known, record->range);
+	r = r ? r : write_active(s, known, record, &set);
+	if (r) {
+		return r;
+	}
+	bind_launch(stmt, record, set);
+	for (size_t i = 0; i < s->n_columns; i++) {
+		/* SQLite stores a NaN as NULL, which is what queries expect of "not available". */
+		sqlite3_bind_double(stmt, 1 + STORE_COL_METRICS + (int)i, record->values[i]);
+	}
+	return step(s, STORE_STMT_RECORD, "write record");
+}
+
+int store_write_record(struct store *s, const struct gpuctr_record *record)
+{
+	int r = store_begin(s);
+
+	if (r == 0 && (record->process > STORE_PROCESS_MAX || record->index > STORE_INDEX_MAX)) {
+		r = -EOVERFLOW;
+	}
+	r = r ? r : write_row(s, record);
+	if (r) {
+		s->unsaved++;
+		return r;
+	}
+	s->saved++;
+	s->pending_records++;
+	return store_commit_if_due(s);
+}
+
+int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_MARK];
+	struct written_process *known;
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	known = written_process(&s->written, mark->process);
+	if (!known) {
+		return no_memory(s);
+	}
+	r = write_range(s, known, mark->range);
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, mark->process);
+	sqlite3_bind_int64(stmt, 2, mark->range ? mark->range->id : 0);
+	sqlite3_bind_int64(stmt, 3, mark->thread);
+	sqlite3_bind_int64(stmt, 4, mark->time_ns);
+	return step(s, STORE_STMT_MARK, "write mark");
+}
+
+int store_write_image(struct store *s, const struct gpuctr_image *image)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_IMAGE];
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, image->process);
+	sqlite3_bind_int64(stmt, 2, (int64_t)image->first);
+	sqlite3_bind_int64(stmt, 3, image->count);
+	sqlite3_bind_int64(stmt, 4, (int64_t)image->size);
+	sqlite3_bind_int64(stmt, 5, crc32_update(0, image->data, image->size));
+	sqlite3_bind_blob64(stmt, 6, image->size ? (const void *)image->data : "", image->size,
+			    SQLITE_STATIC);
+	r = step(s, STORE_STMT_IMAGE, "write image");
+	if (r) {
+		return r;
+	}
+	s->pending_bytes += image->size;
+	return store_commit_if_due(s);
+}
+
+int store_write_notice(struct store *s, const struct gpuctr_notice *notice)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_NOTICE];
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, notice->process);
+	sqlite3_bind_int64(stmt, 2, notice->error.code);
+	bind_text(stmt, 3, notice->error.message);
+	bind_text(stmt, 4, notice->error.remedy);
+	return step(s, STORE_STMT_NOTICE, "write notice");
+}
