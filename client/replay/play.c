@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/replay/play.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/agent/deliver.h"
+#include "client/agent/filter.h"
+#include "client/agent/hello.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+
+/* What the agent does at run time, from a file: kernels and NVTX ranges get new numbers in a fresh
+ * intern table, records become launches, and each stored image becomes a batch with the launches it
+ * holds. From there on everything is the agent's own code, and CUPTI evaluates for real; only the
+ * recorded values of the records are not used. */
+
+enum { FINISH_TIMEOUT_S = 60 };
+
+struct player {
+	struct store_reader *reader;
+	const struct store_info *info;
+	const struct store_process *process;
+	const struct store_definitions *definitions;
+	bool realtime;
+
+	struct link link;
+	struct arena arena;
+	struct wire_agent_welcome welcome;
+	struct intern intern;
+	struct counters counters;
+	struct filter filter;
+	struct deliver deliver;
+	struct host host;
+
+	uint32_t *functions, *ranges, *sets; /* numbers, by place in definitions */
+	bool *selected;                      /* kernels, by the filter */
+	int64_t recorded_begin_ns, begin_ns; /* for realtime */
+};
+
+void play_hardware(const struct store_info *info, const struct store_process *process, char *text, size_t size)
+{
+	const char *name = process && process->process.n_devices > 0 ? process->process.devices[0].name : "a GPU";
+
+	snprintf(text, size, "%s (%s), driver %s", name, info->plan.chip, info->driver[0] ? info->driver : "unknown");
+}
+
+static int store_failed(struct player *p, struct refusal *r)
+{
+	const struct store_error *e = store_reader_error(p->reader);
+
+	refusal_set(r, GPUCTR_E_BAD_RECORDING, e->remedy, "%s", e->message);
+	return r->code;
+}
+
+/* --- definitions --- */
+
+static uint32_t string_or_none(struct player *p, const char *s)
+{
+	return s[0] ? intern_string(&p->intern, s) : 0;
+}
+
+/* Ranges are sorted by their old number, and a parent's is smaller than its child's. */
+static void define_ranges(struct player *p)
+{
+	const struct store_definitions *d = p->definitions;
+
+	for (size_t i = 0; i < d->n_ranges; i++) {
+		const struct gpuctr_range *g = &d->ranges[i];
+		struct range_key key = {
+			.parent = g->parent ? p->ranges[g->parent - d->ranges] : 0,
+			.domain = string_or_none(p, g->domain),
+			.message = intern_string(&p->intern, g->message),
+			.category = string_or_none(p, g->category),
+			.color = g->color,
+			.payload_type = g->payload_type,
+			.payload = g->payload,
+		};
+
+		p->ranges[i] = intern_range(&p->intern, &key);
+	}
+}
+
+static uint32_t range_number(const struct player *p, const struct gpuctr_range *g)
+{
+	return g ? p->ranges[g - p->definitions->ranges] : 0;
+}
+
+static uint32_t set_number(struct player *p, const struct gpuctr_record *record)
+{
+	uint32_t numbers[64];
+	size_t n = record->n_active < ARRAY_SIZE(numbers) ? record->n_active : ARRAY_SIZE(numbers);
+
+	for (size_t i = 0; i < n; i++) {
+		numbers[i] = range_number(p, record->active[i]);
+	}
+	return n ? intern_set(&p->intern, numbers, n) : 0;
+}
+
+static int define_all(struct player *p, struct refusal *r)
+{
+	const struct store_definitions *d;
+
+	if (store_load(p->reader, p->process->process.process, &p->definitions) != 0) {
+		return store_failed(p, r);
+	}
+	d = p->definitions;
+	p->functions = calloc(d->n_kernels + 1, sizeof(*p->functions));
+	p->selected = calloc(d->n_kernels + 1, sizeof(*p->selected));
+	p->ranges = calloc(d->n_ranges + 1, sizeof(*p->ranges));
+	if (!p->functions || !p->selected || !p->ranges) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+		return r->code;
+	}
+	for (size_t i = 0; i < d->n_kernels; i++) {
+		const struct gpuctr_kernel *k = &d->kernels[i];
+
+		p->functions[i] = intern_function(&p->intern, k->mangled, k->static_shared_bytes, k->registers);
+		p->selected[i] = filter_selects(&p->filter, k->mangled);
+	}
+	define_ranges(p);
+	return 0;
+}
+
+/* --- launches --- */
+
+static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)
+{
+	size_t kernel = record->kernel ? (size_t)(record->kernel - p->definitions->kernels) : p->definitions->n_kernels;
+
+	*l = (struct launch){
+		.function = p->functions[kernel],
+		.dynamic_shared_bytes = record->dynamic_shared_bytes,
+		.device = record->device,
+		.context = record->context,
+		.stream = record->stream,
+		.correlation = record->correlation,
+		.thread = record->thread,
+		.range = range_number(p, record->range),
+		.set = set_number(p, record),
+		.start_ns = (uint64_t)record->start_ns,
+		.kind = (uint8_t)record->kind,
+	};
+	memcpy(l->grid, record->grid, sizeof(l->grid));
+	memcpy(l->block, record->block, sizeof(l->block));
+	if (!p->selected[kernel] || !filter_takes(&p->filter)) {
+		l->fate = LAUNCH_FILTERED;
+	}
+	atomic_fetch_add(&p->counters.seen, 1);
+}
+
+static int fill_batch(struct player *p, const struct gpuctr_image *image, struct batch *b, struct refusal *r)
+{
+	const struct gpuctr_record *record;
+	struct store_cursor *cursor;
+	int e = store_records(p->reader, p->process->process.process, image->first, image->count, &cursor);
+
+	if (e != 0) {
+		return store_failed(p, r);
+	}
+	while ((e = store_next_record(cursor, &record)) == 0 && record && b->n < b->room) {
+		fill_launch(p, record, &b->launches[b->n++]);
+	}
+	store_cursor_free(cursor);
+	if (e != 0) {
+		return store_failed(p, r);
+	}
+	if (b->n != image->count) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Record it again with --raw.",
+			    "an image holds %u kernels, but the file has %zu of them", image->count, b->n);
+		return r->code;
+	}
+	return 0;
+}
+
+static void wait_for_turn(struct player *p, const struct batch *b)
+{
+	int64_t due, now = (int64_t)clock_now_ns();
+
+	if (!p->realtime || b->n == 0) {
+		return;
+	}
+	if (p->begin_ns == 0) {
+		p->begin_ns = now;
+		p->recorded_begin_ns = (int64_t)b->launches[0].start_ns;
+	}
+	due = p->begin_ns + (int64_t)b->launches[b->n - 1].start_ns - p->recorded_begin_ns;
+	if (due > now) {
+		struct timespec t = { (due - now) / 1000000000, (due - now) % 1000000000 };
+
+		nanosleep(&t, NULL);
+	}
+}
+
+/* CUPTI trusts an image's structure; its checksum was verified when it was read. */
+static int play_image(struct player *p, const struct gpuctr_image *image, struct refusal *r)
+{
+	struct batch *b = deliver_new_batch(&p->deliver, image->count);
+	int code;
+
+	if (!b) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+		return r->code;
+	}
+	b->host = &p->host;
+	code = fill_batch(p, image, b, r);
+	if (code == 0 && deliver_copy_image(&p->deliver, b, image->data, image->size) < 0) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+		code = r->code;
+	}
+	if (code == 0 && host_count_ranges(&p->host, b->image, b->image_size) < b->n) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "", "an image holds fewer kernels than the file says");
+		code = r->code;
+	}
+	if (code != 0) {
+		deliver_free_batch(&p->deliver, b);
+		return code;
+	}
+	wait_for_turn(p, b);
+	/* A program may lose what its reader is too slow for; a recording can wait. */
+	deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	return 0;
+}
+
+/* Are the wanted metrics in the recording? Asked of CUPTI itself, on the first kernel. */
+static int check_metrics(struct player *p, const struct gpuctr_image *image, struct refusal *r)
+{
+	const struct wire_plan *plan = &p->welcome.plan;
+	double values[LIMIT_PLAN_METRICS];
+	char have[512] = "";
+
+	if (host_evaluate(&p->host, image->data, image->size, 0, plan->metrics.v, plan->metrics.n, values) !=
+	    CUPTI_SUCCESS) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "", "CUPTI cannot evaluate the recording's counter data");
+		return r->code;
+	}
+	for (size_t i = 0; i < p->info->plan.n_metrics; i++) {
+		snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", i ? ", " : "", p->info->plan.metrics[i]);
+	}
+	for (size_t i = 0; i < plan->columns.n; i++) {
+		const struct wire_column *c = &plan->columns.v[i];
+
+		for (size_t k = 0; !c->added && k < c->metric.n; k++) {
+			if (isnan(values[c->metric.v[k]])) {
+				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "", "the recording does not hold %s",
+					    plan->metrics.v[c->metric.v[k]]);
+				snprintf(r->remedy, sizeof(r->remedy), "It holds %s, and what derives from them.", have);
+				return r->code;
+			}
+		}
+	}
+	return 0;
+}
+
+static int play_images(struct player *p, struct refusal *r)
+{
+	const struct gpuctr_image *image;
+	struct store_cursor *cursor;
+	bool first = true;
+	int code = 0, e = store_images(p->reader, p->process->process.process, 0, 0, &cursor);
+
+	if (e != 0) {
+		return store_failed(p, r);
+	}
+	while (code == 0 && (e = store_next_image(cursor, &image)) == 0 && image) {
+		if (first) {
+			code = check_metrics(p, image, r);
+			first = false;
+		}
+		code = code == 0 ? play_image(p, image, r) : code;
+	}
+	if (code == 0 && e != 0) {
+		code = store_failed(p, r);
+	}
+	store_cursor_free(cursor);
+	return code;
+}
+
+/* --- the process --- */
+
+static void announce(struct player *p, const char *hardware)
+{
+	const struct gpuctr_process *q = &p->process->process;
+	struct wire_device devices[LIMIT_GPUS];
+	size_t n = q->n_devices < ARRAY_SIZE(devices) ? q->n_devices : ARRAY_SIZE(devices);
+	struct wire_message m = { .type = WIRE_PROCESS };
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gpuctr_device *d = &q->devices[i];
+
+		devices[i] = (struct wire_device){ d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz };
+	}
+	m.process = (struct wire_process){
+		.capture = p->welcome.capture,
+		.process = p->welcome.process,
+		.cupti = q->cupti,
+		.driver = q->driver,
+		.devices = { n, devices },
+		.recorded_from = hardware,
+	};
+	deliver_note(&p->deliver, &m);
+}
+
+static void on_stop(void *userdata, uint32_t code, const char *message)
+{
+	(void)userdata;
+	(void)code;
+	(void)message; /* the client says it; what was read so far is delivered */
+}
+
+static int player_init(struct player *p, const struct vendor_host *vendor, const char *socket_path, const char *token,
+		       struct refusal *r)
+{
+	char hardware[160], program[128];
+	struct wire_agent_hello hello = {
+		.token = token, .program = program, .recorded_from = hardware, .chip = p->info->plan.chip,
+	};
+
+	play_hardware(p->info, p->process, hardware, sizeof(hardware));
+	snprintf(program, sizeof(program), "%s", p->process->process.program);
+	arena_init(&p->arena, LIMIT_UNPACKED_BYTES);
+	if (intern_init(&p->intern) < 0) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+		return r->code;
+	}
+	if (host_init(&p->host, vendor, p->info->plan.chip, r) != 0 ||
+	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
+	    filter_init(&p->filter, &p->welcome, r) != 0) {
+		return r->code;
+	}
+	deliver_init(&p->deliver);
+	p->deliver.link = &p->link;
+	p->deliver.intern = &p->intern;
+	p->deliver.counters = &p->counters;
+	p->deliver.welcome = &p->welcome;
+	p->deliver.on_stop = on_stop;
+	if (deliver_start(&p->deliver) < 0) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "no thread could be started");
+		return r->code;
+	}
+	announce(p, hardware);
+	return 0;
+}
+
+int play_process(struct store_reader *reader, const struct store_process *process, const struct vendor_host *vendor,
+		 const char *socket_path, const char *token, bool realtime, uint64_t *total_measured,
+		 struct refusal *r)
+{
+	/* Not freed when delivering has not ended in time: the thread still uses it. */
+	struct player *p = calloc(1, sizeof(*p));
+	int code;
+
+	if (!p) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+		return r->code;
+	}
+	p->reader = reader;
+	p->info = store_info(reader);
+	p->process = process;
+	p->realtime = realtime;
+	p->link.fd = -1;
+	code = player_init(p, vendor, socket_path, token, r);
+	if (code == 0) {
+		code = define_all(p, r);
+	}
+	if (code == 0) {
+		code = play_images(p, r);
+	}
+	if (p->deliver.started) {
+		if (code != 0) {
+			deliver_notice(&p->deliver, code, r->message, r->remedy);
+		}
+		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	*total_measured += atomic_load(&p->counters.measured);
+	free(p->functions);
+	free(p->selected);
+	free(p->ranges);
+	return code;
+}
