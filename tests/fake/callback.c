@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks of the fake profiler library: one subscriber, driver API and resource domains.
+ *
+ * Unsubscribing waits until no other thread is inside the callback, so that its library may be
+ * unloaded afterwards. */
+
+#include "tests/fake/profiler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct CUpti_Subscriber_st {
+	CUpti_CallbackFunc callback;
+	void *user_data;
+	char name[64];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUpti_Subscriber_st the_subscriber;
+static struct CUpti_Subscriber_st *_Atomic subscriber;
+static _Atomic int inside;
+static _Thread_local int depth;
+static _Atomic bool on_driver[CUPTI_DRIVER_TRACE_CBID_SIZE];
+static _Atomic bool on_resource[CUPTI_CBID_RESOURCE_SIZE];
+
+static void deliver(CUpti_CallbackDomain domain, uint32_t cbid, const void *data)
+{
+	struct CUpti_Subscriber_st *to;
+
+	atomic_fetch_add(&inside, 1);
+	depth++;
+	to = atomic_load(&subscriber);
+	if (to) {
+		to->callback(to->user_data, domain, cbid, data);
+	}
+	depth--;
+	atomic_fetch_sub(&inside, 1);
+}
+
+static void on_api(const struct fake_call *call)
+{
+	CUpti_CallbackData data = {
+		.callbackSite = call->result ? CUPTI_API_EXIT : CUPTI_API_ENTER,
+		.functionName = call->name,
+		.functionParams = call->params,
+		.functionReturnValue = call->result,
+		.symbolName = call->symbol,
+		.context = call->context,
+		.contextUid = call->context_uid,
+		.correlationData = call->correlation_data,
+		.correlationId = call->correlation_id,
+	};
+
+	if (atomic_load(&on_driver[call->cbid])) {
+		deliver(CUPTI_CB_DOMAIN_DRIVER_API, call->cbid, &data);
+	}
+}
+
+static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
+{
+	CUpti_ResourceData data = {.context = context, .resourceHandle.stream = stream};
+
+	if (atomic_load(&on_resource[cbid])) {
+		deliver(CUPTI_CB_DOMAIN_RESOURCE, cbid, &data);
+	}
+	if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
+		ranges_context_ends(context);
+	}
+}
+
+void callback_listen(const struct fake_hooks *driver)
+{
+	static const struct fake_listener listener = {
+		.api = on_api,
+		.resource = on_resource_event,
+		.executed = ranges_executed,
+	};
+
+	driver->listen(&listener);
+}
+
+static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
+			     void *user_data, const char *name)
+{
+	CUptiResult r = CUPTI_SUCCESS;
+
+	if (!ret || !callback) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	if (!call_driver()) {
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	}
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&subscriber)) {
+		r = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	} else {
+		the_subscriber.callback = callback;
+		the_subscriber.user_data = user_data;
+		snprintf(the_subscriber.name, sizeof(the_subscriber.name), "CUPTI for %.53s",
+			 name ? name : "");
+		atomic_store(&subscriber, &the_subscriber);
+		*ret = &the_subscriber;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
+			   void *user_data)
+{
+	CUptiResult r = call_begin("cuptiSubscribe");
+
+	return r != CUPTI_SUCCESS ? r : subscribe(ret, callback, user_data, NULL);
+}
+
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc callback,
+			      void *user_data, CUpti_SubscriberParams *params)
+{
+	CUptiResult r = call_begin("cuptiSubscribe_v2");
+
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
+	if (params && !call_has_size(params, CUpti_SubscriberParams_STRUCT_SIZE)) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	r = subscribe(ret, callback, user_data, params ? params->subscriberName : NULL);
+	if (r == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && params &&
+	    params->oldSubscriberName) {
+		snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s",
+			 the_subscriber.name);
+	}
+	return r;
+}
+
+static void disable_all(void)
+{
+	memset((void *)on_driver, 0, sizeof(on_driver));
+	memset((void *)on_resource, 0, sizeof(on_resource));
+}
+
+static void end_subscription(void)
+{
+	disable_all();
+	atomic_store(&subscriber, NULL);
+	/* Bounded: a forked child counts threads that it does not have. */
+	for (int i = 0; i < 10000 && atomic_load(&inside) > depth; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	}
+}
+
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle handle)
+{
+	CUptiResult r = call_begin("cuptiUnsubscribe");
+
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
+	if (!handle || handle != atomic_load(&subscriber)) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	end_subscription();
+	return CUPTI_SUCCESS;
+}
+
+/* Declared in the activity header. */
+__attribute__((visibility("default"))) CUptiResult cuptiFinalize(void);
+
+CUptiResult cuptiFinalize(void)
+{
+	CUptiResult r = call_begin("cuptiFinalize");
+
+	if (r == CUPTI_SUCCESS) {
+		end_subscription();
+	}
+	return r;
+}
+
+static CUptiResult set_one(uint32_t enable, CUpti_CallbackDomain domain, uint32_t cbid)
+{
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CUPTI_DRIVER_TRACE_CBID_SIZE) {
+		atomic_store(&on_driver[cbid], enable != 0);
+	} else if (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid < CUPTI_CBID_RESOURCE_SIZE) {
+		atomic_store(&on_resource[cbid], enable != 0);
+	} else if (domain <= CUPTI_CB_DOMAIN_INVALID || domain >= CUPTI_CB_DOMAIN_SIZE ||
+		   domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
+				CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
+{
+	CUptiResult r = call_begin("cuptiEnableCallback");
+
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
+	if (!handle || handle != atomic_load(&subscriber) || cbid == 0) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	return set_one(enable, domain, cbid);
+}
+
+CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+			      CUpti_CallbackDomain domain)
+{
+	CUptiResult r = call_begin("cuptiEnableDomain");
+
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
+	if (!handle || handle != atomic_load(&subscriber)) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	r = set_one(enable, domain, 1);
+	for (uint32_t i = 1; i < CUPTI_DRIVER_TRACE_CBID_SIZE && r == CUPTI_SUCCESS; i++) {
+		(void)set_one(enable, domain, i);
+	}
+	return r;
+}
+
+CUptiResult cuptiGetCallbackState(uint32_t *ret, CUpti_SubscriberHandle handle,
+				  CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
+{
+	if (!handle || handle != atomic_load(&subscriber)) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	*ret = (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid < CUPTI_DRIVER_TRACE_CBID_SIZE &&
+		atomic_load(&on_driver[cbid])) ||
+	       (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid < CUPTI_CBID_RESOURCE_SIZE &&
+		atomic_load(&on_resource[cbid]));
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake driver API: contexts and streams, and the door for the fake profiler library.
+ *
+ * The current context is a stack per thread. */
+
+#include "tests/fake/gpu.h"
+#include "tests/fake/state.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { CONTEXT_DEPTH = 16 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext contexts;
+static CUcontext primary[FAKE_MAX_GPUS];
+static uint32_t next_uid = 1;
+
+static _Thread_local CUcontext stack[CONTEXT_DEPTH];
+static _Thread_local int depth;
+
+CUcontext gpu_current(void)
+{
+	return depth ? stack[depth - 1] : NULL;
+}
+
+bool gpu_context_is_alive(CUcontext context)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (CUcontext c = contexts; c; c = c->next) {
+		found = found || (c == context && c->alive);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static CUcontext context_new(CUdevice device, bool is_primary)
+{
+	CUcontext c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		return NULL;
+	}
+	c->alive = true;
+	c->is_primary = is_primary;
+	c->device = device;
+	c->gpu = gpu_of_device(device);
+	pthread_mutex_lock(&lock);
+	c->uid = next_uid++;
+	c->h_context = 0x5c000000 + c->uid;
+	c->next_stream_id = 13;
+	c->next = contexts;
+	contexts = c;
+	pthread_mutex_unlock(&lock);
+	fake_user_add(c->gpu);
+	trace_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, c, NULL);
+	return c;
+}
+
+static void context_end(CUcontext c)
+{
+	trace_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, c, NULL);
+	pthread_mutex_lock(&lock);
+	c->alive = false;
+	pthread_mutex_unlock(&lock);
+	fake_user_remove(c->gpu);
+	for (int i = 0; i < depth; i++) {
+		stack[i] = stack[i] == c ? NULL : stack[i];
+	}
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
+{
+	CUresult r = gpu_check_device(device);
+	static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	pthread_mutex_lock(&primary_lock);
+	if (!primary[device] || !primary[device]->alive) {
+		primary[device] = context_new(device, true);
+	}
+	if (primary[device]) {
+		primary[device]->retained++;
+	}
+	*ret = primary[device];
+	pthread_mutex_unlock(&primary_lock);
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CUresult r = gpu_check_device(device);
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	if (!primary[device] || !primary[device]->retained) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	if (--primary[device]->retained == 0) {
+		context_end(primary[device]);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+static CUresult push(CUcontext context)
+{
+	if (depth == CONTEXT_DEPTH) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	stack[depth++] = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUcontext *ret, CUdevice device)
+{
+	CUresult r = gpu_check_device(device);
+	CUcontext c;
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	c = context_new(device, false);
+	if (!c) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret = c;
+	return push(c);
+}
+
+CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice device)
+{
+	cuCtxCreate_v2_params params = {ret, flags, device};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxCreate_v2, "cuCtxCreate_v2", &params,
+		    NULL);
+	return trace_exit(&trace, create(ret, device));
+}
+
+CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *options, unsigned int flags,
+			CUdevice device)
+{
+	cuCtxCreate_v4_params params = {ret, options, flags, device};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxCreate_v4, "cuCtxCreate_v4", &params,
+		    NULL);
+	return trace_exit(&trace, create(ret, device));
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	cuCtxDestroy_v2_params params = {context};
+	struct fake_trace trace;
+
+	if (!gpu_context_is_alive(context) || context->is_primary) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2, "cuCtxDestroy_v2", &params,
+		    NULL);
+	context_end(context);
+	return trace_exit(&trace, CUDA_SUCCESS);
+}
+
+CUresult cuCtxGetCurrent(CUcontext *ret)
+{
+	CUresult r = gpu_ready();
+
+	if (r == CUDA_SUCCESS) {
+		*ret = gpu_current();
+	}
+	return r;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+	CUresult r = gpu_ready();
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	if (context && !gpu_context_is_alive(context)) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	if (depth == 0) {
+		return push(context);
+	}
+	stack[depth - 1] = context;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+	CUresult r = gpu_ready();
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	return gpu_context_is_alive(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *ret)
+{
+	if (depth == 0) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	depth--;
+	if (ret) {
+		*ret = stack[depth];
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *ret)
+{
+	CUcontext c = gpu_current();
+
+	if (!c) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	*ret = c->device;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *ret)
+{
+	CUcontext c = context ? context : gpu_current();
+
+	if (!gpu_context_is_alive(c)) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	*ret = c->uid;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	struct fake_trace trace;
+
+	if (!gpu_current()) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, "cuCtxSynchronize", NULL,
+		    NULL);
+	return trace_exit(&trace, CUDA_SUCCESS);
+}
+
+struct CUstream_st *gpu_stream(CUstream stream)
+{
+	return stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD
+		       ? NULL
+		       : stream;
+}
+
+static CUresult stream_create(CUstream *ret)
+{
+	struct CUstream_st *s;
+	CUcontext c = gpu_current();
+
+	if (!c || !c->alive) {
+		return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	s->context = c;
+	s->id = atomic_fetch_add(&c->next_stream_id, 1);
+	trace_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, c, s);
+	*ret = s;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
+{
+	cuStreamCreate_params params = {ret, flags};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamCreate, "cuStreamCreate", &params,
+		    NULL);
+	return trace_exit(&trace, stream_create(ret));
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	cuStreamDestroy_v2_params params = {stream};
+	struct fake_trace trace;
+
+	if (!gpu_stream(stream)) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, "cuStreamDestroy_v2",
+		    &params, NULL);
+	trace_resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, stream->context, stream);
+	free(stream->graph);
+	free(stream);
+	return trace_exit(&trace, CUDA_SUCCESS);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	(void)stream;
+	return gpu_ready();
+}
+
+static bool hook_context_find(CUcontext context, int *ret_gpu, uint32_t *ret_uid)
+{
+	CUcontext c = context ? context : gpu_current();
+
+	if (!c || !gpu_context_is_alive(c)) {
+		return false;
+	}
+	*ret_gpu = c->gpu;
+	*ret_uid = c->uid;
+	return true;
+}
+
+static bool hook_stream_find(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id)
+{
+	struct CUstream_st *s = gpu_stream(stream);
+
+	if (!gpu_context_is_alive(context ? context : gpu_current())) {
+		return false;
+	}
+	if (s) {
+		*ret_id = s->id;
+	} else {
+		*ret_id = per_thread || stream == CU_STREAM_PER_THREAD ? STREAM_ID_PER_THREAD
+								       : STREAM_ID_DEFAULT;
+	}
+	return true;
+}
+
+void trace_listen(const struct fake_listener *listener);
+
+__attribute__((visibility("default"))) const struct fake_hooks *fakecuda_hooks(void);
+
+const struct fake_hooks *fakecuda_hooks(void)
+{
+	static const struct fake_hooks hooks = {
+		.listen = trace_listen,
+		.profiler_alloc = permission_alloc,
+		.profiler_free = permission_free,
+		.context_find = hook_context_find,
+		.stream_find = hook_stream_find,
+		.device_gpu = gpu_of_device,
+		.current = gpu_current,
+	};
+
+	return &hooks;
+}

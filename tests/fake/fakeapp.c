@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program such as a user has: initialises CUDA, launches kernels, ends. It knows nothing of any
+ * measuring; its output and exit status must not depend on being measured.
+ *
+ * Each host thread launches --kernels kernels. Launch i is kernel k<i % 8> on grid (i % 97 + 1, 1,
+ * 1), block (128, 1, 1), in context (thread + i) % contexts, stream i % streams of that context (no
+ * --streams: the default stream). Context c is on device c % devices. README.md has the rest. */
+
+#include <cuda.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KERNEL_NAMES = 8, MAX_CONTEXTS = 32, MAX_STREAMS = 64, BLOCK = 128, LAYERS = 4 };
+
+enum option_id {
+	OPT_KERNELS = 1,
+	OPT_THREADS,
+	OPT_STREAMS,
+	OPT_CONTEXTS,
+	OPT_DEVICES,
+	OPT_CHILDREN,
+	OPT_SLEEP_US,
+	OPT_EXIT,
+	OPT_CRASH,
+	OPT_NVTX,
+	OPT_GRAPH,
+	OPT_CAPTURE,
+	OPT_FORK,
+	OPT_SIGNAL,
+	OPT_OWN_CUPTI,
+	OPT_NO_CUDA,
+	OPT_PRINT,
+	OPT_MIXED,
+	OPT_KEEP,
+	OPT_COUNT,
+};
+
+static long value[OPT_COUNT];
+
+static const struct option options[] = {
+	{"kernels", required_argument, NULL, OPT_KERNELS},
+	{"threads", required_argument, NULL, OPT_THREADS},
+	{"streams", required_argument, NULL, OPT_STREAMS},
+	{"contexts", required_argument, NULL, OPT_CONTEXTS},
+	{"devices", required_argument, NULL, OPT_DEVICES},
+	{"children", required_argument, NULL, OPT_CHILDREN},
+	{"sleep-us", required_argument, NULL, OPT_SLEEP_US},
+	{"exit", required_argument, NULL, OPT_EXIT},
+	{"crash-after", required_argument, NULL, OPT_CRASH},
+	{"crash", required_argument, NULL, OPT_CRASH},
+	{"nvtx", no_argument, NULL, OPT_NVTX},
+	{"graph", no_argument, NULL, OPT_GRAPH},
+	{"capture", no_argument, NULL, OPT_CAPTURE},
+	{"fork", no_argument, NULL, OPT_FORK},
+	{"exit-in-signal", no_argument, NULL, OPT_SIGNAL},
+	{"own-cupti", no_argument, NULL, OPT_OWN_CUPTI},
+	{"no-cuda", no_argument, NULL, OPT_NO_CUDA},
+	{"print", no_argument, NULL, OPT_PRINT},
+	{"mixed", no_argument, NULL, OPT_MIXED},
+	{"keep-contexts", no_argument, NULL, OPT_KEEP},
+	{NULL, 0, NULL, 0},
+};
+
+struct app_context {
+	CUcontext context;
+	CUfunction function[KERNEL_NAMES];
+	CUstream stream[MAX_STREAMS];
+};
+
+static struct app_context contexts[MAX_CONTEXTS];
+static _Atomic long launched;
+static nvtxDomainHandle_t domain;
+static nvtxStringHandle_t registered;
+
+static void check(CUresult r, const char *what)
+{
+	if (r != CUDA_SUCCESS) {
+		fprintf(stderr, "fakeapp: %s: error %d\n", what, (int)r);
+		exit(3);
+	}
+}
+
+static void open_context(long index)
+{
+	static const char image[] = "image";
+	struct app_context *c = &contexts[index];
+	CUdevice device;
+	CUmodule module;
+
+	check(cuDeviceGet(&device, (int)(index % value[OPT_DEVICES])), "cuDeviceGet");
+	check(cuCtxCreate(&c->context, NULL, 0, device), "cuCtxCreate");
+	check(cuModuleLoadData(&module, image), "cuModuleLoadData");
+	for (int k = 0; k < KERNEL_NAMES; k++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "_Z2k%dPf", k);
+		check(cuModuleGetFunction(&c->function[k], module, name), "cuModuleGetFunction");
+	}
+	for (long s = 0; s < value[OPT_STREAMS]; s++) {
+		check(cuStreamCreate(&c->stream[s], CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	}
+	check(cuCtxPopCurrent(NULL), "cuCtxPopCurrent");
+}
+
+/* --mixed: every seventh kernel by the extended launch, every eighth as a cooperative one. */
+static CUresult launch(CUfunction f, int kernel, unsigned int grid, CUstream stream)
+{
+	CUlaunchConfig config = {
+		.gridDimX = grid,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = BLOCK,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = stream,
+	};
+
+	if (value[OPT_MIXED] && kernel == 6) {
+		return cuLaunchKernelEx(&config, f, NULL, NULL);
+	}
+	if (value[OPT_MIXED] && kernel == 7) {
+		return cuLaunchCooperativeKernel(f, grid, 1, 1, BLOCK, 1, 1, 0, stream, NULL);
+	}
+	return cuLaunchKernel(f, grid, 1, 1, BLOCK, 1, 1, 0, stream, NULL, NULL);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	exit((int)value[OPT_EXIT]);
+}
+
+static void misbehave(long count)
+{
+	if (value[OPT_CRASH] && count == value[OPT_CRASH]) {
+		signal(SIGSEGV, SIG_DFL);
+		raise(SIGSEGV);
+	}
+	if (value[OPT_SIGNAL] && count == value[OPT_KERNELS] / 2) {
+		signal(SIGUSR1, on_signal);
+		raise(SIGUSR1);
+	}
+}
+
+static void range_begin(long i)
+{
+	nvtxEventAttributes_t event = {
+		.version = NVTX_VERSION,
+		.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+		.messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+		.message.registered = registered,
+	};
+	char name[32];
+
+	if (i % LAYERS == 0) {
+		snprintf(name, sizeof(name), "step %ld", i / LAYERS);
+		nvtxRangePushA(name);
+		nvtxDomainRangePushEx(domain, &event);
+	}
+	snprintf(name, sizeof(name), "layer %ld", i % LAYERS);
+	nvtxRangePushA(name);
+}
+
+static void range_end(long i)
+{
+	nvtxRangePop();
+	if (i % LAYERS == LAYERS - 1 || i == value[OPT_KERNELS] - 1) {
+		nvtxDomainRangePop(domain);
+		nvtxRangePop();
+		nvtxMarkA("step done");
+	}
+}
+
+static void launch_one(long thread, long i)
+{
+	long at = (thread + i) % value[OPT_CONTEXTS];
+	long s = value[OPT_STREAMS] ? i % value[OPT_STREAMS] : -1;
+	struct app_context *c = &contexts[at];
+	unsigned int grid = (unsigned int)(i % 97 + 1);
+	int kernel = (int)(i % KERNEL_NAMES);
+
+	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
+	check(launch(c->function[kernel], kernel, grid, s < 0 ? NULL : c->stream[s]), "launch");
+	if (value[OPT_PRINT]) {
+		printf("launch %ld %ld k%d %u %d %ld %ld\n", thread, i, kernel, grid, BLOCK, at, s);
+	}
+}
+
+static void *thread_main(void *argument)
+{
+	long thread = (long)(intptr_t)argument;
+	struct timespec pause = {value[OPT_SLEEP_US] / 1000000,
+				 value[OPT_SLEEP_US] % 1000000 * 1000};
+
+	for (long i = 0; i < value[OPT_KERNELS]; i++) {
+		if (value[OPT_NVTX]) {
+			range_begin(i);
+		}
+		launch_one(thread, i);
+		if (value[OPT_NVTX]) {
+			range_end(i);
+		}
+		misbehave(atomic_fetch_add(&launched, 1) + 1);
+		if (value[OPT_SLEEP_US]) {
+			nanosleep(&pause, NULL);
+		}
+	}
+	return NULL;
+}
+
+static void run_threads(void)
+{
+	pthread_t *threads = calloc((size_t)value[OPT_THREADS], sizeof(*threads));
+	nvtxRangeId_t loading = 0;
+
+	if (value[OPT_NVTX]) {
+		loading = nvtxRangeStartA("whole run");
+	}
+	if (value[OPT_THREADS] == 1) {
+		thread_main(NULL);
+	}
+	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
+		if (pthread_create(&threads[t], NULL, thread_main, (void *)(intptr_t)t) != 0) {
+			exit(3);
+		}
+	}
+	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
+		pthread_join(threads[t], NULL);
+	}
+	if (value[OPT_NVTX]) {
+		nvtxRangeEnd(loading);
+	}
+	free(threads);
+}
+
+/* Records kernels k0..k3 with grids 1..4 and gives the graph back. */
+static CUgraph capture(CUstream stream)
+{
+	CUgraph graph;
+
+	check(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin capture");
+	for (int k = 0; k < 4; k++) {
+		check(launch(contexts[0].function[k], k, (unsigned int)k + 1, stream), "launch");
+	}
+	check(cuStreamEndCapture(stream, &graph), "end capture");
+	return graph;
+}
+
+/* --capture: a graph that never runs. --graph: one that runs twice. */
+static void run_graphs(void)
+{
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+
+	check(cuCtxSetCurrent(contexts[0].context), "cuCtxSetCurrent");
+	check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	if (value[OPT_CAPTURE]) {
+		check(cuGraphDestroy(capture(stream)), "cuGraphDestroy");
+	}
+	if (value[OPT_GRAPH]) {
+		graph = capture(stream);
+		check(cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
+		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+		check(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+		check(cuGraphDestroy(graph), "cuGraphDestroy");
+	}
+	check(cuStreamDestroy(stream), "cuStreamDestroy");
+}
+
+/* What torch.profiler does to a tool that came first, or the other way round. */
+static void on_own_callback(void *user_data, int domain_id, uint32_t cbid, const void *data)
+{
+	(void)user_data;
+	(void)domain_id;
+	(void)cbid;
+	(void)data;
+}
+
+static void use_own_cupti(void)
+{
+	void *library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+	int (*subscribe)(void **, void (*)(void *, int, uint32_t, const void *), void *);
+	void *subscriber;
+	int r = -1;
+
+	if (library) {
+		subscribe = (int (*)(void **, void (*)(void *, int, uint32_t, const void *),
+				     void *))dlsym(library, "cuptiSubscribe");
+		r = subscribe ? subscribe(&subscriber, on_own_callback, NULL) : -1;
+	}
+	fprintf(stderr, "own cupti: %d\n", r);
+}
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR) {
+			return 3;
+		}
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The same program again; the variable keeps it from having children itself. */
+static pid_t start_child(char **argv)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("FAKEAPP_IS_CHILD", "1", 1);
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	return pid;
+}
+
+static int run_children(char **argv)
+{
+	long count = value[OPT_CHILDREN];
+	pid_t *pids = calloc((size_t)count, sizeof(*pids));
+	int worst = 0;
+
+	for (long i = 0; pids && i < count; i++) {
+		pids[i] = start_child(argv);
+	}
+	for (long i = 0; pids && i < count; i++) {
+		int status = wait_for(pids[i]);
+
+		worst = status > worst ? status : worst;
+	}
+	free(pids);
+	return worst;
+}
+
+/* Exit handlers run in the child, as they do after multiprocessing's fork. */
+static void run_fork(void)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		exit(0);
+	}
+	if (wait_for(pid) != 0) {
+		fprintf(stderr, "fakeapp: the forked child failed\n");
+	}
+}
+
+static void parse(int argc, char **argv)
+{
+	int id;
+
+	value[OPT_KERNELS] = 10;
+	value[OPT_THREADS] = 1;
+	value[OPT_DEVICES] = 1;
+	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (id == '?') {
+			exit(2);
+		}
+		value[id] = optarg ? strtol(optarg, NULL, 10) : 1;
+	}
+	if (value[OPT_CONTEXTS] == 0) {
+		value[OPT_CONTEXTS] = value[OPT_DEVICES];
+	}
+	if (value[OPT_CONTEXTS] > MAX_CONTEXTS || value[OPT_STREAMS] > MAX_STREAMS ||
+	    value[OPT_THREADS] < 1 || value[OPT_DEVICES] < 1) {
+		fprintf(stderr, "fakeapp: out of range\n");
+		exit(2);
+	}
+}
+
+static void start_nvtx(void)
+{
+	domain = nvtxDomainCreateA("fakeapp");
+	registered = nvtxDomainRegisterStringA(domain, "epoch");
+}
+
+static void run_cuda(void)
+{
+	check(cuInit(0), "cuInit");
+	if (value[OPT_OWN_CUPTI]) {
+		use_own_cupti();
+	}
+	for (long c = 0; c < value[OPT_CONTEXTS]; c++) {
+		open_context(c);
+	}
+	if (value[OPT_NVTX]) {
+		start_nvtx();
+	}
+	run_threads();
+	if (value[OPT_GRAPH] || value[OPT_CAPTURE]) {
+		run_graphs();
+	}
+	if (value[OPT_FORK]) {
+		run_fork();
+	}
+	for (long c = 0; c < value[OPT_CONTEXTS] && !value[OPT_KEEP]; c++) {
+		check(cuCtxSetCurrent(contexts[c].context), "cuCtxSetCurrent");
+		check(cuCtxSynchronize(), "cuCtxSynchronize");
+		check(cuCtxDestroy(contexts[c].context), "cuCtxDestroy");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int status = 0;
+
+	parse(argc, argv);
+	if (value[OPT_CHILDREN] && !getenv("FAKEAPP_IS_CHILD")) {
+		status = run_children(argv);
+	}
+	if (!value[OPT_NO_CUDA]) {
+		run_cuda();
+	}
+	printf("done %ld\n", atomic_load(&launched));
+	return value[OPT_EXIT] ? (int)value[OPT_EXIT] : status;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_GPU_H
+#define FAKE_GPU_H
+
+/* Inside the fake driver API library. Both names of versioned functions are wanted, so the header
+ * is read the way the driver itself reads it. */
+
+#define __CUDA_API_VERSION_INTERNAL
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+#include <cupti_result.h>
+
+#include <cupti_callbacks.h>
+#include <cupti_driver_cbid.h>
+#include <generated_cuda_meta.h>
+
+#include "tests/fake/hook.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GRAPH_MAX_NODES = 256, STREAM_ID_DEFAULT = 7, STREAM_ID_PER_THREAD = 8 };
+
+struct CUgraph_st {
+	unsigned int count;
+	struct fake_work work; /* sum over the nodes */
+};
+
+struct CUgraphExec_st {
+	struct fake_work work;
+};
+
+struct CUstream_st {
+	CUcontext context;
+	uint32_t id;
+	CUstreamCaptureStatus capture;
+	struct CUgraph_st *graph; /* while capturing */
+};
+
+/* Contexts are never freed, so that a use after destruction can be told. */
+struct CUctx_st {
+	CUcontext next;
+	bool alive;
+	bool is_primary;
+	unsigned int retained;
+	int device, gpu;
+	uint32_t uid, h_context;
+	_Atomic uint32_t next_stream_id;
+};
+
+struct CUfunc_st {
+	CUfunction next;
+	char name[256];
+};
+
+struct CUmod_st {
+	CUcontext context;
+	CUfunction functions;
+};
+
+/* Not CUDA_SUCCESS: the call is not possible now (not initialised, or forked since). */
+CUresult gpu_ready(void);
+
+CUresult gpu_check_device(CUdevice device);
+
+/* The GPU behind a device ordinal, or -1. */
+int gpu_of_device(int device);
+
+CUcontext gpu_current(void);
+bool gpu_context_is_alive(CUcontext context);
+
+/* The stream's own record; NULL for the default and the per-thread stream. */
+struct CUstream_st *gpu_stream(CUstream stream);
+
+/* Runs call->api on entry and on exit, if somebody listens. */
+struct fake_trace {
+	struct fake_call call;
+	uint64_t correlation_data;
+};
+void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, const void *params,
+		 const char *symbol);
+CUresult trace_exit(struct fake_trace *trace, CUresult result);
+void trace_resource(uint32_t cbid, CUcontext context, CUstream stream);
+void trace_executed(CUcontext context, const struct fake_work *work);
+
+/* permission.c */
+int permission_alloc(CUcontext context, int device, struct fake_profiler *ret_profiler);
+int permission_free(const struct fake_profiler *profiler);
+
+#endif

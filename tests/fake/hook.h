@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_HOOK_H
+#define FAKE_HOOK_H
+
+/* The private door between the fake driver API library and the fake profiler library. The first
+ * exports fakecuda_hooks(); the second finds it with dlsym(). */
+
+#include <cuda.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a kernel, or several, did: all counters follow from these sums. */
+struct fake_work {
+	uint64_t threads;
+	uint64_t warps;	  /* sum of threads / 32 */
+	uint64_t time_ns; /* sum of 1000 + threads / 64 */
+	uint64_t kernels;
+};
+
+struct fake_call {
+	uint32_t cbid;
+	const char *name;
+	const void *params; /* the struct of generated_cuda_meta.h for this cbid */
+	const char *symbol; /* kernel name of a launch */
+	CUcontext context;
+	uint32_t context_uid;
+	uint32_t correlation_id;
+	uint64_t *correlation_data;
+	CUresult *result; /* NULL on entry */
+};
+
+/* Functions of the profiler that the driver API library calls. No lock is held. */
+struct fake_listener {
+	void (*api)(const struct fake_call *call);
+	void (*resource)(uint32_t cbid, CUcontext context, CUstream stream);
+	void (*executed)(CUcontext context, const struct fake_work *work);
+};
+
+/* One object of class 0xB2CC. */
+struct fake_profiler {
+	uint64_t file;
+	uint32_t h_root, h_device, h_object;
+};
+
+struct fake_hooks {
+	/* NULL: nobody listens any more. */
+	void (*listen)(const struct fake_listener *listener);
+
+	/* The ioctls, made from inside the driver API library. Return the object's status (0: made)
+	 * or a negative errno. context NULL: device-wide. */
+	int (*profiler_alloc)(CUcontext context, int device, struct fake_profiler *ret_profiler);
+	int (*profiler_free)(const struct fake_profiler *profiler);
+
+	/* False: no such context, or destroyed. *ret_gpu is the index of the hardware. */
+	bool (*context_find)(CUcontext context, int *ret_gpu, uint32_t *ret_uid);
+	bool (*stream_find)(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id);
+	int (*device_gpu)(int device); /* -1: no such device */
+	CUcontext (*current)(void);
+};
+
+typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake driver API: modules, launches, stream capture, graphs.
+ *
+ * A kernel "runs" inside its launch call, between the two callbacks: its work is told to the
+ * listener there. A launch into a capturing stream runs nothing and becomes a node of the graph; a
+ * graph runs as the sum of its nodes. Any image is a module, and it has every function asked for.
+ */
+
+#include "tests/fake/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult need_context(CUcontext *ret)
+{
+	CUresult r = gpu_ready();
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	*ret = gpu_current();
+	return *ret && gpu_context_is_alive(*ret) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuModuleLoadData(CUmodule *ret, const void *image)
+{
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+	struct CUmod_st *module;
+
+	if (r != CUDA_SUCCESS || !image) {
+		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_IMAGE;
+	}
+	module = calloc(1, sizeof(*module));
+	if (!module) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	module->context = context;
+	*ret = module;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+	while (module->functions) {
+		CUfunction f = module->functions;
+
+		module->functions = f->next;
+		free(f);
+	}
+	free(module);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
+{
+	CUfunction f;
+
+	if (!module || !name || strlen(name) >= sizeof(f->name)) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_lock(&lock);
+	for (f = module->functions; f && strcmp(f->name, name) != 0; f = f->next) {
+	}
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (f) {
+			strcpy(f->name, name);
+			f->next = module->functions;
+			module->functions = f;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	*ret = f;
+	return f ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuFuncGetName(const char **ret, CUfunction f)
+{
+	*ret = f->name;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char **ret, CUkernel kernel)
+{
+	return cuFuncGetName(ret, (CUfunction)kernel);
+}
+
+CUresult cuKernelGetFunction(CUfunction *ret, CUkernel kernel)
+{
+	*ret = (CUfunction)kernel;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction f)
+{
+	if (!f) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*ret = 1024;
+		break;
+	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+		*ret = 512;
+		break;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS:
+		*ret = 32;
+		break;
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*ret = 90;
+		break;
+	default:
+		*ret = 0;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetAttribute(int *ret, CUfunction_attribute attribute, CUkernel kernel,
+			      CUdevice device)
+{
+	(void)device;
+	return cuFuncGetAttribute(ret, attribute, (CUfunction)kernel);
+}
+
+static void work_add(struct fake_work *sum, const struct fake_work *work)
+{
+	sum->threads += work->threads;
+	sum->warps += work->warps;
+	sum->time_ns += work->time_ns;
+	sum->kernels += work->kernels;
+}
+
+static struct fake_work work_of(const CUlaunchConfig *c)
+{
+	uint64_t threads = (uint64_t)c->gridDimX * c->gridDimY * c->gridDimZ * c->blockDimX *
+			   c->blockDimY * c->blockDimZ;
+
+	return (struct fake_work){
+		.threads = threads,
+		.warps = threads / 32,
+		.time_ns = 1000 + threads / 64,
+		.kernels = 1,
+	};
+}
+
+static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
+{
+	if (stream->graph->count == GRAPH_MAX_NODES) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	stream->graph->count++;
+	work_add(&stream->graph->work, work);
+	return CUDA_SUCCESS;
+}
+
+static CUresult run(const CUlaunchConfig *config, CUfunction f)
+{
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+	struct CUstream_st *stream = gpu_stream(config->hStream);
+	struct fake_work work = work_of(config);
+
+	if (r != CUDA_SUCCESS) {
+		return r;
+	}
+	if (!f || !work.threads) {
+		return f ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	}
+	if (stream && stream->context != context) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+		return record(stream, &work);
+	}
+	trace_executed(context, &work);
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch(uint32_t cbid, const char *name, const void *params,
+		       const CUlaunchConfig *config, CUfunction f)
+{
+	struct fake_trace trace;
+
+	trace_enter(&trace, cbid, name, params, f ? f->name : NULL);
+	return trace_exit(&trace, run(config, f));
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+			unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+			CUstream stream, void **arguments, void **extra)
+{
+	cuLaunchKernel_params params = {f,  gx,	    gy,	    gz,	       bx,   by,
+					bz, shared, stream, arguments, extra};
+	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config,
+		      f);
+}
+
+CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+			     CUstream stream, void **arguments, void **extra)
+{
+	cuLaunchKernel_ptsz_params params = {f,	 gx,	 gy,	 gz,	    bx,	  by,
+					     bz, shared, stream, arguments, extra};
+	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, "cuLaunchKernel_ptsz", &params,
+		      &config, f);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
+			  void **extra)
+{
+	cuLaunchKernelEx_params params = {config, f, arguments, extra};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, config,
+		      f);
+}
+
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **arguments,
+			       void **extra)
+{
+	cuLaunchKernelEx_ptsz_params params = {config, f, arguments, extra};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, "cuLaunchKernelEx_ptsz",
+		      &params, config, f);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+				   unsigned int bx, unsigned int by, unsigned int bz,
+				   unsigned int shared, CUstream stream, void **arguments)
+{
+	cuLaunchCooperativeKernel_params params = {f,  gx, gy,	   gz,	   bx,
+						   by, bz, shared, stream, arguments};
+	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+		      "cuLaunchCooperativeKernel", &params, &config, f);
+}
+
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
+					unsigned int gz, unsigned int bx, unsigned int by,
+					unsigned int bz, unsigned int shared, CUstream stream,
+					void **arguments)
+{
+	cuLaunchCooperativeKernel_ptsz_params params = {f,  gx, gy,	gz,	bx,
+							by, bz, shared, stream, arguments};
+	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f);
+}
+
+static CUresult begin_capture(CUstream handle)
+{
+	struct CUstream_st *stream = gpu_stream(handle);
+
+	if (!stream || stream->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	stream->graph = calloc(1, sizeof(*stream->graph));
+	if (!stream->graph) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+	cuStreamBeginCapture_v2_params params = {stream, mode};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
+		    "cuStreamBeginCapture_v2", &params, NULL);
+	return trace_exit(&trace, begin_capture(stream));
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+{
+	cuStreamBeginCapture_v2_ptsz_params params = {stream, mode};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
+		    "cuStreamBeginCapture_v2_ptsz", &params, NULL);
+	return trace_exit(&trace, begin_capture(stream));
+}
+
+static CUresult end_capture(CUstream handle, CUgraph *ret)
+{
+	struct CUstream_st *stream = gpu_stream(handle);
+
+	if (!stream || stream->capture != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+		return CUDA_ERROR_ILLEGAL_STATE;
+	}
+	*ret = stream->graph;
+	stream->graph = NULL;
+	stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
+{
+	cuStreamEndCapture_params params = {stream, ret};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture",
+		    &params, NULL);
+	return trace_exit(&trace, end_capture(stream, ret));
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret)
+{
+	cuStreamEndCapture_ptsz_params params = {stream, ret};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+		    "cuStreamEndCapture_ptsz", &params, NULL);
+	return trace_exit(&trace, end_capture(stream, ret));
+}
+
+static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret)
+{
+	struct CUstream_st *stream = gpu_stream(handle);
+
+	*ret = stream ? stream->capture : CU_STREAM_CAPTURE_STATUS_NONE;
+	return gpu_ready();
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
+{
+	cuStreamIsCapturing_params params = {stream, ret};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing, "cuStreamIsCapturing",
+		    &params, NULL);
+	return trace_exit(&trace, is_capturing(stream, ret));
+}
+
+CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
+{
+	cuStreamIsCapturing_ptsz_params params = {stream, ret};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing_ptsz,
+		    "cuStreamIsCapturing_ptsz", &params, NULL);
+	return trace_exit(&trace, is_capturing(stream, ret));
+}
+
+static CUresult instantiate(CUgraphExec *ret, CUgraph graph)
+{
+	struct CUgraphExec_st *exec;
+
+	if (!graph) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	exec = calloc(1, sizeof(*exec));
+	if (!exec) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	exec->work = graph->work;
+	*ret = exec;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
+{
+	cuGraphInstantiateWithFlags_params params = {ret, graph, flags};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
+		    "cuGraphInstantiateWithFlags", &params, NULL);
+	return trace_exit(&trace, instantiate(ret, graph));
+}
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph graph,
+				      CUDA_GRAPH_INSTANTIATE_PARAMS *options)
+{
+	(void)options;
+	return instantiate(ret, graph);
+}
+
+CUresult cuGraphInstantiate_v2(CUgraphExec *ret, CUgraph graph, CUgraphNode *node, char *log,
+			       size_t bytes)
+{
+	(void)node;
+	(void)log;
+	(void)bytes;
+	return instantiate(ret, graph);
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+	free(graph);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	free(exec);
+	return CUDA_SUCCESS;
+}
+
+static CUresult run_graph(CUgraphExec exec, CUstream handle)
+{
+	struct CUstream_st *stream = gpu_stream(handle);
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+
+	if (r != CUDA_SUCCESS || !exec) {
+		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
+	}
+	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+		return record(stream, &exec->work);
+	}
+	trace_executed(context, &exec->work);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	cuGraphLaunch_params params = {exec, stream};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch", &params, NULL);
+	return trace_exit(&trace, run_graph(exec, stream));
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	cuGraphLaunch_ptsz_params params = {exec, stream};
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz, "cuGraphLaunch_ptsz",
+		    &params, NULL);
+	return trace_exit(&trace, run_graph(exec, stream));
+}

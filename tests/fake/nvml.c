@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake NVML: device list, names, clocks, processes. The toolkit has no header for it, so the
+ * few types are our own, laid out as the library's documentation says.
+ *
+ * Processes come from $GPUCTR_FAKE_DIR/nvml_processes, one a line: "gpu pid [bytes]", and, with the
+ * knob nvml_auto, from the contexts that programs hold on the fake driver. */
+
+#include "tests/fake/state.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+	NVML_SUCCESS = 0,
+	NVML_ERROR_UNINITIALIZED = 1,
+	NVML_ERROR_INVALID_ARGUMENT = 2,
+	NVML_ERROR_NOT_SUPPORTED = 3,
+	NVML_ERROR_NOT_FOUND = 6,
+	NVML_ERROR_INSUFFICIENT_SIZE = 7,
+
+	MAX_PROCESSES = 256,
+};
+
+struct nvml_device {
+	int gpu;
+};
+
+struct nvml_process {
+	unsigned int pid;
+	unsigned long long used_bytes;
+	unsigned int gpu_instance, compute_instance;
+};
+
+static int init_count;
+static struct nvml_device devices[FAKE_MAX_GPUS];
+
+EXPORT int nvmlInit_v2(void);
+EXPORT int nvmlInit_v2(void)
+{
+	for (int i = 0; i < FAKE_MAX_GPUS; i++) {
+		devices[i].gpu = i;
+	}
+	init_count++;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlShutdown(void);
+EXPORT int nvmlShutdown(void)
+{
+	if (!init_count) {
+		return NVML_ERROR_UNINITIALIZED;
+	}
+	init_count--;
+	return NVML_SUCCESS;
+}
+
+EXPORT const char *nvmlErrorString(int result);
+EXPORT const char *nvmlErrorString(int result)
+{
+	switch (result) {
+	case NVML_SUCCESS:
+		return "Success";
+	case NVML_ERROR_UNINITIALIZED:
+		return "Uninitialized";
+	case NVML_ERROR_INVALID_ARGUMENT:
+		return "Invalid Argument";
+	case NVML_ERROR_NOT_SUPPORTED:
+		return "Not Supported";
+	case NVML_ERROR_NOT_FOUND:
+		return "Not Found";
+	case NVML_ERROR_INSUFFICIENT_SIZE:
+		return "Insufficient Size";
+	default:
+		return "Unknown Error";
+	}
+}
+
+static int copy_text(char *out, unsigned int size, const char *text)
+{
+	if (!init_count) {
+		return NVML_ERROR_UNINITIALIZED;
+	}
+	if (!out || strlen(text) >= size) {
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	strcpy(out, text);
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *out, unsigned int size);
+EXPORT int nvmlSystemGetDriverVersion(char *out, unsigned int size)
+{
+	const char *version = getenv("GPUCTR_FAKE_DRIVER");
+
+	return copy_text(out, size, version ? version : "580.159.04");
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret);
+EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret)
+{
+	if (!init_count) {
+		return NVML_ERROR_UNINITIALIZED;
+	}
+	*ret = (unsigned int)fake_gpu_count();
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret);
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret)
+{
+	if (!init_count) {
+		return NVML_ERROR_UNINITIALIZED;
+	}
+	if (index >= (unsigned int)fake_gpu_count()) {
+		return NVML_ERROR_INVALID_ARGUMENT;
+	}
+	*ret = &devices[index];
+	return NVML_SUCCESS;
+}
+
+static void format_uuid(int gpu, char text[48])
+{
+	uint8_t u[16];
+
+	fake_gpu_uuid(gpu, u);
+	snprintf(text, 48,
+		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+		 u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+		 u[14], u[15]);
+}
+
+EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size);
+EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size)
+{
+	char text[48];
+
+	format_uuid(device->gpu, text);
+	return copy_text(out, size, text);
+}
+
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret);
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret)
+{
+	char text[48];
+
+	for (int i = 0; i < fake_gpu_count(); i++) {
+		format_uuid(i, text);
+		if (strcmp(text, uuid) == 0) {
+			return nvmlDeviceGetHandleByIndex_v2((unsigned int)i, ret);
+		}
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+
+EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size);
+EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size)
+{
+	(void)device;
+	return copy_text(out, size, "Fake H200");
+}
+
+EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret);
+EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret)
+{
+	*ret = (unsigned int)device->gpu;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret);
+EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret)
+{
+	*ret = (unsigned int)device->gpu;
+	return NVML_SUCCESS;
+}
+
+/* Types 0 graphics, 1 SM, 2 memory, 3 video, in MHz. */
+EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret);
+EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret)
+{
+	static const unsigned int mhz[] = {1980, 1980, 3201, 1545};
+
+	(void)device;
+	if (type < 0 || type > 3) {
+		return NVML_ERROR_INVALID_ARGUMENT;
+	}
+	*ret = mhz[type];
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next);
+EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next)
+{
+	(void)device;
+	*now = 0;
+	*next = 0;
+	return NVML_SUCCESS;
+}
+
+static void add_process(struct nvml_process *list, unsigned int *count, int pid,
+			unsigned long long bytes)
+{
+	for (unsigned int i = 0; i < *count; i++) {
+		if (list[i].pid == (unsigned int)pid) {
+			return;
+		}
+	}
+	if (*count < MAX_PROCESSES) {
+		list[(*count)++] = (struct nvml_process){
+			.pid = (unsigned int)pid,
+			.used_bytes = bytes,
+			.gpu_instance = UINT_MAX,
+			.compute_instance = UINT_MAX,
+		};
+	}
+}
+
+static void read_processes(int gpu, struct nvml_process *list, unsigned int *count)
+{
+	const char *dir = getenv("GPUCTR_FAKE_DIR");
+	char path[PATH_MAX], line[128];
+	FILE *file;
+
+	if (!dir) {
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/nvml_processes", dir);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long long bytes = 1 << 20;
+		int g, pid;
+
+		if (sscanf(line, "%d %d %llu", &g, &pid, &bytes) >= 2 && g == gpu) {
+			add_process(list, count, pid, bytes);
+		}
+	}
+	if (file) {
+		fclose(file);
+	}
+}
+
+static void list_contexts(int gpu, struct nvml_process *list, unsigned int *count)
+{
+	struct fake_state *st = fake_state();
+
+	if (!atomic_load(&st->nvml_auto)) {
+		return;
+	}
+	fake_lock(st);
+	for (size_t i = 0; i < FAKE_MAX_USERS; i++) {
+		const struct fake_user *u = &st->users[i];
+
+		if (u->pid && u->gpu == gpu && fake_start_time(u->pid) == u->start_time) {
+			add_process(list, count, u->pid, 512ull << 20);
+		}
+	}
+	fake_unlock(st);
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned int *count,
+						   struct nvml_process *out);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned int *count,
+						   struct nvml_process *out)
+{
+	static _Thread_local struct nvml_process list[MAX_PROCESSES];
+	unsigned int found = 0, room = *count;
+
+	if (!init_count) {
+		return NVML_ERROR_UNINITIALIZED;
+	}
+	read_processes(device->gpu, list, &found);
+	list_contexts(device->gpu, list, &found);
+	*count = found;
+	if (found > room || (found && !out)) {
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	if (found) {
+		memcpy(out, list, found * sizeof(*out));
+	}
+	return NVML_SUCCESS;
+}

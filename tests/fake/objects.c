@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fake driver and the fake profiler both look at: objects of the resource manager, owners
+ * of the profiling hardware, processes with contexts.
+ *
+ * A GPU has one owner at a time. An owner is void once its process is gone or its object was
+ * destroyed, whoever destroyed it: that is what revocation relies on. */
+
+#include "tests/fake/state.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fake_object *fake_object_find(struct fake_state *st, uint64_t file, uint32_t h_root,
+				     uint32_t h_object)
+{
+	for (uint32_t i = 0; i < st->objects_end; i++) {
+		struct fake_object *o = &st->objects[i];
+
+		if (o->used && o->file == file && o->h_root == h_root && o->h_object == h_object) {
+			return o;
+		}
+	}
+	return NULL;
+}
+
+struct fake_object *fake_object_add(struct fake_state *st)
+{
+	for (uint32_t i = 0; i < FAKE_MAX_OBJECTS; i++) {
+		if (!st->objects[i].used) {
+			if (i >= st->objects_end) {
+				st->objects_end = i + 1;
+			}
+			return &st->objects[i];
+		}
+	}
+	return NULL;
+}
+
+static bool is_child(const struct fake_object *child, const struct fake_object *parent)
+{
+	return child->used && child->file == parent->file && child->h_root == parent->h_root &&
+	       child->h_object != parent->h_object &&
+	       (child->h_parent == parent->h_object || parent->h_object == parent->h_root);
+}
+
+/* Children go with their parent, to any depth: each round removes the children of what one
+ * removed object was, and an object's children are found by its handles alone. */
+void fake_object_remove(struct fake_state *st, struct fake_object *object)
+{
+	struct fake_object parent = *object;
+
+	memset(object, 0, sizeof(*object));
+	for (uint32_t i = 0; i < st->objects_end; i++) {
+		if (is_child(&st->objects[i], &parent)) {
+			fake_object_remove(st, &st->objects[i]);
+		}
+	}
+	while (st->objects_end > 0 && !st->objects[st->objects_end - 1].used) {
+		st->objects_end--;
+	}
+}
+
+bool fake_object_exists(uint64_t file, uint32_t h_root, uint32_t h_object)
+{
+	struct fake_state *st = fake_state();
+	bool found;
+
+	fake_lock(st);
+	found = fake_object_find(st, file, h_root, h_object) != NULL;
+	fake_unlock(st);
+	return found;
+}
+
+uint64_t fake_start_time(pid_t pid)
+{
+	char path[64], text[1024];
+	unsigned long long start = 0;
+	const char *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		return 0;
+	}
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0) {
+		return 0;
+	}
+	text[n] = '\0';
+	/* Fields are counted from behind the name, which may hold spaces; the state is field 3 and
+	 * a zombie is gone for our purpose. */
+	p = strrchr(text, ')');
+	if (!p || p[1] != ' ' || p[2] == 'Z') {
+		return 0;
+	}
+	p += 2;
+	for (int field = 3; p && field < 22; field++) {
+		p = strchr(p + 1, ' ');
+	}
+	return p && sscanf(p, " %llu", &start) == 1 ? start : 0;
+}
+
+static bool owner_is_alive(struct fake_state *st, const struct fake_owner *owner)
+{
+	return owner->pid && fake_object_find(st, owner->file, owner->h_root, owner->h_object) &&
+	       fake_start_time(owner->pid) == owner->start_time;
+}
+
+bool fake_gpu_acquire(int gpu, const struct fake_owner *owner)
+{
+	struct fake_state *st = fake_state();
+	struct fake_owner *now = &st->owners[gpu];
+	bool taken;
+
+	fake_lock(st);
+	taken = !owner_is_alive(st, now) || (now->pid == owner->pid && now->token == owner->token);
+	if (taken) {
+		*now = *owner;
+		now->start_time = fake_start_time(owner->pid);
+	}
+	fake_unlock(st);
+	return taken;
+}
+
+void fake_gpu_release(int gpu, uint64_t token)
+{
+	struct fake_state *st = fake_state();
+
+	fake_lock(st);
+	if (st->owners[gpu].pid == getpid() && st->owners[gpu].token == token) {
+		memset(&st->owners[gpu], 0, sizeof(st->owners[gpu]));
+	}
+	fake_unlock(st);
+}
+
+bool fake_gpu_is_free(int gpu)
+{
+	struct fake_state *st = fake_state();
+	bool is_free;
+
+	fake_lock(st);
+	is_free = !owner_is_alive(st, &st->owners[gpu]);
+	fake_unlock(st);
+	return is_free;
+}
+
+void fake_user_add(int gpu)
+{
+	struct fake_state *st = fake_state();
+
+	fake_lock(st);
+	for (size_t i = 0; i < FAKE_MAX_USERS; i++) {
+		struct fake_user *u = &st->users[i];
+
+		if (!u->pid || fake_start_time(u->pid) != u->start_time) {
+			u->pid = getpid();
+			u->gpu = gpu;
+			u->start_time = fake_start_time(u->pid);
+			break;
+		}
+	}
+	fake_unlock(st);
+}
+
+void fake_user_remove(int gpu)
+{
+	struct fake_state *st = fake_state();
+
+	fake_lock(st);
+	for (size_t i = 0; i < FAKE_MAX_USERS; i++) {
+		if (st->users[i].pid == getpid() && st->users[i].gpu == gpu) {
+			memset(&st->users[i], 0, sizeof(st->users[i]));
+			break;
+		}
+	}
+	fake_unlock(st);
+}
+
+int fake_gpu_count(void)
+{
+	const char *text = getenv("GPUCTR_FAKE_GPUS");
+	int count = text ? atoi(text) : 1;
+
+	return count < 0 ? 0 : count > FAKE_MAX_GPUS ? FAKE_MAX_GPUS : count;
+}
+
+void fake_gpu_uuid(int gpu, uint8_t ret_uuid[16])
+{
+	for (int i = 0; i < 16; i++) {
+		ret_uuid[i] = (uint8_t)(0xfa ^ (i * 17) ^ (i == 15 ? gpu : 0));
+	}
+}

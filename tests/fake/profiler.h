@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_PROFILER_H
+#define FAKE_PROFILER_H
+
+/* Inside the fake profiler library. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Makes the vendor's own headers export what they declare. */
+#define CUPTI_LIB 1
+#include <cuda.h>
+#include <cupti_result.h>
+
+#include <cupti_callbacks.h>
+#include <cupti_driver_cbid.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_target.h>
+#include <cupti_version.h>
+
+#include "tests/fake/hook.h"
+#include "tests/fake/metric.h"
+
+/* call.c: entry of every function. Applies GPUCTR_FAKE_FAIL, the delays and the call log.
+ * Not CUPTI_SUCCESS: return it at once. */
+CUptiResult call_begin(const char *function);
+
+/* The driver API library's side, or NULL if it cannot be loaded. */
+const struct fake_hooks *call_driver(void);
+
+/* True if a parameter struct is there and as large as ours. */
+bool call_has_size(const void *params, size_t size);
+
+/* ranges.c: what the driver ran. */
+void ranges_executed(CUcontext context, const struct fake_work *work);
+
+/* ranges.c: the context ends while its profiler is enabled. */
+void ranges_context_ends(CUcontext context);
+
+/* callback.c */
+void callback_listen(const struct fake_hooks *driver);
+
+#endif

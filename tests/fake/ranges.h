@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_RANGES_H
+#define FAKE_RANGES_H
+
+/* Shared by the two files of the fake range profiler: session.c (which profilers there are, and may
+ * be) and ranges.c (what one of them does between Enable and Disable). */
+
+#include "tests/fake/profiler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum { MAX_DEPTH = 16 };
+
+struct open_range {
+	char path[RANGE_NAME_MAX];
+	ssize_t staged; /* index, or -1: not collected */
+};
+
+struct CUpti_RangeProfiler_Object {
+	CUcontext context;
+	int gpu;
+	struct fake_profiler permission;
+	_Atomic bool busy; /* a thread is inside a call */
+
+	struct config_image config;
+	struct data_image *image; /* the user's memory */
+	size_t image_bytes;
+	bool has_config;
+	CUpti_ProfilerRange mode;
+	size_t max_ranges;
+	unsigned int first_level, levels;
+	bool is_user_replay;
+
+	bool is_started, has_stopped;
+	size_t counter_data_bytes;
+	uint32_t pass;	   /* of the next or running Start */
+	uint32_t base;	   /* where pass 0 put its first range in the image */
+	uint32_t run_pass; /* the pass that was run last */
+	struct data_range *staged;
+	size_t staged_count, dropped, auto_count;
+	struct open_range stack[MAX_DEPTH];
+	unsigned int depth;
+};
+
+/* Guards the table of profilers, and what launching threads change: staged ranges and the stack. */
+extern pthread_mutex_t ranges_lock;
+
+/* Order of the checks: struct size, object, other threads, injected failure. On success
+ * ranges_leave() must follow. */
+CUptiResult ranges_enter(const char *function, const void *params, size_t size,
+			 struct CUpti_RangeProfiler_Object *p);
+CUptiResult ranges_leave(struct CUpti_RangeProfiler_Object *p, CUptiResult r);
+
+/* Writes a violation and leaves with INVALID_OPERATION. */
+CUptiResult ranges_out_of_order(struct CUpti_RangeProfiler_Object *p, const char *what);
+
+/* The driver object was freed from outside. */
+bool ranges_permission_is_gone(const struct CUpti_RangeProfiler_Object *p);
+
+/* Adds work to the open ranges, or as a range of its own. The caller holds the lock. */
+void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *work);
+
+#endif

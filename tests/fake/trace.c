@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Delivery from the fake driver API to whoever listens: calls, resources, executed work.
+ *
+ * A call that is made from inside a delivery is not delivered again. */
+
+#include "tests/fake/gpu.h"
+
+#include <stdatomic.h>
+
+static const struct fake_listener *_Atomic listener;
+static _Atomic uint32_t next_correlation = 1;
+static _Thread_local bool in_delivery;
+
+void trace_listen(const struct fake_listener *to);
+
+void trace_listen(const struct fake_listener *to)
+{
+	atomic_store(&listener, to);
+}
+
+static void deliver(const struct fake_call *call)
+{
+	const struct fake_listener *to = atomic_load(&listener);
+
+	if (to && !in_delivery) {
+		in_delivery = true;
+		to->api(call);
+		in_delivery = false;
+	}
+}
+
+void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, const void *params,
+		 const char *symbol)
+{
+	CUcontext c = gpu_current();
+
+	trace->correlation_data = 0;
+	trace->call = (struct fake_call){
+		.cbid = cbid,
+		.name = name,
+		.params = params,
+		.symbol = symbol,
+		.context = c,
+		.context_uid = c ? c->uid : 0,
+		.correlation_id = atomic_fetch_add(&next_correlation, 1),
+		.correlation_data = &trace->correlation_data,
+	};
+	deliver(&trace->call);
+}
+
+CUresult trace_exit(struct fake_trace *trace, CUresult result)
+{
+	trace->call.result = &result;
+	deliver(&trace->call);
+	return result;
+}
+
+void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)
+{
+	const struct fake_listener *to = atomic_load(&listener);
+	bool outer = in_delivery;
+
+	if (to) {
+		in_delivery = true;
+		to->resource(cbid, context, stream);
+		in_delivery = outer;
+	}
+}
+
+void trace_executed(CUcontext context, const struct fake_work *work)
+{
+	const struct fake_listener *to = atomic_load(&listener);
+
+	if (to) {
+		to->executed(context, work);
+	}
+}
