@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -20,12 +14,14 @@
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/config.h"
 #include "daemon/control.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
 #include "daemon/granter/granter.h"
+#include "daemon/options.h"
 #include "daemon/privilege.h"
+#include "daemon/sandbox.h"
+#include "daemon/sockets.h"
 
 /* The supervisor. It opens the sockets, gives up what it does not need, forks the three processes
  * that work, and replaces any of them that dies: a new granter or gpu process is handed to the
@@ -37,6 +33,7 @@ enum { RESTARTS_MAX = 10, RESTARTS_WINDOW_S = 60, STOP_TIMEOUT_S = 5 };
 enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_FRONT, WORKERS };
 
 static const char *const worker_names[WORKERS] = { "granter", "gpu", "front" };
+static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, SANDBOX_FRONT };
 
 struct supervisor {
 	struct config config;
@@ -50,94 +47,6 @@ struct supervisor {
 	uint64_t restarts_ns[RESTARTS_MAX];
 	unsigned n_restarts;
 };
-
-static void print_help(void)
-{
-	puts("Usage: gpucountd [OPTION...]\n"
-	     "\n"
-	     "Owns the GPU performance counters of this machine and leases them to users' programs.\n"
-	     "\n"
-	     "  -c, --config FILE    settings (default " GPUCTR_CONFIG_FILE ", if it is there)\n"
-	     "  -s, --socket PATH    listen here (default " GPUCTR_DEFAULT_SOCKET ";\n"
-	     "                       under systemd the sockets it passes are used)\n"
-	     "  -u, --user NAME      become this user when started as root (gpucountd, else nobody)\n"
-	     "      --set KEY=VALUE  any setting of gpucountd.conf(5)\n"
-	     "      --check-config   read the settings, say what is wrong, and exit\n"
-	     "  -v, --verbose        log more\n"
-	     "  -V, --version\n"
-	     "  -h, --help\n"
-	     "\n"
-	     "Measuring needs CAP_PERFMON here, in nobody's program: run it by its systemd unit, or as\n"
-	     "root, which it leaves at once. Without it, recordings can still be played.");
-}
-
-/* --- sockets --- */
-
-static int bind_socket(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	CLEAN_FD int probe = -1;
-	int fd;
-
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		return -ENAMETOOLONG;
-	}
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (probe >= 0 && connect(probe, (struct sockaddr *)&a, sizeof(a)) == 0) {
-		return -EADDRINUSE;
-	}
-	unlink(path); /* left behind by one that was killed */
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 1024) < 0) {
-		int r = -errno;
-
-		if (fd >= 0) {
-			close(fd);
-		}
-		return r;
-	}
-	/* Who may ask is decided by identity, with a reason, not by a mode. */
-	chmod(path, 0666);
-	return fd;
-}
-
-static void make_parent(const char *path)
-{
-	char folder[sizeof(((struct config *)NULL)->socket)];
-	char *slash;
-
-	snprintf(folder, sizeof(folder), "%s", path);
-	slash = strrchr(folder, '/');
-	if (slash && slash != folder) {
-		*slash = '\0';
-		mkdir(folder, 0755);
-	}
-}
-
-static int open_sockets(struct supervisor *s)
-{
-	int n = sd_listen_fds(1), fd;
-
-	for (int i = 0; i < n && s->n_listeners < FRONT_LISTENERS_MAX; i++) {
-		fd = SD_LISTEN_FDS_START + i;
-		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-		s->listeners[s->n_listeners++] = fd;
-	}
-	if (s->n_listeners > 0) {
-		return 0;
-	}
-	make_parent(s->config.socket);
-	fd = bind_socket(s->config.socket);
-	if (fd < 0) {
-		log_error("cannot listen on %s: %s%s", s->config.socket, strerror(-fd),
-			  fd == -EADDRINUSE ? " by another gpucountd; choose another --socket" : "");
-		return fd;
-	}
-	s->own_socket = true;
-	s->listeners[s->n_listeners++] = fd;
-	return 0;
-}
 
 /* --- workers --- */
 
@@ -170,7 +79,7 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (s->control >= 0 && id != WORKER_FRONT) {
 		close(s->control);
 	}
-	if (privilege_enter(id != WORKER_FRONT) < 0) {
+	if (privilege_enter(id != WORKER_FRONT) < 0 || sandbox_enter(sandboxes[id]) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}
@@ -418,128 +327,18 @@ static int serve(struct supervisor *s)
 	return r < 0 ? 1 : 0;
 }
 
-/* --- arguments --- */
-
-static int apply(struct config *c, const char *key, const char *value)
-{
-	char error[512];
-	int r = config_set(c, key, value, error, sizeof(error));
-
-	if (r < 0) {
-		fprintf(stderr, "gpucountd: %s: %s\n", key, error);
-	}
-	return r;
-}
-
-static int apply_pair(struct config *c, char *pair)
-{
-	char *equals = strchr(pair, '=');
-
-	if (!equals) {
-		fprintf(stderr, "gpucountd: --set wants KEY=VALUE, not '%s'\n", pair);
-		return -EINVAL;
-	}
-	*equals = '\0';
-	return apply(c, pair, equals + 1);
-}
-
-static int load(struct config *c, const char *path, bool must_exist)
-{
-	char error[768];
-	int r = config_load(c, path, error, sizeof(error));
-
-	if (r == -ENOENT && !must_exist) {
-		return 0;
-	}
-	if (r < 0) {
-		fprintf(stderr, "gpucountd: %s\n", error);
-	}
-	return r;
-}
-
-enum { OPTION_SET = 256, OPTION_CHECK };
-
-static const struct option options[] = {
-	{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
-	{ "user", required_argument, NULL, 'u' },   { "set", required_argument, NULL, OPTION_SET },
-	{ "check-config", no_argument, NULL, OPTION_CHECK }, { "verbose", no_argument, NULL, 'v' },
-	{ "version", no_argument, NULL, 'V' },	    { "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
-static const char short_options[] = "c:s:u:vVh";
-
-/* The file comes first wherever it stands on the command line. */
-static int load_file(struct config *c, int argc, char **argv)
-{
-	const char *path = NULL;
-	int o;
-
-	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
-		path = o == 'c' ? optarg : path;
-		if (o == '?') {
-			return -EINVAL;
-		}
-	}
-	optind = 1;
-	return load(c, path ? path : GPUCTR_CONFIG_FILE, path != NULL);
-}
-
-/* 1: go on; 0: done; -errno. */
-static int parse_arguments(struct config *c, int argc, char **argv)
-{
-	bool check = false;
-	int o, r = load_file(c, argc, argv);
-
-	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
-		switch (o) {
-		case 's':
-			r = apply(c, "socket", optarg);
-			break;
-		case 'u':
-			r = apply(c, "user", optarg);
-			break;
-		case OPTION_SET:
-			r = apply_pair(c, optarg);
-			break;
-		case OPTION_CHECK:
-			check = true;
-			break;
-		case 'v':
-			c->log_level = LOG_DEBUG;
-			break;
-		case 'V':
-			puts("gpucountd " GPUCTR_VERSION);
-			return 0;
-		case 'h':
-			print_help();
-			return 0;
-		default:
-			break;
-		}
-	}
-	if (r < 0) {
-		return r;
-	}
-	if (optind < argc) {
-		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
-		return -EINVAL;
-	}
-	return check ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
 	static struct supervisor s;
 	int r;
 
 	config_init(&s.config);
-	r = parse_arguments(&s.config, argc, argv);
+	r = options_parse(&s.config, argc, argv);
 	if (r <= 0) {
 		return r < 0 ? 2 : 0;
 	}
 	log_init("supervisor", s.config.log_level);
-	if (open_sockets(&s) < 0) {
+	if (sockets_open(s.config.socket, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners, &s.own_socket) < 0) {
 		return 1;
 	}
 	if (privilege_leave_root(s.config.user) < 0) {

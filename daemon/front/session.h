@@ -9,7 +9,9 @@
 
 struct front;
 
-/* Of clients. */
+struct capture;
+
+/* Of clients. handle_open_capture() is in opening.c. */
 int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_renew(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_close_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
@@ -24,6 +26,9 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
+/* A planned capture asks for its GPUs: it is ready, queued, or refused. */
+void session_take_turn(struct front *f, struct capture *c);
+
 /* Events. */
 void session_on_peer_closed(struct peer *p);
 void session_on_client_drained(struct peer *p);
@@ -33,8 +38,6 @@ void session_on_tick(struct front *f, uint64_t now_ns);
 
 /* Ends every capture with the code, for the daemon's own end. */
 void session_end_all(struct front *f, int code, const char *message, const char *remedy);
-
-struct capture;
 
 /* An agent of c has gone: ends c when it was the last one waited for. */
 void session_on_process_gone(struct front *f, struct capture *c);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/front/describe.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+#include "daemon/front/users.h"
+
+/* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
+ * refused here, before anything runs; session.c then waits for the turn. */
+
+static void refuse_open(struct front *f, struct capture *c, const struct wire_refusal *r)
+{
+	struct wire_message m = { .type = WIRE_REFUSAL, .refusal = *r };
+
+	m.refusal.request = c->request;
+	peer_send(c->client, &m);
+	capture_free(&f->registry, c);
+}
+
+static void refuse_open_with(struct front *f, struct capture *c, int code, const char *remedy, const char *message)
+{
+	struct wire_refusal r = { 0, (uint32_t)code, message, remedy };
+
+	refuse_open(f, c, &r);
+}
+
+static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
+{
+	char message[1024], remedy[2048];
+	size_t n;
+
+	snprintf(message, sizeof(message), "these metrics need %u passes, and a program runs only once", plan->passes);
+	n = (size_t)snprintf(remedy, sizeof(remedy), "Measure them in %u runs of one pass each:", plan->groups);
+	for (uint32_t g = 0; g < plan->groups; g++) {
+		const char *before = " --metrics ";
+
+		for (size_t i = 0; i < plan->columns.n && n < sizeof(remedy) - 300; i++) {
+			if (plan->columns.v[i].group == g) {
+				n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s%s", before, plan->columns.v[i].name);
+				before = ",";
+			}
+		}
+		n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s", g + 1 < plan->groups ? ";" : ".");
+	}
+	refuse_open_with(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
+}
+
+static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct capture *c = owner;
+	struct wire_message answer = { .type = WIRE_OPENED };
+	struct arena a;
+
+	(void)request;
+	if (!m) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+				 "the process that knows the metrics does not answer");
+		return;
+	}
+	if (m->type != WIRE_PLAN_REPLY) {
+		refuse_open(f, c, &m->refusal);
+		return;
+	}
+	if (m->plan_reply.plan.passes != 1) {
+		refuse_passes(f, c, &m->plan_reply.plan);
+		return;
+	}
+	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "", "out of memory");
+		return;
+	}
+	arena_init(&a, 64 * 1024);
+	answer.opened = (struct wire_opened){
+		c->request, c->id, c->plan, describe_gpu_mask(f, &a, c->claim.gpus), f->machine.driver, c->recorded,
+	};
+	peer_send(c->client, &answer);
+	arena_deinit(&a);
+	if (c->client) {
+		session_take_turn(f, c);
+	}
+}
+
+/* "0", "GPU-..." -> a bit; 0: none such. */
+static uint64_t find_gpu(const struct front *f, const char *name)
+{
+	for (size_t i = 0; i < f->machine.gpus.n; i++) {
+		char index[24];
+
+		snprintf(index, sizeof(index), "%zu", i);
+		if (strcmp(name, index) == 0 || strcmp(name, f->machine.gpus.v[i].uuid) == 0) {
+			return UINT64_C(1) << i;
+		}
+	}
+	return 0;
+}
+
+static int choose_gpus(const struct front *f, const struct wire_open_capture *o, uint64_t *ret, struct refusal *r)
+{
+	uint64_t mask = 0;
+
+	for (size_t i = 0; i < o->gpus.n; i++) {
+		uint64_t bit = find_gpu(f, o->gpus.v[i]);
+
+		if (bit == 0) {
+			refusal_set(r, GPUCTR_E_NO_GPU, "`gpuctr-client status` lists them with index and UUID.",
+				    "this machine has no GPU '%.100s'", o->gpus.v[i]);
+			return r->code;
+		}
+		mask |= bit;
+	}
+	if (o->gpus.n == 0) {
+		mask = f->machine.gpus.n >= 64 ? UINT64_MAX : (UINT64_C(1) << f->machine.gpus.n) - 1;
+	}
+	*ret = mask;
+	return 0;
+}
+
+static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus, struct refusal *r)
+{
+	const struct front *f = p->front;
+
+	if (f->stopping) {
+		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.", "the daemon is going down");
+	} else if (registry_count_uid(&f->registry, p->credentials.uid) >= f->config->captures_per_user) {
+		refusal_set(r, GPUCTR_E_QUOTA, "End one of them first; `gpuctr-client status` lists them.",
+			    "you have %u captures open, which is the limit", f->config->captures_per_user);
+	} else {
+		return choose_gpus(f, o, ret_gpus, r);
+	}
+	return r->code;
+}
+
+static const char *planned_chip(const struct front *f, const struct wire_open_capture *o, uint64_t gpus)
+{
+	for (size_t i = 0; !o->recorded && i < f->machine.gpus.n; i++) {
+		if ((gpus >> i & 1) != 0) {
+			return f->machine.gpus.v[i].chip;
+		}
+	}
+	return o->chip;
+}
+
+int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_open_capture *o = &m->open_capture;
+	struct wire_message q = { .type = WIRE_PLAN_REQUEST };
+	struct front *f = p->front;
+	struct refusal refusal;
+	struct capture *c;
+	uint64_t gpus = 0;
+
+	(void)frame;
+	if (check_open(p, o, &gpus, &refusal) != 0) {
+		peer_refuse(p, o->request, &refusal);
+		return 0;
+	}
+	c = capture_new(&f->registry);
+	if (!c || capture_set_options(c, o) < 0) {
+		capture_free(&f->registry, c);
+		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.", "the daemon has no room for another capture");
+		peer_refuse(p, o->request, &refusal);
+		return 0;
+	}
+	c->client = p;
+	c->request = o->request;
+	c->uid = p->credentials.uid;
+	c->pid = p->credentials.pid;
+	users_name(c->uid, c->user, sizeof(c->user));
+	c->recorded = o->recorded || gpus == 0;
+	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	list_append(&p->captures, &c->client_link);
+	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
+	if (gpu_link_request(&f->gpu, &q, on_planned, c, 0) < 0) {
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+				 "the process that knows the metrics is not running");
+	}
+	return 0;
+}

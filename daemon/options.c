@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+
+static void print_help(void)
+{
+	puts("Usage: gpucountd [OPTION...]\n"
+	     "\n"
+	     "Owns the GPU performance counters of this machine and leases them to users' programs.\n"
+	     "\n"
+	     "  -c, --config FILE    settings (default " GPUCTR_CONFIG_FILE ", if it is there)\n"
+	     "  -s, --socket PATH    listen here (default " GPUCTR_DEFAULT_SOCKET ";\n"
+	     "                       under systemd the sockets it passes are used)\n"
+	     "  -u, --user NAME      become this user when started as root (gpucountd, else nobody)\n"
+	     "      --set KEY=VALUE  any setting of gpucountd.conf(5)\n"
+	     "      --check-config   read the settings, say what is wrong, and exit\n"
+	     "  -v, --verbose        log more\n"
+	     "  -V, --version\n"
+	     "  -h, --help\n"
+	     "\n"
+	     "Measuring needs CAP_PERFMON here, in nobody's program: run it by its systemd unit, or as\n"
+	     "root, which it leaves at once. Without it, recordings can still be played.");
+}
+
+static int apply(struct config *c, const char *key, const char *value)
+{
+	char error[512];
+	int r = config_set(c, key, value, error, sizeof(error));
+
+	if (r < 0) {
+		fprintf(stderr, "gpucountd: %s: %s\n", key, error);
+	}
+	return r;
+}
+
+static int apply_pair(struct config *c, char *pair)
+{
+	char *equals = strchr(pair, '=');
+
+	if (!equals) {
+		fprintf(stderr, "gpucountd: --set wants KEY=VALUE, not '%s'\n", pair);
+		return -EINVAL;
+	}
+	*equals = '\0';
+	return apply(c, pair, equals + 1);
+}
+
+static int load(struct config *c, const char *path, bool must_exist)
+{
+	char error[768];
+	int r = config_load(c, path, error, sizeof(error));
+
+	if (r == -ENOENT && !must_exist) {
+		return 0;
+	}
+	if (r < 0) {
+		fprintf(stderr, "gpucountd: %s\n", error);
+	}
+	return r;
+}
+
+enum { OPTION_SET = 256, OPTION_CHECK };
+
+static const struct option options[] = {
+	{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
+	{ "user", required_argument, NULL, 'u' },   { "set", required_argument, NULL, OPTION_SET },
+	{ "check-config", no_argument, NULL, OPTION_CHECK }, { "verbose", no_argument, NULL, 'v' },
+	{ "version", no_argument, NULL, 'V' },	    { "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static const char short_options[] = "c:s:u:vVh";
+
+/* The file comes first wherever it stands on the command line. */
+static int load_file(struct config *c, int argc, char **argv)
+{
+	const char *path = NULL;
+	int o;
+
+	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+		path = o == 'c' ? optarg : path;
+		if (o == '?') {
+			return -EINVAL;
+		}
+	}
+	optind = 1;
+	return load(c, path ? path : GPUCTR_CONFIG_FILE, path != NULL);
+}
+
+int options_parse(struct config *c, int argc, char **argv)
+{
+	bool check = false;
+	int o, r = load_file(c, argc, argv);
+
+	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+		switch (o) {
+		case 's':
+			r = apply(c, "socket", optarg);
+			break;
+		case 'u':
+			r = apply(c, "user", optarg);
+			break;
+		case OPTION_SET:
+			r = apply_pair(c, optarg);
+			break;
+		case OPTION_CHECK:
+			check = true;
+			break;
+		case 'v':
+			c->log_level = LOG_DEBUG;
+			break;
+		case 'V':
+			puts("gpucountd " GPUCTR_VERSION);
+			return 0;
+		case 'h':
+			print_help();
+			return 0;
+		default:
+			break;
+		}
+	}
+	if (r < 0) {
+		return r;
+	}
+	if (optind < argc) {
+		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
+		return -EINVAL;
+	}
+	return check ? 0 : 1;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DAEMON_OPTIONS_H
+#define GPUCTR_DAEMON_OPTIONS_H
+
+#include "daemon/config.h"
+
+/* The file, then the command line. 1: go on; 0: done (help, version, check); -errno: told why. */
+int options_parse(struct config *c, int argc, char **argv);
+
+#endif
