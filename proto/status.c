@@ -24,6 +24,7 @@ static const struct {
 	{ GPUCTR_E_DRIVER_TOO_OLD, "driver-too-old" },
 	{ GPUCTR_E_NO_CUPTI, "no-cupti" },
 	{ GPUCTR_E_CUPTI_TOO_OLD, "cupti-too-old" },
+	{ GPUCTR_E_NO_AGENT, "no-agent" },
 	{ GPUCTR_E_PROTOCOL, "protocol" },
 	{ GPUCTR_E_NOT_ALLOWED, "not-allowed" },
 	{ GPUCTR_E_GPU_BUSY, "gpu-busy" },

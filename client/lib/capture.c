@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/lib/internal.h"
 #include "daemon/base/clean.h"
@@ -92,23 +93,42 @@ unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
 	return c->id;
 }
 
-const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent)
+/* In the capture's arena; a path that cannot be made absolute stays as it is. */
+static const char *absolute_path(struct gpuctr_capture *c, const char *path)
 {
-	const char **v = calloc(5, sizeof(*v));
+	CLEAN_FREE char *full = realpath(path, NULL);
 
+	return full ? arena_printf(&c->arena, "%s", full) : path;
+}
+
+static const char *find_agent(const char *agent)
+{
 	if (!agent) {
 		agent = getenv("GPUCTR_AGENT");
 	}
-	if (!agent || !agent[0]) {
-		agent = GPUCTR_AGENT_PATH;
+	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
+}
+
+const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent)
+{
+	const char **v = calloc(5, sizeof(*v));
+	char text[512];
+
+	agent = absolute_path(c, find_agent(agent));
+	if (access(agent, R_OK) < 0) {
+		snprintf(text, sizeof(text), "the agent %s cannot be read (%s)", agent, strerror(errno));
+		connection_fail(c->g, GPUCTR_E_NO_AGENT, text, "Install gpuctr-agent, or name it with --agent.");
+		free(v);
+		return NULL;
 	}
 	if (!v || !c->token) {
+		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready", "Wait for on_ready.");
 		free(v);
 		return NULL;
 	}
 	v[0] = arena_printf(&c->arena, "CUDA_INJECTION64_PATH=%s", agent);
 	v[1] = arena_printf(&c->arena, "NVTX_INJECTION64_PATH=%s", agent);
-	v[2] = arena_printf(&c->arena, "GPUCTR_SOCKET=%s", c->g->path);
+	v[2] = arena_printf(&c->arena, "GPUCTR_SOCKET=%s", absolute_path(c, c->g->path));
 	v[3] = arena_printf(&c->arena, "GPUCTR_TOKEN=%s", c->token);
 	free(c->environment);
 	c->environment = v;

@@ -49,6 +49,7 @@ enum gpuctr_error_code {
 	GPUCTR_E_DRIVER_TOO_OLD = 33,
 	GPUCTR_E_NO_CUPTI = 34,
 	GPUCTR_E_CUPTI_TOO_OLD = 35,
+	GPUCTR_E_NO_AGENT = 37,         /* libgpuctr-agent.so is not where it was looked for */
 	GPUCTR_E_PROTOCOL = 36,         /* versions without a common ground, or a malformed frame */
 
 	/* Of policy and turn. */
@@ -387,7 +388,8 @@ GPUCTR_API int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture
 
 /* After on_ready: the variables that make a program (and its children) part of this capture, as a
  * NULL-terminated array of "NAME=value", to be added to its environment. Lives as long as the
- * capture. agent NULL: $GPUCTR_AGENT or the installed agent. */
+ * capture. agent NULL: $GPUCTR_AGENT or the installed agent. Paths are made absolute, so that the
+ * program may change its folder. NULL with gpuctr_last_error() set when the agent cannot be read. */
 GPUCTR_API const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent);
 
 /* Asks for the end: every process delivers what it has, then on_end comes. */
