@@ -175,18 +175,26 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
 }
 
+/* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait for
+ * itself. */
+static bool has_room(const struct deliver *d, const struct batch *b)
+{
+	return d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES ||
+	       (d->started && pthread_equal(pthread_self(), d->thread));
+}
+
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
 	struct timespec by = timespec_of(clock_now_ns() + patience_ns);
 	bool taken = false;
 
 	pthread_mutex_lock(&d->lock);
-	while (!d->finished && d->queued_bytes > 0 && d->queued_bytes + batch_bytes(b) > DELIVER_QUEUE_BYTES) {
+	while (!d->finished && !has_room(d, b)) {
 		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
 			break;
 		}
 	}
-	if (!d->finished && (d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES)) {
+	if (!d->finished && has_room(d, b)) {
 		list_append(&d->queue, &b->link);
 		d->queued_bytes += batch_bytes(b);
 		taken = true;

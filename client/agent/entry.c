@@ -141,35 +141,48 @@ static bool lock_within(pthread_mutex_t *m, uint64_t patience_ns)
 	return pthread_mutex_timedlock(m, &t) == 0;
 }
 
+/* The contexts there are now; they are never freed. */
+static size_t copy_contexts(struct agent *a, struct ranges **ret, size_t room)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&a->lock);
+	list_for_each(l, &a->contexts) {
+		if (n < room) {
+			ret[n++] = list_entry(l, struct ranges, link);
+		}
+	}
+	pthread_mutex_unlock(&a->lock);
+	return n;
+}
+
 /* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
- * that exits: such a context is left alone. */
+ * that exits: such a context is left alone after patience_ns. */
 static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(struct agent *, struct ranges *))
 {
-	if (!lock_within(&a->lock, patience_ns)) {
-		return;
-	}
-	list_for_each(l, &a->contexts) {
-		struct ranges *r = list_entry(l, struct ranges, link);
+	struct ranges *contexts[256];
+	size_t n = copy_contexts(a, contexts, ARRAY_SIZE(contexts));
+
+	for (size_t i = 0; i < n; i++) {
+		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (!r->object || !lock_within(&r->lock, patience_ns)) {
+		if (!lock_within(&r->lock, patience_ns)) {
 			continue;
 		}
-		if (r->object && a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		if (r->object && r->context && a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
 			act(a, r);
 			a->profiler.cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&r->lock);
 	}
-	pthread_mutex_unlock(&a->lock);
 }
 
 void agent_finish(struct agent *a, uint64_t timeout_ns)
 {
-	if (!atomic_exchange(&a->active, false)) {
-		return;
+	if (atomic_exchange(&a->active, false)) {
+		for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
 	}
-	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
 	deliver_finish(&a->deliver, timeout_ns);
 }
 
@@ -183,6 +196,7 @@ static void on_exit_of_program(void)
 /* In a child that was forked without exec CUDA does not work, and the socket is the parent's. */
 static void on_fork_in_child(void)
 {
+	nvtx_detach_after_fork();
 	if (agent_self) {
 		atomic_store(&agent_self->active, false);
 		if (agent_self->link.fd >= 0) {

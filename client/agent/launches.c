@@ -38,6 +38,9 @@ static __thread struct ranges *launching;
 static __thread struct function_cache *functions;
 static __thread uint32_t thread_id;
 
+static pthread_key_t functions_key;
+static pthread_once_t functions_once = PTHREAD_ONCE_INIT;
+
 /* --- functions --- */
 
 static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute which)
@@ -54,17 +57,41 @@ static void define_function(struct agent *a, struct function *f, uint32_t genera
 	f->generation = generation;
 }
 
+/* At the end of a thread. */
+static void free_functions(void *p)
+{
+	struct function_cache *c = p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
+		free(c->v[i].copy);
+	}
+	free(c);
+	functions = NULL;
+}
+
+static void make_functions_key(void)
+{
+	pthread_key_create(&functions_key, free_functions);
+}
+
+static bool make_functions(void)
+{
+	functions = calloc(1, sizeof(*functions));
+	if (functions) {
+		pthread_once(&functions_once, make_functions_key);
+		pthread_setspecific(functions_key, functions);
+	}
+	return functions != NULL;
+}
+
 /* NULL: out of memory. */
 static struct function *find_function(struct agent *a, CUfunction handle, const char *name)
 {
 	uint32_t generation = intern_generation(&a->intern);
 	struct function *f;
 
-	if (!functions) {
-		functions = calloc(1, sizeof(*functions));
-		if (!functions) {
-			return NULL;
-		}
+	if (!functions && !make_functions()) {
+		return NULL;
 	}
 	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % ARRAY_SIZE(functions->v)];
 	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/nvtx.h"
+#include "client/agent/nvtx_event.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,9 +11,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define NVTX_NO_IMPL
-#include <nvtx3/nvToolsExt.h>
-
+#include "client/agent/nvtx.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/list.h"
@@ -27,7 +25,7 @@
  * Start/end ranges belong to the process: a list under a lock, and a counter that changes with it, so
  * that launches in between reuse the set they found last. */
 
-enum { MESSAGE_INLINE = 104, MESSAGE_MAX = 16 * 1024, STACK_MAX = 1 << 16 };
+enum { MESSAGE_MAX = 16 * 1024, STACK_MAX = 1 << 16 };
 
 struct category {
 	struct list link;
@@ -39,16 +37,6 @@ struct nvtx_domain {
 	char *name;
 	pthread_mutex_t lock;
 	struct list categories;
-};
-
-struct event {
-	const struct nvtx_domain *domain; /* NULL: the default one */
-	char *message;      /* inline_message, or heap */
-	uint32_t category;
-	uint32_t color;
-	uint32_t payload_type;
-	uint64_t payload;
-	char inline_message[MESSAGE_INLINE];
 };
 
 struct entry {
@@ -117,7 +105,7 @@ static void event_set_message(struct event *e, const char *s)
 }
 
 /* UTF-32, as wchar_t is on Linux, to UTF-8. */
-static void wide_to_utf8(const wchar_t *w, char *out, size_t size)
+void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size)
 {
 	size_t n = 0;
 
@@ -143,20 +131,20 @@ static void wide_to_utf8(const wchar_t *w, char *out, size_t size)
 	out[n] = '\0';
 }
 
-static void event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message)
+void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message)
 {
 	*e = (struct event){ .domain = domain };
 	event_set_message(e, message ? message : "");
 }
 
-static void event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
+void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
 {
 	char text[4096] = "";
 
 	if (message) {
-		wide_to_utf8(message, text, sizeof(text));
+		nvtx_wide_to_utf8(message, text, sizeof(text));
 	}
-	event_from_ascii(e, domain, text);
+	nvtx_event_from_ascii(e, domain, text);
 }
 
 static uint64_t payload_bits(const nvtxEventAttributes_t *a)
@@ -178,18 +166,18 @@ static uint64_t payload_bits(const nvtxEventAttributes_t *a)
 	}
 }
 
-static void event_from_attributes(struct event *e, const struct nvtx_domain *domain, const nvtxEventAttributes_t *a)
+void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain, const nvtxEventAttributes_t *a)
 {
 	if (!a) {
-		event_from_ascii(e, domain, "");
+		nvtx_event_from_ascii(e, domain, "");
 		return;
 	}
 	if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE) {
-		event_from_wide(e, domain, a->message.unicode);
+		nvtx_event_from_wide(e, domain, a->message.unicode);
 	} else if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED) {
-		event_from_ascii(e, domain, (const char *)a->message.registered);
+		nvtx_event_from_ascii(e, domain, (const char *)a->message.registered);
 	} else {
-		event_from_ascii(e, domain, a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii : "");
+		nvtx_event_from_ascii(e, domain, a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii : "");
 	}
 	e->category = a->category;
 	e->color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
@@ -323,7 +311,7 @@ static struct entry *stack_grow(struct stack *s)
 }
 
 /* Returns the depth of the new range within its domain, from 0, as NVTX does. */
-static int push_event(struct event *e)
+int nvtx_push(struct event *e)
 {
 	struct stack *s = find_stack();
 	struct entry *top = s ? stack_grow(s) : NULL;
@@ -342,7 +330,7 @@ static int push_event(struct event *e)
 	return depth;
 }
 
-static int pop_domain(const struct nvtx_domain *domain)
+int nvtx_pop(const struct nvtx_domain *domain)
 {
 	struct stack *s = thread_stack;
 	size_t i = s ? s->n : 0;
@@ -368,7 +356,7 @@ static int pop_domain(const struct nvtx_domain *domain)
 
 /* --- start and end --- */
 
-static nvtxRangeId_t start_event(struct event *e)
+nvtxRangeId_t nvtx_start(struct event *e)
 {
 	struct started *r = malloc(sizeof(*r));
 
@@ -386,7 +374,7 @@ static nvtxRangeId_t start_event(struct event *e)
 	return r->id;
 }
 
-static void end_range(nvtxRangeId_t id)
+void nvtx_end(nvtxRangeId_t id)
 {
 	struct started *found = NULL;
 
@@ -440,7 +428,7 @@ uint32_t nvtx_active_set(void)
 
 /* --- marks --- */
 
-static void mark_event(struct event *e)
+void nvtx_mark(struct event *e)
 {
 	struct intern *in = atomic_load_explicit(&nvtx.intern, memory_order_acquire);
 
@@ -452,99 +440,27 @@ static void mark_event(struct event *e)
 	event_deinit(e);
 }
 
-/* --- the functions NVTX calls --- */
+/* --- domains and categories --- */
 
-static const struct nvtx_domain *domain_of(nvtxDomainHandle_t handle)
+/* A domain is never freed: ranges of other threads may still name it after nvtxDomainDestroy(). */
+struct nvtx_domain *nvtx_new_domain(const char *name)
 {
-	return (const struct nvtx_domain *)handle;
+	struct nvtx_domain *d = calloc(1, sizeof(*d));
+
+	if (!d || !(d->name = strdup(name ? name : ""))) {
+		free(d);
+		return NULL;
+	}
+	pthread_mutex_init(&d->lock, NULL);
+	list_init(&d->categories);
+	return d;
 }
 
-static void on_mark_ex(const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, NULL, a);
-	mark_event(&e);
-}
-
-static void on_mark_a(const char *message)
-{
-	struct event e;
-
-	event_from_ascii(&e, NULL, message);
-	mark_event(&e);
-}
-
-static void on_mark_w(const wchar_t *message)
-{
-	struct event e;
-
-	event_from_wide(&e, NULL, message);
-	mark_event(&e);
-}
-
-static nvtxRangeId_t on_start_ex(const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, NULL, a);
-	return start_event(&e);
-}
-
-static nvtxRangeId_t on_start_a(const char *message)
-{
-	struct event e;
-
-	event_from_ascii(&e, NULL, message);
-	return start_event(&e);
-}
-
-static nvtxRangeId_t on_start_w(const wchar_t *message)
-{
-	struct event e;
-
-	event_from_wide(&e, NULL, message);
-	return start_event(&e);
-}
-
-static void on_end(nvtxRangeId_t id)
-{
-	end_range(id);
-}
-
-static int on_push_ex(const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, NULL, a);
-	return push_event(&e);
-}
-
-static int on_push_a(const char *message)
-{
-	struct event e;
-
-	event_from_ascii(&e, NULL, message);
-	return push_event(&e);
-}
-
-static int on_push_w(const wchar_t *message)
-{
-	struct event e;
-
-	event_from_wide(&e, NULL, message);
-	return push_event(&e);
-}
-
-static int on_pop(void)
-{
-	return pop_domain(NULL);
-}
-
-static void name_category(struct nvtx_domain *d, uint32_t id, const char *name)
+void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
 {
 	struct category *c = malloc(sizeof(*c));
 
+	d = d ? d : &nvtx.default_domain;
 	pthread_once(&nvtx.once, init_once);
 	if (!c || !(c->name = strdup(name ? name : ""))) {
 		free(c);
@@ -556,187 +472,17 @@ static void name_category(struct nvtx_domain *d, uint32_t id, const char *name)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static void on_name_category_a(uint32_t id, const char *name)
-{
-	name_category(&nvtx.default_domain, id, name);
-}
-
-static void on_name_category_w(uint32_t id, const wchar_t *name)
-{
-	char text[512] = "";
-
-	if (name) {
-		wide_to_utf8(name, text, sizeof(text));
-	}
-	name_category(&nvtx.default_domain, id, text);
-}
-
-static void on_domain_mark_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, domain_of(domain), a);
-	mark_event(&e);
-}
-
-static nvtxRangeId_t on_domain_start_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, domain_of(domain), a);
-	return start_event(&e);
-}
-
-static void on_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
-{
-	(void)domain;
-	end_range(id);
-}
-
-static int on_domain_push_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *a)
-{
-	struct event e;
-
-	event_from_attributes(&e, domain_of(domain), a);
-	return push_event(&e);
-}
-
-static int on_domain_pop(nvtxDomainHandle_t domain)
-{
-	return pop_domain(domain_of(domain));
-}
-
-static void on_domain_name_category_a(nvtxDomainHandle_t domain, uint32_t id, const char *name)
-{
-	name_category(domain ? (struct nvtx_domain *)domain : &nvtx.default_domain, id, name);
-}
-
-static void on_domain_name_category_w(nvtxDomainHandle_t domain, uint32_t id, const wchar_t *name)
-{
-	char text[512] = "";
-
-	if (name) {
-		wide_to_utf8(name, text, sizeof(text));
-	}
-	on_domain_name_category_a(domain, id, text);
-}
-
-/* A registered string is its text: it lives as long as the process. */
-static nvtxStringHandle_t on_register_a(nvtxDomainHandle_t domain, const char *s)
-{
-	(void)domain;
-	return (nvtxStringHandle_t)strdup(s ? s : "");
-}
-
-static nvtxStringHandle_t on_register_w(nvtxDomainHandle_t domain, const wchar_t *s)
-{
-	char text[4096] = "";
-
-	if (s) {
-		wide_to_utf8(s, text, sizeof(text));
-	}
-	return on_register_a(domain, text);
-}
-
-/* A domain is never freed: ranges of other threads may still name it after nvtxDomainDestroy(). */
-static nvtxDomainHandle_t on_domain_create_a(const char *name)
-{
-	struct nvtx_domain *d = calloc(1, sizeof(*d));
-
-	if (!d || !(d->name = strdup(name ? name : ""))) {
-		free(d);
-		return NULL;
-	}
-	pthread_mutex_init(&d->lock, NULL);
-	list_init(&d->categories);
-	return (nvtxDomainHandle_t)d;
-}
-
-static nvtxDomainHandle_t on_domain_create_w(const wchar_t *name)
-{
-	char text[512] = "";
-
-	if (name) {
-		wide_to_utf8(name, text, sizeof(text));
-	}
-	return on_domain_create_a(text);
-}
-
-static void on_domain_destroy(nvtxDomainHandle_t domain)
-{
-	(void)domain;
-}
-
-/* --- registration --- */
-
-struct callback {
-	unsigned id;
-	NvtxFunctionPointer function;
-};
-
-#define CALLBACK(id, f) { id, (NvtxFunctionPointer)(f) }
-
-static const struct callback core[] = {
-	CALLBACK(NVTX_CBID_CORE_MarkEx, on_mark_ex),
-	CALLBACK(NVTX_CBID_CORE_MarkA, on_mark_a),
-	CALLBACK(NVTX_CBID_CORE_MarkW, on_mark_w),
-	CALLBACK(NVTX_CBID_CORE_RangeStartEx, on_start_ex),
-	CALLBACK(NVTX_CBID_CORE_RangeStartA, on_start_a),
-	CALLBACK(NVTX_CBID_CORE_RangeStartW, on_start_w),
-	CALLBACK(NVTX_CBID_CORE_RangeEnd, on_end),
-	CALLBACK(NVTX_CBID_CORE_RangePushEx, on_push_ex),
-	CALLBACK(NVTX_CBID_CORE_RangePushA, on_push_a),
-	CALLBACK(NVTX_CBID_CORE_RangePushW, on_push_w),
-	CALLBACK(NVTX_CBID_CORE_RangePop, on_pop),
-	CALLBACK(NVTX_CBID_CORE_NameCategoryA, on_name_category_a),
-	CALLBACK(NVTX_CBID_CORE_NameCategoryW, on_name_category_w),
-};
-
-static const struct callback core2[] = {
-	CALLBACK(NVTX_CBID_CORE2_DomainMarkEx, on_domain_mark_ex),
-	CALLBACK(NVTX_CBID_CORE2_DomainRangeStartEx, on_domain_start_ex),
-	CALLBACK(NVTX_CBID_CORE2_DomainRangeEnd, on_domain_end),
-	CALLBACK(NVTX_CBID_CORE2_DomainRangePushEx, on_domain_push_ex),
-	CALLBACK(NVTX_CBID_CORE2_DomainRangePop, on_domain_pop),
-	CALLBACK(NVTX_CBID_CORE2_DomainNameCategoryA, on_domain_name_category_a),
-	CALLBACK(NVTX_CBID_CORE2_DomainNameCategoryW, on_domain_name_category_w),
-	CALLBACK(NVTX_CBID_CORE2_DomainRegisterStringA, on_register_a),
-	CALLBACK(NVTX_CBID_CORE2_DomainRegisterStringW, on_register_w),
-	CALLBACK(NVTX_CBID_CORE2_DomainCreateA, on_domain_create_a),
-	CALLBACK(NVTX_CBID_CORE2_DomainCreateW, on_domain_create_w),
-	CALLBACK(NVTX_CBID_CORE2_DomainDestroy, on_domain_destroy),
-};
-
-static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module, const struct callback *v, size_t n)
-{
-	NvtxFunctionTable functions = NULL;
-	unsigned size = 0;
-
-	if (!t->GetModuleFunctionTable(module, &functions, &size) || !functions) {
-		return false;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (v[i].id < size && functions[v[i].id]) {
-			*functions[v[i].id] = v[i].function;
-		}
-	}
-	return true;
-}
-
-int nvtx_initialize(const void *(*export_table)(uint32_t))
-{
-	const NvtxExportTableCallbacks *t = export_table(NVTX_ETID_CALLBACKS);
-
-	if (!t || t->struct_size < sizeof(*t)) {
-		return 0;
-	}
-	pthread_once(&nvtx.once, init_once);
-	return install(t, NVTX_CB_MODULE_CORE, core, ARRAY_SIZE(core)) &&
-	       install(t, NVTX_CB_MODULE_CORE2, core2, ARRAY_SIZE(core2));
-}
+/* --- the capture --- */
 
 void nvtx_attach(struct intern *in)
 {
 	pthread_once(&nvtx.once, init_once);
 	atomic_store_explicit(&nvtx.intern, in, memory_order_release);
+}
+
+/* A lock may have been held by a thread that does not exist here. */
+void nvtx_detach_after_fork(void)
+{
+	atomic_store_explicit(&nvtx.intern, NULL, memory_order_release);
+	pthread_mutex_init(&nvtx.lock, NULL);
 }

@@ -11,6 +11,9 @@
 /* Numbers of ranges are made in intern from now on; before, ranges are only kept. */
 void nvtx_attach(struct intern *in);
 
+/* In a forked child: ranges are still followed, but nobody asks for numbers any more. */
+void nvtx_detach_after_fork(void);
+
 /* The innermost range open on the calling thread, with all around it; 0: none. */
 uint32_t nvtx_current_range(void);
 

@@ -221,6 +221,33 @@ static bool take_over(struct agent *a, struct ranges *r)
 	return any;
 }
 
+static bool has_sibling(struct agent *a, const struct ranges *r)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&a->lock);
+	list_for_each(l, &a->contexts) {
+		const struct ranges *other = list_entry(l, struct ranges, link);
+
+		found = found || (other != r && other->device == r->device && other->context);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return found;
+}
+
+static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
+{
+	char text[256];
+
+	if (!has_sibling(a, r)) {
+		tell_failure(a, r, "cuptiRangeProfilerStart", result);
+		return;
+	}
+	snprintf(text, sizeof(text), "several contexts of the program use GPU %u, which has one set of counters: they are "
+		 "measured in turns, and kernels of the others run unmeasured", r->device);
+	deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text, "Use one context (the primary one) for each GPU.");
+}
+
 static bool start(struct agent *a, struct ranges *r)
 {
 	CUptiResult result;
@@ -249,7 +276,7 @@ static bool start(struct agent *a, struct ranges *r)
 		return false;
 	}
 	if (r->retry_ns == 0) {
-		tell_failure(a, r, "cuptiRangeProfilerStart", result);
+		tell_busy(a, r, result);
 	}
 	r->state = RANGES_WAITING;
 	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_NVTX_EVENT_H
+#define GPUCTR_AGENT_NVTX_EVENT_H
+
+/* Between what NVTX calls (nvtx_callbacks.c) and what is kept of it (nvtx.c). */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
+
+enum { MESSAGE_INLINE = 104 };
+
+struct nvtx_domain;
+
+/* Attributes of a range or mark, with their own copy of the message. */
+struct event {
+	const struct nvtx_domain *domain; /* NULL: the default one */
+	char *message;      /* inline_message, or heap */
+	uint32_t category;
+	uint32_t color;
+	uint32_t payload_type;
+	uint64_t payload;
+	char inline_message[MESSAGE_INLINE];
+};
+
+/* Fill e, which the functions below then take over. NULL messages are "". */
+void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
+void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message);
+void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain, const nvtxEventAttributes_t *a);
+
+/* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
+int nvtx_push(struct event *e);
+int nvtx_pop(const struct nvtx_domain *domain);
+nvtxRangeId_t nvtx_start(struct event *e);
+void nvtx_end(nvtxRangeId_t id);
+void nvtx_mark(struct event *e);
+
+/* Never freed; NULL: out of memory, which is then the default domain. */
+struct nvtx_domain *nvtx_new_domain(const char *name);
+void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
+
+void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size);
+
+#endif
