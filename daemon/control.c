@@ -6,25 +6,27 @@
 
 #include "daemon/base/fdpass.h"
 
-int control_send(int link, enum control_op op, int fd)
+int control_send(int link, enum control_op op, int fd, const struct config *config)
 {
-	struct control_message m = { op };
-	ssize_t n = fdpass_send(link, &m, sizeof(m), fd, MSG_DONTWAIT);
+	struct control_message m = { .op = op };
+	ssize_t n;
 
+	if (config) {
+		m.config = *config;
+	}
+	n = fdpass_send(link, &m, sizeof(m), fd, MSG_DONTWAIT);
 	return n < 0 ? (int)n : 0;
 }
 
-int control_receive(int link, enum control_op *ret_op, int *ret_fd)
+int control_receive(int link, struct control_message *ret, int *ret_fd)
 {
-	struct control_message m;
-	ssize_t n = fdpass_receive(link, &m, sizeof(m), ret_fd, MSG_DONTWAIT);
+	ssize_t n = fdpass_receive(link, ret, sizeof(*ret), ret_fd, MSG_DONTWAIT);
 
 	if (n == -EAGAIN) {
 		return 0;
 	}
-	if (n != (ssize_t)sizeof(m)) {
+	if (n != (ssize_t)sizeof(*ret)) {
 		return n < 0 ? (int)n : -EPIPE;
 	}
-	*ret_op = m.op;
 	return 1;
 }

@@ -2,12 +2,15 @@
 #ifndef GPUCTR_DAEMON_CONTROL_H
 #define GPUCTR_DAEMON_CONTROL_H
 
-/* Between supervisor and front, one packet a message on a SOCK_SEQPACKET pair; NEW_* carry the
- * front's end of a fresh link. */
+#include "daemon/config.h"
+
+/* Between supervisor and front, one packet a message on a SOCK_SEQPACKET pair; CONTROL_NEW_* carry
+ * the front's end of a fresh link, CONTROL_RELOAD the settings that hold from now on. */
 
 enum control_op {
 	CONTROL_NEW_GRANTER = 1, /* supervisor -> front */
 	CONTROL_NEW_GPU,
+	CONTROL_RELOAD,
 	CONTROL_STOP,
 	CONTROL_READY, /* front -> supervisor: listening */
 	CONTROL_ALIVE, /* front -> supervisor: the loop turns */
@@ -15,12 +18,15 @@ enum control_op {
 
 struct control_message {
 	unsigned op;
+	struct config config; /* of CONTROL_RELOAD */
 };
 
-/* Sends op, and fd when it is not -1 (which stays the caller's). -errno. */
-int control_send(int link, enum control_op op, int fd);
+/* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL: none.
+ * -errno. */
+int control_send(int link, enum control_op op, int fd, const struct config *config);
 
-/* 1: *ret_op and *ret_fd (or -1) are set; 0: nothing there; -EPIPE: the other end is gone. */
-int control_receive(int link, enum control_op *ret_op, int *ret_fd);
+/* 1: *ret and *ret_fd (or -1) are set; 0: nothing there; -errno: the other end is gone or no longer
+ * ours. */
+int control_receive(int link, struct control_message *ret, int *ret_fd);
 
 #endif

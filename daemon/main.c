@@ -37,6 +37,8 @@ static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, S
 
 struct supervisor {
 	struct config config;
+	int argc;
+	char **argv; /* read again for a reload */
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
@@ -142,7 +144,7 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 	if (fd < 0) {
 		return fd;
 	}
-	return control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU, fd);
+	return control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU, fd, NULL);
 }
 
 static int wait_for(pid_t pid)
@@ -244,7 +246,23 @@ static void begin_stop(struct supervisor *s)
 {
 	s->stopping = true;
 	sd_notify(0, "STOPPING=1");
-	control_send(s->control, CONTROL_STOP, -1);
+	control_send(s->control, CONTROL_STOP, -1, NULL);
+}
+
+/* Settings that are wrong leave the present ones in force. The socket and the user stay as they are:
+ * they need what was given up at the start. */
+static void reload(struct supervisor *s)
+{
+	struct config config;
+
+	config_init(&config);
+	if (options_parse(&config, s->argc, s->argv) < 0) {
+		log_error("the settings are not taken over: see above");
+		return;
+	}
+	s->config = config;
+	control_send(s->control, CONTROL_RELOAD, -1, &s->config);
+	log_notice("settings read again");
 }
 
 static int handle_signals(struct supervisor *s)
@@ -257,6 +275,8 @@ static int handle_signals(struct supervisor *s)
 			r = reap(s);
 		} else if (i.ssi_signo == SIGTERM || i.ssi_signo == SIGINT) {
 			begin_stop(s);
+		} else if (i.ssi_signo == SIGHUP) {
+			reload(s);
 		}
 	}
 	return r;
@@ -264,17 +284,17 @@ static int handle_signals(struct supervisor *s)
 
 static void handle_control(struct supervisor *s)
 {
-	enum control_op op;
+	struct control_message m;
 	int fd;
 
-	while (control_receive(s->control, &op, &fd) == 1) {
+	while (control_receive(s->control, &m, &fd) == 1) {
 		if (fd >= 0) {
 			close(fd);
 		}
-		if (op == CONTROL_READY) {
+		if (m.op == CONTROL_READY) {
 			log_notice("listening on %s", s->own_socket ? s->config.socket : "the sockets of systemd");
 			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
-		} else if (op == CONTROL_ALIVE) {
+		} else if (m.op == CONTROL_ALIVE) {
 			sd_notify(0, "WATCHDOG=1");
 		}
 	}
@@ -332,6 +352,8 @@ int main(int argc, char **argv)
 	static struct supervisor s;
 	int r;
 
+	s.argc = argc;
+	s.argv = argv;
 	config_init(&s.config);
 	r = options_parse(&s.config, argc, argv);
 	if (r <= 0) {

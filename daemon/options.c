@@ -40,16 +40,17 @@ static int apply(struct config *c, const char *key, const char *value)
 	return r;
 }
 
-static int apply_pair(struct config *c, char *pair)
+static int apply_pair(struct config *c, const char *pair)
 {
-	char *equals = strchr(pair, '=');
+	const char *equals = strchr(pair, '=');
+	char key[64];
 
-	if (!equals) {
+	if (!equals || (size_t)(equals - pair) >= sizeof(key)) {
 		fprintf(stderr, "gpucountd: --set wants KEY=VALUE, not '%s'\n", pair);
 		return -EINVAL;
 	}
-	*equals = '\0';
-	return apply(c, pair, equals + 1);
+	snprintf(key, sizeof(key), "%.*s", (int)(equals - pair), pair);
+	return apply(c, key, equals + 1);
 }
 
 static int load(struct config *c, const char *path, bool must_exist)
@@ -97,7 +98,10 @@ static int load_file(struct config *c, int argc, char **argv)
 int options_parse(struct config *c, int argc, char **argv)
 {
 	bool check = false;
-	int o, r = load_file(c, argc, argv);
+	int o, r;
+
+	optind = 1; /* a reload parses again */
+	r = load_file(c, argc, argv);
 
 	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
 		switch (o) {

@@ -42,7 +42,7 @@ static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
 
-	control_send(f->control, CONTROL_ALIVE, -1);
+	control_send(f->control, CONTROL_ALIVE, -1, NULL);
 }
 
 /* --- the machine --- */
@@ -135,8 +135,8 @@ static void begin_stop(struct front *f)
 static void on_control(uv_poll_t *h, int status, int events)
 {
 	struct front *f = h->data;
-	enum control_op op = CONTROL_STOP;
-	int fd = -1, r = status < 0 ? -EPIPE : control_receive(f->control, &op, &fd);
+	struct control_message m;
+	int fd = -1, r = status < 0 ? -EPIPE : control_receive(f->control, &m, &fd);
 
 	(void)events;
 	if (r == 0) {
@@ -147,13 +147,17 @@ static void on_control(uv_poll_t *h, int status, int events)
 		stop_now(f);
 		return;
 	}
-	switch (op) {
+	switch (m.op) {
 	case CONTROL_NEW_GRANTER:
 		granter_link_attach(&f->granter, fd);
 		break;
 	case CONTROL_NEW_GPU:
 		gpu_link_attach(&f->gpu, fd);
 		ask_machine(f);
+		break;
+	case CONTROL_RELOAD:
+		f->config = m.config;
+		f->arbiter.max_waiting = m.config.queue_max;
 		break;
 	case CONTROL_STOP:
 		begin_stop(f);
@@ -170,7 +174,7 @@ static int front_init(struct front *f, const struct config *config, int control)
 	int r;
 
 	*f = (struct front){
-		.config = config,
+		.config = *config,
 		.control = control,
 		.started_ns = clock_now_ns(),
 		.machine = { .daemon = "", .driver = "", .cupti = "", .trouble = "", .restricted = 2 },
@@ -210,7 +214,7 @@ static int front_start(struct front *f, const int *listeners, size_t n_listeners
 	if (r == 0) {
 		r = uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
 	}
-	return r == 0 ? control_send(f->control, CONTROL_READY, -1) : r;
+	return r == 0 ? control_send(f->control, CONTROL_READY, -1, NULL) : r;
 }
 
 int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,

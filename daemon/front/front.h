@@ -27,7 +27,7 @@ struct listener {
 
 struct front {
 	uv_loop_t loop;
-	const struct config *config;
+	struct config config;
 	struct listener listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	int control;

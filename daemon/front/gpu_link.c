@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -27,14 +26,10 @@ struct pending {
 
 void gpu_link_init(struct gpu_link *l, struct front *f)
 {
-	*l = (struct gpu_link){ .front = f, .fd = -1 };
+	*l = (struct gpu_link){ .front = f };
 	arena_init(&l->arena, 2 * LIMIT_UNPACKED_BYTES);
 	list_init(&l->pending);
-}
-
-static void on_poll_closed(uv_handle_t *h)
-{
-	free(h);
+	watch_init(&l->watch);
 }
 
 static void complete(struct gpu_link *l, struct pending *p, const struct wire_message *m)
@@ -48,15 +43,7 @@ static void complete(struct gpu_link *l, struct pending *p, const struct wire_me
 
 void gpu_link_detach(struct gpu_link *l)
 {
-	if (l->poll) {
-		uv_poll_stop(l->poll);
-		uv_close((uv_handle_t *)l->poll, on_poll_closed);
-		l->poll = NULL;
-	}
-	if (l->fd >= 0) {
-		close(l->fd);
-		l->fd = -1;
-	}
+	watch_close(&l->watch);
 	buffer_deinit(&l->in);
 	buffer_deinit(&l->out);
 	while (!list_is_empty(&l->pending)) {
@@ -129,7 +116,7 @@ static int handle_input(struct gpu_link *l)
 	struct frame f;
 	int r = 0;
 
-	while (l->fd >= 0 && r == 0 && (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
+	while (l->watch.fd >= 0 && r == 0 && (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
 		struct wire_message m;
 
 		arena_reset(&l->arena);
@@ -148,7 +135,7 @@ static int read_input(struct gpu_link *l)
 	if (r < 0) {
 		return r;
 	}
-	n = recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
+	n = recv(l->watch.fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
 	if (n <= 0) {
 		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
 	}
@@ -161,7 +148,7 @@ static void on_poll(uv_poll_t *h, int status, int events);
 static int flush(struct gpu_link *l)
 {
 	while (buffer_length(&l->out) > 0) {
-		ssize_t n = send(l->fd, l->out.data + l->out.start, buffer_length(&l->out),
+		ssize_t n = send(l->watch.fd, l->out.data + l->out.start, buffer_length(&l->out),
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0) {
@@ -172,7 +159,7 @@ static int flush(struct gpu_link *l)
 		}
 		buffer_consume(&l->out, (size_t)n);
 	}
-	return uv_poll_start(l->poll, UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);
+	return uv_poll_start(l->watch.poll, UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)
@@ -194,24 +181,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
 int gpu_link_attach(struct gpu_link *l, int fd)
 {
-	int r;
-
 	gpu_link_detach(l);
-	l->poll = calloc(1, sizeof(*l->poll));
-	if (!l->poll) {
-		close(fd);
-		return -ENOMEM;
-	}
-	l->poll->data = l;
-	r = uv_poll_init(&l->front->loop, l->poll, fd);
-	if (r < 0) {
-		free(l->poll);
-		l->poll = NULL;
-		close(fd);
-		return r;
-	}
-	l->fd = fd;
-	return uv_poll_start(l->poll, UV_READABLE, on_poll);
+	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
@@ -220,7 +191,7 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	struct pending *p;
 	int r;
 
-	if (l->fd < 0) {
+	if (l->watch.fd < 0) {
 		return -ENOTCONN;
 	}
 	p = calloc(1, sizeof(*p));

@@ -5,19 +5,18 @@
 /* Requests to the gpu process. It answers one after the other; each request has a deadline. */
 
 #include <stdint.h>
-#include <uv.h>
 
 #include "daemon/base/arena.h"
 #include "daemon/base/buffer.h"
 #include "daemon/base/list.h"
+#include "daemon/front/watch.h"
 #include "proto/wire.h"
 
 struct front;
 
 struct gpu_link {
 	struct front *front;
-	uv_poll_t *poll; /* heap: outlives a replaced link until its close callback */
-	int fd;          /* -1: no gpu process just now */
+	struct watch watch; /* closed: no such process just now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;

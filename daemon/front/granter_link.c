@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fdpass.h"
@@ -27,13 +26,9 @@ struct pending {
 
 void granter_link_init(struct granter_link *l, struct front *f)
 {
-	*l = (struct granter_link){ .front = f, .fd = -1 };
+	*l = (struct granter_link){ .front = f };
 	list_init(&l->pending);
-}
-
-static void on_poll_closed(uv_handle_t *h)
-{
-	free(h);
+	watch_init(&l->watch);
 }
 
 static void complete(struct granter_link *l, struct pending *p, const struct granter_reply *reply)
@@ -49,15 +44,7 @@ static void complete(struct granter_link *l, struct pending *p, const struct gra
 
 void granter_link_detach(struct granter_link *l)
 {
-	if (l->poll) {
-		uv_poll_stop(l->poll);
-		uv_close((uv_handle_t *)l->poll, on_poll_closed);
-		l->poll = NULL;
-	}
-	if (l->fd >= 0) {
-		close(l->fd);
-		l->fd = -1;
-	}
+	watch_close(&l->watch);
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
 	}
@@ -88,7 +75,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	(void)events;
 	errno = EPIPE;
 	if (status == 0) {
-		n = recv(l->fd, &reply, sizeof(reply), MSG_DONTWAIT);
+		n = recv(l->watch.fd, &reply, sizeof(reply), MSG_DONTWAIT);
 	}
 	if (n == (ssize_t)sizeof(reply) && reply.size == sizeof(reply)) {
 		handle_reply(l, &reply);
@@ -104,24 +91,18 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
 int granter_link_attach(struct granter_link *l, int fd)
 {
+	bool replaces = granter_link_is_up(l);
 	int r;
 
 	granter_link_detach(l);
-	l->poll = calloc(1, sizeof(*l->poll));
-	if (!l->poll) {
-		close(fd);
-		return -ENOMEM;
+	if (replaces) {
+		session_on_granter_lost(l->front); /* the new one came before we read the end of the old */
 	}
-	l->poll->data = l;
-	r = uv_poll_init(&l->front->loop, l->poll, fd);
-	if (r < 0) {
-		free(l->poll);
-		l->poll = NULL;
-		close(fd);
-		return r;
+	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
+	if (r == 0) {
+		session_on_granter_back(l->front);
 	}
-	l->fd = fd;
-	return uv_poll_start(l->poll, UV_READABLE, on_poll);
+	return r;
 }
 
 int granter_link_request(struct granter_link *l, struct granter_request *q, int fd, granter_link_done done,
@@ -130,7 +111,7 @@ int granter_link_request(struct granter_link *l, struct granter_request *q, int 
 	struct pending *p;
 	ssize_t n;
 
-	if (l->fd < 0) {
+	if (l->watch.fd < 0) {
 		return -ENOTCONN;
 	}
 	p = calloc(1, sizeof(*p));
@@ -145,7 +126,7 @@ int granter_link_request(struct granter_link *l, struct granter_request *q, int 
 		.done = done,
 		.owner = owner,
 	};
-	n = fdpass_send(l->fd, q, sizeof(*q), fd, MSG_DONTWAIT);
+	n = fdpass_send(l->watch.fd, q, sizeof(*q), fd, MSG_DONTWAIT);
 	if (n < 0) {
 		free(p);
 		return (int)n;

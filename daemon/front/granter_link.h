@@ -5,17 +5,16 @@
 /* Requests to the granter, and what it says unasked. */
 
 #include <stdint.h>
-#include <uv.h>
 
 #include "daemon/base/list.h"
+#include "daemon/front/watch.h"
 #include "daemon/granter/granter.h"
 
 struct front;
 
 struct granter_link {
 	struct front *front;
-	uv_poll_t *poll;
-	int fd; /* -1: no granter just now */
+	struct watch watch; /* closed: no such process just now */
 	struct list pending;
 	uint64_t last_id;
 };

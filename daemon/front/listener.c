@@ -69,9 +69,9 @@ static void admit(struct listener *l, int fd)
 
 	if (read_credentials(fd, &c) < 0) {
 		close(fd);
-	} else if (f->n_peers >= f->config->connections_max) {
+	} else if (f->n_peers >= f->config.connections_max) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (c.uid != 0 && count_peers(f, c.uid) >= f->config->connections_per_user) {
+	} else if (c.uid != 0 && count_peers(f, c.uid) >= f->config.connections_per_user) {
 		refuse(fd, f, "you have as many connections as a user may");
 	} else if (peer_open(f, fd, &c) < 0) {
 		log_warning("a connection could not be taken");

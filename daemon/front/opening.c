@@ -123,9 +123,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.", "the daemon is going down");
-	} else if (registry_count_uid(&f->registry, p->credentials.uid) >= f->config->captures_per_user) {
+	} else if (registry_count_uid(&f->registry, p->credentials.uid) >= f->config.captures_per_user) {
 		refusal_set(r, GPUCTR_E_QUOTA, "End one of them first; `gpuctr-client status` lists them.",
-			    "you have %u captures open, which is the limit", f->config->captures_per_user);
+			    "you have %u captures open, which is the limit", f->config.captures_per_user);
 	} else {
 		return choose_gpus(f, o, ret_gpus, r);
 	}

@@ -20,7 +20,11 @@
  * agents that fill it are paused long before.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
- * already fails: a failed send therefore only mutes a peer; the end of its input closes it. */
+ * already fails: a failed send therefore only mutes a peer; the end of its input closes it.
+ *
+ * Sending never closes a peer and never handles another's frames: whoever walks over captures or
+ * processes may send to each. What follows from a failure, or from room in a queue, happens when the
+ * loop comes to that peer. */
 
 enum { PEER_READ_BYTES = 256 * 1024 };
 
@@ -56,7 +60,7 @@ static void on_poll(uv_poll_t *h, int status, int events);
 
 static void update_poll(struct peer *p)
 {
-	int events = (p->paused ? 0 : UV_READABLE) | (buffer_length(&p->out) ? UV_WRITABLE : 0);
+	int events = (p->paused ? 0 : UV_READABLE) | (buffer_length(&p->out) || p->resumed ? UV_WRITABLE : 0);
 
 	if (p->closing) {
 		return;
@@ -72,9 +76,15 @@ static void mute(struct peer *p)
 {
 	p->muted = true;
 	buffer_deinit(&p->out);
-	if (p->paused) {
-		peer_resume(p);
-	}
+	peer_resume(p);
+}
+
+/* The loop then reads its end. */
+static void cut_off(struct peer *p)
+{
+	mute(p);
+	shutdown(p->fd, SHUT_RDWR);
+	update_poll(p);
 }
 
 static void flush(struct peer *p)
@@ -99,9 +109,6 @@ static void flush(struct peer *p)
 		return;
 	}
 	update_poll(p);
-	if (p->role == PEER_CLIENT && buffer_length(&p->out) <= PEER_OUT_LOW_BYTES) {
-		session_on_client_drained(p);
-	}
 }
 
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
@@ -115,7 +122,7 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 	    buffer_append(&p->out, frames, bytes) < 0) {
 		log_warning("pid %d (uid %u) does not read: cut off with %zu bytes waiting",
 			    (int)p->credentials.pid, (unsigned)p->credentials.uid, buffer_length(&p->out));
-		peer_close(p);
+		cut_off(p);
 		return;
 	}
 	if (idle) {
@@ -135,7 +142,7 @@ void peer_send(struct peer *p, const struct wire_message *m)
 	arena_reset(&p->front->scratch);
 	if (r < 0) {
 		log_error("a %s of ours cannot be encoded: %d", wire_type_to_string(m->type), r);
-		peer_close(p);
+		cut_off(p);
 	} else {
 		peer_send_raw(p, b.data + b.start, buffer_length(&b));
 	}
@@ -185,9 +192,7 @@ static void handle_frames(struct peer *p)
 			refuse_frame(p, r == FRAME_E_TOO_LARGE ? "the frame is too large" : "the frame is malformed");
 			return;
 		}
-		p->handling = true;
 		r = dispatch_frame(p, &f);
-		p->handling = false;
 		if (p->closing) {
 			return;
 		}
@@ -238,6 +243,14 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if ((events & UV_WRITABLE) != 0) {
 		flush(p);
+		if (p->role == PEER_CLIENT && !p->closing && buffer_length(&p->out) <= PEER_OUT_LOW_BYTES) {
+			session_on_client_drained(p);
+		}
+	}
+	if (p->resumed && !p->closing) {
+		p->resumed = false;
+		update_poll(p);
+		handle_frames(p);
 	}
 	if (!p->closing && !p->paused && (events & UV_READABLE) != 0) {
 		read_some(p);
@@ -256,10 +269,8 @@ void peer_resume(struct peer *p)
 		return;
 	}
 	p->paused = false;
+	p->resumed = true;
 	update_poll(p);
-	if (!p->handling) {
-		handle_frames(p);
-	}
 }
 
 int peer_open(struct front *f, int fd, const struct credentials *credentials)

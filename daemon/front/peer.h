@@ -40,7 +40,7 @@ struct peer {
 	struct arena arena; /* of the message being handled */
 	int received_fd;    /* came with the bytes, not yet claimed; -1: none */
 	bool paused;        /* not read from */
-	bool handling;      /* within a handler: a resume must not start another */
+	bool resumed;       /* was paused: frames that had arrived are handled in the loop's next turn */
 	bool muted;         /* the other end does not read any more: output is discarded */
 	bool closing;
 	bool close_when_sent;

@@ -20,7 +20,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	if (m->hello.version == 0) {
 		return WIRE_E_MALFORMED;
 	}
-	if (!policy_allows(&p->front->config->policy, &p->credentials, &r)) {
+	if (!policy_allows(&p->front->config.policy, &p->credentials, &r)) {
 		peer_refuse(p, 0, &r);
 		peer_close_when_sent(p);
 		return 0;
@@ -84,7 +84,7 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.daemon = GPUCTR_VERSION;
 	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;
 	answer.status_reply.peers = f->n_peers;
-	if (f->gpu.fd < 0) {
+	if (f->gpu.watch.fd < 0) {
 		answer.status_reply.trouble = "The process that knows GPUs and metrics is not running; it is being restarted.";
 	}
 	answer.status_reply.gpus.v = describe_gpus(f, &p->arena);

@@ -158,6 +158,17 @@ static void become_ready(struct capture *c)
 	peer_send(c->client, &m);
 }
 
+/* With the next tick: whoever is walking over the captures may go on. */
+static void end_soon(struct front *f, struct capture *c, int code, const char *message, const char *remedy)
+{
+	c->end_code = (uint32_t)code;
+	c->end_message = message;
+	c->end_remedy = remedy;
+	c->state = WIRE_CAPTURE_ENDING;
+	c->end_by_ns = 0;
+	front_arm_tick(f);
+}
+
 static void on_lease_opened(struct front *f, void *owner, const struct granter_reply *reply)
 {
 	struct capture *c = owner;
@@ -175,17 +186,17 @@ static void on_lease_opened(struct front *f, void *owner, const struct granter_r
 
 static void open_lease(struct front *f, struct capture *c)
 {
-	uint64_t lease_ns = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
+	uint64_t lease_ns = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
 	struct granter_request q = {
 		.op = GRANTER_OPEN, .lease = c->id, .gpus = c->claim.gpus, .uid = (uint32_t)c->uid, .pid = (uint32_t)c->pid,
 	};
 
-	q.lease_ns = lease_ns > f->config->lease_max_ns ? f->config->lease_max_ns : lease_ns;
+	q.lease_ns = lease_ns > f->config.lease_max_ns ? f->config.lease_max_ns : lease_ns;
 	c->state = WIRE_CAPTURE_QUEUED;
 	c->ready_ns = clock_now_ns();
 	c->lease_until_ns = c->ready_ns + q.lease_ns;
 	if (granter_link_request(&f->granter, &q, -1, on_lease_opened, c) < 0) {
-		end(f, c, GPUCTR_E_INTERNAL, "the granter is not running just now", "Try again in a moment.", 0);
+		end_soon(f, c, GPUCTR_E_INTERNAL, "the granter is not running just now", "Try again in a moment.");
 	}
 }
 
@@ -193,7 +204,8 @@ static void grant_next(struct front *f)
 {
 	struct claim *next;
 
-	while (!f->stopping && (next = arbiter_next(&f->arbiter)) != NULL) {
+	/* Without a granter everybody keeps their place until there is one. */
+	while (!f->stopping && granter_link_is_up(&f->granter) && (next = arbiter_next(&f->arbiter)) != NULL) {
 		open_lease(f, list_entry(next, struct capture, claim));
 	}
 	notify_queue(f);
@@ -260,9 +272,9 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
  * lease-max after its begin when somebody does. */
 static void renew(struct front *f, struct capture *c, uint64_t now)
 {
-	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
-	uint64_t until = now + (length > f->config->lease_max_ns ? f->config->lease_max_ns : length);
-	uint64_t last = c->ready_ns + f->config->lease_max_ns;
+	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
+	uint64_t until = now + (length > f->config.lease_max_ns ? f->config.lease_max_ns : length);
+	uint64_t last = c->ready_ns + f->config.lease_max_ns;
 	struct granter_request q = { .op = GRANTER_EXTEND, .lease = c->id };
 
 	if (!list_is_empty(&f->arbiter.queue) && until > last) {
@@ -279,7 +291,7 @@ static void renew(struct front *f, struct capture *c, uint64_t now)
 
 static void renew_when_half_over(struct front *f, struct capture *c, uint64_t now)
 {
-	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config->lease_ns;
+	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
 
 	if (capture_is_live(c) && !c->recorded && c->client && c->lease_until_ns < now + length / 2) {
 		renew(f, c, now);
@@ -304,6 +316,13 @@ int handle_renew(struct peer *p, const struct wire_message *m, const struct fram
 
 /* --- events --- */
 
+static void resume_agents(struct capture *c)
+{
+	list_for_each(l, &c->processes) {
+		peer_resume(list_entry(l, struct process, link)->peer);
+	}
+}
+
 static void on_client_closed(struct peer *p)
 {
 	gpu_link_forget(&p->front->gpu, p);
@@ -312,6 +331,7 @@ static void on_client_closed(struct peer *p)
 
 		list_remove(&c->client_link);
 		c->client = NULL;
+		resume_agents(c);
 		gpu_link_forget(&p->front->gpu, c);
 		if (c->state == WIRE_CAPTURE_ENDING) {
 			finish(p->front, c);
@@ -340,12 +360,8 @@ void session_on_peer_closed(struct peer *p)
 
 void session_on_client_drained(struct peer *p)
 {
-	list_for_each_safe(l, &p->captures) {
-		struct capture *c = list_entry(l, struct capture, client_link);
-
-		list_for_each_safe(k, &c->processes) {
-			peer_resume(list_entry(k, struct process, link)->peer);
-		}
+	list_for_each(l, &p->captures) {
+		resume_agents(list_entry(l, struct capture, client_link));
 	}
 }
 
@@ -370,6 +386,11 @@ void session_on_granter_lost(struct front *f)
 			    SESSION_ENDING_S);
 		}
 	}
+}
+
+void session_on_granter_back(struct front *f)
+{
+	grant_next(f);
 }
 
 void session_on_tick(struct front *f, uint64_t now_ns)
