@@ -140,11 +140,14 @@ static int start_front(struct supervisor *s)
 static int replace_linked(struct supervisor *s, enum worker_id id)
 {
 	CLEAN_FD int fd = start_linked(s, id);
+	int r;
 
 	if (fd < 0) {
 		return fd;
 	}
-	return control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU, fd, NULL);
+	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU, fd, NULL);
+	/* A front that dies takes the others with it, and may be reaped after them: its turn comes. */
+	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
 static int wait_for(pid_t pid)
@@ -203,26 +206,38 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 	return start_front(s);
 }
 
+static void note_end(struct supervisor *s, pid_t pid, int status, bool ended[WORKERS])
+{
+	for (enum worker_id id = 0; id < WORKERS; id++) {
+		if (s->pids[id] == pid) {
+			s->pids[id] = 0;
+			ended[id] = true;
+			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING, "%s (pid %d) ended (%s %d)%s", worker_names[id],
+				  (int)pid, WIFSIGNALED(status) ? "signal" : "status",
+				  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+				  s->stopping ? "" : ": replaced");
+		}
+	}
+}
+
+/* All that have ended are known before any is replaced: a new front brings the others with it. */
 static int reap(struct supervisor *s)
 {
+	bool ended[WORKERS] = { false };
 	int status, r = 0;
 	pid_t pid;
 
-	while (r >= 0 && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		for (enum worker_id id = 0; id < WORKERS; id++) {
-			if (s->pids[id] != pid) {
-				continue;
-			}
-			s->pids[id] = 0;
-			if (s->stopping) {
-				break;
-			}
-			log_warning("%s (pid %d) ended (%s %d): replaced", worker_names[id], (int)pid,
-				    WIFSIGNALED(status) ? "signal" : "status",
-				    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-			r = replace_worker(s, id);
-			break;
-		}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		note_end(s, pid, status, ended);
+	}
+	if (s->stopping) {
+		return 0;
+	}
+	if (ended[WORKER_FRONT]) {
+		return replace_worker(s, WORKER_FRONT);
+	}
+	for (enum worker_id id = 0; r >= 0 && id < WORKERS; id++) {
+		r = ended[id] ? replace_worker(s, id) : 0;
 	}
 	return r;
 }

@@ -195,8 +195,12 @@ static uint64_t totals_accounted(const struct wire_totals *t)
 
 void process_settle(struct process *p)
 {
-	uint64_t accounted = totals_accounted(&p->totals);
+	uint64_t accounted;
 
+	if (p->totals.measured < p->records) {
+		p->totals.measured = p->records;
+	}
+	accounted = totals_accounted(&p->totals);
 	if (p->totals.seen > accounted) {
 		p->totals.lost += p->totals.seen - accounted;
 	} else {

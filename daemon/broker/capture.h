@@ -59,6 +59,7 @@ struct process {
 	void *peer;
 	pid_t pid;
 	struct wire_totals totals; /* as last told */
+	uint64_t records;          /* passed on to the client */
 	bool said_goodbye;
 };
 
@@ -88,7 +89,8 @@ bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents
 struct process *process_new(struct capture *c, pid_t pid, void *peer);
 struct process *process_free(struct process *p); /* its totals are added to the capture's */
 
-/* What a process that went away without a goodbye leaves open becomes lost. */
+/* For a process that is gone: what was passed on was measured, also when it could not say so any more,
+ * and what it leaves open is lost. */
 void process_settle(struct process *p);
 
 struct wire_totals capture_totals(const struct capture *c);

@@ -136,7 +136,11 @@ int handle_process(struct peer *p, const struct wire_message *m, const struct fr
 
 int handle_records(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	return is_own(p, m->records.capture, m->records.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+	if (!is_own(p, m->records.capture, m->records.process)) {
+		return WIRE_E_MALFORMED;
+	}
+	p->process->records += m->records.count;
+	return forward(p, frame);
 }
 
 int handle_raw_image(struct peer *p, const struct wire_message *m, const struct frame *frame)
