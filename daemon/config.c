@@ -179,11 +179,23 @@ static int set_groups(struct config *c, const char *value, size_t offset, char *
 	return for_each_name(&c->policy, value, add_group, error, size);
 }
 
+static int set_sharing(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	(void)offset;
+	if (strcmp(value, "exclusive") != 0 && strcmp(value, "shared") != 0) {
+		snprintf(error, size, "'%s' is neither exclusive nor shared", value);
+		return -EINVAL;
+	}
+	c->shared = strcmp(value, "shared") == 0;
+	return 0;
+}
+
 static const struct key keys[] = {
 	{ "socket", set_text, offsetof(struct config, socket) },
 	{ "user", set_text, offsetof(struct config, user) },
 	{ "allow-users", set_users, 0 },
 	{ "allow-groups", set_groups, 0 },
+	{ "sharing", set_sharing, 0 },
 	{ "lease", set_time, offsetof(struct config, lease_ns) },
 	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
 	{ "queue", set_count, offsetof(struct config, queue_max) },

@@ -14,6 +14,7 @@ struct config {
 	char socket[108];
 	char user[64]; /* to become when started as root; "": gpucountd, else nobody */
 	struct policy policy;
+	bool shared; /* leases although other users run on the GPU */
 	uint64_t lease_ns, lease_max_ns;
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;

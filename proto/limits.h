@@ -19,6 +19,7 @@ enum {
 	LIMIT_PLAN_METRICS = 512,
 	LIMIT_TERMS = 32,                 /* of one column */
 	LIMIT_GPUS = 64,
+	LIMIT_TENANTS = 4096,             /* processes on all GPUs */
 	LIMIT_CAPTURES = 256,             /* in one status reply */
 	LIMIT_METRICS_PER_FRAME = 512,
 	LIMIT_SUBMETRICS = 256,

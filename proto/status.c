@@ -33,6 +33,7 @@ static const struct {
 	{ GPUCTR_E_QUOTA, "quota" },
 	{ GPUCTR_E_LEASE_EXPIRED, "lease-expired" },
 	{ GPUCTR_E_REVOKED, "revoked" },
+	{ GPUCTR_E_GPU_SHARED, "gpu-shared" },
 	{ GPUCTR_E_STOPPING, "stopping" },
 	{ GPUCTR_E_BAD_TOKEN, "bad-token" },
 	{ GPUCTR_E_CUPTI_IN_USE, "cupti-in-use" },

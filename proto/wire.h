@@ -31,6 +31,10 @@ enum wire_type {
 	WIRE_STATUS_REQUEST = 14,
 	WIRE_STATUS_REPLY = 15,
 
+	/* front <-> gpu process */
+	WIRE_TENANTS_REQUEST = 16,
+	WIRE_TENANTS_REPLY = 17,
+
 	WIRE_OPEN_CAPTURE = 20,
 	WIRE_OPENED = 21,
 	WIRE_QUEUED = 22,
@@ -166,6 +170,9 @@ struct wire_status_reply {
 	uint32_t peers;
 };
 
+struct wire_tenants_request { uint32_t request; };
+struct wire_tenants_reply { uint32_t request; bool known; struct wire_u32s gpu, pid; /* of equal length */ };
+
 struct wire_open_capture {
 	uint32_t request;
 	struct wire_strings metrics, gpus;
@@ -289,6 +296,8 @@ struct wire_message {
 		struct wire_plan_reply plan_reply;
 		struct wire_status_request status_request;
 		struct wire_status_reply status_reply;
+		struct wire_tenants_request tenants_request;
+		struct wire_tenants_reply tenants_reply;
 		struct wire_open_capture open_capture;
 		struct wire_opened opened;
 		struct wire_queued queued;

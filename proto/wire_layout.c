@@ -107,6 +107,18 @@ LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request), STR(wire_status_r
        U64(wire_status_reply, 8, uptime_ns), STR(wire_status_reply, 9, trouble, TEXT),
        U32(wire_status_reply, 10, peers));
 
+LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request));
+
+static bool validate_tenants(const void *plain)
+{
+	const struct wire_tenants_reply *t = plain;
+
+	return t->gpu.n == t->pid.n;
+}
+
+LAYOUT(tenants_reply, validate_tenants, U32(wire_tenants_reply, 1, request), BOOL(wire_tenants_reply, 2, known),
+       NUMS(wire_tenants_reply, 3, gpu, LIMIT_TENANTS), NUMS(wire_tenants_reply, 4, pid, LIMIT_TENANTS));
+
 LAYOUT(open_capture, NULL, U32(wire_open_capture, 1, request),
        STRS(wire_open_capture, 2, metrics, LIMIT_METRICS), STRS(wire_open_capture, 3, gpus, LIMIT_GPUS),
        STR(wire_open_capture, 4, chip, NAME), STR(wire_open_capture, 5, kernel_regex, TEXT),
@@ -221,6 +233,8 @@ static const struct {
 	{ WIRE_PLAN_REPLY, &layout_plan_reply },
 	{ WIRE_STATUS_REQUEST, &layout_status_request },
 	{ WIRE_STATUS_REPLY, &layout_status_reply },
+	{ WIRE_TENANTS_REQUEST, &layout_tenants_request },
+	{ WIRE_TENANTS_REPLY, &layout_tenants_reply },
 	{ WIRE_OPEN_CAPTURE, &layout_open_capture },
 	{ WIRE_OPENED, &layout_opened },
 	{ WIRE_QUEUED, &layout_queued },

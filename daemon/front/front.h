@@ -44,6 +44,8 @@ struct front {
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;
 	bool stopping;
+	bool looking; /* asked who runs on the GPUs, no answer yet */
+	uint64_t next_look_ns;
 
 	/* of the machine, as the gpu process told */
 	struct arena machine_arena;

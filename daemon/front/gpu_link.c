@@ -70,6 +70,10 @@ static uint32_t *request_field(struct wire_message *m)
 		return &m->plan_request.request;
 	case WIRE_PLAN_REPLY:
 		return &m->plan_reply.request;
+	case WIRE_TENANTS_REQUEST:
+		return &m->tenants_request.request;
+	case WIRE_TENANTS_REPLY:
+		return &m->tenants_reply.request;
 	case WIRE_STATUS_REQUEST:
 		return &m->status_request.request;
 	case WIRE_STATUS_REPLY:

@@ -4,6 +4,7 @@
 
 /* Requests to the granter, and what it says unasked. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/list.h"
@@ -24,6 +25,12 @@ typedef void (*granter_link_done)(struct front *f, void *owner, const struct gra
 
 void granter_link_init(struct granter_link *l, struct front *f);
 int granter_link_attach(struct granter_link *l, int fd);
+
+static inline bool granter_link_is_up(const struct granter_link *l)
+{
+	return l->watch.fd >= 0;
+}
+
 void granter_link_detach(struct granter_link *l);
 
 /* q->id and q->size are filled in; fd -1: none, else it stays the caller's. done may be NULL. */

@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
+#include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
 
 /* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
@@ -28,14 +29,21 @@ enum {
 
 static void grant_next(struct front *f);
 
-static void close_lease(struct front *f, struct capture *c)
+/* Takes the counters back at once; the claim stays until the capture's processes are gone. */
+static void revoke_lease(struct front *f, const struct capture *c)
 {
 	struct granter_request q = { .op = GRANTER_CLOSE, .lease = c->id };
+
+	granter_link_request(&f->granter, &q, -1, NULL, NULL);
+}
+
+static void close_lease(struct front *f, struct capture *c)
+{
 	bool held = c->claim.state == CLAIM_HOLDING;
 
 	arbiter_release(&f->arbiter, &c->claim);
 	if (held) {
-		granter_link_request(&f->granter, &q, -1, NULL, NULL);
+		revoke_lease(f, c);
 		log_info("capture %u: lease of uid %u closed", c->id, (unsigned)c->uid);
 	}
 }
@@ -184,6 +192,32 @@ static void on_lease_opened(struct front *f, void *owner, const struct granter_r
 	end(f, c, GPUCTR_E_INTERNAL, "the lease could not be opened", "Try again; the daemon's log says more.", 0);
 }
 
+static void open_lease(struct front *f, struct capture *c);
+
+/* Holds the claim; the lease itself waits for the answer who else runs there. */
+static void on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not)
+{
+	const char *message;
+
+	if (!why_not) {
+		open_lease(f, c);
+		return;
+	}
+	message = arena_printf(&c->arena, "%s", why_not->message);
+	log_notice("capture %u of uid %u: refused: %s", c->id, (unsigned)c->uid, why_not->message);
+	end(f, c, why_not->code, message ? message : "", why_not->code == GPUCTR_E_GPU_SHARED ?
+	    "Wait until it has ended, take another GPU with --devices, or ask the administrator about `sharing`." : "", 0);
+}
+
+static void on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
+{
+	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why->message);
+
+	log_notice("capture %u: lease of uid %u revoked: %s", c->id, (unsigned)c->uid, why->message);
+	revoke_lease(f, c);
+	end(f, c, GPUCTR_E_REVOKED, message ? message : "", "Measure while nobody else uses the GPU.", SESSION_ENDING_S);
+}
+
 static void open_lease(struct front *f, struct capture *c)
 {
 	uint64_t lease_ns = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
@@ -206,7 +240,10 @@ static void grant_next(struct front *f)
 
 	/* Without a granter everybody keeps their place until there is one. */
 	while (!f->stopping && granter_link_is_up(&f->granter) && (next = arbiter_next(&f->arbiter)) != NULL) {
-		open_lease(f, list_entry(next, struct capture, claim));
+		struct capture *c = list_entry(next, struct capture, claim);
+
+		c->state = WIRE_CAPTURE_QUEUED;
+		tenancy_check(f, c, on_tenants_known);
 	}
 	notify_queue(f);
 }
@@ -237,7 +274,8 @@ void session_take_turn(struct front *f, struct capture *c)
 	}
 	r = arbiter_request(&f->arbiter, &c->claim, !c->options.no_wait);
 	if (r == 0) {
-		open_lease(f, c);
+		c->state = WIRE_CAPTURE_QUEUED;
+		tenancy_check(f, c, on_tenants_known);
 	} else if (r == ARBITER_E_QUEUED) {
 		c->state = WIRE_CAPTURE_QUEUED;
 		c->wait_until_ns = c->options.timeout_ns ? clock_now_ns() + c->options.timeout_ns : 0;
@@ -395,6 +433,7 @@ void session_on_granter_back(struct front *f)
 
 void session_on_tick(struct front *f, uint64_t now_ns)
 {
+	tenancy_tick(f, now_ns, on_foreign_tenant);
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 

@@ -40,12 +40,9 @@ static void read_driver_version_file(char *text, size_t size)
 	}
 }
 
-static void read_driver_version(char *text, size_t size)
+static void read_driver_version(const struct vendor_nvml *nvml, char *text, size_t size)
 {
-	struct vendor_nvml nvml;
-
-	vendor_open_nvml(&nvml);
-	if (!nvml.driver_version || nvml.driver_version(text, (unsigned)size) != 0) {
+	if (!nvml->driver_version || nvml->driver_version(text, (unsigned)size) != 0) {
 		read_driver_version_file(text, size);
 	}
 }
@@ -105,9 +102,39 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	if (vendor_open_driver(&driver, &l->trouble) != 0) {
 		return;
 	}
-	read_driver_version(l->driver, sizeof(l->driver));
+	vendor_open_nvml(&l->nvml);
+	read_driver_version(&l->nvml, l->driver, sizeof(l->driver));
 	check_driver_version(l);
 	if (l->trouble.code == 0) {
 		read_devices(l, &driver, host);
 	}
+}
+
+static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids, size_t room,
+			size_t *n)
+{
+	struct vendor_nvml_process processes[256];
+	unsigned count = ARRAY_SIZE(processes);
+	void *device;
+
+	if (l->nvml.device_by_uuid(l->devices[gpu].uuid, &device) != 0 ||
+	    l->nvml.compute_processes(device, &count, processes) != 0) {
+		return false;
+	}
+	for (unsigned i = 0; i < count && *n < room; i++) {
+		gpus[*n] = (uint32_t)gpu;
+		pids[(*n)++] = processes[i].pid;
+	}
+	return true;
+}
+
+bool device_list_tenants(const struct device_list *l, uint32_t *gpus, uint32_t *pids, size_t room, size_t *ret_n)
+{
+	bool known = l->nvml.device_by_uuid && l->nvml.compute_processes;
+
+	*ret_n = 0;
+	for (size_t i = 0; known && i < l->n; i++) {
+		known = add_tenants(l, i, gpus, pids, room, ret_n);
+	}
+	return known;
 }

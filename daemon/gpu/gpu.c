@@ -342,6 +342,19 @@ static int handle_status(struct service *s, const struct wire_message *m)
 	return reply(s, &answer);
 }
 
+static int handle_tenants(struct service *s, const struct wire_message *m)
+{
+	uint32_t gpus[LIMIT_TENANTS], pids[LIMIT_TENANTS];
+	size_t n;
+	struct wire_message answer = { .type = WIRE_TENANTS_REPLY };
+
+	answer.tenants_reply.request = m->tenants_request.request;
+	answer.tenants_reply.known = device_list_tenants(&s->devices, gpus, pids, LIMIT_TENANTS, &n);
+	answer.tenants_reply.gpu = (struct wire_u32s){ n, gpus };
+	answer.tenants_reply.pid = (struct wire_u32s){ n, pids };
+	return reply(s, &answer);
+}
+
 /* --- loop --- */
 
 static int handle_frame(struct service *s, const struct frame *f)
@@ -362,6 +375,8 @@ static int handle_frame(struct service *s, const struct frame *f)
 		return handle_plan(s, &m);
 	case WIRE_STATUS_REQUEST:
 		return handle_status(s, &m);
+	case WIRE_TENANTS_REQUEST:
+		return handle_tenants(s, &m);
 	default:
 		return -EPROTO;
 	}

@@ -131,6 +131,8 @@ void vendor_open_nvml(struct vendor_nvml *v)
 	}
 	*(void **)&v->init = dlsym(library, "nvmlInit_v2");
 	*(void **)&v->driver_version = dlsym(library, "nvmlSystemGetDriverVersion");
+	*(void **)&v->device_by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
+	*(void **)&v->compute_processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 	if (!v->init || v->init() != 0) {
 		*v = (struct vendor_nvml){ 0 };
 	}

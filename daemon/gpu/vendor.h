@@ -58,10 +58,19 @@ struct vendor_driver {
 	VENDOR_DRIVER_FUNCTIONS(VENDOR_MEMBER)
 };
 
+/* nvmlProcessInfo_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it. */
+struct vendor_nvml_process {
+	unsigned pid;
+	unsigned long long used_bytes;
+	unsigned gpu_instance, compute_instance;
+};
+
 /* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
 struct vendor_nvml {
 	int (*init)(void);
 	int (*driver_version)(char *version, unsigned length);
+	int (*device_by_uuid)(const char *uuid, void **device);
+	int (*compute_processes)(void *device, unsigned *count, struct vendor_nvml_process *processes);
 };
 
 /* Rows for vendor_resolve(). The name is expanded first: cuda.h maps names to their versions. */

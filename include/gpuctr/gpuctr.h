@@ -60,6 +60,7 @@ enum gpuctr_error_code {
 	GPUCTR_E_QUOTA = 54,
 	GPUCTR_E_LEASE_EXPIRED = 55,
 	GPUCTR_E_REVOKED = 56,
+	GPUCTR_E_GPU_SHARED = 58,       /* another user runs on the GPU, or who does cannot be told */
 	GPUCTR_E_STOPPING = 57,         /* the daemon is going down */
 
 	/* Of the measured program. */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/tenancy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/front/users.h"
+
+/* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is gone
+ * again, or that lives in another pid namespace, belongs to nobody we could protect or blame: it is
+ * skipped when /proc does not know it. While leases are held the list is asked for four times a
+ * second, one question at a time, so a lease ends within half a second of a stranger's first context. */
+
+enum { TENANCY_PERIOD_MS = 250 };
+
+static void refuse_unknown(struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_GPU_SHARED, "The administrator may set `sharing = shared` where users trust each other.",
+		    "the driver does not tell who runs on the GPU, and leases are exclusive");
+}
+
+/* True when somebody else than c's user runs on one of c's GPUs. */
+static bool find_foreign(const struct wire_tenants_reply *t, const struct capture *c, struct refusal *r)
+{
+	for (size_t i = 0; i < t->gpu.n; i++) {
+		char path[32], name[64];
+		struct stat st;
+
+		if (t->gpu.v[i] >= 64 || (c->claim.gpus >> t->gpu.v[i] & 1) == 0) {
+			continue;
+		}
+		snprintf(path, sizeof(path), "/proc/%u", t->pid.v[i]);
+		if (stat(path, &st) < 0 || st.st_uid == c->uid) {
+			continue;
+		}
+		users_name(st.st_uid, name, sizeof(name));
+		refusal_set(r, GPUCTR_E_GPU_SHARED, "Wait until it has ended, or take a GPU of your own with --devices.",
+			    "%s (pid %u) runs on GPU %u, whose counters would show what it does", name, t->pid.v[i],
+			    t->gpu.v[i]);
+		return true;
+	}
+	return false;
+}
+
+static bool may_not(const struct wire_message *m, const struct capture *c, struct refusal *r)
+{
+	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
+		refuse_unknown(r);
+		return true;
+	}
+	return find_foreign(&m->tenants_reply, c, r);
+}
+
+static void on_checked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct capture *c = registry_find(&f->registry, request);
+	tenancy_on_known on_known = *(tenancy_on_known *)owner;
+	struct refusal r;
+
+	free(owner);
+	if (c && c->claim.state == CLAIM_HOLDING) {
+		on_known(f, c, may_not(m, c, &r) ? &r : NULL);
+	}
+}
+
+void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known)
+{
+	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
+	tenancy_on_known *owner = f->config.shared ? NULL : malloc(sizeof(*owner));
+	struct refusal r;
+
+	if (f->config.shared) {
+		on_known(f, c, NULL);
+		return;
+	}
+	if (owner) {
+		*owner = on_known;
+	}
+	if (!owner || gpu_link_request(&f->gpu, &q, on_checked, owner, c->id) < 0) {
+		free(owner);
+		refuse_unknown(&r);
+		on_known(f, c, &r);
+	}
+}
+
+/* Of a list that cannot be had now, a running lease is not the victim: the gpu process may just be
+ * restarting. The next answer counts. */
+static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	tenancy_on_known on_foreign = *(tenancy_on_known *)owner;
+
+	(void)request;
+	free(owner);
+	f->looking = false;
+	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
+		return;
+	}
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+		struct refusal r;
+
+		if (c->claim.state == CLAIM_HOLDING && capture_is_live(c) && find_foreign(&m->tenants_reply, c, &r)) {
+			on_foreign(f, c, &r);
+		}
+	}
+}
+
+void tenancy_tick(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
+{
+	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
+	tenancy_on_known *owner;
+
+	if (f->config.shared || f->looking || list_is_empty(&f->arbiter.holders) || now_ns < f->next_look_ns) {
+		return;
+	}
+	f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
+	owner = malloc(sizeof(*owner));
+	if (!owner) {
+		return;
+	}
+	*owner = on_foreign;
+	f->looking = gpu_link_request(&f->gpu, &q, on_looked, owner, 0) == 0;
+	if (!f->looking) {
+		free(owner);
+	}
+}
