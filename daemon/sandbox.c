@@ -36,13 +36,14 @@ static const int front_calls[] = {
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(sigaltstack), SCMP_SYS(exit), SCMP_SYS(exit_group),
 };
 
+/* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
+ * listen and accept stay; the unit's PrivateNetwork= keeps others away from that socket. */
 static const int gpu_denied_calls[] = {
 	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns),
 	SCMP_SYS(unshare), SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
 	SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
-	SCMP_SYS(add_key), SCMP_SYS(keyctl), SCMP_SYS(request_key), SCMP_SYS(listen), SCMP_SYS(accept),
-	SCMP_SYS(accept4),
+	SCMP_SYS(add_key), SCMP_SYS(keyctl), SCMP_SYS(request_key),
 };
 
 /* Mapping and protecting memory, but never to execute it. */
