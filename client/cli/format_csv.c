@@ -2,7 +2,8 @@
 
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
- * start/end ranges, joined by semicolons. */
+ * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded; it
+ * is empty for what was measured here. */
 
 #include "client/cli/format.h"
 
@@ -17,6 +18,7 @@ struct csv {
 	struct processes processes;
 	struct fragments *kernels;
 	struct fragments *stacks;
+	struct fragments *recorded; /* one a process, under id 0 */
 };
 
 static void csv_close(void *f)
@@ -26,6 +28,7 @@ static void csv_close(void *f)
 	processes_deinit(&c->processes);
 	fragments_free(c->kernels);
 	fragments_free(c->stacks);
+	fragments_free(c->recorded);
 	free(c);
 }
 
@@ -39,7 +42,8 @@ static void *csv_open(const struct format_capture *capture)
 	c->capture = capture;
 	c->kernels = fragments_new();
 	c->stacks = fragments_new();
-	if (!c->kernels || !c->stacks) {
+	c->recorded = fragments_new();
+	if (!c->kernels || !c->stacks || !c->recorded) {
 		csv_close(c);
 		return NULL;
 	}
@@ -59,7 +63,7 @@ static void csv_head(void *f, struct buf *b)
 		buf_char(b, ',');
 		text_csv(b, c->capture->plan->columns[i].name);
 	}
-	buf_text(b, ",nvtx,ranges\r\n");
+	buf_text(b, ",nvtx,ranges,recorded_from\r\n");
 }
 
 static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
@@ -70,7 +74,13 @@ static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
 static void csv_process(void *f, struct buf *b, const struct gpuctr_process *process)
 {
 	struct csv *c = f;
+	struct buf *recorded;
+	bool fresh;
 
+	recorded = fragments_get(c->recorded, process->process, 0, &fresh);
+	if (fresh && process->recorded_from && process->recorded_from[0]) {
+		text_csv(recorded, process->recorded_from);
+	}
 	b->failed |= !processes_add(&c->processes, process, write_device_uuid);
 }
 
@@ -182,6 +192,14 @@ static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record 
 	buf_char(b, ',');
 }
 
+static void add_recorded(struct csv *c, struct buf *b, unsigned process)
+{
+	bool fresh;
+	const struct buf *text = fragments_get(c->recorded, process, 0, &fresh);
+
+	buf_add(b, text->data, text->n);
+}
+
 static void csv_record(void *f, struct buf *b, const struct gpuctr_record *record)
 {
 	struct csv *c = f;
@@ -196,6 +214,8 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	add_stack(c, b, record->process, record->range);
 	buf_char(b, ',');
 	add_active(b, record);
+	buf_char(b, ',');
+	add_recorded(c, b, record->process);
 	buf_text(b, "\r\n");
 }
 

@@ -23,6 +23,7 @@ enum {
 struct table {
 	const struct format_capture *capture;
 	size_t name_width;
+	unsigned labelled; /* process whose values were last said to be recorded */
 };
 
 static size_t column_width(const struct gpuctr_column *column)
@@ -187,11 +188,25 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	buf_char(b, '\n');
 }
 
+static void table_process(void *f, struct buf *b, const struct gpuctr_process *process)
+{
+	struct table *t = f;
+
+	if (!process->recorded_from || !process->recorded_from[0] || process->process == t->labelled) {
+		return;
+	}
+	t->labelled = process->process;
+	buf_printf(b, "# process %u: RECORDED on ", process->process);
+	text_terminal(b, process->recorded_from);
+	buf_text(b, ", not measured here\n");
+}
+
 const struct format format_table = {
 	.name = "table",
 	.suffix = ".txt",
 	.open = table_open,
 	.close = table_close,
 	.write_head = table_head,
+	.write_process = table_process,
 	.write_record = table_record,
 };

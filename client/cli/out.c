@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Records go out through a thread of their own, because the loop must not wait for a reader: it
- * renews the lease and watches the program. O_NONBLOCK is no way, as the program shares our
+ * reads from the daemon and watches the program. O_NONBLOCK is no way, as the program shares our
  * standard output and would see the flag.
  *
  * Two buffers: the loop fills one, the thread writes the other, they change places. When the loop's

@@ -117,7 +117,7 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 	}
 }
 
-/* The library renews the lease when it is dispatched, so it is, also when nothing arrives. */
+/* Dispatches also when nothing arrives, so that a broken connection is noticed. */
 static void on_tick(uv_timer_t *handle)
 {
 	struct run *run = handle->data;

@@ -63,6 +63,17 @@ static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 	}
 }
 
+/* Columns that no single run can measure. */
+static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		if (plan->columns[i].group == plan->groups) {
+			text_terminal(b, plan->columns[i].name);
+			buf_text(b, " needs several passes by itself: ask for what it is made of\n");
+		}
+	}
+}
+
 static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
 		    void *userdata)
 {
@@ -75,11 +86,9 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 			   plan->passes == 1 ? "" : "es");
 		add_columns(b, plan, plan->passes > 1);
 		if (plan->passes > 1) {
-			buf_printf(b,
-				   "One run measures one pass and would refuse this set. It takes "
-				   "%u runs:\n",
-				   plan->groups);
+			buf_text(b, "One run measures one pass and would refuse this set.\n");
 			add_groups(b, plan);
+			add_too_many(b, plan);
 		}
 	}
 	request_answer(request, error);
