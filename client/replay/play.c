@@ -27,6 +27,7 @@ struct player {
 	const struct store_process *process;
 	const struct store_definitions *definitions;
 	bool realtime;
+	atomic_bool stopped; /* by the daemon */
 
 	struct link link;
 	struct arena arena;
@@ -266,7 +267,7 @@ static int play_images(struct player *p, struct refusal *r)
 	if (e != 0) {
 		return store_failed(p, r);
 	}
-	while (code == 0 && (e = store_next_image(cursor, &image)) == 0 && image) {
+	while (code == 0 && !atomic_load(&p->stopped) && (e = store_next_image(cursor, &image)) == 0 && image) {
 		if (first) {
 			code = check_metrics(p, image, r);
 			first = false;
@@ -307,9 +308,11 @@ static void announce(struct player *p, const char *hardware)
 
 static void on_stop(void *userdata, uint32_t code, const char *message)
 {
-	(void)userdata;
+	struct player *p = userdata;
+
 	(void)code;
-	(void)message; /* the client says it; what was read so far is delivered */
+	(void)message; /* the client says it; what was played so far is delivered */
+	atomic_store(&p->stopped, true);
 }
 
 static int player_init(struct player *p, const struct vendor_host *vendor, const char *socket_path, const char *token,
@@ -332,12 +335,18 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	    filter_init(&p->filter, &p->welcome, r) != 0) {
 		return r->code;
 	}
+	if (p->welcome.raw_images && (p->filter.has_regex || p->filter.skip || p->filter.count)) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or --kernel, --launch-skip and --launch-count.",
+			    "a recording's counter data is copied whole, not filtered");
+		return r->code;
+	}
 	deliver_init(&p->deliver);
 	p->deliver.link = &p->link;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
 	p->deliver.on_stop = on_stop;
+	p->deliver.userdata = p;
 	if (deliver_start(&p->deliver) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "no thread could be started");
 		return r->code;
