@@ -14,6 +14,8 @@ enum control_op {
 	CONTROL_STOP,
 	CONTROL_READY, /* front -> supervisor: listening */
 	CONTROL_ALIVE, /* front -> supervisor: the loop turns */
+	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
+	CONTROL_HUNG_GPU,
 };
 
 struct control_message {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -87,8 +88,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	}
 }
 
-/* The parent's end of the link, or -errno. */
-static int start_linked(struct supervisor *s, enum worker_id id)
+/* The parent's end of the link, or -errno. other is a descriptor that the child has no business with. */
+static int start_linked(struct supervisor *s, enum worker_id id, int other)
 {
 	int pair[2], r = make_pair(id == WORKER_GRANTER ? SOCK_SEQPACKET : SOCK_STREAM, pair);
 	pid_t pid;
@@ -99,6 +100,9 @@ static int start_linked(struct supervisor *s, enum worker_id id)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
+		if (other >= 0) {
+			close(other);
+		}
 		enter_worker(s, id);
 		_exit(id == WORKER_GRANTER ? granter_run(pair[1]) : gpu_run(pair[1]));
 	}
@@ -113,8 +117,8 @@ static int start_linked(struct supervisor *s, enum worker_id id)
 
 static int start_front(struct supervisor *s)
 {
-	CLEAN_FD int granter = start_linked(s, WORKER_GRANTER);
-	CLEAN_FD int gpu = granter < 0 ? -1 : start_linked(s, WORKER_GPU);
+	CLEAN_FD int granter = start_linked(s, WORKER_GRANTER, -1);
+	CLEAN_FD int gpu = granter < 0 ? -1 : start_linked(s, WORKER_GPU, granter);
 	int pair[2];
 	pid_t pid;
 
@@ -139,7 +143,7 @@ static int start_front(struct supervisor *s)
 
 static int replace_linked(struct supervisor *s, enum worker_id id)
 {
-	CLEAN_FD int fd = start_linked(s, id);
+	CLEAN_FD int fd = start_linked(s, id, -1);
 	int r;
 
 	if (fd < 0) {
@@ -275,7 +279,9 @@ static void reload(struct supervisor *s)
 		log_error("the settings are not taken over: see above");
 		return;
 	}
+	snprintf(config.socket, sizeof(config.socket), "%s", s->config.socket);
 	s->config = config;
+	log_init("supervisor", config.log_level);
 	control_send(s->control, CONTROL_RELOAD, -1, &s->config);
 	log_notice("settings read again");
 }
@@ -297,6 +303,15 @@ static int handle_signals(struct supervisor *s)
 	return r;
 }
 
+/* Its end is then reaped and it is replaced like any other. */
+static void kill_hung(struct supervisor *s, enum worker_id id)
+{
+	log_error("%s (pid %d) does not answer: killed", worker_names[id], (int)s->pids[id]);
+	if (s->pids[id] > 0) {
+		kill(s->pids[id], SIGKILL);
+	}
+}
+
 static void handle_control(struct supervisor *s)
 {
 	struct control_message m;
@@ -311,6 +326,10 @@ static void handle_control(struct supervisor *s)
 			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
 		} else if (m.op == CONTROL_ALIVE) {
 			sd_notify(0, "WATCHDOG=1");
+		} else if (m.op == CONTROL_HUNG_GRANTER) {
+			kill_hung(s, WORKER_GRANTER);
+		} else if (m.op == CONTROL_HUNG_GPU) {
+			kill_hung(s, WORKER_GPU);
 		}
 	}
 }

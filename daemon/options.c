@@ -25,7 +25,7 @@ static void print_help(void)
 	     "  -V, --version\n"
 	     "  -h, --help\n"
 	     "\n"
-	     "Measuring needs CAP_PERFMON here, in nobody's program: run it by its systemd unit, or as\n"
+	     "Measuring needs CAP_PERFMON, in this daemon alone: run it by its systemd unit, or as\n"
 	     "root, which it leaves at once. Without it, recordings can still be played.");
 }
 
@@ -89,6 +89,9 @@ static int load_file(struct config *c, int argc, char **argv)
 		path = o == 'c' ? optarg : path;
 		if (o == '?') {
 			return -EINVAL;
+		}
+		if (o == 'h' || o == 'V') {
+			return 0; /* answered whatever the file says */
 		}
 	}
 	optind = 1;

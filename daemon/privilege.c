@@ -48,7 +48,8 @@ static int become(const char *name)
 		pw = getpwnam("nobody");
 	}
 	if (!pw) {
-		log_error("there is no user '%s' to become: create it or name another with --user", name);
+		log_error("there is no user %s to become: create it or name another with --user",
+			  name[0] ? name : "gpucountd or nobody");
 		return -ENOENT;
 	}
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0 || initgroups(pw->pw_name, pw->pw_gid) < 0 ||

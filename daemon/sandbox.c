@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "daemon/base/clean.h"
 #include "daemon/granter/rm.h"
@@ -33,7 +34,7 @@ static const int front_calls[] = {
 	SCMP_SYS(newfstatat), SCMP_SYS(lseek), SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),
 	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(futex),
 	SCMP_SYS(getrandom), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getpid), SCMP_SYS(gettid),
-	SCMP_SYS(tgkill), SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigaction),
+	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(sigaltstack), SCMP_SYS(exit), SCMP_SYS(exit_group),
 };
 
@@ -76,6 +77,8 @@ static int fill_front(scmp_filter_ctx c)
 	int r = allow_data_memory(c);
 
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
+	/* abort() signals itself, and nobody else. */
+	r = r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
 	return r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
 					    SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
 }

@@ -18,6 +18,7 @@ static int bind_socket(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	CLEAN_FD int probe = -1;
+	struct stat st;
 	int fd;
 
 	if (strlen(path) >= sizeof(a.sun_path)) {
@@ -27,6 +28,9 @@ static int bind_socket(const char *path)
 	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (probe >= 0 && connect(probe, (struct sockaddr *)&a, sizeof(a)) == 0) {
 		return -EADDRINUSE;
+	}
+	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+		return -EEXIST;
 	}
 	unlink(path); /* left behind by one that was killed */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

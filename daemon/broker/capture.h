@@ -20,7 +20,8 @@ enum {
 	CAPTURE_PROCESSES_MAX = 1024,
 };
 
-/* PLANNING -> QUEUED -> READY -> RUNNING -> ENDING, any of them -> gone; transitions in capture.c. */
+/* PLANNING -> QUEUED -> READY -> RUNNING -> ENDING, any of them -> gone; transitions are in
+ * front/opening.c, session.c and agents.c. */
 struct capture {
 	struct list link;   /* in the registry */
 	struct list client_link; /* among the client's captures */

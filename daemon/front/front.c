@@ -154,6 +154,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 	case CONTROL_NEW_GPU:
 		gpu_link_attach(&f->gpu, fd);
 		ask_machine(f);
+		session_on_gpu_back(f);
 		break;
 	case CONTROL_RELOAD:
 		f->config = m.config;

@@ -7,6 +7,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/control.h"
 #include "daemon/front/front.h"
 #include "proto/limits.h"
 
@@ -239,6 +240,7 @@ void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 
 	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
 		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
+		control_send(l->front->control, CONTROL_HUNG_GPU, -1, NULL);
 		complete(l, p, NULL);
 		p = list_entry(l->pending.next, struct pending, link);
 	}

@@ -4,6 +4,7 @@
 
 /* Requests to the gpu process. It answers one after the other; each request has a deadline. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/arena.h"
@@ -31,6 +32,11 @@ void gpu_link_init(struct gpu_link *l, struct front *f);
 int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails whatever was pending */
 void gpu_link_detach(struct gpu_link *l);
 void gpu_link_deinit(struct gpu_link *l);
+
+static inline bool gpu_link_is_up(const struct gpu_link *l)
+{
+	return l->watch.fd >= 0;
+}
 
 /* Sends m, whose first field is its request number: it is replaced on the way and restored in done.
  * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM. */

@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
+#include "daemon/control.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 
@@ -153,6 +154,7 @@ void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 
 	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
 		log_warning("the granter did not answer within %d s", GRANTER_LINK_TIMEOUT_S);
+		control_send(l->front->control, CONTROL_HUNG_GRANTER, -1, NULL);
 		complete(l, p, NULL);
 		p = list_entry(l->pending.next, struct pending, link);
 	}

@@ -6,6 +6,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
+#include "proto/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs; session.c then waits for the turn. */
@@ -26,24 +27,35 @@ static void refuse_open_with(struct front *f, struct capture *c, int code, const
 	refuse_open(f, c, &r);
 }
 
+/* Appends the columns of a group to text, as one option. */
+static size_t append_group(const struct wire_plan *plan, uint32_t group, const char *before, char *text, size_t size)
+{
+	size_t n = strlen(text), begin = n;
+
+	for (size_t i = 0; i < plan->columns.n && n < size - 300; i++) {
+		if (plan->columns.v[i].group == group) {
+			n += (size_t)snprintf(text + n, size - n, "%s%s", n == begin ? before : ",", plan->columns.v[i].name);
+		}
+	}
+	return n - begin;
+}
+
 static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
-	char message[1024], remedy[2048];
-	size_t n;
+	char message[160], remedy[LIMIT_TEXT_BYTES] = "", tail[LIMIT_TEXT_BYTES / 2] = "";
 
 	snprintf(message, sizeof(message), "these metrics need %u passes, and a program runs only once", plan->passes);
-	n = (size_t)snprintf(remedy, sizeof(remedy), "Measure them in %u runs of one pass each:", plan->groups);
-	for (uint32_t g = 0; g < plan->groups; g++) {
-		const char *before = " --metrics ";
-
-		for (size_t i = 0; i < plan->columns.n && n < sizeof(remedy) - 300; i++) {
-			if (plan->columns.v[i].group == g) {
-				n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s%s", before, plan->columns.v[i].name);
-				before = ",";
-			}
-		}
-		n += (size_t)snprintf(remedy + n, sizeof(remedy) - n, "%s", g + 1 < plan->groups ? ";" : ".");
+	if (plan->groups > 0) {
+		snprintf(remedy, sizeof(remedy), "Measure in %s of one pass:", plan->groups == 1 ? "one run" : "runs");
 	}
+	for (uint32_t g = 0; g < plan->groups; g++) {
+		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy, sizeof(remedy) - sizeof(tail));
+	}
+	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail, sizeof(tail)) > 0) {
+		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s", plan->groups ? "." : "This");
+		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s%s", plan->groups ? " This" : "", tail);
+	}
+	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
 	refuse_open_with(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 

@@ -205,8 +205,8 @@ static void on_tenants_known(struct front *f, struct capture *c, const struct re
 	}
 	message = arena_printf(&c->arena, "%s", why_not->message);
 	log_notice("capture %u of uid %u: refused: %s", c->id, (unsigned)c->uid, why_not->message);
-	end(f, c, why_not->code, message ? message : "", why_not->code == GPUCTR_E_GPU_SHARED ?
-	    "Wait until it has ended, take another GPU with --devices, or ask the administrator about `sharing`." : "", 0);
+	end_soon(f, c, why_not->code, message ? message : "", why_not->code == GPUCTR_E_GPU_SHARED ?
+		 "Wait until it has ended, take another GPU with --devices, or ask the administrator about `sharing`." : "");
 }
 
 static void on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
@@ -218,14 +218,20 @@ static void on_foreign_tenant(struct front *f, struct capture *c, const struct r
 	end(f, c, GPUCTR_E_REVOKED, message ? message : "", "Measure while nobody else uses the GPU.", SESSION_ENDING_S);
 }
 
+static uint64_t lease_length(const struct front *f, const struct capture *c)
+{
+	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
+
+	return length < f->config.lease_max_ns ? length : f->config.lease_max_ns;
+}
+
 static void open_lease(struct front *f, struct capture *c)
 {
-	uint64_t lease_ns = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
 	struct granter_request q = {
 		.op = GRANTER_OPEN, .lease = c->id, .gpus = c->claim.gpus, .uid = (uint32_t)c->uid, .pid = (uint32_t)c->pid,
 	};
 
-	q.lease_ns = lease_ns > f->config.lease_max_ns ? f->config.lease_max_ns : lease_ns;
+	q.lease_ns = lease_length(f, c);
 	c->state = WIRE_CAPTURE_QUEUED;
 	c->ready_ns = clock_now_ns();
 	c->lease_until_ns = c->ready_ns + q.lease_ns;
@@ -310,8 +316,7 @@ int handle_close_capture(struct peer *p, const struct wire_message *m, const str
  * lease-max after its begin when somebody does. */
 static void renew(struct front *f, struct capture *c, uint64_t now)
 {
-	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
-	uint64_t until = now + (length > f->config.lease_max_ns ? f->config.lease_max_ns : length);
+	uint64_t until = now + lease_length(f, c);
 	uint64_t last = c->ready_ns + f->config.lease_max_ns;
 	struct granter_request q = { .op = GRANTER_EXTEND, .lease = c->id };
 
@@ -329,7 +334,7 @@ static void renew(struct front *f, struct capture *c, uint64_t now)
 
 static void renew_when_half_over(struct front *f, struct capture *c, uint64_t now)
 {
-	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
+	uint64_t length = lease_length(f, c);
 
 	if (capture_is_live(c) && !c->recorded && c->client && c->lease_until_ns < now + length / 2) {
 		renew(f, c, now);
@@ -429,6 +434,18 @@ void session_on_granter_lost(struct front *f)
 void session_on_granter_back(struct front *f)
 {
 	grant_next(f);
+}
+
+/* Who has a turn and could not be told whether the GPU is free of others. */
+void session_on_gpu_back(struct front *f)
+{
+	list_for_each(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->state == WIRE_CAPTURE_QUEUED && c->claim.state == CLAIM_HOLDING && c->lease_until_ns == 0) {
+			tenancy_check(f, c, on_tenants_known);
+		}
+	}
 }
 
 void session_on_tick(struct front *f, uint64_t now_ns)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/front/users.h"
 
@@ -21,21 +22,47 @@ static void refuse_unknown(struct refusal *r)
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
+/* The uid of pid; false when it is gone, or in another pid namespace. Not the owner of its folder, which
+ * is root's for a program that may not be dumped. */
+static bool read_uid(uint32_t pid, uid_t *ret)
+{
+	CLEAN_FILE FILE *f = NULL;
+	char text[128];
+	unsigned uid;
+
+	snprintf(text, sizeof(text), "/proc/%u/status", pid);
+	f = fopen(text, "re");
+	while (f && fgets(text, sizeof(text), f)) {
+		if (sscanf(text, "Uid: %u", &uid) == 1) {
+			*ret = uid;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* With hidepid nobody else's process can be seen, and "gone" would mean nothing. */
+static bool sees_others(void)
+{
+	struct stat st;
+
+	return stat("/proc/1", &st) == 0;
+}
+
 /* True when somebody else than c's user runs on one of c's GPUs. */
 static bool find_foreign(const struct wire_tenants_reply *t, const struct capture *c, struct refusal *r)
 {
 	for (size_t i = 0; i < t->gpu.n; i++) {
-		char path[32], name[64];
-		struct stat st;
+		char name[64];
+		uid_t uid;
 
 		if (t->gpu.v[i] >= 64 || (c->claim.gpus >> t->gpu.v[i] & 1) == 0) {
 			continue;
 		}
-		snprintf(path, sizeof(path), "/proc/%u", t->pid.v[i]);
-		if (stat(path, &st) < 0 || st.st_uid == c->uid) {
+		if (!read_uid(t->pid.v[i], &uid) || uid == c->uid) {
 			continue;
 		}
-		users_name(st.st_uid, name, sizeof(name));
+		users_name(uid, name, sizeof(name));
 		refusal_set(r, GPUCTR_E_GPU_SHARED, "Wait until it has ended, or take a GPU of your own with --devices.",
 			    "%s (pid %u) runs on GPU %u, whose counters would show what it does", name, t->pid.v[i],
 			    t->gpu.v[i]);
@@ -46,7 +73,7 @@ static bool find_foreign(const struct wire_tenants_reply *t, const struct captur
 
 static bool may_not(const struct wire_message *m, const struct capture *c, struct refusal *r)
 {
-	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
+	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known || !sees_others()) {
 		refuse_unknown(r);
 		return true;
 	}
@@ -60,6 +87,9 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 	struct refusal r;
 
 	free(owner);
+	if (!m && !gpu_link_is_up(&f->gpu)) {
+		return; /* its successor is asked again */
+	}
 	if (c && c->claim.state == CLAIM_HOLDING) {
 		on_known(f, c, may_not(m, c, &r) ? &r : NULL);
 	}
@@ -73,6 +103,10 @@ void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known
 
 	if (f->config.shared) {
 		on_known(f, c, NULL);
+		return;
+	}
+	if (!gpu_link_is_up(&f->gpu)) {
+		free(owner);
 		return;
 	}
 	if (owner) {

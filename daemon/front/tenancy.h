@@ -8,7 +8,7 @@
  * administrator says `sharing = shared`, a GPU is leased only while nobody else computes on it. */
 
 /* Looks who runs on c's GPUs; calls on_known with NULL when c may have its lease, else with why not.
- * When nothing can be asked on_known is called at once. */
+ * While the gpu process is not there nothing is called: ask again when it is back. */
 typedef void (*tenancy_on_known)(struct front *f, struct capture *c, const struct refusal *why_not);
 void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known);
 

@@ -421,6 +421,7 @@ static void clean_environment(void)
 {
 	static const char *const names[] = {
 		"CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "CUDA_DEVICE_ORDER",
+		"CUDA_HOME",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

@@ -21,6 +21,8 @@ struct draft {
 	size_t n_columns;
 };
 
+static const uint32_t NO_GROUP = UINT32_MAX;
+
 static const char duration[] = "gpu__time_duration.sum";
 
 static int out_of_memory(struct draft *d)
@@ -296,28 +298,46 @@ static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra,
 	return n;
 }
 
-static int assign_groups(struct draft *d, uint32_t *ret_groups)
+/* In which of the groups so far column i fits, or a new one; NO_GROUP when it does not fit alone. */
+static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
 {
 	const char *metrics[LIMIT_PLAN_METRICS];
+
+	for (uint32_t group = 0; group <= groups; group++) {
+		size_t n = group_metrics(d, group, i, metrics);
+		uint32_t passes = 0;
+		int code = count_passes(d, metrics, n, &passes);
+
+		if (code != 0) {
+			return code;
+		}
+		if (passes == 1) {
+			*ret = group;
+			return 0;
+		}
+	}
+	*ret = NO_GROUP;
+	return 0;
+}
+
+static int assign_groups(struct draft *d, uint32_t *ret_groups)
+{
 	uint32_t groups = 0;
 
 	for (size_t i = 0; i < d->n_columns; i++) {
-		uint32_t group = 0, passes = 2;
+		uint32_t group;
+		int code;
 
-		d->columns[i].group = UINT32_MAX;
-		for (; group < groups && passes > 1; group++) {
-			size_t n = group_metrics(d, group, i, metrics);
-			int code = count_passes(d, metrics, n, &passes);
-
-			if (code != 0) {
-				return code;
-			}
-			if (passes == 1) {
-				break;
-			}
+		d->columns[i].group = NO_GROUP;
+		code = find_group(d, i, groups, &group);
+		if (code != 0) {
+			return code;
 		}
 		d->columns[i].group = group;
-		groups = group == groups ? groups + 1 : groups;
+		groups += group == groups;
+	}
+	for (size_t i = 0; i < d->n_columns; i++) {
+		d->columns[i].group = d->columns[i].group == NO_GROUP ? groups : d->columns[i].group;
 	}
 	*ret_groups = groups;
 	return 0;

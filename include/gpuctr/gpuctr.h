@@ -49,8 +49,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_DRIVER_TOO_OLD = 33,
 	GPUCTR_E_NO_CUPTI = 34,
 	GPUCTR_E_CUPTI_TOO_OLD = 35,
-	GPUCTR_E_NO_AGENT = 37,         /* libgpuctr-agent.so is not where it was looked for */
 	GPUCTR_E_PROTOCOL = 36,         /* versions without a common ground, or a malformed frame */
+	GPUCTR_E_NO_AGENT = 37,         /* libgpuctr-agent.so is not where it was looked for */
 
 	/* Of policy and turn. */
 	GPUCTR_E_NOT_ALLOWED = 50,
@@ -60,8 +60,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_QUOTA = 54,
 	GPUCTR_E_LEASE_EXPIRED = 55,
 	GPUCTR_E_REVOKED = 56,
-	GPUCTR_E_GPU_SHARED = 58,       /* another user runs on the GPU, or who does cannot be told */
 	GPUCTR_E_STOPPING = 57,         /* the daemon is going down */
+	GPUCTR_E_GPU_SHARED = 58,       /* another user runs on the GPU, or who does cannot be told */
 
 	/* Of the measured program. */
 	GPUCTR_E_BAD_TOKEN = 70,
@@ -155,7 +155,8 @@ struct gpuctr_column {
 	const char *name;
 	const char *unit;
 	bool added;     /* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
-	unsigned group; /* columns of one group fit into one pass together */
+	unsigned group; /* columns of one group fit into one pass together; a column whose group is
+			   the plan's groups needs several passes by itself */
 };
 
 struct gpuctr_plan {
@@ -241,7 +242,7 @@ GPUCTR_API int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, v
 struct gpuctr_device {
 	unsigned index; /* as the process counts its devices */
 	const char *uuid, *name, *chip;
-	unsigned clock_sm_mhz, clock_mem_mhz; /* when it was opened; 0: unknown */
+	unsigned clock_sm_mhz, clock_mem_mhz; /* the highest; they are not locked. 0: unknown */
 };
 
 struct gpuctr_process {
@@ -280,7 +281,7 @@ enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCT
 /* One launch and its counters. Kernels and ranges it points to live until on_end has returned. */
 struct gpuctr_record {
 	unsigned process;
-	uint64_t index; /* within the process, from 0; gaps are declared in the totals */
+	uint64_t index; /* within the process, from 0, without gaps; what was lost is in the totals */
 	enum gpuctr_launch_kind kind;
 	const struct gpuctr_kernel *kernel;
 	uint32_t grid[3], block[3];
