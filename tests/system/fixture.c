@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+
+/* The test adopts what its programs leave behind, so that its end is the end of all of them. */
+
+enum { TEST_LIMIT_S = 60, ARGUMENTS_MAX = 64 };
+
+uint64_t now_ms(void)
+{
+	return clock_now_ns() / CLOCK_NS_PER_MS;
+}
+
+void sleep_ms(unsigned ms)
+{
+	poll(NULL, 0, (int)ms);
+}
+
+/* --- limits and skips --- */
+
+/* In a signal handler as well: read() and kill() only. */
+static size_t kill_children(void)
+{
+	char path[64], text[4096];
+	size_t n = 0;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0) {
+		close(fd);
+	}
+	text[length > 0 ? length : 0] = '\0';
+	for (char *p = text; *p;) {
+		pid_t pid = (pid_t)strtol(p, &p, 10);
+
+		if (pid > 0) {
+			kill(pid, SIGKILL);
+			n++;
+		}
+		while (*p == ' ') {
+			p++;
+		}
+	}
+	return n;
+}
+
+static void on_limit(int signo)
+{
+	static const char text[] = "the test took longer than its limit\n";
+
+	(void)signo;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
+		_exit(123);
+	}
+	kill_children();
+	_exit(124);
+}
+
+/* Children of children come to us when their parents die: until there are none. */
+static void end_children(void)
+{
+	for (int round = 0; round < 100 && kill_children() > 0; round++) {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+		sleep_ms(5);
+	}
+}
+
+void fixture_skip(const char *reason)
+{
+	print_message("SKIP: %s\n", reason);
+	skip();
+	abort();
+}
+
+void fixture_need_root(void)
+{
+	if (geteuid() != 0) {
+		fixture_skip("needs root, to run the daemon with CAP_PERFMON and programs without");
+	}
+}
+
+void fixture_need_no_sanitizer(const char *why)
+{
+#ifdef __SANITIZE_ADDRESS__
+	fixture_skip(why);
+#else
+	(void)why;
+#endif
+}
+
+/* --- setup --- */
+
+static void set_environment(const struct fixture *f)
+{
+	setenv("GPUCTR_FAKE_DIR", f->folder, 1);
+	setenv("GPUCTR_SOCKET", f->socket, 1);
+	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
+	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
+	setenv("GPUCTR_FAKE_LOG_KIB", "1024", 1);
+	setenv("ASAN_OPTIONS",
+	       "verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0", 1);
+	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
+	if (geteuid() != 0) {
+		setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	}
+}
+
+static void clear_environment(void)
+{
+	static const char *const names[] = { "GPUCTR_FAKE_GPUS",     "GPUCTR_FAKE_FAIL",    "GPUCTR_FAKE_DRIVER",
+					     "GPUCTR_FAKE_START_US", "GPUCTR_FAKE_STOP_US", "GPUCTR_FAKE_PUSH_US",
+					     "GPUCTR_FAKE_TRACE",    "CUDA_VISIBLE_DEVICES", "GPUCTR_TOKEN",
+					     "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		unsetenv(names[i]);
+	}
+}
+
+int fixture_setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-test.XXXXXX");
+	if (!mkdtemp(f->folder) || chmod(f->folder, 0777) < 0) {
+		free(f);
+		return -1;
+	}
+	snprintf(f->socket, sizeof(f->socket), "%s/socket", f->folder);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGALRM, on_limit);
+	alarm(TEST_LIMIT_S);
+	umask(0);
+	clear_environment();
+	set_environment(f);
+	*state = f;
+	return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+/* --- processes --- */
+
+static void become(int uid)
+{
+	if (uid == USER_SELF || geteuid() != 0) {
+		return;
+	}
+	if (setgroups(0, NULL) < 0 || setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) < 0 ||
+	    setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0) {
+		_exit(120);
+	}
+}
+
+static void redirect(const char *path, int to)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+
+	if (fd < 0 || dup2(fd, to) < 0) {
+		_exit(121);
+	}
+	close(fd);
+}
+
+static void exec_program(const struct program *p, int uid, const char *const *argv)
+{
+	redirect("/dev/null", STDIN_FILENO);
+	redirect(p->out, STDOUT_FILENO);
+	redirect(p->err, STDERR_FILENO);
+	become(uid);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
+	setenv("LD_PRELOAD", TEST_FAKE_DRIVER, 1);
+	execv(argv[0], (char *const *)(uintptr_t)argv);
+	_exit(122);
+}
+
+struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv)
+{
+	size_t n = f->n_programs++;
+	struct program *p = &f->programs[n];
+	char folder[sizeof(f->folder)];
+
+	assert_true(n < PROGRAMS_MAX);
+	memcpy(folder, f->folder, sizeof(folder));
+	snprintf(p->out, sizeof(p->out), "%s/%zu.out", folder, n);
+	snprintf(p->err, sizeof(p->err), "%s/%zu.err", folder, n);
+	close(open(p->out, O_WRONLY | O_CREAT, 0666));
+	close(open(p->err, O_WRONLY | O_CREAT, 0666));
+	p->pid = fork();
+	if (p->pid == 0) {
+		exec_program(p, uid, argv);
+	}
+	assert_true(p->pid > 0);
+	return p;
+}
+
+/* Appends the strings of ap to argv, which has n. */
+static void collect(const char **argv, size_t n, va_list ap)
+{
+	do {
+		assert_true(n < ARGUMENTS_MAX);
+		argv[n] = va_arg(ap, const char *);
+	} while (argv[n++]);
+}
+
+struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
+{
+	const char *argv[ARGUMENTS_MAX] = { path };
+	va_list ap;
+
+	va_start(ap, path);
+	collect(argv, 1, ap);
+	va_end(ap);
+	return fixture_runv(f, uid, argv);
+}
+
+struct program *fixture_client(struct fixture *f, int uid, ...)
+{
+	const char *argv[ARGUMENTS_MAX] = { CLIENT };
+	va_list ap;
+
+	va_start(ap, uid);
+	collect(argv, 1, ap);
+	va_end(ap);
+	return fixture_runv(f, uid, argv);
+}
+
+static void start_daemon(struct fixture *f, const char *const *argv)
+{
+	f->daemon = fixture_runv(f, USER_SELF, argv);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_text_soon(f->daemon->err, " GPUs, driver ");
+}
+
+void fixture_start_daemon(struct fixture *f, ...)
+{
+	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s", f->socket, "-v", "--set", "allow-users=*" };
+	va_list ap;
+
+	va_start(ap, f);
+	collect(argv, 6, ap);
+	va_end(ap);
+	start_daemon(f, argv);
+}
+
+void fixture_start_strict_daemon(struct fixture *f, ...)
+{
+	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s", f->socket, "-v" };
+	va_list ap;
+
+	va_start(ap, f);
+	collect(argv, 4, ap);
+	va_end(ap);
+	start_daemon(f, argv);
+}
+
+void program_wait(struct program *p)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (p->pid > 0) {
+		pid_t pid = waitpid(p->pid, &p->status, WNOHANG);
+
+		if (pid == p->pid) {
+			p->pid = 0;
+		} else if (now_ms() >= by) {
+			fail_msg("pid %d does not end", (int)p->pid);
+		} else {
+			sleep_ms(2);
+		}
+	}
+}
+
+void program_kill(struct program *p, int signo)
+{
+	assert_true(p->pid > 0);
+	assert_int_equal(kill(p->pid, signo), 0);
+}
+
+void fixture_stop_daemon(struct fixture *f)
+{
+	struct program *daemon = f->daemon;
+
+	f->daemon = NULL;
+	program_kill(daemon, SIGTERM);
+	expect_exit(daemon, 0);
+}
+
+void fixture_kill_daemon(struct fixture *f)
+{
+	program_kill(f->daemon, SIGKILL);
+	program_wait(f->daemon);
+	f->daemon = NULL;
+}
+
+static pid_t find_child(pid_t parent, const char *name)
+{
+	char path[64], comm[32] = "";
+	CLEAN_FREE char *children = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+	children = read_file(path);
+	for (char *p = children; p && *p;) {
+		pid_t pid = (pid_t)strtol(p, &p, 10);
+		CLEAN_FREE char *text = NULL;
+
+		while (*p == ' ') {
+			p++;
+		}
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+		text = read_file(path);
+		snprintf(comm, sizeof(comm), "%s\n", name ? name : "");
+		if (pid > 0 && (!name || (text && strcmp(text, comm) == 0))) {
+			return pid;
+		}
+	}
+	return 0;
+}
+
+static pid_t wait_child(pid_t parent, const char *name)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	pid_t pid;
+
+	while ((pid = find_child(parent, name)) == 0) {
+		if (now_ms() >= by) {
+			fail_msg("pid %d has no child %s", (int)parent, name ? name : "");
+		}
+		sleep_ms(2);
+	}
+	return pid;
+}
+
+pid_t fixture_worker(const struct fixture *f, const char *name)
+{
+	return wait_child(f->daemon->pid, name);
+}
+
+pid_t fixture_child(const struct program *p)
+{
+	return wait_child(p->pid, NULL);
+}
+
+/* --- files --- */
+
+const char *fixture_path(const struct fixture *f, const char *name)
+{
+	static char paths[8][160];
+	static unsigned next;
+	char *path = paths[next++ % ARRAY_SIZE(paths)];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", f->folder, name);
+	return path;
+}
+
+char *read_file(const char *path)
+{
+	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0, room = 65536;
+	char *text = malloc(room + 1);
+	ssize_t r = 0;
+
+	while (fd >= 0 && (r = read(fd, text + n, room - n)) > 0) {
+		n += (size_t)r;
+		if (n == room) {
+			text = realloc(text, 2 * room + 1);
+			room *= 2;
+		}
+	}
+	text[n] = '\0';
+	return text;
+}
+
+size_t count_text(const char *path, const char *text)
+{
+	CLEAN_FREE char *content = read_file(path);
+	size_t n = 0;
+
+	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
+		n++;
+	}
+	return n;
+}
+
+void expect_text_soon(const char *path, const char *text)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (count_text(path, text) == 0) {
+		if (now_ms() >= by) {
+			CLEAN_FREE char *content = read_file(path);
+
+			print_error("%s", content);
+			fail_msg("%s: '%s' does not come", path, text);
+		}
+		sleep_ms(2);
+	}
+}
+
+/* --- expectations --- */
+
+static void show(const struct program *p)
+{
+	CLEAN_FREE char *out = read_file(p->out);
+	CLEAN_FREE char *err = read_file(p->err);
+
+	print_error("--- stdout\n%.2000s\n--- stderr\n%.4000s\n---\n", out, err);
+}
+
+void expect_exit(struct program *p, int status)
+{
+	program_wait(p);
+	if (!WIFEXITED(p->status) || WEXITSTATUS(p->status) != status) {
+		show(p);
+		fail_msg("ended by %s %d instead of status %d", WIFEXITED(p->status) ? "status" : "signal",
+			 WIFEXITED(p->status) ? WEXITSTATUS(p->status) : WTERMSIG(p->status), status);
+	}
+}
+
+void expect_signal(struct program *p, int signo)
+{
+	program_wait(p);
+	if (!WIFSIGNALED(p->status) || WTERMSIG(p->status) != signo) {
+		show(p);
+		fail_msg("not ended by signal %d (%x)", signo, (unsigned)p->status);
+	}
+}
+
+void expect_output(struct program *p, const char *text)
+{
+	CLEAN_FREE char *out = read_file(p->out);
+
+	assert_string_equal(out, text);
+}
+
+void expect_message(struct program *p, const char *text)
+{
+	if (count_text(p->err, text) == 0) {
+		show(p);
+		fail_msg("stderr is without '%s'", text);
+	}
+}
+
+void expect_no_message(struct program *p, const char *text)
+{
+	if (count_text(p->err, text) != 0) {
+		show(p);
+		fail_msg("stderr says '%s'", text);
+	}
+}
+
+void expect_running(struct program *p)
+{
+	if (waitpid(p->pid, &p->status, WNOHANG) != 0) {
+		p->pid = 0;
+		show(p);
+		fail_msg("has ended already (%x)", (unsigned)p->status);
+	}
+}
+
+/* True when fakectl's verb prints nothing. */
+static bool fake_has_none(struct fixture *f, const char *verb)
+{
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, verb, NULL);
+	CLEAN_FREE char *text = NULL;
+
+	program_wait(p);
+	text = read_file(p->out);
+	f->n_programs--; /* its place is used again */
+	unlink(p->out);
+	return text[0] == '\0' && WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
+}
+
+static void expect_none(struct fixture *f, const char *verb)
+{
+	uint64_t by = now_ms() + 1000;
+
+	while (!fake_has_none(f, verb)) {
+		if (now_ms() >= by) {
+			struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, verb, NULL);
+
+			program_wait(p);
+			show(p);
+			fail_msg("the fake driver still has %s", verb);
+		}
+		sleep_ms(10);
+	}
+}
+
+void expect_no_owner(struct fixture *f)
+{
+	expect_none(f, "owners");
+}
+
+void expect_no_objects(struct fixture *f)
+{
+	expect_none(f, "objects");
+}
+
+void expect_service(struct fixture *f, unsigned within_ms)
+{
+	uint64_t begin = now_ms();
+	struct program *p;
+
+	do {
+		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP, "--kernels", "5", NULL);
+		program_wait(p);
+		if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 && count_text(p->err, "5 measured") == 1) {
+			return;
+		}
+		sleep_ms(20);
+	} while (now_ms() - begin < within_ms);
+	show(p);
+	show(f->daemon);
+	fail_msg("no service within %u ms", within_ms);
+}
+
+/* --- end --- */
+
+static int check_reports(const struct fixture *f)
+{
+	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer", "runtime error:", "cannot be encoded" };
+	int bad = 0;
+
+	for (size_t i = 0; i < f->n_programs; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(reports); k++) {
+			if (count_text(f->programs[i].err, reports[k]) > 0) {
+				show(&f->programs[i]);
+				bad = -1;
+			}
+		}
+	}
+	return bad;
+}
+
+static int check_violations(const struct fixture *f)
+{
+	CLEAN_FREE char *text = read_file(fixture_path(f, "violations.log"));
+
+	if (text[0] != '\0' && !f->violations_expected) {
+		print_error("violations of CUPTI's rules:\n%.2000s\n", text);
+		return -1;
+	}
+	return 0;
+}
+
+/* A daemon that is told to end does so, with status 0 and nothing left over. */
+static int check_daemon(struct fixture *f)
+{
+	uint64_t by = now_ms() + 6000;
+	struct program *d = f->daemon;
+
+	if (!d || d->pid == 0) {
+		return 0;
+	}
+	kill(d->pid, SIGTERM);
+	while (waitpid(d->pid, &d->status, WNOHANG) == 0) {
+		if (now_ms() >= by) {
+			print_error("the daemon does not stop\n");
+			return -1;
+		}
+		sleep_ms(2);
+	}
+	d->pid = 0;
+	if (d->status != 0) {
+		show(d);
+		print_error("the daemon ended with %x\n", (unsigned)d->status);
+		return -1;
+	}
+	return 0;
+}
+
+int fixture_teardown(void **state)
+{
+	struct fixture *f = *state;
+	int r = check_daemon(f);
+
+	end_children();
+	r = check_reports(f) < 0 || check_violations(f) < 0 ? -1 : r;
+	if (getenv("GPUCTR_TEST_KEEP")) {
+		print_message("kept: %s\n", f->folder);
+	} else {
+		nftw(f->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	}
+	alarm(0);
+	free(f);
+	return r;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SYSTEM_FIXTURE_H
+#define TESTS_SYSTEM_FIXTURE_H
+
+/* A daemon, its users' programs and the fakes they run on, in a folder of their own.
+ *
+ * Every test begins with fixture_setup() and ends with fixture_teardown(), which ends everything that
+ * is left, and fails the test when a process reported a sanitizer's finding or a violation of the
+ * vendor's rules. A test that hangs is ended by its time limit. The folder is kept when
+ * GPUCTR_TEST_KEEP is set.
+ *
+ * Programs run as users without privileges when the test runs as root, and as its own user otherwise.
+ * In the latter case the fake driver restricts nothing, and tests of the restriction skip. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "daemon/base/clean.h"
+
+enum {
+	USER_ANN = 1234,
+	USER_BOB = 1235,
+	USER_SELF = -1, /* as the test */
+
+	PATIENCE_MS = 20000, /* for what must happen at all */
+	PROGRAMS_MAX = 64,
+};
+
+struct program {
+	pid_t pid; /* 0: has ended */
+	int status; /* of waitpid(), once it has */
+	char out[160], err[160];
+};
+
+struct fixture {
+	char folder[64];
+	char socket[96];
+	struct program *daemon; /* NULL: none */
+	struct program programs[PROGRAMS_MAX];
+	size_t n_programs;
+	bool violations_expected;
+	bool daemon_ends_badly; /* it was killed */
+};
+
+/* For cmocka. The limit begins anew with each test. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+#define SYSTEM_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+
+/* Skips the test with a reason. */
+void fixture_skip(const char *reason) __attribute__((noreturn));
+void fixture_need_root(void);
+void fixture_need_no_sanitizer(const char *why);
+
+/* Paths of what was built. */
+#define CLIENT TEST_CLIENT
+#define FAKEAPP TEST_FAKEAPP
+
+/* --- processes --- */
+
+/* Starts a daemon that lets everybody in, with further options, and waits until it listens. */
+void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
+void fixture_start_strict_daemon(struct fixture *f, ...) __attribute__((sentinel)); /* default deny */
+void fixture_stop_daemon(struct fixture *f);
+void fixture_kill_daemon(struct fixture *f);
+
+/* Starts argv as uid; environment is what fixture_setup() made. The result is f's. */
+struct program *fixture_run(struct fixture *f, int uid, const char *path, ...) __attribute__((sentinel));
+struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
+
+/* gpuctr-client with these arguments. */
+struct program *fixture_client(struct fixture *f, int uid, ...) __attribute__((sentinel));
+
+/* Pid of the daemon's worker: "front", "granter", "gpu". */
+pid_t fixture_worker(const struct fixture *f, const char *name);
+
+/* The one child of p that there is, waited for; for the program of a client. */
+pid_t fixture_child(const struct program *p);
+
+/* A file of the test's folder, by name. */
+const char *fixture_path(const struct fixture *f, const char *name);
+
+void program_wait(struct program *p);
+void program_kill(struct program *p, int signo);
+
+/* Contents; free them. */
+char *read_file(const char *path);
+size_t count_text(const char *path, const char *text);
+
+/* Waits until the file holds the text. */
+void expect_text_soon(const char *path, const char *text);
+
+/* --- what is expected --- */
+
+/* The program ends, by itself, with this status. */
+void expect_exit(struct program *p, int status);
+void expect_signal(struct program *p, int signo);
+
+void expect_output(struct program *p, const char *text);	 /* exactly */
+void expect_message(struct program *p, const char *text);	 /* on stderr, among others */
+void expect_no_message(struct program *p, const char *text);
+void expect_running(struct program *p);
+
+/* The fake driver's state: nobody owns a GPU, nothing is allocated, within a second. */
+void expect_no_owner(struct fixture *f);
+void expect_no_objects(struct fixture *f);
+
+/* A fresh client measures some kernels within ms. */
+void expect_service(struct fixture *f, unsigned within_ms);
+
+/* --- time --- */
+
+uint64_t now_ms(void);
+void sleep_ms(unsigned ms);
+
+#endif

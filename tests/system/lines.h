@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SYSTEM_LINES_H
+#define TESTS_SYSTEM_LINES_H
+
+/* JSON lines as the client writes them, read just far enough for tests. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lines {
+	char *text;
+	char **v; /* one JSON object each */
+	size_t n;
+};
+
+/* Fails the test when the last line is not whole. */
+void lines_load(struct lines *l, const char *path);
+void lines_deinit(struct lines *l);
+
+bool line_is(const char *line, const char *type);
+
+/* Line number i of this type; fails the test when there is none. */
+const char *lines_at(const struct lines *l, const char *type, size_t i);
+size_t lines_count(const struct lines *l, const char *type);
+
+/* The value behind "key":, the first one in the line. Fails the test when there is none. */
+double line_number(const char *line, const char *key);
+double line_number_at(const char *line, const char *key, size_t i); /* of an array */
+void line_text(const char *line, const char *key, char *ret, size_t size);
+
+/* The messages of an array of ranges ("nvtx" or "ranges"), outermost first, joined by '/'. */
+void line_ranges(const char *line, const char *key, char *ret, size_t size);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/raw.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/limits.h"
+
+int raw_connect(struct fixture *f, int uid)
+{
+	bool change = uid != USER_SELF && geteuid() == 0;
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", f->socket);
+	if (change) {
+		assert_int_equal(seteuid((uid_t)uid), 0);
+	}
+	r = connect(fd, (struct sockaddr *)&a, sizeof(a));
+	if (change) {
+		assert_int_equal(seteuid(0), 0);
+	}
+	assert_int_equal(r, 0);
+	return fd;
+}
+
+bool raw_send_descriptors(int socket, const void *data, size_t n, int fd, size_t n_fds)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(253 * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)data, n };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t sent;
+
+	if (n_fds > 0) {
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		for (size_t i = 0; i < n_fds; i++) {
+			memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &fd, sizeof(fd));
+		}
+	}
+	sent = sendmsg(socket, &m, MSG_NOSIGNAL);
+	if (sent < 0) {
+		return false;
+	}
+	return (size_t)sent == n || raw_send_bytes(socket, (const char *)data + sent, n - (size_t)sent, -1);
+}
+
+bool raw_send_bytes(int socket, const void *data, size_t n, int fd)
+{
+	return n == 0 || raw_send_descriptors(socket, data, n, fd, fd >= 0 ? 1 : 0);
+}
+
+bool raw_send(int socket, const struct wire_message *m, int fd)
+{
+	struct buffer b = { 0 };
+	struct arena scratch;
+	bool sent;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode(&scratch, &b, m), 0);
+	sent = raw_send_bytes(socket, b.data + b.start, buffer_length(&b), fd);
+	buffer_deinit(&b);
+	arena_deinit(&scratch);
+	return sent;
+}
+
+bool raw_send_header(int socket, uint32_t size, uint16_t type, uint16_t zero)
+{
+	uint8_t data[FRAME_HEADER_BYTES];
+
+	size = htole32(size);
+	type = htole16(type);
+	zero = htole16(zero);
+	memcpy(data, &size, 4);
+	memcpy(data + 4, &type, 2);
+	memcpy(data + 6, &zero, 2);
+	return raw_send_bytes(socket, data, sizeof(data), -1);
+}
+
+/* 1: as many bytes as wanted; 0: the end; fails the test when nothing comes. */
+static int read_bytes(int socket, void *data, size_t n)
+{
+	struct pollfd p = { socket, POLLIN, 0 };
+
+	for (size_t got = 0; got < n;) {
+		ssize_t r;
+
+		if (poll(&p, 1, PATIENCE_MS) != 1) {
+			fail_msg("the daemon says nothing");
+		}
+		r = recv(socket, (char *)data + got, n - got, 0);
+		if (r <= 0) {
+			return 0;
+		}
+		got += (size_t)r;
+	}
+	return 1;
+}
+
+static bool receive(int socket, struct arena *a, struct wire_message *ret)
+{
+	uint8_t header[FRAME_HEADER_BYTES], *data;
+	struct frame f;
+	uint32_t size;
+
+	if (!read_bytes(socket, header, sizeof(header))) {
+		return false;
+	}
+	memcpy(&size, header, sizeof(size));
+	size = le32toh(size);
+	assert_true(size <= LIMIT_FRAME_BYTES);
+	arena_reset(a);
+	data = malloc(sizeof(header) + size);
+	memcpy(data, header, sizeof(header));
+	if (!read_bytes(socket, data + sizeof(header), size)) {
+		free(data);
+		return false;
+	}
+	assert_int_equal(frame_parse(data, sizeof(header) + size, &f), 0);
+	assert_int_equal(wire_decode(a, f.type, f.payload, f.size, ret), 0);
+	free(data);
+	return true;
+}
+
+struct wire_message raw_receive(int socket, struct arena *a)
+{
+	struct wire_message m;
+
+	if (!receive(socket, a, &m)) {
+		fail_msg("the daemon closed instead of an answer");
+	}
+	return m;
+}
+
+void raw_expect_closed(int socket)
+{
+	char data[4096];
+
+	while (read_bytes(socket, data, 1)) {
+	}
+	close(socket);
+}
+
+void raw_expect_refused(int socket, int code)
+{
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	m = raw_receive(socket, &a);
+	assert_int_equal(m.type, WIRE_REFUSAL);
+	assert_int_equal(m.refusal.code, code);
+	assert_true(m.refusal.message[0] != '\0');
+	arena_deinit(&a);
+	raw_expect_closed(socket);
+}
+
+int raw_client(struct fixture *f, int uid)
+{
+	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "raw" } };
+	int fd = raw_connect(f, uid);
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, &hello, -1));
+	assert_int_equal(raw_receive(fd, &a).type, WIRE_WELCOME);
+	arena_deinit(&a);
+	return fd;
+}

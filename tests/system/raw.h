@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SYSTEM_RAW_H
+#define TESTS_SYSTEM_RAW_H
+
+/* A peer of the daemon that says whatever a test wants, down to the byte. */
+
+#include "proto/wire.h"
+#include "tests/system/fixture.h"
+
+int raw_connect(struct fixture *f, int uid);
+
+/* All of it, with a descriptor beside the first byte unless it is -1. False: the daemon has closed. */
+bool raw_send_bytes(int socket, const void *data, size_t n, int fd);
+bool raw_send_descriptors(int socket, const void *data, size_t n, int fd, size_t n_fds);
+bool raw_send(int socket, const struct wire_message *m, int fd);
+bool raw_send_header(int socket, uint32_t size, uint16_t type, uint16_t zero);
+
+/* The next message lives in a until its next use; fails the test when none comes. */
+struct wire_message raw_receive(int socket, struct arena *a);
+
+/* The daemon refuses with this code, then closes. */
+void raw_expect_refused(int socket, int code);
+void raw_expect_closed(int socket); /* whatever came before */
+
+/* Connects, says hello, and is welcomed. */
+int raw_client(struct fixture *f, int uid);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/system/lines.h"
+#include "tests/system/recorder.h"
+
+/* Whoever dies: the user's program runs on to its own end, what was measured is kept, what is missing
+ * is counted, and the next one is served within a second. */
+
+enum { SERVICE_MS = 1000 };
+
+/* A program under a client that launches for about seconds s. */
+static struct program *start_client(struct fixture *f, int uid, unsigned ms, const char *status)
+{
+	char kernels[16];
+	struct program *p;
+
+	snprintf(kernels, sizeof(kernels), "%u", ms);
+	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl", "--output",
+			   fixture_path(f, "records"), "--", FAKEAPP, "--kernels", kernels, "--sleep-us", "1000", "--exit", status,
+			   NULL);
+	return p;
+}
+
+static void wait_for_records(struct fixture *f)
+{
+	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\"");
+}
+
+static void no_daemon_is_told_before_anything_runs(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
+
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "no-daemon");
+	expect_message(client, f->socket);
+}
+
+/* The agent without a daemon, with a token that may once have been good. */
+static void an_agent_without_a_daemon_does_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("CUDA_INJECTION64_PATH", TEST_AGENT, 1);
+	setenv("NVTX_INJECTION64_PATH", TEST_AGENT, 1);
+	setenv("GPUCTR_TOKEN", "0123456789abcdef0123456789abcdef", 1);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--nvtx", "--children", "1", "--exit", "6", NULL);
+	expect_exit(p, 6);
+	expect_output(p, "done 10\ndone 10\n");
+	fixture_start_daemon(f, NULL); /* now there is one, and it does not know the token */
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--exit", "6", NULL);
+	expect_exit(p, 6);
+	expect_output(p, "done 10\n");
+}
+
+static void the_daemon_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true;
+	client = start_client(f, USER_ANN, 3000, "9");
+	wait_for_records(f);
+	fixture_kill_daemon(f);
+	expect_text_soon(client->err, "the daemon is gone");
+	expect_running(client);
+	expect_exit(client, 9);
+	expect_output(client, "done 3000\n");
+	lines_load(&l, fixture_path(f, "records")); /* every line whole */
+	assert_true(lines_count(&l, "kernel") > 0);
+	lines_deinit(&l);
+	expect_no_owner(f);
+	fixture_start_daemon(f, NULL); /* over the socket that was left behind */
+	expect_service(f, SERVICE_MS);
+}
+
+static void the_daemon_is_told_to_stop(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = start_client(f, USER_ANN, 1500, "9");
+	wait_for_records(f);
+	fixture_stop_daemon(f);
+	expect_running(client);
+	expect_exit(client, 9);
+	expect_message(client, "stopping");
+	expect_message(client, "runs on, no longer measured");
+	expect_no_owner(f);
+	expect_no_objects(f);
+}
+
+static void the_client_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t program;
+
+	fixture_start_daemon(f, NULL);
+	client = start_client(f, USER_ANN, 2000, "0");
+	wait_for_records(f);
+	program = fixture_child(client);
+	program_kill(client, SIGKILL);
+	expect_signal(client, SIGKILL);
+	assert_int_equal(kill(program, 0), 0); /* runs on */
+	expect_service(f, SERVICE_MS);
+	expect_text_soon(client->out, "done 2000");
+	expect_no_owner(f);
+}
+
+static void the_program_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "10000", "--sleep-us", "10000", NULL);
+	wait_for_records(f);
+	sleep_ms(350); /* launches since then have been told of, and not yet delivered */
+	assert_int_equal(kill(fixture_child(client), SIGKILL), 0);
+	expect_exit(client, 128 + SIGKILL);
+	lines_load(&l, fixture_path(f, "records"));
+	assert_true(lines_count(&l, "kernel") > 0);
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "lost") >= 1);
+	assert_true(line_number(lines_at(&l, "totals", 0), "seen") ==
+		    line_number(lines_at(&l, "totals", 0), "measured") + line_number(lines_at(&l, "totals", 0), "lost"));
+	assert_non_null(strstr(lines_at(&l, "process_end", 0), "\"clean\":false"));
+	lines_deinit(&l);
+	expect_no_owner(f);
+	expect_no_objects(f);
+	expect_service(f, SERVICE_MS);
+}
+
+static void kill_worker(struct fixture *f, const char *name)
+{
+	pid_t pid = fixture_worker(f, name);
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	for (int i = 0; i < 1000 && kill(pid, 0) == 0; i++) {
+		sleep_ms(1);
+	}
+}
+
+/* One of the daemon's processes, in the middle of a capture. */
+static void expect_survived(struct fixture *f, const char *worker)
+{
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true;
+	client = start_client(f, USER_ANN, 2500, "9");
+	wait_for_records(f);
+	kill_worker(f, worker);
+	if (strcmp(worker, "gpu") == 0) {
+		expect_exit(client, 9); /* it has no part in a capture that runs */
+		expect_message(client, "2,500 measured");
+	}
+	expect_service(f, SERVICE_MS);
+	if (client->pid > 0) {
+		expect_running(client);
+		expect_exit(client, 9);
+	}
+	expect_output(client, "done 2500\n");
+	expect_no_owner(f);
+	expect_service(f, SERVICE_MS);
+}
+
+static void the_front_is_killed(void **state)
+{
+	expect_survived(*state, "front");
+}
+
+static void the_granter_is_killed(void **state)
+{
+	expect_survived(*state, "granter");
+}
+
+static void the_gpu_process_is_killed(void **state)
+{
+	expect_survived(*state, "gpu");
+}
+
+static void idle_workers_are_replaced(void **state)
+{
+	static const char *const workers[] = { "granter", "gpu", "front" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < 6; i++) {
+		pid_t pid = fixture_worker(f, workers[i % 3]);
+
+		kill_worker(f, workers[i % 3]);
+		expect_service(f, SERVICE_MS);
+		assert_int_not_equal(fixture_worker(f, workers[i % 3]), pid);
+	}
+	expect_no_owner(f);
+	expect_no_objects(f);
+}
+
+enum { WAITING = 4 };
+
+/* One that holds the GPU, and more that wait for it. */
+static void open_waiting(struct fixture *f, struct recorder r[WAITING])
+{
+	const struct gpuctr_capture_options options = recorder_options();
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < WAITING; i++) {
+		recorder_connect(&r[i], f, USER_ANN);
+		recorder_open(&r[i], &options);
+		recorder_until(&r[i], &r[i].opened);
+	}
+	recorder_until(&r[0], &r[0].ready);
+}
+
+static void expect_turns(struct fixture *f, struct recorder r[WAITING])
+{
+	for (size_t i = 1; i < WAITING; i++) {
+		recorder_until(&r[i], &r[i].ready);
+		recorder_close(&r[i]);
+		assert_int_equal(r[i].end_code, 0);
+	}
+	for (size_t i = 0; i < WAITING; i++) {
+		recorder_disconnect(&r[i]);
+	}
+	expect_service(f, SERVICE_MS);
+}
+
+/* The one that holds loses its lease; those that wait keep their places and get their turns. */
+static void who_waits_outlives_the_granter(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r[WAITING];
+
+	open_waiting(f, r);
+	kill_worker(f, "granter");
+	recorder_until(&r[0], &r[0].ended);
+	assert_int_equal(r[0].end_code, GPUCTR_E_REVOKED);
+	expect_turns(f, r);
+}
+
+/* A lease needs its word about who else runs there: the turn waits for the next one. */
+static void who_waits_outlives_the_gpu_process(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r[WAITING];
+
+	open_waiting(f, r);
+	assert_int_equal(kill(f->daemon->pid, SIGSTOP), 0); /* so that none comes at once */
+	kill_worker(f, "gpu");
+	recorder_close(&r[0]);
+	recorder_for(&r[1], 100);
+	assert_false(r[1].ready || r[1].ended);
+	assert_int_equal(kill(f->daemon->pid, SIGCONT), 0);
+	expect_turns(f, r);
+}
+
+/* Everybody holds and waits while everything dies. */
+static void who_waits_hears_of_the_fronts_death(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r[WAITING];
+
+	open_waiting(f, r);
+	kill_worker(f, "front");
+	for (size_t i = 0; i < WAITING; i++) {
+		uint64_t by = now_ms() + 1000;
+
+		while (!r[i].ended && now_ms() < by) {
+			gpuctr_dispatch(r[i].g, 20);
+		}
+		assert_true(r[i].ended);
+		assert_int_equal(r[i].end_code, GPUCTR_E_DISCONNECTED);
+		recorder_disconnect(&r[i]);
+	}
+	expect_service(f, SERVICE_MS);
+}
+
+/* A hung driver: others hear that it is busy, and nothing of the daemon hangs with it. */
+static void a_hung_driver_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *status;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "300", NULL), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "20", NULL);
+	expect_text_soon(client->err, "single pass");
+	for (int i = 0; i < 10; i++) {
+		uint64_t begin = now_ms();
+
+		status = fixture_client(f, USER_BOB, "status", NULL);
+		expect_exit(status, 0);
+		assert_true(now_ms() - begin < 250);
+	}
+	expect_exit(client, 0);
+	expect_message(client, "20 kernels seen");
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "0", NULL), 0);
+	expect_service(f, SERVICE_MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(no_daemon_is_told_before_anything_runs),
+		SYSTEM_TEST(an_agent_without_a_daemon_does_nothing),
+		SYSTEM_TEST(the_daemon_is_killed),
+		SYSTEM_TEST(the_daemon_is_told_to_stop),
+		SYSTEM_TEST(the_client_is_killed),
+		SYSTEM_TEST(the_program_is_killed),
+		SYSTEM_TEST(the_front_is_killed),
+		SYSTEM_TEST(the_granter_is_killed),
+		SYSTEM_TEST(the_gpu_process_is_killed),
+		SYSTEM_TEST(idle_workers_are_replaced),
+		SYSTEM_TEST(who_waits_outlives_the_granter),
+		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
+		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),
+		SYSTEM_TEST(a_hung_driver_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

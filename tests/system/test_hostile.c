@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/granter/rm.h"
+#include "proto/limits.h"
+#include "tests/system/raw.h"
+#include "tests/system/recorder.h"
+
+/* Peers that mean no good, and those that do not keep up. While they are at it, Bob's capture goes on:
+ * whole, in order, to its end. */
+
+struct bystander {
+	struct recorder r;
+	struct program *program;
+	pid_t front;
+};
+
+static void bystander_begin(struct bystander *b, struct fixture *f)
+{
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&b->r, f, USER_BOB);
+	b->program = recorder_start(&b->r, f, FAKEAPP, "--kernels", "100000", "--sleep-us", "500", NULL);
+	b->front = fixture_worker(f, "front");
+	recorder_until_records(&b->r, 100);
+}
+
+static void bystander_end(struct bystander *b, struct fixture *f)
+{
+	uint64_t records = b->r.records;
+
+	recorder_until_records(&b->r, records + 100); /* still at it */
+	program_kill(b->program, SIGTERM);
+	expect_signal(b->program, SIGTERM);
+	recorder_close(&b->r);
+	assert_int_equal(b->r.disorder, 0);
+	assert_int_equal(b->r.gaps, 0);
+	assert_int_equal(b->r.records, b->r.totals.measured);
+	assert_int_equal(b->r.totals.dropped, 0);
+	expect_balance(&b->r.totals);
+	recorder_disconnect(&b->r);
+	assert_int_equal(fixture_worker(f, "front"), b->front); /* not a new one */
+	expect_service(f, 1000);
+}
+
+static unsigned count_fds_of(pid_t pid)
+{
+	char path[64];
+	unsigned n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && readdir(d)) {
+		n++;
+	}
+	if (d) {
+		closedir(d);
+	}
+	return n;
+}
+
+static void expect_fds(pid_t pid, unsigned n)
+{
+	for (int i = 0; i < 200 && count_fds_of(pid) != n; i++) {
+		sleep_ms(10);
+	}
+	assert_int_equal(count_fds_of(pid), n);
+}
+
+/* --- frames --- */
+
+static void bad_frames_end_their_own_connection(void **state)
+{
+	static const struct {
+		uint32_t size;
+		uint16_t type, zero;
+	} headers[] = {
+		{ LIMIT_FRAME_BYTES + 1, WIRE_HELLO, 0 }, { UINT32_MAX, WIRE_HELLO, 0 }, { 0x80000000, WIRE_HELLO, 0 },
+		{ 4, WIRE_HELLO, 1 }, { 0, WIRE_HELLO, 0xffff }, { 0, 0, 0 }, { 0, 0xffff, 0 }, { 0, 99, 0 },
+		{ 0, WIRE_RECORD_COLUMNS, 0 }, { 0, WIRE_WELCOME, 0 }, { 0, WIRE_REFUSAL, 0 }, { 0, WIRE_READY, 0 },
+		{ 0, WIRE_CAPTURE_END, 0 }, { 0, WIRE_RECORDS, 0 }, { 0, WIRE_GOODBYE, 0 }, { 0, WIRE_STATUS_REQUEST, 0 },
+		{ 0, WIRE_OPEN_CAPTURE, 0 }, { 0, WIRE_HELLO, 0 }, /* of version 0 */
+	};
+	struct fixture *f = *state;
+	struct bystander b;
+
+	bystander_begin(&b, f);
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+		int fd = raw_connect(f, USER_ANN);
+
+		assert_true(raw_send_header(fd, headers[i].size, headers[i].type, headers[i].zero));
+		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
+	}
+	for (uint16_t type = 0; type < 60; type++) { /* and once it is a client */
+		const bool allowed = type == WIRE_METRICS_REQUEST || type == WIRE_PLAN_REQUEST || type == WIRE_STATUS_REQUEST ||
+				     type == WIRE_OPEN_CAPTURE || type == WIRE_RENEW || type == WIRE_CLOSE_CAPTURE;
+		int fd = raw_client(f, USER_ANN);
+
+		assert_true(raw_send_header(fd, 0, type, 0));
+		if (allowed) {
+			close(fd);
+		} else {
+			raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
+		}
+	}
+	bystander_end(&b, f);
+}
+
+static void bad_payloads_end_their_own_connection(void **state)
+{
+	static const char *const payloads[] = {
+		"\xff", "\x08", "\x1a\xff\xff\xff\xff\x0f", "\x1a\x02\xc0\x80", "\x1a\x01\xff", "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+	};
+	struct fixture *f = *state;
+	struct bystander b;
+	uint64_t random = 77;
+	uint8_t *noise = malloc(LIMIT_FRAME_BYTES);
+
+	bystander_begin(&b, f);
+	for (size_t i = 0; i < ARRAY_SIZE(payloads); i++) {
+		int fd = raw_connect(f, USER_ANN);
+
+		assert_true(raw_send_header(fd, (uint32_t)strlen(payloads[i]), WIRE_HELLO, 0));
+		assert_true(raw_send_bytes(fd, payloads[i], strlen(payloads[i]), -1));
+		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
+	}
+	for (int round = 0; round < 20; round++) { /* frames of the largest size, of noise and of empty messages */
+		int fd = raw_client(f, USER_ANN);
+
+		for (size_t i = 0; i < LIMIT_FRAME_BYTES; i++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			noise[i] = round % 2 ? (uint8_t)(random >> 56) : i % 2 ? 0 : 0x12;
+		}
+		raw_send_header(fd, LIMIT_FRAME_BYTES, WIRE_OPEN_CAPTURE, 0);
+		raw_send_bytes(fd, noise, LIMIT_FRAME_BYTES, -1);
+		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
+	}
+	free(noise);
+	bystander_end(&b, f);
+}
+
+/* Half messages are normal: a hello may come byte by byte, and a peer may go at any of them. */
+static void pieces_are_put_together(void **state)
+{
+	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "piecewise" } };
+	struct fixture *f = *state;
+	struct bystander b;
+	struct buffer frame = { 0 };
+	struct arena a;
+	unsigned fds;
+	int fd;
+
+	bystander_begin(&b, f);
+	fds = count_fds_of(b.front);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode(&a, &frame, &hello), 0);
+	for (size_t n = 0; n <= buffer_length(&frame); n++) { /* goes in the middle */
+		fd = raw_connect(f, USER_ANN);
+		assert_true(raw_send_bytes(fd, frame.data, n, -1));
+		close(fd);
+	}
+	fd = raw_connect(f, USER_ANN);
+	for (size_t i = 0; i < buffer_length(&frame); i++) {
+		assert_true(raw_send_bytes(fd, frame.data + i, 1, -1));
+		sleep_ms(1);
+	}
+	assert_int_equal(raw_receive(fd, &a).type, WIRE_WELCOME);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0); /* says nothing more */
+	raw_expect_closed(fd);
+	buffer_deinit(&frame);
+	arena_deinit(&a);
+	expect_fds(b.front, fds);
+	bystander_end(&b, f);
+}
+
+static void a_storm_of_connections(void **state)
+{
+	struct fixture *f = *state;
+	struct bystander b;
+	unsigned fds;
+
+	bystander_begin(&b, f);
+	fds = count_fds_of(b.front);
+	for (int i = 0; i < 3000; i++) {
+		int fd = raw_connect(f, USER_ANN);
+
+		if (i % 3 == 0) {
+			raw_send_header(fd, 0, (uint16_t)i, 0);
+		}
+		close(fd);
+		if (i % 100 == 0) {
+			recorder_for(&b.r, 1);
+		}
+	}
+	expect_fds(b.front, fds);
+	bystander_end(&b, f);
+}
+
+static void a_user_has_so_many_connections(void **state)
+{
+	struct fixture *f = *state;
+	int fds[200], refused = 0;
+
+	fixture_need_root();
+	fixture_start_daemon(f, "--set", "connections-per-user=20", NULL);
+	for (size_t i = 0; i < 20; i++) {
+		fds[i] = raw_client(f, USER_ANN);
+	}
+	for (size_t i = 20; i < 30; i++) {
+		raw_expect_refused(raw_connect(f, USER_ANN), GPUCTR_E_QUOTA);
+		refused++;
+	}
+	assert_int_equal(refused, 10);
+	expect_service(f, 1000); /* Bob is not affected */
+	for (size_t i = 0; i < 20; i++) {
+		close(fds[i]);
+	}
+	close(raw_client(f, USER_ANN));
+}
+
+/* --- descriptors --- */
+
+static void descriptors_are_taken_only_where_they_belong(void **state)
+{
+	static const size_t numbers[] = { 1, 2, 3, 253 };
+	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "fds" } };
+	struct fixture *f = *state;
+	struct bystander b;
+	struct buffer frame = { 0 };
+	struct arena a;
+	unsigned fds;
+
+	bystander_begin(&b, f);
+	fds = count_fds_of(b.front);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode(&a, &frame, &hello), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int fd = raw_connect(f, USER_ANN);
+
+		raw_send_descriptors(fd, frame.data, buffer_length(&frame), STDIN_FILENO, numbers[i]);
+		if (numbers[i] == 1) { /* it comes along unclaimed; a second one is too much */
+			assert_int_equal(raw_receive(fd, &a).type, WIRE_WELCOME);
+			raw_send_descriptors(fd, frame.data, 4, STDIN_FILENO, 1);
+		}
+		raw_expect_closed(fd);
+		expect_fds(b.front, fds); /* none stays */
+	}
+	buffer_deinit(&frame);
+	arena_deinit(&a);
+	bystander_end(&b, f);
+}
+
+static struct wire_message permission(const char *token)
+{
+	return (struct wire_message){
+		.type = WIRE_PERMISSION_REQUEST,
+		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003, RM_CLASS_PROFILER_DEVICE, 0xc1d00001, 0x5c000004 },
+	};
+}
+
+/* Asks as uid and expects a refusal; the driver must not have been asked. */
+static void expect_no_permission(struct fixture *f, int uid, const struct wire_message *m, int fd)
+{
+	struct wire_message answer;
+	struct arena a;
+	int socket = raw_connect(f, uid);
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(socket, m, fd));
+	answer = raw_receive(socket, &a);
+	if (answer.type == WIRE_PERMISSION_REPLY) {
+		assert_int_equal(answer.permission_reply.status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+		assert_int_not_equal(answer.permission_reply.code, 0);
+	} else {
+		assert_int_equal(answer.type, WIRE_REFUSAL);
+		assert_int_equal(answer.refusal.code, GPUCTR_E_PROTOCOL);
+	}
+	arena_deinit(&a);
+	raw_expect_closed(socket);
+}
+
+static size_t profiler_ioctls(struct fixture *f)
+{
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
+	CLEAN_FREE char *text = NULL;
+	const char *at;
+
+	expect_exit(p, 0);
+	text = read_file(p->out);
+	at = strstr(text, "profiler_allocs ");
+	if (!at) {
+		fail_msg("fakectl counters: %s", text);
+	}
+	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
+}
+
+static void permission_needs_token_and_device(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_message m;
+	struct bystander b;
+	char token[64];
+	int null, memory;
+	size_t before;
+
+	bystander_begin(&b, f);
+	before = profiler_ioctls(f);
+	assert_true(before > 0);
+	snprintf(token, sizeof(token), "%s", recorder_token(&b.r));
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	memory = memfd_create("memory", MFD_CLOEXEC);
+	m = permission("");
+	expect_no_permission(f, USER_BOB, &m, null);
+	m = permission("0123456789abcdef0123456789abcdef");
+	expect_no_permission(f, USER_BOB, &m, null);
+	m = permission(token);
+	if (geteuid() == 0) {
+		expect_no_permission(f, USER_ANN, &m, null); /* not hers */
+	}
+	expect_no_permission(f, USER_BOB, &m, -1);
+	expect_no_permission(f, USER_BOB, &m, null);
+	expect_no_permission(f, USER_BOB, &m, memory);
+	m.permission_request.object_class = 0x2080;
+	expect_no_permission(f, USER_BOB, &m, null);
+	m = permission(token);
+	m.permission_request.client_target = 0;
+	expect_no_permission(f, USER_BOB, &m, null);
+	assert_int_equal(profiler_ioctls(f), before);
+	close(null);
+	close(memory);
+	bystander_end(&b, f);
+}
+
+/* --- agents --- */
+
+/* An agent of the capture, welcomed. */
+static int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
+{
+	const struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
+	};
+	int fd = raw_connect(f, uid);
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, &hello, -1));
+	m = raw_receive(fd, &a);
+	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
+	*ret_process = m.agent_welcome.process;
+	arena_deinit(&a);
+	return fd;
+}
+
+static void an_agent_without_a_token_is_refused(void **state)
+{
+	static const char *const tokens[] = { "", "0", "0123456789abcdef0123456789abcdef" };
+	struct fixture *f = *state;
+	struct bystander b;
+
+	bystander_begin(&b, f);
+	for (size_t i = 0; i < ARRAY_SIZE(tokens); i++) {
+		const struct wire_message hello = {
+			.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = tokens[i] },
+		};
+		int fd = raw_connect(f, USER_ANN);
+
+		assert_true(raw_send(fd, &hello, -1));
+		raw_expect_refused(fd, GPUCTR_E_BAD_TOKEN);
+	}
+	if (geteuid() == 0) {
+		const struct wire_message hello = {
+			.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = recorder_token(&b.r) },
+		};
+		int fd = raw_connect(f, USER_ANN); /* Bob's */
+
+		assert_true(raw_send(fd, &hello, -1));
+		raw_expect_refused(fd, GPUCTR_E_BAD_TOKEN);
+	}
+	bystander_end(&b, f);
+}
+
+static void an_agent_speaks_only_for_itself(void **state)
+{
+	struct fixture *f = *state;
+	struct bystander b;
+	uint32_t process;
+
+	bystander_begin(&b, f);
+	for (int i = 0; i < 6; i++) {
+		int fd = raw_agent(f, USER_BOB, recorder_token(&b.r), &process);
+		struct wire_message m[] = {
+			{ .type = WIRE_RECORDS, .records = { b.r.id + 1, process, 0, 1, { 0, NULL } } },
+			{ .type = WIRE_RECORDS, .records = { b.r.id, 1, 0, 1, { 0, NULL } } }, /* the bystander's program */
+			{ .type = WIRE_PROGRESS, .progress = { b.r.id, 1, { .seen = 5 } } },
+			{ .type = WIRE_NOTICE, .notice = { b.r.id, 1, 1, "not me", "" } },
+			{ .type = WIRE_RAW_IMAGE, .raw_image = { .capture = b.r.id, .process = 1 } },
+			{ .type = WIRE_PROCESS, .process = { .capture = b.r.id, .process = 1 } },
+		};
+
+		assert_true(raw_send(fd, &m[i], -1));
+		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
+	}
+	bystander_end(&b, f);
+}
+
+/* Records that cannot be read are left out and told; those of the others are not touched. */
+static void an_agent_that_sends_rubbish_is_told_of(void **state)
+{
+	static const uint8_t rubbish[] = { 0xff, 0xff, 0xff, 0xff };
+	struct fixture *f = *state;
+	struct bystander b;
+	uint32_t process;
+	int fd;
+
+	bystander_begin(&b, f);
+	fd = raw_agent(f, USER_BOB, recorder_token(&b.r), &process);
+	for (int i = 0; i < 10; i++) {
+		const struct wire_message m = {
+			.type = WIRE_RECORDS, .records = { b.r.id, process, 0, 10, { sizeof(rubbish), rubbish } },
+		};
+
+		assert_true(raw_send(fd, &m, -1));
+	}
+	recorder_for(&b.r, 100);
+	assert_true(recorder_has_notice(&b.r, GPUCTR_E_PROTOCOL));
+	close(fd);
+	recorder_for(&b.r, 100);
+	assert_int_equal(b.r.unclean, 1);
+	b.r.totals.measured = 0;
+	recorder_until_records(&b.r, b.r.records + 100);
+	program_kill(b.program, SIGTERM);
+	expect_signal(b.program, SIGTERM);
+	recorder_close(&b.r);
+	assert_int_equal(b.r.disorder, 0);
+	assert_int_equal(b.r.gaps, 0);
+	expect_balance(&b.r.totals);
+	recorder_disconnect(&b.r);
+	expect_service(f, 1000);
+}
+
+/* A client may end and renew only what is its own. */
+static void captures_of_others_are_out_of_reach(void **state)
+{
+	struct fixture *f = *state;
+	struct bystander b;
+	int fd;
+
+	bystander_begin(&b, f);
+	fd = raw_client(f, USER_ANN);
+	for (uint32_t id = 0; id < 10; id++) {
+		const struct wire_message close_it = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { id } };
+		const struct wire_message renew = { .type = WIRE_RENEW, .renew = { id } };
+
+		assert_true(raw_send(fd, &close_it, -1));
+		assert_true(raw_send(fd, &renew, -1));
+	}
+	recorder_for(&b.r, 50);
+	assert_false(b.r.ended);
+	close(fd);
+	bystander_end(&b, f);
+}
+
+/* --- slow readers --- */
+
+/* A client that asks and asks and never reads is cut off at a bound. */
+static void a_reader_that_never_reads_is_cut_off(void **state)
+{
+	const struct wire_message ask = { .type = WIRE_METRICS_REQUEST, .metrics_request = { .request = 1, .describe = true } };
+	const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct wire_message open = { .type = WIRE_OPEN_CAPTURE };
+	struct fixture *f = *state;
+	struct timeval patience = { .tv_usec = 200 * 1000 };
+	struct bystander b;
+	unsigned asked = 0;
+	int fd;
+
+	bystander_begin(&b, f);
+	fd = raw_client(f, USER_ANN);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)), 0);
+	open.open_capture.metrics = (struct wire_strings){ 1, metrics };
+	open.open_capture.recorded = true;
+	while (asked < 200000 && count_text(f->daemon->err, "cut off") == 0) {
+		for (int i = 0; i < 500; i++, asked++) {
+			open.open_capture.request = asked + 2;
+			if (!raw_send(fd, asked % 50 == 0 ? &open : &ask, -1)) {
+				break;
+			}
+		}
+		recorder_for(&b.r, 5);
+	}
+	expect_text_soon(f->daemon->err, "does not read: cut off with");
+	close(fd);
+	bystander_end(&b, f);
+}
+
+/* What was produced is what was delivered and what was counted as dropped, to the last kernel, although
+ * the reader stopped for a while; a capture on the other GPU does not notice. */
+static void a_slow_client_loses_nothing_uncounted(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder slow, good;
+	struct program *p, *q;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	{
+		static const char *const gpus[] = { "0", "1" };
+		struct gpuctr_capture_options o = recorder_options();
+
+		o.n_gpus = 1;
+		o.gpus = &gpus[0];
+		recorder_connect(&slow, f, USER_ANN);
+		recorder_open(&slow, &o);
+		o.gpus = &gpus[1];
+		recorder_connect(&good, f, USER_BOB);
+		recorder_open(&good, &o);
+	}
+	p = recorder_start(&slow, f, FAKEAPP, "--kernels", "400000", NULL);
+	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	q = recorder_start(&good, f, FAKEAPP, "--kernels", "1500", "--sleep-us", "1000", NULL);
+	while (good.records < 1500) { /* meanwhile nobody reads for the slow one */
+		assert_int_equal(gpuctr_dispatch(good.g, 20), 0);
+	}
+	expect_exit(q, 0);
+	recorder_close(&good);
+	assert_int_equal(good.totals.measured, 1500);
+	assert_int_equal(good.totals.dropped, 0);
+	while (count_text(p->out, "done") == 0) {
+		recorder_for(&slow, 20);
+	}
+	recorder_for(&slow, 200);
+	expect_exit(p, 0);
+	recorder_close(&slow);
+	assert_int_equal(slow.totals.seen, 400000);
+	assert_int_equal(slow.records, slow.totals.measured);
+	assert_int_equal(slow.totals.measured + slow.totals.dropped, 400000);
+	assert_int_equal(slow.totals.lost + slow.totals.failed + slow.totals.unready, 0);
+	assert_int_equal(slow.disorder, 0);
+	expect_balance(&slow.totals);
+	recorder_disconnect(&slow);
+	recorder_disconnect(&good);
+}
+
+/* --- what each process may do --- */
+
+struct powers {
+	unsigned long long effective, permitted, inheritable, ambient;
+	unsigned uid, no_new_privileges, seccomp;
+};
+
+static struct powers powers_of(pid_t pid)
+{
+	struct powers p = { .uid = 99 };
+	CLEAN_FREE char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	text = read_file(path);
+	assert_int_equal(sscanf(strstr(text, "CapEff:"), "CapEff: %llx", &p.effective), 1);
+	assert_int_equal(sscanf(strstr(text, "CapPrm:"), "CapPrm: %llx", &p.permitted), 1);
+	assert_int_equal(sscanf(strstr(text, "CapInh:"), "CapInh: %llx", &p.inheritable), 1);
+	assert_int_equal(sscanf(strstr(text, "CapAmb:"), "CapAmb: %llx", &p.ambient), 1);
+	assert_int_equal(sscanf(strstr(text, "Uid:"), "Uid: %u", &p.uid), 1);
+	assert_int_equal(sscanf(strstr(text, "NoNewPrivs:"), "NoNewPrivs: %u", &p.no_new_privileges), 1);
+	assert_int_equal(sscanf(strstr(text, "Seccomp:"), "Seccomp: %u", &p.seccomp), 1);
+	return p;
+}
+
+static void expect_powers(pid_t pid, unsigned long long capabilities)
+{
+	struct powers p = powers_of(pid);
+
+	assert_int_equal(p.effective, capabilities);
+	assert_int_equal(p.permitted, capabilities);
+	assert_int_equal(p.inheritable, 0);
+	assert_int_equal(p.ambient, 0);
+	assert_int_not_equal(p.uid, 0);
+	assert_int_equal(p.no_new_privileges, 1);
+}
+
+static void every_process_may_only_what_it_must(void **state)
+{
+	const unsigned long long perfmon = 1ULL << 38;
+	struct fixture *f = *state;
+	struct powers program;
+	struct program *client;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
+				NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	expect_powers(f->daemon->pid, perfmon);
+	expect_powers(fixture_worker(f, "granter"), perfmon);
+	expect_powers(fixture_worker(f, "gpu"), perfmon);
+	expect_powers(fixture_worker(f, "front"), 0);
+	program = powers_of(fixture_child(client));
+	assert_int_equal(program.effective | program.permitted | program.inheritable | program.ambient, 0);
+	assert_int_equal(program.uid, USER_ANN);
+#ifndef __SANITIZE_ADDRESS__ /* a sanitizer needs more system calls than the filters give */
+	assert_int_equal(powers_of(fixture_worker(f, "granter")).seccomp, 2);
+	assert_int_equal(powers_of(fixture_worker(f, "front")).seccomp, 2);
+	assert_int_equal(powers_of(fixture_worker(f, "gpu")).seccomp, 2);
+#endif
+}
+
+/* The front holds no device, and the granter nothing but its link. */
+static void the_front_opens_no_device(void **state)
+{
+	struct fixture *f = *state;
+	char path[64], link[256], entry[320];
+	struct bystander b;
+	struct dirent *e;
+	DIR *d;
+
+	bystander_begin(&b, f);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)b.front);
+	d = opendir(path);
+	while (d && (e = readdir(d)) != NULL) {
+		ssize_t n;
+
+		snprintf(entry, sizeof(entry), "%s/%.200s", path, e->d_name);
+		n = readlink(entry, link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = '\0';
+		if (strstr(link, "nvidia")) {
+			fail_msg("the front holds %s", link);
+		}
+	}
+	assert_non_null(d);
+	closedir(d);
+	bystander_end(&b, f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(bad_frames_end_their_own_connection),
+		SYSTEM_TEST(bad_payloads_end_their_own_connection),
+		SYSTEM_TEST(pieces_are_put_together),
+		SYSTEM_TEST(a_storm_of_connections),
+		SYSTEM_TEST(a_user_has_so_many_connections),
+		SYSTEM_TEST(descriptors_are_taken_only_where_they_belong),
+		SYSTEM_TEST(permission_needs_token_and_device),
+		SYSTEM_TEST(an_agent_without_a_token_is_refused),
+		SYSTEM_TEST(an_agent_speaks_only_for_itself),
+		SYSTEM_TEST(an_agent_that_sends_rubbish_is_told_of),
+		SYSTEM_TEST(captures_of_others_are_out_of_reach),
+		SYSTEM_TEST(a_reader_that_never_reads_is_cut_off),
+		SYSTEM_TEST(a_slow_client_loses_nothing_uncounted),
+		SYSTEM_TEST(every_process_may_only_what_it_must),
+		SYSTEM_TEST(the_front_opens_no_device),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/system/lines.h"
+
+/* What is kept of a capture: the SQLite file and the live stream say the same, and all of it. */
+
+static sqlite3 *open_capture(const char *path)
+{
+	sqlite3 *db = NULL;
+
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+		fail_msg("%s: %s", path, sqlite3_errmsg(db));
+	}
+	return db;
+}
+
+/* The one value of a query. */
+static double query(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *s = NULL;
+	double value;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW) {
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	}
+	value = sqlite3_column_double(s, 0);
+	sqlite3_finalize(s);
+	return value;
+}
+
+static void expect_whole(sqlite3 *db)
+{
+	sqlite3_stmt *s = NULL;
+
+	assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &s, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+	assert_string_equal((const char *)sqlite3_column_text(s, 0), "ok");
+	sqlite3_finalize(s);
+}
+
+static void file_and_stream_agree(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	double sum = 0;
+	struct lines l;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,sm__inst_executed.sum", "-o",
+				fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output", fixture_path(f, "records"), "--",
+				FAKEAPP, "--children", "1", "--threads", "4", "--kernels", "300", "--nvtx", "--capture", NULL);
+	expect_exit(client, 0);
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 2 * 4 * 300);
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "seen") == 2 * (4 * 300 + 4));
+	assert_true(line_number(lines_at(&l, "totals", 0), "capturing") == 2 * 4);
+	assert_true(line_is(l.v[0], "capture")); /* first and last */
+	assert_true(line_is(l.v[l.n - 1], "totals"));
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		sum += line_number(lines_at(&l, "kernel", i), "dram__bytes_read.sum");
+	}
+	db = open_capture(fixture_path(f, "run.gpuctr"));
+	expect_whole(db);
+	assert_true(query(db, "SELECT count(*) FROM record") == 2 * 4 * 300);
+	assert_true(query(db, "SELECT sum(\"dram__bytes_read.sum\") FROM records") == sum);
+	assert_true(query(db, "SELECT count(DISTINCT process) FROM record") == 2);
+	assert_true(query(db, "SELECT sum(measured) FROM process WHERE ended AND clean") == 2 * 4 * 300);
+	assert_true(query(db, "SELECT count(*) FROM mark") == (double)lines_count(&l, "mark"));
+	/* Each process counts from 0 without a gap. */
+	assert_true(query(db, "SELECT count(*) FROM (SELECT process FROM record GROUP BY process"
+			      " HAVING min(idx) = 0 AND max(idx) = 1199 AND count(DISTINCT idx) = 1200)") == 2);
+	assert_true(query(db, "SELECT count(*) FROM records WHERE kernel = 'k3(float*)' AND nvtx GLOB 'step */epoch/layer 3'") > 0);
+	assert_true(query(db, "SELECT count(*) FROM records WHERE nvtx IS NULL OR kernel IS NULL OR uuid IS NULL") == 0);
+	sqlite3_close(db);
+	lines_deinit(&l);
+}
+
+static void records_stream_while_the_program_runs(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output", fixture_path(f, "records"),
+				"--", FAKEAPP, "--kernels", "100000", "--sleep-us", "10000", NULL);
+	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\""); /* R: within 2 s of the first launch */
+	expect_running(client);
+	program_kill(client, SIGINT);
+	expect_exit(client, 128 + SIGINT);
+}
+
+static void what_was_measured_survives_an_interrupt(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o", fixture_path(f, "run.gpuctr"), "--format", "jsonl",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000", "--sleep-us", "1000",
+				NULL);
+	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\"");
+	program_kill(client, SIGINT);
+	expect_exit(client, 128 + SIGINT);
+	lines_load(&l, fixture_path(f, "records"));
+	db = open_capture(fixture_path(f, "run.gpuctr"));
+	expect_whole(db);
+	assert_true(lines_count(&l, "kernel") > 0);
+	assert_true(query(db, "SELECT count(*) FROM record") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	sqlite3_close(db);
+	lines_deinit(&l);
+}
+
+static void an_existing_file_is_not_overwritten(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.gpuctr");
+	struct program *client;
+	struct stat before, after;
+	int fd = open(path, O_WRONLY | O_CREAT, 0666);
+
+	assert_int_equal(write(fd, "precious", 8), 8);
+	close(fd);
+	fixture_start_daemon(f, NULL);
+	assert_int_equal(stat(path, &before), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o", path, "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "-f");
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(before.st_size, after.st_size);
+	assert_int_equal(before.st_ino, after.st_ino);
+}
+
+/* The reader of the stream goes away, as head does: nothing of it reaches the program. */
+static void a_reader_that_goes_away_is_no_error(void **state)
+{
+	struct fixture *f = *state;
+	char command[768];
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(command, sizeof(command),
+		 "%s --metrics memory --format jsonl --output >(head -n 5 >%s) -- %s --kernels 20000 --exit 7", CLIENT,
+		 fixture_path(f, "head"), FAKEAPP);
+	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+	expect_exit(p, 7);
+	expect_output(p, "done 20000\n");
+	expect_message(p, "20,000 measured");
+}
+
+static void status_shows_holder_and_queue(void **state)
+{
+	struct fixture *f = *state;
+	struct program *first, *second, *status;
+
+	fixture_start_daemon(f, NULL);
+	first = fixture_client(f, USER_ANN, "--metrics", "lts__t_bytes.sum", "--", FAKEAPP, "--kernels", "100000",
+			       "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_text_soon(second->err, "number 1 in the queue");
+	status = fixture_client(f, USER_BOB, "status", NULL);
+	expect_exit(status, 0);
+	assert_true(count_text(status->out, "1234") > 0);
+	assert_true(count_text(status->out, "Fake H200") > 0);
+	if (geteuid() == 0) { /* what Ann measures is Ann's */
+		assert_int_equal(count_text(status->out, "lts__t_bytes.sum"), 0);
+	}
+	expect_running(first);
+}
+
+static void metrics_and_plans_need_no_gpu(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	setenv("GPUCTR_FAKE_GPUS", "0", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "metrics", "dram__*", "--chip", "GH100", "--describe", NULL);
+	expect_exit(p, 0);
+	assert_true(count_text(p->out, "dram__bytes_read") > 0);
+	p = fixture_client(f, USER_ANN, "plan", "--metrics", "dram__bytes_read.sum", NULL);
+	expect_exit(p, 0);
+	p = fixture_client(f, USER_ANN, "metrics", "--chip", "XY999", NULL);
+	assert_true(p->pid > 0);
+	program_wait(p);
+	assert_int_not_equal(p->status, 0);
+	expect_message(p, "chip-unknown");
+	expect_message(p, "GH100"); /* those there are */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(file_and_stream_agree),
+		SYSTEM_TEST(records_stream_while_the_program_runs),
+		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
+		SYSTEM_TEST(an_existing_file_is_not_overwritten),
+		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
+		SYSTEM_TEST(status_shows_holder_and_queue),
+		SYSTEM_TEST(metrics_and_plans_need_no_gpu),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

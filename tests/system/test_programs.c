@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include "tests/system/lines.h"
+#include "tests/system/recorder.h"
+
+/* Programs as they are: with children, threads, graphs, a profiler of their own, or no CUDA. */
+
+/* Runs fakeapp measured with these arguments and loads its records. */
+static struct program *measure(struct fixture *f, struct lines *l, const char *const *arguments, int status)
+{
+	const char *argv[40] = { CLIENT,     "--metrics", "dram__bytes_read.sum,dram__bytes_write.sum", "--format", "jsonl",
+				 "--output", fixture_path(f, "records"), "--", FAKEAPP };
+	struct program *client;
+	size_t n = 9;
+
+	while (*arguments) {
+		argv[n++] = *arguments++;
+	}
+	client = fixture_runv(f, USER_ANN, argv);
+	expect_exit(client, status);
+	lines_load(l, fixture_path(f, "records"));
+	return client;
+}
+
+#define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static uint64_t total(const struct lines *l, const char *key)
+{
+	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
+}
+
+static double threads_of(const char *line)
+{
+	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+}
+
+static void expect_all_values(const struct lines *l)
+{
+	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
+		const char *line = lines_at(l, "kernel", i);
+
+		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * threads_of(line));
+		assert_true(line_number(line, "dram__bytes_write.sum") == 8 * threads_of(line));
+	}
+}
+
+static void children_are_measured_too(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--children", "1", "--kernels", "20"), 0);
+	assert_int_equal(total(&l, "processes"), 2);
+	assert_int_equal(total(&l, "seen"), 40);
+	assert_int_equal(total(&l, "measured"), 40);
+	assert_int_equal(lines_count(&l, "kernel"), 40);
+	assert_int_equal(lines_count(&l, "process_end"), 2);
+	expect_all_values(&l);
+	for (size_t i = 0; i < 40; i++) { /* the child first, then its parent */
+		const char *line = lines_at(&l, "kernel", i);
+
+		assert_true(line_number(line, "process") == (double)(i / 20 + 1));
+		assert_true(line_number(line, "index") == (double)(i % 20));
+		assert_true((line_number(line, "pid") == line_number(lines_at(&l, "kernel", 0), "pid")) == (i < 20));
+	}
+	lines_deinit(&l);
+}
+
+/* The hardware serves one process at a time: what it does not serve is counted, and told. */
+static void children_at_the_same_time_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = measure(f, &l, ARGUMENTS("--children", "3", "--kernels", "200", "--sleep-us", "500"), 0);
+	assert_int_equal(total(&l, "processes"), 4);
+	assert_int_equal(total(&l, "seen"), 800);
+	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 800);
+	assert_true(total(&l, "measured") >= 400); /* one of the children, and the parent */
+	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	expect_all_values(&l);
+	if (total(&l, "unready") > 0) {
+		expect_message(client, "hardware-busy");
+	}
+	lines_deinit(&l);
+}
+
+static void a_fork_without_exec_does_no_harm(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = measure(f, &l, ARGUMENTS("--fork", "--kernels", "100"), 0);
+	expect_output(client, "done 100\n");
+	assert_int_equal(total(&l, "processes"), 1);
+	assert_int_equal(total(&l, "measured"), 100);
+	assert_true(strstr(lines_at(&l, "process_end", 0), "\"clean\":true") != NULL);
+	lines_deinit(&l);
+}
+
+static void threads_streams_and_contexts(void **state)
+{
+	struct fixture *f = *state;
+	double contexts = 0, streams = 0;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--contexts", "3", "--kernels", "100", "--mixed", "--nvtx"), 0);
+	assert_int_equal(total(&l, "seen"), 800);
+	assert_int_equal(total(&l, "seen"), total(&l, "measured") + total(&l, "unready"));
+	assert_int_equal(total(&l, "failed") + total(&l, "dropped") + total(&l, "lost"), 0);
+	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	expect_all_values(&l);
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		contexts = line_number(line, "context") > contexts ? line_number(line, "context") : contexts;
+		streams = line_number(line, "stream") > streams ? line_number(line, "stream") : streams;
+		assert_true(line_number(line, "index") == (double)i); /* whole and in order */
+	}
+	assert_true(contexts >= 1);
+	assert_true(streams >= 4);
+	lines_deinit(&l);
+}
+
+/* One context on many threads: nothing keeps any launch from being measured. */
+static void threads_of_one_context_lose_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--kernels", "250"), 0);
+	assert_int_equal(total(&l, "seen"), 2000);
+	assert_int_equal(total(&l, "measured"), 2000);
+	assert_int_equal(lines_count(&l, "kernel"), 2000);
+	expect_all_values(&l);
+	lines_deinit(&l);
+}
+
+static void two_devices_in_one_process(void **state)
+{
+	struct fixture *f = *state;
+	size_t on[2] = { 0 };
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--devices", "2", "--kernels", "50"), 0);
+	assert_int_equal(total(&l, "measured"), 50);
+	for (size_t i = 0; i < 50; i++) {
+		on[(size_t)line_number(lines_at(&l, "kernel", i), "device")]++;
+	}
+	assert_int_equal(on[0], 25);
+	assert_int_equal(on[1], 25);
+	expect_all_values(&l);
+	lines_deinit(&l);
+}
+
+static void a_device_outside_the_lease_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "1", "--", FAKEAPP, "--devices", "2",
+				"--kernels", "50", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "25 measured");
+	expect_message(client, "25 skipped");
+	expect_message(client, "not part of this capture's lease");
+}
+
+static void launches_into_a_graph_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--kernels", "10", "--capture"), 0);
+	assert_int_equal(total(&l, "seen"), 14);
+	assert_int_equal(total(&l, "measured"), 10);
+	assert_int_equal(total(&l, "capturing"), 4);
+	lines_deinit(&l);
+}
+
+static void a_graph_is_one_record_of_the_sum(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+	char name[64];
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--kernels", "10", "--graph"), 0);
+	assert_int_equal(total(&l, "capturing"), 4);
+	assert_int_equal(total(&l, "measured"), 12);
+	for (size_t i = 10; i < 12; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		line_text(line, "kind", name, sizeof(name));
+		assert_string_equal(name, "graph");
+		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * (1 + 2 + 3 + 4) * 128);
+	}
+	lines_deinit(&l);
+}
+
+/* CUPTI takes one subscriber a process. When the program was first, it keeps it, and the user is told. */
+static void a_program_that_uses_cupti_first_runs_and_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiSubscribe:1:39", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "30", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 30\n");
+	expect_message(client, "cupti-in-use");
+	expect_message(client, "torch.profiler");
+	expect_no_owner(f);
+}
+
+static void a_program_that_uses_cupti_later_runs_on(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--own-cupti", "--kernels", "30", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 30\n");
+	expect_message(client, "30 measured");
+	expect_no_owner(f);
+}
+
+static void a_program_without_cuda_never_meets_the_agent(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--no-cuda", "--exit", "4", NULL);
+	expect_exit(client, 4);
+	expect_message(client, "CUDA");
+	assert_int_equal(count_text(f->daemon->err, "grant:"), 0);
+}
+
+static void contexts_that_are_left_open(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, ARGUMENTS("--keep-contexts", "--contexts", "2", "--kernels", "70"), 0);
+	assert_int_equal(total(&l, "seen"), 70);
+	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 70);
+	expect_all_values(&l);
+	lines_deinit(&l);
+	expect_no_owner(f);
+}
+
+/* The driver or CUPTI may fail any call: counted, told, and the program runs on. */
+static void failures_of_cupti_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const calls[] = {
+		"cuptiProfilerInitialize", "cuptiRangeProfilerEnable", "cuptiRangeProfilerGetCounterDataSize",
+		"cuptiRangeProfilerCounterDataImageInitialize", "cuptiRangeProfilerSetConfig", "cuptiRangeProfilerStart",
+		"cuptiRangeProfilerStop", "cuptiRangeProfilerDecodeData", "cuptiRangeProfilerPushRange",
+		"cuptiRangeProfilerPopRange", "cuptiSubscribe", "cuptiEnableCallback", "cuptiProfilerHostInitialize",
+		"cuptiProfilerHostEvaluateToGpuValues", "cuptiProfilerHostConfigAddMetrics",
+	};
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true; /* a call that failed leaves the fake's rules unmet */
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct recorder r;
+		struct program *p;
+		char fail[128];
+
+		recorder_connect(&r, f, USER_ANN);
+		snprintf(fail, sizeof(fail), "%s:1:999", calls[i]);
+		setenv("GPUCTR_FAKE_FAIL", fail, 1);
+		p = recorder_start(&r, f, FAKEAPP, "--kernels", "200", NULL);
+		unsetenv("GPUCTR_FAKE_FAIL");
+		expect_exit(p, 0);
+		expect_output(p, "done 200\n");
+		recorder_close(&r);
+		expect_balance(&r.totals);
+		assert_int_equal(r.records, r.totals.measured);
+		assert_int_equal(r.totals.lost, 0);
+		if (r.totals.measured < 200 && r.n_notices == 0) {
+			fail_msg("%s failed, %llu were measured, and nobody was told", calls[i], (unsigned long long)r.totals.measured);
+		}
+		recorder_disconnect(&r);
+	}
+	expect_no_owner(f);
+	expect_service(f, 1000);
+}
+
+static void a_busy_gpu_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&r, f, USER_ANN);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:1:26,cuptiRangeProfilerStart:2:26", 1);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "200", "--sleep-us", "3000", NULL);
+	unsetenv("GPUCTR_FAKE_FAIL");
+	expect_exit(p, 0);
+	recorder_close(&r);
+	expect_balance(&r.totals);
+	assert_true(recorder_has_notice(&r, GPUCTR_E_HARDWARE_BUSY));
+	assert_true(r.totals.unready > 0);
+	assert_true(r.totals.measured > 50);
+	recorder_disconnect(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(children_are_measured_too),
+		SYSTEM_TEST(children_at_the_same_time_are_counted),
+		SYSTEM_TEST(a_fork_without_exec_does_no_harm),
+		SYSTEM_TEST(threads_streams_and_contexts),
+		SYSTEM_TEST(threads_of_one_context_lose_nothing),
+		SYSTEM_TEST(two_devices_in_one_process),
+		SYSTEM_TEST(a_device_outside_the_lease_is_left_alone),
+		SYSTEM_TEST(launches_into_a_graph_are_counted),
+		SYSTEM_TEST(a_graph_is_one_record_of_the_sum),
+		SYSTEM_TEST(a_program_that_uses_cupti_first_runs_and_is_told),
+		SYSTEM_TEST(a_program_that_uses_cupti_later_runs_on),
+		SYSTEM_TEST(a_program_without_cuda_never_meets_the_agent),
+		SYSTEM_TEST(contexts_that_are_left_open),
+		SYSTEM_TEST(failures_of_cupti_are_counted),
+		SYSTEM_TEST(a_busy_gpu_is_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

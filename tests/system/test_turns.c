@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+
+#include "tests/system/recorder.h"
+
+/* Who may measure, and when: policy, the queue, leases. */
+
+/* Ann's client holds the GPU with a program that runs until it is killed. */
+static struct program *hold(struct fixture *f)
+{
+	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
+					   "--sleep-us", "2000", NULL);
+
+	expect_text_soon(f->daemon->err, "grant: ");
+	return p;
+}
+
+static void the_second_waits_for_the_first(void **state)
+{
+	struct fixture *f = *state;
+	struct program *first, *second;
+
+	fixture_start_daemon(f, NULL);
+	first = hold(f);
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7", NULL);
+	expect_text_soon(second->err, "waiting, number 1 in the queue");
+	expect_message(second, "uid 1234 (fakeapp, pid ");
+	expect_running(second);
+	expect_output(second, ""); /* its program has not begun */
+	program_kill(first, SIGTERM);
+	expect_exit(first, 128 + SIGTERM);
+	expect_exit(second, 0);
+	expect_output(second, "done 7\n");
+	expect_message(second, "7 measured");
+	expect_no_owner(f);
+}
+
+static void the_queue_is_in_order(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r[4];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		const struct gpuctr_capture_options options = recorder_options();
+
+		recorder_connect(&r[i], f, i % 2 ? USER_BOB : USER_ANN);
+		recorder_open(&r[i], &options);
+		recorder_until(&r[i], &r[i].opened);
+		recorder_for(&r[i], 30);
+		assert_int_equal(r[i].ready, i == 0);
+		assert_int_equal(r[i].position, i);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		recorder_until(&r[i], &r[i].ready);
+		for (size_t k = i + 1; k < ARRAY_SIZE(r); k++) {
+			recorder_for(&r[k], 20);
+			assert_false(r[k].ready);
+			assert_int_equal(r[k].position, k - i);
+		}
+		if (i % 2) {
+			recorder_disconnect(&r[i]); /* gone, or ended as it should: the next one's turn either way */
+		} else {
+			recorder_close(&r[i]);
+			recorder_disconnect(&r[i]);
+		}
+	}
+	expect_service(f, 1000);
+}
+
+static void no_wait_is_refused_with_the_holder(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	hold(f);
+	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "gpu-busy");
+	expect_message(client, "uid 1234 (fakeapp, pid ");
+}
+
+static void a_timeout_ends_the_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	uint64_t begin;
+
+	fixture_start_daemon(f, NULL);
+	hold(f);
+	begin = now_ms();
+	client = fixture_client(f, USER_BOB, "--timeout", "0.5", "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	assert_in_range(now_ms() - begin, 450, 1500);
+	expect_output(client, "");
+	expect_message(client, "error[timeout]");
+}
+
+static void the_queue_has_an_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *waiting, *client;
+
+	fixture_start_daemon(f, "--set", "queue=1", NULL);
+	hold(f);
+	waiting = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_text_soon(waiting->err, "waiting, number 1 in the queue");
+	client = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_message(client, "queue-full");
+	expect_running(waiting);
+}
+
+static void a_user_has_so_many_captures(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_capture_options options = recorder_options();
+	struct recorder r[3];
+
+	fixture_start_daemon(f, "--set", "captures-per-user=2", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		recorder_connect(&r[i], f, USER_ANN);
+		recorder_open(&r[i], &options);
+		recorder_until(&r[i], i < 2 ? &r[i].opened : &r[i].ended);
+	}
+	assert_int_equal(r[2].end_code, GPUCTR_E_QUOTA);
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++) {
+		recorder_disconnect(&r[i]);
+	}
+	expect_service(f, 1000);
+}
+
+static void gpus_are_leased_one_by_one(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	fixture_client(f, USER_ANN, "--devices", "0", "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
+		       "--sleep-us", "2000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	client = fixture_client(f, USER_BOB, "--no-wait", "--devices", "1", "--metrics", "memory", "--", FAKEAPP, "--kernels", "9",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "9 measured");
+	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP, NULL); /* both */
+	expect_exit(client, 125);
+	expect_message(client, "gpu-busy");
+	client = fixture_client(f, USER_BOB, "--devices", "7", "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_message(client, "no-gpu");
+}
+
+/* --- who --- */
+
+static void who_is_not_allowed_is_told_why(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-groups=1235", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "not-allowed");
+	expect_message(client, "1234");
+	expect_message(client, "1235"); /* the group to ask for */
+	client = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "5 measured");
+}
+
+/* A token is no use to another user: its program runs, unmeasured, and gets no permission. */
+static void a_token_of_another_user_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct program *p;
+	char token[64];
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "5", NULL);
+	expect_exit(p, 0);
+	snprintf(token, sizeof(token), "%s", recorder_token(&r));
+	setenv("GPUCTR_TOKEN", token, 1);
+	setenv("CUDA_INJECTION64_PATH", TEST_AGENT, 1);
+	p = fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "5", NULL);
+	expect_exit(p, 0);
+	expect_output(p, "done 5\n");
+	p = fixture_run(f, USER_BOB, TEST_ENABLE, NULL);
+	expect_exit(p, 0);
+	expect_output(p, "enable 35\n");
+	p = fixture_run(f, USER_ANN, TEST_ENABLE, NULL); /* its owner may */
+	expect_exit(p, 0);
+	expect_output(p, "enable 0\n");
+	recorder_close(&r);
+	p = fixture_run(f, USER_ANN, TEST_ENABLE, NULL); /* until the capture is over */
+	expect_exit(p, 0);
+	expect_output(p, "enable 35\n");
+	assert_int_equal(r.records, 5);
+	recorder_disconnect(&r);
+}
+
+/* --- leases --- */
+
+static void a_lease_is_renewed_while_nobody_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct program *p;
+
+	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "1000", "--sleep-us", "2200", NULL);
+	while (p->pid > 0 && !r.ended) {
+		recorder_for(&r, 50);
+		if (count_text(p->out, "done") > 0) {
+			break;
+		}
+	}
+	expect_exit(p, 0);
+	recorder_close(&r);
+	assert_int_equal(r.end_code, 0);
+	assert_int_equal(r.totals.measured, 1000);
+	recorder_disconnect(&r);
+}
+
+static void a_lease_ends_when_somebody_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct program *first, *second;
+	uint64_t begin = now_ms();
+
+	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1500", "--sleep-us", "2000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7", NULL);
+	expect_exit(second, 0);
+	expect_message(second, "7 measured");
+	assert_true(now_ms() - begin < 2600); /* not when the first one's program has ended */
+	expect_running(first);
+	expect_exit(first, 0); /* which runs on to its own end */
+	expect_output(first, "done 1500\n");
+	expect_message(first, "lease-expired");
+	expect_no_owner(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(the_second_waits_for_the_first),
+		SYSTEM_TEST(the_queue_is_in_order),
+		SYSTEM_TEST(no_wait_is_refused_with_the_holder),
+		SYSTEM_TEST(a_timeout_ends_the_wait),
+		SYSTEM_TEST(the_queue_has_an_end),
+		SYSTEM_TEST(a_user_has_so_many_captures),
+		SYSTEM_TEST(gpus_are_leased_one_by_one),
+		SYSTEM_TEST(who_is_not_allowed_is_told_why),
+		SYSTEM_TEST(a_token_of_another_user_is_refused),
+		SYSTEM_TEST(a_lease_is_renewed_while_nobody_waits),
+		SYSTEM_TEST(a_lease_ends_when_somebody_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_CONTROL_DEVICE_H
+#define TESTS_UNIT_CONTROL_DEVICE_H
+
+/* A driver for the granter's tests: its fstat() shows a chosen file as /dev/nvidiactl, its ioctl()
+ * notes what it is called with. Both stand before libc's in the test's executable, so the code under
+ * test is the one that ships. What is noted lives in memory shared with the granter's process. */
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/granter/rm.h"
+
+enum { CONTROL_CALLS_MAX = 4096 };
+
+struct control_call {
+	unsigned long request;
+	struct rm_alloc alloc;
+	struct rm_profiler_parameters parameters;
+	struct rm_free free;
+};
+
+struct control_device {
+	ino_t inode;	 /* of the file that is the control device; 0: none is */
+	uint32_t status; /* the driver's answer */
+	int error;	 /* of the ioctl itself; 0: it works */
+	unsigned n;	 /* calls so far */
+	struct control_call calls[CONTROL_CALLS_MAX];
+};
+
+static struct control_device *control;
+
+static inline void control_device_init(void)
+{
+	control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* A descriptor of a new file that the others see as the control device. */
+static inline int control_device_open(void)
+{
+	int fd = memfd_create("nvidiactl", MFD_CLOEXEC);
+	struct stat st;
+
+	syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH);
+	control->inode = st.st_ino;
+	return fd;
+}
+
+int fstat(int fd, struct stat *st)
+{
+	int r = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+
+	if (r == 0 && control && control->inode != 0 && st->st_ino == control->inode) {
+		st->st_mode = S_IFCHR | 0666;
+		st->st_rdev = makedev(RM_DEVICE_MAJOR, RM_DEVICE_MINOR_CONTROL);
+	}
+	return r;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct control_call *c = &control->calls[control->n % CONTROL_CALLS_MAX];
+	va_list ap;
+	void *p;
+
+	(void)fd;
+	va_start(ap, request);
+	p = va_arg(ap, void *);
+	va_end(ap);
+	*c = (struct control_call){ .request = request };
+	if (request == RM_IOCTL_ALLOC) {
+		memcpy(&c->alloc, p, sizeof(c->alloc));
+		memcpy(&c->parameters, (const void *)(uintptr_t)c->alloc.parameters, sizeof(c->parameters));
+		((struct rm_alloc *)p)->status = control->status;
+	} else if (request == RM_IOCTL_FREE) {
+		memcpy(&c->free, p, sizeof(c->free));
+		((struct rm_free *)p)->status = control->status;
+	}
+	__atomic_fetch_add(&control->n, 1, __ATOMIC_SEQ_CST);
+	if (control->error != 0) {
+		errno = control->error;
+		return -1;
+	}
+	return 0;
+}
+
+#endif

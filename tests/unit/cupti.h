@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_CUPTI_H
+#define TESTS_UNIT_CUPTI_H
+
+/* The real CUPTI host library, which needs no GPU. Without it these tests say so and are skipped. */
+
+#include <dlfcn.h>
+
+#include "daemon/gpu/vendor.h"
+#include "tests/unit/unit.h"
+
+#ifdef __SANITIZE_ADDRESS__
+/* CUPTI opens its second half with RTLD_DEEPBIND, which AddressSanitizer refuses to go on with. */
+__attribute__((visibility("default"))) void *dlopen(const char *path, int mode)
+{
+	void *(*next)(const char *, int);
+
+	*(void **)&next = dlsym(RTLD_NEXT, "dlopen");
+	return next(path, mode & ~RTLD_DEEPBIND);
+}
+#endif
+
+static struct vendor_host cupti;
+
+/* 0, or UNIT_SKIP with the reason printed. */
+static inline int cupti_open(void)
+{
+	struct refusal r = { 0 };
+
+	if (vendor_open_host(&cupti, &r) != 0) {
+		printf("SKIP: %s. %s\n", r.message, r.remedy);
+		return UNIT_SKIP;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/broker/arbiter.h"
+
+static void holds_at_once_when_free(void **state)
+{
+	struct arbiter a;
+	struct claim c;
+
+	(void)state;
+	arbiter_init(&a, 4);
+	claim_init(&c, 1);
+	assert_int_equal(arbiter_request(&a, &c, true), 0);
+	assert_int_equal(c.state, CLAIM_HOLDING);
+	assert_int_equal(arbiter_position(&a, &c), 0);
+	assert_null(arbiter_blocker(&a, &c));
+	arbiter_release(&a, &c);
+	assert_int_equal(c.state, CLAIM_IDLE);
+	assert_int_equal(a.held, 0);
+	arbiter_release(&a, &c); /* an idle claim is left alone */
+	assert_null(arbiter_next(&a));
+}
+
+static void first_come_first_served(void **state)
+{
+	struct arbiter a;
+	struct claim c[5];
+
+	(void)state;
+	arbiter_init(&a, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
+		claim_init(&c[i], 1);
+		assert_int_equal(arbiter_request(&a, &c[i], true), i == 0 ? 0 : ARBITER_E_QUEUED);
+		assert_int_equal(arbiter_position(&a, &c[i]), i);
+		assert_ptr_equal(arbiter_blocker(&a, &c[i]), i == 0 ? NULL : &c[0]);
+	}
+	assert_null(arbiter_next(&a));
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(c); i++) {
+		arbiter_release(&a, &c[i]);
+		assert_ptr_equal(arbiter_next(&a), &c[i + 1]);
+		assert_null(arbiter_next(&a));
+		assert_int_equal(arbiter_position(&a, &c[i + 1]), 0);
+	}
+}
+
+static void no_wait_and_a_full_queue_are_refused(void **state)
+{
+	struct arbiter a;
+	struct claim c[4];
+
+	(void)state;
+	arbiter_init(&a, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
+		claim_init(&c[i], 1);
+	}
+	assert_int_equal(arbiter_request(&a, &c[0], true), 0);
+	assert_int_equal(arbiter_request(&a, &c[1], false), ARBITER_E_BUSY);
+	assert_int_equal(c[1].state, CLAIM_IDLE);
+	assert_int_equal(arbiter_request(&a, &c[1], true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &c[2], true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_FULL);
+	assert_int_equal(c[3].state, CLAIM_IDLE);
+	arbiter_release(&a, &c[1]); /* leaving the queue makes room in it */
+	assert_int_equal(arbiter_request(&a, &c[3], true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_position(&a, &c[2]), 1);
+	assert_int_equal(arbiter_position(&a, &c[3]), 2);
+}
+
+static void different_gpus_do_not_wait_for_each_other(void **state)
+{
+	struct arbiter a;
+	struct claim c[64];
+
+	(void)state;
+	arbiter_init(&a, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
+		claim_init(&c[i], UINT64_C(1) << i);
+		assert_int_equal(arbiter_request(&a, &c[i], false), 0);
+	}
+	assert_int_equal(a.held, UINT64_MAX);
+	arbiter_release(&a, &c[63]);
+	assert_int_equal(a.held, UINT64_MAX >> 1);
+}
+
+/* Several GPUs come all at once or not at all, so two claims cannot hold what the other needs. */
+static void several_gpus_come_together(void **state)
+{
+	struct arbiter a;
+	struct claim one, both, two;
+
+	(void)state;
+	arbiter_init(&a, 4);
+	claim_init(&one, 1);
+	claim_init(&both, 3);
+	claim_init(&two, 2);
+	assert_int_equal(arbiter_request(&a, &one, true), 0);
+	assert_int_equal(arbiter_request(&a, &both, true), ARBITER_E_QUEUED);
+	assert_int_equal(a.held, 1);
+	/* GPU 1 is free, but the one before in the queue needs it: it must not be overtaken. */
+	assert_int_equal(arbiter_request(&a, &two, false), ARBITER_E_BUSY);
+	assert_int_equal(arbiter_request(&a, &two, true), ARBITER_E_QUEUED);
+	assert_ptr_equal(arbiter_blocker(&a, &two), &both);
+	assert_int_equal(arbiter_position(&a, &two), 2);
+	assert_null(arbiter_next(&a));
+	arbiter_release(&a, &one);
+	assert_ptr_equal(arbiter_next(&a), &both);
+	assert_int_equal(a.held, 3);
+	arbiter_release(&a, &both);
+	assert_ptr_equal(arbiter_next(&a), &two);
+}
+
+/* A claim for all GPUs among a stream of small ones is served once those before it are. */
+static void a_large_claim_does_not_starve(void **state)
+{
+	struct arbiter a;
+	struct claim all, small[2];
+	unsigned turns = 0;
+
+	(void)state;
+	arbiter_init(&a, 64);
+	claim_init(&all, 3);
+	for (int i = 0; i < 2; i++) {
+		claim_init(&small[i], UINT64_C(1) << i);
+		assert_int_equal(arbiter_request(&a, &small[i], true), 0);
+	}
+	assert_int_equal(arbiter_request(&a, &all, true), ARBITER_E_QUEUED);
+	while (all.state != CLAIM_HOLDING && turns < 100) {
+		struct claim *c = &small[turns++ % 2];
+
+		arbiter_release(&a, c);
+		while (arbiter_next(&a)) {
+		}
+		arbiter_request(&a, c, true); /* and asks again at once */
+	}
+	assert_int_equal(turns, 2);
+}
+
+/* --- many users --- */
+
+enum { RACERS = 8, RACE_GPUS = 4, ROUNDS = 100000 };
+
+struct race {
+	struct arbiter arbiter;
+	struct claim claims[RACERS];
+	uint64_t asked[RACERS]; /* when it began to wait */
+	uint64_t holds[RACERS];
+};
+
+static void expect_one_holder_a_gpu(const struct race *r, size_t n)
+{
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (r->claims[i].state == CLAIM_HOLDING) {
+			assert_int_equal(seen & r->claims[i].gpus, 0);
+			seen |= r->claims[i].gpus;
+		}
+	}
+	assert_int_equal(seen, r->arbiter.held);
+}
+
+/* Nobody who needs one of c's GPUs and began to wait before c may still wait. */
+static void expect_not_overtaken(const struct race *r, size_t n, const struct claim *c)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (r->claims[i].state == CLAIM_WAITING && (r->claims[i].gpus & c->gpus) != 0) {
+			assert_true(r->asked[i] > r->asked[c - r->claims]);
+		}
+	}
+}
+
+static void run_race(size_t n, unsigned gpus)
+{
+	struct race r = { 0 };
+	uint64_t random = 42;
+
+	arbiter_init(&r.arbiter, RACERS);
+	for (size_t i = 0; i < n; i++) {
+		claim_init(&r.claims[i], 1);
+	}
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		size_t i = unit_random(&random) % n;
+		struct claim *c = &r.claims[i], *next;
+
+		if (c->state == CLAIM_IDLE) {
+			claim_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1));
+			r.asked[i] = round;
+			if (arbiter_request(&r.arbiter, c, true) == 0) {
+				expect_not_overtaken(&r, n, c);
+				r.holds[i]++;
+			}
+		} else {
+			arbiter_release(&r.arbiter, c);
+			while ((next = arbiter_next(&r.arbiter)) != NULL) {
+				expect_not_overtaken(&r, n, next);
+				r.holds[next - r.claims]++;
+			}
+		}
+		expect_one_holder_a_gpu(&r, n);
+	}
+	for (size_t i = 0; i < n; i++) {
+		assert_true(r.holds[i] > ROUNDS / n / 20); /* everybody had turns */
+	}
+}
+
+static void two_users_race_for_one_gpu(void **state)
+{
+	(void)state;
+	run_race(2, 1);
+}
+
+static void eight_users_race_for_four_gpus(void **state)
+{
+	(void)state;
+	run_race(RACERS, RACE_GPUS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(holds_at_once_when_free),
+		cmocka_unit_test(first_come_first_served),
+		cmocka_unit_test(no_wait_and_a_full_queue_are_refused),
+		cmocka_unit_test(different_gpus_do_not_wait_for_each_other),
+		cmocka_unit_test(several_gpus_come_together),
+		cmocka_unit_test(a_large_claim_does_not_starve),
+		cmocka_unit_test(two_users_race_for_one_gpu),
+		cmocka_unit_test(eight_users_race_for_four_gpus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <stdalign.h>
+
+#include "daemon/base/arena.h"
+
+static void pieces_are_aligned_and_apart(void **state)
+{
+	struct arena a;
+	uint8_t *pieces[500];
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		pieces[i] = arena_alloc(&a, i % 97);
+		assert_non_null(pieces[i]);
+		assert_int_equal((uintptr_t)pieces[i] % alignof(max_align_t), 0);
+		memset(pieces[i], (int)i, i % 97);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		for (size_t k = 0; k < i % 97; k++) {
+			assert_int_equal(pieces[i][k], (uint8_t)i);
+		}
+	}
+	arena_deinit(&a);
+}
+
+static void stops_at_its_limit(void **state)
+{
+	struct arena a;
+	size_t got = 0;
+
+	(void)state;
+	arena_init(&a, 100000);
+	while (arena_alloc(&a, 1000)) {
+		got += 1000;
+		assert_true(got <= 100000);
+	}
+	assert_true(got > 50000);
+	assert_true(a.total <= a.limit);
+	arena_deinit(&a);
+}
+
+static void refuses_sizes_that_overflow(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	assert_null(arena_alloc(&a, SIZE_MAX));
+	assert_null(arena_alloc(&a, SIZE_MAX - 15));
+	assert_null(arena_alloc(&a, (1 << 20) + 1));
+	assert_null(arena_zalloc(&a, SIZE_MAX));
+	assert_non_null(arena_alloc(&a, 1));
+	arena_deinit(&a);
+}
+
+static void reset_gives_the_room_back(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (int round = 0; round < 100; round++) {
+		size_t got = 0;
+
+		while (arena_alloc(&a, 5000)) {
+			got += 5000;
+		}
+		assert_true(got > 500000);
+		arena_reset(&a);
+		assert_true(a.total <= 256 * 1024);
+	}
+	arena_reset(&a);
+	arena_deinit(&a);
+	assert_int_equal(a.total, 0);
+}
+
+static void zalloc_zeroes_used_memory(void **state)
+{
+	struct arena a;
+	uint8_t *p;
+
+	(void)state;
+	arena_init(&a, 1 << 16);
+	memset(arena_alloc(&a, 4096), 0xff, 4096);
+	arena_reset(&a);
+	p = arena_zalloc(&a, 4096);
+	for (size_t i = 0; i < 4096; i++) {
+		assert_int_equal(p[i], 0);
+	}
+	arena_deinit(&a);
+}
+
+static void printf_formats_or_gives_null(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 32 * 1024);
+	assert_string_equal(arena_printf(&a, "%s-%d", "gpu", 7), "gpu-7");
+	assert_string_equal(arena_printf(&a, "%s", ""), "");
+	assert_null(arena_printf(&a, "%*s", 40000, "x"));
+	arena_deinit(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_are_aligned_and_apart),
+		cmocka_unit_test(stops_at_its_limit),
+		cmocka_unit_test(refuses_sizes_that_overflow),
+		cmocka_unit_test(reset_gives_the_room_back),
+		cmocka_unit_test(zalloc_zeroes_used_memory),
+		cmocka_unit_test(printf_formats_or_gives_null),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/broker/capture.h"
+
+static int setup(void **state)
+{
+	static struct registry r;
+
+	registry_init(&r);
+	*state = &r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct registry *r = *state;
+
+	while (!list_is_empty(&r->captures)) {
+		capture_free(r, list_entry(r->captures.next, struct capture, link));
+	}
+	return (int)r->n;
+}
+
+static void tokens_are_hex_and_differ(void **state)
+{
+	static char tokens[CAPTURES_MAX][CAPTURE_TOKEN_BYTES];
+	struct registry *r = *state;
+
+	for (size_t i = 0; i < CAPTURES_MAX; i++) {
+		struct capture *c = capture_new(r);
+
+		assert_non_null(c);
+		assert_int_equal(strlen(c->token), CAPTURE_TOKEN_BYTES - 1);
+		assert_int_equal(strspn(c->token, "0123456789abcdef"), CAPTURE_TOKEN_BYTES - 1);
+		memcpy(tokens[i], c->token, sizeof(tokens[i]));
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(tokens[i], tokens[k]);
+		}
+	}
+}
+
+static void captures_have_a_limit_and_fresh_numbers(void **state)
+{
+	struct registry *r = *state;
+	struct capture *c = NULL;
+	uint32_t last = 0;
+
+	for (size_t i = 0; i < CAPTURES_MAX; i++) {
+		c = capture_new(r);
+		assert_non_null(c);
+		assert_true(c->id > last);
+		last = c->id;
+	}
+	assert_null(capture_new(r));
+	assert_null(capture_free(r, c));
+	assert_null(registry_find(r, last));
+	c = capture_new(r);
+	assert_non_null(c);
+	assert_true(c->id > last); /* never used again */
+	assert_null(capture_free(r, NULL));
+}
+
+static void finds_by_number_and_token(void **state)
+{
+	struct registry *r = *state;
+	struct capture *a = capture_new(r), *b = capture_new(r);
+	char token[CAPTURE_TOKEN_BYTES + 1];
+
+	assert_ptr_equal(registry_find(r, a->id), a);
+	assert_ptr_equal(registry_find(r, b->id), b);
+	assert_null(registry_find(r, 0));
+	assert_ptr_equal(registry_find_token(r, a->token), a);
+	assert_ptr_equal(registry_find_token(r, b->token), b);
+	for (size_t i = 0; i < CAPTURE_TOKEN_BYTES - 1; i++) { /* every character counts */
+		memcpy(token, a->token, CAPTURE_TOKEN_BYTES);
+		token[i] = token[i] == '0' ? '1' : '0';
+		assert_null(registry_find_token(r, token));
+	}
+	assert_null(registry_find_token(r, ""));
+	memcpy(token, a->token, CAPTURE_TOKEN_BYTES);
+	token[CAPTURE_TOKEN_BYTES - 2] = '\0';
+	assert_null(registry_find_token(r, token));
+	snprintf(token, sizeof(token), "%s0", a->token);
+	assert_null(registry_find_token(r, token));
+}
+
+static void counts_by_uid(void **state)
+{
+	struct registry *r = *state;
+
+	for (unsigned i = 0; i < 10; i++) {
+		capture_new(r)->uid = 1000 + i % 3;
+	}
+	assert_int_equal(registry_count_uid(r, 1000), 4);
+	assert_int_equal(registry_count_uid(r, 1001), 3);
+	assert_int_equal(registry_count_uid(r, 1003), 0);
+}
+
+/* Options and plan come from a message that is gone when the handler returns. */
+static void keeps_its_own_copies(void **state)
+{
+	struct registry *r = *state;
+	struct capture *c = capture_new(r);
+	char metric[] = "dram__bytes_read.sum", regex[] = "^k[0-9]+", chip[] = "GH100", uuid[] = "GPU-1";
+	const char *metrics[] = { metric }, *gpus[] = { uuid };
+	uint32_t index = 0;
+	double weight = 2.5;
+	struct wire_column column = { .name = metric, .unit = "byte", .metric = { 1, &index }, .weight = { 1, &weight } };
+	struct wire_open_capture o = {
+		.metrics = { 1, metrics }, .gpus = { 1, gpus }, .kernel_regex = regex, .chip = chip, .program = chip,
+		.launch_count = 7, .timeout_ns = 9, .no_wait = true,
+	};
+	struct wire_plan plan = { .chip = chip, .metrics = { 1, metrics }, .columns = { 1, &column }, .passes = 1 };
+
+	assert_int_equal(capture_set_options(c, &o), 0);
+	assert_int_equal(capture_set_plan(c, &plan), 0);
+	memset(metric, '#', sizeof(metric) - 1);
+	memset(regex, '#', sizeof(regex) - 1);
+	memset(chip, '#', sizeof(chip) - 1);
+	memset(uuid, '#', sizeof(uuid) - 1);
+	index = 99;
+	weight = 0;
+	assert_string_equal(c->options.metrics.v[0], "dram__bytes_read.sum");
+	assert_string_equal(c->options.gpus.v[0], "GPU-1");
+	assert_string_equal(c->options.kernel_regex, "^k[0-9]+");
+	assert_int_equal(c->options.launch_count, 7);
+	assert_int_equal(c->options.timeout_ns, 9);
+	assert_true(c->options.no_wait);
+	assert_string_equal(c->plan.chip, "GH100");
+	assert_string_equal(c->plan.columns.v[0].name, "dram__bytes_read.sum");
+	assert_int_equal(c->plan.columns.v[0].metric.v[0], 0);
+	assert_true(c->plan.columns.v[0].weight.v[0] == 2.5);
+}
+
+static void live_is_ready_or_running(void **state)
+{
+	struct capture *c = capture_new(*state);
+
+	assert_int_equal(c->state, WIRE_CAPTURE_PLANNING);
+	for (unsigned s = 0; s <= WIRE_CAPTURE_STATE_MAX; s++) {
+		c->state = s;
+		assert_int_equal(capture_is_live(c), s == WIRE_CAPTURE_READY || s == WIRE_CAPTURE_RUNNING);
+	}
+}
+
+static void totals_are_the_sum_over_processes_past_and_present(void **state)
+{
+	struct capture *c = capture_new(*state);
+	struct process *a = process_new(c, 100, NULL), *b = process_new(c, 101, NULL);
+	struct wire_totals sum;
+
+	assert_int_equal(a->id, 1);
+	assert_int_equal(b->id, 2);
+	a->totals = (struct wire_totals){ 36, 1, 2, 3, 4, 5, 6, 7 };
+	b->totals = (struct wire_totals){ 100, 50, 0, 0, 0, 0, 0, 0 };
+	process_free(a);
+	assert_int_equal(c->n_attached, 1);
+	sum = capture_totals(c);
+	assert_int_equal(sum.seen, 136);
+	assert_int_equal(sum.measured, 51);
+	assert_int_equal(sum.filtered, 2);
+	assert_int_equal(sum.capturing, 3);
+	assert_int_equal(sum.unready, 4);
+	assert_int_equal(sum.failed, 5);
+	assert_int_equal(sum.dropped, 6);
+	assert_int_equal(sum.lost, 7);
+	process_free(b);
+	assert_null(process_free(NULL));
+	sum = capture_totals(c);
+	assert_int_equal(sum.seen, 136);
+	assert_int_equal(process_new(c, 102, NULL)->id, 3);
+	process_free(list_entry(c->processes.next, struct process, link));
+}
+
+/* Whatever a process said last, seen is the sum of the others afterwards. */
+static void settling_makes_the_books_balance(void **state)
+{
+	struct capture *c = capture_new(*state);
+	uint64_t random = 7;
+
+	for (int round = 0; round < 1000; round++) {
+		struct process *p = process_new(c, 1, NULL);
+		struct wire_totals *t = &p->totals, before;
+
+		t->seen = unit_random(&random) % 100;
+		t->measured = unit_random(&random) % 50;
+		t->filtered = unit_random(&random) % 10;
+		t->capturing = unit_random(&random) % 10;
+		t->unready = unit_random(&random) % 10;
+		t->failed = unit_random(&random) % 10;
+		t->dropped = unit_random(&random) % 10;
+		before = *t;
+		process_settle(p);
+		assert_int_equal(t->seen, t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped + t->lost);
+		assert_true(t->seen >= before.seen);
+		assert_int_equal(t->measured, before.measured);
+		assert_true(t->lost == 0 || t->seen == before.seen);
+		process_free(p);
+	}
+}
+
+/* A process that was killed told its counts a moment before its last records. */
+static void records_passed_on_were_measured(void **state)
+{
+	struct process *p = process_new(capture_new(*state), 1, NULL);
+
+	p->totals = (struct wire_totals){ .seen = 100, .measured = 64, .filtered = 10 };
+	p->records = 128;
+	process_settle(p);
+	assert_int_equal(p->totals.measured, 128);
+	assert_int_equal(p->totals.seen, 138);
+	assert_int_equal(p->totals.lost, 0);
+	process_free(p);
+}
+
+static void processes_have_a_limit(void **state)
+{
+	struct capture *c = capture_new(*state);
+
+	for (int i = 0; i < CAPTURE_PROCESSES_MAX; i++) {
+		assert_non_null(process_new(c, i + 1, NULL));
+	}
+	assert_null(process_new(c, 1, NULL));
+	while (!list_is_empty(&c->processes)) {
+		process_free(list_entry(c->processes.next, struct process, link));
+	}
+	assert_non_null(process_new(c, 1, NULL));
+	process_free(list_entry(c->processes.next, struct process, link));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(tokens_are_hex_and_differ),
+		TEST(captures_have_a_limit_and_fresh_numbers),
+		TEST(finds_by_number_and_token),
+		TEST(counts_by_uid),
+		TEST(keeps_its_own_copies),
+		TEST(live_is_ready_or_running),
+		TEST(totals_are_the_sum_over_processes_past_and_present),
+		TEST(settling_makes_the_books_balance),
+		TEST(records_passed_on_were_measured),
+		TEST(processes_have_a_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/cupti.h"
+
+#include "daemon/gpu/catalogue.h"
+
+static struct catalogue gh100;
+
+static void has_the_metrics_of_the_chip(void **state)
+{
+	const struct catalogue_base *b;
+
+	(void)state;
+	assert_true(gh100.n_bases > 1000);
+	for (size_t i = 1; i < gh100.n_bases; i++) {
+		assert_true(strcmp(gh100.bases[i - 1].name, gh100.bases[i].name) <= 0);
+	}
+	b = catalogue_find_base(&gh100, "dram__bytes_read.sum", strlen("dram__bytes_read"));
+	assert_non_null(b);
+	assert_string_equal(b->name, "dram__bytes_read");
+	assert_int_equal(b->kind, WIRE_METRIC_COUNTER);
+	b = catalogue_find_base(&gh100, "dram__throughput", strlen("dram__throughput"));
+	assert_non_null(b);
+	assert_int_equal(b->kind, WIRE_METRIC_THROUGHPUT);
+}
+
+static void finds_whole_names_only(void **state)
+{
+	(void)state;
+	assert_null(catalogue_find_base(&gh100, "dram__bytes_rea", 15));
+	assert_null(catalogue_find_base(&gh100, "", 0));
+	assert_null(catalogue_find_base(&gh100, "zzz", 3));
+	assert_null(catalogue_find_base(&gh100, "AAA", 3));
+	for (size_t i = 0; i < gh100.n_bases; i++) {
+		const struct catalogue_base *b =
+			catalogue_find_base(&gh100, gh100.bases[i].name, strlen(gh100.bases[i].name));
+
+		assert_non_null(b);
+		assert_string_equal(b->name, gh100.bases[i].name);
+	}
+}
+
+static void full_names_have_a_known_submetric(void **state)
+{
+	(void)state;
+	assert_true(catalogue_has(&gh100, "dram__bytes_read.sum"));
+	assert_true(catalogue_has(&gh100, "dram__bytes_read.sum.per_second"));
+	assert_true(catalogue_has(&gh100, "dram__throughput.avg.pct_of_peak_sustained_elapsed"));
+	assert_true(catalogue_has(&gh100, "gpu__time_duration.sum"));
+	assert_false(catalogue_has(&gh100, "dram__bytes_read"));
+	assert_false(catalogue_has(&gh100, "dram__bytes_read."));
+	assert_false(catalogue_has(&gh100, "dram__bytes_read.summ"));
+	assert_false(catalogue_has(&gh100, ".sum"));
+	assert_false(catalogue_has(&gh100, ""));
+	assert_false(catalogue_has(&gh100, "..."));
+}
+
+/* Some bases hold dots themselves. */
+static void bases_with_dots_are_split_at_the_right_one(void **state)
+{
+	const struct catalogue_base *dotted = NULL;
+	char full[512];
+
+	(void)state;
+	for (size_t i = 0; i < gh100.n_bases && !dotted; i++) {
+		if (strchr(gh100.bases[i].name, '.') && gh100.bases[i].kind == WIRE_METRIC_COUNTER) {
+			dotted = &gh100.bases[i];
+		}
+	}
+	assert_non_null(dotted);
+	snprintf(full, sizeof(full), "%s.sum", dotted->name);
+	assert_true(catalogue_has(&gh100, full));
+	assert_false(catalogue_has(&gh100, dotted->name));
+}
+
+static void describes_with_unit(void **state)
+{
+	const char *unit = NULL, *hardware = NULL, *text = NULL;
+
+	(void)state;
+	assert_true(catalogue_describe(&gh100, "dram__bytes_read.sum", &unit, &hardware, &text));
+	assert_non_null(strstr(unit, "byte"));
+	assert_non_null(strstr(hardware, "dram"));
+	assert_true(strlen(text) > 10);
+	assert_false(catalogue_describe(&gh100, "no__such_metric.sum", &unit, &hardware, &text));
+}
+
+static void near_matches_are_near(void **state)
+{
+	static const struct {
+		const char *wrong, *right;
+	} typos[] = {
+		{ "dram__bytes_raed.sum", "dram__bytes_read.sum" },
+		{ "dram_bytes_read.sum", "dram__bytes_read.sum" },
+		{ "dram__byte_read", "dram__bytes_read.sum" },
+		{ "sm__inst_execute.sum", "sm__inst_executed.sum" },
+		{ "memroy", "memory" },
+		{ "kineto__tensor_core_inst", "kineto__tensor_core_insts" },
+	};
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < ARRAY_SIZE(typos); i++) {
+		const char *near = catalogue_near(&gh100, &a, typos[i].wrong);
+
+		if (!strstr(near, typos[i].right)) {
+			fail_msg("near %s: '%s' is without %s", typos[i].wrong, near, typos[i].right);
+		}
+	}
+	assert_string_equal(catalogue_near(&gh100, &a, "qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"), "");
+	arena_deinit(&a);
+}
+
+static void near_matches_take_any_length(void **state)
+{
+	char *text = malloc(20000);
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t n = 0; n < 20000; n = n * 2 + 1) {
+		memset(text, 'd', n);
+		text[n] = '\0';
+		assert_non_null(catalogue_near(&gh100, &a, text));
+	}
+	arena_deinit(&a);
+	free(text);
+}
+
+static void patterns_match_as_their_kind(void **state)
+{
+	static const struct {
+		const char *pattern, *name;
+		bool literal, matches;
+	} cases[] = {
+		{ "dram__bytes.sum", "dram__bytes.sum", true, true },
+		{ "dram__bytes.sum", "dram__bytesXsum", true, false },
+		{ "dram__*.sum", "dram__bytes_read.sum", false, true },
+		{ "dram__*.sum", "dram__bytes_read.avg", false, false },
+		{ "dram__byte?.sum", "dram__bytes.sum", false, true },
+		{ "dram__bytes.[as]*", "dram__bytes.avg", false, true },
+		{ "regex:^dram__.*\\.sum$", "dram__bytes.sum", false, true },
+		{ "regex:^dram__.*\\.sum$", "dram__bytes.sum.per_second", false, false },
+		{ "regex:read|write", "dram__bytes_write.sum", false, true },
+		{ "", "", true, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct refusal r;
+		struct pattern *p;
+
+		assert_int_equal(pattern_new(cases[i].pattern, &p, &r), 0);
+		assert_int_equal(pattern_is_literal(p), cases[i].literal);
+		assert_int_equal(pattern_matches(p, cases[i].name), cases[i].matches);
+		assert_null(pattern_free(p));
+	}
+	assert_null(pattern_free(NULL));
+}
+
+static void a_bad_expression_is_told(void **state)
+{
+	static const char *const bad[] = { "regex:(", "regex:[", "regex:a{2,1}", "regex:*(" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct refusal r = { 0 };
+		struct pattern *p = NULL;
+
+		assert_int_equal(pattern_new(bad[i], &p, &r), GPUCTR_E_BAD_PATTERN);
+		assert_non_null(strstr(r.message, bad[i]));
+		assert_true(r.remedy[0] != '\0');
+	}
+}
+
+static void an_unknown_chip_is_told(void **state)
+{
+	struct refusal r = { 0 };
+	struct catalogue c;
+
+	(void)state;
+	assert_int_equal(catalogue_init(&c, &cupti, "XY999", &r), GPUCTR_E_CHIP_UNKNOWN);
+	assert_non_null(strstr(r.message, "XY999"));
+}
+
+static void our_own_names_are_found(void **state)
+{
+	static const char *const names[] = { "memory", "compute", "tensor", "roofline", "kineto__tensor_core_insts",
+					     "kineto__cuda_core_flops" };
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_non_null(catalogue_find_named(names[i]));
+	}
+	assert_null(catalogue_find_named("memor"));
+	assert_null(catalogue_find_named(""));
+	while (catalogue_named_at(n)) {
+		const struct catalogue_named *named = catalogue_named_at(n++);
+
+		assert_ptr_equal(catalogue_find_named(named->name), named);
+		assert_true(named->description[0] != '\0');
+		assert_non_null(named->terms[0].metric);
+	}
+	assert_true(n >= ARRAY_SIZE(names));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(has_the_metrics_of_the_chip),
+		cmocka_unit_test(finds_whole_names_only),
+		cmocka_unit_test(full_names_have_a_known_submetric),
+		cmocka_unit_test(bases_with_dots_are_split_at_the_right_one),
+		cmocka_unit_test(describes_with_unit),
+		cmocka_unit_test(near_matches_are_near),
+		cmocka_unit_test(near_matches_take_any_length),
+		cmocka_unit_test(patterns_match_as_their_kind),
+		cmocka_unit_test(a_bad_expression_is_told),
+		cmocka_unit_test(an_unknown_chip_is_told),
+		cmocka_unit_test(our_own_names_are_found),
+	};
+	struct refusal r;
+	int result = cupti_open();
+
+	if (result != 0) {
+		return result;
+	}
+	if (catalogue_init(&gh100, &cupti, "GH100", &r) != 0) {
+		fprintf(stderr, "%s\n", r.message);
+		return 1;
+	}
+	result = cmocka_run_group_tests(tests, NULL, NULL);
+	catalogue_deinit(&gh100);
+	return result;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/config.h"
+
+static int set(struct config *c, const char *key, const char *value)
+{
+	char error[512] = "";
+	int r = config_set(c, key, value, error, sizeof(error));
+
+	assert_true((r < 0) == (error[0] != '\0'));
+	return r;
+}
+
+/* Writes text to a file and loads it. */
+static int load(struct config *c, const char *text, char *error, size_t size)
+{
+	char path[] = "/tmp/test_config.XXXXXX";
+	int fd = mkstemp(path), r;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	r = config_load(c, path, error, size);
+	unlink(path);
+	return r;
+}
+
+static void defaults_are_safe(void **state)
+{
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_false(c.shared);
+	assert_false(c.policy.everybody);
+	assert_int_equal(c.policy.n_uids + c.policy.n_gids, 0);
+	assert_int_equal(c.lease_ns, 600 * CLOCK_NS_PER_S);
+	assert_int_equal(c.lease_max_ns, 3600 * CLOCK_NS_PER_S);
+	assert_true(c.connections_per_user < c.connections_max);
+}
+
+static void every_key_is_read(void **state)
+{
+	char error[512] = "";
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load(&c,
+			      "# a comment\n"
+			      "\n"
+			      "  socket = /tmp/x.sock  \n"
+			      "user=nobody\n"
+			      "allow-users = root, 4711\t12\n"
+			      "allow-groups = root 77\n"
+			      "lease = 90\n"
+			      "lease-max = 2min\n"
+			      "sharing = shared\n"
+			      "queue = 3\n"
+			      "connections = 65536\n"
+			      "connections-per-user = 5\n"
+			      "captures-per-user = 6\n"
+			      "log-level = debug",
+			      error, sizeof(error)),
+			 0);
+	assert_string_equal(error, "");
+	assert_string_equal(c.socket, "/tmp/x.sock");
+	assert_string_equal(c.user, "nobody");
+	assert_int_equal(c.policy.n_uids, 3);
+	assert_int_equal(c.policy.uids[0], 0);
+	assert_int_equal(c.policy.uids[1], 4711);
+	assert_int_equal(c.policy.uids[2], 12);
+	assert_int_equal(c.policy.n_gids, 2);
+	assert_int_equal(c.policy.gids[1], 77);
+	assert_string_equal(c.policy.groups_text, "root or 77");
+	assert_int_equal(c.lease_ns, 90 * CLOCK_NS_PER_S);
+	assert_int_equal(c.lease_max_ns, 120 * CLOCK_NS_PER_S);
+	assert_true(c.shared);
+	assert_int_equal(c.queue_max, 3);
+	assert_int_equal(c.connections_max, 65536);
+	assert_int_equal(c.connections_per_user, 5);
+	assert_int_equal(c.captures_per_user, 6);
+	assert_int_equal(c.log_level, LOG_DEBUG);
+}
+
+static void everybody_is_a_star(void **state)
+{
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(set(&c, "allow-users", "*"), 0);
+	assert_true(c.policy.everybody);
+}
+
+static void wrong_values_are_refused(void **state)
+{
+	static const char *const wrong[][2] = {
+		{ "lease", "0" },
+		{ "lease", "" },
+		{ "lease", "-1" },
+		{ "lease", "10 min" },
+		{ "lease", "61min" },
+		{ "lease", "2h" },
+		{ "lease", "3601" },
+		{ "lease", "18446744073709551616" },
+		{ "lease", "1e3" },
+		{ "lease", "ten" },
+		{ "lease-max", "1d" },
+		{ "queue", "0" },
+		{ "queue", "-3" },
+		{ "queue", "65537" },
+		{ "queue", "3x" },
+		{ "queue", "" },
+		{ "connections", "99999999999999999999" },
+		{ "connections-per-user", "many" },
+		{ "captures-per-user", " " },
+		{ "log-level", "loud" },
+		{ "log-level", "" },
+		{ "sharing", "yes" },
+		{ "sharing", "" },
+		{ "allow-users", "no-such-user-here" },
+		{ "allow-users", "root,no-such-user-here" },
+		{ "allow-users", "-1" },
+		{ "allow-users", "4294967296" },
+		{ "allow-groups", "no-such-group-here" },
+		{ "allow-groups", "-1" },
+		{ "allow-groups", "4294967296" },
+		{ "colour", "red" },
+		{ "", "x" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct config c, untouched;
+
+		config_init(&c);
+		config_init(&untouched);
+		if (set(&c, wrong[i][0], wrong[i][1]) != -EINVAL) {
+			fail_msg("%s = '%s' was taken", wrong[i][0], wrong[i][1]);
+		}
+		assert_int_equal(c.lease_ns, untouched.lease_ns);
+		assert_int_equal(c.queue_max, untouched.queue_max);
+		assert_false(c.policy.everybody);
+	}
+}
+
+static void times_have_units(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned seconds;
+	} times[] = { { "1", 1 }, { "90s", 90 }, { "10min", 600 }, { "10m", 600 }, { "1h", 3600 }, { "60min", 3600 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		struct config c;
+
+		config_init(&c);
+		assert_int_equal(set(&c, "lease", times[i].text), 0);
+		assert_int_equal(c.lease_ns, times[i].seconds * CLOCK_NS_PER_S);
+	}
+}
+
+static void long_values_are_refused_not_cut(void **state)
+{
+	struct config c;
+	char path[200];
+
+	(void)state;
+	config_init(&c);
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(set(&c, "socket", path), -EINVAL);
+	path[sizeof(c.socket)] = '\0';
+	assert_int_equal(set(&c, "socket", path), -EINVAL);
+	path[sizeof(c.socket) - 1] = '\0';
+	assert_int_equal(set(&c, "socket", path), 0);
+	assert_string_equal(c.socket, path);
+	path[sizeof(c.user)] = '\0';
+	assert_int_equal(set(&c, "user", path), -EINVAL);
+}
+
+static void lists_have_a_limit(void **state)
+{
+	char list[POLICY_NAMES_MAX * 5 + 10] = "";
+	struct config c;
+
+	(void)state;
+	for (int i = 0; i <= POLICY_NAMES_MAX; i++) {
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%d ", 1000 + i);
+	}
+	config_init(&c);
+	assert_int_equal(set(&c, "allow-users", list), -EINVAL);
+	assert_int_equal(c.policy.n_uids, POLICY_NAMES_MAX);
+	assert_int_equal(set(&c, "allow-groups", list), -EINVAL);
+	assert_int_equal(c.policy.n_gids, POLICY_NAMES_MAX);
+}
+
+static void errors_name_line_and_key(void **state)
+{
+	static const struct {
+		const char *text, *line, *what;
+	} wrong[] = {
+		{ "lease = 10\nqueue = none\n", ":2: ", "'none'" },
+		{ "# first\n\ncolour = red\n", ":3: ", "colour" },
+		{ "just words", ":1: ", "just words" },
+		{ "allow-groups = no-such-group-here\n", ":1: ", "no-such-group-here" },
+		{ "log-level = loud\n", ":1: ", "loud" },
+		{ "\n\n\nlease = never\n", ":4: ", "never" },
+		{ "= 5\n", ":1: ", "unknown key ''" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		char error[768] = "";
+		struct config c;
+
+		config_init(&c);
+		assert_int_equal(load(&c, wrong[i].text, error, sizeof(error)), -EINVAL);
+		assert_non_null(strstr(error, "/tmp/test_config."));
+		assert_non_null(strstr(error, wrong[i].line));
+		assert_non_null(strstr(error, wrong[i].what));
+	}
+}
+
+static void an_error_names_its_key(void **state)
+{
+	static const char *const keys[][2] = {
+		{ "lease", "never" },	       { "lease-max", "never" },       { "queue", "x" },
+		{ "connections", "x" },	       { "connections-per-user", "x" }, { "captures-per-user", "x" },
+		{ "log-level", "x" },	       { "sharing", "x" },	       { "allow-users", "no-such-user-here" },
+		{ "allow-groups", "no-such-group-here" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		char error[768] = "", text[128];
+		struct config c;
+
+		config_init(&c);
+		snprintf(text, sizeof(text), "%s = %s\n", keys[i][0], keys[i][1]);
+		assert_int_equal(load(&c, text, error, sizeof(error)), -EINVAL);
+		if (!strstr(error, keys[i][0])) {
+			fail_msg("'%s' does not name the key %s", error, keys[i][0]);
+		}
+	}
+}
+
+static void a_missing_file_is_told_apart(void **state)
+{
+	char error[768];
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(config_load(&c, "/nonexistent/gpucountd.conf", error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, "/nonexistent/gpucountd.conf"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_safe),
+		cmocka_unit_test(every_key_is_read),
+		cmocka_unit_test(everybody_is_a_star),
+		cmocka_unit_test(wrong_values_are_refused),
+		cmocka_unit_test(times_have_units),
+		cmocka_unit_test(long_values_are_refused_not_cut),
+		cmocka_unit_test(lists_have_a_limit),
+		cmocka_unit_test(errors_name_line_and_key),
+		cmocka_unit_test(an_error_names_its_key),
+		cmocka_unit_test(a_missing_file_is_told_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

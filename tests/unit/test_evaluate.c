@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/cupti.h"
+
+#include <math.h>
+
+#include "client/agent/evaluate.h"
+
+/* A counter-data image that CUPTI wrote on an H200: five runs of a kernel that copies 256 MiB. What it
+ * evaluates to there is known; it must be the same here, to the byte. */
+
+enum { RANGES = 5, METRICS = 3 };
+
+static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum" };
+
+static const double truth[RANGES][METRICS] = {
+	{ 268452096, 269983744, 127136 }, { 268450304, 268056320, 126368 }, { 268445440, 267861248, 126240 },
+	{ 268446208, 267489024, 126400 }, { 268453888, 267744512, 126912 },
+};
+
+static struct host host;
+static uint8_t *image;
+static size_t image_size;
+
+static int load_image(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	long size;
+
+	if (!f || fseek(f, 0, SEEK_END) < 0 || (size = ftell(f)) <= 0) {
+		return -1;
+	}
+	rewind(f);
+	image_size = (size_t)size;
+	image = malloc(image_size);
+	size = (long)fread(image, 1, image_size, f);
+	fclose(f);
+	return size == (long)image_size ? 0 : -1;
+}
+
+static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS], struct wire_column columns[METRICS])
+{
+	for (uint32_t i = 0; i < METRICS; i++) {
+		index[i] = i;
+		weight[i] = 1;
+		columns[i] = (struct wire_column){ .name = metrics[i], .metric = { 1, &index[i] }, .weight = { 1, &weight[i] } };
+	}
+}
+
+static void real_data_gives_the_known_values(void **state)
+{
+	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	struct wire_column columns[METRICS];
+	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { METRICS, columns } };
+	double values[RANGES][METRICS], weight[METRICS];
+	bool measured[RANGES];
+	uint32_t index[METRICS];
+
+	(void)state;
+	one_metric_a_column(index, weight, columns);
+	assert_int_equal(host_count_ranges(&host, image, image_size), RANGES);
+	assert_int_equal(evaluate_batch(&plan, &b, values[0], measured), 0);
+	for (size_t r = 0; r < RANGES; r++) {
+		assert_true(measured[r]);
+		for (size_t i = 0; i < METRICS; i++) {
+			if (values[r][i] != truth[r][i]) {
+				fail_msg("range %zu %s: %.17g is not %.17g", r, metrics[i], values[r][i], truth[r][i]);
+			}
+		}
+	}
+}
+
+static void a_column_is_its_weighted_sum(void **state)
+{
+	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	uint32_t index[] = { 1, 0 };
+	double weight[] = { 2, -0.5 }, values[RANGES][2];
+	struct wire_column columns[] = {
+		{ .name = "sum", .metric = { 2, index }, .weight = { 2, weight } },
+		{ .name = "nothing" },
+	};
+	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { 2, columns } };
+	bool measured[RANGES];
+
+	(void)state;
+	assert_int_equal(evaluate_batch(&plan, &b, values[0], measured), 0);
+	for (size_t r = 0; r < RANGES; r++) {
+		assert_true(values[r][0] == 2 * truth[r][1] - 0.5 * truth[r][0]);
+		assert_true(isnan(values[r][1]));
+	}
+}
+
+static void a_metric_that_is_not_there_is_not_a_number(void **state)
+{
+	static const char *const others[] = { "dram__bytes_read.sum", "sm__inst_executed.sum" };
+	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	uint32_t index[] = { 0, 1 };
+	double one = 1, values[RANGES][2];
+	struct wire_column columns[] = {
+		{ .name = others[0], .metric = { 1, &index[0] }, .weight = { 1, &one } },
+		{ .name = others[1], .metric = { 1, &index[1] }, .weight = { 1, &one } },
+	};
+	struct wire_plan plan = { .metrics = { 2, others }, .columns = { 2, columns } };
+	bool measured[RANGES];
+
+	(void)state;
+	evaluate_batch(&plan, &b, values[0], measured);
+	for (size_t r = 0; r < RANGES; r++) {
+		assert_true(isnan(values[r][1]));
+		assert_true(values[r][0] == truth[r][0] || isnan(values[r][0]));
+	}
+}
+
+/* A launch without a range in the image was not measured; a range without a launch is passed over. */
+static void launches_and_ranges_may_differ_in_number(void **state)
+{
+	struct batch more = { .n = RANGES + 2, .image = image, .image_size = image_size, .host = &host };
+	struct batch fewer = { .n = 2, .image = image, .image_size = image_size, .host = &host };
+	struct wire_column columns[METRICS];
+	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { METRICS, columns } };
+	double values[RANGES + 2][METRICS], weight[METRICS];
+	bool measured[RANGES + 2];
+	uint32_t index[METRICS];
+
+	(void)state;
+	one_metric_a_column(index, weight, columns);
+	assert_int_equal(evaluate_batch(&plan, &more, values[0], measured), 0);
+	for (size_t r = 0; r < RANGES + 2; r++) {
+		assert_int_equal(measured[r], r < RANGES);
+		assert_true(r < RANGES ? values[r][0] == truth[r][0] : isnan(values[r][0]));
+	}
+	memset(measured, 0, sizeof(measured));
+	values[2][0] = -1;
+	assert_int_equal(evaluate_batch(&plan, &fewer, values[0], measured), 0);
+	assert_true(measured[0] && measured[1]);
+	assert_true(values[2][0] == -1); /* not written beyond the batch */
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(real_data_gives_the_known_values),
+		cmocka_unit_test(a_column_is_its_weighted_sum),
+		cmocka_unit_test(a_metric_that_is_not_there_is_not_a_number),
+		cmocka_unit_test(launches_and_ranges_may_differ_in_number),
+	};
+	struct refusal r;
+	int result = cupti_open();
+
+	if (result != 0) {
+		return result;
+	}
+	if (argc != 2 || load_image(argv[1]) < 0 || host_init(&host, &cupti, "GH100", &r) != 0) {
+		fprintf(stderr, "usage: test_evaluate IMAGE\n");
+		return 1;
+	}
+	result = cmocka_run_group_tests(tests, NULL, NULL);
+	host_deinit(&host);
+	free(image);
+	return result;
+}

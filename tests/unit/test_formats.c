@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the client writes about records: JSON lines, CSV, the table, the summary, and the text
+ * functions under them. Links client/cli (cli_dep) and libgpuctr. */
+
+#include "tests/unit/text_fixture.h"
+
+#include "client/cli/format.h"
+#include "client/cli/summary.h"
+#include "client/cli/text.h"
+#include "tests/bench/synthetic.h"
+
+/* --- formats -----------------------------------------------------------------------------------
+ */
+
+static const struct gpuctr_gpu gpu = {
+	.index = 0, .uuid = "GPU-0", .name = "NVIDIA H200", .chip = "GH100"
+};
+static const char *const command[] = { "python", "n\"et.py", NULL };
+
+static struct format_capture capture_of(const struct synthetic *s)
+{
+	return (struct format_capture){ .capture = 7,
+					.plan = &s->plan,
+					.gpus = &gpu,
+					.n_gpus = 1,
+					.driver = "580",
+					.program = "python",
+					.command = command,
+					.recorded_from = "",
+					.width = 160 };
+}
+
+static void test_formats_are_found(void **state)
+{
+	(void)state;
+	assert_ptr_equal(format_find("jsonl"), &format_jsonl);
+	assert_ptr_equal(format_find("csv"), &format_csv);
+	assert_null(format_find("xml"));
+	assert_ptr_equal(format_of_path("/x/a.jsonl"), &format_jsonl);
+	assert_ptr_equal(format_of_path("a.csv"), &format_csv);
+	assert_null(format_of_path("a.gpuctr"));
+	assert_null(format_of_path(".csv"));
+}
+
+static void test_jsonl_head(void **state)
+{
+	static struct synthetic s;
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	s.plan.n_columns = s.plan.n_metrics = 1;
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	format_jsonl.write_head(f, &b);
+	expect_contains(&b, "{\"type\":\"capture\",\"format\":1,\"capture\":7,\"version\":\"");
+	expect_contains(
+		&b,
+		"\"program\":\"python\",\"command\":[\"python\",\"n\\\"et.py\"],\"chip\":\"GH100\","
+		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"recorded\":false,"
+		"\"recorded_from\":\"\",\"columns\":[{\"name\":\"dram__bytes_read.sum\","
+		"\"unit\":\"byte\",\"added\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
+		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
+		"\"chip\":\"GH100\"}]}\n");
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+static void test_jsonl_record(void **state)
+{
+	static struct synthetic s;
+	static double values[] = { 1024, NAN, 0.25 };
+	struct gpuctr_range payload = { .domain = "d\n",
+					.message = "p",
+					.category = "",
+					.id = 999,
+					.payload_type = 2,
+					.payload = (uint64_t)-5 };
+	const struct gpuctr_range *active[] = { &payload };
+	struct format_capture capture;
+	struct gpuctr_record record;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	s.kernels[3].name = "k(\"x\")";
+	s.kernels[3].mangled = "_Zk";
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	format_jsonl.write_process(f, &b, &s.process);
+	expect_contains(&b,
+			"{\"type\":\"process\",\"process\":1,\"pid\":4711,\"program\":\"python3\"");
+	buf_clear(&b);
+	record = *synthetic_record(&s, 3);
+	record.kind = GPUCTR_LAUNCH_COOPERATIVE;
+	record.range = &s.ranges[1];
+	record.active = active;
+	record.n_active = 1;
+	record.duration_ns = -1;
+	record.values = values;
+	format_jsonl.write_record(f, &b, &record);
+	expect_text(
+		&b,
+		"{\"type\":\"kernel\",\"index\":3,\"process\":1,\"pid\":4711,\"kind\":"
+		"\"cooperative\","
+		"\"kernel\":\"k(\\\"x\\\")\",\"mangled\":\"_Zk\",\"static_shared_bytes\":1024,"
+		"\"registers\":32,\"grid\":[4,2,1],\"block\":[256,1,1],\"dynamic_shared_bytes\":"
+		"49152,"
+		"\"device\":0,\"uuid\":\"GPU-00000000-1111-2222-3333-444444444444\",\"context\":1,"
+		"\"stream\":7,\"correlation\":103,\"thread\":4711,\"start_ns\":1760000000000150000,"
+		"\"duration_ns\":null,\"metrics\":{\"dram__bytes_read.sum\":1024,"
+		"\"dram__bytes_write.sum\":null,\"gpu__time_duration.sum\":0.25},"
+		"\"nvtx\":[{\"domain\":\"\",\"message\":\"step "
+		"0\",\"category\":\"\",\"color\":null,"
+		"\"payload\":null},{\"domain\":\"\",\"message\":\"forward 0\",\"category\":\"\","
+		"\"color\":null,\"payload\":null}],\"ranges\":[{\"domain\":\"d\\n\",\"message\":"
+		"\"p\","
+		"\"category\":\"\",\"color\":null,\"payload\":-5}]}\n");
+	/* Another process, unknown device, the same ids: nothing of the first may show. */
+	record.process = 2;
+	record.kernel = &s.kernels[4];
+	record.range = NULL;
+	record.n_active = 0;
+	record.device = 77;
+	format_jsonl.write_record(f, &b, &record);
+	expect_contains(&b, "\"process\":2,\"pid\":0,");
+	expect_contains(&b, "\"device\":77,\"uuid\":\"\",");
+	expect_contains(&b, "\"nvtx\":[],\"ranges\":[]}\n");
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+static void test_jsonl_payloads(void **state)
+{
+	static struct synthetic s;
+	static const struct {
+		unsigned type;
+		uint64_t bits;
+		const char *text;
+	} cases[] = {
+		{ 0, 5, "null" },
+		{ 1, UINT64_MAX, "18446744073709551615" },
+		{ 2, (uint64_t)-1, "-1" },
+		{ 3, UINT64_C(0x3ff8000000000000), "1.5" },
+		{ 3, UINT64_C(0x7ff8000000000000), "null" },
+		{ 4, 4294967295u, "4294967295" },
+		{ 5, 4294967295u, "-1" },
+		{ 6, 0x3fc00000, "1.5" },
+		{ 99, 1, "null" },
+	};
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct gpuctr_range range = { .domain = "",
+						    .message = "m",
+						    .category = "",
+						    .payload_type = cases[i].type,
+						    .payload = cases[i].bits,
+						    .color = 0x0a0b0c0d,
+						    .id = 1 };
+		const struct gpuctr_mark mark = { 1, &range, 2, 3 };
+		char expected[192];
+
+		snprintf(expected, sizeof(expected),
+			 "{\"type\":\"mark\",\"process\":1,\"thread\":2,\"time_ns\":3,\"mark\":{"
+			 "\"domain\":\"\","
+			 "\"message\":\"m\",\"category\":\"\",\"color\":\"#0a0b0c0d\",\"payload\":%"
+			 "s}}\n",
+			 cases[i].text);
+		format_jsonl.write_mark(f, &b, &mark);
+		expect_text(&b, expected);
+	}
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+/* More stacks than the cache has slots, and each must be its own. */
+static void test_jsonl_with_many_stacks(void **state)
+{
+	static struct synthetic s;
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	for (unsigned i = 0; i < 30000; i++) {
+		char message[32], expected[64];
+		const struct gpuctr_range range = {
+			.domain = "", .message = message, .category = "", .id = i % 10000 + 1
+		};
+		struct gpuctr_record record = *synthetic_record(&s, i);
+
+		snprintf(message, sizeof(message), "op %u", i % 10000);
+		snprintf(expected, sizeof(expected),
+			 "\"nvtx\":[{\"domain\":\"\",\"message\":\"op %u\",", i % 10000);
+		record.range = &range;
+		format_jsonl.write_record(f, &b, &record);
+		expect_contains(&b, expected);
+		buf_clear(&b);
+	}
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+static void test_jsonl_end(void **state)
+{
+	static struct synthetic s;
+	const struct gpuctr_end well = { .totals = { .seen = 9, .measured = 8, .dropped = 1 },
+					 .processes = 2 };
+	const struct gpuctr_end ill = { .error = { GPUCTR_E_REVOKED, "cause", "cure" } };
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	format_jsonl.write_end(f, &b, &well);
+	expect_text(&b,
+		    "{\"type\":\"totals\",\"processes\":2,\"seen\":9,\"measured\":8,\"filtered\":0,"
+		    "\"capturing\":0,\"unready\":0,\"failed\":0,\"dropped\":1,\"lost\":0,\"error\":"
+		    "null}\n");
+	format_jsonl.write_end(f, &b, &ill);
+	expect_contains(
+		&b,
+		"\"error\":{\"code\":\"revoked\",\"message\":\"cause\",\"remedy\":\"cure\"}}\n");
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+static unsigned count_fields(const char *line)
+{
+	unsigned fields = 1;
+	bool quoted = false;
+
+	for (; *line && (quoted || *line != '\r'); line++) {
+		quoted ^= *line == '"';
+		fields += !quoted && *line == ',';
+	}
+	return fields;
+}
+
+static void test_csv(void **state)
+{
+	static struct synthetic s;
+	static double values[] = { 1024, NAN, 0.25 };
+	struct format_capture capture;
+	struct gpuctr_record record;
+	struct buf b = { 0 };
+	unsigned fields;
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_csv.open(&capture);
+	format_csv.write_head(f, &b);
+	expect_contains(&b, "process,pid,index,kind,kernel,mangled,");
+	expect_contains(&b, ",dram__bytes_read.sum,dram__bytes_write.sum,gpu__time_duration.sum,"
+			    "nvtx,ranges,recorded_from\r\n");
+	fields = count_fields(buf_string(&b));
+	buf_clear(&b);
+	format_csv.write_process(f, &b, &s.process);
+	assert_int_equal(b.n, 0);
+	record = *synthetic_record(&s, 3);
+	record.values = values;
+	format_csv.write_record(f, &b, &record);
+	assert_int_equal(count_fields(buf_string(&b)), fields);
+	expect_contains(&b, "1,4711,3,kernel,\"void at::native::vectorized_elementwise_kernel<3, ");
+	expect_contains(&b, ",5003,1024,,0.25,\"step 0/forward 0/layer0.0.conv1/aten::convolution, "
+			    "seq = 0\",,\r\n");
+	buf_clear(&b);
+	record.kernel = NULL;
+	record.range = NULL;
+	record.duration_ns = -1;
+	format_csv.write_record(f, &b, &record);
+	assert_int_equal(count_fields(buf_string(&b)), fields);
+	expect_contains(&b, ",,1024,,0.25,,,\r\n");
+	buf_clear(&b);
+	s.process.process = record.process = 2;
+	s.process.recorded_from = "NVIDIA H200 (GH100), driver 580.159.04";
+	format_csv.write_process(f, &b, &s.process);
+	format_csv.write_record(f, &b, &record);
+	expect_contains(&b, ",,1024,,0.25,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
+	format_csv.close(f);
+	buf_deinit(&b);
+}
+
+static void test_table_is_aligned(void **state)
+{
+	static struct synthetic s;
+	struct format_capture capture;
+	struct buf b = { 0 };
+	size_t at = 0;
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_table.open(&capture);
+	format_table.write_head(f, &b);
+	for (unsigned i = 0; i < 3000; i += 700) {
+		format_table.write_record(f, &b, synthetic_record(&s, i));
+	}
+	/* "nvtx" and all paths begin in one column. */
+	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
+		const char *path =
+			strstr(line, "nvtx") ? strstr(line, "nvtx") : strstr(line, "...");
+
+		if (!path) {
+			path = strstr(line, "step");
+		}
+		assert_non_null(path);
+		at = at ? at : (size_t)(path - line);
+		assert_int_equal(path - line, at);
+	}
+	format_table.close(f);
+	buf_deinit(&b);
+}
+
+/* --- summary -----------------------------------------------------------------------------------
+ */
+
+static const struct summary_end plain_end = { .totals = { .seen = 5, .measured = 4, .filtered = 1 },
+					      .has_totals = true,
+					      .driver = "580",
+					      .width = 140,
+					      .rows = 20 };
+
+static void add(struct summary *s, struct synthetic *synthetic, unsigned process, unsigned kernel,
+		double bytes, int64_t duration_ns)
+{
+	double values[] = { bytes, NAN, (double)duration_ns };
+	struct gpuctr_record record = *synthetic_record(synthetic, kernel);
+
+	record.process = process;
+	record.values = values;
+	record.duration_ns = duration_ns;
+	summary_record(s, &record);
+}
+
+static void test_summary_adds_up(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = plain_end;
+	struct summary *s;
+	struct buf b = { 0 };
+	const char *first, *second;
+
+	(void)state;
+	synthetic_init(&synthetic);
+	synthetic.kernels[0].name = "small";
+	synthetic.kernels[1].name = "large";
+	s = summary_new(&synthetic.plan);
+	summary_process(s, &synthetic.process);
+	add(s, &synthetic, 1, 0, 1000, 1000);
+	add(s, &synthetic, 1, 1, 2e9, 5000000);
+	add(s, &synthetic, 2, 1, 4e9, 3000000); /* the same name in another process */
+	add(s, &synthetic, 1, 0, NAN, 1000);
+	end.totals.dropped = 3;
+	summary_print(s, &end, &b);
+	assert_int_equal(summary_records(s), 4);
+	first = strstr(buf_string(&b), "large");
+	second = strstr(buf_string(&b), "small");
+	assert_true(first && second && first < second); /* by time */
+	expect_contains(&b, "6.00 GB  3.00 GB 100.0%");
+	expect_contains(&b, "8.00 ms  4.00 ms 100.0%");
+	expect_contains(&b, "2.00 us  1.00 us   0.0%");
+	expect_contains(&b, "na"); /* a counter that no kernel had */
+	expect_contains(&b,
+			"single pass, no replay; GH100, NVIDIA H200; clocks not locked (SM up to 1980 MHz, memory 3201 MHz)");
+	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
+	expect_lacks(&b, "RECORDED");
+	summary_free(s);
+	buf_deinit(&b);
+}
+
+static void test_summary_rows_and_width(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = plain_end;
+	struct summary *s;
+
+	(void)state;
+	synthetic_init(&synthetic);
+	s = summary_new(&synthetic.plan);
+	for (unsigned i = 0; i < 2000; i++) {
+		summary_record(s, synthetic_record(&synthetic, i));
+	}
+	end.rows = 5;
+	for (end.width = 80; end.width < 240; end.width += 20) {
+		struct buf b = { 0 };
+
+		summary_print(s, &end, &b);
+		expect_contains(&b, "195 more");
+		for (char *line = strtok((char *)buf_string(&b), "\n"); line;
+		     line = strtok(NULL, "\n")) {
+			if (strstr(line, "%")) {
+				assert_true(text_width(line, strlen(line)) <= end.width);
+			}
+		}
+		buf_deinit(&b);
+	}
+	summary_free(s);
+}
+
+static void test_summary_says_what_is_recorded_or_missing(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = { .has_totals = true, .driver = "", .width = 100, .rows = 5 };
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	s = summary_new(&synthetic.plan);
+	summary_print(s, &end, &b);
+	expect_contains(&b, "No process of the program used CUDA");
+	buf_clear(&b);
+	end.recorded = true;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "gpuctr-replay FILE");
+	buf_clear(&b);
+	synthetic.process.recorded_from = "NVIDIA H200\033[2J";
+	summary_process(s, &synthetic.process);
+	end.has_totals = false;
+	end.unsaved = 1234;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "launched no kernel");
+	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
+	expect_contains(&b, "the capture broke off");
+	expect_contains(&b, "1,234 not written to the file");
+	summary_free(s);
+	buf_deinit(&b);
+}
+
+static void test_summary_of_ratios(void **state)
+{
+	static struct synthetic synthetic;
+	double values[] = { 30, 50, 1 };
+	struct gpuctr_record record;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	synthetic.columns[0] =
+		(struct gpuctr_column){ .name = "sm__throughput.avg.pct", .unit = "%" };
+	s = summary_new(&synthetic.plan);
+	record = *synthetic_record(&synthetic, 0);
+	record.values = values;
+	summary_record(s, &record);
+	values[0] = 60;
+	summary_record(s, &record);
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "45.0 %   60.0 %"); /* mean and largest; the sum would mean nothing */
+	expect_lacks(&b, "90.0 %");
+	summary_free(s);
+	buf_deinit(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_formats_are_found),
+		cmocka_unit_test(test_jsonl_head),
+		cmocka_unit_test(test_jsonl_record),
+		cmocka_unit_test(test_jsonl_payloads),
+		cmocka_unit_test(test_jsonl_with_many_stacks),
+		cmocka_unit_test(test_jsonl_end),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_table_is_aligned),
+		cmocka_unit_test(test_summary_adds_up),
+		cmocka_unit_test(test_summary_rows_and_width),
+		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
+		cmocka_unit_test(test_summary_of_ratios),
+	};
+
+	return cmocka_run_group_tests_name("formats", tests, NULL, NULL);
+}

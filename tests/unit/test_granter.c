@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "daemon/base/log.h"
+#include "daemon/granter/granter.h"
+#include "tests/unit/control_device.h"
+
+/* The granter in a process of its own, as in the daemon, with a driver that notes every call. The
+ * tests are the front: a good one, and one that was taken over. */
+
+enum { UID = 1234, LEASE = 7, PATIENCE_MS = 5000 };
+
+struct fixture {
+	int link;
+	pid_t pid;
+	int device;
+	uint64_t last_id;
+};
+
+static int ping(struct fixture *f)
+{
+	struct granter_request q = { .size = sizeof(q), .op = GRANTER_PING };
+	struct granter_reply p;
+
+	return send(f->link, &q, sizeof(q), 0) == (ssize_t)sizeof(q) && recv(f->link, &p, sizeof(p), 0) == (ssize_t)sizeof(p) ? 0 : -1;
+}
+
+static int setup(void **state)
+{
+	static struct fixture f;
+	int pair[2];
+
+	memset(control, 0, sizeof(*control));
+	f.last_id = 0;
+	f.device = control_device_open();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		return -1;
+	}
+	f.pid = fork();
+	if (f.pid == 0) {
+		close(pair[0]);
+		close(f.device);
+		log_init("granter", LOG_EMERG);
+		_exit(granter_run(pair[1]));
+	}
+	close(pair[1]);
+	f.link = pair[0];
+	*state = &f;
+	return ping(&f); /* it has closed what it inherited */
+}
+
+/* The end of the link is the end of the granter; 0: as it should. */
+static int end_granter(struct fixture *f)
+{
+	int status = -1;
+
+	if (f->link >= 0) {
+		close(f->link);
+		f->link = -1;
+	}
+	if (f->pid > 0) {
+		waitpid(f->pid, &status, 0);
+		f->pid = 0;
+	}
+	return status;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	end_granter(f);
+	close(f->device);
+	return 0;
+}
+
+static bool receive(struct fixture *f, struct granter_reply *p, int timeout_ms)
+{
+	struct pollfd fd = { f->link, POLLIN, 0 };
+
+	return poll(&fd, 1, timeout_ms) == 1 && recv(f->link, p, sizeof(*p), 0) == (ssize_t)sizeof(*p);
+}
+
+/* The reply to q; anything else that arrives first fails the test. */
+static struct granter_reply ask(struct fixture *f, struct granter_request q, int fd)
+{
+	struct granter_reply p = { 0 };
+
+	q.size = sizeof(q);
+	q.id = ++f->last_id;
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.size, sizeof(p));
+	assert_int_equal(p.op, q.op);
+	assert_int_equal(p.id, q.id);
+	return p;
+}
+
+static int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus, uint64_t lease_ns)
+{
+	const struct granter_request q = {
+		.op = GRANTER_OPEN, .lease = lease, .gpus = gpus, .lease_ns = lease_ns, .uid = UID,
+	};
+
+	return ask(f, q, -1).error;
+}
+
+static int close_lease(struct fixture *f, uint64_t lease)
+{
+	return ask(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = lease }, -1).error;
+}
+
+static struct granter_request good_alloc(void)
+{
+	return (struct granter_request){
+		.op = GRANTER_ALLOC, .lease = LEASE, .uid = UID, .pid = (uint32_t)getpid(), .root = 0xc1d00001,
+		.parent = 0x5c000002, .object = 0x5c000003, .object_class = RM_CLASS_PROFILER_DEVICE,
+		.client_target = 0xc1d00001, .context_target = 0x5c000004,
+	};
+}
+
+static unsigned count_calls(unsigned long request)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < control->n; i++) {
+		n += control->calls[i].request == request;
+	}
+	return n;
+}
+
+static unsigned count_fds_of(pid_t pid)
+{
+	char path[64];
+	DIR *d;
+	unsigned n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && readdir(d)) {
+		n++;
+	}
+	if (d) {
+		closedir(d);
+	}
+	return n;
+}
+
+/* Soon: a descriptor is closed after the reply. */
+static void expect_fds(struct fixture *f, unsigned n)
+{
+	for (int i = 0; i < 100 && count_fds_of(f->pid) != n; i++) {
+		poll(NULL, 0, 10);
+	}
+	assert_int_equal(count_fds_of(f->pid), n);
+}
+
+/* --- grants --- */
+
+static void grants_under_a_lease_and_frees_at_its_end(void **state)
+{
+	struct fixture *f = *state;
+	unsigned fds = count_fds_of(f->pid);
+	struct granter_reply p;
+
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	p = ask(f, good_alloc(), f->device);
+	assert_int_equal(p.error, 0);
+	assert_int_equal(p.status, RM_STATUS_OK);
+	assert_int_equal(p.lease, LEASE);
+	assert_int_equal(control->n, 1);
+	assert_int_equal(control->calls[0].alloc.root, 0xc1d00001);
+	assert_int_equal(control->calls[0].alloc.parent, 0x5c000002);
+	assert_int_equal(control->calls[0].alloc.object, 0x5c000003);
+	assert_int_equal(control->calls[0].parameters.client_target, 0xc1d00001);
+	assert_int_equal(control->calls[0].parameters.context_target, 0x5c000004);
+	expect_fds(f, fds + 2); /* the file, and who owns it */
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(control->n, 2);
+	assert_int_equal(control->calls[1].request, RM_IOCTL_FREE);
+	assert_int_equal(control->calls[1].free.root, 0xc1d00001);
+	assert_int_equal(control->calls[1].free.object, 0x5c000003);
+	expect_fds(f, fds);
+}
+
+static void passes_on_the_drivers_refusal_and_keeps_nothing(void **state)
+{
+	struct fixture *f = *state;
+	unsigned fds = count_fds_of(f->pid);
+	struct granter_reply p;
+
+	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	p = ask(f, good_alloc(), f->device);
+	assert_int_equal(p.error, 0);
+	assert_int_equal(p.status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	expect_fds(f, fds);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
+}
+
+/* Each request is wrong in one way; none of them may reach the driver. */
+static void refuses_what_is_not_the_one_act(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q;
+
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -ENOENT); /* no lease */
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	for (uint32_t class = 0; class <= 0xffff; class += class == 0xb2cb ? 2 : 1) {
+		q = good_alloc();
+		q.object_class = class;
+		assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	}
+	for (int bit = 16; bit < 32; bit++) {
+		q = good_alloc();
+		q.object_class |= UINT32_C(1) << bit;
+		assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	}
+	q = good_alloc();
+	q.client_target = 0; /* the whole device */
+	assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	q = good_alloc();
+	q.uid = UID + 1;
+	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
+	q = good_alloc();
+	q.lease = LEASE + 1;
+	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
+	q = good_alloc();
+	q.pid = 0x3fffffff; /* no such process */
+	assert_int_equal(ask(f, q, f->device).error, -ESRCH);
+	assert_int_equal(control->n, 0);
+}
+
+static void refuses_every_other_descriptor(void **state)
+{
+	struct fixture *f = *state;
+	char path[64];
+	int others[5], pair[2];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->device);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	others[0] = open("/dev/null", O_RDWR);
+	others[1] = open("/proc/self/status", O_RDONLY);
+	others[2] = memfd_create("other", 0);
+	others[3] = open(path, O_PATH);
+	others[4] = pair[0];
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, good_alloc(), -1).error, -EBADF);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		assert_int_equal(ask(f, good_alloc(), others[i]).error, -EBADF);
+		close(others[i]);
+	}
+	close(pair[1]);
+	assert_int_equal(control->n, 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0); /* and goes on */
+}
+
+static void a_descriptor_only_with_an_alloc(void **state)
+{
+	struct fixture *f = *state;
+	static const uint32_t ops[] = { GRANTER_OPEN, GRANTER_EXTEND, GRANTER_CLOSE, GRANTER_PING };
+	unsigned fds = count_fds_of(f->pid);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct granter_request q = { .op = ops[i], .lease = LEASE, .gpus = 1, .lease_ns = 1000, .uid = UID };
+
+		assert_int_equal(ask(f, q, f->device).error, -EINVAL);
+	}
+	expect_fds(f, fds);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXPIRED }, -1).error, -EOPNOTSUPP);
+	assert_int_equal(ask(f, (struct granter_request){ .op = 99 }, -1).error, -EOPNOTSUPP);
+}
+
+static void objects_of_a_lease_have_a_limit(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	for (uint32_t i = 0; i < GRANTER_OBJECTS_PER_LEASE_MAX; i++) {
+		q.object = 0x5d000000 + i;
+		assert_int_equal(ask(f, q, f->device).error, 0);
+	}
+	assert_int_equal(ask(f, q, f->device).error, -EDQUOT);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), GRANTER_OBJECTS_PER_LEASE_MAX);
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+}
+
+/* --- leases --- */
+
+static void leases_do_not_overlap(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(open_lease(f, 1, 3, CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, 2, 1, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, 2, 2, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, 2, UINT64_MAX, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, 1, 4, CLOCK_NS_PER_S), -EBUSY); /* the same number again */
+	assert_int_equal(open_lease(f, 2, 4, CLOCK_NS_PER_S), 0);
+	assert_int_equal(close_lease(f, 1), 0);
+	assert_int_equal(close_lease(f, 1), -ENOENT);
+	assert_int_equal(open_lease(f, 3, 1, CLOCK_NS_PER_S), 0);
+}
+
+static void a_lease_is_for_something_and_for_a_time(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(open_lease(f, 0, 1, CLOCK_NS_PER_S), -EINVAL);
+	assert_int_equal(open_lease(f, 1, 0, CLOCK_NS_PER_S), -EINVAL);
+	assert_int_equal(open_lease(f, 1, 1, 0), -EINVAL);
+	assert_int_equal(open_lease(f, 1, 1, GRANTER_LEASE_MAX_NS + 1), -EINVAL);
+	assert_int_equal(open_lease(f, 1, 1, UINT64_MAX), -EINVAL);
+	assert_int_equal(open_lease(f, 1, 1, GRANTER_LEASE_MAX_NS), 0);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 2, .lease_ns = 1 }, -1).error,
+			 -ENOENT);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 1 }, -1).error, -EINVAL);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 1, .lease_ns = UINT64_MAX }, -1)
+				 .error,
+			 -EINVAL);
+	for (uint64_t i = 2; i <= GRANTER_LEASES_MAX; i++) {
+		assert_int_equal(open_lease(f, i, UINT64_C(1) << (i - 1), CLOCK_NS_PER_S), 0);
+	}
+}
+
+static void an_expired_lease_is_revoked_and_told(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_reply p = { 0 };
+	uint64_t begin = clock_now_ns(), took;
+
+	assert_int_equal(open_lease(f, LEASE, 1, 150 * CLOCK_NS_PER_MS), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
+	assert_true(receive(f, &p, PATIENCE_MS));
+	took = clock_now_ns() - begin;
+	assert_int_equal(p.op, GRANTER_EXPIRED);
+	assert_int_equal(p.lease, LEASE);
+	assert_in_range(took / CLOCK_NS_PER_MS, 150, 250); /* R8: within 100 ms */
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, -ENOENT);
+	assert_int_equal(open_lease(f, LEASE + 1, 1, CLOCK_NS_PER_S), 0); /* and the GPU is free */
+}
+
+static void a_lease_can_be_extended(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = { .op = GRANTER_EXTEND, .lease = LEASE, .lease_ns = 60 * CLOCK_NS_PER_S };
+	struct granter_reply p;
+
+	assert_int_equal(open_lease(f, LEASE, 1, 200 * CLOCK_NS_PER_MS), 0);
+	assert_int_equal(ask(f, q, -1).error, 0);
+	assert_false(receive(f, &p, 400));
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
+}
+
+/* A kept descriptor would keep a dead process's GPU memory. */
+static void forgets_the_objects_of_a_dead_process(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	unsigned fds = count_fds_of(f->pid);
+	pid_t user = fork();
+
+	if (user == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(f->link);
+		pause();
+		_exit(0);
+	}
+	q.pid = (uint32_t)user;
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	expect_fds(f, fds + 2);
+	kill(user, SIGKILL);
+	waitpid(user, NULL, 0);
+	expect_fds(f, fds);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
+}
+
+static void frees_everything_when_the_front_goes(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
+	assert_int_equal(end_granter(f), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+}
+
+/* --- a front that is not ours any more --- */
+
+static void a_malformed_packet_ends_it(void **state)
+{
+	struct granter_request q = { .size = sizeof(q), .op = GRANTER_PING };
+	struct fixture *f = *state;
+
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
+	assert_int_equal(send(f->link, &q, sizeof(q) - 1, 0), sizeof(q) - 1);
+	assert_int_not_equal(end_granter(f), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1); /* even then nothing is left behind */
+}
+
+static void a_wrong_size_field_ends_it(void **state)
+{
+	struct granter_request q = { .size = sizeof(q) + 8, .op = GRANTER_PING };
+	struct fixture *f = *state;
+
+	assert_int_equal(send(f->link, &q, sizeof(q), 0), sizeof(q));
+	assert_int_not_equal(end_granter(f), 0);
+	assert_int_equal(control->n, 0);
+}
+
+static void several_descriptors_end_it(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} c = { .header = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
+	int fds[2] = { f->device, f->device };
+	struct iovec iov = { &q, sizeof(q) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
+
+	q.size = sizeof(q);
+	memcpy(CMSG_DATA(&c.header), fds, sizeof(fds));
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(sendmsg(f->link, &m, 0), sizeof(q));
+	assert_int_not_equal(end_granter(f), 0);
+	assert_int_equal(control->n, 0);
+}
+
+/* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is open. */
+static void noise_never_becomes_another_act(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t random = 99;
+
+	for (int round = 0; round < 100000; round++) {
+		struct granter_request q = good_alloc();
+		uint32_t *word = (uint32_t *)&q + unit_random(&random) % (sizeof(q) / 4);
+
+		*word = unit_random(&random) % 4 ? (uint32_t)unit_random(&random) % 8 : (uint32_t)unit_random(&random);
+		q.op = unit_random(&random) % 8;
+		q.lease = unit_random(&random) % 4;
+		q.gpus = unit_random(&random) % 16;
+		q.lease_ns = unit_random(&random) % 2 ? 1000 : CLOCK_NS_PER_S;
+		q.size = sizeof(q);
+		q.id = 1;
+		assert_int_equal(fdpass_send(f->link, &q, sizeof(q), unit_random(&random) % 4 ? f->device : -1, 0), sizeof(q));
+		for (struct granter_reply p = { 0 }; p.op == 0 || p.op == GRANTER_EXPIRED;) {
+			assert_true(receive(f, &p, PATIENCE_MS));
+			if (q.op == 0 || q.op == GRANTER_EXPIRED) {
+				break;
+			}
+		}
+	}
+	for (unsigned i = 0; i < control->n && i < CONTROL_CALLS_MAX; i++) {
+		const struct control_call *c = &control->calls[i];
+
+		if (c->request == RM_IOCTL_ALLOC) {
+			assert_int_equal(c->alloc.object_class, RM_CLASS_PROFILER_DEVICE);
+			assert_int_equal(c->alloc.rights, 0);
+			assert_int_equal(c->alloc.flags, 0);
+			assert_int_equal(c->alloc.padding, 0);
+			assert_int_not_equal(c->parameters.client_target, 0);
+		} else {
+			assert_int_equal(c->request, RM_IOCTL_FREE);
+		}
+	}
+	assert_true(control->n > 100);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(grants_under_a_lease_and_frees_at_its_end),
+		TEST(passes_on_the_drivers_refusal_and_keeps_nothing),
+		TEST(refuses_what_is_not_the_one_act),
+		TEST(refuses_every_other_descriptor),
+		TEST(a_descriptor_only_with_an_alloc),
+		TEST(objects_of_a_lease_have_a_limit),
+		TEST(leases_do_not_overlap),
+		TEST(a_lease_is_for_something_and_for_a_time),
+		TEST(an_expired_lease_is_revoked_and_told),
+		TEST(a_lease_can_be_extended),
+		TEST(forgets_the_objects_of_a_dead_process),
+		TEST(frees_everything_when_the_front_goes),
+		TEST(a_malformed_packet_ends_it),
+		TEST(a_wrong_size_field_ends_it),
+		TEST(several_descriptors_end_it),
+		TEST(noise_never_becomes_another_act),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	control_device_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/cupti.h"
+
+#include "daemon/gpu/plan.h"
+#include "proto/limits.h"
+
+static struct catalogue gh100;
+
+struct fixture {
+	struct arena arena;
+	struct wire_plan plan;
+	struct refusal refusal;
+};
+
+static int setup(void **state)
+{
+	static struct fixture f;
+
+	f = (struct fixture){ .refusal = { 0 } };
+	arena_init(&f.arena, 4 * LIMIT_UNPACKED_BYTES);
+	*state = &f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	arena_deinit(&((struct fixture *)*state)->arena);
+	return 0;
+}
+
+static const char *other_chips(void *userdata, struct arena *a, const char *metric)
+{
+	(void)a;
+	return strcmp(metric, userdata) == 0 ? "TU102, GA102" : "";
+}
+
+/* wanted: names apart by spaces. */
+static int make(struct fixture *f, const char *wanted)
+{
+	char *copy = strdup(wanted), *save = NULL;
+	const char *names[LIMIT_METRICS];
+	size_t n = 0;
+	int code;
+
+	for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+		names[n++] = name;
+	}
+	code = plan_make(&gh100, &f->arena, &(struct wire_strings){ n, names }, other_chips,
+			 (void *)(uintptr_t)"sm__inst_executed_pipe_fp16.sum.on_another", &f->plan, &f->refusal);
+	memset(copy, '#', strlen(wanted)); /* the plan must have its own copies */
+	free(copy);
+	return code;
+}
+
+static const struct wire_column *column(const struct fixture *f, const char *name)
+{
+	for (size_t i = 0; i < f->plan.columns.n; i++) {
+		if (strcmp(f->plan.columns.v[i].name, name) == 0) {
+			return &f->plan.columns.v[i];
+		}
+	}
+	return NULL;
+}
+
+/* What holds for every plan. */
+static void expect_sound(const struct fixture *f)
+{
+	assert_string_equal(f->plan.chip, "GH100");
+	for (size_t i = 0; i < f->plan.metrics.n; i++) {
+		assert_true(catalogue_has(&gh100, f->plan.metrics.v[i]));
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(f->plan.metrics.v[i], f->plan.metrics.v[k]);
+		}
+	}
+	for (size_t i = 0; i < f->plan.columns.n; i++) {
+		const struct wire_column *c = &f->plan.columns.v[i];
+
+		assert_true(c->metric.n > 0);
+		assert_int_equal(c->metric.n, c->weight.n);
+		assert_true(c->group <= f->plan.groups);
+		for (size_t k = 0; k < c->metric.n; k++) {
+			assert_true(c->metric.v[k] < f->plan.metrics.n);
+		}
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(c->name, f->plan.columns.v[k].name);
+		}
+	}
+}
+
+static void duration_rides_along_when_it_is_free(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_read.sum dram__bytes_write.sum"), 0);
+	expect_sound(f);
+	assert_int_equal(f->plan.passes, 1);
+	assert_int_equal(f->plan.groups, 1);
+	assert_int_equal(f->plan.columns.n, 3);
+	assert_string_equal(f->plan.columns.v[0].name, "dram__bytes_read.sum");
+	assert_string_equal(f->plan.columns.v[1].name, "dram__bytes_write.sum");
+	assert_non_null(strstr(f->plan.columns.v[0].unit, "byte"));
+	assert_false(f->plan.columns.v[0].added);
+	assert_string_equal(f->plan.columns.v[2].name, "gpu__time_duration.sum");
+	assert_true(f->plan.columns.v[2].added);
+}
+
+static void an_asked_duration_is_not_an_added_one(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "gpu__time_duration.sum dram__bytes_read.sum"), 0);
+	assert_int_equal(f->plan.columns.n, 2);
+	assert_false(f->plan.columns.v[0].added);
+}
+
+static void presets_fit_into_one_pass(void **state)
+{
+	static const char *const presets[] = { "memory", "compute", "tensor", "roofline" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(presets); i++) {
+		if (make(f, presets[i]) != 0) {
+			fail_msg("%s: %s", presets[i], f->refusal.message);
+		}
+		expect_sound(f);
+		if (f->plan.passes != 1) {
+			fail_msg("%s needs %u passes", presets[i], f->plan.passes);
+		}
+	}
+}
+
+/* named.c promises it for every preset. */
+static void every_preset_fits_into_one_pass(void **state)
+{
+	struct fixture *f = *state;
+	unsigned wrong = 0;
+
+	for (size_t i = 0; catalogue_named_at(i); i++) {
+		const struct catalogue_named *n = catalogue_named_at(i);
+
+		if (n->kind == WIRE_METRIC_PRESET && (make(f, n->name) != 0 || f->plan.passes != 1)) {
+			print_error("%s: %u passes %s\n", n->name, f->plan.passes, f->refusal.message);
+			wrong++;
+		}
+	}
+	assert_int_equal(wrong, 0);
+}
+
+static void repeats_count_once(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_read.sum memory dram__bytes_read.sum dram__bytes_r*d.sum"), 0);
+	expect_sound(f);
+	assert_non_null(column(f, "lts__t_sectors_op_read.sum"));
+	assert_int_equal(f->plan.columns.n, 5);
+}
+
+static void globs_and_expressions_expand(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_*.sum"), 0);
+	expect_sound(f);
+	assert_non_null(column(f, "dram__bytes_read.sum"));
+	assert_non_null(column(f, "dram__bytes_write.sum"));
+	assert_null(column(f, "dram__bytes.sum"));
+	assert_int_equal(make(f, "regex:^dram__bytes(_read)?\\.sum$"), 0);
+	assert_non_null(column(f, "dram__bytes_read.sum"));
+	assert_non_null(column(f, "dram__bytes.sum"));
+	assert_null(column(f, "dram__bytes_write.sum"));
+}
+
+static void a_derived_name_is_one_weighted_column(void **state)
+{
+	struct fixture *f = *state;
+	const struct wire_column *c;
+	double sum = 0;
+
+	assert_int_equal(make(f, "kineto__tensor_core_insts"), 0);
+	expect_sound(f);
+	c = column(f, "kineto__tensor_core_insts");
+	assert_non_null(c);
+	assert_int_equal(c->metric.n, 1);
+	assert_string_equal(f->plan.metrics.v[c->metric.v[0]], "sm__inst_executed_pipe_tensor.sum");
+	assert_int_equal(make(f, "kineto__cuda_core_flops"), 0);
+	expect_sound(f);
+	c = column(f, "kineto__cuda_core_flops");
+	assert_non_null(c);
+	assert_int_equal(c->metric.n, 9);
+	for (size_t i = 0; i < c->weight.n; i++) {
+		const char *name = f->plan.metrics.v[c->metric.v[i]];
+
+		assert_true(c->weight.v[i] == (strstr(name, "fma_") ? 2 : 1)); /* an FMA is two operations */
+		sum += c->weight.v[i];
+	}
+	assert_true(sum == 12);
+}
+
+static void too_many_passes_come_in_groups_of_one(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_read.sum lts__t_bytes.sum l1tex__t_bytes.sum sm__inst_executed.sum "
+				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum sm__inst_executed_pipe_tensor.sum "
+				 "dram__throughput.avg.pct_of_peak_sustained_elapsed "
+				 "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+			 0);
+	expect_sound(f);
+	assert_true(f->plan.passes > 1);
+	assert_true(f->plan.groups > 1);
+	assert_null(column(f, "gpu__time_duration.sum")); /* nothing is added to what does not fit anyway */
+	for (uint32_t g = 0; g < f->plan.groups; g++) {
+		char names[4096] = "";
+		struct fixture one = { .refusal = { 0 } };
+		unsigned n = 0;
+
+		for (size_t i = 0; i < f->plan.columns.n; i++) {
+			if (f->plan.columns.v[i].group == g) {
+				snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s ", f->plan.columns.v[i].name);
+				n++;
+			}
+		}
+		assert_true(n > 0);
+		arena_init(&one.arena, 4 * LIMIT_UNPACKED_BYTES);
+		assert_int_equal(make(&one, names), 0);
+		if (one.plan.passes != 1) {
+			fail_msg("group %u (%s) needs %u passes", g, names, one.plan.passes);
+		}
+		arena_deinit(&one.arena);
+	}
+	/* What takes several passes by itself is in none of them. */
+	assert_int_equal(column(f, "sm__throughput.avg.pct_of_peak_sustained_elapsed")->group, f->plan.groups);
+}
+
+/* --- refusals --- */
+
+static void unknown_names_come_with_near_ones(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_raed.sum"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_int_equal(f->refusal.code, GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(strstr(f->refusal.message, "dram__bytes_raed.sum"));
+	assert_non_null(strstr(f->refusal.remedy, "dram__bytes_read.sum"));
+}
+
+static void a_base_name_wants_a_rollup(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__bytes_read"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(strstr(f->refusal.message, "rollup"));
+	assert_non_null(strstr(f->refusal.remedy, "dram__bytes_read.sum"));
+}
+
+static void a_metric_of_another_chip_names_it(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "sm__inst_executed_pipe_fp16.sum.on_another"), GPUCTR_E_METRIC_OTHER_CHIP);
+	assert_non_null(strstr(f->refusal.message, "TU102, GA102"));
+}
+
+static void patterns_without_a_match_are_told(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "dram__nothing_*.sum"), GPUCTR_E_METRIC_NO_MATCH);
+	assert_non_null(strstr(f->refusal.message, "dram__nothing_*.sum"));
+	assert_int_equal(make(f, "regex:^nothing$"), GPUCTR_E_METRIC_NO_MATCH);
+	assert_int_equal(make(f, "regex:("), GPUCTR_E_BAD_PATTERN);
+}
+
+static void a_pattern_for_everything_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, "*"), GPUCTR_E_TOO_MANY_METRICS);
+	assert_non_null(strstr(f->refusal.message, "'*'"));
+	assert_true(f->refusal.remedy[0] != '\0');
+}
+
+static void an_empty_list_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(make(f, ""), GPUCTR_E_BAD_REQUEST);
+}
+
+static void a_hostile_name_is_only_unknown(void **state)
+{
+	struct fixture *f = *state;
+	char name[LIMIT_STRING_BYTES];
+
+	memset(name, 'A', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(make(f, name), GPUCTR_E_METRIC_UNKNOWN);
+	memset(name, '.', sizeof(name) - 1);
+	assert_int_equal(make(f, name), GPUCTR_E_METRIC_UNKNOWN);
+	assert_int_equal(make(f, "%s%n%s.sum"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(strstr(f->refusal.message, "%s%n%s.sum"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(duration_rides_along_when_it_is_free),
+		TEST(an_asked_duration_is_not_an_added_one),
+		TEST(presets_fit_into_one_pass),
+		TEST(every_preset_fits_into_one_pass),
+		TEST(repeats_count_once),
+		TEST(globs_and_expressions_expand),
+		TEST(a_derived_name_is_one_weighted_column),
+		TEST(too_many_passes_come_in_groups_of_one),
+		TEST(unknown_names_come_with_near_ones),
+		TEST(a_base_name_wants_a_rollup),
+		TEST(a_metric_of_another_chip_names_it),
+		TEST(patterns_without_a_match_are_told),
+		TEST(a_pattern_for_everything_is_refused),
+		TEST(an_empty_list_is_refused),
+		TEST(a_hostile_name_is_only_unknown),
+	};
+	struct refusal r;
+	int result = cupti_open();
+
+	if (result != 0) {
+		return result;
+	}
+	if (catalogue_init(&gh100, &cupti, "GH100", &r) != 0) {
+		fprintf(stderr, "%s\n", r.message);
+		return 1;
+	}
+	result = cmocka_run_group_tests(tests, NULL, NULL);
+	catalogue_deinit(&gh100);
+	return result;
+}

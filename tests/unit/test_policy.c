@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <unistd.h>
+
+#include "daemon/broker/policy.h"
+
+enum { SOMEBODY = 4711 };
+
+static bool allows(const struct policy *p, struct credentials c)
+{
+	struct refusal r = { 0 };
+	bool allowed = policy_allows(p, &c, &r);
+
+	if (!allowed) { /* a refusal says why and what to do */
+		assert_int_equal(r.code, GPUCTR_E_NOT_ALLOWED);
+		assert_non_null(strstr(r.message, "4711"));
+		assert_true(r.remedy[0] != '\0');
+	}
+	return allowed;
+}
+
+static void denies_by_default(void **state)
+{
+	const struct policy none = { 0 };
+
+	(void)state;
+	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = SOMEBODY }));
+	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .groups = { 0 }, .n_groups = 1 }));
+	/* An empty slot of the lists is no grant to root's numbers. */
+	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = 0 }));
+}
+
+static void root_and_the_daemons_own_user_may(void **state)
+{
+	const struct policy none = { 0 };
+
+	(void)state;
+	assert_true(allows(&none, (struct credentials){ .uid = 0, .gid = SOMEBODY }));
+	assert_true(allows(&none, (struct credentials){ .uid = getuid(), .gid = SOMEBODY }));
+}
+
+static void named_users_and_everybody(void **state)
+{
+	struct policy p = { .uids = { 1, SOMEBODY }, .n_uids = 2 };
+
+	(void)state;
+	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
+	p.n_uids = 1;
+	assert_false(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
+	p.everybody = true;
+	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
+}
+
+static void named_groups_first_and_supplementary(void **state)
+{
+	struct policy p = { .gids = { 50, 60 }, .n_gids = 2, .groups_text = "gpu or render" };
+	struct credentials c = { .uid = SOMEBODY, .gid = 60 };
+	struct refusal r;
+
+	(void)state;
+	assert_true(allows(&p, c));
+	c.gid = 61;
+	assert_false(allows(&p, c));
+	for (size_t i = 0; i < POLICY_GROUPS_MAX; i++) {
+		c.groups[i] = (gid_t)(1000 + i);
+	}
+	c.n_groups = POLICY_GROUPS_MAX;
+	assert_false(allows(&p, c));
+	c.groups[POLICY_GROUPS_MAX - 1] = 50;
+	assert_true(allows(&p, c));
+	c.n_groups--; /* what lies behind the count does not count */
+	assert_false(allows(&p, c));
+	assert_false(policy_allows(&p, &c, &r));
+	assert_non_null(strstr(r.remedy, "gpu or render"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(denies_by_default),
+		cmocka_unit_test(root_and_the_daemons_own_user_may),
+		cmocka_unit_test(named_users_and_everybody),
+		cmocka_unit_test(named_groups_first_and_supplementary),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

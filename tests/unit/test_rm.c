@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "tests/unit/control_device.h"
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(control, 0, sizeof(*control));
+	return 0;
+}
+
+/* Whatever a user may send that is not /dev/nvidiactl is told apart without an ioctl on it. */
+static void only_the_control_device_is_one(void **state)
+{
+	int pair[2], pipes[2], device = control_device_open();
+	struct {
+		const char *what;
+		int fd;
+	} others[12];
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(pipe(pipes), 0);
+	others[n].what = "a file", others[n++].fd = open("/proc/self/status", O_RDONLY);
+	others[n].what = "/dev/null", others[n++].fd = open("/dev/null", O_RDWR);
+	others[n].what = "/dev/zero", others[n++].fd = open("/dev/zero", O_RDONLY);
+	others[n].what = "O_PATH of /dev/null", others[n++].fd = open("/dev/null", O_PATH);
+	others[n].what = "a folder", others[n++].fd = open("/", O_RDONLY);
+	others[n].what = "a memfd", others[n++].fd = memfd_create("other", 0);
+	others[n].what = "a socket", others[n++].fd = pair[0];
+	others[n].what = "a pipe", others[n++].fd = pipes[0];
+	others[n].what = "an eventfd", others[n++].fd = eventfd(0, 0);
+	others[n].what = "an epoll", others[n++].fd = epoll_create1(0);
+	others[n].what = "closed", others[n++].fd = 1000;
+	others[n].what = "none", others[n++].fd = -1;
+	assert_true(rm_is_control_device(device));
+	for (size_t i = 0; i < n; i++) {
+		if (rm_is_control_device(others[i].fd)) {
+			fail_msg("%s was taken for the control device", others[i].what);
+		}
+		if (i + 2 < n) {
+			close(others[i].fd);
+		}
+	}
+	assert_int_equal(control->n, 0);
+	close(pair[1]);
+	close(pipes[1]);
+	close(device);
+}
+
+/* fstat() of an O_PATH handle shows the device, but nothing was opened. */
+static void an_o_path_handle_of_it_is_none(void **state)
+{
+	int device = control_device_open();
+	char path[64];
+	int handle;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", device);
+	handle = open(path, O_PATH);
+	assert_true(handle >= 0);
+	assert_false(rm_is_control_device(handle));
+	close(handle);
+	close(device);
+}
+
+static void allocates_from_numbers_alone(void **state)
+{
+	const struct rm_profiler_parameters p = { 0x11, 0x22 };
+	const struct rm_alloc *a = &control->calls[0].alloc;
+	uint32_t status = 99;
+
+	(void)state;
+	control->status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
+	assert_int_equal(rm_alloc_profiler(3, 1, 2, 3, &p, &status), 0);
+	assert_int_equal(status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	assert_int_equal(control->n, 1);
+	assert_int_equal(control->calls[0].request, RM_IOCTL_ALLOC);
+	assert_int_equal(a->root, 1);
+	assert_int_equal(a->parent, 2);
+	assert_int_equal(a->object, 3);
+	assert_int_equal(a->object_class, RM_CLASS_PROFILER_DEVICE);
+	assert_int_equal(a->rights, 0);
+	assert_int_equal(a->flags, 0);
+	assert_int_equal(a->padding, 0);
+	assert_true(a->parameters != (uintptr_t)&p); /* our own memory */
+	assert_int_equal(control->calls[0].parameters.client_target, 0x11);
+	assert_int_equal(control->calls[0].parameters.context_target, 0x22);
+}
+
+static void tells_the_ioctls_failure_from_the_drivers_answer(void **state)
+{
+	const struct rm_profiler_parameters p = { 1, 1 };
+	uint32_t status = 99;
+
+	(void)state;
+	control->error = ENODEV;
+	assert_int_equal(rm_alloc_profiler(3, 1, 2, 3, &p, &status), -ENODEV);
+	assert_int_equal(rm_free_object(3, 1, 2, 3, &status), -ENODEV);
+	assert_int_equal(status, 99);
+	control->error = 0;
+	control->status = RM_STATUS_OBJECT_NOT_FOUND;
+	assert_int_equal(rm_free_object(3, 1, 2, 3, &status), 0);
+	assert_int_equal(status, RM_STATUS_OBJECT_NOT_FOUND);
+	assert_int_equal(control->calls[2].request, RM_IOCTL_FREE);
+	assert_int_equal(control->calls[2].free.object, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(only_the_control_device_is_one, setup),
+		cmocka_unit_test_setup(an_o_path_handle_of_it_is_none, setup),
+		cmocka_unit_test_setup(allocates_from_numbers_alone, setup),
+		cmocka_unit_test_setup(tells_the_ioctls_failure_from_the_drivers_answer, setup),
+	};
+
+	control_device_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "proto/status.h"
+
+/* The numbers are an interface: scripts and man pages refer to them. */
+static void codes_keep_numbers_and_names(void **state)
+{
+	static const struct {
+		int code;
+		const char *name;
+	} expected[] = {
+		{ 0, "ok" },
+		{ 10, "metric-unknown" },
+		{ 11, "metric-no-match" },
+		{ 12, "metric-other-chip" },
+		{ 13, "too-many-passes" },
+		{ 14, "too-many-metrics" },
+		{ 15, "bad-pattern" },
+		{ 16, "chip-unknown" },
+		{ 17, "bad-request" },
+		{ 30, "no-daemon" },
+		{ 31, "no-gpu" },
+		{ 32, "no-driver" },
+		{ 33, "driver-too-old" },
+		{ 34, "no-cupti" },
+		{ 35, "cupti-too-old" },
+		{ 36, "protocol" },
+		{ 37, "no-agent" },
+		{ 50, "not-allowed" },
+		{ 51, "gpu-busy" },
+		{ 52, "timeout" },
+		{ 53, "queue-full" },
+		{ 54, "quota" },
+		{ 55, "lease-expired" },
+		{ 56, "revoked" },
+		{ 57, "stopping" },
+		{ 58, "gpu-shared" },
+		{ 70, "bad-token" },
+		{ 71, "cupti-in-use" },
+		{ 72, "grant-refused" },
+		{ 73, "hardware-busy" },
+		{ 74, "profiler" },
+		{ 75, "chip-mismatch" },
+		{ 76, "metric-not-recorded" },
+		{ 77, "bad-recording" },
+		{ 78, "agent-lost" },
+		{ 90, "internal" },
+		{ 91, "disconnected" },
+	};
+	size_t known = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		assert_string_equal(status_to_string(expected[i].code), expected[i].name);
+	}
+	for (int code = -10; code < 1000; code++) {
+		known += strcmp(status_to_string(code), "unknown") != 0;
+	}
+	assert_int_equal(known, ARRAY_SIZE(expected));
+}
+
+static void refusal_is_cut_to_its_room(void **state)
+{
+	struct refusal r;
+	char text[2 * sizeof(r.message)];
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	refusal_set(&r, GPUCTR_E_QUOTA, text, "%d %s", 7, text);
+	assert_int_equal(r.code, GPUCTR_E_QUOTA);
+	assert_int_equal(strlen(r.message), sizeof(r.message) - 1);
+	assert_int_equal(strlen(r.remedy), sizeof(r.remedy) - 1);
+	assert_memory_equal(r.message, "7 xxx", 5);
+}
+
+/* A remedy may hold what a user typed: it is no format. */
+static void remedy_is_not_a_format(void **state)
+{
+	struct refusal r;
+
+	(void)state;
+	refusal_set(&r, GPUCTR_E_BAD_PATTERN, "%s%n%d", "%s", "100%");
+	assert_string_equal(r.remedy, "%s%n%d");
+	assert_string_equal(r.message, "100%");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(codes_keep_numbers_and_names),
+		cmocka_unit_test(refusal_is_cut_to_its_room),
+		cmocka_unit_test(remedy_is_not_a_format),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The capture file: what is written is read back, a killed writer costs its last second and no
+ * more, and a damaged or hostile file gives a code. Links client/store. */
+
+#include "tests/unit/store_fixture.h"
+
+/* --- parts -------------------------------------------------------------------------------------
+ */
+
+static void test_crc32_is_that_of_zlib(void **state)
+{
+	uint8_t data[1000];
+	uint32_t pieces = 0;
+
+	(void)state;
+	assert_int_equal(crc32_update(0, "123456789", 9), 0xCBF43926);
+	assert_int_equal(crc32_update(0, "", 0), 0);
+	for (size_t i = 0; i < sizeof(data); i++) {
+		data[i] = (uint8_t)(i * 7);
+	}
+	for (size_t at = 0, n = 1; at < sizeof(data); at += n, n = n % 13 + 1) {
+		n = n < sizeof(data) - at ? n : sizeof(data) - at;
+		pieces = crc32_update(pieces, data + at, n);
+	}
+	assert_int_equal(pieces, crc32_update(0, data, sizeof(data)));
+}
+
+static void test_command_is_quoted_for_a_shell(void **state)
+{
+	static const char *const argv[] = { "a-b", "c d", "it's", "", "$x", NULL };
+	char *text = meta_quote_command(argv);
+
+	(void)state;
+	assert_string_equal(text, "a-b 'c d' 'it'\\''s' '' '$x'");
+	sqlite3_free(text);
+}
+
+/* --- round trip --------------------------------------------------------------------------------
+ */
+
+static void test_capture_comes_back(void **state)
+{
+	struct fixture *f = *state;
+	const struct store_info *info;
+	struct store_reader *r;
+
+	write_file(f, 10);
+	r = open_file(f);
+	info = store_info(r);
+	assert_string_equal(info->version, "0.1.0");
+	assert_string_equal(info->command, "python net.py 'it'\\''s' ''");
+	assert_string_equal(info->driver, "580.159.04");
+	assert_string_equal(info->recorded_from, "");
+	assert_true(info->created_ns > INT64_C(1500000000000000000));
+	assert_true(info->complete);
+	assert_int_equal(info->totals.seen, 12);
+	assert_int_equal(info->totals.measured, 10);
+	assert_int_equal(info->totals.filtered, 2);
+	assert_string_equal(info->plan.chip, "GH100");
+	assert_int_equal(info->plan.passes, 1);
+	assert_int_equal(info->plan.n_columns, 3);
+	assert_string_equal(info->plan.columns[1].name, "dram__bytes_write.sum");
+	assert_string_equal(info->plan.columns[1].unit, "byte");
+	assert_false(info->plan.columns[1].added);
+	assert_true(info->plan.columns[2].added);
+	assert_int_equal(info->plan.n_metrics, 3);
+	assert_string_equal(info->plan.metrics[2], "gpu__time_duration.sum");
+	assert_int_equal(info->n_processes, 1);
+	assert_int_equal(info->processes[0].records, 10);
+	assert_int_equal(info->processes[0].last, 9);
+	assert_int_equal(info->processes[0].process.pid, 4711);
+	assert_int_equal(info->processes[0].process.n_devices, 1);
+	assert_string_equal(info->processes[0].process.devices[0].name, "NVIDIA H200");
+	assert_int_equal(info->processes[0].process.devices[0].clock_sm_mhz, 1980);
+	assert_false(info->processes[0].ended);
+	store_reader_free(r);
+}
+
+static void expect_same_range(const struct gpuctr_range *a, const struct gpuctr_range *b)
+{
+	for (; a && b; a = a->parent, b = b->parent) {
+		assert_int_equal(a->id, b->id);
+		assert_int_equal(a->depth, b->depth);
+		assert_int_equal(a->color, b->color);
+		assert_string_equal(a->message, b->message);
+		assert_string_equal(a->category, b->category);
+		assert_string_equal(a->domain, b->domain);
+		assert_int_equal(a->payload, b->payload);
+	}
+	assert_true(!a && !b);
+}
+
+static void expect_same_record(const struct gpuctr_record *a, const struct gpuctr_record *b)
+{
+	assert_int_equal(a->process, b->process);
+	assert_int_equal(a->index, b->index);
+	assert_int_equal(a->kind, b->kind);
+	assert_string_equal(a->kernel->name, b->kernel->name);
+	assert_string_equal(a->kernel->mangled, b->kernel->mangled);
+	assert_int_equal(a->kernel->registers, b->kernel->registers);
+	assert_memory_equal(a->grid, b->grid, sizeof(a->grid));
+	assert_memory_equal(a->block, b->block, sizeof(a->block));
+	assert_int_equal(a->dynamic_shared_bytes, b->dynamic_shared_bytes);
+	assert_int_equal(a->stream, b->stream);
+	assert_int_equal(a->correlation, b->correlation);
+	assert_int_equal(a->thread, b->thread);
+	assert_int_equal(a->start_ns, b->start_ns);
+	assert_int_equal(a->duration_ns, b->duration_ns);
+	assert_memory_equal(a->values, b->values, SYNTHETIC_COLUMNS * sizeof(double));
+	expect_same_range(a->range, b->range);
+}
+
+static void test_records_come_back_in_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_record *record;
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	write_file(f, 5000);
+	r = open_file(f);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	for (unsigned i = 0; i < 5000; i++) {
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_non_null(record);
+		expect_same_record(record, synthetic_record(&f->synthetic, i));
+	}
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_null(record);
+	store_cursor_free(c);
+
+	assert_int_equal(store_records(r, 1, 256, 256, &c), 0);
+	for (unsigned i = 256; i < 512; i++) {
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(record->index, i);
+	}
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_null(record);
+	store_cursor_free(c);
+
+	assert_int_equal(store_records(r, 2, 0, 0, &c), 0);
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_null(record);
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static void test_each_definition_is_written_once(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f, 5000);
+	assert_int_equal(query(f, "SELECT count(*) FROM kernel"), SYNTHETIC_KERNELS);
+	/* 25 steps of 200 kernels, four ranges each. */
+	assert_int_equal(query(f, "SELECT count(*) FROM range"), 100);
+	assert_int_equal(query(f, "SELECT count(*) FROM active"), 0);
+}
+
+static void test_extreme_values_come_back(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_record odd = *synthetic_record(&f->synthetic, 7);
+	double values[3] = { NAN, -1.5e300, 0.1 };
+	const struct gpuctr_range deep = { .parent = &f->synthetic.ranges[3],
+					   .domain = "d",
+					   .message = "caf\xc3\xa9 'quoted' \"x\"",
+					   .category = "7",
+					   .color = 0xffffffff,
+					   .payload_type = 1,
+					   .payload = UINT64_MAX,
+					   .id = 900,
+					   .depth = 4 };
+	struct store *s = create(f);
+	const struct gpuctr_record *record;
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	odd.process = 3;
+	odd.index = 123456789012;
+	odd.kind = GPUCTR_LAUNCH_GRAPH;
+	odd.grid[0] = UINT32_MAX;
+	odd.stream = UINT64_MAX - 1;
+	odd.duration_ns = -1;
+	odd.range = &deep;
+	odd.values = values;
+	assert_int_equal(store_write_record(s, &odd), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+
+	/* The process was never announced, but its records are there. */
+	r = open_file(f);
+	assert_int_equal(store_records(r, 3, 0, 0, &c), 0);
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_int_equal(record->index, 123456789012);
+	assert_int_equal(record->kind, GPUCTR_LAUNCH_GRAPH);
+	assert_int_equal(record->grid[0], UINT32_MAX);
+	assert_true(record->stream == UINT64_MAX - 1);
+	assert_int_equal(record->duration_ns, -1);
+	assert_true(isnan(record->values[0]));
+	assert_true(record->values[1] == -1.5e300 && record->values[2] == 0.1);
+	assert_int_equal(record->range->payload_type, 1);
+	expect_same_range(record->range, &deep);
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static void test_active_sets_are_interned(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_range *one[] = { &f->synthetic.ranges[0] };
+	const struct gpuctr_range *two[] = { &f->synthetic.ranges[0], &f->synthetic.ranges[7] };
+	struct store *s = create(f);
+	const struct gpuctr_record *record;
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	for (unsigned i = 0; i < 300; i++) {
+		struct gpuctr_record with = *synthetic_record(&f->synthetic, i);
+
+		with.active = i % 3 == 1 ? one : two;
+		with.n_active = i % 3;
+		assert_int_equal(store_write_record(s, &with), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(DISTINCT set_id) FROM active"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM active"), 3);
+
+	r = open_file(f);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	for (unsigned i = 0; i < 300; i++) {
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(record->n_active, i % 3);
+		if (i % 3 > 0) {
+			expect_same_range(record->active[0], &f->synthetic.ranges[0]);
+		}
+		if (i % 3 > 1) {
+			expect_same_range(record->active[1], &f->synthetic.ranges[7]);
+		}
+	}
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static void test_many_active_sets(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+
+	for (unsigned i = 0; i < 2000; i++) {
+		struct gpuctr_record with = *synthetic_record(&f->synthetic, i);
+		const struct gpuctr_range *pair[] = { &f->synthetic.ranges[i % 50],
+						      &f->synthetic.ranges[100 + i % 40] };
+
+		with.active = pair;
+		with.n_active = 2;
+		assert_int_equal(store_write_record(s, &with), 0);
+	}
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(DISTINCT set_id) FROM active"),
+			 200); /* lcm(50, 40) */
+}
+
+static void test_images_marks_and_notices_come_back(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t data[70000];
+	const struct gpuctr_mark mark = { 1, &f->synthetic.ranges[2], 42, -5 };
+	const struct gpuctr_notice notice = { 1, { GPUCTR_E_CUPTI_IN_USE, "cause", "cure" } };
+	const struct gpuctr_process_end process_end = { 1, { .seen = 9, .lost = 4 }, true };
+	const struct gpuctr_mark *mark_back;
+	const struct gpuctr_notice *notice_back;
+	const struct gpuctr_image *image_back;
+	struct store *s = create(f);
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	for (size_t i = 0; i < sizeof(data); i++) {
+		data[i] = (uint8_t)(i * i);
+	}
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct gpuctr_image image = { 1, i * 256, 256, data, sizeof(data) - i };
+
+		assert_int_equal(store_write_image(s, &image), 0);
+	}
+	assert_int_equal(store_write_mark(s, &mark), 0);
+	assert_int_equal(store_write_notice(s, &notice), 0);
+	assert_int_equal(store_write_process_end(s, &process_end), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+
+	r = open_file(f);
+	assert_int_equal(store_info(r)->processes[0].images, 3);
+	assert_true(store_info(r)->processes[0].ended && store_info(r)->processes[0].clean);
+	assert_int_equal(store_info(r)->processes[0].totals.lost, 4);
+	assert_int_equal(store_images(r, 1, 256, 512, &c), 0);
+	for (unsigned i = 1; i < 3; i++) {
+		assert_int_equal(store_next_image(c, &image_back), 0);
+		assert_int_equal(image_back->first, i * 256);
+		assert_int_equal(image_back->count, 256);
+		assert_int_equal(image_back->size, sizeof(data) - i);
+		assert_memory_equal(image_back->data, data, sizeof(data) - i);
+	}
+	assert_int_equal(store_next_image(c, &image_back), 0);
+	assert_null(image_back);
+	store_cursor_free(c);
+	assert_int_equal(store_marks(r, 1, &c), 0);
+	assert_int_equal(store_next_mark(c, &mark_back), 0);
+	expect_same_range(mark_back->range, &f->synthetic.ranges[2]);
+	assert_int_equal(mark_back->thread, 42);
+	assert_int_equal(mark_back->time_ns, -5);
+	store_cursor_free(c);
+	assert_int_equal(store_notices(r, &c), 0);
+	assert_int_equal(store_next_notice(c, &notice_back), 0);
+	assert_int_equal(notice_back->error.code, GPUCTR_E_CUPTI_IN_USE);
+	assert_string_equal(notice_back->error.remedy, "cure");
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static void test_process_may_be_told_again(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_process first = f->synthetic.process;
+	struct store *s = create(f);
+	struct store_reader *r;
+
+	first.n_devices = 0;
+	first.cupti = "";
+	assert_int_equal(store_write_process(s, &first), 0);
+	f->synthetic.process.recorded_from = "NVIDIA H200";
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	assert_int_equal(store_info(r)->n_processes, 1);
+	assert_string_equal(store_info(r)->processes[0].process.cupti, "2025.3.1");
+	assert_int_equal(store_info(r)->processes[0].process.n_devices, 1);
+	assert_string_equal(store_info(r)->recorded_from, "NVIDIA H200");
+	store_reader_free(r);
+}
+
+static void test_view_joins_names_and_path(void **state)
+{
+	struct fixture *f = *state;
+
+	f->synthetic.columns[0].name = "Kernel";
+	f->synthetic.columns[1].name = "a\"b";
+	write_file(f, 400);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE nvtx ="
+				  " 'step 1/forward 1/layer1.0.conv1/aten::convolution, seq = 1'"),
+			 200);
+	assert_int_equal(
+		query(f,
+		      "SELECT count(*) FROM records WHERE kernel LIKE 'void at::%' AND"
+		      " device_name = 'NVIDIA H200' AND \"metric:Kernel\" > 0 AND \"a\"\"b\" > 0"),
+		400);
+	store_reader_free(open_file(f));
+}
+
+/* --- creation and failure ----------------------------------------------------------------------
+ */
+
+static void test_existing_file_is_refused_unless_forced(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = {
+		.path = f->path, .plan = &f->synthetic.plan, .driver = "", .version = ""
+	};
+	struct store *s;
+	struct store_reader *r;
+
+	write_file(f, 3);
+	assert_int_equal(store_check(f->path, false, &f->error), STORE_E_EXISTS);
+	assert_int_equal(store_create(&options, &f->error, &s), STORE_E_EXISTS);
+	assert_int_equal(store_check(f->path, true, &f->error), 0);
+	options.force = true;
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	store_close(s);
+	r = open_file(f);
+	assert_int_equal(store_info(r)->n_processes, 0);
+	assert_false(store_info(r)->complete);
+	store_reader_free(r);
+}
+
+static void test_failed_replacement_leaves_the_old_file(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .plan = &f->synthetic.plan,
+					 .force = true };
+	struct store *s = NULL;
+	struct store_reader *r;
+	char command[160];
+
+	write_file(f, 3);
+	f->synthetic.columns[1].name = f->synthetic.columns[0].name; /* no table can have that */
+	assert_true(store_create(&options, &f->error, &s) > 0);
+	assert_null(s);
+	r = open_file(f);
+	assert_int_equal(store_info(r)->processes[0].records, 3);
+	store_reader_free(r);
+	snprintf(command, sizeof(command), "test $(ls '%s' | wc -l) = 1", f->folder);
+	assert_int_equal(system(command), 0);
+}
+
+/* SQLite would roll the journal of the old file back into the new one. */
+static void test_stale_journal_is_not_applied(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .plan = &f->synthetic.plan,
+					 .force = true,
+					 .driver = "",
+					 .version = "" };
+	char journal[128];
+	struct store *s;
+	int fd;
+
+	write_file(f, 3);
+	snprintf(journal, sizeof(journal), "%s-journal", f->path);
+	fd = open(journal, O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(write(fd, "stale", 5), 5);
+	close(fd);
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(access(journal, F_OK), -1);
+	store_close(s);
+	store_reader_free(open_file(f));
+}
+
+static void test_bad_paths_are_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(store_check("/dev/null", true, &f->error), STORE_E_PATH);
+	assert_int_equal(store_check(f->folder, true, &f->error), STORE_E_PATH);
+	assert_int_equal(store_check("/nonexistent/folder/x", false, &f->error), STORE_E_PATH);
+	assert_int_equal(store_check("", false, &f->error), STORE_E_PATH);
+	assert_int_equal(store_open("/nonexistent/x", &f->error, NULL), STORE_E_PATH);
+	assert_string_equal(store_error_name(STORE_E_PATH), "store-path");
+	assert_string_equal(store_error_name(4711), "store-unknown");
+}
+
+static void write_until_killed(struct fixture *f)
+{
+	struct store *s = create(f);
+
+	store_write_process(s, &f->synthetic.process);
+	for (unsigned i = 0;; i++) {
+		store_write_record(s, synthetic_record(&f->synthetic, i));
+	}
+}
+
+/* A killed writer leaves what it had committed, whole, wherever the kill falls. */
+static void test_killed_writer_leaves_a_readable_file(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t most = 0;
+
+	for (unsigned round = 0; round < 8; round++) {
+		struct store_reader *r;
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			write_until_killed(f);
+		}
+		usleep(300000 + round * 61000);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		r = open_file(f);
+		assert_false(store_info(r)->complete);
+		for (size_t i = 0; i < store_info(r)->n_processes; i++) {
+			const struct store_process *p = &store_info(r)->processes[i];
+
+			most = p->records > most ? p->records : most;
+			assert_true(p->records == 0 || p->last == p->records - 1);
+		}
+		store_reader_free(r);
+		assert_int_equal(unlink(f->path), 0);
+	}
+	/* Slow machines and sanitizers commit once a second, others by count. */
+	if (most == 0) {
+		print_message("no commit was reached: only the empty file was checked\n");
+	}
+}
+
+static void test_failure_keeps_what_was_committed(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit limit, unlimited;
+	struct store *s = create(f);
+	struct store_reader *r;
+	unsigned i;
+	int result = 0;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	getrlimit(RLIMIT_FSIZE, &unlimited);
+	limit = unlimited;
+	limit.rlim_cur = 14 << 20;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	for (i = 0; i < 600000 && result == 0; i++) {
+		result = store_write_record(s, synthetic_record(&f->synthetic, i));
+	}
+	/* On a slow machine the failure may come late; it comes. */
+	assert_int_equal(result, STORE_E_IO);
+	assert_int_equal(store_last_error(s)->code, STORE_E_IO);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), STORE_E_IO);
+	assert_int_equal(store_saved(s) + store_unsaved(s), i + 1);
+	assert_true(store_unsaved(s) > 0);
+	assert_int_equal(store_finish(s, &all_well), STORE_E_IO);
+	setrlimit(RLIMIT_FSIZE, &unlimited);
+	i = (unsigned)store_saved(s);
+	store_close(s);
+	r = open_file(f);
+	assert_false(store_info(r)->complete);
+	assert_int_equal(store_info(r)->n_processes ? store_info(r)->processes[0].records : 0, i);
+	store_reader_free(r);
+}
+
+/* Somebody who looks at the file while it grows delays the commit and costs nothing. */
+static void test_reader_does_not_cost_records(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	sqlite3 *db;
+	sqlite3_stmt *stmt;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM meta", -1, &stmt, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW); /* and keeps the lock */
+	for (unsigned i = 0; i < 200000; i++) {
+		assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+	}
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM record"), 200000);
+}
+
+static void test_record_cannot_be_written_twice(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5)), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 5)), STORE_E_IO);
+	assert_int_equal(store_unsaved(s), 2);
+	store_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_crc32_is_that_of_zlib),
+		cmocka_unit_test(test_command_is_quoted_for_a_shell),
+		TEST(test_capture_comes_back),
+		TEST(test_records_come_back_in_order),
+		TEST(test_each_definition_is_written_once),
+		TEST(test_extreme_values_come_back),
+		TEST(test_active_sets_are_interned),
+		TEST(test_many_active_sets),
+		TEST(test_images_marks_and_notices_come_back),
+		TEST(test_process_may_be_told_again),
+		TEST(test_view_joins_names_and_path),
+		TEST(test_existing_file_is_refused_unless_forced),
+		TEST(test_failed_replacement_leaves_the_old_file),
+		TEST(test_stale_journal_is_not_applied),
+		TEST(test_bad_paths_are_refused),
+		TEST(test_killed_writer_leaves_a_readable_file),
+		TEST(test_failure_keeps_what_was_committed),
+		TEST(test_reader_does_not_cost_records),
+		TEST(test_record_cannot_be_written_twice),
+	};
+
+	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A file that is cut off, damaged, hostile or something else gives a code, never a wild value.
+ * Links client/store. */
+
+#include "tests/unit/store_fixture.h"
+
+static void test_other_files_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	FILE *file = fopen(f->path, "w");
+
+	fclose(file);
+	expect_refused(f, STORE_E_NOT_CAPTURE);
+	file = fopen(f->path, "w");
+	fprintf(file, "some text that is no database");
+	fclose(file);
+	expect_refused(f, STORE_E_NOT_CAPTURE);
+	unlink(f->path);
+	alter(f, "CREATE TABLE meta(key, value)");
+	expect_refused(f, STORE_E_NOT_CAPTURE);
+	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
+	expect_refused(f, STORE_E_VERSION);
+	alter(f, "PRAGMA user_version = 1");
+	expect_refused(f, STORE_E_CORRUPT);
+}
+
+static void test_truncated_file_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+
+	write_file(f, 3000);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(truncate(f->path, st.st_size - 1), 0);
+	expect_refused(f, STORE_E_TRUNCATED);
+	assert_int_equal(truncate(f->path, 16384), 0);
+	expect_refused(f, STORE_E_TRUNCATED);
+	assert_int_equal(truncate(f->path, 60), 0);
+	expect_refused(f, STORE_E_TRUNCATED);
+}
+
+/* Whatever is overwritten, opening and reading everything ends with rows or with a code. */
+static void test_damaged_pages_give_a_code(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+	unsigned refused = 0;
+
+	write_file(f, 2000);
+	assert_int_equal(stat(f->path, &st), 0);
+	for (off_t at = 100; at < st.st_size; at += 5003) {
+		unsigned char was[64], junk[64];
+		struct store_reader *r = NULL;
+		int fd = open(f->path, O_RDWR);
+
+		memset(junk, 0xa5, sizeof(junk));
+		assert_true(pread(fd, was, sizeof(was), at) > 0);
+		assert_true(pwrite(fd, junk, sizeof(junk), at) > 0);
+		if (store_open(f->path, &f->error, &r) == 0) {
+			const struct gpuctr_record *record = NULL;
+			struct store_cursor *c = NULL;
+			int result = store_records(r, 1, 0, 0, &c);
+
+			while (result == 0 && (result = store_next_record(c, &record)) == 0 &&
+			       record) {
+				assert_true(record->duration_ns >= -1);
+			}
+			refused += result != 0;
+			store_cursor_free(c);
+			store_reader_free(r);
+		} else {
+			refused++;
+			assert_true(f->error.code > 0 && f->error.message[0]);
+		}
+		assert_true(pwrite(fd, was, sizeof(was), at) > 0);
+		close(fd);
+		assert_int_equal(truncate(f->path, st.st_size), 0);
+	}
+	assert_true(refused > 10);
+	store_reader_free(open_file(f));
+}
+
+static void test_flipped_bit_of_an_image_is_found(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_image image = { 1, 0, 1, (const uint8_t *)"0123456789", 10 };
+	const struct gpuctr_image *back;
+	struct store *s = create(f);
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	assert_int_equal(store_write_image(s, &image), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	alter(f, "UPDATE image SET data = x'30313233343536373838'");
+	r = open_file(f);
+	assert_int_equal(store_images(r, 1, 0, 0, &c), 0);
+	assert_int_equal(store_next_image(c, &back), STORE_E_CORRUPT);
+	assert_non_null(strstr(store_reader_error(r)->message, "checksum"));
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+static int read_all(struct fixture *f)
+{
+	const struct gpuctr_record *record = NULL;
+	struct store_reader *r = NULL;
+	struct store_cursor *c = NULL;
+	int result = store_open(f->path, &f->error, &r);
+
+	result = result ? result : store_records(r, 1, 0, 0, &c);
+	while (result == 0 && (result = store_next_record(c, &record)) == 0 && record) {
+	}
+	store_cursor_free(c);
+	store_reader_free(r);
+	return result;
+}
+
+static void test_hostile_values_are_refused(void **state)
+{
+	static const char *const attacks[] = {
+		"UPDATE record SET grid_x = 4294967296 WHERE idx = 5",
+		"UPDATE record SET grid_x = -1 WHERE idx = 5",
+		"UPDATE record SET grid_x = 'many' WHERE idx = 5",
+		"UPDATE record SET kind = 17 WHERE idx = 5",
+		"UPDATE record SET kernel = 100000 WHERE idx = 5",
+		"UPDATE record SET range = 100000 WHERE idx = 5",
+		"UPDATE record SET active_set = 3 WHERE idx = 5",
+		"UPDATE record SET process = 2 WHERE idx = 5",
+		"UPDATE record SET \"dram__bytes_read.sum\" = 'x' WHERE idx = 5",
+		"UPDATE range SET parent = 4 WHERE id = 1",
+		"UPDATE range SET parent = 2, depth = 3 WHERE id = 2",
+		"UPDATE range SET parent = 77777 WHERE id = 2",
+		"UPDATE range SET id = 5000000000 WHERE id = 4",
+		"UPDATE range SET message = x'00' WHERE id = 0 OR id = 1; UPDATE range SET depth = "
+		"9 WHERE id = 1",
+		"UPDATE kernel SET registers = -1 WHERE id = 1",
+		"UPDATE process SET id = -4",
+		"UPDATE process SET measured = 'all'",
+		"UPDATE device SET idx = -1",
+		"UPDATE meta SET value = 'no' WHERE key = 'complete'",
+		"UPDATE meta SET value = -3 WHERE key = 'passes'",
+		"UPDATE column_def SET idx = 7 WHERE idx = 1",
+		"DELETE FROM column_def WHERE idx = 2",
+		"DROP TABLE notice",
+		"DROP TABLE image; CREATE VIEW image AS WITH RECURSIVE x(first) AS (SELECT 1 UNION "
+		"ALL SELECT"
+		" first + 1 FROM x) SELECT 1 AS process, first, 1 AS count, 0 AS size, 0 AS crc32, "
+		"'' AS data FROM x",
+		"ALTER TABLE record ADD COLUMN more",
+		"ALTER TABLE record RENAME COLUMN grid_x TO grid_w",
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+		write_file(f, 20);
+		assert_int_equal(read_all(f), 0);
+		if (strncmp(attacks[i], "DROP TABLE image", 16) == 0 ||
+		    strncmp(attacks[i], "ALTER TABLE record RENAME", 25) == 0) {
+			alter(f, "DROP VIEW records");
+		}
+		alter(f, attacks[i]);
+		if (read_all(f) != STORE_E_CORRUPT) {
+			fail_msg("not refused: %s", attacks[i]);
+		}
+		assert_int_equal(unlink(f->path), 0);
+	}
+}
+
+static void test_unknown_meta_keys_are_left_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f, 3);
+	alter(f, "INSERT INTO meta VALUES('later', 'x'), (x'00', 1)");
+	assert_int_equal(read_all(f), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_other_files_are_refused),    TEST(test_truncated_file_is_refused),
+		TEST(test_damaged_pages_give_a_code),  TEST(test_flipped_bit_of_an_image_is_found),
+		TEST(test_hostile_values_are_refused), TEST(test_unknown_meta_keys_are_left_alone),
+	};
+
+	return cmocka_run_group_tests_name("store damage", tests, NULL, NULL);
+}

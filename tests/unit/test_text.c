@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Numbers, escaping, kernel names, near matches, lists: what the formats and messages of the client
+ * are made of. Links client/cli (cli_dep) and libgpuctr. */
+
+#include "tests/unit/text_fixture.h"
+
+#include "client/cli/options.h"
+#include "client/cli/text.h"
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
+
+static void test_integers(void **state)
+{
+	static const uint64_t values[] = { 0,	      1,	   9,
+					   10,	      99,	   100,
+					   101,	      999,	   1000,
+					   12345,     4294967295u, UINT64_C(10000000000000000000),
+					   UINT64_MAX };
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		char expected[32];
+
+		snprintf(expected, sizeof(expected), "%llu", (unsigned long long)values[i]);
+		buf_u64(&b, values[i]);
+		expect_text(&b, expected);
+	}
+	buf_i64(&b, INT64_MIN);
+	expect_text(&b, "-9223372036854775808");
+	buf_i64(&b, -7);
+	expect_text(&b, "-7");
+	buf_deinit(&b);
+}
+
+static void test_doubles_are_short(void **state)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} cases[] = {
+		{ 0, "0" },
+		{ 1, "1" },
+		{ -3, "-3" },
+		{ 268435456, "268435456" },
+		{ 0.5, "0.5" },
+		{ 0.1, "0.1" },
+		{ -0.25, "-0.25" },
+		{ 99.9, "99.9" },
+		{ 33.333333333333336, "33.333333333333336" },
+		{ 0.00001, "0.00001" },
+		{ 0.000123, "0.000123" },
+		{ 1.0 / 3, "0.3333333333333333" },
+		{ 123456.789, "123456.789" },
+		{ 1e-7, "1e-07" },
+		{ 1e300, "1e+300" },
+		{ 9007199254740991.0, "9007199254740991" },
+	};
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		buf_double(&b, cases[i].value);
+		expect_text(&b, cases[i].text);
+	}
+	buf_deinit(&b);
+}
+
+static void test_doubles_read_back(void **state)
+{
+	uint64_t seed = 88172645463325252u;
+	struct buf b = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		double value;
+
+		seed ^= seed << 13;
+		seed ^= seed >> 7;
+		seed ^= seed << 17;
+		switch (i % 4) {
+		case 0: /* any bits */
+			memcpy(&value, &seed, sizeof(value));
+			break;
+		case 1: /* percentages */
+			value = (double)(seed % 100000000) / 1e6;
+			break;
+		case 2: /* ratios of counters */
+			value = (double)(seed % 1000003) / (double)(seed % 997 + 1);
+			break;
+		default: /* small ones */
+			value = (double)(seed >> 40) / 1e9 / (double)(seed % 7777 + 1);
+			break;
+		}
+		if (!isfinite(value)) {
+			continue;
+		}
+		buf_double(&b, value);
+		if (strtod(buf_string(&b), NULL) != value) {
+			fail_msg("%.17g became %s", value, buf_string(&b));
+		}
+		assert_true(b.n <= 26);
+		buf_clear(&b);
+	}
+	buf_deinit(&b);
+}
+
+static void test_numbers_for_people(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	text_count(&b, 0);
+	expect_text(&b, "0");
+	text_count(&b, 999);
+	expect_text(&b, "999");
+	text_count(&b, 1234567);
+	expect_text(&b, "1,234,567");
+	text_scaled(&b, 268435456, "byte");
+	expect_text(&b, "268 MB");
+	text_scaled(&b, 1534000000, "byte");
+	expect_text(&b, "1.53 GB");
+	text_scaled(&b, 999999, "byte");
+	expect_text(&b, "1.00 MB");
+	text_scaled(&b, 0, "byte");
+	expect_text(&b, "0 B");
+	text_scaled(&b, 12.5, "percent");
+	expect_text(&b, "12.5 %");
+	text_scaled(&b, 46000, "nanosecond");
+	expect_text(&b, "46.0 us");
+	text_scaled(&b, 2097152, "l2_sector");
+	expect_text(&b, "2.10 M");
+	text_scaled(&b, NAN, "byte");
+	expect_text(&b, "na");
+	text_scaled(&b, 4.8e12, "byte/second");
+	expect_text(&b, "4.80 TB/s");
+	text_time(&b, 999999);
+	expect_text(&b, "1.00 ms");
+	text_time(&b, 2.5e9);
+	expect_text(&b, "2.50 s");
+	text_time(&b, 7);
+	expect_text(&b, "7.00 ns");
+	buf_deinit(&b);
+}
+
+/* --- text --------------------------------------------------------------------------------------
+ */
+
+static void test_json_escapes(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	text_json(&b, "a\"b\\c\n\t\r\x01\x1f\x7f/");
+	expect_text(&b, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\\u007f/\"");
+	text_json(&b, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80");
+	expect_text(&b, "\"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80\"");
+	text_json(&b, NULL);
+	expect_text(&b, "\"\"");
+	buf_deinit(&b);
+}
+
+static void test_invalid_utf8_is_replaced(void **state)
+{
+	/* A lone continuation, a cut sequence, overlong forms, a surrogate, beyond U+10FFFF, 0xff.
+	 */
+	static const char *const invalid[] = { "\x80",	       "\xc3",
+					       "\xc0\xaf",     "\xe0\x80\xaf",
+					       "\xed\xa0\x80", "\xf4\x90\x80\x80",
+					       "\xff",	       "\xf5\x80\x80\x80" };
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "<%s>", invalid[i]);
+		text_json(&b, text);
+		expect_contains(&b, "\"<\xef\xbf\xbd");
+		expect_contains(&b, ">\"");
+		expect_lacks(&b, invalid[i]);
+		buf_clear(&b);
+		text_csv(&b, text);
+		expect_lacks(&b, invalid[i]);
+		buf_clear(&b);
+	}
+	text_json(&b, "\xe6\xbc");
+	expect_text(&b, "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	buf_deinit(&b);
+}
+
+static void test_csv_quotes(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	text_csv(&b, "plain text");
+	expect_text(&b, "plain text");
+	text_csv(&b, "a,b");
+	expect_text(&b, "\"a,b\"");
+	text_csv(&b, "say \"x\"");
+	expect_text(&b, "\"say \"\"x\"\"\"");
+	text_csv(&b, "two\nlines");
+	expect_text(&b, "\"two\nlines\"");
+	text_csv(&b, "");
+	expect_text(&b, "");
+	buf_deinit(&b);
+}
+
+static void test_terminal_is_safe(void **state)
+{
+	struct buf b = { 0 };
+
+	(void)state;
+	text_terminal(&b, "a\033[31mb\007\r\n\t\x7f");
+	expect_text(&b, "a\\x1b[31mb\\x07\\x0d\\n\\t\\x7f");
+	text_terminal(&b, "\xc2\x9b"
+			  "31m"); /* CSI in one character */
+	expect_text(&b, "\\x9b31m");
+	text_terminal(&b, "a\xe2\x80\xae"
+			  "b"); /* right-to-left override */
+	expect_text(&b, "a\\u202eb");
+	text_terminal(&b, "\xff\xc3\xa9");
+	expect_text(&b, "\\xff\xc3\xa9");
+	buf_deinit(&b);
+}
+
+static void test_kernel_names(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t width;
+		const char *text;
+	} cases[] = {
+		{ "copy(float*, int)", 40, "copy" },
+		{ "ampere_sgemm_128x64_nn", 40, "ampere_sgemm_128x64_nn" },
+		{ "void ns::k<4, ns::F<float> >(int, ns::F<float>)", 40,
+		  "ns::k<4, ns::F<float> >" },
+		{ "void ns::k<4, ns::F<float> >(int, ns::F<float>)", 20, "k<4, F<float> >" },
+		{ "void (anonymous namespace)::soft<int>(int)", 40,
+		  "(anonymous namespace)::soft<int>" },
+		{ "void (anonymous namespace)::soft<int>(int)", 12, "soft<int>" },
+		{ "abcdefghijklmnopqrstuvwxyz", 10, "abcdefgh.." },
+		{ "void vectorized_elementwise_kernel<4, Fill<float> >(int)", 20,
+		  "vectorized..<4, Fi.." },
+		{ "void vectorized_elementwise_kernel<8, Fill<float> >(int)", 20,
+		  "vectorized..<8, Fi.." },
+		{ "\033[2Jk", 40, "\\x1b[2Jk" },
+		{ "", 10, "" },
+		{ ")", 10, ")" },
+		{ "(", 10, "(" },
+		{ "()", 10, "()" },
+		{ "void f(void (*)(int))", 10, "f" },
+	};
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		text_kernel(&b, cases[i].name, cases[i].width);
+		assert_true(b.n == 0 || text_width(b.data, b.n) <= cases[i].width);
+		expect_text(&b, cases[i].text);
+	}
+	for (size_t width = 0; width < 40; width++) {
+		text_kernel(&b, "void a::b<c::d, e<f> >(g)", width);
+		assert_true(b.n == 0 || text_width(b.data, b.n) <= width);
+		buf_clear(&b);
+	}
+	buf_deinit(&b);
+}
+
+static void test_near_matches(void **state)
+{
+	static const char *const words[] = { "--metrics", "--format", "--force", "--kernel", NULL };
+
+	(void)state;
+	assert_string_equal(text_nearest("--metric", words), "--metrics");
+	assert_string_equal(text_nearest("--metrisc", words), "--metrics");
+	assert_string_equal(text_nearest("--fromat", words), "--format");
+	assert_string_equal(text_nearest("--kernal", words), "--kernel");
+	assert_null(text_nearest("--something-else", words));
+	assert_null(text_nearest("", words));
+}
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+static void test_lists(void **state)
+{
+	struct strings s = { 0 };
+
+	(void)state;
+	assert_true(strings_add_list(&s, "a,b,,c,"));
+	assert_true(strings_add_list(&s, "regex:x{1,3},y"));
+	assert_int_equal(s.n, 4);
+	assert_string_equal(s.items[2], "c");
+	assert_string_equal(s.items[3], "regex:x{1,3},y");
+	assert_null(s.items[4]);
+	strings_deinit(&s);
+}
+
+static void test_option_values(void **state)
+{
+	uint64_t value = 5;
+
+	(void)state;
+	assert_true(options_parse_u64("18446744073709551615", &value) && value == UINT64_MAX);
+	assert_false(options_parse_u64("18446744073709551616", &value));
+	assert_false(options_parse_u64("-1", &value));
+	assert_false(options_parse_u64("12x", &value));
+	assert_false(options_parse_u64("", &value));
+	assert_true(options_parse_seconds("1.5", &value) && value == 1500000000u);
+	assert_true(options_parse_seconds("0", &value) && value == 0);
+	assert_false(options_parse_seconds("nan", &value));
+	assert_false(options_parse_seconds("inf", &value));
+	assert_false(options_parse_seconds("-1", &value));
+	assert_false(options_parse_seconds("1e99", &value));
+	assert_false(options_parse_seconds("soon", &value));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_doubles_are_short),
+		cmocka_unit_test(test_doubles_read_back),
+		cmocka_unit_test(test_numbers_for_people),
+		cmocka_unit_test(test_json_escapes),
+		cmocka_unit_test(test_invalid_utf8_is_replaced),
+		cmocka_unit_test(test_csv_quotes),
+		cmocka_unit_test(test_terminal_is_safe),
+		cmocka_unit_test(test_kernel_names),
+		cmocka_unit_test(test_near_matches),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_option_values),
+	};
+
+	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+#include "proto/limits.h"
+#include "proto/wire.h"
+#include "proto/wire_layout.h"
+
+/* Messages are made and compared by the protocol's own tables, so a message that is added there is
+ * tested here without a line. What the tables must not be trusted with - limits, hostile bytes - is
+ * written out below them. */
+
+enum { TYPES_MAX = 256, EXPECTED_TYPES = 32 };
+
+/* --- made-up messages --- */
+
+struct maker {
+	struct arena arena;
+	uint64_t random;
+};
+
+static void maker_init(struct maker *m, uint64_t seed)
+{
+	arena_init(&m->arena, 64 << 20);
+	m->random = seed;
+}
+
+static const char *make_string(struct maker *m, size_t limit)
+{
+	static const char *const pieces[] = { "a", "dram__bytes", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\x8d", " " };
+	size_t room = limit < 40 ? limit : 40, n = 0;
+	char *s = arena_alloc(&m->arena, room + 1);
+
+	for (;;) {
+		const char *piece = pieces[unit_random(&m->random) % ARRAY_SIZE(pieces)];
+
+		if (n + strlen(piece) > room || unit_random(&m->random) % 8 == 0) {
+			break;
+		}
+		memcpy(s + n, piece, strlen(piece));
+		n += strlen(piece);
+	}
+	s[n] = '\0';
+	return s;
+}
+
+static size_t element_size(const struct wire_layout *l, const struct wire_field *f)
+{
+	const ProtobufCFieldDescriptor *d = protobuf_c_message_descriptor_get_field(l->descriptor, f->number);
+
+	return d->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8;
+}
+
+static void make_fields(struct maker *m, const struct wire_layout *l, char *plain);
+
+static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f, char *dst)
+{
+	/* Relations that a message demands: lists of equal length have one entry each. */
+	size_t n = l->validate ? 1 : unit_random(&m->random) % 5, size = element_size(l, f);
+	uint8_t *v = arena_zalloc(&m->arena, n * size);
+
+	/* A column's terms are pairs and name metrics of the plan: the one there always is. */
+	if (strcmp(l->name, "column") == 0) {
+		n = 1;
+		v = arena_zalloc(&m->arena, 8);
+	} else {
+		for (size_t i = 0; i < n * size; i++) {
+			v[i] = (uint8_t)unit_random(&m->random);
+		}
+	}
+	*(struct wire_bytes *)dst = (struct wire_bytes){ n, v };
+}
+
+static void make_strings(struct maker *m, struct wire_strings *dst)
+{
+	size_t n = 1 + unit_random(&m->random) % 4;
+	const char **v = arena_alloc(&m->arena, n * sizeof(*v));
+
+	for (size_t i = 0; i < n; i++) {
+		v[i] = make_string(m, LIMIT_STRING_BYTES);
+	}
+	*dst = (struct wire_strings){ n, v };
+}
+
+static void make_messages(struct maker *m, const struct wire_field *f, struct wire_bytes *dst)
+{
+	size_t n = unit_random(&m->random) % 4;
+	char *v = arena_zalloc(&m->arena, n * f->sub->size);
+
+	for (size_t i = 0; i < n; i++) {
+		make_fields(m, f->sub, v + i * f->sub->size);
+	}
+	*dst = (struct wire_bytes){ n, (uint8_t *)v };
+}
+
+static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f, char *dst)
+{
+	uint64_t random = unit_random(&m->random);
+
+	switch (f->kind) {
+	case WIRE_KIND_U32:
+		*(uint32_t *)dst = (uint32_t)(f->limit ? random % (f->limit + 1) : random);
+		break;
+	case WIRE_KIND_U64:
+		*(uint64_t *)dst = random;
+		break;
+	case WIRE_KIND_BOOL:
+		*(bool *)dst = random & 1;
+		break;
+	case WIRE_KIND_STRING:
+		*(const char **)dst = make_string(m, f->limit);
+		break;
+	case WIRE_KIND_BYTES:
+		*(struct wire_bytes *)dst = (struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
+		break;
+	case WIRE_KIND_MESSAGE:
+		make_fields(m, f->sub, dst);
+		break;
+	case WIRE_KIND_STRINGS:
+		make_strings(m, (struct wire_strings *)dst);
+		break;
+	case WIRE_KIND_NUMBERS:
+		make_numbers(m, l, f, dst);
+		break;
+	case WIRE_KIND_MESSAGES:
+		make_messages(m, f, (struct wire_bytes *)dst);
+		break;
+	}
+}
+
+static void make_fields(struct maker *m, const struct wire_layout *l, char *plain)
+{
+	for (size_t i = 0; i < l->n_fields; i++) {
+		make_field(m, l, &l->fields[i], plain + l->fields[i].offset);
+	}
+}
+
+static struct wire_message make_message(struct maker *m, unsigned type)
+{
+	struct wire_message message = { .type = type };
+
+	make_fields(m, wire_layout_find(type), (char *)&message.hello);
+	return message;
+}
+
+/* --- comparing --- */
+
+static void expect_equal(const struct wire_layout *l, const char *a, const char *b);
+
+static void expect_equal_field(const struct wire_layout *l, const struct wire_field *f, const char *a, const char *b)
+{
+	const struct wire_bytes *x = (const struct wire_bytes *)a, *y = (const struct wire_bytes *)b;
+
+	switch (f->kind) {
+	case WIRE_KIND_U32:
+		assert_int_equal(*(const uint32_t *)a, *(const uint32_t *)b);
+		break;
+	case WIRE_KIND_U64:
+		assert_int_equal(*(const uint64_t *)a, *(const uint64_t *)b);
+		break;
+	case WIRE_KIND_BOOL:
+		assert_int_equal(*(const bool *)a, *(const bool *)b);
+		break;
+	case WIRE_KIND_STRING:
+		assert_string_equal(*(const char *const *)a, *(const char *const *)b);
+		break;
+	case WIRE_KIND_BYTES:
+		assert_int_equal(x->n, y->n);
+		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n) == 0);
+		break;
+	case WIRE_KIND_MESSAGE:
+		expect_equal(f->sub, a, b);
+		break;
+	case WIRE_KIND_STRINGS:
+		assert_int_equal(x->n, y->n);
+		for (size_t i = 0; i < x->n; i++) {
+			assert_string_equal(((const struct wire_strings *)a)->v[i], ((const struct wire_strings *)b)->v[i]);
+		}
+		break;
+	case WIRE_KIND_NUMBERS:
+		assert_int_equal(x->n, y->n);
+		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n * element_size(l, f)) == 0);
+		break;
+	case WIRE_KIND_MESSAGES:
+		assert_int_equal(x->n, y->n);
+		for (size_t i = 0; i < x->n; i++) {
+			expect_equal(f->sub, (const char *)x->v + i * f->sub->size, (const char *)y->v + i * f->sub->size);
+		}
+		break;
+	}
+}
+
+static void expect_equal(const struct wire_layout *l, const char *a, const char *b)
+{
+	for (size_t i = 0; i < l->n_fields; i++) {
+		expect_equal_field(l, &l->fields[i], a + l->fields[i].offset, b + l->fields[i].offset);
+	}
+}
+
+/* --- every message --- */
+
+static void every_message_comes_back_as_it_went(void **state)
+{
+	unsigned types = 0;
+
+	(void)state;
+	for (unsigned type = 0; type < TYPES_MAX; type++) {
+		types += wire_layout_find(type) != NULL;
+		for (uint64_t seed = 1; wire_layout_find(type) && seed <= 50; seed++) {
+			struct buffer b = { 0 };
+			struct wire_message in, out;
+			struct arena a, scratch;
+			struct maker m;
+			struct frame f;
+
+			maker_init(&m, seed * 7919 + type);
+			arena_init(&a, LIMIT_UNPACKED_BYTES);
+			arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+			in = make_message(&m, type);
+			assert_int_equal(wire_encode(&scratch, &b, &in), 0);
+			assert_int_equal(frame_parse(b.data, buffer_length(&b), &f), 0);
+			assert_int_equal(f.type, type);
+			assert_int_equal(f.size + FRAME_HEADER_BYTES, buffer_length(&b));
+			assert_int_equal(wire_decode(&a, f.type, f.payload, f.size, &out), 0);
+			assert_int_equal(out.type, type);
+			expect_equal(wire_layout_find(type), (const char *)&in.hello, (const char *)&out.hello);
+			buffer_deinit(&b);
+			arena_deinit(&a);
+			arena_deinit(&scratch);
+			arena_deinit(&m.arena);
+		}
+	}
+	assert_int_equal(types, EXPECTED_TYPES);
+}
+
+static void expect_all_present(const struct wire_layout *l, const char *plain)
+{
+	for (size_t i = 0; i < l->n_fields; i++) {
+		const struct wire_field *f = &l->fields[i];
+
+		if (f->kind == WIRE_KIND_STRING) {
+			assert_string_equal(*(const char *const *)(plain + f->offset), "");
+		} else if (f->kind == WIRE_KIND_MESSAGE) {
+			expect_all_present(f->sub, plain + f->offset);
+		}
+	}
+}
+
+/* An empty payload is every message's default: no pointer to a string may be NULL then. */
+static void an_empty_payload_gives_empty_strings(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < TYPES_MAX; type++) {
+		const struct wire_layout *l = wire_layout_find(type);
+		struct wire_message out;
+		struct arena a;
+
+		if (l) {
+			memset(&out, 0xa5, sizeof(out));
+			arena_init(&a, LIMIT_UNPACKED_BYTES);
+			assert_int_equal(wire_decode(&a, type, NULL, 0, &out), 0);
+			expect_all_present(l, (const char *)&out.hello);
+			arena_deinit(&a);
+		}
+	}
+}
+
+/* Decodes bytes that may be anything: any answer of the documented ones, within the arena. */
+static int decode_anything(unsigned type, const uint8_t *data, size_t n)
+{
+	struct wire_message out;
+	struct arena a;
+	uint8_t *copy = malloc(n ? n : 1); /* of the exact size, so that a sanitizer sees a read beyond */
+	int r;
+
+	memcpy(copy, data, n);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	r = wire_decode(&a, type, copy, n, &out);
+	assert_true(r == 0 || r == WIRE_E_MALFORMED);
+	assert_true(a.total <= LIMIT_UNPACKED_BYTES);
+	arena_deinit(&a);
+	free(copy);
+	return r;
+}
+
+static void survives_truncation_and_damage(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < TYPES_MAX; type++) {
+		struct buffer b = { 0 };
+		struct wire_message in;
+		struct arena scratch;
+		struct maker m;
+
+		if (!wire_layout_find(type)) {
+			continue;
+		}
+		maker_init(&m, type + 1);
+		arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+		in = make_message(&m, type);
+		assert_int_equal(wire_encode_payload(&scratch, &b, &in), 0);
+		for (size_t n = 0; n < buffer_length(&b); n++) {
+			decode_anything(type, b.data, n);
+		}
+		for (size_t i = 0; i < 8 * buffer_length(&b); i++) {
+			b.data[i / 8] ^= (uint8_t)(1 << i % 8);
+			decode_anything(type, b.data, buffer_length(&b));
+			b.data[i / 8] ^= (uint8_t)(1 << i % 8);
+		}
+		assert_int_equal(decode_anything(type, b.data, buffer_length(&b)), 0);
+		buffer_deinit(&b);
+		arena_deinit(&scratch);
+		arena_deinit(&m.arena);
+	}
+}
+
+static void survives_noise(void **state)
+{
+	uint64_t random = 4711;
+
+	(void)state;
+	for (unsigned round = 0; round < 200000; round++) {
+		uint8_t data[64];
+		unsigned type;
+
+		do {
+			type = unit_random(&random) % TYPES_MAX;
+		} while (!wire_layout_find(type));
+		for (size_t i = 0; i < sizeof(data); i++) {
+			data[i] = (uint8_t)unit_random(&random);
+		}
+		decode_anything(type, data, unit_random(&random) % sizeof(data));
+	}
+}
+
+static void knows_no_other_types(void **state)
+{
+	struct wire_message out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, 0, NULL, 0, &out), WIRE_E_UNKNOWN);
+	assert_int_equal(wire_decode(&a, 4, NULL, 0, &out), WIRE_E_UNKNOWN);
+	assert_int_equal(wire_decode(&a, 0xffff, NULL, 0, &out), WIRE_E_UNKNOWN);
+	assert_string_equal(wire_type_to_string(0xffff), "unknown");
+	assert_string_equal(wire_type_to_string(WIRE_HELLO), "hello");
+	arena_deinit(&a);
+}
+
+/* --- limits --- */
+
+static int encode_and_decode(const struct wire_message *in, struct wire_message *out, struct arena *a)
+{
+	struct buffer b = { 0 };
+	struct arena scratch;
+	int r;
+
+	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
+	r = wire_encode_payload(&scratch, &b, in);
+	if (r == 0) {
+		r = wire_decode(a, in->type, b.data, buffer_length(&b), out);
+	}
+	buffer_deinit(&b);
+	arena_deinit(&scratch);
+	return r;
+}
+
+/* Bytes as a peer without our encoder would send them: field number, wire type 2, length. */
+static void put_field(struct buffer *b, unsigned number, const void *data, size_t n)
+{
+	uint8_t head[16];
+	size_t k = 0;
+	uint64_t tag = number << 3 | 2;
+
+	for (; tag >= 0x80; tag >>= 7) {
+		head[k++] = (uint8_t)(tag | 0x80);
+	}
+	head[k++] = (uint8_t)tag;
+	for (size_t left = n; ; left >>= 7) {
+		if (left < 0x80) {
+			head[k++] = (uint8_t)left;
+			break;
+		}
+		head[k++] = (uint8_t)(left | 0x80);
+	}
+	assert_int_equal(buffer_append(b, head, k), 0);
+	assert_int_equal(buffer_append(b, data, n), 0);
+}
+
+static void strings_end_at_their_limit(void **state)
+{
+	char text[LIMIT_NAME_BYTES + 2];
+	struct buffer b = { 0 };
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	put_field(&b, 3, text, LIMIT_NAME_BYTES);
+	assert_int_equal(decode_anything(WIRE_HELLO, b.data, buffer_length(&b)), 0);
+	buffer_deinit(&b);
+	put_field(&b, 3, text, LIMIT_NAME_BYTES + 1);
+	assert_int_equal(decode_anything(WIRE_HELLO, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	buffer_deinit(&b);
+}
+
+static void counts_end_at_their_limit(void **state)
+{
+	struct buffer b = { 0 };
+
+	(void)state;
+	for (int i = 0; i < LIMIT_METRICS; i++) {
+		put_field(&b, 2, "dram", 4);
+	}
+	assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, b.data, buffer_length(&b)), 0);
+	put_field(&b, 2, "dram", 4);
+	assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	buffer_deinit(&b);
+}
+
+static void a_string_of_a_list_has_a_limit_too(void **state)
+{
+	char *text = calloc(1, LIMIT_STRING_BYTES + 1);
+	struct buffer b = { 0 };
+
+	(void)state;
+	memset(text, 'x', LIMIT_STRING_BYTES + 1);
+	put_field(&b, 2, text, LIMIT_STRING_BYTES);
+	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), 0);
+	put_field(&b, 2, text, LIMIT_STRING_BYTES + 1);
+	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	buffer_deinit(&b);
+	free(text);
+}
+
+static void enums_are_known_values(void **state)
+{
+	static const uint8_t good[] = { 0x28, 2 }, bad[] = { 0x28, 3 }, huge[] = { 0x28, 0xff, 0xff, 0xff, 0xff, 0x0f };
+
+	(void)state;
+	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, good, sizeof(good)), 0);
+	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, bad, sizeof(bad)), WIRE_E_MALFORMED);
+	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, huge, sizeof(huge)), WIRE_E_MALFORMED);
+}
+
+/* Ours to send: refused before it is sent, with what was in the buffer untouched. */
+static void the_encoder_keeps_the_limits(void **state)
+{
+	char text[LIMIT_TEXT_BYTES + 2] = { 0 };
+	const char *metrics[LIMIT_METRICS + 1];
+	struct wire_message long_text = { .type = WIRE_NOTICE }, many = { .type = WIRE_PLAN_REQUEST };
+	struct wire_message large = { .type = WIRE_RECORDS };
+	uint8_t *bytes = calloc(1, LIMIT_FRAME_BYTES);
+	struct buffer b = { 0 };
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 4 * LIMIT_UNPACKED_BYTES);
+	memset(text, 'x', LIMIT_TEXT_BYTES + 1);
+	long_text.notice.message = text;
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		metrics[i] = "m";
+	}
+	many.plan_request.metrics = (struct wire_strings){ ARRAY_SIZE(metrics), metrics };
+	large.records.columns = (struct wire_bytes){ LIMIT_FRAME_BYTES, bytes };
+	assert_int_equal(buffer_append(&b, "kept", 4), 0);
+	assert_int_equal(wire_encode(&a, &b, &long_text), -EMSGSIZE);
+	assert_int_equal(wire_encode(&a, &b, &many), -EMSGSIZE);
+	assert_int_equal(wire_encode(&a, &b, &large), -EMSGSIZE);
+	assert_int_equal(buffer_length(&b), 4);
+	assert_memory_equal(b.data + b.start, "kept", 4);
+	buffer_deinit(&b);
+	arena_deinit(&a);
+	free(bytes);
+}
+
+static void a_plan_refers_only_to_its_own_metrics(void **state)
+{
+	static const char *const names[] = { "dram__bytes_read.sum" };
+	uint32_t metric[2] = { 0, 0 };
+	double weight[2] = { 1, 1 };
+	struct wire_column column = { .name = "c", .metric = { 1, metric }, .weight = { 1, weight } };
+	struct wire_message in = { .type = WIRE_PLAN_REPLY }, out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	in.plan_reply.plan = (struct wire_plan){ .chip = "GH100", .metrics = { 1, names }, .columns = { 1, &column } };
+	assert_int_equal(encode_and_decode(&in, &out, &a), 0);
+	metric[0] = 1;
+	assert_int_equal(encode_and_decode(&in, &out, &a), WIRE_E_MALFORMED);
+	metric[0] = 0;
+	column.weight.n = 2;
+	assert_int_equal(encode_and_decode(&in, &out, &a), WIRE_E_MALFORMED);
+	arena_deinit(&a);
+}
+
+/* --- hostile bytes --- */
+
+/* A frame of the largest size, full of the smallest messages there are. */
+static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
+{
+	static const struct {
+		unsigned type, field;
+	} repeated[] = { { WIRE_METRICS_REPLY, 3 }, { WIRE_STATUS_REPLY, 6 }, { WIRE_STATUS_REPLY, 7 },
+			 { WIRE_OPENED, 4 },	    { WIRE_PROCESS, 7 },      { WIRE_OPEN_CAPTURE, 2 },
+			 { WIRE_RECORD_COLUMNS, 2 } };
+	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++) {
+		for (size_t k = 0; k < LIMIT_FRAME_BYTES; k += 2) {
+			data[k] = (uint8_t)(repeated[i].field << 3 | 2);
+			data[k + 1] = 0;
+		}
+		assert_int_equal(decode_anything(repeated[i].type, data, LIMIT_FRAME_BYTES), WIRE_E_MALFORMED);
+	}
+	free(data);
+}
+
+static void a_frame_of_packed_zeroes_costs_a_bounded_amount(void **state)
+{
+	uint8_t *zeroes = calloc(1, LIMIT_FRAME_BYTES);
+	struct buffer b = { 0 };
+
+	(void)state;
+	put_field(&b, 22, zeroes, LIMIT_FRAME_BYTES - 8);
+	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	buffer_deinit(&b);
+	free(zeroes);
+}
+
+static void strings_are_utf8(void **state)
+{
+	static const char *const good[] = {
+		"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
+		"\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+	};
+	static const char *const bad[] = {
+		"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xe2\x82",
+		"\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xf0\x9f\x8c", "\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80", "\xf8\x88\x80\x80\x80", "\xfe", "\xff", "good\xffnot",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(good) + ARRAY_SIZE(bad); i++) {
+		const char *text = i < ARRAY_SIZE(good) ? good[i] : bad[i - ARRAY_SIZE(good)];
+		int expected = i < ARRAY_SIZE(good) ? 0 : WIRE_E_MALFORMED;
+		struct buffer single = { 0 }, listed = { 0 };
+
+		put_field(&single, 3, text, strlen(text));
+		put_field(&listed, 2, text, strlen(text));
+		assert_int_equal(decode_anything(WIRE_HELLO, single.data, buffer_length(&single)), expected);
+		assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, listed.data, buffer_length(&listed)), expected);
+		buffer_deinit(&single);
+		buffer_deinit(&listed);
+	}
+}
+
+/* What is behind a NUL never reaches a handler. */
+static void a_string_ends_at_its_nul(void **state)
+{
+	struct buffer b = { 0 };
+	struct wire_message out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	put_field(&b, 3, "sh\0 -c", 6);
+	assert_int_equal(wire_decode(&a, WIRE_HELLO, b.data, buffer_length(&b), &out), 0);
+	assert_string_equal(out.hello.program, "sh");
+	arena_deinit(&a);
+	buffer_deinit(&b);
+}
+
+static void unknown_fields_are_passed_over(void **state)
+{
+	struct buffer b = { 0 };
+	struct wire_message out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	put_field(&b, 1000, "of a later version", 18);
+	put_field(&b, 3, "python3", 7);
+	put_field(&b, 15, "", 0);
+	assert_int_equal(wire_decode(&a, WIRE_HELLO, b.data, buffer_length(&b), &out), 0);
+	assert_string_equal(out.hello.program, "python3");
+	arena_deinit(&a);
+	buffer_deinit(&b);
+}
+
+static void a_field_of_the_wrong_wire_type_is_not_taken(void **state)
+{
+	static const uint8_t string_as_number[] = { 0x18, 5 }, number_as_string[] = { 0x0a, 1, 'x' };
+	struct wire_message out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	if (wire_decode(&a, WIRE_HELLO, string_as_number, sizeof(string_as_number), &out) == 0) {
+		assert_string_equal(out.hello.program, "");
+	}
+	if (wire_decode(&a, WIRE_HELLO, number_as_string, sizeof(number_as_string), &out) == 0) {
+		assert_int_equal(out.hello.version, 0);
+	}
+	assert_int_equal(wire_decode(&a, WIRE_HELLO, string_as_number, 1, &out), WIRE_E_MALFORMED);
+	arena_deinit(&a);
+}
+
+/* The last of several values counts, and the earlier ones cost no more than their bytes. */
+static void repeated_single_fields_are_bounded(void **state)
+{
+	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
+	size_t n = 0;
+
+	(void)state;
+	while (n + 3 <= LIMIT_FRAME_BYTES) {
+		data[n++] = 0x1a;
+		data[n++] = 1;
+		data[n++] = 'x';
+	}
+	decode_anything(WIRE_HELLO, data, n);
+	n = 0;
+	while (n + 2 <= LIMIT_FRAME_BYTES) { /* one submessage, merged again and again */
+		data[n++] = 0x12;
+		data[n++] = 0;
+	}
+	decode_anything(WIRE_PLAN_REPLY, data, n);
+	free(data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_message_comes_back_as_it_went),
+		cmocka_unit_test(an_empty_payload_gives_empty_strings),
+		cmocka_unit_test(survives_truncation_and_damage),
+		cmocka_unit_test(survives_noise),
+		cmocka_unit_test(knows_no_other_types),
+		cmocka_unit_test(strings_end_at_their_limit),
+		cmocka_unit_test(counts_end_at_their_limit),
+		cmocka_unit_test(a_string_of_a_list_has_a_limit_too),
+		cmocka_unit_test(enums_are_known_values),
+		cmocka_unit_test(the_encoder_keeps_the_limits),
+		cmocka_unit_test(a_plan_refers_only_to_its_own_metrics),
+		cmocka_unit_test(a_frame_of_empty_messages_costs_a_bounded_amount),
+		cmocka_unit_test(a_frame_of_packed_zeroes_costs_a_bounded_amount),
+		cmocka_unit_test(strings_are_utf8),
+		cmocka_unit_test(a_string_ends_at_its_nul),
+		cmocka_unit_test(unknown_fields_are_passed_over),
+		cmocka_unit_test(a_field_of_the_wrong_wire_type_is_not_taken),
+		cmocka_unit_test(repeated_single_fields_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
