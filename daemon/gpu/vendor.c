@@ -2,6 +2,7 @@
 #include "daemon/gpu/vendor.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,35 @@ static void *open_cupti(void)
 	return open_in_folders();
 }
 
+/* libcupti opens its companions by bare name, which the loader finds only where the toolkit's folder is
+ * configured. Opened here first, from beside libcupti, they are found because they are loaded. */
+static void open_companions(void *cupti)
+{
+	static const char *const names[] = { "libnvperf_host.so", "libnvperf_target.so" };
+	struct link_map *map = NULL;
+	const char *slash;
+	char path[512];
+
+	if (dlinfo(cupti, RTLD_DI_LINKMAP, &map) != 0 || !map || !(slash = strrchr(map->l_name, '/'))) {
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - map->l_name), map->l_name, names[i]);
+		if (!dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
+			dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		}
+	}
+}
+
+static bool knows_chips(const struct vendor_host *v)
+{
+	CUpti_Profiler_Host_GetSupportedChips_Params p = {
+		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+	};
+
+	return v->cuptiProfilerHostGetSupportedChips(&p) == CUPTI_SUCCESS && p.numChips > 0;
+}
+
 int vendor_open_host(struct vendor_host *v, struct refusal *r)
 {
 	static const struct vendor_symbol symbols[] = { VENDOR_HOST_FUNCTIONS(SYMBOL_HOST) };
@@ -93,6 +123,12 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r)
 	if (missing) {
 		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD, "Use CUPTI of CUDA 12.6 or newer.",
 			    "the libcupti that was found has no %s", missing);
+		return r->code;
+	}
+	open_companions(v->library);
+	if (!knows_chips(v)) {
+		refusal_set(r, GPUCTR_E_NO_CUPTI, "Put libnvperf_host.so of the same toolkit beside libcupti.so.",
+			    "libcupti was found, but it knows no chip: its libnvperf_host.so is missing");
 		return r->code;
 	}
 	if (v->cuptiGetVersion(&v->version) != CUPTI_SUCCESS) {
