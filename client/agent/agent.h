@@ -11,8 +11,11 @@
 #include "client/agent/ranges.h"
 #include "proto/limits.h"
 
+enum { AGENT_CONTEXTS_MAX = 256 };
+
 struct agent {
 	atomic_bool active;   /* launches are looked at */
+	atomic_bool stop_requested; /* the program exits */
 	atomic_uint capturing; /* streams that capture a graph now */
 	struct profiler profiler;
 	struct link link;
@@ -40,6 +43,9 @@ void agent_finish(struct agent *a, uint64_t timeout_ns);
 
 /* Tells the daemon about the process and its devices as they are known now. */
 void agent_announce(struct agent *a);
+
+/* The contexts there are now, AGENT_CONTEXTS_MAX at most; they are never freed. */
+size_t agent_contexts(struct agent *a, struct ranges **ret);
 
 /* Finds or makes the device of the calling thread's context; NULL: out of room. */
 struct device_info *agent_device(struct agent *a);

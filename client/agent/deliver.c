@@ -189,12 +189,12 @@ void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 	bool taken = false;
 
 	pthread_mutex_lock(&d->lock);
-	while (!d->finished && !has_room(d, b)) {
+	while (!d->closed && !has_room(d, b)) {
 		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
 			break;
 		}
 	}
-	if (!d->finished && has_room(d, b)) {
+	if (!d->closed && has_room(d, b)) {
 		list_append(&d->queue, &b->link);
 		d->queued_bytes += batch_bytes(b);
 		taken = true;
@@ -351,11 +351,16 @@ static void process_batch(struct deliver *d, struct batch *b)
 	free(measured);
 }
 
+/* Without a link nobody will ever read what is measured: that ends the capture as well. */
 static void check_link(struct deliver *d)
 {
 	struct wire_message m;
 
-	if (d->link->fd >= 0 && link_receive(d->link, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
+	if (d->link->fd < 0) {
+		d->on_stop(d->userdata, GPUCTR_E_NO_DAEMON, "");
+		return;
+	}
+	if (link_receive(d->link, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
 		d->on_stop(d->userdata, m.agent_stop.code, m.agent_stop.message);
 	}
 }
@@ -416,12 +421,31 @@ static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_
 	if (clock_now_ns() >= *next_tick_ns) {
 		*next_tick_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 		send_progress(d, last_seen);
-		check_link(d);
+		/* Marks and ranges do not wait for a kernel: they would only gather. */
+		pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+		if (!finishing) {
+			check_link(d);
+		}
 		if (!finishing && d->on_idle) {
 			d->on_idle(d->userdata);
 		}
 	}
 	return n || b || !finishing;
+}
+
+/* Nothing is taken from here on; what came in the last moment is counted. */
+static void drop_late(struct deliver *d)
+{
+	struct batch *b;
+
+	pthread_mutex_lock(&d->lock);
+	d->closed = true;
+	pthread_cond_broadcast(&d->drained);
+	while ((b = take_batch(d)) != NULL) {
+		atomic_fetch_add(&d->counters->dropped, b->n);
+		batch_free(b);
+	}
+	pthread_mutex_unlock(&d->lock);
 }
 
 static void *run(void *argument)
@@ -432,6 +456,7 @@ static void *run(void *argument)
 
 	while (work_once(d, &next_tick_ns, &last_seen)) {
 	}
+	drop_late(d);
 	pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
@@ -460,20 +485,33 @@ int deliver_start(struct deliver *d)
 	return 0;
 }
 
-void deliver_finish(struct deliver *d, uint64_t timeout_ns)
+void deliver_request_finish(struct deliver *d)
 {
-	struct timespec by = timespec_of(clock_now_ns() + timeout_ns);
-
-	if (!d->started) {
-		return;
-	}
 	pthread_mutex_lock(&d->lock);
 	d->finishing = true;
 	pthread_cond_signal(&d->wake);
-	while (!d->finished) {
-		if (pthread_cond_timedwait(&d->drained, &d->lock, &by) == ETIMEDOUT) {
-			break;
-		}
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* The caller may be a signal handler that interrupted this very code: no lock is waited for longer than
+ * the deadline. */
+void deliver_wait(struct deliver *d, uint64_t timeout_ns)
+{
+	struct timespec by = timespec_of(clock_now_ns() + timeout_ns);
+
+	if (!d->started || pthread_mutex_clocklock(&d->lock, CLOCK_MONOTONIC, &by) != 0) {
+		return;
+	}
+	pthread_cond_signal(&d->wake);
+	while (!d->finished && pthread_cond_timedwait(&d->drained, &d->lock, &by) != ETIMEDOUT) {
 	}
 	pthread_mutex_unlock(&d->lock);
+}
+
+void deliver_finish(struct deliver *d, uint64_t timeout_ns)
+{
+	if (d->started) {
+		deliver_request_finish(d);
+		deliver_wait(d, timeout_ns);
+	}
 }

@@ -70,7 +70,9 @@ struct deliver {
 	uint8_t *spare_image;
 	size_t spare_image_size;
 	size_t queued_bytes;
-	bool started, finishing, finished;
+	bool started, finishing; /* no more is expected; what is queued goes out */
+	bool closed;             /* nothing is taken any more */
+	bool finished;           /* goodbye was said */
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */
 };
@@ -96,7 +98,13 @@ void deliver_note(struct deliver *d, const struct wire_message *m);
 /* A notice to the user, by code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* Delivers what is queued and says goodbye; gives up after timeout_ns. */
+/* Asks the thread to deliver what is queued and to say goodbye. */
+void deliver_request_finish(struct deliver *d);
+
+/* Waits until it has, at most timeout_ns. */
+void deliver_wait(struct deliver *d, uint64_t timeout_ns);
+
+/* Both: delivers what is queued and says goodbye; gives up after timeout_ns. */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct wire_totals counters_read(const struct counters *c);

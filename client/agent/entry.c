@@ -95,6 +95,7 @@ struct device_info *agent_device(struct agent *a)
 		fresh = true;
 		read_attributes(a, device, d);
 		vendor_chip_name(&a->profiler.host, d->index, d->chip, sizeof(d->chip));
+		pthread_mutex_init(&d->lock, NULL);
 		check_device(a, d);
 		a->devices[a->n_devices++] = d;
 	}
@@ -109,6 +110,7 @@ void agent_announce(struct agent *a)
 {
 	struct wire_device devices[LIMIT_GPUS];
 	char cupti[32], driver[32] = "";
+	size_t n;
 	int version = 0;
 	struct wire_message m = { .type = WIRE_PROCESS };
 
@@ -116,17 +118,20 @@ void agent_announce(struct agent *a)
 	if (a->profiler.cuDriverGetVersion(&version) == CUDA_SUCCESS) {
 		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
 	}
-	for (size_t i = 0; i < a->n_devices; i++) {
+	pthread_mutex_lock(&a->lock);
+	n = a->n_devices;
+	for (size_t i = 0; i < n; i++) {
 		const struct device_info *d = a->devices[i];
 
 		devices[i] = (struct wire_device){ d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz };
 	}
+	pthread_mutex_unlock(&a->lock);
 	m.process = (struct wire_process){
 		.capture = a->welcome.capture,
 		.process = a->welcome.process,
 		.cupti = cupti,
 		.driver = driver,
-		.devices = { a->n_devices, devices },
+		.devices = { n, devices },
 	};
 	deliver_note(&a->deliver, &m);
 }
@@ -135,21 +140,22 @@ void agent_announce(struct agent *a)
 
 static bool lock_within(pthread_mutex_t *m, uint64_t patience_ns)
 {
-	uint64_t by = clock_wall_ns() + patience_ns;
+	uint64_t by = clock_now_ns() + patience_ns;
 	struct timespec t = { (time_t)(by / CLOCK_NS_PER_S), (long)(by % CLOCK_NS_PER_S) };
 
-	return pthread_mutex_timedlock(m, &t) == 0;
+	return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &t) == 0;
 }
 
-/* The contexts there are now; they are never freed. */
-static size_t copy_contexts(struct agent *a, struct ranges **ret, size_t room)
+size_t agent_contexts(struct agent *a, struct ranges **ret)
 {
 	size_t n = 0;
 
 	pthread_mutex_lock(&a->lock);
 	list_for_each(l, &a->contexts) {
-		if (n < room) {
-			ret[n++] = list_entry(l, struct ranges, link);
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		if (n < AGENT_CONTEXTS_MAX && r->context) {
+			ret[n++] = r;
 		}
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -160,8 +166,8 @@ static size_t copy_contexts(struct agent *a, struct ranges **ret, size_t room)
  * that exits: such a context is left alone after patience_ns. */
 static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(struct agent *, struct ranges *))
 {
-	struct ranges *contexts[256];
-	size_t n = copy_contexts(a, contexts, ARRAY_SIZE(contexts));
+	struct ranges *contexts[AGENT_CONTEXTS_MAX];
+	size_t n = agent_contexts(a, contexts);
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
@@ -178,12 +184,13 @@ static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(
 	}
 }
 
+/* Everything that calls CUPTI happens on the delivering thread: the caller may hold CUPTI's locks, or
+ * ours, when it is a signal handler that exits, and Stop waits for kernels that may never end. */
 void agent_finish(struct agent *a, uint64_t timeout_ns)
 {
-	if (atomic_exchange(&a->active, false)) {
-		for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
-	}
-	deliver_finish(&a->deliver, timeout_ns);
+	atomic_store(&a->active, false);
+	atomic_store(&a->stop_requested, true);
+	deliver_wait(&a->deliver, timeout_ns);
 }
 
 static void on_exit_of_program(void)
@@ -217,27 +224,37 @@ static void flush_old(struct agent *a, struct ranges *r)
 	}
 }
 
+/* Lets go of the counters and has the rest delivered. A graph capture under way must not be disturbed:
+ * it is over soon, and this is tried again at the next tick. */
+static void stop_now(struct agent *a)
+{
+	if (atomic_load(&a->capturing) > 0 && !atomic_load(&a->stop_requested)) {
+		return;
+	}
+	nvtx_attach(NULL);
+	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
+	deliver_request_finish(&a->deliver);
+}
+
 static void on_idle(void *userdata)
 {
 	struct agent *a = userdata;
 
-	if (atomic_load(&a->active)) {
+	if (atomic_load(&a->stop_requested) || !atomic_load(&a->active)) {
+		stop_now(a);
+	} else {
 		for_each_context(a, 0, flush_old);
 	}
 }
 
+/* The daemon ends the capture, or is gone: no launch is looked at from now on. */
 static void on_stop(void *userdata, uint32_t code, const char *message)
 {
 	struct agent *a = userdata;
 
 	(void)code;
 	(void)message;
-	if (atomic_exchange(&a->active, false)) {
-		for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
-		pthread_mutex_lock(&a->deliver.lock);
-		a->deliver.finishing = true;
-		pthread_mutex_unlock(&a->deliver.lock);
-	}
+	atomic_store(&a->active, false);
 }
 
 /* --- start --- */
@@ -289,6 +306,8 @@ static void begin(const char *socket_path, const char *token)
 	if (hello_say(&a->link, socket_path, &hello, &a->arena, &a->welcome, &why) != 0) {
 		return; /* nobody to tell: the client knows by itself that no process came */
 	}
+	/* Active before the thread's first look; no callback comes before launches_subscribe(). */
+	atomic_store(&a->active, true);
 	if (deliver_start(&a->deliver) < 0) {
 		link_close(&a->link);
 		return;
@@ -296,6 +315,7 @@ static void begin(const char *socket_path, const char *token)
 	agent_self = a;
 	if (start_measuring(a, socket_path, token, &why) != 0) {
 		launches_unsubscribe(a);
+		atomic_store(&a->active, false);
 		deliver_notice(&a->deliver, why.code, why.message, why.remedy);
 		deliver_finish(&a->deliver, CLOCK_NS_PER_S);
 		return;
@@ -305,7 +325,6 @@ static void begin(const char *socket_path, const char *token)
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 	/* After CUPTI was opened: handlers run in reverse order, and this one needs CUPTI alive. */
 	atexit(on_exit_of_program);
-	atomic_store(&a->active, true);
 }
 
 static const char *environment(const char *name)
@@ -318,11 +337,13 @@ static const char *environment(const char *name)
 int InitializeInjection(void)
 {
 	const char *socket_path = environment("GPUCTR_SOCKET"), *token = environment("GPUCTR_TOKEN");
-	int saved = errno;
+	int saved = errno, cancel;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (socket_path && token && !agent_self) {
 		begin(socket_path, token);
 	}
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return 1;
 }

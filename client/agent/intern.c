@@ -304,6 +304,17 @@ uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 	return id;
 }
 
+bool intern_has_room(struct intern *in)
+{
+	bool room;
+
+	pthread_mutex_lock(&in->lock);
+	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
+	in->marks_dropped += !room;
+	pthread_mutex_unlock(&in->lock);
+	return room;
+}
+
 void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns)
 {
 	struct definitions *p = &in->pending;

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,6 +70,9 @@ uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes, uint32_t registers);
 uint32_t intern_range(struct intern *in, const struct range_key *key);
 uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n);
+
+/* Is there room for another mark? Without it its message need not be numbered. Counts the loss. */
+bool intern_has_room(struct intern *in);
 
 /* A mark goes out with the next definitions. */
 void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);

@@ -39,6 +39,7 @@ static __thread struct function_cache *functions;
 static __thread uint32_t thread_id;
 
 static pthread_key_t functions_key;
+static bool has_functions_key; /* without one a thread's cache outlives it */
 static pthread_once_t functions_once = PTHREAD_ONCE_INIT;
 
 /* --- functions --- */
@@ -71,7 +72,7 @@ static void free_functions(void *p)
 
 static void make_functions_key(void)
 {
-	pthread_key_create(&functions_key, free_functions);
+	has_functions_key = pthread_key_create(&functions_key, free_functions) == 0;
 }
 
 static bool make_functions(void)
@@ -79,7 +80,9 @@ static bool make_functions(void)
 	functions = calloc(1, sizeof(*functions));
 	if (functions) {
 		pthread_once(&functions_once, make_functions_key);
-		pthread_setspecific(functions_key, functions);
+		if (has_functions_key) {
+			pthread_setspecific(functions_key, functions);
+		}
 	}
 	return functions != NULL;
 }
@@ -279,20 +282,39 @@ static bool ends_capture(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz;
 }
 
+/* Some failures mean that the capture goes on. */
+static bool capture_ended(CUresult result)
+{
+	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD && result != CUDA_ERROR_ILLEGAL_STATE &&
+	       result != CUDA_ERROR_INVALID_HANDLE && result != CUDA_ERROR_INVALID_VALUE &&
+	       result != CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* A start or stop that was decided on before is waited for. */
+static void wait_for_turns(struct agent *a)
+{
+	struct ranges *contexts[AGENT_CONTEXTS_MAX];
+	size_t n = agent_contexts(a, contexts);
+
+	for (size_t i = 0; i < n; i++) {
+		pthread_mutex_lock(&contexts[i]->lock);
+		pthread_mutex_unlock(&contexts[i]->lock);
+	}
+}
+
 /* Counted before a capture begins and after it has ended, so that nothing synchronises in between. */
 static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
-	const CUresult *result = data->functionReturnValue;
-	bool failed = data->callbackSite == CUPTI_API_EXIT && result && *result != CUDA_SUCCESS;
+	const CUresult *pointer = data->functionReturnValue;
+	CUresult result = data->callbackSite == CUPTI_API_EXIT && pointer ? *pointer : CUDA_SUCCESS;
 	unsigned n;
 
-	if (begins_capture(id)) {
-		if (data->callbackSite == CUPTI_API_ENTER) {
-			atomic_fetch_add(&a->capturing, 1);
-		} else if (failed) {
-			atomic_fetch_sub(&a->capturing, 1);
-		}
-	} else if (data->callbackSite == CUPTI_API_EXIT) {
+	if (begins_capture(id) && data->callbackSite == CUPTI_API_ENTER) {
+		atomic_fetch_add(&a->capturing, 1);
+		wait_for_turns(a);
+	} else if (begins_capture(id) && result != CUDA_SUCCESS) {
+		atomic_fetch_sub(&a->capturing, 1);
+	} else if (ends_capture(id) && data->callbackSite == CUPTI_API_EXIT && capture_ended(result)) {
 		for (n = atomic_load(&a->capturing); n > 0 && !atomic_compare_exchange_weak(&a->capturing, &n, n - 1);) {
 		}
 	}
@@ -314,17 +336,26 @@ static void on_context_end(struct agent *a, CUcontext context)
 		ranges_disable(a, found);
 		found->state = RANGES_BROKEN;
 		found->context = NULL; /* a new context may get the same handle */
+		free(found->image);
+		found->image = NULL;
+		host_config_deinit(&found->config);
 		pthread_mutex_unlock(&found->lock);
 	}
 }
 
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
+	static __thread int cancel_before;
 	struct agent *a = userdata;
+	bool was_launching = launching != NULL;
+	int cancel;
 
-	if (!atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
+	/* A context ends also when the capture is over: the delivering thread may still be at it. */
+	if (domain != CUPTI_CB_DOMAIN_RESOURCE && !atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
 		return;
 	}
+	/* A thread that is cancelled with a lock of ours held would stop all others. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		on_context_end(a, ((const CUpti_ResourceData *)data)->context);
 	} else if (begins_capture(id) || ends_capture(id)) {
@@ -333,6 +364,11 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 		on_launch_enter(a, id, data);
 	} else {
 		on_launch_exit(a, data);
+	}
+	if (launching && !was_launching) {
+		cancel_before = cancel; /* until the launch is over */
+	} else if (!launching) {
+		pthread_setcancelstate(was_launching ? cancel_before : cancel, NULL);
 	}
 }
 

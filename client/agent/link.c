@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fdpass.h"
 #include "proto/limits.h"
+
+enum { CONNECT_TIMEOUT_S = 5 };
 
 int link_open(struct link *l, const char *path)
 {
@@ -28,6 +31,8 @@ int link_open(struct link *l, const char *path)
 	if (fd < 0) {
 		return -errno;
 	}
+	/* Also limits connect(), which waits while the daemon does not accept. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = CONNECT_TIMEOUT_S }, sizeof(struct timeval));
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		r = -errno;
 		close(fd);

@@ -65,6 +65,7 @@ static struct {
 	nvtxRangeId_t last_id;
 	_Atomic uint64_t version; /* of the list */
 	pthread_key_t key;
+	bool has_key; /* without one a thread's stack outlives it */
 	pthread_once_t once;
 } nvtx = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT,
 	   .default_domain = { .lock = PTHREAD_MUTEX_INITIALIZER } };
@@ -265,11 +266,25 @@ static void free_stack(void *p)
 	thread_stack = NULL;
 }
 
+/* Around fork(): a child must not find a lock held by a thread it does not have. */
+static void lock_all(void)
+{
+	pthread_mutex_lock(&nvtx.lock);
+	pthread_mutex_lock(&nvtx.default_domain.lock);
+}
+
+static void unlock_all(void)
+{
+	pthread_mutex_unlock(&nvtx.default_domain.lock);
+	pthread_mutex_unlock(&nvtx.lock);
+}
+
 static void init_once(void)
 {
+	pthread_atfork(lock_all, unlock_all, unlock_all);
 	list_init(&nvtx.started);
 	list_init(&nvtx.default_domain.categories);
-	pthread_key_create(&nvtx.key, free_stack);
+	nvtx.has_key = pthread_key_create(&nvtx.key, free_stack) == 0;
 }
 
 static struct stack *find_stack(void)
@@ -283,7 +298,9 @@ static struct stack *find_stack(void)
 		}
 		s->thread = (uint32_t)syscall(SYS_gettid);
 		pthread_once(&nvtx.once, init_once);
-		pthread_setspecific(nvtx.key, s);
+		if (nvtx.has_key) {
+			pthread_setspecific(nvtx.key, s);
+		}
 		thread_stack = s;
 	}
 	return s;
@@ -432,7 +449,7 @@ void nvtx_mark(struct event *e)
 {
 	struct intern *in = atomic_load_explicit(&nvtx.intern, memory_order_acquire);
 
-	if (in) {
+	if (in && intern_has_room(in)) {
 		struct stack *s = find_stack();
 
 		intern_mark(in, event_range(in, e, nvtx_current_range()), s ? s->thread : 0, (int64_t)clock_wall_ns());
@@ -480,9 +497,7 @@ void nvtx_attach(struct intern *in)
 	atomic_store_explicit(&nvtx.intern, in, memory_order_release);
 }
 
-/* A lock may have been held by a thread that does not exist here. */
 void nvtx_detach_after_fork(void)
 {
 	atomic_store_explicit(&nvtx.intern, NULL, memory_order_release);
-	pthread_mutex_init(&nvtx.lock, NULL);
 }

@@ -109,18 +109,21 @@ static bool forward(int fd, unsigned long request, void *argument)
 
 static int ioctl_hook(int fd, unsigned long request, ...)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 	void *argument;
 	va_list ap;
+	bool answered;
 
 	va_start(ap, request);
 	argument = va_arg(ap, void *);
 	va_end(ap);
-	if (forward(fd, request, argument)) {
-		errno = saved;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* libcuda holds locks around this */
+	answered = forward(fd, request, argument);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	if (answered) {
 		return 0;
 	}
-	errno = saved;
 	return atomic_load(&permission.next)(fd, request, argument);
 }
 

@@ -167,7 +167,10 @@ static bool setup(struct agent *a, struct ranges *r)
 	if (!r->config.image) {
 		const struct wire_strings *m = &a->welcome.plan.metrics;
 
-		if (host_config_new(&r->info->host, m->v, m->n, &r->config, &why) == 0 && r->config.passes != 1) {
+		pthread_mutex_lock(&r->info->lock);
+		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
+		pthread_mutex_unlock(&r->info->lock);
+		if (why.code == 0 && r->config.passes != 1) {
 			snprintf(text, sizeof(text), "the program's CUPTI needs %zu passes where the daemon's needs one",
 				 r->config.passes);
 			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.", "%s", text);
@@ -210,10 +213,11 @@ static bool take_over(struct agent *a, struct ranges *r)
 		if (other->object) {
 			CUcontext popped;
 
-			a->profiler.cuCtxPushCurrent(other->context);
-			ranges_disable(a, other);
-			a->profiler.cuCtxPopCurrent(&popped);
-			any = true;
+			if (a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
+				ranges_disable(a, other);
+				a->profiler.cuCtxPopCurrent(&popped);
+				any = true;
+			}
 		}
 		pthread_mutex_unlock(&other->lock);
 	}
@@ -266,7 +270,6 @@ static bool start(struct agent *a, struct ranges *r)
 	}
 	if (result == CUPTI_SUCCESS) {
 		r->state = RANGES_STARTED;
-		r->retry_ns = 0;
 		return true;
 	}
 	deliver_free_batch(&a->deliver, r->batch);
@@ -275,7 +278,8 @@ static bool start(struct agent *a, struct ranges *r)
 		give_up(a, r, "cuptiRangeProfilerStart", result);
 		return false;
 	}
-	if (r->retry_ns == 0) {
+	if (!r->told_busy) {
+		r->told_busy = true;
 		tell_busy(a, r, result);
 	}
 	r->state = RANGES_WAITING;

@@ -29,6 +29,7 @@ struct ranges {
 	uint32_t context_id, device;
 	enum ranges_state state;
 	uint64_t retry_ns;
+	bool told_busy;
 	CUpti_RangeProfiler_Object *object;
 	struct host_config config;
 	struct device_info *info;
@@ -42,6 +43,7 @@ struct ranges {
 
 /* A device of this process. */
 struct device_info {
+	pthread_mutex_t lock; /* of host */
 	uint32_t index;
 	char uuid[48], name[64], chip[32];
 	uint32_t clock_sm_mhz, clock_mem_mhz;
