@@ -18,6 +18,14 @@ int control_send(int link, enum control_op op, int fd, const struct config *conf
 	return n < 0 ? (int)n : 0;
 }
 
+int control_send_summary(int link, const struct control_summary *summary)
+{
+	struct control_message m = { .op = CONTROL_SUMMARY, .summary = *summary };
+	ssize_t n = fdpass_send(link, &m, sizeof(m), -1, MSG_DONTWAIT);
+
+	return n < 0 ? (int)n : 0;
+}
+
 int control_receive(int link, struct control_message *ret, int *ret_fd)
 {
 	ssize_t n = fdpass_receive(link, ret, sizeof(*ret), ret_fd, MSG_DONTWAIT);

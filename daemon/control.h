@@ -16,16 +16,26 @@ enum control_op {
 	CONTROL_ALIVE, /* front -> supervisor: the loop turns */
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
+	CONTROL_SUMMARY, /* front -> supervisor: for the status line */
+};
+
+/* What `systemctl status` shows. Without padding: it is compared as bytes. */
+struct control_summary {
+	char holder[64]; /* user name of the first holder; "": no GPU is held */
+	uint32_t holders, waiting;
+	uint64_t granted, dropped; /* since the front began */
 };
 
 struct control_message {
 	unsigned op;
 	struct config config; /* of CONTROL_RELOAD */
+	struct control_summary summary; /* of CONTROL_SUMMARY */
 };
 
 /* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL: none.
  * -errno. */
 int control_send(int link, enum control_op op, int fd, const struct config *config);
+int control_send_summary(int link, const struct control_summary *summary);
 
 /* 1: *ret and *ret_fd (or -1) are set; 0: nothing there; -errno: the other end is gone or no longer
  * ours. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/log.h"
 #include "daemon/control.h"
 #include "daemon/front/front.h"
@@ -82,7 +84,9 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (s->control >= 0 && id != WORKER_FRONT) {
 		close(s->control);
 	}
-	if (privilege_enter(id != WORKER_FRONT) < 0 || sandbox_enter(sandboxes[id]) < 0) {
+	/* The thread inherits the capabilities of now, and the filter covers it too. */
+	if (privilege_enter(id != WORKER_FRONT) < 0 || (id != WORKER_GPU && closer_start() < 0) ||
+	    sandbox_enter(sandboxes[id]) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}
@@ -195,8 +199,19 @@ static bool restarts_too_often(struct supervisor *s)
 	return often;
 }
 
+/* The front's end of the control link is closed: it is dying, or dead and not yet reaped. */
+static bool front_is_gone(const struct supervisor *s)
+{
+	struct pollfd p = { s->control, POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
+}
+
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
+	if (id != WORKER_FRONT && front_is_gone(s)) {
+		return 0; /* it took this one with it, and its successor brings a new one */
+	}
 	if (restarts_too_often(s)) {
 		log_error("processes die again and again: giving up");
 		return -ECHILD;
@@ -312,6 +327,24 @@ static void kill_hung(struct supervisor *s, enum worker_id id)
 	}
 }
 
+/* The name comes from a process that talks to users: nothing in it may end the line for systemd. */
+static void tell_systemd(struct control_summary *c)
+{
+	char who[128] = "No GPU is held";
+
+	c->holder[sizeof(c->holder) - 1] = '\0';
+	for (char *p = c->holder; *p; p++) {
+		*p = isgraph((unsigned char)*p) ? *p : '?';
+	}
+	if (c->holders > 1) {
+		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder, c->holders - 1);
+	} else if (c->holders == 1) {
+		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
+	}
+	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who, c->waiting,
+		   (unsigned long long)c->granted, (unsigned long long)c->dropped);
+}
+
 static void handle_control(struct supervisor *s)
 {
 	struct control_message m;
@@ -330,6 +363,8 @@ static void handle_control(struct supervisor *s)
 			kill_hung(s, WORKER_GRANTER);
 		} else if (m.op == CONTROL_HUNG_GPU) {
 			kill_hung(s, WORKER_GPU);
+		} else if (m.op == CONTROL_SUMMARY) {
+			tell_systemd(&m.summary);
 		}
 	}
 }

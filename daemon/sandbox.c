@@ -19,7 +19,7 @@
 
 static const int granter_calls[] = {
 	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(sendto),
-	SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(pidfd_open), SCMP_SYS(close), SCMP_SYS(write),
+	SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(pidfd_open), SCMP_SYS(close), SCMP_SYS(read), SCMP_SYS(write),
 	SCMP_SYS(clock_gettime), SCMP_SYS(futex), SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn),
 	SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(madvise),
 	SCMP_SYS(capget), /* of a preloaded ioctl that answers as a restricted driver (tests) */
@@ -118,7 +118,9 @@ int sandbox_enter(enum sandbox which)
 		[SANDBOX_GPU] = SCMP_ACT_ALLOW,
 	};
 	scmp_filter_ctx c = seccomp_init(otherwise[which]);
-	int r = c ? fill(c, which) : -ENOMEM;
+	int r = c ? seccomp_attr_set(c, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
+
+	r = r == 0 ? fill(c, which) : r;
 
 	if (r == 0) {
 		r = seccomp_load(c);

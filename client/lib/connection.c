@@ -240,11 +240,13 @@ struct gpuctr *gpuctr_disconnect(struct gpuctr *g)
 
 static int break_connection(struct gpuctr *g, int code, const char *message, const char *remedy)
 {
+	struct refusal kept; /* handlers may cause other errors */
 	struct gpuctr_error e;
 
 	connection_fail(g, code, message, remedy);
 	g->broken = code;
-	e = g->error;
+	kept = g->refusal;
+	e = (struct gpuctr_error){ code, kept.message, kept.remedy };
 	requests_fail_all(g, &e);
 	captures_fail_all(g, &e);
 	return code;

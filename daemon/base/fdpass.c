@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
+
+#include "daemon/base/closer.h"
 
 /* Room is left for more descriptors than are allowed, so that a sender of many is seen and refused
  * rather than truncated; what the kernel truncates all the same it closes itself. */
@@ -55,7 +56,7 @@ static bool take_descriptors(const struct cmsghdr *c, int *fd)
 		return true;
 	}
 	for (size_t i = 0; i < n; i++) {
-		close(fds[i]);
+		closer_close(fds[i]);
 	}
 	return false;
 }
@@ -83,7 +84,7 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 	}
 	if (!good || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		if (fd >= 0) {
-			close(fd);
+			closer_close(fd);
 		}
 		return -EPROTO;
 	}

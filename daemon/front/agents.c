@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/closer.h"
 #include "daemon/base/log.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -222,7 +223,6 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	struct peer *p = owner;
 	char text[160];
 
-	(void)f;
 	if (!reply) {
 		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
 				  "the granter did not answer", "The driver may hang; see the daemon's log.");
@@ -231,6 +231,7 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	log_info("grant: uid %u pid %d capture %llu: %s, driver status 0x%x", (unsigned)p->credentials.uid,
 		 (int)p->credentials.pid, (unsigned long long)reply->lease,
 		 reply->error ? strerror(-reply->error) : "done", reply->status);
+	f->n_granted += reply->error == 0 && reply->status == RM_STATUS_OK;
 	if (reply->error != 0) {
 		snprintf(text, sizeof(text), "the granter refused: %s", strerror(-reply->error));
 		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_NOT_ALLOWED, text, "");
@@ -276,7 +277,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
 				  "the granter is busy or not running", "Try again in a moment.");
 	}
-	close(fd);
+	closer_close(fd);
 	p->received_fd = -1;
 	return 0;
 }

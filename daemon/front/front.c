@@ -17,6 +17,26 @@
 
 enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000 };
 
+static void tell_summary(struct front *f)
+{
+	struct control_summary s = {
+		.waiting = f->arbiter.n_waiting,
+		.granted = f->n_granted,
+		.dropped = f->n_dropped,
+	};
+
+	list_for_each(l, &f->arbiter.holders) {
+		const struct claim *claim = list_entry(l, struct claim, link);
+
+		if (s.holders++ == 0) {
+			snprintf(s.holder, sizeof(s.holder), "%.63s", list_entry(claim, struct capture, claim)->user);
+		}
+	}
+	if (memcmp(&s, &f->told, sizeof(s)) != 0 && control_send_summary(f->control, &s) == 0) {
+		f->told = s;
+	}
+}
+
 static void on_tick(uv_timer_t *t)
 {
 	struct front *f = t->data;
@@ -25,6 +45,7 @@ static void on_tick(uv_timer_t *t)
 	gpu_link_tick(&f->gpu, now);
 	granter_link_tick(&f->granter, now);
 	session_on_tick(f, now);
+	tell_summary(f);
 	if (list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
 	    list_is_empty(&f->granter.pending)) {
 		uv_timer_stop(t);
@@ -38,14 +59,50 @@ void front_arm_tick(struct front *f)
 	}
 }
 
+static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	(void)f;
+	(void)owner;
+	(void)request;
+	(void)m;
+}
+
+/* The others are asked for a sign of life as well: one that does not answer in its link's time limit,
+ * like one that leaves a user's request unanswered, is reported there, killed and replaced. */
 static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
+	struct granter_request ping = { .op = GRANTER_PING };
+	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	control_send(f->control, CONTROL_ALIVE, -1, NULL);
+	if (list_is_empty(&f->granter.pending)) {
+		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
+	}
+	if (list_is_empty(&f->gpu.pending)) {
+		gpu_link_request(&f->gpu, &status, on_answer, NULL, 0);
+	}
 }
 
 /* --- the machine --- */
+
+/* Connections wait in the socket's queue until the gpu process has told what the machine has: the one
+ * that starts the daemon would otherwise be taken for a user of a machine without GPUs. */
+static void start_listening(struct front *f)
+{
+	int r = 0;
+
+	if (f->n_listeners > 0 || f->stopping) {
+		return;
+	}
+	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX; f->n_listeners++) {
+		r = listener_open(&f->listeners[f->n_listeners], f, f->sockets[f->n_listeners]);
+	}
+	if (r < 0) {
+		log_error("cannot listen: %s", strerror(-r));
+	}
+	control_send(f->control, CONTROL_READY, -1, NULL);
+}
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
@@ -57,6 +114,7 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 	(void)request;
 	if (!m || m->type != WIRE_STATUS_REPLY) {
 		log_warning("the gpu process did not tell what the machine has");
+		start_listening(f);
 		return;
 	}
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
@@ -70,13 +128,16 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 	log_info("%zu GPUs, driver %s, CUPTI %s%s%s", f->machine.gpus.n,
 		 f->machine.driver[0] ? f->machine.driver : "none", f->machine.cupti[0] ? f->machine.cupti : "none",
 		 f->machine.trouble[0] ? ": " : "", f->machine.trouble);
+	start_listening(f);
 }
 
 static void ask_machine(struct front *f)
 {
 	struct wire_message q = { .type = WIRE_STATUS_REQUEST };
 
-	gpu_link_request(&f->gpu, &q, on_machine, f, 0);
+	if (gpu_link_request(&f->gpu, &q, on_machine, f, 0) < 0) {
+		on_machine(f, f, 0, NULL);
+	}
 }
 
 /* --- the supervisor --- */
@@ -92,8 +153,9 @@ static void on_handle(uv_handle_t *h, void *unused)
 /* Everything but the peers' own handles is closed here; those close themselves and free. */
 static void stop_now(struct front *f)
 {
-	list_for_each_safe(l, &f->peers) {
-		peer_close(list_entry(l, struct peer, link));
+	/* Closing one may close others: its capture's agents. */
+	while (!list_is_empty(&f->peers)) {
+		peer_close(list_entry(f->peers.next, struct peer, link));
 	}
 	granter_link_detach(&f->granter);
 	gpu_link_deinit(&f->gpu);
@@ -208,14 +270,10 @@ static int front_start(struct front *f, const int *listeners, size_t n_listeners
 	if (r < 0) {
 		return r;
 	}
+	f->sockets = listeners;
+	f->n_sockets = n_listeners;
 	ask_machine(f);
-	for (; r == 0 && f->n_listeners < n_listeners && f->n_listeners < FRONT_LISTENERS_MAX; f->n_listeners++) {
-		r = listener_open(&f->listeners[f->n_listeners], f, listeners[f->n_listeners]);
-	}
-	if (r == 0) {
-		r = uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
-	}
-	return r == 0 ? control_send(f->control, CONTROL_READY, -1, NULL) : r;
+	return uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
 }
 
 int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,

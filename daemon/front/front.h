@@ -10,7 +10,7 @@
 #include "daemon/base/list.h"
 #include "daemon/broker/arbiter.h"
 #include "daemon/broker/capture.h"
-#include "daemon/config.h"
+#include "daemon/control.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
 
@@ -28,6 +28,8 @@ struct listener {
 struct front {
 	uv_loop_t loop;
 	struct config config;
+	const int *sockets; /* to listen on once the machine is known */
+	size_t n_sockets;
 	struct listener listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	int control;
@@ -43,6 +45,8 @@ struct front {
 	struct arbiter arbiter;
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;
+	uint64_t n_granted, n_dropped; /* permissions, records */
+	struct control_summary told; /* the supervisor */
 	bool stopping;
 	bool looking; /* asked who runs on the GPUs, no answer yet */
 	uint64_t next_look_ns;

@@ -14,7 +14,7 @@
 /* Every request of the three that the gpu process answers starts with its number, as does every
  * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet. */
 
-enum { GPU_LINK_TIMEOUT_S = 20 };
+enum { GPU_LINK_TIMEOUT_S = 20, GPU_LINK_OUT_MAX_BYTES = 8 << 20 };
 
 struct pending {
 	struct list link;
@@ -199,6 +199,9 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	if (l->watch.fd < 0) {
 		return -ENOTCONN;
 	}
+	if (buffer_length(&l->out) > GPU_LINK_OUT_MAX_BYTES) {
+		return -EAGAIN;
+	}
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		return -ENOMEM;
@@ -206,7 +209,6 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	*p = (struct pending){
 		.id = ++l->last_id,
 		.request = request,
-		.deadline_ns = clock_now_ns() + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S,
 		.done = done,
 		.owner = owner,
 	};
@@ -219,7 +221,8 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	}
 	list_append(&l->pending, &p->link);
 	front_arm_tick(l->front);
-	return flush(l);
+	flush(l); /* a broken link is found by its poll, which fails all that is pending */
+	return 0;
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)
@@ -234,14 +237,29 @@ void gpu_link_forget(struct gpu_link *l, const void *owner)
 	}
 }
 
+/* The process answers in order, so time runs for the first in line alone. */
 void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 {
 	struct pending *p = list_entry(l->pending.next, struct pending, link);
 
-	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
+	if (list_is_empty(&l->pending)) {
+		return;
+	}
+	if (p->deadline_ns == 0) {
+		p->deadline_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
+	} else if (now_ns >= p->deadline_ns) {
 		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
 		control_send(l->front->control, CONTROL_HUNG_GPU, -1, NULL);
-		complete(l, p, NULL);
-		p = list_entry(l->pending.next, struct pending, link);
+		gpu_link_detach(l);
 	}
+}
+
+size_t gpu_link_count(const struct gpu_link *l, const void *owner)
+{
+	size_t n = 0;
+
+	list_for_each(i, (struct list *)(uintptr_t)&l->pending) {
+		n += list_entry(i, struct pending, link)->owner == owner;
+	}
+	return n;
 }

@@ -39,9 +39,13 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 }
 
 /* Sends m, whose first field is its request number: it is replaced on the way and restored in done.
- * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM. */
+ * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM, -EAGAIN: too much waits already;
+ * done is not called then. */
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
+
+/* Requests of owner that wait for their answer. */
+size_t gpu_link_count(const struct gpu_link *l, const void *owner);
 
 /* No done will be called for owner any more. */
 void gpu_link_forget(struct gpu_link *l, const void *owner);

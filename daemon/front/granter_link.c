@@ -152,10 +152,11 @@ void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 {
 	struct pending *p = list_entry(l->pending.next, struct pending, link);
 
-	while (!list_is_empty(&l->pending) && p->deadline_ns <= now_ns) {
-		log_warning("the granter did not answer within %d s", GRANTER_LINK_TIMEOUT_S);
-		control_send(l->front->control, CONTROL_HUNG_GRANTER, -1, NULL);
-		complete(l, p, NULL);
-		p = list_entry(l->pending.next, struct pending, link);
+	if (list_is_empty(&l->pending) || p->deadline_ns > now_ns) {
+		return;
 	}
+	log_warning("the granter did not answer within %d s: every lease is over", GRANTER_LINK_TIMEOUT_S);
+	control_send(l->front->control, CONTROL_HUNG_GRANTER, -1, NULL);
+	granter_link_detach(l);
+	session_on_granter_lost(l->front);
 }

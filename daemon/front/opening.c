@@ -16,6 +16,7 @@ static void refuse_open(struct front *f, struct capture *c, const struct wire_re
 	struct wire_message m = { .type = WIRE_REFUSAL, .refusal = *r };
 
 	m.refusal.request = c->request;
+	gpu_link_forget(&f->gpu, c);
 	peer_send(c->client, &m);
 	capture_free(&f->registry, c);
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/closer.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/front/dispatch.h"
@@ -32,7 +33,7 @@ static void on_closed(uv_handle_t *h)
 {
 	struct peer *p = h->data;
 
-	close(p->fd);
+	closer_close(p->fd); /* with it, what the user sent and nobody took */
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->out);
 	arena_deinit(&p->arena);
@@ -48,10 +49,8 @@ void peer_close(struct peer *p)
 	session_on_peer_closed(p);
 	list_remove(&p->link);
 	p->front->n_peers--;
-	if (p->received_fd >= 0) {
-		close(p->received_fd);
-		p->received_fd = -1;
-	}
+	closer_close(p->received_fd);
+	p->received_fd = -1;
 	uv_poll_stop(&p->poll);
 	uv_close((uv_handle_t *)&p->poll, on_closed);
 }
@@ -220,9 +219,7 @@ static void read_some(struct peer *p)
 		return;
 	}
 	if (n <= 0 || (fd >= 0 && p->received_fd >= 0)) {
-		if (fd >= 0) {
-			close(fd);
-		}
+		closer_close(fd);
 		peer_close(p);
 		return;
 	}

@@ -8,6 +8,8 @@
 #include "daemon/front/front.h"
 #include "proto/limits.h"
 
+enum { QUESTIONS_MAX = 8 };
+
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	struct wire_message answer = {
@@ -52,12 +54,27 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	}
 }
 
+/* A client that does not wait for answers gets none of the others' turns. */
+static bool asks_too_much(struct peer *p, uint32_t request)
+{
+	struct refusal r;
+
+	if (gpu_link_count(&p->front->gpu, p) < QUESTIONS_MAX) {
+		return false;
+	}
+	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.", "%d of your questions wait for their answer",
+		    QUESTIONS_MAX);
+	peer_refuse(p, request, &r);
+	return true;
+}
+
 int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	struct wire_message q = *m;
 
 	(void)frame;
-	if (gpu_link_request(&p->front->gpu, &q, on_answer, p, m->metrics_request.request) < 0) {
+	if (!asks_too_much(p, m->metrics_request.request) &&
+	    gpu_link_request(&p->front->gpu, &q, on_answer, p, m->metrics_request.request) < 0) {
 		refuse_no_gpu_process(p, m->metrics_request.request);
 	}
 	return 0;
@@ -68,7 +85,8 @@ int handle_plan(struct peer *p, const struct wire_message *m, const struct frame
 	struct wire_message q = *m;
 
 	(void)frame;
-	if (gpu_link_request(&p->front->gpu, &q, on_answer, p, m->plan_request.request) < 0) {
+	if (!asks_too_much(p, m->plan_request.request) &&
+	    gpu_link_request(&p->front->gpu, &q, on_answer, p, m->plan_request.request) < 0) {
 		refuse_no_gpu_process(p, m->plan_request.request);
 	}
 	return 0;

@@ -76,6 +76,7 @@ static void finish(struct front *f, struct capture *c)
 	if (client) {
 		peer_send(client, &m);
 	}
+	f->n_dropped += m.capture_end.totals.dropped + m.capture_end.totals.lost;
 	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
 		 (unsigned long long)m.capture_end.totals.measured, (unsigned long long)m.capture_end.totals.seen);
 	capture_free(&f->registry, c);
@@ -126,13 +127,15 @@ static void send_queued(struct front *f, struct capture *c)
 	struct capture *holder = blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim) : NULL;
 	struct peer *client = c->client;
 	uint64_t now = clock_now_ns(), shared;
+	struct arena a;
 	struct wire_message m = {
 		.type = WIRE_QUEUED,
 		.queued = { .capture = c->id, .position = arbiter_position(&f->arbiter, &c->claim) },
 	};
 
+	arena_init(&a, 16 * 1024);
 	if (holder) {
-		m.queued.holder = describe_holder(&client->arena, holder);
+		m.queued.holder = describe_holder(&a, holder);
 		m.queued.holder_left_ns = holder->lease_until_ns > now ? holder->lease_until_ns - now : 0;
 		shared = holder->claim.gpus & c->claim.gpus;
 		for (size_t i = 0; i < f->machine.gpus.n; i++) {
@@ -143,6 +146,7 @@ static void send_queued(struct front *f, struct capture *c)
 		}
 	}
 	peer_send(client, &m);
+	arena_deinit(&a);
 }
 
 static void notify_queue(struct front *f)
@@ -470,6 +474,9 @@ void session_on_tick(struct front *f, uint64_t now_ns)
 void session_end_all(struct front *f, int code, const char *message, const char *remedy)
 {
 	list_for_each_safe(l, &f->registry.captures) {
-		end(f, list_entry(l, struct capture, link), code, message, remedy, 1);
+		struct capture *c = list_entry(l, struct capture, link);
+
+		c->end_by_ns = clock_now_ns() + CLOCK_NS_PER_S; /* for one that is ending already */
+		end(f, c, code, message, remedy, 1);
 	}
 }

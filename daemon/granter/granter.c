@@ -11,6 +11,7 @@
 
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/granter/rm.h"
@@ -35,11 +36,13 @@ struct lease {
 struct object {
 	uint64_t lease; /* 0: free slot */
 	uint32_t root, parent, object;
+	uint64_t age; /* the smallest is the oldest */
 	int fd, pidfd;
 };
 
 struct granter {
 	int link;
+	uint64_t last_age;
 	struct lease leases[GRANTER_LEASES_MAX];
 	struct object objects[GRANTER_OBJECTS_MAX];
 	struct pollfd polls[1 + GRANTER_OBJECTS_MAX];
@@ -63,7 +66,7 @@ static void object_drop(struct granter *g, struct object *o)
 	if (l) {
 		l->n_objects--;
 	}
-	close(o->fd);
+	closer_close(o->fd);
 	if (o->pidfd >= 0) {
 		close(o->pidfd);
 	}
@@ -154,13 +157,28 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (q->object_class != RM_CLASS_PROFILER_DEVICE || q->client_target == 0) {
 		return -EPERM;
 	}
-	if (l->n_objects >= GRANTER_OBJECTS_PER_LEASE_MAX) {
-		return -EDQUOT;
-	}
 	if (fd < 0 || !rm_is_control_device(fd)) {
 		return -EBADF;
 	}
 	return 0;
+}
+
+/* CUPTI frees most of its objects itself, which nobody sees here: when a lease has as many as it may,
+ * the oldest is freed once more. A program that hoards objects loses them in turn. */
+static void make_room(struct granter *g, const struct lease *l)
+{
+	struct object *oldest = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(g->objects); i++) {
+		struct object *o = &g->objects[i];
+
+		if (o->lease == l->id && (!oldest || o->age < oldest->age)) {
+			oldest = o;
+		}
+	}
+	if (oldest && l->n_objects >= GRANTER_OBJECTS_PER_LEASE_MAX) {
+		object_revoke(g, oldest);
+	}
 }
 
 static int handle_alloc(struct granter *g, const struct granter_request *q, int *fd, uint32_t *ret_status)
@@ -174,6 +192,7 @@ static int handle_alloc(struct granter *g, const struct granter_request *q, int 
 	if (r < 0) {
 		return r;
 	}
+	make_room(g, l);
 	for (size_t i = 0; i < ARRAY_SIZE(g->objects) && !slot; i++) {
 		slot = g->objects[i].lease == 0 ? &g->objects[i] : NULL;
 	}
@@ -188,7 +207,9 @@ static int handle_alloc(struct granter *g, const struct granter_request *q, int 
 	if (r < 0 || *ret_status != RM_STATUS_OK) {
 		return r;
 	}
-	*slot = (struct object){ q->lease, q->root, q->parent, q->object, TAKE_FD(*fd), TAKE_FD(pidfd) };
+	*slot = (struct object){
+		q->lease, q->root, q->parent, q->object, ++g->last_age, TAKE_FD(*fd), TAKE_FD(pidfd),
+	};
 	l->n_objects++;
 	return 0;
 }
@@ -242,6 +263,7 @@ static int serve_one(struct granter *g)
 	p.id = q.id;
 	p.lease = q.lease;
 	p.error = handle_request(g, &q, &fd, &p.status);
+	closer_close(TAKE_FD(fd));
 	return send_reply(g->link, &p);
 }
 

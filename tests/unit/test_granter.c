@@ -32,7 +32,10 @@ static int ping(struct fixture *f)
 	struct granter_request q = { .size = sizeof(q), .op = GRANTER_PING };
 	struct granter_reply p;
 
-	return send(f->link, &q, sizeof(q), 0) == (ssize_t)sizeof(q) && recv(f->link, &p, sizeof(p), 0) == (ssize_t)sizeof(p) ? 0 : -1;
+	return send(f->link, &q, sizeof(q), 0) == (ssize_t)sizeof(q) &&
+			       recv(f->link, &p, sizeof(p), 0) == (ssize_t)sizeof(p)
+		       ? 0
+		       : -1;
 }
 
 static int setup(void **state)
@@ -88,7 +91,8 @@ static bool receive(struct fixture *f, struct granter_reply *p, int timeout_ms)
 {
 	struct pollfd fd = { f->link, POLLIN, 0 };
 
-	return poll(&fd, 1, timeout_ms) == 1 && recv(f->link, p, sizeof(*p), 0) == (ssize_t)sizeof(*p);
+	return poll(&fd, 1, timeout_ms) == 1 &&
+	       recv(f->link, p, sizeof(*p), 0) == (ssize_t)sizeof(*p);
 }
 
 /* The reply to q; anything else that arrives first fails the test. */
@@ -109,7 +113,11 @@ static struct granter_reply ask(struct fixture *f, struct granter_request q, int
 static int open_lease(struct fixture *f, uint64_t lease, uint64_t gpus, uint64_t lease_ns)
 {
 	const struct granter_request q = {
-		.op = GRANTER_OPEN, .lease = lease, .gpus = gpus, .lease_ns = lease_ns, .uid = UID,
+		.op = GRANTER_OPEN,
+		.lease = lease,
+		.gpus = gpus,
+		.lease_ns = lease_ns,
+		.uid = UID,
 	};
 
 	return ask(f, q, -1).error;
@@ -123,9 +131,16 @@ static int close_lease(struct fixture *f, uint64_t lease)
 static struct granter_request good_alloc(void)
 {
 	return (struct granter_request){
-		.op = GRANTER_ALLOC, .lease = LEASE, .uid = UID, .pid = (uint32_t)getpid(), .root = 0xc1d00001,
-		.parent = 0x5c000002, .object = 0x5c000003, .object_class = RM_CLASS_PROFILER_DEVICE,
-		.client_target = 0xc1d00001, .context_target = 0x5c000004,
+		.op = GRANTER_ALLOC,
+		.lease = LEASE,
+		.uid = UID,
+		.pid = (uint32_t)getpid(),
+		.root = 0xc1d00001,
+		.parent = 0x5c000002,
+		.object = 0x5c000003,
+		.object_class = RM_CLASS_PROFILER_DEVICE,
+		.client_target = 0xc1d00001,
+		.context_target = 0x5c000004,
 	};
 }
 
@@ -273,13 +288,16 @@ static void a_descriptor_only_with_an_alloc(void **state)
 	unsigned fds = count_fds_of(f->pid);
 
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
-		struct granter_request q = { .op = ops[i], .lease = LEASE, .gpus = 1, .lease_ns = 1000, .uid = UID };
+		struct granter_request q = {
+			.op = ops[i], .lease = LEASE, .gpus = 1, .lease_ns = 1000, .uid = UID
+		};
 
 		assert_int_equal(ask(f, q, f->device).error, -EINVAL);
 	}
 	expect_fds(f, fds);
 	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXPIRED }, -1).error, -EOPNOTSUPP);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXPIRED }, -1).error,
+			 -EOPNOTSUPP);
 	assert_int_equal(ask(f, (struct granter_request){ .op = 99 }, -1).error, -EOPNOTSUPP);
 }
 
@@ -293,9 +311,13 @@ static void objects_of_a_lease_have_a_limit(void **state)
 		q.object = 0x5d000000 + i;
 		assert_int_equal(ask(f, q, f->device).error, 0);
 	}
-	assert_int_equal(ask(f, q, f->device).error, -EDQUOT);
+	/* One more costs the oldest. */
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
+	q.object = 0x5e000000;
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), GRANTER_OBJECTS_PER_LEASE_MAX);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), GRANTER_OBJECTS_PER_LEASE_MAX + 1);
 	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
 	assert_int_equal(ask(f, q, f->device).error, 0);
 }
@@ -327,10 +349,18 @@ static void a_lease_is_for_something_and_for_a_time(void **state)
 	assert_int_equal(open_lease(f, 1, 1, GRANTER_LEASE_MAX_NS + 1), -EINVAL);
 	assert_int_equal(open_lease(f, 1, 1, UINT64_MAX), -EINVAL);
 	assert_int_equal(open_lease(f, 1, 1, GRANTER_LEASE_MAX_NS), 0);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 2, .lease_ns = 1 }, -1).error,
-			 -ENOENT);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 1 }, -1).error, -EINVAL);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 1, .lease_ns = UINT64_MAX }, -1)
+	assert_int_equal(
+		ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 2, .lease_ns = 1 },
+		    -1)
+			.error,
+		-ENOENT);
+	assert_int_equal(
+		ask(f, (struct granter_request){ .op = GRANTER_EXTEND, .lease = 1 }, -1).error,
+		-EINVAL);
+	assert_int_equal(ask(f,
+			     (struct granter_request){
+				     .op = GRANTER_EXTEND, .lease = 1, .lease_ns = UINT64_MAX },
+			     -1)
 				 .error,
 			 -EINVAL);
 	for (uint64_t i = 2; i <= GRANTER_LEASES_MAX; i++) {
@@ -359,7 +389,9 @@ static void an_expired_lease_is_revoked_and_told(void **state)
 static void a_lease_can_be_extended(void **state)
 {
 	struct fixture *f = *state;
-	struct granter_request q = { .op = GRANTER_EXTEND, .lease = LEASE, .lease_ns = 60 * CLOCK_NS_PER_S };
+	struct granter_request q = { .op = GRANTER_EXTEND,
+				     .lease = LEASE,
+				     .lease_ns = 60 * CLOCK_NS_PER_S };
 	struct granter_reply p;
 
 	assert_int_equal(open_lease(f, LEASE, 1, 200 * CLOCK_NS_PER_MS), 0);
@@ -434,10 +466,14 @@ static void several_descriptors_end_it(void **state)
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(2 * sizeof(int))];
-	} c = { .header = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
+	} c = { .header = { .cmsg_level = SOL_SOCKET,
+			    .cmsg_type = SCM_RIGHTS,
+			    .cmsg_len = CMSG_LEN(2 * sizeof(int)) } };
 	int fds[2] = { f->device, f->device };
 	struct iovec iov = { &q, sizeof(q) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)
+	};
 
 	q.size = sizeof(q);
 	memcpy(CMSG_DATA(&c.header), fds, sizeof(fds));
@@ -447,7 +483,8 @@ static void several_descriptors_end_it(void **state)
 	assert_int_equal(control->n, 0);
 }
 
-/* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is open. */
+/* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is
+ * open. */
 static void noise_never_becomes_another_act(void **state)
 {
 	struct fixture *f = *state;
@@ -457,14 +494,17 @@ static void noise_never_becomes_another_act(void **state)
 		struct granter_request q = good_alloc();
 		uint32_t *word = (uint32_t *)&q + unit_random(&random) % (sizeof(q) / 4);
 
-		*word = unit_random(&random) % 4 ? (uint32_t)unit_random(&random) % 8 : (uint32_t)unit_random(&random);
+		*word = unit_random(&random) % 4 ? (uint32_t)unit_random(&random) % 8
+						 : (uint32_t)unit_random(&random);
 		q.op = unit_random(&random) % 8;
 		q.lease = unit_random(&random) % 4;
 		q.gpus = unit_random(&random) % 16;
 		q.lease_ns = unit_random(&random) % 2 ? 1000 : CLOCK_NS_PER_S;
 		q.size = sizeof(q);
 		q.id = 1;
-		assert_int_equal(fdpass_send(f->link, &q, sizeof(q), unit_random(&random) % 4 ? f->device : -1, 0), sizeof(q));
+		assert_int_equal(fdpass_send(f->link, &q, sizeof(q),
+					     unit_random(&random) % 4 ? f->device : -1, 0),
+				 sizeof(q));
 		for (struct granter_reply p = { 0 }; p.op == 0 || p.op == GRANTER_EXPIRED;) {
 			assert_true(receive(f, &p, PATIENCE_MS));
 			if (q.op == 0 || q.op == GRANTER_EXPIRED) {
