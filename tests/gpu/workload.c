@@ -42,7 +42,8 @@ static const char ptx[] =
 
 #define DRIVER_FUNCTIONS(X) \
 	X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
-	X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuLaunchKernel) X(cuDeviceGetCount)
+	X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuLaunchKernel) X(cuDeviceGetCount) \
+	X(cuDevicePrimaryCtxReset)
 
 struct driver {
 	DRIVER_FUNCTIONS(VENDOR_MEMBER)
@@ -51,6 +52,7 @@ struct driver {
 struct options {
 	const char *kind;
 	unsigned kernels, repeat, device, sleep_ms;
+	bool release; /* end the context before the program ends */
 	size_t bytes;
 	char *floor;
 	unsigned batch;
@@ -278,7 +280,8 @@ static void parse(int argc, char **argv)
 	static const struct option longs[] = {
 		{ "kind", 1, NULL, 'k' },   { "kernels", 1, NULL, 'n' }, { "repeat", 1, NULL, 'r' },
 		{ "bytes", 1, NULL, 'b' },  { "floor", 1, NULL, 'f' },	 { "batch", 1, NULL, 'B' },
-		{ "device", 1, NULL, 'd' }, { "sleep-ms", 1, NULL, 's' }, { 0 },
+		{ "device", 1, NULL, 'd' }, { "sleep-ms", 1, NULL, 's' },
+		{ "release", 0, NULL, 'R' }, { 0 },
 	};
 	int o;
 
@@ -292,6 +295,7 @@ static void parse(int argc, char **argv)
 		case 'B': options.batch = (unsigned)atoi(optarg); break;
 		case 'd': options.device = (unsigned)atoi(optarg); break;
 		case 's': options.sleep_ms = (unsigned)atoi(optarg); break;
+		case 'R': options.release = true; break;
 		default: exit(2);
 		}
 	}
@@ -340,6 +344,9 @@ int main(int argc, char **argv)
 		       profiled->turns > 1 ? profiled->start_s * 1e3 / (profiled->turns - 1) : 0.0,
 		       profiled->stop_s * 1e3 / profiled->turns, profiled->init_s * 1e3 / profiled->turns,
 		       profiled->image_size / options.batch);
+	}
+	if (options.release) {
+		check("cuDevicePrimaryCtxReset", driver.cuDevicePrimaryCtxReset(device));
 	}
 	return 0;
 }
