@@ -5,8 +5,8 @@
  *	bench_daemon [SECONDS]
  *
  * "idle": memory (proportional set) and CPU of its processes on the fakes, that is without NVIDIA's
- * code. "metrics": `gpuctr-client metrics`, from start to end, with the machine's own CUPTI where there is
- * one. */
+ * code. "metrics": `gpuctr-client metrics`, from start to end, with the machine's own CUPTI where
+ *there is one. */
 
 #include <fcntl.h>
 #include <poll.h>
@@ -34,11 +34,13 @@ static void bench_idle(double seconds)
 		size_t kib = bench_memory(d.pids[i], "Pss");
 
 		cpu[i] = bench_cpu_seconds(d.pids[i]) - cpu[i];
-		printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", d.names[i], (double)kib / 1024, 100 * cpu[i] / seconds);
+		printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", d.names[i],
+		       (double)kib / 1024, 100 * cpu[i] / seconds);
 		total_kib += kib;
 		total_cpu += cpu[i];
 	}
-	printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", "all", (double)total_kib / 1024, 100 * total_cpu / seconds);
+	printf("idle, %-12s %8.1f MiB %10.4f %% of a core\n", "all", (double)total_kib / 1024,
+	       100 * total_cpu / seconds);
 	bench_daemon_stop(&d);
 }
 
@@ -53,7 +55,9 @@ static double run_metrics(const struct bench_daemon *d, const char *pattern)
 		int null = open("/dev/null", O_WRONLY);
 
 		dup2(null, STDOUT_FILENO);
-		execl(TEST_CLIENT, TEST_CLIENT, "metrics", "--chip", "GH100", "--socket", d->socket, pattern, NULL);
+		dup2(null, STDERR_FILENO);
+		execl(TEST_CLIENT, TEST_CLIENT, "metrics", "--chip", "GH100", "--socket", d->socket,
+		      pattern, NULL);
 		_exit(127);
 	}
 	waitpid(pid, &status, 0);
@@ -75,10 +79,11 @@ static void bench_metrics(void)
 			best = seconds < best ? seconds : best;
 		}
 		if (first < 0 || best < 0) {
-			printf("metrics %-10s      failed (no CUPTI on this machine?)\n", patterns[p] ? patterns[p] : "(all)");
+			printf("metrics %-10s      failed (no CUPTI on this machine?)\n",
+			       patterns[p] ? patterns[p] : "(all)");
 		} else {
-			printf("metrics %-10s %8.1f ms first %8.1f ms warm\n", patterns[p] ? patterns[p] : "(all)", 1000 * first,
-			       1000 * best);
+			printf("metrics %-10s %8.1f ms first %8.1f ms warm\n",
+			       patterns[p] ? patterns[p] : "(all)", 1000 * first, 1000 * best);
 		}
 	}
 	bench_daemon_stop(&d);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How many records a second the front passes on: four synthetic agents, written straight against the
- * wire protocol, to one client. The agents send one prepared frame of 1,024 records of three metrics again
- * and again, so that what is measured is the front and the sockets on both sides of it.
+/* How many records a second the front passes on: four synthetic agents, written straight against
+ *the wire protocol, to one client. The agents send one prepared frame of records of three metrics
+ *again and again, so that what is measured is the front and the sockets on both sides of it. An
+ *agent's batches begin at 64 records and grow to 1,024.
  *
  *	bench_front [SECONDS]
  *
- * "counted": the client counts records by their frames' heads. "decoded": it is libgpuctr, which makes a
- * record of each. */
+ * "counted": the client counts records by their frames' heads. "decoded": it is libgpuctr, which
+ *makes a record of each. */
 
 #include <endian.h>
 #include <errno.h>
@@ -30,7 +31,8 @@
 
 enum { AGENTS = 4, RECORDS = 1024, METRICS = 3, KERNELS = 64 };
 
-static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum" };
+static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+					      "gpu__time_duration.sum" };
 
 static void die(const char *what)
 {
@@ -126,7 +128,8 @@ static struct wire_message receive(int fd, struct buffer *in, struct arena *a, e
 struct sample {
 	char names[KERNELS][64];
 	const char *strings[KERNELS];
-	uint32_t function_name[KERNELS], zero[RECORDS], function[RECORDS], shape[3 * RECORDS], number[RECORDS];
+	uint32_t function_name[KERNELS], zero[RECORDS], function[RECORDS], shape[3 * RECORDS],
+		number[RECORDS];
 	uint64_t stream[RECORDS];
 	int64_t start_ns[RECORDS];
 	double values[METRICS * RECORDS];
@@ -136,7 +139,8 @@ static void sample_init(struct sample *s)
 {
 	memset(s, 0, sizeof(*s));
 	for (uint32_t i = 0; i < KERNELS; i++) {
-		snprintf(s->names[i], sizeof(s->names[i]), "_ZN2at6native27unrolled_elementwise_kernelILi%uEEEvPf", i);
+		snprintf(s->names[i], sizeof(s->names[i]),
+			 "_ZN2at6native27unrolled_elementwise_kernelILi%uEEEvPf", i);
 		s->strings[i] = s->names[i];
 		s->function_name[i] = i + 1;
 	}
@@ -153,10 +157,11 @@ static void sample_init(struct sample *s)
 	}
 }
 
-static void put_records(struct buffer *out, uint32_t capture, uint32_t process, const struct wire_record_columns *c,
-			uint32_t count)
+static void put_records(struct buffer *out, uint32_t capture, uint32_t process,
+			const struct wire_record_columns *c, uint32_t count)
 {
-	struct wire_message inner = { .type = WIRE_RECORD_COLUMNS, .record_columns = *c }, m = { .type = WIRE_RECORDS };
+	struct wire_message inner = { .type = WIRE_RECORD_COLUMNS, .record_columns = *c },
+			    m = { .type = WIRE_RECORDS };
 	struct buffer payload = { 0 };
 	struct arena a;
 
@@ -164,7 +169,9 @@ static void put_records(struct buffer *out, uint32_t capture, uint32_t process, 
 	if (wire_encode_payload(&a, &payload, &inner) < 0) {
 		die("columns");
 	}
-	m.records = (struct wire_records){ capture, process, 0, count, { buffer_length(&payload), payload.data } };
+	m.records = (struct wire_records){
+		capture, process, 0, count, { buffer_length(&payload), payload.data }
+	};
 	if (wire_encode(&a, out, &m) < 0) {
 		die("records");
 	}
@@ -172,31 +179,45 @@ static void put_records(struct buffer *out, uint32_t capture, uint32_t process, 
 	arena_deinit(&a);
 }
 
-static void put_batch(struct buffer *out, const struct sample *s, uint32_t capture, uint32_t process)
+static void put_batch(struct buffer *out, const struct sample *s, uint32_t capture,
+		      uint32_t process, size_t n)
 {
 	const struct wire_record_columns c = {
-		.kind = { RECORDS, s->zero }, .function = { RECORDS, s->function }, .grid = { 3 * RECORDS, s->shape },
-		.block = { 3 * RECORDS, s->shape }, .dynamic_shared = { RECORDS, s->zero }, .device = { RECORDS, s->zero },
-		.context = { RECORDS, s->zero }, .stream = { RECORDS, s->stream }, .correlation = { RECORDS, s->number },
-		.thread = { RECORDS, s->number }, .start_ns = { RECORDS, s->start_ns }, .node = { RECORDS, s->zero },
-		.range_set = { RECORDS, s->zero }, .values = { METRICS * RECORDS, s->values },
+		.kind = { n, s->zero },
+		.function = { n, s->function },
+		.grid = { 3 * n, s->shape },
+		.block = { 3 * n, s->shape },
+		.dynamic_shared = { n, s->zero },
+		.device = { n, s->zero },
+		.context = { n, s->zero },
+		.stream = { n, s->stream },
+		.correlation = { n, s->number },
+		.thread = { n, s->number },
+		.start_ns = { n, s->start_ns },
+		.node = { n, s->zero },
+		.range_set = { n, s->zero },
+		.values = { METRICS * n, s->values },
 	};
 
-	put_records(out, capture, process, &c, RECORDS);
+	put_records(out, capture, process, &c, (uint32_t)n);
 }
 
-static void put_definitions(struct buffer *out, const struct sample *s, uint32_t capture, uint32_t process)
+static void put_definitions(struct buffer *out, const struct sample *s, uint32_t capture,
+			    uint32_t process)
 {
 	const struct wire_record_columns c = {
-		.first_string = 1, .strings = { KERNELS, s->strings }, .first_function = 1,
-		.function_name = { KERNELS, s->function_name }, .function_static_shared = { KERNELS, s->zero },
+		.first_string = 1,
+		.strings = { KERNELS, s->strings },
+		.first_function = 1,
+		.function_name = { KERNELS, s->function_name },
+		.function_static_shared = { KERNELS, s->zero },
 		.function_registers = { KERNELS, s->zero },
 	};
 
 	put_records(out, capture, process, &c, 0);
 }
 
-static void run_agent(const char *path, const char *token)
+static void run_agent(const char *path, const char *token, size_t batch)
 {
 	static struct sample s;
 	struct wire_message hello = { .type = WIRE_AGENT_HELLO }, m;
@@ -206,25 +227,27 @@ static void run_agent(const char *path, const char *token)
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	sample_init(&s);
-	hello.agent_hello = (struct wire_agent_hello){ PROTO_VERSION, 0, token, "synthetic", "a synthetic agent", "GH100" };
+	hello.agent_hello =
+		(struct wire_agent_hello){ PROTO_VERSION,	0,	token, "synthetic",
+					   "a synthetic agent", "GH100" };
 	send_message(fd, &hello);
 	m = receive(fd, &in, &a, WIRE_AGENT_WELCOME);
 	put_definitions(&out, &s, m.agent_welcome.capture, m.agent_welcome.process);
 	send_all(fd, out.data + out.start, buffer_length(&out));
 	buffer_consume(&out, buffer_length(&out));
-	put_batch(&out, &s, m.agent_welcome.capture, m.agent_welcome.process);
+	put_batch(&out, &s, m.agent_welcome.capture, m.agent_welcome.process, batch);
 	for (;;) {
 		send_all(fd, out.data + out.start, buffer_length(&out));
 	}
 }
 
-static void start_agents(pid_t pids[AGENTS], const char *path, const char *token)
+static void start_agents(pid_t pids[AGENTS], const char *path, const char *token, size_t batch)
 {
 	for (int i = 0; i < AGENTS; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			run_agent(path, token);
+			run_agent(path, token, batch);
 		}
 	}
 }
@@ -267,11 +290,12 @@ static void finish(struct result *r, const struct bench_daemon *d, double record
 	}
 }
 
-static void report(const char *what, const struct result *r)
+static void report(const char *what, size_t batch, const struct result *r)
 {
-	printf("front, %-12s %12.0f records/s   front %3.0f %% of a core, peak %5.1f MiB, daemon %5.1f MiB\n", what,
-	       r->records / r->seconds, 100 * r->front_cpu / r->seconds, (double)r->front_peak_kib / 1024,
-	       (double)r->all_kib / 1024);
+	printf("front, %s, batches of %4zu %12.0f records/s   front %3.0f %% of a core, peak %5.1f "
+	       "MiB, daemon %5.1f MiB\n",
+	       what, batch, r->records / r->seconds, 100 * r->front_cpu / r->seconds,
+	       (double)r->front_peak_kib / 1024, (double)r->all_kib / 1024);
 }
 
 /* --- a client that counts --- */
@@ -284,7 +308,11 @@ static struct wire_message open_recorded(int fd, struct buffer *in, struct arena
 	send_message(fd, &hello);
 	receive(fd, in, a, WIRE_WELCOME);
 	open.open_capture = (struct wire_open_capture){
-		.request = 1, .metrics = { METRICS, metrics }, .chip = "GH100", .recorded = true, .program = "bench",
+		.request = 1,
+		.metrics = { METRICS, metrics },
+		.chip = "GH100",
+		.recorded = true,
+		.program = "bench",
 	};
 	send_message(fd, &open);
 	return receive(fd, in, a, WIRE_READY);
@@ -310,7 +338,7 @@ static uint32_t count_of(const struct frame *f)
 	return 0;
 }
 
-static void bench_counted(const struct bench_daemon *d, double seconds)
+static void bench_counted(const struct bench_daemon *d, double seconds, size_t batch)
 {
 	struct buffer in = { 0 };
 	struct result r = { 0 };
@@ -321,7 +349,7 @@ static void bench_counted(const struct bench_daemon *d, double seconds)
 	int fd = dial(d->socket);
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	start_agents(agents, d->socket, open_recorded(fd, &in, &a).ready.token);
+	start_agents(agents, d->socket, open_recorded(fd, &in, &a).ready.token, batch);
 	while (records == 0 && next_frame(fd, &in, &f)) {
 		records += f.type == WIRE_RECORDS ? count_of(&f) : 0;
 	}
@@ -333,7 +361,7 @@ static void bench_counted(const struct bench_daemon *d, double seconds)
 	finish(&r, d, records);
 	end_agents(agents);
 	close(fd);
-	report("counted", &r);
+	report("counted", batch, &r);
 	buffer_deinit(&in);
 	arena_deinit(&a);
 }
@@ -358,31 +386,45 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 	((struct decoding *)userdata)->records += record->values[0] > 0;
 }
 
-static void bench_decoded(const struct bench_daemon *d, double seconds)
+static const char *token_of(struct gpuctr_capture *c)
+{
+	const char *const *environment = gpuctr_capture_environment(c, TEST_AGENT);
+
+	for (; environment && *environment; environment++) {
+		if (strncmp(*environment, "GPUCTR_TOKEN=", 13) == 0) {
+			return *environment + 13;
+		}
+	}
+	fprintf(stderr, "the capture has no token\n");
+	exit(1);
+}
+
+static void bench_decoded(const struct bench_daemon *d, double seconds, size_t batch)
 {
 	static const struct gpuctr_capture_handler handler = {
-		.size = sizeof(handler), .on_ready = on_ready, .on_record = on_record,
+		.size = sizeof(handler),
+		.on_ready = on_ready,
+		.on_record = on_record,
 	};
 	struct gpuctr_capture_options o = GPUCTR_INIT(gpuctr_capture_options);
 	struct decoding client = { .capture = NULL };
 	struct result r = { 0 };
 	pid_t agents[AGENTS];
 	struct gpuctr *g;
-	const char *const *environment;
 
 	o.metrics = metrics;
 	o.n_metrics = METRICS;
 	o.chip = "GH100";
 	o.recorded = true;
 	o.program = "bench";
-	if (gpuctr_connect(d->socket, "bench", &g) != 0 || gpuctr_capture_open(g, &o, &handler, &client, &client.capture) != 0) {
+	if (gpuctr_connect(d->socket, "bench", &g) != 0 ||
+	    gpuctr_capture_open(g, &o, &handler, &client, &client.capture) != 0) {
 		fprintf(stderr, "%s\n", gpuctr_last_error(g)->message);
 		exit(1);
 	}
 	while (!client.ready && gpuctr_dispatch(g, 1000) == 0) {
 	}
-	environment = gpuctr_capture_environment(client.capture, "none");
-	start_agents(agents, d->socket, strchr(environment[3], '=') + 1);
+	start_agents(agents, d->socket, token_of(client.capture), batch);
 	while (client.records == 0 && gpuctr_dispatch(g, 1000) == 0) {
 	}
 	client.records = 0;
@@ -392,7 +434,7 @@ static void bench_decoded(const struct bench_daemon *d, double seconds)
 	finish(&r, d, client.records);
 	end_agents(agents);
 	gpuctr_disconnect(g);
-	report("decoded", &r);
+	report("decoded", batch, &r);
 }
 
 int main(int argc, char **argv)
@@ -401,8 +443,10 @@ int main(int argc, char **argv)
 	struct bench_daemon d;
 
 	bench_daemon_start(&d, true);
-	bench_counted(&d, seconds);
-	bench_decoded(&d, seconds);
+	for (size_t batch = 64; batch <= RECORDS; batch *= 16) {
+		bench_counted(&d, seconds, batch);
+		bench_decoded(&d, seconds, batch);
+	}
 	bench_daemon_stop(&d);
 	return 0;
 }

@@ -36,13 +36,15 @@ static void run_daemon(const struct bench_daemon *d, bool fakes)
 	snprintf(log, sizeof(log), "%s/log", d->folder);
 	fd = open(log, O_WRONLY | O_CREAT, 0666);
 	dup2(fd, STDERR_FILENO);
+	dup2(fd, STDOUT_FILENO);
 	if (fakes) {
 		setenv("GPUCTR_FAKE_DIR", d->folder, 1);
 		setenv("GPUCTR_FAKE_LOG_KIB", "64", 1);
 		setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
 		setenv("LD_PRELOAD", TEST_FAKE_DRIVER, 1);
 	}
-	execl(TEST_DAEMON, TEST_DAEMON, "-s", d->socket, "--set", "allow-users=*", "--set", "connections=65536", NULL);
+	execl(TEST_DAEMON, TEST_DAEMON, "-s", d->socket, "--set", "allow-users=*", "--set",
+	      "connections=65536", NULL);
 	_exit(127);
 }
 
@@ -56,6 +58,16 @@ static bool answers(const struct bench_daemon *d)
 	up = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	close(fd);
 	return up;
+}
+
+/* However the benchmark ends. */
+static pid_t running, owner;
+
+static void end_running(void)
+{
+	if (running > 0 && getpid() == owner) {
+		kill(running, SIGTERM);
+	}
 }
 
 static void find_processes(struct bench_daemon *d)
@@ -99,6 +111,9 @@ void bench_daemon_start(struct bench_daemon *d, bool fakes)
 	if (d->pid == 0) {
 		run_daemon(d, fakes);
 	}
+	running = d->pid;
+	owner = getpid();
+	atexit(end_running);
 	for (int i = 0; i < 1000 && !answers(d); i++) {
 		poll(NULL, 0, 10);
 	}
@@ -116,6 +131,7 @@ void bench_daemon_stop(struct bench_daemon *d)
 
 	kill(d->pid, SIGTERM);
 	waitpid(d->pid, NULL, 0);
+	running = 0;
 	snprintf(command, sizeof(command), "rm -rf '%s'", d->folder);
 	if (system(command) != 0) {
 		fprintf(stderr, "%s is left behind\n", d->folder);
@@ -129,7 +145,8 @@ size_t bench_memory(pid_t pid, const char *key)
 	FILE *f;
 
 	snprintf(head, sizeof(head), "%s: %%lu", key);
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, strncmp(key, "Vm", 2) == 0 ? "status" : "smaps_rollup");
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid,
+		 strncmp(key, "Vm", 2) == 0 ? "status" : "smaps_rollup");
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, head, &kib) == 1) {

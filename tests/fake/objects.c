@@ -108,21 +108,24 @@ uint64_t fake_start_time(pid_t pid)
 
 static bool owner_is_alive(struct fake_state *st, const struct fake_owner *owner)
 {
-	return owner->pid && fake_object_find(st, owner->file, owner->h_root, owner->h_object) &&
-	       fake_start_time(owner->pid) == owner->start_time;
+	uint64_t start_time = owner->pid ? fake_start_time(owner->pid) : 0;
+
+	return start_time != 0 && start_time == owner->start_time &&
+	       fake_object_find(st, owner->file, owner->h_root, owner->h_object);
 }
 
 bool fake_gpu_acquire(int gpu, const struct fake_owner *owner)
 {
 	struct fake_state *st = fake_state();
 	struct fake_owner *now = &st->owners[gpu];
+	uint64_t start_time = fake_start_time(owner->pid);
 	bool taken;
 
 	fake_lock(st);
 	taken = !owner_is_alive(st, now) || (now->pid == owner->pid && now->token == owner->token);
 	if (taken) {
 		*now = *owner;
-		now->start_time = fake_start_time(owner->pid);
+		now->start_time = start_time;
 	}
 	fake_unlock(st);
 	return taken;

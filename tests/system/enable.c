@@ -10,13 +10,18 @@
 int main(void)
 {
 	CUpti_Profiler_Initialize_Params init = { CUpti_Profiler_Initialize_Params_STRUCT_SIZE };
-	CUpti_RangeProfiler_Enable_Params enable = { CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE };
-	CUpti_RangeProfiler_Disable_Params disable = { CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE };
+	CUpti_RangeProfiler_Enable_Params enable = {
+		CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE
+	};
+	CUpti_RangeProfiler_Disable_Params disable = {
+		CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE
+	};
 	CUptiResult result;
 	CUdevice device;
 
 	if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
-	    cuDevicePrimaryCtxRetain(&enable.ctx, device) != CUDA_SUCCESS || cuCtxSetCurrent(enable.ctx) != CUDA_SUCCESS ||
+	    cuDevicePrimaryCtxRetain(&enable.ctx, device) != CUDA_SUCCESS ||
+	    cuCtxSetCurrent(enable.ctx) != CUDA_SUCCESS ||
 	    cuptiProfilerInitialize(&init) != CUPTI_SUCCESS) {
 		return 1;
 	}

@@ -96,15 +96,6 @@ void fixture_need_root(void)
 	}
 }
 
-void fixture_need_no_sanitizer(const char *why)
-{
-#ifdef __SANITIZE_ADDRESS__
-	fixture_skip(why);
-#else
-	(void)why;
-#endif
-}
-
 /* --- setup --- */
 
 static void set_environment(const struct fixture *f)
@@ -115,7 +106,9 @@ static void set_environment(const struct fixture *f)
 	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
 	setenv("GPUCTR_FAKE_LOG_KIB", "1024", 1);
 	setenv("ASAN_OPTIONS",
-	       "verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0", 1);
+	       "verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0:handle_sigbus="
+	       "0:handle_sigfpe=0",
+	       1);
 	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
 	if (geteuid() != 0) {
 		setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
@@ -124,10 +117,12 @@ static void set_environment(const struct fixture *f)
 
 static void clear_environment(void)
 {
-	static const char *const names[] = { "GPUCTR_FAKE_GPUS",     "GPUCTR_FAKE_FAIL",    "GPUCTR_FAKE_DRIVER",
-					     "GPUCTR_FAKE_START_US", "GPUCTR_FAKE_STOP_US", "GPUCTR_FAKE_PUSH_US",
-					     "GPUCTR_FAKE_TRACE",    "CUDA_VISIBLE_DEVICES", "GPUCTR_TOKEN",
-					     "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+	static const char *const names[] = { "GPUCTR_FAKE_GPUS",     "GPUCTR_FAKE_FAIL",
+					     "GPUCTR_FAKE_DRIVER",   "GPUCTR_FAKE_START_US",
+					     "GPUCTR_FAKE_STOP_US",  "GPUCTR_FAKE_PUSH_US",
+					     "GPUCTR_FAKE_TRACE",    "CUDA_VISIBLE_DEVICES",
+					     "GPUCTR_TOKEN",	     "CUDA_INJECTION64_PATH",
+					     "NVTX_INJECTION64_PATH" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		unsetenv(names[i]);
@@ -259,7 +254,8 @@ static void start_daemon(struct fixture *f, const char *const *argv)
 
 void fixture_start_daemon(struct fixture *f, ...)
 {
-	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s", f->socket, "-v", "--set", "allow-users=*" };
+	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s",	  f->socket,
+					    "-v",	 "--set", "allow-users=*" };
 	va_list ap;
 
 	va_start(ap, f);
@@ -437,8 +433,10 @@ void expect_exit(struct program *p, int status)
 	program_wait(p);
 	if (!WIFEXITED(p->status) || WEXITSTATUS(p->status) != status) {
 		show(p);
-		fail_msg("ended by %s %d instead of status %d", WIFEXITED(p->status) ? "status" : "signal",
-			 WIFEXITED(p->status) ? WEXITSTATUS(p->status) : WTERMSIG(p->status), status);
+		fail_msg("ended by %s %d instead of status %d",
+			 WIFEXITED(p->status) ? "status" : "signal",
+			 WIFEXITED(p->status) ? WEXITSTATUS(p->status) : WTERMSIG(p->status),
+			 status);
 	}
 }
 
@@ -528,9 +526,11 @@ void expect_service(struct fixture *f, unsigned within_ms)
 	struct program *p;
 
 	do {
-		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP, "--kernels", "5", NULL);
+		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
+				   "--kernels", "5", NULL);
 		program_wait(p);
-		if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 && count_text(p->err, "5 measured") == 1) {
+		if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 &&
+		    count_text(p->err, "5 measured") == 1) {
 			return;
 		}
 		sleep_ms(20);
@@ -544,7 +544,8 @@ void expect_service(struct fixture *f, unsigned within_ms)
 
 static int check_reports(const struct fixture *f)
 {
-	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer", "runtime error:", "cannot be encoded" };
+	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer",
+					       "runtime error:", "cannot be encoded" };
 	int bad = 0;
 
 	for (size_t i = 0; i < f->n_programs; i++) {

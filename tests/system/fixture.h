@@ -4,13 +4,14 @@
 
 /* A daemon, its users' programs and the fakes they run on, in a folder of their own.
  *
- * Every test begins with fixture_setup() and ends with fixture_teardown(), which ends everything that
- * is left, and fails the test when a process reported a sanitizer's finding or a violation of the
- * vendor's rules. A test that hangs is ended by its time limit. The folder is kept when
+ * Every test begins with fixture_setup() and ends with fixture_teardown(), which ends everything
+ * that is left, and fails the test when a process reported a sanitizer's finding or a violation of
+ * the vendor's rules. A test that hangs is ended by its time limit. The folder is kept when
  * GPUCTR_TEST_KEEP is set.
  *
- * Programs run as users without privileges when the test runs as root, and as its own user otherwise.
- * In the latter case the fake driver restricts nothing, and tests of the restriction skip. */
+ * Programs run as users without privileges when the test runs as root, and as its own user
+ * otherwise. In the latter case the fake driver restricts nothing, and tests of the restriction
+ * skip. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ enum {
 };
 
 struct program {
-	pid_t pid; /* 0: has ended */
+	pid_t pid;  /* 0: has ended */
 	int status; /* of waitpid(), once it has */
 	char out[160], err[160];
 };
@@ -60,7 +61,6 @@ int fixture_teardown(void **state);
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
-void fixture_need_no_sanitizer(const char *why);
 
 /* Paths of what was built. */
 #define CLIENT TEST_CLIENT
@@ -70,12 +70,14 @@ void fixture_need_no_sanitizer(const char *why);
 
 /* Starts a daemon that lets everybody in, with further options, and waits until it listens. */
 void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
-void fixture_start_strict_daemon(struct fixture *f, ...) __attribute__((sentinel)); /* default deny */
+void fixture_start_strict_daemon(struct fixture *f, ...)
+	__attribute__((sentinel)); /* default deny */
 void fixture_stop_daemon(struct fixture *f);
 void fixture_kill_daemon(struct fixture *f);
 
 /* Starts argv as uid; environment is what fixture_setup() made. The result is f's. */
-struct program *fixture_run(struct fixture *f, int uid, const char *path, ...) __attribute__((sentinel));
+struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
+	__attribute__((sentinel));
 struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
 
 /* gpuctr-client with these arguments. */
@@ -106,8 +108,8 @@ void expect_text_soon(const char *path, const char *text);
 void expect_exit(struct program *p, int status);
 void expect_signal(struct program *p, int signo);
 
-void expect_output(struct program *p, const char *text);	 /* exactly */
-void expect_message(struct program *p, const char *text);	 /* on stderr, among others */
+void expect_output(struct program *p, const char *text);  /* exactly */
+void expect_message(struct program *p, const char *text); /* on stderr, among others */
 void expect_no_message(struct program *p, const char *text);
 void expect_running(struct program *p);
 

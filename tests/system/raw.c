@@ -52,7 +52,8 @@ bool raw_send_descriptors(int socket, const void *data, size_t n, int fd, size_t
 	if (sent < 0) {
 		return false;
 	}
-	return (size_t)sent == n || raw_send_bytes(socket, (const char *)data + sent, n - (size_t)sent, -1);
+	return (size_t)sent == n ||
+	       raw_send_bytes(socket, (const char *)data + sent, n - (size_t)sent, -1);
 }
 
 bool raw_send_bytes(int socket, const void *data, size_t n, int fd)
@@ -167,7 +168,8 @@ void raw_expect_refused(int socket, int code)
 
 int raw_client(struct fixture *f, int uid)
 {
-	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "raw" } };
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "raw" } };
 	int fd = raw_connect(f, uid);
 	struct arena a;
 

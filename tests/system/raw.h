@@ -9,7 +9,8 @@
 
 int raw_connect(struct fixture *f, int uid);
 
-/* All of it, with a descriptor beside the first byte unless it is -1. False: the daemon has closed. */
+/* All of it, with a descriptor beside the first byte unless it is -1. False: the daemon has closed.
+ */
 bool raw_send_bytes(int socket, const void *data, size_t n, int fd);
 bool raw_send_descriptors(int socket, const void *data, size_t n, int fd, size_t n_fds);
 bool raw_send(int socket, const struct wire_message *m, int fd);

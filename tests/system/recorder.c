@@ -51,7 +51,8 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 	}
 }
 
-static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals, void *userdata)
+static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
+			void *userdata)
 {
 	(void)c;
 	((struct recorder *)userdata)->totals = *totals;
@@ -67,7 +68,8 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *n, v
 	}
 }
 
-static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *end, void *userdata)
+static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
+			   void *userdata)
 {
 	struct recorder *r = userdata;
 
@@ -148,7 +150,8 @@ void recorder_until(struct recorder *r, const bool *flag)
 
 	while (!*flag) {
 		if (now_ms() >= by) {
-			fail_msg("it does not happen (opened %d ready %d ended %d: %s)", r->opened, r->ready, r->ended, r->end_message);
+			fail_msg("it does not happen (opened %d ready %d ended %d: %s)", r->opened,
+				 r->ready, r->ended, r->end_message);
 		}
 		if (gpuctr_dispatch(r->g, 20) != 0 && !*flag) {
 			fail_msg("the connection is over: %s", gpuctr_last_error(r->g)->message);
@@ -215,7 +218,8 @@ struct program *recorder_start(struct recorder *r, struct fixture *f, const char
 	for (size_t i = 0; environment[i]; i++) {
 		char name[64];
 
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(environment[i], "="), environment[i]);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(environment[i], "="),
+			 environment[i]);
 		unsetenv(name);
 	}
 	setenv("GPUCTR_SOCKET", f->socket, 1);
@@ -242,12 +246,15 @@ bool recorder_has_notice(const struct recorder *r, int code)
 
 void expect_balance(const struct gpuctr_totals *t)
 {
-	uint64_t sum = t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped + t->lost;
+	uint64_t sum = t->measured + t->filtered + t->capturing + t->unready + t->failed +
+		       t->dropped + t->lost;
 
 	if (t->seen != sum) {
-		fail_msg("seen %llu measured %llu filtered %llu capturing %llu unready %llu failed %llu dropped %llu lost %llu",
-			 (unsigned long long)t->seen, (unsigned long long)t->measured, (unsigned long long)t->filtered,
-			 (unsigned long long)t->capturing, (unsigned long long)t->unready, (unsigned long long)t->failed,
+		fail_msg("seen %llu measured %llu filtered %llu capturing %llu unready %llu failed "
+			 "%llu dropped %llu lost %llu",
+			 (unsigned long long)t->seen, (unsigned long long)t->measured,
+			 (unsigned long long)t->filtered, (unsigned long long)t->capturing,
+			 (unsigned long long)t->unready, (unsigned long long)t->failed,
 			 (unsigned long long)t->dropped, (unsigned long long)t->lost);
 	}
 }

@@ -17,12 +17,12 @@ struct recorder {
 	bool opened, ready, ended;
 	unsigned id;
 	unsigned processes, process_ends, unclean;
-	uint64_t records;   /* heard */
-	uint64_t next[64];  /* index expected next, of each process */
-	uint64_t disorder;  /* records out of order */
-	uint64_t gaps;      /* records missing between others */
-	unsigned queued;    /* messages */
-	unsigned position;  /* as last told */
+	uint64_t records;  /* heard */
+	uint64_t next[64]; /* index expected next, of each process */
+	uint64_t disorder; /* records out of order */
+	uint64_t gaps;	   /* records missing between others */
+	unsigned queued;   /* messages */
+	unsigned position; /* as last told */
 	char holder[256];
 	int notices[RECORDER_NOTICES_MAX];
 	size_t n_notices;
@@ -45,7 +45,8 @@ void recorder_until_records(struct recorder *r, uint64_t n);
 void recorder_for(struct recorder *r, unsigned ms);
 
 /* Opens, waits until ready, and starts the program as part of the capture. */
-struct program *recorder_start(struct recorder *r, struct fixture *f, const char *path, ...) __attribute__((sentinel));
+struct program *recorder_start(struct recorder *r, struct fixture *f, const char *path, ...)
+	__attribute__((sentinel));
 
 /* Asks for the end and waits for it. */
 void recorder_close(struct recorder *r);

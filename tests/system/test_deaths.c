@@ -8,8 +8,8 @@
 #include "tests/system/lines.h"
 #include "tests/system/recorder.h"
 
-/* Whoever dies: the user's program runs on to its own end, what was measured is kept, what is missing
- * is counted, and the next one is served within a second. */
+/* Whoever dies: the user's program runs on to its own end, what was measured is kept, what is
+ * missing is counted, and the next one is served within a second. */
 
 enum { SERVICE_MS = 1000 };
 
@@ -20,9 +20,9 @@ static struct program *start_client(struct fixture *f, int uid, unsigned ms, con
 	struct program *p;
 
 	snprintf(kernels, sizeof(kernels), "%u", ms);
-	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl", "--output",
-			   fixture_path(f, "records"), "--", FAKEAPP, "--kernels", kernels, "--sleep-us", "1000", "--exit", status,
-			   NULL);
+	p = fixture_client(f, uid, "--metrics", "dram__bytes_read.sum", "--format", "jsonl",
+			   "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+			   kernels, "--sleep-us", "1000", "--exit", status, NULL);
 	return p;
 }
 
@@ -34,7 +34,8 @@ static void wait_for_records(struct fixture *f)
 static void no_daemon_is_told_before_anything_runs(void **state)
 {
 	struct fixture *f = *state;
-	struct program *client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
+	struct program *client =
+		fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
 
 	expect_exit(client, 125);
 	expect_output(client, "");
@@ -51,7 +52,8 @@ static void an_agent_without_a_daemon_does_nothing(void **state)
 	setenv("CUDA_INJECTION64_PATH", TEST_AGENT, 1);
 	setenv("NVTX_INJECTION64_PATH", TEST_AGENT, 1);
 	setenv("GPUCTR_TOKEN", "0123456789abcdef0123456789abcdef", 1);
-	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--nvtx", "--children", "1", "--exit", "6", NULL);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--nvtx", "--children", "1",
+			"--exit", "6", NULL);
 	expect_exit(p, 6);
 	expect_output(p, "done 10\ndone 10\n");
 	fixture_start_daemon(f, NULL); /* now there is one, and it does not know the token */
@@ -125,18 +127,21 @@ static void the_program_is_killed(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "10000", "--sleep-us", "10000", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--kernels", "10000", "--sleep-us", "10000", NULL);
 	wait_for_records(f);
 	sleep_ms(350); /* launches since then have been told of, and not yet delivered */
 	assert_int_equal(kill(fixture_child(client), SIGKILL), 0);
 	expect_exit(client, 128 + SIGKILL);
 	lines_load(&l, fixture_path(f, "records"));
 	assert_true(lines_count(&l, "kernel") > 0);
-	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") ==
+		    (double)lines_count(&l, "kernel"));
 	assert_true(line_number(lines_at(&l, "totals", 0), "lost") >= 1);
 	assert_true(line_number(lines_at(&l, "totals", 0), "seen") ==
-		    line_number(lines_at(&l, "totals", 0), "measured") + line_number(lines_at(&l, "totals", 0), "lost"));
+		    line_number(lines_at(&l, "totals", 0), "measured") +
+			    line_number(lines_at(&l, "totals", 0), "lost"));
 	assert_non_null(strstr(lines_at(&l, "process_end", 0), "\"clean\":false"));
 	lines_deinit(&l);
 	expect_no_owner(f);
@@ -239,6 +244,19 @@ static void expect_turns(struct fixture *f, struct recorder r[WAITING])
 	expect_service(f, SERVICE_MS);
 }
 
+/* It takes the other two with it, which may be noticed first: that is one death, not three. */
+static void the_front_is_killed_again_and_again(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 8; i++) {
+		kill_worker(f, "front");
+		expect_service(f, SERVICE_MS);
+	}
+	expect_running(f->daemon);
+}
+
 /* The one that holds loses its lease; those that wait keep their places and get their turns. */
 static void who_waits_outlives_the_granter(void **state)
 {
@@ -296,8 +314,10 @@ static void a_hung_driver_is_told(void **state)
 	struct program *client, *status;
 
 	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "300", NULL), 0);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "20", NULL);
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "ioctl_delay_ms", "300", NULL),
+		    0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"20", NULL);
 	expect_text_soon(client->err, "single pass");
 	for (int i = 0; i < 10; i++) {
 		uint64_t begin = now_ms();
@@ -325,6 +345,7 @@ int main(void)
 		SYSTEM_TEST(the_granter_is_killed),
 		SYSTEM_TEST(the_gpu_process_is_killed),
 		SYSTEM_TEST(idle_workers_are_replaced),
+		SYSTEM_TEST(the_front_is_killed_again_and_again),
 		SYSTEM_TEST(who_waits_outlives_the_granter),
 		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
 		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),

@@ -13,8 +13,8 @@
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 
-/* Peers that mean no good, and those that do not keep up. While they are at it, Bob's capture goes on:
- * whole, in order, to its end. */
+/* Peers that mean no good, and those that do not keep up. While they are at it, Bob's capture goes
+ * on: whole, in order, to its end. */
 
 struct bystander {
 	struct recorder r;
@@ -26,7 +26,8 @@ static void bystander_begin(struct bystander *b, struct fixture *f)
 {
 	fixture_start_daemon(f, NULL);
 	recorder_connect(&b->r, f, USER_BOB);
-	b->program = recorder_start(&b->r, f, FAKEAPP, "--kernels", "100000", "--sleep-us", "500", NULL);
+	b->program =
+		recorder_start(&b->r, f, FAKEAPP, "--kernels", "100000", "--sleep-us", "500", NULL);
 	b->front = fixture_worker(f, "front");
 	recorder_until_records(&b->r, 100);
 }
@@ -82,11 +83,24 @@ static void bad_frames_end_their_own_connection(void **state)
 		uint32_t size;
 		uint16_t type, zero;
 	} headers[] = {
-		{ LIMIT_FRAME_BYTES + 1, WIRE_HELLO, 0 }, { UINT32_MAX, WIRE_HELLO, 0 }, { 0x80000000, WIRE_HELLO, 0 },
-		{ 4, WIRE_HELLO, 1 }, { 0, WIRE_HELLO, 0xffff }, { 0, 0, 0 }, { 0, 0xffff, 0 }, { 0, 99, 0 },
-		{ 0, WIRE_RECORD_COLUMNS, 0 }, { 0, WIRE_WELCOME, 0 }, { 0, WIRE_REFUSAL, 0 }, { 0, WIRE_READY, 0 },
-		{ 0, WIRE_CAPTURE_END, 0 }, { 0, WIRE_RECORDS, 0 }, { 0, WIRE_GOODBYE, 0 }, { 0, WIRE_STATUS_REQUEST, 0 },
-		{ 0, WIRE_OPEN_CAPTURE, 0 }, { 0, WIRE_HELLO, 0 }, /* of version 0 */
+		{ LIMIT_FRAME_BYTES + 1, WIRE_HELLO, 0 },
+		{ UINT32_MAX, WIRE_HELLO, 0 },
+		{ 0x80000000, WIRE_HELLO, 0 },
+		{ 4, WIRE_HELLO, 1 },
+		{ 0, WIRE_HELLO, 0xffff },
+		{ 0, 0, 0 },
+		{ 0, 0xffff, 0 },
+		{ 0, 99, 0 },
+		{ 0, WIRE_RECORD_COLUMNS, 0 },
+		{ 0, WIRE_WELCOME, 0 },
+		{ 0, WIRE_REFUSAL, 0 },
+		{ 0, WIRE_READY, 0 },
+		{ 0, WIRE_CAPTURE_END, 0 },
+		{ 0, WIRE_RECORDS, 0 },
+		{ 0, WIRE_GOODBYE, 0 },
+		{ 0, WIRE_STATUS_REQUEST, 0 },
+		{ 0, WIRE_OPEN_CAPTURE, 0 },
+		{ 0, WIRE_HELLO, 0 }, /* of version 0 */
 	};
 	struct fixture *f = *state;
 	struct bystander b;
@@ -99,8 +113,9 @@ static void bad_frames_end_their_own_connection(void **state)
 		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
 	}
 	for (uint16_t type = 0; type < 60; type++) { /* and once it is a client */
-		const bool allowed = type == WIRE_METRICS_REQUEST || type == WIRE_PLAN_REQUEST || type == WIRE_STATUS_REQUEST ||
-				     type == WIRE_OPEN_CAPTURE || type == WIRE_RENEW || type == WIRE_CLOSE_CAPTURE;
+		const bool allowed = type == WIRE_METRICS_REQUEST || type == WIRE_PLAN_REQUEST ||
+				     type == WIRE_STATUS_REQUEST || type == WIRE_OPEN_CAPTURE ||
+				     type == WIRE_RENEW || type == WIRE_CLOSE_CAPTURE;
 		int fd = raw_client(f, USER_ANN);
 
 		assert_true(raw_send_header(fd, 0, type, 0));
@@ -116,7 +131,12 @@ static void bad_frames_end_their_own_connection(void **state)
 static void bad_payloads_end_their_own_connection(void **state)
 {
 	static const char *const payloads[] = {
-		"\xff", "\x08", "\x1a\xff\xff\xff\xff\x0f", "\x1a\x02\xc0\x80", "\x1a\x01\xff", "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"\xff",
+		"\x08",
+		"\x1a\xff\xff\xff\xff\x0f",
+		"\x1a\x02\xc0\x80",
+		"\x1a\x01\xff",
+		"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
 	};
 	struct fixture *f = *state;
 	struct bystander b;
@@ -131,7 +151,8 @@ static void bad_payloads_end_their_own_connection(void **state)
 		assert_true(raw_send_bytes(fd, payloads[i], strlen(payloads[i]), -1));
 		raw_expect_refused(fd, GPUCTR_E_PROTOCOL);
 	}
-	for (int round = 0; round < 20; round++) { /* frames of the largest size, of noise and of empty messages */
+	for (int round = 0; round < 20;
+	     round++) { /* frames of the largest size, of noise and of empty messages */
 		int fd = raw_client(f, USER_ANN);
 
 		for (size_t i = 0; i < LIMIT_FRAME_BYTES; i++) {
@@ -149,7 +170,8 @@ static void bad_payloads_end_their_own_connection(void **state)
 /* Half messages are normal: a hello may come byte by byte, and a peer may go at any of them. */
 static void pieces_are_put_together(void **state)
 {
-	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "piecewise" } };
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "piecewise" } };
 	struct fixture *f = *state;
 	struct bystander b;
 	struct buffer frame = { 0 };
@@ -230,7 +252,8 @@ static void a_user_has_so_many_connections(void **state)
 static void descriptors_are_taken_only_where_they_belong(void **state)
 {
 	static const size_t numbers[] = { 1, 2, 3, 253 };
-	const struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "fds" } };
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "fds" } };
 	struct fixture *f = *state;
 	struct bystander b;
 	struct buffer frame = { 0 };
@@ -244,7 +267,8 @@ static void descriptors_are_taken_only_where_they_belong(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		int fd = raw_connect(f, USER_ANN);
 
-		raw_send_descriptors(fd, frame.data, buffer_length(&frame), STDIN_FILENO, numbers[i]);
+		raw_send_descriptors(fd, frame.data, buffer_length(&frame), STDIN_FILENO,
+				     numbers[i]);
 		if (numbers[i] == 1) { /* it comes along unclaimed; a second one is too much */
 			assert_int_equal(raw_receive(fd, &a).type, WIRE_WELCOME);
 			raw_send_descriptors(fd, frame.data, 4, STDIN_FILENO, 1);
@@ -261,7 +285,8 @@ static struct wire_message permission(const char *token)
 {
 	return (struct wire_message){
 		.type = WIRE_PERMISSION_REQUEST,
-		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003, RM_CLASS_PROFILER_DEVICE, 0xc1d00001, 0x5c000004 },
+		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003,
+					RM_CLASS_PROFILER_DEVICE, 0xc1d00001, 0x5c000004 },
 	};
 }
 
@@ -276,7 +301,8 @@ static void expect_no_permission(struct fixture *f, int uid, const struct wire_m
 	assert_true(raw_send(socket, m, fd));
 	answer = raw_receive(socket, &a);
 	if (answer.type == WIRE_PERMISSION_REPLY) {
-		assert_int_equal(answer.permission_reply.status, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+		assert_int_equal(answer.permission_reply.status,
+				 RM_STATUS_INSUFFICIENT_PERMISSIONS);
 		assert_int_not_equal(answer.permission_reply.code, 0);
 	} else {
 		assert_int_equal(answer.type, WIRE_REFUSAL);
@@ -344,7 +370,8 @@ static void permission_needs_token_and_device(void **state)
 static int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
 {
 	const struct wire_message hello = {
-		.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
 	};
 	int fd = raw_connect(f, uid);
 	struct wire_message m;
@@ -368,7 +395,8 @@ static void an_agent_without_a_token_is_refused(void **state)
 	bystander_begin(&b, f);
 	for (size_t i = 0; i < ARRAY_SIZE(tokens); i++) {
 		const struct wire_message hello = {
-			.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = tokens[i] },
+			.type = WIRE_AGENT_HELLO,
+			.agent_hello = { .version = PROTO_VERSION, .token = tokens[i] },
 		};
 		int fd = raw_connect(f, USER_ANN);
 
@@ -377,7 +405,8 @@ static void an_agent_without_a_token_is_refused(void **state)
 	}
 	if (geteuid() == 0) {
 		const struct wire_message hello = {
-			.type = WIRE_AGENT_HELLO, .agent_hello = { .version = PROTO_VERSION, .token = recorder_token(&b.r) },
+			.type = WIRE_AGENT_HELLO,
+			.agent_hello = { .version = PROTO_VERSION, .token = recorder_token(&b.r) },
 		};
 		int fd = raw_connect(f, USER_ANN); /* Bob's */
 
@@ -397,11 +426,15 @@ static void an_agent_speaks_only_for_itself(void **state)
 	for (int i = 0; i < 6; i++) {
 		int fd = raw_agent(f, USER_BOB, recorder_token(&b.r), &process);
 		struct wire_message m[] = {
-			{ .type = WIRE_RECORDS, .records = { b.r.id + 1, process, 0, 1, { 0, NULL } } },
-			{ .type = WIRE_RECORDS, .records = { b.r.id, 1, 0, 1, { 0, NULL } } }, /* the bystander's program */
+			{ .type = WIRE_RECORDS,
+			  .records = { b.r.id + 1, process, 0, 1, { 0, NULL } } },
+			{ .type = WIRE_RECORDS,
+			  .records = { b.r.id, 1, 0, 1, { 0, NULL } } }, /* the bystander's program
+									  */
 			{ .type = WIRE_PROGRESS, .progress = { b.r.id, 1, { .seen = 5 } } },
 			{ .type = WIRE_NOTICE, .notice = { b.r.id, 1, 1, "not me", "" } },
-			{ .type = WIRE_RAW_IMAGE, .raw_image = { .capture = b.r.id, .process = 1 } },
+			{ .type = WIRE_RAW_IMAGE,
+			  .raw_image = { .capture = b.r.id, .process = 1 } },
 			{ .type = WIRE_PROCESS, .process = { .capture = b.r.id, .process = 1 } },
 		};
 
@@ -424,7 +457,8 @@ static void an_agent_that_sends_rubbish_is_told_of(void **state)
 	fd = raw_agent(f, USER_BOB, recorder_token(&b.r), &process);
 	for (int i = 0; i < 10; i++) {
 		const struct wire_message m = {
-			.type = WIRE_RECORDS, .records = { b.r.id, process, 0, 10, { sizeof(rubbish), rubbish } },
+			.type = WIRE_RECORDS,
+			.records = { b.r.id, process, 0, 10, { sizeof(rubbish), rubbish } },
 		};
 
 		assert_true(raw_send(fd, &m, -1));
@@ -456,7 +490,8 @@ static void captures_of_others_are_out_of_reach(void **state)
 	bystander_begin(&b, f);
 	fd = raw_client(f, USER_ANN);
 	for (uint32_t id = 0; id < 10; id++) {
-		const struct wire_message close_it = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { id } };
+		const struct wire_message close_it = { .type = WIRE_CLOSE_CAPTURE,
+						       .close_capture = { id } };
 		const struct wire_message renew = { .type = WIRE_RENEW, .renew = { id } };
 
 		assert_true(raw_send(fd, &close_it, -1));
@@ -473,7 +508,8 @@ static void captures_of_others_are_out_of_reach(void **state)
 /* A client that asks and asks and never reads is cut off at a bound. */
 static void a_reader_that_never_reads_is_cut_off(void **state)
 {
-	const struct wire_message ask = { .type = WIRE_METRICS_REQUEST, .metrics_request = { .request = 1, .describe = true } };
+	const struct wire_message ask = { .type = WIRE_METRICS_REQUEST,
+					  .metrics_request = { .request = 1, .describe = true } };
 	const char *const metrics[] = { "dram__bytes_read.sum" };
 	struct wire_message open = { .type = WIRE_OPEN_CAPTURE };
 	struct fixture *f = *state;
@@ -501,8 +537,8 @@ static void a_reader_that_never_reads_is_cut_off(void **state)
 	bystander_end(&b, f);
 }
 
-/* What was produced is what was delivered and what was counted as dropped, to the last kernel, although
- * the reader stopped for a while; a capture on the other GPU does not notice. */
+/* What was produced is what was delivered and what was counted as dropped, to the last kernel,
+ * although the reader stopped for a while; a capture on the other GPU does not notice. */
 static void a_slow_client_loses_nothing_uncounted(void **state)
 {
 	struct fixture *f = *state;
@@ -569,7 +605,8 @@ static struct powers powers_of(pid_t pid)
 	assert_int_equal(sscanf(strstr(text, "CapInh:"), "CapInh: %llx", &p.inheritable), 1);
 	assert_int_equal(sscanf(strstr(text, "CapAmb:"), "CapAmb: %llx", &p.ambient), 1);
 	assert_int_equal(sscanf(strstr(text, "Uid:"), "Uid: %u", &p.uid), 1);
-	assert_int_equal(sscanf(strstr(text, "NoNewPrivs:"), "NoNewPrivs: %u", &p.no_new_privileges), 1);
+	assert_int_equal(
+		sscanf(strstr(text, "NoNewPrivs:"), "NoNewPrivs: %u", &p.no_new_privileges), 1);
 	assert_int_equal(sscanf(strstr(text, "Seccomp:"), "Seccomp: %u", &p.seccomp), 1);
 	return p;
 }
@@ -595,15 +632,16 @@ static void every_process_may_only_what_it_must(void **state)
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
-				NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"1000000", "--sleep-us", "1000", NULL);
 	expect_text_soon(f->daemon->err, "grant: ");
 	expect_powers(f->daemon->pid, perfmon);
 	expect_powers(fixture_worker(f, "granter"), perfmon);
 	expect_powers(fixture_worker(f, "gpu"), perfmon);
 	expect_powers(fixture_worker(f, "front"), 0);
 	program = powers_of(fixture_child(client));
-	assert_int_equal(program.effective | program.permitted | program.inheritable | program.ambient, 0);
+	assert_int_equal(
+		program.effective | program.permitted | program.inheritable | program.ambient, 0);
 	assert_int_equal(program.uid, USER_ANN);
 #ifndef __SANITIZE_ADDRESS__ /* a sanitizer needs more system calls than the filters give */
 	assert_int_equal(powers_of(fixture_worker(f, "granter")).seccomp, 2);

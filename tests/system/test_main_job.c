@@ -21,7 +21,8 @@ static double threads_of(const char *line)
 static void expect_values(const char *line)
 {
 	double threads = threads_of(line), read = 16 * threads, write = 8 * threads;
-	double ns = 1000 + (double)((long)threads / 64), instructions = (double)((long)threads / 32) * 100;
+	double ns = 1000 + (double)((long)threads / 64),
+	       instructions = (double)((long)threads / 32) * 100;
 
 	assert_true(line_number(line, "dram__bytes_read.sum") == read);
 	assert_true(line_number(line, "dram__bytes_write.sum") == write);
@@ -55,9 +56,10 @@ static void every_kernel_has_its_values(void **state)
 	double before = 0;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum",
-				"--format", "jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "300",
-				NULL);
+	client = fixture_client(f, USER_ANN, "--metrics",
+				"dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum",
+				"--format", "jsonl", "--output", fixture_path(f, "records"), "--",
+				FAKEAPP, "--kernels", "300", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 300\n");
 	expect_message(client, "300 kernels seen in 1 process: 300 measured, 0 dropped");
@@ -84,7 +86,8 @@ static void every_kernel_has_its_ranges(void **state)
 
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100", "--nvtx", NULL);
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100",
+				"--nvtx", NULL);
 	expect_exit(client, 0);
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < 100; i++) {
@@ -110,15 +113,18 @@ static void a_derived_metric_is_its_weighted_sum(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "kineto__cuda_core_flops", "--format", "jsonl", "--output",
-				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "20", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "kineto__cuda_core_flops", "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--kernels", "20", NULL);
 	expect_exit(client, 0);
 	lines_load(&l, fixture_path(f, "records"));
 	for (size_t i = 0; i < 20; i++) {
 		const char *line = lines_at(&l, "kernel", i);
 
-		/* hadd hmul hfma fadd fmul ffma dadd dmul dfma count 1 to 9 a thread, an fma twice. */
-		assert_true(line_number(line, "kineto__cuda_core_flops") == (1 + 2 + 2 * 3 + 4 + 5 + 2 * 6 + 7 + 8 + 2 * 9) * threads_of(line));
+		/* hadd hmul hfma fadd fmul ffma dadd dmul dfma count 1 to 9 a thread, an fma twice.
+		 */
+		assert_true(line_number(line, "kineto__cuda_core_flops") ==
+			    (1 + 2 + 2 * 3 + 4 + 5 + 2 * 6 + 7 + 8 + 2 * 9) * threads_of(line));
 	}
 	lines_deinit(&l);
 }
@@ -130,16 +136,18 @@ static void filters_choose_launches(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--kernel", "^k[23]\\(", "--launch-skip", "3",
-				"--launch-count", "5", "--format", "jsonl", "--output", fixture_path(f, "records"), "--",
-				FAKEAPP, "--kernels", "80", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--kernel", "^k[23]\\(",
+				"--launch-skip", "3", "--launch-count", "5", "--format", "jsonl",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+				"80", NULL);
 	expect_exit(client, 0);
 	lines_load(&l, fixture_path(f, "records"));
 	assert_int_equal(lines_count(&l, "kernel"), 5);
 	for (size_t i = 0; i < 5; i++) { /* matching: 2 3 10 11 18 19 26 27 34 ... */
 		static const unsigned launches[] = { 11, 18, 19, 26, 27 };
 
-		assert_true(line_number_at(lines_at(&l, "kernel", i), "grid", 0) == launches[i] + 1);
+		assert_true(line_number_at(lines_at(&l, "kernel", i), "grid", 0) ==
+			    launches[i] + 1);
 	}
 	assert_true(line_number(lines_at(&l, "totals", 0), "seen") == 80);
 	assert_true(line_number(lines_at(&l, "totals", 0), "filtered") == 75);
@@ -175,10 +183,12 @@ static void a_daemon_without_the_capability_says_so(void **state)
 	struct program *client;
 
 	fixture_need_root();
-	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set", "allow-users=*", NULL);
+	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set",
+				"allow-users=*", NULL);
 	expect_text_soon(f->daemon->err, "listening on");
 	expect_message(f->daemon, "without CAP_PERFMON");
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "10", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"10", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 10\n");
 	expect_message(client, "grant-refused");
@@ -209,13 +219,15 @@ static void output_is_the_programs_own(void **state)
 	struct program *plain, *measured;
 
 	fixture_start_daemon(f, NULL);
-	plain = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "50", "--print", "--exit", "3", NULL);
+	plain = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "50", "--print", "--exit", "3",
+			    NULL);
 	expect_exit(plain, 3);
-	measured = fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--", FAKEAPP, "--kernels", "50", "--print",
-				  "--exit", "3", NULL);
+	measured = fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--", FAKEAPP,
+				  "--kernels", "50", "--print", "--exit", "3", NULL);
 	expect_exit(measured, 3);
 	expect_same_output(plain, measured);
-	expect_silence(measured); /* the program says nothing there, and -q keeps the client silent */
+	expect_silence(
+		measured); /* the program says nothing there, and -q keeps the client silent */
 }
 
 static void a_crash_is_passed_on(void **state)
@@ -224,8 +236,8 @@ static void a_crash_is_passed_on(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "200", "--sleep-us", "200",
-				"--crash-after", "150", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"200", "--sleep-us", "200", "--crash-after", "150", NULL);
 	expect_exit(client, 128 + SIGSEGV);
 	expect_output(client, "");
 	expect_no_owner(f);
@@ -238,8 +250,8 @@ static void exit_in_a_signal_handler(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "200", "--exit-in-signal",
-				"--exit", "5", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"200", "--exit-in-signal", "--exit", "5", NULL);
 	expect_exit(client, 5);
 	expect_message(client, "kernels seen");
 	expect_no_owner(f);
@@ -251,7 +263,8 @@ static void a_program_that_cannot_run(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", "/nonexistent/program", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", "/nonexistent/program",
+				NULL);
 	expect_exit(client, 127);
 	expect_message(client, "/nonexistent/program");
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", f->folder, NULL);
@@ -269,13 +282,15 @@ static void what_cannot_be_measured_is_refused_before_it_runs(void **state)
 		{ "nothing__*.sum", "metric-no-match", "nothing__*.sum" },
 		{ "regex:(", "bad-pattern", "regex:(" },
 		{ "sm__inst_executed_pipe_fp16.sum", "metric-other-chip", "TU102" },
-		{ "dram__bytes_read.sum,lts__t_bytes.sum,l1tex__t_bytes.sum,sm__inst_executed.sum,sm__cycles_active.sum",
+		{ "dram__bytes_read.sum,lts__t_bytes.sum,l1tex__t_bytes.sum,sm__inst_executed.sum,"
+		  "sm__cycles_active.sum",
 		  "too-many-passes", "--metrics" },
 	};
 
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		struct program *client = fixture_client(f, USER_ANN, "--metrics", wrong[i].metrics, "--", FAKEAPP, NULL);
+		struct program *client = fixture_client(f, USER_ANN, "--metrics", wrong[i].metrics,
+							"--", FAKEAPP, NULL);
 
 		expect_exit(client, 125);
 		expect_output(client, "");

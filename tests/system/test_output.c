@@ -27,7 +27,8 @@ static double query(sqlite3 *db, const char *sql)
 	sqlite3_stmt *s = NULL;
 	double value;
 
-	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW) {
+	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_ROW) {
 		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 	}
 	value = sqlite3_column_double(s, 0);
@@ -54,13 +55,16 @@ static void file_and_stream_agree(void **state)
 	sqlite3 *db;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,sm__inst_executed.sum", "-o",
-				fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output", fixture_path(f, "records"), "--",
-				FAKEAPP, "--children", "1", "--threads", "4", "--kernels", "300", "--nvtx", "--capture", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics",
+				"dram__bytes_read.sum,sm__inst_executed.sum", "-o",
+				fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--children", "1",
+				"--threads", "4", "--kernels", "300", "--nvtx", "--capture", NULL);
 	expect_exit(client, 0);
 	lines_load(&l, fixture_path(f, "records"));
 	assert_int_equal(lines_count(&l, "kernel"), 2 * 4 * 300);
-	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") ==
+		    (double)lines_count(&l, "kernel"));
 	assert_true(line_number(lines_at(&l, "totals", 0), "seen") == 2 * (4 * 300 + 4));
 	assert_true(line_number(lines_at(&l, "totals", 0), "capturing") == 2 * 4);
 	assert_true(line_is(l.v[0], "capture")); /* first and last */
@@ -73,13 +77,19 @@ static void file_and_stream_agree(void **state)
 	assert_true(query(db, "SELECT count(*) FROM record") == 2 * 4 * 300);
 	assert_true(query(db, "SELECT sum(\"dram__bytes_read.sum\") FROM records") == sum);
 	assert_true(query(db, "SELECT count(DISTINCT process) FROM record") == 2);
-	assert_true(query(db, "SELECT sum(measured) FROM process WHERE ended AND clean") == 2 * 4 * 300);
+	assert_true(query(db, "SELECT sum(measured) FROM process WHERE ended AND clean") ==
+		    2 * 4 * 300);
 	assert_true(query(db, "SELECT count(*) FROM mark") == (double)lines_count(&l, "mark"));
 	/* Each process counts from 0 without a gap. */
-	assert_true(query(db, "SELECT count(*) FROM (SELECT process FROM record GROUP BY process"
-			      " HAVING min(idx) = 0 AND max(idx) = 1199 AND count(DISTINCT idx) = 1200)") == 2);
-	assert_true(query(db, "SELECT count(*) FROM records WHERE kernel = 'k3(float*)' AND nvtx GLOB 'step */epoch/layer 3'") > 0);
-	assert_true(query(db, "SELECT count(*) FROM records WHERE nvtx IS NULL OR kernel IS NULL OR uuid IS NULL") == 0);
+	assert_true(
+		query(db,
+		      "SELECT count(*) FROM (SELECT process FROM record GROUP BY process"
+		      " HAVING min(idx) = 0 AND max(idx) = 1199 AND count(DISTINCT idx) = 1200)") ==
+		2);
+	assert_true(query(db, "SELECT count(*) FROM records WHERE kernel = 'k3(float*)' AND nvtx "
+			      "GLOB 'step */epoch/layer 3'") > 0);
+	assert_true(query(db, "SELECT count(*) FROM records WHERE nvtx IS NULL OR kernel IS NULL "
+			      "OR uuid IS NULL") == 0);
 	sqlite3_close(db);
 	lines_deinit(&l);
 }
@@ -90,9 +100,11 @@ static void records_stream_while_the_program_runs(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output", fixture_path(f, "records"),
-				"--", FAKEAPP, "--kernels", "100000", "--sleep-us", "10000", NULL);
-	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\""); /* R: within 2 s of the first launch */
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000",
+				"--sleep-us", "10000", NULL);
+	expect_text_soon(fixture_path(f, "records"),
+			 "\"type\":\"kernel\""); /* R: within 2 s of the first launch */
 	expect_running(client);
 	program_kill(client, SIGINT);
 	expect_exit(client, 128 + SIGINT);
@@ -106,9 +118,10 @@ static void what_was_measured_survives_an_interrupt(void **state)
 	sqlite3 *db;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o", fixture_path(f, "run.gpuctr"), "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000", "--sleep-us", "1000",
-				NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o",
+				fixture_path(f, "run.gpuctr"), "--format", "jsonl", "--output",
+				fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "100000",
+				"--sleep-us", "1000", NULL);
 	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\"");
 	program_kill(client, SIGINT);
 	expect_exit(client, 128 + SIGINT);
@@ -117,7 +130,8 @@ static void what_was_measured_survives_an_interrupt(void **state)
 	expect_whole(db);
 	assert_true(lines_count(&l, "kernel") > 0);
 	assert_true(query(db, "SELECT count(*) FROM record") == (double)lines_count(&l, "kernel"));
-	assert_true(line_number(lines_at(&l, "totals", 0), "measured") == (double)lines_count(&l, "kernel"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "measured") ==
+		    (double)lines_count(&l, "kernel"));
 	sqlite3_close(db);
 	lines_deinit(&l);
 }
@@ -134,7 +148,8 @@ static void an_existing_file_is_not_overwritten(void **state)
 	close(fd);
 	fixture_start_daemon(f, NULL);
 	assert_int_equal(stat(path, &before), 0);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "-o", path, "--", FAKEAPP, NULL);
+	client =
+		fixture_client(f, USER_ANN, "--metrics", "memory", "-o", path, "--", FAKEAPP, NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");
 	expect_message(client, "-f");
@@ -152,8 +167,9 @@ static void a_reader_that_goes_away_is_no_error(void **state)
 
 	fixture_start_daemon(f, NULL);
 	snprintf(command, sizeof(command),
-		 "%s --metrics memory --format jsonl --output >(head -n 5 >%s) -- %s --kernels 20000 --exit 7", CLIENT,
-		 fixture_path(f, "head"), FAKEAPP);
+		 "%s --metrics memory --format jsonl --output >(head -n 5 >%s) -- %s --kernels "
+		 "20000 --exit 7",
+		 CLIENT, fixture_path(f, "head"), FAKEAPP);
 	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
 	expect_exit(p, 7);
 	expect_output(p, "done 20000\n");
@@ -166,8 +182,8 @@ static void status_shows_holder_and_queue(void **state)
 	struct program *first, *second, *status;
 
 	fixture_start_daemon(f, NULL);
-	first = fixture_client(f, USER_ANN, "--metrics", "lts__t_bytes.sum", "--", FAKEAPP, "--kernels", "100000",
-			       "--sleep-us", "1000", NULL);
+	first = fixture_client(f, USER_ANN, "--metrics", "lts__t_bytes.sum", "--", FAKEAPP,
+			       "--kernels", "100000", "--sleep-us", "1000", NULL);
 	expect_text_soon(f->daemon->err, "grant: ");
 	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
 	expect_text_soon(second->err, "number 1 in the queue");
@@ -188,7 +204,8 @@ static void metrics_and_plans_need_no_gpu(void **state)
 
 	setenv("GPUCTR_FAKE_GPUS", "0", 1);
 	fixture_start_daemon(f, NULL);
-	p = fixture_client(f, USER_ANN, "metrics", "dram__*", "--chip", "GH100", "--describe", NULL);
+	p = fixture_client(f, USER_ANN, "metrics", "dram__*", "--chip", "GH100", "--describe",
+			   NULL);
 	expect_exit(p, 0);
 	assert_true(count_text(p->out, "dram__bytes_read") > 0);
 	p = fixture_client(f, USER_ANN, "plan", "--metrics", "dram__bytes_read.sum", NULL);

@@ -7,10 +7,18 @@
 /* Programs as they are: with children, threads, graphs, a profiler of their own, or no CUDA. */
 
 /* Runs fakeapp measured with these arguments and loads its records. */
-static struct program *measure(struct fixture *f, struct lines *l, const char *const *arguments, int status)
+static struct program *measure(struct fixture *f, struct lines *l, const char *const *arguments,
+			       int status)
 {
-	const char *argv[40] = { CLIENT,     "--metrics", "dram__bytes_read.sum,dram__bytes_write.sum", "--format", "jsonl",
-				 "--output", fixture_path(f, "records"), "--", FAKEAPP };
+	const char *argv[40] = { CLIENT,
+				 "--metrics",
+				 "dram__bytes_read.sum,dram__bytes_write.sum",
+				 "--format",
+				 "jsonl",
+				 "--output",
+				 fixture_path(f, "records"),
+				 "--",
+				 FAKEAPP };
 	struct program *client;
 	size_t n = 9;
 
@@ -63,7 +71,8 @@ static void children_are_measured_too(void **state)
 
 		assert_true(line_number(line, "process") == (double)(i / 20 + 1));
 		assert_true(line_number(line, "index") == (double)(i % 20));
-		assert_true((line_number(line, "pid") == line_number(lines_at(&l, "kernel", 0), "pid")) == (i < 20));
+		assert_true((line_number(line, "pid") ==
+			     line_number(lines_at(&l, "kernel", 0), "pid")) == (i < 20));
 	}
 	lines_deinit(&l);
 }
@@ -76,7 +85,8 @@ static void children_at_the_same_time_are_counted(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	client = measure(f, &l, ARGUMENTS("--children", "3", "--kernels", "200", "--sleep-us", "500"), 0);
+	client = measure(f, &l,
+			 ARGUMENTS("--children", "3", "--kernels", "200", "--sleep-us", "500"), 0);
 	assert_int_equal(total(&l, "processes"), 4);
 	assert_int_equal(total(&l, "seen"), 800);
 	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 800);
@@ -111,7 +121,10 @@ static void threads_streams_and_contexts(void **state)
 	struct lines l;
 
 	fixture_start_daemon(f, NULL);
-	measure(f, &l, ARGUMENTS("--threads", "8", "--streams", "4", "--contexts", "3", "--kernels", "100", "--mixed", "--nvtx"), 0);
+	measure(f, &l,
+		ARGUMENTS("--threads", "8", "--streams", "4", "--contexts", "3", "--kernels", "100",
+			  "--mixed", "--nvtx"),
+		0);
 	assert_int_equal(total(&l, "seen"), 800);
 	assert_int_equal(total(&l, "seen"), total(&l, "measured") + total(&l, "unready"));
 	assert_int_equal(total(&l, "failed") + total(&l, "dropped") + total(&l, "lost"), 0);
@@ -120,8 +133,10 @@ static void threads_streams_and_contexts(void **state)
 	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
 		const char *line = lines_at(&l, "kernel", i);
 
-		contexts = line_number(line, "context") > contexts ? line_number(line, "context") : contexts;
-		streams = line_number(line, "stream") > streams ? line_number(line, "stream") : streams;
+		contexts = line_number(line, "context") > contexts ? line_number(line, "context")
+								   : contexts;
+		streams = line_number(line, "stream") > streams ? line_number(line, "stream")
+								: streams;
 		assert_true(line_number(line, "index") == (double)i); /* whole and in order */
 	}
 	assert_true(contexts >= 1);
@@ -170,8 +185,8 @@ static void a_device_outside_the_lease_is_left_alone(void **state)
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "1", "--", FAKEAPP, "--devices", "2",
-				"--kernels", "50", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "1", "--", FAKEAPP,
+				"--devices", "2", "--kernels", "50", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "25 measured");
 	expect_message(client, "25 skipped");
@@ -206,12 +221,14 @@ static void a_graph_is_one_record_of_the_sum(void **state)
 
 		line_text(line, "kind", name, sizeof(name));
 		assert_string_equal(name, "graph");
-		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * (1 + 2 + 3 + 4) * 128);
+		assert_true(line_number(line, "dram__bytes_read.sum") ==
+			    16 * (1 + 2 + 3 + 4) * 128);
 	}
 	lines_deinit(&l);
 }
 
-/* CUPTI takes one subscriber a process. When the program was first, it keeps it, and the user is told. */
+/* CUPTI takes one subscriber a process. When the program was first, it keeps it, and the user is
+ * told. */
 static void a_program_that_uses_cupti_first_runs_and_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -219,7 +236,8 @@ static void a_program_that_uses_cupti_first_runs_and_is_told(void **state)
 
 	fixture_start_daemon(f, NULL);
 	setenv("GPUCTR_FAKE_FAIL", "cuptiSubscribe:1:39", 1);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "30", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"30", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 30\n");
 	expect_message(client, "cupti-in-use");
@@ -233,7 +251,8 @@ static void a_program_that_uses_cupti_later_runs_on(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--own-cupti", "--kernels", "30", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--own-cupti",
+				"--kernels", "30", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 30\n");
 	expect_message(client, "30 measured");
@@ -246,7 +265,8 @@ static void a_program_without_cuda_never_meets_the_agent(void **state)
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--no-cuda", "--exit", "4", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--no-cuda",
+				"--exit", "4", NULL);
 	expect_exit(client, 4);
 	expect_message(client, "CUDA");
 	assert_int_equal(count_text(f->daemon->err, "grant:"), 0);
@@ -271,11 +291,21 @@ static void failures_of_cupti_are_counted(void **state)
 {
 	struct fixture *f = *state;
 	static const char *const calls[] = {
-		"cuptiProfilerInitialize", "cuptiRangeProfilerEnable", "cuptiRangeProfilerGetCounterDataSize",
-		"cuptiRangeProfilerCounterDataImageInitialize", "cuptiRangeProfilerSetConfig", "cuptiRangeProfilerStart",
-		"cuptiRangeProfilerStop", "cuptiRangeProfilerDecodeData", "cuptiRangeProfilerPushRange",
-		"cuptiRangeProfilerPopRange", "cuptiSubscribe", "cuptiEnableCallback", "cuptiProfilerHostInitialize",
-		"cuptiProfilerHostEvaluateToGpuValues", "cuptiProfilerHostConfigAddMetrics",
+		"cuptiProfilerInitialize",
+		"cuptiRangeProfilerEnable",
+		"cuptiRangeProfilerGetCounterDataSize",
+		"cuptiRangeProfilerCounterDataImageInitialize",
+		"cuptiRangeProfilerSetConfig",
+		"cuptiRangeProfilerStart",
+		"cuptiRangeProfilerStop",
+		"cuptiRangeProfilerDecodeData",
+		"cuptiRangeProfilerPushRange",
+		"cuptiRangeProfilerPopRange",
+		"cuptiSubscribe",
+		"cuptiEnableCallback",
+		"cuptiProfilerHostInitialize",
+		"cuptiProfilerHostEvaluateToGpuValues",
+		"cuptiProfilerHostConfigAddMetrics",
 	};
 
 	fixture_start_daemon(f, NULL);
@@ -297,7 +327,8 @@ static void failures_of_cupti_are_counted(void **state)
 		assert_int_equal(r.records, r.totals.measured);
 		assert_int_equal(r.totals.lost, 0);
 		if (r.totals.measured < 200 && r.n_notices == 0) {
-			fail_msg("%s failed, %llu were measured, and nobody was told", calls[i], (unsigned long long)r.totals.measured);
+			fail_msg("%s failed, %llu were measured, and nobody was told", calls[i],
+				 (unsigned long long)r.totals.measured);
 		}
 		recorder_disconnect(&r);
 	}

@@ -10,8 +10,8 @@
 /* Ann's client holds the GPU with a program that runs until it is killed. */
 static struct program *hold(struct fixture *f)
 {
-	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
-					   "--sleep-us", "2000", NULL);
+	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP,
+					   "--kernels", "1000000", "--sleep-us", "2000", NULL);
 
 	expect_text_soon(f->daemon->err, "grant: ");
 	return p;
@@ -24,7 +24,8 @@ static void the_second_waits_for_the_first(void **state)
 
 	fixture_start_daemon(f, NULL);
 	first = hold(f);
-	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7", NULL);
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+				NULL);
 	expect_text_soon(second->err, "waiting, number 1 in the queue");
 	expect_message(second, "uid 1234 (fakeapp, pid ");
 	expect_running(second);
@@ -61,7 +62,8 @@ static void the_queue_is_in_order(void **state)
 			assert_int_equal(r[k].position, k - i);
 		}
 		if (i % 2) {
-			recorder_disconnect(&r[i]); /* gone, or ended as it should: the next one's turn either way */
+			recorder_disconnect(&r[i]); /* gone, or ended as it should: the next one's
+						       turn either way */
 		} else {
 			recorder_close(&r[i]);
 			recorder_disconnect(&r[i]);
@@ -77,7 +79,8 @@ static void no_wait_is_refused_with_the_holder(void **state)
 
 	fixture_start_daemon(f, NULL);
 	hold(f);
-	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP,
+				NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");
 	expect_message(client, "gpu-busy");
@@ -93,7 +96,8 @@ static void a_timeout_ends_the_wait(void **state)
 	fixture_start_daemon(f, NULL);
 	hold(f);
 	begin = now_ms();
-	client = fixture_client(f, USER_BOB, "--timeout", "0.5", "--metrics", "memory", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_BOB, "--timeout", "0.5", "--metrics", "memory", "--",
+				FAKEAPP, NULL);
 	expect_exit(client, 125);
 	assert_in_range(now_ms() - begin, 450, 1500);
 	expect_output(client, "");
@@ -141,18 +145,20 @@ static void gpus_are_leased_one_by_one(void **state)
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	fixture_client(f, USER_ANN, "--devices", "0", "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
-		       "--sleep-us", "2000", NULL);
+	fixture_client(f, USER_ANN, "--devices", "0", "--metrics", "memory", "--", FAKEAPP,
+		       "--kernels", "1000000", "--sleep-us", "2000", NULL);
 	expect_text_soon(f->daemon->err, "grant: ");
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-	client = fixture_client(f, USER_BOB, "--no-wait", "--devices", "1", "--metrics", "memory", "--", FAKEAPP, "--kernels", "9",
-				NULL);
+	client = fixture_client(f, USER_BOB, "--no-wait", "--devices", "1", "--metrics", "memory",
+				"--", FAKEAPP, "--kernels", "9", NULL);
 	expect_exit(client, 0);
 	expect_message(client, "9 measured");
-	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP, NULL); /* both */
+	client = fixture_client(f, USER_BOB, "--no-wait", "--metrics", "memory", "--", FAKEAPP,
+				NULL); /* both */
 	expect_exit(client, 125);
 	expect_message(client, "gpu-busy");
-	client = fixture_client(f, USER_BOB, "--devices", "7", "--metrics", "memory", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_BOB, "--devices", "7", "--metrics", "memory", "--", FAKEAPP,
+				NULL);
 	expect_exit(client, 125);
 	expect_message(client, "no-gpu");
 }
@@ -172,7 +178,8 @@ static void who_is_not_allowed_is_told_why(void **state)
 	expect_message(client, "not-allowed");
 	expect_message(client, "1234");
 	expect_message(client, "1235"); /* the group to ask for */
-	client = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5", NULL);
+	client = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
 	expect_exit(client, 0);
 	expect_message(client, "5 measured");
 }
@@ -210,6 +217,78 @@ static void a_token_of_another_user_is_refused(void **state)
 	recorder_disconnect(&r);
 }
 
+/* --- others on the GPU --- */
+
+/* Bob computes, unmeasured: counters of the whole GPU would show what he does. */
+static struct program *compute(struct fixture *f)
+{
+	return fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
+			   NULL);
+}
+
+static void a_gpu_with_a_stranger_is_not_leased(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *bob;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
+	bob = compute(f);
+	sleep_ms(100);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "gpu-shared");
+	expect_message(client, "uid 1235");
+	program_kill(bob, SIGKILL);
+	program_wait(bob);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "5 measured");
+}
+
+static void a_stranger_ends_the_lease(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	uint64_t begin;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"1500", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	begin = now_ms();
+	compute(f);
+	expect_text_soon(f->daemon->err, "revoked: ");
+	assert_in_range(now_ms() - begin, 0, 700); /* half a second, and the start of his program */
+	expect_no_owner(f);
+	expect_exit(client, 0);
+	expect_output(client, "done 1500\n");
+	expect_message(client, "error[revoked]");
+}
+
+static void sharing_is_the_administrators_word(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
+	compute(f);
+	sleep_ms(100);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"600", "--sleep-us", "1000", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "600 measured");
+}
+
 /* --- leases --- */
 
 static void a_lease_is_renewed_while_nobody_waits(void **state)
@@ -242,9 +321,11 @@ static void a_lease_ends_when_somebody_waits(void **state)
 
 	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
-	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1500", "--sleep-us", "2000", NULL);
+	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+			       "1500", "--sleep-us", "2000", NULL);
 	expect_text_soon(f->daemon->err, "grant: ");
-	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7", NULL);
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+				NULL);
 	expect_exit(second, 0);
 	expect_message(second, "7 measured");
 	assert_true(now_ms() - begin < 2600); /* not when the first one's program has ended */
@@ -267,6 +348,9 @@ int main(void)
 		SYSTEM_TEST(gpus_are_leased_one_by_one),
 		SYSTEM_TEST(who_is_not_allowed_is_told_why),
 		SYSTEM_TEST(a_token_of_another_user_is_refused),
+		SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased),
+		SYSTEM_TEST(a_stranger_ends_the_lease),
+		SYSTEM_TEST(sharing_is_the_administrators_word),
 		SYSTEM_TEST(a_lease_is_renewed_while_nobody_waits),
 		SYSTEM_TEST(a_lease_ends_when_somebody_waits),
 	};

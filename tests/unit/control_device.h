@@ -3,8 +3,9 @@
 #define TESTS_UNIT_CONTROL_DEVICE_H
 
 /* A driver for the granter's tests: its fstat() shows a chosen file as /dev/nvidiactl, its ioctl()
- * notes what it is called with. Both stand before libc's in the test's executable, so the code under
- * test is the one that ships. What is noted lives in memory shared with the granter's process. */
+ * notes what it is called with. Both stand before libc's in the test's executable, so the code
+ * under test is the one that ships. What is noted lives in memory shared with the granter's
+ * process. */
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -37,7 +38,8 @@ static struct control_device *control;
 
 static inline void control_device_init(void)
 {
-	control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 }
 
 /* A descriptor of a new file that the others see as the control device. */
@@ -75,7 +77,8 @@ int ioctl(int fd, unsigned long request, ...)
 	*c = (struct control_call){ .request = request };
 	if (request == RM_IOCTL_ALLOC) {
 		memcpy(&c->alloc, p, sizeof(c->alloc));
-		memcpy(&c->parameters, (const void *)(uintptr_t)c->alloc.parameters, sizeof(c->parameters));
+		memcpy(&c->parameters, (const void *)(uintptr_t)c->alloc.parameters,
+		       sizeof(c->parameters));
 		((struct rm_alloc *)p)->status = control->status;
 	} else if (request == RM_IOCTL_FREE) {
 		memcpy(&c->free, p, sizeof(c->free));

@@ -2,7 +2,8 @@
 #ifndef TESTS_UNIT_CUPTI_H
 #define TESTS_UNIT_CUPTI_H
 
-/* The real CUPTI host library, which needs no GPU. Without it these tests say so and are skipped. */
+/* The real CUPTI host library, which needs no GPU. Without it these tests say so and are skipped.
+ */
 
 #include <dlfcn.h>
 

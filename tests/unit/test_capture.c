@@ -102,16 +102,27 @@ static void keeps_its_own_copies(void **state)
 {
 	struct registry *r = *state;
 	struct capture *c = capture_new(r);
-	char metric[] = "dram__bytes_read.sum", regex[] = "^k[0-9]+", chip[] = "GH100", uuid[] = "GPU-1";
+	char metric[] = "dram__bytes_read.sum", regex[] = "^k[0-9]+", chip[] = "GH100",
+	     uuid[] = "GPU-1";
 	const char *metrics[] = { metric }, *gpus[] = { uuid };
 	uint32_t index = 0;
 	double weight = 2.5;
-	struct wire_column column = { .name = metric, .unit = "byte", .metric = { 1, &index }, .weight = { 1, &weight } };
-	struct wire_open_capture o = {
-		.metrics = { 1, metrics }, .gpus = { 1, gpus }, .kernel_regex = regex, .chip = chip, .program = chip,
-		.launch_count = 7, .timeout_ns = 9, .no_wait = true,
+	struct wire_column column = {
+		.name = metric, .unit = "byte", .metric = { 1, &index }, .weight = { 1, &weight }
 	};
-	struct wire_plan plan = { .chip = chip, .metrics = { 1, metrics }, .columns = { 1, &column }, .passes = 1 };
+	struct wire_open_capture o = {
+		.metrics = { 1, metrics },
+		.gpus = { 1, gpus },
+		.kernel_regex = regex,
+		.chip = chip,
+		.program = chip,
+		.launch_count = 7,
+		.timeout_ns = 9,
+		.no_wait = true,
+	};
+	struct wire_plan plan = {
+		.chip = chip, .metrics = { 1, metrics }, .columns = { 1, &column }, .passes = 1
+	};
 
 	assert_int_equal(capture_set_options(c, &o), 0);
 	assert_int_equal(capture_set_plan(c, &plan), 0);
@@ -140,7 +151,8 @@ static void live_is_ready_or_running(void **state)
 	assert_int_equal(c->state, WIRE_CAPTURE_PLANNING);
 	for (unsigned s = 0; s <= WIRE_CAPTURE_STATE_MAX; s++) {
 		c->state = s;
-		assert_int_equal(capture_is_live(c), s == WIRE_CAPTURE_READY || s == WIRE_CAPTURE_RUNNING);
+		assert_int_equal(capture_is_live(c),
+				 s == WIRE_CAPTURE_READY || s == WIRE_CAPTURE_RUNNING);
 	}
 }
 
@@ -192,7 +204,8 @@ static void settling_makes_the_books_balance(void **state)
 		t->dropped = unit_random(&random) % 10;
 		before = *t;
 		process_settle(p);
-		assert_int_equal(t->seen, t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped + t->lost);
+		assert_int_equal(t->seen, t->measured + t->filtered + t->capturing + t->unready +
+						  t->failed + t->dropped + t->lost);
 		assert_true(t->seen >= before.seen);
 		assert_int_equal(t->measured, before.measured);
 		assert_true(t->lost == 0 || t->seen == before.seen);

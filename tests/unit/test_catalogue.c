@@ -31,8 +31,8 @@ static void finds_whole_names_only(void **state)
 	assert_null(catalogue_find_base(&gh100, "zzz", 3));
 	assert_null(catalogue_find_base(&gh100, "AAA", 3));
 	for (size_t i = 0; i < gh100.n_bases; i++) {
-		const struct catalogue_base *b =
-			catalogue_find_base(&gh100, gh100.bases[i].name, strlen(gh100.bases[i].name));
+		const struct catalogue_base *b = catalogue_find_base(&gh100, gh100.bases[i].name,
+								     strlen(gh100.bases[i].name));
 
 		assert_non_null(b);
 		assert_string_equal(b->name, gh100.bases[i].name);
@@ -62,7 +62,8 @@ static void bases_with_dots_are_split_at_the_right_one(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < gh100.n_bases && !dotted; i++) {
-		if (strchr(gh100.bases[i].name, '.') && gh100.bases[i].kind == WIRE_METRIC_COUNTER) {
+		if (strchr(gh100.bases[i].name, '.') &&
+		    gh100.bases[i].kind == WIRE_METRIC_COUNTER) {
 			dotted = &gh100.bases[i];
 		}
 	}
@@ -104,7 +105,8 @@ static void near_matches_are_near(void **state)
 		const char *near = catalogue_near(&gh100, &a, typos[i].wrong);
 
 		if (!strstr(near, typos[i].right)) {
-			fail_msg("near %s: '%s' is without %s", typos[i].wrong, near, typos[i].right);
+			fail_msg("near %s: '%s' is without %s", typos[i].wrong, near,
+				 typos[i].right);
 		}
 	}
 	assert_string_equal(catalogue_near(&gh100, &a, "qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"), "");
@@ -185,7 +187,11 @@ static void an_unknown_chip_is_told(void **state)
 
 static void our_own_names_are_found(void **state)
 {
-	static const char *const names[] = { "memory", "compute", "tensor", "roofline", "kineto__tensor_core_insts",
+	static const char *const names[] = { "memory",
+					     "compute",
+					     "tensor",
+					     "roofline",
+					     "kineto__tensor_core_insts",
 					     "kineto__cuda_core_flops" };
 	size_t n = 0;
 

@@ -156,7 +156,8 @@ static void times_have_units(void **state)
 	static const struct {
 		const char *text;
 		unsigned seconds;
-	} times[] = { { "1", 1 }, { "90s", 90 }, { "10min", 600 }, { "10m", 600 }, { "1h", 3600 }, { "60min", 3600 } };
+	} times[] = { { "1", 1 },     { "90s", 90 },  { "10min", 600 },
+		      { "10m", 600 }, { "1h", 3600 }, { "60min", 3600 } };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
@@ -233,9 +234,15 @@ static void errors_name_line_and_key(void **state)
 static void an_error_names_its_key(void **state)
 {
 	static const char *const keys[][2] = {
-		{ "lease", "never" },	       { "lease-max", "never" },       { "queue", "x" },
-		{ "connections", "x" },	       { "connections-per-user", "x" }, { "captures-per-user", "x" },
-		{ "log-level", "x" },	       { "sharing", "x" },	       { "allow-users", "no-such-user-here" },
+		{ "lease", "never" },
+		{ "lease-max", "never" },
+		{ "queue", "x" },
+		{ "connections", "x" },
+		{ "connections-per-user", "x" },
+		{ "captures-per-user", "x" },
+		{ "log-level", "x" },
+		{ "sharing", "x" },
+		{ "allow-users", "no-such-user-here" },
 		{ "allow-groups", "no-such-group-here" },
 	};
 
@@ -260,7 +267,8 @@ static void a_missing_file_is_told_apart(void **state)
 
 	(void)state;
 	config_init(&c);
-	assert_int_equal(config_load(&c, "/nonexistent/gpucountd.conf", error, sizeof(error)), -ENOENT);
+	assert_int_equal(config_load(&c, "/nonexistent/gpucountd.conf", error, sizeof(error)),
+			 -ENOENT);
 	assert_non_null(strstr(error, "/nonexistent/gpucountd.conf"));
 }
 

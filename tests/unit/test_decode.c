@@ -6,8 +6,9 @@
 #include "client/lib/decode.h"
 #include "proto/limits.h"
 
-/* A batch comes from the measured program, which may be anything: what is well formed must arrive, and
- * every way of being malformed must be refused. The good batch below is changed in one place at a time. */
+/* A batch comes from the measured program, which may be anything: what is well formed must arrive,
+ * and every way of being malformed must be refused. The good batch below is changed in one place at
+ * a time. */
 
 enum { COLUMNS = 2, RECORDS = 3, DURATION_COLUMN = 1 };
 
@@ -15,10 +16,12 @@ enum { COLUMNS = 2, RECORDS = 3, DURATION_COLUMN = 1 };
 struct sample {
 	const char *strings[5];
 	uint32_t function_name[2], function_static_shared[2], function_registers[2];
-	uint32_t node_parent[3], node_domain[3], node_message[3], node_category[3], node_color[3], node_payload_type[3];
+	uint32_t node_parent[3], node_domain[3], node_message[3], node_category[3], node_color[3],
+		node_payload_type[3];
 	uint64_t node_payload[3];
 	uint32_t set_size[2], set_node[3];
-	uint32_t kind[RECORDS], function[RECORDS], grid[3 * RECORDS], block[3 * RECORDS], dynamic_shared[RECORDS];
+	uint32_t kind[RECORDS], function[RECORDS], grid[3 * RECORDS], block[3 * RECORDS],
+		dynamic_shared[RECORDS];
 	uint32_t device[RECORDS], context[RECORDS];
 	uint64_t stream[RECORDS];
 	uint32_t correlation[RECORDS], thread[RECORDS];
@@ -32,39 +35,81 @@ struct sample {
 	uint64_t first;
 };
 
-#define ALL(a) { ARRAY_SIZE(a), a }
+#define ALL(a)                   \
+	{                        \
+		ARRAY_SIZE(a), a \
+	}
 
 static void sample_init(struct sample *s)
 {
 	*s = (struct sample){
 		.strings = { "", "_Z2k0Pf", "step", "layer", "not mangled" },
-		.function_name = { 2, 5 }, .function_static_shared = { 512, 0 }, .function_registers = { 32, 0 },
-		.node_parent = { 0, 1, 0 }, .node_domain = { 1, 1, 1 }, .node_message = { 3, 4, 3 }, .node_color = { 0, 0xff00ff00, 0 },
-		.node_payload_type = { 0, 1, 0 }, .node_payload = { 0, 77, 0 },
-		.set_size = { 1, 2 }, .set_node = { 3, 1, 3 },
-		.kind = { 0, 1, 2 }, .function = { 1, 2, 1 },
-		.grid = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, .block = { 128, 1, 1, 64, 2, 1, 32, 1, 1 },
-		.dynamic_shared = { 0, 1024, 0 }, .device = { 0, 1, 0 }, .context = { 1, 2, 1 }, .stream = { 7, 8, UINT64_MAX },
-		.correlation = { 10, 11, 12 }, .thread = { 100, 101, 100 },
+		.function_name = { 2, 5 },
+		.function_static_shared = { 512, 0 },
+		.function_registers = { 32, 0 },
+		.node_parent = { 0, 1, 0 },
+		.node_domain = { 1, 1, 1 },
+		.node_message = { 3, 4, 3 },
+		.node_color = { 0, 0xff00ff00, 0 },
+		.node_payload_type = { 0, 1, 0 },
+		.node_payload = { 0, 77, 0 },
+		.set_size = { 1, 2 },
+		.set_node = { 3, 1, 3 },
+		.kind = { 0, 1, 2 },
+		.function = { 1, 2, 1 },
+		.grid = { 1, 2, 3, 4, 5, 6, 7, 8, 9 },
+		.block = { 128, 1, 1, 64, 2, 1, 32, 1, 1 },
+		.dynamic_shared = { 0, 1024, 0 },
+		.device = { 0, 1, 0 },
+		.context = { 1, 2, 1 },
+		.stream = { 7, 8, UINT64_MAX },
+		.correlation = { 10, 11, 12 },
+		.thread = { 100, 101, 100 },
 		.start_ns = { INT64_C(1760000000000000000), 500, -200 },
-		.node = { 2, 0, 1 }, .range_set = { 1, 2, 0 },
+		.node = { 2, 0, 1 },
+		.range_set = { 1, 2, 0 },
 		.values = { 2048, 1002, 4096, NAN, 0, 5.75 },
-		.mark_node = { 1 }, .mark_thread = { 100 }, .mark_ns = { 42 },
-		.count = RECORDS, .first = 10,
+		.mark_node = { 1 },
+		.mark_thread = { 100 },
+		.mark_ns = { 42 },
+		.count = RECORDS,
+		.first = 10,
 	};
 	s->columns = (struct wire_record_columns){
-		.first_string = 1, .strings = ALL(s->strings),
-		.first_function = 1, .function_name = ALL(s->function_name),
-		.function_static_shared = ALL(s->function_static_shared), .function_registers = ALL(s->function_registers),
-		.first_node = 1, .node_parent = ALL(s->node_parent), .node_domain = ALL(s->node_domain),
-		.node_message = ALL(s->node_message), .node_category = ALL(s->node_category), .node_color = ALL(s->node_color),
-		.node_payload_type = ALL(s->node_payload_type), .node_payload = ALL(s->node_payload),
-		.first_set = 1, .set_size = ALL(s->set_size), .set_node = ALL(s->set_node),
-		.kind = ALL(s->kind), .function = ALL(s->function), .grid = ALL(s->grid), .block = ALL(s->block),
-		.dynamic_shared = ALL(s->dynamic_shared), .device = ALL(s->device), .context = ALL(s->context),
-		.stream = ALL(s->stream), .correlation = ALL(s->correlation), .thread = ALL(s->thread),
-		.start_ns = ALL(s->start_ns), .node = ALL(s->node), .range_set = ALL(s->range_set), .values = ALL(s->values),
-		.mark_node = ALL(s->mark_node), .mark_thread = ALL(s->mark_thread), .mark_ns = ALL(s->mark_ns),
+		.first_string = 1,
+		.strings = ALL(s->strings),
+		.first_function = 1,
+		.function_name = ALL(s->function_name),
+		.function_static_shared = ALL(s->function_static_shared),
+		.function_registers = ALL(s->function_registers),
+		.first_node = 1,
+		.node_parent = ALL(s->node_parent),
+		.node_domain = ALL(s->node_domain),
+		.node_message = ALL(s->node_message),
+		.node_category = ALL(s->node_category),
+		.node_color = ALL(s->node_color),
+		.node_payload_type = ALL(s->node_payload_type),
+		.node_payload = ALL(s->node_payload),
+		.first_set = 1,
+		.set_size = ALL(s->set_size),
+		.set_node = ALL(s->set_node),
+		.kind = ALL(s->kind),
+		.function = ALL(s->function),
+		.grid = ALL(s->grid),
+		.block = ALL(s->block),
+		.dynamic_shared = ALL(s->dynamic_shared),
+		.device = ALL(s->device),
+		.context = ALL(s->context),
+		.stream = ALL(s->stream),
+		.correlation = ALL(s->correlation),
+		.thread = ALL(s->thread),
+		.start_ns = ALL(s->start_ns),
+		.node = ALL(s->node),
+		.range_set = ALL(s->range_set),
+		.values = ALL(s->values),
+		.mark_node = ALL(s->mark_node),
+		.mark_thread = ALL(s->mark_thread),
+		.mark_ns = ALL(s->mark_ns),
 	};
 }
 
@@ -123,7 +168,8 @@ static bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 
 static bool feed(struct fixture *f)
 {
-	struct wire_message m = { .type = WIRE_RECORD_COLUMNS, .record_columns = f->sample.columns };
+	struct wire_message m = { .type = WIRE_RECORD_COLUMNS,
+				  .record_columns = f->sample.columns };
 	struct buffer b = { 0 };
 	struct arena scratch;
 	bool good;
@@ -209,7 +255,8 @@ static void definitions_last_over_batches(void **state)
 	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
 	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
 	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
-	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n = s->columns.set_node.n = 0;
+	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
+		s->columns.set_node.n = 0;
 	assert_true(feed(f));
 	assert_int_equal(f->n_records, RECORDS);
 	assert_ptr_equal(f->records[0].kernel, kernel);
@@ -220,7 +267,8 @@ static void a_batch_of_definitions_alone_is_fine(void **state)
 {
 	struct fixture *f = *state;
 
-	f->sample.columns = (struct wire_record_columns){ .first_string = 1, .strings = ALL(f->sample.strings) };
+	f->sample.columns = (struct wire_record_columns){ .first_string = 1,
+							  .strings = ALL(f->sample.strings) };
 	f->sample.count = 0;
 	assert_true(feed(f));
 	assert_int_equal(f->n_records, 0);
@@ -228,73 +276,256 @@ static void a_batch_of_definitions_alone_is_fine(void **state)
 
 /* --- malformed --- */
 
-static void spoil_count_more(struct sample *s) { s->count++; }
-static void spoil_count_less(struct sample *s) { s->count--; }
-static void spoil_kind(struct sample *s) { s->columns.kind.n--; }
-static void spoil_function(struct sample *s) { s->columns.function.n--; }
-static void spoil_grid(struct sample *s) { s->columns.grid.n = RECORDS; }
-static void spoil_block(struct sample *s) { s->columns.block.n--; }
-static void spoil_dynamic(struct sample *s) { s->columns.dynamic_shared.n--; }
-static void spoil_device(struct sample *s) { s->columns.device.n--; }
-static void spoil_context(struct sample *s) { s->columns.context.n = 0; }
-static void spoil_stream(struct sample *s) { s->columns.stream.n--; }
-static void spoil_correlation(struct sample *s) { s->columns.correlation.n--; }
-static void spoil_thread(struct sample *s) { s->columns.thread.n--; }
-static void spoil_start(struct sample *s) { s->columns.start_ns.n--; }
-static void spoil_node(struct sample *s) { s->columns.node.n--; }
-static void spoil_range_set(struct sample *s) { s->columns.range_set.n--; }
-static void spoil_values_less(struct sample *s) { s->columns.values.n--; }
-static void spoil_values_none(struct sample *s) { s->columns.values.n = 0; }
-static void spoil_mark_thread(struct sample *s) { s->columns.mark_thread.n = 0; }
-static void spoil_mark_ns(struct sample *s) { s->columns.mark_ns.n = 0; }
-static void spoil_mark_node(struct sample *s) { s->mark_node[0] = 4; }
-static void spoil_mark_none(struct sample *s) { s->mark_node[0] = 0; }
-static void spoil_first_string(struct sample *s) { s->columns.first_string = 2; }
-static void spoil_first_string_zero(struct sample *s) { s->columns.first_string = 0; }
-static void spoil_first_function(struct sample *s) { s->columns.first_function = 3; }
-static void spoil_first_node(struct sample *s) { s->columns.first_node = UINT32_MAX; }
-static void spoil_first_set(struct sample *s) { s->columns.first_set = 2; }
-static void spoil_function_name(struct sample *s) { s->function_name[0] = 6; }
-static void spoil_function_unnamed(struct sample *s) { s->function_name[0] = 0; }
-static void spoil_function_shared(struct sample *s) { s->columns.function_static_shared.n = 1; }
-static void spoil_function_registers(struct sample *s) { s->columns.function_registers.n = 1; }
-static void spoil_record_function(struct sample *s) { s->function[1] = 3; }
-static void spoil_record_no_function(struct sample *s) { s->function[1] = 0; }
-static void spoil_record_node(struct sample *s) { s->node[1] = 4; }
-static void spoil_record_node_max(struct sample *s) { s->node[1] = UINT32_MAX; }
-static void spoil_record_set(struct sample *s) { s->range_set[1] = 3; }
-static void spoil_node_parent_itself(struct sample *s) { s->node_parent[1] = 2; }
-static void spoil_node_parent_later(struct sample *s) { s->node_parent[0] = 2; }
-static void spoil_node_domain(struct sample *s) { s->columns.node_domain.n = 2; }
-static void spoil_node_message(struct sample *s) { s->columns.node_message.n = 2; }
-static void spoil_node_category(struct sample *s) { s->columns.node_category.n = 2; }
-static void spoil_node_color(struct sample *s) { s->columns.node_color.n = 2; }
-static void spoil_node_payload_type(struct sample *s) { s->columns.node_payload_type.n = 2; }
-static void spoil_node_payload(struct sample *s) { s->columns.node_payload.n = 2; }
-static void spoil_node_extra(struct sample *s) { s->columns.node_parent.n = 2; }
-static void spoil_set_node(struct sample *s) { s->set_node[0] = 4; }
-static void spoil_set_node_none(struct sample *s) { s->set_node[0] = 0; }
-static void spoil_set_size(struct sample *s) { s->set_size[1] = 3; }
-static void spoil_set_size_huge(struct sample *s) { s->set_size[0] = UINT32_MAX; }
+static void spoil_count_more(struct sample *s)
+{
+	s->count++;
+}
+static void spoil_count_less(struct sample *s)
+{
+	s->count--;
+}
+static void spoil_kind(struct sample *s)
+{
+	s->columns.kind.n--;
+}
+static void spoil_function(struct sample *s)
+{
+	s->columns.function.n--;
+}
+static void spoil_grid(struct sample *s)
+{
+	s->columns.grid.n = RECORDS;
+}
+static void spoil_block(struct sample *s)
+{
+	s->columns.block.n--;
+}
+static void spoil_dynamic(struct sample *s)
+{
+	s->columns.dynamic_shared.n--;
+}
+static void spoil_device(struct sample *s)
+{
+	s->columns.device.n--;
+}
+static void spoil_context(struct sample *s)
+{
+	s->columns.context.n = 0;
+}
+static void spoil_stream(struct sample *s)
+{
+	s->columns.stream.n--;
+}
+static void spoil_correlation(struct sample *s)
+{
+	s->columns.correlation.n--;
+}
+static void spoil_thread(struct sample *s)
+{
+	s->columns.thread.n--;
+}
+static void spoil_start(struct sample *s)
+{
+	s->columns.start_ns.n--;
+}
+static void spoil_node(struct sample *s)
+{
+	s->columns.node.n--;
+}
+static void spoil_range_set(struct sample *s)
+{
+	s->columns.range_set.n--;
+}
+static void spoil_values_less(struct sample *s)
+{
+	s->columns.values.n--;
+}
+static void spoil_values_none(struct sample *s)
+{
+	s->columns.values.n = 0;
+}
+static void spoil_mark_thread(struct sample *s)
+{
+	s->columns.mark_thread.n = 0;
+}
+static void spoil_mark_ns(struct sample *s)
+{
+	s->columns.mark_ns.n = 0;
+}
+static void spoil_mark_node(struct sample *s)
+{
+	s->mark_node[0] = 4;
+}
+static void spoil_mark_none(struct sample *s)
+{
+	s->mark_node[0] = 0;
+}
+static void spoil_first_string(struct sample *s)
+{
+	s->columns.first_string = 2;
+}
+static void spoil_first_string_zero(struct sample *s)
+{
+	s->columns.first_string = 0;
+}
+static void spoil_first_function(struct sample *s)
+{
+	s->columns.first_function = 3;
+}
+static void spoil_first_node(struct sample *s)
+{
+	s->columns.first_node = UINT32_MAX;
+}
+static void spoil_first_set(struct sample *s)
+{
+	s->columns.first_set = 2;
+}
+static void spoil_function_name(struct sample *s)
+{
+	s->function_name[0] = 6;
+}
+static void spoil_function_unnamed(struct sample *s)
+{
+	s->function_name[0] = 0;
+}
+static void spoil_function_shared(struct sample *s)
+{
+	s->columns.function_static_shared.n = 1;
+}
+static void spoil_function_registers(struct sample *s)
+{
+	s->columns.function_registers.n = 1;
+}
+static void spoil_record_function(struct sample *s)
+{
+	s->function[1] = 3;
+}
+static void spoil_record_no_function(struct sample *s)
+{
+	s->function[1] = 0;
+}
+static void spoil_record_node(struct sample *s)
+{
+	s->node[1] = 4;
+}
+static void spoil_record_node_max(struct sample *s)
+{
+	s->node[1] = UINT32_MAX;
+}
+static void spoil_record_set(struct sample *s)
+{
+	s->range_set[1] = 3;
+}
+static void spoil_node_parent_itself(struct sample *s)
+{
+	s->node_parent[1] = 2;
+}
+static void spoil_node_parent_later(struct sample *s)
+{
+	s->node_parent[0] = 2;
+}
+static void spoil_node_domain(struct sample *s)
+{
+	s->columns.node_domain.n = 2;
+}
+static void spoil_node_message(struct sample *s)
+{
+	s->columns.node_message.n = 2;
+}
+static void spoil_node_category(struct sample *s)
+{
+	s->columns.node_category.n = 2;
+}
+static void spoil_node_color(struct sample *s)
+{
+	s->columns.node_color.n = 2;
+}
+static void spoil_node_payload_type(struct sample *s)
+{
+	s->columns.node_payload_type.n = 2;
+}
+static void spoil_node_payload(struct sample *s)
+{
+	s->columns.node_payload.n = 2;
+}
+static void spoil_node_extra(struct sample *s)
+{
+	s->columns.node_parent.n = 2;
+}
+static void spoil_set_node(struct sample *s)
+{
+	s->set_node[0] = 4;
+}
+static void spoil_set_node_none(struct sample *s)
+{
+	s->set_node[0] = 0;
+}
+static void spoil_set_size(struct sample *s)
+{
+	s->set_size[1] = 3;
+}
+static void spoil_set_size_huge(struct sample *s)
+{
+	s->set_size[0] = UINT32_MAX;
+}
 
-#define SPOIL(f) { #f, f }
+#define SPOIL(f)      \
+	{             \
+#f, f \
+	}
 
 static const struct {
 	const char *name;
 	void (*spoil)(struct sample *s);
 } spoilers[] = {
-	SPOIL(spoil_count_more), SPOIL(spoil_count_less), SPOIL(spoil_kind), SPOIL(spoil_function), SPOIL(spoil_grid),
-	SPOIL(spoil_block), SPOIL(spoil_dynamic), SPOIL(spoil_device), SPOIL(spoil_context), SPOIL(spoil_stream),
-	SPOIL(spoil_correlation), SPOIL(spoil_thread), SPOIL(spoil_start), SPOIL(spoil_node), SPOIL(spoil_range_set),
-	SPOIL(spoil_values_less), SPOIL(spoil_values_none), SPOIL(spoil_mark_thread), SPOIL(spoil_mark_ns),
-	SPOIL(spoil_mark_node), SPOIL(spoil_mark_none), SPOIL(spoil_first_string), SPOIL(spoil_first_string_zero),
-	SPOIL(spoil_first_function), SPOIL(spoil_first_node), SPOIL(spoil_first_set), SPOIL(spoil_function_name),
-	SPOIL(spoil_function_unnamed), SPOIL(spoil_function_shared), SPOIL(spoil_function_registers),
-	SPOIL(spoil_record_function), SPOIL(spoil_record_no_function), SPOIL(spoil_record_node), SPOIL(spoil_record_node_max),
-	SPOIL(spoil_record_set), SPOIL(spoil_node_parent_itself), SPOIL(spoil_node_parent_later), SPOIL(spoil_node_domain),
-	SPOIL(spoil_node_message), SPOIL(spoil_node_category), SPOIL(spoil_node_color), SPOIL(spoil_node_payload_type),
-	SPOIL(spoil_node_payload), SPOIL(spoil_node_extra), SPOIL(spoil_set_node), SPOIL(spoil_set_node_none),
-	SPOIL(spoil_set_size), SPOIL(spoil_set_size_huge),
+	SPOIL(spoil_count_more),
+	SPOIL(spoil_count_less),
+	SPOIL(spoil_kind),
+	SPOIL(spoil_function),
+	SPOIL(spoil_grid),
+	SPOIL(spoil_block),
+	SPOIL(spoil_dynamic),
+	SPOIL(spoil_device),
+	SPOIL(spoil_context),
+	SPOIL(spoil_stream),
+	SPOIL(spoil_correlation),
+	SPOIL(spoil_thread),
+	SPOIL(spoil_start),
+	SPOIL(spoil_node),
+	SPOIL(spoil_range_set),
+	SPOIL(spoil_values_less),
+	SPOIL(spoil_values_none),
+	SPOIL(spoil_mark_thread),
+	SPOIL(spoil_mark_ns),
+	SPOIL(spoil_mark_node),
+	SPOIL(spoil_mark_none),
+	SPOIL(spoil_first_string),
+	SPOIL(spoil_first_string_zero),
+	SPOIL(spoil_first_function),
+	SPOIL(spoil_first_node),
+	SPOIL(spoil_first_set),
+	SPOIL(spoil_function_name),
+	SPOIL(spoil_function_unnamed),
+	SPOIL(spoil_function_shared),
+	SPOIL(spoil_function_registers),
+	SPOIL(spoil_record_function),
+	SPOIL(spoil_record_no_function),
+	SPOIL(spoil_record_node),
+	SPOIL(spoil_record_node_max),
+	SPOIL(spoil_record_set),
+	SPOIL(spoil_node_parent_itself),
+	SPOIL(spoil_node_parent_later),
+	SPOIL(spoil_node_domain),
+	SPOIL(spoil_node_message),
+	SPOIL(spoil_node_category),
+	SPOIL(spoil_node_color),
+	SPOIL(spoil_node_payload_type),
+	SPOIL(spoil_node_payload),
+	SPOIL(spoil_node_extra),
+	SPOIL(spoil_set_node),
+	SPOIL(spoil_set_node_none),
+	SPOIL(spoil_set_size),
+	SPOIL(spoil_set_size_huge),
 };
 
 static void every_malformed_batch_is_refused(void **state)
@@ -352,7 +583,8 @@ static void bytes_that_are_no_message_are_refused(void **state)
 static void damage_is_survived(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_message m = { .type = WIRE_RECORD_COLUMNS, .record_columns = f->sample.columns };
+	struct wire_message m = { .type = WIRE_RECORD_COLUMNS,
+				  .record_columns = f->sample.columns };
 	struct buffer b = { 0 };
 	struct arena scratch;
 	unsigned refused = 0;
@@ -375,10 +607,13 @@ static void damage_is_survived(void **state)
 
 /* --- images --- */
 
-static bool feed_piece(struct fixture *f, uint64_t first, uint64_t offset, uint64_t size, size_t n, struct gpuctr_image *ret)
+static bool feed_piece(struct fixture *f, uint64_t first, uint64_t offset, uint64_t size, size_t n,
+		       struct gpuctr_image *ret)
 {
 	static const uint8_t data[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-	const struct wire_raw_image piece = { 1, 9, first, 4, offset, size, { n, data + offset % 10 } };
+	const struct wire_raw_image piece = {
+		1, 9, first, 4, offset, size, { n, data + offset % 10 }
+	};
 
 	return decoder_feed_image(f->decoder, &piece, ret);
 }

@@ -5,16 +5,18 @@
 
 #include "client/agent/evaluate.h"
 
-/* A counter-data image that CUPTI wrote on an H200: five runs of a kernel that copies 256 MiB. What it
- * evaluates to there is known; it must be the same here, to the byte. */
+/* A counter-data image that CUPTI wrote on an H200: five runs of a kernel that copies 256 MiB. What
+ * it evaluates to there is known; it must be the same here, to the byte. */
 
 enum { RANGES = 5, METRICS = 3 };
 
-static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum" };
+static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+					      "gpu__time_duration.sum" };
 
 static const double truth[RANGES][METRICS] = {
-	{ 268452096, 269983744, 127136 }, { 268450304, 268056320, 126368 }, { 268445440, 267861248, 126240 },
-	{ 268446208, 267489024, 126400 }, { 268453888, 267744512, 126912 },
+	{ 268452096, 269983744, 127136 }, { 268450304, 268056320, 126368 },
+	{ 268445440, 267861248, 126240 }, { 268446208, 267489024, 126400 },
+	{ 268453888, 267744512, 126912 },
 };
 
 static struct host host;
@@ -37,12 +39,15 @@ static int load_image(const char *path)
 	return size == (long)image_size ? 0 : -1;
 }
 
-static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS], struct wire_column columns[METRICS])
+static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS],
+				struct wire_column columns[METRICS])
 {
 	for (uint32_t i = 0; i < METRICS; i++) {
 		index[i] = i;
 		weight[i] = 1;
-		columns[i] = (struct wire_column){ .name = metrics[i], .metric = { 1, &index[i] }, .weight = { 1, &weight[i] } };
+		columns[i] = (struct wire_column){ .name = metrics[i],
+						   .metric = { 1, &index[i] },
+						   .weight = { 1, &weight[i] } };
 	}
 }
 
@@ -50,7 +55,8 @@ static void real_data_gives_the_known_values(void **state)
 {
 	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
 	struct wire_column columns[METRICS];
-	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { METRICS, columns } };
+	struct wire_plan plan = { .metrics = { METRICS, metrics },
+				  .columns = { METRICS, columns } };
 	double values[RANGES][METRICS], weight[METRICS];
 	bool measured[RANGES];
 	uint32_t index[METRICS];
@@ -63,7 +69,8 @@ static void real_data_gives_the_known_values(void **state)
 		assert_true(measured[r]);
 		for (size_t i = 0; i < METRICS; i++) {
 			if (values[r][i] != truth[r][i]) {
-				fail_msg("range %zu %s: %.17g is not %.17g", r, metrics[i], values[r][i], truth[r][i]);
+				fail_msg("range %zu %s: %.17g is not %.17g", r, metrics[i],
+					 values[r][i], truth[r][i]);
 			}
 		}
 	}
@@ -110,13 +117,17 @@ static void a_metric_that_is_not_there_is_not_a_number(void **state)
 	}
 }
 
-/* A launch without a range in the image was not measured; a range without a launch is passed over. */
+/* A launch without a range in the image was not measured; a range without a launch is passed over.
+ */
 static void launches_and_ranges_may_differ_in_number(void **state)
 {
-	struct batch more = { .n = RANGES + 2, .image = image, .image_size = image_size, .host = &host };
+	struct batch more = {
+		.n = RANGES + 2, .image = image, .image_size = image_size, .host = &host
+	};
 	struct batch fewer = { .n = 2, .image = image, .image_size = image_size, .host = &host };
 	struct wire_column columns[METRICS];
-	struct wire_plan plan = { .metrics = { METRICS, metrics }, .columns = { METRICS, columns } };
+	struct wire_plan plan = { .metrics = { METRICS, metrics },
+				  .columns = { METRICS, columns } };
 	double values[RANGES + 2][METRICS], weight[METRICS];
 	bool measured[RANGES + 2];
 	uint32_t index[METRICS];

@@ -32,7 +32,8 @@ static int setup(void **state)
 	static struct pair p;
 
 	*state = &p;
-	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p.fds) + ((p.n_before = count_fds()) == 0);
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p.fds) +
+	       ((p.n_before = count_fds()) == 0);
 }
 
 /* Every test ends with the descriptors it began with: a refused one that stayed open would show. */
@@ -161,9 +162,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(passes_bytes_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(passes_one_descriptor, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses_several_descriptors_and_closes_them, setup, teardown),
+		cmocka_unit_test_setup_teardown(refuses_several_descriptors_and_closes_them, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(refuses_foreign_control_messages, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses_a_packet_longer_than_the_buffer, setup, teardown),
+		cmocka_unit_test_setup_teardown(refuses_a_packet_longer_than_the_buffer, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(tells_end_and_emptiness_apart, setup, teardown),
 	};
 

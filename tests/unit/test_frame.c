@@ -67,7 +67,8 @@ static void takes_an_empty_payload(void **state)
 /* The size is refused as soon as it is known: nothing is allocated or waited for. */
 static void refuses_an_oversize_at_once(void **state)
 {
-	static const uint32_t sizes[] = { LIMIT_FRAME_BYTES + 1, 1u << 24, INT32_MAX, UINT32_MAX - 8, UINT32_MAX };
+	static const uint32_t sizes[] = { LIMIT_FRAME_BYTES + 1, 1u << 24, INT32_MAX,
+					  UINT32_MAX - 8, UINT32_MAX };
 	uint8_t data[FRAME_HEADER_BYTES];
 	struct frame f;
 

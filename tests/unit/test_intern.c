@@ -24,7 +24,8 @@ static void the_same_thing_keeps_its_number(void **state)
 	struct intern *in = *state;
 	const struct range_key range = { .parent = 0, .domain = 1, .message = 2, .payload = 7 };
 	const uint32_t set[] = { 1, 2, 3 };
-	uint32_t string = intern_string(in, "step"), function = intern_function(in, "_Z1kPf", 512, 32);
+	uint32_t string = intern_string(in, "step"),
+		 function = intern_function(in, "_Z1kPf", 512, 32);
 	uint32_t node = intern_range(in, &range), active = intern_set(in, set, 3);
 	struct definitions d;
 
@@ -52,14 +53,16 @@ static void numbers_count_from_one_for_each_kind(void **state)
 		assert_int_equal(intern_range(in, &range), i);
 		assert_int_equal(intern_set(in, &i, 1), i);
 	}
-	assert_int_equal(intern_function(in, "s5", 0, 0), 1); /* its name is a string that is there */
+	assert_int_equal(intern_function(in, "s5", 0, 0),
+			 1); /* its name is a string that is there */
 	assert_int_equal(intern_string(in, "new"), 101);
 }
 
 static void what_differs_gets_another_number(void **state)
 {
 	struct intern *in = *state;
-	struct range_key base = { 1, 2, 3, 4, 5, 6, 7 }, keys[7] = { base, base, base, base, base, base, base };
+	struct range_key base = { 1, 2, 3, 4, 5, 6, 7 },
+			 keys[7] = { base, base, base, base, base, base, base };
 	const uint32_t sets[][2] = { { 1, 2 }, { 2, 1 }, { 1, 0 } };
 	uint32_t first = intern_range(in, &base);
 
@@ -127,7 +130,8 @@ static void forgets_and_numbers_on(void **state)
 		}
 	}
 	assert_true(in->n_slots <= 1u << 19);
-	number = intern_string(in, "message 0"); /* forgotten: it is new again, under a new number */
+	number =
+		intern_string(in, "message 0"); /* forgotten: it is new again, under a new number */
 	assert_int_equal(number, expected + 1);
 	assert_int_equal(intern_string(in, "message 0"), number);
 	intern_take(in, &d);
@@ -140,7 +144,8 @@ static void strings_become_valid_utf8(void **state)
 {
 	static const char *const texts[][2] = {
 		{ "plain", "plain" },
-		{ "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8d", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8d" },
+		{ "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8d",
+		  "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8d" },
 		{ "\xff", "?" },
 		{ "a\x80z", "a?z" },
 		{ "\xc3", "?" },
@@ -181,7 +186,8 @@ static int decode_strings(char **strings, size_t n)
 	return r;
 }
 
-/* Any bytes: the wire's own check takes what comes out, and so it does after a cut in a character. */
+/* Any bytes: the wire's own check takes what comes out, and so it does after a cut in a character.
+ */
 static void the_wire_takes_every_string(void **state)
 {
 	struct intern *in = *state;
@@ -193,7 +199,9 @@ static void the_wire_takes_every_string(void **state)
 		char noise[24];
 
 		for (size_t i = 0; i < sizeof(noise) - 1; i++) {
-			noise[i] = (char)(unit_random(&random) % 3 ? 0x80 | unit_random(&random) : 1 + unit_random(&random) % 255);
+			noise[i] =
+				(char)(unit_random(&random) % 3 ? 0x80 | unit_random(&random)
+								: 1 + unit_random(&random) % 255);
 		}
 		noise[sizeof(noise) - 1] = '\0';
 		intern_string(in, noise);
@@ -234,7 +242,8 @@ static void marks_go_with_the_definitions(void **state)
 		intern_mark(in, 1, 1, i);
 	}
 	intern_take(in, &d);
-	assert_int_equal(d.mark_ranges.n + in->marks_dropped - 1, 100000); /* none vanishes uncounted */
+	assert_int_equal(d.mark_ranges.n + in->marks_dropped - 1,
+			 100000); /* none vanishes uncounted */
 	assert_true(d.mark_ranges.n <= LIMIT_DEFINITIONS_PER_FRAME);
 	definitions_deinit(&d);
 }
@@ -280,14 +289,10 @@ static void threads_agree_on_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_same_thing_keeps_its_number),
-		TEST(numbers_count_from_one_for_each_kind),
-		TEST(what_differs_gets_another_number),
-		TEST(definitions_are_what_was_new_in_order),
-		TEST(forgets_and_numbers_on),
-		TEST(strings_become_valid_utf8),
-		TEST(the_wire_takes_every_string),
-		TEST(marks_go_with_the_definitions),
+		TEST(the_same_thing_keeps_its_number),	TEST(numbers_count_from_one_for_each_kind),
+		TEST(what_differs_gets_another_number), TEST(definitions_are_what_was_new_in_order),
+		TEST(forgets_and_numbers_on),		TEST(strings_become_valid_utf8),
+		TEST(the_wire_takes_every_string),	TEST(marks_go_with_the_definitions),
 		TEST(threads_agree_on_numbers),
 	};
 

@@ -46,7 +46,8 @@ static int make(struct fixture *f, const char *wanted)
 		names[n++] = name;
 	}
 	code = plan_make(&gh100, &f->arena, &(struct wire_strings){ n, names }, other_chips,
-			 (void *)(uintptr_t)"sm__inst_executed_pipe_fp16.sum.on_another", &f->plan, &f->refusal);
+			 (void *)(uintptr_t) "sm__inst_executed_pipe_fp16.sum.on_another", &f->plan,
+			 &f->refusal);
 	memset(copy, '#', strlen(wanted)); /* the plan must have its own copies */
 	free(copy);
 	return code;
@@ -138,8 +139,10 @@ static void every_preset_fits_into_one_pass(void **state)
 	for (size_t i = 0; catalogue_named_at(i); i++) {
 		const struct catalogue_named *n = catalogue_named_at(i);
 
-		if (n->kind == WIRE_METRIC_PRESET && (make(f, n->name) != 0 || f->plan.passes != 1)) {
-			print_error("%s: %u passes %s\n", n->name, f->plan.passes, f->refusal.message);
+		if (n->kind == WIRE_METRIC_PRESET &&
+		    (make(f, n->name) != 0 || f->plan.passes != 1)) {
+			print_error("%s: %u passes %s\n", n->name, f->plan.passes,
+				    f->refusal.message);
 			wrong++;
 		}
 	}
@@ -150,7 +153,8 @@ static void repeats_count_once(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(make(f, "dram__bytes_read.sum memory dram__bytes_read.sum dram__bytes_r*d.sum"), 0);
+	assert_int_equal(
+		make(f, "dram__bytes_read.sum memory dram__bytes_read.sum dram__bytes_r*d.sum"), 0);
 	expect_sound(f);
 	assert_non_null(column(f, "lts__t_sectors_op_read.sum"));
 	assert_int_equal(f->plan.columns.n, 5);
@@ -191,7 +195,8 @@ static void a_derived_name_is_one_weighted_column(void **state)
 	for (size_t i = 0; i < c->weight.n; i++) {
 		const char *name = f->plan.metrics.v[c->metric.v[i]];
 
-		assert_true(c->weight.v[i] == (strstr(name, "fma_") ? 2 : 1)); /* an FMA is two operations */
+		assert_true(c->weight.v[i] ==
+			    (strstr(name, "fma_") ? 2 : 1)); /* an FMA is two operations */
 		sum += c->weight.v[i];
 	}
 	assert_true(sum == 12);
@@ -201,15 +206,18 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(make(f, "dram__bytes_read.sum lts__t_bytes.sum l1tex__t_bytes.sum sm__inst_executed.sum "
-				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum sm__inst_executed_pipe_tensor.sum "
+	assert_int_equal(make(f, "dram__bytes_read.sum lts__t_bytes.sum l1tex__t_bytes.sum "
+				 "sm__inst_executed.sum "
+				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum "
+				 "sm__inst_executed_pipe_tensor.sum "
 				 "dram__throughput.avg.pct_of_peak_sustained_elapsed "
 				 "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
 			 0);
 	expect_sound(f);
 	assert_true(f->plan.passes > 1);
 	assert_true(f->plan.groups > 1);
-	assert_null(column(f, "gpu__time_duration.sum")); /* nothing is added to what does not fit anyway */
+	assert_null(column(
+		f, "gpu__time_duration.sum")); /* nothing is added to what does not fit anyway */
 	for (uint32_t g = 0; g < f->plan.groups; g++) {
 		char names[4096] = "";
 		struct fixture one = { .refusal = { 0 } };
@@ -217,7 +225,8 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 
 		for (size_t i = 0; i < f->plan.columns.n; i++) {
 			if (f->plan.columns.v[i].group == g) {
-				snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s ", f->plan.columns.v[i].name);
+				snprintf(names + strlen(names), sizeof(names) - strlen(names),
+					 "%s ", f->plan.columns.v[i].name);
 				n++;
 			}
 		}
@@ -230,7 +239,8 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 		arena_deinit(&one.arena);
 	}
 	/* What takes several passes by itself is in none of them. */
-	assert_int_equal(column(f, "sm__throughput.avg.pct_of_peak_sustained_elapsed")->group, f->plan.groups);
+	assert_int_equal(column(f, "sm__throughput.avg.pct_of_peak_sustained_elapsed")->group,
+			 f->plan.groups);
 }
 
 /* --- refusals --- */
@@ -258,7 +268,8 @@ static void a_metric_of_another_chip_names_it(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(make(f, "sm__inst_executed_pipe_fp16.sum.on_another"), GPUCTR_E_METRIC_OTHER_CHIP);
+	assert_int_equal(make(f, "sm__inst_executed_pipe_fp16.sum.on_another"),
+			 GPUCTR_E_METRIC_OTHER_CHIP);
 	assert_non_null(strstr(f->refusal.message, "TU102, GA102"));
 }
 

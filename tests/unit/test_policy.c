@@ -26,7 +26,8 @@ static void denies_by_default(void **state)
 
 	(void)state;
 	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = SOMEBODY }));
-	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .groups = { 0 }, .n_groups = 1 }));
+	assert_false(allows(
+		&none, (struct credentials){ .uid = SOMEBODY, .groups = { 0 }, .n_groups = 1 }));
 	/* An empty slot of the lists is no grant to root's numbers. */
 	assert_false(allows(&none, (struct credentials){ .uid = SOMEBODY, .gid = 0 }));
 }

@@ -28,7 +28,9 @@ static void maker_init(struct maker *m, uint64_t seed)
 
 static const char *make_string(struct maker *m, size_t limit)
 {
-	static const char *const pieces[] = { "a", "dram__bytes", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\x8d", " " };
+	static const char *const pieces[] = {
+		"a", "dram__bytes", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\x8d", " "
+	};
 	size_t room = limit < 40 ? limit : 40, n = 0;
 	char *s = arena_alloc(&m->arena, room + 1);
 
@@ -47,14 +49,16 @@ static const char *make_string(struct maker *m, size_t limit)
 
 static size_t element_size(const struct wire_layout *l, const struct wire_field *f)
 {
-	const ProtobufCFieldDescriptor *d = protobuf_c_message_descriptor_get_field(l->descriptor, f->number);
+	const ProtobufCFieldDescriptor *d =
+		protobuf_c_message_descriptor_get_field(l->descriptor, f->number);
 
 	return d->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8;
 }
 
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain);
 
-static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f, char *dst)
+static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
+			 char *dst)
 {
 	/* Relations that a message demands: lists of equal length have one entry each. */
 	size_t n = l->validate ? 1 : unit_random(&m->random) % 5, size = element_size(l, f);
@@ -94,7 +98,8 @@ static void make_messages(struct maker *m, const struct wire_field *f, struct wi
 	*dst = (struct wire_bytes){ n, (uint8_t *)v };
 }
 
-static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f, char *dst)
+static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
+		       char *dst)
 {
 	uint64_t random = unit_random(&m->random);
 
@@ -112,7 +117,8 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 		*(const char **)dst = make_string(m, f->limit);
 		break;
 	case WIRE_KIND_BYTES:
-		*(struct wire_bytes *)dst = (struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
+		*(struct wire_bytes *)dst =
+			(struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
 		break;
 	case WIRE_KIND_MESSAGE:
 		make_fields(m, f->sub, dst);
@@ -148,9 +154,11 @@ static struct wire_message make_message(struct maker *m, unsigned type)
 
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b);
 
-static void expect_equal_field(const struct wire_layout *l, const struct wire_field *f, const char *a, const char *b)
+static void expect_equal_field(const struct wire_layout *l, const struct wire_field *f,
+			       const char *a, const char *b)
 {
-	const struct wire_bytes *x = (const struct wire_bytes *)a, *y = (const struct wire_bytes *)b;
+	const struct wire_bytes *x = (const struct wire_bytes *)a,
+				*y = (const struct wire_bytes *)b;
 
 	switch (f->kind) {
 	case WIRE_KIND_U32:
@@ -175,7 +183,8 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 	case WIRE_KIND_STRINGS:
 		assert_int_equal(x->n, y->n);
 		for (size_t i = 0; i < x->n; i++) {
-			assert_string_equal(((const struct wire_strings *)a)->v[i], ((const struct wire_strings *)b)->v[i]);
+			assert_string_equal(((const struct wire_strings *)a)->v[i],
+					    ((const struct wire_strings *)b)->v[i]);
 		}
 		break;
 	case WIRE_KIND_NUMBERS:
@@ -185,7 +194,8 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 	case WIRE_KIND_MESSAGES:
 		assert_int_equal(x->n, y->n);
 		for (size_t i = 0; i < x->n; i++) {
-			expect_equal(f->sub, (const char *)x->v + i * f->sub->size, (const char *)y->v + i * f->sub->size);
+			expect_equal(f->sub, (const char *)x->v + i * f->sub->size,
+				     (const char *)y->v + i * f->sub->size);
 		}
 		break;
 	}
@@ -194,7 +204,8 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
-		expect_equal_field(l, &l->fields[i], a + l->fields[i].offset, b + l->fields[i].offset);
+		expect_equal_field(l, &l->fields[i], a + l->fields[i].offset,
+				   b + l->fields[i].offset);
 	}
 }
 
@@ -224,7 +235,8 @@ static void every_message_comes_back_as_it_went(void **state)
 			assert_int_equal(f.size + FRAME_HEADER_BYTES, buffer_length(&b));
 			assert_int_equal(wire_decode(&a, f.type, f.payload, f.size, &out), 0);
 			assert_int_equal(out.type, type);
-			expect_equal(wire_layout_find(type), (const char *)&in.hello, (const char *)&out.hello);
+			expect_equal(wire_layout_find(type), (const char *)&in.hello,
+				     (const char *)&out.hello);
 			buffer_deinit(&b);
 			arena_deinit(&a);
 			arena_deinit(&scratch);
@@ -271,7 +283,8 @@ static int decode_anything(unsigned type, const uint8_t *data, size_t n)
 {
 	struct wire_message out;
 	struct arena a;
-	uint8_t *copy = malloc(n ? n : 1); /* of the exact size, so that a sanitizer sees a read beyond */
+	uint8_t *copy =
+		malloc(n ? n : 1); /* of the exact size, so that a sanitizer sees a read beyond */
 	int r;
 
 	memcpy(copy, data, n);
@@ -351,7 +364,8 @@ static void knows_no_other_types(void **state)
 
 /* --- limits --- */
 
-static int encode_and_decode(const struct wire_message *in, struct wire_message *out, struct arena *a)
+static int encode_and_decode(const struct wire_message *in, struct wire_message *out,
+			     struct arena *a)
 {
 	struct buffer b = { 0 };
 	struct arena scratch;
@@ -378,7 +392,7 @@ static void put_field(struct buffer *b, unsigned number, const void *data, size_
 		head[k++] = (uint8_t)(tag | 0x80);
 	}
 	head[k++] = (uint8_t)tag;
-	for (size_t left = n; ; left >>= 7) {
+	for (size_t left = n;; left >>= 7) {
 		if (left < 0x80) {
 			head[k++] = (uint8_t)left;
 			break;
@@ -414,7 +428,8 @@ static void counts_end_at_their_limit(void **state)
 	}
 	assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, b.data, buffer_length(&b)), 0);
 	put_field(&b, 2, "dram", 4);
-	assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, b.data, buffer_length(&b)),
+			 WIRE_E_MALFORMED);
 	buffer_deinit(&b);
 }
 
@@ -428,14 +443,16 @@ static void a_string_of_a_list_has_a_limit_too(void **state)
 	put_field(&b, 2, text, LIMIT_STRING_BYTES);
 	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), 0);
 	put_field(&b, 2, text, LIMIT_STRING_BYTES + 1);
-	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)),
+			 WIRE_E_MALFORMED);
 	buffer_deinit(&b);
 	free(text);
 }
 
 static void enums_are_known_values(void **state)
 {
-	static const uint8_t good[] = { 0x28, 2 }, bad[] = { 0x28, 3 }, huge[] = { 0x28, 0xff, 0xff, 0xff, 0xff, 0x0f };
+	static const uint8_t good[] = { 0x28, 2 }, bad[] = { 0x28, 3 },
+			     huge[] = { 0x28, 0xff, 0xff, 0xff, 0xff, 0x0f };
 
 	(void)state;
 	assert_int_equal(decode_anything(WIRE_STATUS_REPLY, good, sizeof(good)), 0);
@@ -448,7 +465,8 @@ static void the_encoder_keeps_the_limits(void **state)
 {
 	char text[LIMIT_TEXT_BYTES + 2] = { 0 };
 	const char *metrics[LIMIT_METRICS + 1];
-	struct wire_message long_text = { .type = WIRE_NOTICE }, many = { .type = WIRE_PLAN_REQUEST };
+	struct wire_message long_text = { .type = WIRE_NOTICE },
+			    many = { .type = WIRE_PLAN_REQUEST };
 	struct wire_message large = { .type = WIRE_RECORDS };
 	uint8_t *bytes = calloc(1, LIMIT_FRAME_BYTES);
 	struct buffer b = { 0 };
@@ -479,13 +497,17 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 	static const char *const names[] = { "dram__bytes_read.sum" };
 	uint32_t metric[2] = { 0, 0 };
 	double weight[2] = { 1, 1 };
-	struct wire_column column = { .name = "c", .metric = { 1, metric }, .weight = { 1, weight } };
+	struct wire_column column = { .name = "c",
+				      .metric = { 1, metric },
+				      .weight = { 1, weight } };
 	struct wire_message in = { .type = WIRE_PLAN_REPLY }, out;
 	struct arena a;
 
 	(void)state;
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	in.plan_reply.plan = (struct wire_plan){ .chip = "GH100", .metrics = { 1, names }, .columns = { 1, &column } };
+	in.plan_reply.plan = (struct wire_plan){ .chip = "GH100",
+						 .metrics = { 1, names },
+						 .columns = { 1, &column } };
 	assert_int_equal(encode_and_decode(&in, &out, &a), 0);
 	metric[0] = 1;
 	assert_int_equal(encode_and_decode(&in, &out, &a), WIRE_E_MALFORMED);
@@ -502,8 +524,9 @@ static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
 {
 	static const struct {
 		unsigned type, field;
-	} repeated[] = { { WIRE_METRICS_REPLY, 3 }, { WIRE_STATUS_REPLY, 6 }, { WIRE_STATUS_REPLY, 7 },
-			 { WIRE_OPENED, 4 },	    { WIRE_PROCESS, 7 },      { WIRE_OPEN_CAPTURE, 2 },
+	} repeated[] = { { WIRE_METRICS_REPLY, 3 }, { WIRE_STATUS_REPLY, 6 },
+			 { WIRE_STATUS_REPLY, 7 },  { WIRE_OPENED, 4 },
+			 { WIRE_PROCESS, 7 },	    { WIRE_OPEN_CAPTURE, 2 },
 			 { WIRE_RECORD_COLUMNS, 2 } };
 	uint8_t *data = malloc(LIMIT_FRAME_BYTES);
 
@@ -513,7 +536,8 @@ static void a_frame_of_empty_messages_costs_a_bounded_amount(void **state)
 			data[k] = (uint8_t)(repeated[i].field << 3 | 2);
 			data[k + 1] = 0;
 		}
-		assert_int_equal(decode_anything(repeated[i].type, data, LIMIT_FRAME_BYTES), WIRE_E_MALFORMED);
+		assert_int_equal(decode_anything(repeated[i].type, data, LIMIT_FRAME_BYTES),
+				 WIRE_E_MALFORMED);
 	}
 	free(data);
 }
@@ -525,7 +549,8 @@ static void a_frame_of_packed_zeroes_costs_a_bounded_amount(void **state)
 
 	(void)state;
 	put_field(&b, 22, zeroes, LIMIT_FRAME_BYTES - 8);
-	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)), WIRE_E_MALFORMED);
+	assert_int_equal(decode_anything(WIRE_RECORD_COLUMNS, b.data, buffer_length(&b)),
+			 WIRE_E_MALFORMED);
 	buffer_deinit(&b);
 	free(zeroes);
 }
@@ -533,13 +558,39 @@ static void a_frame_of_packed_zeroes_costs_a_bounded_amount(void **state)
 static void strings_are_utf8(void **state)
 {
 	static const char *const good[] = {
-		"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
-		"\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+		"",
+		"a",
+		"\x7f",
+		"\xc2\x80",
+		"\xdf\xbf",
+		"\xe0\xa0\x80",
+		"\xed\x9f\xbf",
+		"\xee\x80\x80",
+		"\xef\xbf\xbf",
+		"\xf0\x90\x80\x80",
+		"\xf4\x8f\xbf\xbf",
 	};
 	static const char *const bad[] = {
-		"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xe2\x82",
-		"\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xf0\x9f\x8c", "\xf4\x90\x80\x80",
-		"\xf5\x80\x80\x80", "\xf8\x88\x80\x80\x80", "\xfe", "\xff", "good\xffnot",
+		"\x80",
+		"\xbf",
+		"\xc0\x80",
+		"\xc1\xbf",
+		"\xc3",
+		"\xc3(",
+		"\xe0\x80\x80",
+		"\xe0\x9f\xbf",
+		"\xe2\x82",
+		"\xed\xa0\x80",
+		"\xed\xbf\xbf",
+		"\xf0\x80\x80\x80",
+		"\xf0\x8f\xbf\xbf",
+		"\xf0\x9f\x8c",
+		"\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80",
+		"\xf8\x88\x80\x80\x80",
+		"\xfe",
+		"\xff",
+		"good\xffnot",
 	};
 
 	(void)state;
@@ -550,8 +601,11 @@ static void strings_are_utf8(void **state)
 
 		put_field(&single, 3, text, strlen(text));
 		put_field(&listed, 2, text, strlen(text));
-		assert_int_equal(decode_anything(WIRE_HELLO, single.data, buffer_length(&single)), expected);
-		assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, listed.data, buffer_length(&listed)), expected);
+		assert_int_equal(decode_anything(WIRE_HELLO, single.data, buffer_length(&single)),
+				 expected);
+		assert_int_equal(decode_anything(WIRE_OPEN_CAPTURE, listed.data,
+						 buffer_length(&listed)),
+				 expected);
 		buffer_deinit(&single);
 		buffer_deinit(&listed);
 	}
@@ -592,7 +646,8 @@ static void unknown_fields_are_passed_over(void **state)
 
 static void a_field_of_the_wrong_wire_type_is_not_taken(void **state)
 {
-	static const uint8_t string_as_number[] = { 0x18, 5 }, number_as_string[] = { 0x0a, 1, 'x' };
+	static const uint8_t string_as_number[] = { 0x18, 5 },
+			     number_as_string[] = { 0x0a, 1, 'x' };
 	struct wire_message out;
 	struct arena a;
 
