@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container in which systemd is booted from a folder, and commands that run in it."""
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+
+def sh(command, limit=300, **more):
+    return subprocess.run(command, shell=isinstance(command, str), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True, timeout=limit, **more)
+
+
+def must(command, limit=300, **more):
+    r = sh(command, limit, **more)
+    if r.returncode != 0:
+        sys.exit(f"{r.stdout}\n{sys.argv[0]}: failed with {r.returncode}: {command}")
+    return r.stdout
+
+
+def wait_until(condition, limit_s, step_s=0.1):
+    """The seconds it took, or None."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < limit_s:
+        if condition():
+            return time.monotonic() - begin
+        time.sleep(step_s)
+    return None
+
+
+def remove_cgroup(top):
+    if not top.exists():
+        return True
+    for folder, _, _ in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+    return not top.exists()
+
+
+def finish(process, limit=30):
+    try:
+        out, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+    return process.returncode, out
+
+
+class Container:
+    """A booted systemd. Its cgroups are made here, because whoever runs this may have no systemd."""
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self.name = name
+        self.process = None
+        self.leader = 0
+        base = pathlib.Path("/sys/fs/cgroup")
+        hierarchies = [base] if (base / "cgroup.procs").exists() else [base / "unified", base / "systemd"]
+        self.cgroups = [h / name for h in hierarchies if (h / "cgroup.procs").exists()]
+
+    def boot(self, binds):
+        for c in self.cgroups:
+            c.mkdir()
+        enter = "".join(f"echo $$ > {c}/cgroup.procs; " for c in self.cgroups)
+        nspawn = ["systemd-nspawn", "-q", "-D", str(self.folder), "--boot", "--private-network", "--register=no",
+                  "--keep-unit", "--console=pipe", "-M", self.name, "--capability=all",
+                  "--system-call-filter=perf_event_open bpf pidfd_getfd process_vm_readv",
+                  *[f"--bind-ro={b}" for b in binds]]
+        self.log = open(self.folder.parent / "console", "w+")
+        self.process = subprocess.Popen(["bash", "-c", enter + "exec " + shlex.join(nspawn)], stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=self.log, start_new_session=True,
+                                        env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+        if wait_until(self.find_leader, 30) is None or wait_until(self.is_up, 60, 0.3) is None:
+            self.log.seek(0)
+            sys.exit(f"{self.log.read()[-4000:]}\nthe container did not boot")
+
+    def find_leader(self):
+        r = sh(["ps", "--ppid", str(self.process.pid), "-o", "pid=,comm="])
+        leaders = [line.split()[0] for line in r.stdout.splitlines() if line.split()[1] == "systemd"]
+        self.leader = int(leaders[0]) if leaders else 0
+        return self.leader != 0
+
+    def is_up(self):
+        return self.inside("systemctl is-system-running").stdout.strip() in ("running", "degraded")
+
+    def command(self, command, user=None, env=()):
+        enter = ["nsenter", "-a", "-t", str(self.leader), "--", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
+        if user is None:
+            return [*enter, "sh", "-c", command]
+        # A user's program is a unit of its own: the container's filter and capability bound hold for it.
+        return [*enter, "systemd-run", "-q", "--pipe", "--wait", "--collect", f"--uid={user}", "-p", "WorkingDirectory=/tmp",
+                *[f"--setenv={e}" for e in env], "sh", "-c", command]
+
+    def inside(self, command, user=None, limit=60, env=()):
+        try:
+            return sh(self.command(command, user, env), limit)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 124, f"took longer than {limit} s")
+
+    def begin(self, command, user, env=()):
+        return subprocess.Popen(self.command(command, user, env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+
+    def text(self, command, user=None, **more):
+        return self.inside(command, user, **more).stdout.strip()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            if self.leader:
+                self.inside("systemctl poweroff --no-block", limit=20)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                if self.leader:
+                    os.kill(self.leader, signal.SIGKILL)
+                self.process.kill()
+                self.process.wait(10)
+        for c in self.cgroups:
+            wait_until(lambda c=c: remove_cgroup(c), 10)
