@@ -38,7 +38,8 @@ void config_init(struct config *c)
 
 static int set_text(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	size_t room = offset == offsetof(struct config, socket) ? sizeof(c->socket) : sizeof(c->user);
+	size_t room =
+		offset == offsetof(struct config, socket) ? sizeof(c->socket) : sizeof(c->user);
 
 	if (strlen(value) >= room) {
 		snprintf(error, size, "'%s' is too long: at most %zu bytes", value, room - 1);
@@ -119,7 +120,8 @@ static int add_user(struct policy *p, const char *name, char *error, size_t size
 	uint32_t uid = 0;
 
 	if (!pw && !parse_id(name, &uid)) {
-		snprintf(error, size, "there is no user '%s': create it or name it by number", name);
+		snprintf(error, size, "there is no user '%s': create it or name it by number",
+			 name);
 		return -EINVAL;
 	}
 	if (p->n_uids == ARRAY_SIZE(p->uids)) {
@@ -137,7 +139,8 @@ static int add_group(struct policy *p, const char *name, char *error, size_t siz
 	uint32_t gid = 0;
 
 	if (!gr && !parse_id(name, &gid)) {
-		snprintf(error, size, "there is no group '%s': create it or name it by number", name);
+		snprintf(error, size, "there is no group '%s': create it or name it by number",
+			 name);
 		return -EINVAL;
 	}
 	if (p->n_gids == ARRAY_SIZE(p->gids)) {
@@ -145,12 +148,14 @@ static int add_group(struct policy *p, const char *name, char *error, size_t siz
 		return -EINVAL;
 	}
 	p->gids[p->n_gids++] = gr ? gr->gr_gid : gid;
-	snprintf(p->groups_text + used, sizeof(p->groups_text) - used, "%s%s", used ? " or " : "", name);
+	snprintf(p->groups_text + used, sizeof(p->groups_text) - used, "%s%s", used ? " or " : "",
+		 name);
 	return 0;
 }
 
 static int for_each_name(struct policy *p, const char *value,
-			 int (*add)(struct policy *, const char *, char *, size_t), char *error, size_t size)
+			 int (*add)(struct policy *, const char *, char *, size_t), char *error,
+			 size_t size)
 {
 	CLEAN_FREE char *copy = strdup(value);
 	char *save = NULL;
@@ -213,7 +218,8 @@ int config_set(struct config *c, const char *key, const char *value, char *error
 		if (strcmp(keys[i].name, key) == 0) {
 			return keys[i].set(c, value, keys[i].offset, error, error_size);
 		}
-		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", keys[i].name);
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i ? ", " : "", keys[i].name);
 	}
 	snprintf(error, error_size, "unknown key '%s': known are %s", key, known);
 	return -EINVAL;

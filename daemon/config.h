@@ -24,7 +24,8 @@ struct config {
 void config_init(struct config *c);
 
 /* 0, or -EINVAL with what is wrong and what to write instead in error. */
-int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size);
+int config_set(struct config *c, const char *key, const char *value, char *error,
+	       size_t error_size);
 
 /* As config_set(); error names file, line and key. -ENOENT when there is no such file. */
 int config_load(struct config *c, const char *path, char *error, size_t error_size);

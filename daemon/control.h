@@ -12,8 +12,8 @@ enum control_op {
 	CONTROL_NEW_GPU,
 	CONTROL_RELOAD,
 	CONTROL_STOP,
-	CONTROL_READY, /* front -> supervisor: listening */
-	CONTROL_ALIVE, /* front -> supervisor: the loop turns */
+	CONTROL_READY,	      /* front -> supervisor: listening */
+	CONTROL_ALIVE,	      /* front -> supervisor: the loop turns */
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
 	CONTROL_SUMMARY, /* front -> supervisor: for the status line */
@@ -28,12 +28,12 @@ struct control_summary {
 
 struct control_message {
 	unsigned op;
-	struct config config; /* of CONTROL_RELOAD */
+	struct config config;		/* of CONTROL_RELOAD */
 	struct control_summary summary; /* of CONTROL_SUMMARY */
 };
 
-/* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL: none.
- * -errno. */
+/* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL:
+ * none. -errno. */
 int control_send(int link, enum control_op op, int fd, const struct config *config);
 int control_send_summary(int link, const struct control_summary *summary);
 

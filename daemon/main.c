@@ -92,7 +92,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	}
 }
 
-/* The parent's end of the link, or -errno. other is a descriptor that the child has no business with. */
+/* The parent's end of the link, or -errno. other is a descriptor that the child has no business
+ * with. */
 static int start_linked(struct supervisor *s, enum worker_id id, int other)
 {
 	int pair[2], r = make_pair(id == WORKER_GRANTER ? SOCK_SEQPACKET : SOCK_STREAM, pair);
@@ -133,7 +134,8 @@ static int start_front(struct supervisor *s)
 	if (pid == 0) {
 		close(pair[0]);
 		enter_worker(s, WORKER_FRONT);
-		_exit(front_run(&s->config, s->listeners, s->n_listeners, pair[1], TAKE_FD(granter), TAKE_FD(gpu)));
+		_exit(front_run(&s->config, s->listeners, s->n_listeners, pair[1], TAKE_FD(granter),
+				TAKE_FD(gpu)));
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -153,8 +155,10 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 	if (fd < 0) {
 		return fd;
 	}
-	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU, fd, NULL);
-	/* A front that dies takes the others with it, and may be reaped after them: its turn comes. */
+	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU,
+			 fd, NULL);
+	/* A front that dies takes the others with it, and may be reaped after them: its turn comes.
+	 */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
@@ -167,8 +171,8 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* The granter and gpu processes of a front that died: the end of their link ends them, freeing every
- * object; one that hangs in the driver is killed. */
+/* The granter and gpu processes of a front that died: the end of their link ends them, freeing
+ * every object; one that hangs in the driver is killed. */
 static void end_linked(struct supervisor *s)
 {
 	for (enum worker_id id = WORKER_GRANTER; id <= WORKER_GPU; id++) {
@@ -231,8 +235,9 @@ static void note_end(struct supervisor *s, pid_t pid, int status, bool ended[WOR
 		if (s->pids[id] == pid) {
 			s->pids[id] = 0;
 			ended[id] = true;
-			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING, "%s (pid %d) ended (%s %d)%s", worker_names[id],
-				  (int)pid, WIFSIGNALED(status) ? "signal" : "status",
+			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING,
+				  "%s (pid %d) ended (%s %d)%s", worker_names[id], (int)pid,
+				  WIFSIGNALED(status) ? "signal" : "status",
 				  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 				  s->stopping ? "" : ": replaced");
 		}
@@ -283,8 +288,8 @@ static void begin_stop(struct supervisor *s)
 	control_send(s->control, CONTROL_STOP, -1, NULL);
 }
 
-/* Settings that are wrong leave the present ones in force. The socket and the user stay as they are:
- * they need what was given up at the start. */
+/* Settings that are wrong leave the present ones in force. The socket and the user stay as they
+ * are: they need what was given up at the start. */
 static void reload(struct supervisor *s)
 {
 	struct config config;
@@ -337,12 +342,13 @@ static void tell_systemd(struct control_summary *c)
 		*p = isgraph((unsigned char)*p) ? *p : '?';
 	}
 	if (c->holders > 1) {
-		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder, c->holders - 1);
+		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder,
+			 c->holders - 1);
 	} else if (c->holders == 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
 	}
-	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who, c->waiting,
-		   (unsigned long long)c->granted, (unsigned long long)c->dropped);
+	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who,
+		   c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
 }
 
 static void handle_control(struct supervisor *s)
@@ -355,7 +361,8 @@ static void handle_control(struct supervisor *s)
 			close(fd);
 		}
 		if (m.op == CONTROL_READY) {
-			log_notice("listening on %s", s->own_socket ? s->config.socket : "the sockets of systemd");
+			log_notice("listening on %s",
+				   s->own_socket ? s->config.socket : "the sockets of systemd");
 			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
 		} else if (m.op == CONTROL_ALIVE) {
 			sd_notify(0, "WATCHDOG=1");
@@ -429,7 +436,8 @@ int main(int argc, char **argv)
 		return r < 0 ? 2 : 0;
 	}
 	log_init("supervisor", s.config.log_level);
-	if (sockets_open(s.config.socket, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners, &s.own_socket) < 0) {
+	if (sockets_open(s.config.socket, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners,
+			 &s.own_socket) < 0) {
 		return 1;
 	}
 	if (privilege_leave_root(s.config.user) < 0) {

@@ -13,19 +13,22 @@ static void print_help(void)
 {
 	puts("Usage: gpucountd [OPTION...]\n"
 	     "\n"
-	     "Owns the GPU performance counters of this machine and leases them to users' programs.\n"
+	     "Owns the GPU performance counters of this machine and leases them to users' "
+	     "programs.\n"
 	     "\n"
 	     "  -c, --config FILE    settings (default " GPUCTR_CONFIG_FILE ", if it is there)\n"
 	     "  -s, --socket PATH    listen here (default " GPUCTR_DEFAULT_SOCKET ";\n"
 	     "                       under systemd the sockets it passes are used)\n"
-	     "  -u, --user NAME      become this user when started as root (gpucountd, else nobody)\n"
+	     "  -u, --user NAME      become this user when started as root (gpucountd, else "
+	     "nobody)\n"
 	     "      --set KEY=VALUE  any setting of gpucountd.conf(5)\n"
 	     "      --check-config   read the settings, say what is wrong, and exit\n"
 	     "  -v, --verbose        log more\n"
 	     "  -V, --version\n"
 	     "  -h, --help\n"
 	     "\n"
-	     "Measuring needs CAP_PERFMON, in this daemon alone: run it by its systemd unit, or as\n"
+	     "Measuring needs CAP_PERFMON, in this daemon alone: run it by its systemd unit, or "
+	     "as\n"
 	     "root, which it leaves at once. Without it, recordings can still be played.");
 }
 
@@ -70,10 +73,14 @@ static int load(struct config *c, const char *path, bool must_exist)
 enum { OPTION_SET = 256, OPTION_CHECK };
 
 static const struct option options[] = {
-	{ "config", required_argument, NULL, 'c' }, { "socket", required_argument, NULL, 's' },
-	{ "user", required_argument, NULL, 'u' },   { "set", required_argument, NULL, OPTION_SET },
-	{ "check-config", no_argument, NULL, OPTION_CHECK }, { "verbose", no_argument, NULL, 'v' },
-	{ "version", no_argument, NULL, 'V' },	    { "help", no_argument, NULL, 'h' },
+	{ "config", required_argument, NULL, 'c' },
+	{ "socket", required_argument, NULL, 's' },
+	{ "user", required_argument, NULL, 'u' },
+	{ "set", required_argument, NULL, OPTION_SET },
+	{ "check-config", no_argument, NULL, OPTION_CHECK },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
 

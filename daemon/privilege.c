@@ -83,7 +83,8 @@ int privilege_leave_root(const char *user)
 		r = -errno;
 	}
 	if (r == 0 && !has_perfmon()) {
-		log_notice("without CAP_PERFMON: a driver that restricts counters will refuse; recordings can be played");
+		log_notice("without CAP_PERFMON: a driver that restricts counters will refuse; "
+			   "recordings can be played");
 	}
 	return r;
 }

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /* Started as root: becomes user ("": gpucountd, else nobody), keeping CAP_PERFMON and nothing else.
- * Started as anybody else: keeps CAP_PERFMON if it is there. Sets no-new-privileges either way. Logs
- * what went wrong and returns -errno. */
+ * Started as anybody else: keeps CAP_PERFMON if it is there. Sets no-new-privileges either way.
+ * Logs what went wrong and returns -errno. */
 int privilege_leave_root(const char *user);
 
 /* In a worker: keeps CAP_PERFMON or drops that too. */

@@ -13,48 +13,105 @@
 #include "daemon/granter/rm.h"
 
 /* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
- * two requests, and cannot open, map executable memory, or create a socket. The front can open files
- * for reading (/etc/passwd, for names) but has no capability and no way to run code it was not
- * started with. What each list holds beyond the obvious is there for libc and libuv. */
+ * two requests, and cannot open, map executable memory, or create a socket. The front can open
+ * files for reading (/etc/passwd, for names) but has no capability and no way to run code it was
+ * not started with. What each list holds beyond the obvious is there for libc and libuv. */
 
 static const int granter_calls[] = {
-	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(sendto),
-	SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(pidfd_open), SCMP_SYS(close), SCMP_SYS(read), SCMP_SYS(write),
-	SCMP_SYS(clock_gettime), SCMP_SYS(futex), SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(madvise),
+	SCMP_SYS(poll),		SCMP_SYS(ppoll),
+	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto),	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),	SCMP_SYS(pidfd_open),
+	SCMP_SYS(close),	SCMP_SYS(read),
+	SCMP_SYS(write),	SCMP_SYS(clock_gettime),
+	SCMP_SYS(futex),	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),
+	SCMP_SYS(exit_group),	SCMP_SYS(brk),
+	SCMP_SYS(munmap),	SCMP_SYS(madvise),
 	SCMP_SYS(capget), /* of a preloaded ioctl that answers as a restricted driver (tests) */
 };
 
 static const int front_calls[] = {
-	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(recvmsg),
-	SCMP_SYS(recvfrom), SCMP_SYS(sendmsg), SCMP_SYS(sendto), SCMP_SYS(accept), SCMP_SYS(accept4),
-	SCMP_SYS(getsockopt), SCMP_SYS(shutdown), SCMP_SYS(close), SCMP_SYS(epoll_create1),
-	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(eventfd2),
-	SCMP_SYS(pipe2), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(fcntl), SCMP_SYS(fstat),
-	SCMP_SYS(newfstatat), SCMP_SYS(lseek), SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),
-	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(futex),
-	SCMP_SYS(getrandom), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getpid), SCMP_SYS(gettid),
-	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigaction),
-	SCMP_SYS(rt_sigprocmask), SCMP_SYS(sigaltstack), SCMP_SYS(exit), SCMP_SYS(exit_group),
+	SCMP_SYS(read),
+	SCMP_SYS(readv),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto),
+	SCMP_SYS(accept),
+	SCMP_SYS(accept4),
+	SCMP_SYS(getsockopt),
+	SCMP_SYS(shutdown),
+	SCMP_SYS(close),
+	SCMP_SYS(epoll_create1),
+	SCMP_SYS(epoll_ctl),
+	SCMP_SYS(epoll_wait),
+	SCMP_SYS(epoll_pwait),
+	SCMP_SYS(eventfd2),
+	SCMP_SYS(pipe2),
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	SCMP_SYS(fcntl),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(lseek),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(clock_getres),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(brk),
+	SCMP_SYS(futex),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(sigaltstack),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
 };
 
 /* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
  * listen and accept stay; the unit's PrivateNetwork= keeps others away from that socket. */
 static const int gpu_denied_calls[] = {
-	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(pidfd_getfd),
-	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns),
-	SCMP_SYS(unshare), SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
-	SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
-	SCMP_SYS(add_key), SCMP_SYS(keyctl), SCMP_SYS(request_key),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(setns),
+	SCMP_SYS(unshare),
+	SCMP_SYS(bpf),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(add_key),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(request_key),
 };
 
 /* Mapping and protecting memory, but never to execute it. */
 static int allow_data_memory(scmp_filter_ctx c)
 {
-	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 
-	return r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
-					    SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 }
 
 static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
@@ -69,7 +126,9 @@ static int fill_granter(scmp_filter_ctx c)
 
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_ALLOC);
 	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_FREE);
-	return r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, F_GETFL));
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+					SCMP_A1(SCMP_CMP_EQ, F_GETFL));
 }
 
 static int fill_front(scmp_filter_ctx c)
@@ -78,9 +137,13 @@ static int fill_front(scmp_filter_ctx c)
 
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
 	/* abort() signals itself, and nobody else. */
-	r = r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
-	return r < 0 ? r : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-					    SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				     SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+					SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
+						O_RDONLY));
 }
 
 static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_t n)
@@ -105,7 +168,8 @@ static int fill(scmp_filter_ctx c, enum sandbox which)
 		r = add_calls(c, SCMP_ACT_ALLOW, front_calls, ARRAY_SIZE(front_calls));
 		return r < 0 ? r : fill_front(c);
 	case SANDBOX_GPU:
-		return add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls, ARRAY_SIZE(gpu_denied_calls));
+		return add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
+				 ARRAY_SIZE(gpu_denied_calls));
 	}
 	return -EINVAL;
 }

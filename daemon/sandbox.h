@@ -6,8 +6,9 @@
 
 enum sandbox {
 	SANDBOX_GRANTER, /* what it does, and two ioctl requests; anything else kills it */
-	SANDBOX_FRONT,   /* sockets it has, memory, reading files; anything else fails with EPERM */
-	SANDBOX_GPU,     /* NVIDIA's libraries do much; what takes over other processes or the kernel fails */
+	SANDBOX_FRONT,	 /* sockets it has, memory, reading files; anything else fails with EPERM */
+	SANDBOX_GPU, /* NVIDIA's libraries do much; what takes over other processes or the kernel
+			fails */
 };
 
 /* 0, or -errno: the caller must not go on. */

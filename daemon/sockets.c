@@ -87,7 +87,8 @@ int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *r
 	fd = bind_socket(path);
 	if (fd < 0) {
 		log_error("cannot listen on %s: %s%s", path, strerror(-fd),
-			  fd == -EADDRINUSE ? " by another gpucountd; choose another --socket" : "");
+			  fd == -EADDRINUSE ? " by another gpucountd; choose another --socket"
+					    : "");
 		return fd;
 	}
 	fds[0] = fd;

@@ -6,8 +6,8 @@
 
 #include "proto/limits.h"
 
-/* The length is checked before anything is allocated for it. Offsets given out by frame_begin() count
- * from the start of the content, because the buffer may move. */
+/* The length is checked before anything is allocated for it. Offsets given out by frame_begin()
+ * count from the start of the content, because the buffer may move. */
 
 struct header {
 	uint32_t size;

@@ -7,20 +7,20 @@
 enum {
 	PROTO_VERSION = 1,
 
-	LIMIT_FRAME_BYTES = 1 << 20,      /* payload of one frame */
-	LIMIT_UNPACKED_BYTES = 8 << 20,   /* heap that one frame may become */
+	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
+	LIMIT_UNPACKED_BYTES = 8 << 20, /* heap that one frame may become */
 
-	LIMIT_NAME_BYTES = 256,           /* names: metric, chip, GPU, program, version */
-	LIMIT_TEXT_BYTES = 4096,          /* sentences for people, regular expressions */
-	LIMIT_STRING_BYTES = 16 * 1024,   /* NVTX messages, kernel names */
+	LIMIT_NAME_BYTES = 256,		/* names: metric, chip, GPU, program, version */
+	LIMIT_TEXT_BYTES = 4096,	/* sentences for people, regular expressions */
+	LIMIT_STRING_BYTES = 16 * 1024, /* NVTX messages, kernel names */
 	LIMIT_TOKEN_BYTES = 64,
 
-	LIMIT_METRICS = 256,              /* asked for, in one capture or plan */
+	LIMIT_METRICS = 256, /* asked for, in one capture or plan */
 	LIMIT_PLAN_METRICS = 512,
-	LIMIT_TERMS = 32,                 /* of one column */
+	LIMIT_TERMS = 32, /* of one column */
 	LIMIT_GPUS = 64,
-	LIMIT_TENANTS = 4096,             /* processes on all GPUs */
-	LIMIT_CAPTURES = 256,             /* in one status reply */
+	LIMIT_TENANTS = 4096, /* processes on all GPUs */
+	LIMIT_CAPTURES = 256, /* in one status reply */
 	LIMIT_METRICS_PER_FRAME = 512,
 	LIMIT_SUBMETRICS = 256,
 

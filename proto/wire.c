@@ -28,7 +28,11 @@ static void pb_free(void *arena, void *p)
 static size_t utf8_sequence(const unsigned char *s)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+	size_t n = s[0] < 0x80		   ? 1
+		   : (s[0] & 0xe0) == 0xc0 ? 2
+		   : (s[0] & 0xf0) == 0xe0 ? 3
+		   : (s[0] & 0xf8) == 0xf0 ? 4
+					   : 0;
 	uint32_t c;
 
 	if (n <= 1) {
@@ -62,7 +66,8 @@ static bool string_is_valid(const char *s, size_t limit)
 	return true;
 }
 
-static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb, void *plain);
+static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb,
+			 void *plain);
 
 static int decode_string(const struct wire_field *f, const char *s, const char **ret)
 {
@@ -88,7 +93,8 @@ static int decode_strings(const struct wire_field *f, char **v, size_t n, struct
 	return 0;
 }
 
-static int decode_messages(struct arena *a, const struct wire_field *f, void **v, size_t n, struct wire_bytes *ret)
+static int decode_messages(struct arena *a, const struct wire_field *f, void **v, size_t n,
+			   struct wire_bytes *ret)
 {
 	uint8_t *plain = arena_alloc(a, n * f->sub->size);
 	int r = 0;
@@ -103,7 +109,8 @@ static int decode_messages(struct arena *a, const struct wire_field *f, void **v
 	return r;
 }
 
-static int decode_repeated(struct arena *a, const struct wire_field *f, const char *src, size_t n, char *dst)
+static int decode_repeated(struct arena *a, const struct wire_field *f, const char *src, size_t n,
+			   char *dst)
 {
 	void *v = *(void *const *)src;
 
@@ -168,7 +175,8 @@ static void decode_absent(const struct wire_layout *layout, char *plain)
 	}
 }
 
-static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb, void *plain)
+static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb,
+			 void *plain)
 {
 	decode_absent(layout, plain);
 	if (!pb) {
@@ -196,7 +204,8 @@ static int decode_fields(struct arena *a, const struct wire_layout *layout, cons
 	return layout->validate && !layout->validate(plain) ? WIRE_E_MALFORMED : 0;
 }
 
-int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size, struct wire_message *ret)
+int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
+		struct wire_message *ret)
 {
 	const struct wire_layout *layout = wire_layout_find(type);
 	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
@@ -215,9 +224,11 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 
 /* --- encoding --- */
 
-static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout, const void *plain);
+static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
+				       const void *plain);
 
-static int encode_messages(struct arena *a, const struct wire_field *f, const struct wire_bytes *in, void ***ret)
+static int encode_messages(struct arena *a, const struct wire_field *f, const struct wire_bytes *in,
+			   void ***ret)
 {
 	void **v = arena_alloc(a, in->n * sizeof(*v));
 
@@ -234,7 +245,8 @@ static int encode_messages(struct arena *a, const struct wire_field *f, const st
 	return 0;
 }
 
-static int encode_repeated(struct arena *a, const struct wire_field *f, const char *src, char *dst, size_t *ret_n)
+static int encode_repeated(struct arena *a, const struct wire_field *f, const char *src, char *dst,
+			   size_t *ret_n)
 {
 	const struct wire_bytes *in = (const struct wire_bytes *)src;
 
@@ -270,7 +282,8 @@ static int encode_single(struct arena *a, const struct wire_field *f, const char
 	case WIRE_KIND_BYTES: {
 		const struct wire_bytes *b = (const struct wire_bytes *)src;
 
-		*(ProtobufCBinaryData *)dst = (ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
+		*(ProtobufCBinaryData *)dst =
+			(ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
 		return b->n > f->limit ? -EMSGSIZE : 0;
 	}
 	case WIRE_KIND_MESSAGE:
@@ -281,7 +294,8 @@ static int encode_single(struct arena *a, const struct wire_field *f, const char
 	}
 }
 
-static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout, const void *plain)
+static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
+				       const void *plain)
 {
 	ProtobufCMessage *pb = arena_zalloc(a, layout->descriptor->sizeof_message);
 
@@ -299,7 +313,8 @@ static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout
 		int r;
 
 		if (kind_is_repeated(f->kind)) {
-			r = encode_repeated(a, f, src, dst, (size_t *)((char *)pb + d->quantifier_offset));
+			r = encode_repeated(a, f, src, dst,
+					    (size_t *)((char *)pb + d->quantifier_offset));
 		} else {
 			r = encode_single(a, f, src, dst);
 		}
@@ -311,7 +326,8 @@ static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout
 	return pb;
 }
 
-int wire_encode_payload(struct arena *scratch, struct buffer *out, const struct wire_message *message)
+int wire_encode_payload(struct arena *scratch, struct buffer *out,
+			const struct wire_message *message)
 {
 	const struct wire_layout *layout = wire_layout_find(message->type);
 	ProtobufCMessage *pb;

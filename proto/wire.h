@@ -69,12 +69,30 @@ enum {
 	WIRE_E_MALFORMED = 2, /* protobuf does not parse, or beyond a limit */
 };
 
-struct wire_bytes { size_t n; const uint8_t *v; };
-struct wire_strings { size_t n; const char *const *v; };
-struct wire_u32s { size_t n; const uint32_t *v; };
-struct wire_u64s { size_t n; const uint64_t *v; };
-struct wire_i64s { size_t n; const int64_t *v; };
-struct wire_doubles { size_t n; const double *v; };
+struct wire_bytes {
+	size_t n;
+	const uint8_t *v;
+};
+struct wire_strings {
+	size_t n;
+	const char *const *v;
+};
+struct wire_u32s {
+	size_t n;
+	const uint32_t *v;
+};
+struct wire_u64s {
+	size_t n;
+	const uint64_t *v;
+};
+struct wire_i64s {
+	size_t n;
+	const int64_t *v;
+};
+struct wire_doubles {
+	size_t n;
+	const double *v;
+};
 
 enum wire_metric_kind {
 	WIRE_METRIC_COUNTER,
@@ -100,11 +118,25 @@ enum wire_launch_kind {
 	WIRE_LAUNCH_GRAPH,
 };
 
-struct wire_hello { uint32_t version, features; const char *program; };
-struct wire_welcome { uint32_t version, features; const char *daemon; };
-struct wire_refusal { uint32_t request, code; const char *message, *remedy; };
+struct wire_hello {
+	uint32_t version, features;
+	const char *program;
+};
+struct wire_welcome {
+	uint32_t version, features;
+	const char *daemon;
+};
+struct wire_refusal {
+	uint32_t request, code;
+	const char *message, *remedy;
+};
 
-struct wire_metrics_request { uint32_t request; const char *chip; struct wire_strings patterns; bool describe; };
+struct wire_metrics_request {
+	uint32_t request;
+	const char *chip;
+	struct wire_strings patterns;
+	bool describe;
+};
 
 struct wire_metric {
 	const char *name;
@@ -113,10 +145,22 @@ struct wire_metric {
 	struct wire_strings submetrics;
 };
 
-struct wire_metrics { size_t n; const struct wire_metric *v; };
-struct wire_metrics_reply { uint32_t request; const char *chip; struct wire_metrics metrics; bool last; };
+struct wire_metrics {
+	size_t n;
+	const struct wire_metric *v;
+};
+struct wire_metrics_reply {
+	uint32_t request;
+	const char *chip;
+	struct wire_metrics metrics;
+	bool last;
+};
 
-struct wire_plan_request { uint32_t request; const char *chip; struct wire_strings metrics; };
+struct wire_plan_request {
+	uint32_t request;
+	const char *chip;
+	struct wire_strings metrics;
+};
 
 struct wire_column {
 	const char *name, *unit;
@@ -126,7 +170,10 @@ struct wire_column {
 	uint32_t group;
 };
 
-struct wire_columns { size_t n; const struct wire_column *v; };
+struct wire_columns {
+	size_t n;
+	const struct wire_column *v;
+};
 
 struct wire_plan {
 	const char *chip;
@@ -135,12 +182,24 @@ struct wire_plan {
 	uint32_t passes, groups;
 };
 
-struct wire_plan_reply { uint32_t request; struct wire_plan plan; };
+struct wire_plan_reply {
+	uint32_t request;
+	struct wire_plan plan;
+};
 
-struct wire_gpu { uint32_t index; const char *uuid, *name, *chip; uint32_t holder, waiting; };
-struct wire_gpus { size_t n; const struct wire_gpu *v; };
+struct wire_gpu {
+	uint32_t index;
+	const char *uuid, *name, *chip;
+	uint32_t holder, waiting;
+};
+struct wire_gpus {
+	size_t n;
+	const struct wire_gpu *v;
+};
 
-struct wire_totals { uint64_t seen, measured, filtered, capturing, unready, failed, dropped, lost; };
+struct wire_totals {
+	uint64_t seen, measured, filtered, capturing, unready, failed, dropped, lost;
+};
 
 struct wire_capture_info {
 	uint32_t capture, uid;
@@ -155,9 +214,14 @@ struct wire_capture_info {
 	uint32_t processes;
 };
 
-struct wire_capture_infos { size_t n; const struct wire_capture_info *v; };
+struct wire_capture_infos {
+	size_t n;
+	const struct wire_capture_info *v;
+};
 
-struct wire_status_request { uint32_t request; };
+struct wire_status_request {
+	uint32_t request;
+};
 
 struct wire_status_reply {
 	uint32_t request;
@@ -170,8 +234,14 @@ struct wire_status_reply {
 	uint32_t peers;
 };
 
-struct wire_tenants_request { uint32_t request; };
-struct wire_tenants_reply { uint32_t request; bool known; struct wire_u32s gpu, pid; /* of equal length */ };
+struct wire_tenants_request {
+	uint32_t request;
+};
+struct wire_tenants_reply {
+	uint32_t request;
+	bool known;
+	struct wire_u32s gpu, pid; /* of equal length */
+};
 
 struct wire_open_capture {
 	uint32_t request;
@@ -194,11 +264,26 @@ struct wire_opened {
 	bool recorded;
 };
 
-struct wire_queued { uint32_t capture, position; const char *holder, *gpu; uint64_t holder_left_ns; };
-struct wire_ready { uint32_t capture; const char *token; uint64_t lease_ns; };
-struct wire_renew { uint32_t capture; };
-struct wire_renewed { uint32_t capture; uint64_t lease_ns; };
-struct wire_close_capture { uint32_t capture; };
+struct wire_queued {
+	uint32_t capture, position;
+	const char *holder, *gpu;
+	uint64_t holder_left_ns;
+};
+struct wire_ready {
+	uint32_t capture;
+	const char *token;
+	uint64_t lease_ns;
+};
+struct wire_renew {
+	uint32_t capture;
+};
+struct wire_renewed {
+	uint32_t capture;
+	uint64_t lease_ns;
+};
+struct wire_close_capture {
+	uint32_t capture;
+};
 
 struct wire_device {
 	uint32_t index;
@@ -206,7 +291,10 @@ struct wire_device {
 	uint32_t clock_sm_mhz, clock_mem_mhz;
 };
 
-struct wire_devices { size_t n; const struct wire_device *v; };
+struct wire_devices {
+	size_t n;
+	const struct wire_device *v;
+};
 
 struct wire_process {
 	uint32_t capture, process, pid;
@@ -215,7 +303,12 @@ struct wire_process {
 	const char *recorded_from;
 };
 
-struct wire_records { uint32_t capture, process; uint64_t first; uint32_t count; struct wire_bytes columns; };
+struct wire_records {
+	uint32_t capture, process;
+	uint64_t first;
+	uint32_t count;
+	struct wire_bytes columns;
+};
 
 struct wire_raw_image {
 	uint32_t capture, process;
@@ -225,9 +318,19 @@ struct wire_raw_image {
 	struct wire_bytes data;
 };
 
-struct wire_progress { uint32_t capture, process; struct wire_totals totals; };
-struct wire_notice { uint32_t capture, process, code; const char *message, *remedy; };
-struct wire_process_end { uint32_t capture, process; struct wire_totals totals; bool clean; };
+struct wire_progress {
+	uint32_t capture, process;
+	struct wire_totals totals;
+};
+struct wire_notice {
+	uint32_t capture, process, code;
+	const char *message, *remedy;
+};
+struct wire_process_end {
+	uint32_t capture, process;
+	struct wire_totals totals;
+	bool clean;
+};
 
 struct wire_capture_end {
 	uint32_t capture;
@@ -250,15 +353,23 @@ struct wire_agent_welcome {
 	struct wire_strings gpus;
 };
 
-struct wire_agent_stop { uint32_t code; const char *message; };
-struct wire_goodbye { struct wire_totals totals; };
+struct wire_agent_stop {
+	uint32_t code;
+	const char *message;
+};
+struct wire_goodbye {
+	struct wire_totals totals;
+};
 
 struct wire_permission_request {
 	const char *token;
 	uint32_t root, parent, object, object_class, client_target, context_target;
 };
 
-struct wire_permission_reply { uint32_t status, code; const char *message, *remedy; };
+struct wire_permission_reply {
+	uint32_t status, code;
+	const char *message, *remedy;
+};
 
 /* See RecordColumns in gpuctr.proto. Lengths are within their limits but not yet compared with each
  * other: that is the reader's check. */
@@ -268,7 +379,8 @@ struct wire_record_columns {
 	uint32_t first_function;
 	struct wire_u32s function_name, function_static_shared, function_registers;
 	uint32_t first_node;
-	struct wire_u32s node_parent, node_domain, node_message, node_category, node_color, node_payload_type;
+	struct wire_u32s node_parent, node_domain, node_message, node_category, node_color,
+		node_payload_type;
 	struct wire_u64s node_payload;
 	uint32_t first_set;
 	struct wire_u32s set_size, set_node;
@@ -326,13 +438,15 @@ struct wire_message {
 const char *wire_type_to_string(unsigned type);
 
 /* Unpacks a payload. WIRE_E_*, -ENOMEM when even the arena's first block cannot be had. */
-int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size, struct wire_message *ret);
+int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
+		struct wire_message *ret);
 
 /* Appends a whole frame to out. scratch is used for the conversion and may be reset after.
  * -ENOMEM; -EMSGSIZE when the message would be beyond the limits: our mistake. */
 int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message);
 
 /* Appends the payload alone (for RecordColumns). */
-int wire_encode_payload(struct arena *scratch, struct buffer *out, const struct wire_message *message);
+int wire_encode_payload(struct arena *scratch, struct buffer *out,
+			const struct wire_message *message);
 
 #endif

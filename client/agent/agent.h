@@ -14,12 +14,12 @@
 enum { AGENT_CONTEXTS_MAX = 256 };
 
 struct agent {
-	atomic_bool active;   /* launches are looked at */
+	atomic_bool active;	    /* launches are looked at */
 	atomic_bool stop_requested; /* the program exits */
-	atomic_uint capturing; /* streams that capture a graph now */
+	atomic_uint capturing;	    /* streams that capture a graph now */
 	struct profiler profiler;
 	struct link link;
-	struct arena arena;  /* holds welcome */
+	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;
 	struct intern intern;
 	struct counters counters;

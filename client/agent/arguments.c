@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generated_cuda_meta.h describes the calls' arguments only to those who ask for internal versions. */
+/* generated_cuda_meta.h describes the calls' arguments only to those who ask for internal versions.
+ */
 #define __CUDA_API_VERSION_INTERNAL
 
 #include "client/agent/arguments.h"
@@ -9,8 +10,9 @@
 
 #include "proto/wire.h"
 
-#define DIMENSIONS(p) { (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \
-		      { (p)->blockDimX, (p)->blockDimY, (p)->blockDimZ }, (p)->sharedMemBytes
+#define DIMENSIONS(p)                                    \
+	{ (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \
+		{ (p)->blockDimX, (p)->blockDimY, (p)->blockDimZ }, (p)->sharedMemBytes
 
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret)
 {
@@ -23,7 +25,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel: {
 		const cuLaunchKernel_params *p = params;
 
-		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread, WIRE_LAUNCH_KERNEL };
+		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread,
+					   WIRE_LAUNCH_KERNEL };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
@@ -36,7 +39,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 			return false;
 		}
 		*ret = (struct arguments){
-			p->f, DIMENSIONS(p->config), p->config->hStream, per_thread, WIRE_LAUNCH_KERNEL,
+			p->f,	    DIMENSIONS(p->config), p->config->hStream,
+			per_thread, WIRE_LAUNCH_KERNEL,
 		};
 		return true;
 	}
@@ -46,7 +50,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel: {
 		const cuLaunchCooperativeKernel_params *p = params;
 
-		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread, WIRE_LAUNCH_COOPERATIVE };
+		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread,
+					   WIRE_LAUNCH_COOPERATIVE };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
@@ -55,7 +60,9 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch: {
 		const cuGraphLaunch_params *p = params;
 
-		*ret = (struct arguments){ .stream = p->hStream, .per_thread_stream = per_thread, .kind = WIRE_LAUNCH_GRAPH };
+		*ret = (struct arguments){ .stream = p->hStream,
+					   .per_thread_stream = per_thread,
+					   .kind = WIRE_LAUNCH_GRAPH };
 		return true;
 	}
 	default:

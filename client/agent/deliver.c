@@ -13,9 +13,10 @@
 #include "proto/limits.h"
 #include "proto/status.h"
 
-/* The queue is bounded in bytes: a program that measures faster than its reader reads waits a little
- * at the turn of a batch, and then loses whole batches, which are counted. Buffers are used again,
- * because a fresh image of some MiB costs more in page faults than its copy; one image is kept.
+/* The queue is bounded in bytes: a program that measures faster than its reader reads waits a
+ * little at the turn of a batch, and then loses whole batches, which are counted. Buffers are used
+ * again, because a fresh image of some MiB costs more in page faults than its copy; one image is
+ * kept.
  *
  * The thread blocks all signals: those are the program's. When the link breaks it goes on taking
  * batches and drops them, so that the program never waits for a daemon that is gone. */
@@ -175,8 +176,8 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
 }
 
-/* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait for
- * itself. */
+/* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait
+ * for itself. */
 static bool has_room(const struct deliver *d, const struct batch *b)
 {
 	return d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES ||
@@ -235,7 +236,8 @@ void deliver_notice(struct deliver *d, int code, const char *message, const char
 {
 	struct wire_message m = {
 		.type = WIRE_NOTICE,
-		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message, remedy },
+		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message,
+			    remedy },
 	};
 
 	deliver_note(d, &m);
@@ -248,7 +250,8 @@ static void send_note(struct deliver *d, struct note *n)
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (frame_parse(n->frame, n->bytes, &f) == 0 && wire_decode(&a, f.type, f.payload, f.size, &m) == 0) {
+	if (frame_parse(n->frame, n->bytes, &f) == 0 &&
+	    wire_decode(&a, f.type, f.payload, f.size, &m) == 0) {
 		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	arena_deinit(&a);
@@ -261,7 +264,8 @@ static void send_progress(struct deliver *d, uint64_t *last_seen)
 {
 	struct wire_message m = {
 		.type = WIRE_PROGRESS,
-		.progress = { d->welcome->capture, d->welcome->process, counters_read(d->counters) },
+		.progress = { d->welcome->capture, d->welcome->process,
+			      counters_read(d->counters) },
 	};
 
 	if (m.progress.totals.seen != *last_seen) {
@@ -271,7 +275,8 @@ static void send_progress(struct deliver *d, uint64_t *last_seen)
 }
 
 /* Launches that failed or are not wanted leave no record; each is counted for what it is. */
-static size_t keep_measured(struct deliver *d, struct batch *b, double *values, const bool *measured)
+static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
+			    const bool *measured)
 {
 	size_t n_columns = d->welcome->plan.columns.n, kept = 0;
 
@@ -286,7 +291,8 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values, 
 		}
 		if (kept != i) {
 			b->launches[kept] = b->launches[i];
-			memmove(values + kept * n_columns, values + i * n_columns, n_columns * sizeof(*values));
+			memmove(values + kept * n_columns, values + i * n_columns,
+				n_columns * sizeof(*values));
 		}
 		kept++;
 	}
@@ -299,7 +305,9 @@ static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 	int r = 0;
 
 	while (r == 0 && offset < b->image_size) {
-		size_t n = b->image_size - offset < LIMIT_IMAGE_PIECE_BYTES ? b->image_size - offset : LIMIT_IMAGE_PIECE_BYTES;
+		size_t n = b->image_size - offset < LIMIT_IMAGE_PIECE_BYTES
+				   ? b->image_size - offset
+				   : LIMIT_IMAGE_PIECE_BYTES;
 		struct wire_message m = {
 			.type = WIRE_RAW_IMAGE,
 			.raw_image = {
@@ -341,7 +349,8 @@ static void process_batch(struct deliver *d, struct batch *b)
 	} else {
 		kept = keep_measured(d, b, values, measured);
 	}
-	if (pack_send(d->link, d->welcome, d->intern, b->launches, kept, values, d->next_index) == 0) {
+	if (pack_send(d->link, d->welcome, d->intern, b->launches, kept, values, d->next_index) ==
+	    0) {
 		atomic_fetch_add(&d->counters->measured, kept);
 		d->next_index += kept;
 	} else {
@@ -493,8 +502,8 @@ void deliver_request_finish(struct deliver *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* The caller may be a signal handler that interrupted this very code: no lock is waited for longer than
- * the deadline. */
+/* The caller may be a signal handler that interrupted this very code: no lock is waited for longer
+ * than the deadline. */
 void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 {
 	struct timespec by = timespec_of(clock_now_ns() + timeout_ns);

@@ -18,7 +18,7 @@
 
 enum launch_fate {
 	LAUNCH_DONE,
-	LAUNCH_FAILED,   /* the driver refused it */
+	LAUNCH_FAILED,	 /* the driver refused it */
 	LAUNCH_FILTERED, /* of a recording, and not wanted this time */
 };
 
@@ -32,8 +32,8 @@ struct launch {
 	uint32_t correlation, thread;
 	uint32_t range, set;
 	uint64_t start_ns; /* unix time */
-	uint8_t kind;      /* enum wire_launch_kind */
-	uint8_t fate;      /* enum launch_fate */
+	uint8_t kind;	   /* enum wire_launch_kind */
+	uint8_t fate;	   /* enum launch_fate */
 };
 
 /* Launches that were measured together, with their counter data. The range of launch i is named by
@@ -44,7 +44,8 @@ struct batch {
 	size_t n, room;
 	uint8_t *image;
 	size_t image_size;
-	const struct host *host; /* evaluates; the one of its chip, used by the delivering thread only */
+	const struct host
+		*host; /* evaluates; the one of its chip, used by the delivering thread only */
 };
 
 /* Counted where they happen, read when told. */
@@ -58,21 +59,22 @@ struct deliver {
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
-	void (*on_stop)(void *userdata, uint32_t code, const char *message); /* the daemon ends it */
-	void (*on_idle)(void *userdata); /* about four times a second, to flush what is old */
+	void (*on_stop)(void *userdata, uint32_t code,
+			const char *message); /* the daemon ends it */
+	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
 	void *userdata;
 
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t wake;    /* the thread has work */
+	pthread_cond_t wake;	/* the thread has work */
 	pthread_cond_t drained; /* the thread has done some */
 	struct list queue, spare;
 	uint8_t *spare_image;
 	size_t spare_image_size;
 	size_t queued_bytes;
 	bool started, finishing; /* no more is expected; what is queued goes out */
-	bool closed;             /* nothing is taken any more */
-	bool finished;           /* goodbye was said */
+	bool closed;		 /* nothing is taken any more */
+	bool finished;		 /* goodbye was said */
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */
 };

@@ -16,8 +16,8 @@
 /* Where the program's libraries enter the agent, and where it leaves.
  *
  * libcuda calls InitializeInjection() once, within the program's first cuInit(). NVTX calls
- * InitializeInjectionNvtx2() from each library that uses it, often earlier; ranges are followed from
- * then on, because the ones open now may enclose launches later.
+ * InitializeInjectionNvtx2() from each library that uses it, often earlier; ranges are followed
+ * from then on, because the ones open now may enclose launches later.
  *
  * Nothing here prints, and nothing that fails changes what the program does: without a daemon, a
  * token, or CUPTI, the program runs unmeasured and the client is told why, if it can be. */
@@ -47,7 +47,8 @@ static void read_attributes(struct agent *a, CUdevice device, struct device_info
 	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device) == CUDA_SUCCESS) {
 		d->clock_sm_mhz = (uint32_t)khz / 1000;
 	}
-	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) == CUDA_SUCCESS) {
+	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) ==
+	    CUDA_SUCCESS) {
 		d->clock_mem_mhz = (uint32_t)khz / 1000;
 	}
 }
@@ -65,11 +66,16 @@ static bool is_leased(const struct agent *a, const char *uuid)
 static void check_device(struct agent *a, struct device_info *d)
 {
 	if (!is_leased(a, d->uuid)) {
-		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED, "Name it with --devices, or leave --devices out.",
-			    "GPU %u (%s) is not part of this capture's lease; its kernels run unmeasured", d->index, d->uuid);
+		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED,
+			    "Name it with --devices, or leave --devices out.",
+			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
+			    "unmeasured",
+			    d->index, d->uuid);
 	} else if (strcmp(d->chip, a->welcome.plan.chip) != 0) {
-		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH, "Name the GPUs of one kind with --devices.",
-			    "GPU %u is a %s, the metrics were planned for %s", d->index, d->chip, a->welcome.plan.chip);
+		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH,
+			    "Name the GPUs of one kind with --devices.",
+			    "GPU %u is a %s, the metrics were planned for %s", d->index, d->chip,
+			    a->welcome.plan.chip);
 	} else if (host_init(&d->host, &a->profiler.host, d->chip, &d->trouble) == 0) {
 		host_init(&d->evaluator, &a->profiler.host, d->chip, &d->trouble);
 	}
@@ -123,7 +129,8 @@ void agent_announce(struct agent *a)
 	for (size_t i = 0; i < n; i++) {
 		const struct device_info *d = a->devices[i];
 
-		devices[i] = (struct wire_device){ d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz };
+		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
+						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
 	}
 	pthread_mutex_unlock(&a->lock);
 	m.process = (struct wire_process){
@@ -164,7 +171,8 @@ size_t agent_contexts(struct agent *a, struct ranges **ret)
 
 /* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
  * that exits: such a context is left alone after patience_ns. */
-static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(struct agent *, struct ranges *))
+static void for_each_context(struct agent *a, uint64_t patience_ns,
+			     void (*act)(struct agent *, struct ranges *))
 {
 	struct ranges *contexts[AGENT_CONTEXTS_MAX];
 	size_t n = agent_contexts(a, contexts);
@@ -176,7 +184,8 @@ static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(
 		if (!lock_within(&r->lock, patience_ns)) {
 			continue;
 		}
-		if (r->object && r->context && a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		if (r->object && r->context &&
+		    a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
 			act(a, r);
 			a->profiler.cuCtxPopCurrent(&popped);
 		}
@@ -184,8 +193,9 @@ static void for_each_context(struct agent *a, uint64_t patience_ns, void (*act)(
 	}
 }
 
-/* Everything that calls CUPTI happens on the delivering thread: the caller may hold CUPTI's locks, or
- * ours, when it is a signal handler that exits, and Stop waits for kernels that may never end. */
+/* Everything that calls CUPTI happens on the delivering thread: the caller may hold CUPTI's locks,
+ * or ours, when it is a signal handler that exits, and Stop waits for kernels that may never end.
+ */
 void agent_finish(struct agent *a, uint64_t timeout_ns)
 {
 	atomic_store(&a->active, false);
@@ -224,8 +234,8 @@ static void flush_old(struct agent *a, struct ranges *r)
 	}
 }
 
-/* Lets go of the counters and has the rest delivered. A graph capture under way must not be disturbed:
- * it is over soon, and this is tried again at the next tick. */
+/* Lets go of the counters and has the rest delivered. A graph capture under way must not be
+ * disturbed: it is over soon, and this is tried again at the next tick. */
 static void stop_now(struct agent *a)
 {
 	if (atomic_load(&a->capturing) > 0 && !atomic_load(&a->stop_requested)) {
@@ -264,7 +274,8 @@ static const char *program_name(void)
 	return program_invocation_short_name ? program_invocation_short_name : "";
 }
 
-static int start_measuring(struct agent *a, const char *socket_path, const char *token, struct refusal *r)
+static int start_measuring(struct agent *a, const char *socket_path, const char *token,
+			   struct refusal *r)
 {
 	if (filter_init(&a->filter, &a->welcome, r) != 0 || profiler_open(&a->profiler, r) != 0 ||
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
@@ -336,7 +347,8 @@ static const char *environment(const char *name)
 
 int InitializeInjection(void)
 {
-	const char *socket_path = environment("GPUCTR_SOCKET"), *token = environment("GPUCTR_TOKEN");
+	const char *socket_path = environment("GPUCTR_SOCKET"),
+		   *token = environment("GPUCTR_TOKEN");
 	int saved = errno, cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

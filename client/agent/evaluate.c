@@ -7,8 +7,8 @@
 #include "proto/limits.h"
 
 /* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
- * matched to its launch by its name, the launch's place in the batch, because CUPTI does not promise
- * the order of ranges in an image. */
+ * matched to its launch by its name, the launch's place in the batch, because CUPTI does not
+ * promise the order of ranges in an image. */
 
 static size_t range_launch(const struct batch *b, size_t range, size_t fallback)
 {
@@ -22,7 +22,8 @@ static size_t range_launch(const struct batch *b, size_t range, size_t fallback)
 	char *end;
 	unsigned long n;
 
-	if (b->host->v->cuptiRangeProfilerCounterDataGetRangeInfo(&p) != CUPTI_SUCCESS || !p.rangeName) {
+	if (b->host->v->cuptiRangeProfilerCounterDataGetRangeInfo(&p) != CUPTI_SUCCESS ||
+	    !p.rangeName) {
 		return fallback;
 	}
 	n = strtoul(p.rangeName, &end, 10);
@@ -41,7 +42,8 @@ static void combine(const struct wire_plan *plan, const double *metrics, double 
 	}
 }
 
-int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *values, bool *measured)
+int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *values,
+		   bool *measured)
 {
 	size_t n_ranges = host_count_ranges(b->host, b->image, b->image_size);
 	double metrics[LIMIT_PLAN_METRICS];
@@ -60,7 +62,8 @@ int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *
 		if (i >= b->n) {
 			continue;
 		}
-		result = host_evaluate(b->host, b->image, b->image_size, r, plan->metrics.v, plan->metrics.n, metrics);
+		result = host_evaluate(b->host, b->image, b->image_size, r, plan->metrics.v,
+				       plan->metrics.n, metrics);
 		if (result != CUPTI_SUCCESS) {
 			first_failure = first_failure == CUPTI_SUCCESS ? result : first_failure;
 			continue;

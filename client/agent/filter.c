@@ -10,7 +10,8 @@ int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, stru
 	f->count = welcome->launch_count;
 	atomic_init(&f->matched, 0);
 	f->has_regex = welcome->kernel_regex[0] != '\0';
-	if (f->has_regex && regcomp(&f->regex, welcome->kernel_regex, REG_EXTENDED | REG_NOSUB) != 0) {
+	if (f->has_regex &&
+	    regcomp(&f->regex, welcome->kernel_regex, REG_EXTENDED | REG_NOSUB) != 0) {
 		f->has_regex = false;
 		refusal_set(r, GPUCTR_E_BAD_PATTERN, "Write a POSIX extended regular expression.",
 			    "'%.200s' is not a regular expression", welcome->kernel_regex);

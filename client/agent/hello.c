@@ -9,7 +9,8 @@
 enum { HELLO_TIMEOUT_S = 5 };
 
 /* The answer lives in the link's arena until the next message: a copy is taken over the wire. */
-static bool keep(struct link *l, const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret)
+static bool keep(struct link *l, const struct wire_message *m, struct arena *arena,
+		 struct wire_agent_welcome *ret)
 {
 	struct wire_message copy;
 	struct buffer b = { 0 };
@@ -24,8 +25,8 @@ static bool keep(struct link *l, const struct wire_message *m, struct arena *are
 	return kept;
 }
 
-int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello, struct arena *arena,
-	      struct wire_agent_welcome *ret, struct refusal *r)
+int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello,
+	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r)
 {
 	struct wire_message m = { .type = WIRE_AGENT_HELLO, .agent_hello = *hello };
 	int e = link_open(l, socket_path);
@@ -38,8 +39,8 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 		e = link_receive(l, &m, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	if (e < 0) {
-		refusal_set(r, GPUCTR_E_NO_DAEMON, "Start it through gpuctr-client.", "no gpucountd answers at %s (%s)",
-			    socket_path, strerror(-e));
+		refusal_set(r, GPUCTR_E_NO_DAEMON, "Start it through gpuctr-client.",
+			    "no gpucountd answers at %s (%s)", socket_path, strerror(-e));
 	} else if (m.type == WIRE_REFUSAL) {
 		refusal_set(r, (int)m.refusal.code, m.refusal.remedy, "%s", m.refusal.message);
 	} else if (m.type != WIRE_AGENT_WELCOME || !keep(l, &m, arena, ret)) {

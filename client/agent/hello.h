@@ -7,7 +7,7 @@
 
 /* Connects, introduces this process to the daemon and takes its part of a capture. *ret lives in
  * arena. 0, or a positive code with r filled; the link is closed then. */
-int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello, struct arena *arena,
-	      struct wire_agent_welcome *ret, struct refusal *r);
+int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello,
+	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r);
 
 #endif

@@ -8,8 +8,9 @@
 
 #include "proto/limits.h"
 
-/* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so that
- * sent strings need not be kept. Two different things meet in it with a chance of about n^2 / 2^128. */
+/* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so
+ * that sent strings need not be kept. Two different things meet in it with a chance of about n^2 /
+ * 2^128. */
 
 enum { INTERN_SLOTS_MIN = 1024, INTERN_SLOTS_MAX = 1 << 19, INTERN_MARKS_MAX = 32768 };
 
@@ -82,7 +83,8 @@ static struct intern_slot *slot_find(struct intern *in, const struct hash *h)
 {
 	size_t i = h->a & (in->n_slots - 1);
 
-	while (in->slots[i].id != 0 && (in->slots[i].hash[0] != h->a || in->slots[i].hash[1] != h->b)) {
+	while (in->slots[i].id != 0 &&
+	       (in->slots[i].hash[0] != h->a || in->slots[i].hash[1] != h->b)) {
 		i = (i + 1) & (in->n_slots - 1);
 	}
 	return &in->slots[i];
@@ -137,7 +139,8 @@ static bool push(struct vector *v, const void *element, size_t size)
 	return true;
 }
 
-static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h, uint32_t *last)
+static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const struct hash *h,
+			  uint32_t *last)
 {
 	*slot = (struct intern_slot){ { h->a, h->b }, ++*last };
 	in->n_used++;
@@ -152,15 +155,18 @@ static void sanitize(char *s)
 	unsigned char *p = (unsigned char *)s;
 
 	while (*p) {
-		size_t n = *p < 0x80 ? 1 : (*p & 0xe0) == 0xc0 && *p >= 0xc2 ? 2 : (*p & 0xf0) == 0xe0 ? 3 :
-			   (*p & 0xf8) == 0xf0 && *p < 0xf5 ? 4 : 0;
+		size_t n = *p < 0x80			       ? 1
+			   : (*p & 0xe0) == 0xc0 && *p >= 0xc2 ? 2
+			   : (*p & 0xf0) == 0xe0	       ? 3
+			   : (*p & 0xf8) == 0xf0 && *p < 0xf5  ? 4
+							       : 0;
 		bool good = n > 0;
 
 		for (size_t i = 1; good && i < n; i++) {
 			good = (p[i] & 0xc0) == 0x80;
 		}
-		if (good && ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-			     (*p == 0xf4 && p[1] > 0x8f))) {
+		if (good && ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
+			     (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))) {
 			good = false;
 		}
 		if (good) {
@@ -218,7 +224,8 @@ uint32_t intern_string(struct intern *in, const char *s)
 
 /* --- the others --- */
 
-uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes, uint32_t registers)
+uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
+			 uint32_t registers)
 {
 	struct function_key key = { 0, static_shared_bytes, registers };
 	struct hash h = hash_start(KIND_FUNCTION);

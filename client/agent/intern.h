@@ -2,11 +2,11 @@
 #ifndef GPUCTR_AGENT_INTERN_H
 #define GPUCTR_AGENT_INTERN_H
 
-/* Numbers for what many records share: strings, kernels, NVTX ranges, sets of ranges. Each thing gets
- * a number when it is first seen and is sent once. Numbers count from 1 and are never used again;
- * what has been sent is remembered only by its hash, and when there is too much of it everything is
- * forgotten and numbered anew, so memory stays bounded in programs whose messages never repeat.
- * Thread-safe. */
+/* Numbers for what many records share: strings, kernels, NVTX ranges, sets of ranges. Each thing
+ * gets a number when it is first seen and is sent once. Numbers count from 1 and are never used
+ * again; what has been sent is remembered only by its hash, and when there is too much of it
+ * everything is forgotten and numbered anew, so memory stays bounded in programs whose messages
+ * never repeat. Thread-safe. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,13 +37,13 @@ struct vector {
 /* What was defined since the last intern_take(). */
 struct definitions {
 	uint32_t first_string, first_function, first_range, first_set;
-	struct vector strings;   /* char * */
-	struct vector functions; /* struct function_key */
-	struct vector ranges;    /* struct range_key */
-	struct vector set_sizes; /* uint32_t */
-	struct vector set_ranges; /* uint32_t */
+	struct vector strings;			 /* char * */
+	struct vector functions;		 /* struct function_key */
+	struct vector ranges;			 /* struct range_key */
+	struct vector set_sizes;		 /* uint32_t */
+	struct vector set_ranges;		 /* uint32_t */
 	struct vector mark_ranges, mark_threads; /* uint32_t */
-	struct vector mark_times;  /* int64_t */
+	struct vector mark_times;		 /* int64_t */
 };
 
 struct intern_slot {
@@ -67,7 +67,8 @@ void intern_deinit(struct intern *in);
 /* A number, or 0 when memory is out. Strings are made valid UTF-8 ('?' for what is not) and cut at
  * the protocol's limit. *generation is set to the one the number belongs to. */
 uint32_t intern_string(struct intern *in, const char *s);
-uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes, uint32_t registers);
+uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
+			 uint32_t registers);
 uint32_t intern_range(struct intern *in, const struct range_key *key);
 uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n);
 

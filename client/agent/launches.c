@@ -14,12 +14,12 @@
 #include "daemon/base/clock.h"
 
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
- * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop, and
- * unlock. What a thread holds in between is in its launching variable, so that a launch within a
- * launch (libraries do that from host callbacks) is left alone.
+ * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,
+ * and unlock. What a thread holds in between is in its launching variable, so that a launch within
+ * a launch (libraries do that from host callbacks) is left alone.
  *
- * Names and attributes of a kernel are asked once for each function handle. A handle may be used again
- * after its module was unloaded, so the name is compared as well. */
+ * Names and attributes of a kernel are asked once for each function handle. A handle may be used
+ * again after its module was unloaded, so the name is compared as well. */
 
 struct function {
 	CUfunction handle;
@@ -48,12 +48,15 @@ static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute wh
 {
 	int value = 0;
 
-	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0 ? (uint32_t)value : 0;
+	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0
+		       ? (uint32_t)value
+		       : 0;
 }
 
 static void define_function(struct agent *a, struct function *f, uint32_t generation)
 {
-	f->id = intern_function(&a->intern, f->copy, attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+	f->id = intern_function(&a->intern, f->copy,
+				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
 				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_NUM_REGS));
 	f->generation = generation;
 }
@@ -96,7 +99,8 @@ static struct function *find_function(struct agent *a, CUfunction handle, const 
 	if (!functions && !make_functions()) {
 		return NULL;
 	}
-	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % ARRAY_SIZE(functions->v)];
+	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) %
+			  ARRAY_SIZE(functions->v)];
 	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {
 		free(f->copy);
 		*f = (struct function){ .handle = handle, .copy = strdup(name) };
@@ -160,8 +164,8 @@ static struct ranges *find_ranges(struct agent *a, CUcontext context, uint32_t c
 	return found;
 }
 
-/* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an old
- * one's address gets the old number at worst until then. */
+/* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
+ * old one's address gets the old number at worst until then. */
 static uint64_t stream_number(struct agent *a, CUcontext context, CUstream stream, bool per_thread)
 {
 	static __thread struct {
@@ -172,20 +176,24 @@ static uint64_t stream_number(struct agent *a, CUcontext context, CUstream strea
 	} last;
 	uint32_t number;
 
-	if (last.known && last.context == context && last.stream == stream && last.per_thread == per_thread) {
+	if (last.known && last.context == context && last.stream == stream &&
+	    last.per_thread == per_thread) {
 		return last.number;
 	}
 	last.known = true;
 	last.context = context;
 	last.stream = stream;
 	last.per_thread = per_thread;
-	last.number = a->profiler.cuptiGetStreamIdEx(context, stream, per_thread, &number) == CUPTI_SUCCESS ?
-			      number : (uintptr_t)stream;
+	last.number = a->profiler.cuptiGetStreamIdEx(context, stream, per_thread, &number) ==
+				      CUPTI_SUCCESS
+			      ? number
+			      : (uintptr_t)stream;
 	return last.number;
 }
 
-static void note_launch(struct agent *a, struct launch *l, const struct ranges *r, const struct function *f,
-			const struct arguments *g, const CUpti_CallbackData *data)
+static void note_launch(struct agent *a, struct launch *l, const struct ranges *r,
+			const struct function *f, const struct arguments *g,
+			const CUpti_CallbackData *data)
 {
 	if (thread_id == 0) {
 		thread_id = (uint32_t)syscall(SYS_gettid);
@@ -218,7 +226,10 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	atomic_fetch_add(&a->counters.seen, 1);
-	f = find_function(a, g.function, g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)" : data->symbolName ? data->symbolName : "(unnamed)");
+	f = find_function(a, g.function,
+			  g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
+			  : data->symbolName	      ? data->symbolName
+						      : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
@@ -285,9 +296,9 @@ static bool ends_capture(CUpti_CallbackId id)
 /* Some failures mean that the capture goes on. */
 static bool capture_ended(CUresult result)
 {
-	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD && result != CUDA_ERROR_ILLEGAL_STATE &&
-	       result != CUDA_ERROR_INVALID_HANDLE && result != CUDA_ERROR_INVALID_VALUE &&
-	       result != CUDA_ERROR_INVALID_CONTEXT;
+	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+	       result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_HANDLE &&
+	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* A start or stop that was decided on before is waited for. */
@@ -302,7 +313,8 @@ static void wait_for_turns(struct agent *a)
 	}
 }
 
-/* Counted before a capture begins and after it has ended, so that nothing synchronises in between. */
+/* Counted before a capture begins and after it has ended, so that nothing synchronises in between.
+ */
 static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	const CUresult *pointer = data->functionReturnValue;
@@ -314,8 +326,10 @@ static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		wait_for_turns(a);
 	} else if (begins_capture(id) && result != CUDA_SUCCESS) {
 		atomic_fetch_sub(&a->capturing, 1);
-	} else if (ends_capture(id) && data->callbackSite == CUPTI_API_EXIT && capture_ended(result)) {
-		for (n = atomic_load(&a->capturing); n > 0 && !atomic_compare_exchange_weak(&a->capturing, &n, n - 1);) {
+	} else if (ends_capture(id) && data->callbackSite == CUPTI_API_EXIT &&
+		   capture_ended(result)) {
+		for (n = atomic_load(&a->capturing);
+		     n > 0 && !atomic_compare_exchange_weak(&a->capturing, &n, n - 1);) {
 		}
 	}
 }
@@ -343,15 +357,18 @@ static void on_context_end(struct agent *a, CUcontext context)
 	}
 }
 
-static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+				 const void *data)
 {
 	static __thread int cancel_before;
 	struct agent *a = userdata;
 	bool was_launching = launching != NULL;
 	int cancel;
 
-	/* A context ends also when the capture is over: the delivering thread may still be at it. */
-	if (domain != CUPTI_CB_DOMAIN_RESOURCE && !atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
+	/* A context ends also when the capture is over: the delivering thread may still be at it.
+	 */
+	if (domain != CUPTI_CB_DOMAIN_RESOURCE &&
+	    !atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
 		return;
 	}
 	/* A thread that is cancelled with a lock of ours held would stop all others. */
@@ -400,12 +417,14 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
-			    "Run it without torch.profiler, nsys or ncu while measuring: CUPTI takes one of them a process.",
+			    "Run it without torch.profiler, nsys or ncu while measuring: CUPTI "
+			    "takes one of them a process.",
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
-		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
+		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
 
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;

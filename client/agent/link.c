@@ -32,7 +32,8 @@ int link_open(struct link *l, const char *path)
 		return -errno;
 	}
 	/* Also limits connect(), which waits while the daemon does not accept. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = CONNECT_TIMEOUT_S }, sizeof(struct timeval));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = CONNECT_TIMEOUT_S },
+		   sizeof(struct timeval));
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		r = -errno;
 		close(fd);
@@ -68,7 +69,10 @@ static int wait_ready(int fd, short events, uint64_t by_ns)
 	for (;;) {
 		struct pollfd p = { fd, events, 0 };
 		uint64_t now = clock_now_ns();
-		int r = poll(&p, 1, now >= by_ns ? 0 : (int)((by_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS));
+		int r = poll(&p, 1,
+			     now >= by_ns ? 0
+					  : (int)((by_ns - now + CLOCK_NS_PER_MS - 1) /
+						  CLOCK_NS_PER_MS));
 
 		if (r >= 0) {
 			return r;
@@ -85,7 +89,8 @@ int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t tim
 
 	arena_reset(&l->scratch);
 	while (r >= 0 && buffer_length(&l->out) > 0) {
-		ssize_t n = fdpass_send(l->fd, l->out.data + l->out.start, buffer_length(&l->out), fd, MSG_DONTWAIT);
+		ssize_t n = fdpass_send(l->fd, l->out.data + l->out.start, buffer_length(&l->out),
+					fd, MSG_DONTWAIT);
 
 		if (n >= 0) {
 			fd = -1;

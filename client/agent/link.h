@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_LINK_H
 #define GPUCTR_AGENT_LINK_H
 
-/* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time. No
- * call ever raises SIGPIPE. */
+/* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time.
+ * No call ever raises SIGPIPE. */
 
 #include <stdint.h>
 
@@ -26,7 +26,8 @@ void link_close(struct link *l);
  * failure closes the link. */
 int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns);
 
-/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed. */
+/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed.
+ */
 int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns);
 
 #endif

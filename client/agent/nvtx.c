@@ -16,14 +16,14 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 
-/* Programs push far more ranges than they launch kernels inside, so a push only copies its message to
- * the thread's stack. Numbers are made when a launch asks for them, outermost first, and kept in the
- * stack's entries until they are popped (or until intern forgot its numbers, which the generation
- * tells). A thread's stack holds the ranges of all domains in the order they were pushed; a pop takes
- * the last one of its domain, which need not be the last of all.
+/* Programs push far more ranges than they launch kernels inside, so a push only copies its message
+ * to the thread's stack. Numbers are made when a launch asks for them, outermost first, and kept in
+ * the stack's entries until they are popped (or until intern forgot its numbers, which the
+ * generation tells). A thread's stack holds the ranges of all domains in the order they were
+ * pushed; a pop takes the last one of its domain, which need not be the last of all.
  *
- * Start/end ranges belong to the process: a list under a lock, and a counter that changes with it, so
- * that launches in between reuse the set they found last. */
+ * Start/end ranges belong to the process: a list under a lock, and a counter that changes with it,
+ * so that launches in between reuse the set they found last. */
 
 enum { MESSAGE_MAX = 16 * 1024, STACK_MAX = 1 << 16 };
 
@@ -67,7 +67,8 @@ static struct {
 	pthread_key_t key;
 	bool has_key; /* without one a thread's stack outlives it */
 	pthread_once_t once;
-} nvtx = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT,
+} nvtx = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	   .once = PTHREAD_ONCE_INIT,
 	   .default_domain = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
 static __thread struct stack *thread_stack;
@@ -167,7 +168,8 @@ static uint64_t payload_bits(const nvtxEventAttributes_t *a)
 	}
 }
 
-void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain, const nvtxEventAttributes_t *a)
+void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
+				const nvtxEventAttributes_t *a)
 {
 	if (!a) {
 		nvtx_event_from_ascii(e, domain, "");
@@ -178,11 +180,14 @@ void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domai
 	} else if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED) {
 		nvtx_event_from_ascii(e, domain, (const char *)a->message.registered);
 	} else {
-		nvtx_event_from_ascii(e, domain, a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii : "");
+		nvtx_event_from_ascii(e, domain,
+				      a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii
+										: "");
 	}
 	e->category = a->category;
 	e->color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
-	if (a->payloadType >= NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 && a->payloadType <= NVTX_PAYLOAD_TYPE_FLOAT) {
+	if (a->payloadType >= NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 &&
+	    a->payloadType <= NVTX_PAYLOAD_TYPE_FLOAT) {
 		e->payload_type = (uint32_t)a->payloadType;
 		e->payload = payload_bits(a);
 	}
@@ -192,7 +197,8 @@ void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domai
 
 static uint32_t category_string(struct intern *in, const struct event *e)
 {
-	struct nvtx_domain *d = e->domain ? (struct nvtx_domain *)(uintptr_t)e->domain : &nvtx.default_domain;
+	struct nvtx_domain *d =
+		e->domain ? (struct nvtx_domain *)(uintptr_t)e->domain : &nvtx.default_domain;
 	char digits[16];
 	uint32_t id = 0;
 
@@ -241,7 +247,8 @@ uint32_t nvtx_current_range(void)
 		return 0;
 	}
 	generation = intern_generation(in);
-	for (i = s->n; i > 0 && (s->v[i - 1].range == 0 || s->v[i - 1].generation != generation); i--) {
+	for (i = s->n; i > 0 && (s->v[i - 1].range == 0 || s->v[i - 1].generation != generation);
+	     i--) {
 	}
 	range = i > 0 ? s->v[i - 1].range : 0;
 	for (; i < s->n; i++) {
@@ -433,7 +440,8 @@ uint32_t nvtx_active_set(void)
 	pthread_mutex_lock(&nvtx.lock);
 	list_for_each(l, &nvtx.started) {
 		if (n < ARRAY_SIZE(ranges)) {
-			ranges[n++] = event_range(in, &list_entry(l, struct started, link)->event, 0);
+			ranges[n++] =
+				event_range(in, &list_entry(l, struct started, link)->event, 0);
 		}
 	}
 	pthread_mutex_unlock(&nvtx.lock);
@@ -452,7 +460,8 @@ void nvtx_mark(struct event *e)
 	if (in && intern_has_room(in)) {
 		struct stack *s = find_stack();
 
-		intern_mark(in, event_range(in, e, nvtx_current_range()), s ? s->thread : 0, (int64_t)clock_wall_ns());
+		intern_mark(in, event_range(in, e, nvtx_current_range()), s ? s->thread : 0,
+			    (int64_t)clock_wall_ns());
 	}
 	event_deinit(e);
 }

@@ -6,8 +6,8 @@
 #include "client/agent/nvtx_event.h"
 #include "daemon/base/clean.h"
 
-/* The functions that NVTX's headers call once they have found us, and their registration. Each library
- * that uses NVTX has its own table of them. */
+/* The functions that NVTX's headers call once they have found us, and their registration. Each
+ * library that uses NVTX has its own table of them. */
 
 /* --- the functions NVTX calls --- */
 
@@ -207,7 +207,10 @@ struct callback {
 	NvtxFunctionPointer function;
 };
 
-#define CALLBACK(id, f) { id, (NvtxFunctionPointer)(f) }
+#define CALLBACK(id, f)                      \
+	{                                    \
+		id, (NvtxFunctionPointer)(f) \
+	}
 
 static const struct callback core[] = {
 	CALLBACK(NVTX_CBID_CORE_MarkEx, on_mark_ex),
@@ -240,7 +243,8 @@ static const struct callback core2[] = {
 	CALLBACK(NVTX_CBID_CORE2_DomainDestroy, on_domain_destroy),
 };
 
-static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module, const struct callback *v, size_t n)
+static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module,
+		    const struct callback *v, size_t n)
 {
 	NvtxFunctionTable functions = NULL;
 	unsigned size = 0;
@@ -266,4 +270,3 @@ int nvtx_initialize(const void *(*export_table)(uint32_t))
 	return install(t, NVTX_CB_MODULE_CORE, core, ARRAY_SIZE(core)) &&
 	       install(t, NVTX_CB_MODULE_CORE2, core2, ARRAY_SIZE(core2));
 }
-

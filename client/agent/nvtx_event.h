@@ -18,7 +18,7 @@ struct nvtx_domain;
 /* Attributes of a range or mark, with their own copy of the message. */
 struct event {
 	const struct nvtx_domain *domain; /* NULL: the default one */
-	char *message;      /* inline_message, or heap */
+	char *message;			  /* inline_message, or heap */
 	uint32_t category;
 	uint32_t color;
 	uint32_t payload_type;
@@ -28,8 +28,10 @@ struct event {
 
 /* Fill e, which the functions below then take over. NULL messages are "". */
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
-void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message);
-void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain, const nvtxEventAttributes_t *a);
+void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain,
+			  const wchar_t *message);
+void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
+				const nvtxEventAttributes_t *a);
 
 /* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
 int nvtx_push(struct event *e);

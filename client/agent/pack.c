@@ -12,8 +12,12 @@
 /* Launches are structs; the wire wants columns. Definitions go first, in frames of their own when
  * there are many, so that no record ever refers to what the client has not seen. */
 
-enum { SEND_TIMEOUT_S = 60, STRING_BYTES_PER_FRAME = 256 * 1024, DEFINITIONS_PER_FRAME = 8192,
-       RECORD_BYTES_PER_FRAME = 256 * 1024 };
+enum {
+	SEND_TIMEOUT_S = 60,
+	STRING_BYTES_PER_FRAME = 256 * 1024,
+	DEFINITIONS_PER_FRAME = 8192,
+	RECORD_BYTES_PER_FRAME = 256 * 1024
+};
 
 struct packer {
 	struct link *link;
@@ -22,7 +26,8 @@ struct packer {
 	struct arena scratch;
 };
 
-static int send_columns(struct packer *p, const struct wire_record_columns *columns, size_t n, uint64_t first)
+static int send_columns(struct packer *p, const struct wire_record_columns *columns, size_t n,
+			uint64_t first)
 {
 	struct wire_message inner = { .type = WIRE_RECORD_COLUMNS, .record_columns = *columns };
 	struct wire_message m = { .type = WIRE_RECORDS };
@@ -35,7 +40,10 @@ static int send_columns(struct packer *p, const struct wire_record_columns *colu
 		return r;
 	}
 	m.records = (struct wire_records){
-		p->welcome->capture, p->welcome->process, first, (uint32_t)n,
+		p->welcome->capture,
+		p->welcome->process,
+		first,
+		(uint32_t)n,
 		{ buffer_length(&p->payload), p->payload.data + p->payload.start },
 	};
 	return link_send(p->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
@@ -52,7 +60,8 @@ static int send_strings(struct packer *p, const struct definitions *d)
 		struct wire_record_columns c = { .first_string = d->first_string + (uint32_t)i };
 		size_t bytes = 0, n = 0;
 
-		while (i + n < d->strings.n && n < DEFINITIONS_PER_FRAME && bytes < STRING_BYTES_PER_FRAME) {
+		while (i + n < d->strings.n && n < DEFINITIONS_PER_FRAME &&
+		       bytes < STRING_BYTES_PER_FRAME) {
 			bytes += strlen(v[i + n++]);
 		}
 		c.strings = (struct wire_strings){ n, (const char *const *)v + i };
@@ -69,8 +78,10 @@ static int send_functions(struct packer *p, const struct definitions *d)
 	int r = columns ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < d->functions.n;) {
-		size_t n = d->functions.n - i < DEFINITIONS_PER_FRAME ? d->functions.n - i : DEFINITIONS_PER_FRAME;
-		struct wire_record_columns c = { .first_function = d->first_function + (uint32_t)i };
+		size_t n = d->functions.n - i < DEFINITIONS_PER_FRAME ? d->functions.n - i
+								      : DEFINITIONS_PER_FRAME;
+		struct wire_record_columns c = { .first_function =
+							 d->first_function + (uint32_t)i };
 
 		for (size_t k = 0; k < n; k++) {
 			columns[k] = v[i + k].name;
@@ -95,7 +106,8 @@ static int send_ranges(struct packer *p, const struct definitions *d)
 	int r = u && payload ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < d->ranges.n;) {
-		size_t n = d->ranges.n - i < DEFINITIONS_PER_FRAME ? d->ranges.n - i : DEFINITIONS_PER_FRAME;
+		size_t n = d->ranges.n - i < DEFINITIONS_PER_FRAME ? d->ranges.n - i
+								   : DEFINITIONS_PER_FRAME;
 		struct wire_record_columns c = { .first_node = d->first_range + (uint32_t)i };
 
 		for (size_t k = 0; k < n; k++) {
@@ -134,7 +146,8 @@ static int send_sets(struct packer *p, const struct definitions *d)
 		struct wire_record_columns c = { .first_set = d->first_set + (uint32_t)i };
 		size_t n = 0, total = 0;
 
-		while (i + n < d->set_sizes.n && n < DEFINITIONS_PER_FRAME && total < DEFINITIONS_PER_FRAME) {
+		while (i + n < d->set_sizes.n && n < DEFINITIONS_PER_FRAME &&
+		       total < DEFINITIONS_PER_FRAME) {
 			total += sizes[i + n++];
 		}
 		c.set_size = (struct wire_u32s){ n, sizes + i };
@@ -183,7 +196,8 @@ struct record_columns {
 	uint32_t grid[3 * LIMIT_RECORDS_PER_FRAME], block[3 * LIMIT_RECORDS_PER_FRAME];
 	uint32_t dynamic_shared[LIMIT_RECORDS_PER_FRAME], device[LIMIT_RECORDS_PER_FRAME];
 	uint32_t context[LIMIT_RECORDS_PER_FRAME], correlation[LIMIT_RECORDS_PER_FRAME];
-	uint32_t thread[LIMIT_RECORDS_PER_FRAME], range[LIMIT_RECORDS_PER_FRAME], set[LIMIT_RECORDS_PER_FRAME];
+	uint32_t thread[LIMIT_RECORDS_PER_FRAME], range[LIMIT_RECORDS_PER_FRAME],
+		set[LIMIT_RECORDS_PER_FRAME];
 	uint64_t stream[LIMIT_RECORDS_PER_FRAME];
 	int64_t start_ns[LIMIT_RECORDS_PER_FRAME];
 };
@@ -210,8 +224,8 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 	}
 }
 
-static int send_frame(struct packer *p, struct record_columns *s, const struct launch *launches, size_t n,
-		      const double *values, uint64_t first)
+static int send_frame(struct packer *p, struct record_columns *s, const struct launch *launches,
+		      size_t n, const double *values, uint64_t first)
 {
 	struct wire_record_columns c;
 

@@ -20,12 +20,12 @@
 #include "daemon/granter/rm.h"
 
 /* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
- * table is all that is changed in the program: no preloading, no code patched, and no other library's
- * calls are seen. Every ioctl but the allocation of a profiler object goes on as it was. When the
- * daemon cannot be asked, the driver is, and gives its own answer.
+ * table is all that is changed in the program: no preloading, no code patched, and no other
+ * library's calls are seen. Every ioctl but the allocation of a profiler object goes on as it was.
+ * When the daemon cannot be asked, the driver is, and gives its own answer.
  *
- * Each request takes a connection of its own: CUPTI makes two or three in a program's life, from any
- * thread, and none of them may wait behind records. */
+ * Each request takes a connection of its own: CUPTI makes two or three in a program's life, from
+ * any thread, and none of them may wait behind records. */
 
 enum { ANSWER_TIMEOUT_S = 15 };
 
@@ -69,7 +69,8 @@ static int ask_daemon(int fd, uint32_t root, uint32_t parent, uint32_t object, u
 		memcpy(&p, (const void *)(uintptr_t)parameters, sizeof(p));
 	}
 	q.permission_request = (struct wire_permission_request){
-		permission.token, root, parent, object, RM_CLASS_PROFILER_DEVICE, p.client_target, p.context_target,
+		permission.token, root, parent, object, RM_CLASS_PROFILER_DEVICE, p.client_target,
+		p.context_target,
 	};
 	r = link_send(&l, &q, fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 	if (r == 0) {
@@ -93,7 +94,8 @@ static bool forward(int fd, unsigned long request, void *argument)
 	bool is_short = request == RM_IOCTL_ALLOC_SHORT;
 	uint32_t status;
 
-	if ((request != RM_IOCTL_ALLOC && !is_short) || p->object_class != RM_CLASS_PROFILER_DEVICE) {
+	if ((request != RM_IOCTL_ALLOC && !is_short) ||
+	    p->object_class != RM_CLASS_PROFILER_DEVICE) {
 		return false;
 	}
 	if (ask_daemon(fd, p->root, p->parent, p->object, p->parameters, &status) < 0) {
@@ -117,7 +119,8 @@ static int ioctl_hook(int fd, unsigned long request, ...)
 	va_start(ap, request);
 	argument = va_arg(ap, void *);
 	va_end(ap);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* libcuda holds locks around this */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+			       &cancel); /* libcuda holds locks around this */
 	answered = forward(fd, request, argument);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
@@ -130,13 +133,13 @@ static int ioctl_hook(int fd, unsigned long request, ...)
 /* --- finding the slot --- */
 
 struct dynamic {
-	const ElfW(Rela) *tables[2];
+	const ElfW(Rela) * tables[2];
 	size_t counts[2];
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
 };
 
-static void read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) *d, struct dynamic *ret)
+static void read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) * d, struct dynamic *ret)
 {
 	/* glibc relocates these addresses in place, other loaders do not. */
 	ElfW(Addr) base = info->dlpi_addr;
@@ -171,11 +174,13 @@ static void read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) *d, st
 static void **find_slot(ElfW(Addr) base, const struct dynamic *d, const char *name)
 {
 	for (size_t t = 0; t < 2; t++) {
-		for (size_t i = 0; d->tables[t] && d->symbols && d->strings && i < d->counts[t]; i++) {
+		for (size_t i = 0; d->tables[t] && d->symbols && d->strings && i < d->counts[t];
+		     i++) {
 			const ElfW(Rela) *r = &d->tables[t][i];
 			size_t symbol = ELF64_R_SYM(r->r_info);
 
-			if (symbol != 0 && strcmp(d->strings + d->symbols[symbol].st_name, name) == 0) {
+			if (symbol != 0 &&
+			    strcmp(d->strings + d->symbols[symbol].st_name, name) == 0) {
 				return (void **)(base + r->r_offset);
 			}
 		}
@@ -200,7 +205,9 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *ret)
 	}
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-			read_dynamic(info, (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &d);
+			read_dynamic(info,
+				     (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+				     &d);
 			*(void ***)ret = find_slot(info->dlpi_addr, &d, "ioctl");
 		}
 	}
@@ -218,7 +225,8 @@ static int write_slot(void **slot, void *value)
 	FILE *f = fopen("/proc/self/maps", "re");
 
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx %7s", &low, &high, mode) == 3 && (uintptr_t)slot >= low && (uintptr_t)slot < high) {
+		if (sscanf(line, "%lx-%lx %7s", &low, &high, mode) == 3 && (uintptr_t)slot >= low &&
+		    (uintptr_t)slot < high) {
 			read_only = mode[1] != 'w';
 		}
 	}
@@ -256,7 +264,8 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
 	if (!now || write_slot(slot, (void *)(uintptr_t)ioctl_hook) < 0) {
 		atomic_store(&permission.next, NULL);
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "libcuda's import of ioctl could not be redirected");
+		refusal_set(r, GPUCTR_E_INTERNAL, "",
+			    "libcuda's import of ioctl could not be redirected");
 		return r->code;
 	}
 	return 0;

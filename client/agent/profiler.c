@@ -23,13 +23,15 @@ int profiler_open(struct profiler *p, struct refusal *r)
 	}
 	missing = vendor_resolve(libcuda, driver, ARRAY_SIZE(driver), p);
 	if (missing) {
-		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD, "Update NVIDIA's driver to 565.57 or newer.",
+		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD,
+			    "Update NVIDIA's driver to 565.57 or newer.",
 			    "the program's libcuda has no %s", missing);
 		return r->code;
 	}
 	missing = vendor_resolve(p->host.library, device, ARRAY_SIZE(device), p);
 	if (missing) {
-		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD, "Use CUPTI of CUDA 12.6 or newer in the program.",
+		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD,
+			    "Use CUPTI of CUDA 12.6 or newer in the program.",
 			    "the program's libcupti has no %s", missing);
 		return r->code;
 	}

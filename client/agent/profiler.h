@@ -8,31 +8,31 @@
 
 #include <cupti_activity.h>
 
-#define PROFILER_FUNCTIONS(X) \
-	X(cuptiSubscribe) \
-	X(cuptiUnsubscribe) \
-	X(cuptiEnableCallback) \
-	X(cuptiGetStreamIdEx) \
-	X(cuptiRangeProfilerEnable) \
-	X(cuptiRangeProfilerDisable) \
-	X(cuptiRangeProfilerSetConfig) \
-	X(cuptiRangeProfilerStart) \
-	X(cuptiRangeProfilerStop) \
-	X(cuptiRangeProfilerPushRange) \
-	X(cuptiRangeProfilerPopRange) \
-	X(cuptiRangeProfilerDecodeData) \
+#define PROFILER_FUNCTIONS(X)                   \
+	X(cuptiSubscribe)                       \
+	X(cuptiUnsubscribe)                     \
+	X(cuptiEnableCallback)                  \
+	X(cuptiGetStreamIdEx)                   \
+	X(cuptiRangeProfilerEnable)             \
+	X(cuptiRangeProfilerDisable)            \
+	X(cuptiRangeProfilerSetConfig)          \
+	X(cuptiRangeProfilerStart)              \
+	X(cuptiRangeProfilerStop)               \
+	X(cuptiRangeProfilerPushRange)          \
+	X(cuptiRangeProfilerPopRange)           \
+	X(cuptiRangeProfilerDecodeData)         \
 	X(cuptiRangeProfilerGetCounterDataSize) \
 	X(cuptiRangeProfilerCounterDataImageInitialize)
 
 #define PROFILER_DRIVER_FUNCTIONS(X) \
-	X(cuCtxGetDevice) \
-	X(cuCtxPushCurrent) \
-	X(cuCtxPopCurrent) \
-	X(cuDeviceGetName) \
-	X(cuDeviceGetUuid) \
-	X(cuDeviceGetAttribute) \
-	X(cuDriverGetVersion) \
-	X(cuFuncGetAttribute) \
+	X(cuCtxGetDevice)            \
+	X(cuCtxPushCurrent)          \
+	X(cuCtxPopCurrent)           \
+	X(cuDeviceGetName)           \
+	X(cuDeviceGetUuid)           \
+	X(cuDeviceGetAttribute)      \
+	X(cuDriverGetVersion)        \
+	X(cuFuncGetAttribute)        \
 	X(cuStreamIsCapturing)
 
 struct profiler {

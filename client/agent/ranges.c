@@ -12,16 +12,16 @@
 /* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
  *
  * What a batch costs, measured on an H200 (CUDA 13.0): Stop and the next Start about 12 ms whatever
- * the batch's size, and the first Start after a configuration 0.9 ms for each range that the batch may
- * hold. So batches begin small, which brings the first records soon, and grow fourfold each time the
- * turns of the present size have cost as much as the growth will: whenever the program ends, no more
- * than twice the least possible was spent.
+ * the batch's size, and the first Start after a configuration 0.9 ms for each range that the batch
+ * may hold. So batches begin small, which brings the first records soon, and grow fourfold each
+ * time the turns of the present size have cost as much as the growth will: whenever the program
+ * ends, no more than twice the least possible was spent.
  *
  * A configured object keeps the image size of its first configuration (a second SetConfig with a
  * larger image lost all ranges beyond the first size), so growing means a new object.
  *
- * CUPTI decodes into one image, which is copied out for the delivering thread and initialised again.
- * Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
+ * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
+ * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
 
 enum {
 	SIZE_FIRST = 64,
@@ -46,20 +46,23 @@ static void tell_failure(struct agent *a, struct ranges *r, const char *call, CU
 	char text[512];
 
 	permission_last_refusal(&refused);
-	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES || (refused.code != 0 && r->state == RANGES_NEW)) {
+	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ||
+	    (refused.code != 0 && r->state == RANGES_NEW)) {
 		if (refused.code == 0) {
-			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED, "See `gpuctr-client status` and the daemon's log.",
+			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED,
+				    "See `gpuctr-client status` and the daemon's log.",
 				    "the driver refuses the counters (%s: %s)", call,
 				    host_result_name(&a->profiler.host, result));
 		}
 		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured", call, r->device,
-		 host_result_name(&a->profiler.host, result), (int)result);
+	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
+		 call, r->device, host_result_name(&a->profiler.host, result), (int)result);
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
 		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-			       "Another profiler uses this GPU's counters (ncu, DCGM, a second context): end it.");
+			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
+			       "context): end it.");
 	} else {
 		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
 	}
@@ -171,9 +174,12 @@ static bool setup(struct agent *a, struct ranges *r)
 		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
 		pthread_mutex_unlock(&r->info->lock);
 		if (why.code == 0 && r->config.passes != 1) {
-			snprintf(text, sizeof(text), "the program's CUPTI needs %zu passes where the daemon's needs one",
-				 r->config.passes);
-			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.", "%s", text);
+			snprintf(
+				text, sizeof(text),
+				"the program's CUPTI needs %zu passes where the daemon's needs one",
+				r->config.passes);
+			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES,
+				    "Ask for fewer metrics at a time.", "%s", text);
 		}
 		if (why.code != 0) {
 			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
@@ -197,8 +203,8 @@ static CUptiResult call_start(struct agent *a, struct ranges *r)
 	return a->profiler.cuptiRangeProfilerStart(&p);
 }
 
-/* Another context of this process may own the GPU's counters; it lets go, and takes them back at its
- * own next launch. */
+/* Another context of this process may own the GPU's counters; it lets go, and takes them back at
+ * its own next launch. */
 static bool take_over(struct agent *a, struct ranges *r)
 {
 	bool any = false;
@@ -207,7 +213,8 @@ static bool take_over(struct agent *a, struct ranges *r)
 	list_for_each(l, &a->contexts) {
 		struct ranges *other = list_entry(l, struct ranges, link);
 
-		if (other == r || other->device != r->device || pthread_mutex_trylock(&other->lock) != 0) {
+		if (other == r || other->device != r->device ||
+		    pthread_mutex_trylock(&other->lock) != 0) {
 			continue;
 		}
 		if (other->object) {
@@ -247,9 +254,13 @@ static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
 		tell_failure(a, r, "cuptiRangeProfilerStart", result);
 		return;
 	}
-	snprintf(text, sizeof(text), "several contexts of the program use GPU %u, which has one set of counters: they are "
-		 "measured in turns, and kernels of the others run unmeasured", r->device);
-	deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text, "Use one context (the primary one) for each GPU.");
+	snprintf(text, sizeof(text),
+		 "several contexts of the program use GPU %u, which has one set of counters: they "
+		 "are "
+		 "measured in turns, and kernels of the others run unmeasured",
+		 r->device);
+	deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+		       "Use one context (the primary one) for each GPU.");
 }
 
 static bool start(struct agent *a, struct ranges *r)
@@ -303,7 +314,8 @@ static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
 		result = a->profiler.cuptiRangeProfilerDecodeData(&decode);
 	}
 	if (result == CUPTI_SUCCESS && decode.numOfRangeDropped > 0) {
-		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, "CUPTI dropped ranges; their kernels count as failed", "");
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER,
+			       "CUPTI dropped ranges; their kernels count as failed", "");
 	}
 	return result;
 }
@@ -316,7 +328,8 @@ static void stop(struct agent *a, struct ranges *r)
 
 	r->batch = NULL;
 	r->state = RANGES_OFF;
-	if (result == CUPTI_SUCCESS && deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
+	if (result == CUPTI_SUCCESS &&
+	    deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	if (result != CUPTI_SUCCESS) {
@@ -374,7 +387,8 @@ static bool become_started(struct agent *a, struct ranges *r)
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
 	}
-	/* Starting and stopping synchronise, which would break a graph capture under way elsewhere. */
+	/* Starting and stopping synchronise, which would break a graph capture under way elsewhere.
+	 */
 	if (atomic_load(&a->capturing) > 0) {
 		return false;
 	}

@@ -13,15 +13,15 @@
 #include "daemon/base/list.h"
 
 enum ranges_state {
-	RANGES_NEW,      /* nothing done yet */
-	RANGES_OFF,      /* enabled, not started: the next launch starts it */
-	RANGES_STARTED,  /* takes ranges */
-	RANGES_WAITING,  /* the counters are someone else's: tried again later */
-	RANGES_BROKEN,   /* given up, the reason was told */
+	RANGES_NEW,	/* nothing done yet */
+	RANGES_OFF,	/* enabled, not started: the next launch starts it */
+	RANGES_STARTED, /* takes ranges */
+	RANGES_WAITING, /* the counters are someone else's: tried again later */
+	RANGES_BROKEN,	/* given up, the reason was told */
 };
 
-/* Per context. The lock is held from the push to the pop of a range, across the launch itself: ranges
- * of two threads must not overlap. */
+/* Per context. The lock is held from the push to the pop of a range, across the launch itself:
+ * ranges of two threads must not overlap. */
 struct ranges {
 	struct list link;
 	pthread_mutex_t lock;
@@ -33,11 +33,11 @@ struct ranges {
 	CUpti_RangeProfiler_Object *object;
 	struct host_config config;
 	struct device_info *info;
-	size_t size;             /* ranges a batch takes now */
-	uint64_t paid_ns;        /* spent on turning batches of this size */
-	uint8_t *image;          /* CUPTI decodes into it */
+	size_t size;	  /* ranges a batch takes now */
+	uint64_t paid_ns; /* spent on turning batches of this size */
+	uint8_t *image;	  /* CUPTI decodes into it */
 	size_t image_size;
-	struct batch *batch;     /* launches of the image under way */
+	struct batch *batch;	 /* launches of the image under way */
 	uint64_t batch_begin_ns; /* of its first launch */
 };
 
@@ -48,7 +48,7 @@ struct device_info {
 	char uuid[48], name[64], chip[32];
 	uint32_t clock_sm_mhz, clock_mem_mhz;
 	bool leased;
-	struct host host;     /* for config images; evaluation, on the delivering thread, has its own */
+	struct host host; /* for config images; evaluation, on the delivering thread, has its own */
 	struct host evaluator;
 	struct refusal trouble; /* code 0: usable */
 };

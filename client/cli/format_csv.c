@@ -2,8 +2,8 @@
 
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
- * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded; it
- * is empty for what was measured here. */
+ * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded;
+ * it is empty for what was measured here. */
 
 #include "client/cli/format.h"
 

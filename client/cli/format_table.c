@@ -192,7 +192,8 @@ static void table_process(void *f, struct buf *b, const struct gpuctr_process *p
 {
 	struct table *t = f;
 
-	if (!process->recorded_from || !process->recorded_from[0] || process->process == t->labelled) {
+	if (!process->recorded_from || !process->recorded_from[0] ||
+	    process->process == t->labelled) {
 		return;
 	}
 	t->labelled = process->process;

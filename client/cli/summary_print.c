@@ -351,7 +351,8 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 		buf_printf(b, " x %u", s->n_devices);
 	}
 	if (s->clock_sm_mhz) {
-		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s", s->clock_sm_mhz, s->clock_mem_mhz,
+		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s",
+			   s->clock_sm_mhz, s->clock_mem_mhz,
 			   s->clocks_differ ? " (devices differ)" : "");
 	}
 	if (driver && *driver) {

@@ -69,7 +69,8 @@ static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		if (plan->columns[i].group == plan->groups) {
 			text_terminal(b, plan->columns[i].name);
-			buf_text(b, " needs several passes by itself: ask for what it is made of\n");
+			buf_text(b,
+				 " needs several passes by itself: ask for what it is made of\n");
 		}
 	}
 }

@@ -34,7 +34,8 @@ void captures_free_all(struct gpuctr *g)
 }
 
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o,
-			const struct gpuctr_capture_handler *handler, void *userdata, struct gpuctr_capture **ret)
+			const struct gpuctr_capture_handler *handler, void *userdata,
+			struct gpuctr_capture **ret)
 {
 	struct gpuctr_capture *c = calloc(1, sizeof(*c));
 	struct wire_message m = { .type = WIRE_OPEN_CAPTURE };
@@ -116,13 +117,16 @@ const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const ch
 
 	agent = absolute_path(c, find_agent(agent));
 	if (access(agent, R_OK) < 0) {
-		snprintf(text, sizeof(text), "the agent %s cannot be read (%s)", agent, strerror(errno));
-		connection_fail(c->g, GPUCTR_E_NO_AGENT, text, "Install gpuctr-agent, or name it with --agent.");
+		snprintf(text, sizeof(text), "the agent %s cannot be read (%s)", agent,
+			 strerror(errno));
+		connection_fail(c->g, GPUCTR_E_NO_AGENT, text,
+				"Install gpuctr-agent, or name it with --agent.");
 		free(v);
 		return NULL;
 	}
 	if (!v || !c->token) {
-		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready", "Wait for on_ready.");
+		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready",
+				"Wait for on_ready.");
 		free(v);
 		return NULL;
 	}
@@ -230,7 +234,8 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 		return GPUCTR_E_PROTOCOL;
 	}
 	o = (struct gpuctr_opened){
-		w->capture, &c->plan, gpus_from_wire(&g->arena, &w->gpus), w->gpus.n, w->driver, w->recorded,
+		w->capture, &c->plan,  gpus_from_wire(&g->arena, &w->gpus),
+		w->gpus.n,  w->driver, w->recorded,
 	};
 	if (c->handler.on_opened) {
 		c->handler.on_opened(c, &o, c->userdata);
@@ -255,9 +260,11 @@ static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
 
 static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
 {
-	struct gpuctr_device *devices = arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
+	struct gpuctr_device *devices =
+		arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
 	struct gpuctr_process p = {
-		w->process, w->pid, w->program, w->cupti, w->driver, w->recorded_from, devices, w->devices.n,
+		w->process, w->pid,	      w->program, w->cupti,
+		w->driver,  w->recorded_from, devices,	  w->devices.n,
 	};
 
 	for (size_t i = 0; devices && i < w->devices.n; i++) {
@@ -294,8 +301,10 @@ static void deliver_mark(const struct gpuctr_mark *mark, void *userdata)
 static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
 {
 	struct gpuctr_notice n = {
-		process, { GPUCTR_E_PROTOCOL, "a process sent records that cannot be read; they are left out",
-			   "Use an agent and client of the same release." },
+		process,
+		{ GPUCTR_E_PROTOCOL,
+		  "a process sent records that cannot be read; they are left out",
+		  "Use an agent and client of the same release." },
 	};
 
 	if (c->handler.on_notice) {
@@ -307,7 +316,8 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder *d = find_decoder(c, w->process);
 
-	if (!d || !decoder_feed(d, w, c->plan.n_columns, c->duration_column, deliver_record, deliver_mark, c)) {
+	if (!d || !decoder_feed(d, w, c->plan.n_columns, c->duration_column, deliver_record,
+				deliver_mark, c)) {
 		notice_malformed(c, w->process);
 	}
 	return 0;
@@ -331,7 +341,10 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	switch (m->type) {
 	case WIRE_QUEUED: {
 		struct gpuctr_queued q = {
-			m->queued.position, m->queued.holder, m->queued.gpu, m->queued.holder_left_ns,
+			m->queued.position,
+			m->queued.holder,
+			m->queued.gpu,
+			m->queued.holder_left_ns,
 		};
 
 		if (c->handler.on_queued) {
@@ -357,7 +370,8 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	}
 	case WIRE_NOTICE: {
 		struct gpuctr_notice n = {
-			m->notice.process, { (int)m->notice.code, m->notice.message, m->notice.remedy },
+			m->notice.process,
+			{ (int)m->notice.code, m->notice.message, m->notice.remedy },
 		};
 
 		if (c->handler.on_notice) {
@@ -367,7 +381,9 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	}
 	case WIRE_PROCESS_END: {
 		struct gpuctr_process_end e = {
-			m->process_end.process, totals_from_wire(&m->process_end.totals), m->process_end.clean,
+			m->process_end.process,
+			totals_from_wire(&m->process_end.totals),
+			m->process_end.clean,
 		};
 
 		if (c->handler.on_process_end) {
@@ -377,7 +393,8 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	}
 	case WIRE_CAPTURE_END: {
 		struct gpuctr_end e = {
-			totals_from_wire(&m->capture_end.totals), m->capture_end.processes,
+			totals_from_wire(&m->capture_end.totals),
+			m->capture_end.processes,
 			{ (int)m->capture_end.code, m->capture_end.message, m->capture_end.remedy },
 		};
 
@@ -417,7 +434,8 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m)
 		return on_opened(g, &m->opened);
 	}
 	if (m->type == WIRE_REFUSAL) {
-		struct gpuctr_end end = { .error = { (int)m->refusal.code, m->refusal.message, m->refusal.remedy } };
+		struct gpuctr_end end = { .error = { (int)m->refusal.code, m->refusal.message,
+						     m->refusal.remedy } };
 
 		c = find_request(g, m->refusal.request);
 		if (c) {

@@ -13,9 +13,9 @@
 #include "daemon/base/clock.h"
 #include "proto/limits.h"
 
-/* One socket, one input and one output buffer. Calls only append to the output; answers are read and
- * handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call. When
- * the connection breaks, everything open is told, once, from the next dispatch. */
+/* One socket, one input and one output buffer. Calls only append to the output; answers are read
+ * and handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call.
+ * When the connection breaks, everything open is told, once, from the next dispatch. */
 
 enum { HELLO_TIMEOUT_S = 5, READ_BYTES = 256 * 1024 };
 
@@ -79,12 +79,14 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 	int r;
 
 	if (g->broken) {
-		return connection_fail(g, GPUCTR_E_DISCONNECTED, "the connection to gpucountd is over", "Connect again.");
+		return connection_fail(g, GPUCTR_E_DISCONNECTED,
+				       "the connection to gpucountd is over", "Connect again.");
 	}
 	r = wire_encode(&g->scratch, &g->out, m);
 	arena_reset(&g->scratch);
 	if (r == -EMSGSIZE) {
-		return connection_fail(g, GPUCTR_E_BAD_REQUEST, "the request is longer than the protocol allows",
+		return connection_fail(g, GPUCTR_E_BAD_REQUEST,
+				       "the request is longer than the protocol allows",
 				       "Shorten the regular expression or the list of metrics.");
 	}
 	if (r == 0) {
@@ -102,7 +104,8 @@ static int connect_to(struct gpuctr *g)
 	int e;
 
 	if (strlen(g->path) >= sizeof(a.sun_path)) {
-		return connection_fail(g, GPUCTR_E_NO_DAEMON, "the socket's path is too long", "Use a shorter one.");
+		return connection_fail(g, GPUCTR_E_NO_DAEMON, "the socket's path is too long",
+				       "Use a shorter one.");
 	}
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", g->path);
 	g->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -111,9 +114,11 @@ static int connect_to(struct gpuctr *g)
 	}
 	e = errno;
 	snprintf(text, sizeof(text), "no gpucountd answers at %s (%s)", g->path, strerror(e));
-	return connection_fail(g, GPUCTR_E_NO_DAEMON, text,
-			       e == EACCES ? "Its folder or socket is not open to you: ask the administrator." :
-					     "Start it with `systemctl start gpucountd`, or name its socket with --socket.");
+	return connection_fail(
+		g, GPUCTR_E_NO_DAEMON, text,
+		e == EACCES ? "Its folder or socket is not open to you: ask the administrator."
+			    : "Start it with `systemctl start gpucountd`, or name its socket with "
+			      "--socket.");
 }
 
 static int read_some(struct gpuctr *g)
@@ -166,7 +171,8 @@ static int wait_welcome(struct gpuctr *g)
 					       "See `systemctl status gpucountd`.");
 		}
 		if (read_some(g) != 0) {
-			return connection_fail(g, GPUCTR_E_DISCONNECTED, "gpucountd closed the connection",
+			return connection_fail(g, GPUCTR_E_DISCONNECTED,
+					       "gpucountd closed the connection",
 					       "See `systemctl status gpucountd`.");
 		}
 	}
@@ -174,7 +180,8 @@ static int wait_welcome(struct gpuctr *g)
 		return connection_fail(g, (int)m.refusal.code, m.refusal.message, m.refusal.remedy);
 	}
 	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version == 0) {
-		return connection_fail(g, GPUCTR_E_PROTOCOL, "what answers there does not speak gpucountd's protocol",
+		return connection_fail(g, GPUCTR_E_PROTOCOL,
+				       "what answers there does not speak gpucountd's protocol",
 				       "Use a client and daemon of the same release.");
 	}
 	return 0;
@@ -255,7 +262,8 @@ static int break_connection(struct gpuctr *g, int code, const char *message, con
 static int handle_message(struct gpuctr *g, const struct wire_message *m)
 {
 	if (m->type == WIRE_REFUSAL && m->refusal.request == 0) {
-		return break_connection(g, (int)m->refusal.code, m->refusal.message, m->refusal.remedy);
+		return break_connection(g, (int)m->refusal.code, m->refusal.message,
+					m->refusal.remedy);
 	}
 	if (requests_handle(g, m) != 0) {
 		return 0;
@@ -275,7 +283,8 @@ static int handle_input(struct gpuctr *g)
 		}
 	}
 	if (r == GPUCTR_E_PROTOCOL && !g->broken) {
-		return break_connection(g, r, "gpucountd sent what this library does not understand",
+		return break_connection(g, r,
+					"gpucountd sent what this library does not understand",
 					"Use a client and daemon of the same release.");
 	}
 	return r == FRAME_E_MORE ? 0 : r;
@@ -298,7 +307,8 @@ int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
 	}
 	r = read_some(g);
 	if (r == GPUCTR_E_DISCONNECTED) {
-		return break_connection(g, r, "gpucountd closed the connection", "See `systemctl status gpucountd`.");
+		return break_connection(g, r, "gpucountd closed the connection",
+					"See `systemctl status gpucountd`.");
 	}
 	return r == 0 ? handle_input(g) : r;
 }

@@ -9,10 +9,10 @@
 
 #include "proto/limits.h"
 
-/* An agent numbers its strings, kernels, ranges and range sets from 1 and sends each once, before the
- * first record that refers to it. They become public structs at once, so that a record costs nothing
- * but looking up a few pointers. Everything is checked against what has been defined: the batch comes
- * from the measured program, which may be anything. */
+/* An agent numbers its strings, kernels, ranges and range sets from 1 and sends each once, before
+ * the first record that refers to it. They become public structs at once, so that a record costs
+ * nothing but looking up a few pointers. Everything is checked against what has been defined: the
+ * batch comes from the measured program, which may be anything. */
 
 struct decoder *decoder_new(uint32_t process)
 {
@@ -123,8 +123,9 @@ static bool define_ranges(struct decoder *d, const struct wire_record_columns *c
 {
 	size_t n = c->node_parent.n;
 
-	if (c->node_domain.n != n || c->node_message.n != n || c->node_category.n != n || c->node_color.n != n ||
-	    c->node_payload_type.n != n || c->node_payload.n != n || (n > 0 && c->first_node != d->ranges.n + 1)) {
+	if (c->node_domain.n != n || c->node_message.n != n || c->node_category.n != n ||
+	    c->node_color.n != n || c->node_payload_type.n != n || c->node_payload.n != n ||
+	    (n > 0 && c->first_node != d->ranges.n + 1)) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -170,7 +171,8 @@ static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
 		s->n = n;
 		s->v = arena_alloc(&d->objects, n * sizeof(*s->v));
 		for (size_t k = 0; k < n; k++) {
-			const struct gpuctr_range *r = table_at(&d->ranges, c->set_node.v[used + k]);
+			const struct gpuctr_range *r =
+				table_at(&d->ranges, c->set_node.v[used + k]);
 
 			if (!s->v || !r) {
 				return false;
@@ -190,9 +192,10 @@ static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
 static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_columns)
 {
 	return c->kind.n == n && c->function.n == n && c->grid.n == 3 * n && c->block.n == 3 * n &&
-	       c->dynamic_shared.n == n && c->device.n == n && c->context.n == n && c->stream.n == n &&
-	       c->correlation.n == n && c->thread.n == n && c->start_ns.n == n && c->node.n == n &&
-	       c->range_set.n == n && c->values.n == n * n_columns && c->mark_thread.n == c->mark_node.n &&
+	       c->dynamic_shared.n == n && c->device.n == n && c->context.n == n &&
+	       c->stream.n == n && c->correlation.n == n && c->thread.n == n &&
+	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
+	       c->values.n == n * n_columns && c->mark_thread.n == c->mark_node.n &&
 	       c->mark_ns.n == c->mark_node.n;
 }
 
@@ -218,8 +221,8 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 }
 
 static bool deliver_records(const struct decoder *d, const struct wire_records *batch,
-			    const struct wire_record_columns *c, size_t n_columns, size_t duration_column,
-			    decoder_on_record on_record, void *userdata)
+			    const struct wire_record_columns *c, size_t n_columns,
+			    size_t duration_column, decoder_on_record on_record, void *userdata)
 {
 	struct gpuctr_record r = { .process = d->process };
 	uint64_t start_ns = 0;
@@ -241,12 +244,15 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 	return true;
 }
 
-static bool deliver_marks(const struct decoder *d, const struct wire_record_columns *c, decoder_on_mark on_mark,
-			  void *userdata)
+static bool deliver_marks(const struct decoder *d, const struct wire_record_columns *c,
+			  decoder_on_mark on_mark, void *userdata)
 {
 	for (size_t i = 0; i < c->mark_node.n; i++) {
 		struct gpuctr_mark m = {
-			d->process, table_at(&d->ranges, c->mark_node.v[i]), c->mark_thread.v[i], c->mark_ns.v[i],
+			d->process,
+			table_at(&d->ranges, c->mark_node.v[i]),
+			c->mark_thread.v[i],
+			c->mark_ns.v[i],
 		};
 
 		if (!m.range) {
@@ -257,8 +263,9 @@ static bool deliver_marks(const struct decoder *d, const struct wire_record_colu
 	return true;
 }
 
-bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns, size_t duration_column,
-		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata)
+bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
+		  size_t duration_column, decoder_on_record on_record, decoder_on_mark on_mark,
+		  void *userdata)
 {
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
@@ -270,14 +277,16 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	if (!lengths_fit(c, r->count, n_columns)) {
 		return false;
 	}
-	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) || !define_sets(d, c)) {
+	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||
+	    !define_sets(d, c)) {
 		return false;
 	}
 	return deliver_records(d, r, c, n_columns, duration_column, on_record, userdata) &&
 	       deliver_marks(d, c, on_mark, userdata);
 }
 
-bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece, struct gpuctr_image *ret)
+bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
+			struct gpuctr_image *ret)
 {
 	*ret = (struct gpuctr_image){ 0 };
 	if (piece->size > LIMIT_IMAGE_BYTES || piece->offset > piece->size) {
@@ -289,14 +298,15 @@ bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece, s
 		d->image_count = piece->count;
 		d->image_size = piece->size;
 	}
-	if (piece->offset != buffer_length(&d->image) || piece->first != d->image_first || piece->size != d->image_size ||
-	    piece->data.n > piece->size - piece->offset ||
+	if (piece->offset != buffer_length(&d->image) || piece->first != d->image_first ||
+	    piece->size != d->image_size || piece->data.n > piece->size - piece->offset ||
 	    buffer_append(&d->image, piece->data.v, piece->data.n) < 0) {
 		return false;
 	}
 	if (buffer_length(&d->image) == piece->size) {
 		*ret = (struct gpuctr_image){
-			d->process, d->image_first, d->image_count, d->image.data + d->image.start, piece->size,
+			d->process,  d->image_first, d->image_count, d->image.data + d->image.start,
+			piece->size,
 		};
 	}
 	return true;

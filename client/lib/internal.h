@@ -44,7 +44,7 @@ struct gpuctr_capture {
 	struct list link;
 	struct gpuctr *g;
 	uint32_t request; /* of the open; matched until the daemon has given an id */
-	uint32_t id;      /* 0: not opened yet */
+	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;
 	struct arena arena; /* what lives as long as the capture */
@@ -53,7 +53,7 @@ struct gpuctr_capture {
 	char *token;
 	const char **environment;
 	struct list processes; /* struct decoder */
-	bool closed;           /* asked for */
+	bool closed;	       /* asked for */
 };
 
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */

@@ -42,8 +42,8 @@ static const char *or_empty(const char *s)
 	return s ? s : "";
 }
 
-int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *options, gpuctr_on_metric on_metric,
-			gpuctr_on_metrics_end on_end, void *userdata)
+int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *options,
+			gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end, void *userdata)
 {
 	struct request *q = request_new(g, WIRE_METRICS_REPLY, userdata);
 	struct wire_message m = { .type = WIRE_METRICS_REQUEST };
@@ -54,7 +54,10 @@ int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *o
 	q->on_metric = on_metric;
 	q->on_metrics_end = on_end;
 	m.metrics_request = (struct wire_metrics_request){
-		q->id, or_empty(options->chip), { options->n_patterns, options->patterns }, options->describe,
+		q->id,
+		or_empty(options->chip),
+		{ options->n_patterns, options->patterns },
+		options->describe,
 	};
 	return request_send(g, q, &m);
 }
@@ -69,7 +72,8 @@ int gpuctr_plan(struct gpuctr *g, const char *chip, const char *const *metrics, 
 		return -ENOMEM;
 	}
 	q->on_plan = on_plan;
-	m.plan_request = (struct wire_plan_request){ q->id, or_empty(chip), { n_metrics, metrics } };
+	m.plan_request =
+		(struct wire_plan_request){ q->id, or_empty(chip), { n_metrics, metrics } };
 	return request_send(g, q, &m);
 }
 
@@ -101,7 +105,8 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->added, c->group };
 	}
 	*ret = (struct gpuctr_plan){
-		in->chip, in->passes, in->groups, columns, in->columns.n, in->metrics.v, in->metrics.n,
+		in->chip,      in->passes,    in->groups,    columns,
+		in->columns.n, in->metrics.v, in->metrics.n,
 	};
 	return 0;
 }
@@ -113,7 +118,8 @@ struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in)
 	for (size_t i = 0; v && i < in->n; i++) {
 		const struct wire_gpu *g = &in->v[i];
 
-		v[i] = (struct gpuctr_gpu){ g->index, g->uuid, g->name, g->chip, g->holder, g->waiting };
+		v[i] = (struct gpuctr_gpu){ g->index, g->uuid,	 g->name,
+					    g->chip,  g->holder, g->waiting };
 	}
 	return v;
 }
@@ -121,7 +127,8 @@ struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in)
 struct gpuctr_totals totals_from_wire(const struct wire_totals *in)
 {
 	return (struct gpuctr_totals){
-		in->seen, in->measured, in->filtered, in->capturing, in->unready, in->failed, in->dropped, in->lost,
+		in->seen,    in->measured, in->filtered, in->capturing,
+		in->unready, in->failed,   in->dropped,	 in->lost,
 	};
 }
 
@@ -133,8 +140,10 @@ static void answer_metrics(struct gpuctr *g, struct request *q, const struct wir
 	for (size_t i = 0; i < r->metrics.n; i++) {
 		const struct wire_metric *w = &r->metrics.v[i];
 		struct gpuctr_metric m = {
-			w->name, (enum gpuctr_metric_kind)w->kind, w->unit, w->hardware_unit, w->description,
-			w->submetrics.v, w->submetrics.n,
+			w->name,	 (enum gpuctr_metric_kind)w->kind,
+			w->unit,	 w->hardware_unit,
+			w->description,	 w->submetrics.v,
+			w->submetrics.n,
 		};
 
 		q->on_metric(&m, q->userdata);
@@ -163,7 +172,8 @@ static void answer_plan(struct gpuctr *g, struct request *q, const struct wire_p
 	}
 }
 
-static struct gpuctr_capture_info *infos_from_wire(struct arena *a, const struct wire_capture_infos *in)
+static struct gpuctr_capture_info *infos_from_wire(struct arena *a,
+						   const struct wire_capture_infos *in)
 {
 	struct gpuctr_capture_info *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
 

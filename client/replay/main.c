@@ -14,7 +14,8 @@ static void print_help(void)
 	puts("Usage: gpuctr-client [OPTION...] -- gpuctr-replay [--realtime] FILE\n"
 	     "       gpuctr-replay --info FILE\n"
 	     "\n"
-	     "Plays a recording (a capture made with `gpuctr-client -o FILE --raw`) in place of a CUDA\n"
+	     "Plays a recording (a capture made with `gpuctr-client -o FILE --raw`) in place of a "
+	     "CUDA\n"
 	     "program. Needs no GPU; CUPTI evaluates the recorded counter data.\n"
 	     "\n"
 	     "      --info      say what FILE holds and on what it was recorded\n"
@@ -49,9 +50,9 @@ static void print_process(const struct store_info *info, const struct store_proc
 	char hardware[160];
 
 	play_hardware(info, p, hardware, sizeof(hardware));
-	printf("process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s\n", p->process.process,
-	       p->process.program, p->process.pid, (unsigned long long)p->records, (unsigned long long)p->images,
-	       hardware);
+	printf("process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s\n",
+	       p->process.process, p->process.program, p->process.pid,
+	       (unsigned long long)p->records, (unsigned long long)p->images, hardware);
 }
 
 static int print_info(struct store_reader *reader)
@@ -61,7 +62,8 @@ static int print_info(struct store_reader *reader)
 	char when[64];
 
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", gmtime(&created));
-	printf("file       %s%s\n", info->path, info->complete ? "" : " (its capture did not end as asked)");
+	printf("file       %s%s\n", info->path,
+	       info->complete ? "" : " (its capture did not end as asked)");
 	printf("recorded   %s by gpuctr-client %s\n", when, info->version);
 	printf("command    %s\n", info->command);
 	printf("hardware   chip %s, driver %s\n", info->plan.chip, info->driver);
@@ -86,7 +88,8 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 	char hardware[160];
 
 	if (!socket_path || !token) {
-		refusal_set(r, GPUCTR_E_BAD_TOKEN, "Run it as `gpuctr-client -- gpuctr-replay FILE`, or ask --info.",
+		refusal_set(r, GPUCTR_E_BAD_TOKEN,
+			    "Run it as `gpuctr-client -- gpuctr-replay FILE`, or ask --info.",
 			    "a recording is played within a capture, and there is none");
 		return r->code;
 	}
@@ -94,7 +97,8 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 		images += info->processes[i].images;
 	}
 	if (images == 0) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Record it again with `gpuctr-client -o FILE --raw`.",
+		refusal_set(r, GPUCTR_E_BAD_RECORDING,
+			    "Record it again with `gpuctr-client -o FILE --raw`.",
 			    "%s holds no raw counter data", info->path);
 		return r->code;
 	}
@@ -103,7 +107,8 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 	}
 	for (size_t i = 0; i < info->n_processes; i++) {
 		if (info->processes[i].images > 0 &&
-		    play_process(reader, &info->processes[i], &vendor, socket_path, token, realtime, &measured, r) != 0) {
+		    play_process(reader, &info->processes[i], &vendor, socket_path, token, realtime,
+				 &measured, r) != 0) {
 			return r->code;
 		}
 	}
@@ -115,8 +120,10 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "info", no_argument, NULL, 'i' },    { "realtime", no_argument, NULL, 'r' },
-		{ "version", no_argument, NULL, 'V' }, { "help", no_argument, NULL, 'h' },
+		{ "info", no_argument, NULL, 'i' },
+		{ "realtime", no_argument, NULL, 'r' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	bool info = false, realtime = false;

@@ -39,15 +39,19 @@ struct player {
 	struct host host;
 
 	uint32_t *functions, *ranges, *sets; /* numbers, by place in definitions */
-	bool *selected;                      /* kernels, by the filter */
+	bool *selected;			     /* kernels, by the filter */
 	int64_t recorded_begin_ns, begin_ns; /* for realtime */
 };
 
-void play_hardware(const struct store_info *info, const struct store_process *process, char *text, size_t size)
+void play_hardware(const struct store_info *info, const struct store_process *process, char *text,
+		   size_t size)
 {
-	const char *name = process && process->process.n_devices > 0 ? process->process.devices[0].name : "a GPU";
+	const char *name = process && process->process.n_devices > 0
+				   ? process->process.devices[0].name
+				   : "a GPU";
 
-	snprintf(text, size, "%s (%s), driver %s", name, info->plan.chip, info->driver[0] ? info->driver : "unknown");
+	snprintf(text, size, "%s (%s), driver %s", name, info->plan.chip,
+		 info->driver[0] ? info->driver : "unknown");
 }
 
 static int store_failed(struct player *p, struct refusal *r)
@@ -120,7 +124,8 @@ static int define_all(struct player *p, struct refusal *r)
 	for (size_t i = 0; i < d->n_kernels; i++) {
 		const struct gpuctr_kernel *k = &d->kernels[i];
 
-		p->functions[i] = intern_function(&p->intern, k->mangled, k->static_shared_bytes, k->registers);
+		p->functions[i] = intern_function(&p->intern, k->mangled, k->static_shared_bytes,
+						  k->registers);
 		p->selected[i] = filter_selects(&p->filter, k->mangled);
 	}
 	define_ranges(p);
@@ -131,7 +136,8 @@ static int define_all(struct player *p, struct refusal *r)
 
 static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)
 {
-	size_t kernel = record->kernel ? (size_t)(record->kernel - p->definitions->kernels) : p->definitions->n_kernels;
+	size_t kernel = record->kernel ? (size_t)(record->kernel - p->definitions->kernels)
+				       : p->definitions->n_kernels;
 
 	*l = (struct launch){
 		.function = p->functions[kernel],
@@ -154,11 +160,13 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	atomic_fetch_add(&p->counters.seen, 1);
 }
 
-static int fill_batch(struct player *p, const struct gpuctr_image *image, struct batch *b, struct refusal *r)
+static int fill_batch(struct player *p, const struct gpuctr_image *image, struct batch *b,
+		      struct refusal *r)
 {
 	const struct gpuctr_record *record;
 	struct store_cursor *cursor;
-	int e = store_records(p->reader, p->process->process.process, image->first, image->count, &cursor);
+	int e = store_records(p->reader, p->process->process.process, image->first, image->count,
+			      &cursor);
 
 	if (e != 0) {
 		return store_failed(p, r);
@@ -172,7 +180,8 @@ static int fill_batch(struct player *p, const struct gpuctr_image *image, struct
 	}
 	if (b->n != image->count) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Record it again with --raw.",
-			    "an image holds %u kernels, but the file has %zu of them", image->count, b->n);
+			    "an image holds %u kernels, but the file has %zu of them", image->count,
+			    b->n);
 		return r->code;
 	}
 	return 0;
@@ -214,7 +223,8 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 		code = r->code;
 	}
 	if (code == 0 && host_count_ranges(&p->host, b->image, b->image_size) < b->n) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, "", "an image holds fewer kernels than the file says");
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
+			    "an image holds fewer kernels than the file says");
 		code = r->code;
 	}
 	if (code != 0) {
@@ -234,22 +244,26 @@ static int check_metrics(struct player *p, const struct gpuctr_image *image, str
 	double values[LIMIT_PLAN_METRICS];
 	char have[512] = "";
 
-	if (host_evaluate(&p->host, image->data, image->size, 0, plan->metrics.v, plan->metrics.n, values) !=
-	    CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, "", "CUPTI cannot evaluate the recording's counter data");
+	if (host_evaluate(&p->host, image->data, image->size, 0, plan->metrics.v, plan->metrics.n,
+			  values) != CUPTI_SUCCESS) {
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
+			    "CUPTI cannot evaluate the recording's counter data");
 		return r->code;
 	}
 	for (size_t i = 0; i < p->info->plan.n_metrics; i++) {
-		snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", i ? ", " : "", p->info->plan.metrics[i]);
+		snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", i ? ", " : "",
+			 p->info->plan.metrics[i]);
 	}
 	for (size_t i = 0; i < plan->columns.n; i++) {
 		const struct wire_column *c = &plan->columns.v[i];
 
 		for (size_t k = 0; !c->added && k < c->metric.n; k++) {
 			if (isnan(values[c->metric.v[k]])) {
-				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "", "the recording does not hold %s",
+				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "",
+					    "the recording does not hold %s",
 					    plan->metrics.v[c->metric.v[k]]);
-				snprintf(r->remedy, sizeof(r->remedy), "It holds %s, and what derives from them.", have);
+				snprintf(r->remedy, sizeof(r->remedy),
+					 "It holds %s, and what derives from them.", have);
 				return r->code;
 			}
 		}
@@ -267,7 +281,8 @@ static int play_images(struct player *p, struct refusal *r)
 	if (e != 0) {
 		return store_failed(p, r);
 	}
-	while (code == 0 && !atomic_load(&p->stopped) && (e = store_next_image(cursor, &image)) == 0 && image) {
+	while (code == 0 && !atomic_load(&p->stopped) &&
+	       (e = store_next_image(cursor, &image)) == 0 && image) {
 		if (first) {
 			code = check_metrics(p, image, r);
 			first = false;
@@ -293,7 +308,8 @@ static void announce(struct player *p, const char *hardware)
 	for (size_t i = 0; i < n; i++) {
 		const struct gpuctr_device *d = &q->devices[i];
 
-		devices[i] = (struct wire_device){ d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz };
+		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
+						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
 	}
 	m.process = (struct wire_process){
 		.capture = p->welcome.capture,
@@ -315,12 +331,15 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 	atomic_store(&p->stopped, true);
 }
 
-static int player_init(struct player *p, const struct vendor_host *vendor, const char *socket_path, const char *token,
-		       struct refusal *r)
+static int player_init(struct player *p, const struct vendor_host *vendor, const char *socket_path,
+		       const char *token, struct refusal *r)
 {
 	char hardware[160], program[128];
 	struct wire_agent_hello hello = {
-		.token = token, .program = program, .recorded_from = hardware, .chip = p->info->plan.chip,
+		.token = token,
+		.program = program,
+		.recorded_from = hardware,
+		.chip = p->info->plan.chip,
 	};
 
 	play_hardware(p->info, p->process, hardware, sizeof(hardware));
@@ -336,7 +355,8 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 		return r->code;
 	}
 	if (p->welcome.raw_images && (p->filter.has_regex || p->filter.skip || p->filter.count)) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or --kernel, --launch-skip and --launch-count.",
+		refusal_set(r, GPUCTR_E_BAD_REQUEST,
+			    "Leave out --raw, or --kernel, --launch-skip and --launch-count.",
 			    "a recording's counter data is copied whole, not filtered");
 		return r->code;
 	}
@@ -355,9 +375,9 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	return 0;
 }
 
-int play_process(struct store_reader *reader, const struct store_process *process, const struct vendor_host *vendor,
-		 const char *socket_path, const char *token, bool realtime, uint64_t *total_measured,
-		 struct refusal *r)
+int play_process(struct store_reader *reader, const struct store_process *process,
+		 const struct vendor_host *vendor, const char *socket_path, const char *token,
+		 bool realtime, uint64_t *total_measured, struct refusal *r)
 {
 	/* Not freed when delivering has not ended in time: the thread still uses it. */
 	struct player *p = calloc(1, sizeof(*p));

@@ -7,8 +7,8 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-/* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs, and
- * thousands wait behind: the descriptor is then kept open rather than risk the caller. */
+/* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs,
+ * and thousands wait behind: the descriptor is then kept open rather than risk the caller. */
 
 static int pipe_in = -1;
 

@@ -66,7 +66,10 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 	union control control;
 	struct iovec iov = { data, bytes };
 	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
 	};
 	bool good = true;
 	int fd = -1;

@@ -39,10 +39,11 @@ static inline void list_remove(struct list *link)
 
 #define list_entry(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
-#define list_for_each(pos, head) for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
+#define list_for_each(pos, head) \
+	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* The current link may be removed, and freed, by the body; no other may. */
-#define list_for_each_safe(pos, head) \
+#define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)
 

@@ -190,7 +190,8 @@ static void totals_add(struct wire_totals *sum, const struct wire_totals *t)
 
 static uint64_t totals_accounted(const struct wire_totals *t)
 {
-	return t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped + t->lost;
+	return t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped +
+	       t->lost;
 }
 
 void process_settle(struct process *p)

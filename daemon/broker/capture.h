@@ -23,12 +23,12 @@ enum {
 /* PLANNING -> QUEUED -> READY -> RUNNING -> ENDING, any of them -> gone; transitions are in
  * front/opening.c, session.c and agents.c. */
 struct capture {
-	struct list link;   /* in the registry */
+	struct list link;	 /* in the registry */
 	struct list client_link; /* among the client's captures */
-	uint32_t id;        /* never 0, not used again in a daemon's life */
+	uint32_t id;		 /* never 0, not used again in a daemon's life */
 	enum wire_capture_state state;
-	void *client;       /* the peer that opened it */
-	uint32_t request;   /* its number for the open request */
+	void *client;	  /* the peer that opened it */
+	uint32_t request; /* its number for the open request */
 	uid_t uid;
 	pid_t pid;
 	char user[64];
@@ -40,13 +40,13 @@ struct capture {
 	bool recorded;
 
 	struct claim claim;
-	uint64_t wait_until_ns;  /* 0: for ever */
-	uint64_t ready_ns;       /* when the lease began */
+	uint64_t wait_until_ns; /* 0: for ever */
+	uint64_t ready_ns;	/* when the lease began */
 	uint64_t lease_until_ns;
-	uint64_t end_by_ns;      /* while ENDING */
+	uint64_t end_by_ns; /* while ENDING */
 
 	struct list processes;
-	uint32_t n_processes;     /* so far */
+	uint32_t n_processes; /* so far */
 	uint32_t n_attached;
 	struct wire_totals ended; /* of processes that are gone */
 	uint32_t end_code;
@@ -60,7 +60,7 @@ struct process {
 	void *peer;
 	pid_t pid;
 	struct wire_totals totals; /* as last told */
-	uint64_t records;          /* passed on to the client */
+	uint64_t records;	   /* passed on to the client */
 	bool said_goodbye;
 };
 
@@ -72,7 +72,8 @@ struct registry {
 
 void registry_init(struct registry *r);
 
-/* A new capture in state PLANNING with a fresh token; NULL: out of memory or CAPTURES_MAX reached. */
+/* A new capture in state PLANNING with a fresh token; NULL: out of memory or CAPTURES_MAX reached.
+ */
 struct capture *capture_new(struct registry *r);
 struct capture *capture_free(struct registry *r, struct capture *c);
 
@@ -90,8 +91,8 @@ bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents
 struct process *process_new(struct capture *c, pid_t pid, void *peer);
 struct process *process_free(struct process *p); /* its totals are added to the capture's */
 
-/* For a process that is gone: what was passed on was measured, also when it could not say so any more,
- * and what it leaves open is lost. */
+/* For a process that is gone: what was passed on was measured, also when it could not say so any
+ * more, and what it leaves open is lost. */
 void process_settle(struct process *p);
 
 struct wire_totals capture_totals(const struct capture *c);

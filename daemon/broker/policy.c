@@ -44,11 +44,14 @@ bool policy_allows(const struct policy *p, const struct credentials *c, struct r
 	}
 	if (p->groups_text[0] != '\0') {
 		snprintf(remedy, sizeof(remedy),
-			 "Ask the administrator to add you to the group %s, then log in again.", p->groups_text);
+			 "Ask the administrator to add you to the group %s, then log in again.",
+			 p->groups_text);
 	} else {
-		snprintf(remedy, sizeof(remedy),
-			 "Ask the administrator to name you or a group of yours in gpucountd.conf.");
+		snprintf(
+			remedy, sizeof(remedy),
+			"Ask the administrator to name you or a group of yours in gpucountd.conf.");
 	}
-	refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "uid %u may not measure on this machine", (unsigned)c->uid);
+	refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "uid %u may not measure on this machine",
+		    (unsigned)c->uid);
 	return false;
 }

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BROKER_POLICY_H
 #define GPUCTR_BROKER_POLICY_H
 
-/* Who may ask. Default deny: root and the daemon's own user may always, everybody else by being named
- * or by being in a named group. Identity is what the kernel said when the peer connected. */
+/* Who may ask. Default deny: root and the daemon's own user may always, everybody else by being
+ * named or by being in a named group. Identity is what the kernel said when the peer connected. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,8 +13,8 @@
 
 /* Agents. What one sends is checked for whose it is, counted, and passed to the client as the bytes
  * it came in: records are never opened here. A client that reads slower than its agents write fills
- * its queue up to a mark, then the agents are not read; they have their own bounded queues and count
- * what no longer fits. */
+ * its queue up to a mark, then the agents are not read; they have their own bounded queues and
+ * count what no longer fits. */
 
 static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
 {
@@ -57,8 +57,16 @@ static void send_agent_welcome(struct peer *p, struct capture *c)
 		}
 	}
 	m.agent_welcome = (struct wire_agent_welcome){
-		PROTO_VERSION, 0, c->id, p->process->id, c->plan, c->options.kernel_regex, c->options.launch_skip,
-		c->options.launch_count, c->options.raw_images, { n, uuids },
+		PROTO_VERSION,
+		0,
+		c->id,
+		p->process->id,
+		c->plan,
+		c->options.kernel_regex,
+		c->options.launch_skip,
+		c->options.launch_count,
+		c->options.raw_images,
+		{ n, uuids },
 	};
 	peer_send(p, &m);
 }
@@ -76,19 +84,23 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 		return 0;
 	}
 	if (h->recorded_from[0] && strcmp(h->chip, c->plan.chip) != 0) {
-		snprintf(text, sizeof(text), "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
+		snprintf(text, sizeof(text),
+			 "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
 			 c->plan.chip);
-		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH, "Name the recording's chip with --chip and use --recorded.", text);
+		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH,
+			     "Name the recording's chip with --chip and use --recorded.", text);
 		return 0;
 	}
 	if (!h->recorded_from[0] && c->recorded) {
-		refuse_agent(p, GPUCTR_E_NO_GPU, "Play a recording with gpuctr-replay, or leave out --recorded.",
+		refuse_agent(p, GPUCTR_E_NO_GPU,
+			     "Play a recording with gpuctr-replay, or leave out --recorded.",
 			     "this capture leases no GPU: only a recording can answer it");
 		return 0;
 	}
 	p->process = process_new(c, p->credentials.pid, p);
 	if (!p->process) {
-		refuse_agent(p, GPUCTR_E_QUOTA, "Measure fewer processes at a time.", "too many processes in this capture");
+		refuse_agent(p, GPUCTR_E_QUOTA, "Measure fewer processes at a time.",
+			     "too many processes in this capture");
 		return 0;
 	}
 	p->role = PEER_AGENT;
@@ -112,7 +124,8 @@ static int forward(struct peer *p, const struct frame *frame)
 	if (!client) {
 		return 0;
 	}
-	peer_send_raw(client, frame->payload - FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + frame->size);
+	peer_send_raw(client, frame->payload - FRAME_HEADER_BYTES,
+		      FRAME_HEADER_BYTES + frame->size);
 	if (!client->closing && peer_backlog(client) > PEER_OUT_HIGH_BYTES) {
 		peer_pause(p);
 	}
@@ -146,12 +159,14 @@ int handle_records(struct peer *p, const struct wire_message *m, const struct fr
 
 int handle_raw_image(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	return is_own(p, m->raw_image.capture, m->raw_image.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+	return is_own(p, m->raw_image.capture, m->raw_image.process) ? forward(p, frame)
+								     : WIRE_E_MALFORMED;
 }
 
 int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	return is_own(p, m->notice.capture, m->notice.process) ? forward(p, frame) : WIRE_E_MALFORMED;
+	return is_own(p, m->notice.capture, m->notice.process) ? forward(p, frame)
+							       : WIRE_E_MALFORMED;
 }
 
 int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame)
@@ -194,7 +209,8 @@ void agent_on_closed(struct peer *p)
 	}
 	c = process->capture;
 	process_settle(process);
-	m.process_end = (struct wire_process_end){ c->id, process->id, process->totals, process->said_goodbye };
+	m.process_end = (struct wire_process_end){ c->id, process->id, process->totals,
+						   process->said_goodbye };
 	p->process = NULL;
 	process_free(process);
 	if (c->client) {
@@ -205,7 +221,8 @@ void agent_on_closed(struct peer *p)
 
 /* --- permission --- */
 
-static void answer_permission(struct peer *p, uint32_t status, int code, const char *message, const char *remedy)
+static void answer_permission(struct peer *p, uint32_t status, int code, const char *message,
+			      const char *remedy)
 {
 	struct wire_message m = {
 		.type = WIRE_PERMISSION_REPLY,
@@ -225,20 +242,25 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 
 	if (!reply) {
 		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
-				  "the granter did not answer", "The driver may hang; see the daemon's log.");
+				  "the granter did not answer",
+				  "The driver may hang; see the daemon's log.");
 		return;
 	}
-	log_info("grant: uid %u pid %d capture %llu: %s, driver status 0x%x", (unsigned)p->credentials.uid,
-		 (int)p->credentials.pid, (unsigned long long)reply->lease,
-		 reply->error ? strerror(-reply->error) : "done", reply->status);
+	log_info("grant: uid %u pid %d capture %llu: %s, driver status 0x%x",
+		 (unsigned)p->credentials.uid, (int)p->credentials.pid,
+		 (unsigned long long)reply->lease, reply->error ? strerror(-reply->error) : "done",
+		 reply->status);
 	f->n_granted += reply->error == 0 && reply->status == RM_STATUS_OK;
 	if (reply->error != 0) {
 		snprintf(text, sizeof(text), "the granter refused: %s", strerror(-reply->error));
-		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_NOT_ALLOWED, text, "");
+		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_NOT_ALLOWED, text,
+				  "");
 	} else if (reply->status != RM_STATUS_OK) {
-		snprintf(text, sizeof(text), "the driver refused the daemon (status 0x%x)", reply->status);
+		snprintf(text, sizeof(text), "the driver refused the daemon (status 0x%x)",
+			 reply->status);
 		answer_permission(p, reply->status, GPUCTR_E_GRANT_REFUSED, text,
-				  "Check that the daemon holds CAP_PERFMON and the driver is 565.57 or newer.");
+				  "Check that the daemon holds CAP_PERFMON and the driver is "
+				  "565.57 or newer.");
 	} else {
 		answer_permission(p, RM_STATUS_OK, 0, "", "");
 	}
@@ -264,7 +286,8 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 
 	(void)frame;
 	p->role = PEER_PERMISSION;
-	if (!c || c->uid != p->credentials.uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
+	if (!c || c->uid != p->credentials.uid || c->claim.state != CLAIM_HOLDING ||
+	    !capture_is_live(c)) {
 		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_BAD_TOKEN,
 				  "no lease of yours is open under this token", "");
 		return 0;

@@ -67,7 +67,8 @@ static struct wire_strings column_names(struct arena *a, const struct wire_plan 
 	return (struct wire_strings){ v ? plan->columns.n : 0, v };
 }
 
-static struct wire_capture_info describe_capture(struct front *f, struct arena *a, struct capture *c, bool own)
+static struct wire_capture_info describe_capture(struct front *f, struct arena *a,
+						 struct capture *c, bool own)
 {
 	uint64_t now = clock_now_ns();
 	struct wire_capture_info i = {
@@ -107,7 +108,8 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a, ui
 
 const char *describe_holder(struct arena *a, const struct capture *c)
 {
-	const char *text = arena_printf(a, "%s (%s, pid %d)", c->user, c->options.program, (int)c->pid);
+	const char *text =
+		arena_printf(a, "%s (%s, pid %d)", c->user, c->options.program, (int)c->pid);
 
 	return text ? text : "";
 }

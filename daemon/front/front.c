@@ -29,7 +29,8 @@ static void tell_summary(struct front *f)
 		const struct claim *claim = list_entry(l, struct claim, link);
 
 		if (s.holders++ == 0) {
-			snprintf(s.holder, sizeof(s.holder), "%.63s", list_entry(claim, struct capture, claim)->user);
+			snprintf(s.holder, sizeof(s.holder), "%.63s",
+				 list_entry(claim, struct capture, claim)->user);
 		}
 	}
 	if (memcmp(&s, &f->told, sizeof(s)) != 0 && control_send_summary(f->control, &s) == 0) {
@@ -67,8 +68,9 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	(void)m;
 }
 
-/* The others are asked for a sign of life as well: one that does not answer in its link's time limit,
- * like one that leaves a user's request unanswered, is reported there, killed and replaced. */
+/* The others are asked for a sign of life as well: one that does not answer in its link's time
+ * limit, like one that leaves a user's request unanswered, is reported there, killed and replaced.
+ */
 static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
@@ -86,8 +88,8 @@ static void on_alive(uv_timer_t *t)
 
 /* --- the machine --- */
 
-/* Connections wait in the socket's queue until the gpu process has told what the machine has: the one
- * that starts the daemon would otherwise be taken for a user of a machine without GPUs. */
+/* Connections wait in the socket's queue until the gpu process has told what the machine has: the
+ * one that starts the daemon would otherwise be taken for a user of a machine without GPUs. */
 static void start_listening(struct front *f)
 {
 	int r = 0;
@@ -95,7 +97,8 @@ static void start_listening(struct front *f)
 	if (f->n_listeners > 0 || f->stopping) {
 		return;
 	}
-	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX; f->n_listeners++) {
+	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX;
+	     f->n_listeners++) {
 		r = listener_open(&f->listeners[f->n_listeners], f, f->sockets[f->n_listeners]);
 	}
 	if (r < 0) {
@@ -126,8 +129,9 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
 	log_info("%zu GPUs, driver %s, CUPTI %s%s%s", f->machine.gpus.n,
-		 f->machine.driver[0] ? f->machine.driver : "none", f->machine.cupti[0] ? f->machine.cupti : "none",
-		 f->machine.trouble[0] ? ": " : "", f->machine.trouble);
+		 f->machine.driver[0] ? f->machine.driver : "none",
+		 f->machine.cupti[0] ? f->machine.cupti : "none", f->machine.trouble[0] ? ": " : "",
+		 f->machine.trouble);
 	start_listening(f);
 }
 
@@ -190,7 +194,8 @@ static void begin_stop(struct front *f)
 	for (size_t i = 0; i < f->n_listeners; i++) {
 		listener_close(&f->listeners[i]);
 	}
-	session_end_all(f, GPUCTR_E_STOPPING, "the daemon is going down", "Run it again once it is back.");
+	session_end_all(f, GPUCTR_E_STOPPING, "the daemon is going down",
+			"Run it again once it is back.");
 	uv_timer_start(&f->alive, on_stop_poll, 0, 20);
 }
 
@@ -240,7 +245,11 @@ static int front_init(struct front *f, const struct config *config, int control)
 		.config = *config,
 		.control = control,
 		.started_ns = clock_now_ns(),
-		.machine = { .daemon = "", .driver = "", .cupti = "", .trouble = "", .restricted = 2 },
+		.machine = { .daemon = "",
+			     .driver = "",
+			     .cupti = "",
+			     .trouble = "",
+			     .restricted = 2 },
 	};
 	r = uv_loop_init(&f->loop);
 	if (r < 0) {
@@ -260,7 +269,8 @@ static int front_init(struct front *f, const struct config *config, int control)
 	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
 }
 
-static int front_start(struct front *f, const int *listeners, size_t n_listeners, int granter, int gpu)
+static int front_start(struct front *f, const int *listeners, size_t n_listeners, int granter,
+		       int gpu)
 {
 	int r = granter_link_attach(&f->granter, granter);
 
@@ -276,8 +286,8 @@ static int front_start(struct front *f, const int *listeners, size_t n_listeners
 	return uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
 }
 
-int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,
-	      int gpu)
+int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control,
+	      int granter, int gpu)
 {
 	static struct front f;
 	int r = front_init(&f, config, control);

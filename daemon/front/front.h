@@ -46,7 +46,7 @@ struct front {
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;
 	uint64_t n_granted, n_dropped; /* permissions, records */
-	struct control_summary told; /* the supervisor */
+	struct control_summary told;   /* the supervisor */
 	bool stopping;
 	bool looking; /* asked who runs on the GPUs, no answer yet */
 	uint64_t next_look_ns;
@@ -57,8 +57,8 @@ struct front {
 };
 
 /* Takes over the descriptors; runs until the supervisor says stop or goes away. Exit status. */
-int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control, int granter,
-	      int gpu);
+int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control,
+	      int granter, int gpu);
 
 /* Makes sure that deadlines are looked at. */
 void front_arm_tick(struct front *f);

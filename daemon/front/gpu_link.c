@@ -12,7 +12,8 @@
 #include "proto/limits.h"
 
 /* Every request of the three that the gpu process answers starts with its number, as does every
- * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet. */
+ * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet.
+ */
 
 enum { GPU_LINK_TIMEOUT_S = 20, GPU_LINK_OUT_MAX_BYTES = 8 << 20 };
 
@@ -121,7 +122,8 @@ static int handle_input(struct gpu_link *l)
 	struct frame f;
 	int r = 0;
 
-	while (l->watch.fd >= 0 && r == 0 && (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
+	while (l->watch.fd >= 0 && r == 0 &&
+	       (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
 		struct wire_message m;
 
 		arena_reset(&l->arena);
@@ -164,7 +166,8 @@ static int flush(struct gpu_link *l)
 		}
 		buffer_consume(&l->out, (size_t)n);
 	}
-	return uv_poll_start(l->watch.poll, UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);
+	return uv_poll_start(l->watch.poll,
+			     UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)

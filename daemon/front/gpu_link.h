@@ -24,9 +24,10 @@ struct gpu_link {
 	uint32_t last_id;
 };
 
-/* m is NULL when the process died or took too long. A METRICS_REPLY may come several times until its
- * last is set. request is the number given to gpu_link_request(). */
-typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request, const struct wire_message *m);
+/* m is NULL when the process died or took too long. A METRICS_REPLY may come several times until
+ * its last is set. request is the number given to gpu_link_request(). */
+typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
+			      const struct wire_message *m);
 
 void gpu_link_init(struct gpu_link *l, struct front *f);
 int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails whatever was pending */

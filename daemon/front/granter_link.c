@@ -12,8 +12,8 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 
-/* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue: when
- * it is full the granter hangs in the driver, and the caller is told that it is busy. */
+/* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue:
+ * when it is full the granter hangs in the driver, and the caller is told that it is busy. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
@@ -97,7 +97,8 @@ int granter_link_attach(struct granter_link *l, int fd)
 
 	granter_link_detach(l);
 	if (replaces) {
-		session_on_granter_lost(l->front); /* the new one came before we read the end of the old */
+		session_on_granter_lost(
+			l->front); /* the new one came before we read the end of the old */
 	}
 	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 	if (r == 0) {
@@ -106,8 +107,8 @@ int granter_link_attach(struct granter_link *l, int fd)
 	return r;
 }
 
-int granter_link_request(struct granter_link *l, struct granter_request *q, int fd, granter_link_done done,
-			 void *owner)
+int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
+			 granter_link_done done, void *owner)
 {
 	struct pending *p;
 	ssize_t n;
@@ -155,7 +156,8 @@ void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 	if (list_is_empty(&l->pending) || p->deadline_ns > now_ns) {
 		return;
 	}
-	log_warning("the granter did not answer within %d s: every lease is over", GRANTER_LINK_TIMEOUT_S);
+	log_warning("the granter did not answer within %d s: every lease is over",
+		    GRANTER_LINK_TIMEOUT_S);
 	control_send(l->front->control, CONTROL_HUNG_GRANTER, -1, NULL);
 	granter_link_detach(l);
 	session_on_granter_lost(l->front);

@@ -34,8 +34,8 @@ static inline bool granter_link_is_up(const struct granter_link *l)
 void granter_link_detach(struct granter_link *l);
 
 /* q->id and q->size are filled in; fd -1: none, else it stays the caller's. done may be NULL. */
-int granter_link_request(struct granter_link *l, struct granter_request *q, int fd, granter_link_done done,
-			 void *owner);
+int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
+			 granter_link_done done, void *owner);
 void granter_link_forget(struct granter_link *l, const void *owner);
 void granter_link_tick(struct granter_link *l, uint64_t now_ns);
 

@@ -49,7 +49,8 @@ static void refuse(int fd, struct front *f, const char *message)
 {
 	struct wire_message m = {
 		.type = WIRE_REFUSAL,
-		.refusal = { 0, GPUCTR_E_QUOTA, message, "Close some first, or ask for a higher limit." },
+		.refusal = { 0, GPUCTR_E_QUOTA, message,
+			     "Close some first, or ask for a higher limit." },
 	};
 	struct buffer b = { 0 };
 

@@ -21,7 +21,8 @@ static void refuse_open(struct front *f, struct capture *c, const struct wire_re
 	capture_free(&f->registry, c);
 }
 
-static void refuse_open_with(struct front *f, struct capture *c, int code, const char *remedy, const char *message)
+static void refuse_open_with(struct front *f, struct capture *c, int code, const char *remedy,
+			     const char *message)
 {
 	struct wire_refusal r = { 0, (uint32_t)code, message, remedy };
 
@@ -29,13 +30,15 @@ static void refuse_open_with(struct front *f, struct capture *c, int code, const
 }
 
 /* Appends the columns of a group to text, as one option. */
-static size_t append_group(const struct wire_plan *plan, uint32_t group, const char *before, char *text, size_t size)
+static size_t append_group(const struct wire_plan *plan, uint32_t group, const char *before,
+			   char *text, size_t size)
 {
 	size_t n = strlen(text), begin = n;
 
 	for (size_t i = 0; i < plan->columns.n && n < size - 300; i++) {
 		if (plan->columns.v[i].group == group) {
-			n += (size_t)snprintf(text + n, size - n, "%s%s", n == begin ? before : ",", plan->columns.v[i].name);
+			n += (size_t)snprintf(text + n, size - n, "%s%s", n == begin ? before : ",",
+					      plan->columns.v[i].name);
 		}
 	}
 	return n - begin;
@@ -45,16 +48,22 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 {
 	char message[160], remedy[LIMIT_TEXT_BYTES] = "", tail[LIMIT_TEXT_BYTES / 2] = "";
 
-	snprintf(message, sizeof(message), "these metrics need %u passes, and a program runs only once", plan->passes);
+	snprintf(message, sizeof(message),
+		 "these metrics need %u passes, and a program runs only once", plan->passes);
 	if (plan->groups > 0) {
-		snprintf(remedy, sizeof(remedy), "Measure in %s of one pass:", plan->groups == 1 ? "one run" : "runs");
+		snprintf(remedy, sizeof(remedy),
+			 "Measure in %s of one pass:", plan->groups == 1 ? "one run" : "runs");
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
-		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy, sizeof(remedy) - sizeof(tail));
+		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
+			     sizeof(remedy) - sizeof(tail));
 	}
-	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail, sizeof(tail)) > 0) {
-		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s", plan->groups ? "." : "This");
-		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s%s", plan->groups ? " This" : "", tail);
+	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
+			 sizeof(tail)) > 0) {
+		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s",
+			 plan->groups ? "." : "This");
+		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s%s",
+			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
 	refuse_open_with(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
@@ -68,7 +77,8 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 
 	(void)request;
 	if (!m) {
-		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL,
+				 "Try again in a moment; the daemon restarts it.",
 				 "the process that knows the metrics does not answer");
 		return;
 	}
@@ -86,7 +96,8 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 	arena_init(&a, 64 * 1024);
 	answer.opened = (struct wire_opened){
-		c->request, c->id, c->plan, describe_gpu_mask(f, &a, c->claim.gpus), f->machine.driver, c->recorded,
+		c->request,	   c->id,	c->plan, describe_gpu_mask(f, &a, c->claim.gpus),
+		f->machine.driver, c->recorded,
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
@@ -109,7 +120,8 @@ static uint64_t find_gpu(const struct front *f, const char *name)
 	return 0;
 }
 
-static int choose_gpus(const struct front *f, const struct wire_open_capture *o, uint64_t *ret, struct refusal *r)
+static int choose_gpus(const struct front *f, const struct wire_open_capture *o, uint64_t *ret,
+		       struct refusal *r)
 {
 	uint64_t mask = 0;
 
@@ -117,35 +129,43 @@ static int choose_gpus(const struct front *f, const struct wire_open_capture *o,
 		uint64_t bit = find_gpu(f, o->gpus.v[i]);
 
 		if (bit == 0) {
-			refusal_set(r, GPUCTR_E_NO_GPU, "`gpuctr-client status` lists them with index and UUID.",
+			refusal_set(r, GPUCTR_E_NO_GPU,
+				    "`gpuctr-client status` lists them with index and UUID.",
 				    "this machine has no GPU '%.100s'", o->gpus.v[i]);
 			return r->code;
 		}
 		mask |= bit;
 	}
 	if (o->gpus.n == 0) {
-		mask = f->machine.gpus.n >= 64 ? UINT64_MAX : (UINT64_C(1) << f->machine.gpus.n) - 1;
+		mask = f->machine.gpus.n >= 64 ? UINT64_MAX
+					       : (UINT64_C(1) << f->machine.gpus.n) - 1;
 	}
 	*ret = mask;
 	return 0;
 }
 
-static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus, struct refusal *r)
+static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus,
+		      struct refusal *r)
 {
 	const struct front *f = p->front;
 
 	if (f->stopping) {
-		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.", "the daemon is going down");
-	} else if (registry_count_uid(&f->registry, p->credentials.uid) >= f->config.captures_per_user) {
-		refusal_set(r, GPUCTR_E_QUOTA, "End one of them first; `gpuctr-client status` lists them.",
-			    "you have %u captures open, which is the limit", f->config.captures_per_user);
+		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
+			    "the daemon is going down");
+	} else if (registry_count_uid(&f->registry, p->credentials.uid) >=
+		   f->config.captures_per_user) {
+		refusal_set(r, GPUCTR_E_QUOTA,
+			    "End one of them first; `gpuctr-client status` lists them.",
+			    "you have %u captures open, which is the limit",
+			    f->config.captures_per_user);
 	} else {
 		return choose_gpus(f, o, ret_gpus, r);
 	}
 	return r->code;
 }
 
-static const char *planned_chip(const struct front *f, const struct wire_open_capture *o, uint64_t gpus)
+static const char *planned_chip(const struct front *f, const struct wire_open_capture *o,
+				uint64_t gpus)
 {
 	for (size_t i = 0; !o->recorded && i < f->machine.gpus.n; i++) {
 		if ((gpus >> i & 1) != 0) {
@@ -172,7 +192,8 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c = capture_new(&f->registry);
 	if (!c || capture_set_options(c, o) < 0) {
 		capture_free(&f->registry, c);
-		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.", "the daemon has no room for another capture");
+		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.",
+			    "the daemon has no room for another capture");
 		peer_refuse(p, o->request, &refusal);
 		return 0;
 	}
@@ -186,7 +207,8 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	list_append(&p->captures, &c->client_link);
 	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
 	if (gpu_link_request(&f->gpu, &q, on_planned, c, 0) < 0) {
-		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+		refuse_open_with(f, c, GPUCTR_E_INTERNAL,
+				 "Try again in a moment; the daemon restarts it.",
 				 "the process that knows the metrics is not running");
 	}
 	return 0;

@@ -16,16 +16,16 @@
 #include "proto/limits.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
- * by recvmsg(). One read of at most 256 KiB a turn of the loop keeps one busy peer from starving the
- * others. A peer that stops reading costs its queue and nothing else: the queue is bounded, and the
- * agents that fill it are paused long before.
+ * by recvmsg(). One read of at most 256 KiB a turn of the loop keeps one busy peer from starving
+ * the others. A peer that stops reading costs its queue and nothing else: the queue is bounded, and
+ * the agents that fill it are paused long before.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
  * already fails: a failed send therefore only mutes a peer; the end of its input closes it.
  *
  * Sending never closes a peer and never handles another's frames: whoever walks over captures or
- * processes may send to each. What follows from a failure, or from room in a queue, happens when the
- * loop comes to that peer. */
+ * processes may send to each. What follows from a failure, or from room in a queue, happens when
+ * the loop comes to that peer. */
 
 enum { PEER_READ_BYTES = 256 * 1024 };
 
@@ -59,7 +59,8 @@ static void on_poll(uv_poll_t *h, int status, int events);
 
 static void update_poll(struct peer *p)
 {
-	int events = (p->paused ? 0 : UV_READABLE) | (buffer_length(&p->out) || p->resumed ? UV_WRITABLE : 0);
+	int events = (p->paused ? 0 : UV_READABLE) |
+		     (buffer_length(&p->out) || p->resumed ? UV_WRITABLE : 0);
 
 	if (p->closing) {
 		return;
@@ -120,7 +121,8 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 	if (buffer_length(&p->out) + bytes > PEER_OUT_MAX_BYTES ||
 	    buffer_append(&p->out, frames, bytes) < 0) {
 		log_warning("pid %d (uid %u) does not read: cut off with %zu bytes waiting",
-			    (int)p->credentials.pid, (unsigned)p->credentials.uid, buffer_length(&p->out));
+			    (int)p->credentials.pid, (unsigned)p->credentials.uid,
+			    buffer_length(&p->out));
 		cut_off(p);
 		return;
 	}
@@ -170,7 +172,8 @@ static void refuse_frame(struct peer *p, const char *what)
 {
 	struct refusal r;
 
-	refusal_set(&r, GPUCTR_E_PROTOCOL, "Use a client or agent of this daemon's version.", "%s", what);
+	refusal_set(&r, GPUCTR_E_PROTOCOL, "Use a client or agent of this daemon's version.", "%s",
+		    what);
 	peer_refuse(p, 0, &r);
 	if (!p->closing) {
 		peer_close_when_sent(p);
@@ -188,7 +191,8 @@ static void handle_frames(struct peer *p)
 			return;
 		}
 		if (r != 0) {
-			refuse_frame(p, r == FRAME_E_TOO_LARGE ? "the frame is too large" : "the frame is malformed");
+			refuse_frame(p, r == FRAME_E_TOO_LARGE ? "the frame is too large"
+							       : "the frame is malformed");
 			return;
 		}
 		r = dispatch_frame(p, &f);
@@ -197,8 +201,9 @@ static void handle_frames(struct peer *p)
 		}
 		buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
 		if (r > 0) {
-			refuse_frame(p, r == WIRE_E_UNKNOWN ? "the message is unknown or not allowed here" :
-							      "the message is malformed");
+			refuse_frame(p, r == WIRE_E_UNKNOWN
+						? "the message is unknown or not allowed here"
+						: "the message is malformed");
 		} else if (r < 0) {
 			peer_close(p);
 		}
@@ -240,7 +245,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if ((events & UV_WRITABLE) != 0) {
 		flush(p);
-		if (p->role == PEER_CLIENT && !p->closing && buffer_length(&p->out) <= PEER_OUT_LOW_BYTES) {
+		if (p->role == PEER_CLIENT && !p->closing &&
+		    buffer_length(&p->out) <= PEER_OUT_LOW_BYTES) {
 			session_on_client_drained(p);
 		}
 	}

@@ -17,16 +17,16 @@ struct front;
 struct process;
 
 enum peer_role {
-	PEER_NEW = 1 << 0,        /* has not said what it is */
+	PEER_NEW = 1 << 0, /* has not said what it is */
 	PEER_CLIENT = 1 << 1,
 	PEER_AGENT = 1 << 2,
 	PEER_PERMISSION = 1 << 3, /* waits for its one answer */
 };
 
 enum {
-	PEER_OUT_MAX_BYTES = 16 << 20,   /* a reader this far behind is cut off */
-	PEER_OUT_HIGH_BYTES = 4 << 20,   /* from here its agents are not read any more ... */
-	PEER_OUT_LOW_BYTES = 1 << 20,    /* ... until it has read down to here */
+	PEER_OUT_MAX_BYTES = 16 << 20, /* a reader this far behind is cut off */
+	PEER_OUT_HIGH_BYTES = 4 << 20, /* from here its agents are not read any more ... */
+	PEER_OUT_LOW_BYTES = 1 << 20,  /* ... until it has read down to here */
 };
 
 struct peer {
@@ -39,13 +39,13 @@ struct peer {
 	struct buffer in, out;
 	struct arena arena; /* of the message being handled */
 	int received_fd;    /* came with the bytes, not yet claimed; -1: none */
-	bool paused;        /* not read from */
-	bool resumed;       /* was paused: frames that had arrived are handled in the loop's next turn */
-	bool muted;         /* the other end does not read any more: output is discarded */
+	bool paused;	    /* not read from */
+	bool resumed; /* was paused: frames that had arrived are handled in the loop's next turn */
+	bool muted;   /* the other end does not read any more: output is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];
-	struct list captures;    /* of a client */
+	struct list captures;	 /* of a client */
 	struct process *process; /* of an agent */
 };
 

@@ -62,8 +62,8 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	if (gpu_link_count(&p->front->gpu, p) < QUESTIONS_MAX) {
 		return false;
 	}
-	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.", "%d of your questions wait for their answer",
-		    QUESTIONS_MAX);
+	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
+		    "%d of your questions wait for their answer", QUESTIONS_MAX);
 	peer_refuse(p, request, &r);
 	return true;
 }
@@ -103,7 +103,8 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;
 	answer.status_reply.peers = f->n_peers;
 	if (f->gpu.watch.fd < 0) {
-		answer.status_reply.trouble = "The process that knows GPUs and metrics is not running; it is being restarted.";
+		answer.status_reply.trouble = "The process that knows GPUs and metrics is not "
+					      "running; it is being restarted.";
 	}
 	answer.status_reply.gpus.v = describe_gpus(f, &p->arena);
 	answer.status_reply.captures = describe_captures(f, &p->arena, p->credentials.uid);

@@ -14,11 +14,13 @@
 #include "daemon/front/users.h"
 
 /* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
- * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes deliver
- * what they have) -> gone. Two things end it early: its client goes away, or its lease ends.
+ * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes
+ * deliver what they have) -> gone. Two things end it early: its client goes away, or its lease
+ * ends.
  *
- * The lease is told to the granter before the client hears that it is ready, and closed there before
- * the next in the queue is tried; packets to the granter stay in order, so it never sees two. */
+ * The lease is told to the granter before the client hears that it is ready, and closed there
+ * before the next in the queue is tried; packets to the granter stay in order, so it never sees
+ * two. */
 
 enum {
 	SESSION_ENDING_S = 10, /* how long a capture that ends waits for its processes */
@@ -71,21 +73,24 @@ static void finish(struct front *f, struct capture *c)
 	close_lease(f, c);
 	detach_processes(c);
 	m.capture_end = (struct wire_capture_end){
-		c->id, capture_totals(c), c->n_processes, c->end_code, c->end_message, c->end_remedy,
+		c->id,	     capture_totals(c), c->n_processes,
+		c->end_code, c->end_message,	c->end_remedy,
 	};
 	if (client) {
 		peer_send(client, &m);
 	}
 	f->n_dropped += m.capture_end.totals.dropped + m.capture_end.totals.lost;
 	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
-		 (unsigned long long)m.capture_end.totals.measured, (unsigned long long)m.capture_end.totals.seen);
+		 (unsigned long long)m.capture_end.totals.measured,
+		 (unsigned long long)m.capture_end.totals.seen);
 	capture_free(&f->registry, c);
 	grant_next(f);
 }
 
 static void stop_agents(struct capture *c)
 {
-	struct wire_message m = { .type = WIRE_AGENT_STOP, .agent_stop = { c->end_code, c->end_message } };
+	struct wire_message m = { .type = WIRE_AGENT_STOP,
+				  .agent_stop = { c->end_code, c->end_message } };
 
 	list_for_each_safe(l, &c->processes) {
 		peer_send(list_entry(l, struct process, link)->peer, &m);
@@ -93,8 +98,8 @@ static void stop_agents(struct capture *c)
 }
 
 /* Asks for the end: at once when nothing runs, else when the processes have delivered. */
-static void end(struct front *f, struct capture *c, int code, const char *message, const char *remedy,
-		unsigned wait_s)
+static void end(struct front *f, struct capture *c, int code, const char *message,
+		const char *remedy, unsigned wait_s)
 {
 	if (c->state == WIRE_CAPTURE_ENDING) {
 		return;
@@ -124,19 +129,23 @@ void session_on_process_gone(struct front *f, struct capture *c)
 static void send_queued(struct front *f, struct capture *c)
 {
 	const struct claim *blocker = arbiter_blocker(&f->arbiter, &c->claim);
-	struct capture *holder = blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim) : NULL;
+	struct capture *holder =
+		blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim)
+			: NULL;
 	struct peer *client = c->client;
 	uint64_t now = clock_now_ns(), shared;
 	struct arena a;
 	struct wire_message m = {
 		.type = WIRE_QUEUED,
-		.queued = { .capture = c->id, .position = arbiter_position(&f->arbiter, &c->claim) },
+		.queued = { .capture = c->id,
+			    .position = arbiter_position(&f->arbiter, &c->claim) },
 	};
 
 	arena_init(&a, 16 * 1024);
 	if (holder) {
 		m.queued.holder = describe_holder(&a, holder);
-		m.queued.holder_left_ns = holder->lease_until_ns > now ? holder->lease_until_ns - now : 0;
+		m.queued.holder_left_ns =
+			holder->lease_until_ns > now ? holder->lease_until_ns - now : 0;
 		shared = holder->claim.gpus & c->claim.gpus;
 		for (size_t i = 0; i < f->machine.gpus.n; i++) {
 			if ((shared >> i & 1) != 0) {
@@ -166,12 +175,14 @@ static void become_ready(struct capture *c)
 	uint64_t now = clock_now_ns();
 
 	c->state = WIRE_CAPTURE_READY;
-	m.ready = (struct wire_ready){ c->id, c->token, c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
+	m.ready = (struct wire_ready){ c->id, c->token,
+				       c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
 	peer_send(c->client, &m);
 }
 
 /* With the next tick: whoever is walking over the captures may go on. */
-static void end_soon(struct front *f, struct capture *c, int code, const char *message, const char *remedy)
+static void end_soon(struct front *f, struct capture *c, int code, const char *message,
+		     const char *remedy)
 {
 	c->end_code = (uint32_t)code;
 	c->end_message = message;
@@ -186,14 +197,16 @@ static void on_lease_opened(struct front *f, void *owner, const struct granter_r
 	struct capture *c = owner;
 
 	if (reply && reply->error == 0) {
-		log_info("capture %u: lease for uid %u pid %d (%s), gpus 0x%llx", c->id, (unsigned)c->uid,
-			 (int)c->pid, c->options.program, (unsigned long long)c->claim.gpus);
+		log_info("capture %u: lease for uid %u pid %d (%s), gpus 0x%llx", c->id,
+			 (unsigned)c->uid, (int)c->pid, c->options.program,
+			 (unsigned long long)c->claim.gpus);
 		become_ready(c);
 		return;
 	}
 	log_error("capture %u: the granter did not open the lease: %s", c->id,
 		  reply ? strerror(-reply->error) : "no answer");
-	end(f, c, GPUCTR_E_INTERNAL, "the lease could not be opened", "Try again; the daemon's log says more.", 0);
+	end(f, c, GPUCTR_E_INTERNAL, "the lease could not be opened",
+	    "Try again; the daemon's log says more.", 0);
 }
 
 static void open_lease(struct front *f, struct capture *c);
@@ -209,17 +222,22 @@ static void on_tenants_known(struct front *f, struct capture *c, const struct re
 	}
 	message = arena_printf(&c->arena, "%s", why_not->message);
 	log_notice("capture %u of uid %u: refused: %s", c->id, (unsigned)c->uid, why_not->message);
-	end_soon(f, c, why_not->code, message ? message : "", why_not->code == GPUCTR_E_GPU_SHARED ?
-		 "Wait until it has ended, take another GPU with --devices, or ask the administrator about `sharing`." : "");
+	end_soon(f, c, why_not->code, message ? message : "",
+		 why_not->code == GPUCTR_E_GPU_SHARED
+			 ? "Wait until it has ended, take another GPU with --devices, or ask the "
+			   "administrator about `sharing`."
+			 : "");
 }
 
 static void on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
 {
 	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why->message);
 
-	log_notice("capture %u: lease of uid %u revoked: %s", c->id, (unsigned)c->uid, why->message);
+	log_notice("capture %u: lease of uid %u revoked: %s", c->id, (unsigned)c->uid,
+		   why->message);
 	revoke_lease(f, c);
-	end(f, c, GPUCTR_E_REVOKED, message ? message : "", "Measure while nobody else uses the GPU.", SESSION_ENDING_S);
+	end(f, c, GPUCTR_E_REVOKED, message ? message : "",
+	    "Measure while nobody else uses the GPU.", SESSION_ENDING_S);
 }
 
 static uint64_t lease_length(const struct front *f, const struct capture *c)
@@ -232,7 +250,11 @@ static uint64_t lease_length(const struct front *f, const struct capture *c)
 static void open_lease(struct front *f, struct capture *c)
 {
 	struct granter_request q = {
-		.op = GRANTER_OPEN, .lease = c->id, .gpus = c->claim.gpus, .uid = (uint32_t)c->uid, .pid = (uint32_t)c->pid,
+		.op = GRANTER_OPEN,
+		.lease = c->id,
+		.gpus = c->claim.gpus,
+		.uid = (uint32_t)c->uid,
+		.pid = (uint32_t)c->pid,
 	};
 
 	q.lease_ns = lease_length(f, c);
@@ -240,7 +262,8 @@ static void open_lease(struct front *f, struct capture *c)
 	c->ready_ns = clock_now_ns();
 	c->lease_until_ns = c->ready_ns + q.lease_ns;
 	if (granter_link_request(&f->granter, &q, -1, on_lease_opened, c) < 0) {
-		end_soon(f, c, GPUCTR_E_INTERNAL, "the granter is not running just now", "Try again in a moment.");
+		end_soon(f, c, GPUCTR_E_INTERNAL, "the granter is not running just now",
+			 "Try again in a moment.");
 	}
 }
 
@@ -249,7 +272,8 @@ static void grant_next(struct front *f)
 	struct claim *next;
 
 	/* Without a granter everybody keeps their place until there is one. */
-	while (!f->stopping && granter_link_is_up(&f->granter) && (next = arbiter_next(&f->arbiter)) != NULL) {
+	while (!f->stopping && granter_link_is_up(&f->granter) &&
+	       (next = arbiter_next(&f->arbiter)) != NULL) {
 		struct capture *c = list_entry(next, struct capture, claim);
 
 		c->state = WIRE_CAPTURE_QUEUED;
@@ -261,15 +285,19 @@ static void grant_next(struct front *f)
 static void refuse_turn(struct front *f, struct capture *c, int why)
 {
 	const struct claim *blocker = arbiter_blocker(&f->arbiter, &c->claim);
-	struct capture *holder = blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim) : NULL;
+	struct capture *holder =
+		blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim)
+			: NULL;
 	const char *who = holder ? describe_holder(&c->arena, holder) : "somebody";
 	const char *message;
 
 	if (why == ARBITER_E_BUSY) {
 		message = arena_printf(&c->arena, "the GPU's counters are held by %s", who);
-		end(f, c, GPUCTR_E_GPU_BUSY, message ? message : "", "Leave out --no-wait to queue, or try again later.", 0);
+		end(f, c, GPUCTR_E_GPU_BUSY, message ? message : "",
+		    "Leave out --no-wait to queue, or try again later.", 0);
 	} else {
-		end(f, c, GPUCTR_E_QUEUE_FULL, "the queue for the GPU's counters is full", "Try again later.", 0);
+		end(f, c, GPUCTR_E_QUEUE_FULL, "the queue for the GPU's counters is full",
+		    "Try again later.", 0);
 	}
 }
 
@@ -288,7 +316,8 @@ void session_take_turn(struct front *f, struct capture *c)
 		tenancy_check(f, c, on_tenants_known);
 	} else if (r == ARBITER_E_QUEUED) {
 		c->state = WIRE_CAPTURE_QUEUED;
-		c->wait_until_ns = c->options.timeout_ns ? clock_now_ns() + c->options.timeout_ns : 0;
+		c->wait_until_ns =
+			c->options.timeout_ns ? clock_now_ns() + c->options.timeout_ns : 0;
 		front_arm_tick(f);
 		send_queued(f, c);
 	} else {
@@ -340,7 +369,8 @@ static void renew_when_half_over(struct front *f, struct capture *c, uint64_t no
 {
 	uint64_t length = lease_length(f, c);
 
-	if (capture_is_live(c) && !c->recorded && c->client && c->lease_until_ns < now + length / 2) {
+	if (capture_is_live(c) && !c->recorded && c->client &&
+	    c->lease_until_ns < now + length / 2) {
 		renew(f, c, now);
 	}
 }
@@ -356,7 +386,9 @@ int handle_renew(struct peer *p, const struct wire_message *m, const struct fram
 		return 0;
 	}
 	renew(p->front, c, now);
-	answer.renewed = (struct wire_renewed){ c->id, c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
+	answer.renewed =
+		(struct wire_renewed){ c->id,
+				       c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
 	peer_send(p, &answer);
 	return 0;
 }
@@ -383,7 +415,8 @@ static void on_client_closed(struct peer *p)
 		if (c->state == WIRE_CAPTURE_ENDING) {
 			finish(p->front, c);
 		} else {
-			end(p->front, c, GPUCTR_E_DISCONNECTED, "its client went away", "", SESSION_ABANDONED_S);
+			end(p->front, c, GPUCTR_E_DISCONNECTED, "its client went away", "",
+			    SESSION_ABANDONED_S);
 		}
 	}
 }
@@ -417,9 +450,12 @@ void session_on_lease_expired(struct front *f, uint64_t lease)
 	struct capture *c = registry_find(&f->registry, (uint32_t)lease);
 
 	if (c) {
-		log_notice("capture %u: lease of uid %u expired and was revoked", c->id, (unsigned)c->uid);
+		log_notice("capture %u: lease of uid %u expired and was revoked", c->id,
+			   (unsigned)c->uid);
 		end(f, c, GPUCTR_E_LEASE_EXPIRED, "the lease on the GPU's counters ran out",
-		    "Ask for a longer one with --lease, or measure less at a time with --launch-count.", SESSION_ENDING_S);
+		    "Ask for a longer one with --lease, or measure less at a time with "
+		    "--launch-count.",
+		    SESSION_ENDING_S);
 	}
 }
 
@@ -429,8 +465,9 @@ void session_on_granter_lost(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (c->claim.state == CLAIM_HOLDING) {
-			end(f, c, GPUCTR_E_REVOKED, "the daemon's granter was restarted, which ends every lease", "Run it again.",
-			    SESSION_ENDING_S);
+			end(f, c, GPUCTR_E_REVOKED,
+			    "the daemon's granter was restarted, which ends every lease",
+			    "Run it again.", SESSION_ENDING_S);
 		}
 	}
 }
@@ -446,7 +483,8 @@ void session_on_gpu_back(struct front *f)
 	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->state == WIRE_CAPTURE_QUEUED && c->claim.state == CLAIM_HOLDING && c->lease_until_ns == 0) {
+		if (c->state == WIRE_CAPTURE_QUEUED && c->claim.state == CLAIM_HOLDING &&
+		    c->lease_until_ns == 0) {
 			tenancy_check(f, c, on_tenants_known);
 		}
 	}
@@ -460,10 +498,13 @@ void session_on_tick(struct front *f, uint64_t now_ns)
 
 		if (c->state == WIRE_CAPTURE_ENDING && now_ns >= c->end_by_ns) {
 			finish(f, c);
-		} else if (c->state == WIRE_CAPTURE_QUEUED && c->wait_until_ns && now_ns >= c->wait_until_ns &&
-			   c->claim.state == CLAIM_WAITING) {
-			end(f, c, GPUCTR_E_TIMEOUT, "the GPU's counters did not become free in time",
-			    "Wait longer with --timeout, or look who holds them with `gpuctr-client status`.", 0);
+		} else if (c->state == WIRE_CAPTURE_QUEUED && c->wait_until_ns &&
+			   now_ns >= c->wait_until_ns && c->claim.state == CLAIM_WAITING) {
+			end(f, c, GPUCTR_E_TIMEOUT,
+			    "the GPU's counters did not become free in time",
+			    "Wait longer with --timeout, or look who holds them with "
+			    "`gpuctr-client status`.",
+			    0);
 			grant_next(f);
 		} else {
 			renew_when_half_over(f, c, now_ns);

@@ -9,21 +9,23 @@
 #include "daemon/base/clock.h"
 #include "daemon/front/users.h"
 
-/* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is gone
- * again, or that lives in another pid namespace, belongs to nobody we could protect or blame: it is
- * skipped when /proc does not know it. While leases are held the list is asked for four times a
- * second, one question at a time, so a lease ends within half a second of a stranger's first context. */
+/* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is
+ * gone again, or that lives in another pid namespace, belongs to nobody we could protect or blame:
+ * it is skipped when /proc does not know it. While leases are held the list is asked for four times
+ * a second, one question at a time, so a lease ends within half a second of a stranger's first
+ * context. */
 
 enum { TENANCY_PERIOD_MS = 250 };
 
 static void refuse_unknown(struct refusal *r)
 {
-	refusal_set(r, GPUCTR_E_GPU_SHARED, "The administrator may set `sharing = shared` where users trust each other.",
+	refusal_set(r, GPUCTR_E_GPU_SHARED,
+		    "The administrator may set `sharing = shared` where users trust each other.",
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
-/* The uid of pid; false when it is gone, or in another pid namespace. Not the owner of its folder, which
- * is root's for a program that may not be dumped. */
+/* The uid of pid; false when it is gone, or in another pid namespace. Not the owner of its folder,
+ * which is root's for a program that may not be dumped. */
 static bool read_uid(uint32_t pid, uid_t *ret)
 {
 	CLEAN_FILE FILE *f = NULL;
@@ -50,7 +52,8 @@ static bool sees_others(void)
 }
 
 /* True when somebody else than c's user runs on one of c's GPUs. */
-static bool find_foreign(const struct wire_tenants_reply *t, const struct capture *c, struct refusal *r)
+static bool find_foreign(const struct wire_tenants_reply *t, const struct capture *c,
+			 struct refusal *r)
 {
 	for (size_t i = 0; i < t->gpu.n; i++) {
 		char name[64];
@@ -63,9 +66,10 @@ static bool find_foreign(const struct wire_tenants_reply *t, const struct captur
 			continue;
 		}
 		users_name(uid, name, sizeof(name));
-		refusal_set(r, GPUCTR_E_GPU_SHARED, "Wait until it has ended, or take a GPU of your own with --devices.",
-			    "%s (pid %u) runs on GPU %u, whose counters would show what it does", name, t->pid.v[i],
-			    t->gpu.v[i]);
+		refusal_set(r, GPUCTR_E_GPU_SHARED,
+			    "Wait until it has ended, or take a GPU of your own with --devices.",
+			    "%s (pid %u) runs on GPU %u, whose counters would show what it does",
+			    name, t->pid.v[i], t->gpu.v[i]);
 		return true;
 	}
 	return false;
@@ -135,7 +139,8 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 		struct capture *c = list_entry(l, struct capture, link);
 		struct refusal r;
 
-		if (c->claim.state == CLAIM_HOLDING && capture_is_live(c) && find_foreign(&m->tenants_reply, c, &r)) {
+		if (c->claim.state == CLAIM_HOLDING && capture_is_live(c) &&
+		    find_foreign(&m->tenants_reply, c, &r)) {
 			on_foreign(f, c, &r);
 		}
 	}
@@ -146,7 +151,8 @@ void tenancy_tick(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
 	tenancy_on_known *owner;
 
-	if (f->config.shared || f->looking || list_is_empty(&f->arbiter.holders) || now_ns < f->next_look_ns) {
+	if (f->config.shared || f->looking || list_is_empty(&f->arbiter.holders) ||
+	    now_ns < f->next_look_ns) {
 		return;
 	}
 	f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;

@@ -4,8 +4,8 @@
 
 #include <uv.h>
 
-/* A descriptor of ours in the loop, which may be replaced by another at any moment: the handle lives
- * on the heap until libuv has closed it, the owner's struct does not have to. */
+/* A descriptor of ours in the loop, which may be replaced by another at any moment: the handle
+ * lives on the heap until libuv has closed it, the owner's struct does not have to. */
 struct watch {
 	uv_poll_t *poll;
 	int fd; /* -1: nothing is watched */

@@ -10,12 +10,14 @@
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
  * ".avg.pct_of_peak_sustained_elapsed"). There are about 150,000 full names for a chip, so they are
- * never stored: a full name is split at its first dot behind the base, and the submetrics of that one
- * base are asked for. Some base names contain dots themselves ("CTC.TriageCompute.ctc__rx_bytes"). */
+ * never stored: a full name is split at its first dot behind the base, and the submetrics of that
+ * one base are asked for. Some base names contain dots themselves
+ * ("CTC.TriageCompute.ctc__rx_bytes"). */
 
 static int compare_bases(const void *a, const void *b)
 {
-	return strcmp(((const struct catalogue_base *)a)->name, ((const struct catalogue_base *)b)->name);
+	return strcmp(((const struct catalogue_base *)a)->name,
+		      ((const struct catalogue_base *)b)->name);
 }
 
 static int add_kind(struct catalogue *c, CUpti_MetricType type, enum wire_metric_kind kind)
@@ -46,7 +48,8 @@ static int add_kind(struct catalogue *c, CUpti_MetricType type, enum wire_metric
 	return 0;
 }
 
-int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip, struct refusal *r)
+int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip,
+		   struct refusal *r)
 {
 	int code;
 
@@ -81,7 +84,8 @@ void catalogue_deinit(struct catalogue *c)
 	*c = (struct catalogue){ 0 };
 }
 
-const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name, size_t length)
+const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name,
+						 size_t length)
 {
 	size_t low = 0, high = c->n_bases;
 
@@ -111,7 +115,8 @@ static CUpti_MetricType vendor_kind(enum wire_metric_kind kind)
 						: CUPTI_METRIC_TYPE_COUNTER;
 }
 
-size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base, const char ***ret)
+size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,
+			    const char ***ret)
 {
 	CUpti_Profiler_Host_GetSubMetrics_Params p = {
 		.structSize = CUpti_Profiler_Host_GetSubMetrics_Params_STRUCT_SIZE,
@@ -130,7 +135,8 @@ size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_ba
 bool catalogue_has(const struct catalogue *c, const char *full)
 {
 	for (const char *dot = strchr(full, '.'); dot; dot = strchr(dot + 1, '.')) {
-		const struct catalogue_base *base = catalogue_find_base(c, full, (size_t)(dot - full));
+		const struct catalogue_base *base =
+			catalogue_find_base(c, full, (size_t)(dot - full));
 		const char **submetrics = NULL;
 		size_t n = base ? catalogue_submetrics(c, base, &submetrics) : 0;
 
@@ -186,7 +192,8 @@ int pattern_new(const char *text, struct pattern **ret, struct refusal *r)
 			char why[128];
 
 			regerror(e, &p->regex, why, sizeof(why));
-			refusal_set(r, GPUCTR_E_BAD_PATTERN, "Write a POSIX extended regular expression.",
+			refusal_set(r, GPUCTR_E_BAD_PATTERN,
+				    "Write a POSIX extended regular expression.",
 				    "'%s' is not a regular expression: %s", text, why);
 			free(p->text);
 			free(p);
@@ -231,8 +238,8 @@ bool pattern_matches(const struct pattern *p, const char *name)
 
 /* --- near matches --- */
 
-/* Scores, the smaller the nearer: a slip costs NEAR_SLIP; a name that contains what was typed costs a
- * slip and a half and then by what it has more. Nine slips are not near any more. */
+/* Scores, the smaller the nearer: a slip costs NEAR_SLIP; a name that contains what was typed costs
+ * a slip and a half and then by what it has more. Nine slips are not near any more. */
 enum { NEAR_MAX = 3, NEAR_NAME_BYTES = 128, NEAR_SLIP = 16, NEAR_LIMIT = 9 * NEAR_SLIP };
 
 /* Levenshtein distance, given up (and returned as limit) once it cannot be below limit. */
@@ -278,7 +285,8 @@ static void near_offer(struct near_match *found, const char *wrong, const char *
 	size_t i = NEAR_MAX - 1;
 
 	if (strlen(wrong) > 3 && strstr(name, wrong)) {
-		unsigned contains = NEAR_SLIP + NEAR_SLIP / 2 + (unsigned)(strlen(name) - strlen(wrong));
+		unsigned contains =
+			NEAR_SLIP + NEAR_SLIP / 2 + (unsigned)(strlen(name) - strlen(wrong));
 
 		score = contains < score ? contains : score;
 	}
@@ -296,7 +304,9 @@ const char *catalogue_near(const struct catalogue *c, struct arena *a, const cha
 	const char *dot = strchr(wrong, '.');
 	char *stem = arena_printf(a, "%.*s", (int)(dot ? dot - wrong : NEAR_NAME_BYTES), wrong);
 	const char *suffix = dot ? dot : ".sum", *text = "";
-	struct near_match found[NEAR_MAX] = { { NULL, NEAR_LIMIT }, { NULL, NEAR_LIMIT }, { NULL, NEAR_LIMIT } };
+	struct near_match found[NEAR_MAX] = { { NULL, NEAR_LIMIT },
+					      { NULL, NEAR_LIMIT },
+					      { NULL, NEAR_LIMIT } };
 
 	for (size_t i = 0; stem && i < c->n_bases; i++) {
 		near_offer(found, stem, c->bases[i].name);
@@ -305,7 +315,9 @@ const char *catalogue_near(const struct catalogue *c, struct arena *a, const cha
 		near_offer(found, stem, n->name);
 	}
 	for (size_t i = 0; i < NEAR_MAX && found[i].name && text; i++) {
-		const char *end = i == 0 ? "" : i + 1 < NEAR_MAX && found[i + 1].name ? ", " : " or ";
+		const char *end = i == 0				  ? ""
+				  : i + 1 < NEAR_MAX && found[i + 1].name ? ", "
+									  : " or ";
 		bool named = catalogue_find_named(found[i].name) != NULL;
 		char *full = arena_printf(a, "%s%s", found[i].name, named ? "" : suffix);
 

@@ -37,19 +37,22 @@ struct catalogue_named {
 };
 
 /* 0, or a positive code with r filled. */
-int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip, struct refusal *r);
+int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip,
+		   struct refusal *r);
 void catalogue_deinit(struct catalogue *c);
 
 /* NULL when unknown. */
 const struct catalogue_named *catalogue_find_named(const char *name);
 const struct catalogue_named *catalogue_named_at(size_t i); /* NULL behind the last */
-const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name, size_t length);
+const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name,
+						 size_t length);
 
 /* Is full a base name followed by one of its submetrics? */
 bool catalogue_has(const struct catalogue *c, const char *full);
 
 /* Submetrics of a base, each with its leading dot; borrowed from CUPTI until the next call. */
-size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base, const char ***ret);
+size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,
+			    const char ***ret);
 
 /* Properties of a base or full name; strings are CUPTI's and static. False when CUPTI has none. */
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
@@ -57,7 +60,8 @@ bool catalogue_describe(const struct catalogue *c, const char *name, const char 
 
 /* How a name matches what the user typed. */
 struct pattern;
-int pattern_new(const char *text, struct pattern **ret, struct refusal *r); /* 0 or GPUCTR_E_BAD_PATTERN */
+int pattern_new(const char *text, struct pattern **ret,
+		struct refusal *r); /* 0 or GPUCTR_E_BAD_PATTERN */
 struct pattern *pattern_free(struct pattern *p);
 bool pattern_is_literal(const struct pattern *p);
 bool pattern_matches(const struct pattern *p, const char *name);

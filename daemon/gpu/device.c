@@ -56,7 +56,8 @@ static void check_driver_version(struct device_list *l)
 		return; /* unknown: the grant itself will tell */
 	}
 	if (major < need_major || (major == need_major && minor < need_minor)) {
-		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD, "Update NVIDIA's driver to " DEVICE_DRIVER_MIN " or newer.",
+		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD,
+			    "Update NVIDIA's driver to " DEVICE_DRIVER_MIN " or newer.",
 			    "driver %s does not honour CAP_PERFMON for counters", l->driver);
 	}
 }
@@ -110,8 +111,8 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	}
 }
 
-static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids, size_t room,
-			size_t *n)
+static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids,
+			size_t room, size_t *n)
 {
 	struct vendor_nvml_process processes[256];
 	unsigned count = ARRAY_SIZE(processes);
@@ -128,7 +129,8 @@ static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus,
 	return true;
 }
 
-bool device_list_tenants(const struct device_list *l, uint32_t *gpus, uint32_t *pids, size_t room, size_t *ret_n)
+bool device_list_tenants(const struct device_list *l, uint32_t *gpus, uint32_t *pids, size_t room,
+			 size_t *ret_n)
 {
 	bool known = l->nvml.device_by_uuid && l->nvml.compute_processes;
 

@@ -16,7 +16,8 @@
 #include "proto/wire.h"
 
 /* A plain blocking loop: requests are rare and short (a plan costs about 2 ms), and the front keeps
- * its own time limits. Catalogues are made when a chip is first asked for and kept, about 1 MiB each. */
+ * its own time limits. Catalogues are made when a chip is first asked for and kept, about 1 MiB
+ * each. */
 
 struct service {
 	int link;
@@ -34,7 +35,8 @@ static const char default_chip[] = "GH100";
 static int flush(struct service *s)
 {
 	while (buffer_length(&s->out) > 0) {
-		ssize_t n = send(s->link, s->out.data + s->out.start, buffer_length(&s->out), MSG_NOSIGNAL);
+		ssize_t n = send(s->link, s->out.data + s->out.start, buffer_length(&s->out),
+				 MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EINTR) {
 			return -errno;
@@ -65,7 +67,8 @@ static int reply_refusal(struct service *s, uint32_t request, const struct refus
 
 static const char *machine_chip(const struct service *s)
 {
-	return s->devices.n > 0 && s->devices.devices[0].chip[0] ? s->devices.devices[0].chip : default_chip;
+	return s->devices.n > 0 && s->devices.devices[0].chip[0] ? s->devices.devices[0].chip
+								 : default_chip;
 }
 
 /* NULL with r filled. A chip's name reaches CUPTI only when it is one of CUPTI's own. */
@@ -90,7 +93,8 @@ static struct catalogue *find_catalogue(struct service *s, const char *chip, str
 	for (size_t i = 0; i < p.numChips; i++) {
 		struct catalogue *c = &s->catalogues[s->n_catalogues];
 
-		if (strcmp(p.ppChipNames[i], chip) == 0 && s->n_catalogues < ARRAY_SIZE(s->catalogues)) {
+		if (strcmp(p.ppChipNames[i], chip) == 0 &&
+		    s->n_catalogues < ARRAY_SIZE(s->catalogues)) {
 			if (catalogue_init(c, &s->vendor, p.ppChipNames[i], r) != 0) {
 				return NULL;
 			}
@@ -182,7 +186,10 @@ static int list_base(struct listing *l, const struct catalogue_base *base)
 static int list_named(struct listing *l, const struct catalogue_named *named)
 {
 	struct wire_metric m = {
-		.name = named->name, .kind = named->kind, .unit = named->unit, .description = named->description,
+		.name = named->name,
+		.kind = named->kind,
+		.unit = named->unit,
+		.description = named->description,
 	};
 	int r = listing_make_room(l);
 	const char **terms;
@@ -212,8 +219,8 @@ static void pattern_list_clear(struct pattern_list *l)
 	}
 }
 
-/* A pattern without a dot is meant for base names; one with a rollup for the base before it. A plain
- * word lists every name that contains it. */
+/* A pattern without a dot is meant for base names; one with a rollup for the base before it. A
+ * plain word lists every name that contains it. */
 static bool listed(const struct pattern_list *patterns, const char *const *texts, const char *name)
 {
 	if (patterns->n == 0) {
@@ -226,14 +233,16 @@ static bool listed(const struct pattern_list *patterns, const char *const *texts
 			return true;
 		}
 		if (pattern_is_literal(patterns->v[i]) &&
-		    (strstr(name, texts[i]) || (strncmp(texts[i], name, length) == 0 && texts[i][length] == '.'))) {
+		    (strstr(name, texts[i]) ||
+		     (strncmp(texts[i], name, length) == 0 && texts[i][length] == '.'))) {
 			return true;
 		}
 	}
 	return false;
 }
 
-static int list_all(struct listing *l, const struct pattern_list *patterns, const char *const *texts)
+static int list_all(struct listing *l, const struct pattern_list *patterns,
+		    const char *const *texts)
 {
 	const struct catalogue_named *named;
 	int r = 0;
@@ -242,7 +251,8 @@ static int list_all(struct listing *l, const struct pattern_list *patterns, cons
 		r = listed(patterns, texts, named->name) ? list_named(l, named) : 0;
 	}
 	for (size_t i = 0; r == 0 && i < l->c->n_bases; i++) {
-		r = listed(patterns, texts, l->c->bases[i].name) ? list_base(l, &l->c->bases[i]) : 0;
+		r = listed(patterns, texts, l->c->bases[i].name) ? list_base(l, &l->c->bases[i])
+								 : 0;
 	}
 	return r < 0 ? r : listing_flush(l, true);
 }
@@ -298,12 +308,13 @@ static const char *other_chips(void *userdata, struct arena *a, const char *metr
 
 static int handle_plan(struct service *s, const struct wire_message *m)
 {
-	struct wire_message answer = { .type = WIRE_PLAN_REPLY, .plan_reply = { .request = m->plan_request.request } };
+	struct wire_message answer = { .type = WIRE_PLAN_REPLY,
+				       .plan_reply = { .request = m->plan_request.request } };
 	struct refusal refusal = { 0 };
 	struct catalogue *c = find_catalogue(s, m->plan_request.chip, &refusal);
 
-	if (!c || plan_make(c, &s->answer, &m->plan_request.metrics, other_chips, s, &answer.plan_reply.plan,
-			    &refusal) != 0) {
+	if (!c || plan_make(c, &s->answer, &m->plan_request.metrics, other_chips, s,
+			    &answer.plan_reply.plan, &refusal) != 0) {
 		return reply_refusal(s, m->plan_request.request, &refusal);
 	}
 	return reply(s, &answer);
@@ -349,7 +360,8 @@ static int handle_tenants(struct service *s, const struct wire_message *m)
 	struct wire_message answer = { .type = WIRE_TENANTS_REPLY };
 
 	answer.tenants_reply.request = m->tenants_request.request;
-	answer.tenants_reply.known = device_list_tenants(&s->devices, gpus, pids, LIMIT_TENANTS, &n);
+	answer.tenants_reply.known =
+		device_list_tenants(&s->devices, gpus, pids, LIMIT_TENANTS, &n);
 	answer.tenants_reply.gpu = (struct wire_u32s){ n, gpus };
 	answer.tenants_reply.pid = (struct wire_u32s){ n, pids };
 	return reply(s, &answer);
@@ -420,7 +432,10 @@ static int serve_one(struct service *s)
 static void clean_environment(void)
 {
 	static const char *const names[] = {
-		"CUDA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "CUDA_DEVICE_ORDER",
+		"CUDA_VISIBLE_DEVICES",
+		"CUDA_INJECTION64_PATH",
+		"NVTX_INJECTION64_PATH",
+		"CUDA_DEVICE_ORDER",
 		"CUDA_HOME",
 	};
 

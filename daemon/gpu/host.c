@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A CUPTI host object accumulates the metrics added to it, so every config image is made by an object
- * of its own, and a further one serves evaluation. Making one costs about 1 ms. */
+/* A CUPTI host object accumulates the metrics added to it, so every config image is made by an
+ * object of its own, and a further one serves evaluation. Making one costs about 1 ms. */
 
 const char *host_result_name(const struct vendor_host *v, CUptiResult result)
 {
@@ -18,8 +18,8 @@ const char *host_result_name(const struct vendor_host *v, CUptiResult result)
 	return name;
 }
 
-static int object_new(const struct vendor_host *v, const char *chip, CUpti_Profiler_Host_Object **ret,
-		      struct refusal *r)
+static int object_new(const struct vendor_host *v, const char *chip,
+		      CUpti_Profiler_Host_Object **ret, struct refusal *r)
 {
 	CUpti_Profiler_Host_Initialize_Params p = {
 		.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
@@ -29,8 +29,10 @@ static int object_new(const struct vendor_host *v, const char *chip, CUpti_Profi
 	CUptiResult result = v->cuptiProfilerHostInitialize(&p);
 
 	if (result != CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "`gpuctr-client metrics --chip help` lists the chips.",
-			    "CUPTI does not know the chip %s (%s, %d)", chip, host_result_name(v, result), result);
+		refusal_set(r, GPUCTR_E_CHIP_UNKNOWN,
+			    "`gpuctr-client metrics --chip help` lists the chips.",
+			    "CUPTI does not know the chip %s (%s, %d)", chip,
+			    host_result_name(v, result), result);
 		return r->code;
 	}
 	*ret = p.pHostObject;
@@ -146,7 +148,8 @@ size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size
 		.counterDataImageSize = size,
 	};
 
-	return h->v->cuptiRangeProfilerGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numTotalRanges : 0;
+	return h->v->cuptiRangeProfilerGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numTotalRanges
+									       : 0;
 }
 
 CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t size, size_t range,

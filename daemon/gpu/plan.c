@@ -7,9 +7,10 @@
 #include "daemon/base/clean.h"
 #include "proto/limits.h"
 
-/* A draft collects columns while the wanted names are walked; each column refers to hardware metrics
- * by index, each hardware metric once. Whether metrics fit together only the vendor's scheduler
- * knows, so grouping asks it: every column goes into the first group that stays at one pass. */
+/* A draft collects columns while the wanted names are walked; each column refers to hardware
+ * metrics by index, each hardware metric once. Whether metrics fit together only the vendor's
+ * scheduler knows, so grouping asks it: every column goes into the first group that stays at one
+ * pass. */
 
 struct draft {
 	struct catalogue *c;
@@ -63,8 +64,8 @@ static bool has_column(const struct draft *d, const char *name)
 }
 
 /* A column of n terms, all of which the catalogue has. */
-static int add_column(struct draft *d, const char *name, const char *unit, const char *const *metrics,
-		      const double *weights, size_t n)
+static int add_column(struct draft *d, const char *name, const char *unit,
+		      const char *const *metrics, const double *weights, size_t n)
 {
 	uint32_t *metric = arena_alloc(d->a, n * sizeof(*metric));
 	double *weight = arena_alloc(d->a, n * sizeof(*weight));
@@ -110,9 +111,10 @@ static int add_derived(struct draft *d, const struct catalogue_named *n)
 
 	for (size_t i = 0; i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {
 		if (!catalogue_has(d->c, n->terms[i].metric)) {
-			refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "Ask for what the chip counts instead.",
-				    "%s needs %s, which %s does not have", n->name, n->terms[i].metric,
-				    d->c->host.chip);
+			refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP,
+				    "Ask for what the chip counts instead.",
+				    "%s needs %s, which %s does not have", n->name,
+				    n->terms[i].metric, d->c->host.chip);
 			return d->r->code;
 		}
 		metrics[k] = n->terms[i].metric;
@@ -139,14 +141,17 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 		}
 	}
 	if (code == 0 && d->n_columns == before && before == 0) {
-		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "List what it has with `gpuctr-client metrics`.",
-			    "%s has none of the metrics of the preset %s", d->c->host.chip, n->name);
+		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP,
+			    "List what it has with `gpuctr-client metrics`.",
+			    "%s has none of the metrics of the preset %s", d->c->host.chip,
+			    n->name);
 		return d->r->code;
 	}
 	return code;
 }
 
-static int refuse_unknown(struct draft *d, const char *text, plan_other_chips other_chips, void *userdata)
+static int refuse_unknown(struct draft *d, const char *text, plan_other_chips other_chips,
+			  void *userdata)
 {
 	const struct catalogue_base *base = catalogue_find_base(d->c, text, strlen(text));
 	const char *near = catalogue_near(d->c, d->a, text);
@@ -154,24 +159,31 @@ static int refuse_unknown(struct draft *d, const char *text, plan_other_chips ot
 	char remedy[sizeof(d->r->remedy)];
 
 	if (base) {
-		snprintf(remedy, sizeof(remedy), "Append what you want of it, for example %s.sum or %s.avg.", text, text);
-		refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, base->kind == WIRE_METRIC_COUNTER ? remedy :
-			    "`gpuctr-client metrics NAME --describe` lists its submetrics.",
-			    "%s is a base name without a rollup", text);
+		snprintf(remedy, sizeof(remedy),
+			 "Append what you want of it, for example %s.sum or %s.avg.", text, text);
+		refusal_set(
+			d->r, GPUCTR_E_METRIC_UNKNOWN,
+			base->kind == WIRE_METRIC_COUNTER
+				? remedy
+				: "`gpuctr-client metrics NAME --describe` lists its submetrics.",
+			"%s is a base name without a rollup", text);
 		return d->r->code;
 	}
 	if (others[0] != '\0') {
-		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "List what it has with `gpuctr-client metrics`.",
+		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP,
+			    "List what it has with `gpuctr-client metrics`.",
 			    "%s has no metric %s, but %s has", d->c->host.chip, text, others);
 		return d->r->code;
 	}
-	snprintf(remedy, sizeof(remedy), near[0] ? "Did you mean %s?" : "List them with `gpuctr-client metrics`.", near);
-	refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, remedy, "%s has no metric %s", d->c->host.chip, text);
+	snprintf(remedy, sizeof(remedy),
+		 near[0] ? "Did you mean %s?" : "List them with `gpuctr-client metrics`.", near);
+	refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, remedy, "%s has no metric %s", d->c->host.chip,
+		    text);
 	return d->r->code;
 }
 
-static int add_matches_of_base(struct draft *d, const struct pattern *p, const struct catalogue_base *base,
-			       size_t *n_matches)
+static int add_matches_of_base(struct draft *d, const struct pattern *p,
+			       const struct catalogue_base *base, size_t *n_matches)
 {
 	const char **submetrics = NULL;
 	size_t n = catalogue_submetrics(d->c, base, &submetrics);
@@ -180,7 +192,8 @@ static int add_matches_of_base(struct draft *d, const struct pattern *p, const s
 		char full[512];
 		int code;
 
-		if ((size_t)snprintf(full, sizeof(full), "%s%s", base->name, submetrics[i]) >= sizeof(full) ||
+		if ((size_t)snprintf(full, sizeof(full), "%s%s", base->name, submetrics[i]) >=
+			    sizeof(full) ||
 		    !pattern_matches(p, full)) {
 			continue;
 		}
@@ -207,15 +220,17 @@ static int add_pattern(struct draft *d, const struct pattern *p, const char *tex
 			    "'%s' matches more than %d metrics", text, LIMIT_METRICS);
 	}
 	if (code == 0 && n == 0) {
-		refusal_set(d->r, GPUCTR_E_METRIC_NO_MATCH,
-			    "A pattern must match whole names with their rollup: 'dram__bytes_*.sum'.",
-			    "'%s' matches no metric of %s", text, d->c->host.chip);
+		refusal_set(
+			d->r, GPUCTR_E_METRIC_NO_MATCH,
+			"A pattern must match whole names with their rollup: 'dram__bytes_*.sum'.",
+			"'%s' matches no metric of %s", text, d->c->host.chip);
 		code = d->r->code;
 	}
 	return code;
 }
 
-static int add_wanted(struct draft *d, const char *text, plan_other_chips other_chips, void *userdata)
+static int add_wanted(struct draft *d, const char *text, plan_other_chips other_chips,
+		      void *userdata)
 {
 	const struct catalogue_named *named = catalogue_find_named(text);
 	struct pattern *p = NULL;
@@ -298,7 +313,8 @@ static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra,
 	return n;
 }
 
-/* In which of the groups so far column i fits, or a new one; NO_GROUP when it does not fit alone. */
+/* In which of the groups so far column i fits, or a new one; NO_GROUP when it does not fit alone.
+ */
 static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
 {
 	const char *metrics[LIMIT_PLAN_METRICS];
@@ -337,7 +353,8 @@ static int assign_groups(struct draft *d, uint32_t *ret_groups)
 		groups += group == groups;
 	}
 	for (size_t i = 0; i < d->n_columns; i++) {
-		d->columns[i].group = d->columns[i].group == NO_GROUP ? groups : d->columns[i].group;
+		d->columns[i].group =
+			d->columns[i].group == NO_GROUP ? groups : d->columns[i].group;
 	}
 	*ret_groups = groups;
 	return 0;
@@ -360,14 +377,16 @@ static int finish(struct draft *d, struct wire_plan *ret)
 }
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
-	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret, struct refusal *r)
+	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret,
+	      struct refusal *r)
 {
 	struct draft *d = arena_zalloc(a, sizeof(*d));
 	int code = 0;
 
 	*ret = (struct wire_plan){ .groups = 1 };
 	if (!d || wanted->n == 0) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Name at least one metric.", "the list of metrics is empty");
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Name at least one metric.",
+			    "the list of metrics is empty");
 		return r->code;
 	}
 	*d = (struct draft){ .c = c, .a = a, .r = r };

@@ -6,15 +6,16 @@
 
 #include "daemon/gpu/catalogue.h"
 
-/* Resolves names, globs, regex:, presets and derived names, in their order and without repeats. When
- * all fit into one pass, gpu__time_duration.sum is added if it rides along. When they do not, groups
- * says how many one-pass captures cover them and each column names its group.
+/* Resolves names, globs, regex:, presets and derived names, in their order and without repeats.
+ * When all fit into one pass, gpu__time_duration.sum is added if it rides along. When they do not,
+ * groups says how many one-pass captures cover them and each column names its group.
  *
  * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL.
  * 0, or a positive code with r filled. More passes than one are not an error here. */
 typedef const char *(*plan_other_chips)(void *userdata, struct arena *a, const char *metric);
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
-	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret, struct refusal *r);
+	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret,
+	      struct refusal *r);
 
 #endif

@@ -26,7 +26,8 @@ static const char *const cupti_folders[] = {
 	"/opt/cuda/extras/CUPTI/lib64",
 };
 
-const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, size_t n, void *table)
+const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, size_t n,
+			   void *table)
 {
 	for (size_t i = 0; i < n; i++) {
 		void *f = dlsym(library, symbols[i].name);
@@ -78,8 +79,9 @@ static void *open_cupti(void)
 	return open_in_folders();
 }
 
-/* libcupti opens its companions by bare name, which the loader finds only where the toolkit's folder is
- * configured. Opened here first, from beside libcupti, they are found because they are loaded. */
+/* libcupti opens its companions by bare name, which the loader finds only where the toolkit's
+ * folder is configured. Opened here first, from beside libcupti, they are found because they are
+ * loaded. */
 static void open_companions(void *cupti)
 {
 	static const char *const names[] = { "libnvperf_host.so", "libnvperf_target.so" };
@@ -87,11 +89,13 @@ static void open_companions(void *cupti)
 	const char *slash;
 	char path[512];
 
-	if (dlinfo(cupti, RTLD_DI_LINKMAP, &map) != 0 || !map || !(slash = strrchr(map->l_name, '/'))) {
+	if (dlinfo(cupti, RTLD_DI_LINKMAP, &map) != 0 || !map ||
+	    !(slash = strrchr(map->l_name, '/'))) {
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - map->l_name), map->l_name, names[i]);
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - map->l_name), map->l_name,
+			 names[i]);
 		if (!dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
 			dlopen(path, RTLD_NOW | RTLD_LOCAL);
 		}
@@ -115,7 +119,8 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r)
 	v->library = open_cupti();
 	if (!v->library) {
 		refusal_set(r, GPUCTR_E_NO_CUPTI,
-			    "Install the CUDA toolkit's CUPTI (12.6 or newer), or put its folder into LD_LIBRARY_PATH.",
+			    "Install the CUDA toolkit's CUPTI (12.6 or newer), or put its folder "
+			    "into LD_LIBRARY_PATH.",
 			    "libcupti.so was not found");
 		return r->code;
 	}
@@ -127,8 +132,10 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r)
 	}
 	open_companions(v->library);
 	if (!knows_chips(v)) {
-		refusal_set(r, GPUCTR_E_NO_CUPTI, "Put libnvperf_host.so of the same toolkit beside libcupti.so.",
-			    "libcupti was found, but it knows no chip: its libnvperf_host.so is missing");
+		refusal_set(r, GPUCTR_E_NO_CUPTI,
+			    "Put libnvperf_host.so of the same toolkit beside libcupti.so.",
+			    "libcupti was found, but it knows no chip: its libnvperf_host.so is "
+			    "missing");
 		return r->code;
 	}
 	if (v->cuptiGetVersion(&v->version) != CUPTI_SUCCESS) {
@@ -144,14 +151,16 @@ int vendor_open_driver(struct vendor_driver *v, struct refusal *r)
 
 	v->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!v->library) {
-		refusal_set(r, GPUCTR_E_NO_DRIVER, "Install NVIDIA's driver; recordings can be played without it.",
+		refusal_set(r, GPUCTR_E_NO_DRIVER,
+			    "Install NVIDIA's driver; recordings can be played without it.",
 			    "libcuda.so.1 was not found: this machine has no NVIDIA driver");
 		return r->code;
 	}
 	missing = vendor_resolve(v->library, symbols, ARRAY_SIZE(symbols), v);
 	if (missing) {
-		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD, "Update NVIDIA's driver to 565.57 or newer.",
-			    "libcuda.so.1 has no %s", missing);
+		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD,
+			    "Update NVIDIA's driver to 565.57 or newer.", "libcuda.so.1 has no %s",
+			    missing);
 		return r->code;
 	}
 	return 0;

@@ -19,30 +19,30 @@
 
 #include "proto/status.h"
 
-#define VENDOR_HOST_FUNCTIONS(X) \
-	X(cuptiGetVersion) \
-	X(cuptiGetResultString) \
-	X(cuptiProfilerInitialize) \
-	X(cuptiDeviceGetChipName) \
-	X(cuptiProfilerHostInitialize) \
-	X(cuptiProfilerHostDeinitialize) \
-	X(cuptiProfilerHostGetSupportedChips) \
-	X(cuptiProfilerHostGetBaseMetrics) \
-	X(cuptiProfilerHostGetSubMetrics) \
+#define VENDOR_HOST_FUNCTIONS(X)                \
+	X(cuptiGetVersion)                      \
+	X(cuptiGetResultString)                 \
+	X(cuptiProfilerInitialize)              \
+	X(cuptiDeviceGetChipName)               \
+	X(cuptiProfilerHostInitialize)          \
+	X(cuptiProfilerHostDeinitialize)        \
+	X(cuptiProfilerHostGetSupportedChips)   \
+	X(cuptiProfilerHostGetBaseMetrics)      \
+	X(cuptiProfilerHostGetSubMetrics)       \
 	X(cuptiProfilerHostGetMetricProperties) \
-	X(cuptiProfilerHostConfigAddMetrics) \
-	X(cuptiProfilerHostGetConfigImageSize) \
-	X(cuptiProfilerHostGetConfigImage) \
-	X(cuptiProfilerHostGetNumOfPasses) \
+	X(cuptiProfilerHostConfigAddMetrics)    \
+	X(cuptiProfilerHostGetConfigImageSize)  \
+	X(cuptiProfilerHostGetConfigImage)      \
+	X(cuptiProfilerHostGetNumOfPasses)      \
 	X(cuptiProfilerHostEvaluateToGpuValues) \
 	X(cuptiRangeProfilerGetCounterDataInfo) \
 	X(cuptiRangeProfilerCounterDataGetRangeInfo)
 
 #define VENDOR_DRIVER_FUNCTIONS(X) \
-	X(cuInit) \
-	X(cuDeviceGetCount) \
-	X(cuDeviceGet) \
-	X(cuDeviceGetName) \
+	X(cuInit)                  \
+	X(cuDeviceGetCount)        \
+	X(cuDeviceGet)             \
+	X(cuDeviceGetName)         \
 	X(cuDeviceGetUuid)
 
 #define VENDOR_MEMBER(name) __typeof__(&name) name;
@@ -70,7 +70,8 @@ struct vendor_nvml {
 	int (*init)(void);
 	int (*driver_version)(char *version, unsigned length);
 	int (*device_by_uuid)(const char *uuid, void **device);
-	int (*compute_processes)(void *device, unsigned *count, struct vendor_nvml_process *processes);
+	int (*compute_processes)(void *device, unsigned *count,
+				 struct vendor_nvml_process *processes);
 };
 
 /* Rows for vendor_resolve(). The name is expanded first: cuda.h maps names to their versions. */
@@ -84,7 +85,8 @@ struct vendor_symbol {
 };
 
 /* Resolves symbols into table; returns the first name that is missing, or NULL. */
-const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, size_t n, void *table);
+const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, size_t n,
+			   void *table);
 
 /* Finds libcupti: one already in this process, then the loader's path, then the toolkit's usual
  * places. 0, or a positive code with r filled. */
@@ -92,8 +94,9 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r);
 int vendor_open_driver(struct vendor_driver *v, struct refusal *r);
 void vendor_open_nvml(struct vendor_nvml *v);
 
-/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. After cuInit() only: CUPTI 2025.3
- * crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded before. */
+/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. After cuInit() only: CUPTI
+ * 2025.3 crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded
+ * before. */
 void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, size_t size);
 
 /* "13.0.85"-like for people: major.minor as the toolkit counts them. */

@@ -99,7 +99,8 @@ static int handle_open(struct granter *g, const struct granter_request *q)
 {
 	struct lease *slot = NULL;
 
-	if (q->lease == 0 || q->lease_ns == 0 || q->lease_ns > GRANTER_LEASE_MAX_NS || q->gpus == 0) {
+	if (q->lease == 0 || q->lease_ns == 0 || q->lease_ns > GRANTER_LEASE_MAX_NS ||
+	    q->gpus == 0) {
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(g->leases); i++) {
@@ -163,8 +164,8 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	return 0;
 }
 
-/* CUPTI frees most of its objects itself, which nobody sees here: when a lease has as many as it may,
- * the oldest is freed once more. A program that hoards objects loses them in turn. */
+/* CUPTI frees most of its objects itself, which nobody sees here: when a lease has as many as it
+ * may, the oldest is freed once more. A program that hoards objects loses them in turn. */
 static void make_room(struct granter *g, const struct lease *l)
 {
 	struct object *oldest = NULL;
@@ -181,7 +182,8 @@ static void make_room(struct granter *g, const struct lease *l)
 	}
 }
 
-static int handle_alloc(struct granter *g, const struct granter_request *q, int *fd, uint32_t *ret_status)
+static int handle_alloc(struct granter *g, const struct granter_request *q, int *fd,
+			uint32_t *ret_status)
 {
 	struct rm_profiler_parameters parameters = { q->client_target, q->context_target };
 	struct lease *l = lease_find(g, q->lease);
@@ -208,13 +210,15 @@ static int handle_alloc(struct granter *g, const struct granter_request *q, int 
 		return r;
 	}
 	*slot = (struct object){
-		q->lease, q->root, q->parent, q->object, ++g->last_age, TAKE_FD(*fd), TAKE_FD(pidfd),
+		q->lease,      q->root,	     q->parent,	     q->object,
+		++g->last_age, TAKE_FD(*fd), TAKE_FD(pidfd),
 	};
 	l->n_objects++;
 	return 0;
 }
 
-static int handle_request(struct granter *g, const struct granter_request *q, int *fd, uint32_t *ret_status)
+static int handle_request(struct granter *g, const struct granter_request *q, int *fd,
+			  uint32_t *ret_status)
 {
 	if (q->op != GRANTER_ALLOC && *fd >= 0) {
 		return -EINVAL;
@@ -273,7 +277,9 @@ static int expire_leases(struct granter *g)
 
 	for (size_t i = 0; i < ARRAY_SIZE(g->leases); i++) {
 		struct lease *l = &g->leases[i];
-		struct granter_reply p = { .size = sizeof(p), .op = GRANTER_EXPIRED, .lease = l->id };
+		struct granter_reply p = { .size = sizeof(p),
+					   .op = GRANTER_EXPIRED,
+					   .lease = l->id };
 		int r;
 
 		if (l->id == 0 || now < l->expires_ns) {

@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 enum granter_op {
-	GRANTER_OPEN = 1,  /* lease, uid, lease_ns, gpus */
-	GRANTER_EXTEND,    /* lease, lease_ns from now */
-	GRANTER_CLOSE,     /* lease: free what was allocated under it */
-	GRANTER_ALLOC,     /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
+	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus */
+	GRANTER_EXTEND,	  /* lease, lease_ns from now */
+	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
+	GRANTER_ALLOC, /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
 	GRANTER_PING,
-	GRANTER_EXPIRED,   /* granter -> front, unasked: a lease ran out and was closed */
+	GRANTER_EXPIRED, /* granter -> front, unasked: a lease ran out and was closed */
 };
 
 enum {
@@ -40,7 +40,7 @@ struct granter_reply {
 	uint32_t op;
 	uint64_t id;
 	uint64_t lease;
-	int32_t error; /* 0, or a negative errno saying which check failed */
+	int32_t error;	 /* 0, or a negative errno saying which check failed */
 	uint32_t status; /* of the driver */
 };
 

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* RM binds a client to the struct file it was created on, not to a process: that is why a descriptor
- * received from the user's program is enough. Permission to allocate the profiler object is checked
- * once, here, against the capabilities of the calling task. */
+/* RM binds a client to the struct file it was created on, not to a process: that is why a
+ * descriptor received from the user's program is enough. Permission to allocate the profiler object
+ * is checked once, here, against the capabilities of the calling task. */
 
 bool rm_is_control_device(int fd)
 {

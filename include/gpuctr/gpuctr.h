@@ -7,8 +7,8 @@
  * One struct gpuctr is one connection. The library starts no thread and runs no loop: wait until
  * gpuctr_fd() is readable (or writable, see gpuctr_events()), then call gpuctr_dispatch(), which
  * calls your handlers. A handler never runs inside any other call of this library, and it may call
- * any function but gpuctr_disconnect() and gpuctr_dispatch(). A connection may be used by one thread
- * at a time; different connections are independent.
+ * any function but gpuctr_disconnect() and gpuctr_dispatch(). A connection may be used by one
+ * thread at a time; different connections are independent.
  *
  * Functions return 0, or a negative errno for what no user can cause, or a positive GPUCTR_E_* code
  * (below) that gpuctr_last_error() explains in two sentences: the cause and the remedy.
@@ -28,19 +28,20 @@ extern "C" {
 
 #define GPUCTR_API __attribute__((visibility("default")))
 
-/* Stable codes: their numbers never change and are what --help, man pages and exit texts refer to. */
+/* Stable codes: their numbers never change and are what --help, man pages and exit texts refer to.
+ */
 enum gpuctr_error_code {
 	GPUCTR_OK = 0,
 
 	/* Of the request. */
-	GPUCTR_E_METRIC_UNKNOWN = 10,   /* no such metric on this chip; near matches in the remedy */
-	GPUCTR_E_METRIC_NO_MATCH = 11,  /* a glob or regex: that matches nothing */
+	GPUCTR_E_METRIC_UNKNOWN = 10,  /* no such metric on this chip; near matches in the remedy */
+	GPUCTR_E_METRIC_NO_MATCH = 11, /* a glob or regex: that matches nothing */
 	GPUCTR_E_METRIC_OTHER_CHIP = 12, /* a metric, but of other chips */
-	GPUCTR_E_TOO_MANY_PASSES = 13,  /* the set needs several passes; plan shown, groups named */
+	GPUCTR_E_TOO_MANY_PASSES = 13, /* the set needs several passes; plan shown, groups named */
 	GPUCTR_E_TOO_MANY_METRICS = 14,
-	GPUCTR_E_BAD_PATTERN = 15,      /* a regular expression that does not compile */
+	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
-	GPUCTR_E_BAD_REQUEST = 17,      /* a field out of range, or a request not allowed now */
+	GPUCTR_E_BAD_REQUEST = 17, /* a field out of range, or a request not allowed now */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,
@@ -49,32 +50,32 @@ enum gpuctr_error_code {
 	GPUCTR_E_DRIVER_TOO_OLD = 33,
 	GPUCTR_E_NO_CUPTI = 34,
 	GPUCTR_E_CUPTI_TOO_OLD = 35,
-	GPUCTR_E_PROTOCOL = 36,         /* versions without a common ground, or a malformed frame */
-	GPUCTR_E_NO_AGENT = 37,         /* libgpuctr-agent.so is not where it was looked for */
+	GPUCTR_E_PROTOCOL = 36, /* versions without a common ground, or a malformed frame */
+	GPUCTR_E_NO_AGENT = 37, /* libgpuctr-agent.so is not where it was looked for */
 
 	/* Of policy and turn. */
 	GPUCTR_E_NOT_ALLOWED = 50,
-	GPUCTR_E_GPU_BUSY = 51,         /* held, and no_wait was given */
-	GPUCTR_E_TIMEOUT = 52,          /* waited for timeout_ns */
+	GPUCTR_E_GPU_BUSY = 51, /* held, and no_wait was given */
+	GPUCTR_E_TIMEOUT = 52,	/* waited for timeout_ns */
 	GPUCTR_E_QUEUE_FULL = 53,
 	GPUCTR_E_QUOTA = 54,
 	GPUCTR_E_LEASE_EXPIRED = 55,
 	GPUCTR_E_REVOKED = 56,
-	GPUCTR_E_STOPPING = 57,         /* the daemon is going down */
-	GPUCTR_E_GPU_SHARED = 58,       /* another user runs on the GPU, or who does cannot be told */
+	GPUCTR_E_STOPPING = 57,	  /* the daemon is going down */
+	GPUCTR_E_GPU_SHARED = 58, /* another user runs on the GPU, or who does cannot be told */
 
 	/* Of the measured program. */
 	GPUCTR_E_BAD_TOKEN = 70,
-	GPUCTR_E_CUPTI_IN_USE = 71,     /* the program subscribes to CUPTI itself */
-	GPUCTR_E_GRANT_REFUSED = 72,    /* the driver refused even the daemon */
-	GPUCTR_E_HARDWARE_BUSY = 73,    /* another profiler owns the counters (CUPTI 26) */
-	GPUCTR_E_PROFILER = 74,         /* any other CUPTI failure, named */
-	GPUCTR_E_CHIP_MISMATCH = 75,    /* a device or recording of another chip than planned */
+	GPUCTR_E_CUPTI_IN_USE = 71,  /* the program subscribes to CUPTI itself */
+	GPUCTR_E_GRANT_REFUSED = 72, /* the driver refused even the daemon */
+	GPUCTR_E_HARDWARE_BUSY = 73, /* another profiler owns the counters (CUPTI 26) */
+	GPUCTR_E_PROFILER = 74,	     /* any other CUPTI failure, named */
+	GPUCTR_E_CHIP_MISMATCH = 75, /* a device or recording of another chip than planned */
 	GPUCTR_E_METRIC_NOT_RECORDED = 76,
-	GPUCTR_E_BAD_RECORDING = 77,    /* corrupt or truncated */
-	GPUCTR_E_AGENT_LOST = 78,       /* a process went away without a goodbye */
+	GPUCTR_E_BAD_RECORDING = 77, /* corrupt or truncated */
+	GPUCTR_E_AGENT_LOST = 78,    /* a process went away without a goodbye */
 
-	GPUCTR_E_INTERNAL = 90,         /* our mistake; the daemon's log says more */
+	GPUCTR_E_INTERNAL = 90, /* our mistake; the daemon's log says more */
 	GPUCTR_E_DISCONNECTED = 91,
 };
 
@@ -82,7 +83,7 @@ enum gpuctr_error_code {
 GPUCTR_API const char *gpuctr_error_name(int code);
 
 struct gpuctr_error {
-	int code;            /* enum gpuctr_error_code */
+	int code;	     /* enum gpuctr_error_code */
 	const char *message; /* what happened, who holds it; never NULL */
 	const char *remedy;  /* what to do; may be "" */
 };
@@ -90,9 +91,13 @@ struct gpuctr_error {
 struct gpuctr;
 struct gpuctr_capture;
 
-#define GPUCTR_INIT(type) { .size = sizeof(struct type) }
+#define GPUCTR_INIT(type)                   \
+	{                                   \
+		.size = sizeof(struct type) \
+	}
 
-/* --- connection --------------------------------------------------------------------------------- */
+/* --- connection ---------------------------------------------------------------------------------
+ */
 
 /* Where the daemon listens: $GPUCTR_SOCKET or the compiled-in default. Static or from environ. */
 GPUCTR_API const char *gpuctr_default_socket(void);
@@ -109,14 +114,15 @@ GPUCTR_API int gpuctr_fd(const struct gpuctr *g);
 GPUCTR_API short gpuctr_events(const struct gpuctr *g); /* POLLIN, POLLOUT for poll(2) */
 
 /* Waits up to timeout_ms (-1: without end, 0: not at all) for one round of messages and calls the
- * handlers. Returns 0, or GPUCTR_E_DISCONNECTED / GPUCTR_E_PROTOCOL once the connection is over (every
- * open capture has then had its on_end). */
+ * handlers. Returns 0, or GPUCTR_E_DISCONNECTED / GPUCTR_E_PROTOCOL once the connection is over
+ * (every open capture has then had its on_end). */
 GPUCTR_API int gpuctr_dispatch(struct gpuctr *g, int timeout_ms);
 
 /* The last error of a call or of the connection; borrowed until the next call. */
 GPUCTR_API const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g);
 
-/* --- catalogue, plans, status ------------------------------------------------------------------- */
+/* --- catalogue, plans, status -------------------------------------------------------------------
+ */
 
 enum gpuctr_metric_kind {
 	GPUCTR_METRIC_COUNTER,
@@ -129,7 +135,7 @@ enum gpuctr_metric_kind {
 struct gpuctr_metric {
 	const char *name; /* base name without rollup, or preset or derived name */
 	enum gpuctr_metric_kind kind;
-	const char *unit;          /* as CUPTI says it: "byte", "ns", ... */
+	const char *unit;	   /* as CUPTI says it: "byte", "ns", ... */
 	const char *hardware_unit; /* "dram", "sm", ... */
 	const char *description;
 	const char *const *submetrics; /* suffixes to append: ".sum", ".avg.per_second", ...; for a
@@ -139,7 +145,7 @@ struct gpuctr_metric {
 
 struct gpuctr_metrics_options {
 	size_t size;
-	const char *chip;            /* NULL: this machine's */
+	const char *chip;	     /* NULL: this machine's */
 	const char *const *patterns; /* names, globs, "regex:..."; none: everything */
 	size_t n_patterns;
 	bool describe; /* fill description and submetrics */
@@ -147,14 +153,16 @@ struct gpuctr_metrics_options {
 
 /* error is NULL on success; chip names the chip that was listed. on_end is called exactly once. */
 typedef void (*gpuctr_on_metric)(const struct gpuctr_metric *metric, void *userdata);
-typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error, void *userdata);
+typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error,
+				      void *userdata);
 GPUCTR_API int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *options,
-				   gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end, void *userdata);
+				   gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end,
+				   void *userdata);
 
 struct gpuctr_column {
 	const char *name;
 	const char *unit;
-	bool added;     /* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
+	bool added;	/* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
 	unsigned group; /* columns of one group fit into one pass together; a column whose group is
 			   the plan's groups needs several passes by itself */
 };
@@ -170,9 +178,10 @@ struct gpuctr_plan {
 };
 
 /* chip NULL: this machine's. Exactly one of plan and error is not NULL. */
-typedef void (*gpuctr_on_plan)(const struct gpuctr_plan *plan, const struct gpuctr_error *error, void *userdata);
-GPUCTR_API int gpuctr_plan(struct gpuctr *g, const char *chip, const char *const *metrics, size_t n_metrics,
-			   gpuctr_on_plan on_plan, void *userdata);
+typedef void (*gpuctr_on_plan)(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
+			       void *userdata);
+GPUCTR_API int gpuctr_plan(struct gpuctr *g, const char *chip, const char *const *metrics,
+			   size_t n_metrics, gpuctr_on_plan on_plan, void *userdata);
 
 struct gpuctr_gpu {
 	unsigned index;
@@ -190,7 +199,7 @@ struct gpuctr_totals {
 	uint64_t unready;   /* on a device that is not leased, or before its profiler was up */
 	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped;   /* lost to a reader that was too slow */
-	uint64_t lost;      /* in flight when their process died (at least) */
+	uint64_t lost;	    /* in flight when their process died (at least) */
 };
 
 enum gpuctr_capture_state {
@@ -221,9 +230,9 @@ struct gpuctr_capture_info {
 enum gpuctr_restricted { GPUCTR_OPEN, GPUCTR_RESTRICTED, GPUCTR_RESTRICTION_UNKNOWN };
 
 struct gpuctr_status {
-	const char *daemon; /* version */
-	const char *driver; /* "": none */
-	const char *cupti;  /* "": not found */
+	const char *daemon;		   /* version */
+	const char *driver;		   /* "": none */
+	const char *cupti;		   /* "": not found */
 	enum gpuctr_restricted restricted; /* does the driver refuse counters to users? */
 	const char *trouble; /* why there are no GPUs or no catalogue; "" when all is well */
 	uint64_t uptime_ns;
@@ -234,10 +243,12 @@ struct gpuctr_status {
 	size_t n_captures;
 };
 
-typedef void (*gpuctr_on_status)(const struct gpuctr_status *status, const struct gpuctr_error *error, void *userdata);
+typedef void (*gpuctr_on_status)(const struct gpuctr_status *status,
+				 const struct gpuctr_error *error, void *userdata);
 GPUCTR_API int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userdata);
 
-/* --- captures ----------------------------------------------------------------------------------- */
+/* --- captures -----------------------------------------------------------------------------------
+ */
 
 struct gpuctr_device {
 	unsigned index; /* as the process counts its devices */
@@ -247,10 +258,10 @@ struct gpuctr_device {
 
 struct gpuctr_process {
 	unsigned process; /* 1, 2, ... within the capture */
-	unsigned pid;     /* as the daemon sees it */
+	unsigned pid;	  /* as the daemon sees it */
 	const char *program;
-	const char *cupti, *driver;  /* versions, "" until known */
-	const char *recorded_from;   /* "": live; else values are recorded, and on what hardware */
+	const char *cupti, *driver; /* versions, "" until known */
+	const char *recorded_from;  /* "": live; else values are recorded, and on what hardware */
 	const struct gpuctr_device *devices;
 	size_t n_devices;
 };
@@ -258,14 +269,15 @@ struct gpuctr_process {
 /* An NVTX range, or mark. The objects of one capture live until its on_end has returned. */
 struct gpuctr_range {
 	const struct gpuctr_range *parent; /* enclosing range of the same thread, NULL: outermost */
-	const char *domain;   /* "" for the default domain */
+	const char *domain;		   /* "" for the default domain */
 	const char *message;
-	const char *category; /* name, or number in digits, or "" */
-	uint32_t color;       /* ARGB, 0: none */
-	unsigned payload_type; /* nvtxPayloadType_t: 0 none, 1 uint64, 2 int64, 3 double, 4 uint32, 5 int32, 6 float */
+	const char *category;  /* name, or number in digits, or "" */
+	uint32_t color;	       /* ARGB, 0: none */
+	unsigned payload_type; /* nvtxPayloadType_t: 0 none, 1 uint64, 2 int64, 3 double, 4 uint32,
+				  5 int32, 6 float */
 	uint64_t payload;      /* its bits, zero-extended */
-	unsigned id;    /* unique within the process, from 1 */
-	unsigned depth; /* 0: outermost */
+	unsigned id;	       /* unique within the process, from 1 */
+	unsigned depth;	       /* 0: outermost */
 };
 
 struct gpuctr_kernel {
@@ -273,7 +285,7 @@ struct gpuctr_kernel {
 	const char *mangled; /* as the driver knows it */
 	unsigned static_shared_bytes;
 	unsigned registers; /* per thread; 0: unknown */
-	unsigned id;        /* unique within the process, from 1 */
+	unsigned id;	    /* unique within the process, from 1 */
 };
 
 enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_GRAPH };
@@ -281,7 +293,8 @@ enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCT
 /* One launch and its counters. Kernels and ranges it points to live until on_end has returned. */
 struct gpuctr_record {
 	unsigned process;
-	uint64_t index; /* within the process, from 0, without gaps; what was lost is in the totals */
+	uint64_t index; /* within the process, from 0, without gaps; what was lost is in the totals
+			 */
 	enum gpuctr_launch_kind kind;
 	const struct gpuctr_kernel *kernel;
 	uint32_t grid[3], block[3];
@@ -291,9 +304,10 @@ struct gpuctr_record {
 	uint64_t stream;
 	uint32_t correlation;
 	uint32_t thread;
-	int64_t start_ns;     /* unix time of the launch call on the host */
-	int64_t duration_ns;  /* of gpu__time_duration.sum; -1: not measured */
-	const struct gpuctr_range *range;         /* innermost NVTX range of the launching thread, or NULL */
+	int64_t start_ns;    /* unix time of the launch call on the host */
+	int64_t duration_ns; /* of gpu__time_duration.sum; -1: not measured */
+	const struct gpuctr_range
+		*range; /* innermost NVTX range of the launching thread, or NULL */
 	const struct gpuctr_range *const *active; /* start/end ranges open in the process */
 	size_t n_active;
 	const double *values; /* one for each column of the plan; NaN: not available */
@@ -306,7 +320,8 @@ struct gpuctr_mark {
 	int64_t time_ns;
 };
 
-/* Raw counter data as CUPTI decoded it, for the records first .. first + count of a process, whole. */
+/* Raw counter data as CUPTI decoded it, for the records first .. first + count of a process, whole.
+ */
 struct gpuctr_image {
 	unsigned process;
 	uint64_t first;
@@ -325,7 +340,7 @@ struct gpuctr_opened {
 };
 
 struct gpuctr_queued {
-	unsigned position; /* 1: next */
+	unsigned position;  /* 1: next */
 	const char *holder; /* "alice (python3, pid 4711)" */
 	const char *gpu;
 	uint64_t holder_left_ns; /* of the holder's lease */
@@ -348,20 +363,29 @@ struct gpuctr_end {
 	struct gpuctr_error error; /* code 0: ended as asked */
 };
 
-/* NULL members are skipped. Order: on_opened, on_queued*, on_ready, then the others in any order, and
- * on_end last, exactly once, also when the connection breaks. The capture is freed after on_end. */
+/* NULL members are skipped. Order: on_opened, on_queued*, on_ready, then the others in any order,
+ * and on_end last, exactly once, also when the connection breaks. The capture is freed after
+ * on_end. */
 struct gpuctr_capture_handler {
 	size_t size;
-	void (*on_opened)(struct gpuctr_capture *c, const struct gpuctr_opened *opened, void *userdata);
-	void (*on_queued)(struct gpuctr_capture *c, const struct gpuctr_queued *queued, void *userdata);
+	void (*on_opened)(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
+			  void *userdata);
+	void (*on_queued)(struct gpuctr_capture *c, const struct gpuctr_queued *queued,
+			  void *userdata);
 	void (*on_ready)(struct gpuctr_capture *c, void *userdata);
-	void (*on_process)(struct gpuctr_capture *c, const struct gpuctr_process *process, void *userdata);
-	void (*on_record)(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata);
+	void (*on_process)(struct gpuctr_capture *c, const struct gpuctr_process *process,
+			   void *userdata);
+	void (*on_record)(struct gpuctr_capture *c, const struct gpuctr_record *record,
+			  void *userdata);
 	void (*on_mark)(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata);
-	void (*on_image)(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata);
-	void (*on_progress)(struct gpuctr_capture *c, const struct gpuctr_totals *totals, void *userdata);
-	void (*on_notice)(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata);
-	void (*on_process_end)(struct gpuctr_capture *c, const struct gpuctr_process_end *end, void *userdata);
+	void (*on_image)(struct gpuctr_capture *c, const struct gpuctr_image *image,
+			 void *userdata);
+	void (*on_progress)(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
+			    void *userdata);
+	void (*on_notice)(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			  void *userdata);
+	void (*on_process_end)(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
+			       void *userdata);
 	void (*on_end)(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata);
 };
 
@@ -371,16 +395,16 @@ struct gpuctr_capture_options {
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;
-	const char *chip;         /* of a recording, on a machine without a GPU; NULL: GH100 */
+	const char *chip;	  /* of a recording, on a machine without a GPU; NULL: GH100 */
 	const char *kernel_regex; /* POSIX extended, matched in the demangled name; NULL: all */
-	uint64_t launch_skip;     /* matching launches of each process left out first */
-	uint64_t launch_count;    /* then measured; 0: all */
-	bool no_wait;             /* GPUCTR_E_GPU_BUSY instead of a place in the queue */
-	uint64_t timeout_ns;      /* GPUCTR_E_TIMEOUT after this long in the queue; 0: wait */
-	uint64_t lease_ns;        /* 0: the daemon's default; the daemon renews it while it may */
-	bool raw_images;          /* also deliver counter data, to make a recording */
-	bool recorded;            /* gpuctr-replay will answer: lease nothing */
-	const char *program;      /* what is measured, shown to those who wait */
+	uint64_t launch_skip;	  /* matching launches of each process left out first */
+	uint64_t launch_count;	  /* then measured; 0: all */
+	bool no_wait;		  /* GPUCTR_E_GPU_BUSY instead of a place in the queue */
+	uint64_t timeout_ns;	  /* GPUCTR_E_TIMEOUT after this long in the queue; 0: wait */
+	uint64_t lease_ns;	  /* 0: the daemon's default; the daemon renews it while it may */
+	bool raw_images;	  /* also deliver counter data, to make a recording */
+	bool recorded;		  /* gpuctr-replay will answer: lease nothing */
+	const char *program;	  /* what is measured, shown to those who wait */
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */
@@ -391,8 +415,10 @@ GPUCTR_API int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture
 /* After on_ready: the variables that make a program (and its children) part of this capture, as a
  * NULL-terminated array of "NAME=value", to be added to its environment. Lives as long as the
  * capture. agent NULL: $GPUCTR_AGENT or the installed agent. Paths are made absolute, so that the
- * program may change its folder. NULL with gpuctr_last_error() set when the agent cannot be read. */
-GPUCTR_API const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent);
+ * program may change its folder. NULL with gpuctr_last_error() set when the agent cannot be read.
+ */
+GPUCTR_API const char *const *gpuctr_capture_environment(struct gpuctr_capture *c,
+							 const char *agent);
 
 /* Asks for the end: every process delivers what it has, then on_end comes. */
 GPUCTR_API int gpuctr_capture_close(struct gpuctr_capture *c);

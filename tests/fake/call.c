@@ -99,7 +99,7 @@ static void delay(const char *function)
 		us = push_us;
 	}
 	if (us > 0) {
-		struct timespec time = {us / 1000000, us % 1000000 * 1000};
+		struct timespec time = { us / 1000000, us % 1000000 * 1000 };
 
 		nanosleep(&time, NULL);
 	}

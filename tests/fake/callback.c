@@ -61,7 +61,7 @@ static void on_api(const struct fake_call *call)
 
 static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
 {
-	CUpti_ResourceData data = {.context = context, .resourceHandle.stream = stream};
+	CUpti_ResourceData data = { .context = context, .resourceHandle.stream = stream };
 
 	if (atomic_load(&on_resource[cbid])) {
 		deliver(CUPTI_CB_DOMAIN_RESOURCE, cbid, &data);
@@ -148,7 +148,7 @@ static void end_subscription(void)
 	atomic_store(&subscriber, NULL);
 	/* Bounded: a forked child counts threads that it does not have. */
 	for (int i = 0; i < 10000 && atomic_load(&inside) > depth; i++) {
-		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
 }
 

@@ -139,7 +139,7 @@ static CUresult create(CUcontext *ret, CUdevice device)
 
 CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice device)
 {
-	cuCtxCreate_v2_params params = {ret, flags, device};
+	cuCtxCreate_v2_params params = { ret, flags, device };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxCreate_v2, "cuCtxCreate_v2", &params,
@@ -150,7 +150,7 @@ CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice device)
 CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *options, unsigned int flags,
 			CUdevice device)
 {
-	cuCtxCreate_v4_params params = {ret, options, flags, device};
+	cuCtxCreate_v4_params params = { ret, options, flags, device };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxCreate_v4, "cuCtxCreate_v4", &params,
@@ -160,7 +160,7 @@ CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *options, unsigned int
 
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
-	cuCtxDestroy_v2_params params = {context};
+	cuCtxDestroy_v2_params params = { context };
 	struct fake_trace trace;
 
 	if (!gpu_context_is_alive(context) || context->is_primary) {
@@ -283,7 +283,7 @@ static CUresult stream_create(CUstream *ret)
 
 CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
 {
-	cuStreamCreate_params params = {ret, flags};
+	cuStreamCreate_params params = { ret, flags };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamCreate, "cuStreamCreate", &params,
@@ -293,7 +293,7 @@ CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	cuStreamDestroy_v2_params params = {stream};
+	cuStreamDestroy_v2_params params = { stream };
 	struct fake_trace trace;
 
 	if (!gpu_stream(stream)) {

@@ -84,7 +84,7 @@ CUresult gpu_ready(void)
 
 CUresult cuInit(unsigned int flags)
 {
-	cuInit_params params = {.Flags = flags};
+	cuInit_params params = { .Flags = flags };
 	struct fake_trace trace;
 
 	if (flags) {

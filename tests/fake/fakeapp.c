@@ -52,27 +52,27 @@ enum option_id {
 static long value[OPT_COUNT];
 
 static const struct option options[] = {
-	{"kernels", required_argument, NULL, OPT_KERNELS},
-	{"threads", required_argument, NULL, OPT_THREADS},
-	{"streams", required_argument, NULL, OPT_STREAMS},
-	{"contexts", required_argument, NULL, OPT_CONTEXTS},
-	{"devices", required_argument, NULL, OPT_DEVICES},
-	{"children", required_argument, NULL, OPT_CHILDREN},
-	{"sleep-us", required_argument, NULL, OPT_SLEEP_US},
-	{"exit", required_argument, NULL, OPT_EXIT},
-	{"crash-after", required_argument, NULL, OPT_CRASH},
-	{"crash", required_argument, NULL, OPT_CRASH},
-	{"nvtx", no_argument, NULL, OPT_NVTX},
-	{"graph", no_argument, NULL, OPT_GRAPH},
-	{"capture", no_argument, NULL, OPT_CAPTURE},
-	{"fork", no_argument, NULL, OPT_FORK},
-	{"exit-in-signal", no_argument, NULL, OPT_SIGNAL},
-	{"own-cupti", no_argument, NULL, OPT_OWN_CUPTI},
-	{"no-cuda", no_argument, NULL, OPT_NO_CUDA},
-	{"print", no_argument, NULL, OPT_PRINT},
-	{"mixed", no_argument, NULL, OPT_MIXED},
-	{"keep-contexts", no_argument, NULL, OPT_KEEP},
-	{NULL, 0, NULL, 0},
+	{ "kernels", required_argument, NULL, OPT_KERNELS },
+	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "streams", required_argument, NULL, OPT_STREAMS },
+	{ "contexts", required_argument, NULL, OPT_CONTEXTS },
+	{ "devices", required_argument, NULL, OPT_DEVICES },
+	{ "children", required_argument, NULL, OPT_CHILDREN },
+	{ "sleep-us", required_argument, NULL, OPT_SLEEP_US },
+	{ "exit", required_argument, NULL, OPT_EXIT },
+	{ "crash-after", required_argument, NULL, OPT_CRASH },
+	{ "crash", required_argument, NULL, OPT_CRASH },
+	{ "nvtx", no_argument, NULL, OPT_NVTX },
+	{ "graph", no_argument, NULL, OPT_GRAPH },
+	{ "capture", no_argument, NULL, OPT_CAPTURE },
+	{ "fork", no_argument, NULL, OPT_FORK },
+	{ "exit-in-signal", no_argument, NULL, OPT_SIGNAL },
+	{ "own-cupti", no_argument, NULL, OPT_OWN_CUPTI },
+	{ "no-cuda", no_argument, NULL, OPT_NO_CUDA },
+	{ "print", no_argument, NULL, OPT_PRINT },
+	{ "mixed", no_argument, NULL, OPT_MIXED },
+	{ "keep-contexts", no_argument, NULL, OPT_KEEP },
+	{ NULL, 0, NULL, 0 },
 };
 
 struct app_context {
@@ -203,8 +203,8 @@ static void launch_one(long thread, long i)
 static void *thread_main(void *argument)
 {
 	long thread = (long)(intptr_t)argument;
-	struct timespec pause = {value[OPT_SLEEP_US] / 1000000,
-				 value[OPT_SLEEP_US] % 1000000 * 1000};
+	struct timespec pause = { value[OPT_SLEEP_US] / 1000000,
+				  value[OPT_SLEEP_US] % 1000000 * 1000 };
 
 	for (long i = 0; i < value[OPT_KERNELS]; i++) {
 		if (value[OPT_NVTX]) {

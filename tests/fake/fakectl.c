@@ -123,16 +123,16 @@ static int show_counters(const struct fake_state *st)
 		const char *name;
 		uint64_t value;
 	} rows[] = {
-		{"allocs", st->counters.allocs},
-		{"profiler_allocs", st->counters.profiler_allocs},
-		{"profiler_granted", st->counters.profiler_granted},
-		{"profiler_refused", st->counters.profiler_refused},
-		{"frees", st->counters.frees},
-		{"frees_not_found", st->counters.frees_not_found},
-		{"malformed", st->counters.malformed},
-		{"foreign", st->counters.foreign},
-		{"violations", st->counters.violations},
-		{"log_lost", st->counters.log_lost},
+		{ "allocs", st->counters.allocs },
+		{ "profiler_allocs", st->counters.profiler_allocs },
+		{ "profiler_granted", st->counters.profiler_granted },
+		{ "profiler_refused", st->counters.profiler_refused },
+		{ "frees", st->counters.frees },
+		{ "frees_not_found", st->counters.frees_not_found },
+		{ "malformed", st->counters.malformed },
+		{ "foreign", st->counters.foreign },
+		{ "violations", st->counters.violations },
+		{ "log_lost", st->counters.log_lost },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

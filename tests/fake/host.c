@@ -23,8 +23,8 @@ _Static_assert((int)METRIC_COUNTER == (int)CUPTI_METRIC_TYPE_COUNTER &&
 		       (int)METRIC_THROUGHPUT == (int)CUPTI_METRIC_TYPE_THROUGHPUT,
 	       "metric types are passed on as they are");
 
-#define BEGIN(function, params)                                                                    \
-	(call_has_size(params, sizeof(size_t) * 2) ? call_begin(function)                          \
+#define BEGIN(function, params)                                           \
+	(call_has_size(params, sizeof(size_t) * 2) ? call_begin(function) \
 						   : CUPTI_ERROR_INVALID_PARAMETER)
 
 static void list_names(struct CUpti_Profiler_Host_Object *host)
@@ -75,7 +75,7 @@ CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Param
 
 CUptiResult cuptiProfilerHostGetSupportedChips(CUpti_Profiler_Host_GetSupportedChips_Params *params)
 {
-	static const char *const chips[] = {"GH100", "TU102"};
+	static const char *const chips[] = { "GH100", "TU102" };
 	CUptiResult r = BEGIN("cuptiProfilerHostGetSupportedChips", params);
 
 	if (r != CUPTI_SUCCESS) {
@@ -208,7 +208,7 @@ cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Param
 CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params *params)
 {
 	CUptiResult r = BEGIN("cuptiProfilerHostGetConfigImage", params);
-	struct config_image image = {.magic = CONFIG_MAGIC};
+	struct config_image image = { .magic = CONFIG_MAGIC };
 
 	if (r != CUPTI_SUCCESS) {
 		return r;

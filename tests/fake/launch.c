@@ -193,9 +193,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
 			unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 			CUstream stream, void **arguments, void **extra)
 {
-	cuLaunchKernel_params params = {f,  gx,	    gy,	    gz,	       bx,   by,
-					bz, shared, stream, arguments, extra};
-	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+	cuLaunchKernel_params params = {
+		f, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra
+	};
+	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config,
 		      f);
@@ -205,9 +206,9 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
 			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 			     CUstream stream, void **arguments, void **extra)
 {
-	cuLaunchKernel_ptsz_params params = {f,	 gx,	 gy,	 gz,	    bx,	  by,
-					     bz, shared, stream, arguments, extra};
-	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+	cuLaunchKernel_ptsz_params params = { f,  gx,	  gy,	  gz,	     bx,   by,
+					      bz, shared, stream, arguments, extra };
+	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, "cuLaunchKernel_ptsz", &params,
 		      &config, f);
@@ -216,7 +217,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
 			  void **extra)
 {
-	cuLaunchKernelEx_params params = {config, f, arguments, extra};
+	cuLaunchKernelEx_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, config,
 		      f);
@@ -225,7 +226,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arg
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **arguments,
 			       void **extra)
 {
-	cuLaunchKernelEx_ptsz_params params = {config, f, arguments, extra};
+	cuLaunchKernelEx_ptsz_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, "cuLaunchKernelEx_ptsz",
 		      &params, config, f);
@@ -235,9 +236,9 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
 				   unsigned int bx, unsigned int by, unsigned int bz,
 				   unsigned int shared, CUstream stream, void **arguments)
 {
-	cuLaunchCooperativeKernel_params params = {f,  gx, gy,	   gz,	   bx,
-						   by, bz, shared, stream, arguments};
-	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+	cuLaunchCooperativeKernel_params params = { f,	gx, gy,	    gz,	    bx,
+						    by, bz, shared, stream, arguments };
+	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
 		      "cuLaunchCooperativeKernel", &params, &config, f);
@@ -248,9 +249,9 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
 					unsigned int bz, unsigned int shared, CUstream stream,
 					void **arguments)
 {
-	cuLaunchCooperativeKernel_ptsz_params params = {f,  gx, gy,	gz,	bx,
-							by, bz, shared, stream, arguments};
-	CUlaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, NULL, 0};
+	cuLaunchCooperativeKernel_ptsz_params params = { f,  gx, gy,	 gz,	 bx,
+							 by, bz, shared, stream, arguments };
+	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
 		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f);
@@ -273,7 +274,7 @@ static CUresult begin_capture(CUstream handle)
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
-	cuStreamBeginCapture_v2_params params = {stream, mode};
+	cuStreamBeginCapture_v2_params params = { stream, mode };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
@@ -283,7 +284,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
-	cuStreamBeginCapture_v2_ptsz_params params = {stream, mode};
+	cuStreamBeginCapture_v2_ptsz_params params = { stream, mode };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
@@ -306,7 +307,7 @@ static CUresult end_capture(CUstream handle, CUgraph *ret)
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
 {
-	cuStreamEndCapture_params params = {stream, ret};
+	cuStreamEndCapture_params params = { stream, ret };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture",
@@ -316,7 +317,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret)
 {
-	cuStreamEndCapture_ptsz_params params = {stream, ret};
+	cuStreamEndCapture_ptsz_params params = { stream, ret };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
@@ -334,7 +335,7 @@ static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret)
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
 {
-	cuStreamIsCapturing_params params = {stream, ret};
+	cuStreamIsCapturing_params params = { stream, ret };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing, "cuStreamIsCapturing",
@@ -344,7 +345,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
 
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
 {
-	cuStreamIsCapturing_ptsz_params params = {stream, ret};
+	cuStreamIsCapturing_ptsz_params params = { stream, ret };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing_ptsz,
@@ -370,7 +371,7 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph graph)
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
 {
-	cuGraphInstantiateWithFlags_params params = {ret, graph, flags};
+	cuGraphInstantiateWithFlags_params params = { ret, graph, flags };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
@@ -424,7 +425,7 @@ static CUresult run_graph(CUgraphExec exec, CUstream handle)
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-	cuGraphLaunch_params params = {exec, stream};
+	cuGraphLaunch_params params = { exec, stream };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch", &params, NULL);
@@ -433,7 +434,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 {
-	cuGraphLaunch_ptsz_params params = {exec, stream};
+	cuGraphLaunch_ptsz_params params = { exec, stream };
 	struct fake_trace trace;
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz, "cuGraphLaunch_ptsz",

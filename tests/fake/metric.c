@@ -16,16 +16,16 @@
 
 #define ALL (CHIP_GH100 | CHIP_TU102)
 
-#define COUNTER(name, unit, dimension, source, factor, instances)                                  \
-	{                                                                                          \
-		name, unit, dimension, "# of " dimension "s: " name, METRIC_COUNTER, ALL, false,   \
-			source, factor, instances                                                  \
+#define COUNTER(name, unit, dimension, source, factor, instances)                                \
+	{                                                                                        \
+		name, unit, dimension, "# of " dimension "s: " name, METRIC_COUNTER, ALL, false, \
+			source, factor, instances                                                \
 	}
-#define SASS(op, factor)                                                                           \
-	{                                                                                          \
-		"smsp__sass_thread_inst_executed_op_" op "_pred_on", "smsp", "instruction",        \
-			"# of " op " thread instructions with all predicates true",                \
-			METRIC_COUNTER, ALL, true, SOURCE_THREADS, factor, 528                     \
+#define SASS(op, factor)                                                                    \
+	{                                                                                   \
+		"smsp__sass_thread_inst_executed_op_" op "_pred_on", "smsp", "instruction", \
+			"# of " op " thread instructions with all predicates true",         \
+			METRIC_COUNTER, ALL, true, SOURCE_THREADS, factor, 528              \
 	}
 
 /* clang-format off */
@@ -72,12 +72,13 @@ unsigned int metric_chip(const char *name)
 
 const char *const *metric_endings(enum metric_type type)
 {
-	static const char *const counter[] = {".avg", ".max", ".min", ".sum", ".sum.per_second",
-					      NULL};
-	static const char *const ratio[] = {".max_rate", ".pct", ".ratio", NULL};
-	static const char *const throughput[] = {
-		".avg.pct_of_peak_sustained_elapsed", ".max.pct_of_peak_sustained_elapsed",
-		".min.pct_of_peak_sustained_elapsed", ".sum.pct_of_peak_sustained_elapsed", NULL};
+	static const char *const counter[] = { ".avg", ".max", ".min", ".sum", ".sum.per_second",
+					       NULL };
+	static const char *const ratio[] = { ".max_rate", ".pct", ".ratio", NULL };
+	static const char *const throughput[] = { ".avg.pct_of_peak_sustained_elapsed",
+						  ".max.pct_of_peak_sustained_elapsed",
+						  ".min.pct_of_peak_sustained_elapsed",
+						  ".sum.pct_of_peak_sustained_elapsed", NULL };
 
 	return type == METRIC_COUNTER ? counter : type == METRIC_RATIO ? ratio : throughput;
 }

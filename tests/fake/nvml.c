@@ -182,7 +182,7 @@ EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret)
 EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret);
 EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret)
 {
-	static const unsigned int mhz[] = {1980, 1980, 3201, 1545};
+	static const unsigned int mhz[] = { 1980, 1980, 3201, 1545 };
 
 	(void)device;
 	if (type < 0 || type > 3) {

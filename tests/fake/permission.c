@@ -86,7 +86,7 @@ static int open_device(int gpu)
 
 int permission_alloc(CUcontext context, int gpu, struct fake_profiler *ret_profiler)
 {
-	struct rm_profiler_params params = {0};
+	struct rm_profiler_params params = { 0 };
 	uint32_t object;
 	int r;
 

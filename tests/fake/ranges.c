@@ -144,7 +144,7 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 	struct CUpti_RangeProfiler_Object *p = params ? params->pRangeProfilerObject : NULL;
 	CUptiResult r = ranges_enter("cuptiRangeProfilerStart", params,
 				     CUpti_RangeProfiler_Start_Params_STRUCT_SIZE, p);
-	struct fake_owner owner = {.pid = getpid(), .token = (uintptr_t)p};
+	struct fake_owner owner = { .pid = getpid(), .token = (uintptr_t)p };
 
 	if (r != CUPTI_SUCCESS) {
 		return r;

@@ -34,8 +34,8 @@ static bool is_frozen;
 
 static bool thread_has_perfmon(void)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {0};
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
 
 	if (syscall(SYS_capget, &header, data) != 0) {
 		return false;
@@ -83,7 +83,7 @@ static void pause_briefly(void)
 	if (is_frozen) {
 		__builtin_ia32_pause();
 	} else {
-		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
 	}
 }
 
@@ -194,8 +194,8 @@ static uint32_t allocate(struct fake_state *st, uint64_t file, const struct iden
 static int ioctl_alloc(struct fake_state *st, uint64_t file, unsigned long request, void *argument)
 {
 	struct identity who = is_frozen ? frozen : identity_now();
-	struct rm_profiler_params targets = {0};
-	struct rm_alloc a = {0};
+	struct rm_profiler_params targets = { 0 };
+	struct rm_alloc a = { 0 };
 	bool is_old = _IOC_SIZE(request) == sizeof(struct rm_alloc_old);
 
 	memcpy(&a, argument, is_old ? offsetof(struct rm_alloc, rights) : sizeof(a));
@@ -219,10 +219,10 @@ static int ioctl_alloc(struct fake_state *st, uint64_t file, unsigned long reque
 static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long request, void *argument)
 {
 	struct identity who = is_frozen ? frozen : identity_now();
-	struct rm_profiler_params none = {0};
+	struct rm_profiler_params none = { 0 };
 	struct rm_free *f = argument;
 	struct fake_object *object;
-	struct rm_alloc shown = {.h_root = f->h_root, .h_parent = f->h_parent, .h_new = f->h_old};
+	struct rm_alloc shown = { .h_root = f->h_root, .h_parent = f->h_parent, .h_new = f->h_old };
 
 	fake_lock(st);
 	object = fake_object_find(st, file, f->h_root, f->h_old);
@@ -241,8 +241,8 @@ static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long reques
 static int refuse(struct fake_state *st, uint64_t file, unsigned long request, int error)
 {
 	struct identity who = is_frozen ? frozen : identity_now();
-	struct rm_profiler_params targets = {0};
-	struct rm_alloc none = {0};
+	struct rm_profiler_params targets = { 0 };
+	struct rm_alloc none = { 0 };
 
 	atomic_fetch_add(file ? &st->counters.malformed : &st->counters.foreign, 1);
 	log_request(&who, request, file, &none, &targets, error);

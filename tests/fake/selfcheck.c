@@ -51,8 +51,8 @@ static void expect(int line, const char *what, double got, double want)
 	}
 }
 
-static const char *metrics[] = {"dram__bytes_read.sum", "dram__bytes_write.sum",
-				"gpu__time_duration.sum"};
+static const char *metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+				 "gpu__time_duration.sum" };
 
 struct session {
 	CUcontext context;
@@ -288,7 +288,7 @@ static void prepare(struct session *s)
 
 static bool set_perfmon(bool wanted)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 	uint32_t bit = 1u << (CAP_PERFMON % 32);
 
@@ -304,7 +304,7 @@ static int case_refused(void)
 	CUpti_Profiler_GetCounterAvailability_Params p = {
 		.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE,
 	};
-	struct session s = {0};
+	struct session s = { 0 };
 
 	(void)set_perfmon(false);
 	open_cuda(&s);
@@ -316,7 +316,7 @@ static int case_refused(void)
 
 static int case_capable(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 
 	if (!set_perfmon(true)) {
 		return SKIPPED;
@@ -328,7 +328,7 @@ static int case_capable(void)
 
 static int case_values(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 
 	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	prepare(&s);
@@ -363,14 +363,14 @@ static int case_values(void)
 
 static int case_passes(void)
 {
-	static const char *five[] = {"dram__bytes_read.sum", "dram__bytes_write.sum",
-				     "gpu__time_duration.sum", "lts__t_bytes.sum",
-				     "sm__inst_executed.sum"};
-	static const char *sass[] = {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"};
-	static const char *throughput[] = {"sm__throughput.avg.pct_of_peak_sustained_elapsed"};
-	static const char *bare[] = {"dram__bytes_read"};
-	static const char *wrong[] = {"no__such_metric.sum"};
-	struct session s = {0};
+	static const char *five[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+				      "gpu__time_duration.sum", "lts__t_bytes.sum",
+				      "sm__inst_executed.sum" };
+	static const char *sass[] = { "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum" };
+	static const char *throughput[] = { "sm__throughput.avg.pct_of_peak_sustained_elapsed" };
+	static const char *bare[] = { "dram__bytes_read" };
+	static const char *wrong[] = { "no__such_metric.sum" };
+	struct session s = { 0 };
 
 	open_host(&s);
 	EXPECT(add(&s, five, 4), CUPTI_SUCCESS);
@@ -415,7 +415,7 @@ static void on_callback(void *user_data, CUpti_CallbackDomain domain, CUpti_Call
 static int case_callbacks(void)
 {
 	CUpti_SubscriberHandle first, second;
-	struct session s = {0};
+	struct session s = { 0 };
 
 	EXPECT(cuptiSubscribe(&first, on_callback, NULL), CUPTI_SUCCESS);
 	EXPECT(cuptiSubscribe(&second, on_callback, NULL),
@@ -437,8 +437,8 @@ static int case_callbacks(void)
 static int case_control_device(void)
 {
 	int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), other = open("/dev/null", O_RDWR);
-	struct rm_alloc a = {.h_root = 0xc1, .h_new = 0xc1, .h_class = 0x41};
-	struct rm_free f = {.h_root = 0xc1, .h_old = 0xc1};
+	struct rm_alloc a = { .h_root = 0xc1, .h_new = 0xc1, .h_class = 0x41 };
+	struct rm_free f = { .h_root = 0xc1, .h_old = 0xc1 };
 	struct stat info;
 
 	EXPECT(fd >= 0, true);
@@ -463,7 +463,7 @@ static void revoke_own_object(void)
 {
 	unsigned long root = 0, object = 0, class, parent, new_handle, client;
 	char path[4096], line[512];
-	struct rm_free f = {0};
+	struct rm_free f = { 0 };
 	struct stat info;
 	FILE *log;
 	int pid;
@@ -491,7 +491,7 @@ static void revoke_own_object(void)
 
 static int case_revoked(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 
 	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	prepare(&s);
@@ -503,7 +503,7 @@ static int case_revoked(void)
 
 static int case_busy(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 	int ready[2];
 	char byte;
 	pid_t pid;
@@ -538,7 +538,7 @@ static void *push_pop(void *session)
 
 static int case_two_threads(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 	pthread_t other;
 	char path[4096], line[512];
 	bool found = false;
@@ -562,7 +562,7 @@ static int case_two_threads(void)
 
 static int case_failure_on_demand(void)
 {
-	struct session s = {0};
+	struct session s = { 0 };
 
 	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:3:26", 1);
@@ -578,11 +578,11 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{"refused", case_refused},	   {"capable", case_capable},
-	{"values", case_values},	   {"passes", case_passes},
-	{"callbacks", case_callbacks},	   {"control-device", case_control_device},
-	{"revoked", case_revoked},	   {"busy", case_busy},
-	{"two-threads", case_two_threads}, {"failure-on-demand", case_failure_on_demand},
+	{ "refused", case_refused },	     { "capable", case_capable },
+	{ "values", case_values },	     { "passes", case_passes },
+	{ "callbacks", case_callbacks },     { "control-device", case_control_device },
+	{ "revoked", case_revoked },	     { "busy", case_busy },
+	{ "two-threads", case_two_threads }, { "failure-on-demand", case_failure_on_demand },
 };
 
 static int run_case(const char *name)
@@ -614,7 +614,7 @@ static bool run_process(const char *name)
 
 static void remove_directory(const char *directory)
 {
-	static const char *const files[] = {"state", "ioctl.log", "violations.log"};
+	static const char *const files[] = { "state", "ioctl.log", "violations.log" };
 	char path[4096];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -122,7 +122,7 @@ static CUptiResult find_context(CUcontext context, int *ret_gpu)
 CUptiResult
 cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params *params)
 {
-	static const uint8_t image[256] = {'a', 'v', 'a', 'i', 'l'};
+	static const uint8_t image[256] = { 'a', 'v', 'a', 'i', 'l' };
 	CUptiResult r = call_begin("cuptiProfilerGetCounterAvailability");
 	struct fake_profiler permission;
 	CUcontext context;

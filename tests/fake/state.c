@@ -34,12 +34,12 @@ static const struct {
 	const char *name;
 	size_t offset;
 } knobs[] = {
-	{"ioctl_delay_ms", offsetof(struct fake_state, ioctl_delay_ms)},
-	{"ioctl_hang", offsetof(struct fake_state, ioctl_hang)},
-	{"ioctl_errno", offsetof(struct fake_state, ioctl_errno)},
-	{"rm_status", offsetof(struct fake_state, rm_status)},
-	{"strict_handles", offsetof(struct fake_state, strict_handles)},
-	{"nvml_auto", offsetof(struct fake_state, nvml_auto)},
+	{ "ioctl_delay_ms", offsetof(struct fake_state, ioctl_delay_ms) },
+	{ "ioctl_hang", offsetof(struct fake_state, ioctl_hang) },
+	{ "ioctl_errno", offsetof(struct fake_state, ioctl_errno) },
+	{ "rm_status", offsetof(struct fake_state, rm_status) },
+	{ "strict_handles", offsetof(struct fake_state, strict_handles) },
+	{ "nvml_auto", offsetof(struct fake_state, nvml_auto) },
 };
 
 _Atomic int32_t *fake_knob(struct fake_state *st, const char *name)

@@ -40,10 +40,18 @@ static const char ptx[] =
 	"\tsetp.lt.u32 %p1, %r1, 256;\n\t@%p1 bra loop;\n"
 	"\tst.global.f32 [%d1], %f2;\n\tret;\n}\n";
 
-#define DRIVER_FUNCTIONS(X) \
-	X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
-	X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuLaunchKernel) X(cuDeviceGetCount) \
-	X(cuDevicePrimaryCtxReset)
+#define DRIVER_FUNCTIONS(X)         \
+	X(cuInit)                   \
+	X(cuDeviceGet)              \
+	X(cuDeviceGetCount)         \
+	X(cuDevicePrimaryCtxRetain) \
+	X(cuDevicePrimaryCtxReset)  \
+	X(cuCtxSetCurrent)          \
+	X(cuCtxSynchronize)         \
+	X(cuModuleLoadData)         \
+	X(cuModuleGetFunction)      \
+	X(cuMemAlloc)               \
+	X(cuLaunchKernel)
 
 struct driver {
 	DRIVER_FUNCTIONS(VENDOR_MEMBER)
@@ -73,7 +81,9 @@ struct floor {
 };
 
 static struct driver driver;
-static struct options options = { .kind = "tiny", .kernels = 8192, .repeat = 3, .bytes = 256 << 20, .batch = 1024 };
+static struct options options = {
+	.kind = "tiny", .kernels = 8192, .repeat = 3, .bytes = 256 << 20, .batch = 1024
+};
 
 static void die(const char *what, int code)
 {
@@ -117,7 +127,9 @@ static void floor_init_image(struct floor *f)
 {
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
 		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = f->object, .counterDataSize = f->image_size, .pCounterData = f->image,
+		.pRangeProfilerObject = f->object,
+		.counterDataSize = f->image_size,
+		.pCounterData = f->image,
 	};
 	double t = seconds();
 
@@ -128,7 +140,8 @@ static void floor_init_image(struct floor *f)
 static void floor_start(struct floor *f)
 {
 	CUpti_RangeProfiler_Start_Params p = {
-		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE, .pRangeProfilerObject = f->object,
+		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = f->object,
 	};
 	double t;
 
@@ -143,10 +156,12 @@ static void floor_start(struct floor *f)
 static void floor_stop(struct floor *f)
 {
 	CUpti_RangeProfiler_Stop_Params stop = {
-		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE, .pRangeProfilerObject = f->object,
+		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = f->object,
 	};
 	CUpti_RangeProfiler_DecodeData_Params decode = {
-		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE, .pRangeProfilerObject = f->object,
+		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = f->object,
 	};
 	double t = seconds();
 
@@ -161,20 +176,26 @@ static void floor_open(struct floor *f, CUcontext context)
 	struct refusal r = { 0 };
 	char chip[32];
 	CUpti_RangeProfiler_Enable_Params enable = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE, .ctx = context,
+		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
+		.ctx = context,
 	};
 	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
-		.maxNumOfRanges = options.batch, .maxNumRangeTreeNodes = options.batch,
+		.maxNumOfRanges = options.batch,
+		.maxNumRangeTreeNodes = options.batch,
 	};
 	CUpti_RangeProfiler_SetConfig_Params config = {
 		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
-		.range = CUPTI_UserRange, .replayMode = CUPTI_UserReplay, .maxRangesPerPass = options.batch,
-		.numNestingLevels = 1, .minNestingLevel = 1,
+		.range = CUPTI_UserRange,
+		.replayMode = CUPTI_UserReplay,
+		.maxRangesPerPass = options.batch,
+		.numNestingLevels = 1,
+		.minNestingLevel = 1,
 	};
 	char *save = NULL;
 
-	for (char *m = strtok_r(options.floor, ",", &save); m && f->n_metrics < 16; m = strtok_r(NULL, ",", &save)) {
+	for (char *m = strtok_r(options.floor, ",", &save); m && f->n_metrics < 16;
+	     m = strtok_r(NULL, ",", &save)) {
 		f->metrics[f->n_metrics++] = m;
 	}
 	if (profiler_open(&f->p, &r) != 0) {
@@ -221,7 +242,8 @@ static void floor_push(struct floor *f)
 static void floor_pop(struct floor *f)
 {
 	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE, .pRangeProfilerObject = f->object,
+		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = f->object,
 	};
 
 	check("PopRange", f->p.cuptiRangeProfilerPopRange(&p));
@@ -254,18 +276,21 @@ static double launch_all(CUfunction f, CUdeviceptr to, CUdeviceptr from, struct 
 {
 	void *arguments[] = { &to, &from };
 	double cpu = cpu_seconds();
-	unsigned blocks = strcmp(options.kind, "copy") == 0 ? (unsigned)(options.bytes / 16 / 256) : 132;
+	unsigned blocks =
+		strcmp(options.kind, "copy") == 0 ? (unsigned)(options.bytes / 16 / 256) : 132;
 
 	for (unsigned i = 0; i < options.kernels; i++) {
 		if (profiled) {
 			floor_push(profiled);
 		}
-		check("cuLaunchKernel", driver.cuLaunchKernel(f, blocks, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+		check("cuLaunchKernel",
+		      driver.cuLaunchKernel(f, blocks, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
 		if (profiled) {
 			floor_pop(profiled);
 		}
 		if (options.sleep_ms) {
-			struct timespec t = { options.sleep_ms / 1000, options.sleep_ms % 1000 * 1000000L };
+			struct timespec t = { options.sleep_ms / 1000,
+					      options.sleep_ms % 1000 * 1000000L };
 
 			nanosleep(&t, NULL);
 		}
@@ -278,25 +303,45 @@ static double launch_all(CUfunction f, CUdeviceptr to, CUdeviceptr from, struct 
 static void parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "kind", 1, NULL, 'k' },   { "kernels", 1, NULL, 'n' }, { "repeat", 1, NULL, 'r' },
-		{ "bytes", 1, NULL, 'b' },  { "floor", 1, NULL, 'f' },	 { "batch", 1, NULL, 'B' },
-		{ "device", 1, NULL, 'd' }, { "sleep-ms", 1, NULL, 's' },
+		{ "kind", 1, NULL, 'k' },    { "kernels", 1, NULL, 'n' },
+		{ "repeat", 1, NULL, 'r' },  { "bytes", 1, NULL, 'b' },
+		{ "floor", 1, NULL, 'f' },   { "batch", 1, NULL, 'B' },
+		{ "device", 1, NULL, 'd' },  { "sleep-ms", 1, NULL, 's' },
 		{ "release", 0, NULL, 'R' }, { 0 },
 	};
 	int o;
 
 	while ((o = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (o) {
-		case 'k': options.kind = optarg; break;
-		case 'n': options.kernels = (unsigned)atoi(optarg); break;
-		case 'r': options.repeat = (unsigned)atoi(optarg); break;
-		case 'b': options.bytes = strtoull(optarg, NULL, 10); break;
-		case 'f': options.floor = optarg; break;
-		case 'B': options.batch = (unsigned)atoi(optarg); break;
-		case 'd': options.device = (unsigned)atoi(optarg); break;
-		case 's': options.sleep_ms = (unsigned)atoi(optarg); break;
-		case 'R': options.release = true; break;
-		default: exit(2);
+		case 'k':
+			options.kind = optarg;
+			break;
+		case 'n':
+			options.kernels = (unsigned)atoi(optarg);
+			break;
+		case 'r':
+			options.repeat = (unsigned)atoi(optarg);
+			break;
+		case 'b':
+			options.bytes = strtoull(optarg, NULL, 10);
+			break;
+		case 'f':
+			options.floor = optarg;
+			break;
+		case 'B':
+			options.batch = (unsigned)atoi(optarg);
+			break;
+		case 'd':
+			options.device = (unsigned)atoi(optarg);
+			break;
+		case 's':
+			options.sleep_ms = (unsigned)atoi(optarg);
+			break;
+		case 'R':
+			options.release = true;
+			break;
+		default:
+			exit(2);
 		}
 	}
 }
@@ -319,7 +364,9 @@ int main(int argc, char **argv)
 	check("cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(&context, device));
 	check("cuCtxSetCurrent", driver.cuCtxSetCurrent(context));
 	check("cuModuleLoadData", driver.cuModuleLoadData(&module, ptx));
-	entry = strcmp(options.kind, "copy") == 0 ? "copy16" : strcmp(options.kind, "fma") == 0 ? "fma256" : "tiny";
+	entry = strcmp(options.kind, "copy") == 0  ? "copy16"
+		: strcmp(options.kind, "fma") == 0 ? "fma256"
+						   : "tiny";
 	check("cuModuleGetFunction", driver.cuModuleGetFunction(&function, module, entry));
 	check("cuMemAlloc", driver.cuMemAlloc(&to, options.bytes));
 	check("cuMemAlloc", driver.cuMemAlloc(&from, options.bytes));
@@ -332,17 +379,19 @@ int main(int argc, char **argv)
 		double t = seconds(), cpu = launch_all(function, to, from, profiled);
 
 		t = seconds() - t;
-		printf("repeat %u %.6f s %.3f us/kernel %.3f us-cpu/kernel\n", i, t, t * 1e6 / options.kernels,
-		       cpu * 1e6 / options.kernels);
+		printf("repeat %u %.6f s %.3f us/kernel %.3f us-cpu/kernel\n", i, t,
+		       t * 1e6 / options.kernels, cpu * 1e6 / options.kernels);
 		fflush(stdout);
 	}
 	print_memory();
 	if (profiled) {
 		floor_stop(profiled);
-		printf("floor batch %u first start %.1f ms, later start %.2f ms, stop+decode %.2f ms, image init %.2f ms, %zu bytes/range\n",
+		printf("floor batch %u first start %.1f ms, later start %.2f ms, stop+decode %.2f "
+		       "ms, image init %.2f ms, %zu bytes/range\n",
 		       options.batch, profiled->first_start_s * 1e3,
 		       profiled->turns > 1 ? profiled->start_s * 1e3 / (profiled->turns - 1) : 0.0,
-		       profiled->stop_s * 1e3 / profiled->turns, profiled->init_s * 1e3 / profiled->turns,
+		       profiled->stop_s * 1e3 / profiled->turns,
+		       profiled->init_s * 1e3 / profiled->turns,
 		       profiled->image_size / options.batch);
 	}
 	if (options.release) {

@@ -58,6 +58,11 @@ int fixture_teardown(void **state);
 
 #define SYSTEM_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
+/* All of them, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
+#define SYSTEM_RUN(tests)                                      \
+	(cmocka_set_test_filter(getenv("GPUCTR_TEST_FILTER")), \
+	 cmocka_run_group_tests(tests, NULL, NULL))
+
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);

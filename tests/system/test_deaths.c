@@ -352,5 +352,5 @@ int main(void)
 		SYSTEM_TEST(a_hung_driver_is_told),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return SYSTEM_RUN(tests);
 }

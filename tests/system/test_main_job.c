@@ -316,5 +316,5 @@ int main(void)
 		SYSTEM_TEST(what_cannot_be_measured_is_refused_before_it_runs),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return SYSTEM_RUN(tests);
 }

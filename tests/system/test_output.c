@@ -230,5 +230,5 @@ int main(void)
 		SYSTEM_TEST(metrics_and_plans_need_no_gpu),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return SYSTEM_RUN(tests);
 }

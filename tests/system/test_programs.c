@@ -376,5 +376,5 @@ int main(void)
 		SYSTEM_TEST(a_busy_gpu_is_waited_for),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return SYSTEM_RUN(tests);
 }

@@ -355,5 +355,5 @@ int main(void)
 		SYSTEM_TEST(a_lease_ends_when_somebody_waits),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return SYSTEM_RUN(tests);
 }

@@ -381,8 +381,8 @@ static void test_summary_adds_up(void **state)
 	expect_contains(&b, "8.00 ms  4.00 ms 100.0%");
 	expect_contains(&b, "2.00 us  1.00 us   0.0%");
 	expect_contains(&b, "na"); /* a counter that no kernel had */
-	expect_contains(&b,
-			"single pass, no replay; GH100, NVIDIA H200; clocks not locked (SM up to 1980 MHz, memory 3201 MHz)");
+	expect_contains(&b, "single pass, no replay; GH100, NVIDIA H200; clocks not locked (SM up "
+			    "to 1980 MHz, memory 3201 MHz)");
 	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
 	expect_lacks(&b, "RECORDED");
 	summary_free(s);
