@@ -20,6 +20,8 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 {
 	struct refusal r;
 
+	log_notice("refused: an agent of uid %u pid %d: %s", (unsigned)p->credentials.uid,
+		   (int)p->credentials.pid, message);
 	refusal_set(&r, code, remedy, "%s", message);
 	peer_refuse(p, 0, &r);
 	if (!p->closing) {

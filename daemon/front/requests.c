@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "proto/limits.h"
@@ -23,6 +24,8 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 		return WIRE_E_MALFORMED;
 	}
 	if (!policy_allows(&p->front->config.policy, &p->credentials, &r)) {
+		log_notice("refused: uid %u pid %d (%s) is not allowed",
+			   (unsigned)p->credentials.uid, (int)p->credentials.pid, m->hello.program);
 		peer_refuse(p, 0, &r);
 		peer_close_when_sent(p);
 		return 0;
