@@ -405,7 +405,8 @@ static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_
 	bool finishing;
 
 	pthread_mutex_lock(&d->lock);
-	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !d->finishing) {
+	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !d->finishing &&
+	       !d->kicked) {
 		if (pthread_cond_timedwait(&d->wake, &d->lock, &by) == ETIMEDOUT) {
 			break;
 		}
@@ -413,6 +414,8 @@ static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_
 	n = take_note(d);
 	b = n ? NULL : take_batch(d);
 	finishing = d->finishing;
+	*next_tick_ns = d->kicked ? 0 : *next_tick_ns;
+	d->kicked = false;
 	pthread_mutex_unlock(&d->lock);
 	if (n) {
 		send_note(d, n);
@@ -511,6 +514,7 @@ void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 	if (!d->started || pthread_mutex_clocklock(&d->lock, CLOCK_MONOTONIC, &by) != 0) {
 		return;
 	}
+	d->kicked = true;
 	pthread_cond_signal(&d->wake);
 	while (!d->finished && pthread_cond_timedwait(&d->drained, &d->lock, &by) != ETIMEDOUT) {
 	}

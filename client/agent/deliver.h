@@ -73,6 +73,7 @@ struct deliver {
 	size_t spare_image_size;
 	size_t queued_bytes;
 	bool started, finishing; /* no more is expected; what is queued goes out */
+	bool kicked;		 /* somebody waits: look now, not at the next tick */
 	bool closed;		 /* nothing is taken any more */
 	bool finished;		 /* goodbye was said */
 	uint64_t next_index;
