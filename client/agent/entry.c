@@ -326,8 +326,9 @@ static void begin(const char *socket_path, const char *token)
 	agent_self = a;
 	if (start_measuring(a, socket_path, token, &why) != 0) {
 		launches_unsubscribe(a);
-		atomic_store(&a->active, false);
+		/* Before the thread can see that it is over, and ends. */
 		deliver_notice(&a->deliver, why.code, why.message, why.remedy);
+		atomic_store(&a->active, false);
 		deliver_finish(&a->deliver, CLOCK_NS_PER_S);
 		return;
 	}
