@@ -15,8 +15,8 @@
 
 /* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
  * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes
- * deliver what they have) -> gone. Two things end it early: its client goes away, or its lease
- * ends.
+ * deliver what they have) -> gone. It ends early when its client goes away, its lease runs
+ * out, another user computes on one of its GPUs, or the granter is lost.
  *
  * The lease is told to the granter before the client hears that it is ready, and closed there
  * before the next in the queue is tried; packets to the granter stay in order, so it never sees
