@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +10,9 @@
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/names.h"
 
-/* One table of keys; each row knows how to read its value. Names of users and groups are looked up
- * here, once, by the supervisor: the front never asks a name service. */
+/* One table of keys; each row knows how to read its value. */
 
 struct key {
 	const char *name;
@@ -32,6 +30,8 @@ void config_init(struct config *c)
 		.connections_max = 1024,
 		.connections_per_user = 64,
 		.captures_per_user = 8,
+		.captures_per_minute = 120,
+		.permissions_per_minute = 6000,
 		.log_level = LOG_INFO,
 	};
 }
@@ -99,89 +99,55 @@ static int set_level(struct config *c, const char *value, size_t offset, char *e
 	return -EINVAL;
 }
 
-/* A user or group by number. The largest means "none" to the kernel. */
-static bool parse_id(const char *text, uint32_t *ret)
-{
-	char *end;
-	unsigned long id;
-
-	errno = 0;
-	id = strtoul(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || id >= UINT32_MAX) {
-		return false;
-	}
-	*ret = (uint32_t)id;
-	return true;
-}
-
-static int add_user(struct policy *p, const char *name, char *error, size_t size)
-{
-	const struct passwd *pw = getpwnam(name);
-	uint32_t uid = 0;
-
-	if (!pw && !parse_id(name, &uid)) {
-		snprintf(error, size, "there is no user '%s': create it or name it by number",
-			 name);
-		return -EINVAL;
-	}
-	if (p->n_uids == ARRAY_SIZE(p->uids)) {
-		snprintf(error, size, "more than %d users: use a group", POLICY_NAMES_MAX);
-		return -EINVAL;
-	}
-	p->uids[p->n_uids++] = pw ? pw->pw_uid : uid;
-	return 0;
-}
-
-static int add_group(struct policy *p, const char *name, char *error, size_t size)
-{
-	const struct group *gr = getgrnam(name);
-	size_t used = strlen(p->groups_text);
-	uint32_t gid = 0;
-
-	if (!gr && !parse_id(name, &gid)) {
-		snprintf(error, size, "there is no group '%s': create it or name it by number",
-			 name);
-		return -EINVAL;
-	}
-	if (p->n_gids == ARRAY_SIZE(p->gids)) {
-		snprintf(error, size, "more than %d groups", POLICY_NAMES_MAX);
-		return -EINVAL;
-	}
-	p->gids[p->n_gids++] = gr ? gr->gr_gid : gid;
-	snprintf(p->groups_text + used, sizeof(p->groups_text) - used, "%s%s", used ? " or " : "",
-		 name);
-	return 0;
-}
-
-static int for_each_name(struct policy *p, const char *value,
-			 int (*add)(struct policy *, const char *, char *, size_t), char *error,
-			 size_t size)
-{
-	CLEAN_FREE char *copy = strdup(value);
-	char *save = NULL;
-	int r = copy ? 0 : -ENOMEM;
-
-	for (char *name = copy ? strtok_r(copy, " ,\t", &save) : NULL; r == 0 && name;
-	     name = strtok_r(NULL, " ,\t", &save)) {
-		r = add(p, name, error, size);
-	}
-	return r;
-}
-
 static int set_users(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
-	if (strcmp(value, "*") == 0) {
-		c->policy.everybody = true;
-		return 0;
-	}
-	return for_each_name(&c->policy, value, add_user, error, size);
+	return names_add_users((struct policy_names *)((char *)c + offset), value, error, size);
 }
 
-static int set_groups(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_allow_groups(struct config *c, const char *value, size_t offset, char *error,
+			    size_t size)
 {
 	(void)offset;
-	return for_each_name(&c->policy, value, add_group, error, size);
+	return names_add_groups(&c->policy.allow, value, c->policy.groups_text,
+				sizeof(c->policy.groups_text), error, size);
+}
+
+static int set_device_groups(struct config *c, const char *value, size_t offset, char *error,
+			     size_t size)
+{
+	(void)offset;
+	return names_add_groups(&c->policy.device, value, NULL, 0, error, size);
+}
+
+static int set_group_gpus(struct config *c, const char *value, size_t offset, char *error,
+			  size_t size)
+{
+	(void)offset;
+	return names_add_rule(&c->policy, value, error, size);
+}
+
+static int set_job_owners(struct config *c, const char *value, size_t offset, char *error,
+			  size_t size)
+{
+	(void)offset;
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+		snprintf(error, size, "'%s' is neither yes nor no", value);
+		return -EINVAL;
+	}
+	c->policy.job_owners = strcmp(value, "yes") == 0;
+	return 0;
+}
+
+static int set_path(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	if (strlen(value) >= sizeof(c->audit_file) || (*value != '\0' && *value != '/')) {
+		snprintf(error, size,
+			 "'%.100s' is not a path that begins with / and has at most %zu bytes",
+			 value, sizeof(c->audit_file) - 1);
+		return -EINVAL;
+	}
+	memcpy((char *)c + offset, value, strlen(value) + 1);
+	return 0;
 }
 
 static int set_sharing(struct config *c, const char *value, size_t offset, char *error, size_t size)
@@ -198,8 +164,12 @@ static int set_sharing(struct config *c, const char *value, size_t offset, char 
 static const struct key keys[] = {
 	{ "socket", set_text, offsetof(struct config, socket) },
 	{ "user", set_text, offsetof(struct config, user) },
-	{ "allow-users", set_users, 0 },
-	{ "allow-groups", set_groups, 0 },
+	{ "allow-users", set_users, offsetof(struct config, policy.allow) },
+	{ "allow-groups", set_allow_groups, 0 },
+	{ "group-gpus", set_group_gpus, 0 },
+	{ "device-users", set_users, offsetof(struct config, policy.device) },
+	{ "device-groups", set_device_groups, 0 },
+	{ "job-owners", set_job_owners, 0 },
 	{ "sharing", set_sharing, 0 },
 	{ "lease", set_time, offsetof(struct config, lease_ns) },
 	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
@@ -207,12 +177,15 @@ static const struct key keys[] = {
 	{ "connections", set_count, offsetof(struct config, connections_max) },
 	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
 	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
+	{ "captures-per-minute", set_count, offsetof(struct config, captures_per_minute) },
+	{ "permissions-per-minute", set_count, offsetof(struct config, permissions_per_minute) },
+	{ "audit-file", set_path, offsetof(struct config, audit_file) },
 	{ "log-level", set_level, 0 },
 };
 
 int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
 {
-	char known[256] = "";
+	char known[384] = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, key) == 0) {

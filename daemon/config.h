@@ -18,6 +18,8 @@ struct config {
 	uint64_t lease_ns, lease_max_ns;
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;
+	unsigned captures_per_minute, permissions_per_minute; /* of one user */
+	char audit_file[256];				      /* "": the log alone */
 	int log_level;
 };
 

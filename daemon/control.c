@@ -26,6 +26,14 @@ int control_send_summary(int link, const struct control_summary *summary)
 	return n < 0 ? (int)n : 0;
 }
 
+int control_send_jobs(int link, const struct jobs *jobs)
+{
+	struct control_message m = { .op = CONTROL_JOBS, .jobs = *jobs };
+	ssize_t n = fdpass_send(link, &m, sizeof(m), -1, MSG_DONTWAIT);
+
+	return n < 0 ? (int)n : 0;
+}
+
 int control_receive(int link, struct control_message *ret, int *ret_fd)
 {
 	ssize_t n = fdpass_receive(link, ret, sizeof(*ret), ret_fd, MSG_DONTWAIT);

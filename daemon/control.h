@@ -2,10 +2,12 @@
 #ifndef GPUCTR_DAEMON_CONTROL_H
 #define GPUCTR_DAEMON_CONTROL_H
 
+#include "daemon/broker/jobs.h"
 #include "daemon/config.h"
 
 /* Between supervisor and front, one packet a message on a SOCK_SEQPACKET pair; CONTROL_NEW_* carry
- * the front's end of a fresh link, CONTROL_RELOAD the settings that hold from now on. */
+ * the front's end of a fresh link, CONTROL_RELOAD the settings that hold from now on and the newly
+ * opened audit file. */
 
 enum control_op {
 	CONTROL_NEW_GRANTER = 1, /* supervisor -> front */
@@ -17,6 +19,7 @@ enum control_op {
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
 	CONTROL_SUMMARY, /* front -> supervisor: for the status line */
+	CONTROL_JOBS,	 /* front -> supervisor: for its successor */
 };
 
 /* What `systemctl status` shows. Without padding: it is compared as bytes. */
@@ -30,12 +33,14 @@ struct control_message {
 	unsigned op;
 	struct config config;		/* of CONTROL_RELOAD */
 	struct control_summary summary; /* of CONTROL_SUMMARY */
+	struct jobs jobs;		/* of CONTROL_JOBS */
 };
 
 /* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL:
  * none. -errno. */
 int control_send(int link, enum control_op op, int fd, const struct config *config);
 int control_send_summary(int link, const struct control_summary *summary);
+int control_send_jobs(int link, const struct jobs *jobs);
 
 /* 1: *ret and *ret_fd (or -1) are set; 0: nothing there; -errno: the other end is gone or no longer
  * ours. */

@@ -13,6 +13,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "daemon/audit/audit.h"
+#include "daemon/audit/journal.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/closer.h"
@@ -45,7 +47,9 @@ struct supervisor {
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
-	int control; /* to the front */
+	int control;	  /* to the front */
+	int audit;	  /* the file; -1: none */
+	struct jobs jobs; /* as the front told them */
 	int signals;
 	bool own_socket; /* bound by us: removed at the end */
 	bool stopping;
@@ -83,6 +87,9 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	}
 	if (s->control >= 0 && id != WORKER_FRONT) {
 		close(s->control);
+	}
+	if (s->audit >= 0 && id != WORKER_FRONT) {
+		close(s->audit);
 	}
 	/* The thread inherits the capabilities of now, and the filter covers it too. */
 	if (privilege_enter(id != WORKER_FRONT) < 0 || (id != WORKER_GPU && closer_start() < 0) ||
@@ -134,8 +141,16 @@ static int start_front(struct supervisor *s)
 	if (pid == 0) {
 		close(pair[0]);
 		enter_worker(s, WORKER_FRONT);
-		_exit(front_run(&s->config, s->listeners, s->n_listeners, pair[1], TAKE_FD(granter),
-				TAKE_FD(gpu)));
+		_exit(front_run(&(struct front_start){
+			.config = &s->config,
+			.jobs = &s->jobs,
+			.listeners = s->listeners,
+			.n_listeners = s->n_listeners,
+			.control = pair[1],
+			.granter = TAKE_FD(granter),
+			.gpu = TAKE_FD(gpu),
+			.audit = s->audit,
+		}));
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -288,6 +303,14 @@ static void begin_stop(struct supervisor *s)
 	control_send(s->control, CONTROL_STOP, -1, NULL);
 }
 
+static void open_audit(struct supervisor *s)
+{
+	if (s->audit >= 0) {
+		close(s->audit);
+	}
+	s->audit = s->config.audit_file[0] ? audit_open(s->config.audit_file) : -1;
+}
+
 /* Settings that are wrong leave the present ones in force. The socket and the user stay as they
  * are: they need what was given up at the start. */
 static void reload(struct supervisor *s)
@@ -302,7 +325,8 @@ static void reload(struct supervisor *s)
 	snprintf(config.socket, sizeof(config.socket), "%s", s->config.socket);
 	s->config = config;
 	log_init("supervisor", config.log_level);
-	control_send(s->control, CONTROL_RELOAD, -1, &s->config);
+	open_audit(s);
+	control_send(s->control, CONTROL_RELOAD, s->audit, &s->config);
 	log_notice("settings read again");
 }
 
@@ -372,6 +396,8 @@ static void handle_control(struct supervisor *s)
 			kill_hung(s, WORKER_GPU);
 		} else if (m.op == CONTROL_SUMMARY) {
 			tell_systemd(&m.summary);
+		} else if (m.op == CONTROL_JOBS) {
+			s->jobs = m.jobs;
 		}
 	}
 }
@@ -402,12 +428,30 @@ static int run(struct supervisor *s)
 	return r;
 }
 
+/* The first entry opens the journal's socket, which the front's filter forbids. */
+static void tell_journal(void)
+{
+	struct journal_entry e;
+
+	if (!journal_is_used()) {
+		return;
+	}
+	journal_begin(&e);
+	journal_add(&e, "MESSAGE=gpucountd %s starts", GPUCTR_VERSION);
+	journal_add(&e, "MESSAGE_ID=18b379ec275549f29d26e1f25b10ea56");
+	journal_add(&e, "PRIORITY=%d", LOG_NOTICE);
+	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
+	journal_send(&e);
+}
+
 static int serve(struct supervisor *s)
 {
 	int r;
 
 	s->signals = open_signals();
 	s->control = -1;
+	open_audit(s);
+	tell_journal();
 	r = s->signals < 0 ? -errno : start_front(s);
 	if (r == 0) {
 		r = run(s);
@@ -428,6 +472,7 @@ int main(int argc, char **argv)
 	static struct supervisor s;
 	int r;
 
+	s.audit = -1;
 	s.argc = argc;
 	s.argv = argv;
 	config_init(&s.config);

@@ -14,6 +14,7 @@ enum {
 	LIMIT_TEXT_BYTES = 4096,	/* sentences for people, regular expressions */
 	LIMIT_STRING_BYTES = 16 * 1024, /* NVTX messages, kernel names */
 	LIMIT_TOKEN_BYTES = 64,
+	LIMIT_JOB_BYTES = 63, /* a scheduler's name for a job */
 
 	LIMIT_METRICS = 256, /* asked for, in one capture or plan */
 	LIMIT_PLAN_METRICS = 512,

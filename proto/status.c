@@ -35,6 +35,7 @@ static const struct {
 	{ GPUCTR_E_REVOKED, "revoked" },
 	{ GPUCTR_E_STOPPING, "stopping" },
 	{ GPUCTR_E_GPU_SHARED, "gpu-shared" },
+	{ GPUCTR_E_AUDIT, "audit" },
 	{ GPUCTR_E_BAD_TOKEN, "bad-token" },
 	{ GPUCTR_E_CUPTI_IN_USE, "cupti-in-use" },
 	{ GPUCTR_E_GRANT_REFUSED, "grant-refused" },

@@ -60,6 +60,11 @@ enum wire_type {
 	WIRE_PERMISSION_REQUEST = 44,
 	WIRE_PERMISSION_REPLY = 45,
 
+	/* a scheduler's statement (client -> daemon), and its answer */
+	WIRE_JOB_BEGIN = 50,
+	WIRE_JOB_END = 51,
+	WIRE_JOB_REPLY = 52,
+
 	/* payload of WIRE_RECORDS; never a frame of its own */
 	WIRE_RECORD_COLUMNS = 100,
 };
@@ -191,6 +196,7 @@ struct wire_gpu {
 	uint32_t index;
 	const char *uuid, *name, *chip;
 	uint32_t holder, waiting;
+	const char *job, *job_user;
 };
 struct wire_gpus {
 	size_t n;
@@ -371,6 +377,21 @@ struct wire_permission_reply {
 	const char *message, *remedy;
 };
 
+struct wire_job_begin {
+	uint32_t request;
+	const char *job;
+	uint32_t uid;
+	struct wire_strings gpus;
+	uint64_t time_ns;
+};
+struct wire_job_end {
+	uint32_t request;
+	const char *job;
+};
+struct wire_job_reply {
+	uint32_t request;
+};
+
 /* See RecordColumns in gpuctr.proto. Lengths are within their limits but not yet compared with each
  * other: that is the reader's check. */
 struct wire_record_columns {
@@ -430,6 +451,9 @@ struct wire_message {
 		struct wire_goodbye goodbye;
 		struct wire_permission_request permission_request;
 		struct wire_permission_reply permission_reply;
+		struct wire_job_begin job_begin;
+		struct wire_job_end job_end;
+		struct wire_job_reply job_reply;
 		struct wire_record_columns record_columns;
 	};
 };

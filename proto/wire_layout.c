@@ -123,7 +123,8 @@ LAYOUT(plan_reply, NULL, U32(wire_plan_reply, 1, request), MSG(wire_plan_reply, 
 
 LAYOUT(gpu, NULL, U32(wire_gpu, 1, index), STR(wire_gpu, 2, uuid, NAME),
        STR(wire_gpu, 3, name, NAME), STR(wire_gpu, 4, chip, NAME), U32(wire_gpu, 5, holder),
-       U32(wire_gpu, 6, waiting));
+       U32(wire_gpu, 6, waiting), STR(wire_gpu, 7, job, LIMIT_JOB_BYTES),
+       STR(wire_gpu, 8, job_user, NAME));
 
 LAYOUT(totals, NULL, U64(wire_totals, 1, seen), U64(wire_totals, 2, measured),
        U64(wire_totals, 3, filtered), U64(wire_totals, 4, capturing), U64(wire_totals, 5, unready),
@@ -243,6 +244,12 @@ LAYOUT(permission_reply, NULL, U32(wire_permission_reply, 1, status),
        U32(wire_permission_reply, 2, code), STR(wire_permission_reply, 3, message, TEXT),
        STR(wire_permission_reply, 4, remedy, TEXT));
 
+LAYOUT(job_begin, NULL, U32(wire_job_begin, 1, request),
+       STR(wire_job_begin, 2, job, LIMIT_JOB_BYTES), U32(wire_job_begin, 3, uid),
+       STRS(wire_job_begin, 4, gpus, LIMIT_GPUS), U64(wire_job_begin, 5, time_ns));
+LAYOUT(job_end, NULL, U32(wire_job_end, 1, request), STR(wire_job_end, 2, job, LIMIT_JOB_BYTES));
+LAYOUT(job_reply, NULL, U32(wire_job_reply, 1, request));
+
 enum {
 	DEFS = LIMIT_DEFINITIONS_PER_FRAME,
 	RECS = LIMIT_RECORDS_PER_FRAME,
@@ -310,6 +317,9 @@ static const struct {
 	{ WIRE_GOODBYE, &layout_goodbye },
 	{ WIRE_PERMISSION_REQUEST, &layout_permission_request },
 	{ WIRE_PERMISSION_REPLY, &layout_permission_reply },
+	{ WIRE_JOB_BEGIN, &layout_job_begin },
+	{ WIRE_JOB_END, &layout_job_end },
+	{ WIRE_JOB_REPLY, &layout_job_reply },
 	{ WIRE_RECORD_COLUMNS, &layout_record_columns },
 };
 

@@ -118,8 +118,8 @@ struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in)
 	for (size_t i = 0; v && i < in->n; i++) {
 		const struct wire_gpu *g = &in->v[i];
 
-		v[i] = (struct gpuctr_gpu){ g->index, g->uuid,	 g->name,
-					    g->chip,  g->holder, g->waiting };
+		v[i] = (struct gpuctr_gpu){ g->index,  g->uuid,	   g->name, g->chip,
+					    g->holder, g->waiting, g->job,  g->job_user };
 	}
 	return v;
 }

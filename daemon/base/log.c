@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,14 +39,14 @@ static void replace_controls(char *s)
 	}
 }
 
-void log_write(int level, const char *format, ...)
+int log_write(int level, const char *format, ...)
 {
 	char line[LOG_LINE_MAX];
 	va_list ap;
 	size_t n;
 
 	if (level > sink.max_level) {
-		return;
+		return 0;
 	}
 	if (sink.journal) {
 		snprintf(line, sizeof(line), "<%d>%s: ", level, sink.process);
@@ -59,7 +60,5 @@ void log_write(int level, const char *format, ...)
 	replace_controls(line);
 	n = strlen(line);
 	line[n] = '\n';
-	if (write(STDERR_FILENO, line, n + 1) < 0) {
-		return; /* nobody left to tell */
-	}
+	return write(STDERR_FILENO, line, n + 1) < 0 ? -errno : 0;
 }

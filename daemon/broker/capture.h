@@ -38,12 +38,14 @@ struct capture {
 	struct wire_open_capture options;
 	struct wire_plan plan;
 	bool recorded;
+	bool device; /* entitled to objects that count the whole GPU */
 
 	struct claim claim;
 	uint64_t wait_until_ns; /* 0: for ever */
 	uint64_t ready_ns;	/* when the lease began */
 	uint64_t lease_until_ns;
 	uint64_t end_by_ns; /* while ENDING */
+	bool leased;	    /* granted, and its end not yet in the audit log */
 
 	struct list processes;
 	uint32_t n_processes; /* so far */

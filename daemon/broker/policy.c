@@ -2,45 +2,57 @@
 #include "daemon/broker/policy.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-static bool has_gid(const struct policy *p, gid_t gid)
+static bool has_group(const struct credentials *c, gid_t gid)
 {
-	for (size_t i = 0; i < p->n_gids; i++) {
-		if (p->gids[i] == gid) {
+	if (c->gid == gid) {
+		return true;
+	}
+	for (size_t i = 0; i < c->n_groups; i++) {
+		if (c->groups[i] == gid) {
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool is_named(const struct policy *p, const struct credentials *c)
+static bool names_cover(const struct policy_names *n, const struct credentials *c)
 {
-	if (p->everybody || c->uid == 0 || c->uid == getuid()) {
+	if (n->everybody) {
 		return true;
 	}
-	for (size_t i = 0; i < p->n_uids; i++) {
-		if (p->uids[i] == c->uid) {
+	for (size_t i = 0; i < n->n_uids; i++) {
+		if (n->uids[i] == c->uid) {
 			return true;
 		}
 	}
-	if (has_gid(p, c->gid)) {
-		return true;
-	}
-	for (size_t i = 0; i < c->n_groups; i++) {
-		if (has_gid(p, c->groups[i])) {
+	for (size_t i = 0; i < n->n_gids; i++) {
+		if (has_group(c, n->gids[i])) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* On every GPU. */
+static bool is_admitted(const struct policy *p, const struct credentials *c)
+{
+	return c->uid == 0 || c->uid == getuid() || names_cover(&p->allow, c);
 }
 
 bool policy_allows(const struct policy *p, const struct credentials *c, struct refusal *r)
 {
 	char remedy[384];
 
-	if (is_named(p, c)) {
+	if (is_admitted(p, c)) {
 		return true;
+	}
+	for (size_t i = 0; i < p->n_rules; i++) {
+		if (has_group(c, p->rules[i].gid)) {
+			return true;
+		}
 	}
 	if (p->groups_text[0] != '\0') {
 		snprintf(remedy, sizeof(remedy),
@@ -54,4 +66,36 @@ bool policy_allows(const struct policy *p, const struct credentials *c, struct r
 	refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "uid %u may not measure on this machine",
 		    (unsigned)c->uid);
 	return false;
+}
+
+static bool rule_covers(const struct policy_rule *rule, size_t index, const char *uuid)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%zu", index);
+	for (size_t i = 0; i < rule->n_gpus; i++) {
+		if (strcmp(rule->gpus[i], number) == 0 || strcmp(rule->gpus[i], uuid) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size_t index,
+		       const char *uuid)
+{
+	if (is_admitted(p, c)) {
+		return true;
+	}
+	for (size_t i = 0; i < p->n_rules; i++) {
+		if (has_group(c, p->rules[i].gid) && rule_covers(&p->rules[i], index, uuid)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool policy_allows_device(const struct policy *p, const struct credentials *c)
+{
+	return c->uid == 0 || names_cover(&p->device, c);
 }

@@ -2,8 +2,10 @@
 #ifndef GPUCTR_BROKER_POLICY_H
 #define GPUCTR_BROKER_POLICY_H
 
-/* Who may ask. Default deny: root and the daemon's own user may always, everybody else by being
- * named or by being in a named group. Identity is what the kernel said when the peer connected. */
+/* Who may measure what. Default deny: root and the daemon's own user may measure every GPU,
+ * everybody else by being named or by being in a named group, and the members of a group with a
+ * rule of its own only the GPUs of that rule. Several admissions add up. Identity is what the
+ * kernel said when the peer connected. Pure: no clock, no loop, no lookup of names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,15 +13,36 @@
 
 #include "proto/status.h"
 
-enum { POLICY_NAMES_MAX = 64, POLICY_GROUPS_MAX = 256 };
+enum {
+	POLICY_NAMES_MAX = 64,
+	POLICY_GROUPS_MAX = 256,
+	POLICY_RULES_MAX = 16,
+	POLICY_RULE_GPUS_MAX = 16,
+	POLICY_GPU_BYTES = 48, /* an index, or "GPU-" and 36 characters */
+};
 
-struct policy {
+struct policy_names {
 	bool everybody;
 	uid_t uids[POLICY_NAMES_MAX];
 	size_t n_uids;
 	gid_t gids[POLICY_NAMES_MAX];
 	size_t n_gids;
-	char groups_text[256]; /* names for the refusal */
+};
+
+/* The members of a group may measure these GPUs. */
+struct policy_rule {
+	gid_t gid;
+	size_t n_gpus;
+	char gpus[POLICY_RULE_GPUS_MAX][POLICY_GPU_BYTES]; /* index or UUID */
+};
+
+struct policy {
+	struct policy_names allow;  /* may measure, on every GPU */
+	struct policy_names device; /* may also have objects that count the whole GPU */
+	struct policy_rule rules[POLICY_RULES_MAX];
+	size_t n_rules;
+	bool job_owners;       /* a job's owner may measure its GPUs without being named */
+	char groups_text[256]; /* names of the groups that admit, for the refusal */
 };
 
 struct credentials {
@@ -30,7 +53,14 @@ struct credentials {
 	size_t n_groups;
 };
 
-/* True, or false with r filled. */
+/* True: on some GPU at least; or false with r filled. */
 bool policy_allows(const struct policy *p, const struct credentials *c, struct refusal *r);
+
+/* May c measure this GPU? index is the machine's, uuid its "GPU-..." */
+bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size_t index,
+		       const char *uuid);
+
+/* The `device` entitlement. Root has it, the daemon's own user only by being named. */
+bool policy_allows_device(const struct policy *p, const struct credentials *c);
 
 #endif

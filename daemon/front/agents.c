@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "daemon/base/closer.h"
-#include "daemon/base/log.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
-#include "daemon/granter/rm.h"
 #include "proto/limits.h"
 
 /* Agents. What one sends is checked for whose it is, counted, and passed to the client as the bytes
@@ -20,9 +16,8 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 {
 	struct refusal r;
 
-	log_notice("refused: an agent of uid %u pid %d: %s", (unsigned)p->credentials.uid,
-		   (int)p->credentials.pid, message);
 	refusal_set(&r, code, remedy, "%s", message);
+	decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 	peer_refuse(p, 0, &r);
 	if (!p->closing) {
 		peer_close_when_sent(p);
@@ -219,90 +214,4 @@ void agent_on_closed(struct peer *p)
 		peer_send(c->client, &m);
 	}
 	session_on_process_gone(p->front, c);
-}
-
-/* --- permission --- */
-
-static void answer_permission(struct peer *p, uint32_t status, int code, const char *message,
-			      const char *remedy)
-{
-	struct wire_message m = {
-		.type = WIRE_PERMISSION_REPLY,
-		.permission_reply = { status, (uint32_t)code, message, remedy },
-	};
-
-	peer_send(p, &m);
-	if (!p->closing) {
-		peer_close_when_sent(p);
-	}
-}
-
-static void on_granted(struct front *f, void *owner, const struct granter_reply *reply)
-{
-	struct peer *p = owner;
-	char text[160];
-
-	if (!reply) {
-		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
-				  "the granter did not answer",
-				  "The driver may hang; see the daemon's log.");
-		return;
-	}
-	log_info("grant: uid %u pid %d capture %llu: %s, driver status 0x%x",
-		 (unsigned)p->credentials.uid, (int)p->credentials.pid,
-		 (unsigned long long)reply->lease, reply->error ? strerror(-reply->error) : "done",
-		 reply->status);
-	f->n_granted += reply->error == 0 && reply->status == RM_STATUS_OK;
-	if (reply->error != 0) {
-		snprintf(text, sizeof(text), "the granter refused: %s", strerror(-reply->error));
-		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_NOT_ALLOWED, text,
-				  "");
-	} else if (reply->status != RM_STATUS_OK) {
-		snprintf(text, sizeof(text), "the driver refused the daemon (status 0x%x)",
-			 reply->status);
-		answer_permission(p, reply->status, GPUCTR_E_GRANT_REFUSED, text,
-				  "Check that the daemon holds CAP_PERFMON and the driver is "
-				  "565.57 or newer.");
-	} else {
-		answer_permission(p, RM_STATUS_OK, 0, "", "");
-	}
-}
-
-/* The granter checks again; here is what only the front knows: whose capture the token opens. */
-int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame)
-{
-	const struct wire_permission_request *w = &m->permission_request;
-	struct capture *c = registry_find_token(&p->front->registry, w->token);
-	struct granter_request q = {
-		.op = GRANTER_ALLOC,
-		.uid = (uint32_t)p->credentials.uid,
-		.pid = (uint32_t)p->credentials.pid,
-		.root = w->root,
-		.parent = w->parent,
-		.object = w->object,
-		.object_class = w->object_class,
-		.client_target = w->client_target,
-		.context_target = w->context_target,
-	};
-	int fd = p->received_fd;
-
-	(void)frame;
-	p->role = PEER_PERMISSION;
-	if (!c || c->uid != p->credentials.uid || c->claim.state != CLAIM_HOLDING ||
-	    !capture_is_live(c)) {
-		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_BAD_TOKEN,
-				  "no lease of yours is open under this token", "");
-		return 0;
-	}
-	if (fd < 0) {
-		return WIRE_E_MALFORMED;
-	}
-	q.lease = c->id;
-	if (granter_link_request(&p->front->granter, &q, fd, on_granted, p) < 0) {
-		answer_permission(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, GPUCTR_E_INTERNAL,
-				  "the granter is busy or not running", "Try again in a moment.");
-	}
-	closer_close(fd);
-	p->received_fd = -1;
-	return 0;
 }

@@ -2,16 +2,25 @@
 #include "daemon/front/describe.h"
 
 #include "daemon/base/clock.h"
+#include "daemon/front/users.h"
 
 static struct capture *capture_of(const struct claim *c)
 {
 	return c ? list_entry((struct claim *)(uintptr_t)c, struct capture, claim) : NULL;
 }
 
-static struct wire_gpu describe_gpu(struct front *f, size_t i)
+static struct wire_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
 {
 	struct wire_gpu g = f->machine.gpus.v[i];
+	const struct job *job = jobs_owner(&f->jobs, i);
 	uint64_t bit = UINT64_C(1) << i;
+	char user[64];
+
+	if (job) {
+		users_name(job->uid, user, sizeof(user));
+		g.job = arena_printf(a, "%s", job->name);
+		g.job_user = arena_printf(a, "%s", user);
+	}
 
 	list_for_each(l, &f->arbiter.holders) {
 		struct claim *c = list_entry(l, struct claim, link);
@@ -38,7 +47,7 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 
 	for (size_t i = 0; v && i < f->machine.gpus.n; i++) {
 		if ((mask >> i & 1) != 0) {
-			v[n++] = describe_gpu(f, i);
+			v[n++] = describe_gpu(f, a, i);
 		}
 	}
 	return (struct wire_gpus){ n, v };

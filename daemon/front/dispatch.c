@@ -3,6 +3,7 @@
 
 #include "daemon/base/clean.h"
 #include "daemon/front/requests.h"
+#include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
 
 /* The whole of what a user may say, and as what. A message that is not in the table, or not for the
@@ -25,6 +26,8 @@ static const struct {
 	{ WIRE_OPEN_CAPTURE, PEER_CLIENT, handle_open_capture },
 	{ WIRE_RENEW, PEER_CLIENT, handle_renew },
 	{ WIRE_CLOSE_CAPTURE, PEER_CLIENT, handle_close_capture },
+	{ WIRE_JOB_BEGIN, PEER_CLIENT, handle_job_begin },
+	{ WIRE_JOB_END, PEER_CLIENT, handle_job_end },
 
 	{ WIRE_PROCESS, PEER_AGENT, handle_process },
 	{ WIRE_RECORDS, PEER_AGENT, handle_records },

@@ -9,6 +9,7 @@
 #include "daemon/control.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
+#include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
 
@@ -78,6 +79,7 @@ static void on_alive(uv_timer_t *t)
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	control_send(f->control, CONTROL_ALIVE, -1, NULL);
+	scheduler_tick(f, clock_now_ns());
 	if (list_is_empty(&f->granter.pending)) {
 		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
 	}
@@ -224,6 +226,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		session_on_gpu_back(f);
 		break;
 	case CONTROL_RELOAD:
+		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
 		break;
@@ -237,13 +240,17 @@ static void on_control(uv_poll_t *h, int status, int events)
 
 /* --- start --- */
 
-static int front_init(struct front *f, const struct config *config, int control)
+static int front_init(struct front *f, const struct front_start *start)
 {
 	int r;
 
 	*f = (struct front){
-		.config = *config,
-		.control = control,
+		.config = *start->config,
+		.jobs = *start->jobs,
+		.audit = { .wants_file = start->config->audit_file[0] != '\0', .fd = start->audit },
+		.sockets = start->listeners,
+		.n_sockets = start->n_listeners,
+		.control = start->control,
 		.started_ns = clock_now_ns(),
 		.machine = { .daemon = "",
 			     .driver = "",
@@ -257,7 +264,7 @@ static int front_init(struct front *f, const struct config *config, int control)
 	}
 	list_init(&f->peers);
 	registry_init(&f->registry);
-	arbiter_init(&f->arbiter, config->queue_max);
+	arbiter_init(&f->arbiter, f->config.queue_max);
 	arena_init(&f->scratch, 4 * LIMIT_UNPACKED_BYTES);
 	arena_init(&f->machine_arena, LIMIT_UNPACKED_BYTES);
 	f->tick.data = f->alive.data = f->control_poll.data = f;
@@ -265,12 +272,11 @@ static int front_init(struct front *f, const struct config *config, int control)
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f);
 	granter_link_init(&f->granter, f);
-	r = uv_poll_init(&f->loop, &f->control_poll, control);
+	r = uv_poll_init(&f->loop, &f->control_poll, f->control);
 	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
 }
 
-static int front_start(struct front *f, const int *listeners, size_t n_listeners, int granter,
-		       int gpu)
+static int front_attach(struct front *f, int granter, int gpu)
 {
 	int r = granter_link_attach(&f->granter, granter);
 
@@ -280,26 +286,24 @@ static int front_start(struct front *f, const int *listeners, size_t n_listeners
 	if (r < 0) {
 		return r;
 	}
-	f->sockets = listeners;
-	f->n_sockets = n_listeners;
 	ask_machine(f);
 	return uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
 }
 
-int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control,
-	      int granter, int gpu)
+int front_run(const struct front_start *start)
 {
 	static struct front f;
-	int r = front_init(&f, config, control);
+	int r = front_init(&f, start);
 
 	if (r == 0) {
-		r = front_start(&f, listeners, n_listeners, granter, gpu);
+		r = front_attach(&f, start->granter, start->gpu);
 	}
 	if (r < 0) {
 		log_error("cannot start: %s", strerror(-r));
 		return 1;
 	}
 	uv_run(&f.loop, UV_RUN_DEFAULT);
+	audit_deinit(&f.audit);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.machine_arena);
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;

@@ -7,9 +7,12 @@
 
 #include <uv.h>
 
+#include "daemon/audit/audit.h"
 #include "daemon/base/list.h"
 #include "daemon/broker/arbiter.h"
 #include "daemon/broker/capture.h"
+#include "daemon/broker/jobs.h"
+#include "daemon/broker/rate.h"
 #include "daemon/control.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
@@ -43,6 +46,9 @@ struct front {
 	unsigned n_peers;
 	struct registry registry;
 	struct arbiter arbiter;
+	struct jobs jobs;
+	struct rate opens, permissions;
+	struct audit audit;
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;
 	uint64_t n_granted, n_dropped; /* permissions, records */
@@ -56,9 +62,17 @@ struct front {
 	struct wire_status_reply machine;
 };
 
-/* Takes over the descriptors; runs until the supervisor says stop or goes away. Exit status. */
-int front_run(const struct config *config, const int *listeners, size_t n_listeners, int control,
-	      int granter, int gpu);
+/* What the supervisor hands to a new front. */
+struct front_start {
+	const struct config *config;
+	const struct jobs *jobs; /* as the front before told them */
+	const int *listeners;
+	size_t n_listeners;
+	int control, granter, gpu, audit; /* consumed; audit -1: no file */
+};
+
+/* Runs until the supervisor says stop or goes away. Exit status. */
+int front_run(const struct front_start *start);
 
 /* Makes sure that deadlines are looked at. */
 void front_arm_tick(struct front *f);

@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
+#include "daemon/front/admission.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -16,6 +19,7 @@ static void refuse_open(struct front *f, struct capture *c, const struct wire_re
 	struct wire_message m = { .type = WIRE_REFUSAL, .refusal = *r };
 
 	m.refusal.request = c->request;
+	decision_of_capture(f, c, AUDIT_REFUSED, (int)r->code, r->message);
 	gpu_link_forget(&f->gpu, c);
 	peer_send(c->client, &m);
 	capture_free(&f->registry, c);
@@ -106,60 +110,27 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 }
 
-/* "0", "GPU-..." -> a bit; 0: none such. */
-static uint64_t find_gpu(const struct front *f, const char *name)
-{
-	for (size_t i = 0; i < f->machine.gpus.n; i++) {
-		char index[24];
-
-		snprintf(index, sizeof(index), "%zu", i);
-		if (strcmp(name, index) == 0 || strcmp(name, f->machine.gpus.v[i].uuid) == 0) {
-			return UINT64_C(1) << i;
-		}
-	}
-	return 0;
-}
-
-static int choose_gpus(const struct front *f, const struct wire_open_capture *o, uint64_t *ret,
-		       struct refusal *r)
-{
-	uint64_t mask = 0;
-
-	for (size_t i = 0; i < o->gpus.n; i++) {
-		uint64_t bit = find_gpu(f, o->gpus.v[i]);
-
-		if (bit == 0) {
-			refusal_set(r, GPUCTR_E_NO_GPU,
-				    "`gpuctr-client status` lists them with index and UUID.",
-				    "this machine has no GPU '%.100s'", o->gpus.v[i]);
-			return r->code;
-		}
-		mask |= bit;
-	}
-	if (o->gpus.n == 0) {
-		mask = f->machine.gpus.n >= 64 ? UINT64_MAX
-					       : (UINT64_C(1) << f->machine.gpus.n) - 1;
-	}
-	*ret = mask;
-	return 0;
-}
-
 static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus,
 		      struct refusal *r)
 {
-	const struct front *f = p->front;
+	struct front *f = p->front;
+	uid_t uid = p->credentials.uid;
 
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
 			    "the daemon is going down");
-	} else if (registry_count_uid(&f->registry, p->credentials.uid) >=
-		   f->config.captures_per_user) {
+	} else if (uid != 0 && !rate_take(&f->opens, uid, f->config.captures_per_minute,
+					  clock_now_ns(), NULL)) {
+		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
+			    "you opened more than %u captures within a minute, which is the limit",
+			    f->config.captures_per_minute);
+	} else if (registry_count_uid(&f->registry, uid) >= f->config.captures_per_user) {
 		refusal_set(r, GPUCTR_E_QUOTA,
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
 	} else {
-		return choose_gpus(f, o, ret_gpus, r);
+		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
@@ -186,6 +157,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 
 	(void)frame;
 	if (check_open(p, o, &gpus, &refusal) != 0) {
+		decision_of_peer(p, NULL, AUDIT_REFUSED, &refusal, 0);
 		peer_refuse(p, o->request, &refusal);
 		return 0;
 	}
@@ -203,6 +175,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->pid = p->credentials.pid;
 	users_name(c->uid, c->user, sizeof(c->user));
 	c->recorded = o->recorded || gpus == 0;
+	c->device = policy_allows_device(&f->config.policy, &p->credentials);
 	claim_init(&c->claim, c->recorded ? 0 : gpus);
 	list_append(&p->captures, &c->client_link);
 	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/log.h"
+#include "daemon/front/admission.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "proto/limits.h"
@@ -23,14 +24,13 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	if (m->hello.version == 0) {
 		return WIRE_E_MALFORMED;
 	}
-	if (!policy_allows(&p->front->config.policy, &p->credentials, &r)) {
-		log_notice("refused: uid %u pid %d (%s) is not allowed",
-			   (unsigned)p->credentials.uid, (int)p->credentials.pid, m->hello.program);
+	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
+	if (!admission_allows(p->front, &p->credentials, &r)) {
+		decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 		peer_refuse(p, 0, &r);
 		peer_close_when_sent(p);
 		return 0;
 	}
-	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	p->role = PEER_CLIENT;
 	peer_send(p, &answer);
 	return 0;
@@ -108,6 +108,9 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	if (f->gpu.watch.fd < 0) {
 		answer.status_reply.trouble = "The process that knows GPUs and metrics is not "
 					      "running; it is being restarted.";
+	} else if (f->audit.error != 0) {
+		answer.status_reply.trouble = "The audit log cannot be written: nothing is granted "
+					      "until it can. The daemon's log says why.";
 	}
 	answer.status_reply.gpus.v = describe_gpus(f, &p->arena);
 	answer.status_reply.captures = describe_captures(f, &p->arena, p->credentials.uid);

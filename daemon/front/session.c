@@ -8,6 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/tenancy.h"
@@ -39,14 +40,25 @@ static void revoke_lease(struct front *f, const struct capture *c)
 	granter_link_request(&f->granter, &q, -1, NULL, NULL);
 }
 
+/* A lease that was granted ends once. */
+static void note_lease_end(struct front *f, struct capture *c, enum audit_event event, int code,
+			   const char *why)
+{
+	if (c->leased) {
+		c->leased = false;
+		decision_of_capture(f, c, event, code, why);
+	}
+}
+
 static void close_lease(struct front *f, struct capture *c)
 {
 	bool held = c->claim.state == CLAIM_HOLDING;
 
+	note_lease_end(f, c, AUDIT_LEASE_ENDED, (int)c->end_code,
+		       c->end_code ? c->end_message : NULL);
 	arbiter_release(&f->arbiter, &c->claim);
 	if (held) {
 		revoke_lease(f, c);
-		log_info("capture %u: lease of uid %u closed", c->id, (unsigned)c->uid);
 	}
 }
 
@@ -197,9 +209,6 @@ static void on_lease_opened(struct front *f, void *owner, const struct granter_r
 	struct capture *c = owner;
 
 	if (reply && reply->error == 0) {
-		log_info("capture %u: lease for uid %u pid %d (%s), gpus 0x%llx", c->id,
-			 (unsigned)c->uid, (int)c->pid, c->options.program,
-			 (unsigned long long)c->claim.gpus);
 		become_ready(c);
 		return;
 	}
@@ -209,35 +218,40 @@ static void on_lease_opened(struct front *f, void *owner, const struct granter_r
 	    "Try again; the daemon's log says more.", 0);
 }
 
+/* r lives shorter than the capture. */
+static void refuse_soon(struct front *f, struct capture *c, const struct refusal *r)
+{
+	const char *message = arena_printf(&c->arena, "%s", r->message);
+	const char *remedy = arena_printf(&c->arena, "%s", r->remedy);
+
+	decision_of_capture(f, c, AUDIT_REFUSED, r->code, r->message);
+	end_soon(f, c, r->code, message ? message : "", remedy ? remedy : "");
+}
+
 static void open_lease(struct front *f, struct capture *c);
 
 /* Holds the claim; the lease itself waits for the answer who else runs there. */
 static void on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not)
 {
-	const char *message;
-
-	if (!why_not) {
+	if (why_not) {
+		refuse_soon(f, c, why_not);
+	} else {
 		open_lease(f, c);
-		return;
 	}
-	message = arena_printf(&c->arena, "%s", why_not->message);
-	log_notice("capture %u of uid %u: refused: %s", c->id, (unsigned)c->uid, why_not->message);
-	end_soon(f, c, why_not->code, message ? message : "",
-		 why_not->code == GPUCTR_E_GPU_SHARED
-			 ? "Wait until it has ended, take another GPU with --devices, or ask the "
-			   "administrator about `sharing`."
-			 : "");
+}
+
+static void take_back(struct front *f, struct capture *c, const char *why, const char *remedy)
+{
+	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why);
+
+	note_lease_end(f, c, AUDIT_LEASE_REVOKED, GPUCTR_E_REVOKED, why);
+	revoke_lease(f, c);
+	end(f, c, GPUCTR_E_REVOKED, message ? message : "", remedy, SESSION_ENDING_S);
 }
 
 static void on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
 {
-	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why->message);
-
-	log_notice("capture %u: lease of uid %u revoked: %s", c->id, (unsigned)c->uid,
-		   why->message);
-	revoke_lease(f, c);
-	end(f, c, GPUCTR_E_REVOKED, message ? message : "",
-	    "Measure while nobody else uses the GPU.", SESSION_ENDING_S);
+	take_back(f, c, why->message, "Measure while nobody else uses the GPU.");
 }
 
 static uint64_t lease_length(const struct front *f, const struct capture *c)
@@ -255,8 +269,16 @@ static void open_lease(struct front *f, struct capture *c)
 		.gpus = c->claim.gpus,
 		.uid = (uint32_t)c->uid,
 		.pid = (uint32_t)c->pid,
+		.device = c->device,
 	};
+	struct refusal r;
 
+	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
+		decision_refusal(f, &r);
+		refuse_soon(f, c, &r);
+		return;
+	}
+	c->leased = true;
 	q.lease_ns = lease_length(f, c);
 	c->state = WIRE_CAPTURE_QUEUED;
 	c->ready_ns = clock_now_ns();
@@ -289,16 +311,18 @@ static void refuse_turn(struct front *f, struct capture *c, int why)
 		blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim)
 			: NULL;
 	const char *who = holder ? describe_holder(&c->arena, holder) : "somebody";
-	const char *message;
+	const char *message = "the queue for the GPU's counters is full";
+	const char *remedy = "Try again later.";
+	int code = GPUCTR_E_QUEUE_FULL;
 
 	if (why == ARBITER_E_BUSY) {
 		message = arena_printf(&c->arena, "the GPU's counters are held by %s", who);
-		end(f, c, GPUCTR_E_GPU_BUSY, message ? message : "",
-		    "Leave out --no-wait to queue, or try again later.", 0);
-	} else {
-		end(f, c, GPUCTR_E_QUEUE_FULL, "the queue for the GPU's counters is full",
-		    "Try again later.", 0);
+		remedy = "Leave out --no-wait to queue, or try again later.";
+		code = GPUCTR_E_GPU_BUSY;
 	}
+	message = message ? message : "";
+	decision_of_capture(f, c, AUDIT_REFUSED, code, message);
+	end(f, c, code, message, remedy, 0);
 }
 
 void session_take_turn(struct front *f, struct capture *c)
@@ -358,6 +382,9 @@ static void renew(struct front *f, struct capture *c, uint64_t now)
 	}
 	if (until <= c->lease_until_ns || until <= now) {
 		return;
+	}
+	if (decision_of_capture(f, c, AUDIT_LEASE_RENEWED, 0, NULL) < 0) {
+		return; /* it then runs out, which is told */
 	}
 	q.lease_ns = until - now;
 	if (granter_link_request(&f->granter, &q, -1, NULL, NULL) == 0) {
@@ -450,8 +477,7 @@ void session_on_lease_expired(struct front *f, uint64_t lease)
 	struct capture *c = registry_find(&f->registry, (uint32_t)lease);
 
 	if (c) {
-		log_notice("capture %u: lease of uid %u expired and was revoked", c->id,
-			   (unsigned)c->uid);
+		note_lease_end(f, c, AUDIT_LEASE_EXPIRED, GPUCTR_E_LEASE_EXPIRED, NULL);
 		end(f, c, GPUCTR_E_LEASE_EXPIRED, "the lease on the GPU's counters ran out",
 		    "Ask for a longer one with --lease, or measure less at a time with "
 		    "--launch-count.",
@@ -465,10 +491,31 @@ void session_on_granter_lost(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (c->claim.state == CLAIM_HOLDING) {
+			note_lease_end(f, c, AUDIT_LEASE_REVOKED, GPUCTR_E_REVOKED,
+				       "the granter was restarted");
 			end(f, c, GPUCTR_E_REVOKED,
 			    "the daemon's granter was restarted, which ends every lease",
 			    "Run it again.", SESSION_ENDING_S);
 		}
+	}
+}
+
+/* Root states whose a GPU is, and is not turned away by it. */
+void session_on_jobs_changed(struct front *f)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+		uint64_t foreign = c->claim.gpus & jobs_gpus_of_others(&f->jobs, c->uid);
+		const char *why;
+		size_t gpu;
+
+		if (c->uid == 0 || foreign == 0 || c->claim.state == CLAIM_IDLE) {
+			continue;
+		}
+		gpu = (size_t)__builtin_ctzll(foreign);
+		why = arena_printf(&c->arena, "GPU %zu belongs to job %s now", gpu,
+				   jobs_owner(&f->jobs, gpu)->name);
+		take_back(f, c, why ? why : "", "Measure within a job of your own.");
 	}
 }
 
@@ -500,6 +547,7 @@ void session_on_tick(struct front *f, uint64_t now_ns)
 			finish(f, c);
 		} else if (c->state == WIRE_CAPTURE_QUEUED && c->wait_until_ns &&
 			   now_ns >= c->wait_until_ns && c->claim.state == CLAIM_WAITING) {
+			decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_TIMEOUT, NULL);
 			end(f, c, GPUCTR_E_TIMEOUT,
 			    "the GPU's counters did not become free in time",
 			    "Wait longer with --timeout, or look who holds them with "

@@ -3,10 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/front/proc.h"
 #include "daemon/front/users.h"
 
 /* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is
@@ -24,45 +23,26 @@ static void refuse_unknown(struct refusal *r)
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
-/* The uid of pid; false when it is gone, or in another pid namespace. Not the owner of its folder,
- * which is root's for a program that may not be dumped. */
-static bool read_uid(uint32_t pid, uid_t *ret)
+/* What a scheduler gave to a job of c's user needs no look. */
+static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
-	CLEAN_FILE FILE *f = NULL;
-	char text[128];
-	unsigned uid;
-
-	snprintf(text, sizeof(text), "/proc/%u/status", pid);
-	f = fopen(text, "re");
-	while (f && fgets(text, sizeof(text), f)) {
-		if (sscanf(text, "Uid: %u", &uid) == 1) {
-			*ret = uid;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* With hidepid nobody else's process can be seen, and "gone" would mean nothing. */
-static bool sees_others(void)
-{
-	struct stat st;
-
-	return stat("/proc/1", &st) == 0;
+	return c->claim.gpus & ~jobs_gpus_of(&f->jobs, c->uid);
 }
 
 /* True when somebody else than c's user runs on one of c's GPUs. */
-static bool find_foreign(const struct wire_tenants_reply *t, const struct capture *c,
-			 struct refusal *r)
+static bool find_foreign(const struct front *f, const struct wire_tenants_reply *t,
+			 const struct capture *c, struct refusal *r)
 {
+	uint64_t gpus = unanswered_gpus(f, c);
+
 	for (size_t i = 0; i < t->gpu.n; i++) {
 		char name[64];
 		uid_t uid;
 
-		if (t->gpu.v[i] >= 64 || (c->claim.gpus >> t->gpu.v[i] & 1) == 0) {
+		if (t->gpu.v[i] >= 64 || (gpus >> t->gpu.v[i] & 1) == 0) {
 			continue;
 		}
-		if (!read_uid(t->pid.v[i], &uid) || uid == c->uid) {
+		if (!proc_read_uid((pid_t)t->pid.v[i], &uid) || uid == c->uid) {
 			continue;
 		}
 		users_name(uid, name, sizeof(name));
@@ -75,13 +55,15 @@ static bool find_foreign(const struct wire_tenants_reply *t, const struct captur
 	return false;
 }
 
-static bool may_not(const struct wire_message *m, const struct capture *c, struct refusal *r)
+static bool may_not(const struct front *f, const struct wire_message *m, const struct capture *c,
+		    struct refusal *r)
 {
-	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known || !sees_others()) {
+	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known ||
+	    !proc_shows_others()) {
 		refuse_unknown(r);
 		return true;
 	}
-	return find_foreign(&m->tenants_reply, c, r);
+	return find_foreign(f, &m->tenants_reply, c, r);
 }
 
 static void on_checked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -95,17 +77,18 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 		return; /* its successor is asked again */
 	}
 	if (c && c->claim.state == CLAIM_HOLDING) {
-		on_known(f, c, may_not(m, c, &r) ? &r : NULL);
+		on_known(f, c, may_not(f, m, c, &r) ? &r : NULL);
 	}
 }
 
 void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
-	tenancy_on_known *owner = f->config.shared ? NULL : malloc(sizeof(*owner));
+	bool needs_look = !f->config.shared && unanswered_gpus(f, c) != 0;
+	tenancy_on_known *owner = needs_look ? malloc(sizeof(*owner)) : NULL;
 	struct refusal r;
 
-	if (f->config.shared) {
+	if (!needs_look) {
 		on_known(f, c, NULL);
 		return;
 	}
@@ -140,7 +123,7 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 		struct refusal r;
 
 		if (c->claim.state == CLAIM_HOLDING && capture_is_live(c) &&
-		    find_foreign(&m->tenants_reply, c, &r)) {
+		    find_foreign(f, &m->tenants_reply, c, &r)) {
 			on_foreign(f, c, &r);
 		}
 	}

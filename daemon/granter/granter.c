@@ -18,7 +18,8 @@
 
 /* The one process that performs the privileged act. It believes the front nothing that it can check
  * itself: a lease covers GPUs no other lease covers, belongs to one uid, ends by this process's own
- * clock, and only allocations of one class with a target client reach the driver.
+ * clock, and only allocations of one class reach the driver, with a target client unless the lease
+ * was opened for the whole device.
  *
  * For every object that was allocated a duplicate of the caller's descriptor is kept, because only
  * the file an RM client was made on can free the object again. A kept descriptor also keeps a dead
@@ -30,6 +31,7 @@ struct lease {
 	uint64_t gpus;
 	uint64_t expires_ns;
 	uint32_t uid;
+	bool device; /* may have objects without a target client */
 	unsigned n_objects;
 };
 
@@ -100,7 +102,7 @@ static int handle_open(struct granter *g, const struct granter_request *q)
 	struct lease *slot = NULL;
 
 	if (q->lease == 0 || q->lease_ns == 0 || q->lease_ns > GRANTER_LEASE_MAX_NS ||
-	    q->gpus == 0) {
+	    q->gpus == 0 || q->device > 1) {
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(g->leases); i++) {
@@ -118,6 +120,7 @@ static int handle_open(struct granter *g, const struct granter_request *q)
 		.gpus = q->gpus,
 		.expires_ns = clock_now_ns() + q->lease_ns,
 		.uid = q->uid,
+		.device = q->device == 1,
 	};
 	return 0;
 }
@@ -155,7 +158,7 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (clock_now_ns() >= l->expires_ns) {
 		return -ETIME;
 	}
-	if (q->object_class != RM_CLASS_PROFILER_DEVICE || q->client_target == 0) {
+	if (q->object_class != RM_CLASS_PROFILER_DEVICE || (q->client_target == 0 && !l->device)) {
 		return -EPERM;
 	}
 	if (fd < 0 || !rm_is_control_device(fd)) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum granter_op {
-	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus */
+	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus, device */
 	GRANTER_EXTEND,	  /* lease, lease_ns from now */
 	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
 	GRANTER_ALLOC, /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
@@ -33,6 +33,8 @@ struct granter_request {
 	uint32_t uid, pid;
 	uint32_t root, parent, object, object_class;
 	uint32_t client_target, context_target;
+	uint32_t device; /* 1: objects of the lease may count the whole GPU */
+	uint32_t unused; /* 0 */
 };
 
 struct granter_reply {

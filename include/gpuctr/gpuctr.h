@@ -63,6 +63,7 @@ enum gpuctr_error_code {
 	GPUCTR_E_REVOKED = 56,
 	GPUCTR_E_STOPPING = 57,	  /* the daemon is going down */
 	GPUCTR_E_GPU_SHARED = 58, /* another user runs on the GPU, or who does cannot be told */
+	GPUCTR_E_AUDIT = 59,	  /* the audit log cannot be written: nothing is granted */
 
 	/* Of the measured program. */
 	GPUCTR_E_BAD_TOKEN = 70,
@@ -186,8 +187,9 @@ GPUCTR_API int gpuctr_plan(struct gpuctr *g, const char *chip, const char *const
 struct gpuctr_gpu {
 	unsigned index;
 	const char *uuid, *name, *chip;
-	unsigned holder;  /* capture number, 0: free */
-	unsigned waiting; /* captures in its queue */
+	unsigned holder;	    /* capture number, 0: free */
+	unsigned waiting;	    /* captures in its queue */
+	const char *job, *job_user; /* that a scheduler says it belongs to; "": none */
 };
 
 /* What became of kernels: seen is the sum of all the others. */

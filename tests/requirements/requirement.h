@@ -4,10 +4,10 @@
 
 /* What the tests of docs/requirements.md share: sizes and printed figures.
  *
- * Continuous integration has minutes, a release has hours: a test asks requirement_amount() how much
- * it shall do, and prints with requirement_figure() how much it did and what came out. Figures are
- * lines "R13: ..." on stdout, which tests/run gathers into one table. Times are printed and compared
- * as ratios within one run; under a sanitizer they mean nothing and are not compared. */
+ * Continuous integration has minutes, a release has hours: a test asks requirement_amount() how
+ * much it shall do, and prints with requirement_figure() how much it did and what came out. Figures
+ * are lines "R13: ..." on stdout, which tests/run gathers into one table. Times are printed and
+ * compared as ratios within one run; under a sanitizer they mean nothing and are not compared. */
 
 #include <stdbool.h>
 #include <stddef.h>

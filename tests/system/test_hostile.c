@@ -144,7 +144,8 @@ static void bad_frames_end_their_own_connection(void **state)
 	for (uint16_t type = 0; type < 60; type++) { /* and once it is a client */
 		const bool allowed = type == WIRE_METRICS_REQUEST || type == WIRE_PLAN_REQUEST ||
 				     type == WIRE_STATUS_REQUEST || type == WIRE_OPEN_CAPTURE ||
-				     type == WIRE_RENEW || type == WIRE_CLOSE_CAPTURE;
+				     type == WIRE_RENEW || type == WIRE_CLOSE_CAPTURE ||
+				     type == WIRE_JOB_BEGIN || type == WIRE_JOB_END;
 		int fd = raw_client(f, USER_ANN);
 
 		assert_true(raw_send_header(fd, 0, type, 0));
@@ -663,7 +664,7 @@ static void every_process_may_only_what_it_must(void **state)
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 				"1000000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	expect_powers(f->daemon->pid, perfmon);
 	expect_powers(fixture_worker(f, "granter"), perfmon);
 	expect_powers(fixture_worker(f, "gpu"), perfmon);

@@ -184,7 +184,7 @@ static void status_shows_holder_and_queue(void **state)
 	fixture_start_daemon(f, NULL);
 	first = fixture_client(f, USER_ANN, "--metrics", "lts__t_bytes.sum", "--", FAKEAPP,
 			       "--kernels", "100000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, NULL);
 	expect_text_soon(second->err, "number 1 in the queue");
 	status = fixture_client(f, USER_BOB, "status", NULL);

@@ -13,7 +13,7 @@ static struct program *hold(struct fixture *f)
 	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP,
 					   "--kernels", "1000000", "--sleep-us", "2000", NULL);
 
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	return p;
 }
 
@@ -147,7 +147,7 @@ static void gpus_are_leased_one_by_one(void **state)
 	fixture_start_daemon(f, NULL);
 	fixture_client(f, USER_ANN, "--devices", "0", "--metrics", "memory", "--", FAKEAPP,
 		       "--kernels", "1000000", "--sleep-us", "2000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
 	client = fixture_client(f, USER_BOB, "--no-wait", "--devices", "1", "--metrics", "memory",
 				"--", FAKEAPP, "--kernels", "9", NULL);
@@ -262,7 +262,7 @@ static void a_stranger_ends_the_lease(void **state)
 	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 				"1500", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	begin = now_ms();
 	compute(f);
 	expect_text_soon(f->daemon->err, "revoked: ");
@@ -323,7 +323,7 @@ static void a_lease_ends_when_somebody_waits(void **state)
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 			       "1500", "--sleep-us", "2000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
 				NULL);
 	expect_exit(second, 0);

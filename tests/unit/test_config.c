@@ -38,8 +38,8 @@ static void defaults_are_safe(void **state)
 	(void)state;
 	config_init(&c);
 	assert_false(c.shared);
-	assert_false(c.policy.everybody);
-	assert_int_equal(c.policy.n_uids + c.policy.n_gids, 0);
+	assert_false(c.policy.allow.everybody);
+	assert_int_equal(c.policy.allow.n_uids + c.policy.allow.n_gids, 0);
 	assert_int_equal(c.lease_ns, 600 * CLOCK_NS_PER_S);
 	assert_int_equal(c.lease_max_ns, 3600 * CLOCK_NS_PER_S);
 	assert_true(c.connections_per_user < c.connections_max);
@@ -66,19 +66,39 @@ static void every_key_is_read(void **state)
 			      "connections = 65536\n"
 			      "connections-per-user = 5\n"
 			      "captures-per-user = 6\n"
+			      "captures-per-minute = 7\n"
+			      "permissions-per-minute = 8\n"
+			      "group-gpus = root 0, 3 GPU-abc\n"
+			      "group-gpus = 88 1\n"
+			      "device-users = 4712\n"
+			      "device-groups = 78 79\n"
+			      "job-owners = yes\n"
+			      "audit-file = /var/log/x\n"
 			      "log-level = debug",
 			      error, sizeof(error)),
 			 0);
 	assert_string_equal(error, "");
 	assert_string_equal(c.socket, "/tmp/x.sock");
 	assert_string_equal(c.user, "nobody");
-	assert_int_equal(c.policy.n_uids, 3);
-	assert_int_equal(c.policy.uids[0], 0);
-	assert_int_equal(c.policy.uids[1], 4711);
-	assert_int_equal(c.policy.uids[2], 12);
-	assert_int_equal(c.policy.n_gids, 2);
-	assert_int_equal(c.policy.gids[1], 77);
-	assert_string_equal(c.policy.groups_text, "root or 77");
+	assert_int_equal(c.policy.allow.n_uids, 3);
+	assert_int_equal(c.policy.allow.uids[0], 0);
+	assert_int_equal(c.policy.allow.uids[1], 4711);
+	assert_int_equal(c.policy.allow.uids[2], 12);
+	assert_int_equal(c.policy.allow.n_gids, 2);
+	assert_int_equal(c.policy.allow.gids[1], 77);
+	assert_string_equal(c.policy.groups_text, "root or 77 or root or 88");
+	assert_int_equal(c.policy.n_rules, 2);
+	assert_int_equal(c.policy.rules[0].gid, 0);
+	assert_int_equal(c.policy.rules[0].n_gpus, 3);
+	assert_string_equal(c.policy.rules[0].gpus[1], "3");
+	assert_string_equal(c.policy.rules[0].gpus[2], "GPU-abc");
+	assert_int_equal(c.policy.rules[1].gid, 88);
+	assert_int_equal(c.policy.device.uids[0], 4712);
+	assert_int_equal(c.policy.device.gids[1], 79);
+	assert_true(c.policy.job_owners);
+	assert_string_equal(c.audit_file, "/var/log/x");
+	assert_int_equal(c.captures_per_minute, 7);
+	assert_int_equal(c.permissions_per_minute, 8);
 	assert_int_equal(c.lease_ns, 90 * CLOCK_NS_PER_S);
 	assert_int_equal(c.lease_max_ns, 120 * CLOCK_NS_PER_S);
 	assert_true(c.shared);
@@ -96,7 +116,7 @@ static void everybody_is_a_star(void **state)
 	(void)state;
 	config_init(&c);
 	assert_int_equal(set(&c, "allow-users", "*"), 0);
-	assert_true(c.policy.everybody);
+	assert_true(c.policy.allow.everybody);
 }
 
 static void wrong_values_are_refused(void **state)
@@ -132,6 +152,17 @@ static void wrong_values_are_refused(void **state)
 		{ "allow-groups", "no-such-group-here" },
 		{ "allow-groups", "-1" },
 		{ "allow-groups", "4294967296" },
+		{ "device-groups", "no-such-group-here" },
+		{ "group-gpus", "" },
+		{ "group-gpus", "root" },
+		{ "group-gpus", "root gpu0" },
+		{ "group-gpus", "root 64" },
+		{ "group-gpus", "root -1" },
+		{ "group-gpus", "no-such-group-here 0" },
+		{ "group-gpus", "root GPU-0123456789012345678901234567890123456789012345" },
+		{ "job-owners", "maybe" },
+		{ "audit-file", "relative/path" },
+		{ "captures-per-minute", "0" },
 		{ "colour", "red" },
 		{ "", "x" },
 	};
@@ -147,7 +178,7 @@ static void wrong_values_are_refused(void **state)
 		}
 		assert_int_equal(c.lease_ns, untouched.lease_ns);
 		assert_int_equal(c.queue_max, untouched.queue_max);
-		assert_false(c.policy.everybody);
+		assert_false(c.policy.allow.everybody);
 	}
 }
 
@@ -199,9 +230,9 @@ static void lists_have_a_limit(void **state)
 	}
 	config_init(&c);
 	assert_int_equal(set(&c, "allow-users", list), -EINVAL);
-	assert_int_equal(c.policy.n_uids, POLICY_NAMES_MAX);
+	assert_int_equal(c.policy.allow.n_uids, POLICY_NAMES_MAX);
 	assert_int_equal(set(&c, "allow-groups", list), -EINVAL);
-	assert_int_equal(c.policy.n_gids, POLICY_NAMES_MAX);
+	assert_int_equal(c.policy.allow.n_gids, POLICY_NAMES_MAX);
 }
 
 static void errors_name_line_and_key(void **state)

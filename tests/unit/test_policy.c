@@ -43,19 +43,21 @@ static void root_and_the_daemons_own_user_may(void **state)
 
 static void named_users_and_everybody(void **state)
 {
-	struct policy p = { .uids = { 1, SOMEBODY }, .n_uids = 2 };
+	struct policy p = { .allow.uids = { 1, SOMEBODY }, .allow.n_uids = 2 };
 
 	(void)state;
 	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
-	p.n_uids = 1;
+	p.allow.n_uids = 1;
 	assert_false(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
-	p.everybody = true;
+	p.allow.everybody = true;
 	assert_true(allows(&p, (struct credentials){ .uid = SOMEBODY, .gid = 9 }));
 }
 
 static void named_groups_first_and_supplementary(void **state)
 {
-	struct policy p = { .gids = { 50, 60 }, .n_gids = 2, .groups_text = "gpu or render" };
+	struct policy p = { .allow.gids = { 50, 60 },
+			    .allow.n_gids = 2,
+			    .groups_text = "gpu or render" };
 	struct credentials c = { .uid = SOMEBODY, .gid = 60 };
 	struct refusal r;
 
@@ -76,6 +78,50 @@ static void named_groups_first_and_supplementary(void **state)
 	assert_non_null(strstr(r.remedy, "gpu or render"));
 }
 
+static void rules_give_some_gpus(void **state)
+{
+	const struct policy p = {
+		.allow.gids = { 70 },
+		.allow.n_gids = 1,
+		.rules = { { .gid = 50, .n_gpus = 2, .gpus = { "0", "GPU-b" } },
+			   { .gid = 60, .n_gpus = 1, .gpus = { "10" } } },
+		.n_rules = 2,
+	};
+	struct credentials c = { .uid = SOMEBODY, .gid = 50 };
+
+	(void)state;
+	assert_true(allows(&p, c));
+	assert_true(policy_allows_gpu(&p, &c, 0, "GPU-a"));
+	assert_true(policy_allows_gpu(&p, &c, 1, "GPU-b"));
+	assert_false(policy_allows_gpu(&p, &c, 1, "GPU-c"));
+	assert_false(policy_allows_gpu(&p, &c, 10, "GPU-k"));
+	c.groups[0] = 60;
+	c.n_groups = 1; /* admissions add up */
+	assert_true(policy_allows_gpu(&p, &c, 0, "GPU-a"));
+	assert_true(policy_allows_gpu(&p, &c, 10, "GPU-k"));
+	assert_false(policy_allows_gpu(&p, &c, 1, "GPU-c"));
+	c.groups[0] = 70;
+	assert_true(policy_allows_gpu(&p, &c, 1, "GPU-c"));
+	c = (struct credentials){ .uid = SOMEBODY, .gid = SOMEBODY };
+	assert_false(allows(&p, c));
+	assert_false(policy_allows_gpu(&p, &c, 0, "GPU-a"));
+}
+
+static void the_whole_device_needs_an_entitlement(void **state)
+{
+	struct policy p = { .allow.everybody = true };
+	struct credentials c = { .uid = SOMEBODY, .gid = 50 };
+
+	(void)state;
+	assert_false(policy_allows_device(&p, &c));
+	p.device.gids[p.device.n_gids++] = 50;
+	assert_true(policy_allows_device(&p, &c));
+	c.gid = 51;
+	assert_false(policy_allows_device(&p, &c));
+	c.uid = 0;
+	assert_true(policy_allows_device(&p, &c));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -83,6 +129,8 @@ int main(void)
 		cmocka_unit_test(root_and_the_daemons_own_user_may),
 		cmocka_unit_test(named_users_and_everybody),
 		cmocka_unit_test(named_groups_first_and_supplementary),
+		cmocka_unit_test(rules_give_some_gpus),
+		cmocka_unit_test(the_whole_device_needs_an_entitlement),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

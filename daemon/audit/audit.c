@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/audit/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/audit/journal.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/json.h"
+#include "daemon/base/log.h"
+#include "proto/status.h"
+
+/* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
+ * whole ones. It is synchronous on purpose: a grant waits for it. */
+
+enum { AUDIT_REFUSALS_PER_MINUTE = 60 };
+
+/* Message ids are ours for ever: administrators filter by them. */
+static const struct {
+	const char *name, *text;
+	int level;
+	const char *message_id;
+} events[] = {
+	[AUDIT_REFUSED] = { "refused", "refused", LOG_NOTICE,
+			    "7d73fefec6b149238a4272234c2edea2" },
+	[AUDIT_LEASE_GRANTED] = { "lease-granted", "lease granted", LOG_INFO,
+				  "e55a1952beb44a678d227a4002797867" },
+	[AUDIT_LEASE_RENEWED] = { "lease-renewed", "lease renewed", LOG_INFO,
+				  "0ac1c97966f94090bf0b63cbd04cfcfd" },
+	[AUDIT_LEASE_ENDED] = { "lease-ended", "lease ended", LOG_INFO,
+				"cac519eea5c642df860ee2eef5552fe9" },
+	[AUDIT_LEASE_EXPIRED] = { "lease-expired", "lease expired", LOG_NOTICE,
+				  "b9f63c144cc645d084b5806d5a27dbfb" },
+	[AUDIT_LEASE_REVOKED] = { "lease-revoked", "lease revoked", LOG_NOTICE,
+				  "a83589c63c3c43edb36f9803b369169b" },
+	[AUDIT_PERMISSION_GRANTED] = { "permission-granted", "permission granted", LOG_INFO,
+				       "c71ea84ab8974bcd85ac1588e8be70d5" },
+	[AUDIT_PERMISSION_REFUSED] = { "permission-refused", "permission refused", LOG_NOTICE,
+				       "b30b143ebe40488eab14a62c6ae5eb60" },
+	[AUDIT_JOB_BEGUN] = { "job-begun", "job begun", LOG_INFO,
+			      "d928d387ddd744179cfe4e4b83235270" },
+	[AUDIT_JOB_ENDED] = { "job-ended", "job ended", LOG_INFO,
+			      "13e9c1b4c9cb40f4aa2ac2fa663cc04b" },
+};
+
+/* --- the file --- */
+
+int audit_open(const char *path)
+{
+	CLEAN_FD int fd = open(path,
+			       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY |
+				       O_NONBLOCK,
+			       0640);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+		errno = EINVAL;
+	} else if (fd >= 0) {
+		return TAKE_FD(fd);
+	}
+	log_error("audit-file %s: %s; nothing is granted without it: make its folder writable for "
+		  "the daemon's user and reload",
+		  path, strerror(errno));
+	return -errno;
+}
+
+void audit_set_file(struct audit *a, bool wants_file, int fd)
+{
+	if (a->fd >= 0) {
+		close(a->fd);
+	}
+	a->wants_file = wants_file;
+	a->fd = fd;
+	a->torn = false;
+}
+
+void audit_deinit(struct audit *a)
+{
+	audit_set_file(a, false, -1);
+	buffer_deinit(&a->line);
+}
+
+static void add_time(struct json *j)
+{
+	uint64_t now = clock_wall_ns();
+	time_t seconds = (time_t)(now / CLOCK_NS_PER_S);
+	struct tm tm;
+	char text[40];
+	size_t n;
+
+	gmtime_r(&seconds, &tm);
+	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, sizeof(text) - n, ".%06uZ", (unsigned)(now % CLOCK_NS_PER_S / 1000));
+	json_text(j, "time", text);
+}
+
+static void add_optional(struct json *j, const char *key, const char *value)
+{
+	if (value && *value) {
+		json_text(j, key, value);
+	}
+}
+
+static int format_line(struct buffer *out, const struct audit_line *l, uint64_t missed)
+{
+	struct json j;
+
+	json_begin(&j, out);
+	add_time(&j);
+	json_text(&j, "event", events[l->event].name);
+	json_number(&j, "uid", l->uid);
+	add_optional(&j, "user", l->user);
+	json_number(&j, "pid", (uint64_t)l->pid);
+	add_optional(&j, "program", l->program);
+	if (l->capture) {
+		json_number(&j, "capture", l->capture);
+	}
+	if (l->n_gpus) {
+		json_texts(&j, "gpus", l->gpus, l->n_gpus);
+	}
+	if (l->n_metrics) {
+		json_texts(&j, "metrics", l->metrics, l->n_metrics);
+	}
+	add_optional(&j, "job", l->job);
+	json_text(&j, "status", status_to_string(l->code));
+	if (l->driver_status) {
+		json_number(&j, "driver_status", l->driver_status);
+	}
+	add_optional(&j, "why", l->why);
+	if (missed) {
+		json_number(&j, "refused_before", missed);
+	}
+	return json_end(&j);
+}
+
+static int write_file(struct audit *a, const struct audit_line *l, uint64_t missed)
+{
+	size_t length;
+	ssize_t n;
+	int r = 0;
+
+	if (!a->wants_file) {
+		return 0;
+	}
+	if (a->fd < 0) {
+		return -EBADF;
+	}
+	buffer_consume(&a->line, buffer_length(&a->line));
+	if (a->torn) {
+		r = buffer_append(&a->line, "\n", 1);
+	}
+	r = r < 0 ? r : format_line(&a->line, l, missed);
+	if (r < 0) {
+		return r;
+	}
+	length = buffer_length(&a->line);
+	n = write(a->fd, a->line.data + a->line.start, length);
+	if (n >= 0) {
+		a->torn = (size_t)n != length;
+	}
+	return n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
+}
+
+/* --- the log --- */
+
+/* As much of the list as there is room for. */
+static void join(char *text, size_t size, const char *const *v, size_t n)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n && used < size; i++) {
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", v[i]);
+	}
+}
+
+static void format_message(const struct audit_line *l, uint64_t missed, char *text, size_t size)
+{
+	char what[160] = "", refused[64] = "";
+
+	if (l->job) {
+		snprintf(what, sizeof(what), "job %s of ", l->job);
+	} else if (l->capture) {
+		snprintf(what, sizeof(what), "capture %u of ", l->capture);
+	}
+	if (missed) {
+		snprintf(refused, sizeof(refused), " (%llu refusals before it are not listed)",
+			 (unsigned long long)missed);
+	}
+	snprintf(text, size, "%s: %s%s (uid %u, %s, pid %d)%s%s%s", events[l->event].text, what,
+		 l->user ? l->user : "user", (unsigned)l->uid,
+		 l->program && *l->program ? l->program : "unknown program", (int)l->pid,
+		 l->why ? ": " : "", l->why ? l->why : "", refused);
+}
+
+static int write_journal(const struct audit_line *l, const char *message)
+{
+	struct journal_entry e;
+	char list[3072];
+
+	journal_begin(&e);
+	journal_add(&e, "MESSAGE=%s", message);
+	journal_add(&e, "MESSAGE_ID=%s", events[l->event].message_id);
+	journal_add(&e, "PRIORITY=%d", events[l->event].level);
+	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
+	journal_add(&e, "GPUCTR_EVENT=%s", events[l->event].name);
+	journal_add(&e, "GPUCTR_UID=%u", (unsigned)l->uid);
+	journal_add(&e, "GPUCTR_USER=%s", l->user ? l->user : "");
+	journal_add(&e, "GPUCTR_PID=%d", (int)l->pid);
+	journal_add(&e, "GPUCTR_PROGRAM=%s", l->program ? l->program : "");
+	journal_add(&e, "GPUCTR_STATUS=%s", status_to_string(l->code));
+	journal_add(&e, "GPUCTR_CAPTURE=%u", l->capture);
+	journal_add(&e, "GPUCTR_JOB=%s", l->job ? l->job : "");
+	join(list, sizeof(list), l->gpus, l->n_gpus);
+	journal_add(&e, "GPUCTR_GPUS=%s", list);
+	join(list, sizeof(list), l->metrics, l->n_metrics);
+	journal_add(&e, "GPUCTR_METRICS=%s", list);
+	return journal_send(&e);
+}
+
+static int write_log(const struct audit_line *l, uint64_t missed)
+{
+	char message[1024];
+
+	format_message(l, missed, message, sizeof(message));
+	if (journal_is_used()) {
+		return write_journal(l, message);
+	}
+	return log_write(events[l->event].level, "%s", message);
+}
+
+static void note_error(struct audit *a, int error)
+{
+	if (error != 0 && a->error == 0) {
+		log_error("the audit log cannot be written (%s): nothing is granted until it can",
+			  strerror(-error));
+	} else if (error == 0 && a->error != 0) {
+		log_notice("the audit log can be written again");
+	}
+	a->error = error;
+}
+
+int audit_write(struct audit *a, const struct audit_line *l)
+{
+	bool is_refusal = l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED;
+	uint64_t missed = 0;
+	int r;
+
+	if (is_refusal && !rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE,
+				     clock_now_ns(), &missed)) {
+		return 0;
+	}
+	r = write_file(a, l, missed);
+	note_error(a, r < 0 ? r : write_log(l, missed));
+	return a->error;
+}

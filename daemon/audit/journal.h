@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AUDIT_JOURNAL_H
+#define GPUCTR_AUDIT_JOURNAL_H
+
+/* Structured entries of systemd's journal: a few fields with a name each, in sd_journal_sendv(3)'s
+ * form. libsystemd opens its socket at the first entry, so a process whose filter forbids that
+ * sends one before. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JOURNAL_FIELDS_MAX = 16, JOURNAL_BYTES_MAX = 8192 };
+
+struct journal_entry {
+	char text[JOURNAL_BYTES_MAX];
+	size_t used;
+	size_t begins[JOURNAL_FIELDS_MAX];
+	size_t n;
+};
+
+/* Is stderr the journal? */
+bool journal_is_used(void);
+
+void journal_begin(struct journal_entry *e);
+
+/* "KEY=value", cut where the entry has no more room. */
+void journal_add(struct journal_entry *e, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* 0 or -errno. */
+int journal_send(const struct journal_entry *e);
+
+#endif

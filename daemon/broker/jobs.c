@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/broker/jobs.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool is_used(const struct job *job)
+{
+	return job->name[0] != '\0';
+}
+
+static void take_gpus(struct jobs *j, uint64_t gpus)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &j->slots[i];
+
+		job->gpus &= ~gpus;
+		if (job->gpus == 0) {
+			*job = (struct job){ 0 };
+		}
+	}
+}
+
+int jobs_begin(struct jobs *j, const struct job *job)
+{
+	struct job replaced;
+
+	jobs_end(j, job->name, &replaced);
+	take_gpus(j, job->gpus);
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (!is_used(&j->slots[i])) {
+			j->slots[i] = *job;
+			return 0;
+		}
+	}
+	return -ENOSPC;
+}
+
+bool jobs_end(struct jobs *j, const char *name, struct job *ret)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (is_used(&j->slots[i]) && strcmp(j->slots[i].name, name) == 0) {
+			*ret = j->slots[i];
+			j->slots[i] = (struct job){ 0 };
+			return true;
+		}
+	}
+	return false;
+}
+
+bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct job *job = &j->slots[i];
+
+		if (is_used(job) && job->until_ns != 0 && now_ns >= job->until_ns) {
+			*ret = *job;
+			*job = (struct job){ 0 };
+			return true;
+		}
+	}
+	return false;
+}
+
+const struct job *jobs_owner(const struct jobs *j, size_t gpu)
+{
+	for (size_t i = 0; gpu < 64 && i < JOBS_MAX; i++) {
+		if (is_used(&j->slots[i]) && (j->slots[i].gpus >> gpu & 1) != 0) {
+			return &j->slots[i];
+		}
+	}
+	return NULL;
+}
+
+static uint64_t gpus_where(const struct jobs *j, uid_t uid, bool own)
+{
+	uint64_t gpus = 0;
+
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (is_used(&j->slots[i]) && (j->slots[i].uid == uid) == own) {
+			gpus |= j->slots[i].gpus;
+		}
+	}
+	return gpus;
+}
+
+uint64_t jobs_gpus_of(const struct jobs *j, uid_t uid)
+{
+	return gpus_where(j, uid, true);
+}
+
+uint64_t jobs_gpus_of_others(const struct jobs *j, uid_t uid)
+{
+	return gpus_where(j, uid, false);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/admission.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/front/front.h"
+#include "daemon/front/users.h"
+
+/* Of a job that the scheduler has stated, when the settings let its owner measure for that alone. */
+static uint64_t gpus_by_job(const struct front *f, uid_t uid)
+{
+	return f->config.policy.job_owners ? jobs_gpus_of(&f->jobs, uid) : 0;
+}
+
+bool admission_allows(const struct front *f, const struct credentials *c, struct refusal *r)
+{
+	return gpus_by_job(f, c->uid) != 0 || policy_allows(&f->config.policy, c, r);
+}
+
+static uint64_t gpus_by_policy(const struct front *f, const struct credentials *c)
+{
+	uint64_t gpus = 0;
+
+	for (size_t i = 0; i < f->machine.gpus.n && i < 64; i++) {
+		if (policy_allows_gpu(&f->config.policy, c, i, f->machine.gpus.v[i].uuid)) {
+			gpus |= UINT64_C(1) << i;
+		}
+	}
+	return gpus;
+}
+
+/* Root may measure what belongs to a job: it is who states that it does. */
+static uint64_t gpus_of_others(const struct front *f, const struct credentials *c)
+{
+	return c->uid == 0 ? 0 : jobs_gpus_of_others(&f->jobs, c->uid);
+}
+
+uint64_t admission_find_gpu(const struct front *f, const char *name)
+{
+	for (size_t i = 0; i < f->machine.gpus.n && i < 64; i++) {
+		char index[24];
+
+		snprintf(index, sizeof(index), "%zu", i);
+		if (strcmp(name, index) == 0 || strcmp(name, f->machine.gpus.v[i].uuid) == 0) {
+			return UINT64_C(1) << i;
+		}
+	}
+	return 0;
+}
+
+/* Why c may not have one of gpus. */
+static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
+		      struct refusal *r)
+{
+	size_t gpu = (size_t)__builtin_ctzll(gpus);
+	const struct job *job = jobs_owner(&f->jobs, gpu);
+	char owner[64];
+
+	if (job && job->uid != c->uid) {
+		users_name(job->uid, owner, sizeof(owner));
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Measure within a job of your own, or take another GPU with --devices.",
+			    "GPU %zu belongs to job %s of %s", gpu, job->name, owner);
+	} else {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Take another GPU with --devices, or ask the administrator about "
+			    "`group-gpus` in gpucountd.conf.",
+			    "uid %u may not measure GPU %zu of this machine", (unsigned)c->uid,
+			    gpu);
+	}
+	return r->code;
+}
+
+static int find_named(const struct front *f, const struct wire_strings *names, uint64_t *ret,
+		      struct refusal *r)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		uint64_t bit = admission_find_gpu(f, names->v[i]);
+
+		if (bit == 0) {
+			refusal_set(r, GPUCTR_E_NO_GPU,
+				    "`gpuctr-client status` lists them with index and UUID.",
+				    "this machine has no GPU '%.100s'", names->v[i]);
+			return r->code;
+		}
+		*ret |= bit;
+	}
+	return 0;
+}
+
+int admission_choose(const struct front *f, const struct credentials *c,
+		     const struct wire_strings *names, uint64_t *ret, struct refusal *r)
+{
+	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) & ~gpus_of_others(f, c);
+	uint64_t asked = 0;
+
+	if (names->n == 0) {
+		*ret = may;
+		return may != 0 || f->machine.gpus.n == 0 ? 0 : refuse_gpu(f, c, 1, r);
+	}
+	if (find_named(f, names, &asked, r) != 0) {
+		return r->code;
+	}
+	*ret = asked;
+	return (asked & ~may) == 0 ? 0 : refuse_gpu(f, c, asked & ~may, r);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/decision.h"
+
+#include <string.h>
+
+#include "daemon/front/front.h"
+#include "daemon/front/users.h"
+#include "proto/limits.h"
+
+static size_t list_uuids(const struct front *f, uint64_t gpus, const char **v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->machine.gpus.n && i < LIMIT_GPUS; i++) {
+		if ((gpus >> i & 1) != 0) {
+			v[n++] = f->machine.gpus.v[i].uuid;
+		}
+	}
+	return n;
+}
+
+int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
+			const char *why)
+{
+	const char *gpus[LIMIT_GPUS];
+	struct audit_line l = {
+		.event = event,
+		.uid = c->uid,
+		.pid = c->pid,
+		.user = c->user,
+		.program = c->options.program,
+		.capture = c->id,
+		.gpus = gpus,
+		.n_gpus = list_uuids(f, c->claim.gpus, gpus),
+		.metrics = c->options.metrics.v,
+		.n_metrics = c->options.metrics.n,
+		.code = code,
+		.why = why,
+	};
+
+	return audit_write(&f->audit, &l);
+}
+
+int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
+		     const struct refusal *r, uint32_t driver_status)
+{
+	const char *gpus[LIMIT_GPUS];
+	char user[64] = "";
+	struct audit_line l = {
+		.event = event,
+		.uid = p->credentials.uid,
+		.pid = p->credentials.pid,
+		.user = user,
+		.program = p->program,
+		.code = r ? r->code : 0,
+		.driver_status = driver_status,
+		.why = r ? r->message : NULL,
+	};
+
+	if (c) {
+		l.user = c->user;
+		l.program = c->options.program;
+		l.capture = c->id;
+		l.gpus = gpus;
+		l.n_gpus = list_uuids(p->front, c->claim.gpus, gpus);
+	} else {
+		users_name(l.uid, user, sizeof(user));
+	}
+	return audit_write(&p->front->audit, &l);
+}
+
+int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
+		    const struct job *job)
+{
+	const char *gpus[LIMIT_GPUS];
+	char user[64];
+	struct audit_line l = {
+		.event = event,
+		.uid = job->uid,
+		.pid = p ? p->credentials.pid : 0,
+		.user = user,
+		.program = p ? p->program : "gpucountd",
+		.gpus = gpus,
+		.n_gpus = list_uuids(f, job->gpus, gpus),
+		.job = job->name,
+		.why = p ? NULL : "its time is over",
+	};
+
+	users_name(job->uid, user, sizeof(user));
+	return audit_write(&f->audit, &l);
+}
+
+void decision_refusal(const struct front *f, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_AUDIT,
+		    "Tell the administrator: nothing is granted until it can be written.",
+		    "the audit log cannot be written: %s", strerror(-f->audit.error));
+}

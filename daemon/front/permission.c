@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/closer.h"
+#include "daemon/front/decision.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+#include "daemon/granter/rm.h"
+
+/* One permission: a program's handles and its descriptor come in, the granter's answer goes out, and
+ * the connection is over. The line in the audit log comes before the driver's call: what is granted
+ * is in it even if this process dies at once, and what then was not granted stands there too. */
+
+static void answer(struct peer *p, uint32_t status, const struct refusal *r)
+{
+	struct wire_message m = {
+		.type = WIRE_PERMISSION_REPLY,
+		.permission_reply = { status, (uint32_t)r->code, r->message, r->remedy },
+	};
+
+	peer_send(p, &m);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
+}
+
+static void refuse(struct peer *p, const struct capture *c, const struct refusal *r)
+{
+	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, r, 0);
+	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
+}
+
+static void on_granted(struct front *f, void *owner, const struct granter_reply *reply)
+{
+	struct peer *p = owner;
+	struct capture *c = reply ? registry_find(&f->registry, (uint32_t)reply->lease) : NULL;
+	uint32_t status = RM_STATUS_INSUFFICIENT_PERMISSIONS;
+	struct refusal r = { 0 };
+
+	if (!reply) {
+		refusal_set(&r, GPUCTR_E_INTERNAL, "The driver may hang; see the daemon's log.",
+			    "the granter did not answer");
+	} else if (reply->error != 0) {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
+			    strerror(-reply->error));
+	} else if (reply->status != RM_STATUS_OK) {
+		status = reply->status;
+		refusal_set(&r, GPUCTR_E_GRANT_REFUSED,
+			    "Check that the daemon holds CAP_PERFMON and the driver is 565.57 or "
+			    "newer.",
+			    "the driver refused the daemon (status 0x%x)", reply->status);
+	} else {
+		f->n_granted++;
+		answer(p, RM_STATUS_OK, &r);
+		return;
+	}
+	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, &r, reply ? reply->status : 0);
+	answer(p, status, &r);
+}
+
+/* The granter checks again; here is what only the front knows: whose capture the token opens. */
+static int check(struct peer *p, const struct capture *c, const struct wire_permission_request *w,
+		 struct refusal *r)
+{
+	struct front *f = p->front;
+	uid_t uid = p->credentials.uid;
+
+	if (!c || c->uid != uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
+		refusal_set(r, GPUCTR_E_BAD_TOKEN, "",
+			    "no lease of yours is open under this token");
+	} else if (w->client_target == 0 && !c->device) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Ask the administrator for `device-users` or `device-groups`.",
+			    "counting the whole GPU, not one program, needs an entitlement");
+	} else if (uid != 0 && !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
+					  clock_now_ns(), NULL)) {
+		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
+			    "you asked for more than %u permissions within a minute",
+			    f->config.permissions_per_minute);
+	} else {
+		return 0;
+	}
+	return r->code;
+}
+
+static void ask_granter(struct peer *p, const struct capture *c,
+			const struct wire_permission_request *w)
+{
+	struct granter_request q = {
+		.op = GRANTER_ALLOC,
+		.lease = c->id,
+		.uid = (uint32_t)p->credentials.uid,
+		.pid = (uint32_t)p->credentials.pid,
+		.root = w->root,
+		.parent = w->parent,
+		.object = w->object,
+		.object_class = w->object_class,
+		.client_target = w->client_target,
+		.context_target = w->context_target,
+	};
+	struct refusal r;
+
+	if (decision_of_peer(p, c, AUDIT_PERMISSION_GRANTED, NULL, 0) < 0) {
+		decision_refusal(p->front, &r);
+		refuse(p, c, &r);
+	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) < 0) {
+		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment.",
+			    "the granter is busy or not running");
+		refuse(p, c, &r);
+	}
+}
+
+int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_permission_request *w = &m->permission_request;
+	struct capture *c = registry_find_token(&p->front->registry, w->token);
+	struct refusal r;
+
+	(void)frame;
+	p->role = PEER_PERMISSION;
+	if (check(p, c, w, &r) != 0) {
+		refuse(p, NULL, &r);
+		return 0;
+	}
+	if (p->received_fd < 0) {
+		return WIRE_E_MALFORMED;
+	}
+	ask_granter(p, c, w);
+	closer_close(p->received_fd);
+	p->received_fd = -1;
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_PROC_H
+#define GPUCTR_FRONT_PROC_H
+
+/* What /proc tells everybody about a process. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The uid of pid; false when it is gone, or in another pid namespace. Not the owner of its folder,
+ * which is root's for a program that may not be dumped. */
+bool proc_read_uid(pid_t pid, uid_t *ret);
+
+/* Does it live in the pid namespace of our /proc, and not in one below: a container's? */
+bool proc_is_of_this_machine(pid_t pid);
+
+/* With hidepid nobody else's process can be seen, and "gone" would mean nothing. */
+bool proc_shows_others(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_SCHEDULER_H
+#define GPUCTR_FRONT_SCHEDULER_H
+
+/* What a scheduler's prolog and epilog state: this GPU belongs to that user's job. */
+
+#include <stdint.h>
+
+#include "daemon/front/peer.h"
+
+int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame);
+int handle_job_end(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
+/* Forgets jobs whose time is over. */
+void scheduler_tick(struct front *f, uint64_t now_ns);
+
+#endif

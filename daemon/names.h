@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DAEMON_NAMES_H
+#define GPUCTR_DAEMON_NAMES_H
+
+/* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
+ * supervisor: the front never asks a name service. Every function returns 0, or -EINVAL with what
+ * is wrong and what to write instead in error, or -ENOMEM. */
+
+#include <stddef.h>
+
+#include "daemon/broker/policy.h"
+
+/* "alice, bob 1005", or "*" alone. */
+int names_add_users(struct policy_names *n, const char *value, char *error, size_t size);
+
+/* "gpu render 44"; the names are appended to text (NULL: nowhere). */
+int names_add_groups(struct policy_names *n, const char *value, char *text, size_t text_size,
+		     char *error, size_t size);
+
+/* "GROUP GPU...". */
+int names_add_rule(struct policy *p, const char *value, char *error, size_t size);
+
+#endif

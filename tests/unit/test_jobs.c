@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+#include "daemon/broker/jobs.h"
+
+enum { ANN = 1234, BOB = 1235 };
+
+static void begin(struct jobs *j, const char *name, uid_t uid, uint64_t gpus, uint64_t until_ns)
+{
+	struct job job = { .uid = uid, .gpus = gpus, .until_ns = until_ns };
+
+	snprintf(job.name, sizeof(job.name), "%s", name);
+	assert_int_equal(jobs_begin(j, &job), 0);
+}
+
+static void gpus_have_one_owner(void **state)
+{
+	struct jobs j = { 0 };
+
+	(void)state;
+	assert_null(jobs_owner(&j, 0));
+	begin(&j, "one", ANN, 3, 0);
+	begin(&j, "two", BOB, 4, 0);
+	assert_int_equal(jobs_owner(&j, 0)->uid, ANN);
+	assert_string_equal(jobs_owner(&j, 2)->name, "two");
+	assert_null(jobs_owner(&j, 3));
+	assert_null(jobs_owner(&j, 64));
+	assert_int_equal(jobs_gpus_of(&j, ANN), 3);
+	assert_int_equal(jobs_gpus_of_others(&j, ANN), 4);
+	assert_int_equal(jobs_gpus_of_others(&j, 0), 7);
+}
+
+static void the_last_statement_counts(void **state)
+{
+	struct jobs j = { 0 };
+	struct job ended;
+
+	(void)state;
+	begin(&j, "one", ANN, 3, 0);
+	begin(&j, "two", BOB, 2, 0); /* takes one of its GPUs */
+	assert_int_equal(jobs_gpus_of(&j, ANN), 1);
+	begin(&j, "two", BOB, 8, 0); /* moves */
+	assert_int_equal(jobs_gpus_of(&j, BOB), 8);
+	assert_null(jobs_owner(&j, 1));
+	begin(&j, "three", BOB, 1, 0); /* takes all that "one" has left */
+	assert_false(jobs_end(&j, "one", &ended));
+	assert_true(jobs_end(&j, "two", &ended));
+	assert_int_equal(ended.gpus, 8);
+	assert_int_equal(jobs_gpus_of(&j, BOB), 1);
+}
+
+static void time_ends_a_job(void **state)
+{
+	struct jobs j = { 0 };
+	struct job ended;
+
+	(void)state;
+	begin(&j, "one", ANN, 1, 1000);
+	begin(&j, "two", ANN, 2, 0);
+	assert_false(jobs_expire(&j, 999, &ended));
+	assert_true(jobs_expire(&j, 1000, &ended));
+	assert_string_equal(ended.name, "one");
+	assert_false(jobs_expire(&j, UINT64_MAX, &ended));
+	assert_int_equal(jobs_gpus_of(&j, ANN), 2);
+}
+
+static void there_is_an_end_to_it(void **state)
+{
+	struct jobs j = { 0 };
+	struct job job = { .name = "more", .uid = ANN };
+
+	(void)state;
+	for (int i = 0; i < JOBS_MAX; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", i);
+		begin(&j, name, ANN, UINT64_C(1) << i, 0);
+	}
+	assert_int_equal(jobs_begin(&j, &job), -ENOSPC);
+	assert_int_equal(jobs_gpus_of(&j, ANN), UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gpus_have_one_owner),
+		cmocka_unit_test(the_last_statement_counts),
+		cmocka_unit_test(time_ends_a_job),
+		cmocka_unit_test(there_is_an_end_to_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

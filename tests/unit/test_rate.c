@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/broker/rate.h"
+
+enum { ANN = 1234, BOB = 1235 };
+
+static const uint64_t start_ns = 1000 * CLOCK_NS_PER_S;
+
+static unsigned take_all(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns)
+{
+	unsigned n = 0;
+
+	while (rate_take(r, uid, per_minute, now_ns, NULL)) {
+		n++;
+	}
+	return n;
+}
+
+static void a_minutes_worth_at_once_then_evenly(void **state)
+{
+	struct rate r = { 0 };
+
+	(void)state;
+	assert_int_equal(take_all(&r, ANN, 120, start_ns), 120);
+	assert_int_equal(take_all(&r, ANN, 120, start_ns + CLOCK_NS_PER_S), 2);
+	assert_int_equal(take_all(&r, ANN, 120, start_ns + 31 * CLOCK_NS_PER_S), 60);
+	assert_int_equal(take_all(&r, ANN, 120, start_ns + 1000 * CLOCK_NS_PER_S), 120);
+}
+
+static void users_have_a_bucket_each(void **state)
+{
+	struct rate r = { 0 };
+
+	(void)state;
+	assert_int_equal(take_all(&r, ANN, 5, start_ns), 5);
+	assert_int_equal(take_all(&r, BOB, 5, start_ns), 5);
+	assert_false(rate_take(&r, ANN, 5, start_ns, NULL));
+}
+
+static void what_was_missed_is_told_once(void **state)
+{
+	struct rate r = { 0 };
+	uint64_t missed = 99;
+
+	(void)state;
+	take_all(&r, ANN, 1, start_ns); /* the last of them is refused */
+	assert_false(rate_take(&r, ANN, 1, start_ns + 1, NULL));
+	assert_true(rate_take(&r, ANN, 1, start_ns + 61 * CLOCK_NS_PER_S, &missed));
+	assert_int_equal(missed, 2);
+	assert_true(rate_take(&r, ANN, 1, start_ns + 122 * CLOCK_NS_PER_S, &missed));
+	assert_int_equal(missed, 0);
+}
+
+static void more_users_than_buckets(void **state)
+{
+	struct rate r = { 0 };
+
+	(void)state;
+	assert_int_equal(take_all(&r, ANN, 100, start_ns), 100);
+	for (uid_t uid = 2000; uid < 2000 + 2 * RATE_USERS_MAX; uid++) {
+		assert_true(rate_take(&r, uid, 100, start_ns, NULL));
+	}
+	assert_false(rate_take(&r, ANN, 100, start_ns, NULL)); /* the emptiest stays known */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_minutes_worth_at_once_then_evenly),
+		cmocka_unit_test(users_have_a_bucket_each),
+		cmocka_unit_test(what_was_missed_is_told_once),
+		cmocka_unit_test(more_users_than_buckets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
