@@ -22,6 +22,7 @@ extern const struct verb verb_run;
 extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_status;
+extern const struct verb verb_job;
 extern const struct verb verb_version;
 extern const struct verb verb_help;
 

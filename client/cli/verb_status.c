@@ -93,6 +93,12 @@ static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu)
 	if (gpu->waiting) {
 		buf_printf(b, ", %u waiting", gpu->waiting);
 	}
+	if (*gpu->job) {
+		buf_text(b, ", of job ");
+		text_terminal(b, gpu->job);
+		buf_text(b, " of ");
+		text_terminal(b, gpu->job_user);
+	}
 	buf_char(b, '\n');
 }
 

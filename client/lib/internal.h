@@ -37,6 +37,7 @@ struct request {
 	gpuctr_on_metrics_end on_metrics_end;
 	gpuctr_on_plan on_plan;
 	gpuctr_on_status on_status;
+	gpuctr_on_done on_done;
 	char *chip; /* of a metrics list under way */
 };
 

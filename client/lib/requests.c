@@ -90,6 +90,39 @@ int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userda
 	return request_send(g, q, &m);
 }
 
+int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_options *options,
+		     gpuctr_on_done on_done, void *userdata)
+{
+	struct request *q = request_new(g, WIRE_JOB_REPLY, userdata);
+	struct wire_message m = { .type = WIRE_JOB_BEGIN };
+
+	if (!q) {
+		return -ENOMEM;
+	}
+	q->on_done = on_done;
+	m.job_begin = (struct wire_job_begin){
+		q->id,
+		or_empty(options->job),
+		options->uid,
+		{ options->n_gpus, options->gpus },
+		options->time_ns,
+	};
+	return request_send(g, q, &m);
+}
+
+int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done, void *userdata)
+{
+	struct request *q = request_new(g, WIRE_JOB_REPLY, userdata);
+	struct wire_message m = { .type = WIRE_JOB_END };
+
+	if (!q) {
+		return -ENOMEM;
+	}
+	q->on_done = on_done;
+	m.job_end = (struct wire_job_end){ q->id, job };
+	return request_send(g, q, &m);
+}
+
 /* --- answers --- */
 
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret)
@@ -226,6 +259,14 @@ static void answer_status(struct gpuctr *g, struct request *q, const struct wire
 	}
 }
 
+static void answer_done(struct request *q, const struct gpuctr_error *e)
+{
+	struct request done = *q;
+
+	request_free(q);
+	done.on_done(e, done.userdata);
+}
+
 static void fail(struct request *q, const struct gpuctr_error *e)
 {
 	struct request done = *q;
@@ -238,6 +279,9 @@ static void fail(struct request *q, const struct gpuctr_error *e)
 		break;
 	case WIRE_PLAN_REPLY:
 		done.on_plan(NULL, e, done.userdata);
+		break;
+	case WIRE_JOB_REPLY:
+		done.on_done(e, done.userdata);
 		break;
 	default:
 		done.on_status(NULL, e, done.userdata);
@@ -264,6 +308,8 @@ static uint32_t answered_request(const struct wire_message *m)
 		return m->plan_reply.request;
 	case WIRE_STATUS_REPLY:
 		return m->status_reply.request;
+	case WIRE_JOB_REPLY:
+		return m->job_reply.request;
 	default:
 		return 0;
 	}
@@ -291,6 +337,8 @@ int requests_handle(struct gpuctr *g, const struct wire_message *m)
 			answer_plan(g, q, &m->plan_reply.plan);
 		} else if (m->type == WIRE_STATUS_REPLY && q->answer == m->type) {
 			answer_status(g, q, &m->status_reply);
+		} else if (m->type == WIRE_JOB_REPLY && q->answer == m->type) {
+			answer_done(q, NULL);
 		}
 		return 1;
 	}

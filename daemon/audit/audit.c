@@ -27,8 +27,7 @@ static const struct {
 	int level;
 	const char *message_id;
 } events[] = {
-	[AUDIT_REFUSED] = { "refused", "refused", LOG_NOTICE,
-			    "7d73fefec6b149238a4272234c2edea2" },
+	[AUDIT_REFUSED] = { "refused", "refused", LOG_NOTICE, "7d73fefec6b149238a4272234c2edea2" },
 	[AUDIT_LEASE_GRANTED] = { "lease-granted", "lease granted", LOG_INFO,
 				  "e55a1952beb44a678d227a4002797867" },
 	[AUDIT_LEASE_RENEWED] = { "lease-renewed", "lease renewed", LOG_INFO,
@@ -53,10 +52,10 @@ static const struct {
 
 int audit_open(const char *path)
 {
-	CLEAN_FD int fd = open(path,
-			       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY |
-				       O_NONBLOCK,
-			       0640);
+	CLEAN_FD int fd =
+		open(path,
+		     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
+		     0640);
 	struct stat st;
 
 	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
@@ -252,8 +251,8 @@ int audit_write(struct audit *a, const struct audit_line *l)
 	uint64_t missed = 0;
 	int r;
 
-	if (is_refusal && !rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE,
-				     clock_now_ns(), &missed)) {
+	if (is_refusal &&
+	    !rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE, clock_now_ns(), &missed)) {
 		return 0;
 	}
 	r = write_file(a, l, missed);

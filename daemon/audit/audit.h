@@ -45,9 +45,9 @@ struct audit_line {
 
 struct audit {
 	bool wants_file;
-	int fd;	    /* -1: none, or it could not be opened */
-	int error;  /* of the last write; 0 or -errno */
-	bool torn;  /* the file ends in a part of a line */
+	int fd;		      /* -1: none, or it could not be opened */
+	int error;	      /* of the last write; 0 or -errno */
+	bool torn;	      /* the file ends in a part of a line */
 	struct rate refusals; /* what one user may put into the log by being refused */
 	struct buffer line;
 };

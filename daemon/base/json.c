@@ -20,7 +20,12 @@ static void append_string(struct json *j, const char *text)
  * surrogates are none. */
 static size_t sequence_length(const unsigned char *s)
 {
-	size_t n = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;
+	size_t n = *s < 0x80   ? 1
+		   : *s < 0xc2 ? 0
+		   : *s < 0xe0 ? 2
+		   : *s < 0xf0 ? 3
+		   : *s < 0xf5 ? 4
+			       : 0;
 
 	for (size_t i = 1; i < n; i++) {
 		if ((s[i] & 0xc0) != 0x80) {

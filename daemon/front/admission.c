@@ -7,7 +7,8 @@
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
 
-/* Of a job that the scheduler has stated, when the settings let its owner measure for that alone. */
+/* Of a job that the scheduler has stated, when the settings let its owner measure for that alone.
+ */
 static uint64_t gpus_by_job(const struct front *f, uid_t uid)
 {
 	return f->config.policy.job_owners ? jobs_gpus_of(&f->jobs, uid) : 0;

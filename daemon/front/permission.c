@@ -9,9 +9,10 @@
 #include "daemon/front/session.h"
 #include "daemon/granter/rm.h"
 
-/* One permission: a program's handles and its descriptor come in, the granter's answer goes out, and
- * the connection is over. The line in the audit log comes before the driver's call: what is granted
- * is in it even if this process dies at once, and what then was not granted stands there too. */
+/* One permission: a program's handles and its descriptor come in, the granter's answer goes out,
+ * and the connection is over. The line in the audit log comes before the driver's call: what is
+ * granted is in it even if this process dies at once, and what then was not granted stands there
+ * too. */
 
 static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 {
@@ -105,7 +106,8 @@ static void ask_granter(struct peer *p, const struct capture *c,
 	if (decision_of_peer(p, c, AUDIT_PERMISSION_GRANTED, NULL, 0) < 0) {
 		decision_refusal(p->front, &r);
 		refuse(p, c, &r);
-	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) < 0) {
+	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) <
+		   0) {
 		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
 		refuse(p, c, &r);

@@ -11,9 +11,9 @@
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 
-/* Only root of this machine may state anything; root of a container is not that root. The supervisor
- * keeps a copy of the statements, so they outlive this process but not the daemon: after that
- * everything is decided without them, which is the stricter way. */
+/* Only root of this machine may state anything; root of a container is not that root. The
+ * supervisor keeps a copy of the statements, so they outlive this process but not the daemon: after
+ * that everything is decided without them, which is the stricter way. */
 
 static bool may_state(struct peer *p, uint32_t request)
 {

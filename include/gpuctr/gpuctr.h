@@ -249,6 +249,30 @@ typedef void (*gpuctr_on_status)(const struct gpuctr_status *status,
 				 const struct gpuctr_error *error, void *userdata);
 GPUCTR_API int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userdata);
 
+/* --- for schedulers -----------------------------------------------------------------------------
+ */
+
+struct gpuctr_job_options {
+	size_t size;
+	const char *job;	 /* the scheduler's name for it, at most 63 bytes */
+	unsigned uid;		 /* its owner */
+	const char *const *gpus; /* index or UUID, at least one */
+	size_t n_gpus;
+	uint64_t time_ns; /* forget it after this time; 0: no limit */
+};
+
+/* error is NULL on success. */
+typedef void (*gpuctr_on_done)(const struct gpuctr_error *error, void *userdata);
+
+/* States, as root of the machine and outside any container, that GPUs belong to a user's job:
+ * nobody else may then measure them, leases of others on them end, and the owner need not be alone
+ * on them. The last statement about a GPU counts. Statements do not outlive the daemon.
+ * GPUCTR_E_NOT_ALLOWED, GPUCTR_E_NO_GPU, GPUCTR_E_BAD_REQUEST (also: there is no such job). */
+GPUCTR_API int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_options *options,
+				gpuctr_on_done on_done, void *userdata);
+GPUCTR_API int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done,
+			      void *userdata);
+
 /* --- captures -----------------------------------------------------------------------------------
  */
 

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What an administrator and a scheduler decide: which GPUs, how often, for whose job; and that every
+ * decision stands in the audit log. */
+
+/* Of two GPUs; the next fixture_setup() forgets it. */
+static void start_daemon(struct fixture *f, const char *setting)
+{
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, "--set", setting, NULL);
+}
+
+/* A measured program of so many kernels on this GPU. */
+static struct program *measure(struct fixture *f, int uid, const char *devices, const char *kernels)
+{
+	return fixture_client(f, uid, "--metrics", "memory", "--devices", devices, "--", FAKEAPP,
+			      "--devices", "2", "--kernels", kernels, NULL);
+}
+
+static struct program *begin_job(struct fixture *f, int uid, const char *job, const char *user,
+				 const char *devices)
+{
+	return fixture_client(f, uid, "job", "begin", "--job", job, "--user", user, "--devices",
+			      devices, NULL);
+}
+
+static struct program *end_job(struct fixture *f, const char *job)
+{
+	return fixture_client(f, USER_SELF, "job", "end", "--job", job, NULL);
+}
+
+static void expect_refused(struct program *client, const char *code)
+{
+	expect_exit(client, 125);
+	expect_output(client, ""); /* its program has not begun */
+	expect_message(client, code);
+}
+
+/* --- GPUs of groups --- */
+
+static void a_group_has_its_gpus(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_strict_daemon(f, "--set", "group-gpus=1234 1", "--set", "sharing=shared",
+				    NULL);
+	client = measure(f, USER_ANN, "0", "5");
+	expect_refused(client, "not-allowed");
+	expect_message(client, "GPU 0");
+	expect_exit(measure(f, USER_ANN, "1", "5"), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--devices", "2",
+				"--contexts", "2", "--kernels", "8", NULL);
+	expect_exit(client, 0); /* without --devices: those that are hers */
+	expect_message(client, "4 measured");
+	expect_refused(measure(f, USER_BOB, "1", "5"), "not-allowed");
+}
+
+/* --- jobs --- */
+
+static void a_gpu_of_a_job_is_its_owners(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "sharing=shared");
+	expect_exit(begin_job(f, USER_SELF, "4711", "1235", "0"), 0);
+	client = measure(f, USER_ANN, "0", "5");
+	expect_refused(client, "not-allowed");
+	expect_message(client, "GPU 0 belongs to job 4711 of uid 1235");
+	expect_exit(measure(f, USER_ANN, "1", "5"), 0);
+	expect_exit(measure(f, USER_BOB, "0", "5"), 0);
+	client = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(client, 0);
+	expect_text_soon(client->out, "of job 4711 of uid 1235");
+	expect_exit(end_job(f, "4711"), 0);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	client = end_job(f, "4711");
+	expect_exit(client, 1);
+	expect_message(client, "no job of this name");
+}
+
+static void only_root_of_this_machine_states_jobs(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "sharing=exclusive");
+	client = begin_job(f, USER_ANN, "1", "1234", "0");
+	expect_exit(client, 1);
+	expect_message(client, "not-allowed");
+	client = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT, "job",
+			     "begin", "--job", "1", "--user", "1234", "--devices", "0", NULL);
+	expect_exit(client, 1);
+	expect_message(client, "not-allowed");
+	expect_exit(end_job(f, "1"), 1);
+}
+
+static void a_job_ends_the_leases_of_others(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "sharing=exclusive");
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
+				"--kernels", "800", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	expect_exit(begin_job(f, USER_SELF, "4712", "1235", "0"), 0);
+	expect_no_owner(f);
+	expect_exit(client, 0);
+	expect_output(client, "done 800\n");
+	expect_message(client, "error[revoked]");
+	expect_message(client, "job 4712");
+}
+
+/* The scheduler answers for what else runs there. */
+static void a_jobs_owner_need_not_be_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *bob;
+
+	fixture_need_root();
+	start_daemon(f, "sharing=exclusive");
+	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
+	bob = fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000", NULL);
+	sleep_ms(200);
+	expect_refused(measure(f, USER_ANN, "0", "5"), "gpu-shared");
+	expect_exit(begin_job(f, USER_SELF, "4713", "1234", "0"), 0);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	program_kill(bob, SIGKILL);
+}
+
+static void a_job_admits_its_owner_if_the_settings_say_so(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_strict_daemon(f, "--set", "job-owners=yes", NULL);
+	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
+	expect_exit(begin_job(f, USER_SELF, "4714", "1234", "0"), 0);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	expect_refused(measure(f, USER_ANN, "1", "5"), "not-allowed");
+	expect_exit(end_job(f, "4714"), 0);
+	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
+}
+
+static void a_job_outlives_the_front(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	start_daemon(f, "sharing=exclusive");
+	expect_exit(begin_job(f, USER_SELF, "4715", "1235", "0"), 0);
+	kill(fixture_worker(f, "front"), SIGKILL);
+	expect_text_soon(f->daemon->err, "replaced");
+	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
+	expect_exit(measure(f, USER_BOB, "0", "5"), 0);
+}
+
+/* --- rates --- */
+
+static void captures_have_a_rate(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "captures-per-minute=3");
+	for (int i = 0; i < 3; i++) {
+		expect_exit(measure(f, USER_ANN, "0", "1"), 0);
+	}
+	client = measure(f, USER_ANN, "0", "1");
+	expect_refused(client, "quota");
+	expect_message(client, "more than 3 captures within a minute");
+	expect_exit(measure(f, USER_BOB, "0", "1"), 0);
+}
+
+static void permissions_have_a_rate(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "permissions-per-minute=1");
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	client = measure(f, USER_ANN, "0", "5");
+	expect_exit(client, 0); /* the program runs on, unmeasured */
+	expect_output(client, "done 5\n");
+	expect_message(client, "within a minute");
+}
+
+/* --- the audit log --- */
+
+/* How many of the driver's allocations of the class were done. */
+static size_t driver_grants(struct fixture *f)
+{
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
+	CLEAN_FREE char *text = NULL;
+	const char *at;
+
+	expect_exit(p, 0);
+	text = read_file(p->out);
+	at = strstr(text, "profiler_allocs ");
+	assert_non_null(at);
+	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
+}
+
+static void every_decision_is_in_the_audit_file(void **state)
+{
+	struct fixture *f = *state;
+	char setting[160];
+	const char *path = fixture_path(f, "audit");
+
+	fixture_need_root();
+	assert_int_equal(chmod(f->folder, 0777), 0); /* the daemon makes it as its own user */
+	snprintf(setting, sizeof(setting), "audit-file=%s", path);
+	start_daemon(f, setting);
+	for (int i = 0; i < 3; i++) {
+		expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	}
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "nothing__like_it.sum", "--", FAKEAPP,
+				   NULL),
+		    125);
+	expect_exit(begin_job(f, USER_SELF, "4716", "1235", "0"), 0);
+	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
+	expect_exit(end_job(f, "4716"), 0);
+	expect_no_owner(f);
+
+	assert_int_equal(count_text(path, "\"event\":\"lease-granted\""), 3);
+	assert_int_equal(count_text(path, "\"event\":\"lease-ended\""), 3);
+	assert_true(driver_grants(f) >= 3);
+	assert_int_equal(count_text(path, "\"event\":\"permission-granted\""), driver_grants(f));
+	assert_int_equal(count_text(path, "\"event\":\"refused\""), 2);
+	assert_int_equal(count_text(path, "\"status\":\"metric-unknown\""), 1);
+	assert_int_equal(count_text(path, "\"status\":\"not-allowed\""), 1);
+	assert_int_equal(count_text(path, "\"event\":\"job-begun\""), 1);
+	assert_int_equal(count_text(path, "\"event\":\"job-ended\""), 1);
+	assert_int_equal(count_text(path, "\"job\":\"4716\""), 2);
+}
+
+static void without_an_audit_file_nothing_is_granted(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char setting[160], folder[96];
+
+	fixture_need_root();
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "log"));
+	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
+	start_daemon(f, setting);
+	client = measure(f, USER_ANN, "0", "5");
+	expect_refused(client, "error[audit]");
+	client = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(client, 0);
+	expect_text_soon(client->out, "audit log cannot be written");
+
+	assert_int_equal(mkdir(folder, 0777), 0);
+	assert_int_equal(chmod(folder, 0777), 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_text_soon(f->daemon->err, "settings read again");
+	sleep_ms(100);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	expect_text_soon(f->daemon->err, "the audit log can be written again");
+}
+
+/* As logrotate does it. */
+static void a_rotated_audit_file_is_opened_anew(void **state)
+{
+	struct fixture *f = *state;
+	char setting[160], path[96], rotated[112];
+
+	fixture_need_root();
+	assert_int_equal(chmod(f->folder, 0777), 0);
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "audit"));
+	snprintf(rotated, sizeof(rotated), "%s.1", path);
+	snprintf(setting, sizeof(setting), "audit-file=%s", path);
+	start_daemon(f, setting);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	assert_int_equal(rename(path, rotated), 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_text_soon(f->daemon->err, "settings read again");
+	sleep_ms(100);
+	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
+	expect_no_owner(f);
+	assert_int_equal(count_text(rotated, "\"event\":\"lease-granted\""), 1);
+	assert_int_equal(count_text(path, "\"event\":\"lease-granted\""), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_group_has_its_gpus),
+		SYSTEM_TEST(a_gpu_of_a_job_is_its_owners),
+		SYSTEM_TEST(only_root_of_this_machine_states_jobs),
+		SYSTEM_TEST(a_job_ends_the_leases_of_others),
+		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
+		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
+		SYSTEM_TEST(a_job_outlives_the_front),
+		SYSTEM_TEST(captures_have_a_rate),
+		SYSTEM_TEST(permissions_have_a_rate),
+		SYSTEM_TEST(every_decision_is_in_the_audit_file),
+		SYSTEM_TEST(without_an_audit_file_nothing_is_granted),
+		SYSTEM_TEST(a_rotated_audit_file_is_opened_anew),
+	};
+
+	return SYSTEM_RUN(tests);
+}
