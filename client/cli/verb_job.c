@@ -153,9 +153,11 @@ static int exec_job(int argc, char **argv)
 
 const struct verb verb_job = {
 	.name = "job",
-	.usage = "job begin --job NAME --user USER --devices LIST [--time SECONDS] | job end --job NAME",
+	.usage = "job begin --job NAME --user USER --devices LIST [--time SECONDS] | job end --job "
+		 "NAME",
 	.summary = "state whose job a GPU belongs to (schedulers, as root)",
-	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need not be\n"
+	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need "
+		   "not be\n"
 		   "alone on it. The last statement about a GPU counts.\n",
 	.options = defs,
 	.exec = exec_job,

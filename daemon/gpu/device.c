@@ -62,6 +62,40 @@ static void check_driver_version(struct device_list *l)
 	}
 }
 
+/* Counters of a machine that computes in confidence, or for virtual machines, tell about others
+ * what no policy of this machine can know. What NVML does not tell is left to the driver, which
+ * refuses the grant. */
+static void check_confidence(struct device_list *l)
+{
+	struct vendor_nvml_confidential state = { 0 };
+
+	if (l->nvml.confidential && l->nvml.confidential(&state) == 0 && state.feature == 1) {
+		refusal_set(&l->trouble, GPUCTR_E_NO_GPU,
+			    "Measure on a machine without it, or switch it off.",
+			    "confidential computing is on: counters stay closed");
+	}
+}
+
+static void check_virtualization(struct device_list *l)
+{
+	for (size_t i = 0; l->nvml.virtualization && i < l->n; i++) {
+		void *device;
+		int mode;
+
+		if (l->nvml.device_by_uuid(l->devices[i].uuid, &device) == 0 &&
+		    l->nvml.virtualization(device, &mode) == 0 &&
+		    mode >= VENDOR_NVML_HOSTS_VIRTUAL_GPUS) {
+			refusal_set(
+				&l->trouble, GPUCTR_E_NO_GPU,
+				"Measure on a machine that lends none of its GPUs.",
+				"GPU %zu serves virtual machines, whose work its counters would "
+				"show",
+				i);
+			l->n = 0;
+		}
+	}
+}
+
 static void read_devices(struct device_list *l, const struct vendor_driver *driver,
 			 const struct vendor_host *host)
 {
@@ -106,8 +140,10 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	vendor_open_nvml(&l->nvml);
 	read_driver_version(&l->nvml, l->driver, sizeof(l->driver));
 	check_driver_version(l);
+	check_confidence(l);
 	if (l->trouble.code == 0) {
 		read_devices(l, &driver, host);
+		check_virtualization(l);
 	}
 }
 

@@ -178,6 +178,8 @@ void vendor_open_nvml(struct vendor_nvml *v)
 	*(void **)&v->driver_version = dlsym(library, "nvmlSystemGetDriverVersion");
 	*(void **)&v->device_by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
 	*(void **)&v->compute_processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+	*(void **)&v->confidential = dlsym(library, "nvmlSystemGetConfComputeState");
+	*(void **)&v->virtualization = dlsym(library, "nvmlDeviceGetVirtualizationMode");
 	if (!v->init || v->init() != 0) {
 		*v = (struct vendor_nvml){ 0 };
 	}

@@ -65,6 +65,14 @@ struct vendor_nvml_process {
 	unsigned gpu_instance, compute_instance;
 };
 
+/* nvmlConfComputeSystemState_t. */
+struct vendor_nvml_confidential {
+	unsigned environment, feature, devtools; /* feature 1: confidential computing is on */
+};
+
+/* nvmlGpuVirtualizationMode_t, from here on: this machine lends the GPU to virtual ones. */
+enum { VENDOR_NVML_HOSTS_VIRTUAL_GPUS = 3 };
+
 /* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
 struct vendor_nvml {
 	int (*init)(void);
@@ -72,6 +80,8 @@ struct vendor_nvml {
 	int (*device_by_uuid)(const char *uuid, void **device);
 	int (*compute_processes)(void *device, unsigned *count,
 				 struct vendor_nvml_process *processes);
+	int (*confidential)(struct vendor_nvml_confidential *state);
+	int (*virtualization)(void *device, int *mode);
 };
 
 /* Rows for vendor_resolve(). The name is expanded first: cuda.h maps names to their versions. */

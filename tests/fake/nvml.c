@@ -100,6 +100,27 @@ EXPORT int nvmlSystemGetDriverVersion(char *out, unsigned int size)
 	return copy_text(out, size, version ? version : "580.159.04");
 }
 
+struct nvml_confidential {
+	unsigned int environment, feature, devtools;
+};
+
+EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *ret);
+EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *ret)
+{
+	*ret = (struct nvml_confidential){ .feature = getenv("GPUCTR_FAKE_CONFIDENTIAL") != NULL };
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret);
+EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret)
+{
+	const char *mode = getenv("GPUCTR_FAKE_VIRTUALIZATION");
+
+	(void)device;
+	*ret = mode ? atoi(mode) : 0;
+	return NVML_SUCCESS;
+}
+
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret);
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret)
 {

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What an administrator and a scheduler decide: which GPUs, how often, for whose job; and that every
- * decision stands in the audit log. */
+/* What an administrator and a scheduler decide: which GPUs, how often, for whose job; and that
+ * every decision stands in the audit log. */
 
 /* Of two GPUs; the next fixture_setup() forgets it. */
 static void start_daemon(struct fixture *f, const char *setting)
@@ -39,6 +39,20 @@ static void expect_refused(struct program *client, const char *code)
 	expect_exit(client, 125);
 	expect_output(client, ""); /* its program has not begun */
 	expect_message(client, code);
+}
+
+/* How many of the driver's allocations of the class were done. */
+static size_t driver_grants(struct fixture *f)
+{
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
+	CLEAN_FREE char *text = NULL;
+	const char *at;
+
+	expect_exit(p, 0);
+	text = read_file(p->out);
+	at = strstr(text, "profiler_allocs ");
+	assert_non_null(at);
+	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
 }
 
 /* --- GPUs of groups --- */
@@ -169,6 +183,35 @@ static void a_job_outlives_the_front(void **state)
 	expect_exit(measure(f, USER_BOB, "0", "5"), 0);
 }
 
+/* --- the machine --- */
+
+/* Counters that would tell of others what no setting here can know stay closed. */
+static void machines_that_keep_secrets_are_not_measured(void **state)
+{
+	static const char *const machines[][3] = {
+		{ "GPUCTR_FAKE_DRIVER", "550.54.14", "550.54.14" },
+		{ "GPUCTR_FAKE_CONFIDENTIAL", "1", "confidential computing is on" },
+		{ "GPUCTR_FAKE_VIRTUALIZATION", "3", "serves virtual machines" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+		struct program *client;
+
+		setenv(machines[i][0], machines[i][1], 1);
+		start_daemon(f, "sharing=shared");
+		client = fixture_client(f, USER_ANN, "status", NULL);
+		expect_exit(client, 0);
+		expect_text_soon(client->out, machines[i][2]);
+		client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
+		expect_exit(client, 0);
+		expect_message(client, "Nothing was measured: no GPU was leased");
+		assert_int_equal(driver_grants(f), 0);
+		fixture_stop_daemon(f);
+		unsetenv(machines[i][0]);
+	}
+}
+
 /* --- rates --- */
 
 static void captures_have_a_rate(void **state)
@@ -202,20 +245,6 @@ static void permissions_have_a_rate(void **state)
 }
 
 /* --- the audit log --- */
-
-/* How many of the driver's allocations of the class were done. */
-static size_t driver_grants(struct fixture *f)
-{
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
-	CLEAN_FREE char *text = NULL;
-	const char *at;
-
-	expect_exit(p, 0);
-	text = read_file(p->out);
-	at = strstr(text, "profiler_allocs ");
-	assert_non_null(at);
-	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
-}
 
 static void every_decision_is_in_the_audit_file(void **state)
 {
@@ -308,6 +337,7 @@ int main(void)
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
 		SYSTEM_TEST(a_job_outlives_the_front),
+		SYSTEM_TEST(machines_that_keep_secrets_are_not_measured),
 		SYSTEM_TEST(captures_have_a_rate),
 		SYSTEM_TEST(permissions_have_a_rate),
 		SYSTEM_TEST(every_decision_is_in_the_audit_file),
