@@ -27,6 +27,7 @@ static const struct {
 	int level;
 	const char *message_id;
 } events[] = {
+	[AUDIT_STARTED] = { "started", "started", LOG_INFO, "5faecb0cf93d4252bb71d0a8983ff38a" },
 	[AUDIT_REFUSED] = { "refused", "refused", LOG_NOTICE, "7d73fefec6b149238a4272234c2edea2" },
 	[AUDIT_LEASE_GRANTED] = { "lease-granted", "lease granted", LOG_INFO,
 				  "e55a1952beb44a678d227a4002797867" },

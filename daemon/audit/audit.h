@@ -15,6 +15,7 @@
 #include "daemon/broker/rate.h"
 
 enum audit_event {
+	AUDIT_STARTED, /* every lease of the lines before is over */
 	AUDIT_REFUSED, /* a connection, or a capture before its lease */
 	AUDIT_LEASE_GRANTED,
 	AUDIT_LEASE_RENEWED,

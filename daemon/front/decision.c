@@ -2,6 +2,7 @@
 #include "daemon/front/decision.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
@@ -17,6 +18,18 @@ static size_t list_uuids(const struct front *f, uint64_t gpus, const char **v)
 		}
 	}
 	return n;
+}
+
+int decision_to_start(struct front *f)
+{
+	struct audit_line l = {
+		.event = AUDIT_STARTED,
+		.uid = getuid(),
+		.pid = getpid(),
+		.program = "gpucountd",
+	};
+
+	return audit_write(&f->audit, &l);
 }
 
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,

@@ -15,6 +15,9 @@ struct front;
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
 			const char *why);
 
+/* Of this process: what its predecessor granted has ended with it. */
+int decision_to_start(struct front *f);
+
 /* c NULL: none that is known. */
 int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
 		     const struct refusal *r, uint32_t driver_status);

@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/control.h"
+#include "daemon/front/decision.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/scheduler.h"
@@ -286,6 +287,7 @@ static int front_attach(struct front *f, int granter, int gpu)
 	if (r < 0) {
 		return r;
 	}
+	decision_to_start(f);
 	ask_machine(f);
 	return uv_timer_start(&f->alive, on_alive, FRONT_ALIVE_MS, FRONT_ALIVE_MS);
 }
