@@ -208,6 +208,30 @@ static void grants_under_a_lease_and_frees_at_its_end(void **state)
 	expect_fds(f, fds);
 }
 
+static void the_whole_device_needs_a_lease_for_it(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request open = {
+		.op = GRANTER_OPEN,
+		.lease = LEASE,
+		.lease_ns = CLOCK_NS_PER_S,
+		.gpus = 1,
+		.uid = UID,
+		.device = 2,
+	};
+	struct granter_request q = good_alloc();
+
+	assert_int_equal(ask(f, open, -1).error, -EINVAL);
+	open.device = 1;
+	assert_int_equal(ask(f, open, -1).error, 0);
+	q.client_target = q.context_target = 0;
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	assert_int_equal(control->calls[0].parameters.client_target, 0);
+	q.uid = UID + 1;
+	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
+	assert_int_equal(control->n, 1);
+}
+
 static void passes_on_the_drivers_refusal_and_keeps_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -534,6 +558,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(grants_under_a_lease_and_frees_at_its_end),
+		TEST(the_whole_device_needs_a_lease_for_it),
 		TEST(passes_on_the_drivers_refusal_and_keeps_nothing),
 		TEST(refuses_what_is_not_the_one_act),
 		TEST(refuses_every_other_descriptor),
