@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/agent/evaluate.h"
+#include "client/agent/lock.h"
 #include "client/agent/pack.h"
 #include "daemon/base/clock.h"
 #include "proto/limits.h"
@@ -171,11 +172,6 @@ void deliver_free_batch(struct deliver *d, struct batch *b)
 	}
 }
 
-static struct timespec timespec_of(uint64_t ns)
-{
-	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
-}
-
 /* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait
  * for itself. */
 static bool has_room(const struct deliver *d, const struct batch *b)
@@ -186,7 +182,7 @@ static bool has_room(const struct deliver *d, const struct batch *b)
 
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
-	struct timespec by = timespec_of(clock_now_ns() + patience_ns);
+	struct timespec by = clock_timespec(clock_now_ns() + patience_ns);
 	bool taken = false;
 
 	pthread_mutex_lock(&d->lock);
@@ -399,7 +395,7 @@ static struct batch *take_batch(struct deliver *d)
 /* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
 static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_seen)
 {
-	struct timespec by = timespec_of(*next_tick_ns);
+	struct timespec by = clock_timespec(*next_tick_ns);
 	struct batch *b = NULL;
 	struct note *n;
 	bool finishing;
@@ -509,9 +505,10 @@ void deliver_request_finish(struct deliver *d)
  * than the deadline. */
 void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 {
-	struct timespec by = timespec_of(clock_now_ns() + timeout_ns);
+	uint64_t by_ns = clock_now_ns() + timeout_ns;
+	struct timespec by = clock_timespec(by_ns);
 
-	if (!d->started || pthread_mutex_clocklock(&d->lock, CLOCK_MONOTONIC, &by) != 0) {
+	if (!d->started || !lock_until(&d->lock, by_ns)) {
 		return;
 	}
 	d->kicked = true;

@@ -7,6 +7,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/hello.h"
+#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/permission.h"
 #include "daemon/base/clean.h"
@@ -145,14 +146,6 @@ void agent_announce(struct agent *a)
 
 /* --- end --- */
 
-static bool lock_within(pthread_mutex_t *m, uint64_t patience_ns)
-{
-	uint64_t by = clock_now_ns() + patience_ns;
-	struct timespec t = { (time_t)(by / CLOCK_NS_PER_S), (long)(by % CLOCK_NS_PER_S) };
-
-	return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &t) == 0;
-}
-
 size_t agent_contexts(struct agent *a, struct ranges **ret)
 {
 	size_t n = 0;
@@ -181,7 +174,7 @@ static void for_each_context(struct agent *a, uint64_t patience_ns,
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (!lock_within(&r->lock, patience_ns)) {
+		if (!lock_until(&r->lock, clock_now_ns() + patience_ns)) {
 			continue;
 		}
 		if (r->object && r->context &&

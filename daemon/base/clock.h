@@ -30,4 +30,9 @@ static inline uint64_t clock_wall_ns(void)
 	return clock_read_ns(CLOCK_REALTIME);
 }
 
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S) };
+}
+
 #endif

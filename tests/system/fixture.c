@@ -110,6 +110,8 @@ static void set_environment(const struct fixture *f)
 	       "0:handle_sigfpe=0",
 	       1);
 	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
+	setenv("TSAN_OPTIONS",
+	       "die_after_fork=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0", 1);
 	if (geteuid() != 0) {
 		setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	}
@@ -546,6 +548,7 @@ void expect_service(struct fixture *f, unsigned within_ms)
 static int check_reports(const struct fixture *f)
 {
 	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer",
+					       "ThreadSanitizer",
 					       "runtime error:", "cannot be encoded" };
 	int bad = 0;
 

@@ -10,8 +10,8 @@
 #include "daemon/gpu/vendor.h"
 #include "tests/unit/unit.h"
 
-#ifdef __SANITIZE_ADDRESS__
-/* CUPTI opens its second half with RTLD_DEEPBIND, which AddressSanitizer refuses to go on with. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* CUPTI opens its second half with RTLD_DEEPBIND, which the sanitizers refuse to go on with. */
 __attribute__((visibility("default"))) void *dlopen(const char *path, int mode)
 {
 	void *(*next)(const char *, int);
