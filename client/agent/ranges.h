@@ -21,12 +21,14 @@ enum ranges_state {
 };
 
 /* Per context. The lock is held from the push to the pop of a range, across the launch itself:
- * ranges of two threads must not overlap. */
+ * ranges of two threads must not overlap. So whoever looks for a context, and holds no lock of it,
+ * reads context (NULL: it has ended) and device (UINT32_MAX: not known yet) as they are now. */
 struct ranges {
 	struct list link;
 	pthread_mutex_t lock;
-	CUcontext context;
-	uint32_t context_id, device;
+	_Atomic(CUcontext) context;
+	uint32_t context_id;
+	_Atomic(uint32_t) device;
 	enum ranges_state state;
 	uint64_t retry_ns;
 	bool told_busy;
