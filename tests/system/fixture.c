@@ -110,8 +110,11 @@ static void set_environment(const struct fixture *f)
 	       "0:handle_sigfpe=0",
 	       1);
 	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
+	/* Programs do not wait at their end for a race that might yet be seen: a second each. */
 	setenv("TSAN_OPTIONS",
-	       "die_after_fork=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0", 1);
+	       "atexit_sleep_ms=50:die_after_fork=0:handle_segv=0:handle_abort=0:handle_sigbus=0:"
+	       "handle_sigfpe=0",
+	       1);
 	if (geteuid() != 0) {
 		setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	}
