@@ -33,40 +33,55 @@ void captures_free_all(struct gpuctr *g)
 	}
 }
 
-int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o,
+static struct gpuctr_capture *
+capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void *userdata)
+{
+	struct gpuctr_capture *c = calloc(1, sizeof(*c));
+
+	if (c) {
+		c->g = g;
+		c->request = ++g->last_request;
+		c->handler = *handler;
+		c->userdata = userdata;
+		c->duration_column = SIZE_MAX;
+		arena_init(&c->arena, SIZE_MAX / 2);
+		list_init(&c->processes);
+		list_append(&g->captures, &c->link);
+	}
+	return c;
+}
+
+int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
 			const struct gpuctr_capture_handler *handler, void *userdata,
 			struct gpuctr_capture **ret)
 {
-	struct gpuctr_capture *c = calloc(1, sizeof(*c));
 	struct wire_message m = { .type = WIRE_OPEN_CAPTURE };
-	size_t size = handler->size < sizeof(c->handler) ? handler->size : sizeof(c->handler);
-	int r;
+	struct gpuctr_capture_options o;
+	struct gpuctr_capture_handler h;
+	struct gpuctr_capture *c = NULL;
+	int r = options_copy(g, &o, sizeof(o), options);
 
-	if (!c) {
-		return -ENOMEM;
+	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
+	if (r == 0) {
+		c = capture_new(g, &h, userdata);
 	}
-	c->g = g;
-	c->request = ++g->last_request;
-	memcpy(&c->handler, handler, size);
-	c->userdata = userdata;
-	c->duration_column = SIZE_MAX;
-	arena_init(&c->arena, SIZE_MAX / 2);
-	list_init(&c->processes);
-	list_append(&g->captures, &c->link);
+	if (!c) {
+		return r != 0 ? r : -ENOMEM;
+	}
 	m.open_capture = (struct wire_open_capture){
 		.request = c->request,
-		.metrics = { o->n_metrics, o->metrics },
-		.gpus = { o->n_gpus, o->gpus },
-		.chip = o->chip,
-		.kernel_regex = o->kernel_regex,
-		.launch_skip = o->launch_skip,
-		.launch_count = o->launch_count,
-		.no_wait = o->no_wait,
-		.timeout_ns = o->timeout_ns,
-		.raw_images = o->raw_images,
-		.program = o->program,
-		.lease_ns = o->lease_ns,
-		.recorded = o->recorded,
+		.metrics = { o.n_metrics, o.metrics },
+		.gpus = { o.n_gpus, o.gpus },
+		.chip = o.chip,
+		.kernel_regex = o.kernel_regex,
+		.launch_skip = o.launch_skip,
+		.launch_count = o.launch_count,
+		.no_wait = o.no_wait,
+		.timeout_ns = o.timeout_ns,
+		.raw_images = o.raw_images,
+		.program = o.program,
+		.lease_ns = o.lease_ns,
+		.recorded = o.recorded,
 	};
 	r = connection_send(g, &m);
 	if (r != 0) {

@@ -63,6 +63,10 @@ int connection_send(struct gpuctr *g, const struct wire_message *m);
 /* Remembers an error for gpuctr_last_error(); returns its code. */
 int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy);
 
+/* A struct of size bytes that begins with its size, from the one that the program gave, which may
+ * be of another version. 0, or GPUCTR_E_BAD_REQUEST. */
+int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
+
 /* 1: the message was an answer to a question. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m);
 void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e);

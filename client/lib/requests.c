@@ -45,19 +45,21 @@ static const char *or_empty(const char *s)
 int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *options,
 			gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end, void *userdata)
 {
-	struct request *q = request_new(g, WIRE_METRICS_REPLY, userdata);
 	struct wire_message m = { .type = WIRE_METRICS_REQUEST };
+	struct gpuctr_metrics_options o;
+	int r = options_copy(g, &o, sizeof(o), options);
+	struct request *q = r == 0 ? request_new(g, WIRE_METRICS_REPLY, userdata) : NULL;
 
 	if (!q) {
-		return -ENOMEM;
+		return r != 0 ? r : -ENOMEM;
 	}
 	q->on_metric = on_metric;
 	q->on_metrics_end = on_end;
 	m.metrics_request = (struct wire_metrics_request){
 		q->id,
-		or_empty(options->chip),
-		{ options->n_patterns, options->patterns },
-		options->describe,
+		or_empty(o.chip),
+		{ o.n_patterns, o.patterns },
+		o.describe,
 	};
 	return request_send(g, q, &m);
 }

@@ -15,7 +15,9 @@
  *
  * Pointers given to a handler are borrowed and end with it, unless their comment says otherwise.
  * Strings are UTF-8 as the program gave them: escape them for the place you write them to.
- * Structs passed in begin with their size, so that fields can be added: use GPUCTR_INIT.
+ * Structs passed in begin with their size, so that members can be added: use GPUCTR_INIT. What an
+ * older program does not have is zero; what a newer one asks for beyond this library is refused
+ * with GPUCTR_E_BAD_REQUEST.
  */
 
 #include <stdbool.h>

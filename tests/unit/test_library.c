@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <gpuctr/gpuctr.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/limits.h"
+#include "proto/wire.h"
+
+/* Programs that were built with another version of libgpuctr: their structs are shorter or longer
+ * than the library's, and it must neither look behind the end of one nor overlook what a newer
+ * program asks for. The test is the daemon, as far as it takes: it welcomes, and then reads. */
+
+struct fixture {
+	char folder[64], path[96];
+	int listener, peer;
+	pthread_t daemon;
+	struct gpuctr *g;
+	uint8_t *page; /* what follows it cannot be read */
+	size_t page_bytes;
+	struct buffer in;
+	struct arena arena;
+};
+
+static void *welcome(void *argument)
+{
+	struct fixture *f = argument;
+	struct wire_message m = { .type = WIRE_WELCOME,
+				  .welcome = { PROTO_VERSION, 0, GPUCTR_VERSION } };
+	struct buffer out = { 0 };
+	struct arena scratch;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	f->peer = accept(f->listener, NULL, NULL);
+	if (wire_encode(&scratch, &out, &m) == 0) {
+		send(f->peer, out.data + out.start, buffer_length(&out), MSG_NOSIGNAL);
+	}
+	buffer_deinit(&out);
+	arena_deinit(&scratch);
+	return NULL;
+}
+
+static struct wire_message expect_request(struct fixture *f)
+{
+	struct wire_message m = { 0 };
+	struct frame frame;
+
+	while (frame_parse(f->in.data + f->in.start, buffer_length(&f->in), &frame) != 0) {
+		ssize_t n;
+
+		assert_int_equal(buffer_reserve(&f->in, 4096), 0);
+		n = recv(f->peer, f->in.data + f->in.end, 4096, 0);
+		assert_true(n > 0);
+		f->in.end += (size_t)n;
+	}
+	arena_reset(&f->arena);
+	assert_int_equal(wire_decode(&f->arena, frame.type, frame.payload, frame.size, &m), 0);
+	buffer_consume(&f->in, FRAME_HEADER_BYTES + frame.size);
+	return m;
+}
+
+static void expect_no_request(struct fixture *f)
+{
+	char byte;
+
+	assert_true(recv(f->peer, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-unit.XXXXXX");
+	assert_non_null(mkdtemp(f->folder));
+	snprintf(f->path, sizeof(f->path), "%s/socket", f->folder);
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", f->path);
+	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(f->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(f->listener, 1), 0);
+	f->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	f->page = mmap(NULL, 2 * f->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	assert_true(f->page != MAP_FAILED);
+	assert_int_equal(mprotect(f->page + f->page_bytes, f->page_bytes, PROT_NONE), 0);
+	arena_init(&f->arena, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(pthread_create(&f->daemon, NULL, welcome, f), 0);
+	assert_int_equal(gpuctr_connect(f->path, "old", &f->g), 0);
+	pthread_join(f->daemon, NULL);
+	assert_int_equal(expect_request(f).type, WIRE_HELLO);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	gpuctr_disconnect(f->g);
+	close(f->peer);
+	close(f->listener);
+	unlink(f->path);
+	rmdir(f->folder);
+	munmap(f->page, 2 * f->page_bytes);
+	buffer_deinit(&f->in);
+	arena_deinit(&f->arena);
+	free(f);
+	return 0;
+}
+
+/* The first size bytes of a struct, as the whole of it, at the end of what can be read. */
+static const void *of_size(struct fixture *f, const void *whole, size_t size)
+{
+	void *place = f->page + f->page_bytes - size;
+
+	memcpy(place, whole, size);
+	memcpy(place, &size, sizeof(size));
+	return place;
+}
+
+/* A longer one: size bytes, zero behind what is known, but for its last byte. */
+static const void *with_more(struct fixture *f, const void *whole, size_t known, uint8_t last)
+{
+	size_t size = known + 16;
+	uint8_t *place = f->page + f->page_bytes - size;
+
+	memset(place, 0, size);
+	memcpy(place, whole, known);
+	memcpy(place, &size, sizeof(size));
+	place[size - 1] = last;
+	return place;
+}
+
+static const char *const metrics[] = { "dram__bytes_read.sum" };
+
+static struct gpuctr_capture_options everything(void)
+{
+	return (struct gpuctr_capture_options){
+		.size = sizeof(struct gpuctr_capture_options),
+		.metrics = metrics,
+		.n_metrics = 1,
+		.chip = "GH100",
+		.kernel_regex = "gemm",
+		.launch_skip = 3,
+		.launch_count = 4,
+		.no_wait = true,
+		.timeout_ns = 5,
+		.lease_ns = 6,
+		.raw_images = true,
+		.recorded = true,
+		.program = "program",
+	};
+}
+
+static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)
+{
+	(void)c;
+	(void)end;
+	(*(unsigned *)userdata)++;
+}
+
+static const struct gpuctr_capture_handler handler = { .size = sizeof(handler), .on_end = on_end };
+
+/* --- tests --- */
+
+/* As if each member had been added later than the one before it. */
+static void options_may_end_after_any_member(void **state)
+{
+	static const size_t ends[] = {
+		offsetof(struct gpuctr_capture_options, gpus),
+		offsetof(struct gpuctr_capture_options, chip),
+		offsetof(struct gpuctr_capture_options, kernel_regex),
+		offsetof(struct gpuctr_capture_options, launch_skip),
+		offsetof(struct gpuctr_capture_options, launch_count),
+		offsetof(struct gpuctr_capture_options, no_wait),
+		offsetof(struct gpuctr_capture_options, timeout_ns),
+		offsetof(struct gpuctr_capture_options, lease_ns),
+		offsetof(struct gpuctr_capture_options, raw_images),
+		offsetof(struct gpuctr_capture_options, recorded),
+		offsetof(struct gpuctr_capture_options, program),
+		sizeof(struct gpuctr_capture_options),
+	};
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture *c;
+	unsigned over = 0;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		struct wire_open_capture m;
+
+		assert_int_equal(
+			gpuctr_capture_open(f->g, of_size(f, &o, ends[i]), &handler, &over, &c), 0);
+		m = expect_request(f).open_capture;
+		assert_int_equal(m.metrics.n, 1);
+		assert_string_equal(m.chip, i >= 2 ? "GH100" : "");
+		assert_string_equal(m.kernel_regex, i >= 3 ? "gemm" : "");
+		assert_int_equal(m.launch_skip, i >= 4 ? 3 : 0);
+		assert_int_equal(m.launch_count, i >= 5 ? 4 : 0);
+		assert_int_equal(m.no_wait, i >= 6);
+		assert_int_equal(m.timeout_ns, i >= 7 ? 5 : 0);
+		assert_int_equal(m.lease_ns, i >= 8 ? 6 : 0);
+		assert_int_equal(m.raw_images, i >= 9);
+		assert_int_equal(m.recorded, i >= 10);
+		assert_string_equal(m.program, i >= 11 ? "program" : "");
+	}
+}
+
+static void a_handler_may_end_after_any_member(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture *c;
+	unsigned over = 0, begun = 0;
+
+	for (size_t size = sizeof(size_t); size <= sizeof(handler); size += sizeof(void *)) {
+		const void *old = of_size(f, &handler, size);
+
+		assert_int_equal(gpuctr_capture_open(f->g, &o, old, &over, &c), 0);
+		expect_request(f);
+		begun++;
+	}
+	/* The daemon goes: only the last of them, the whole one, has an on_end to be called. */
+	shutdown(f->peer, SHUT_RDWR);
+	assert_int_equal(gpuctr_dispatch(f->g, 1000), GPUCTR_E_DISCONNECTED);
+	assert_true(begun > 10);
+	assert_int_equal(over, 1);
+}
+
+static void options_of_a_list_may_end_early(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_metrics_options o = GPUCTR_INIT(gpuctr_metrics_options);
+	struct wire_metrics_request m;
+
+	o.chip = "GH100";
+	o.patterns = metrics;
+	o.n_patterns = 1;
+	o.describe = true;
+	for (int whole = 0; whole < 2; whole++) {
+		size_t size = whole ? sizeof(o) : offsetof(struct gpuctr_metrics_options, describe);
+
+		assert_int_equal(gpuctr_list_metrics(f->g, of_size(f, &o, size), NULL, NULL, NULL),
+				 0);
+		m = expect_request(f).metrics_request;
+		assert_string_equal(m.chip, "GH100");
+		assert_int_equal(m.patterns.n, 1);
+		assert_int_equal(m.describe, whole);
+	}
+}
+
+static void a_newer_program_is_served_while_it_asks_for_nothing_new(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture *c;
+	unsigned over = 0;
+
+	assert_int_equal(
+		gpuctr_capture_open(f->g, with_more(f, &o, sizeof(o), 0), &handler, &over, &c), 0);
+	assert_string_equal(expect_request(f).open_capture.program, "program");
+	assert_int_equal(gpuctr_capture_open(f->g, with_more(f, &o, sizeof(o), 1), &handler, &over,
+					     &c),
+			 GPUCTR_E_BAD_REQUEST);
+	assert_non_null(strstr(gpuctr_last_error(f->g)->message, "came after libgpuctr"));
+	assert_int_equal(gpuctr_capture_open(f->g, &o, with_more(f, &handler, sizeof(handler), 1),
+					     &over, &c),
+			 GPUCTR_E_BAD_REQUEST);
+	expect_no_request(f);
+}
+
+static void a_struct_without_its_size_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct gpuctr_metrics_options none = { 0 };
+	struct gpuctr_capture *c;
+
+	o.size = 0;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, NULL, &c), GPUCTR_E_BAD_REQUEST);
+	assert_non_null(strstr(gpuctr_last_error(f->g)->remedy, "GPUCTR_INIT"));
+	assert_int_equal(gpuctr_list_metrics(f->g, &none, NULL, NULL, NULL), GPUCTR_E_BAD_REQUEST);
+	expect_no_request(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(options_may_end_after_any_member, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_handler_may_end_after_any_member, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(options_of_a_list_may_end_early, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_newer_program_is_served_while_it_asks_for_nothing_new, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_struct_without_its_size_is_refused, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
