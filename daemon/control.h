@@ -15,6 +15,7 @@ enum control_op {
 	CONTROL_RELOAD,
 	CONTROL_STOP,
 	CONTROL_READY,	      /* front -> supervisor: listening */
+	CONTROL_RELOADED,     /* front -> supervisor: the new settings hold */
 	CONTROL_ALIVE,	      /* front -> supervisor: the loop turns */
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,

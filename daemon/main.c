@@ -312,22 +312,40 @@ static void open_audit(struct supervisor *s)
 }
 
 /* Settings that are wrong leave the present ones in force. The socket and the user stay as they
- * are: they need what was given up at the start. */
-static void reload(struct supervisor *s)
+ * are: they need what was given up at the start. 0: the front has been told, and will answer. */
+static int reload(struct supervisor *s)
 {
 	struct config config;
+	int r;
 
 	config_init(&config);
 	if (options_parse(&config, s->argc, s->argv) < 0) {
 		log_error("the settings are not taken over: see above");
-		return;
+		return -EINVAL;
 	}
 	snprintf(config.socket, sizeof(config.socket), "%s", s->config.socket);
 	s->config = config;
 	log_init("supervisor", config.log_level);
 	open_audit(s);
-	control_send(s->control, CONTROL_RELOAD, s->audit, &s->config);
+	r = control_send(s->control, CONTROL_RELOAD, s->audit, &s->config);
+	if (r < 0) {
+		log_error("the front does not take the settings (%s): its successor will have them",
+			  strerror(-r));
+		return r;
+	}
 	log_notice("settings read again");
+	return 0;
+}
+
+/* For systemd a reload lasts until the settings hold, so that who waits for it meets them; or until
+ * it is clear that they will not. */
+static void begin_reload(struct supervisor *s)
+{
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		   (unsigned long long)(clock_now_ns() / 1000));
+	if (reload(s) < 0) {
+		sd_notify(0, "READY=1");
+	}
 }
 
 static int handle_signals(struct supervisor *s)
@@ -341,7 +359,7 @@ static int handle_signals(struct supervisor *s)
 		} else if (i.ssi_signo == SIGTERM || i.ssi_signo == SIGINT) {
 			begin_stop(s);
 		} else if (i.ssi_signo == SIGHUP) {
-			reload(s);
+			begin_reload(s);
 		}
 	}
 	return r;
@@ -388,6 +406,8 @@ static void handle_control(struct supervisor *s)
 			log_notice("listening on %s",
 				   s->own_socket ? s->config.socket : "the sockets of systemd");
 			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
+		} else if (m.op == CONTROL_RELOADED) {
+			sd_notify(0, "READY=1");
 		} else if (m.op == CONTROL_ALIVE) {
 			sd_notify(0, "WATCHDOG=1");
 		} else if (m.op == CONTROL_HUNG_GRANTER) {

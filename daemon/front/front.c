@@ -230,6 +230,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
+		control_send(f->control, CONTROL_RELOADED, -1, NULL);
 		break;
 	case CONTROL_STOP:
 		begin_stop(f);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+
+/* What the daemon says to the manager that started it, and when. The test is the manager: it
+ * listens on $NOTIFY_SOCKET. tests/packages/run has the real one. */
+
+struct manager {
+	int fd;
+	char text[1024]; /* the last message */
+};
+
+static void manager_open(struct manager *m, struct fixture *f)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/notify", f->folder);
+	m->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(m->fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	setenv("NOTIFY_SOCKET", a.sun_path, 1);
+}
+
+static void manager_close(struct manager *m)
+{
+	unsetenv("NOTIFY_SOCKET");
+	close(m->fd);
+}
+
+/* The next message with this line, before any with the line not. */
+static void expect_told(struct manager *m, const char *line, const char * not )
+{
+	struct pollfd p = { m->fd, POLLIN, 0 };
+
+	do {
+		ssize_t n;
+
+		if (poll(&p, 1, PATIENCE_MS) != 1) {
+			fail_msg("the manager is not told %s", line);
+		}
+		n = recv(m->fd, m->text, sizeof(m->text) - 1, 0);
+		m->text[n > 0 ? n : 0] = '\0';
+		if (not &&strstr(m->text, not )) {
+			fail_msg("the manager is told %s before %s", not, line);
+		}
+	} while (!strstr(m->text, line));
+}
+
+/* Microseconds of the monotonic clock, which the manager compares with when it asked. */
+static uint64_t told_usec(const struct manager *m)
+{
+	const char *place = strstr(m->text, "MONOTONIC_USEC=");
+
+	assert_non_null(place);
+	return strtoull(place + strlen("MONOTONIC_USEC="), NULL, 10);
+}
+
+static const char *write_settings(struct fixture *f, const char *text)
+{
+	const char *path = fixture_path(f, "settings");
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	return path;
+}
+
+static int status_as(struct fixture *f, int uid)
+{
+	struct program *p = fixture_client(f, uid, "status", NULL);
+
+	program_wait(p);
+	return p->status;
+}
+
+/* --- tests --- */
+
+static void a_start_is_told_when_connections_are_served(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+
+	manager_open(&m, f);
+	fixture_start_daemon(f, NULL);
+	expect_told(&m, "READY=1", NULL);
+	expect_told(&m, "WATCHDOG=1", NULL);
+	fixture_stop_daemon(f);
+	expect_told(&m, "STOPPING=1", NULL);
+	manager_close(&m);
+}
+
+static void a_reload_lasts_until_the_settings_hold(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+	const char *settings = write_settings(f, "allow-users = 1234\n");
+	uint64_t before;
+
+	fixture_need_root();
+	manager_open(&m, f);
+	fixture_start_strict_daemon(f, "--config", settings, NULL);
+	expect_told(&m, "READY=1", NULL);
+	assert_int_not_equal(status_as(f, USER_BOB), 0);
+	for (int i = 0; i < 20; i++) {
+		bool allowed = i % 2 == 0;
+
+		write_settings(f, allowed ? "allow-users = 1234, 1235\n" : "allow-users = 1234\n");
+		before = clock_now_ns() / 1000;
+		program_kill(f->daemon, SIGHUP);
+		expect_told(&m, "RELOADING=1", "READY=1");
+		assert_in_range(told_usec(&m), before, clock_now_ns() / 1000);
+		expect_told(&m, "READY=1", "RELOADING=1");
+		assert_int_equal(status_as(f, USER_BOB) == 0, allowed);
+	}
+	manager_close(&m);
+}
+
+static void a_reload_of_wrong_settings_is_over_too(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+	const char *settings = write_settings(f, "allow-users = *\n");
+
+	manager_open(&m, f);
+	fixture_start_strict_daemon(f, "--config", settings, NULL);
+	expect_told(&m, "READY=1", NULL);
+	write_settings(f, "leese = 5min\n");
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "RELOADING=1", "READY=1");
+	expect_told(&m, "READY=1", NULL);
+	expect_message(f->daemon, "unknown key 'leese'");
+	assert_int_equal(status_as(f, USER_BOB), 0);
+	manager_close(&m);
+}
+
+/* The front that should answer dies: its successor has the settings from its birth. */
+static void a_reload_outlives_the_front(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+	const char *settings = write_settings(f, "allow-users = 1234\n");
+	pid_t front;
+
+	fixture_need_root();
+	manager_open(&m, f);
+	fixture_start_strict_daemon(f, "--config", settings, NULL);
+	expect_told(&m, "READY=1", NULL);
+	front = fixture_worker(f, "front");
+	assert_int_equal(kill(front, SIGSTOP), 0);
+	write_settings(f, "allow-users = 1235\n");
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "RELOADING=1", "READY=1");
+	assert_int_equal(kill(front, SIGKILL), 0);
+	expect_told(&m, "READY=1", NULL);
+	assert_int_equal(status_as(f, USER_BOB), 0);
+	assert_int_not_equal(status_as(f, USER_ANN), 0);
+	manager_close(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_start_is_told_when_connections_are_served),
+		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
+		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
+		SYSTEM_TEST(a_reload_outlives_the_front),
+	};
+
+	return SYSTEM_RUN(tests);
+}
