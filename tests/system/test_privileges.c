@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <unistd.h>
+
+/* What docs/privileges.md says of each process, compared with the daemon's while a program is
+ * measured. The daemon is started by root and by hand, so the supervisor's filter and the bounding
+ * set are not those of the document; tests/packages/run compares these as well. */
+
+enum { ROWS_MAX = 8, COLUMNS_MAX = 12, CELL_MAX = 32 };
+
+struct table {
+	char cells[ROWS_MAX][COLUMNS_MAX]
+		  [CELL_MAX]; /* the first row has the names of the columns */
+	size_t n_rows, n_columns;
+};
+
+/* Cells of a line "| a | b |". Returns their number. */
+static size_t split_row(char *line, char (*cells)[CELL_MAX])
+{
+	size_t n = 0;
+	char *save = NULL;
+
+	for (char *cell = strtok_r(line, "|\n", &save); cell && n < COLUMNS_MAX;
+	     cell = strtok_r(NULL, "|\n", &save)) {
+		if (sscanf(cell, " %31s", cells[n]) == 1) {
+			n++;
+		}
+	}
+	return n;
+}
+
+static void read_table(struct table *t)
+{
+	FILE *f = fopen(TEST_PRIVILEGES, "r");
+	char line[512];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) && strncmp(line, "| Name |", 8) != 0) {
+	}
+	do {
+		if (strncmp(line, "|---", 4) != 0) {
+			assert_true(t->n_rows < ROWS_MAX);
+			t->n_columns = split_row(line, t->cells[t->n_rows++]);
+		}
+	} while (fgets(line, sizeof(line), f) && line[0] == '|');
+	fclose(f);
+	assert_int_equal(t->n_rows, 5);
+	assert_int_equal(t->n_columns, 8);
+}
+
+/* The first word of a field of /proc/PID/status. */
+static void read_field(const char *status, const char *name, char *ret)
+{
+	char key[CELL_MAX + 3];
+	const char *place;
+
+	snprintf(key, sizeof(key), "\n%s:", name);
+	place = strncmp(status, key + 1, strlen(key + 1)) == 0 ? status : strstr(status, key);
+	assert_non_null(place);
+	assert_int_equal(sscanf(strchr(place, ':') + 1, " %31s", ret), 1);
+}
+
+static bool is_compared(const char *process, const char *column)
+{
+	if (strcmp(column, "CapBnd") == 0) {
+		return false;
+	}
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return strcmp(column, "Seccomp") != 0; /* a sanitizer needs calls that the filters forbid */
+#else
+	return strcmp(column, "Seccomp") != 0 || strcmp(process, "gpucountd") != 0;
+#endif
+}
+
+static void expect_row(const struct table *t, size_t row, pid_t pid)
+{
+	const char *process = t->cells[row][0];
+	CLEAN_FREE char *status = NULL;
+	char path[64], seen[CELL_MAX];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	status = read_file(path);
+	for (size_t i = 0; i < t->n_columns; i++) {
+		const char *column = t->cells[0][i];
+
+		read_field(status, column, seen);
+		if (is_compared(process, column) && strcmp(seen, t->cells[row][i]) != 0) {
+			fail_msg("%s of %s is %s, not %s", column, process, seen, t->cells[row][i]);
+		}
+	}
+}
+
+static void processes_are_as_documented(void **state)
+{
+	struct fixture *f = *state;
+	struct table t = { .n_rows = 0 };
+
+	fixture_need_root();
+	read_table(&t);
+	fixture_start_daemon(f, NULL);
+	fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
+		       "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	for (size_t i = 1; i < t.n_rows; i++) {
+		bool first = strcmp(t.cells[i][0], "gpucountd") == 0;
+
+		expect_row(&t, i, first ? f->daemon->pid : fixture_worker(f, t.cells[i][0]));
+	}
+}
+
+/* The user's program gains nothing by being measured, and neither does its client. */
+static void a_measured_program_has_no_capability(void **state)
+{
+	static const char *const fields[] = { "CapInh", "CapPrm", "CapEff", "CapAmb" };
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t pids[2];
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"1000000", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "grant: ");
+	pids[0] = client->pid;
+	pids[1] = fixture_child(client);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		char path[64], seen[CELL_MAX];
+		CLEAN_FREE char *status = NULL;
+
+		snprintf(path, sizeof(path), "/proc/%d/status", (int)pids[i]);
+		status = read_file(path);
+		for (size_t k = 0; k < ARRAY_SIZE(fields); k++) {
+			read_field(status, fields[k], seen);
+			assert_string_equal(seen, "0000000000000000");
+		}
+		read_field(status, "Uid", seen);
+		assert_int_equal(atoi(seen), USER_ANN);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(processes_are_as_documented),
+		SYSTEM_TEST(a_measured_program_has_no_capability),
+	};
+
+	return SYSTEM_RUN(tests);
+}
