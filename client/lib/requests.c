@@ -95,19 +95,21 @@ int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userda
 int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_options *options,
 		     gpuctr_on_done on_done, void *userdata)
 {
-	struct request *q = request_new(g, WIRE_JOB_REPLY, userdata);
 	struct wire_message m = { .type = WIRE_JOB_BEGIN };
+	struct gpuctr_job_options o;
+	struct request *q;
+	int r = options_copy(g, &o, sizeof(o), options);
 
+	if (r != 0) {
+		return r;
+	}
+	q = request_new(g, WIRE_JOB_REPLY, userdata);
 	if (!q) {
 		return -ENOMEM;
 	}
 	q->on_done = on_done;
 	m.job_begin = (struct wire_job_begin){
-		q->id,
-		or_empty(options->job),
-		options->uid,
-		{ options->n_gpus, options->gpus },
-		options->time_ns,
+		q->id, or_empty(o.job), o.uid, { o.n_gpus, o.gpus }, o.time_ns,
 	};
 	return request_send(g, q, &m);
 }
