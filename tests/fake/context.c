@@ -112,6 +112,26 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 	return cuDevicePrimaryCtxRelease_v2(device);
 }
 
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CUresult r = gpu_check_device(device);
+
+	if (r == CUDA_SUCCESS && primary[device] && primary[device]->alive) {
+		primary[device]->retained = 0;
+		context_end(primary[device]);
+	}
+	return r;
+}
+
+/* Addresses are only passed on to kernels, which do not use them. */
+CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
+{
+	static _Atomic CUdeviceptr next = 0x7f0000000000;
+
+	*ret = atomic_fetch_add(&next, (bytes + 0x1fffff) & ~(size_t)0x1fffff);
+	return bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult push(CUcontext context)
 {
 	if (depth == CONTEXT_DEPTH) {
