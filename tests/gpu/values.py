@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Are the numbers right: against known kernels, and against Nsight Compute."""
+import csv
+import io
+import shutil
+
+from figures import iteration, told
+from machine import COPY_BYTES, MEMORY
+from table import row
+
+FMA_THREADS = 132 * 256  # of gpu-workload's kernel, each of which does 256 multiply-adds
+BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+INSTRUCTIONS = "sm__inst_executed.sum"
+
+
+def values(m):
+    r, kernels, totals = m.capture("copy.jsonl", "--metrics", MEMORY, "--", m.workload, "--kind", "copy", "--kernels", 128, "--repeat", 2)
+    for name in BYTES:
+        v = [k["metrics"][name] / COPY_BYTES for k in kernels]
+        worst = max(abs(x - 1) for x in v) if v else 1
+        mean = abs(sum(v) / len(v) - 1) if v else 1
+        row(f"256 MiB copies, {name}", f"{len(v)} kernels, mean off {mean:.4%}, worst {worst:.4%}", "mean 0.5 %", mean <= 0.005)
+    row("copies accounted for", totals, "seen = measured = 256", totals.get("seen") == totals.get("measured") == 256)
+    name = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+    r, kernels, totals = m.capture("fma.jsonl", "--metrics", name, "--", m.workload, "--kind", "fma", "--kernels", 20, "--repeat", 1)
+    v = {k["metrics"][name] for k in kernels}
+    row("fused multiply-adds of a known kernel", f"{len(kernels)} kernels, {v}", FMA_THREADS * 256, v == {float(FMA_THREADS * 256)})
+    r, kernels, totals = m.capture("flops.jsonl", "--metrics", "kineto__cuda_core_flops", "--", m.workload, "--kind", "fma", "--kernels", 20,
+                                   "--repeat", 1)
+    v = {k["metrics"]["kineto__cuda_core_flops"] for k in kernels}
+    off = max((abs(x / (2 * FMA_THREADS * 256) - 1) for x in v), default=1)
+    row("kineto__cuda_core_flops of it", f"{v}, {off:+.2%}", "1 %: ptxas moves constants by HFMA2", off <= 0.01)
+
+
+def ncu_table(m, metrics, *args, timeout=280):
+    """The rows that Nsight Compute, as root, prints for a program."""
+    r = m.run(["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics),
+               "--print-units", "base", *args], uid=0, denied=False, timeout=timeout)
+    table = csv.DictReader(io.StringIO(r.stdout[max(0, r.stdout.find('"ID"')):]))
+    table = [t for t in table if (t.get("ID") or "").isdigit()]
+    return {name: [float(t[name].replace(",", "")) for t in table] for name in metrics}
+
+
+def ncu(m):
+    skip, count = 2000, 300
+    some = ["--launch-skip", skip, "--launch-count", count]
+    argv = ["python3", m.stage / "net.py", "--iterations", 10]
+    theirs = ncu_table(m, (*BYTES, INSTRUCTIONS), *some, *argv)
+    r, kernels, totals = m.capture("same.jsonl", "--metrics", MEMORY, *some, "--", *argv)
+    for name in BYTES:
+        a, b = sum(k["metrics"][name] for k in kernels), sum(theirs[name])
+        row(f"300 ResNet kernels, {name}", f"ours {a:.4g}, ncu {b:.4g}, {a / b - 1 if b else 9:+.2%}", "3 %", bool(b) and abs(a / b - 1) <= 0.03)
+    # Some kernels wait for each other and execute a different count each time: two runs of ours tell which.
+    a, b = ([k["metrics"][INSTRUCTIONS] for k in m.capture("inst.jsonl", "--metrics", INSTRUCTIONS, *some, "--", *argv)[1]] for _ in range(2))
+    c = theirs[INSTRUCTIONS]
+    stable = [i for i in range(min(len(a), len(b), len(c))) if a[i] == b[i]]
+    same = sum(a[i] == c[i] for i in stable)
+    row(f"300 ResNet kernels, {INSTRUCTIONS}", f"{len(stable)} the same in two runs of ours, {same} of them the same in ncu, "
+        f"sum {sum(a) / max(1, sum(c)) - 1:+.4%}", "99 % of them", len(stable) >= 200 and same >= 0.99 * len(stable))
+    known = ncu_table(m, [INSTRUCTIONS], m.workload, "--kind", "fma", "--kernels", 5, "--repeat", 1, timeout=120)
+    r, kernels, totals = m.capture("fmai.jsonl", "--metrics", INSTRUCTIONS, "--", m.workload, "--kind", "fma", "--kernels", 5, "--repeat", 1)
+    ours = {k["metrics"][INSTRUCTIONS] for k in kernels}
+    row(f"{INSTRUCTIONS} of a known kernel", f"ours {ours}, ncu {set(known[INSTRUCTIONS])}", "equal",
+        ours == set(known[INSTRUCTIONS]) and bool(ours))
+
+
+def streams(m):
+    r, kernels, totals = m.capture("streams.jsonl", "--metrics", MEMORY, "--", "python3", m.stage / "streams.py")
+    n = 64 << 20
+    copies = [k for k in kernels if "not" in k["kernel"].lower() and k["kind"] != "graph"]
+    off = max((abs(k["metrics"]["dram__bytes_read.sum"] / n - 1) for k in copies), default=1)
+    row("three streams, two threads: bytes of each kernel", f"{len(copies)} kernels, worst off {off:.3%}, "
+        f"{len({k['stream'] for k in copies})} streams, {len({k['thread'] for k in copies})} threads", "60, 5 %", len(copies) == 60 and off <= 0.05)
+    graphs = [k["metrics"]["dram__bytes_read.sum"] / (10 * n) for k in kernels if k["kind"] == "graph"]
+    row("graph of ten, bytes / ten kernels", [round(g, 3) for g in graphs], "5 x 1 (L2 keeps some)",
+        len(graphs) == 5 and all(0.7 < g < 1.05 for g in graphs))
+    row("stream capture", totals, "10 capturing, exit 0", totals.get("capturing") == 10 and r.returncode == 0)
+    w = f"{m.workload} --kernels 100 --repeat 1"
+    r, some, totals = m.capture("processes.jsonl", "--metrics", MEMORY, "--", "sh", "-c", f"{w} && {w} & {w}; wait")
+    row("three processes on one GPU, two at a time", f"{told(totals)}, exit {r.returncode}", "300 seen, all told",
+        totals.get("seen") == 300 and r.returncode == 0 and totals.get("measured", 0) + totals.get("unready", 0) == 300)
+    r, some, totals = m.capture("reset.jsonl", "--metrics", MEMORY, "--", m.workload, "--kernels", 100, "--repeat", 1, "--release")
+    row("context released before the end", f"{totals.get('measured')} of {totals.get('seen')}, exit {r.returncode}", "100 of 100, 0",
+        totals.get("measured") == totals.get("seen") == 100 and r.returncode == 0)
+
+
+def several(m):
+    """One process on all GPUs, and one process each."""
+    gpus = m.gpus
+    r, kernels, totals = m.capture("two.jsonl", "--metrics", MEMORY, "--", "python3", m.stage / "two.py")
+    n = 64 << 20
+    copies = [k for k in kernels if "not" in k["kernel"].lower()]
+    off = max((abs(k["metrics"]["dram__bytes_read.sum"] / n - 1) for k in copies), default=1)
+    row("one process on all GPUs", f"{len(copies)} copies on {len({k['uuid'] for k in copies})} GPUs, worst off {off:.3%}, exit {r.returncode}",
+        f"{50 * gpus} on {gpus}, 5 %", len(copies) == 50 * gpus and len({k["uuid"] for k in copies}) == gpus and off <= 0.05)
+    torchrun = ["python3", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", m.stage / "ddp.py"]
+    plain = m.run(torchrun, denied=False).stdout
+    r, kernels, totals = m.capture("ddp.jsonl", "--metrics", MEMORY, "--", *torchrun)
+    nccl = [k for k in kernels if "nccl" in k["kernel"].lower()]
+    row("DistributedDataParallel", f"{iteration(plain):.2f} -> {iteration(r.stdout):.2f} ms an iteration, {len({k['pid'] for k in kernels})} "
+        f"processes on {len({k['uuid'] for k in kernels})} GPUs, {len(nccl)} NCCL kernels measured", "no hang", r.returncode == 0 and bool(nccl))
+    row("its kernels and loss", f"{told(totals)}, loss {plain.strip().split()[-1:]} and {r.stdout.strip().split()[-1:]}", "all measured, same loss",
+        totals.get("seen") == totals.get("measured") == len(kernels) and
+        plain.split()[-1:] == [w for w in r.stdout.split() if w.replace(".", "").isdigit()][-1:])
+    r = m.client("--metrics", MEMORY, "--devices", "1", "--", "python3", m.stage / "two.py")
+    row("--devices 1", r.stderr.strip().splitlines()[-1] if r.stderr else "", "half skipped, told why",
+        "not part of this capture's lease" in r.stderr)
+
+
+def record(m):
+    """The launches of two training steps: found by their NVTX ranges, then recorded with raw counter
+    data. (The backward pass launches from another thread, outside the ranges.)"""
+    argv = ["python3", m.stage / "net.py", "--warmup", 3, "--iterations", 6, "--nvtx"]
+    r, kernels, totals = m.capture("find.jsonl", "--metrics", MEMORY, "--", *argv)
+    begin, end = (min(k["index"] for k in kernels if any(x["message"] == f"iteration {i}" for x in k["nvtx"])) for i in (2, 4))
+    path = m.work / "resnet18-h200.gpuctr"
+    r = m.client("--metrics", MEMORY, "--raw", "-o", path, "-f", "--launch-skip", begin, "--launch-count", end - begin, "--", *argv)
+    row("recording of a training step", f"{end - begin} kernels from {begin}, {path.stat().st_size / 1e6:.1f} MB, exit {r.returncode}")
+    shutil.copy(path, m.out)
