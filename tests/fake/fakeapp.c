@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -46,10 +47,12 @@ enum option_id {
 	OPT_PRINT,
 	OPT_MIXED,
 	OPT_KEEP,
+	OPT_HOLD,
 	OPT_COUNT,
 };
 
 static long value[OPT_COUNT];
+static const char *hold_place = "";
 
 static const struct option options[] = {
 	{ "kernels", required_argument, NULL, OPT_KERNELS },
@@ -72,6 +75,7 @@ static const struct option options[] = {
 	{ "print", no_argument, NULL, OPT_PRINT },
 	{ "mixed", no_argument, NULL, OPT_MIXED },
 	{ "keep-contexts", no_argument, NULL, OPT_KEEP },
+	{ "hold", required_argument, NULL, OPT_HOLD },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -91,6 +95,27 @@ static void check(CUresult r, const char *what)
 	if (r != CUDA_SUCCESS) {
 		fprintf(stderr, "fakeapp: %s: error %d\n", what, (int)r);
 		exit(3);
+	}
+}
+
+/* A test looks at the rest of the world meanwhile, or kills it. */
+static void hold(const char *place)
+{
+	const char *folder = getenv("GPUCTR_FAKE_DIR");
+	char path[512];
+	int fd;
+
+	if (!folder || strcmp(place, hold_place) != 0) {
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/held.%d", folder, (int)getpid());
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		return;
+	}
+	close(fd);
+	while (access(path, F_OK) == 0) {
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 }
 
@@ -146,6 +171,12 @@ static void on_signal(int number)
 
 static void misbehave(long count)
 {
+	if (count == 1) {
+		hold("first");
+	}
+	if (count == value[OPT_KERNELS] / 2) {
+		hold("middle");
+	}
 	if (value[OPT_CRASH] && count == value[OPT_CRASH]) {
 		signal(SIGSEGV, SIG_DFL);
 		raise(SIGSEGV);
@@ -377,6 +408,7 @@ static void parse(int argc, char **argv)
 			exit(2);
 		}
 		value[id] = optarg ? strtol(optarg, NULL, 10) : 1;
+		hold_place = id == OPT_HOLD ? optarg : hold_place;
 	}
 	if (value[OPT_CONTEXTS] == 0) {
 		value[OPT_CONTEXTS] = value[OPT_DEVICES];
@@ -396,7 +428,9 @@ static void start_nvtx(void)
 
 static void run_cuda(void)
 {
+	hold("start");
 	check(cuInit(0), "cuInit");
+	hold("init");
 	if (value[OPT_OWN_CUPTI]) {
 		use_own_cupti();
 	}
@@ -406,6 +440,7 @@ static void run_cuda(void)
 	if (value[OPT_NVTX]) {
 		start_nvtx();
 	}
+	hold("context");
 	run_threads();
 	if (value[OPT_GRAPH] || value[OPT_CAPTURE]) {
 		run_graphs();
@@ -418,6 +453,7 @@ static void run_cuda(void)
 		check(cuCtxSynchronize(), "cuCtxSynchronize");
 		check(cuCtxDestroy(contexts[c].context), "cuCtxDestroy");
 	}
+	hold("end");
 }
 
 int main(int argc, char **argv)

@@ -133,6 +133,7 @@ static int show_counters(const struct fake_state *st)
 		{ "foreign", st->counters.foreign },
 		{ "violations", st->counters.violations },
 		{ "log_lost", st->counters.log_lost },
+		{ "hangs", st->counters.hangs },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -87,7 +87,16 @@ static void pause_briefly(void)
 	}
 }
 
-static void stall(struct fake_state *st)
+/* Both requests name the parent of their object second. */
+static bool hangs(struct fake_state *st, const void *argument)
+{
+	int32_t hang = atomic_load(&st->ioctl_hang);
+
+	return hang == 1 ||
+	       (hang != 0 && argument && ((const uint32_t *)argument)[1] == (uint32_t)hang);
+}
+
+static void stall(struct fake_state *st, const void *argument)
 {
 	uint64_t delay_ns = (uint64_t)atomic_load(&st->ioctl_delay_ms) * 1000000u;
 	uint64_t start = now_ns(CLOCK_MONOTONIC);
@@ -95,7 +104,10 @@ static void stall(struct fake_state *st)
 	while (delay_ns && now_ns(CLOCK_MONOTONIC) - start < delay_ns) {
 		pause_briefly();
 	}
-	while (atomic_load(&st->ioctl_hang)) {
+	if (hangs(st, argument)) {
+		atomic_fetch_add(&st->counters.hangs, 1);
+	}
+	while (hangs(st, argument)) {
 		pause_briefly();
 	}
 }
@@ -258,7 +270,7 @@ int rm_ioctl(uint64_t file, unsigned long request, void *argument)
 	if (!file) {
 		return refuse(st, file, request, -ENOTTY);
 	}
-	stall(st);
+	stall(st, argument);
 	forced = atomic_load(&st->ioctl_errno);
 	if (forced) {
 		return refuse(st, file, request, -forced);

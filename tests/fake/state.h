@@ -56,6 +56,7 @@ struct fake_counters {
 	_Atomic uint64_t foreign;   /* RM requests on a file that is not the control device */
 	_Atomic uint64_t violations;
 	_Atomic uint64_t log_lost;
+	_Atomic uint64_t hangs; /* requests that ioctl_hang has held up */
 };
 
 struct fake_state {
@@ -65,7 +66,8 @@ struct fake_state {
 	pthread_mutex_t lock; /* robust, shared; guards objects, owners, users */
 
 	_Atomic int32_t ioctl_delay_ms;
-	_Atomic int32_t ioctl_hang;	/* 1: RM ioctls do not return until it is 0 again */
+	_Atomic int32_t ioctl_hang;	/* 1: RM ioctls do not return until it is 0 again; a handle:
+					 * those about an object with this parent do not */
 	_Atomic int32_t ioctl_errno;	/* not 0: RM ioctls fail with this errno */
 	_Atomic int32_t rm_status;	/* not 0: status of every 0xB2CC allocation */
 	_Atomic int32_t strict_handles; /* 1: unknown root or parent is refused */

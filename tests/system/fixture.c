@@ -368,6 +368,32 @@ pid_t fixture_child(const struct program *p)
 	return wait_child(p->pid, NULL);
 }
 
+bool process_is_asleep(pid_t pid)
+{
+	long switches[2] = { -1, -2 };
+
+	for (int i = 0; i < 2; i++) {
+		char path[64];
+		CLEAN_FREE char *text = NULL;
+		const char *line;
+
+		snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+		text = read_file(path);
+		line = strstr(text, "\nvoluntary_ctxt_switches:");
+		if (!strstr(text, "State:\tS") || !line) {
+			return false;
+		}
+		switches[i] = strtol(strchr(line, ':') + 1, NULL, 10);
+		sleep_ms(5);
+	}
+	return switches[0] == switches[1];
+}
+
+void fixture_limit(unsigned seconds)
+{
+	alarm(seconds);
+}
+
 /* --- files --- */
 
 const char *fixture_path(const struct fixture *f, const char *name)
@@ -422,6 +448,45 @@ void expect_text_soon(const char *path, const char *text)
 		}
 		sleep_ms(2);
 	}
+}
+
+/* Calls f for each program that waits at its place, and counts them. */
+static size_t for_each_held(const struct fixture *f, int (*act)(const char *path))
+{
+	DIR *folder = opendir(f->folder);
+	struct dirent *entry;
+	size_t n = 0;
+
+	while (folder && (entry = readdir(folder))) {
+		if (strncmp(entry->d_name, "held.", 5) == 0) {
+			n++;
+			if (act) {
+				act(fixture_path(f, entry->d_name));
+			}
+		}
+	}
+	if (folder) {
+		closedir(folder);
+	}
+	return n;
+}
+
+void fixture_wait_held(struct fixture *f, size_t n)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (for_each_held(f, NULL) < n) {
+		if (now_ms() >= by) {
+			fail_msg("%zu of %zu programs wait at their places", for_each_held(f, NULL),
+				 n);
+		}
+		sleep_ms(2);
+	}
+}
+
+void fixture_release(struct fixture *f)
+{
+	for_each_held(f, unlink);
 }
 
 /* --- expectations --- */
@@ -487,17 +552,42 @@ void expect_running(struct program *p)
 	}
 }
 
-/* True when fakectl's verb prints nothing. */
-static bool fake_has_none(struct fixture *f, const char *verb)
+/* What fakectl prints; free it. */
+static char *ask_fake(struct fixture *f, const char *verb, const char *name, const char *value)
 {
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, verb, NULL);
-	CLEAN_FREE char *text = NULL;
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, verb, name, value, NULL);
+	char *text;
 
-	program_wait(p);
+	expect_exit(p, 0);
 	text = read_file(p->out);
 	f->n_programs--; /* its place is used again */
 	unlink(p->out);
-	return text[0] == '\0' && WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
+	return text;
+}
+
+void fixture_set_knob(struct fixture *f, const char *name, unsigned value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	free(ask_fake(f, "set", name, text));
+}
+
+uint64_t fixture_counter(struct fixture *f, const char *name)
+{
+	CLEAN_FREE char *text = ask_fake(f, "counters", NULL, NULL);
+	const char *line = strstr(text, name);
+
+	assert_non_null(line);
+	return strtoull(line + strlen(name), NULL, 10);
+}
+
+/* True when fakectl's verb prints nothing. */
+static bool fake_has_none(struct fixture *f, const char *verb)
+{
+	CLEAN_FREE char *text = ask_fake(f, verb, NULL, NULL);
+
+	return text[0] == '\0';
 }
 
 static void expect_none(struct fixture *f, const char *verb)
@@ -548,14 +638,14 @@ void expect_service(struct fixture *f, unsigned within_ms)
 
 /* --- end --- */
 
-static int check_reports(const struct fixture *f)
+static int check_reports(const struct fixture *f, size_t first)
 {
 	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer",
 					       "ThreadSanitizer",
 					       "runtime error:", "cannot be encoded" };
 	int bad = 0;
 
-	for (size_t i = 0; i < f->n_programs; i++) {
+	for (size_t i = first; i < f->n_programs; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(reports); k++) {
 			if (count_text(f->programs[i].err, reports[k]) > 0) {
 				show(&f->programs[i]);
@@ -564,6 +654,17 @@ static int check_reports(const struct fixture *f)
 		}
 	}
 	return bad;
+}
+
+void fixture_forget_programs(struct fixture *f, size_t first)
+{
+	assert_int_equal(check_reports(f, first), 0);
+	for (size_t i = first; i < f->n_programs; i++) {
+		assert_int_equal(f->programs[i].pid, 0);
+		unlink(f->programs[i].out);
+		unlink(f->programs[i].err);
+	}
+	f->n_programs = first;
 }
 
 static int check_violations(const struct fixture *f)
@@ -609,7 +710,7 @@ int fixture_teardown(void **state)
 	int r = check_daemon(f);
 
 	end_children();
-	r = check_reports(f) < 0 || check_violations(f) < 0 ? -1 : r;
+	r = check_reports(f, 0) < 0 || check_violations(f) < 0 ? -1 : r;
 	if (getenv("GPUCTR_TEST_KEEP")) {
 		print_message("kept: %s\n", f->folder);
 	} else {

@@ -94,6 +94,25 @@ pid_t fixture_worker(const struct fixture *f, const char *name);
 /* The one child of p that there is, waited for; for the program of a client. */
 pid_t fixture_child(const struct program *p);
 
+/* Does the process sleep, waiting for something, and not just for a moment? */
+bool process_is_asleep(pid_t pid);
+
+/* The programs from number first on have all ended, without a sanitizer's finding: their files and
+ * places are used again. For tests that run more than PROGRAMS_MAX of them. */
+void fixture_forget_programs(struct fixture *f, size_t first);
+
+/* The limit of the present test, from now on, instead of a minute. */
+void fixture_limit(unsigned seconds);
+
+/* --- the fake driver, and programs that wait ("fakeapp --hold") --- */
+
+void fixture_set_knob(struct fixture *f, const char *name, unsigned value);
+uint64_t fixture_counter(struct fixture *f, const char *name);
+
+/* Waits until n programs wait at their places; lets them go. */
+void fixture_wait_held(struct fixture *f, size_t n);
+void fixture_release(struct fixture *f);
+
 /* A file of the test's folder, by name. */
 const char *fixture_path(const struct fixture *f, const char *name);
 

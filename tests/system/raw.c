@@ -179,3 +179,26 @@ int raw_client(struct fixture *f, int uid)
 	arena_deinit(&a);
 	return fd;
 }
+
+size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret)
+{
+	const struct wire_message q = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
+	uint32_t wanted = uid == USER_SELF || geteuid() != 0 ? geteuid() : (uint32_t)uid;
+	int fd = raw_client(f, USER_SELF);
+	struct wire_message m;
+	struct arena a;
+	size_t n = 0;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, &q, -1));
+	m = raw_receive(fd, &a);
+	assert_int_equal(m.type, WIRE_STATUS_REPLY);
+	for (size_t i = 0; i < m.status_reply.captures.n; i++) {
+		if (m.status_reply.captures.v[i].uid == wanted && n++ == 0) {
+			*ret = m.status_reply.captures.v[i];
+		}
+	}
+	arena_deinit(&a);
+	close(fd);
+	return n;
+}

@@ -26,4 +26,7 @@ void raw_expect_closed(int socket); /* whatever came before */
 /* Connects, says hello, and is welcomed. */
 int raw_client(struct fixture *f, int uid);
 
+/* How many captures of uid the daemon tells of. *ret is the first; its texts and lists are gone. */
+size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret);
+
 #endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/footprint.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+/* A worker may be replaced just now, so a look that fails is taken again. */
+
+static const char *const names[FOOTPRINT_PROCESSES] = { "gpucountd", "front", "granter", "gpu",
+							"the test" };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool compares_memory = false;
+#else
+static const bool compares_memory = true;
+#endif
+
+static size_t count_descriptors(pid_t pid)
+{
+	char path[64];
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && readdir(d)) {
+		n++;
+	}
+	if (d) {
+		closedir(d);
+	}
+	return pid == getpid() ? n - 1 : n;
+}
+
+static size_t count_children(pid_t pid)
+{
+	char path[64];
+	CLEAN_FREE char *text = NULL;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	text = read_file(path);
+	for (const char *p = text; (p = strchr(p, ' ')) != NULL; p++) {
+		n++;
+	}
+	return n;
+}
+
+static long read_resident_kib(pid_t pid)
+{
+	char path[64];
+	CLEAN_FREE char *text = NULL;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	text = read_file(path);
+	line = strstr(text, "RssAnon:");
+	return line ? strtol(line + 8, NULL, 10) : 0;
+}
+
+void footprint_take(struct fixture *f, struct footprint *ret)
+{
+	for (size_t i = 0; i < FOOTPRINT_PROCESSES; i++) {
+		pid_t pid = i == 0  ? f->daemon->pid
+			    : i < 4 ? fixture_worker(f, names[i])
+				    : getpid();
+
+		ret->of[i].descriptors = count_descriptors(pid);
+		ret->of[i].children = count_children(pid);
+		ret->of[i].resident_kib = read_resident_kib(pid);
+	}
+}
+
+/* The first thing that is more than before, or NULL. */
+static const char *find_growth(const struct footprint *before, const struct footprint *now,
+			       size_t *ret)
+{
+	for (size_t i = 0; i < FOOTPRINT_PROCESSES; i++) {
+		*ret = i;
+		if (now->of[i].descriptors != before->of[i].descriptors) {
+			return "descriptors";
+		}
+		if (now->of[i].children != before->of[i].children) {
+			return "children";
+		}
+		if (compares_memory &&
+		    now->of[i].resident_kib > before->of[i].resident_kib + FOOTPRINT_GROWTH_KIB) {
+			return "memory";
+		}
+	}
+	return NULL;
+}
+
+static long worst_growth_kib(const struct footprint *before, const struct footprint *now)
+{
+	long worst = 0;
+
+	for (size_t i = 0; i < FOOTPRINT_PROCESSES; i++) {
+		long growth = now->of[i].resident_kib - before->of[i].resident_kib;
+
+		worst = growth > worst ? growth : worst;
+	}
+	return worst;
+}
+
+long expect_no_leak(struct fixture *f, const struct footprint *before)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct footprint now;
+	const char *what;
+	size_t i;
+
+	for (;;) {
+		footprint_take(f, &now);
+		what = find_growth(before, &now, &i);
+		if (!what || now_ms() >= by) {
+			break;
+		}
+		sleep_ms(10);
+	}
+	if (what) {
+		fail_msg("%s has other %s: %zu descriptors, %zu children, %ld KiB; before %zu, "
+			 "%zu, %ld",
+			 names[i], what, now.of[i].descriptors, now.of[i].children,
+			 now.of[i].resident_kib, before->of[i].descriptors, before->of[i].children,
+			 before->of[i].resident_kib);
+	}
+	expect_no_owner(f);
+	expect_no_objects(f);
+	return worst_growth_kib(before, &now);
+}
