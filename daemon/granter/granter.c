@@ -18,8 +18,8 @@
 
 /* The one process that performs the privileged act. It believes the front nothing that it can check
  * itself: a lease covers GPUs no other lease covers, belongs to one uid, ends by this process's own
- * clock, and only allocations of one class reach the driver, with a target client unless the lease
- * was opened for the whole device.
+ * clock, and only allocations of one class reach the driver, for the client that asks, or for the
+ * whole device if the lease was opened for that.
  *
  * For every object that was allocated a duplicate of the caller's descriptor is kept, because only
  * the file an RM client was made on can free the object again. A kept descriptor also keeps a dead
@@ -158,7 +158,10 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (clock_now_ns() >= l->expires_ns) {
 		return -ETIME;
 	}
-	if (q->object_class != RM_CLASS_PROFILER_DEVICE || (q->client_target == 0 && !l->device)) {
+	/* RM knows the client that asks by its file, but finds the target by its number alone,
+	 * whoever has it. */
+	if (q->object_class != RM_CLASS_PROFILER_DEVICE ||
+	    !(q->client_target == 0 ? l->device : q->client_target == q->root)) {
 		return -EPERM;
 	}
 	if (fd < 0 || !rm_is_control_device(fd)) {

@@ -269,6 +269,11 @@ static void refuses_what_is_not_the_one_act(void **state)
 	q = good_alloc();
 	q.client_target = 0; /* the whole device */
 	assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	q.root = 0;
+	assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	q = good_alloc();
+	q.client_target = q.root + 1; /* somebody else's context */
+	assert_int_equal(ask(f, q, f->device).error, -EPERM);
 	q = good_alloc();
 	q.uid = UID + 1;
 	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
@@ -545,6 +550,7 @@ static void noise_never_becomes_another_act(void **state)
 			assert_int_equal(c->alloc.flags, 0);
 			assert_int_equal(c->alloc.padding, 0);
 			assert_int_not_equal(c->parameters.client_target, 0);
+			assert_int_equal(c->parameters.client_target, c->alloc.root);
 		} else {
 			assert_int_equal(c->request, RM_IOCTL_FREE);
 		}
