@@ -2,8 +2,8 @@
 #ifndef TESTS_GPU_FLOOR_H
 #define TESTS_GPU_FLOOR_H
 
-/* A bare CUPTI range profiler: what to compare ours with, in time and in values. It does nothing but
- * push, pop, and stop, decode, start after each batch: no names, no attributes, no daemon. */
+/* A bare CUPTI range profiler: what to compare ours with, in time and in values. It does nothing
+ * but push, pop, and stop, decode, start after each batch: no names, no attributes, no daemon. */
 
 #include <stdint.h>
 

@@ -27,8 +27,8 @@
  * Prints when its context was there, the numbers that libcuda used, how many were granted, when the
  * first was refused, and the times.
  *
- * This program's own ioctl() comes before libc's: it sees libcuda allocate the object for CUPTI, and
- * does its work in place of that call, with the same file and numbers. CUPTI is told "no". */
+ * This program's own ioctl() comes before libc's: it sees libcuda allocate the object for CUPTI,
+ * and does its work in place of that call, with the same file and numbers. CUPTI is told "no". */
 
 enum { ANSWER_TIMEOUT_S = 5, REFUSED_MAX = 50, TRIES_MAX = 100000, FIRST_HANDLE = 0x7abc0000 };
 
@@ -77,8 +77,9 @@ static int ask_daemon(struct tries *t, uint32_t object, uint32_t *ret_status)
 		return r;
 	}
 	q.permission_request = (struct wire_permission_request){
-		token ? token : "",	  t->like->root,	    t->like->parent,
-		object,			  RM_CLASS_PROFILER_DEVICE, t->targets.client_target,
+		token ? token : "",	   t->like->root,
+		t->like->parent,	   object,
+		RM_CLASS_PROFILER_DEVICE,  t->targets.client_target,
 		t->targets.context_target,
 	};
 	r = link_send(&l, &q, t->fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
@@ -199,8 +200,11 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 static void parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "every-ms", 1, NULL, 'e' }, { "keep", 0, NULL, 'k' }, { "target", 1, NULL, 't' },
-		{ "context", 1, NULL, 'c' },  { 0 },
+		{ "every-ms", 1, NULL, 'e' },
+		{ "keep", 0, NULL, 'k' },
+		{ "target", 1, NULL, 't' },
+		{ "context", 1, NULL, 'c' },
+		{ 0 },
 	};
 	int o;
 

@@ -12,12 +12,13 @@
 #include "daemon/base/clean.h"
 #include "tests/gpu/driver.h"
 
-/* A user's program whose output and exit status are the same in every run: what a daemon or an agent
- * does to it shows.
+/* A user's program whose output and exit status are the same in every run: what a daemon or an
+ * agent does to it shows.
  *
  *   program [--kernels N] [--threads T] [--sleep-ms M] [--exit STATUS] [--fork] [--exit-in-signal]
  *
- * Each thread launches N kernels. A thread that has done a tenth of them says so when it is alone. */
+ * Each thread launches N kernels. A thread that has done a tenth of them says so when it is alone.
+ */
 
 enum { THREADS_MAX = 256, LINES = 10 };
 
@@ -42,8 +43,8 @@ static void launch(int i)
 	void *arguments[] = { &memory, &memory };
 	struct timespec pause = { options.sleep_ms / 1000, options.sleep_ms % 1000 * 1000000L };
 
-	check("cuLaunchKernel", driver.cuLaunchKernel(function, 132, 1, 1, 256, 1, 1, 0, NULL,
-						      arguments, NULL));
+	check("cuLaunchKernel",
+	      driver.cuLaunchKernel(function, 132, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
 	if (options.threads == 1 && (i + 1) % (options.kernels / LINES + 1) == 0) {
 		printf("launched %d\n", i + 1);
 		fflush(stdout);
@@ -94,9 +95,12 @@ static void fork_a_child(void)
 static void parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "kernels", 1, NULL, 'n' }, { "threads", 1, NULL, 't' },
-		{ "exit", 1, NULL, 'e' },    { "sleep-ms", 1, NULL, 's' },
-		{ "fork", 0, NULL, 'f' },    { "exit-in-signal", 0, NULL, 'x' },
+		{ "kernels", 1, NULL, 'n' },
+		{ "threads", 1, NULL, 't' },
+		{ "exit", 1, NULL, 'e' },
+		{ "sleep-ms", 1, NULL, 's' },
+		{ "fork", 0, NULL, 'f' },
+		{ "exit-in-signal", 0, NULL, 'x' },
 		{ 0 },
 	};
 	int o;
