@@ -4,11 +4,14 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/granter/rm.h"
 #include "proto/limits.h"
+#include "tests/fake/state.h"
 
 int raw_connect(struct fixture *f, int uid)
 {
@@ -201,4 +204,71 @@ size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret)
 	arena_deinit(&a);
 	close(fd);
 	return n;
+}
+
+int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
+{
+	const struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
+	};
+	int fd = raw_connect(f, uid);
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, &hello, -1));
+	m = raw_receive(fd, &a);
+	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
+	*ret_process = m.agent_welcome.process;
+	arena_deinit(&a);
+	return fd;
+}
+
+/* --- permission --- */
+
+int raw_control_device(void)
+{
+	int fd = memfd_create("nvidiactl", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, FAKE_CONTROL_FILE_BYTES), 0);
+	return fd;
+}
+
+struct wire_message raw_permission(const char *token, uint32_t root, uint32_t object)
+{
+	return (struct wire_message){
+		.type = WIRE_PERMISSION_REQUEST,
+		.permission_request = { token, root, 0x5c000030, object, RM_CLASS_PROFILER_DEVICE,
+					root, 0x5c000004 },
+	};
+}
+
+struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
+{
+	struct raw_answer answer = { false, RM_STATUS_INSUFFICIENT_PERMISSIONS, -1 };
+	struct wire_message reply;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	if (raw_send(socket, m, fd) && receive(socket, &a, &reply)) {
+		if (reply.type == WIRE_PERMISSION_REPLY) {
+			answer.status = reply.permission_reply.status;
+			answer.code = (int)reply.permission_reply.code;
+		} else if (reply.type == WIRE_REFUSAL) {
+			answer.code = (int)reply.refusal.code;
+		} else {
+			fail_msg("the daemon answers with %s", wire_type_to_string(reply.type));
+		}
+		answer.granted = answer.code == 0 && answer.status == RM_STATUS_OK;
+	}
+	arena_deinit(&a);
+	close(socket);
+	return answer;
+}
+
+struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd)
+{
+	return raw_ask_on(raw_connect(f, uid), m, fd);
 }

@@ -26,6 +26,27 @@ void raw_expect_closed(int socket); /* whatever came before */
 /* Connects, says hello, and is welcomed. */
 int raw_client(struct fixture *f, int uid);
 
+/* An agent of the capture, welcomed. */
+int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process);
+
+/* --- permission --- */
+
+/* What the fake driver takes for an open /dev/nvidiactl. The caller's to close. */
+int raw_control_device(void);
+
+/* A request as CUPTI makes it: of client root, for a context of its own. */
+struct wire_message raw_permission(const char *token, uint32_t root, uint32_t object);
+
+struct raw_answer {
+	bool granted;
+	uint32_t status; /* the driver's; RM_STATUS_INSUFFICIENT_PERMISSIONS if it was not asked */
+	int code;	 /* why it was not; -1: the daemon closed without a word */
+};
+
+/* Asks and closes. m may be any message. */
+struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd);
+struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd);
+
 /* How many captures of uid the daemon tells of. *ret is the first; its texts and lists are gone. */
 size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret);
 

@@ -311,110 +311,7 @@ static void descriptors_are_taken_only_where_they_belong(void **state)
 	bystander_end(&b, f);
 }
 
-static struct wire_message permission(const char *token)
-{
-	return (struct wire_message){
-		.type = WIRE_PERMISSION_REQUEST,
-		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003,
-					RM_CLASS_PROFILER_DEVICE, 0xc1d00001, 0x5c000004 },
-	};
-}
-
-/* Asks as uid and expects a refusal; the driver must not have been asked. */
-static void expect_no_permission(struct fixture *f, int uid, const struct wire_message *m, int fd)
-{
-	struct wire_message answer;
-	struct arena a;
-	int socket = raw_connect(f, uid);
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_true(raw_send(socket, m, fd));
-	answer = raw_receive(socket, &a);
-	if (answer.type == WIRE_PERMISSION_REPLY) {
-		assert_int_equal(answer.permission_reply.status,
-				 RM_STATUS_INSUFFICIENT_PERMISSIONS);
-		assert_int_not_equal(answer.permission_reply.code, 0);
-	} else {
-		assert_int_equal(answer.type, WIRE_REFUSAL);
-		assert_int_equal(answer.refusal.code, GPUCTR_E_PROTOCOL);
-	}
-	arena_deinit(&a);
-	raw_expect_closed(socket);
-}
-
-static size_t profiler_ioctls(struct fixture *f)
-{
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
-	CLEAN_FREE char *text = NULL;
-	const char *at;
-
-	expect_exit(p, 0);
-	text = read_file(p->out);
-	at = strstr(text, "profiler_allocs ");
-	if (!at) {
-		fail_msg("fakectl counters: %s", text);
-	}
-	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
-}
-
-static void permission_needs_token_and_device(void **state)
-{
-	struct fixture *f = *state;
-	struct wire_message m;
-	struct bystander b;
-	char token[64];
-	int null, memory;
-	size_t before;
-
-	bystander_begin(&b, f);
-	before = profiler_ioctls(f);
-	assert_true(before > 0);
-	snprintf(token, sizeof(token), "%s", recorder_token(&b.r));
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	memory = memfd_create("memory", MFD_CLOEXEC);
-	m = permission("");
-	expect_no_permission(f, USER_BOB, &m, null);
-	m = permission("0123456789abcdef0123456789abcdef");
-	expect_no_permission(f, USER_BOB, &m, null);
-	m = permission(token);
-	if (geteuid() == 0) {
-		expect_no_permission(f, USER_ANN, &m, null); /* not hers */
-	}
-	expect_no_permission(f, USER_BOB, &m, -1);
-	expect_no_permission(f, USER_BOB, &m, null);
-	expect_no_permission(f, USER_BOB, &m, memory);
-	m.permission_request.object_class = 0x2080;
-	expect_no_permission(f, USER_BOB, &m, null);
-	m = permission(token);
-	m.permission_request.client_target = 0;
-	expect_no_permission(f, USER_BOB, &m, null);
-	assert_int_equal(profiler_ioctls(f), before);
-	close(null);
-	close(memory);
-	bystander_end(&b, f);
-}
-
 /* --- agents --- */
-
-/* An agent of the capture, welcomed. */
-static int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
-{
-	const struct wire_message hello = {
-		.type = WIRE_AGENT_HELLO,
-		.agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
-	};
-	int fd = raw_connect(f, uid);
-	struct wire_message m;
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_true(raw_send(fd, &hello, -1));
-	m = raw_receive(fd, &a);
-	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
-	*ret_process = m.agent_welcome.process;
-	arena_deinit(&a);
-	return fd;
-}
 
 static void an_agent_without_a_token_is_refused(void **state)
 {
@@ -615,72 +512,6 @@ static void a_slow_client_loses_nothing_uncounted(void **state)
 	recorder_disconnect(&good);
 }
 
-/* --- what each process may do --- */
-
-struct powers {
-	unsigned long long effective, permitted, inheritable, ambient;
-	unsigned uid, no_new_privileges, seccomp;
-};
-
-static struct powers powers_of(pid_t pid)
-{
-	struct powers p = { .uid = 99 };
-	CLEAN_FREE char *text = NULL;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	text = read_file(path);
-	assert_int_equal(sscanf(strstr(text, "CapEff:"), "CapEff: %llx", &p.effective), 1);
-	assert_int_equal(sscanf(strstr(text, "CapPrm:"), "CapPrm: %llx", &p.permitted), 1);
-	assert_int_equal(sscanf(strstr(text, "CapInh:"), "CapInh: %llx", &p.inheritable), 1);
-	assert_int_equal(sscanf(strstr(text, "CapAmb:"), "CapAmb: %llx", &p.ambient), 1);
-	assert_int_equal(sscanf(strstr(text, "Uid:"), "Uid: %u", &p.uid), 1);
-	assert_int_equal(
-		sscanf(strstr(text, "NoNewPrivs:"), "NoNewPrivs: %u", &p.no_new_privileges), 1);
-	assert_int_equal(sscanf(strstr(text, "Seccomp:"), "Seccomp: %u", &p.seccomp), 1);
-	return p;
-}
-
-static void expect_powers(pid_t pid, unsigned long long capabilities)
-{
-	struct powers p = powers_of(pid);
-
-	assert_int_equal(p.effective, capabilities);
-	assert_int_equal(p.permitted, capabilities);
-	assert_int_equal(p.inheritable, 0);
-	assert_int_equal(p.ambient, 0);
-	assert_int_not_equal(p.uid, 0);
-	assert_int_equal(p.no_new_privileges, 1);
-}
-
-static void every_process_may_only_what_it_must(void **state)
-{
-	const unsigned long long perfmon = 1ULL << 38;
-	struct fixture *f = *state;
-	struct powers program;
-	struct program *client;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"1000000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	expect_powers(f->daemon->pid, perfmon);
-	expect_powers(fixture_worker(f, "granter"), perfmon);
-	expect_powers(fixture_worker(f, "gpu"), perfmon);
-	expect_powers(fixture_worker(f, "front"), 0);
-	program = powers_of(fixture_child(client));
-	assert_int_equal(
-		program.effective | program.permitted | program.inheritable | program.ambient, 0);
-	assert_int_equal(program.uid, USER_ANN);
-	/* A sanitizer needs more system calls than the filters give. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	assert_int_equal(powers_of(fixture_worker(f, "granter")).seccomp, 2);
-	assert_int_equal(powers_of(fixture_worker(f, "front")).seccomp, 2);
-	assert_int_equal(powers_of(fixture_worker(f, "gpu")).seccomp, 2);
-#endif
-}
-
 /* The front holds no device, and the granter nothing but its link. */
 static void the_front_opens_no_device(void **state)
 {
@@ -717,14 +548,12 @@ int main(void)
 		SYSTEM_TEST(a_storm_of_connections),
 		SYSTEM_TEST(a_user_has_so_many_connections),
 		SYSTEM_TEST(descriptors_are_taken_only_where_they_belong),
-		SYSTEM_TEST(permission_needs_token_and_device),
 		SYSTEM_TEST(an_agent_without_a_token_is_refused),
 		SYSTEM_TEST(an_agent_speaks_only_for_itself),
 		SYSTEM_TEST(an_agent_that_sends_rubbish_is_told_of),
 		SYSTEM_TEST(captures_of_others_are_out_of_reach),
 		SYSTEM_TEST(a_reader_that_never_reads_is_cut_off),
 		SYSTEM_TEST(a_slow_client_loses_nothing_uncounted),
-		SYSTEM_TEST(every_process_may_only_what_it_must),
 		SYSTEM_TEST(the_front_opens_no_device),
 	};
 

@@ -101,7 +101,7 @@ static void processes_are_as_documented(void **state)
 	fixture_start_daemon(f, NULL);
 	fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",
 		       "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	for (size_t i = 1; i < t.n_rows; i++) {
 		bool first = strcmp(t.cells[i][0], "gpucountd") == 0;
 
@@ -121,7 +121,7 @@ static void a_measured_program_has_no_capability(void **state)
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 				"1000000", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "grant: ");
+	expect_text_soon(f->daemon->err, "permission granted: ");
 	pids[0] = client->pid;
 	pids[1] = fixture_child(client);
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <unistd.h>
+
+#include "tests/requirements/requirement.h"
+#include "tests/system/raw.h"
+
+/* R1: no capability in the user's processes; granter and gpu hold exactly CAP_PERFMON, the front
+ * none; no-new-privileges and seccomp are on. Looked at in /proc, for every thread of every process,
+ * after each of a thousand grants. */
+
+#define PERFMON (1ULL << 38)
+
+enum { SECCOMP_FILTER = 2 };
+
+struct powers {
+	unsigned long long effective, permitted, inheritable, ambient;
+	unsigned uid, no_new_privileges, seccomp;
+};
+
+struct expected {
+	const char *name;
+	pid_t pid;
+	unsigned long long capabilities;
+	int uid; /* -1: any but root */
+	bool is_daemons, has_filter;
+};
+
+static unsigned long long field(const char *text, const char *name, int base)
+{
+	const char *at = strstr(text, name);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(name), NULL, base);
+}
+
+static struct powers read_powers(const char *path)
+{
+	CLEAN_FREE char *text = read_file(path);
+
+	return (struct powers){
+		.effective = field(text, "\nCapEff:", 16),
+		.permitted = field(text, "\nCapPrm:", 16),
+		.inheritable = field(text, "\nCapInh:", 16),
+		.ambient = field(text, "\nCapAmb:", 16),
+		.uid = (unsigned)field(text, "\nUid:", 10),
+		.no_new_privileges = (unsigned)field(text, "\nNoNewPrivs:", 10),
+		.seccomp = (unsigned)field(text, "\nSeccomp:", 10),
+	};
+}
+
+static void expect_powers(const struct expected *e, const struct powers *p)
+{
+	bool right = p->effective == e->capabilities && p->permitted == e->capabilities &&
+		     p->inheritable == 0 && p->ambient == 0;
+
+	right = right && (e->uid < 0 ? p->uid != 0 : p->uid == (unsigned)e->uid);
+	right = right && (!e->is_daemons || p->no_new_privileges == 1);
+	/* A sanitizer needs more system calls than the filters give. */
+	right = right && (!e->has_filter || !requirement_times_count() ||
+			  p->seccomp == SECCOMP_FILTER);
+	if (!right) {
+		fail_msg("%s: uid %u effective %llx permitted %llx inheritable %llx ambient %llx "
+			 "no-new-privileges %u seccomp %u",
+			 e->name, p->uid, p->effective, p->permitted, p->inheritable, p->ambient,
+			 p->no_new_privileges, p->seccomp);
+	}
+}
+
+/* How many threads were looked at. */
+static size_t look_at(const struct expected *e)
+{
+	char path[64], status[400];
+	struct dirent *entry;
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)e->pid);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((entry = readdir(d)) != NULL) {
+		struct powers p;
+
+		snprintf(status, sizeof(status), "%s/%s/status", path, entry->d_name);
+		if (entry->d_name[0] != '.') {
+			p = read_powers(status);
+			expect_powers(e, &p);
+			n++;
+		}
+	}
+	closedir(d);
+	return n;
+}
+
+static void read_token(pid_t pid, char *token, size_t size)
+{
+	static const char name[] = "GPUCTR_TOKEN=";
+	char path[64], *entry = NULL;
+	size_t room = 0;
+	CLEAN_FILE FILE *f = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	token[0] = '\0';
+	while (getdelim(&entry, &room, '\0', f) > 0) {
+		if (strncmp(entry, name, strlen(name)) == 0) {
+			snprintf(token, size, "%s", entry + strlen(name));
+		}
+	}
+	free(entry);
+	assert_true(token[0] != '\0');
+}
+
+static void every_process_may_only_what_it_must(void **state)
+{
+	size_t grants = requirement_amount(1000, 1000), looks = 0;
+	struct fixture *f = *state;
+	struct program *client;
+	char token[64];
+	pid_t program;
+	CLEAN_FD int device = raw_control_device();
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
+				"middle", NULL);
+	fixture_wait_held(f, 1);
+	program = fixture_child(client);
+	read_token(program, token, sizeof(token));
+	const struct expected all[] = {
+		{ "supervisor", f->daemon->pid, PERFMON, -1, true, false },
+		{ "granter", fixture_worker(f, "granter"), PERFMON, -1, true, true },
+		{ "gpu", fixture_worker(f, "gpu"), PERFMON, -1, true, true },
+		{ "front", fixture_worker(f, "front"), 0, -1, true, true },
+		{ "client", client->pid, 0, USER_ANN, false, false },
+		{ "program", program, 0, USER_ANN, false, false },
+	};
+	for (size_t i = 0; i < grants; i++) {
+		const struct wire_message ask =
+			raw_permission(token, 0xc1d00001, 0x5c100000 + (uint32_t)i);
+
+		assert_true(raw_ask(f, USER_ANN, &ask, device).granted);
+		for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
+			looks += look_at(&all[k]);
+		}
+	}
+	f->violations_expected = true; /* so many objects cost the program its own */
+	fixture_release(f);
+	expect_exit(client, 0);
+	expect_output(client, "done 10\n");
+	requirement_figure("R1", "%zu grants, %zu looks at threads of 6 processes: none holds more "
+				 "than it must", grants, looks);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(every_process_may_only_what_it_must),
+	};
+
+	return SYSTEM_RUN(tests);
+}
