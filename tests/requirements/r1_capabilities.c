@@ -6,8 +6,8 @@
 #include "tests/system/raw.h"
 
 /* R1: no capability in the user's processes; granter and gpu hold exactly CAP_PERFMON, the front
- * none; no-new-privileges and seccomp are on. Looked at in /proc, for every thread of every process,
- * after each of a thousand grants. */
+ * none; no-new-privileges and seccomp are on. Looked at in /proc, for every thread of every
+ * process, after each of a thousand grants. */
 
 #define PERFMON (1ULL << 38)
 
@@ -57,8 +57,8 @@ static void expect_powers(const struct expected *e, const struct powers *p)
 	right = right && (e->uid < 0 ? p->uid != 0 : p->uid == (unsigned)e->uid);
 	right = right && (!e->is_daemons || p->no_new_privileges == 1);
 	/* A sanitizer needs more system calls than the filters give. */
-	right = right && (!e->has_filter || !requirement_times_count() ||
-			  p->seccomp == SECCOMP_FILTER);
+	right = right &&
+		(!e->has_filter || !requirement_times_count() || p->seccomp == SECCOMP_FILTER);
 	if (!right) {
 		fail_msg("%s: uid %u effective %llx permitted %llx inheritable %llx ambient %llx "
 			 "no-new-privileges %u seccomp %u",
@@ -149,8 +149,10 @@ static void every_process_may_only_what_it_must(void **state)
 	fixture_release(f);
 	expect_exit(client, 0);
 	expect_output(client, "done 10\n");
-	requirement_figure("R1", "%zu grants, %zu looks at threads of 6 processes: none holds more "
-				 "than it must", grants, looks);
+	requirement_figure("R1",
+			   "%zu grants, %zu looks at threads of 6 processes: none holds more "
+			   "than it must",
+			   grants, looks);
 }
 
 int main(void)

@@ -42,9 +42,9 @@ static void add(struct kinds *k, const char *name, int fd)
 
 static void add_files(struct kinds *k, struct fixture *f, int device)
 {
-	static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/urandom",
-					       "/dev/tty",  "/dev/ptmx", "/dev/fuse", "/dev/nvidia0",
-					       "/dev/loop0" };
+	static const char *const devices[] = { "/dev/null",    "/dev/zero",    "/dev/full",
+					       "/dev/urandom", "/dev/tty",     "/dev/ptmx",
+					       "/dev/fuse",    "/dev/nvidia0", "/dev/loop0" };
 	char path[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
@@ -190,8 +190,9 @@ static void other_descriptors_are_refused(void **state)
 		close(kinds.fds[k]);
 	}
 	end(&s, f);
-	requirement_figure("R4", "%zu tries with %zu kinds of descriptors: all refused, 0 ioctls, "
-				 "slowest answer %.1f ms",
+	requirement_figure("R4",
+			   "%zu tries with %zu kinds of descriptors: all refused, 0 ioctls, "
+			   "slowest answer %.1f ms",
 			   tries, kinds.n, (double)slowest / 1e6);
 }
 
@@ -219,8 +220,9 @@ static void a_close_that_blocks_keeps_nobody(void **state)
 		assert_true(slowest < PROMPT_MS * CLOCK_NS_PER_MS);
 	}
 	end(&s, f);
-	requirement_figure("R4", "5 descriptors whose close lasts %d s: a grant meanwhile takes at "
-				 "most %.1f ms",
+	requirement_figure("R4",
+			   "5 descriptors whose close lasts %d s: a grant meanwhile takes at "
+			   "most %.1f ms",
 			   LINGER_S, (double)slowest / 1e6);
 }
 

@@ -117,7 +117,8 @@ static void end(struct scene *s)
 
 /* --- what they try --- */
 
-struct try {
+struct
+try {
 	size_t user, token, client, target;
 };
 
@@ -138,8 +139,14 @@ static void fill_choices(struct scene *s)
 		"0",
 	};
 	const uint32_t clients[] = {
-		s->sides[ANN].root, s->sides[BOB].root, s->sides[CAROL].root, 0xc1d00044, 0, 1,
-		0xffffffff,	    PARENT,
+		s->sides[ANN].root,
+		s->sides[BOB].root,
+		s->sides[CAROL].root,
+		0xc1d00044,
+		0,
+		1,
+		0xffffffff,
+		PARENT,
 	};
 
 	memcpy(s->tokens, tokens, sizeof(tokens));
@@ -212,8 +219,8 @@ static void nobody_gets_anothers_context(void **state)
 		}
 	}
 	end(&s);
-	requirement_figure("R5", "%zu tries by 3 users: %zu own contexts granted, %zu of others", tries,
-			   right - missed, across);
+	requirement_figure("R5", "%zu tries by 3 users: %zu own contexts granted, %zu of others",
+			   tries, right - missed, across);
 	assert_int_equal(across, 0);
 	assert_int_equal(missed, 0);
 	assert_true(right > tries / 100);

@@ -111,7 +111,7 @@ static int read_bytes(int socket, void *data, size_t n)
 	return 1;
 }
 
-static bool receive(int socket, struct arena *a, struct wire_message *ret)
+bool raw_next(int socket, struct arena *a, struct wire_message *ret)
 {
 	uint8_t header[FRAME_HEADER_BYTES], *data;
 	struct frame f;
@@ -140,7 +140,7 @@ struct wire_message raw_receive(int socket, struct arena *a)
 {
 	struct wire_message m;
 
-	if (!receive(socket, a, &m)) {
+	if (!raw_next(socket, a, &m)) {
 		fail_msg("the daemon closed instead of an answer");
 	}
 	return m;
@@ -252,7 +252,7 @@ struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (raw_send(socket, m, fd) && receive(socket, &a, &reply)) {
+	if (raw_send(socket, m, fd) && raw_next(socket, &a, &reply)) {
 		if (reply.type == WIRE_PERMISSION_REPLY) {
 			answer.status = reply.permission_reply.status;
 			answer.code = (int)reply.permission_reply.code;

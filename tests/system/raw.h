@@ -16,7 +16,11 @@ bool raw_send_descriptors(int socket, const void *data, size_t n, int fd, size_t
 bool raw_send(int socket, const struct wire_message *m, int fd);
 bool raw_send_header(int socket, uint32_t size, uint16_t type, uint16_t zero);
 
-/* The next message lives in a until its next use; fails the test when none comes. */
+/* The next message lives in a until its next use. False: the daemon has closed. Fails the test when
+ * neither happens. */
+bool raw_next(int socket, struct arena *a, struct wire_message *ret);
+
+/* The same; fails the test when the daemon has closed. */
 struct wire_message raw_receive(int socket, struct arena *a);
 
 /* The daemon refuses with this code, then closes. */
