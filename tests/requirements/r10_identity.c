@@ -27,14 +27,14 @@
 enum { GROUP = 7777 };
 
 struct actor {
-	int uid;	      /* at connect */
-	int group;	      /* supplementary at connect; 0: none */
-	int later_uid;	      /* after it; 0: the same */
-	int later_group;      /* the same */
-	int namespaces;	      /* CLONE_NEW... */
-	const char *uid_map;  /* of the user namespace; NULL: none */
-	bool ends;	      /* before anything is said on the connection */
-	int heir;	      /* uid of a process that gets its pid then; 0: nobody */
+	int uid;	     /* at connect */
+	int group;	     /* supplementary at connect; 0: none */
+	int later_uid;	     /* after it; 0: the same */
+	int later_group;     /* the same */
+	int namespaces;	     /* CLONE_NEW... */
+	const char *uid_map; /* of the user namespace; NULL: none */
+	bool ends;	     /* before anything is said on the connection */
+	int heir;	     /* uid of a process that gets its pid then; 0: nobody */
 };
 
 struct play {
@@ -318,9 +318,7 @@ static const struct {
 	  true },
 	{ "is nobody inside", { .uid = USER_BOB, .namespaces = CLONE_NEWUSER }, false },
 	{ "has both namespaces",
-	  { .uid = USER_BOB,
-	    .namespaces = CLONE_NEWUSER | CLONE_NEWPID,
-	    .uid_map = "0 1235 1" },
+	  { .uid = USER_BOB, .namespaces = CLONE_NEWUSER | CLONE_NEWPID, .uid_map = "0 1235 1" },
 	  false },
 };
 
@@ -346,7 +344,8 @@ static void introductions_count_at_connect(void **state)
 			}
 		}
 	}
-	requirement_figure("R10", "%zu introductions of %zu kinds: all decided by the uid at connect",
+	requirement_figure("R10",
+			   "%zu introductions of %zu kinds: all decided by the uid at connect",
 			   decisions, ARRAY_SIZE(introductions));
 }
 
@@ -449,8 +448,9 @@ static void permissions_count_at_connect(void **state)
 	recorder_close(&r);
 	recorder_disconnect(&r);
 	expect_no_objects(f); /* each was let go with its process */
-	requirement_figure("R10", "%zu requests for permission of %zu kinds: all decided by the uid at "
-				  "connect, none for a process that has ended",
+	requirement_figure("R10",
+			   "%zu requests for permission of %zu kinds: all decided by the uid at "
+			   "connect, none for a process that has ended",
 			   decisions, ARRAY_SIZE(permissions));
 }
 

@@ -217,78 +217,6 @@ static void a_token_of_another_user_is_refused(void **state)
 	recorder_disconnect(&r);
 }
 
-/* --- others on the GPU --- */
-
-/* Bob computes, unmeasured: counters of the whole GPU would show what he does. */
-static struct program *compute(struct fixture *f)
-{
-	return fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
-			   NULL);
-}
-
-static void a_gpu_with_a_stranger_is_not_leased(void **state)
-{
-	struct fixture *f = *state;
-	struct program *client, *bob;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
-	bob = compute(f);
-	sleep_ms(100);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
-				NULL);
-	expect_exit(client, 125);
-	expect_output(client, "");
-	expect_message(client, "gpu-shared");
-	expect_message(client, "uid 1235");
-	program_kill(bob, SIGKILL);
-	program_wait(bob);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
-				NULL);
-	expect_exit(client, 0);
-	expect_message(client, "5 measured");
-}
-
-static void a_stranger_ends_the_lease(void **state)
-{
-	struct fixture *f = *state;
-	struct program *client;
-	uint64_t begin;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	f->violations_expected = true; /* the object is gone under CUPTI's feet */
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"1500", "--sleep-us", "1000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	begin = now_ms();
-	compute(f);
-	expect_text_soon(f->daemon->err, "revoked: ");
-	assert_in_range(now_ms() - begin, 0, 700); /* half a second, and the start of his program */
-	expect_no_owner(f);
-	expect_exit(client, 0);
-	expect_output(client, "done 1500\n");
-	expect_message(client, "error[revoked]");
-}
-
-static void sharing_is_the_administrators_word(void **state)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_need_root();
-	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
-	compute(f);
-	sleep_ms(100);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"600", "--sleep-us", "1000", NULL);
-	expect_exit(client, 0);
-	expect_message(client, "600 measured");
-}
-
 /* --- leases --- */
 
 static void a_lease_is_renewed_while_nobody_waits(void **state)
@@ -348,9 +276,6 @@ int main(void)
 		SYSTEM_TEST(gpus_are_leased_one_by_one),
 		SYSTEM_TEST(who_is_not_allowed_is_told_why),
 		SYSTEM_TEST(a_token_of_another_user_is_refused),
-		SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased),
-		SYSTEM_TEST(a_stranger_ends_the_lease),
-		SYSTEM_TEST(sharing_is_the_administrators_word),
 		SYSTEM_TEST(a_lease_is_renewed_while_nobody_waits),
 		SYSTEM_TEST(a_lease_ends_when_somebody_waits),
 	};

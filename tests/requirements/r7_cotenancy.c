@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/requirements/requirement.h"
+#include "tests/system/raw.h"
+#include "tests/system/recorder.h"
+
+/* R7: counters of a whole GPU would show what another user computes on it. While somebody else has
+ * a process there nothing is granted; when one appears, the holder's lease is taken back within
+ * half a second, and with it what was granted. */
+
+enum { REVOKED_MS = 500, ROUNDS_MAX = 1000 };
+
+/* What NVML tells from now on. */
+static void set_processes(struct fixture *f, const char *text)
+{
+	CLEAN_FILE FILE *file = fopen(fixture_path(f, "new"), "we");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fflush(file);
+	assert_int_equal(rename(fixture_path(f, "new"), fixture_path(f, "nvml_processes")), 0);
+}
+
+static void set_process(struct fixture *f, int gpu, pid_t pid)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%d %d\n", gpu, (int)pid);
+	set_processes(f, text);
+}
+
+/* A process of uid that only lives. */
+static struct program *live(struct fixture *f, int uid)
+{
+	return fixture_run(f, uid, "/bin/sleep", "1000", NULL);
+}
+
+static bool is_granted(struct fixture *f, const char *token, int device)
+{
+	static uint32_t object = 0x5c100000;
+	const struct wire_message m = raw_permission(token, 0xc1d00001, object++);
+
+	return raw_ask(f, USER_ANN, &m, device).granted;
+}
+
+static void hold(struct recorder *r, struct fixture *f)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+
+	recorder_connect(r, f, USER_ANN);
+	recorder_open(r, &options);
+	recorder_until(r, &r->ready);
+}
+
+/* --- in time --- */
+
+/* How long the holder was still granted objects once Bob had a context. */
+static unsigned revoke_once(struct fixture *f, pid_t bob, int device)
+{
+	struct recorder r;
+	char token[64];
+	uint64_t begin;
+	unsigned ms;
+
+	hold(&r, f);
+	snprintf(token, sizeof(token), "%s", recorder_token(&r));
+	assert_true(is_granted(f, token, device));
+	begin = now_ms();
+	set_process(f, 0, bob);
+	while (is_granted(f, token, device)) {
+		assert_true(now_ms() - begin < PATIENCE_MS);
+		sleep_ms(2);
+	}
+	ms = (unsigned)(now_ms() - begin);
+	recorder_until(&r, &r.ended);
+	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
+	assert_non_null(strstr(r.end_message, "uid 1235"));
+	for (int i = 0; i < 10; i++) {
+		assert_false(is_granted(f, token, device));
+	}
+	recorder_disconnect(&r);
+	return ms;
+}
+
+static void expect_refused_beside(struct fixture *f)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+	struct recorder r;
+
+	recorder_connect(&r, f, USER_ANN);
+	recorder_open(&r, &options);
+	recorder_until(&r, &r.ended);
+	assert_false(r.ready);
+	assert_int_equal(r.end_code, GPUCTR_E_GPU_SHARED);
+	recorder_disconnect(&r);
+}
+
+static void a_stranger_ends_the_lease_in_time(void **state)
+{
+	size_t rounds = requirement_amount(20, ROUNDS_MAX);
+	CLEAN_FD int device = raw_control_device();
+	struct fixture *f = *state;
+	unsigned worst = 0, sum = 0;
+	struct program *bob;
+
+	fixture_need_root();
+	fixture_limit(1000);
+	fixture_start_daemon(f, NULL);
+	bob = live(f, USER_BOB);
+	for (size_t i = 0; i < rounds; i++) {
+		unsigned ms = revoke_once(f, bob->pid, device);
+
+		worst = ms > worst ? ms : worst;
+		sum += ms;
+		expect_refused_beside(f);
+		expect_no_owner(f);
+		set_processes(f, "");
+	}
+	requirement_figure("R7",
+			   "%zu strangers: the holder is granted nothing more after %u ms (mean), "
+			   "%u ms (worst); nothing is granted beside one",
+			   rounds, sum / (unsigned)rounds, worst);
+	if (requirement_times_count()) {
+		assert_true(sum / rounds <= REVOKED_MS);
+		assert_true(worst <= 2 * REVOKED_MS); /* on a busy machine */
+	}
+	expect_service(f, PATIENCE_MS);
+}
+
+/* --- who is none --- */
+
+static void not_everybody_is_a_stranger(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann, *bob, *gone;
+	pid_t free_pid;
+	struct recorder r;
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	ann = live(f, USER_ANN);
+	bob = live(f, USER_BOB);
+	gone = live(f, USER_BOB);
+	free_pid = gone->pid;
+	program_kill(gone, SIGKILL);
+	program_wait(gone);
+	{
+		static const char *const gpus[] = { "0" };
+		struct gpuctr_capture_options o = recorder_options();
+
+		o.gpus = gpus;
+		o.n_gpus = 1;
+		recorder_connect(&r, f, USER_ANN);
+		recorder_open(&r, &o);
+		recorder_until(&r, &r.ready);
+	}
+	set_process(f, 0, ann->pid); /* her own */
+	recorder_for(&r, 2 * REVOKED_MS);
+	assert_false(r.ended);
+	set_process(f, 1, bob->pid); /* elsewhere */
+	recorder_for(&r, 2 * REVOKED_MS);
+	assert_false(r.ended);
+	set_process(f, 0, free_pid); /* ended between NVML's look and ours */
+	recorder_for(&r, 2 * REVOKED_MS);
+	assert_false(r.ended);
+	set_process(f, 0, bob->pid);
+	recorder_until(&r, &r.ended);
+	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
+	recorder_disconnect(&r);
+}
+
+/* --- programs --- */
+
+/* Bob computes, unmeasured: counters of the whole GPU would show what he does. */
+static struct program *compute(struct fixture *f)
+{
+	return fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
+			   NULL);
+}
+
+static void a_gpu_with_a_stranger_is_not_leased(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client, *bob;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	fixture_set_knob(f, "nvml_auto", 1);
+	bob = compute(f);
+	sleep_ms(100);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "gpu-shared");
+	expect_message(client, "uid 1235");
+	program_kill(bob, SIGKILL);
+	program_wait(bob);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "5 measured");
+}
+
+static void a_stranger_ends_the_lease(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	uint64_t begin;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	fixture_set_knob(f, "nvml_auto", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"1500", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	begin = now_ms();
+	compute(f);
+	expect_text_soon(f->daemon->err, "revoked: ");
+	assert_in_range(now_ms() - begin, 0, 700); /* half a second, and the start of his program */
+	expect_no_owner(f);
+	expect_exit(client, 0);
+	expect_output(client, "done 1500\n");
+	expect_message(client, "error[revoked]");
+}
+
+static void sharing_is_the_administrators_word(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	fixture_set_knob(f, "nvml_auto", 1);
+	compute(f);
+	sleep_ms(100);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"600", "--sleep-us", "1000", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "600 measured");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_stranger_ends_the_lease_in_time),
+		SYSTEM_TEST(not_everybody_is_a_stranger),
+		SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased),
+		SYSTEM_TEST(a_stranger_ends_the_lease),
+		SYSTEM_TEST(sharing_is_the_administrators_word),
+	};
+
+	return SYSTEM_RUN(tests);
+}
