@@ -64,6 +64,21 @@ static int set_count(struct config *c, const char *value, size_t offset, char *e
 	return 0;
 }
 
+static int set_rate(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > CONFIG_RATE_MAX) {
+		snprintf(error, size, "'%s' is not a number from 1 to %d", value, CONFIG_RATE_MAX);
+		return -EINVAL;
+	}
+	*(unsigned *)((char *)c + offset) = (unsigned)n;
+	return 0;
+}
+
 /* "90", "90s", "10min", "1h" */
 static int set_time(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
@@ -177,8 +192,8 @@ static const struct key keys[] = {
 	{ "connections", set_count, offsetof(struct config, connections_max) },
 	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
 	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
-	{ "captures-per-minute", set_count, offsetof(struct config, captures_per_minute) },
-	{ "permissions-per-minute", set_count, offsetof(struct config, permissions_per_minute) },
+	{ "captures-per-minute", set_rate, offsetof(struct config, captures_per_minute) },
+	{ "permissions-per-minute", set_rate, offsetof(struct config, permissions_per_minute) },
 	{ "audit-file", set_path, offsetof(struct config, audit_file) },
 	{ "log-level", set_level, 0 },
 };

@@ -10,6 +10,8 @@
 
 #include "daemon/broker/policy.h"
 
+enum { CONFIG_RATE_MAX = 10 * 1000 * 1000 }; /* in effect: without a limit */
+
 struct config {
 	char socket[108];
 	char user[64]; /* to become when started as root; "": gpucountd, else nobody */

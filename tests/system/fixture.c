@@ -260,12 +260,15 @@ static void start_daemon(struct fixture *f, const char *const *argv)
 
 void fixture_start_daemon(struct fixture *f, ...)
 {
-	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s",	  f->socket,
-					    "-v",	 "--set", "allow-users=*" };
+	const char *argv[ARGUMENTS_MAX] = { TEST_DAEMON, "-s",
+					    f->socket,	 "-v",
+					    "--set",	 "allow-users=*",
+					    "--set",	 "captures-per-minute=10000000",
+					    "--set",	 "permissions-per-minute=10000000" };
 	va_list ap;
 
 	va_start(ap, f);
-	collect(argv, 6, ap);
+	collect(argv, 10, ap);
 	va_end(ap);
 	start_daemon(f, argv);
 }

@@ -73,7 +73,8 @@ void fixture_need_root(void);
 
 /* --- processes --- */
 
-/* Starts a daemon that lets everybody in, with further options, and waits until it listens. */
+/* Starts a daemon that lets everybody in, at any rate, with further options, and waits until it
+ * listens. */
 void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
 void fixture_start_strict_daemon(struct fixture *f, ...)
 	__attribute__((sentinel)); /* default deny */

@@ -50,9 +50,9 @@ static size_t driver_grants(struct fixture *f)
 
 	expect_exit(p, 0);
 	text = read_file(p->out);
-	at = strstr(text, "profiler_allocs ");
+	at = strstr(text, "profiler_granted ");
 	assert_non_null(at);
-	return strtoul(at + strlen("profiler_allocs "), NULL, 10);
+	return strtoul(at + strlen("profiler_granted "), NULL, 10);
 }
 
 /* --- GPUs of groups --- */

@@ -163,6 +163,7 @@ static void wrong_values_are_refused(void **state)
 		{ "job-owners", "maybe" },
 		{ "audit-file", "relative/path" },
 		{ "captures-per-minute", "0" },
+		{ "permissions-per-minute", "10000001" },
 		{ "colour", "red" },
 		{ "", "x" },
 	};
