@@ -18,8 +18,8 @@
 
 /* The one process that performs the privileged act. It believes the front nothing that it can check
  * itself: a lease covers GPUs no other lease covers, belongs to one uid, ends by this process's own
- * clock, and only allocations of one class reach the driver, for the client that asks, or for the
- * whole device if the lease was opened for that.
+ * clock, and only allocations of one class reach the driver, for a client of the caller's own file,
+ * or for the whole device if the lease was opened for that.
  *
  * For every object that was allocated a duplicate of the caller's descriptor is kept, because only
  * the file an RM client was made on can free the object again. A kept descriptor also keeps a dead
@@ -158,14 +158,15 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (clock_now_ns() >= l->expires_ns) {
 		return -ETIME;
 	}
-	/* RM knows the client that asks by its file, but finds the target by its number alone,
-	 * whoever has it. */
-	if (q->object_class != RM_CLASS_PROFILER_DEVICE ||
-	    !(q->client_target == 0 ? l->device : q->client_target == q->root)) {
+	if (q->object_class != RM_CLASS_PROFILER_DEVICE || (q->client_target == 0 && !l->device)) {
 		return -EPERM;
 	}
 	if (fd < 0 || !rm_is_control_device(fd)) {
 		return -EBADF;
+	}
+	/* CUPTI targets another client of its process than the one that asks. */
+	if (q->client_target != 0 && !rm_file_has_client(fd, q->client_target)) {
+		return -EPERM;
 	}
 	return 0;
 }

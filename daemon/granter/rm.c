@@ -51,6 +51,14 @@ int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
 	return r;
 }
 
+bool rm_file_has_client(int fd, uint32_t client)
+{
+	uint32_t status;
+	int r = rm_free_object(fd, client, client, 0, &status);
+
+	return r == 0 && (status == RM_STATUS_OK || status == RM_STATUS_OBJECT_NOT_FOUND);
+}
+
 int rm_free_object(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t *ret_status)
 {
 	struct rm_free p = { .root = root, .parent = parent, .object = object };

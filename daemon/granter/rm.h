@@ -66,6 +66,12 @@ bool rm_is_control_device(int fd);
 int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t object,
 		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status);
 
+/* Was this client made on this file, and does it live? RM finds the target of an allocation by its
+ * number, whoever made it, but frees only under clients of the calling file; so it is asked to free
+ * what never exists, object 0. Seen with driver 580.159.04: status 0 for a client of the file, 0x23
+ * for a living one of another file, 0x33 for none. */
+bool rm_file_has_client(int fd, uint32_t client);
+
 int rm_free_object(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t *ret_status);
 
 #endif

@@ -26,6 +26,18 @@ struct fake_object *fake_object_find(struct fake_state *st, uint64_t file, uint3
 	return NULL;
 }
 
+bool fake_client_lives(const struct fake_state *st, uint32_t client)
+{
+	for (uint32_t i = 0; i < st->objects_end; i++) {
+		const struct fake_object *o = &st->objects[i];
+
+		if (o->used && o->h_root == client && o->h_object == client) {
+			return true;
+		}
+	}
+	return false;
+}
+
 struct fake_object *fake_object_add(struct fake_state *st)
 {
 	for (uint32_t i = 0; i < FAKE_MAX_OBJECTS; i++) {

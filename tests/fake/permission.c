@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int control_fd = -1;
 static int control_pid;
 static uint64_t control_file;
-static uint32_t root;
+static uint32_t root, target; /* clients: one asks, contexts live under the other */
 static bool have_device[FAKE_MAX_GPUS];
 static uint32_t next_object = 0x5c001000;
 
@@ -64,8 +64,9 @@ static int open_control(void)
 	control_file = info.st_ino;
 	root = 0xc1d00000u + (uint32_t)(control_pid & 0xfffff);
 	memset(have_device, 0, sizeof(have_device));
-	r = allocate(0, root, FAKE_CLASS_ROOT, NULL);
-	return r;
+	target = root + 0x100000u;
+	r = allocate(0, target, FAKE_CLASS_ROOT, NULL);
+	return r == 0 ? allocate(0, root, FAKE_CLASS_ROOT, NULL) : r;
 }
 
 static int open_device(int gpu)
@@ -94,7 +95,7 @@ int permission_alloc(CUcontext context, int gpu, struct fake_profiler *ret_profi
 	r = open_device(gpu);
 	if (r == 0) {
 		object = next_object++;
-		params.h_client_target = context ? root : 0;
+		params.h_client_target = context ? target : 0;
 		params.h_context_target = context ? context->h_context : 0;
 		r = allocate(0x5c000030u + (uint32_t)gpu, object, FAKE_CLASS_PROFILER, &params);
 	}

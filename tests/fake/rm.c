@@ -228,6 +228,16 @@ static int ioctl_alloc(struct fake_state *st, uint64_t file, unsigned long reque
 	return 0;
 }
 
+/* What a request that finds nothing to free answers: the client is the file's, another's, or none.
+ */
+static uint32_t status_of_client(struct fake_state *st, uint64_t file, uint32_t client)
+{
+	if (fake_object_find(st, file, client, client)) {
+		return RM_OK;
+	}
+	return fake_client_lives(st, client) ? RM_INVALID_CLIENT : RM_INVALID_OBJECT;
+}
+
 static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long request, void *argument)
 {
 	struct identity who = is_frozen ? frozen : identity_now();
@@ -239,7 +249,7 @@ static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long reques
 	fake_lock(st);
 	object = fake_object_find(st, file, f->h_root, f->h_old);
 	shown.h_class = object ? object->h_class : 0;
-	f->status = object ? RM_OK : RM_OBJECT_NOT_FOUND;
+	f->status = object ? RM_OK : status_of_client(st, file, f->h_root);
 	if (object) {
 		fake_object_remove(st, object);
 	}

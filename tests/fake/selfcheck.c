@@ -450,7 +450,7 @@ static int case_control_device(void)
 	EXPECT(ioctl(fd, _IOWR('F', RM_ESC_FREE, struct rm_free), &f), 0);
 	EXPECT(f.status, RM_OK);
 	EXPECT(ioctl(fd, _IOWR('F', RM_ESC_FREE, struct rm_free), &f), 0);
-	EXPECT(f.status, RM_OBJECT_NOT_FOUND);
+	EXPECT(f.status, RM_INVALID_OBJECT);
 	EXPECT(ioctl(fd, _IOWR('F', RM_ESC_ALLOC, struct rm_free), &f), -1);
 	EXPECT(errno, EINVAL);
 	EXPECT(ioctl(other, _IOWR('F', RM_ESC_ALLOC, struct rm_alloc), &a), -1);
@@ -471,8 +471,8 @@ static void revoke_own_object(void)
 	snprintf(path, sizeof(path), "%s/ioctl.log", getenv("GPUCTR_FAKE_DIR"));
 	log = fopen(path, "re");
 	while (log && fgets(line, sizeof(line), log) && line[0]) {
-		if (sscanf(line, "%*u %d %*u %*d %*x %*u %lx %lx %lx %lx %lx", &pid, &class,
-			   &client, &parent, &new_handle, &client) == 6 &&
+		if (sscanf(line, "%*u %d %*u %*d %*x %*u %lx %lx %lx %lx", &pid, &class, &client,
+			   &parent, &new_handle) == 5 &&
 		    pid == getpid() && class == 0xb2cc) {
 			root = client;
 			object = new_handle;

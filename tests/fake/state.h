@@ -98,6 +98,8 @@ void fake_violation(const char *format, ...) __attribute__((format(printf, 1, 2)
 _Atomic int32_t *fake_knob(struct fake_state *st, const char *name);
 
 /* The caller holds the lock for these. */
+/* On whatever file. */
+bool fake_client_lives(const struct fake_state *st, uint32_t client);
 struct fake_object *fake_object_find(struct fake_state *st, uint64_t file, uint32_t h_root,
 				     uint32_t h_object);
 struct fake_object *fake_object_add(struct fake_state *st);

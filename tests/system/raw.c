@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/raw.h"
 
+#include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/granter/rm.h"
@@ -227,12 +229,35 @@ int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_proce
 
 /* --- permission --- */
 
+/* As a program's libcuda does it, by the fake driver, which remembers the folder of the first test
+ * that uses it: hence in a process of its own. */
+static void make_client(int fd)
+{
+	const struct rm_alloc a = { RAW_CLIENT, 0, RAW_CLIENT, 0x41, 0, 0, 0, 0, 0, 0 };
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int (*fake_ioctl)(int, unsigned long, ...);
+		struct rm_alloc own = a;
+
+		*(void **)&fake_ioctl =
+			dlsym(dlopen(TEST_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL), "ioctl");
+		_exit(fake_ioctl && fake_ioctl(fd, RM_IOCTL_ALLOC, &own) == 0 && own.status == 0
+			      ? 0
+			      : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int raw_control_device(void)
 {
 	int fd = memfd_create("nvidiactl", MFD_CLOEXEC);
 
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, FAKE_CONTROL_FILE_BYTES), 0);
+	make_client(fd);
 	return fd;
 }
 

@@ -35,7 +35,10 @@ int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_proce
 
 /* --- permission --- */
 
-/* What the fake driver takes for an open /dev/nvidiactl. The caller's to close. */
+enum { RAW_CLIENT = (int)0xc1d00001 };
+
+/* What the fake driver takes for an open /dev/nvidiactl, with RAW_CLIENT made on it. The caller's
+ * to close. */
 int raw_control_device(void);
 
 /* A request as CUPTI makes it: of client root, for a context of its own. */

@@ -27,10 +27,11 @@ struct control_call {
 };
 
 struct control_device {
-	ino_t inode;	 /* of the file that is the control device; 0: none is */
-	uint32_t status; /* the driver's answer */
-	int error;	 /* of the ioctl itself; 0: it works */
-	unsigned n;	 /* calls so far */
+	ino_t inode;		 /* of the file that is the control device; 0: none is */
+	uint32_t status;	 /* the driver's answer */
+	uint32_t foreign_client; /* one that was made on another file; 0: none was */
+	int error;		 /* of the ioctl itself; 0: it works */
+	unsigned n;		 /* calls so far */
 	struct control_call calls[CONTROL_CALLS_MAX];
 };
 
@@ -67,6 +68,7 @@ int fstat(int fd, struct stat *st)
 int ioctl(int fd, unsigned long request, ...)
 {
 	struct control_call *c = &control->calls[control->n % CONTROL_CALLS_MAX];
+	struct rm_free *question;
 	va_list ap;
 	void *p;
 
@@ -74,6 +76,11 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(ap, request);
 	p = va_arg(ap, void *);
 	va_end(ap);
+	question = p;
+	if (request == RM_IOCTL_FREE && question->object == 0 && control->error == 0) {
+		question->status = question->root == control->foreign_client ? 0x23 : RM_STATUS_OK;
+		return 0; /* frees nothing: it asks whose the client is */
+	}
 	*c = (struct control_call){ .request = request };
 	if (request == RM_IOCTL_ALLOC) {
 		memcpy(&c->alloc, p, sizeof(c->alloc));
