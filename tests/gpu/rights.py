@@ -68,7 +68,7 @@ def contexts(m):
     theirs.wait_for("numbers")
     root, context = (hexadecimal(theirs.out(), n) for n in ("root", "context"))
     target = hexadecimal(theirs.out(), "target")
-    row("R5 CUPTI asks for its own client", f"root {root}, target {target}", "the same", root == target != "0x0")
+    row("R5 CUPTI's numbers", f"client that asks {root}, target client {target}, context {context}", "a target", "0x0" not in (root, target, context))
     asks(m, "R5 another user's context", target=target, context=context)
     asks(m, "R5 another user's client, own context", target=target)
     asks(m, "R5 the driver by itself, of root", False, mode="bare", target=target, context=context)
