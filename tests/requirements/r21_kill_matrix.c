@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tests/requirements/requirement.h"
+#include "tests/system/footprint.h"
+#include "tests/system/raw.h"
+#include "tests/system/recorder.h"
+
+/* R21: any process may be killed at any instant. A capture is held at a place, one process is
+ * killed with SIGKILL, the place is let go, and then: somebody else is served soon, even
+ * while the program waits, nothing of the capture is left in the daemon or the driver, and the
+ * user's program runs to its own end.
+ *
+ * A place is held by what stands still there: a stopped worker, a program that waits ("fakeapp
+ * --hold"), a driver call that hangs. "Soon" is a second on a machine of its own; here the median
+ * is compared with it and the worst case with the patience of all tests. */
+
+enum victim { CLIENT_PROCESS, PROGRAM, FRONT, GRANTER, GPU, VICTIMS };
+
+enum {
+	SERVICE_MS = 1000,
+	KERNELS = 400,
+	RUNS_PER_DAEMON = 8,	   /* the supervisor gives up after ten deaths a minute */
+	GPU_0_PARENT = 0x5c000030, /* of its profiler objects, in the fake */
+	TIMES_MAX = 4096,
+};
+
+static const char *const victims[VICTIMS] = { "client", "program", "front", "granter", "gpu" };
+
+struct scene {
+	struct fixture *f;
+	struct program *client;
+	pid_t program; /* 0: not started yet, or over */
+	pid_t stopped; /* a worker */
+	struct recorder holder;
+};
+
+struct point {
+	const char *name;
+	const char *hold; /* where the program waits */
+	void (*reach)(struct scene *s);
+	bool has_program, has_client;
+};
+
+static struct {
+	unsigned ms[TIMES_MAX];
+	size_t n;
+} services;
+
+/* --- places --- */
+
+static void start_client(struct scene *s, const char *hold)
+{
+	s->client = fixture_client(s->f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
+				   "jsonl", "--output", fixture_path(s->f, "records"), "--",
+				   FAKEAPP, "--kernels", "400", "--exit", "7",
+				   hold ? "--hold" : NULL, hold, NULL);
+}
+
+static void stop_worker(struct scene *s, const char *name)
+{
+	s->stopped = fixture_worker(s->f, name);
+	assert_int_equal(kill(s->stopped, SIGSTOP), 0);
+}
+
+/* The daemon tells of a capture of Ann's in this state, with or without a lease. */
+static void wait_for_state(struct scene *s, uint32_t state, bool in_queue, bool has_lease)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct wire_capture_info i = { 0 };
+
+	while (raw_captures(s->f, USER_ANN, &i) == 0 || i.state != state ||
+	       (i.position > 0) != in_queue || (i.lease_left_ns > 0) != has_lease) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+}
+
+static void wait_asleep(pid_t pid)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (!process_is_asleep(pid)) {
+		assert_true(now_ms() < by);
+	}
+}
+
+static void reach_connected(struct scene *s)
+{
+	stop_worker(s, "front");
+	start_client(s, NULL);
+	wait_asleep(s->client->pid);
+}
+
+static void reach_planning(struct scene *s)
+{
+	stop_worker(s, "gpu");
+	start_client(s, NULL);
+	wait_for_state(s, WIRE_CAPTURE_PLANNING, false, false);
+}
+
+static void reach_queue(struct scene *s)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+
+	recorder_connect(&s->holder, s->f, USER_BOB);
+	recorder_open(&s->holder, &options);
+	recorder_until(&s->holder, &s->holder.ready);
+	start_client(s, NULL);
+	wait_for_state(s, WIRE_CAPTURE_QUEUED, true, false);
+}
+
+/* It has the turn, and the gpu process is asked who else computes there. */
+static void reach_turn(struct scene *s)
+{
+	reach_queue(s);
+	stop_worker(s, "gpu");
+	recorder_disconnect(&s->holder);
+	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, false);
+}
+
+static void reach_lease(struct scene *s)
+{
+	stop_worker(s, "granter");
+	start_client(s, NULL);
+	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, true);
+}
+
+static void wait_for_program(struct scene *s)
+{
+	s->program = fixture_child(s->client);
+}
+
+static void reach_held(struct scene *s)
+{
+	wait_for_program(s);
+	fixture_wait_held(s->f, 1);
+}
+
+/* The granter is inside the driver. */
+static void reach_asked(struct scene *s)
+{
+	uint64_t hangs = fixture_counter(s->f, "hangs");
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	fixture_set_knob(s->f, "ioctl_hang", GPU_0_PARENT);
+	start_client(s, NULL);
+	wait_for_program(s);
+	while (fixture_counter(s->f, "hangs") == hangs) {
+		assert_true(now_ms() < by);
+	}
+}
+
+static void reach_stream(struct scene *s)
+{
+	reach_held(s);
+	expect_text_soon(fixture_path(s->f, "records"), "\"type\":\"kernel\"");
+}
+
+/* The program has ended, the client asks for the rest. */
+static void reach_ending(struct scene *s)
+{
+	reach_held(s);
+	stop_worker(s, "front");
+	fixture_release(s->f);
+	while (kill(s->program, 0) == 0) {
+		sleep_ms(2);
+	}
+	s->program = 0;
+	wait_asleep(s->client->pid);
+}
+
+static void reach_over(struct scene *s)
+{
+	start_client(s, NULL);
+	expect_exit(s->client, 7);
+}
+
+static const struct point points[] = {
+	{ "connected", NULL, reach_connected, false, true },
+	{ "planning", NULL, reach_planning, false, true },
+	{ "queued", NULL, reach_queue, false, true },
+	{ "turn", NULL, reach_turn, false, true },
+	{ "lease opening", NULL, reach_lease, false, true },
+	{ "ready", "start", reach_held, true, true },
+	{ "attached", "init", reach_held, true, true },
+	{ "context made", "context", reach_held, true, true },
+	{ "permission asked", NULL, reach_asked, true, true },
+	{ "granted", "first", reach_held, true, true },
+	{ "records", "middle", reach_stream, true, true },
+	{ "exiting", "end", reach_held, true, true },
+	{ "ending", "end", reach_ending, false, true },
+	{ "over", NULL, reach_over, false, false },
+};
+
+/* --- one run --- */
+
+static pid_t find_victim(const struct scene *s, enum victim victim)
+{
+	switch (victim) {
+	case CLIENT_PROCESS:
+		return s->client->pid;
+	case PROGRAM:
+		return s->program;
+	default:
+		return fixture_worker(s->f, victims[victim]);
+	}
+}
+
+static void let_go(struct scene *s, pid_t killed)
+{
+	if (s->stopped != 0 && s->stopped != killed) {
+		kill(s->stopped, SIGCONT);
+	}
+	fixture_set_knob(s->f, "ioctl_hang", 0);
+	recorder_disconnect(&s->holder);
+}
+
+/* The program of a client that was killed came to the test. */
+static void expect_orphan_exit(pid_t pid)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+static void expect_ran_on(struct scene *s, enum victim victim)
+{
+	bool started = s->program != 0;
+
+	if (victim == CLIENT_PROCESS) {
+		expect_signal(s->client, SIGKILL);
+		if (started) {
+			expect_orphan_exit(s->program);
+			expect_output(s->client, "done 400\n");
+		}
+	} else if (victim == PROGRAM) {
+		expect_exit(s->client, 128 + SIGKILL);
+		expect_output(s->client, "");
+	} else {
+		program_wait(s->client);
+		if (!started && count_text(s->client->out, "done") == 0) {
+			expect_exit(s->client, 125); /* refused before it was started */
+			expect_message(s->client, "gpuctr-client: ");
+		} else {
+			expect_exit(s->client, 7);
+			expect_output(s->client, "done 400\n");
+		}
+	}
+}
+
+static void expect_nothing_left(struct fixture *f)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct wire_capture_info i;
+
+	while (raw_captures(f, USER_ANN, &i) + raw_captures(f, USER_BOB, &i) > 0) {
+		assert_true(now_ms() < by);
+		sleep_ms(5);
+	}
+	expect_no_owner(f);
+	expect_no_objects(f);
+}
+
+static unsigned measure_service(struct fixture *f)
+{
+	uint64_t begin = now_ms();
+
+	expect_service(f, PATIENCE_MS);
+	return (unsigned)(now_ms() - begin);
+}
+
+static void run_once(struct fixture *f, const struct point *p, enum victim victim)
+{
+	struct scene s = { .f = f };
+	size_t programs = f->n_programs;
+	pid_t killed;
+	unsigned ms;
+
+	unlink(fixture_path(f, "records"));
+	if (p->hold) {
+		start_client(&s, p->hold);
+	}
+	p->reach(&s);
+	killed = find_victim(&s, victim);
+	assert_int_equal(kill(killed, SIGKILL), 0);
+	let_go(&s, killed);
+	if (victim == GPU) {
+		fixture_release(f); /* the capture goes on, and is waited for */
+	}
+	ms = measure_service(f);
+	fixture_release(f);
+	if (services.n < TIMES_MAX) {
+		services.ms[services.n++] = ms;
+	}
+	if (p->has_client) {
+		expect_ran_on(&s, victim);
+	}
+	expect_nothing_left(f);
+	fixture_forget_programs(f, programs);
+}
+
+/* --- a point, all victims --- */
+
+static void kill_at(struct fixture *f, const struct point *p, enum victim victim)
+{
+	size_t runs = requirement_amount(3, 30);
+
+	for (size_t i = 0; i < runs;) {
+		struct footprint before;
+
+		fixture_start_daemon(f, NULL);
+		expect_service(f, PATIENCE_MS);
+		footprint_take(f, &before);
+		for (size_t k = 0; k < RUNS_PER_DAEMON && i < runs; k++, i++) {
+			run_once(f, p, victim);
+		}
+		expect_no_leak(f, &before);
+		fixture_stop_daemon(f);
+		fixture_forget_programs(f, 0);
+	}
+}
+
+static void kill_everybody_at(struct fixture *f, const char *name)
+{
+	const struct point *p = points;
+
+	while (strcmp(p->name, name) != 0) {
+		p++;
+	}
+	f->violations_expected = true;
+	fixture_limit(getenv("GPUCTR_TEST_FULL") ? 3600 : 120);
+	for (enum victim v = 0; v < VICTIMS; v++) {
+		if ((v != PROGRAM || p->has_program) && (v != CLIENT_PROCESS || p->has_client)) {
+			kill_at(f, p, v);
+		}
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	return (int)*(const unsigned *)a - (int)*(const unsigned *)b;
+}
+
+static void tell_services(void **state)
+{
+	unsigned median, worst;
+
+	(void)state;
+	assert_true(services.n > 0);
+	qsort(services.ms, services.n, sizeof(services.ms[0]), compare);
+	median = services.ms[services.n / 2];
+	worst = services.ms[services.n - 1];
+	requirement_figure("R21",
+			   "%zu kills at %zu places of a capture: service is back after %u ms "
+			   "(median), %u ms (worst)",
+			   services.n, ARRAY_SIZE(points), median, worst);
+	assert_true(!requirement_times_count() || median <= SERVICE_MS);
+}
+
+#define PLACE(function, name)                      \
+	static void function(void **state)         \
+	{                                          \
+		kill_everybody_at(*state, (name)); \
+	}
+
+PLACE(killed_when_connected, "connected")
+PLACE(killed_while_planning, "planning")
+PLACE(killed_in_the_queue, "queued")
+PLACE(killed_at_the_turn, "turn")
+PLACE(killed_while_the_lease_opens, "lease opening")
+PLACE(killed_when_ready, "ready")
+PLACE(killed_when_attached, "attached")
+PLACE(killed_with_a_context, "context made")
+PLACE(killed_inside_the_driver, "permission asked")
+PLACE(killed_when_granted, "granted")
+PLACE(killed_between_records, "records")
+PLACE(killed_when_exiting, "exiting")
+PLACE(killed_while_ending, "ending")
+PLACE(killed_when_over, "over")
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(killed_when_connected),	   SYSTEM_TEST(killed_while_planning),
+		SYSTEM_TEST(killed_in_the_queue),	   SYSTEM_TEST(killed_at_the_turn),
+		SYSTEM_TEST(killed_while_the_lease_opens), SYSTEM_TEST(killed_when_ready),
+		SYSTEM_TEST(killed_when_attached),	   SYSTEM_TEST(killed_with_a_context),
+		SYSTEM_TEST(killed_inside_the_driver),	   SYSTEM_TEST(killed_when_granted),
+		SYSTEM_TEST(killed_between_records),	   SYSTEM_TEST(killed_when_exiting),
+		SYSTEM_TEST(killed_while_ending),	   SYSTEM_TEST(killed_when_over),
+		cmocka_unit_test(tell_services),
+	};
+
+	return SYSTEM_RUN(tests);
+}
