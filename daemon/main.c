@@ -68,15 +68,20 @@ static int make_pair(int type, int pair[2])
 	return 0;
 }
 
-/* In the child: names itself, keeps only what the process may have, and forgets our descriptors. */
+/* In the child: names itself, keeps only what the process may have, and forgets our descriptors.
+ * When the supervisor dies the kernel kills front and gpu. Not the granter: it ends with its link
+ * to the front, as always, after it has freed what only it can free. */
 static void enter_worker(struct supervisor *s, enum worker_id id)
 {
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGINT, SIG_IGN); /* of the terminal; the supervisor tells us */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_IGN);  /* of the terminal; the supervisor tells us */
+	signal(SIGTERM, SIG_IGN); /* of one who signals the whole group */
+	if (id != WORKER_GRANTER) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	}
 	prctl(PR_SET_NAME, worker_names[id]);
 	log_init(worker_names[id], s->config.log_level);
 	close(s->signals);
