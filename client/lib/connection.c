@@ -17,7 +17,7 @@
  * and handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call.
  * When the connection breaks, everything open is told, once, from the next dispatch. */
 
-enum { HELLO_TIMEOUT_S = 5, READ_BYTES = 256 * 1024 };
+enum { HELLO_TIMEOUT_S = 5, HELLO_ATTEMPTS = 3, READ_BYTES = 256 * 1024 };
 
 const char *gpuctr_version(void)
 {
@@ -156,9 +156,8 @@ static int next_message(struct gpuctr *g, struct wire_message *ret)
 	return 0;
 }
 
-static int wait_welcome(struct gpuctr *g)
+static int wait_welcome(struct gpuctr *g, uint64_t by)
 {
-	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;
 	struct wire_message m;
 	int r;
 
@@ -187,11 +186,30 @@ static int wait_welcome(struct gpuctr *g)
 	return 0;
 }
 
-int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
+static int introduce(struct gpuctr *g, const char *program, uint64_t by)
 {
 	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, program } };
-	struct gpuctr *g = calloc(1, sizeof(*g));
 	int r;
+
+	if (g->fd >= 0) {
+		close(g->fd);
+		buffer_deinit(&g->in);
+		buffer_deinit(&g->out);
+	}
+	r = connect_to(g);
+	if (r == 0) {
+		r = connection_send(g, &hello);
+	}
+	return r == 0 ? wait_welcome(g, by) : r;
+}
+
+/* A daemon that ends closes what it has just accepted, without a word. Nothing has been asked of it
+ * yet, and its successor may be on its way behind the same socket: one more try finds it. */
+int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
+{
+	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;
+	struct gpuctr *g = calloc(1, sizeof(*g));
+	int r = GPUCTR_E_DISCONNECTED;
 
 	if (!g || !(g->path = strdup(path ? path : gpuctr_default_socket()))) {
 		free(g);
@@ -205,12 +223,8 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->requests);
 	list_init(&g->captures);
 	*ret = g;
-	r = connect_to(g);
-	if (r == 0) {
-		r = connection_send(g, &hello);
-	}
-	if (r == 0) {
-		r = wait_welcome(g);
+	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
+		r = introduce(g, program, by);
 	}
 	if (r != 0) {
 		g->broken = r;
