@@ -9,7 +9,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -284,6 +286,34 @@ void fixture_start_strict_daemon(struct fixture *f, ...)
 	start_daemon(f, argv);
 }
 
+int fixture_open_socket(struct fixture *f)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", f->socket);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 1024), 0);
+	return fd;
+}
+
+/* The shell becomes the daemon, with the pid that it has told. */
+void fixture_start_activated_daemon(struct fixture *f, int socket)
+{
+	char script[128];
+	const char *argv[] = { "/bin/sh", "-c",	   script,	    TEST_DAEMON,
+			       "-v",	  "--set", "allow-users=*", NULL };
+	int passed = fcntl(socket, F_DUPFD, 3);
+
+	assert_true(passed >= 3 && passed <= 9); /* the shell knows one digit */
+	snprintf(script, sizeof(script),
+		 "export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\" 3<&%d", passed);
+	f->daemon = fixture_runv(f, USER_SELF, argv);
+	close(passed);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_text_soon(f->daemon->err, " GPUs, driver ");
+}
+
 void program_wait(struct program *p)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
@@ -401,7 +431,7 @@ void fixture_limit(unsigned seconds)
 
 const char *fixture_path(const struct fixture *f, const char *name)
 {
-	static char paths[8][160];
+	static char paths[8][64 + 256];
 	static unsigned next;
 	char *path = paths[next++ % ARRAY_SIZE(paths)];
 
@@ -583,6 +613,18 @@ uint64_t fixture_counter(struct fixture *f, const char *name)
 
 	assert_non_null(line);
 	return strtoull(line + strlen(name), NULL, 10);
+}
+
+size_t fixture_count(struct fixture *f, const char *verb, const char *text)
+{
+	CLEAN_FREE char *lines = ask_fake(f, verb, NULL, NULL);
+	char *save = NULL;
+	size_t n = 0;
+
+	for (char *line = strtok_r(lines, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		n += strstr(line, text) != NULL;
+	}
+	return n;
 }
 
 /* True when fakectl's verb prints nothing. */

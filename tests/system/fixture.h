@@ -78,6 +78,11 @@ void fixture_need_root(void);
 void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
 void fixture_start_strict_daemon(struct fixture *f, ...)
 	__attribute__((sentinel)); /* default deny */
+
+/* As systemd does it: the socket is somebody else's, and stays when the daemon ends. */
+int fixture_open_socket(struct fixture *f);
+void fixture_start_activated_daemon(struct fixture *f, int socket);
+
 void fixture_stop_daemon(struct fixture *f);
 void fixture_kill_daemon(struct fixture *f);
 
@@ -109,6 +114,9 @@ void fixture_limit(unsigned seconds);
 
 void fixture_set_knob(struct fixture *f, const char *name, unsigned value);
 uint64_t fixture_counter(struct fixture *f, const char *name);
+
+/* Lines with this text of "owners" or "objects". */
+size_t fixture_count(struct fixture *f, const char *verb, const char *text);
 
 /* Waits until n programs wait at their places; lets them go. */
 void fixture_wait_held(struct fixture *f, size_t n);
