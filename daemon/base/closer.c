@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 /* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs,
- * and thousands wait behind: the descriptor is then kept open rather than risk the caller. */
+ * and thousands wait behind: the descriptor is then kept open rather than risk the caller. A process
+ * whose thread cannot read any more would keep them all: it ends, and is replaced. */
 
 static int pipe_in = -1;
 
@@ -21,12 +22,16 @@ static void *run(void *argument)
 {
 	struct start *start = argument;
 	int from = start->from, fd;
+	ssize_t n;
 
 	sem_post(&start->running);
-	while (read(from, &fd, sizeof(fd)) == (ssize_t)sizeof(fd)) {
-		close(fd);
-	}
-	return NULL;
+	do {
+		n = read(from, &fd, sizeof(fd));
+		if (n == (ssize_t)sizeof(fd)) {
+			close(fd);
+		}
+	} while (n == (ssize_t)sizeof(fd) || (n < 0 && errno == EINTR));
+	_exit(1);
 }
 
 int closer_start(void)
@@ -54,12 +59,16 @@ int closer_start(void)
 
 void closer_close(int fd)
 {
+	ssize_t n;
+
 	if (fd < 0) {
 		return;
 	}
 	if (pipe_in < 0) {
 		close(fd);
-	} else if (write(pipe_in, &fd, sizeof(fd)) != (ssize_t)sizeof(fd)) {
-		return; /* see above */
+		return;
 	}
+	do {
+		n = write(pipe_in, &fd, sizeof(fd));
+	} while (n < 0 && errno == EINTR); /* full: see above */
 }
