@@ -224,7 +224,9 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	}
 	list_append(&l->pending, &p->link);
 	front_arm_tick(l->front);
-	flush(l); /* a broken link is found by its poll, which fails all that is pending */
+	if (flush(l) < 0) { /* tried again by its poll, which fails all that is pending */
+		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
+	}
 	return 0;
 }
 
