@@ -50,7 +50,7 @@ static void on_tick(uv_timer_t *t)
 	session_on_tick(f, now);
 	tell_summary(f);
 	if (list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
-	    list_is_empty(&f->granter.pending)) {
+	    granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
 	}
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
@@ -13,7 +14,9 @@
 #include "daemon/front/session.h"
 
 /* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue:
- * when it is full the granter hangs in the driver, and the caller is told that it is busy. */
+ * when it is full the granter hangs in the driver, and the caller is told that it is busy. Only the
+ * end of a lease must not get lost, since the granter would hold its GPUs until it runs out: it is
+ * kept and tried again. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
@@ -46,6 +49,7 @@ static void complete(struct granter_link *l, struct pending *p, const struct gra
 void granter_link_detach(struct granter_link *l)
 {
 	watch_close(&l->watch);
+	l->n_closing = 0; /* its leases end with the granter */
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
 	}
@@ -107,8 +111,8 @@ int granter_link_attach(struct granter_link *l, int fd)
 	return r;
 }
 
-int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
-			 granter_link_done done, void *owner)
+static int send_request(struct granter_link *l, struct granter_request *q, int fd,
+			granter_link_done done, void *owner)
 {
 	struct pending *p;
 	ssize_t n;
@@ -138,6 +142,48 @@ int granter_link_request(struct granter_link *l, struct granter_request *q, int 
 	return 0;
 }
 
+static int send_closing(struct granter_link *l)
+{
+	int r = 0;
+
+	while (l->n_closing > 0 && r == 0) {
+		struct granter_request q = { .op = GRANTER_CLOSE,
+					     .lease = l->closing[l->n_closing - 1] };
+
+		r = send_request(l, &q, -1, NULL, NULL);
+		l->n_closing -= r == 0;
+	}
+	return r;
+}
+
+int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
+			 granter_link_done done, void *owner)
+{
+	int r = send_closing(l);
+
+	return r < 0 ? r : send_request(l, q, fd, done, owner);
+}
+
+void granter_link_close_lease(struct granter_link *l, uint64_t lease)
+{
+	for (size_t i = 0; i < l->n_closing; i++) {
+		if (l->closing[i] == lease) {
+			return;
+		}
+	}
+	/* There is room for as many as the granter has. */
+	if (l->watch.fd >= 0 && l->n_closing < ARRAY_SIZE(l->closing)) {
+		l->closing[l->n_closing++] = lease;
+		send_closing(l);
+		front_arm_tick(l->front);
+	}
+}
+
+bool granter_link_is_idle(const struct granter_link *l)
+{
+	return list_is_empty(&l->pending) && l->n_closing == 0;
+}
+
 void granter_link_forget(struct granter_link *l, const void *owner)
 {
 	list_for_each(i, &l->pending) {
@@ -151,8 +197,10 @@ void granter_link_forget(struct granter_link *l, const void *owner)
 
 void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 {
-	struct pending *p = list_entry(l->pending.next, struct pending, link);
+	struct pending *p;
 
+	send_closing(l);
+	p = list_entry(l->pending.next, struct pending, link);
 	if (list_is_empty(&l->pending) || p->deadline_ns > now_ns) {
 		return;
 	}

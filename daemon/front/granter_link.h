@@ -18,6 +18,8 @@ struct granter_link {
 	struct watch watch; /* closed: no such process just now */
 	struct list pending;
 	uint64_t last_id;
+	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end could not be sent yet */
+	size_t n_closing;
 };
 
 /* reply is NULL when the granter died or took too long. */
@@ -36,6 +38,13 @@ void granter_link_detach(struct granter_link *l);
 /* q->id and q->size are filled in; fd -1: none, else it stays the caller's. done may be NULL. */
 int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
 			 granter_link_done done, void *owner);
+
+/* Ends a lease. What cannot be sent now is sent before anything else. */
+void granter_link_close_lease(struct granter_link *l, uint64_t lease);
+
+/* Nothing is waited for, and nothing waits. */
+bool granter_link_is_idle(const struct granter_link *l);
+
 void granter_link_forget(struct granter_link *l, const void *owner);
 void granter_link_tick(struct granter_link *l, uint64_t now_ns);
 

@@ -35,9 +35,7 @@ static void grant_next(struct front *f);
 /* Takes the counters back at once; the claim stays until the capture's processes are gone. */
 static void revoke_lease(struct front *f, const struct capture *c)
 {
-	struct granter_request q = { .op = GRANTER_CLOSE, .lease = c->id };
-
-	granter_link_request(&f->granter, &q, -1, NULL, NULL);
+	granter_link_close_lease(&f->granter, c->id);
 }
 
 /* A lease that was granted ends once. */
