@@ -33,6 +33,7 @@ static char directory[PATH_MAX];
 static const struct {
 	const char *name;
 	size_t offset;
+	bool counts_down; /* so its file is out of date at once, and not read */
 } knobs[] = {
 	{ "ioctl_delay_ms", offsetof(struct fake_state, ioctl_delay_ms) },
 	{ "ioctl_hang", offsetof(struct fake_state, ioctl_hang) },
@@ -40,6 +41,10 @@ static const struct {
 	{ "rm_status", offsetof(struct fake_state, rm_status) },
 	{ "strict_handles", offsetof(struct fake_state, strict_handles) },
 	{ "nvml_auto", offsetof(struct fake_state, nvml_auto) },
+	{ "fail_in", offsetof(struct fake_state, fail_in) },
+	{ "fail_malloc", offsetof(struct fake_state, fail_malloc), true },
+	{ "fail_call", offsetof(struct fake_state, fail_call), true },
+	{ "fail_errno", offsetof(struct fake_state, fail_errno) },
 };
 
 _Atomic int32_t *fake_knob(struct fake_state *st, const char *name)
@@ -61,7 +66,7 @@ static void read_knob_files(struct fake_state *st)
 		int fd;
 
 		snprintf(path, sizeof(path), "%s/%s", directory, knobs[i].name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = knobs[i].counts_down ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0) {
 			continue;
 		}

@@ -73,6 +73,11 @@ struct fake_state {
 	_Atomic int32_t strict_handles; /* 1: unknown root or parent is refused */
 	_Atomic int32_t nvml_auto;	/* 1: processes with contexts appear in NVML's list */
 
+	_Atomic int32_t fail_in;     /* kind of process, see fail.c */
+	_Atomic int32_t fail_malloc; /* the how manieth allocation from now on fails */
+	_Atomic int32_t fail_call;
+	_Atomic int32_t fail_errno;
+
 	struct fake_counters counters;
 	uint32_t objects_end; /* no used object at or after this index */
 	uint32_t next_handle;

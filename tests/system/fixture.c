@@ -189,7 +189,8 @@ static void redirect(const char *path, int to)
 	close(fd);
 }
 
-static void exec_program(const struct program *p, int uid, const char *const *argv)
+static void exec_program(const struct fixture *f, const struct program *p, int uid,
+			 const char *const *argv)
 {
 	redirect("/dev/null", STDIN_FILENO);
 	redirect(p->out, STDOUT_FILENO);
@@ -197,7 +198,8 @@ static void exec_program(const struct program *p, int uid, const char *const *ar
 	become(uid);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	setenv("LD_PRELOAD", TEST_FAKE_DRIVER, 1);
+	setenv("LD_PRELOAD",
+	       f->preloads_failures ? TEST_FAKE_FAIL " " TEST_FAKE_DRIVER : TEST_FAKE_DRIVER, 1);
 	execv(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(122);
 }
@@ -216,7 +218,7 @@ struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv
 	close(open(p->err, O_WRONLY | O_CREAT, 0666));
 	p->pid = fork();
 	if (p->pid == 0) {
-		exec_program(p, uid, argv);
+		exec_program(f, p, uid, argv);
 	}
 	assert_true(p->pid > 0);
 	return p;
@@ -606,6 +608,13 @@ void fixture_set_knob(struct fixture *f, const char *name, unsigned value)
 	free(ask_fake(f, "set", name, text));
 }
 
+int fixture_knob(struct fixture *f, const char *name)
+{
+	CLEAN_FREE char *text = ask_fake(f, "get", name, NULL);
+
+	return (int)strtol(text, NULL, 10);
+}
+
 uint64_t fixture_counter(struct fixture *f, const char *name)
 {
 	CLEAN_FREE char *text = ask_fake(f, "counters", NULL, NULL);
@@ -664,9 +673,12 @@ void expect_no_objects(struct fixture *f)
 void expect_service(struct fixture *f, unsigned within_ms)
 {
 	uint64_t begin = now_ms();
-	struct program *p;
+	struct program *p = NULL;
 
 	do {
+		if (p) {
+			fixture_forget_programs(f, f->n_programs - 1);
+		}
 		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
 				   "--kernels", "5", NULL);
 		program_wait(p);
@@ -688,10 +700,12 @@ static int check_reports(const struct fixture *f, size_t first)
 	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer",
 					       "ThreadSanitizer",
 					       "runtime error:", "cannot be encoded" };
+	/* The last is also what happens without memory. */
+	size_t n_reports = ARRAY_SIZE(reports) - (f->preloads_failures ? 1 : 0);
 	int bad = 0;
 
 	for (size_t i = first; i < f->n_programs; i++) {
-		for (size_t k = 0; k < ARRAY_SIZE(reports); k++) {
+		for (size_t k = 0; k < n_reports; k++) {
 			if (count_text(f->programs[i].err, reports[k]) > 0) {
 				show(&f->programs[i]);
 				bad = -1;

@@ -48,6 +48,7 @@ struct fixture {
 	struct program *daemon; /* NULL: none */
 	struct program programs[PROGRAMS_MAX];
 	size_t n_programs;
+	bool preloads_failures; /* libfakefail.so, in what is started from now on */
 	bool violations_expected;
 	bool daemon_ends_badly; /* it was killed */
 };
@@ -113,6 +114,7 @@ void fixture_limit(unsigned seconds);
 /* --- the fake driver, and programs that wait ("fakeapp --hold") --- */
 
 void fixture_set_knob(struct fixture *f, const char *name, unsigned value);
+int fixture_knob(struct fixture *f, const char *name);
 uint64_t fixture_counter(struct fixture *f, const char *name);
 
 /* Lines with this text of "owners" or "objects". */

@@ -32,7 +32,7 @@ static size_t count_descriptors(pid_t pid)
 	return pid == getpid() ? n - 1 : n;
 }
 
-static size_t count_children(pid_t pid)
+size_t process_children(pid_t pid)
 {
 	char path[64];
 	CLEAN_FREE char *text = NULL;
@@ -66,7 +66,7 @@ static void look(struct fixture *f, struct footprint *ret)
 				    : getpid();
 
 		ret->of[i].descriptors = count_descriptors(pid);
-		ret->of[i].children = count_children(pid);
+		ret->of[i].children = process_children(pid);
 		ret->of[i].resident_kib = read_resident_kib(pid);
 	}
 }
