@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs,
- * and thousands wait behind: the descriptor is then kept open rather than risk the caller. A process
- * whose thread cannot read any more would keep them all: it ends, and is replaced. */
+ * and thousands wait behind: the descriptor is then kept open rather than risk the caller. A
+ * process whose thread cannot read any more would keep them all: it ends, and is replaced. */
 
 static int pipe_in = -1;
 
@@ -70,5 +70,8 @@ void closer_close(int fd)
 	}
 	do {
 		n = write(pipe_in, &fd, sizeof(fd));
-	} while (n < 0 && errno == EINTR); /* full: see above */
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN) { /* full: see above */
+		close(fd);
+	}
 }

@@ -21,8 +21,8 @@
  * the agents that fill it are paused long before.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
- * already fails: a failed send therefore only mutes a peer; the end of its input closes it. One that
- * is there, and cannot be sent to for want of memory, is cut off: it would wait for an answer.
+ * already fails: a failed send therefore only mutes a peer; the end of its input closes it. One
+ * that is there, and cannot be sent to for want of memory, is cut off: it would wait for an answer.
  *
  * Sending never closes a peer and never handles another's frames: whoever walks over captures or
  * processes may send to each. What follows from a failure, or from room in a queue, happens when
