@@ -9,9 +9,9 @@
 #include "tests/system/recorder.h"
 
 /* R22: a restart keeps promises. Ten users measure on ten GPUs when the daemon ends. Their programs
- * are stopped first, so that none can let go by itself, as a hostile one would not: the daemon's own
- * end takes everything back. Then they run on to their own end, and the next daemon serves all ten
- * GPUs. A listening socket that is systemd's loses nobody across a restart. */
+ * are stopped first, so that none can let go by itself, as a hostile one would not: the daemon's
+ * own end takes everything back. Then they run on to their own end, and the next daemon serves all
+ * ten GPUs. A listening socket that is systemd's loses nobody across a restart. */
 
 enum {
 	GPUS = 10,
@@ -98,8 +98,10 @@ static void expect_ends(struct fixture *f, const char *how, void (*end)(struct f
 	signal_programs(SIGCONT);
 	expect_all_ran_on(f);
 	expect_service(f, PATIENCE_MS);
-	requirement_figure("R22", "%d leases held by programs that stand still, %s: taken back "
-			   "after %u ms, the programs run on", GPUS, how, ms);
+	requirement_figure("R22",
+			   "%d leases held by programs that stand still, %s: taken back "
+			   "after %u ms, the programs run on",
+			   GPUS, how, ms);
 	assert_true(!requirement_times_count() || ms <= REVOKED_MS);
 }
 
@@ -209,9 +211,10 @@ static void restarts_lose_no_connection(void **state)
 			print_error("lost: %s\n", askers[i].why);
 		}
 	}
-	requirement_figure("R22", "%zu restarts under a socket that stays: %llu connections, %llu "
-			   "lost", restarts, (unsigned long long)connected,
-			   (unsigned long long)lost);
+	requirement_figure("R22",
+			   "%zu restarts under a socket that stays: %llu connections, %llu "
+			   "lost",
+			   restarts, (unsigned long long)connected, (unsigned long long)lost);
 	assert_true(connected > restarts);
 	assert_int_equal(lost, 0);
 	close(socket);
