@@ -224,9 +224,10 @@ static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 	int r = wire_encode_payload(&c->g->scratch, &b, &m);
 
 	arena_reset(&c->g->scratch);
-	if (r == 0 && wire_decode(&c->arena, m.type, b.data, buffer_length(&b), &copy) == 0) {
-		r = plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan);
+	if (r == 0 && wire_decode(&c->arena, m.type, b.data, buffer_length(&b), &copy) != 0) {
+		r = -ENOMEM;
 	}
+	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
 	buffer_deinit(&b);
 	for (size_t i = 0; r == 0 && i < c->plan.n_columns; i++) {
 		if (strcmp(c->plan.columns[i].name, duration_metric) == 0) {
@@ -245,13 +246,13 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 		return GPUCTR_E_PROTOCOL;
 	}
 	c->id = w->capture;
-	if (keep_plan(c, &w->plan) < 0) {
-		return GPUCTR_E_PROTOCOL;
-	}
 	o = (struct gpuctr_opened){
 		w->capture, &c->plan,  gpus_from_wire(&g->arena, &w->gpus),
 		w->gpus.n,  w->driver, w->recorded,
 	};
+	if (keep_plan(c, &w->plan) < 0 || !o.gpus) {
+		return GPUCTR_E_PROTOCOL;
+	}
 	if (c->handler.on_opened) {
 		c->handler.on_opened(c, &o, c->userdata);
 	}

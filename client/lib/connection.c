@@ -324,5 +324,9 @@ int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
 		return break_connection(g, r, "gpucountd closed the connection",
 					"See `systemctl status gpucountd`.");
 	}
-	return r == 0 ? handle_input(g) : r;
+	if (r < 0) {
+		return break_connection(g, GPUCTR_E_PROTOCOL,
+					"there is no memory for what gpucountd sent", "");
+	}
+	return handle_input(g);
 }
