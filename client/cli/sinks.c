@@ -200,16 +200,25 @@ void sinks_flush(struct sinks *s)
 /* --- end ---------------------------------------------------------------------------------------
  */
 
-/* Without totals, what came is the least that was there. */
+static uint64_t totals_accounted(const struct gpuctr_totals *t)
+{
+	return t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped +
+	       t->lost;
+}
+
+/* Without totals, what came is the least that was there, and what was told of besides is lost. */
 static void complete_totals(struct sinks *s)
 {
 	struct gpuctr_totals *t = &s->totals;
-	uint64_t records = summary_records(s->summary);
 
-	if (!s->has_totals && t->measured < records) {
-		t->seen += records - t->measured;
-		t->measured = records;
+	if (s->has_totals) {
+		return;
 	}
+	t->measured = summary_records(s->summary);
+	if (t->seen < totals_accounted(t)) {
+		t->seen = totals_accounted(t);
+	}
+	t->lost += t->seen - totals_accounted(t);
 }
 
 void sinks_end(struct sinks *s, const struct gpuctr_end *end)
