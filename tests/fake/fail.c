@@ -9,8 +9,8 @@
  * A system call is a function of libc that makes one. What libc does inside itself is not seen. In
  * the user's program only calls that come from the agent count: the program's own may fail it, and
  * rightly so. In the client those of libuv and libc do not count: libuv calls abort() when its own
- * pipes or epoll fail, and getpwuid() of glibc 2.36 crashes without memory. A daemon's worker that
- * does so is replaced.
+ * pipes or epoll fail, getpwuid() of glibc 2.36 crashes without memory, and its loader ends the
+ * process. A daemon's worker that does so is replaced.
  *
  * Built without sanitizers, because malloc comes here before a sanitizer is ready. */
 
@@ -58,7 +58,8 @@ static int kind;
 static struct library {
 	const char *name;
 	uintptr_t begin, end; /* of its code; end 0: not found yet */
-} agent = { "libgpuctr-agent", 0, 0 }, libuv = { "libuv.so", 0, 0 }, libc = { "libc.so", 0, 0 };
+} agent = { "libgpuctr-agent", 0, 0 }, libuv = { "libuv.so", 0, 0 }, libc = { "libc.so", 0, 0 },
+  loader = { "ld-linux", 0, 0 };
 
 static void set_kind(const char *name)
 {
@@ -107,7 +108,8 @@ static bool counts(const void *caller)
 	case KIND_PROGRAM:
 		return comes_from(&agent, caller);
 	case KIND_CLIENT:
-		return !comes_from(&libuv, caller) && !comes_from(&libc, caller);
+		return !comes_from(&libuv, caller) && !comes_from(&libc, caller) &&
+		       !comes_from(&loader, caller);
 	default:
 		return kind != 0;
 	}

@@ -42,31 +42,12 @@ static struct program *start_client(struct sweep *s)
 			      "--exit", "7", NULL);
 }
 
-/* The program of a client that has ended before it comes to the test. */
-static void wait_for_orphans(struct fixture *f)
-{
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	for (;;) {
-		pid_t pid = waitpid(-1, NULL, WNOHANG);
-
-		if (pid < 0 || pid == f->daemon->pid) {
-			fail_msg("the daemon has ended");
-		}
-		if (pid == 0 && process_children(getpid()) == 1) {
-			return;
-		}
-		assert_true(now_ms() < by);
-		sleep_ms(1);
-	}
-}
-
 static void expect_clean(struct sweep *s, struct program *client)
 {
 	bool ran;
 
 	program_wait(client);
-	wait_for_orphans(s->f);
+	fixture_wait_for_orphans(s->f, NULL);
 	ran = count_text(client->out, "done 200\n") == 1;
 	if (!ran) {
 		expect_output(client, "");

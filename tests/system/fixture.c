@@ -339,6 +339,36 @@ void program_kill(struct program *p, int signo)
 	assert_int_equal(kill(p->pid, signo), 0);
 }
 
+bool program_is_running(struct program *p)
+{
+	if (p->pid > 0 && waitpid(p->pid, &p->status, WNOHANG) == p->pid) {
+		p->pid = 0;
+	}
+	return p->pid > 0;
+}
+
+void fixture_wait_for_orphans(struct fixture *f, void (*on_orphan)(pid_t pid, int status))
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	int status;
+
+	for (;;) {
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+
+		if (pid < 0 || pid == f->daemon->pid) {
+			fail_msg("the daemon has ended");
+		}
+		if (pid > 0 && on_orphan) {
+			on_orphan(pid, status);
+		}
+		if (pid == 0 && process_children(getpid()) == 1) {
+			return;
+		}
+		assert_true(now_ms() < by);
+		sleep_ms(1);
+	}
+}
+
 void fixture_stop_daemon(struct fixture *f)
 {
 	struct program *daemon = f->daemon;
@@ -355,7 +385,7 @@ void fixture_kill_daemon(struct fixture *f)
 	f->daemon = NULL;
 }
 
-static pid_t find_child(pid_t parent, const char *name)
+pid_t process_child(pid_t parent, const char *name)
 {
 	char path[64], comm[32] = "";
 	CLEAN_FREE char *children = NULL;
@@ -384,7 +414,7 @@ static pid_t wait_child(pid_t parent, const char *name)
 	uint64_t by = now_ms() + PATIENCE_MS;
 	pid_t pid;
 
-	while ((pid = find_child(parent, name)) == 0) {
+	while ((pid = process_child(parent, name)) == 0) {
 		if (now_ms() >= by) {
 			fail_msg("pid %d has no child %s", (int)parent, name ? name : "");
 		}
@@ -401,6 +431,20 @@ pid_t fixture_worker(const struct fixture *f, const char *name)
 pid_t fixture_child(const struct program *p)
 {
 	return wait_child(p->pid, NULL);
+}
+
+size_t process_children(pid_t pid)
+{
+	char path[64];
+	CLEAN_FREE char *text = NULL;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	text = read_file(path);
+	for (const char *p = text; (p = strchr(p, ' ')) != NULL; p++) {
+		n++;
+	}
+	return n;
 }
 
 bool process_is_asleep(pid_t pid)

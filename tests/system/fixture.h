@@ -101,6 +101,11 @@ pid_t fixture_worker(const struct fixture *f, const char *name);
 /* The one child of p that there is, waited for; for the program of a client. */
 pid_t fixture_child(const struct program *p);
 
+/* The first child with this name, or any when it is NULL; 0: there is none. */
+pid_t process_child(pid_t parent, const char *name);
+
+size_t process_children(pid_t pid);
+
 /* Does the process sleep, waiting for something, and not just for a moment? */
 bool process_is_asleep(pid_t pid);
 
@@ -128,6 +133,11 @@ void fixture_release(struct fixture *f);
 const char *fixture_path(const struct fixture *f, const char *name);
 
 void program_wait(struct program *p);
+bool program_is_running(struct program *p);
+
+/* Waits until the daemon is the only child of the test: what a dead client leaves behind comes to
+ * it, and is given to on_orphan, which may be NULL. */
+void fixture_wait_for_orphans(struct fixture *f, void (*on_orphan)(pid_t pid, int status));
 void program_kill(struct program *p, int signo);
 
 /* Contents; free them. */

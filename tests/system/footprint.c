@@ -32,20 +32,6 @@ static size_t count_descriptors(pid_t pid)
 	return pid == getpid() ? n - 1 : n;
 }
 
-size_t process_children(pid_t pid)
-{
-	char path[64];
-	CLEAN_FREE char *text = NULL;
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-	text = read_file(path);
-	for (const char *p = text; (p = strchr(p, ' ')) != NULL; p++) {
-		n++;
-	}
-	return n;
-}
-
 static long read_resident_kib(pid_t pid)
 {
 	char path[64];

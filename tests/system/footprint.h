@@ -25,6 +25,4 @@ void footprint_take(struct fixture *f, struct footprint *ret);
  * MiB, no object and no owner in the fake driver. Returns by how many KiB the worst has grown. */
 long expect_no_leak(struct fixture *f, const struct footprint *before);
 
-size_t process_children(pid_t pid);
-
 #endif
