@@ -102,7 +102,7 @@ static unsigned run_once(struct sweep *s, unsigned n)
 static void sweep(struct fixture *f, enum kind kind, const char *knob, int error)
 {
 	struct sweep s = { .f = f, .kind = kind, .knob = knob, .error = error };
-	unsigned calls, steps = 0, by;
+	unsigned calls, steps = 0, wanted, by;
 
 	f->violations_expected = true;
 	f->preloads_failures = true;
@@ -112,7 +112,8 @@ static void sweep(struct fixture *f, enum kind kind, const char *knob, int error
 	fixture_set_knob(f, "fail_errno", (unsigned)error);
 	calls = run_once(&s, ALL);
 	assert_true(calls > 0 && calls < ALL && s.measured == 1);
-	by = calls / (unsigned)requirement_amount(120, calls) + 1;
+	wanted = (unsigned)requirement_amount(120, calls);
+	by = (calls + wanted - 1) / wanted;
 	for (unsigned n = 1; n <= calls; n += by, steps++) {
 		if (getenv("GPUCTR_TEST_VERBOSE")) {
 			fprintf(stderr, "n %u\n", n);

@@ -2,8 +2,8 @@
 #ifndef TESTS_SYSTEM_FOOTPRINT_H
 #define TESTS_SYSTEM_FOOTPRINT_H
 
-/* What the daemon's processes and the test itself hold: descriptors, children, memory. Taken after
- * a first capture, when all is warm, and compared at the end.
+/* What the daemon's processes hold: descriptors, children, memory; and the test itself, but for its
+ * memory. Taken after a first capture, when all is warm, and compared at the end.
  *
  * Memory is the anonymous part of the resident set: pages of files are the fakes' log and state,
  * which are mapped. Under sanitizers, which keep freed memory, it is not compared. */
