@@ -135,6 +135,27 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	return r->code;
 }
 
+/* Who does not wait is told at once, whatever the gpu process is busy with. */
+static int check_free(const struct front *f, const struct wire_open_capture *o, uint64_t gpus,
+		      struct refusal *r)
+{
+	const struct claim *blocker;
+	struct claim probe;
+	struct arena a;
+
+	claim_init(&probe, gpus);
+	blocker = o->no_wait && !o->recorded ? arbiter_blocker(&f->arbiter, &probe) : NULL;
+	if (!blocker) {
+		return 0;
+	}
+	arena_init(&a, 16 * 1024);
+	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --no-wait to queue, or try again later.",
+		    "the GPU's counters are held by %s",
+		    describe_holder(&a, list_entry(blocker, struct capture, claim)));
+	arena_deinit(&a);
+	return r->code;
+}
+
 static const char *planned_chip(const struct front *f, const struct wire_open_capture *o,
 				uint64_t gpus)
 {
@@ -156,7 +177,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	uint64_t gpus = 0;
 
 	(void)frame;
-	if (check_open(p, o, &gpus, &refusal) != 0) {
+	if (check_open(p, o, &gpus, &refusal) != 0 || check_free(f, o, gpus, &refusal) != 0) {
 		decision_of_peer(p, NULL, AUDIT_REFUSED, &refusal, 0);
 		peer_refuse(p, o->request, &refusal);
 		return 0;
