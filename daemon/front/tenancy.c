@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/tenancy.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/front/proc.h"
@@ -37,13 +39,21 @@ static bool find_foreign(const struct front *f, const struct wire_tenants_reply 
 
 	for (size_t i = 0; i < t->gpu.n; i++) {
 		char name[64];
-		uid_t uid;
+		uid_t uid = 0;
+		int e;
 
 		if (t->gpu.v[i] >= 64 || (gpus >> t->gpu.v[i] & 1) == 0) {
 			continue;
 		}
-		if (!proc_read_uid((pid_t)t->pid.v[i], &uid) || uid == c->uid) {
+		e = proc_read_uid((pid_t)t->pid.v[i], &uid);
+		if (e == -ENOENT || (e == 0 && uid == c->uid)) {
 			continue;
+		}
+		if (e < 0) {
+			refusal_set(r, GPUCTR_E_GPU_SHARED, "Try again later.",
+				    "it cannot be told who runs on GPU %u: %s", t->gpu.v[i],
+				    strerror(-e));
+			return true;
 		}
 		users_name(uid, name, sizeof(name));
 		refusal_set(r, GPUCTR_E_GPU_SHARED,

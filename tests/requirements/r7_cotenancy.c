@@ -10,7 +10,7 @@
  * a process there nothing is granted; when one appears, the holder's lease is taken back within
  * half a second, and with it what was granted. */
 
-enum { REVOKED_MS = 500, ROUNDS_MAX = 1000 };
+enum { REVOKED_MS = 500, ROUNDS_MAX = 1000, POOR_DESCRIPTORS = 48 };
 
 /* What NVML tells from now on. */
 static void set_processes(struct fixture *f, const char *text)
@@ -172,6 +172,44 @@ static void not_everybody_is_a_stranger(void **state)
 	recorder_disconnect(&r);
 }
 
+/* Its processes may have so many descriptors, and no more. */
+static void start_poor_daemon(struct fixture *f)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "ulimit -n %d; exec %s -s %s --set 'allow-users=*'",
+		 POOR_DESCRIPTORS, TEST_DAEMON, f->socket);
+	f->daemon = fixture_run(f, USER_SELF, "/bin/sh", "-c", command, NULL);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_text_soon(f->daemon->err, " GPUs, driver ");
+}
+
+/* A front without a free descriptor cannot look: it does not take that for "nobody". */
+static void whoever_cannot_be_told_is_a_stranger(void **state)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+	struct fixture *f = *state;
+	int idle[POOR_DESCRIPTORS];
+	struct recorder r;
+
+	fixture_need_root();
+	start_poor_daemon(f);
+	set_process(f, 0, live(f, USER_BOB)->pid);
+	recorder_connect(&r, f, USER_ANN);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++) {
+		idle[i] = raw_connect(f, USER_SELF);
+	}
+	expect_text_soon(f->daemon->err, "out of descriptors");
+	recorder_open(&r, &options);
+	recorder_until(&r, &r.ended);
+	assert_false(r.ready);
+	assert_int_equal(r.end_code, GPUCTR_E_GPU_SHARED);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++) {
+		close(idle[i]);
+	}
+	recorder_disconnect(&r);
+}
+
 /* --- programs --- */
 
 /* Bob computes, unmeasured: counters of the whole GPU would show what he does. */
@@ -249,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_stranger_ends_the_lease_in_time),
 		SYSTEM_TEST(not_everybody_is_a_stranger),
+		SYSTEM_TEST(whoever_cannot_be_told_is_a_stranger),
 		SYSTEM_TEST(a_gpu_with_a_stranger_is_not_leased),
 		SYSTEM_TEST(a_stranger_ends_the_lease),
 		SYSTEM_TEST(sharing_is_the_administrators_word),
