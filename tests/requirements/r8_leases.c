@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/raw.h"
+#include "tests/system/recorder.h"
+
+/* R8: a GPU has one lease at a time, whoever races for it; it runs out at its end in whatever state
+ * its capture is; what was granted under it is gone from the driver within 100 ms; and then the
+ * next in the queue is served. */
+
+enum { REVOKED_MS = 100, ROOT_HANDLE = 0xc1d00001, FREE = 0x29 };
+
+/* --- what the driver has seen --- */
+
+/* Unix time at which the driver freed the object; 0: it has not. */
+static uint64_t freed_ns(struct fixture *f, uint32_t object)
+{
+	CLEAN_FREE char *log = read_file(fixture_path(f, "ioctl.log"));
+	unsigned long long ns, freed = 0;
+	unsigned nr, handle;
+	char *save = NULL;
+
+	for (char *line = strtok_r(log, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (sscanf(line, "%llu %*d %*u %*d %x %*u %*x %*x %*x %x", &ns, &nr, &handle) ==
+			    3 &&
+		    nr == FREE && handle == object) {
+			freed = ns;
+		}
+	}
+	return freed;
+}
+
+static uint64_t wait_freed_ns(struct fixture *f, uint32_t object)
+{
+	uint64_t by = now_ms() + PATIENCE_MS, ns;
+
+	while ((ns = freed_ns(f, object)) == 0) {
+		assert_true(now_ms() < by);
+		sleep_ms(2);
+	}
+	return ns;
+}
+
+static double ms_between(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e6 : 0;
+}
+
+static void count_time(double ms, double *worst)
+{
+	*worst = ms > *worst ? ms : *worst;
+	if (requirement_times_count()) {
+		assert_true(ms <= REVOKED_MS);
+	}
+}
+
+static uint32_t next_object(void)
+{
+	static uint32_t object = 0x5c100000;
+
+	return object++;
+}
+
+static bool is_granted(struct fixture *f, int uid, const char *token, int device, uint32_t object)
+{
+	const struct wire_message m = raw_permission(token, ROOT_HANDLE, object);
+
+	return raw_ask(f, uid, &m, device).granted;
+}
+
+/* --- races --- */
+
+/* Ann or Bob: asks for the GPU, holds it for some looks at the other, and gives it back in one of
+ * several ways, again and again. */
+struct racer {
+	int uid, socket, device;
+	uint32_t capture;
+	uint64_t turns, refused;
+	unsigned patience; /* looks until it gives back */
+	bool holds, asked;
+};
+
+struct race {
+	struct fixture *f;
+	struct racer racers[2];
+	uint64_t random, grants;
+	char old_token[64]; /* of the last turn that is over */
+	int old_uid;
+};
+
+static unsigned choose(struct race *r, unsigned n)
+{
+	r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(r->random >> 33) % n;
+}
+
+static void ask_turn(struct race *r, struct racer *racer)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	const struct wire_message open = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = { .request = 1,
+				  .metrics = { 1, metrics },
+				  .program = "racer",
+				  .no_wait = choose(r, 8) == 0 },
+	};
+
+	assert_true(raw_send(racer->socket, &open, -1));
+	racer->asked = true;
+}
+
+static void give_back(struct race *r, struct racer *racer)
+{
+	const struct wire_message close_it = { .type = WIRE_CLOSE_CAPTURE,
+					       .close_capture = { racer->capture } };
+
+	racer->holds = false;	  /* before the daemon can hear of it */
+	if (choose(r, 16) == 0) { /* by going away */
+		close(racer->socket);
+		racer->socket = raw_client(r->f, racer->uid);
+		racer->asked = false;
+	} else {
+		assert_true(raw_send(racer->socket, &close_it, -1));
+	}
+}
+
+/* Now and then, the present token is good and the last one is not. */
+static void try_tokens(struct race *r, const struct racer *racer, const char *token)
+{
+	if (choose(r, 32) != 0) {
+		return;
+	}
+	assert_true(is_granted(r->f, racer->uid, token, racer->device, next_object()));
+	if (r->old_token[0]) {
+		assert_false(
+			is_granted(r->f, r->old_uid, r->old_token, racer->device, next_object()));
+	}
+	r->grants++;
+}
+
+static void hear(struct race *r, struct racer *racer)
+{
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	m = raw_receive(racer->socket, &a);
+	if (m.type == WIRE_OPENED) {
+		racer->capture = m.opened.capture;
+	} else if (m.type == WIRE_READY) {
+		assert_false(r->racers[0].holds || r->racers[1].holds); /* never two */
+		racer->holds = true;
+		racer->turns++;
+		racer->patience = choose(r, 4);
+		try_tokens(r, racer, m.ready.token);
+		snprintf(r->old_token, sizeof(r->old_token), "%s", m.ready.token);
+		r->old_uid = racer->uid;
+	} else if (m.type == WIRE_CAPTURE_END) {
+		assert_true(m.capture_end.code == 0 || m.capture_end.code == GPUCTR_E_GPU_BUSY);
+		racer->refused += m.capture_end.code != 0;
+		racer->asked = false;
+	} else {
+		assert_int_equal(m.type, WIRE_QUEUED);
+	}
+	arena_deinit(&a);
+}
+
+static void look(struct race *r)
+{
+	struct pollfd p[] = { { r->racers[0].socket, POLLIN, 0 },
+			      { r->racers[1].socket, POLLIN, 0 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(p); i++) {
+		struct racer *racer = &r->racers[i];
+
+		if (!racer->asked) {
+			ask_turn(r, racer);
+		} else if (racer->holds && racer->patience-- == 0) {
+			give_back(r, racer);
+			p[i].fd = racer->socket;
+		}
+	}
+	poll(p, ARRAY_SIZE(p), r->racers[0].holds || r->racers[1].holds ? 0 : PATIENCE_MS);
+	for (size_t i = 0; i < ARRAY_SIZE(p); i++) {
+		if ((p[i].revents & POLLIN) != 0) {
+			hear(r, &r->racers[i]);
+		}
+	}
+}
+
+static void two_users_never_hold_it_together(void **state)
+{
+	static const int uids[] = { USER_ANN, USER_BOB };
+	size_t turns = requirement_amount(100000, 1000000);
+	struct race r = { .f = *state, .random = 8 };
+	uint64_t begin;
+
+	fixture_limit(3000);
+	fixture_start_daemon(r.f, "--set", "log-level=info", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(uids); i++) {
+		r.racers[i] = (struct racer){ .uid = uids[i],
+					      .socket = raw_client(r.f, uids[i]),
+					      .device = raw_control_device() };
+	}
+	begin = now_ms();
+	while (r.racers[0].turns + r.racers[1].turns < turns) {
+		look(&r);
+	}
+	begin = now_ms() - begin;
+	for (size_t i = 0; i < ARRAY_SIZE(uids); i++) {
+		assert_true(r.racers[i].turns > turns / 10);
+		close(r.racers[i].socket);
+		close(r.racers[i].device);
+	}
+	expect_no_objects(r.f);
+	expect_service(r.f, PATIENCE_MS);
+	requirement_figure(
+		"R8",
+		"2 users race for %zu leases in %.0f s (%llu and %llu, %llu refused, %llu "
+		"tokens tried): never two at a time",
+		turns, (double)begin / 1e3, (unsigned long long)r.racers[0].turns,
+		(unsigned long long)r.racers[1].turns,
+		(unsigned long long)(r.racers[0].refused + r.racers[1].refused),
+		(unsigned long long)r.grants);
+}
+
+/* --- the end of a lease --- */
+
+struct holder {
+	struct fixture *f;
+	int socket, device, agent;
+	uint32_t capture, process, object;
+	char token[64];
+	uint64_t ends_ns; /* Unix time, at the latest */
+};
+
+/* Ann's, until it is ready. */
+static void open_holder(struct holder *h, struct fixture *f)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	const struct wire_message open = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = { .request = 1, .metrics = { 1, metrics } },
+	};
+	struct wire_message m;
+	struct arena a;
+
+	*h = (struct holder){ .f = f, .agent = -1, .device = raw_control_device() };
+	h->socket = raw_client(f, USER_ANN);
+	assert_true(raw_send(h->socket, &open, -1));
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	do {
+		m = raw_receive(h->socket, &a);
+		assert_int_not_equal(m.type, WIRE_CAPTURE_END);
+	} while (m.type != WIRE_READY);
+	h->capture = m.ready.capture;
+	h->ends_ns = clock_wall_ns() + m.ready.lease_ns;
+	snprintf(h->token, sizeof(h->token), "%s", m.ready.token);
+	arena_deinit(&a);
+}
+
+static void close_holder(struct holder *h)
+{
+	const struct wire_message close_it = { .type = WIRE_CLOSE_CAPTURE,
+					       .close_capture = { h->capture } };
+
+	assert_true(raw_send(h->socket, &close_it, -1));
+}
+
+static void get_object(struct holder *h)
+{
+	h->object = next_object();
+	assert_true(is_granted(h->f, USER_ANN, h->token, h->device, h->object));
+}
+
+static void free_holder(struct holder *h)
+{
+	close(h->socket);
+	close(h->device);
+	if (h->agent >= 0) {
+		close(h->agent);
+	}
+}
+
+/* Given back, or gone: what was granted is freed at once. */
+static void what_is_given_back_is_freed(void **state)
+{
+	size_t rounds = requirement_amount(50, 5000);
+	struct fixture *f = *state;
+	double worst = 0;
+
+	fixture_limit(3000);
+	setenv("GPUCTR_FAKE_LOG_KIB", "4096", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < rounds; i++) {
+		struct holder h;
+		uint64_t begin;
+
+		open_holder(&h, f);
+		get_object(&h);
+		begin = clock_wall_ns();
+		if (i % 2) {
+			close_holder(&h);
+		} else {
+			shutdown(h.socket, SHUT_RDWR);
+		}
+		count_time(ms_between(begin, wait_freed_ns(f, h.object)), &worst);
+		assert_false(is_granted(f, USER_ANN, h.token, h.device, next_object()));
+		free_holder(&h);
+	}
+	expect_service(f, PATIENCE_MS);
+	requirement_figure("R8", "%zu leases given back or left: objects freed within %.1f ms",
+			   rounds, worst);
+}
+
+static void stay_ready(struct holder *h)
+{
+	get_object(h);
+}
+
+static void attach(struct holder *h)
+{
+	h->agent = raw_agent(h->f, USER_ANN, h->token, &h->process);
+	get_object(h);
+}
+
+/* The driver takes its time over the last object, beyond the end of the lease. */
+static void be_asking(struct holder *h)
+{
+	const struct wire_message m =
+		raw_permission(h->token, ROOT_HANDLE, h->object = next_object());
+	uint64_t left_ms = (h->ends_ns - clock_wall_ns()) / CLOCK_NS_PER_MS;
+	int socket;
+
+	sleep_ms((unsigned)left_ms - 100);
+	fixture_set_knob(h->f, "ioctl_delay_ms", 200);
+	socket = raw_connect(h->f, USER_ANN);
+	assert_true(raw_send(socket, &m, h->device));
+	sleep_ms(150);
+	fixture_set_knob(h->f, "ioctl_delay_ms", 0);
+	close(socket);
+}
+
+/* The capture has been closed; an agent that says no goodbye keeps it for ten seconds. */
+static void be_ending(struct holder *h)
+{
+	attach(h);
+	close_holder(h);
+}
+
+static const struct {
+	const char *name;
+	void (*enter)(struct holder *h);
+	unsigned slack_ms; /* the driver's own */
+} holder_states[] = {
+	{ "ready", stay_ready, 0 },
+	{ "running", attach, 0 },
+	{ "being granted", be_asking, 250 },
+	{ "ending", be_ending, 0 },
+};
+
+static double expire_in(struct fixture *f, size_t state)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+	struct recorder next;
+	struct holder h;
+	double ms;
+
+	open_holder(&h, f);
+	recorder_connect(&next, f, USER_BOB); /* so that it is not renewed for ever */
+	recorder_open(&next, &options);
+	recorder_until(&next, &next.opened);
+	holder_states[state].enter(&h);
+	ms = ms_between(h.ends_ns, wait_freed_ns(f, h.object));
+	assert_false(is_granted(f, USER_ANN, h.token, h.device, next_object()));
+	if (h.agent >= 0) { /* it has been told to stop */
+		close(h.agent);
+		h.agent = -1;
+	}
+	recorder_until(&next, &next.ready);
+	assert_true(is_granted(f, USER_BOB, recorder_token(&next), h.device, next_object()));
+	recorder_close(&next);
+	assert_int_equal(next.end_code, 0);
+	recorder_disconnect(&next);
+	free_holder(&h);
+	return ms;
+}
+
+static void a_lease_runs_out_in_every_state(void **state)
+{
+	size_t rounds = requirement_amount(2, 50);
+	struct fixture *f = *state;
+	double worst = 0;
+
+	fixture_limit(3000);
+	setenv("GPUCTR_FAKE_LOG_KIB", "4096", 1);
+	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
+	for (size_t i = 0; i < rounds; i++) {
+		for (size_t s = 0; s < ARRAY_SIZE(holder_states); s++) {
+			double ms = expire_in(f, s);
+
+			ms -= ms < holder_states[s].slack_ms ? ms : holder_states[s].slack_ms;
+			count_time(ms, &worst);
+		}
+	}
+	expect_no_objects(f);
+	requirement_figure("R8",
+			   "%zu leases run out in %zu states: objects freed within %.1f ms, the "
+			   "next user served",
+			   rounds * ARRAY_SIZE(holder_states), ARRAY_SIZE(holder_states), worst);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(two_users_never_hold_it_together),
+		SYSTEM_TEST(what_is_given_back_is_freed),
+		SYSTEM_TEST(a_lease_runs_out_in_every_state),
+	};
+
+	return SYSTEM_RUN(tests);
+}
