@@ -169,7 +169,7 @@ static bool is_granted(struct scene *s, const struct try *t)
 	return raw_ask(s->f, uids[t->user], &m, s->sides[t->user].device).granted;
 }
 
-/* Half of them would be right but for one thing. */
+/* One in eight is right, and half are right but for one thing. */
 static struct try next_try(struct scene *s)
 {
 	struct try t = { .user = choose(s, USERS) };
@@ -188,6 +188,8 @@ static struct try next_try(struct scene *s)
 		break;
 	case 4:
 		t.client = t.target = choose(s, ARRAY_SIZE(s->clients));
+		break;
+	case 5:
 		break;
 	default:
 		t.token = choose(s, ARRAY_SIZE(s->tokens));
