@@ -19,7 +19,9 @@
 
 #include "client/cli/say.h"
 
-enum { TICK_MS = 250, DRAIN_TOLD = 6 /* ticks */ };
+/* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
+ * one that hangs. */
+enum { TICK_MS = 250, DRAIN_TOLD = 6 /* ticks */, DRAIN_SILENT = 60 };
 
 /* --- events ------------------------------------------------------------------------------------
  */
@@ -39,9 +41,13 @@ static void dispatch(struct run *run)
 
 static void on_connection(uv_poll_t *handle, int status, int events)
 {
+	struct run *run = handle->data;
+
 	(void)status;
-	(void)events;
-	dispatch(handle->data);
+	if ((events & UV_READABLE) != 0) {
+		run->silent_ticks = 0;
+	}
+	dispatch(run);
 }
 
 /* Calls of the library change what it waits for. */
@@ -64,6 +70,7 @@ static void on_program_end(struct run *run)
 	run->status = run->child.status;
 	if (run->state == RUN_RUNNING) {
 		run->state = RUN_DRAINING;
+		run->silent_ticks = 0;
 		run_drain(run);
 	} else if (run->state == RUN_ALONE) {
 		run->state = RUN_OVER;
@@ -117,6 +124,17 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 	}
 }
 
+static void drain_tick(struct run *run)
+{
+	if (++run->drain_ticks == DRAIN_TOLD && !run->progress.quiet) {
+		say_status("the program has ended, waiting for the last records (Ctrl-C gives up)");
+	}
+	if (++run->silent_ticks == DRAIN_SILENT) {
+		say("the daemon does not answer: what was still on its way is lost");
+		run->state = RUN_OVER;
+	}
+}
+
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */
 static void on_tick(uv_timer_t *handle)
 {
@@ -129,9 +147,8 @@ static void on_tick(uv_timer_t *handle)
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
-	if (run->state == RUN_DRAINING && !run->progress.quiet &&
-	    ++run->drain_ticks == DRAIN_TOLD) {
-		say_status("the program has ended, waiting for the last records (Ctrl-C gives up)");
+	if (run->state == RUN_DRAINING) {
+		drain_tick(run);
 	}
 	if (run->started && run->child.pid != 0 && child_reap(&run->child)) {
 		on_program_end(run);

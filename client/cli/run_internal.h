@@ -24,6 +24,7 @@ struct run {
 	int status; /* exit status */
 	bool started;
 	int drain_ticks;
+	int silent_ticks; /* of a connection that has brought nothing */
 
 	uv_loop_t loop;
 	uv_poll_t connection, signal_poll;
