@@ -43,25 +43,6 @@ static void no_daemon_is_told_before_anything_runs(void **state)
 	expect_message(client, f->socket);
 }
 
-/* The agent without a daemon, with a token that may once have been good. */
-static void an_agent_without_a_daemon_does_nothing(void **state)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	setenv("CUDA_INJECTION64_PATH", TEST_AGENT, 1);
-	setenv("NVTX_INJECTION64_PATH", TEST_AGENT, 1);
-	setenv("GPUCTR_TOKEN", "0123456789abcdef0123456789abcdef", 1);
-	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--nvtx", "--children", "1",
-			"--exit", "6", NULL);
-	expect_exit(p, 6);
-	expect_output(p, "done 10\ndone 10\n");
-	fixture_start_daemon(f, NULL); /* now there is one, and it does not know the token */
-	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "10", "--exit", "6", NULL);
-	expect_exit(p, 6);
-	expect_output(p, "done 10\n");
-}
-
 static void the_daemon_is_killed(void **state)
 {
 	struct fixture *f = *state;
@@ -336,7 +317,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(no_daemon_is_told_before_anything_runs),
-		SYSTEM_TEST(an_agent_without_a_daemon_does_nothing),
 		SYSTEM_TEST(the_daemon_is_killed),
 		SYSTEM_TEST(the_daemon_is_told_to_stop),
 		SYSTEM_TEST(the_client_is_killed),
