@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The uid of pid; -ENOENT when it is gone, or in another pid namespace; another -errno: it cannot be
- * told. Not the owner of its folder, which is root's for a program that may not be dumped. */
+/* The uid of pid; -ENOENT when it is gone, or in another pid namespace; another -errno: it cannot
+ * be told. Not the owner of its folder, which is root's for a program that may not be dumped. */
 int proc_read_uid(pid_t pid, uid_t *ret);
 
 /* Does it live in the pid namespace of our /proc, and not in one below: a container's? */
