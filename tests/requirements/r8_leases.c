@@ -164,6 +164,10 @@ static void hear(struct race *r, struct racer *racer)
 		assert_true(m.capture_end.code == 0 || m.capture_end.code == GPUCTR_E_GPU_BUSY);
 		racer->refused += m.capture_end.code != 0;
 		racer->asked = false;
+	} else if (m.type == WIRE_REFUSAL) { /* to who does not wait */
+		assert_int_equal(m.refusal.code, GPUCTR_E_GPU_BUSY);
+		racer->refused++;
+		racer->asked = false;
 	} else {
 		assert_int_equal(m.type, WIRE_QUEUED);
 	}
