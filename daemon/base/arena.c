@@ -24,11 +24,12 @@ void arena_init(struct arena *a, size_t limit_bytes)
 	*a = (struct arena){ .limit = limit_bytes };
 }
 
-static void free_blocks(struct arena_block *b)
+static void free_blocks(struct arena *a, struct arena_block *b)
 {
 	while (b) {
 		struct arena_block *next = b->next;
 
+		quota_give(a->quota, sizeof(*b) + b->size);
 		free(b);
 		b = next;
 	}
@@ -36,7 +37,7 @@ static void free_blocks(struct arena_block *b)
 
 void arena_deinit(struct arena *a)
 {
-	free_blocks(a->blocks);
+	free_blocks(a, a->blocks);
 	a->blocks = NULL;
 	a->total = 0;
 }
@@ -52,7 +53,7 @@ void arena_reset(struct arena *a)
 		arena_deinit(a);
 		return;
 	}
-	free_blocks(b->next);
+	free_blocks(a, b->next);
 	b->next = NULL;
 	b->used = 0;
 	a->total = b->size;
@@ -69,11 +70,12 @@ static struct arena_block *add_block(struct arena *a, size_t bytes)
 	if (size > a->limit - a->total) {
 		size = a->limit - a->total;
 	}
-	if (size < bytes) {
+	if (size < bytes || !quota_take(a->quota, sizeof(*b) + size)) {
 		return NULL;
 	}
 	b = malloc(sizeof(*b) + size);
 	if (!b) {
+		quota_give(a->quota, sizeof(*b) + size);
 		return NULL;
 	}
 	b->next = a->blocks;

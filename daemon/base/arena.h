@@ -7,12 +7,15 @@
 
 #include <stddef.h>
 
+#include "daemon/base/quota.h"
+
 struct arena_block;
 
 struct arena {
 	struct arena_block *blocks;
 	size_t total;
 	size_t limit;
+	struct quota *quota; /* who pays for the blocks; NULL: nobody */
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);
@@ -21,7 +24,7 @@ void arena_deinit(struct arena *a);
 /* Takes everything back; keeps one block for the next round. */
 void arena_reset(struct arena *a);
 
-/* NULL when the limit is reached or memory is out. Not zeroed. */
+/* NULL when the limit or the quota is reached or memory is out. Not zeroed. */
 void *arena_alloc(struct arena *a, size_t bytes);
 void *arena_zalloc(struct arena *a, size_t bytes);
 
