@@ -52,6 +52,12 @@ struct capture *capture_new(struct registry *r)
 	return c;
 }
 
+void capture_set_account(struct capture *c, struct account *a)
+{
+	c->account = account_ref(a);
+	c->arena.quota = &a->bytes;
+}
+
 struct capture *capture_free(struct registry *r, struct capture *c)
 {
 	if (c) {
@@ -59,6 +65,7 @@ struct capture *capture_free(struct registry *r, struct capture *c)
 		list_remove(&c->client_link);
 		r->n--;
 		arena_deinit(&c->arena);
+		account_unref(c->account);
 		explicit_bzero(c->token, sizeof(c->token));
 		free(c);
 	}

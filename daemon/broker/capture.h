@@ -11,6 +11,7 @@
 
 #include "daemon/base/arena.h"
 #include "daemon/base/list.h"
+#include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
 #include "proto/wire.h"
 
@@ -27,8 +28,9 @@ struct capture {
 	struct list client_link; /* among the client's captures */
 	uint32_t id;		 /* never 0, not used again in a daemon's life */
 	enum wire_capture_state state;
-	void *client;	  /* the peer that opened it */
-	uint32_t request; /* its number for the open request */
+	struct account *account; /* pays for the arena */
+	void *client;		 /* the peer that opened it */
+	uint32_t request;	 /* its number for the open request */
 	uid_t uid;
 	pid_t pid;
 	char user[64];
@@ -77,6 +79,8 @@ void registry_init(struct registry *r);
 /* A new capture in state PLANNING with a fresh token; NULL: out of memory or CAPTURES_MAX reached.
  */
 struct capture *capture_new(struct registry *r);
+/* From now on a pays for what c holds. Call it before anything is copied into c. */
+void capture_set_account(struct capture *c, struct account *a);
 struct capture *capture_free(struct registry *r, struct capture *c);
 
 /* Borrowed or NULL. The token is compared in constant time. */

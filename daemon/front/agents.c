@@ -114,6 +114,14 @@ static bool is_own(const struct peer *p, uint32_t capture, uint32_t process)
 	return p->process && p->process->id == process && p->process->capture->id == capture;
 }
 
+/* A user who has much waiting already gets no more of it for clients that do not read just now:
+ * what is left is for those that do. */
+static bool is_behind(const struct peer *client)
+{
+	return peer_backlog(client) > PEER_OUT_HIGH_BYTES ||
+	       (peer_backlog(client) > 0 && account_is_high(client->account));
+}
+
 static int forward(struct peer *p, const struct frame *frame)
 {
 	struct peer *client = p->process->capture->client;
@@ -123,7 +131,7 @@ static int forward(struct peer *p, const struct frame *frame)
 	}
 	peer_send_raw(client, frame->payload - FRAME_HEADER_BYTES,
 		      FRAME_HEADER_BYTES + frame->size);
-	if (!client->closing && peer_backlog(client) > PEER_OUT_HIGH_BYTES) {
+	if (!client->closing && is_behind(client)) {
 		peer_pause(p);
 	}
 	return 0;

@@ -2,6 +2,7 @@
 #include "daemon/front/dispatch.h"
 
 #include "daemon/base/clean.h"
+#include "daemon/front/front.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
@@ -39,6 +40,8 @@ static const struct {
 
 int dispatch_frame(struct peer *p, const struct frame *frame)
 {
+	struct arena *a = &p->front->message;
+
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		struct wire_message m;
 		int r;
@@ -46,9 +49,10 @@ int dispatch_frame(struct peer *p, const struct frame *frame)
 		if (table[i].type != frame->type || (table[i].roles & p->role) == 0) {
 			continue;
 		}
-		arena_reset(&p->arena);
-		r = wire_decode(&p->arena, frame->type, frame->payload, frame->size, &m);
-		return r == 0 ? table[i].handle(p, &m, frame) : r;
+		r = wire_decode(a, frame->type, frame->payload, frame->size, &m);
+		r = r == 0 ? table[i].handle(p, &m, frame) : r;
+		arena_reset(a);
+		return r;
 	}
 	return WIRE_E_UNKNOWN;
 }

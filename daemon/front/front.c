@@ -2,6 +2,7 @@
 #include "daemon/front/front.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
@@ -44,12 +45,14 @@ static void on_tick(uv_timer_t *t)
 {
 	struct front *f = t->data;
 	uint64_t now = clock_now_ns();
+	bool deadlines;
 
 	gpu_link_tick(&f->gpu, now);
 	granter_link_tick(&f->granter, now);
 	session_on_tick(f, now);
+	deadlines = peers_tick(f, now);
 	tell_summary(f);
-	if (list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
+	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
 	    granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
 	}
@@ -60,6 +63,11 @@ void front_arm_tick(struct front *f)
 	if (!uv_is_active((uv_handle_t *)&f->tick)) {
 		uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
 	}
+}
+
+static void on_prepare(uv_prepare_t *h)
+{
+	((struct front *)h->data)->turn++;
 }
 
 static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -265,11 +273,19 @@ static int front_init(struct front *f, const struct front_start *start)
 		return r;
 	}
 	list_init(&f->peers);
+	accounts_init(&f->accounts);
 	registry_init(&f->registry);
 	arbiter_init(&f->arbiter, f->config.queue_max);
 	arena_init(&f->scratch, 4 * LIMIT_UNPACKED_BYTES);
+	arena_init(&f->message, LIMIT_UNPACKED_BYTES);
+	f->received = malloc(FRONT_READ_BYTES);
+	if (!f->received) {
+		return -ENOMEM;
+	}
 	arena_init(&f->machine_arena, LIMIT_UNPACKED_BYTES);
-	f->tick.data = f->alive.data = f->control_poll.data = f;
+	f->tick.data = f->alive.data = f->control_poll.data = f->prepare.data = f;
+	uv_prepare_init(&f->loop, &f->prepare);
+	uv_prepare_start(&f->prepare, on_prepare);
 	uv_timer_init(&f->loop, &f->tick);
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f);
@@ -308,6 +324,8 @@ int front_run(const struct front_start *start)
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	audit_deinit(&f.audit);
 	arena_deinit(&f.scratch);
+	arena_deinit(&f.message);
 	arena_deinit(&f.machine_arena);
+	free(f.received);
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
 }

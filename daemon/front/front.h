@@ -9,6 +9,7 @@
 
 #include "daemon/audit/audit.h"
 #include "daemon/base/list.h"
+#include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
 #include "daemon/broker/capture.h"
 #include "daemon/broker/jobs.h"
@@ -17,7 +18,7 @@
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
 
-enum { FRONT_LISTENERS_MAX = 8 };
+enum { FRONT_LISTENERS_MAX = 8, FRONT_READ_BYTES = 256 << 10 };
 
 struct front;
 
@@ -44,6 +45,11 @@ struct front {
 
 	struct list peers;
 	unsigned n_peers;
+	struct accounts accounts;
+	uv_prepare_t prepare; /* counts turns of the loop */
+	uint64_t turn;
+	struct arena message; /* the one being handled */
+	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
 	struct registry registry;
 	struct arbiter arbiter;
 	struct jobs jobs;

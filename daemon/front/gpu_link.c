@@ -13,17 +13,21 @@
 
 /* Every request of the three that the gpu process answers starts with its number, as does every
  * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet.
- */
+ *
+ * A request that waits for its user's turn is kept encoded, at their expense. What has been sent
+ * once keeps the turn until its answer has come, also when nobody wants that any more. */
 
-enum { GPU_LINK_TIMEOUT_S = 20, GPU_LINK_OUT_MAX_BYTES = 8 << 20 };
+enum { GPU_LINK_TIMEOUT_S = 20 };
 
 struct pending {
 	struct list link;
 	uint32_t id;
 	uint32_t request;
-	uint64_t deadline_ns;
-	gpu_link_done done;
+	gpu_link_done done; /* NULL: forgotten */
 	void *owner;
+	struct account *payer; /* NULL: the daemon's own */
+	struct buffer frame;   /* until it is sent */
+	bool sent;
 };
 
 void gpu_link_init(struct gpu_link *l, struct front *f)
@@ -34,13 +38,25 @@ void gpu_link_init(struct gpu_link *l, struct front *f)
 	watch_init(&l->watch);
 }
 
+static void pending_free(struct pending *p)
+{
+	if (p->payer && p->sent) {
+		p->payer->asking = false;
+	}
+	list_remove(&p->link);
+	buffer_deinit(&p->frame);
+	account_unref(p->payer);
+	free(p);
+}
+
 static void complete(struct gpu_link *l, struct pending *p, const struct wire_message *m)
 {
 	struct pending copy = *p;
 
-	list_remove(&p->link);
-	free(p);
-	copy.done(l->front, copy.owner, copy.request, m);
+	pending_free(p);
+	if (copy.done) {
+		copy.done(l->front, copy.owner, copy.request, m);
+	}
 }
 
 void gpu_link_detach(struct gpu_link *l)
@@ -48,6 +64,7 @@ void gpu_link_detach(struct gpu_link *l)
 	watch_close(&l->watch);
 	buffer_deinit(&l->in);
 	buffer_deinit(&l->out);
+	l->answer_by_ns = 0;
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
 	}
@@ -90,12 +107,14 @@ static struct pending *find_pending(struct gpu_link *l, uint32_t id)
 	list_for_each(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
 
-		if (p->id == id) {
+		if (p->id == id && p->sent) {
 			return p;
 		}
 	}
 	return NULL;
 }
+
+static void send_next(struct gpu_link *l);
 
 static int handle_answer(struct gpu_link *l, struct wire_message *m)
 {
@@ -106,13 +125,15 @@ static int handle_answer(struct gpu_link *l, struct wire_message *m)
 		return -EPROTO;
 	}
 	if (!p) {
-		return 0; /* forgotten, or too late */
+		return 0; /* too late */
 	}
 	*request = p->request;
-	if (m->type == WIRE_METRICS_REPLY && !m->metrics_reply.last) {
-		p->done(l->front, p->owner, p->request, m);
-	} else {
+	l->answer_by_ns = 0;
+	if (m->type != WIRE_METRICS_REPLY || m->metrics_reply.last) {
 		complete(l, p, m);
+		send_next(l);
+	} else if (p->done) {
+		p->done(l->front, p->owner, p->request, m);
 	}
 	return 0;
 }
@@ -187,14 +208,35 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 }
 
+/* A broken link is found by its poll, which fails all that is pending. */
+static void send_next(struct gpu_link *l)
+{
+	list_for_each(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->sent || (p->payer && p->payer->asking) ||
+		    buffer_append(&l->out, p->frame.data, buffer_length(&p->frame)) < 0) {
+			continue;
+		}
+		buffer_deinit(&p->frame);
+		p->sent = true;
+		if (p->payer) {
+			p->payer->asking = true;
+		}
+	}
+	if (l->watch.fd >= 0 && flush(l) < 0) { /* tried again by its poll, which fails all */
+		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
+	}
+}
+
 int gpu_link_attach(struct gpu_link *l, int fd)
 {
 	gpu_link_detach(l);
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
-		     uint32_t request)
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			 gpu_link_done done, void *owner, uint32_t request)
 {
 	struct pending *p;
 	int r;
@@ -202,32 +244,34 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 	if (l->watch.fd < 0) {
 		return -ENOTCONN;
 	}
-	if (buffer_length(&l->out) > GPU_LINK_OUT_MAX_BYTES) {
-		return -EAGAIN;
-	}
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		return -ENOMEM;
 	}
-	*p = (struct pending){
-		.id = ++l->last_id,
-		.request = request,
-		.done = done,
-		.owner = owner,
-	};
+	list_init(&p->link);
+	p->id = ++l->last_id;
+	p->request = request;
+	p->done = done;
+	p->owner = owner;
+	p->payer = payer ? account_ref(payer) : NULL;
+	p->frame.quota = payer ? &payer->bytes : NULL;
 	*request_field(m) = p->id;
-	r = wire_encode(&l->front->scratch, &l->out, m);
+	r = wire_encode(&l->front->scratch, &p->frame, m);
 	arena_reset(&l->front->scratch);
 	if (r < 0) {
-		free(p);
+		pending_free(p);
 		return r;
 	}
 	list_append(&l->pending, &p->link);
 	front_arm_tick(l->front);
-	if (flush(l) < 0) { /* tried again by its poll, which fails all that is pending */
-		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
-	}
+	send_next(l);
 	return 0;
+}
+
+int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
+		     uint32_t request)
+{
+	return gpu_link_request_for(l, NULL, m, done, owner, request);
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)
@@ -235,24 +279,23 @@ void gpu_link_forget(struct gpu_link *l, const void *owner)
 	list_for_each_safe(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
 
-		if (p->owner == owner) {
-			list_remove(&p->link);
-			free(p);
+		if (p->owner == owner && p->sent) {
+			p->done = NULL;
+			p->owner = NULL;
+		} else if (p->owner == owner) {
+			pending_free(p);
 		}
 	}
 }
 
-/* The process answers in order, so time runs for the first in line alone. */
 void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 {
-	struct pending *p = list_entry(l->pending.next, struct pending, link);
-
 	if (list_is_empty(&l->pending)) {
 		return;
 	}
-	if (p->deadline_ns == 0) {
-		p->deadline_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
-	} else if (now_ns >= p->deadline_ns) {
+	if (l->answer_by_ns == 0) {
+		l->answer_by_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
+	} else if (now_ns >= l->answer_by_ns) {
 		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
 		control_send(l->front->control, CONTROL_HUNG_GPU, -1, NULL);
 		gpu_link_detach(l);

@@ -2,7 +2,9 @@
 #ifndef GPUCTR_FRONT_GPU_LINK_H
 #define GPUCTR_FRONT_GPU_LINK_H
 
-/* Requests to the gpu process. It answers one after the other; each request has a deadline. */
+/* Requests to the gpu process. It answers one after the other, and each answer has a deadline. Of
+ * the requests of one user it gets one at a time: however many they ask, each other user waits for
+ * one of them at most. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +12,7 @@
 #include "daemon/base/arena.h"
 #include "daemon/base/buffer.h"
 #include "daemon/base/list.h"
+#include "daemon/broker/account.h"
 #include "daemon/front/watch.h"
 #include "proto/wire.h"
 
@@ -22,6 +25,7 @@ struct gpu_link {
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
+	uint64_t answer_by_ns; /* 0: time does not run yet */
 };
 
 /* m is NULL when the process died or took too long. A METRICS_REPLY may come several times until
@@ -40,10 +44,13 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 }
 
 /* Sends m, whose first field is its request number: it is replaced on the way and restored in done.
- * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM, -EAGAIN: too much waits already;
- * done is not called then. */
+ * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM; done is not called then. */
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
+
+/* The same for a user, at their expense and in their turn. Also -EDQUOT. */
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			 gpu_link_done done, void *owner, uint32_t request);
 
 /* Requests of owner that wait for their answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);

@@ -12,7 +12,7 @@
  * connect, SO_PEERGROUPS for the supplementary groups. A peer whose identity cannot be read is
  * refused. Running out of descriptors pauses accepting for a second instead of spinning. */
 
-enum { LISTENER_PAUSE_MS = 1000, LISTENER_BURST = 64 };
+enum { LISTENER_PAUSE_MS = 1000, LISTENER_BURST = 8 };
 
 static int read_credentials(int fd, struct credentials *c)
 {
@@ -33,16 +33,6 @@ static int read_credentials(int fd, struct credentials *c)
 		return -EPERM;
 	}
 	return 0;
-}
-
-static unsigned count_peers(const struct front *f, uid_t uid)
-{
-	unsigned n = 0;
-
-	list_for_each(l, (struct list *)(uintptr_t)&f->peers) {
-		n += list_entry(l, struct peer, link)->credentials.uid == uid;
-	}
-	return n;
 }
 
 static void refuse(int fd, struct front *f, const char *message)
@@ -66,17 +56,19 @@ static void refuse(int fd, struct front *f, const char *message)
 static void admit(struct listener *l, int fd)
 {
 	struct front *f = l->front;
+	struct account *a = NULL;
 	struct credentials c;
 
-	if (read_credentials(fd, &c) < 0) {
+	if (read_credentials(fd, &c) < 0 || !(a = account_of(&f->accounts, c.uid))) {
 		close(fd);
 	} else if (f->n_peers >= f->config.connections_max) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (c.uid != 0 && count_peers(f, c.uid) >= f->config.connections_per_user) {
+	} else if (c.uid != 0 && a->connections >= f->config.connections_per_user) {
 		refuse(fd, f, "you have as many connections as a user may");
-	} else if (peer_open(f, fd, &c) < 0) {
+	} else if (peer_open(f, fd, &c, a) < 0) {
 		log_warning("a connection could not be taken");
 	}
+	account_unref(a);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +78,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 {
 	struct capture *c = owner;
 	struct wire_message answer = { .type = WIRE_OPENED };
+	struct refusal refusal;
 	struct arena a;
 
 	(void)request;
@@ -95,7 +97,8 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 		return;
 	}
 	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {
-		refuse_open_with(f, c, GPUCTR_E_INTERNAL, "", "out of memory");
+		account_refuse(c->account, &refusal);
+		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
 	}
 	arena_init(&a, 64 * 1024);
@@ -175,6 +178,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	struct refusal refusal;
 	struct capture *c;
 	uint64_t gpus = 0;
+	int r;
 
 	(void)frame;
 	if (check_open(p, o, &gpus, &refusal) != 0 || check_free(f, o, gpus, &refusal) != 0) {
@@ -183,10 +187,16 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 		return 0;
 	}
 	c = capture_new(&f->registry);
-	if (!c || capture_set_options(c, o) < 0) {
-		capture_free(&f->registry, c);
+	if (!c) {
 		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.",
 			    "the daemon has no room for another capture");
+		peer_refuse(p, o->request, &refusal);
+		return 0;
+	}
+	capture_set_account(c, p->account);
+	if (capture_set_options(c, o) < 0) {
+		capture_free(&f->registry, c);
+		account_refuse(p->account, &refusal);
 		peer_refuse(p, o->request, &refusal);
 		return 0;
 	}
@@ -200,7 +210,11 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	claim_init(&c->claim, c->recorded ? 0 : gpus);
 	list_append(&p->captures, &c->client_link);
 	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
-	if (gpu_link_request(&f->gpu, &q, on_planned, c, 0) < 0) {
+	r = gpu_link_request_for(&f->gpu, c->account, &q, on_planned, c, 0);
+	if (r == -EDQUOT) {
+		account_refuse(p->account, &refusal);
+		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
+	} else if (r < 0) {
 		refuse_open_with(f, c, GPUCTR_E_INTERNAL,
 				 "Try again in a moment; the daemon restarts it.",
 				 "the process that knows the metrics is not running");

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/peer.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
@@ -16,30 +19,41 @@
 #include "proto/limits.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
- * by recvmsg(). One read of at most 256 KiB a turn of the loop keeps one busy peer from starving
- * the others. A peer that stops reading costs its queue and nothing else: the queue is bounded, and
- * the agents that fill it are paused long before.
+ * by recvmsg(), into memory that all peers share. Whole frames are handled there; only what is left
+ * over is copied, and its user's account pays for it, as for the output that is not read. So an
+ * idle peer holds nothing, and a user can make the daemon hold so much and no more. See account.c.
+ *
+ * A user who has much waiting has one connection read at a time, up to the end of a frame: many
+ * halves of frames could otherwise fill the account so that none of them ever becomes whole. Who
+ * does not end a frame while siblings wait for that is closed. Otherwise a frame may take its time,
+ * since its sender may have been stopped by Ctrl-Z.
+ *
+ * One read a turn, and a user's share of the turn's time, keep one busy peer from starving the
+ * others. A peer that stops reading costs its queue and nothing else: the agents that fill it are
+ * paused long before the account is full, and so is a client that asks and does not read the
+ * answers. What comes all the same, such as long answers of the gpu process, ends the connection
+ * when the account is full.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
  * already fails: a failed send therefore only mutes a peer; the end of its input closes it. One
- * that is there, and cannot be sent to for want of memory, is cut off: it would wait for an answer.
+ * that is there, and cannot be sent to for want of memory, is hung up on: it would wait for an
+ * answer.
  *
  * Sending never closes a peer and never handles another's frames: whoever walks over captures or
  * processes may send to each. What follows from a failure, or from room in a queue, happens when
  * the loop comes to that peer. */
 
-enum { PEER_READ_BYTES = 256 * 1024 };
+enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, of a user who has much waiting */
 
 static void on_closed(uv_handle_t *h)
 {
 	struct peer *p = h->data;
 
 	closer_close(p->fd); /* with it, what the user sent and nobody took */
-	buffer_deinit(&p->in);
-	buffer_deinit(&p->out);
-	arena_deinit(&p->arena);
 	free(p);
 }
+
+static void leave_account(struct peer *p);
 
 void peer_close(struct peer *p)
 {
@@ -52,20 +66,30 @@ void peer_close(struct peer *p)
 	p->front->n_peers--;
 	closer_close(p->received_fd);
 	p->received_fd = -1;
+	buffer_deinit(&p->in);
+	queue_clear(&p->out);
+	leave_account(p);
 	uv_poll_stop(&p->poll);
 	uv_close((uv_handle_t *)&p->poll, on_closed);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events);
 
+static bool is_waiting(const struct peer *p)
+{
+	return !list_is_empty(&p->waiting_link);
+}
+
 static void update_poll(struct peer *p)
 {
-	int events = (p->paused ? 0 : UV_READABLE) |
-		     (buffer_length(&p->out) || p->resumed ? UV_WRITABLE : 0);
+	bool reads = !p->paused && !p->resumed && !is_waiting(p);
+	bool writes = p->out.bytes > 0 || p->resumed || p->close_when_sent;
+	int events = (reads ? UV_READABLE : 0) | (writes ? UV_WRITABLE : 0);
 
-	if (p->closing) {
+	if (p->closing || events == p->events) {
 		return;
 	}
+	p->events = events;
 	if (events == 0) {
 		uv_poll_stop(&p->poll);
 	} else if (uv_poll_start(&p->poll, events, on_poll) < 0) {
@@ -73,64 +97,145 @@ static void update_poll(struct peer *p)
 	}
 }
 
+/* --- the account --- */
+
+/* Lets those read that wait, all of them or the next one. */
+static void wake_waiting(struct account *a)
+{
+	while (!list_is_empty(&a->waiting) && (!account_is_high(a) || !a->reader)) {
+		struct peer *p = list_entry(a->waiting.next, struct peer, waiting_link);
+
+		list_remove(&p->waiting_link);
+		if (account_is_high(a)) {
+			a->reader = p;
+			a->reader_since_ns = clock_now_ns();
+		}
+		update_poll(p);
+	}
+}
+
+static void stop_being_reader(struct peer *p)
+{
+	if (p->account->reader == p) {
+		p->account->reader = NULL;
+	}
+}
+
+static void leave_account(struct peer *p)
+{
+	stop_being_reader(p);
+	list_remove(&p->waiting_link);
+	p->account->connections--;
+	wake_waiting(p->account);
+	p->account = account_unref(p->account);
+}
+
+static bool may_read(struct peer *p)
+{
+	struct account *a = p->account;
+
+	if (account_is_high(a) && !a->reader) {
+		a->reader = p;
+		a->reader_since_ns = clock_now_ns();
+	}
+	if (!account_is_high(a) || a->reader == p) {
+		return true;
+	}
+	list_append(&a->waiting, &p->waiting_link);
+	front_arm_tick(p->front);
+	update_poll(p);
+	return false;
+}
+
+/* --- output --- */
+
 static void mute(struct peer *p)
 {
 	p->muted = true;
-	buffer_deinit(&p->out);
+	queue_clear(&p->out);
 	peer_resume(p);
 }
 
 /* The loop then reads its end. */
-static void cut_off(struct peer *p)
+static void hang_up(struct peer *p)
 {
 	mute(p);
 	shutdown(p->fd, SHUT_RDWR);
-	update_poll(p);
 }
 
 static void flush(struct peer *p)
 {
-	while (buffer_length(&p->out) > 0) {
-		ssize_t n = send(p->fd, p->out.data + p->out.start, buffer_length(&p->out),
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
+	int r = queue_send(&p->out, p->fd);
 
-		if (n < 0) {
-			if (errno == EINTR) {
-				continue;
-			}
-			if (errno == EPIPE || errno == ECONNRESET) {
-				mute(p);
-			} else if (errno != EAGAIN) {
-				cut_off(p);
-			}
-			break;
-		}
-		buffer_consume(&p->out, (size_t)n);
+	if (r == -EPIPE || r == -ECONNRESET) {
+		mute(p);
+	} else if (r < 0) {
+		hang_up(p);
 	}
-	if (p->close_when_sent && buffer_length(&p->out) == 0) {
+	if (p->close_when_sent && p->out.bytes == 0) {
 		peer_close(p);
 		return;
 	}
 	update_poll(p);
 }
 
+static void close_soon(struct peer *p)
+{
+	p->close_when_sent = true;
+	p->deadline_ns = clock_now_ns() + PEER_PATIENCE_S * CLOCK_NS_PER_S;
+	front_arm_tick(p->front);
+	update_poll(p);
+}
+
+/* What was not begun is forgotten for one sentence that says so, if it is ever read. */
+static void cut_off(struct peer *p)
+{
+	struct refusal r;
+
+	log_warning("pid %d (uid %u) does not read: cut off with %zu bytes waiting",
+		    (int)p->credentials.pid, (unsigned)p->credentials.uid, p->out.bytes);
+	account_refuse(p->account, &r);
+	queue_drop_unbegun(&p->out);
+	close_soon(p);
+	peer_refuse(p, 0, &r);
+	p->muted = true;
+}
+
+/* How much the socket takes at once; nothing while others wait. */
+static size_t send_at_once(struct peer *p, const void *frames, size_t bytes)
+{
+	ssize_t n;
+
+	if (p->out.bytes > 0) {
+		return 0;
+	}
+	do {
+		n = send(p->fd, frames, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN) {
+		mute(p);
+	}
+	return n < 0 ? 0 : (size_t)n;
+}
+
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 {
-	bool idle = buffer_length(&p->out) == 0;
+	size_t sent;
 
 	if (p->closing || p->muted) {
 		return;
 	}
-	if (buffer_length(&p->out) + bytes > PEER_OUT_MAX_BYTES ||
-	    buffer_append(&p->out, frames, bytes) < 0) {
-		log_warning("pid %d (uid %u) does not read: cut off with %zu bytes waiting",
-			    (int)p->credentials.pid, (unsigned)p->credentials.uid,
-			    buffer_length(&p->out));
-		cut_off(p);
+	sent = send_at_once(p, frames, bytes);
+	if (p->muted || sent == bytes) {
 		return;
 	}
-	if (idle) {
-		flush(p);
+	if (queue_append(&p->out, frames, bytes, sent) == 0) {
+		update_poll(p);
+	} else if (sent == 0 && !p->close_when_sent) {
+		cut_off(p);
+	} else { /* the stream ends in the middle of a message: the loop reads its end */
+		mute(p);
+		shutdown(p->fd, SHUT_RDWR);
 	}
 }
 
@@ -146,7 +251,8 @@ void peer_send(struct peer *p, const struct wire_message *m)
 	arena_reset(&p->front->scratch);
 	if (r < 0) {
 		log_error("a %s of ours cannot be encoded: %d", wire_type_to_string(m->type), r);
-		cut_off(p);
+		mute(p);
+		shutdown(p->fd, SHUT_RDWR);
 	} else {
 		peer_send_raw(p, b.data + b.start, buffer_length(&b));
 	}
@@ -165,9 +271,18 @@ void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r)
 
 void peer_close_when_sent(struct peer *p)
 {
-	p->close_when_sent = true;
-	if (buffer_length(&p->out) == 0) {
+	if (p->out.bytes == 0) {
 		peer_close(p);
+	} else if (!p->closing) {
+		close_soon(p);
+	}
+}
+
+static void refuse_and_close(struct peer *p, const struct refusal *r)
+{
+	peer_refuse(p, 0, r);
+	if (!p->closing) {
+		peer_close_when_sent(p);
 	}
 }
 
@@ -177,52 +292,119 @@ static void refuse_frame(struct peer *p, const char *what)
 
 	refusal_set(&r, GPUCTR_E_PROTOCOL, "Use a client or agent of this daemon's version.", "%s",
 		    what);
-	peer_refuse(p, 0, &r);
-	if (!p->closing) {
-		peer_close_when_sent(p);
+	refuse_and_close(p, &r);
+}
+
+/* --- input --- */
+
+static void handle_frame(struct peer *p, const struct frame *f)
+{
+	int r = dispatch_frame(p, f);
+
+	if (r > 0 && !p->closing) {
+		refuse_frame(p, r == WIRE_E_UNKNOWN ? "the message is unknown or not allowed here"
+						    : "the message is malformed");
+	} else if (r < 0) {
+		peer_close(p);
+	} else if (p->role == PEER_CLIENT && p->out.bytes > PEER_OUT_HIGH_BYTES) {
+		peer_pause(p);
 	}
 }
 
-/* Handles every whole frame that has arrived, unless a handler pauses or closes the peer. */
-static void handle_frames(struct peer *p)
+static bool takes_frames(const struct peer *p)
 {
-	while (!p->closing && !p->close_when_sent && !p->paused) {
+	return !p->closing && !p->close_when_sent && !p->paused;
+}
+
+/* Handles whole frames, at least one, until a handler pauses or closes the peer or the turn is
+ * over; the rest is for another turn. Returns how many bytes are done with. */
+static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
+{
+	size_t done = 0;
+
+	while (takes_frames(p)) {
 		struct frame f;
-		int r = frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f);
+		int r = frame_parse(data + done, bytes - done, &f);
 
 		if (r == FRAME_E_MORE) {
-			return;
+			break;
 		}
 		if (r != 0) {
 			refuse_frame(p, r == FRAME_E_TOO_LARGE ? "the frame is too large"
 							       : "the frame is malformed");
-			return;
+			break;
 		}
-		r = dispatch_frame(p, &f);
-		if (p->closing) {
-			return;
+		if (done > 0 && clock_now_ns() >= until_ns) {
+			p->resumed = true;
+			update_poll(p);
+			break;
 		}
-		buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
-		if (r > 0) {
-			refuse_frame(p, r == WIRE_E_UNKNOWN
-						? "the message is unknown or not allowed here"
-						: "the message is malformed");
-		} else if (r < 0) {
-			peer_close(p);
-		}
+		handle_frame(p, &f);
+		done += FRAME_HEADER_BYTES + f.size;
+	}
+	return done;
+}
+
+/* Grows as the frame does, and not beyond it. */
+static int keep(struct peer *p, const uint8_t *data, size_t bytes)
+{
+	size_t length = buffer_length(&p->in), more = length;
+	uint32_t size;
+	int r;
+
+	if (length >= FRAME_HEADER_BYTES) {
+		memcpy(&size, p->in.data + p->in.start, sizeof(size));
+		size = le32toh(size);
+		more = FRAME_HEADER_BYTES + size > length ? FRAME_HEADER_BYTES + size - length : 0;
+		more = more < length ? more : length;
+	}
+	r = buffer_reserve_exactly(&p->in, bytes > more ? bytes : more);
+	return r < 0 ? r : buffer_append(&p->in, data, bytes);
+}
+
+static void handle_kept(struct peer *p, uint64_t until_ns)
+{
+	size_t done = handle_frames(p, p->in.data + p->in.start, buffer_length(&p->in), until_ns);
+
+	if (p->closing) {
+		return;
+	}
+	if (done > 0) {
+		stop_being_reader(p);
+	}
+	p->in.start += done;
+	if (buffer_length(&p->in) == 0) {
+		buffer_deinit(&p->in);
 	}
 }
 
-static void read_some(struct peer *p)
+static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
 {
-	int fd;
-	ssize_t n;
+	bool whole = buffer_length(&p->in) == 0;
+	size_t done = whole ? handle_frames(p, data, bytes, until_ns) : 0;
+	struct refusal r;
 
-	if (buffer_reserve(&p->in, PEER_READ_BYTES) < 0) {
-		peer_close(p);
-		return;
+	if (p->closing || p->close_when_sent) {
+		return; /* what else comes is thrown away */
 	}
-	n = fdpass_receive(p->fd, p->in.data + p->in.end, PEER_READ_BYTES, &fd, MSG_DONTWAIT);
+	if (done > 0) {
+		stop_being_reader(p);
+	}
+	if (done < bytes && keep(p, data + done, bytes - done) < 0) {
+		account_refuse(p->account, &r);
+		refuse_and_close(p, &r);
+	} else if (!whole) {
+		handle_kept(p, until_ns);
+	}
+}
+
+static void read_some(struct peer *p, uint64_t until_ns)
+{
+	size_t most = account_is_high(p->account) ? PEER_BITE_BYTES : FRONT_READ_BYTES;
+	ssize_t n;
+	int fd;
+
+	n = fdpass_receive(p->fd, p->front->received, most, &fd, MSG_DONTWAIT);
 	if (n == -EAGAIN) {
 		return;
 	}
@@ -234,13 +416,36 @@ static void read_some(struct peer *p)
 	if (fd >= 0) {
 		p->received_fd = fd;
 	}
-	p->in.end += (size_t)n;
-	handle_frames(p);
+	handle_received(p, p->front->received, (size_t)n, until_ns);
+}
+
+/* What p has sent, as far as its user's time of this turn goes. */
+static void work(struct peer *p)
+{
+	struct account *a = p->account;
+	uint64_t began = clock_now_ns();
+	uint64_t until = began + ACCOUNT_TURN_US * UINT64_C(1000) - a->spent_ns;
+
+	account_ref(a);
+	if (p->resumed) {
+		p->resumed = false;
+		update_poll(p);
+		handle_kept(p, until);
+	} else if (may_read(p)) {
+		read_some(p, until);
+	}
+	a->spent_ns += clock_now_ns() - began;
+	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
+		stop_being_reader(p);
+	}
+	wake_waiting(a);
+	account_unref(a);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct peer *p = h->data;
+	bool drains = (events & UV_WRITABLE) != 0 && p->out.bytes > 0;
 
 	if (status < 0) {
 		peer_close(p);
@@ -248,18 +453,20 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if ((events & UV_WRITABLE) != 0) {
 		flush(p);
-		if (p->role == PEER_CLIENT && !p->closing &&
-		    buffer_length(&p->out) <= PEER_OUT_LOW_BYTES) {
-			session_on_client_drained(p);
-		}
 	}
-	if (p->resumed && !p->closing) {
-		p->resumed = false;
-		update_poll(p);
-		handle_frames(p);
+	if (p->closing) {
+		return;
 	}
-	if (!p->closing && !p->paused && (events & UV_READABLE) != 0) {
-		read_some(p);
+	if (drains && p->role == PEER_CLIENT && p->out.bytes <= PEER_OUT_LOW_BYTES) {
+		peer_resume(p);
+		session_on_client_drained(p);
+	}
+	if (drains) {
+		wake_waiting(p->account);
+	}
+	if ((p->resumed || (!p->paused && !is_waiting(p) && (events & UV_READABLE) != 0)) &&
+	    account_begin_turn(p->account, p->front->turn, &p->round)) {
+		work(p);
 	}
 }
 
@@ -279,7 +486,86 @@ void peer_resume(struct peer *p)
 	update_poll(p);
 }
 
-int peer_open(struct front *f, int fd, const struct credentials *credentials)
+/* --- time --- */
+
+static void refuse_silent(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Say hello at once after connecting.",
+		    "nothing was said for %d s after connecting", PEER_PATIENCE_S);
+	refuse_and_close(p, &r);
+}
+
+/* Its siblings wait for the end of a message. */
+static void refuse_stalled(struct peer *p)
+{
+	struct refusal r;
+
+	account_refuse(p->account, &r);
+	log_notice("pid %d (uid %u) holds up its siblings with half a message: closed",
+		   (int)p->credentials.pid, (unsigned)p->credentials.uid);
+	refuse_and_close(p, &r);
+}
+
+static bool has_deadline(const struct peer *p)
+{
+	return p->role == PEER_NEW || p->close_when_sent || p->account->reader == p;
+}
+
+static bool is_late(const struct peer *p, uint64_t now_ns)
+{
+	const struct account *a = p->account;
+
+	if (p->role == PEER_NEW || p->close_when_sent) {
+		return now_ns >= p->deadline_ns;
+	}
+	return a->reader == p && !list_is_empty(&a->waiting) &&
+	       now_ns >= a->reader_since_ns + PEER_PATIENCE_S * CLOCK_NS_PER_S;
+}
+
+static void end_late(struct peer *p)
+{
+	if (p->close_when_sent) {
+		peer_close(p);
+	} else if (p->role == PEER_NEW) {
+		refuse_silent(p);
+	} else {
+		refuse_stalled(p);
+	}
+}
+
+/* Ending one may end others, its capture's agents: after each the list is looked at anew. */
+static struct peer *find_late(struct front *f, uint64_t now_ns, bool *ret_deadlines)
+{
+	*ret_deadlines = false;
+	list_for_each(l, &f->peers) {
+		struct peer *p = list_entry(l, struct peer, link);
+
+		*ret_deadlines = *ret_deadlines || has_deadline(p);
+		if (is_late(p, now_ns)) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+bool peers_tick(struct front *f, uint64_t now_ns)
+{
+	bool deadlines;
+	struct peer *p;
+
+	list_for_each(l, &f->accounts.all) {
+		wake_waiting(list_entry(l, struct account, link));
+	}
+	while ((p = find_late(f, now_ns, &deadlines)) != NULL) {
+		end_late(p);
+	}
+	return deadlines;
+}
+
+int peer_open(struct front *f, int fd, const struct credentials *credentials,
+	      struct account *account)
 {
 	struct peer *p = calloc(1, sizeof(*p));
 	int r;
@@ -293,8 +579,11 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials)
 	p->credentials = *credentials;
 	p->role = PEER_NEW;
 	p->received_fd = -1;
-	arena_init(&p->arena, LIMIT_UNPACKED_BYTES);
+	p->deadline_ns = clock_now_ns() + PEER_PATIENCE_S * CLOCK_NS_PER_S;
+	p->in.quota = &account->bytes;
+	queue_init(&p->out, &account->bytes);
 	list_init(&p->captures);
+	list_init(&p->waiting_link);
 	p->poll.data = p;
 	r = uv_poll_init(&f->loop, &p->poll, fd);
 	if (r < 0) {
@@ -302,8 +591,11 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials)
 		free(p);
 		return r;
 	}
+	p->account = account_ref(account);
+	account->connections++;
 	list_append(&f->peers, &p->link);
 	f->n_peers++;
+	front_arm_tick(f);
 	update_poll(p);
 	return 0;
 }

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "daemon/base/arena.h"
 #include "daemon/base/buffer.h"
 #include "daemon/base/list.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/account.h"
 #include "daemon/broker/policy.h"
 #include "proto/wire.h"
 
@@ -24,9 +25,9 @@ enum peer_role {
 };
 
 enum {
-	PEER_OUT_MAX_BYTES = 16 << 20, /* a reader this far behind is cut off */
-	PEER_OUT_HIGH_BYTES = 4 << 20, /* from here its agents are not read any more ... */
-	PEER_OUT_LOW_BYTES = 1 << 20,  /* ... until it has read down to here */
+	PEER_OUT_HIGH_BYTES = 2 << 20,	/* from here its agents are not read any more ... */
+	PEER_OUT_LOW_BYTES = 512 << 10, /* ... until it has read down to here */
+	PEER_PATIENCE_S = 10, /* for a hello, a last word, a message that holds others up */
 };
 
 struct peer {
@@ -35,13 +36,19 @@ struct peer {
 	uv_poll_t poll;
 	int fd;
 	struct credentials credentials;
+	struct account *account;
+	struct list waiting_link; /* among those that may not read, see account.h */
 	enum peer_role role;
-	struct buffer in, out;
-	struct arena arena; /* of the message being handled */
-	int received_fd;    /* came with the bytes, not yet claimed; -1: none */
-	bool paused;	    /* not read from */
-	bool resumed; /* was paused: frames that had arrived are handled in the loop's next turn */
-	bool muted;   /* the other end does not read any more: output is discarded */
+	struct buffer in; /* what has come and is not handled: part of a frame, or frames */
+	struct queue out;
+	int events;	      /* of the loop that are waited for */
+	int received_fd;      /* came with the bytes, not yet claimed; -1: none */
+	uint64_t round;	      /* see account_begin_turn() */
+	uint64_t deadline_ns; /* of a new peer, and of one that is closed when all is sent */
+	bool paused;	      /* not read from */
+	bool resumed; /* frames that have come already are handled in one of the loop's next turns
+		       */
+	bool muted;   /* what else is sent to it is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];
@@ -50,7 +57,8 @@ struct peer {
 };
 
 /* Consumes fd. -errno: already closed. */
-int peer_open(struct front *f, int fd, const struct credentials *credentials);
+int peer_open(struct front *f, int fd, const struct credentials *credentials,
+	      struct account *account);
 
 /* Ends the connection; p is gone after the loop's next turn. May be called twice. */
 void peer_close(struct peer *p);
@@ -58,17 +66,21 @@ void peer_close(struct peer *p);
 /* Closes once everything queued has been sent. */
 void peer_close_when_sent(struct peer *p);
 
-/* Queue and try to send. A message that does not fit in PEER_OUT_MAX_BYTES closes the peer. */
+/* Send, and queue what the socket does not take. A peer whose account has no room for that is told
+ * so and closed. */
 void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r);
 
 static inline size_t peer_backlog(const struct peer *p)
 {
-	return buffer_length(&p->out);
+	return p->out.bytes;
 }
 
 void peer_pause(struct peer *p);
 void peer_resume(struct peer *p);
+
+/* Ends peers whose time is over. True: some have a deadline. */
+bool peers_tick(struct front *f, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/requests.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
@@ -36,12 +37,16 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	return 0;
 }
 
-static void refuse_no_gpu_process(struct peer *p, uint32_t request)
+static void refuse_question(struct peer *p, uint32_t request, int why)
 {
 	struct refusal r;
 
-	refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
-		    "the process that knows the metrics does not answer");
+	if (why == -EDQUOT) {
+		account_refuse(p->account, &r);
+	} else {
+		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
+			    "the process that knows the metrics does not answer");
+	}
 	peer_refuse(p, request, &r);
 }
 
@@ -53,7 +58,7 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	if (m) {
 		peer_send(p, m);
 	} else {
-		refuse_no_gpu_process(p, request);
+		refuse_question(p, request, -EPIPE);
 	}
 }
 
@@ -71,27 +76,31 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	return true;
 }
 
-int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame)
+static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 {
 	struct wire_message q = *m;
+	int r;
 
-	(void)frame;
-	if (!asks_too_much(p, m->metrics_request.request) &&
-	    gpu_link_request(&p->front->gpu, &q, on_answer, p, m->metrics_request.request) < 0) {
-		refuse_no_gpu_process(p, m->metrics_request.request);
+	if (asks_too_much(p, request)) {
+		return;
 	}
+	r = gpu_link_request_for(&p->front->gpu, p->account, &q, on_answer, p, request);
+	if (r < 0) {
+		refuse_question(p, request, r);
+	}
+}
+
+int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	(void)frame;
+	ask(p, m, m->metrics_request.request);
 	return 0;
 }
 
 int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	struct wire_message q = *m;
-
 	(void)frame;
-	if (!asks_too_much(p, m->plan_request.request) &&
-	    gpu_link_request(&p->front->gpu, &q, on_answer, p, m->plan_request.request) < 0) {
-		refuse_no_gpu_process(p, m->plan_request.request);
-	}
+	ask(p, m, m->plan_request.request);
 	return 0;
 }
 
@@ -112,8 +121,8 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 		answer.status_reply.trouble = "The audit log cannot be written: nothing is granted "
 					      "until it can. The daemon's log says why.";
 	}
-	answer.status_reply.gpus.v = describe_gpus(f, &p->arena);
-	answer.status_reply.captures = describe_captures(f, &p->arena, p->credentials.uid);
+	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
+	answer.status_reply.captures = describe_captures(f, &f->message, p->credentials.uid);
 	if (!answer.status_reply.gpus.v) {
 		answer.status_reply.gpus.n = 0;
 	}

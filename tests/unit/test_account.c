@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/broker/account.h"
+
+static void one_account_a_uid_as_long_as_it_is_needed(void **state)
+{
+	struct accounts all;
+	struct account *a, *b;
+
+	(void)state;
+	accounts_init(&all);
+	a = account_of(&all, 1000);
+	b = account_of(&all, 1001);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(account_of(&all, 1000), a);
+	account_unref(a);
+	account_unref(b);
+	assert_false(list_is_empty(&all.all));
+	account_unref(a);
+	assert_true(list_is_empty(&all.all));
+}
+
+static void a_refusal_says_what_is_held(void **state)
+{
+	struct accounts all;
+	struct account *a;
+	struct refusal r;
+
+	(void)state;
+	accounts_init(&all);
+	a = account_of(&all, 1000);
+	a->connections = 3;
+	assert_true(quota_take(&a->bytes, ACCOUNT_BYTES_MAX));
+	assert_false(quota_take(&a->bytes, 1));
+	account_refuse(a, &r);
+	assert_int_equal(r.code, GPUCTR_E_QUOTA);
+	assert_string_equal(r.message, "the daemon holds 16.0 MiB for 3 connections of uid 1000, "
+				       "of the 16 MiB that a user may have waiting");
+	account_unref(a);
+}
+
+/* Four connections with endless work, of which one fits into a turn: each gets every fourth. */
+static void turns_go_round(void **state)
+{
+	uint64_t round[4] = { 0 };
+	unsigned turns[4] = { 0 };
+	struct accounts all;
+	struct account *a;
+
+	(void)state;
+	accounts_init(&all);
+	a = account_of(&all, 1000);
+	for (uint64_t turn = 1; turn <= 400; turn++) {
+		for (size_t i = 0; i < ARRAY_SIZE(turns); i++) {
+			if (account_begin_turn(a, turn, &round[i])) {
+				turns[i]++;
+				a->spent_ns += ACCOUNT_TURN_US * UINT64_C(1000);
+			}
+		}
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(turns); i++) {
+		assert_in_range(turns[i], 99, 101);
+	}
+	account_unref(a);
+}
+
+/* Who was passed over and has nothing to do any more holds nobody up. */
+static void nobody_waits_for_the_absent(void **state)
+{
+	uint64_t round[2] = { 0 };
+	struct accounts all;
+	struct account *a;
+
+	(void)state;
+	accounts_init(&all);
+	a = account_of(&all, 1000);
+	assert_true(account_begin_turn(a, 1, &round[0]));
+	a->spent_ns = ACCOUNT_TURN_US * UINT64_C(1000);
+	assert_false(account_begin_turn(a, 1, &round[1]));
+	assert_false(account_begin_turn(a, 2, &round[0])); /* the other would be next */
+	assert_true(account_begin_turn(a, 3, &round[0]));
+	assert_true(account_begin_turn(a, 4, &round[0]));
+	account_unref(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_account_a_uid_as_long_as_it_is_needed),
+		cmocka_unit_test(a_refusal_says_what_is_held),
+		cmocka_unit_test(turns_go_round),
+		cmocka_unit_test(nobody_waits_for_the_absent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
