@@ -15,7 +15,6 @@
 
 enum {
 	POLICY_NAMES_MAX = 64,
-	POLICY_GROUPS_MAX = 256,
 	POLICY_RULES_MAX = 16,
 	POLICY_RULE_GPUS_MAX = 16,
 	POLICY_GPU_BYTES = 48, /* an index, or "GPU-" and 36 characters */
@@ -49,7 +48,7 @@ struct credentials {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	gid_t groups[POLICY_GROUPS_MAX];
+	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };
 

@@ -9,8 +9,8 @@
 #include "daemon/front/peer.h"
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
- * connect, SO_PEERGROUPS for the supplementary groups. A peer whose identity cannot be read is
- * refused. Running out of descriptors pauses accepting for a second instead of spinning. */
+ * connect; the peer adds the supplementary groups. A peer whose identity cannot be read is refused.
+ * Running out of descriptors pauses accepting for a second instead of spinning. */
 
 enum { LISTENER_PAUSE_MS = 1000, LISTENER_BURST = 8 };
 
@@ -26,12 +26,6 @@ static int read_credentials(int fd, struct credentials *c)
 	c->uid = u.uid;
 	c->gid = u.gid;
 	c->pid = u.pid;
-	n = sizeof(c->groups);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, c->groups, &n) == 0) {
-		c->n_groups = n / sizeof(c->groups[0]);
-	} else if (errno != ERANGE) {
-		return -EPERM;
-	}
 	return 0;
 }
 

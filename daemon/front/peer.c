@@ -67,6 +67,7 @@ void peer_close(struct peer *p)
 	closer_close(p->received_fd);
 	p->received_fd = -1;
 	buffer_deinit(&p->in);
+	buffer_deinit(&p->groups);
 	queue_clear(&p->out);
 	leave_account(p);
 	uv_poll_stop(&p->poll);
@@ -564,6 +565,41 @@ bool peers_tick(struct front *f, uint64_t now_ns)
 	return deadlines;
 }
 
+/* The supplementary groups as they were at connect: there may be 65,536 of them. */
+static int read_groups(struct peer *p)
+{
+	socklen_t n = 0;
+	int r;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &n) < 0 && errno != ERANGE) {
+		return -EPERM;
+	}
+	r = n > 0 ? buffer_reserve_exactly(&p->groups, n) : 0;
+	if (r < 0) {
+		return r;
+	}
+	if (n > 0 && getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, p->groups.data, &n) < 0) {
+		return -EPERM;
+	}
+	p->credentials.groups = (const gid_t *)(const void *)p->groups.data;
+	p->credentials.n_groups = n / sizeof(gid_t);
+	return 0;
+}
+
+/* A peer without its groups is not let in, and hears why. */
+static void refuse_groups(struct peer *p, int why)
+{
+	struct refusal r;
+
+	if (why == -EDQUOT) {
+		account_refuse(p->account, &r);
+	} else {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "Try again in a moment.",
+			    "your groups could not be read: %s", strerror(-why));
+	}
+	refuse_and_close(p, &r);
+}
+
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account)
 {
@@ -580,7 +616,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	p->role = PEER_NEW;
 	p->received_fd = -1;
 	p->deadline_ns = clock_now_ns() + PEER_PATIENCE_S * CLOCK_NS_PER_S;
-	p->in.quota = &account->bytes;
+	p->in.quota = p->groups.quota = &account->bytes;
 	queue_init(&p->out, &account->bytes);
 	list_init(&p->captures);
 	list_init(&p->waiting_link);
@@ -597,5 +633,9 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	f->n_peers++;
 	front_arm_tick(f);
 	update_poll(p);
+	r = read_groups(p);
+	if (r < 0) {
+		refuse_groups(p, r);
+	}
 	return 0;
 }

@@ -36,6 +36,7 @@ struct peer {
 	uv_poll_t poll;
 	int fd;
 	struct credentials credentials;
+	struct buffer groups; /* those of the credentials */
 	struct account *account;
 	struct list waiting_link; /* among those that may not read, see account.h */
 	enum peer_role role;

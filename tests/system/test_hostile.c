@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -277,6 +278,30 @@ static void a_user_has_so_many_connections(void **state)
 	close(raw_client(f, USER_ANN));
 }
 
+/* Supplementary groups count, however many there are. */
+static void a_member_of_very_many_groups_is_let_in(void **state)
+{
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "groups" } };
+	struct fixture *f = *state;
+	gid_t groups[5000];
+	int fd;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-groups=7777", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		groups[i] = (gid_t)(10000 + i);
+	}
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	fd = raw_connect(f, USER_ANN);
+	assert_true(raw_send(fd, &hello, -1));
+	raw_expect_refused(fd, GPUCTR_E_NOT_ALLOWED);
+	groups[ARRAY_SIZE(groups) - 1] = 7777;
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	close(raw_client(f, USER_ANN));
+	assert_int_equal(setgroups(0, NULL), 0);
+}
+
 /* --- descriptors --- */
 
 static void descriptors_are_taken_only_where_they_belong(void **state)
@@ -544,6 +569,7 @@ int main(void)
 		SYSTEM_TEST(pieces_are_put_together),
 		SYSTEM_TEST(a_storm_of_connections),
 		SYSTEM_TEST(a_user_has_so_many_connections),
+		SYSTEM_TEST(a_member_of_very_many_groups_is_let_in),
 		SYSTEM_TEST(descriptors_are_taken_only_where_they_belong),
 		SYSTEM_TEST(an_agent_without_a_token_is_refused),
 		SYSTEM_TEST(an_agent_speaks_only_for_itself),
