@@ -2,6 +2,7 @@
 #include "daemon/front/front.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,7 @@ static void on_alive(uv_timer_t *t)
 	if (list_is_empty(&f->gpu.pending)) {
 		gpu_link_request(&f->gpu, &status, on_answer, NULL, 0);
 	}
+	malloc_trim(0); /* what users had waiting goes back to the system */
 }
 
 /* --- the machine --- */
