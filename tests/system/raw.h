@@ -9,6 +9,9 @@
 
 int raw_connect(struct fixture *f, int uid);
 
+/* As the process that calls; -1: the daemon takes nobody just now. For children of a test. */
+int raw_dial(const char *path);
+
 /* All of it, with a descriptor beside the first byte unless it is -1. False: the daemon has closed.
  */
 bool raw_send_bytes(int socket, const void *data, size_t n, int fd);
@@ -22,6 +25,7 @@ bool raw_next(int socket, struct arena *a, struct wire_message *ret);
 
 /* The same; fails the test when the daemon has closed. */
 struct wire_message raw_receive(int socket, struct arena *a);
+bool raw_next(int socket, struct arena *a, struct wire_message *ret); /* false: the end */
 
 /* The daemon refuses with this code, then closes. */
 void raw_expect_refused(int socket, int code);

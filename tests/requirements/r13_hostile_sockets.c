@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/requirements/load.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/limits.h"
+#include "proto/wire.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/footprint.h"
+#include "tests/system/raw.h"
+
+/* R13: the running front under hostile sockets. Ann's processes send whatever is not a message, as
+ * fast as they can; Bob asks for the status meanwhile, on a connection that he has had before. The
+ * listener lives, nothing leaks, and Bob's p99 at most doubles against the same processes sending
+ * the same bytes elsewhere. */
+
+enum { HOSTILES = 2, WINDOW_MS = 500, STATUS_REQUESTS = 200 };
+
+/* Waits for the daemon's word and the end. */
+static void hear_out(int fd)
+{
+	char data[4096];
+
+	while (recv(fd, data, sizeof(data), 0) > 0) {
+	}
+}
+
+static unsigned send_split_hello(int fd)
+{
+	static const uint8_t hello[] = { 6, 0, 0, 0, WIRE_HELLO, 0, 0, 0, 8, 1, 0x1a, 2, 'h', 'i' };
+	unsigned n = 0;
+
+	for (size_t i = 0; i < sizeof(hello) && raw_send_bytes(fd, hello + i, 1, -1); i++) {
+		n++;
+	}
+	return n;
+}
+
+static unsigned send_with_descriptors(int fd, uint64_t round)
+{
+	static const size_t numbers[] = { 1, 2, 253 };
+	static const char junk[] = "12345678";
+
+	for (int i = 0; i < 2; i++) { /* one is legal, a second is not */
+		raw_send_descriptors(fd, junk, sizeof(junk), STDIN_FILENO, numbers[round / 10 % 3]);
+	}
+	return 2;
+}
+
+/* Says hello, and then more in one breath than anybody could want to know. */
+static unsigned send_flood(int fd)
+{
+	static uint8_t requests[STATUS_REQUESTS][FRAME_HEADER_BYTES + 2];
+	unsigned n = send_split_hello(fd);
+
+	for (size_t i = 0; i < STATUS_REQUESTS; i++) {
+		memcpy(requests[i], (const uint8_t[]){ 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 },
+		       sizeof(requests[i]));
+	}
+	return raw_send_bytes(fd, requests, sizeof(requests), -1) ? n + STATUS_REQUESTS : n;
+}
+
+static unsigned send_half_a_frame(int fd)
+{
+	static const uint8_t zeros[64 * 1024];
+
+	raw_send_header(fd, LIMIT_FRAME_BYTES, WIRE_HELLO, 0);
+	raw_send_bytes(fd, zeros, sizeof(zeros), -1);
+	return 2;
+}
+
+static unsigned misbehave(const char *path, unsigned worker, uint64_t round)
+{
+	int fd = raw_dial(path);
+	unsigned n = 1;
+
+	(void)worker;
+	if (fd < 0) {
+		return 0;
+	}
+	switch (round % 10) {
+	case 0: /* nothing at all */
+		break;
+	case 1:
+		raw_send_bytes(fd, "x", 1, -1);
+		break;
+	case 2:
+		raw_send_header(fd, LIMIT_FRAME_BYTES + 1, WIRE_HELLO, 0);
+		hear_out(fd);
+		break;
+	case 3:
+		n = send_split_hello(fd);
+		break;
+	case 4:
+	case 5:
+		n = send_with_descriptors(fd, round);
+		break;
+	case 6:
+		raw_send_bytes(fd, "1234", 4, -1);
+		shutdown(fd, SHUT_WR);
+		hear_out(fd);
+		break;
+	case 7:
+		shutdown(fd, SHUT_RDWR);
+		raw_send_bytes(fd, "x", 1, -1);
+		break;
+	case 8:
+		n = send_half_a_frame(fd);
+		break;
+	case 9:
+		n = round % 100 == 9 ? send_flood(fd) : 1;
+		break;
+	}
+	close(fd);
+	return n;
+}
+
+static void hostile_sockets_hurt_nobody_else(void **state)
+{
+	const uint64_t wanted = requirement_amount(150000, 1000000);
+	struct latencies quiet = { 0 }, elsewhere = { 0 }, here = { 0 };
+	struct footprint before;
+	struct fixture *f = *state;
+	struct load load;
+	pid_t front;
+	int bob;
+
+	fixture_need_root();
+	fixture_limit(600);
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+	front = fixture_worker(f, "front");
+	load_start(&load, f, HOSTILES, USER_ANN + 1000, misbehave);
+	bob = raw_client(f, USER_BOB);
+	footprint_take(f, &before);
+	load_ask(bob, &quiet, WINDOW_MS);
+	do {
+		load_at_decoy(&load);
+		load_ask(bob, &elsewhere, WINDOW_MS);
+		load_rest(&load);
+		load_at_daemon(&load);
+		load_ask(bob, &here, WINDOW_MS);
+		load_rest(&load);
+	} while (atomic_load(&load.shared->messages) < wanted);
+	requirement_figure("R13", "%llu hostile messages on %llu connections",
+			   (unsigned long long)atomic_load(&load.shared->messages),
+			   (unsigned long long)atomic_load(&load.shared->rounds));
+	requirement_figure("R13", "a good client's round trip: p50 %.0f us, p99 %.0f us quiet; "
+				  "%.0f, %.0f with the load on a decoy; %.0f, %.0f on the daemon",
+			   latencies_us(&quiet, 50), latencies_us(&quiet, 99),
+			   latencies_us(&elsewhere, 50), latencies_us(&elsewhere, 99),
+			   latencies_us(&here, 50), latencies_us(&here, 99));
+	requirement_figure("R13", "p99 with hostile sockets / without: %.2f",
+			   latencies_us(&here, 99) / latencies_us(&elsewhere, 99));
+	if (requirement_times_count()) {
+		assert_true(latencies_us(&here, 99) <= 2 * latencies_us(&elsewhere, 99));
+	}
+	assert_int_equal(fixture_worker(f, "front"), front);
+	requirement_figure("R13", "grew by at most %ld KiB", expect_no_leak(f, &before));
+	load_stop(&load);
+	close(bob);
+	expect_service(f, 1000);
+	latencies_deinit(&quiet);
+	latencies_deinit(&elsewhere);
+	latencies_deinit(&here);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(hostile_sockets_hurt_nobody_else),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/requirements/load.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/broker/account.h"
+#include "daemon/front/peer.h"
+#include "proto/limits.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/footprint.h"
+#include "tests/system/raw.h"
+
+/* R14: what a user may have of the daemon, and that others have theirs all the same: 64 connections,
+ * 8 captures, 16 MiB, 1,024 connections in all. Each refusal says which quota it was. */
+
+enum {
+	CONNECTIONS = 64,
+	CAPTURES = 8,
+	CONNECTIONS_IN_ALL = 1024,
+	USER_CROWD = 5000, /* the first of many users */
+};
+
+static void close_all(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		close(fds[i]);
+	}
+}
+
+/* The front's memory now, beyond before. */
+static long front_growth_kib(struct fixture *f, const struct footprint *before)
+{
+	struct footprint now;
+
+	footprint_take(f, &now);
+	return now.of[1].resident_kib - before->of[1].resident_kib;
+}
+
+static void expect_bounded(struct fixture *f, const struct footprint *before, const char *what)
+{
+	long kib = front_growth_kib(f, before);
+
+	requirement_figure("R14", "%s: the front holds %.1f MiB more", what, (double)kib / 1024);
+	if (requirement_times_count()) { /* a sanitizer keeps what is freed */
+		assert_true(kib <= (ACCOUNT_BYTES_MAX >> 10) + FOOTPRINT_GROWTH_KIB);
+	}
+}
+
+/* --- numbers --- */
+
+static void connections_of_a_user_and_in_all(void **state)
+{
+	struct fixture *f = *state;
+	int fds[CONNECTIONS_IN_ALL];
+	struct footprint before;
+	size_t n = 0;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+	footprint_take(f, &before);
+	while (n < CONNECTIONS_IN_ALL) {
+		int uid = USER_CROWD + (int)(n / CONNECTIONS);
+
+		fds[n++] = raw_client(f, uid);
+		if (n % CONNECTIONS == 0 && n < CONNECTIONS_IN_ALL) {
+			raw_expect_refused(raw_connect(f, uid), GPUCTR_E_QUOTA);
+		}
+	}
+	raw_expect_refused(raw_connect(f, USER_BOB), GPUCTR_E_QUOTA);
+	close(fds[--n]);
+	sleep_ms(100);
+	close(raw_client(f, USER_BOB));
+	requirement_figure("R14", "%d connections of a user, %d in all; the next is told why",
+			   CONNECTIONS, CONNECTIONS_IN_ALL);
+	close_all(fds, n);
+	expect_no_leak(f, &before);
+}
+
+static struct wire_message wish(const char *const *metrics, size_t n)
+{
+	return (struct wire_message){ .type = WIRE_OPEN_CAPTURE,
+				      .open_capture = { .request = 7, .metrics = { n, metrics } } };
+}
+
+static void captures_of_a_user(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	const struct wire_message open = wish(metrics, 1);
+	struct fixture *f = *state;
+	int fds[CAPTURES + 1];
+	struct wire_message m;
+	struct arena a;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	for (size_t i = 0; i <= CAPTURES; i++) {
+		fds[i] = raw_client(f, USER_ANN);
+		assert_true(raw_send(fds[i], &open, -1));
+		m = raw_receive(fds[i], &a);
+		assert_int_equal(m.type, i < CAPTURES ? WIRE_OPENED : WIRE_REFUSAL);
+	}
+	assert_int_equal(m.refusal.code, GPUCTR_E_QUOTA);
+	assert_string_equal(m.refusal.message, "you have 8 captures open, which is the limit");
+	requirement_figure("R14", "%d captures of a user; the next is told why", CAPTURES);
+	arena_deinit(&a);
+	close_all(fds, CAPTURES + 1);
+	expect_service(f, 1000);
+}
+
+static void who_says_nothing_is_told_to_go(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t began = now_ms();
+	int fds[10], talker;
+
+	fixture_start_daemon(f, NULL);
+	talker = raw_client(f, USER_ANN);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = raw_connect(f, USER_ANN);
+		raw_send_bytes(fds[i], "half of one", i % FRAME_HEADER_BYTES, -1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		raw_expect_refused(fds[i], GPUCTR_E_TIMEOUT);
+	}
+	assert_in_range(now_ms() - began, 1000 * PEER_PATIENCE_S, 1000 * PEER_PATIENCE_S + 2000);
+	load_ask(talker, &(struct latencies){ 0 }, 10); /* has introduced itself, may be silent */
+	close(talker);
+	requirement_figure("R14", "a connection without a hello is told why after %d s",
+			   PEER_PATIENCE_S);
+}
+
+/* --- bytes --- */
+
+/* To all at the same time, as much as each takes, until all has been taken or nothing is for long. */
+static void send_side_by_side(const int *fds, size_t n, const uint8_t *data, size_t size)
+{
+	size_t sent[CONNECTIONS] = { 0 };
+	struct pollfd p[CONNECTIONS];
+	size_t open = n;
+
+	while (open > 0) {
+		for (size_t i = 0; i < n; i++) {
+			p[i] = (struct pollfd){ sent[i] < size ? fds[i] : -1, POLLOUT, 0 };
+		}
+		if (poll(p, n, 1000) <= 0) {
+			return;
+		}
+		for (size_t i = 0; i < n; i++) {
+			ssize_t r = p[i].revents ? send(fds[i], data + sent[i], size - sent[i],
+							MSG_DONTWAIT | MSG_NOSIGNAL)
+						 : 0;
+
+			sent[i] = r < 0 ? size : sent[i] + (size_t)r;
+			open -= p[i].revents && sent[i] == size;
+		}
+	}
+}
+
+static uint8_t *make_large_frame(uint16_t type)
+{
+	uint8_t *frame = calloc(1, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
+
+	assert_non_null(frame);
+	memcpy(frame, (const uint8_t[]){ 0, 0, LIMIT_FRAME_BYTES >> 16, 0, (uint8_t)type }, 5);
+	return frame;
+}
+
+/* Halves of frames, as large as they may be, on all connections. Nobody ends them: they do not even
+ * fill the account, because above a mark one is read at a time, and that one is closed. */
+static void halves_of_frames(void **state)
+{
+	struct latencies quiet = { 0 }, during = { 0 };
+	struct fixture *f = *state;
+	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_OPEN_CAPTURE);
+	struct footprint before;
+	int fds[CONNECTIONS], bob;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+	bob = raw_client(f, USER_BOB);
+	footprint_take(f, &before);
+	load_ask(bob, &quiet, 300);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		fds[i] = raw_client(f, USER_ANN);
+	}
+	send_side_by_side(fds, CONNECTIONS, frame, LIMIT_FRAME_BYTES);
+	expect_bounded(f, &before, "64 connections with nearly a frame of 1 MiB each");
+	load_ask(bob, &during, 300);
+	requirement_figure("R14", "another user's p99 meanwhile / before: %.2f",
+			   latencies_us(&during, 99) / latencies_us(&quiet, 99));
+	expect_text_soon(f->daemon->err, "holds up its siblings with half a message");
+	expect_service(f, 1000);
+	close_all(fds, CONNECTIONS);
+	expect_no_leak(f, &before);
+	close(bob);
+	latencies_deinit(&quiet);
+	latencies_deinit(&during);
+}
+
+/* The same, but they are ended: each becomes whole in the end, and is answered. */
+static void halves_become_whole(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_HELLO);
+	int fds[CONNECTIONS];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+		fds[i] = raw_connect(f, USER_ANN);
+	}
+	send_side_by_side(fds, CONNECTIONS - 1, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
+	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+		raw_expect_refused(fds[i], GPUCTR_E_PROTOCOL); /* a hello is not that long */
+	}
+	expect_service(f, 1000);
+}
+
+/* Reads what there is: was the last word that the account is full? */
+static bool ends_with_quota(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	struct wire_message m;
+	bool told = false;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	while (poll(&p, 1, 200) == 1 && raw_next(fd, &a, &m)) {
+		told = m.type == WIRE_REFUSAL && m.refusal.code == GPUCTR_E_QUOTA &&
+		       m.refusal.request == 0;
+	}
+	arena_deinit(&a);
+	return told;
+}
+
+/* All metrics with their descriptions, asked for on all connections and never read. */
+static void answers_that_nobody_reads(void **state)
+{
+	const struct wire_message ask = {
+		.type = WIRE_METRICS_REQUEST,
+		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
+	};
+	struct fixture *f = *state;
+	struct footprint before;
+	int fds[CONNECTIONS];
+	unsigned told = 0;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+	footprint_take(f, &before);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		fds[i] = raw_client(f, USER_ANN);
+	}
+	for (int round = 0; round < 100 && count_text(f->daemon->err, "cut off") == 0; round++) {
+		for (size_t i = 0; i < CONNECTIONS; i++) {
+			raw_send(fds[i], &ask, -1);
+		}
+		sleep_ms(50);
+	}
+	expect_bounded(f, &before, "answers that nobody reads, on 64 connections");
+	expect_service(f, 2000);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		told += ends_with_quota(fds[i]);
+	}
+	requirement_figure("R14", "%u of them were cut off and told why", told);
+	assert_true(told > 0);
+	close_all(fds, CONNECTIONS);
+	expect_no_leak(f, &before);
+}
+
+/* --- the gpu process --- */
+
+static double ask_plan_us(int fd)
+{
+	static const char *const metrics[] = { "regex:dram__bytes_(read|write)" };
+	const struct wire_message ask = {
+		.type = WIRE_PLAN_REQUEST,
+		.plan_request = { 1, "GH100", { 1, metrics } },
+	};
+	uint64_t began = clock_now_ns();
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, &ask, -1));
+	raw_receive(fd, &a);
+	arena_deinit(&a);
+	return (double)(clock_now_ns() - began) / 1000;
+}
+
+/* Hundreds of a user's questions wait: another's is answered after one of them. */
+static void questions_of_a_user_do_not_hold_up_others(void **state)
+{
+	const struct wire_message ask = {
+		.type = WIRE_METRICS_REQUEST,
+		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
+	};
+	double alone = 0, behind = 0, one;
+	struct fixture *f = *state;
+	int fds[CONNECTIONS], bob;
+	struct arena a;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	bob = raw_client(f, USER_BOB);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		fds[i] = raw_client(f, USER_ANN);
+	}
+	ask_plan_us(bob);
+	for (int i = 0; i < 20; i++) {
+		alone += ask_plan_us(bob) / 20;
+	}
+	one = (double)clock_now_ns() / 1000;
+	assert_true(raw_send(fds[0], &ask, -1));
+	raw_receive(fds[0], &a);
+	one = (double)clock_now_ns() / 1000 - one;
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		for (int k = 0; k < 4; k++) {
+			assert_true(raw_send(fds[i], &ask, -1));
+		}
+	}
+	for (int i = 0; i < 20; i++) {
+		behind += ask_plan_us(bob) / 20;
+	}
+	requirement_figure("R14", "another user's question takes %.0f us, %.0f us while %d of %.0f us "
+				  "each wait: %.2f of the two together",
+			   alone, behind, 4 * CONNECTIONS, one, behind / (alone + one));
+	if (requirement_times_count()) {
+		assert_true(behind < 4 * (alone + one));
+	}
+	arena_deinit(&a);
+	close_all(fds, CONNECTIONS);
+	close(bob);
+	expect_service(f, 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(connections_of_a_user_and_in_all),
+		SYSTEM_TEST(captures_of_a_user),
+		SYSTEM_TEST(who_says_nothing_is_told_to_go),
+		SYSTEM_TEST(halves_of_frames),
+		SYSTEM_TEST(halves_become_whole),
+		SYSTEM_TEST(answers_that_nobody_reads),
+		SYSTEM_TEST(questions_of_a_user_do_not_hold_up_others),
+	};
+
+	return SYSTEM_RUN(tests);
+}
