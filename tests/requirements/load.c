@@ -32,8 +32,9 @@ static pid_t start_child(void)
 
 static void become(int uid)
 {
-	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) < 0 ||
-			       setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0)) {
+	if (geteuid() == 0 &&
+	    (setgroups(0, NULL) < 0 || setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) < 0 ||
+	     setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0)) {
 		_exit(120);
 	}
 }
@@ -61,7 +62,8 @@ static void run_decoy(int listener)
 		fds[0].events = n < DECOY_CONNECTIONS_MAX ? POLLIN : 0;
 		poll(fds, n, -1);
 		for (nfds_t i = n; i-- > 1;) {
-			if (fds[i].revents && recv(fds[i].fd, data, sizeof(data), MSG_DONTWAIT) != -2) {
+			if (fds[i].revents &&
+			    recv(fds[i].fd, data, sizeof(data), MSG_DONTWAIT) != -2) {
 				close(fds[i].fd);
 				fds[i] = fds[--n];
 			}
@@ -225,13 +227,13 @@ void load_ask(int socket, struct latencies *l, unsigned ms)
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	while (now_ms() < by) {
+	do {
 		uint64_t began = clock_now_ns();
 
 		assert_true(raw_send(socket, &ask, -1));
 		assert_int_equal(raw_receive(socket, &a).type, WIRE_STATUS_REPLY);
 		latencies_add(l, clock_now_ns() - began);
-		sleep_ms(1);
-	}
+		sleep_ms(ms > 0);
+	} while (now_ms() < by);
 	arena_deinit(&a);
 }

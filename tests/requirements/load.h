@@ -23,8 +23,8 @@ typedef unsigned (*load_work)(const char *path, unsigned worker, uint64_t round)
 
 struct load_shared {
 	_Atomic bool resting, at_decoy;
-	_Atomic unsigned at_rest;   /* workers */
-	_Atomic uint64_t per_second; /* of all together; 0: as fast as they can */
+	_Atomic unsigned at_rest;	   /* workers */
+	_Atomic uint64_t per_second;	   /* of all together; 0: as fast as they can */
 	_Atomic uint64_t messages, rounds; /* at the daemon */
 };
 
@@ -54,7 +54,8 @@ void latencies_add(struct latencies *l, uint64_t ns);
 double latencies_us(struct latencies *l, double percentile); /* 50, 99; 0 when there are none */
 void latencies_deinit(struct latencies *l);
 
-/* A good client asks for the status every millisecond for so long; socket has said hello. */
+/* A good client asks for the status every millisecond for so long, at least once; socket has said
+ * hello. */
 void load_ask(int socket, struct latencies *l, unsigned ms);
 
 #endif

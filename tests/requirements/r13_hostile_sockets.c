@@ -55,7 +55,8 @@ static unsigned send_flood(int fd)
 	unsigned n = send_split_hello(fd);
 
 	for (size_t i = 0; i < STATUS_REQUESTS; i++) {
-		memcpy(requests[i], (const uint8_t[]){ 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 },
+		memcpy(requests[i],
+		       (const uint8_t[]){ 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 },
 		       sizeof(requests[i]));
 	}
 	return raw_send_bytes(fd, requests, sizeof(requests), -1) ? n + STATUS_REQUESTS : n;
@@ -146,8 +147,9 @@ static void hostile_sockets_hurt_nobody_else(void **state)
 	requirement_figure("R13", "%llu hostile messages on %llu connections",
 			   (unsigned long long)atomic_load(&load.shared->messages),
 			   (unsigned long long)atomic_load(&load.shared->rounds));
-	requirement_figure("R13", "a good client's round trip: p50 %.0f us, p99 %.0f us quiet; "
-				  "%.0f, %.0f with the load on a decoy; %.0f, %.0f on the daemon",
+	requirement_figure("R13",
+			   "a good client's round trip: p50 %.0f us, p99 %.0f us quiet; "
+			   "%.0f, %.0f with the load on a decoy; %.0f, %.0f on the daemon",
 			   latencies_us(&quiet, 50), latencies_us(&quiet, 99),
 			   latencies_us(&elsewhere, 50), latencies_us(&elsewhere, 99),
 			   latencies_us(&here, 50), latencies_us(&here, 99));

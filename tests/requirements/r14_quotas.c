@@ -14,8 +14,9 @@
 #include "tests/system/footprint.h"
 #include "tests/system/raw.h"
 
-/* R14: what a user may have of the daemon, and that others have theirs all the same: 64 connections,
- * 8 captures, 16 MiB, 1,024 connections in all. Each refusal says which quota it was. */
+/* R14: what a user may have of the daemon, and that others have theirs all the same: 64
+ * connections, 8 captures, 16 MiB, 1,024 connections in all. Each refusal says which quota it was.
+ */
 
 enum {
 	CONNECTIONS = 64,
@@ -137,7 +138,8 @@ static void who_says_nothing_is_told_to_go(void **state)
 
 /* --- bytes --- */
 
-/* To all at the same time, as much as each takes, until all has been taken or nothing is for long. */
+/* To all at the same time, as much as each takes, until all has been taken or nothing is for long.
+ */
 static void send_side_by_side(const int *fds, size_t n, const uint8_t *data, size_t size)
 {
 	size_t sent[CONNECTIONS] = { 0 };
@@ -329,8 +331,9 @@ static void questions_of_a_user_do_not_hold_up_others(void **state)
 	for (int i = 0; i < 20; i++) {
 		behind += ask_plan_us(bob) / 20;
 	}
-	requirement_figure("R14", "another user's question takes %.0f us, %.0f us while %d of %.0f us "
-				  "each wait: %.2f of the two together",
+	requirement_figure("R14",
+			   "another user's question takes %.0f us, %.0f us while %d of %.0f us "
+			   "each wait: %.2f of the two together",
 			   alone, behind, 4 * CONNECTIONS, one, behind / (alone + one));
 	if (requirement_times_count()) {
 		assert_true(behind < 4 * (alone + one));

@@ -25,7 +25,6 @@ bool raw_next(int socket, struct arena *a, struct wire_message *ret);
 
 /* The same; fails the test when the daemon has closed. */
 struct wire_message raw_receive(int socket, struct arena *a);
-bool raw_next(int socket, struct arena *a, struct wire_message *ret); /* false: the end */
 
 /* The daemon refuses with this code, then closes. */
 void raw_expect_refused(int socket, int code);
