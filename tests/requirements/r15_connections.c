@@ -75,12 +75,14 @@ static void connections_come_and_go(void **state)
 	come_and_go(&load, good, &during, seconds);
 	visits = atomic_load(&load.shared->rounds);
 	welcomes = atomic_load(&load.shared->messages);
-	requirement_figure("R15", "%llu connections in %u s beside %d idle ones: %.0f a second, "
-				  "%llu not welcomed",
+	requirement_figure("R15",
+			   "%llu connections in %u s beside %d idle ones: %.0f a second, "
+			   "%llu not welcomed",
 			   (unsigned long long)visits, seconds, IDLE, (double)visits / seconds,
 			   (unsigned long long)(visits - welcomes));
-	requirement_figure("R15", "a good client's round trip: p50 %.0f us, p99 %.0f us before; "
-				  "%.0f, %.0f meanwhile",
+	requirement_figure("R15",
+			   "a good client's round trip: p50 %.0f us, p99 %.0f us before; "
+			   "%.0f, %.0f meanwhile",
 			   latencies_us(&before, 50), latencies_us(&before, 99),
 			   latencies_us(&during, 50), latencies_us(&during, 99));
 	assert_int_equal(visits, welcomes);

@@ -102,8 +102,9 @@ static void permissions_come_soon(void **state)
 	}
 	p50 = latencies_us(&granted, 50) / latencies_us(&bare, 50);
 	p99 = latencies_us(&granted, 99) / latencies_us(&bare, 99);
-	requirement_figure("R16", "%zu permissions: p50 %.0f us, p99 %.0f us; a bare round trip "
-				  "%.0f, %.0f; ratio %.1f, %.1f",
+	requirement_figure("R16",
+			   "%zu permissions: p50 %.0f us, p99 %.0f us; a bare round trip "
+			   "%.0f, %.0f; ratio %.1f, %.1f",
 			   blocks * BLOCK, latencies_us(&granted, 50), latencies_us(&granted, 99),
 			   latencies_us(&bare, 50), latencies_us(&bare, 99), p50, p99);
 	if (requirement_times_count()) {

@@ -49,6 +49,9 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 		r->gaps += record->index - *next;
 		*next = record->index + 1;
 	}
+	if (r->on_record) {
+		r->on_record(r, record);
+	}
 }
 
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
@@ -76,6 +79,9 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	(void)c;
 	r->process_ends++;
 	r->unclean += !end->clean;
+	if (r->on_process_end) {
+		r->on_process_end(r, end);
+	}
 }
 
 static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata)

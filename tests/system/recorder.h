@@ -27,6 +27,10 @@ struct recorder {
 	int notices[RECORDER_NOTICES_MAX];
 	size_t n_notices;
 	struct gpuctr_totals totals; /* of the end, or as last told */
+	/* Called as well, with r; NULL: nobody. Set them after connecting. */
+	void (*on_record)(struct recorder *r, const struct gpuctr_record *record);
+	void (*on_process_end)(struct recorder *r, const struct gpuctr_process_end *end);
+	void *userdata; /* theirs */
 	int end_code;
 	char end_message[512];
 };
