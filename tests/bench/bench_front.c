@@ -28,11 +28,9 @@
 #include "proto/limits.h"
 #include "proto/wire.h"
 #include "tests/bench/daemon.h"
+#include "tests/system/sample.h"
 
-enum { AGENTS = 4, RECORDS = 1024, METRICS = 3, KERNELS = 64 };
-
-static const char *const metrics[METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
-					      "gpu__time_duration.sum" };
+enum { AGENTS = 4 };
 
 static void die(const char *what)
 {
@@ -125,117 +123,24 @@ static struct wire_message receive(int fd, struct buffer *in, struct arena *a, e
 
 /* --- agents --- */
 
-struct sample {
-	char names[KERNELS][64];
-	const char *strings[KERNELS];
-	uint32_t function_name[KERNELS], zero[RECORDS], function[RECORDS], shape[3 * RECORDS],
-		number[RECORDS];
-	uint64_t stream[RECORDS];
-	int64_t start_ns[RECORDS];
-	double values[METRICS * RECORDS];
-};
-
-static void sample_init(struct sample *s)
-{
-	memset(s, 0, sizeof(*s));
-	for (uint32_t i = 0; i < KERNELS; i++) {
-		snprintf(s->names[i], sizeof(s->names[i]),
-			 "_ZN2at6native27unrolled_elementwise_kernelILi%uEEEvPf", i);
-		s->strings[i] = s->names[i];
-		s->function_name[i] = i + 1;
-	}
-	for (uint32_t i = 0; i < RECORDS; i++) {
-		s->function[i] = i % KERNELS + 1;
-		s->number[i] = 1000 + i;
-		s->stream[i] = 7;
-		s->start_ns[i] = i == 0 ? INT64_C(1760000000000000000) : 48000 + i;
-		s->shape[3 * i] = 1024 + i % 77;
-		s->shape[3 * i + 1] = s->shape[3 * i + 2] = 1;
-		for (int k = 0; k < METRICS; k++) {
-			s->values[METRICS * i + (uint32_t)k] = 268435456.0 + i * 32.0 + k;
-		}
-	}
-}
-
-static void put_records(struct buffer *out, uint32_t capture, uint32_t process,
-			const struct wire_record_columns *c, uint32_t count)
-{
-	struct wire_message inner = { .type = WIRE_RECORD_COLUMNS, .record_columns = *c },
-			    m = { .type = WIRE_RECORDS };
-	struct buffer payload = { 0 };
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	if (wire_encode_payload(&a, &payload, &inner) < 0) {
-		die("columns");
-	}
-	m.records = (struct wire_records){
-		capture, process, 0, count, { buffer_length(&payload), payload.data }
-	};
-	if (wire_encode(&a, out, &m) < 0) {
-		die("records");
-	}
-	buffer_deinit(&payload);
-	arena_deinit(&a);
-}
-
-static void put_batch(struct buffer *out, const struct sample *s, uint32_t capture,
-		      uint32_t process, size_t n)
-{
-	const struct wire_record_columns c = {
-		.kind = { n, s->zero },
-		.function = { n, s->function },
-		.grid = { 3 * n, s->shape },
-		.block = { 3 * n, s->shape },
-		.dynamic_shared = { n, s->zero },
-		.device = { n, s->zero },
-		.context = { n, s->zero },
-		.stream = { n, s->stream },
-		.correlation = { n, s->number },
-		.thread = { n, s->number },
-		.start_ns = { n, s->start_ns },
-		.node = { n, s->zero },
-		.range_set = { n, s->zero },
-		.values = { METRICS * n, s->values },
-	};
-
-	put_records(out, capture, process, &c, (uint32_t)n);
-}
-
-static void put_definitions(struct buffer *out, const struct sample *s, uint32_t capture,
-			    uint32_t process)
-{
-	const struct wire_record_columns c = {
-		.first_string = 1,
-		.strings = { KERNELS, s->strings },
-		.first_function = 1,
-		.function_name = { KERNELS, s->function_name },
-		.function_static_shared = { KERNELS, s->zero },
-		.function_registers = { KERNELS, s->zero },
-	};
-
-	put_records(out, capture, process, &c, 0);
-}
-
 static void run_agent(const char *path, const char *token, size_t batch)
 {
-	static struct sample s;
 	struct wire_message hello = { .type = WIRE_AGENT_HELLO }, m;
 	struct buffer in = { 0 }, out = { 0 };
 	int fd = dial(path);
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	sample_init(&s);
 	hello.agent_hello =
 		(struct wire_agent_hello){ PROTO_VERSION,	0,	token, "synthetic",
 					   "a synthetic agent", "GH100" };
 	send_message(fd, &hello);
 	m = receive(fd, &in, &a, WIRE_AGENT_WELCOME);
-	put_definitions(&out, &s, m.agent_welcome.capture, m.agent_welcome.process);
+	sample_put_definitions(&out, m.agent_welcome.capture, m.agent_welcome.process);
 	send_all(fd, out.data + out.start, buffer_length(&out));
 	buffer_consume(&out, buffer_length(&out));
-	put_batch(&out, &s, m.agent_welcome.capture, m.agent_welcome.process, batch);
+	sample_put_records(&out, m.agent_welcome.capture, m.agent_welcome.process, 0, batch,
+			   INT64_C(1760000000000000000));
 	for (;;) {
 		send_all(fd, out.data + out.start, buffer_length(&out));
 	}
@@ -309,7 +214,7 @@ static struct wire_message open_recorded(int fd, struct buffer *in, struct arena
 	receive(fd, in, a, WIRE_WELCOME);
 	open.open_capture = (struct wire_open_capture){
 		.request = 1,
-		.metrics = { METRICS, metrics },
+		.metrics = { SAMPLE_METRICS, sample_metrics },
 		.chip = "GH100",
 		.recorded = true,
 		.program = "bench",
@@ -412,8 +317,8 @@ static void bench_decoded(const struct bench_daemon *d, double seconds, size_t b
 	pid_t agents[AGENTS];
 	struct gpuctr *g;
 
-	o.metrics = metrics;
-	o.n_metrics = METRICS;
+	o.metrics = sample_metrics;
+	o.n_metrics = SAMPLE_METRICS;
 	o.chip = "GH100";
 	o.recorded = true;
 	o.program = "bench";
@@ -443,7 +348,7 @@ int main(int argc, char **argv)
 	struct bench_daemon d;
 
 	bench_daemon_start(&d, true);
-	for (size_t batch = 64; batch <= RECORDS; batch *= 16) {
+	for (size_t batch = 64; batch <= SAMPLE_RECORDS_MAX; batch *= 16) {
 		bench_counted(&d, seconds, batch);
 		bench_decoded(&d, seconds, batch);
 	}

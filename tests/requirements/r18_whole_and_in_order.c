@@ -5,10 +5,11 @@
 #include "tests/requirements/requirement.h"
 #include "tests/system/recorder.h"
 
-/* R18: records arrive whole and in order. Eight programs at a time, each on a GPU of its own, launch
- * kernels whose every field follows from the launch's number, under one capture. They are killed at
- * odd moments and others are started in their place. The records of each process are those of its
- * launches, one after the other, each as it must be; where some are missing, the totals say so. */
+/* R18: records arrive whole and in order. Eight programs at a time, each on a GPU of its own,
+ * launch kernels whose every field follows from the launch's number, under one capture. They are
+ * killed at odd moments and others are started in their place. The records of each process are
+ * those of its launches, one after the other, each as it must be; where some are missing, the
+ * totals say so. */
 
 enum {
 	WRITERS = 8,
@@ -154,13 +155,15 @@ static void records_are_whole_and_in_order(void **state)
 		play_round(&r, f, &random);
 	}
 	recorder_close(&r);
-	requirement_figure("R18", "%llu records of %llu processes that ended and %llu that were "
-				  "killed: %llu corrupt, %llu reordered",
+	requirement_figure("R18",
+			   "%llu records of %llu processes that ended and %llu that were "
+			   "killed: %llu corrupt, %llu reordered",
 			   (unsigned long long)w.records, (unsigned long long)w.clean,
 			   (unsigned long long)w.killed, (unsigned long long)w.corrupt,
 			   (unsigned long long)w.reordered);
-	requirement_figure("R18", "%llu launches missing in between, %llu lost at a kill, gaps that "
-				  "are not declared: %llu",
+	requirement_figure("R18",
+			   "%llu launches missing in between, %llu lost at a kill, gaps that "
+			   "are not declared: %llu",
 			   (unsigned long long)w.missing, (unsigned long long)w.lost,
 			   (unsigned long long)w.undeclared);
 	assert_true(w.records > 0 && w.killed > 0 && w.clean > 0);

@@ -219,12 +219,10 @@ size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret)
 	return n;
 }
 
-int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
+static int agent(struct fixture *f, int uid, const struct wire_agent_hello *words,
+		 uint32_t *ret_process)
 {
-	const struct wire_message hello = {
-		.type = WIRE_AGENT_HELLO,
-		.agent_hello = { .version = PROTO_VERSION, .token = token, .program = "raw" },
-	};
+	const struct wire_message hello = { .type = WIRE_AGENT_HELLO, .agent_hello = *words };
 	int fd = raw_connect(f, uid);
 	struct wire_message m;
 	struct arena a;
@@ -236,6 +234,26 @@ int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_proce
 	*ret_process = m.agent_welcome.process;
 	arena_deinit(&a);
 	return fd;
+}
+
+int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
+{
+	const struct wire_agent_hello words = { .version = PROTO_VERSION,
+						.token = token,
+						.program = "raw" };
+
+	return agent(f, uid, &words, ret_process);
+}
+
+int raw_recording(struct fixture *f, int uid, const char *token, uint32_t *ret_process)
+{
+	const struct wire_agent_hello words = { .version = PROTO_VERSION,
+						.token = token,
+						.program = "raw",
+						.recorded_from = "nothing",
+						.chip = "GH100" };
+
+	return agent(f, uid, &words, ret_process);
 }
 
 /* --- permission --- */

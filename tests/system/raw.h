@@ -36,6 +36,9 @@ int raw_client(struct fixture *f, int uid);
 /* An agent of the capture, welcomed. */
 int raw_agent(struct fixture *f, int uid, const char *token, uint32_t *ret_process);
 
+/* The same for a capture of recordings. */
+int raw_recording(struct fixture *f, int uid, const char *token, uint32_t *ret_process);
+
 /* --- permission --- */
 
 enum { RAW_CLIENT = (int)0xc1d00001 };
