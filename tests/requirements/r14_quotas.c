@@ -118,6 +118,7 @@ static void who_says_nothing_is_told_to_go(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t began = now_ms();
+	struct latencies served = { 0 };
 	int fds[10], talker;
 
 	fixture_start_daemon(f, NULL);
@@ -130,7 +131,8 @@ static void who_says_nothing_is_told_to_go(void **state)
 		raw_expect_refused(fds[i], GPUCTR_E_TIMEOUT);
 	}
 	assert_in_range(now_ms() - began, 1000 * PEER_PATIENCE_S, 1000 * PEER_PATIENCE_S + 2000);
-	load_ask(talker, &(struct latencies){ 0 }, 10); /* has introduced itself, may be silent */
+	load_ask(talker, &served, 0); /* has introduced itself, may be silent */
+	latencies_deinit(&served);
 	close(talker);
 	requirement_figure("R14", "a connection without a hello is told why after %d s",
 			   PEER_PATIENCE_S);

@@ -99,7 +99,9 @@ static void say_goodbye(struct pair *p)
 {
 	const struct wire_message bye = {
 		.type = WIRE_GOODBYE,
-		.goodbye = { { .seen = p->produced, .measured = p->numbered, .dropped = p->dropped } },
+		.goodbye = { { .seen = p->produced,
+			       .measured = p->numbered,
+			       .dropped = p->dropped } },
 	};
 
 	while (buffer_length(&p->out) > 0) {
@@ -226,12 +228,14 @@ static void stopped_readers_hold_up_nobody(void **state)
 		end_pair(&pairs[i], &sums, i % 2 == 1);
 	}
 	ratio = latencies_us(&during, 99) / latencies_us(&before, 99);
-	requirement_figure("R17", "%llu records produced = %llu delivered + %llu dropped; %d of %d "
-				  "readers stopped for %u s",
+	requirement_figure("R17",
+			   "%llu records produced = %llu delivered + %llu dropped; %d of %d "
+			   "readers stopped for %u s",
 			   (unsigned long long)sums.produced, (unsigned long long)sums.delivered,
 			   (unsigned long long)sums.dropped, READERS / 2, READERS, stop_ms / 1000);
-	requirement_figure("R17", "the others' records arrive after p50 %.0f us, p99 %.0f us before; "
-				  "%.0f, %.0f meanwhile: p99 ratio %.2f",
+	requirement_figure("R17",
+			   "the others' records arrive after p50 %.0f us, p99 %.0f us before; "
+			   "%.0f, %.0f meanwhile: p99 ratio %.2f",
 			   latencies_us(&before, 50), latencies_us(&before, 99),
 			   latencies_us(&during, 50), latencies_us(&during, 99), ratio);
 	requirement_figure("R17", "the front holds %.1f MiB for %d stopped readers of %d users",
