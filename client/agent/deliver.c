@@ -456,6 +456,27 @@ static void drop_late(struct deliver *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* Marks have no number, so nothing else would tell. */
+static void tell_marks_dropped(struct deliver *d)
+{
+	uint64_t n = intern_marks_dropped(d->intern);
+	char text[160];
+	struct wire_message m = {
+		.type = WIRE_NOTICE,
+		.notice = { d->welcome->capture, d->welcome->process, GPUCTR_E_QUOTA, text,
+			    "Set fewer marks, or use ranges, which cost nothing without a kernel "
+			    "in them." },
+	};
+
+	if (n > 0) {
+		snprintf(text, sizeof(text),
+			 "%llu NVTX marks were left out: a process may set %d in a quarter of a "
+			 "second",
+			 (unsigned long long)n, INTERN_MARKS_MAX);
+		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+}
+
 static void *run(void *argument)
 {
 	struct deliver *d = argument;
@@ -466,6 +487,7 @@ static void *run(void *argument)
 	}
 	drop_late(d);
 	pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	pthread_mutex_lock(&d->lock);

@@ -12,7 +12,7 @@
  * that sent strings need not be kept. Two different things meet in it with a chance of about n^2 /
  * 2^128. */
 
-enum { INTERN_SLOTS_MIN = 1024, INTERN_SLOTS_MAX = 1 << 19, INTERN_MARKS_MAX = 32768 };
+enum { INTERN_SLOTS_MIN = 1024, INTERN_SLOTS_MAX = 1 << 19 };
 
 enum kind { KIND_STRING = 1, KIND_FUNCTION, KIND_RANGE, KIND_SET };
 
@@ -329,15 +329,25 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 	pthread_mutex_lock(&in->lock);
 	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
 		in->marks_dropped++;
-	} else if (push(&p->mark_ranges, &range, sizeof(range))) {
-		if (!push(&p->mark_threads, &thread, sizeof(thread)) ||
-		    !push(&p->mark_times, &time_ns, sizeof(time_ns))) {
-			p->mark_ranges.n--;
-			p->mark_threads.n = p->mark_ranges.n;
-			in->marks_dropped++;
-		}
+	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
+		in->marks_dropped++;
+	} else if (!push(&p->mark_threads, &thread, sizeof(thread)) ||
+		   !push(&p->mark_times, &time_ns, sizeof(time_ns))) {
+		p->mark_ranges.n--;
+		p->mark_threads.n = p->mark_ranges.n;
+		in->marks_dropped++;
 	}
 	pthread_mutex_unlock(&in->lock);
+}
+
+uint64_t intern_marks_dropped(struct intern *in)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&in->lock);
+	n = in->marks_dropped;
+	pthread_mutex_unlock(&in->lock);
+	return n;
 }
 
 void intern_take(struct intern *in, struct definitions *ret)

@@ -46,6 +46,8 @@ struct definitions {
 	struct vector mark_times;		 /* int64_t */
 };
 
+enum { INTERN_MARKS_MAX = 32768 }; /* that wait to be sent */
+
 struct intern_slot {
 	uint64_t hash[2];
 	uint32_t id; /* 0: free */
@@ -77,6 +79,9 @@ bool intern_has_room(struct intern *in);
 
 /* A mark goes out with the next definitions. */
 void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t time_ns);
+
+/* Marks that were left out so far. */
+uint64_t intern_marks_dropped(struct intern *in);
 
 /* Lock-free: asked at every launch. */
 static inline uint32_t intern_generation(struct intern *in)

@@ -48,6 +48,7 @@ enum option_id {
 	OPT_MIXED,
 	OPT_KEEP,
 	OPT_HOLD,
+	OPT_MARKS,
 	OPT_COUNT,
 };
 
@@ -76,6 +77,7 @@ static const struct option options[] = {
 	{ "mixed", no_argument, NULL, OPT_MIXED },
 	{ "keep-contexts", no_argument, NULL, OPT_KEEP },
 	{ "hold", required_argument, NULL, OPT_HOLD },
+	{ "marks", required_argument, NULL, OPT_MARKS },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -260,6 +262,9 @@ static void run_threads(void)
 
 	if (value[OPT_NVTX]) {
 		loading = nvtxRangeStartA("whole run");
+	}
+	for (long i = 0; i < value[OPT_MARKS]; i++) {
+		nvtxMarkA("mark");
 	}
 	if (value[OPT_THREADS] == 1) {
 		thread_main(NULL);

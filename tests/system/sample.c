@@ -9,7 +9,8 @@
 
 enum { KERNELS = 64 };
 
-const char *const sample_metrics[SAMPLE_METRICS] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+const char *const sample_metrics[SAMPLE_METRICS] = { "dram__bytes_read.sum",
+						     "dram__bytes_write.sum",
 						     "gpu__time_duration.sum" };
 
 struct sample {

@@ -94,6 +94,31 @@ static void file_and_stream_agree(void **state)
 	lines_deinit(&l);
 }
 
+/* Marks that come faster than they can be sent are left out, and the user hears how many. */
+static void marks_that_are_left_out_are_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	CLEAN_FREE char *text = NULL;
+	unsigned long long dropped;
+	const char *line;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
+				"--marks", "200000", NULL);
+	expect_exit(client, 0);
+	text = read_file(client->err);
+	line = strstr(text, "warning[quota]: ");
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "warning[quota]: %llu NVTX marks were left out", &dropped),
+			 1);
+	db = open_capture(fixture_path(f, "run.gpuctr"));
+	expect_whole(db);
+	assert_true(query(db, "SELECT count(*) FROM mark") + (double)dropped == 200000);
+	sqlite3_close(db);
+}
+
 static void records_stream_while_the_program_runs(void **state)
 {
 	struct fixture *f = *state;
@@ -222,6 +247,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(file_and_stream_agree),
+		SYSTEM_TEST(marks_that_are_left_out_are_told),
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
