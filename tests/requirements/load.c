@@ -214,6 +214,17 @@ double latencies_us(struct latencies *l, double percentile)
 	return (double)l->ns[(size_t)((double)(l->n - 1) * percentile / 100)] / 1000;
 }
 
+void latencies_close_window(struct latencies *window, struct latencies *all, struct latencies *p99s)
+{
+	if (window->n > 0) {
+		latencies_add(p99s, (uint64_t)(1000 * latencies_us(window, 99)));
+	}
+	for (size_t i = 0; i < window->n; i++) {
+		latencies_add(all, window->ns[i]);
+	}
+	window->n = 0;
+}
+
 void latencies_deinit(struct latencies *l)
 {
 	free(l->ns);

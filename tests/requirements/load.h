@@ -52,6 +52,11 @@ struct latencies {
 
 void latencies_add(struct latencies *l, uint64_t ns);
 double latencies_us(struct latencies *l, double percentile); /* 50, 99; 0 when there are none */
+
+/* Moves one window's samples to all, and its p99 to the list of those. The median of that list is
+ * the p99 of a usual window: what else runs on the machine now and then does not show in it. */
+void latencies_close_window(struct latencies *window, struct latencies *all,
+			    struct latencies *p99s);
 void latencies_deinit(struct latencies *l);
 
 /* A good client asks for the status every millisecond for so long, at least once; socket has said
