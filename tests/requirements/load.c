@@ -186,6 +186,29 @@ void load_stop(struct load *l)
 	munmap(l->shared, sizeof(*l->shared));
 }
 
+static bool same_descriptors(const struct footprint *a, const struct footprint *b)
+{
+	for (size_t i = 0; i < FOOTPRINT_PROCESSES; i++) {
+		if (a->of[i].descriptors != b->of[i].descriptors) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void load_take_footprint(struct fixture *f, struct footprint *ret)
+{
+	struct footprint before;
+
+	expect_no_objects(f);
+	footprint_take(f, ret);
+	do {
+		before = *ret;
+		sleep_ms(300);
+		footprint_take(f, ret);
+	} while (!same_descriptors(&before, ret));
+}
+
 /* --- latency --- */
 
 void latencies_add(struct latencies *l, uint64_t ns)

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "tests/system/fixture.h"
+#include "tests/system/footprint.h"
 
 enum { LOAD_PROCESSES_MAX = 16 };
 
@@ -42,6 +43,9 @@ void load_at_daemon(struct load *l);
 void load_at_decoy(struct load *l);
 void load_rest(struct load *l); /* returns when all do */
 void load_stop(struct load *l);
+
+/* A footprint of a daemon that has nothing left to do: what was used before has been closed. */
+void load_take_footprint(struct fixture *f, struct footprint *ret);
 
 /* --- latency --- */
 

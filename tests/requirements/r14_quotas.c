@@ -11,7 +11,6 @@
 #include "daemon/front/peer.h"
 #include "proto/limits.h"
 #include "tests/requirements/requirement.h"
-#include "tests/system/footprint.h"
 #include "tests/system/raw.h"
 
 /* R14: what a user may have of the daemon, and that others have theirs all the same: 64
@@ -63,7 +62,7 @@ static void connections_of_a_user_and_in_all(void **state)
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	expect_service(f, 1000);
-	footprint_take(f, &before);
+	load_take_footprint(f, &before);
 	while (n < CONNECTIONS_IN_ALL) {
 		int uid = USER_CROWD + (int)(n / CONNECTIONS);
 
@@ -189,7 +188,7 @@ static void halves_of_frames(void **state)
 	fixture_start_daemon(f, NULL);
 	expect_service(f, 1000);
 	bob = raw_client(f, USER_BOB);
-	footprint_take(f, &before);
+	load_take_footprint(f, &before);
 	load_ask(bob, &quiet, 300);
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		fds[i] = raw_client(f, USER_ANN);
@@ -258,7 +257,7 @@ static void answers_that_nobody_reads(void **state)
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	expect_service(f, 1000);
-	footprint_take(f, &before);
+	load_take_footprint(f, &before);
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		fds[i] = raw_client(f, USER_ANN);
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/requirements/load.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/limits.h"
 #include "tests/requirements/requirement.h"
-#include "tests/system/footprint.h"
 #include "tests/system/raw.h"
 
 /* R15: a thousand connections that do nothing, while others come, say hello, are welcomed and go,
@@ -70,7 +70,7 @@ static void connections_come_and_go(void **state)
 	for (int i = 0; i < IDLE; i++) {
 		idle[i] = raw_client(f, USER_CROWD + i / IDLE_OF_A_USER);
 	}
-	footprint_take(f, &footprint);
+	load_take_footprint(f, &footprint);
 	load_ask(good, &before, WINDOW_MS);
 	come_and_go(&load, good, &during, seconds);
 	visits = atomic_load(&load.shared->rounds);
@@ -101,10 +101,57 @@ static void connections_come_and_go(void **state)
 	latencies_deinit(&during);
 }
 
+/* User and system, so far. */
+static double cpu_seconds(pid_t pid)
+{
+	CLEAN_FREE char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+	text = read_file(path);
+	return (double)strtoull(text, NULL, 10) * 1e-9;
+}
+
+/* Without descriptors for one more connection, the front serves those that it has, and looks again
+ * once a second: it does not spin. The limit stays with this process, so this is the last test. */
+static void without_descriptors_accepting_pauses(void **state)
+{
+	struct latencies served = { 0 };
+	struct fixture *f = *state;
+	const struct rlimit few = { 200, 200 };
+	int fds[188], good; /* the front has some of its own */
+	double cpu;
+	pid_t front;
+
+	fixture_need_root();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	fixture_start_daemon(f, NULL);
+	front = fixture_worker(f, "front");
+	good = raw_client(f, USER_BOB);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = raw_connect(f, USER_CROWD + (int)i / IDLE_OF_A_USER);
+	}
+	expect_text_soon(f->daemon->err, "out of descriptors: not accepting for a second");
+	cpu = cpu_seconds(front);
+	sleep_ms(2000);
+	cpu = cpu_seconds(front) - cpu;
+	requirement_figure("R15", "without descriptors the front works %.1f %% of the time",
+			   100 * cpu / 2);
+	assert_true(cpu < 0.2);
+	load_ask(good, &served, 10);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		close(fds[i]);
+	}
+	close(good);
+	expect_service(f, 3000);
+	latencies_deinit(&served);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(connections_come_and_go),
+		SYSTEM_TEST(without_descriptors_accepting_pauses),
 	};
 
 	return SYSTEM_RUN(tests);
