@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/granter/rm.h"
+#include "daemon/sandbox.h"
+
+/* The table of docs/privileges.md, tried: for each of its calls and processes a child loads the
+ * filter and makes the call. Arguments are such that the kernel itself refuses with something else
+ * than EPERM, or does no harm. */
+
+enum { OUTCOME_ALLOWED, OUTCOME_EPERM, OUTCOME_KILLED };
+
+static const char *const outcomes[] = { "allowed", "EPERM", "killed" };
+
+/* The driver's request to map memory, which nobody has any business with. */
+enum { RM_IOCTL_OTHER = 0xc038464e };
+
+struct call {
+	const char *name;
+	long number;
+	long v[6];
+};
+
+static const struct call calls[] = {
+	{ "openat, to read", SYS_openat, { AT_FDCWD, 0, O_RDONLY } },
+	{ "openat, to write", SYS_openat, { AT_FDCWD, 0, O_WRONLY } },
+	{ "openat, to create", SYS_openat, { AT_FDCWD, 0, O_RDONLY | O_CREAT, 0600 } },
+	{ "unlinkat", SYS_unlinkat, { AT_FDCWD, 0, 0 } },
+	{ "socket", SYS_socket, { AF_UNIX, SOCK_STREAM, 0 } },
+	{ "connect", SYS_connect, { -1, 0, 0 } },
+	{ "execve", SYS_execve, { 0, 0, 0 } },
+	{ "clone", SYS_clone, { CLONE_THREAD, 0, 0, 0, 0 } },
+	{ "mmap, executable",
+	  SYS_mmap,
+	  { 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 } },
+	{ "mprotect, executable", SYS_mprotect, { 1, 4096, PROT_READ | PROT_EXEC } },
+	{ "ioctl RM_ALLOC", SYS_ioctl, { -1, (long)RM_IOCTL_ALLOC, 0 } },
+	{ "ioctl RM_FREE", SYS_ioctl, { -1, (long)RM_IOCTL_FREE, 0 } },
+	{ "ioctl, any other of the driver", SYS_ioctl, { -1, (long)RM_IOCTL_OTHER, 0 } },
+	{ "kill, of another process", SYS_kill, { INT32_MAX, SIGTERM } },
+	{ "tgkill, of another process", SYS_tgkill, { INT32_MAX, INT32_MAX, SIGTERM } },
+	{ "setresuid", SYS_setresuid, { -1, -1, -1 } },
+	{ "prctl", SYS_prctl, { PR_GET_DUMPABLE, 0, 0, 0, 0 } },
+	{ "ptrace", SYS_ptrace, { -1, 0, 0, 0 } },
+	{ "process_vm_readv", SYS_process_vm_readv, { -1, 0, 0, 0, 0, 0 } },
+	{ "pidfd_getfd", SYS_pidfd_getfd, { -1, 0, 0 } },
+	{ "mount", SYS_mount, { 0, 1, 0, 0, 0 } },
+	{ "unshare", SYS_unshare, { 0 } },
+	{ "setns", SYS_setns, { -1, 0 } },
+	{ "bpf", SYS_bpf, { -1, 0, 0 } },
+	{ "perf_event_open", SYS_perf_event_open, { 0, -1, -1, -1, 0 } },
+	{ "userfaultfd", SYS_userfaultfd, { -1 } },
+	{ "init_module", SYS_init_module, { 0, 0, 0 } },
+};
+
+/* In a child, behind the filter, or without one. */
+static int outcome_of(const struct call *c, const enum sandbox *which)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		const long *v = c->v;
+
+		if (which &&
+		    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || sandbox_enter(*which) != 0)) {
+			_exit(99);
+		}
+		errno = 0;
+		syscall(c->number, v[0], v[1], v[2], v[3], v[4], v[5]);
+		_exit(errno == EPERM ? OUTCOME_EPERM : OUTCOME_ALLOWED);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFSIGNALED(status)) {
+		assert_int_equal(WTERMSIG(status), SIGSYS);
+		return OUTCOME_KILLED;
+	}
+	assert_in_range(WEXITSTATUS(status), OUTCOME_ALLOWED, OUTCOME_EPERM);
+	return WEXITSTATUS(status);
+}
+
+/* A cell without the blanks around it, in place. */
+static char *next_cell(char **save)
+{
+	char *cell = strtok_r(NULL, "|\n", save);
+
+	assert_non_null(cell);
+	while (*cell == ' ') {
+		cell++;
+	}
+	for (size_t n = strlen(cell); n > 0 && cell[n - 1] == ' '; n--) {
+		cell[n - 1] = '\0';
+	}
+	return cell;
+}
+
+static size_t check_row(char *line, const enum sandbox *columns)
+{
+	char *save = line, *name = next_cell(&save);
+	const struct call *c = NULL;
+	int without;
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		c = strcmp(calls[i].name, name) == 0 ? &calls[i] : c;
+	}
+	if (!c) {
+		fail_msg("the document has a call '%s' that is not tried", name);
+	}
+	without = outcome_of(c, NULL);
+	for (size_t i = 0; i < 3; i++) {
+		const char *expected = next_cell(&save);
+		int seen = outcome_of(c, &columns[i]);
+
+		/* Where the test itself may not, as in some containers, nothing can be told. */
+		if (without == OUTCOME_EPERM && seen == OUTCOME_EPERM) {
+			continue;
+		}
+		if (strcmp(outcomes[seen], expected) != 0) {
+			fail_msg("%s in process %zu: %s, not %s", name, i, outcomes[seen],
+				 expected);
+		}
+	}
+	return 1;
+}
+
+static void the_filters_are_as_documented(void **state)
+{
+	static const enum sandbox columns[] = { SANDBOX_GRANTER, SANDBOX_GPU, SANDBOX_FRONT };
+	FILE *f = fopen(TEST_PRIVILEGES, "r");
+	char line[512];
+	size_t tried = 0;
+
+	(void)state;
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) &&
+	       strcmp(line, "| call | granter | gpu | front |\n") != 0) {
+	}
+	while (fgets(line, sizeof(line), f) && line[0] == '|') {
+		tried += strncmp(line, "|---", 4) == 0 ? 0 : check_row(line, columns);
+	}
+	fclose(f);
+	assert_int_equal(tried, ARRAY_SIZE(calls));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_filters_are_as_documented),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
