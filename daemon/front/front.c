@@ -19,7 +19,7 @@
 /* Start, stop and what is periodic. The tick runs only while a capture or a question is open, so an
  * idle daemon does not wake up but for the sign of life to the supervisor. */
 
-enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000 };
+enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
 
 static void tell_summary(struct front *f)
 {
@@ -184,15 +184,19 @@ static void on_stop_over(uv_timer_t *t)
 	stop_now(t->data);
 }
 
+/* Who was let in a moment ago may not have said yet what they want; what they ask is answered. */
 static void on_stop_poll(uv_timer_t *t)
 {
 	struct front *f = t->data;
-	bool waiting = !list_is_empty(&f->registry.captures);
+	uint64_t stopping_ns = clock_now_ns() - f->started_ns;
+	bool waiting =
+		!list_is_empty(&f->registry.captures) ||
+		(!list_is_empty(&f->peers) && stopping_ns < FRONT_LINGER_MS * CLOCK_NS_PER_MS);
 
 	list_for_each(l, &f->peers) {
 		waiting = waiting || peer_backlog(list_entry(l, struct peer, link)) > 0;
 	}
-	if (!waiting || clock_now_ns() - f->started_ns > FRONT_STOP_MS * CLOCK_NS_PER_MS) {
+	if (!waiting || stopping_ns > FRONT_STOP_MS * CLOCK_NS_PER_MS) {
 		on_stop_over(t);
 	}
 }

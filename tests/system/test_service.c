@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "proto/limits.h"
+#include "tests/system/raw.h"
 
 /* What the daemon says to the manager that started it, and when. The test is the manager: it
  * listens on $NOTIFY_SOCKET. tests/packages/run has the real one. */
@@ -97,6 +99,34 @@ static void a_start_is_told_when_connections_are_served(void **state)
 	manager_close(&m);
 }
 
+/* Connected before the stop, but asked after it: a restart is nothing that a client should notice.
+ */
+static void who_is_connected_at_a_stop_is_answered(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 7 } };
+	struct arena a;
+	struct manager m;
+	int client;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	manager_open(&m, f);
+	for (int i = 0; i < 5; i++) {
+		fixture_start_daemon(f, NULL);
+		client = raw_client(f, USER_ANN);
+		program_kill(f->daemon, SIGTERM);
+		expect_told(&m, "STOPPING=1", NULL);
+		sleep_ms(10); /* the front has heard of it too */
+		assert_true(raw_send(client, &ask, -1));
+		assert_int_equal(raw_receive(client, &a).type, WIRE_STATUS_REPLY);
+		expect_exit(f->daemon, 0);
+		f->daemon = NULL;
+		close(client);
+	}
+	manager_close(&m);
+	arena_deinit(&a);
+}
+
 static void a_reload_lasts_until_the_settings_hold(void **state)
 {
 	struct fixture *f = *state;
@@ -169,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_start_is_told_when_connections_are_served),
+		SYSTEM_TEST(who_is_connected_at_a_stop_is_answered),
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),
