@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,33 @@ def finish(process, limit=30):
     return process.returncode, out
 
 
+def cgroup_hierarchies():
+    base = pathlib.Path("/sys/fs/cgroup")
+    hierarchies = [base] if (base / "cgroup.procs").exists() else [base / "unified", base / "systemd"]
+    return [h for h in hierarchies if (h / "cgroup.procs").exists()]
+
+
+def cannot_boot():
+    """Why no container can be booted here, or None."""
+    if os.geteuid() != 0:
+        return "root is needed, to boot a container"
+    if not shutil.which("apt-get"):
+        return "this is no Debian: there is no apt-get to build and install packages with"
+    r = sh(["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "mount", "-t", "tmpfs", "none", "/mnt"])
+    if r.returncode != 0:
+        return f"root may make no namespaces or mounts here ({r.stdout.strip()})"
+    if not cgroup_hierarchies():
+        return "there is no cgroup hierarchy in /sys/fs/cgroup"
+    for h in cgroup_hierarchies():
+        probe = h / f"gpucountd-probe-{os.getpid()}"
+        try:
+            probe.mkdir()
+            probe.rmdir()
+        except OSError as e:
+            return f"no cgroup can be made in {h} ({e.strerror})"
+    return None
+
+
 class Container:
     """A booted systemd. Its cgroups are made here, because whoever runs this may have no systemd."""
 
@@ -59,9 +87,7 @@ class Container:
         self.name = name
         self.process = None
         self.leader = 0
-        base = pathlib.Path("/sys/fs/cgroup")
-        hierarchies = [base] if (base / "cgroup.procs").exists() else [base / "unified", base / "systemd"]
-        self.cgroups = [h / name for h in hierarchies if (h / "cgroup.procs").exists()]
+        self.cgroups = [h / name for h in cgroup_hierarchies()]
 
     def boot(self, binds):
         for c in self.cgroups:
