@@ -100,31 +100,46 @@ static void a_start_is_told_when_connections_are_served(void **state)
 }
 
 /* Connected before the stop, but asked after it: a restart is nothing that a client should notice.
- */
+ * False: the test itself was too slow to ask in time. */
+static bool ask_at_a_stop(struct fixture *f, struct manager *m)
+{
+	struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 7 } };
+	int client = raw_client(f, USER_ANN);
+	uint64_t begin = now_ms();
+	struct arena a;
+	bool in_time;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	program_kill(f->daemon, SIGTERM);
+	expect_told(m, "STOPPING=1", NULL);
+	sleep_ms(10); /* the front has heard of it too */
+	in_time = now_ms() - begin < 40;
+	if (in_time) {
+		assert_true(raw_send(client, &ask, -1));
+		assert_int_equal(raw_receive(client, &a).type, WIRE_STATUS_REPLY);
+	}
+	close(client);
+	arena_deinit(&a);
+	return in_time;
+}
+
 static void who_is_connected_at_a_stop_is_answered(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 7 } };
-	struct arena a;
 	struct manager m;
-	int client;
+	unsigned asked = 0;
 
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	manager_open(&m, f);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 20 && asked < 5; i++) {
 		fixture_start_daemon(f, NULL);
-		client = raw_client(f, USER_ANN);
-		program_kill(f->daemon, SIGTERM);
-		expect_told(&m, "STOPPING=1", NULL);
-		sleep_ms(10); /* the front has heard of it too */
-		assert_true(raw_send(client, &ask, -1));
-		assert_int_equal(raw_receive(client, &a).type, WIRE_STATUS_REPLY);
+		asked += ask_at_a_stop(f, &m);
 		expect_exit(f->daemon, 0);
 		f->daemon = NULL;
-		close(client);
 	}
 	manager_close(&m);
-	arena_deinit(&a);
+	if (asked == 0) {
+		fixture_skip("the machine is too busy to ask within 40 ms");
+	}
 }
 
 static void a_reload_lasts_until_the_settings_hold(void **state)
