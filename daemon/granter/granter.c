@@ -24,7 +24,9 @@
  * For every object that was allocated a duplicate of the caller's descriptor is kept, because only
  * the file an RM client was made on can free the object again. A kept descriptor also keeps a dead
  * process's GPU memory, so each one is paired with a pidfd and dropped when that process is gone.
- * When the front goes away every object is freed: no lease outlives the one who answers for it. */
+ * When the front goes away every object is freed: no lease outlives the one who answers for it. A
+ * front that does not read its replies is not listened to until it does: to sleep in a send would
+ * be to sleep through the end of a lease. */
 
 struct lease {
 	uint64_t id; /* 0: free slot */
@@ -44,6 +46,7 @@ struct object {
 
 struct granter {
 	int link;
+	bool crowded; /* the front has many replies to read first */
 	uint64_t last_age;
 	struct lease leases[GRANTER_LEASES_MAX];
 	struct object objects[GRANTER_OBJECTS_MAX];
@@ -246,12 +249,14 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	}
 }
 
+/* There is room: nothing is read from the front while less than three quarters of the socket's
+ * buffer are free (see has_room()), and that holds a word about every lease. */
 static int send_reply(int link, const struct granter_reply *p)
 {
 	ssize_t n;
 
 	do {
-		n = send(link, p, sizeof(*p), MSG_NOSIGNAL);
+		n = send(link, p, sizeof(*p), MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
 }
@@ -320,7 +325,7 @@ static nfds_t fill_polls(struct granter *g)
 {
 	nfds_t n = 0;
 
-	g->polls[n++] = (struct pollfd){ g->link, POLLIN, 0 };
+	g->polls[n++] = (struct pollfd){ g->link, g->crowded ? POLLOUT : POLLIN, 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(g->objects); i++) {
 		if (g->objects[i].lease != 0) {
 			g->polled[n] = (unsigned)i;
@@ -328,6 +333,14 @@ static nfds_t fill_polls(struct granter *g)
 		}
 	}
 	return n;
+}
+
+/* Linux lets a Unix socket be written to while at most a quarter of its buffer is in use. */
+static bool has_room(int link)
+{
+	struct pollfd p = { link, POLLOUT, 0 };
+
+	return poll(&p, 1, 0) != 0;
 }
 
 static int run_once(struct granter *g)
@@ -345,7 +358,8 @@ static int run_once(struct granter *g)
 	}
 	r = expire_leases(g);
 	if (r == 0 && g->polls[0].revents != 0) {
-		r = serve_one(g);
+		g->crowded = !has_room(g->link);
+		r = g->crowded ? 0 : serve_one(g);
 	}
 	return r;
 }
@@ -356,6 +370,7 @@ int granter_run(int link)
 	int r;
 
 	g.link = link;
+	g.crowded = false;
 	do {
 		r = run_once(&g);
 	} while (r == 0);

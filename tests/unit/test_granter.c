@@ -488,6 +488,30 @@ static void a_wrong_size_field_ends_it(void **state)
 	assert_int_equal(control->n, 0);
 }
 
+/* Replies that nobody reads fill the socket; the lease ends in time all the same, and the front is
+ * served again once it has read. */
+static void a_front_that_does_not_read_keeps_no_lease(void **state)
+{
+	struct granter_request q = { .size = sizeof(q), .op = GRANTER_PING };
+	struct fixture *f = *state;
+	struct granter_reply p;
+	unsigned told = 0;
+
+	assert_int_equal(open_lease(f, LEASE, 1, 300 * CLOCK_NS_PER_MS), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
+	for (int i = 0; i < 50; i++) {
+		while (send(f->link, &q, sizeof(q), MSG_DONTWAIT) == (ssize_t)sizeof(q)) {
+		}
+		poll(NULL, 0, 10);
+	}
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
+	while (receive(f, &p, 200)) {
+		told += p.op == GRANTER_EXPIRED;
+	}
+	assert_int_equal(told, 1);
+	assert_int_equal(open_lease(f, LEASE + 1, 1, CLOCK_NS_PER_S), 0);
+}
+
 static void several_descriptors_end_it(void **state)
 {
 	struct fixture *f = *state;
@@ -577,6 +601,7 @@ int main(void)
 		TEST(frees_everything_when_the_front_goes),
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),
+		TEST(a_front_that_does_not_read_keeps_no_lease),
 		TEST(several_descriptors_end_it),
 		TEST(noise_never_becomes_another_act),
 	};
