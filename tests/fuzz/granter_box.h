@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FUZZ_GRANTER_BOX_H
+#define TESTS_FUZZ_GRANTER_BOX_H
+
+/* The granter in a box: the code that ships runs in this process and on this thread, and every call
+ * of it into the kernel ends in the box, which decides what the front says, what time it is, who
+ * dies and what the driver answers. A million packets take seconds, and the same steps give the
+ * same run.
+ *
+ * The box knows by itself, without a look into the granter, which leases there are and what may
+ * reach the driver. The process is aborted at the first difference. */
+
+#include "daemon/granter/granter.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What rides along with a packet. */
+enum box_file {
+	BOX_NO_FILE,
+	BOX_CONTROL_DEVICE,
+	BOX_CONTROL_PATH, /* the control device, opened with O_PATH */
+	BOX_OTHER_DEVICE, /* /dev/null, say */
+	BOX_REGULAR,
+	BOX_SOCKET,
+	BOX_CLOSED, /* fstat() and fcntl() fail */
+	BOX_FILES,
+};
+
+enum { BOX_PIDS = 64 }; /* processes 1 .. 63 there are, or their successors */
+
+struct box_step {
+	enum {
+		BOX_PACKET,
+		BOX_EXIT,	  /* process pid ends; its number is used again */
+		BOX_STOP_READING, /* the front leaves replies in the socket from here on ... */
+		BOX_READ,	  /* ... up to here */
+		BOX_WAIT,	  /* nothing but the time that passes */
+		BOX_END,	  /* the front closes its end, or has died */
+	} kind;
+	uint64_t after_ns; /* passes before */
+
+	uint8_t bytes[256]; /* of a packet: normally a struct granter_request */
+	size_t n_bytes;
+	enum box_file file;
+	unsigned n_files; /* of this kind; more than one is malformed */
+
+	int driver_errno;	/* of the driver's next calls; 0: they work ... */
+	uint32_t driver_status; /* ... with this answer */
+	uint32_t pid;
+};
+
+/* Fills in the next step, which is zeroed. */
+typedef void (*box_next)(struct box_step *step, void *userdata);
+
+struct box_figures {
+	uint64_t packets, replies;
+	uint64_t opened, expired;
+	uint64_t allocs, grants, frees; /* ioctls; grants are allocs that the driver agreed to */
+};
+
+/* Runs a granter until the front's end is closed or the granter leaves it. */
+struct box_figures box_run(box_next next, void *userdata);
+
+/* A packet of q. */
+void box_packet(struct box_step *step, const struct granter_request *q, enum box_file file);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* R2: only allocations of class 0xB2CC, of the one size, reach the driver. Every other class, size
+ * of a packet and of its fields ends before. Rights, flags and the ioctl's number have no place in
+ * what a user or the front can say: r3_integers.c looks at what the driver sees of them. */
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/granter/rm.h"
+#include "proto/limits.h"
+#include "tests/fake/state.h"
+#include "tests/fuzz/granter_box.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/raw.h"
+#include "tests/system/recorder.h"
+
+enum { CLASSES = 65536, SIZES = 129, LEASE = 7, UID = 1000, PID = 1 };
+
+static struct granter_request alloc_of(uint32_t class)
+{
+	return (struct granter_request){
+		.size = sizeof(struct granter_request),
+		.op = GRANTER_ALLOC,
+		.lease = LEASE,
+		.uid = UID,
+		.pid = PID,
+		.root = 0xc1d00001,
+		.parent = 0x5c000002,
+		.object = 0x5c000003,
+		.object_class = class,
+		.client_target = 0xc1d00001,
+		.context_target = 0x5c000004,
+	};
+}
+
+static void open_lease(struct box_step *step)
+{
+	const struct granter_request q = {
+		.size = sizeof(q),
+		.op = GRANTER_OPEN,
+		.lease = LEASE,
+		.lease_ns = GRANTER_LEASE_MAX_NS,
+		.gpus = 1,
+		.uid = UID,
+	};
+
+	box_packet(step, &q, BOX_NO_FILE);
+}
+
+/* --- classes --- */
+
+static const uint32_t high_words[] = { 0, 0x10000, 0x80000000, 0xffff0000, 0xb2cc0000 };
+
+/* Step 0 opens the lease, and step n asks for class n - 1, with each high word. */
+static void next_class(struct box_step *step, void *userdata)
+{
+	size_t *n = userdata, i = (*n)++;
+	struct granter_request q;
+
+	if (i == 0) {
+		open_lease(step);
+	} else if (i <= CLASSES * ARRAY_SIZE(high_words)) {
+		q = alloc_of((uint32_t)((i - 1) % CLASSES) | high_words[(i - 1) / CLASSES]);
+		box_packet(step, &q, BOX_CONTROL_DEVICE);
+	} else {
+		step->kind = BOX_END;
+	}
+}
+
+static void all_classes_through_the_granter(void **state)
+{
+	struct box_figures f;
+	size_t n = 0;
+
+	(void)state;
+	f = box_run(next_class, &n);
+	assert_int_equal(f.packets, 1 + CLASSES * ARRAY_SIZE(high_words));
+	assert_int_equal(f.replies, f.packets);
+	assert_int_equal(f.allocs, 1);
+	assert_int_equal(f.frees, 1); /* with the end */
+	requirement_figure("R2", "%zu classes asked of the granter: %zu reached the driver",
+			   (size_t)f.packets - 1, (size_t)f.allocs);
+}
+
+/* --- sizes --- */
+
+struct sizes {
+	size_t bytes;  /* of the packet */
+	uint32_t says; /* its field */
+	unsigned n;
+};
+
+static void next_size(struct box_step *step, void *userdata)
+{
+	struct granter_request q = alloc_of(RM_CLASS_PROFILER_DEVICE);
+	struct sizes *s = userdata;
+
+	switch (s->n++) {
+	case 0:
+		open_lease(step);
+		break;
+	case 1:
+		q.size = s->says;
+		box_packet(step, &q, BOX_CONTROL_DEVICE);
+		step->n_bytes = s->bytes;
+		break;
+	default:
+		step->kind = BOX_END;
+		break;
+	}
+}
+
+static void all_sizes_through_the_granter(void **state)
+{
+	size_t runs = 0, allocs = 0;
+
+	(void)state;
+	for (size_t bytes = 0; bytes < SIZES; bytes++) {
+		for (uint32_t says = 0; says < SIZES; says++) {
+			struct sizes s = { bytes, says, 0 };
+			struct box_figures f = box_run(next_size, &s);
+			bool right = bytes == sizeof(struct granter_request) && says == bytes;
+
+			assert_int_equal(f.allocs, right ? 1 : 0);
+			allocs += f.allocs;
+			runs++;
+		}
+	}
+	requirement_figure("R2", "%zu pairs of sizes from 0 to 128: %zu reached the driver", runs,
+			   allocs);
+}
+
+/* --- the whole way --- */
+
+/* A file that the fake driver takes for /dev/nvidiactl. */
+static int open_device(void)
+{
+	int fd = memfd_create("nvidiactl", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, FAKE_CONTROL_FILE_BYTES), 0);
+	return fd;
+}
+
+static uint32_t ask(struct fixture *f, const char *token, uint32_t class, int device,
+		    struct arena *a)
+{
+	const struct wire_message q = {
+		.type = WIRE_PERMISSION_REQUEST,
+		.permission_request = { token, 0xc1d00001, 0x5c000002, 0x5c000003, class,
+					0xc1d00001, 0x5c000004 },
+	};
+	int fd = raw_connect(f, USER_SELF);
+	struct wire_message answer;
+
+	assert_true(raw_send(fd, &q, device));
+	answer = raw_receive(fd, a);
+	assert_int_equal(answer.type, WIRE_PERMISSION_REPLY);
+	close(fd);
+	return answer.permission_reply.status;
+}
+
+static uint64_t counter(struct fixture *f, const char *name)
+{
+	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
+	CLEAN_FREE char *text = NULL;
+	const char *found;
+
+	expect_exit(p, 0);
+	text = read_file(p->out);
+	found = strstr(text, name);
+	assert_non_null(found);
+	return strtoull(found + strlen(name), NULL, 10);
+}
+
+static void all_classes_through_the_daemon(void **state)
+{
+	struct gpuctr_capture_options options = recorder_options();
+	struct fixture *f = *state;
+	size_t step = CLASSES / requirement_amount(CLASSES, CLASSES), asked = 2;
+	struct recorder r;
+	struct arena a;
+	const char *token;
+	int device = open_device();
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&r, f, USER_SELF);
+	recorder_open(&r, &options);
+	recorder_until(&r, &r.ready);
+	token = recorder_token(&r);
+	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE, device, &a), RM_STATUS_OK);
+	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE + 0x10000, device, &a),
+			 RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	for (uint32_t class = 0; class < CLASSES; class += (uint32_t)step) {
+		if (class != RM_CLASS_PROFILER_DEVICE) {
+			assert_int_equal(ask(f, token, class, device, &a),
+					 RM_STATUS_INSUFFICIENT_PERMISSIONS);
+			asked++;
+		}
+	}
+	assert_int_equal(counter(f, "\nprofiler_allocs "), 1);
+	assert_int_equal(counter(f, "allocs "), 1);
+	assert_int_equal(counter(f, "\nmalformed "), 0);
+	assert_int_equal(counter(f, "\nforeign "), 0);
+	recorder_close(&r);
+	recorder_disconnect(&r);
+	close(device);
+	arena_deinit(&a);
+	requirement_figure("R2", "%zu classes asked of the daemon over sockets: 1 ioctl seen",
+			   asked);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_classes_through_the_granter),
+		cmocka_unit_test(all_sizes_through_the_granter),
+		SYSTEM_TEST(all_classes_through_the_daemon),
+	};
+
+	return SYSTEM_RUN(tests);
+}
