@@ -69,3 +69,8 @@ void refusal_set(struct refusal *r, int code, const char *remedy, const char *fo
 	vsnprintf(r->message, sizeof(r->message), format, ap);
 	va_end(ap);
 }
+
+int refusal_code(uint32_t sent)
+{
+	return sent > 0 && sent <= INT32_MAX ? (int)sent : GPUCTR_E_PROTOCOL;
+}

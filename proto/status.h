@@ -4,6 +4,8 @@
 
 /* The codes themselves are public: enum gpuctr_error_code in <gpuctr/gpuctr.h>. */
 
+#include <stdint.h>
+
 #include <gpuctr/gpuctr.h>
 
 const char *status_to_string(int code);
@@ -18,5 +20,9 @@ struct refusal {
 /* Fills r; cause and remedy are formats that share the arguments' storage rules of printf. */
 void refusal_set(struct refusal *r, int code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* The code of a refusal that a peer has sent, as a function may return it: always positive, since 0
+ * would be success and a negative number an errno. */
+int refusal_code(uint32_t sent);
 
 #endif

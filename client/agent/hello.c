@@ -42,7 +42,8 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 		refusal_set(r, GPUCTR_E_NO_DAEMON, "Start it through gpuctr-client.",
 			    "no gpucountd answers at %s (%s)", socket_path, strerror(-e));
 	} else if (m.type == WIRE_REFUSAL) {
-		refusal_set(r, (int)m.refusal.code, m.refusal.remedy, "%s", m.refusal.message);
+		refusal_set(r, refusal_code(m.refusal.code), m.refusal.remedy, "%s",
+			    m.refusal.message);
 	} else if (m.type != WIRE_AGENT_WELCOME || !keep(l, &m, arena, ret)) {
 		refusal_set(r, GPUCTR_E_PROTOCOL, "Use an agent and daemon of the same release.",
 			    "the daemon's answer was not understood");

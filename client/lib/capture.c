@@ -450,8 +450,8 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m)
 		return on_opened(g, &m->opened);
 	}
 	if (m->type == WIRE_REFUSAL) {
-		struct gpuctr_end end = { .error = { (int)m->refusal.code, m->refusal.message,
-						     m->refusal.remedy } };
+		struct gpuctr_end end = { .error = { refusal_code(m->refusal.code),
+						     m->refusal.message, m->refusal.remedy } };
 
 		c = find_request(g, m->refusal.request);
 		if (c) {

@@ -176,7 +176,8 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 		}
 	}
 	if (r == 0 && m.type == WIRE_REFUSAL) {
-		return connection_fail(g, (int)m.refusal.code, m.refusal.message, m.refusal.remedy);
+		return connection_fail(g, refusal_code(m.refusal.code), m.refusal.message,
+				       m.refusal.remedy);
 	}
 	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version == 0) {
 		return connection_fail(g, GPUCTR_E_PROTOCOL,
@@ -276,7 +277,7 @@ static int break_connection(struct gpuctr *g, int code, const char *message, con
 static int handle_message(struct gpuctr *g, const struct wire_message *m)
 {
 	if (m->type == WIRE_REFUSAL && m->refusal.request == 0) {
-		return break_connection(g, (int)m->refusal.code, m->refusal.message,
+		return break_connection(g, refusal_code(m->refusal.code), m->refusal.message,
 					m->refusal.remedy);
 	}
 	if (requests_handle(g, m) != 0) {

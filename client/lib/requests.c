@@ -322,7 +322,7 @@ static uint32_t answered_request(const struct wire_message *m)
 int requests_handle(struct gpuctr *g, const struct wire_message *m)
 {
 	uint32_t id = answered_request(m);
-	struct gpuctr_error e = { (int)m->refusal.code, m->refusal.message, m->refusal.remedy };
+	struct gpuctr_error e;
 
 	if (id == 0) {
 		return 0;
@@ -334,6 +334,8 @@ int requests_handle(struct gpuctr *g, const struct wire_message *m)
 			continue;
 		}
 		if (m->type == WIRE_REFUSAL) {
+			e = (struct gpuctr_error){ refusal_code(m->refusal.code),
+						   m->refusal.message, m->refusal.remedy };
 			fail(q, &e);
 		} else if (m->type == WIRE_METRICS_REPLY && q->answer == m->type) {
 			answer_metrics(g, q, &m->metrics_reply);

@@ -87,12 +87,23 @@ static void remedy_is_not_a_format(void **state)
 	assert_string_equal(r.message, "100%");
 }
 
+/* A refused caller looks at the number alone: it must not look like success, or like an errno. */
+static void a_sent_code_is_never_success(void **state)
+{
+	(void)state;
+	assert_int_equal(refusal_code(GPUCTR_E_QUOTA), GPUCTR_E_QUOTA);
+	assert_int_equal(refusal_code(0), GPUCTR_E_PROTOCOL);
+	assert_int_equal(refusal_code(0x80000000), GPUCTR_E_PROTOCOL);
+	assert_int_equal(refusal_code(UINT32_MAX), GPUCTR_E_PROTOCOL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(codes_keep_numbers_and_names),
 		cmocka_unit_test(refusal_is_cut_to_its_room),
 		cmocka_unit_test(remedy_is_not_a_format),
+		cmocka_unit_test(a_sent_code_is_never_success),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
