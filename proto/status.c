@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "daemon/base/utf8.h"
+
 static const struct {
 	int code;
 	const char *name;
@@ -68,6 +70,9 @@ void refusal_set(struct refusal *r, int code, const char *remedy, const char *fo
 	va_start(ap, format);
 	vsnprintf(r->message, sizeof(r->message), format, ap);
 	va_end(ap);
+	/* A character may have been cut in two, here or by the format. */
+	utf8_repair(r->remedy);
+	utf8_repair(r->message);
 }
 
 int refusal_code(uint32_t sent)

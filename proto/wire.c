@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/base/utf8.h"
 #include "proto/limits.h"
 #include "proto/wire_layout.h"
 
@@ -24,30 +25,6 @@ static void pb_free(void *arena, void *p)
 	(void)p;
 }
 
-/* Length of the UTF-8 sequence at s, 0 when malformed (overlong, surrogate, beyond U+10FFFF). */
-static size_t utf8_sequence(const unsigned char *s)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = s[0] < 0x80		   ? 1
-		   : (s[0] & 0xe0) == 0xc0 ? 2
-		   : (s[0] & 0xf0) == 0xe0 ? 3
-		   : (s[0] & 0xf8) == 0xf0 ? 4
-					   : 0;
-	uint32_t c;
-
-	if (n <= 1) {
-		return n;
-	}
-	c = s[0] & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80) {
-			return 0;
-		}
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
-}
-
 static bool string_is_valid(const char *s, size_t limit)
 {
 	size_t length = strlen(s);
@@ -56,7 +33,7 @@ static bool string_is_valid(const char *s, size_t limit)
 		return false;
 	}
 	for (size_t i = 0; i < length;) {
-		size_t n = utf8_sequence((const unsigned char *)s + i);
+		size_t n = utf8_sequence(s + i);
 
 		if (n == 0) {
 			return false;

@@ -12,6 +12,7 @@
 #include "client/agent/permission.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/utf8.h"
 #include "daemon/gpu/device.h"
 
 /* Where the program's libraries enter the agent, and where it leaves.
@@ -262,9 +263,12 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 /* --- start --- */
 
-static const char *program_name(void)
+/* A file's name may be any bytes. */
+static void program_name(char *name, size_t size)
 {
-	return program_invocation_short_name ? program_invocation_short_name : "";
+	snprintf(name, size, "%s",
+		 program_invocation_short_name ? program_invocation_short_name : "");
+	utf8_repair(name);
 }
 
 static int start_measuring(struct agent *a, const char *socket_path, const char *token,
@@ -300,9 +304,10 @@ static void begin(const char *socket_path, const char *token)
 {
 	struct agent *a = calloc(1, sizeof(*a));
 	struct refusal why = { 0 };
+	char program[LIMIT_NAME_BYTES];
+	struct wire_agent_hello hello = { .token = token, .program = program };
 
-	struct wire_agent_hello hello = { .token = token, .program = program_name() };
-
+	program_name(program, sizeof(program));
 	if (!a || agent_init(a) < 0) {
 		free(a);
 		return;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/utf8.h"
 #include "proto/limits.h"
 
 /* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so
@@ -149,34 +150,6 @@ static uint32_t take_slot(struct intern *in, struct intern_slot *slot, const str
 
 /* --- strings --- */
 
-/* Replaces what is not UTF-8; the daemon and the client refuse it. */
-static void sanitize(char *s)
-{
-	unsigned char *p = (unsigned char *)s;
-
-	while (*p) {
-		size_t n = *p < 0x80			       ? 1
-			   : (*p & 0xe0) == 0xc0 && *p >= 0xc2 ? 2
-			   : (*p & 0xf0) == 0xe0	       ? 3
-			   : (*p & 0xf8) == 0xf0 && *p < 0xf5  ? 4
-							       : 0;
-		bool good = n > 0;
-
-		for (size_t i = 1; good && i < n; i++) {
-			good = (p[i] & 0xc0) == 0x80;
-		}
-		if (good && ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
-			     (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))) {
-			good = false;
-		}
-		if (good) {
-			p += n;
-		} else {
-			*p++ = '?';
-		}
-	}
-}
-
 static uint32_t define_string(struct intern *in, const char *s, size_t length)
 {
 	char *copy = malloc(length + 1);
@@ -186,7 +159,7 @@ static uint32_t define_string(struct intern *in, const char *s, size_t length)
 	}
 	memcpy(copy, s, length);
 	copy[length] = '\0';
-	sanitize(copy);
+	utf8_repair(copy); /* the daemon and the client refuse what is not */
 	if (!push(&in->pending.strings, &copy, sizeof(copy))) {
 		free(copy);
 		return 0;

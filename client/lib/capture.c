@@ -7,6 +7,7 @@
 
 #include "client/lib/internal.h"
 #include "daemon/base/clean.h"
+#include "proto/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
  * the decoders of its processes until then. */
@@ -59,6 +60,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	struct gpuctr_capture_options o;
 	struct gpuctr_capture_handler h;
 	struct gpuctr_capture *c = NULL;
+	char program[LIMIT_NAME_BYTES];
 	int r = options_copy(g, &o, sizeof(o), options);
 
 	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
@@ -68,6 +70,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	if (!c) {
 		return r != 0 ? r : -ENOMEM;
 	}
+	connection_name(o.program, program, sizeof(program));
 	m.open_capture = (struct wire_open_capture){
 		.request = c->request,
 		.metrics = { o.n_metrics, o.metrics },
@@ -79,7 +82,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.no_wait = o.no_wait,
 		.timeout_ns = o.timeout_ns,
 		.raw_images = o.raw_images,
-		.program = o.program,
+		.program = program,
 		.lease_ns = o.lease_ns,
 		.recorded = o.recorded,
 	};

@@ -11,6 +11,7 @@
 #include "client/lib/internal.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/utf8.h"
 #include "proto/limits.h"
 
 /* One socket, one input and one output buffer. Calls only append to the output; answers are read
@@ -187,11 +188,19 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 	return 0;
 }
 
+void connection_name(const char *program, char *name, size_t size)
+{
+	snprintf(name, size, "%s", program ? program : "");
+	utf8_repair(name);
+}
+
 static int introduce(struct gpuctr *g, const char *program, uint64_t by)
 {
-	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, program } };
+	char name[LIMIT_NAME_BYTES];
+	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, name } };
 	int r;
 
+	connection_name(program, name, sizeof(name));
 	if (g->fd >= 0) {
 		close(g->fd);
 		buffer_deinit(&g->in);

@@ -67,6 +67,9 @@ int connection_fail(struct gpuctr *g, int code, const char *message, const char 
  * be of another version. 0, or GPUCTR_E_BAD_REQUEST. */
 int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
 
+/* A program's name as it is told to others: cut to size, and UTF-8 whatever its file is called. */
+void connection_name(const char *program, char *name, size_t size);
+
 /* 1: the message was an answer to a question. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m);
 void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e);

@@ -12,6 +12,7 @@
 #include "client/agent/hello.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/utf8.h"
 #include "proto/limits.h"
 
 /* What the agent does at run time, from a file: kernels and NVTX ranges get new numbers in a fresh
@@ -344,6 +345,8 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 
 	play_hardware(p->info, p->process, hardware, sizeof(hardware));
 	snprintf(program, sizeof(program), "%s", p->process->process.program);
+	utf8_repair(program);
+	utf8_repair(hardware);
 	arena_init(&p->arena, LIMIT_UNPACKED_BYTES);
 	if (intern_init(&p->intern) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");

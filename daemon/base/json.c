@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/utf8.h"
+
 static void append(struct json *j, const char *text, size_t n)
 {
 	if (j->error == 0) {
@@ -16,50 +18,26 @@ static void append_string(struct json *j, const char *text)
 	append(j, text, strlen(text));
 }
 
-/* Length of the UTF-8 sequence that s begins with; 0: it begins with none. Overlong forms and
- * surrogates are none. */
-static size_t sequence_length(const unsigned char *s)
-{
-	size_t n = *s < 0x80   ? 1
-		   : *s < 0xc2 ? 0
-		   : *s < 0xe0 ? 2
-		   : *s < 0xf0 ? 3
-		   : *s < 0xf5 ? 4
-			       : 0;
-
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80) {
-			return 0;
-		}
-	}
-	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
-		return 0;
-	}
-	return n;
-}
-
 static void append_quoted(struct json *j, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
 	char escape[8];
 
 	append(j, "\"", 1);
-	while (*s) {
-		size_t n = sequence_length(s);
+	for (const char *s = text; *s;) {
+		size_t n = utf8_sequence(s);
 
 		if (n == 0) {
 			append_string(j, "\\ufffd");
 			n = 1;
 		} else if (*s == '"' || *s == '\\') {
 			escape[0] = '\\';
-			escape[1] = (char)*s;
+			escape[1] = *s;
 			append(j, escape, 2);
-		} else if (*s < ' ' || *s == 0x7f) {
-			snprintf(escape, sizeof(escape), "\\u%04x", *s);
+		} else if ((unsigned char)*s < ' ' || *s == 0x7f) {
+			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)*s);
 			append_string(j, escape);
 		} else {
-			append(j, (const char *)s, n);
+			append(j, s, n);
 		}
 		s += n;
 	}

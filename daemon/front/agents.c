@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/utf8.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -102,6 +103,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	}
 	p->role = PEER_AGENT;
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
+	utf8_repair(p->program);
 	c->state = WIRE_CAPTURE_RUNNING;
 	send_process(p->process, h->program, h->recorded_from);
 	send_agent_welcome(p, c);

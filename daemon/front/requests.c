@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/utf8.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
@@ -26,6 +27,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 		return WIRE_E_MALFORMED;
 	}
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
+	utf8_repair(p->program);
 	if (!admission_allows(p->front, &p->credentials, &r)) {
 		decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 		peer_refuse(p, 0, &r);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/base/clean.h"
+#include "daemon/base/utf8.h"
 
 void users_name(uid_t uid, char *name, size_t size)
 {
@@ -15,6 +16,7 @@ void users_name(uid_t uid, char *name, size_t size)
 	while (f && (pw = fgetpwent(f)) != NULL) {
 		if (pw->pw_uid == uid) {
 			snprintf(name, size, "%s", pw->pw_name);
+			utf8_repair(name);
 			return;
 		}
 	}

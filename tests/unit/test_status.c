@@ -87,6 +87,20 @@ static void remedy_is_not_a_format(void **state)
 	assert_string_equal(r.message, "100%");
 }
 
+/* A name in a refusal is cut at a byte, not at a character, and may have been none to begin with:
+ * who reads the refusal would take it for malformed. */
+static void refusal_is_always_utf8(void **state)
+{
+	struct refusal r;
+
+	(void)state;
+	refusal_set(&r, GPUCTR_E_NO_GPU, "\xff", "no GPU '%.3s'", "ab\u00e4");
+	assert_string_equal(r.message, "no GPU 'ab?'");
+	assert_string_equal(r.remedy, "?");
+	refusal_set(&r, GPUCTR_E_NO_GPU, "", "%s", "\u00e4\U0001f600");
+	assert_string_equal(r.message, "\u00e4\U0001f600");
+}
+
 /* A refused caller looks at the number alone: it must not look like success, or like an errno. */
 static void a_sent_code_is_never_success(void **state)
 {
@@ -103,6 +117,7 @@ int main(void)
 		cmocka_unit_test(codes_keep_numbers_and_names),
 		cmocka_unit_test(refusal_is_cut_to_its_room),
 		cmocka_unit_test(remedy_is_not_a_format),
+		cmocka_unit_test(refusal_is_always_utf8),
 		cmocka_unit_test(a_sent_code_is_never_success),
 	};
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_UTF8_H
+#define GPUCTR_BASE_UTF8_H
+
+/* Strings of the protocol are UTF-8, and a message with any other is refused. Names of programs and
+ * texts that were cut to their room may be anything: they are repaired before they are sent. */
+
+#include <stddef.h>
+
+/* Length of the sequence at s, 0 when malformed (overlong, surrogate, beyond U+10FFFF). */
+size_t utf8_sequence(const char *s);
+
+/* Puts '?' in place of each byte that is not UTF-8. */
+void utf8_repair(char *s);
+
+#endif
