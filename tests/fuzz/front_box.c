@@ -1,0 +1,889 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/front_box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "daemon/base/log.h"
+#include "daemon/control.h"
+#include "daemon/front/front.h"
+#include "proto/limits.h"
+#include "tests/fuzz/fuzz.h"
+
+/* libuv asks the kernel for events by epoll_wait() or epoll_pwait(), which stand here before
+ * libc's. Each call is a turn: what has been queued is sent, what the front has said is read and
+ * checked, and if nothing was left to send, the test acts. Then the kernel is asked without
+ * waiting. */
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { TOKENS = 8, REQUESTS = 64, STOP_TURNS = 4000 };
+
+static const uid_t uids[FRONT_BOX_USERS] = { 0, 1001, 1002, 6666 };
+
+struct box_peer {
+	int fd; /* -1: not connected */
+	unsigned user;
+	struct buffer out, in;
+	size_t chunk;
+	unsigned n_attached;
+	bool reading;
+	struct front_box_heard heard;
+};
+
+/* A request to the granter or the gpu process that waits for its answer. */
+struct box_request {
+	struct granter_request granter;
+	enum wire_type type;
+	uint32_t id;
+};
+
+struct box_lease {
+	uint64_t id, gpus;
+	uint32_t uid;
+};
+
+struct box_process {
+	int fd; /* the box's end; -1: there is none */
+	bool prompt;
+	struct buffer in;
+	struct box_request requests[REQUESTS];
+	size_t n_requests;
+};
+
+static struct {
+	bool active;
+	front_box_act act;
+	void *userdata;
+	bool acts_over, stopped;
+	unsigned turns_since_stop;
+	uint64_t now_ns;
+	uint64_t random;
+
+	struct box_peer peers[FRONT_BOX_PEERS];
+	unsigned users[256]; /* of connections that are not accepted yet, in their order */
+	unsigned n_connected, n_accepted;
+	char tokens[TOKENS][LIMIT_TOKEN_BYTES + 1];
+	unsigned n_tokens;
+	struct box_lease leases[GRANTER_LEASES_MAX];
+	unsigned n_leases;
+
+	int listener, control;
+	struct sockaddr_un address;
+	socklen_t address_length;
+	struct box_process granter, gpu;
+	struct config config;
+	struct arena arena, scratch;
+} box;
+
+/* --- instead of daemon/base/log.c --- */
+
+void log_init(const char *process, int max_level)
+{
+	(void)process;
+	(void)max_level;
+}
+
+void log_write(int level, const char *format, ...)
+{
+	(void)level;
+	if (strstr(format, "cannot be encoded")) {
+		fuzz_fail("the front has made a message beyond the limits");
+	}
+}
+
+/* --- peers --- */
+
+static struct box_peer *peer_at(unsigned peer)
+{
+	return &box.peers[peer % FRONT_BOX_PEERS];
+}
+
+static void peer_close(struct box_peer *p)
+{
+	if (p->fd >= 0) {
+		close(p->fd);
+	}
+	buffer_deinit(&p->in);
+	buffer_deinit(&p->out);
+	*p = (struct box_peer){ .fd = -1, .reading = true };
+}
+
+void front_box_connect(unsigned peer, unsigned user)
+{
+	struct box_peer *p = peer_at(peer);
+
+	peer_close(p);
+	if (box.stopped) {
+		return;
+	}
+	p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fuzz_check(p->fd >= 0);
+	if (connect(p->fd, (struct sockaddr *)&box.address, box.address_length) < 0) {
+		peer_close(p); /* more wait to be accepted than may */
+		return;
+	}
+	p->user = user % FRONT_BOX_USERS;
+	box.users[box.n_connected++ % 256] = p->user;
+}
+
+void front_box_close(unsigned peer, bool half)
+{
+	struct box_peer *p = peer_at(peer);
+
+	if (half && p->fd >= 0) {
+		shutdown(p->fd, SHUT_WR);
+	} else {
+		peer_close(p);
+	}
+}
+
+void front_box_say(unsigned peer, const void *data, size_t n)
+{
+	struct box_peer *p = peer_at(peer);
+
+	if (p->fd >= 0) {
+		fuzz_check(buffer_append(&p->out, data, n) == 0);
+	}
+}
+
+void front_box_say_message(unsigned peer, const struct wire_message *m)
+{
+	struct box_peer *p = peer_at(peer);
+
+	if (p->fd >= 0) {
+		fuzz_check(wire_encode(&box.scratch, &p->out, m) == 0);
+		arena_reset(&box.scratch);
+	}
+}
+
+void front_box_set_chunk(unsigned peer, size_t bytes)
+{
+	peer_at(peer)->chunk = bytes;
+}
+
+void front_box_attach(unsigned peer, unsigned n)
+{
+	peer_at(peer)->n_attached = n % 4;
+}
+
+void front_box_set_reading(unsigned peer, bool reading)
+{
+	peer_at(peer)->reading = reading;
+}
+
+struct front_box_heard front_box_heard(unsigned peer)
+{
+	return peer_at(peer)->heard;
+}
+
+const char *front_box_token(unsigned capture)
+{
+	return box.tokens[capture % TOKENS];
+}
+
+static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(4 * sizeof(int))];
+	} c = { .header = { .cmsg_level = SOL_SOCKET,
+			    .cmsg_type = SCM_RIGHTS,
+			    .cmsg_len = CMSG_LEN(p->n_attached * sizeof(int)) } };
+	struct iovec iov = { (void *)(uintptr_t)data, n };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &c,
+			    .msg_controllen = CMSG_SPACE(p->n_attached * sizeof(int)) };
+
+	for (unsigned i = 0; i < p->n_attached; i++) {
+		memcpy(CMSG_DATA(&c.header) + i * sizeof(int), &p->fd, sizeof(int));
+	}
+	p->n_attached = 0;
+	return sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* True when something went out. */
+static bool peer_send_chunk(struct box_peer *p)
+{
+	size_t n = buffer_length(&p->out);
+	const void *data = p->out.data + p->out.start;
+	ssize_t sent;
+
+	if (p->fd < 0 || n == 0) {
+		return false;
+	}
+	if (p->chunk != 0 && p->chunk < n) {
+		n = p->chunk > n / 64 ? p->chunk
+				      : n / 64; /* a megabyte byte by byte takes too long */
+	}
+	sent = p->n_attached ? send_attached(p, data, n)
+			     : send(p->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0) {
+		if (errno != EAGAIN) {
+			buffer_consume(&p->out, buffer_length(&p->out)); /* nobody hears it */
+		}
+		return false;
+	}
+	buffer_consume(&p->out, (size_t)sent);
+	return true;
+}
+
+/* --- what peers hear --- */
+
+static void hear_token(const char *token)
+{
+	snprintf(box.tokens[box.n_tokens++ % TOKENS], sizeof(box.tokens[0]), "%s", token);
+}
+
+static void hear_message(struct box_peer *p, const struct wire_message *m)
+{
+	if (p->user == FRONT_BOX_MALLORY && m->type != WIRE_REFUSAL &&
+	    m->type != WIRE_PERMISSION_REPLY) {
+		fuzz_fail("a stranger is told %s", wire_type_to_string(m->type));
+	}
+	switch (m->type) {
+	case WIRE_OPENED:
+		p->heard.capture = m->opened.capture;
+		break;
+	case WIRE_READY:
+		hear_token(m->ready.token);
+		break;
+	case WIRE_AGENT_WELCOME:
+		p->heard = (struct front_box_heard){ m->agent_welcome.capture,
+						     m->agent_welcome.process };
+		break;
+	case WIRE_PERMISSION_REPLY:
+		fuzz_check(m->permission_reply.status != 0 || p->user != FRONT_BOX_MALLORY);
+		break;
+	default:
+		break;
+	}
+}
+
+/* What was forwarded without being opened may be anything, but whole frames of known types. */
+static void hear_frames(struct box_peer *p)
+{
+	struct frame f;
+	int r;
+
+	while ((r = frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f)) == 0) {
+		struct wire_message m;
+
+		arena_reset(&box.arena);
+		r = wire_decode(&box.arena, f.type, f.payload, f.size, &m);
+		if (r != 0) {
+			fuzz_fail("the front says a %s that cannot be decoded",
+				  wire_type_to_string(f.type));
+		}
+		hear_message(p, &m);
+		buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
+	}
+	fuzz_check(r == FRAME_E_MORE);
+}
+
+static bool receive_into(int fd, struct buffer *b)
+{
+	ssize_t n;
+
+	fuzz_check(buffer_reserve(b, 64 * 1024) == 0);
+	n = recv(fd, b->data + b->end, b->size - b->end, MSG_DONTWAIT);
+	if (n > 0) {
+		b->end += (size_t)n;
+	}
+	return n > 0;
+}
+
+static bool peer_read(struct box_peer *p)
+{
+	bool any = false;
+
+	while (p->fd >= 0 && p->reading && receive_into(p->fd, &p->in)) {
+		hear_frames(p);
+		any = true;
+	}
+	return any;
+}
+
+/* --- the granter --- */
+
+static struct box_lease *lease_find(uint64_t id)
+{
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		if (box.leases[i].id == id) {
+			return &box.leases[i];
+		}
+	}
+	return NULL;
+}
+
+static void lease_remove(struct box_lease *l)
+{
+	*l = box.leases[--box.n_leases];
+}
+
+static void check_open(const struct granter_request *q)
+{
+	fuzz_check(q->lease != 0 && q->gpus != 0 && q->lease_ns != 0);
+	fuzz_check(q->lease_ns <= GRANTER_LEASE_MAX_NS);
+	fuzz_check((q->gpus >> FRONT_BOX_GPUS) == 0 && q->uid != uids[FRONT_BOX_MALLORY]);
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		fuzz_check(box.leases[i].id != q->lease);
+		fuzz_check((box.leases[i].gpus & q->gpus) == 0);
+	}
+}
+
+static int apply(const struct granter_request *q)
+{
+	struct box_lease *l = lease_find(q->lease);
+
+	switch (q->op) {
+	case GRANTER_OPEN:
+		check_open(q);
+		box.leases[box.n_leases++] = (struct box_lease){ q->lease, q->gpus, q->uid };
+		return 0;
+	case GRANTER_EXTEND:
+		fuzz_check(q->lease_ns != 0 && q->lease_ns <= GRANTER_LEASE_MAX_NS);
+		return l ? 0 : -ENOENT;
+	case GRANTER_CLOSE:
+		if (l) {
+			lease_remove(l);
+		}
+		return l ? 0 : -ENOENT;
+	case GRANTER_ALLOC:
+		/* Of a capture that has just ended, perhaps, but never of another user's. */
+		fuzz_check(!l || l->uid == q->uid);
+		return l ? 0 : -ENOENT;
+	case GRANTER_PING:
+		return 0;
+	default:
+		fuzz_fail("the front asks the granter for op %u", q->op);
+	}
+}
+
+static void granter_send(const void *data, size_t n)
+{
+	if (box.granter.fd >= 0) {
+		send(box.granter.fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+}
+
+static struct box_request take_request(struct box_process *p)
+{
+	struct box_request q = p->requests[0];
+
+	p->n_requests--;
+	memmove(p->requests, p->requests + 1, p->n_requests * sizeof(q));
+	return q;
+}
+
+void front_box_granter_answer(int error, uint32_t status)
+{
+	struct granter_reply reply = { .size = sizeof(reply) };
+	struct box_request q;
+
+	if (box.granter.n_requests == 0) {
+		return;
+	}
+	q = take_request(&box.granter);
+	reply.op = q.granter.op;
+	reply.id = q.granter.id;
+	reply.lease = q.granter.lease;
+	/* A close always works: the model of leases counts on it. */
+	reply.error = error != 0 && q.granter.op != GRANTER_CLOSE ? error : apply(&q.granter);
+	reply.status = q.granter.op == GRANTER_ALLOC ? status : 0;
+	granter_send(&reply, sizeof(reply));
+}
+
+void front_box_granter_set_prompt(bool prompt)
+{
+	box.granter.prompt = prompt;
+}
+
+void front_box_granter_expire(unsigned lease)
+{
+	struct granter_reply reply = { .size = sizeof(reply), .op = GRANTER_EXPIRED };
+
+	if (box.n_leases > 0) {
+		struct box_lease *l = &box.leases[lease % box.n_leases];
+
+		reply.lease = l->id;
+		lease_remove(l);
+		granter_send(&reply, sizeof(reply));
+	}
+}
+
+void front_box_granter_say(const void *data, size_t n)
+{
+	granter_send(data, n);
+}
+
+static bool granter_receive(void)
+{
+	struct granter_request q;
+	int fd = -1;
+	ssize_t n;
+
+	if (box.granter.fd < 0 || box.granter.n_requests == REQUESTS) {
+		return false;
+	}
+	n = fdpass_receive(box.granter.fd, &q, sizeof(q), &fd, MSG_DONTWAIT);
+	if (n <= 0) {
+		return false;
+	}
+	fuzz_check(n == (ssize_t)sizeof(q) && q.size == sizeof(q));
+	fuzz_check((q.op == GRANTER_ALLOC) == (fd >= 0));
+	if (fd >= 0) {
+		close(fd);
+	}
+	box.granter.requests[box.granter.n_requests++].granter = q;
+	if (box.granter.prompt) {
+		front_box_granter_answer(0, 0);
+	}
+	return true;
+}
+
+/* --- the gpu process --- */
+
+static void gpu_send(struct wire_message *m)
+{
+	struct buffer b = { 0 };
+
+	fuzz_check(wire_encode(&box.scratch, &b, m) == 0);
+	arena_reset(&box.scratch);
+	front_box_gpu_say(b.data + b.start, buffer_length(&b));
+	buffer_deinit(&b);
+}
+
+void front_box_gpu_say(const void *data, size_t n)
+{
+	if (box.gpu.fd >= 0) {
+		send(box.gpu.fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+}
+
+static void answer_refusal(uint32_t id)
+{
+	struct wire_message m = {
+		.type = WIRE_REFUSAL,
+		.refusal = { id, GPUCTR_E_METRIC_UNKNOWN, "no such metric", "look again" },
+	};
+
+	gpu_send(&m);
+}
+
+static void answer_metrics(uint32_t id, bool last)
+{
+	static const struct wire_metric metric = { "dram__bytes", WIRE_METRIC_COUNTER,
+						   "byte",	  "dram",
+						   "bytes",	  { 0 } };
+	struct wire_message m = {
+		.type = WIRE_METRICS_REPLY,
+		.metrics_reply = { id, "GH100", { 1, &metric }, last },
+	};
+
+	gpu_send(&m);
+}
+
+static void answer_plan(uint32_t id, uint32_t passes)
+{
+	static const char *const metrics[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
+	static const uint32_t first[] = { 0 }, second[] = { 1 };
+	static const double one[] = { 1 };
+	static const struct wire_column columns[] = {
+		{ "dram__bytes.sum", "byte", { 1, first }, { 1, one }, false, 0 },
+		{ "gpu__time_duration.sum", "ns", { 1, second }, { 1, one }, true, 1 },
+	};
+	struct wire_message m = {
+		.type = WIRE_PLAN_REPLY,
+		.plan_reply = { id, { "GH100", { 2, metrics }, { 2, columns }, passes, passes } },
+	};
+
+	gpu_send(&m);
+}
+
+static void answer_status(uint32_t id)
+{
+	static const struct wire_gpu gpus[FRONT_BOX_GPUS] = {
+		{ 0, "GPU-0", "H200", "GH100", 0, 0 },
+		{ 1, "GPU-1", "H200", "GH100", 0, 0 },
+	};
+	struct wire_message m = {
+		.type = WIRE_STATUS_REPLY,
+		.status_reply = { .request = id,
+				  .driver = "580",
+				  .cupti = "13",
+				  .gpus = { FRONT_BOX_GPUS, gpus } },
+	};
+
+	gpu_send(&m);
+}
+
+static void answer_tenants(uint32_t id, bool known, bool foreign)
+{
+	/* The first is there, and root's or whose the test is; the second has gone. */
+	const uint32_t gpu[] = { 1, 0 }, pid[] = { 1, 0x7ffffff0 };
+	struct wire_message m = {
+		.type = WIRE_TENANTS_REPLY,
+		.tenants_reply = { id, known, { 2, gpu }, { 2, pid } },
+	};
+
+	if (!foreign) {
+		m.tenants_reply.gpu.n = m.tenants_reply.pid.n = 0;
+	}
+	gpu_send(&m);
+}
+
+void front_box_gpu_answer(enum front_box_answer answer)
+{
+	struct box_request q;
+
+	if (box.gpu.n_requests == 0) {
+		return;
+	}
+	if (answer == FRONT_BOX_MORE_METRICS && box.gpu.requests[0].type == WIRE_METRICS_REQUEST) {
+		answer_metrics(box.gpu.requests[0].id, false);
+		return;
+	}
+	q = take_request(&box.gpu);
+	if (answer == FRONT_BOX_REFUSAL) {
+		answer_refusal(q.id);
+		return;
+	}
+	switch (q.type) {
+	case WIRE_METRICS_REQUEST:
+		answer_metrics(q.id, true);
+		break;
+	case WIRE_PLAN_REQUEST:
+		answer_plan(q.id, answer == FRONT_BOX_PASSES ? 2 : 1);
+		break;
+	case WIRE_TENANTS_REQUEST:
+		answer_tenants(q.id, answer != FRONT_BOX_UNKNOWN_TENANTS,
+			       answer == FRONT_BOX_FOREIGN_TENANT);
+		break;
+	default:
+		answer_status(q.id);
+		break;
+	}
+}
+
+void front_box_gpu_set_prompt(bool prompt)
+{
+	box.gpu.prompt = prompt;
+}
+
+static uint32_t request_id(const struct wire_message *m)
+{
+	/* The first member of each of the four that the gpu process is asked. */
+	fuzz_check(m->type == WIRE_METRICS_REQUEST || m->type == WIRE_PLAN_REQUEST ||
+		   m->type == WIRE_STATUS_REQUEST || m->type == WIRE_TENANTS_REQUEST);
+	return m->status_request.request;
+}
+
+static bool gpu_receive(void)
+{
+	struct wire_message m;
+	struct frame f;
+
+	if (box.gpu.fd < 0 || box.gpu.n_requests == REQUESTS) {
+		return false;
+	}
+	if (frame_parse(box.gpu.in.data + box.gpu.in.start, buffer_length(&box.gpu.in), &f) != 0) {
+		return receive_into(box.gpu.fd, &box.gpu.in);
+	}
+	arena_reset(&box.arena);
+	fuzz_check(wire_decode(&box.arena, f.type, f.payload, f.size, &m) == 0);
+	buffer_consume(&box.gpu.in, FRAME_HEADER_BYTES + f.size);
+	box.gpu.requests[box.gpu.n_requests++] =
+		(struct box_request){ .type = m.type, .id = request_id(&m) };
+	if (box.gpu.prompt || m.type == WIRE_STATUS_REQUEST) {
+		while (box.gpu.n_requests > 0) {
+			front_box_gpu_answer(FRONT_BOX_GOOD);
+		}
+	}
+	return true;
+}
+
+/* --- the supervisor --- */
+
+static void process_end(struct box_process *p)
+{
+	if (p->fd >= 0) {
+		close(p->fd);
+	}
+	p->fd = -1;
+	p->n_requests = 0;
+	buffer_deinit(&p->in);
+}
+
+/* The other end of a fresh link, which is the front's. */
+static int process_begin(struct box_process *p, int type)
+{
+	int pair[2];
+
+	fuzz_check(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
+	process_end(p);
+	p->fd = pair[0];
+	return pair[1];
+}
+
+static void replace(struct box_process *p, int type, enum control_op op, bool dies_first)
+{
+	int fd;
+
+	if (dies_first) {
+		process_end(p);
+		return;
+	}
+	fd = process_begin(p, type);
+	control_send(box.control, op, fd, NULL);
+	close(fd);
+}
+
+void front_box_granter_replace(bool dies_first)
+{
+	box.n_leases = 0;
+	replace(&box.granter, SOCK_SEQPACKET, CONTROL_NEW_GRANTER, dies_first);
+}
+
+void front_box_gpu_replace(bool dies_first)
+{
+	replace(&box.gpu, SOCK_STREAM, CONTROL_NEW_GPU, dies_first);
+}
+
+void front_box_pass(uint64_t ms)
+{
+	box.now_ns += ms * CLOCK_NS_PER_MS;
+}
+
+void front_box_reload(bool shared, unsigned limit)
+{
+	box.config.shared = shared;
+	box.config.queue_max = box.config.captures_per_user = box.config.connections_per_user =
+		1 + limit % 32;
+	control_send(box.control, CONTROL_RELOAD, -1, &box.config);
+}
+
+void front_box_stop(void)
+{
+	box.stopped = true;
+	control_send(box.control, CONTROL_STOP, -1, NULL);
+}
+
+static void read_control(void)
+{
+	struct control_message m;
+	int fd;
+
+	while (control_receive(box.control, &m, &fd) > 0) {
+		fuzz_check(fd < 0);
+	}
+}
+
+/* --- turns --- */
+
+/* At the end everybody reads, and time passes, until the loop has nothing left. */
+static void end_turn(void)
+{
+	if (!box.stopped) {
+		front_box_stop();
+	}
+	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
+		box.peers[i].reading = true;
+	}
+	box.granter.prompt = box.gpu.prompt = true;
+	while (box.granter.n_requests > 0) {
+		front_box_granter_answer(0, 0);
+	}
+	while (box.gpu.n_requests > 0) {
+		front_box_gpu_answer(FRONT_BOX_GOOD);
+	}
+	front_box_pass(20);
+	if (++box.turns_since_stop > STOP_TURNS) {
+		fuzz_fail("the front does not stop");
+	}
+}
+
+static void turn(void)
+{
+	bool busy = false;
+
+	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
+		busy = peer_send_chunk(&box.peers[i]) || busy;
+		busy = peer_read(&box.peers[i]) || busy;
+	}
+	while (granter_receive()) {
+		busy = true;
+	}
+	while (gpu_receive()) {
+		busy = true;
+	}
+	read_control();
+	if (busy) {
+		return;
+	}
+	if (!box.acts_over && !box.act(box.userdata)) {
+		box.acts_over = true;
+	}
+	if (box.acts_over) {
+		end_turn();
+	}
+}
+
+/* --- instead of libc --- */
+
+EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+		       const sigset_t *mask)
+{
+	int n;
+
+	if (!box.active) {
+		return (int)syscall(SYS_epoll_pwait, epoll, events, max, timeout_ms, mask, 8);
+	}
+	do {
+		turn();
+		n = (int)syscall(SYS_epoll_pwait, epoll, events, max, 0, NULL, 8);
+	} while (n == 0 && timeout_ms < 0); /* who waits for ever may not come back without */
+	return n;
+}
+
+EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
+{
+	return epoll_pwait(epoll, events, max, timeout_ms, NULL);
+}
+
+EXPORT int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (box.active && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
+		*t = (struct timespec){ (time_t)(box.now_ns / CLOCK_NS_PER_S),
+					(long)(box.now_ns % CLOCK_NS_PER_S) };
+		return 0;
+	}
+	return (int)syscall(SYS_clock_gettime, id, t);
+}
+
+/* Connections are accepted in the order in which they were made. */
+EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	struct ucred *u = value;
+
+	if (box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
+		uid_t uid = uids[box.users[box.n_accepted++ % 256]];
+
+		*u = (struct ucred){ .pid = getpid(), .uid = uid, .gid = 50000 };
+		return 0;
+	}
+	if (box.active && level == SOL_SOCKET && name == SO_PEERGROUPS) {
+		*size = 0;
+		return 0;
+	}
+	return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+}
+
+/* Tokens are the same in every run. */
+EXPORT ssize_t getrandom(void *data, size_t n, unsigned flags)
+{
+	if (!box.active) {
+		return syscall(SYS_getrandom, data, n, flags);
+	}
+	for (size_t i = 0; i < n; i++) {
+		box.random = box.random * 6364136223846793005u + 1442695040888963407u;
+		((uint8_t *)data)[i] = (uint8_t)(box.random >> 56);
+	}
+	return (ssize_t)n;
+}
+
+/* --- the box --- */
+
+/* The lowest number that is free: higher afterwards when something was left open. */
+static int lowest_fd(void)
+{
+	int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+
+	close(fd);
+	return fd;
+}
+
+static void open_listener(void)
+{
+	box.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	box.address.sun_family = AF_UNIX;
+	box.address_length = sizeof(box.address);
+	/* A name of the kernel's choice. */
+	fuzz_check(bind(box.listener, (struct sockaddr *)&box.address, sizeof(sa_family_t)) == 0);
+	fuzz_check(getsockname(box.listener, (struct sockaddr *)&box.address,
+			       &box.address_length) == 0);
+	fuzz_check(listen(box.listener, 64) == 0);
+}
+
+static void configure(void)
+{
+	struct config *c = &box.config;
+
+	*c = (struct config){
+		.lease_ns = 600 * CLOCK_NS_PER_S,
+		.lease_max_ns = 3600 * CLOCK_NS_PER_S,
+		.queue_max = 3,
+		.connections_max = FRONT_BOX_PEERS - 1,
+		.connections_per_user = FRONT_BOX_PEERS - 2,
+		.captures_per_user = 4,
+	};
+	c->policy.uids[c->policy.n_uids++] = uids[FRONT_BOX_ANN];
+	c->policy.uids[c->policy.n_uids++] = uids[FRONT_BOX_BOB];
+}
+
+static void box_init(front_box_act act, void *userdata)
+{
+	memset(&box, 0, sizeof(box));
+	box.act = act;
+	box.userdata = userdata;
+	box.now_ns = 1000 * CLOCK_NS_PER_S;
+	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
+		box.peers[i] = (struct box_peer){ .fd = -1, .reading = true };
+	}
+	box.granter = box.gpu = (struct box_process){ .fd = -1, .prompt = true };
+	arena_init(&box.arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&box.scratch, 4 * LIMIT_UNPACKED_BYTES);
+	configure();
+	open_listener();
+}
+
+static void box_deinit(void)
+{
+	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
+		peer_close(&box.peers[i]);
+	}
+	process_end(&box.granter);
+	process_end(&box.gpu);
+	close(box.listener);
+	close(box.control);
+	arena_deinit(&box.arena);
+	arena_deinit(&box.scratch);
+}
+
+void front_box_run(front_box_act act, void *userdata)
+{
+	int fds = lowest_fd(), control[2], granter, gpu, status;
+
+	box_init(act, userdata);
+	fuzz_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0);
+	box.control = control[0];
+	granter = process_begin(&box.granter, SOCK_SEQPACKET);
+	gpu = process_begin(&box.gpu, SOCK_STREAM);
+	box.active = true;
+	status = front_run(&box.config, &box.listener, 1, control[1], granter, gpu);
+	box.active = false;
+	fuzz_check(status == 0); /* else a handle is left in the loop */
+	close(control[1]);
+	box_deinit();
+	fuzz_check(lowest_fd() == fds);
+}

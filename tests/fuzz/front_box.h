@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FUZZ_FRONT_BOX_H
+#define TESTS_FUZZ_FRONT_BOX_H
+
+/* The front in a box: front_run() as it ships, on the thread of the test, with real sockets. Its
+ * peers, the granter, the gpu process and the supervisor are played by the box whenever the loop
+ * would wait for events; time passes only when a test says so. The same acts give the same run.
+ *
+ * The box aborts when the front says what cannot be decoded, says more than a refusal to who is not
+ * allowed, asks the granter for what the arbiter must not have given, leaves a descriptor open, or
+ * does not stop. */
+
+#include "daemon/granter/granter.h"
+#include "proto/wire.h"
+
+enum {
+	FRONT_BOX_PEERS = 8,
+	FRONT_BOX_GPUS = 2,
+
+	FRONT_BOX_ROOT = 0, /* who connects */
+	FRONT_BOX_ANN,
+	FRONT_BOX_BOB,
+	FRONT_BOX_MALLORY, /* is not allowed */
+	FRONT_BOX_USERS,
+};
+
+/* What a peer has heard. */
+struct front_box_heard {
+	uint32_t capture; /* the last one opened, or that an agent was welcomed to */
+	uint32_t process; /* of an agent */
+};
+
+/* Acts, and returns true; false when there is nothing left to do. */
+typedef bool (*front_box_act)(void *userdata);
+
+/* Runs a front until act has nothing left to do, and then has it stopped. */
+void front_box_run(front_box_act act, void *userdata);
+
+/* --- what a test may do in its act; numbers are taken modulo what there is --- */
+
+void front_box_connect(unsigned peer, unsigned user);
+void front_box_close(unsigned peer, bool half);
+
+/* Queues bytes to be sent, chunk by chunk, while the loop turns. */
+void front_box_say(unsigned peer, const void *data, size_t n);
+void front_box_say_message(unsigned peer, const struct wire_message *m);
+void front_box_set_chunk(unsigned peer, size_t bytes); /* 0: all at once */
+void front_box_attach(unsigned peer, unsigned n);      /* n descriptors with the next chunk */
+void front_box_set_reading(unsigned peer, bool reading);
+struct front_box_heard front_box_heard(unsigned peer);
+const char *front_box_token(unsigned capture); /* of the captures that became ready, in turn */
+
+/* Requests wait for front_box_*_answer() while the process is not prompt. */
+void front_box_granter_set_prompt(bool prompt);
+void front_box_granter_answer(int error, uint32_t status);
+void front_box_granter_expire(unsigned lease);
+void front_box_granter_say(const void *data, size_t n);
+void front_box_granter_replace(bool dies_first);
+
+enum front_box_answer {
+	FRONT_BOX_GOOD,
+	FRONT_BOX_REFUSAL,
+	FRONT_BOX_PASSES, /* a plan of several */
+	FRONT_BOX_UNKNOWN_TENANTS,
+	FRONT_BOX_FOREIGN_TENANT,
+	FRONT_BOX_MORE_METRICS, /* not the last part of the answer */
+	FRONT_BOX_ANSWERS,
+};
+void front_box_gpu_set_prompt(bool prompt);
+void front_box_gpu_answer(enum front_box_answer answer);
+void front_box_gpu_say(const void *data, size_t n);
+void front_box_gpu_replace(bool dies_first);
+
+void front_box_pass(uint64_t ms);
+void front_box_reload(bool shared, unsigned limit);
+void front_box_stop(void);
+
+#endif

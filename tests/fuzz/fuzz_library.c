@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* libgpuctr and a daemon that says anything. What handlers are given is looked at to the last byte
+ * and must be what gpuctr.h promises; everything that was asked is answered exactly once. */
+
+#include <gpuctr/gpuctr.h>
+
+#include "tests/fuzz/daemon_box.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { QUESTIONS = 3, CAPTURES = 2, DISPATCHES = 20000 };
+
+struct listener {
+	unsigned answers, ends;
+	uint64_t sum; /* of all that was read, so that it is */
+	struct gpuctr *g;
+	struct gpuctr_capture *captures[CAPTURES];
+	size_t n_columns;
+	unsigned records;
+};
+
+static void read_text(struct listener *l, const char *text)
+{
+	l->sum += strlen(text);
+}
+
+static void read_texts(struct listener *l, const char *const *texts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		read_text(l, texts[i]);
+	}
+}
+
+static void read_error(struct listener *l, const struct gpuctr_error *e)
+{
+	read_text(l, e->message);
+	read_text(l, e->remedy);
+	read_text(l, gpuctr_error_name(e->code));
+}
+
+static void read_plan(struct listener *l, const struct gpuctr_plan *p)
+{
+	read_text(l, p->chip);
+	for (size_t i = 0; i < p->n_columns; i++) {
+		read_text(l, p->columns[i].name);
+		read_text(l, p->columns[i].unit);
+	}
+	read_texts(l, p->metrics, p->n_metrics);
+}
+
+static void read_gpus(struct listener *l, const struct gpuctr_gpu *gpus, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		read_text(l, gpus[i].uuid);
+		read_text(l, gpus[i].name);
+		read_text(l, gpus[i].chip);
+	}
+}
+
+/* --- answers --- */
+
+static void on_metric(const struct gpuctr_metric *m, void *userdata)
+{
+	struct listener *l = userdata;
+
+	fuzz_check(m->kind <= GPUCTR_METRIC_DERIVED);
+	read_text(l, m->name);
+	read_text(l, m->unit);
+	read_text(l, m->hardware_unit);
+	read_text(l, m->description);
+	read_texts(l, m->submetrics, m->n_submetrics);
+}
+
+static void on_metrics_end(const char *chip, const struct gpuctr_error *e, void *userdata)
+{
+	struct listener *l = userdata;
+
+	l->answers++;
+	read_text(l, chip);
+	if (e) {
+		read_error(l, e);
+	}
+}
+
+static void on_plan(const struct gpuctr_plan *p, const struct gpuctr_error *e, void *userdata)
+{
+	struct listener *l = userdata;
+
+	l->answers++;
+	fuzz_check(!p != !e);
+	if (p) {
+		read_plan(l, p);
+	} else {
+		read_error(l, e);
+	}
+}
+
+static void on_status(const struct gpuctr_status *s, const struct gpuctr_error *e, void *userdata)
+{
+	struct listener *l = userdata;
+
+	l->answers++;
+	fuzz_check(!s != !e);
+	if (e) {
+		read_error(l, e);
+		return;
+	}
+	fuzz_check(s->restricted <= GPUCTR_RESTRICTION_UNKNOWN);
+	read_text(l, s->daemon);
+	read_text(l, s->driver);
+	read_text(l, s->cupti);
+	read_text(l, s->trouble);
+	read_gpus(l, s->gpus, s->n_gpus);
+	for (size_t i = 0; i < s->n_captures; i++) {
+		const struct gpuctr_capture_info *c = &s->captures[i];
+
+		fuzz_check(c->state <= GPUCTR_CAPTURE_ENDING);
+		read_text(l, c->user);
+		read_text(l, c->program);
+		read_texts(l, c->gpus, c->n_gpus);
+		read_texts(l, c->metrics, c->n_metrics);
+	}
+}
+
+/* --- captures --- */
+
+static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *o, void *userdata)
+{
+	struct listener *l = userdata;
+
+	fuzz_check(gpuctr_capture_id(c) == o->capture);
+	read_plan(l, o->plan);
+	read_gpus(l, o->gpus, o->n_gpus);
+	read_text(l, o->driver);
+	l->n_columns = o->plan->n_columns;
+}
+
+static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *q, void *userdata)
+{
+	(void)c;
+	read_text(userdata, q->holder);
+	read_text(userdata, q->gpu);
+}
+
+static void on_ready(struct gpuctr_capture *c, void *userdata)
+{
+	const char *const *v = gpuctr_capture_environment(c, "/proc/self/exe");
+
+	for (size_t i = 0; v && v[i]; i++) {
+		read_text(userdata, v[i]);
+	}
+}
+
+static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *p, void *userdata)
+{
+	(void)c;
+	read_text(userdata, p->program);
+	read_text(userdata, p->cupti);
+	read_text(userdata, p->driver);
+	read_text(userdata, p->recorded_from);
+	for (size_t i = 0; i < p->n_devices; i++) {
+		read_text(userdata, p->devices[i].uuid);
+		read_text(userdata, p->devices[i].name);
+		read_text(userdata, p->devices[i].chip);
+	}
+}
+
+static void read_range(struct listener *l, const struct gpuctr_range *r)
+{
+	fuzz_check(r->id != 0);
+	fuzz_check(r->depth == (r->parent ? r->parent->depth + 1 : 0));
+	read_text(l, r->domain);
+	read_text(l, r->message);
+	read_text(l, r->category);
+}
+
+static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, void *userdata)
+{
+	struct listener *l = userdata;
+	double sum = 0;
+
+	fuzz_check(r->kind <= GPUCTR_LAUNCH_GRAPH && r->kernel && r->kernel->id != 0);
+	fuzz_check(r->duration_ns >= -1);
+	read_text(l, r->kernel->name);
+	read_text(l, r->kernel->mangled);
+	if (r->range) {
+		read_range(l, r->range);
+	}
+	for (size_t i = 0; i < r->n_active; i++) {
+		read_range(l, r->active[i]);
+	}
+	for (size_t i = 0; i < l->n_columns; i++) {
+		sum += r->values[i];
+	}
+	l->sum += sum > 0;
+	if (++l->records == 5) {
+		gpuctr_capture_close(c);
+	}
+}
+
+static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *m, void *userdata)
+{
+	(void)c;
+	read_range(userdata, m->range);
+}
+
+static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
+{
+	struct listener *l = userdata;
+
+	(void)c;
+	for (size_t i = 0; i < image->size; i++) {
+		l->sum += image->data[i];
+	}
+}
+
+static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *t, void *userdata)
+{
+	(void)c;
+	((struct listener *)userdata)->sum += t->seen;
+}
+
+static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *n, void *userdata)
+{
+	(void)c;
+	read_error(userdata, &n->error);
+}
+
+static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *e,
+			   void *userdata)
+{
+	(void)c;
+	((struct listener *)userdata)->sum += e->totals.lost;
+}
+
+static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *e, void *userdata)
+{
+	struct listener *l = userdata;
+
+	l->ends++;
+	read_error(l, &e->error);
+	for (size_t i = 0; i < CAPTURES; i++) {
+		l->captures[i] = l->captures[i] == c ? NULL : l->captures[i];
+	}
+}
+
+static const struct gpuctr_capture_handler handler = {
+	.size = sizeof(handler),
+	.on_opened = on_opened,
+	.on_queued = on_queued,
+	.on_ready = on_ready,
+	.on_process = on_process,
+	.on_record = on_record,
+	.on_mark = on_mark,
+	.on_image = on_image,
+	.on_progress = on_progress,
+	.on_notice = on_notice,
+	.on_process_end = on_process_end,
+	.on_end = on_end,
+};
+
+/* Requests 1 to 3 are questions, 4 and 5 captures: an input knows their numbers. */
+static void ask_everything(struct listener *l)
+{
+	static const char *const metrics[] = { "dram__bytes.sum" };
+	const struct gpuctr_metrics_options options = { .size = sizeof(options) };
+	const struct gpuctr_capture_options open = { .size = sizeof(open),
+						     .metrics = metrics,
+						     .n_metrics = 1 };
+
+	fuzz_check(gpuctr_list_metrics(l->g, &options, on_metric, on_metrics_end, l) == 0);
+	fuzz_check(gpuctr_plan(l->g, NULL, metrics, 1, on_plan, l) == 0);
+	fuzz_check(gpuctr_get_status(l->g, on_status, l) == 0);
+	for (size_t i = 0; i < CAPTURES; i++) {
+		fuzz_check(gpuctr_capture_open(l->g, &open, &handler, l, &l->captures[i]) == 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input in = { data, size };
+	size_t chunk = fuzz_take_u8(&in);
+	struct listener l = { 0 };
+	int r = 0;
+
+	daemon_box_open(in.data, in.size, chunk);
+	if (gpuctr_connect("daemon", "fuzz", &l.g) == 0) {
+		ask_everything(&l);
+		for (unsigned i = 0; r == 0; i++) {
+			r = gpuctr_dispatch(l.g, -1);
+			fuzz_check(i < DISPATCHES);
+		}
+		read_error(&l, gpuctr_last_error(l.g));
+		fuzz_check(l.answers == QUESTIONS && l.ends == CAPTURES);
+		fuzz_check(gpuctr_dispatch(l.g, 0) == r);
+	} else {
+		read_error(&l, gpuctr_last_error(l.g));
+	}
+	gpuctr_disconnect(l.g);
+	daemon_box_close();
+	return 0;
+}

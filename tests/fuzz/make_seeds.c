@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Writes messages as they are really sent into a folder for each target that reads messages, for a
+ * fuzzer to begin with: make_seeds FOLDER. The corpora in the tree have grown from them. */
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "daemon/base/clean.h"
+#include "proto/limits.h"
+#include "tests/fuzz/fuzz.h"
+#include "proto/wire.h"
+
+static struct arena scratch;
+static const char *folder;
+
+static void append(struct buffer *b, const struct wire_message *m)
+{
+	fuzz_check(wire_encode(&scratch, b, m) == 0);
+	arena_reset(&scratch);
+}
+
+/* The first byte is the length of a chunk, for all targets. */
+static void write_seed(const char *target, const char *name, uint8_t chunk, const struct buffer *b)
+{
+	CLEAN_FILE FILE *f = NULL;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, target);
+	fuzz_check(mkdir(path, 0777) == 0 || errno == EEXIST);
+	snprintf(path, sizeof(path), "%s/%s/seed-%s", folder, target, name);
+	f = fopen(path, "we");
+	fuzz_check(f && fwrite(&chunk, 1, 1, f) == 1);
+	fuzz_check(fwrite(b->data + b->start, 1, buffer_length(b), f) == buffer_length(b));
+}
+
+static const uint32_t numbers[] = { 0, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const uint64_t longs[] = { 1, 2, 3, 4 };
+static const int64_t times[] = { 1000000, 20, 30, 40 };
+static const double values[] = { 1, 2.5, 3, 4, 5, 6, 7, 8 };
+static const char *const strings[] = { "_Z6kernelPfi", "layer", "domain" };
+static const char *const names[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
+static const struct wire_column columns[] = {
+	{ "dram__bytes.sum", "byte", { 1, numbers }, { 1, values }, false, 0 },
+	{ "gpu__time_duration.sum", "ns", { 1, numbers + 1 }, { 1, values }, true, 0 },
+};
+
+#define TOTALS                         \
+	{                              \
+		8, 4, 1, 0, 1, 1, 1, 0 \
+	}
+#define PLAN                                                \
+	{                                                   \
+		"GH100", { 2, names }, { 2, columns }, 1, 1 \
+	}
+
+static const struct wire_gpu gpus[] = { { 0, "GPU-0", "H200", "GH100", 1, 0 } };
+static const struct wire_device devices[] = { { 0, "GPU-0", "H200", "GH100", 1980, 2619 } };
+static const struct wire_metric metrics[] = {
+	{ "dram__bytes", WIRE_METRIC_COUNTER, "byte", "dram", "bytes moved", { 2, names } },
+};
+static const struct wire_capture_info captures[] = {
+	{ .capture = 1,
+	  .uid = 1000,
+	  .user = "ann",
+	  .program = "train",
+	  .gpus = { 1, names },
+	  .metrics = { 2, names },
+	  .totals = { 1, 1 },
+	  .state = WIRE_CAPTURE_RUNNING },
+};
+
+/* Two strings and a kernel, a range in a range, a set of both, two records and a mark. */
+static const struct wire_message record_columns = {
+	.type = WIRE_RECORD_COLUMNS,
+	.record_columns = {
+		.first_string = 1,
+		.strings = { 3, strings },
+		.first_function = 1,
+		.function_name = { 1, numbers + 1 },
+		.function_static_shared = { 1, numbers },
+		.function_registers = { 1, numbers + 1 },
+		.first_node = 1,
+		.node_parent = { 2, numbers },
+		.node_domain = { 2, numbers },
+		.node_message = { 2, numbers + 1 },
+		.node_category = { 2, numbers },
+		.node_color = { 2, numbers },
+		.node_payload_type = { 2, numbers },
+		.node_payload = { 2, longs },
+		.first_set = 1,
+		.set_size = { 1, numbers + 2 },
+		.set_node = { 2, numbers + 1 },
+		.kind = { 2, numbers },
+		.function = { 2, numbers + 3 },
+		.grid = { 6, numbers + 3 },
+		.block = { 6, numbers + 3 },
+		.dynamic_shared = { 2, numbers },
+		.device = { 2, numbers },
+		.context = { 2, numbers },
+		.stream = { 2, longs },
+		.correlation = { 2, numbers },
+		.thread = { 2, numbers },
+		.start_ns = { 2, times },
+		.node = { 2, numbers },
+		.range_set = { 2, numbers },
+		.values = { 4, values },
+		.mark_node = { 1, numbers + 1 },
+		.mark_thread = { 1, numbers },
+		.mark_ns = { 1, times },
+	},
+};
+
+static struct wire_message records(struct buffer *payload)
+{
+	fuzz_check(wire_encode_payload(&scratch, payload, &record_columns) == 0);
+	arena_reset(&scratch);
+	return (struct wire_message){
+		.type = WIRE_RECORDS,
+		.records = { 1, 1, 0, 2, { buffer_length(payload), payload->data } },
+	};
+}
+
+static const struct wire_message samples[] = {
+	{ .type = WIRE_HELLO, .hello = { 1, 0, "client" } },
+	{ .type = WIRE_WELCOME, .welcome = { 1, 0, "0.1.0" } },
+	{ .type = WIRE_REFUSAL, .refusal = { 1, 10, "no such metric", "look again" } },
+	{ .type = WIRE_METRICS_REQUEST, .metrics_request = { 1, "GH100", { 2, names }, true } },
+	{ .type = WIRE_METRICS_REPLY, .metrics_reply = { 1, "GH100", { 1, metrics }, true } },
+	{ .type = WIRE_PLAN_REQUEST, .plan_request = { 2, "GH100", { 2, names } } },
+	{ .type = WIRE_PLAN_REPLY, .plan_reply = { 2, PLAN } },
+	{ .type = WIRE_STATUS_REQUEST, .status_request = { 3 } },
+	{ .type = WIRE_STATUS_REPLY,
+	  .status_reply = { 3,
+			    "0.1.0",
+			    "580",
+			    "13.0",
+			    1,
+			    { 1, gpus },
+			    { 1, captures },
+			    5,
+			    "",
+			    2 } },
+	{ .type = WIRE_TENANTS_REQUEST, .tenants_request = { 1 } },
+	{ .type = WIRE_TENANTS_REPLY,
+	  .tenants_reply = { 1, true, { 2, numbers }, { 2, numbers } } },
+	{ .type = WIRE_OPEN_CAPTURE,
+	  .open_capture = { 4,
+			    { 2, names },
+			    { 1, names },
+			    "GH100",
+			    "kernel.*",
+			    1,
+			    2,
+			    true,
+			    3,
+			    true,
+			    "train",
+			    4,
+			    true } },
+	{ .type = WIRE_OPENED, .opened = { 4, 1, PLAN, { 1, gpus }, "580", false } },
+	{ .type = WIRE_QUEUED, .queued = { 1, 1, "bob (train, pid 2)", "GPU-0", 5 } },
+	{ .type = WIRE_READY, .ready = { 1, "0123456789abcdef0123456789abcdef", 600 } },
+	{ .type = WIRE_RENEW, .renew = { 1 } },
+	{ .type = WIRE_RENEWED, .renewed = { 1, 600 } },
+	{ .type = WIRE_PROCESS,
+	  .process = { 1, 1, 99, "train", "13.0", "580", { 1, devices }, "H200" } },
+	{ .type = WIRE_RAW_IMAGE,
+	  .raw_image = { 1, 1, 0, 2, 0, 3, { 3, (const uint8_t *)"abc" } } },
+	{ .type = WIRE_PROGRESS, .progress = { 1, 0, TOTALS } },
+	{ .type = WIRE_NOTICE, .notice = { 1, 1, 74, "CUPTI failed", "try again" } },
+	{ .type = WIRE_PROCESS_END, .process_end = { 1, 1, TOTALS, true } },
+	{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { 1 } },
+	{ .type = WIRE_CAPTURE_END,
+	  .capture_end = { 1, TOTALS, 1, 55, "the lease ran out", "ask" } },
+	{ .type = WIRE_AGENT_HELLO, .agent_hello = { 1, 0, "0123", "train", "H200", "GH100" } },
+	{ .type = WIRE_AGENT_WELCOME,
+	  .agent_welcome = { 1, 0, 1, 1, PLAN, "kernel", 1, 2, true, { 1, names } } },
+	{ .type = WIRE_AGENT_STOP, .agent_stop = { 56, "revoked" } },
+	{ .type = WIRE_GOODBYE, .goodbye = { TOTALS } },
+	{ .type = WIRE_PERMISSION_REQUEST,
+	  .permission_request = { "0123", 1, 2, 3, 0xb2cc, 4, 5 } },
+	{ .type = WIRE_PERMISSION_REPLY, .permission_reply = { 0x1b, 50, "no", "ask" } },
+};
+
+static void append_type(struct buffer *b, enum wire_type type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+		if (samples[i].type == type) {
+			append(b, &samples[i]);
+		}
+	}
+}
+
+static void make_frames(const struct wire_message *r)
+{
+	struct buffer all = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+		struct buffer one = { 0 };
+
+		append(&one, &samples[i]);
+		append(&all, &samples[i]);
+		write_seed("frame", wire_type_to_string(samples[i].type), 255, &one);
+		buffer_deinit(&one);
+	}
+	append(&all, r);
+	write_seed("frame", "all", 7, &all);
+	buffer_deinit(&all);
+}
+
+/* What a daemon says to a client: it is welcomed, answered, and has a capture from end to end. */
+static void make_library(const struct wire_message *r)
+{
+	static const enum wire_type answers[] = { WIRE_WELCOME, WIRE_METRICS_REPLY, WIRE_PLAN_REPLY,
+						  WIRE_STATUS_REPLY };
+	static const enum wire_type events[] = { WIRE_OPENED,	   WIRE_QUEUED,	     WIRE_READY,
+						 WIRE_PROCESS,	   WIRE_RECORDS,     WIRE_RAW_IMAGE,
+						 WIRE_PROGRESS,	   WIRE_RENEWED,     WIRE_NOTICE,
+						 WIRE_PROCESS_END, WIRE_CAPTURE_END, WIRE_REFUSAL };
+	struct buffer b = { 0 };
+
+	append_type(&b, WIRE_REFUSAL);
+	write_seed("library", "refused", 0, &b);
+	buffer_consume(&b, buffer_length(&b));
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		append_type(&b, answers[i]);
+	}
+	write_seed("library", "answers", 0, &b);
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		if (events[i] == WIRE_RECORDS) {
+			append(&b, r);
+		} else {
+			append_type(&b, events[i]);
+		}
+	}
+	write_seed("library", "capture", 0, &b);
+	write_seed("library", "pieces", 11, &b);
+	buffer_deinit(&b);
+}
+
+static void make_agent(void)
+{
+	struct buffer b = { 0 };
+
+	append_type(&b, WIRE_REFUSAL);
+	write_seed("agent", "refused", 0, &b);
+	buffer_consume(&b, buffer_length(&b));
+	append_type(&b, WIRE_AGENT_WELCOME);
+	write_seed("agent", "welcome", 0, &b);
+	append_type(&b, WIRE_AGENT_STOP);
+	append_type(&b, WIRE_PERMISSION_REPLY);
+	write_seed("agent", "stop", 5, &b);
+	buffer_deinit(&b);
+}
+
+int main(int argc, char **argv)
+{
+	struct buffer payload = { 0 };
+	struct wire_message r;
+
+	if (argc != 2) {
+		fprintf(stderr, "Usage: %s FOLDER\n", argv[0]);
+		return 2;
+	}
+	folder = argv[1];
+	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
+	r = records(&payload);
+	make_frames(&r);
+	make_library(&r);
+	make_agent();
+	buffer_deinit(&payload);
+	arena_deinit(&scratch);
+	return 0;
+}
