@@ -4,10 +4,11 @@
  *
  * Checks, in this order, each with a code of its own: the header of SQLite and our application_id
  * and user_version (another file, a newer format), the size (a copy that was cut off), the
- * structure of all pages (quick_check: it reads the file once), the tables and their shapes. A file
- * comes from anywhere: the schema is not trusted (no function of ours or of an extension runs from
- * it), tables must be tables, because a view under the name of a table could compute for ever, and
- * nothing is written but the roll-back of a commit that a kill has interrupted.
+ * tables, the structure of all pages (quick_check: it reads the file once) and the shape of record.
+ * A file comes from anywhere: the schema is not trusted (no function of ours or of an extension
+ * runs from it), each of our tables must be declared to the letter as we declare it, because a view
+ * under its name, a generated column or a CHECK (which quick_check evaluates) could compute for
+ * ever, and nothing is written but the roll-back of a commit that a kill has interrupted.
  */
 
 #include "client/store/reader_internal.h"
@@ -184,27 +185,63 @@ static int check_pages(struct store_reader *r)
 	return result;
 }
 
+/* Is sql one of the statements, each of which ends with a semicolon that SQLite does not keep? */
+static bool is_declared(const char *statements, const char *sql)
+{
+	const char *found = sql ? strstr(statements, sql) : NULL;
+
+	return found && found[strlen(sql)] == ';';
+}
+
+static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *name,
+		       const char *statements)
+{
+	int rc, result = 0;
+
+	sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+	rc = sqlite3_step(stmt);
+	if (rc == SQLITE_DONE) {
+		result = reader_corrupt(r, name, "missing");
+	} else if (rc != SQLITE_ROW) {
+		result = reader_fail(r, rc, "read");
+	} else if (!is_declared(statements, (const char *)sqlite3_column_text(stmt, 0))) {
+		result = reader_corrupt(r, name, "it is not declared as it should be");
+	}
+	sqlite3_reset(stmt);
+	return result;
+}
+
+/* Before anything is read from them. The columns of record are known later. */
 static int check_tables(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
-	int result = reader_prepare(r,
-				    "SELECT 1 FROM sqlite_schema WHERE type='table' AND name=?"
-				    " AND sql NOT LIKE 'CREATE VIRTUAL%'",
-				    &stmt);
+	int result = reader_prepare(
+		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
 	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
-		int rc;
-
-		sqlite3_bind_text(stmt, 1, schema_table_names[i], -1, SQLITE_STATIC);
-		rc = sqlite3_step(stmt);
-		if (rc == SQLITE_DONE) {
-			result = reader_corrupt(r, schema_table_names[i], "missing");
-		} else if (rc != SQLITE_ROW) {
-			result = reader_fail(r, rc, "read");
+		if (strcmp(schema_table_names[i], "record") != 0) {
+			result = check_table(r, stmt, schema_table_names[i], schema_tables);
 		}
-		sqlite3_reset(stmt);
 	}
 	sqlite3_finalize(stmt);
+	return result;
+}
+
+static int check_record(struct store_reader *r)
+{
+	char *sql = schema_format_record(r->info.plan.columns, r->info.plan.n_columns);
+	sqlite3_stmt *stmt;
+	int result =
+		sql ? reader_prepare(r,
+				     "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?",
+				     &stmt)
+		    : reader_fail(r, SQLITE_NOMEM, "read");
+
+	if (result == 0) {
+		result = check_table(r, stmt, "record", sql);
+		sqlite3_finalize(stmt);
+	}
+	sqlite3_free(sql);
 	return result;
 }
 
@@ -235,9 +272,10 @@ static int open_and_check(struct store_reader *r)
 	int result = check_header(r);
 
 	result = result ? result : open_db(r);
-	result = result ? result : check_pages(r);
 	result = result ? result : check_tables(r);
 	result = result ? result : info_read_capture(r);
+	result = result ? result : check_record(r);
+	result = result ? result : check_pages(r);
 	result = result ? result : check_record_shape(r);
 	return result ? result : info_read_processes(r);
 }

@@ -149,6 +149,13 @@ static void test_hostile_values_are_refused(void **state)
 		" first + 1 FROM x) SELECT 1 AS process, first, 1 AS count, 0 AS size, 0 AS crc32, "
 		"'' AS data FROM x",
 		"ALTER TABLE record ADD COLUMN more",
+		"ALTER TABLE notice ADD COLUMN more AS (length(hex(zeroblob(100000000))))",
+		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'count"
+		" INTEGER', 'count INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
+		" name = 'image'",
+		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'kind"
+		" INTEGER', 'kind INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
+		" name = 'record'",
 		"ALTER TABLE record RENAME COLUMN grid_x TO grid_w",
 	};
 	struct fixture *f = *state;
