@@ -2,7 +2,6 @@
 #include "client/lib/decode.h"
 
 #include <libiberty/demangle.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,8 @@
  * the first record that refers to it. They become public structs at once, so that a record costs
  * nothing but looking up a few pointers. Everything is checked against what has been defined: the
  * batch comes from the measured program, which may be anything. */
+
+enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
 struct decoder *decoder_new(uint32_t process)
 {
@@ -143,8 +144,12 @@ static bool define_ranges(struct decoder *d, const struct wire_record_columns *c
 		r->message = message ? message : "";
 		r->category = category ? category : "";
 		r->color = c->node_color.v[i];
-		r->payload_type = c->node_payload_type.v[i];
-		r->payload = c->node_payload.v[i];
+		/* NVTX has more, such as 0xdfbd0009 for extended payloads, whose bits say nothing
+		 * outside of the program. */
+		if (c->node_payload_type.v[i] <= PAYLOAD_TYPE_MAX) {
+			r->payload_type = c->node_payload_type.v[i];
+			r->payload = c->node_payload.v[i];
+		}
 		r->id = (unsigned)d->ranges.n + 1;
 		r->depth = parent ? parent->depth + 1 : 0;
 		if (!table_add(&d->ranges, r)) {
@@ -220,6 +225,25 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	return r->kernel && (r->range || c->node.v[i] == 0) && (set || c->range_set.v[i] == 0);
 }
 
+/* -1 for what is no duration. */
+static int64_t duration_of(double ns)
+{
+	return ns >= 0 && ns < (double)INT64_MAX ? (int64_t)ns : -1;
+}
+
+/* Records come in order, and none twice; a batch that could not be read may be missing. */
+static bool takes_next(struct decoder *d, const struct wire_records *r)
+{
+	if (r->count == 0) {
+		return true;
+	}
+	if (r->first < d->next_index || r->first > UINT64_MAX - r->count) {
+		return false;
+	}
+	d->next_index = r->first + r->count;
+	return true;
+}
+
 static bool deliver_records(const struct decoder *d, const struct wire_records *batch,
 			    const struct wire_record_columns *c, size_t n_columns,
 			    size_t duration_column, decoder_on_record on_record, void *userdata)
@@ -232,10 +256,8 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 		start_ns += (uint64_t)c->start_ns.v[i];
 		r.start_ns = (int64_t)start_ns;
 		r.values = c->values.v + i * n_columns;
-		r.duration_ns = -1;
-		if (duration_column < n_columns && isfinite(r.values[duration_column])) {
-			r.duration_ns = (int64_t)r.values[duration_column];
-		}
+		r.duration_ns =
+			duration_column < n_columns ? duration_of(r.values[duration_column]) : -1;
 		if (!fill_record(d, c, i, &r)) {
 			return false;
 		}
@@ -274,7 +296,7 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	if (wire_decode(&d->columns, WIRE_RECORD_COLUMNS, r->columns.v, r->columns.n, &m) != 0) {
 		return false;
 	}
-	if (!lengths_fit(c, r->count, n_columns)) {
+	if (!lengths_fit(c, r->count, n_columns) || !takes_next(d, r)) {
 		return false;
 	}
 	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||

@@ -29,6 +29,7 @@ struct decoder {
 	struct arena columns; /* of one batch */
 	struct table strings, kernels, ranges, sets;
 	struct buffer image; /* pieces of the image under way */
+	uint64_t next_index; /* of records: none comes twice */
 	uint64_t image_first, image_size;
 	uint32_t image_count;
 };

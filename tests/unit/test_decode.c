@@ -242,6 +242,15 @@ static void ranges_keep_their_stack(void **state)
 	assert_int_equal(f->mark.time_ns, 42);
 }
 
+static void define_nothing(struct sample *s)
+{
+	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
+	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
+	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
+	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
+		s->columns.set_node.n = 0;
+}
+
 /* Definitions are sent once; later batches refer to them. */
 static void definitions_last_over_batches(void **state)
 {
@@ -252,15 +261,61 @@ static void definitions_last_over_batches(void **state)
 	assert_true(feed(f));
 	kernel = f->records[0].kernel;
 	f->n_records = 0;
-	s->columns.strings.n = s->columns.function_name.n = s->columns.function_static_shared.n = 0;
-	s->columns.function_registers.n = s->columns.node_parent.n = s->columns.node_domain.n = 0;
-	s->columns.node_message.n = s->columns.node_category.n = s->columns.node_color.n = 0;
-	s->columns.node_payload_type.n = s->columns.node_payload.n = s->columns.set_size.n =
-		s->columns.set_node.n = 0;
+	define_nothing(s);
+	s->first += RECORDS;
 	assert_true(feed(f));
 	assert_int_equal(f->n_records, RECORDS);
 	assert_ptr_equal(f->records[0].kernel, kernel);
 	assert_string_equal(f->records[0].range->parent->message, "step");
+}
+
+/* A file refuses a record's second coming, and would take nothing more from anybody. */
+static void a_record_comes_once(void **state)
+{
+	struct fixture *f = *state;
+	struct sample *s = &f->sample;
+
+	assert_true(feed(f));
+	f->n_records = 0;
+	define_nothing(s);
+	assert_false(feed(f));
+	s->first += RECORDS - 1;
+	assert_false(feed(f));
+	s->first = UINT64_MAX - 1;
+	assert_false(feed(f));
+	assert_int_equal(f->n_records, 0);
+	s->first = 100; /* a batch was left out */
+	assert_true(feed(f));
+}
+
+static void what_is_no_duration_is_none(void **state)
+{
+	static const double none[] = { -1e300, -5, 1e300, INFINITY, NAN };
+	struct fixture *f = *state;
+	struct sample *s = &f->sample;
+
+	assert_true(feed(f));
+	define_nothing(s);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		s->values[1] = none[i];
+		s->first += RECORDS;
+		f->n_records = 0;
+		assert_true(feed(f));
+		assert_int_equal(f->records[0].duration_ns, -1);
+	}
+}
+
+/* As a program sends them that uses NVTX's extended payloads. */
+static void unknown_payloads_are_none(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_range *range;
+
+	f->sample.node_payload_type[1] = 0xdfbd0009;
+	assert_true(feed(f));
+	range = f->records[0].range;
+	assert_int_equal(range->payload_type, 0);
+	assert_int_equal(range->payload, 0);
 }
 
 static void a_batch_of_definitions_alone_is_fine(void **state)
@@ -663,6 +718,9 @@ int main(void)
 		TEST(a_good_batch_arrives_whole),
 		TEST(ranges_keep_their_stack),
 		TEST(definitions_last_over_batches),
+		TEST(a_record_comes_once),
+		TEST(what_is_no_duration_is_none),
+		TEST(unknown_payloads_are_none),
 		TEST(a_batch_of_definitions_alone_is_fine),
 		TEST(every_malformed_batch_is_refused),
 		TEST(an_unknown_kind_is_a_kernel),
