@@ -43,6 +43,13 @@ struct store {
 	struct store_error error;
 };
 
+/* A count as a file holds it. A program says of itself what it likes, and SQLite's integers are
+ * signed: more than they hold is as many as they hold. */
+static inline int64_t store_count(uint64_t n)
+{
+	return n < INT64_MAX ? (int64_t)n : INT64_MAX;
+}
+
 /* --- error.c */
 __attribute__((format(printf, 4, 5))) int
 store_error_set(struct store_error *error, int code, const char *remedy, const char *format, ...);

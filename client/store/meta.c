@@ -53,7 +53,7 @@ static int write_totals(struct store *s, const struct gpuctr_totals *totals)
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++) {
-		r = write_int(s, rows[i].key, (int64_t)rows[i].value);
+		r = write_int(s, rows[i].key, store_count(rows[i].value));
 	}
 	return r;
 }

@@ -84,14 +84,14 @@ int store_write_process_end(struct store *s, const struct gpuctr_process_end *en
 	}
 	sqlite3_bind_int64(stmt, 1, end->process);
 	sqlite3_bind_int64(stmt, 2, end->clean);
-	sqlite3_bind_int64(stmt, 3, (int64_t)totals->seen);
-	sqlite3_bind_int64(stmt, 4, (int64_t)totals->measured);
-	sqlite3_bind_int64(stmt, 5, (int64_t)totals->filtered);
-	sqlite3_bind_int64(stmt, 6, (int64_t)totals->capturing);
-	sqlite3_bind_int64(stmt, 7, (int64_t)totals->unready);
-	sqlite3_bind_int64(stmt, 8, (int64_t)totals->failed);
-	sqlite3_bind_int64(stmt, 9, (int64_t)totals->dropped);
-	sqlite3_bind_int64(stmt, 10, (int64_t)totals->lost);
+	sqlite3_bind_int64(stmt, 3, store_count(totals->seen));
+	sqlite3_bind_int64(stmt, 4, store_count(totals->measured));
+	sqlite3_bind_int64(stmt, 5, store_count(totals->filtered));
+	sqlite3_bind_int64(stmt, 6, store_count(totals->capturing));
+	sqlite3_bind_int64(stmt, 7, store_count(totals->unready));
+	sqlite3_bind_int64(stmt, 8, store_count(totals->failed));
+	sqlite3_bind_int64(stmt, 9, store_count(totals->dropped));
+	sqlite3_bind_int64(stmt, 10, store_count(totals->lost));
 	return step(s, STORE_STMT_PROCESS_END, "write process");
 }
 

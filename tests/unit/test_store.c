@@ -320,6 +320,27 @@ static void test_images_marks_and_notices_come_back(void **state)
 	store_reader_free(r);
 }
 
+/* A program says of itself what it likes; the file stays readable. */
+static void test_huge_counts_are_cut(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_process_end process_end = { 1, { .seen = UINT64_MAX }, true };
+	const struct gpuctr_end end = { .totals = { .seen = UINT64_MAX, .lost = 1 },
+					.error = { 0, "", "" } };
+	struct store *s = create(f);
+	struct store_reader *r;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_process_end(s, &process_end), 0);
+	assert_int_equal(store_finish(s, &end), 0);
+	store_close(s);
+	r = open_file(f);
+	assert_int_equal(store_info(r)->processes[0].totals.seen, INT64_MAX);
+	assert_int_equal(store_info(r)->totals.seen, INT64_MAX);
+	assert_int_equal(store_info(r)->totals.lost, 1);
+	store_reader_free(r);
+}
+
 static void test_process_may_be_told_again(void **state)
 {
 	struct fixture *f = *state;
@@ -567,6 +588,7 @@ int main(void)
 		TEST(test_active_sets_are_interned),
 		TEST(test_many_active_sets),
 		TEST(test_images_marks_and_notices_come_back),
+		TEST(test_huge_counts_are_cut),
 		TEST(test_process_may_be_told_again),
 		TEST(test_view_joins_names_and_path),
 		TEST(test_existing_file_is_refused_unless_forced),
