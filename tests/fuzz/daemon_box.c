@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/daemon_box.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proto/frame.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -46,6 +48,19 @@ static void listen_to_them(void)
 	}
 }
 
+/* All at once is: the first frame, which is read before anything is asked, and then the rest. */
+static size_t chunk_size(size_t left)
+{
+	uint32_t payload;
+
+	if (box.chunk != 0 || box.at != 0 || left < FRAME_HEADER_BYTES) {
+		return box.chunk != 0 && box.chunk < left ? box.chunk : left;
+	}
+	memcpy(&payload, box.data, sizeof(payload));
+	payload = le32toh(payload);
+	return payload < left - FRAME_HEADER_BYTES ? FRAME_HEADER_BYTES + payload : left;
+}
+
 static void say_next_chunk(void)
 {
 	size_t n = box.size - box.at;
@@ -58,7 +73,7 @@ static void say_next_chunk(void)
 	if (n == 0) {
 		return;
 	}
-	n = box.chunk != 0 && box.chunk < n ? box.chunk : n;
+	n = chunk_size(n);
 	sent = send(box.fd, box.data + box.at, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0) {
 		box.at += (size_t)sent;

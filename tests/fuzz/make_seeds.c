@@ -111,9 +111,9 @@ static const struct wire_message record_columns = {
 	},
 };
 
-static struct wire_message records(struct buffer *payload)
+static struct wire_message records(struct buffer *payload, const struct wire_message *columns_of)
 {
-	fuzz_check(wire_encode_payload(&scratch, payload, &record_columns) == 0);
+	fuzz_check(wire_encode_payload(&scratch, payload, columns_of) == 0);
 	arena_reset(&scratch);
 	return (struct wire_message){
 		.type = WIRE_RECORDS,
@@ -239,6 +239,63 @@ static void make_library(const struct wire_message *r)
 	buffer_deinit(&b);
 }
 
+/* A capture of one process, with these columns, those after them, and these totals. */
+static void make_kept(const char *name, const struct wire_message *columns_of,
+		      const struct wire_message *again, const struct wire_message *end)
+{
+	struct buffer b = { 0 }, payload = { 0 };
+	struct wire_message r = records(&payload, columns_of);
+
+	append_type(&b, WIRE_WELCOME);
+	append_type(&b, WIRE_OPENED);
+	append_type(&b, WIRE_PROCESS);
+	append(&b, &r);
+	if (again) {
+		buffer_consume(&payload, buffer_length(&payload));
+		r = records(&payload, again);
+		append(&b, &r);
+	}
+	append_type(&b, WIRE_RAW_IMAGE);
+	append(&b, end);
+	append_type(&b, WIRE_NOTICE);
+	append_type(&b, WIRE_CAPTURE_END);
+	write_seed("keep", name, 0, &b);
+	buffer_deinit(&b);
+	buffer_deinit(&payload);
+}
+
+/* Programs that lie. */
+static void make_keep(void)
+{
+	static const struct wire_totals huge = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	static const double odd[] = { -1e300, -5, 1e300, 1e300 };
+	static const uint32_t kinds[] = { 7, 7777, 0x80000000 };
+	const struct wire_message end = { .type = WIRE_PROCESS_END,
+					  .process_end = { 1, 1, TOTALS, true } };
+	const struct wire_message huge_end = { .type = WIRE_PROCESS_END,
+					       .process_end = { 1, 1, huge, true } };
+	struct wire_message m = record_columns;
+
+	make_kept("honest", &m, NULL, &end);
+	make_kept("huge-totals", &m, NULL, &huge_end);
+	m.record_columns.values.v = odd;
+	make_kept("odd-durations", &m, NULL, &end);
+	m = record_columns;
+	m.record_columns.node_payload_type.v = kinds;
+	make_kept("unknown-payloads", &m, NULL, &end);
+	/* The same records again, without definitions, which may not come twice. */
+	m = record_columns;
+	m.record_columns.strings.n = m.record_columns.function_name.n = 0;
+	m.record_columns.function_static_shared.n = m.record_columns.function_registers.n = 0;
+	m.record_columns.node_parent.n = m.record_columns.node_domain.n = 0;
+	m.record_columns.node_message.n = m.record_columns.node_category.n = 0;
+	m.record_columns.node_color.n = m.record_columns.node_payload_type.n = 0;
+	m.record_columns.node_payload.n = m.record_columns.set_size.n = 0;
+	m.record_columns.set_node.n = m.record_columns.mark_node.n = 0;
+	m.record_columns.mark_thread.n = m.record_columns.mark_ns.n = 0;
+	make_kept("twice", &record_columns, &m, &end);
+}
+
 static void make_agent(void)
 {
 	struct buffer b = { 0 };
@@ -265,10 +322,11 @@ int main(int argc, char **argv)
 	}
 	folder = argv[1];
 	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
-	r = records(&payload);
+	r = records(&payload, &record_columns);
 	make_frames(&r);
 	make_library(&r);
 	make_agent();
+	make_keep();
 	buffer_deinit(&payload);
 	arena_deinit(&scratch);
 	return 0;
