@@ -39,6 +39,7 @@ struct box_step {
 		BOX_END,	  /* the front closes its end, or has died */
 	} kind;
 	uint64_t after_ns; /* passes before */
+	uint32_t tick_ns;  /* passes whenever the granter looks at the clock, from here on */
 
 	uint8_t bytes[256]; /* of a packet: normally a struct granter_request */
 	size_t n_bytes;

@@ -17,7 +17,8 @@ enum { RUN = 20000 }; /* packets until a granter's life is over */
 
 struct attacker {
 	uint64_t random;
-	size_t packets, left;
+	size_t left;
+	bool patient; /* few leases, which are kept until they hold as many objects as they may */
 };
 
 static uint64_t roll(struct attacker *a, uint64_t n)
@@ -36,6 +37,9 @@ static uint32_t spoil(struct attacker *a, uint32_t good, unsigned one_in)
 
 static uint64_t lease_length(struct attacker *a)
 {
+	if (a->patient) {
+		return GRANTER_LEASE_MAX_NS;
+	}
 	switch (roll(a, 8)) {
 	case 0:
 		return unit_random(&a->random);
@@ -62,11 +66,11 @@ static uint64_t some_gpus(struct attacker *a)
 
 static struct granter_request some_request(struct attacker *a)
 {
-	uint32_t lease = (uint32_t)roll(a, 80);
+	uint32_t lease = (uint32_t)roll(a, a->patient ? 5 : 80);
 
 	return (struct granter_request){
 		.size = spoil(a, sizeof(struct granter_request), 100000),
-		.op = roll(a, 3) ? GRANTER_ALLOC : (uint32_t)roll(a, 8),
+		.op = roll(a, a->patient ? 1000 : 3) ? GRANTER_ALLOC : (uint32_t)roll(a, 8),
 		.id = unit_random(&a->random),
 		.lease = roll(a, 50) ? lease : unit_random(&a->random),
 		.lease_ns = lease_length(a),
@@ -94,6 +98,7 @@ static void next_step(struct box_step *step, void *userdata)
 		return;
 	}
 	step->after_ns = roll(a, 4) ? 0 : roll(a, 5) * CLOCK_NS_PER_MS;
+	step->tick_ns = roll(a, 4) ? 0 : (uint32_t)roll(a, 100000);
 	step->driver_status = statuses[roll(a, ARRAY_SIZE(statuses))];
 	step->driver_errno = roll(a, 50) ? 0 : EIO;
 	if (roll(a, 200) == 0) {
@@ -120,6 +125,7 @@ int main(void)
 		struct box_figures f;
 
 		a.left = RUN;
+		a.patient = lives % 8 == 7;
 		f = box_run(next_step, &a);
 		sum.packets += f.packets;
 		sum.opened += f.opened;
