@@ -2,6 +2,7 @@
 #include "client/lib/decode.h"
 
 #include <libiberty/demangle.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,12 +85,36 @@ static bool define_strings(struct decoder *d, const struct wire_record_columns *
 	return true;
 }
 
+struct demangled {
+	jmp_buf full;
+	size_t n;
+	char text[LIMIT_STRING_BYTES + 1];
+};
+
+static void on_piece(const char *piece, size_t n, void *userdata)
+{
+	struct demangled *to = userdata;
+
+	if (n >= sizeof(to->text) - to->n) {
+		longjmp(to->full,
+			1); /* the only way out of libiberty, which holds no memory here */
+	}
+	memcpy(to->text + to->n, piece, n);
+	to->n += n;
+	to->text[to->n] = '\0';
+}
+
+/* A name may refer to its own parts, so that 300 bytes stand for more than any memory holds: what
+ * is longer than a string may be stays as it is. */
 static const char *demangle(struct decoder *d, const char *mangled)
 {
-	char *plain = cplus_demangle_v3(mangled, DMGL_PARAMS | DMGL_ANSI);
-	const char *kept = plain ? arena_printf(&d->objects, "%s", plain) : mangled;
+	struct demangled to = { .n = 0 };
+	const char *kept = NULL;
 
-	free(plain);
+	if (setjmp(to.full) == 0 &&
+	    cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_ANSI, on_piece, &to)) {
+		kept = arena_printf(&d->objects, "%s", to.text);
+	}
 	return kept ? kept : mangled;
 }
 

@@ -318,6 +318,24 @@ static void unknown_payloads_are_none(void **state)
 	assert_int_equal(range->payload, 0);
 }
 
+/* 250 bytes that stand for a gigabyte, because each type is twice the one before. */
+static void a_name_that_explodes_stays_mangled(void **state)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMN";
+	struct fixture *f = *state;
+	char name[512] = "_Z1f1AIiiE";
+
+	for (size_t i = 0; i < sizeof(digits) - 1; i++) {
+		size_t n = strlen(name);
+
+		snprintf(name + n, sizeof(name) - n, "S_IS%c_S%c_E", digits[i], digits[i]);
+	}
+	f->sample.strings[1] = name;
+	assert_true(feed(f));
+	assert_string_equal(f->records[0].kernel->name, name);
+	assert_string_equal(f->records[0].kernel->mangled, name);
+}
+
 static void a_batch_of_definitions_alone_is_fine(void **state)
 {
 	struct fixture *f = *state;
@@ -719,6 +737,7 @@ int main(void)
 		TEST(ranges_keep_their_stack),
 		TEST(definitions_last_over_batches),
 		TEST(a_record_comes_once),
+		TEST(a_name_that_explodes_stays_mangled),
 		TEST(what_is_no_duration_is_none),
 		TEST(unknown_payloads_are_none),
 		TEST(a_batch_of_definitions_alone_is_fine),
