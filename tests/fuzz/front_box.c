@@ -96,12 +96,13 @@ void log_init(const char *process, int max_level)
 	(void)max_level;
 }
 
-void log_write(int level, const char *format, ...)
+int log_write(int level, const char *format, ...)
 {
 	(void)level;
 	if (strstr(format, "cannot be encoded")) {
 		fuzz_fail("the front has made a message beyond the limits");
 	}
+	return 0;
 }
 
 /* --- peers --- */
@@ -869,8 +870,9 @@ static void configure(void)
 		.connections_per_user = FRONT_BOX_PEERS - 2,
 		.captures_per_user = 4,
 	};
-	c->policy.uids[c->policy.n_uids++] = uids[FRONT_BOX_ANN];
-	c->policy.uids[c->policy.n_uids++] = uids[FRONT_BOX_BOB];
+	c->captures_per_minute = c->permissions_per_minute = CONFIG_RATE_MAX;
+	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_ANN];
+	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_BOB];
 }
 
 static void box_init(front_box_act act, void *userdata)
@@ -904,6 +906,7 @@ static void box_deinit(void)
 
 void front_box_run(front_box_act act, void *userdata)
 {
+	static const struct jobs no_jobs;
 	int fds = lowest_fd(), control[2], granter, gpu, status;
 
 	box_init(act, userdata);
@@ -912,7 +915,16 @@ void front_box_run(front_box_act act, void *userdata)
 	granter = process_begin(&box.granter, SOCK_SEQPACKET);
 	gpu = process_begin(&box.gpu, SOCK_STREAM);
 	box.active = true;
-	status = front_run(&box.config, &box.listener, 1, control[1], granter, gpu);
+	status = front_run(&(struct front_start){
+		.config = &box.config,
+		.jobs = &no_jobs,
+		.listeners = &box.listener,
+		.n_listeners = 1,
+		.control = control[1],
+		.granter = granter,
+		.gpu = gpu,
+		.audit = -1,
+	});
 	box.active = false;
 	fuzz_check(status == 0); /* else a handle is left in the loop */
 	close(control[1]);

@@ -38,11 +38,38 @@ static void check_time(uint64_t ns)
 	fuzz_check(ns >= CLOCK_NS_PER_S && ns <= 3600 * CLOCK_NS_PER_S);
 }
 
+static void check_rate(unsigned n)
+{
+	fuzz_check(n >= 1 && n <= CONFIG_RATE_MAX);
+}
+
+static void check_names(const struct policy_names *n)
+{
+	fuzz_check(n->n_uids <= POLICY_NAMES_MAX && n->n_gids <= POLICY_NAMES_MAX);
+}
+
+static void check_rules(const struct policy *p)
+{
+	fuzz_check(p->n_rules <= POLICY_RULES_MAX);
+	for (size_t i = 0; i < p->n_rules; i++) {
+		fuzz_check(p->rules[i].n_gpus >= 1 && p->rules[i].n_gpus <= POLICY_RULE_GPUS_MAX);
+		for (size_t k = 0; k < p->rules[i].n_gpus; k++) {
+			fuzz_check(strnlen(p->rules[i].gpus[k], POLICY_GPU_BYTES) <
+				   POLICY_GPU_BYTES);
+		}
+	}
+}
+
 static void check_limits(const struct config *c)
 {
 	fuzz_check(strnlen(c->socket, sizeof(c->socket)) < sizeof(c->socket));
 	fuzz_check(strnlen(c->user, sizeof(c->user)) < sizeof(c->user));
-	fuzz_check(c->policy.n_uids <= POLICY_NAMES_MAX && c->policy.n_gids <= POLICY_NAMES_MAX);
+	check_names(&c->policy.allow);
+	check_names(&c->policy.device);
+	check_rules(&c->policy);
+	fuzz_check(strnlen(c->audit_file, sizeof(c->audit_file)) < sizeof(c->audit_file));
+	check_rate(c->captures_per_minute);
+	check_rate(c->permissions_per_minute);
 	check_count(c->queue_max);
 	check_count(c->connections_max);
 	check_count(c->connections_per_user);
@@ -58,7 +85,7 @@ static void check_default_deny(const struct config *c, const uint8_t *data, size
 	const struct credentials stranger = { .uid = 77777, .gid = 77777, .pid = 1 };
 	struct refusal r;
 
-	if (!memmem(data, size, "allow-", 6)) {
+	if (!memmem(data, size, "allow-", 6) && !memmem(data, size, "group-gpus", 10)) {
 		fuzz_check(!policy_allows(&c->policy, &stranger, &r));
 	}
 }

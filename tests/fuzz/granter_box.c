@@ -52,7 +52,8 @@ struct model_lease {
 	uint64_t id, gpus, expires_ns;
 	uint32_t uid;
 	unsigned objects;
-	bool told; /* that it has expired */
+	bool device; /* objects without a target client */
+	bool told;   /* that it has expired */
 };
 
 static struct box {
@@ -135,7 +136,7 @@ static bool length_is_good(uint64_t ns)
 
 static int model_open(const struct granter_request *q)
 {
-	if (q->lease == 0 || q->gpus == 0 || !length_is_good(q->lease_ns)) {
+	if (q->lease == 0 || q->gpus == 0 || !length_is_good(q->lease_ns) || q->device > 1) {
 		return -EINVAL;
 	}
 	for (unsigned i = 0; i < box.n_leases; i++) {
@@ -144,6 +145,12 @@ static int model_open(const struct granter_request *q)
 		}
 	}
 	return box.n_leases == GRANTER_LEASES_MAX ? -ENOSPC : 0;
+}
+
+/* Was the client made on the file that comes with the packet? The others are other programs'. */
+static bool box_client_is_own(uint32_t client)
+{
+	return client % 8 != 7;
 }
 
 static bool pid_is_there(uint32_t pid)
@@ -162,11 +169,14 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 	if (box.now_ns >= l->expires_ns) {
 		return -ETIME;
 	}
-	if (q->object_class != 0xb2cc || q->client_target == 0) {
+	if (q->object_class != 0xb2cc || (q->client_target == 0 && !l->device)) {
 		return -EPERM;
 	}
 	if (file != BOX_CONTROL_DEVICE) {
 		return -EBADF;
+	}
+	if (q->client_target != 0 && !box_client_is_own(q->client_target)) {
+		return -EPERM;
 	}
 	/* Never reached with 64 leases of 64 GPUs: four of them could fill all places. */
 	if (box.n_objects >= GRANTER_OBJECTS_MAX && l->objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
@@ -214,6 +224,7 @@ static void model_apply(const struct granter_request *q)
 			.gpus = q->gpus,
 			.expires_ns = box.now_ns + q->lease_ns,
 			.uid = q->uid,
+			.device = q->device == 1,
 		};
 		box.figures.opened++;
 		break;
@@ -299,7 +310,9 @@ static void check_alloc_arguments(const struct rm_alloc *a)
 	fuzz_check(a->rights == 0 && a->parameters_size == 0 && a->flags == 0 && a->status == 0 &&
 		   a->padding == 0);
 	fuzz_check(p && p->client_target == q->client_target &&
-		   p->context_target == q->context_target && p->client_target != 0);
+		   p->context_target == q->context_target);
+	fuzz_check(p->client_target != 0 ? box_client_is_own(p->client_target)
+					 : model_find(q->lease)->device);
 	for (size_t i = 0; i + sizeof(uint64_t) <= sizeof(*q); i++) {
 		fuzz_check(memcmp(bytes + i, &a->parameters, sizeof(uint64_t)) != 0);
 	}
@@ -359,8 +372,24 @@ static void check_end_of_object(const struct box_fd *f)
 	}
 }
 
+/* Object 0 is nobody's: who asks to free it learns whether the file has the client. */
+static int drive_question(const struct box_fd *f, struct rm_free *p)
+{
+	const struct granter_request *q = &box.request;
+
+	fuzz_check(box.handling && q->op == GRANTER_ALLOC && !box.driver_asked);
+	fuzz_check(f && f == fd_find(box.request_fd) && f->file == BOX_CONTROL_DEVICE);
+	fuzz_check(p->root == q->client_target && p->parent == p->root && p->status == 0);
+	p->status = box_client_is_own(p->root) ? RM_STATUS_OK : 0x23;
+	return 0;
+}
+
 static int drive_free(struct box_fd *f, struct rm_free *p)
 {
+	if (box.handling && box.request.op == GRANTER_ALLOC && p->object == 0 && f &&
+	    !f->allocated) {
+		return drive_question(f, p);
+	}
 	fuzz_check(f && f->kind == FD_FILE && f->allocated);
 	fuzz_check(p->root == f->root && p->parent == f->parent && p->object == f->object);
 	fuzz_check(p->status == 0);

@@ -83,6 +83,7 @@ static struct granter_request some_request(struct attacker *a)
 		.object_class = spoil(a, RM_CLASS_PROFILER_DEVICE, 8),
 		.client_target = (uint32_t)roll(a, 20),
 		.context_target = (uint32_t)unit_random(&a->random),
+		.device = roll(a, 4) ? 0 : (uint32_t)roll(a, 3),
 	};
 }
 

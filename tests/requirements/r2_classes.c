@@ -135,14 +135,6 @@ static void all_sizes_through_the_granter(void **state)
 /* --- the whole way --- */
 
 /* A file that the fake driver takes for /dev/nvidiactl. */
-static int open_device(void)
-{
-	int fd = memfd_create("nvidiactl", MFD_CLOEXEC);
-
-	assert_int_equal(ftruncate(fd, FAKE_CONTROL_FILE_BYTES), 0);
-	return fd;
-}
-
 static uint32_t ask(struct fixture *f, const char *token, uint32_t class, int device,
 		    struct arena *a)
 {
@@ -161,19 +153,6 @@ static uint32_t ask(struct fixture *f, const char *token, uint32_t class, int de
 	return answer.permission_reply.status;
 }
 
-static uint64_t counter(struct fixture *f, const char *name)
-{
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
-	CLEAN_FREE char *text = NULL;
-	const char *found;
-
-	expect_exit(p, 0);
-	text = read_file(p->out);
-	found = strstr(text, name);
-	assert_non_null(found);
-	return strtoull(found + strlen(name), NULL, 10);
-}
-
 static void all_classes_through_the_daemon(void **state)
 {
 	struct gpuctr_capture_options options = recorder_options();
@@ -182,7 +161,7 @@ static void all_classes_through_the_daemon(void **state)
 	struct recorder r;
 	struct arena a;
 	const char *token;
-	int device = open_device();
+	int device = raw_control_device();
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	fixture_start_daemon(f, NULL);
@@ -200,10 +179,10 @@ static void all_classes_through_the_daemon(void **state)
 			asked++;
 		}
 	}
-	assert_int_equal(counter(f, "\nprofiler_allocs "), 1);
-	assert_int_equal(counter(f, "allocs "), 1);
-	assert_int_equal(counter(f, "\nmalformed "), 0);
-	assert_int_equal(counter(f, "\nforeign "), 0);
+	assert_int_equal(fixture_counter(f, "profiler_allocs"), 1);
+	assert_int_equal(fixture_counter(f, "allocs"), 2); /* with the client, of the test itself */
+	assert_int_equal(fixture_counter(f, "malformed"), 0);
+	assert_int_equal(fixture_counter(f, "foreign"), 0);
 	recorder_close(&r);
 	recorder_disconnect(&r);
 	close(device);
