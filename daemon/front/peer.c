@@ -164,14 +164,21 @@ static void hang_up(struct peer *p)
 	shutdown(p->fd, SHUT_RDWR);
 }
 
+static void note_send_error(struct peer *p, int error)
+{
+	if (error == -EPIPE || error == -ECONNRESET) {
+		mute(p);
+	} else {
+		hang_up(p);
+	}
+}
+
 static void flush(struct peer *p)
 {
 	int r = queue_send(&p->out, p->fd);
 
-	if (r == -EPIPE || r == -ECONNRESET) {
-		mute(p);
-	} else if (r < 0) {
-		hang_up(p);
+	if (r < 0) {
+		note_send_error(p, r);
 	}
 	if (p->close_when_sent && p->out.bytes == 0) {
 		peer_close(p);
@@ -214,7 +221,7 @@ static size_t send_at_once(struct peer *p, const void *frames, size_t bytes)
 		n = send(p->fd, frames, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN) {
-		mute(p);
+		note_send_error(p, -errno);
 	}
 	return n < 0 ? 0 : (size_t)n;
 }
@@ -234,9 +241,8 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 		update_poll(p);
 	} else if (sent == 0 && !p->close_when_sent) {
 		cut_off(p);
-	} else { /* the stream ends in the middle of a message: the loop reads its end */
-		mute(p);
-		shutdown(p->fd, SHUT_RDWR);
+	} else { /* the stream ends in the middle of a message */
+		hang_up(p);
 	}
 }
 
@@ -252,8 +258,7 @@ void peer_send(struct peer *p, const struct wire_message *m)
 	arena_reset(&p->front->scratch);
 	if (r < 0) {
 		log_error("a %s of ours cannot be encoded: %d", wire_type_to_string(m->type), r);
-		mute(p);
-		shutdown(p->fd, SHUT_RDWR);
+		hang_up(p);
 	} else {
 		peer_send_raw(p, b.data + b.start, buffer_length(&b));
 	}

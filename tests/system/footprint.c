@@ -96,7 +96,7 @@ static const char *find_growth(const struct footprint *before, const struct foot
 		if (now->of[i].children > before->of[i].children) {
 			return "children";
 		}
-		if (compares_memory &&
+		if (compares_memory && i != THE_TEST &&
 		    now->of[i].resident_kib > before->of[i].resident_kib + FOOTPRINT_GROWTH_KIB) {
 			return "memory";
 		}
