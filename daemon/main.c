@@ -132,6 +132,16 @@ static int start_linked(struct supervisor *s, enum worker_id id, int other)
 	return pair[0];
 }
 
+/* Settings and jobs take 20 KiB a message, and neither end waits for the other. */
+static void make_room(const int pair[2])
+{
+	const int bytes = 32 * (int)sizeof(struct control_message);
+
+	for (int i = 0; i < 2; i++) {
+		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	}
+}
+
 static int start_front(struct supervisor *s)
 {
 	CLEAN_FD int granter = start_linked(s, WORKER_GRANTER, -1);
@@ -142,6 +152,7 @@ static int start_front(struct supervisor *s)
 	if (granter < 0 || gpu < 0 || make_pair(SOCK_SEQPACKET, pair) < 0) {
 		return -ECHILD;
 	}
+	make_room(pair);
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
@@ -398,6 +409,15 @@ static void tell_systemd(struct control_summary *c)
 		   c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
 }
 
+/* For the front's successor. They come from a process that talks to users: names end. */
+static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
+{
+	s->jobs = *jobs;
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		s->jobs.slots[i].name[JOB_NAME_BYTES - 1] = '\0';
+	}
+}
+
 static void handle_control(struct supervisor *s)
 {
 	struct control_message m;
@@ -422,7 +442,7 @@ static void handle_control(struct supervisor *s)
 		} else if (m.op == CONTROL_SUMMARY) {
 			tell_systemd(&m.summary);
 		} else if (m.op == CONTROL_JOBS) {
-			s->jobs = m.jobs;
+			keep_jobs(s, &m.jobs);
 		}
 	}
 }

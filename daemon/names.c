@@ -120,7 +120,8 @@ static bool is_gpu(const char *word)
 {
 	uint32_t index;
 
-	return (parse_id(word, &index) && index < 64) ||
+	/* Compared as text: 01 would never match. */
+	return (parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
 	       (strncmp(word, "GPU-", 4) == 0 && strlen(word) < POLICY_GPU_BYTES);
 }
 

@@ -232,7 +232,7 @@ static int write_log(const struct audit_line *l, uint64_t missed)
 	if (journal_is_used()) {
 		return write_journal(l, message);
 	}
-	return log_write(events[l->event].level, "%s", message);
+	return log_always(events[l->event].level, "%s", message);
 }
 
 static void note_error(struct audit *a, int error)
@@ -248,7 +248,8 @@ static void note_error(struct audit *a, int error)
 
 int audit_write(struct audit *a, const struct audit_line *l)
 {
-	bool is_refusal = l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED;
+	bool is_refusal =
+		(l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED) && !l->corrects;
 	uint64_t missed = 0;
 	int r;
 

@@ -41,6 +41,7 @@ struct audit_line {
 	const char *job;	/* NULL: none */
 	int code;		/* enum gpuctr_error_code */
 	uint32_t driver_status; /* of a permission */
+	bool corrects;		/* a line that said it was granted: is not left out */
 	const char *why;	/* NULL: as asked */
 };
 

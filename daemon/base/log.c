@@ -39,26 +39,44 @@ static void replace_controls(char *s)
 	}
 }
 
-int log_write(int level, const char *format, ...)
+static int write_line(int level, const char *format, va_list ap)
 {
 	char line[LOG_LINE_MAX];
-	va_list ap;
 	size_t n;
 
-	if (level > sink.max_level) {
-		return 0;
-	}
 	if (sink.journal) {
 		snprintf(line, sizeof(line), "<%d>%s: ", level, sink.process);
 	} else {
 		snprintf(line, sizeof(line), "gpucountd[%s]: ", sink.process);
 	}
 	n = strlen(line);
-	va_start(ap, format);
 	vsnprintf(line + n, sizeof(line) - n - 1, format, ap);
-	va_end(ap);
 	replace_controls(line);
 	n = strlen(line);
 	line[n] = '\n';
 	return write(STDERR_FILENO, line, n + 1) < 0 ? -errno : 0;
+}
+
+int log_write(int level, const char *format, ...)
+{
+	va_list ap;
+	int r = 0;
+
+	va_start(ap, format);
+	if (level <= sink.max_level) {
+		r = write_line(level, format, ap);
+	}
+	va_end(ap);
+	return r;
+}
+
+int log_always(int level, const char *format, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, format);
+	r = write_line(level, format, ap);
+	va_end(ap);
+	return r;
 }

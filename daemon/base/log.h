@@ -12,6 +12,9 @@ void log_init(const char *process, int max_level);
 /* 0, also for a level that is not logged; or -errno. */
 int log_write(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* As log_write(), whatever level is logged. */
+int log_always(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #define log_error(...) log_write(LOG_ERR, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_WARNING, __VA_ARGS__)
 #define log_notice(...) log_write(LOG_NOTICE, __VA_ARGS__)

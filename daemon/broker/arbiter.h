@@ -21,7 +21,7 @@ enum {
 struct claim {
 	struct list link; /* in the queue or among the holders */
 	uint64_t gpus;	  /* mask, not 0 */
-	enum { CLAIM_IDLE, CLAIM_WAITING, CLAIM_HOLDING } state;
+	enum claim_state { CLAIM_IDLE, CLAIM_WAITING, CLAIM_HOLDING } state;
 };
 
 struct arbiter {

@@ -40,7 +40,8 @@ struct capture {
 	struct wire_open_capture options;
 	struct wire_plan plan;
 	bool recorded;
-	bool device; /* entitled to objects that count the whole GPU */
+	bool device;	 /* entitled to objects that count the whole GPU */
+	uint64_t by_job; /* GPUs that only the ownership of a job lets its user measure */
 
 	struct claim claim;
 	uint64_t wait_until_ns; /* 0: for ever */

@@ -48,6 +48,18 @@ bool jobs_end(struct jobs *j, const char *name, struct job *ret)
 	return false;
 }
 
+bool jobs_take(struct jobs *j, struct job *ret)
+{
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (is_used(&j->slots[i])) {
+			*ret = j->slots[i];
+			j->slots[i] = (struct job){ 0 };
+			return true;
+		}
+	}
+	return false;
+}
+
 bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {

@@ -22,6 +22,7 @@ struct job {
 
 struct jobs {
 	struct job slots[JOBS_MAX];
+	uint64_t machine; /* which GPUs have which index, as a number; 0: not known yet */
 };
 
 /* The statement that comes last counts: GPUs that another job had, and all that one of this name
@@ -30,6 +31,9 @@ int jobs_begin(struct jobs *j, const struct job *job);
 
 /* Forgotten and copied to *ret; false: there is none of this name. */
 bool jobs_end(struct jobs *j, const char *name, struct job *ret);
+
+/* Any one, forgotten and copied to *ret; false: there is none. */
+bool jobs_take(struct jobs *j, struct job *ret);
 
 /* One whose time is over, forgotten and copied to *ret; false: none is. */
 bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret);

@@ -7,11 +7,18 @@
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
 
-/* Of a job that the scheduler has stated, when the settings let its owner measure for that alone.
- */
+/* Those that the machine has. */
+static uint64_t known_gpus(const struct front *f)
+{
+	size_t n = f->machine.gpus.n;
+
+	return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+}
+
+/* Of a job that the scheduler has stated, when the settings let its owner measure for that. */
 static uint64_t gpus_by_job(const struct front *f, uid_t uid)
 {
-	return f->config.policy.job_owners ? jobs_gpus_of(&f->jobs, uid) : 0;
+	return f->config.policy.job_owners ? jobs_gpus_of(&f->jobs, uid) & known_gpus(f) : 0;
 }
 
 bool admission_allows(const struct front *f, const struct credentials *c, struct refusal *r)
@@ -32,9 +39,19 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 }
 
 /* Root may measure what belongs to a job: it is who states that it does. */
-static uint64_t gpus_of_others(const struct front *f, const struct credentials *c)
+static uint64_t gpus_of_others(const struct front *f, uid_t uid)
 {
-	return c->uid == 0 ? 0 : jobs_gpus_of_others(&f->jobs, c->uid);
+	return uid == 0 ? 0 : jobs_gpus_of_others(&f->jobs, uid);
+}
+
+uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus)
+{
+	return gpus & ~gpus_by_policy(f, c);
+}
+
+uint64_t admission_lost(const struct front *f, uid_t uid, uint64_t gpus, uint64_t by_job)
+{
+	return gpus & (gpus_of_others(f, uid) | (by_job & ~jobs_gpus_of(&f->jobs, uid)));
 }
 
 uint64_t admission_find_gpu(const struct front *f, const char *name)
@@ -93,7 +110,7 @@ static int find_named(const struct front *f, const struct wire_strings *names, u
 int admission_choose(const struct front *f, const struct credentials *c,
 		     const struct wire_strings *names, uint64_t *ret, struct refusal *r)
 {
-	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) & ~gpus_of_others(f, c);
+	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) & ~gpus_of_others(f, c->uid);
 	uint64_t asked = 0;
 
 	if (names->n == 0) {

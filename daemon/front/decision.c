@@ -8,6 +8,8 @@
 #include "daemon/front/users.h"
 #include "proto/limits.h"
 
+enum { METRICS_BYTES_MAX = 8192 };
+
 static size_t list_uuids(const struct front *f, uint64_t gpus, const char **v)
 {
 	size_t n = 0;
@@ -32,9 +34,24 @@ int decision_to_start(struct front *f)
 	return audit_write(&f->audit, &l);
 }
 
+/* Names may be long and many: as many as a line of reasonable length holds. */
+static size_t count_metrics(const struct wire_strings *metrics)
+{
+	size_t n = 0;
+
+	for (size_t bytes = 0; n < metrics->n; n++) {
+		bytes += strlen(metrics->v[n]) + 3;
+		if (bytes > METRICS_BYTES_MAX) {
+			break;
+		}
+	}
+	return n;
+}
+
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
 			const char *why)
 {
+	bool begins = event == AUDIT_LEASE_GRANTED || event == AUDIT_REFUSED;
 	const char *gpus[LIMIT_GPUS];
 	struct audit_line l = {
 		.event = event,
@@ -46,7 +63,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.gpus = gpus,
 		.n_gpus = list_uuids(f, c->claim.gpus, gpus),
 		.metrics = c->options.metrics.v,
-		.n_metrics = c->options.metrics.n,
+		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
 		.why = why,
 	};
@@ -67,6 +84,7 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 		.program = p->program,
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
+		.corrects = event == AUDIT_PERMISSION_REFUSED && c,
 		.why = r ? r->message : NULL,
 	};
 
@@ -96,7 +114,7 @@ int decision_of_job(struct front *f, const struct peer *p, enum audit_event even
 		.gpus = gpus,
 		.n_gpus = list_uuids(f, job->gpus, gpus),
 		.job = job->name,
-		.why = p ? NULL : "its time is over",
+		.why = p ? NULL : "its time is over, or the machine's GPUs have changed",
 	};
 
 	users_name(job->uid, user, sizeof(user));

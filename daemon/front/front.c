@@ -124,7 +124,7 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 {
 	struct buffer b = { 0 };
 	struct wire_message copy;
-	struct arena scratch;
+	struct arena scratch, kept;
 
 	(void)owner;
 	(void)request;
@@ -134,10 +134,15 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 		return;
 	}
 	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	arena_reset(&f->machine_arena);
+	arena_init(&kept, LIMIT_UNPACKED_BYTES);
 	if (wire_encode_payload(&scratch, &b, m) == 0 &&
-	    wire_decode(&f->machine_arena, m->type, b.data, buffer_length(&b), &copy) == 0) {
+	    wire_decode(&kept, m->type, b.data, buffer_length(&b), &copy) == 0) {
+		arena_deinit(&f->machine_arena);
+		f->machine_arena = kept;
 		f->machine = copy.status_reply;
+		scheduler_on_machine(f);
+	} else {
+		arena_deinit(&kept);
 	}
 	arena_deinit(&scratch);
 	buffer_deinit(&b);

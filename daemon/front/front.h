@@ -53,6 +53,7 @@ struct front {
 	struct registry registry;
 	struct arbiter arbiter;
 	struct jobs jobs;
+	bool jobs_untold; /* to the supervisor */
 	struct rate opens, permissions;
 	struct audit audit;
 	struct arena scratch; /* for encoding, reset after every message */
@@ -62,6 +63,8 @@ struct front {
 	bool stopping;
 	bool looking; /* asked who runs on the GPUs, no answer yet */
 	uint64_t next_look_ns;
+	uint64_t last_known_ns; /* when it was last told, while leases are held */
+	uint64_t last_tick_ns;
 
 	/* of the machine, as the gpu process told */
 	struct arena machine_arena;

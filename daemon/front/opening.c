@@ -92,6 +92,13 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 		refuse_open(f, c, &m->refusal);
 		return;
 	}
+	if (admission_lost(f, c->uid, c->claim.gpus, c->by_job) != 0) {
+		refuse_open_with(f, c, GPUCTR_E_NOT_ALLOWED,
+				 "Measure within a job of your own, or take another GPU with "
+				 "--devices.",
+				 "a GPU that was asked for belongs to another job now");
+		return;
+	}
 	if (m->plan_reply.plan.passes != 1) {
 		refuse_passes(f, c, &m->plan_reply.plan);
 		return;
@@ -133,7 +140,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
 	} else {
-		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
+		return o->recorded ? 0
+				   : admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
@@ -170,6 +178,12 @@ static const char *planned_chip(const struct front *f, const struct wire_open_ca
 	return o->chip;
 }
 
+static void refuse_at_once(struct peer *p, uint32_t request, const struct refusal *r)
+{
+	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
+	peer_refuse(p, request, r);
+}
+
 int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	const struct wire_open_capture *o = &m->open_capture;
@@ -182,22 +196,21 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 
 	(void)frame;
 	if (check_open(p, o, &gpus, &refusal) != 0 || check_free(f, o, gpus, &refusal) != 0) {
-		decision_of_peer(p, NULL, AUDIT_REFUSED, &refusal, 0);
-		peer_refuse(p, o->request, &refusal);
+		refuse_at_once(p, o->request, &refusal);
 		return 0;
 	}
 	c = capture_new(&f->registry);
 	if (!c) {
 		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.",
 			    "the daemon has no room for another capture");
-		peer_refuse(p, o->request, &refusal);
+		refuse_at_once(p, o->request, &refusal);
 		return 0;
 	}
 	capture_set_account(c, p->account);
 	if (capture_set_options(c, o) < 0) {
 		capture_free(&f->registry, c);
 		account_refuse(p->account, &refusal);
-		peer_refuse(p, o->request, &refusal);
+		refuse_at_once(p, o->request, &refusal);
 		return 0;
 	}
 	c->client = p;
@@ -206,6 +219,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->pid = p->credentials.pid;
 	users_name(c->uid, c->user, sizeof(c->user));
 	c->recorded = o->recorded || gpus == 0;
+	c->by_job = admission_by_job(f, &p->credentials, gpus);
 	c->device = policy_allows_device(&f->config.policy, &p->credentials);
 	claim_init(&c->claim, c->recorded ? 0 : gpus);
 	list_append(&p->captures, &c->client_link);

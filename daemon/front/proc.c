@@ -2,11 +2,17 @@
 #include "daemon/front/proc.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "daemon/base/clean.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5; Debian 12's headers are older */
+#endif
 
 /* The first line of /proc/PID/status that begins with key; -ENOENT also when it ended meanwhile. */
 static int read_status(pid_t pid, const char *key, char *text, int size)
@@ -35,14 +41,27 @@ int proc_read_uid(pid_t pid, uid_t *ret)
 	return r < 0 || sscanf(text, "Uid: %u", ret) == 1 ? r : -EIO;
 }
 
-/* NSpid has its number in each namespace from ours down to its own. */
-bool proc_is_of_this_machine(pid_t pid)
+static bool has_ended(int pidfd)
 {
+	struct pollfd p = { pidfd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) != 0;
+}
+
+/* NSpid has its number in each namespace from ours down to its own. */
+bool proc_peer_is_of_this_machine(int socket, pid_t pid)
+{
+	CLEAN_FD int pidfd = -1;
+	socklen_t n = sizeof(pidfd);
 	char text[256];
 	int number, more;
 
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0) {
+		pidfd = -1;
+	}
 	return read_status(pid, "NSpid:", text, sizeof(text)) == 0 &&
-	       sscanf(text, "NSpid: %d %d", &number, &more) == 1;
+	       sscanf(text, "NSpid: %d %d", &number, &more) == 1 &&
+	       (pidfd < 0 || !has_ended(pidfd));
 }
 
 bool proc_shows_others(void)

@@ -4,22 +4,29 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/control.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
-#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 
 /* Only root of this machine may state anything; root of a container is not that root. The
  * supervisor keeps a copy of the statements, so they outlive this process but not the daemon: after
- * that everything is decided without them, which is the stricter way. */
+ * that everything is decided by the settings alone. */
+
+#define JOB_TIME_MAX_NS (UINT64_C(10) * 365 * 24 * 3600 * CLOCK_NS_PER_S)
+
+static uint64_t min_ns(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 static bool may_state(struct peer *p, uint32_t request)
 {
 	struct refusal r;
 
-	if (p->credentials.uid == 0 && proc_is_of_this_machine(p->credentials.pid)) {
+	if (p->credentials.uid == 0 && p->of_this_machine) {
 		return true;
 	}
 	refusal_set(&r, GPUCTR_E_NOT_ALLOWED,
@@ -66,9 +73,15 @@ static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *r
 	return 0;
 }
 
+/* The supervisor may be busy: it is told again with the next sign of life. */
+static void tell_supervisor(struct front *f)
+{
+	f->jobs_untold = control_send_jobs(f->control, &f->jobs) < 0;
+}
+
 static void changed(struct front *f)
 {
-	control_send_jobs(f->control, &f->jobs);
+	tell_supervisor(f);
 	session_on_jobs_changed(f);
 }
 
@@ -89,7 +102,7 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 		return 0;
 	}
 	snprintf(job.name, sizeof(job.name), "%s", b->job);
-	job.until_ns = b->time_ns ? clock_now_ns() + b->time_ns : 0;
+	job.until_ns = b->time_ns ? clock_now_ns() + min_ns(b->time_ns, JOB_TIME_MAX_NS) : 0;
 	if (decision_of_job(f, p, AUDIT_JOB_BEGUN, &job) < 0) {
 		decision_refusal(f, &r);
 		peer_refuse(p, b->request, &r);
@@ -127,12 +140,50 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
+/* FNV-1a over the UUIDs in their order. */
+static uint64_t number_of_machine(const struct front *f)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < f->machine.gpus.n; i++) {
+		for (const char *s = f->machine.gpus.v[i].uuid;; s++) {
+			h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+			if (*s == '\0') {
+				break;
+			}
+		}
+	}
+	return h | 1;
+}
+
+void scheduler_on_machine(struct front *f)
+{
+	uint64_t machine = number_of_machine(f), before = f->jobs.machine;
+	struct job job;
+
+	if (f->machine.gpus.n == 0 || machine == before) {
+		return; /* a driver that shows none just now may show the same ones again */
+	}
+	f->jobs.machine = machine;
+	if (before != 0) {
+		log_warning("the machine's GPUs have changed: leases and jobs are over");
+		session_on_gpus_changed(f);
+		while (jobs_take(&f->jobs, &job)) {
+			decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job);
+		}
+	}
+	tell_supervisor(f);
+}
+
 void scheduler_tick(struct front *f, uint64_t now_ns)
 {
 	struct job job;
 
 	while (jobs_expire(&f->jobs, now_ns, &job)) {
 		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job);
+		f->jobs_untold = true;
+	}
+	if (f->jobs_untold) {
 		changed(f);
 	}
 }

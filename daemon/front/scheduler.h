@@ -11,6 +11,9 @@
 int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_job_end(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
+/* Jobs are masks of indices: when these mean other GPUs, all jobs are forgotten. */
+void scheduler_on_machine(struct front *f);
+
 /* Forgets jobs whose time is over. */
 void scheduler_tick(struct front *f, uint64_t now_ns);
 

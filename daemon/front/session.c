@@ -8,6 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
@@ -252,10 +253,14 @@ static void on_foreign_tenant(struct front *f, struct capture *c, const struct r
 	take_back(f, c, why->message, "Measure while nobody else uses the GPU.");
 }
 
+/* At least a second: each renewal is a line of the audit log. */
 static uint64_t lease_length(const struct front *f, const struct capture *c)
 {
 	uint64_t length = c->options.lease_ns ? c->options.lease_ns : f->config.lease_ns;
 
+	if (length < CLOCK_NS_PER_S) {
+		return CLOCK_NS_PER_S;
+	}
 	return length < f->config.lease_max_ns ? length : f->config.lease_max_ns;
 }
 
@@ -410,7 +415,7 @@ int handle_renew(struct peer *p, const struct wire_message *m, const struct fram
 	if (!c || !capture_is_live(c) || c->recorded) {
 		return 0;
 	}
-	renew(p->front, c, now);
+	renew_when_half_over(p->front, c, now); /* not whenever somebody likes to ask */
 	answer.renewed =
 		(struct wire_renewed){ c->id,
 				       c->lease_until_ns > now ? c->lease_until_ns - now : 0 };
@@ -489,6 +494,10 @@ void session_on_granter_lost(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (c->claim.state == CLAIM_HOLDING) {
+			if (!c->leased) {
+				decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_REVOKED,
+						    "the granter was restarted");
+			}
 			note_lease_end(f, c, AUDIT_LEASE_REVOKED, GPUCTR_E_REVOKED,
 				       "the granter was restarted");
 			end(f, c, GPUCTR_E_REVOKED,
@@ -498,22 +507,55 @@ void session_on_granter_lost(struct front *f)
 	}
 }
 
-/* Root states whose a GPU is, and is not turned away by it. */
+static const char *describe_loss(struct front *f, struct capture *c, uint64_t lost)
+{
+	size_t gpu = (size_t)__builtin_ctzll(lost);
+	const struct job *job = jobs_owner(&f->jobs, gpu);
+	const char *why =
+		job ? arena_printf(&c->arena, "GPU %zu belongs to job %s now", gpu, job->name)
+		    : arena_printf(&c->arena, "the job that had GPU %zu is over", gpu);
+
+	return why ? why : "";
+}
+
+/* Those that wait go first, so that none of them gets the turn of one that ends. */
+static void end_where_lost(struct front *f, enum claim_state state)
+{
+	static const char remedy[] = "Measure within a job of your own.";
+
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+		uint64_t lost = admission_lost(f, c->uid, c->claim.gpus, c->by_job);
+		const char *why;
+
+		if (c->claim.state != state || lost == 0) {
+			continue;
+		}
+		why = describe_loss(f, c, lost);
+		if (c->leased) {
+			take_back(f, c, why, remedy);
+		} else {
+			decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED, why);
+			end(f, c, GPUCTR_E_NOT_ALLOWED, why, remedy, 0);
+		}
+	}
+}
+
 void session_on_jobs_changed(struct front *f)
+{
+	end_where_lost(f, CLAIM_WAITING);
+	end_where_lost(f, CLAIM_HOLDING);
+}
+
+/* Claims are masks of indices, and these have another meaning now. */
+void session_on_gpus_changed(struct front *f)
 {
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
-		uint64_t foreign = c->claim.gpus & jobs_gpus_of_others(&f->jobs, c->uid);
-		const char *why;
-		size_t gpu;
 
-		if (c->uid == 0 || foreign == 0 || c->claim.state == CLAIM_IDLE) {
-			continue;
+		if (c->claim.state != CLAIM_IDLE) {
+			take_back(f, c, "the machine's GPUs have changed", "Run it again.");
 		}
-		gpu = (size_t)__builtin_ctzll(foreign);
-		why = arena_printf(&c->arena, "GPU %zu belongs to job %s now", gpu,
-				   jobs_owner(&f->jobs, gpu)->name);
-		take_back(f, c, why ? why : "", "Measure within a job of your own.");
 	}
 }
 

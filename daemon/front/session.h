@@ -35,6 +35,7 @@ void session_on_client_drained(struct peer *p);
 void session_on_lease_expired(struct front *f, uint64_t lease);
 void session_on_granter_lost(struct front *f);
 void session_on_jobs_changed(struct front *f);
+void session_on_gpus_changed(struct front *f);
 void session_on_granter_back(struct front *f);
 void session_on_gpu_back(struct front *f);
 void session_on_tick(struct front *f, uint64_t now_ns);

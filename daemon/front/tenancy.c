@@ -16,7 +16,7 @@
  * a second, one question at a time, so a lease ends within half a second of a stranger's first
  * context. */
 
-enum { TENANCY_PERIOD_MS = 250 };
+enum { TENANCY_PERIOD_MS = 250, TENANCY_BLIND_S = 3 };
 
 static void refuse_unknown(struct refusal *r)
 {
@@ -116,8 +116,8 @@ void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known
 	}
 }
 
-/* Of a list that cannot be had now, a running lease is not the victim: the gpu process may just be
- * restarting. The next answer counts. */
+/* A list that cannot be had now may be had in a moment, from a gpu process that is just restarting:
+ * end_blind() decides when it is too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	tenancy_on_known on_foreign = *(tenancy_on_known *)owner;
@@ -128,12 +128,31 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
 		return;
 	}
+	f->last_known_ns = clock_now_ns();
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 		struct refusal r;
 
-		if (c->claim.state == CLAIM_HOLDING && capture_is_live(c) &&
+		if (c->claim.state == CLAIM_HOLDING && c->leased &&
 		    find_foreign(f, &m->tenants_reply, c, &r)) {
+			on_foreign(f, c, &r);
+		}
+	}
+}
+
+/* Who is not seen for so long may be there: a user must not be able to blind us. */
+static void end_blind(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
+{
+	struct refusal r;
+
+	if (now_ns - f->last_known_ns < TENANCY_BLIND_S * CLOCK_NS_PER_S) {
+		return;
+	}
+	refuse_unknown(&r);
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->claim.state == CLAIM_HOLDING && c->leased && unanswered_gpus(f, c) != 0) {
 			on_foreign(f, c, &r);
 		}
 	}
@@ -144,8 +163,17 @@ void tenancy_tick(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
 	tenancy_on_known *owner;
 
-	if (f->config.shared || f->looking || list_is_empty(&f->arbiter.holders) ||
-	    now_ns < f->next_look_ns) {
+	bool was_idle = now_ns - f->last_tick_ns > CLOCK_NS_PER_S;
+
+	f->last_tick_ns = now_ns;
+	if (was_idle || f->config.shared || list_is_empty(&f->arbiter.holders)) {
+		f->last_known_ns = now_ns;
+	}
+	if (f->config.shared || list_is_empty(&f->arbiter.holders)) {
+		return;
+	}
+	end_blind(f, now_ns, on_foreign);
+	if (f->looking || now_ns < f->next_look_ns) {
 		return;
 	}
 	f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;

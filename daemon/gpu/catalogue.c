@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/gpu/catalogue.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <regex.h>
 #include <stdlib.h>
@@ -169,17 +170,59 @@ bool catalogue_describe(const struct catalogue *c, const char *name, const char 
 
 /* --- patterns --- */
 
+enum { PATTERN_REGEX_MAX = 256 };
+
 struct pattern {
 	enum { PATTERN_LITERAL, PATTERN_GLOB, PATTERN_REGEX } kind;
 	char *text;
 	regex_t regex;
 };
 
+/* These take glibc's regcomp() or regexec() a time and memory without bound: repetition by number,
+ * which nests, and back-references. One process answers all users. */
+static bool is_costly(const char *regex)
+{
+	if (strlen(regex) > PATTERN_REGEX_MAX || strchr(regex, '{')) {
+		return true;
+	}
+	for (const char *s = regex; *s; s++) {
+		if (*s == '\\' && s[1] != '\0' && isdigit((unsigned char)*++s)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int refuse_regex(const char *text, const char *why, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_BAD_PATTERN,
+		    "Write a POSIX extended regular expression of at most 256 bytes, without {n,m} "
+		    "and back-references.",
+		    "'%.300s' is not taken as a regular expression: %s", text, why);
+	return r->code;
+}
+
+static int compile_regex(struct pattern *p, const char *regex, const char *text, struct refusal *r)
+{
+	char why[128];
+	int e;
+
+	if (is_costly(regex)) {
+		return refuse_regex(text, "it could take too long", r);
+	}
+	e = regcomp(&p->regex, regex, REG_EXTENDED | REG_NOSUB);
+	if (e != 0) {
+		regerror(e, &p->regex, why, sizeof(why));
+		return refuse_regex(text, why, r);
+	}
+	p->kind = PATTERN_REGEX;
+	return 0;
+}
+
 int pattern_new(const char *text, struct pattern **ret, struct refusal *r)
 {
 	static const char prefix[] = "regex:";
 	struct pattern *p = calloc(1, sizeof(*p));
-	int e;
 
 	if (!p || !(p->text = strdup(text))) {
 		free(p);
@@ -187,19 +230,11 @@ int pattern_new(const char *text, struct pattern **ret, struct refusal *r)
 		return r->code;
 	}
 	if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
-		e = regcomp(&p->regex, text + sizeof(prefix) - 1, REG_EXTENDED | REG_NOSUB);
-		if (e != 0) {
-			char why[128];
-
-			regerror(e, &p->regex, why, sizeof(why));
-			refusal_set(r, GPUCTR_E_BAD_PATTERN,
-				    "Write a POSIX extended regular expression.",
-				    "'%s' is not a regular expression: %s", text, why);
+		if (compile_regex(p, text + sizeof(prefix) - 1, text, r) != 0) {
 			free(p->text);
 			free(p);
 			return r->code;
 		}
-		p->kind = PATTERN_REGEX;
 	} else if (strpbrk(text, "*?[")) {
 		p->kind = PATTERN_GLOB;
 	}

@@ -147,10 +147,13 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	}
 }
 
+/* More than these, and the list is not known: nothing is leased then. */
+enum { TENANTS_PER_GPU_MAX = 4096 };
+
 static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids,
 			size_t room, size_t *n)
 {
-	struct vendor_nvml_process processes[256];
+	static struct vendor_nvml_process processes[TENANTS_PER_GPU_MAX];
 	unsigned count = ARRAY_SIZE(processes);
 	void *device;
 

@@ -78,20 +78,6 @@ static void read_story(struct story *s, const char *path)
 	}
 }
 
-/* Allocations of the class that the driver made. */
-static size_t count_driver_grants(struct fixture *f)
-{
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
-	CLEAN_FREE char *text = NULL;
-	const char *at;
-
-	expect_exit(p, 0);
-	text = read_file(p->out);
-	at = strstr(text, "profiler_granted ");
-	assert_non_null(at);
-	return strtoul(at + strlen("profiler_granted "), NULL, 10);
-}
-
 static struct program *measure(struct fixture *f, int uid, const char *kernels)
 {
 	return fixture_client(f, uid, "--metrics", "memory", "--", FAKEAPP, "--kernels", kernels,
@@ -140,7 +126,7 @@ static void the_audit_log_tells_all_that_the_driver_did(void **state)
 	expect_no_owner(f);
 	fixture_stop_daemon(f);
 	read_story(&s, path);
-	grants = count_driver_grants(f);
+	grants = fixture_counter(f, "profiler_granted");
 
 	requirement_figure("R28",
 			   "%zu rounds, %zu processes of the daemon killed: %zu leases granted, "

@@ -41,20 +41,6 @@ static void expect_refused(struct program *client, const char *code)
 	expect_message(client, code);
 }
 
-/* How many of the driver's allocations of the class were done. */
-static size_t driver_grants(struct fixture *f)
-{
-	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, "counters", NULL);
-	CLEAN_FREE char *text = NULL;
-	const char *at;
-
-	expect_exit(p, 0);
-	text = read_file(p->out);
-	at = strstr(text, "profiler_granted ");
-	assert_non_null(at);
-	return strtoul(at + strlen("profiler_granted "), NULL, 10);
-}
-
 /* --- GPUs of groups --- */
 
 static void a_group_has_its_gpus(void **state)
@@ -170,6 +156,26 @@ static void a_job_admits_its_owner_if_the_settings_say_so(void **state)
 	expect_refused(measure(f, USER_ANN, "0", "5"), "not-allowed");
 }
 
+static void what_only_a_job_allowed_ends_with_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_strict_daemon(f, "--set", "job-owners=yes", NULL);
+	expect_exit(begin_job(f, USER_SELF, "4717", "1234", "0"), 0);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"800", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	expect_exit(end_job(f, "4717"), 0);
+	expect_no_owner(f);
+	expect_exit(client, 0);
+	expect_output(client, "done 800\n");
+	expect_message(client, "the job that had GPU 0 is over");
+}
+
 static void a_job_outlives_the_front(void **state)
 {
 	struct fixture *f = *state;
@@ -206,7 +212,7 @@ static void machines_that_keep_secrets_are_not_measured(void **state)
 		client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
 		expect_exit(client, 0);
 		expect_message(client, "Nothing was measured: no GPU was leased");
-		assert_int_equal(driver_grants(f), 0);
+		assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
 		fixture_stop_daemon(f);
 		unsetenv(machines[i][0]);
 	}
@@ -269,8 +275,9 @@ static void every_decision_is_in_the_audit_file(void **state)
 
 	assert_int_equal(count_text(path, "\"event\":\"lease-granted\""), 3);
 	assert_int_equal(count_text(path, "\"event\":\"lease-ended\""), 3);
-	assert_true(driver_grants(f) >= 3);
-	assert_int_equal(count_text(path, "\"event\":\"permission-granted\""), driver_grants(f));
+	assert_true(fixture_counter(f, "profiler_granted") >= 3);
+	assert_int_equal(count_text(path, "\"event\":\"permission-granted\""),
+			 fixture_counter(f, "profiler_granted"));
 	assert_int_equal(count_text(path, "\"event\":\"refused\""), 2);
 	assert_int_equal(count_text(path, "\"status\":\"metric-unknown\""), 1);
 	assert_int_equal(count_text(path, "\"status\":\"not-allowed\""), 1);
@@ -336,6 +343,7 @@ int main(void)
 		SYSTEM_TEST(a_job_ends_the_leases_of_others),
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
+		SYSTEM_TEST(what_only_a_job_allowed_ends_with_it),
 		SYSTEM_TEST(a_job_outlives_the_front),
 		SYSTEM_TEST(machines_that_keep_secrets_are_not_measured),
 		SYSTEM_TEST(captures_have_a_rate),

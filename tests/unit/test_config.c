@@ -157,6 +157,7 @@ static void wrong_values_are_refused(void **state)
 		{ "group-gpus", "root" },
 		{ "group-gpus", "root gpu0" },
 		{ "group-gpus", "root 64" },
+		{ "group-gpus", "root 01" },
 		{ "group-gpus", "root -1" },
 		{ "group-gpus", "no-such-group-here 0" },
 		{ "group-gpus", "root GPU-0123456789012345678901234567890123456789012345" },
