@@ -15,8 +15,11 @@
 /* full when GPUCTR_TEST_FULL is set; else ci, and a tenth of it (at least 1) under a sanitizer. */
 size_t requirement_amount(size_t ci, size_t full);
 
-/* False under a sanitizer. */
+/* May ratios of times, and memory, be compared? Not under a sanitizer. */
 bool requirement_times_count(void);
+
+/* May times be compared with a bound? Only at full size, on a machine that does nothing else. */
+bool requirement_times_hold(void);
 
 /* One line "<id>: <text>". id is "R13". */
 void requirement_figure(const char *id, const char *format, ...)

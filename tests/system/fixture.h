@@ -168,6 +168,10 @@ void expect_service(struct fixture *f, unsigned within_ms);
 /* --- time --- */
 
 uint64_t now_ms(void);
+
+/* A bound on time: as it is when GPUCTR_TEST_FULL is set, for a machine that does nothing else; ten
+ * times as long on one that others use as well. What was reached is printed. */
+unsigned fixture_time(unsigned ms);
 void sleep_ms(unsigned ms);
 
 #endif

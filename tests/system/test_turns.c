@@ -104,7 +104,7 @@ static void a_timeout_ends_the_wait(void **state)
 	client = fixture_client(f, USER_BOB, "--timeout", "0.5", "--metrics", "memory", "--",
 				FAKEAPP, NULL);
 	expect_exit(client, 125);
-	assert_in_range(now_ms() - begin, 450, 1500);
+	assert_in_range(now_ms() - begin, 450, fixture_time(1500));
 	expect_output(client, "");
 	expect_message(client, "error[timeout]");
 }
@@ -250,7 +250,6 @@ static void a_lease_ends_when_somebody_waits(void **state)
 {
 	struct fixture *f = *state;
 	struct program *first, *second;
-	uint64_t begin = now_ms();
 
 	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
@@ -261,8 +260,7 @@ static void a_lease_ends_when_somebody_waits(void **state)
 				NULL);
 	expect_exit(second, 0);
 	expect_message(second, "7 measured");
-	assert_true(now_ms() - begin < 2600); /* not when the first one's program has ended */
-	expect_running(first);
+	expect_running(first); /* it has not waited for the end of that program */
 	expect_exit(first, 0); /* which runs on to its own end */
 	expect_output(first, "done 1500\n");
 	expect_message(first, "lease-expired");
