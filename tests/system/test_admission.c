@@ -98,11 +98,23 @@ static void only_root_of_this_machine_states_jobs(void **state)
 	client = begin_job(f, USER_ANN, "1", "1234", "0");
 	expect_exit(client, 1);
 	expect_message(client, "not-allowed");
+	expect_exit(end_job(f, "1"), 1);
+}
+
+static void root_of_a_container_states_no_job(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	start_daemon(f, "sharing=exclusive");
 	client = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT, "job",
 			     "begin", "--job", "1", "--user", "1234", "--devices", "0", NULL);
 	expect_exit(client, 1);
 	expect_message(client, "not-allowed");
-	expect_exit(end_job(f, "1"), 1);
 }
 
 static void a_job_ends_the_leases_of_others(void **state)
@@ -340,6 +352,7 @@ int main(void)
 		SYSTEM_TEST(a_group_has_its_gpus),
 		SYSTEM_TEST(a_gpu_of_a_job_is_its_owners),
 		SYSTEM_TEST(only_root_of_this_machine_states_jobs),
+		SYSTEM_TEST(root_of_a_container_states_no_job),
 		SYSTEM_TEST(a_job_ends_the_leases_of_others),
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
