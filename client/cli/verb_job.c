@@ -78,7 +78,7 @@ static int begin(const struct job_options *o)
 		return EXIT_VERB_USAGE;
 	}
 	if (!find_user(o->user, &job.uid)) {
-		say_usage("there is no user '%s'", o->user);
+		say_usage("there is no user '%s' on this machine: give a number", o->user);
 		return EXIT_VERB_USAGE;
 	}
 	job.job = o->job;
@@ -115,14 +115,14 @@ static int read_options(struct job_options *o, int argc, char **argv)
 
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		if (!take_option(o, id, value)) {
-			say_usage("'%s' is not a number of seconds", value);
+			say_usage("--time wants a number of seconds, not '%s'", value);
 			result = OPTIONS_WRONG;
 			break;
 		}
 	}
 	options_free(parser);
 	if (result == OPTIONS_END && rest < argc) {
-		say_usage("job takes no further argument '%s'", argv[rest]);
+		say_usage("job wants 'begin' or 'end' and options, not '%s'", argv[rest]);
 		return EXIT_VERB_USAGE;
 	}
 	return result == OPTIONS_END ? 0 : EXIT_VERB_USAGE;
