@@ -49,34 +49,30 @@ static int set_text(struct config *c, const char *value, size_t offset, char *er
 	return 0;
 }
 
-static int set_count(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_number(struct config *c, const char *value, size_t offset, unsigned long max,
+		      char *error, size_t size)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > 65536) {
-		snprintf(error, size, "'%s' is not a count from 1 to 65536", value);
+	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > max) {
+		snprintf(error, size, "'%s' is not a number from 1 to %lu", value, max);
 		return -EINVAL;
 	}
 	*(unsigned *)((char *)c + offset) = (unsigned)n;
 	return 0;
 }
 
+static int set_count(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	return set_number(c, value, offset, 65536, error, size);
+}
+
 static int set_rate(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	char *end;
-	unsigned long n;
-
-	errno = 0;
-	n = strtoul(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > CONFIG_RATE_MAX) {
-		snprintf(error, size, "'%s' is not a number from 1 to %d", value, CONFIG_RATE_MAX);
-		return -EINVAL;
-	}
-	*(unsigned *)((char *)c + offset) = (unsigned)n;
-	return 0;
+	return set_number(c, value, offset, CONFIG_RATE_MAX, error, size);
 }
 
 /* "90", "90s", "10min", "1h" */

@@ -9,6 +9,14 @@ static bool is_used(const struct job *job)
 	return job->name[0] != '\0';
 }
 
+/* True, for who found it. */
+static bool release(struct job *job, struct job *ret)
+{
+	*ret = *job;
+	*job = (struct job){ 0 };
+	return true;
+}
+
 static void take_gpus(struct jobs *j, uint64_t gpus)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {
@@ -40,9 +48,7 @@ bool jobs_end(struct jobs *j, const char *name, struct job *ret)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		if (is_used(&j->slots[i]) && strcmp(j->slots[i].name, name) == 0) {
-			*ret = j->slots[i];
-			j->slots[i] = (struct job){ 0 };
-			return true;
+			return release(&j->slots[i], ret);
 		}
 	}
 	return false;
@@ -52,9 +58,7 @@ bool jobs_take(struct jobs *j, struct job *ret)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		if (is_used(&j->slots[i])) {
-			*ret = j->slots[i];
-			j->slots[i] = (struct job){ 0 };
-			return true;
+			return release(&j->slots[i], ret);
 		}
 	}
 	return false;
@@ -66,9 +70,7 @@ bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret)
 		struct job *job = &j->slots[i];
 
 		if (is_used(job) && job->until_ns != 0 && now_ns >= job->until_ns) {
-			*ret = *job;
-			*job = (struct job){ 0 };
-			return true;
+			return release(job, ret);
 		}
 	}
 	return false;
