@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -428,6 +429,23 @@ pid_t fixture_worker(const struct fixture *f, const char *name)
 pid_t fixture_child(const struct program *p)
 {
 	return wait_child(p->pid, NULL);
+}
+
+size_t process_descriptors(pid_t pid)
+{
+	char path[64];
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	while (d && readdir(d)) {
+		n++;
+	}
+	if (d) {
+		closedir(d);
+	}
+	return n < 2 ? 0 : n - 2 - (pid == getpid()); /* without "." and "..", and d itself */
 }
 
 size_t process_children(pid_t pid)

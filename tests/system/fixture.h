@@ -105,6 +105,7 @@ pid_t fixture_child(const struct program *p);
 pid_t process_child(pid_t parent, const char *name);
 
 size_t process_children(pid_t pid);
+size_t process_descriptors(pid_t pid); /* open ones; 0: it is gone, or not ours to see */
 
 /* Does the process sleep, waiting for something, and not just for a moment? */
 bool process_is_asleep(pid_t pid);

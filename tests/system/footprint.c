@@ -17,23 +17,6 @@ static const bool compares_memory = false;
 static const bool compares_memory = true;
 #endif
 
-static size_t count_descriptors(pid_t pid)
-{
-	char path[64];
-	size_t n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	d = opendir(path);
-	while (d && readdir(d)) {
-		n++;
-	}
-	if (d) {
-		closedir(d);
-	}
-	return pid == getpid() ? n - 1 : n;
-}
-
 static long read_resident_kib(pid_t pid)
 {
 	char path[64];
@@ -53,7 +36,7 @@ static void look(struct fixture *f, struct footprint *ret)
 			    : i < THE_TEST ? fixture_worker(f, names[i])
 					   : getpid();
 
-		ret->of[i].descriptors = count_descriptors(pid);
+		ret->of[i].descriptors = process_descriptors(pid);
 		ret->of[i].children = process_children(pid);
 		ret->of[i].resident_kib = read_resident_kib(pid);
 	}

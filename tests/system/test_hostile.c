@@ -51,23 +51,6 @@ static void bystander_end(struct bystander *b, struct fixture *f)
 	expect_service(f, 1000);
 }
 
-static unsigned count_fds_of(pid_t pid)
-{
-	char path[64];
-	unsigned n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	d = opendir(path);
-	while (d && readdir(d)) {
-		n++;
-	}
-	if (d) {
-		closedir(d);
-	}
-	return n;
-}
-
 static void show_fds(pid_t pid)
 {
 	char path[64], entry[320], link[256];
@@ -96,12 +79,12 @@ static void expect_fds(pid_t pid, unsigned n)
 	int steady = 0;
 
 	for (int i = 0; i < 500 && steady < 20; i++) {
-		steady = count_fds_of(pid) == n ? steady + 1 : 0;
+		steady = process_descriptors(pid) == n ? steady + 1 : 0;
 		sleep_ms(10);
 	}
 	if (steady < 20) {
 		show_fds(pid);
-		fail_msg("%u descriptors instead of %u", count_fds_of(pid), n);
+		fail_msg("%u descriptors instead of %u", process_descriptors(pid), n);
 	}
 }
 
@@ -211,7 +194,7 @@ static void pieces_are_put_together(void **state)
 	int fd;
 
 	bystander_begin(&b, f);
-	fds = count_fds_of(b.front);
+	fds = process_descriptors(b.front);
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode(&a, &frame, &hello), 0);
 	for (size_t n = 0; n <= buffer_length(&frame); n++) { /* goes in the middle */
@@ -240,7 +223,7 @@ static void a_storm_of_connections(void **state)
 	unsigned fds;
 
 	bystander_begin(&b, f);
-	fds = count_fds_of(b.front);
+	fds = process_descriptors(b.front);
 	for (int i = 0; i < 3000; i++) {
 		int fd = raw_connect(f, USER_ANN);
 
@@ -316,7 +299,7 @@ static void descriptors_are_taken_only_where_they_belong(void **state)
 	unsigned fds;
 
 	bystander_begin(&b, f);
-	fds = count_fds_of(b.front);
+	fds = process_descriptors(b.front);
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(wire_encode(&a, &frame, &hello), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
