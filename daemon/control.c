@@ -2,36 +2,58 @@
 #include "daemon/control.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <sys/socket.h>
 
 #include "daemon/base/fdpass.h"
 
-int control_send(int link, enum control_op op, int fd, const struct config *config)
+static size_t size_of(unsigned op)
 {
-	struct control_message m = { .op = op };
-	ssize_t n;
-
-	if (config) {
-		m.config = *config;
+	switch (op) {
+	case CONTROL_RELOAD:
+		return offsetof(struct control_message, config) + sizeof(struct config);
+	case CONTROL_SUMMARY:
+		return offsetof(struct control_message, summary) + sizeof(struct control_summary);
+	case CONTROL_JOBS:
+		return offsetof(struct control_message, jobs) + sizeof(struct jobs);
+	default:
+		return offsetof(struct control_message, config);
 	}
-	n = fdpass_send(link, &m, sizeof(m), fd, MSG_DONTWAIT);
+}
+
+static int send_message(int link, const struct control_message *m, int fd)
+{
+	ssize_t n = fdpass_send(link, m, size_of(m->op), fd, MSG_DONTWAIT);
+
 	return n < 0 ? (int)n : 0;
+}
+
+int control_send(int link, enum control_op op, int fd)
+{
+	const struct control_message m = { .op = op };
+
+	return send_message(link, &m, fd);
+}
+
+int control_send_reload(int link, const struct config *config, int audit)
+{
+	const struct control_message m = { .op = CONTROL_RELOAD, .config = *config };
+
+	return send_message(link, &m, audit);
 }
 
 int control_send_summary(int link, const struct control_summary *summary)
 {
-	struct control_message m = { .op = CONTROL_SUMMARY, .summary = *summary };
-	ssize_t n = fdpass_send(link, &m, sizeof(m), -1, MSG_DONTWAIT);
+	const struct control_message m = { .op = CONTROL_SUMMARY, .summary = *summary };
 
-	return n < 0 ? (int)n : 0;
+	return send_message(link, &m, -1);
 }
 
 int control_send_jobs(int link, const struct jobs *jobs)
 {
-	struct control_message m = { .op = CONTROL_JOBS, .jobs = *jobs };
-	ssize_t n = fdpass_send(link, &m, sizeof(m), -1, MSG_DONTWAIT);
+	const struct control_message m = { .op = CONTROL_JOBS, .jobs = *jobs };
 
-	return n < 0 ? (int)n : 0;
+	return send_message(link, &m, -1);
 }
 
 int control_receive(int link, struct control_message *ret, int *ret_fd)
@@ -41,7 +63,7 @@ int control_receive(int link, struct control_message *ret, int *ret_fd)
 	if (n == -EAGAIN) {
 		return 0;
 	}
-	if (n != (ssize_t)sizeof(*ret)) {
+	if (n < (ssize_t)sizeof(ret->op) || n != (ssize_t)size_of(ret->op)) {
 		return n < 0 ? (int)n : -EPIPE;
 	}
 	return 1;

@@ -30,16 +30,20 @@ struct control_summary {
 	uint64_t granted, dropped; /* since the front began */
 };
 
+/* As much of it travels as the op has. */
 struct control_message {
 	unsigned op;
-	struct config config;		/* of CONTROL_RELOAD */
-	struct control_summary summary; /* of CONTROL_SUMMARY */
-	struct jobs jobs;		/* of CONTROL_JOBS */
+	union {
+		struct config config;		/* of CONTROL_RELOAD */
+		struct control_summary summary; /* of CONTROL_SUMMARY */
+		struct jobs jobs;		/* of CONTROL_JOBS */
+	};
 };
 
-/* Sends a message, and fd beside it when it is not -1 (which stays the caller's). config NULL:
- * none. -errno. */
-int control_send(int link, enum control_op op, int fd, const struct config *config);
+/* Sends a message that is an op alone, and fd beside it when it is not -1 (which stays the
+ * caller's). -errno; so do the others. */
+int control_send(int link, enum control_op op, int fd);
+int control_send_reload(int link, const struct config *config, int audit);
 int control_send_summary(int link, const struct control_summary *summary);
 int control_send_jobs(int link, const struct jobs *jobs);
 

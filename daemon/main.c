@@ -132,7 +132,7 @@ static int start_linked(struct supervisor *s, enum worker_id id, int other)
 	return pair[0];
 }
 
-/* Settings and jobs take 20 KiB a message, and neither end waits for the other. */
+/* Settings and jobs take up to 14 KiB a message, and neither end waits for the other. */
 static void make_room(const int pair[2])
 {
 	const int bytes = 32 * (int)sizeof(struct control_message);
@@ -187,7 +187,7 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 		return fd;
 	}
 	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU,
-			 fd, NULL);
+			 fd);
 	/* A front that dies takes the others with it, and may be reaped after them: its turn comes.
 	 */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
@@ -316,7 +316,7 @@ static void begin_stop(struct supervisor *s)
 {
 	s->stopping = true;
 	sd_notify(0, "STOPPING=1");
-	control_send(s->control, CONTROL_STOP, -1, NULL);
+	control_send(s->control, CONTROL_STOP, -1);
 }
 
 static void open_audit(struct supervisor *s)
@@ -343,7 +343,7 @@ static int reload(struct supervisor *s)
 	s->config = config;
 	log_init("supervisor", config.log_level);
 	open_audit(s);
-	r = control_send(s->control, CONTROL_RELOAD, s->audit, &s->config);
+	r = control_send_reload(s->control, &s->config, s->audit);
 	if (r < 0) {
 		log_error("the front does not take the settings (%s): its successor will have them",
 			  strerror(-r));

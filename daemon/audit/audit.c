@@ -107,7 +107,7 @@ static void add_optional(struct json *j, const char *key, const char *value)
 	}
 }
 
-static int format_line(struct buffer *out, const struct audit_line *l, uint64_t missed)
+static int format_line(struct buffer *out, const struct audit_line *l)
 {
 	struct json j;
 
@@ -133,13 +133,13 @@ static int format_line(struct buffer *out, const struct audit_line *l, uint64_t 
 		json_number(&j, "driver_status", l->driver_status);
 	}
 	add_optional(&j, "why", l->why);
-	if (missed) {
-		json_number(&j, "refused_before", missed);
+	if (l->missed) {
+		json_number(&j, "refused_before", l->missed);
 	}
 	return json_end(&j);
 }
 
-static int write_file(struct audit *a, const struct audit_line *l, uint64_t missed)
+static int write_file(struct audit *a, const struct audit_line *l)
 {
 	size_t length;
 	ssize_t n;
@@ -155,7 +155,7 @@ static int write_file(struct audit *a, const struct audit_line *l, uint64_t miss
 	if (a->torn) {
 		r = buffer_append(&a->line, "\n", 1);
 	}
-	r = r < 0 ? r : format_line(&a->line, l, missed);
+	r = r < 0 ? r : format_line(&a->line, l);
 	if (r < 0) {
 		return r;
 	}
@@ -180,7 +180,7 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 	}
 }
 
-static void format_message(const struct audit_line *l, uint64_t missed, char *text, size_t size)
+static void format_message(const struct audit_line *l, char *text, size_t size)
 {
 	char what[160] = "", refused[64] = "";
 
@@ -189,9 +189,9 @@ static void format_message(const struct audit_line *l, uint64_t missed, char *te
 	} else if (l->capture) {
 		snprintf(what, sizeof(what), "capture %u of ", l->capture);
 	}
-	if (missed) {
+	if (l->missed) {
 		snprintf(refused, sizeof(refused), " (%llu refusals before it are not listed)",
-			 (unsigned long long)missed);
+			 (unsigned long long)l->missed);
 	}
 	snprintf(text, size, "%s: %s%s (uid %u, %s, pid %d)%s%s%s", events[l->event].text, what,
 		 l->user ? l->user : "user", (unsigned)l->uid,
@@ -224,40 +224,48 @@ static int write_journal(const struct audit_line *l, const char *message)
 	return journal_send(&e);
 }
 
-static int write_log(const struct audit_line *l, uint64_t missed)
+static int write_log(const struct audit_line *l)
 {
 	char message[1024];
 
-	format_message(l, missed, message, sizeof(message));
+	format_message(l, message, sizeof(message));
 	if (journal_is_used()) {
 		return write_journal(l, message);
 	}
 	return log_always(events[l->event].level, "%s", message);
 }
 
+const char *audit_problem(const struct audit *a)
+{
+	return a->error == -EBADF ? "its file could not be opened" : strerror(-a->error);
+}
+
 static void note_error(struct audit *a, int error)
 {
-	if (error != 0 && a->error == 0) {
+	int before = a->error;
+
+	a->error = error;
+	if (error != 0 && before == 0) {
 		log_error("the audit log cannot be written (%s): nothing is granted until it can",
-			  strerror(-error));
-	} else if (error == 0 && a->error != 0) {
+			  audit_problem(a));
+	} else if (error == 0 && before != 0) {
 		log_notice("the audit log can be written again");
 	}
-	a->error = error;
+}
+
+bool audit_takes(struct audit *a, struct audit_line *l)
+{
+	bool is_refusal =
+		(l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED) && !l->corrects;
+
+	return !is_refusal || rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE,
+					clock_now_ns(), &l->missed);
 }
 
 int audit_write(struct audit *a, const struct audit_line *l)
 {
-	bool is_refusal =
-		(l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED) && !l->corrects;
-	uint64_t missed = 0;
-	int r;
+	int r = write_file(a, l);
 
-	if (is_refusal &&
-	    !rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE, clock_now_ns(), &missed)) {
-		return 0;
-	}
-	r = write_file(a, l, missed);
-	note_error(a, r < 0 ? r : write_log(l, missed));
+	note_error(a, r < 0 ? r : write_log(l));
 	return a->error;
 }

@@ -43,6 +43,7 @@ struct audit_line {
 	uint32_t driver_status; /* of a permission */
 	bool corrects;		/* a line that said it was granted: is not left out */
 	const char *why;	/* NULL: as asked */
+	uint64_t missed;	/* by audit_takes(): lines of this user that were left out before */
 };
 
 struct audit {
@@ -58,9 +59,15 @@ struct audit {
 void audit_set_file(struct audit *a, bool wants_file, int fd);
 void audit_deinit(struct audit *a);
 
-/* 0, or -errno: then what the line says must not be done. More than 60 refusals of one user in a
- * minute are counted instead, and the count stands in that user's next line of this kind. */
+/* Is there room for this line? False: more than 60 refusals of one user in a minute are counted
+ * instead, and the count stands in that user's next line of this kind. */
+bool audit_takes(struct audit *a, struct audit_line *l);
+
+/* A line that was taken. 0, or -errno: then what it says must not be done. */
 int audit_write(struct audit *a, const struct audit_line *l);
+
+/* Why it could not be written; static. */
+const char *audit_problem(const struct audit *a);
 
 /* For the supervisor, which alone may open files. The descriptor; -errno with a message logged. */
 int audit_open(const char *path);

@@ -4,6 +4,7 @@
 
 #include "daemon/base/utf8.h"
 #include "daemon/front/decision.h"
+#include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
@@ -47,13 +48,8 @@ static void send_agent_welcome(struct peer *p, struct capture *c)
 {
 	const char *uuids[LIMIT_GPUS];
 	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
-	size_t n = 0;
+	size_t n = describe_uuids(p->front, c->claim.gpus, uuids);
 
-	for (size_t i = 0; i < p->front->machine.gpus.n; i++) {
-		if ((c->claim.gpus >> i & 1) != 0) {
-			uuids[n++] = p->front->machine.gpus.v[i].uuid;
-		}
-	}
 	m.agent_welcome = (struct wire_agent_welcome){
 		PROTO_VERSION,
 		0,

@@ -4,22 +4,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
 #include "proto/limits.h"
 
 enum { METRICS_BYTES_MAX = 8192 };
 
-static size_t list_uuids(const struct front *f, uint64_t gpus, const char **v)
+/* Names are looked up in a file: only for a line that is written. */
+static int write_line(struct front *f, struct audit_line *l)
 {
-	size_t n = 0;
+	char user[64];
 
-	for (size_t i = 0; i < f->machine.gpus.n && i < LIMIT_GPUS; i++) {
-		if ((gpus >> i & 1) != 0) {
-			v[n++] = f->machine.gpus.v[i].uuid;
-		}
+	if (!audit_takes(&f->audit, l)) {
+		return 0;
 	}
-	return n;
+	if (!l->user) {
+		users_name(l->uid, user, sizeof(user));
+		l->user = user;
+	}
+	return audit_write(&f->audit, l);
 }
 
 int decision_to_start(struct front *f)
@@ -31,7 +35,7 @@ int decision_to_start(struct front *f)
 		.program = "gpucountd",
 	};
 
-	return audit_write(&f->audit, &l);
+	return write_line(f, &l);
 }
 
 /* Names may be long and many: as many as a line of reasonable length holds. */
@@ -61,26 +65,24 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
-		.n_gpus = list_uuids(f, c->claim.gpus, gpus),
+		.n_gpus = describe_uuids(f, c->claim.gpus, gpus),
 		.metrics = c->options.metrics.v,
 		.n_metrics = begins ? count_metrics(&c->options.metrics) : 0,
 		.code = code,
 		.why = why,
 	};
 
-	return audit_write(&f->audit, &l);
+	return write_line(f, &l);
 }
 
 int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
 		     const struct refusal *r, uint32_t driver_status)
 {
 	const char *gpus[LIMIT_GPUS];
-	char user[64] = "";
 	struct audit_line l = {
 		.event = event,
 		.uid = p->credentials.uid,
 		.pid = p->credentials.pid,
-		.user = user,
 		.program = p->program,
 		.code = r ? r->code : 0,
 		.driver_status = driver_status,
@@ -93,37 +95,32 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 		l.program = c->options.program;
 		l.capture = c->id;
 		l.gpus = gpus;
-		l.n_gpus = list_uuids(p->front, c->claim.gpus, gpus);
-	} else {
-		users_name(l.uid, user, sizeof(user));
+		l.n_gpus = describe_uuids(p->front, c->claim.gpus, gpus);
 	}
-	return audit_write(&p->front->audit, &l);
+	return write_line(p->front, &l);
 }
 
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
-		    const struct job *job)
+		    const struct job *job, const char *why)
 {
 	const char *gpus[LIMIT_GPUS];
-	char user[64];
 	struct audit_line l = {
 		.event = event,
 		.uid = job->uid,
 		.pid = p ? p->credentials.pid : 0,
-		.user = user,
 		.program = p ? p->program : "gpucountd",
 		.gpus = gpus,
-		.n_gpus = list_uuids(f, job->gpus, gpus),
+		.n_gpus = describe_uuids(f, job->gpus, gpus),
 		.job = job->name,
-		.why = p ? NULL : "its time is over, or the machine's GPUs have changed",
+		.why = why,
 	};
 
-	users_name(job->uid, user, sizeof(user));
-	return audit_write(&f->audit, &l);
+	return write_line(f, &l);
 }
 
 void decision_refusal(const struct front *f, struct refusal *r)
 {
 	refusal_set(r, GPUCTR_E_AUDIT,
 		    "Tell the administrator: nothing is granted until it can be written.",
-		    "the audit log cannot be written: %s", strerror(-f->audit.error));
+		    "the audit log cannot be written: %s", audit_problem(&f->audit));
 }

@@ -22,9 +22,9 @@ int decision_to_start(struct front *f);
 int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
 		     const struct refusal *r, uint32_t driver_status);
 
-/* p NULL: it ended by itself. */
+/* p NULL: nobody asked; why says what for. */
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
-		    const struct job *job);
+		    const struct job *job, const char *why);
 
 /* "the audit log cannot be written: ..." for the one whose grant waits for it. */
 void decision_refusal(const struct front *f, struct refusal *r);

@@ -3,6 +3,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/front/users.h"
+#include "proto/limits.h"
 
 static struct capture *capture_of(const struct claim *c)
 {
@@ -53,17 +54,23 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 	return (struct wire_gpus){ n, v };
 }
 
-static struct wire_strings uuids(struct front *f, struct arena *a, uint64_t mask)
+size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v)
 {
-	const char **v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
 	size_t n = 0;
 
-	for (size_t i = 0; v && i < f->machine.gpus.n; i++) {
-		if ((mask >> i & 1) != 0) {
+	for (size_t i = 0; i < f->machine.gpus.n && i < LIMIT_GPUS; i++) {
+		if ((gpus >> i & 1) != 0) {
 			v[n++] = f->machine.gpus.v[i].uuid;
 		}
 	}
-	return (struct wire_strings){ n, v };
+	return n;
+}
+
+static struct wire_strings list_uuids(struct front *f, struct arena *a, uint64_t gpus)
+{
+	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
+
+	return (struct wire_strings){ v ? describe_uuids(f, gpus, v) : 0, v };
 }
 
 static struct wire_strings column_names(struct arena *a, const struct wire_plan *plan)
@@ -87,7 +94,7 @@ static struct wire_capture_info describe_capture(struct front *f, struct arena *
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
 		.state = c->state,
-		.gpus = uuids(f, a, c->claim.gpus),
+		.gpus = list_uuids(f, a, c->claim.gpus),
 		.position = arbiter_position(&f->arbiter, &c->claim),
 		.totals = capture_totals(c),
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,

@@ -13,6 +13,9 @@ const struct wire_gpu *describe_gpus(struct front *f, struct arena *a);
 /* Those in the mask. */
 struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask);
 
+/* UUIDs of those in the mask, borrowed; v has room for LIMIT_GPUS. */
+size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
+
 /* Metrics are told only of captures of uid. */
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a, uid_t uid);
 

@@ -8,9 +8,9 @@
 #include "daemon/front/session.h"
 
 /* The whole of what a user may say, and as what. A message that is not in the table, or not for the
- * peer's role, ends the connection. Policy is asked once, when a client introduces itself; an agent
- * needs the token of a capture of its own uid. From then on a peer acts only on captures of its
- * own. */
+ * peer's role, ends the connection. Policy is asked when a client introduces itself, and for its
+ * GPUs when it opens a capture; an agent needs the token of a capture of its own uid. From then on
+ * a peer acts only on captures of its own. */
 
 static const struct {
 	enum wire_type type;

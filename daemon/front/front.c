@@ -16,8 +16,9 @@
 #include "daemon/front/session.h"
 #include "proto/limits.h"
 
-/* Start, stop and what is periodic. The tick runs only while a capture or a question is open, so an
- * idle daemon does not wake up but for the sign of life to the supervisor. */
+/* Start, stop and what is periodic. The tick runs only while a capture or a question is open, or a
+ * connection has a deadline, so an idle daemon does not wake up but for the sign of life to the
+ * supervisor. */
 
 enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
 
@@ -88,7 +89,7 @@ static void on_alive(uv_timer_t *t)
 	struct granter_request ping = { .op = GRANTER_PING };
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
-	control_send(f->control, CONTROL_ALIVE, -1, NULL);
+	control_send(f->control, CONTROL_ALIVE, -1);
 	scheduler_tick(f, clock_now_ns());
 	if (list_is_empty(&f->granter.pending)) {
 		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
@@ -117,7 +118,7 @@ static void start_listening(struct front *f)
 	if (r < 0) {
 		log_error("cannot listen: %s", strerror(-r));
 	}
-	control_send(f->control, CONTROL_READY, -1, NULL);
+	control_send(f->control, CONTROL_READY, -1);
 }
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -249,7 +250,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
-		control_send(f->control, CONTROL_RELOADED, -1, NULL);
+		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
 	case CONTROL_STOP:
 		begin_stop(f);

@@ -297,7 +297,7 @@ void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 		l->answer_by_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
 	} else if (now_ns >= l->answer_by_ns) {
 		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
-		control_send(l->front->control, CONTROL_HUNG_GPU, -1, NULL);
+		control_send(l->front->control, CONTROL_HUNG_GPU, -1);
 		gpu_link_detach(l);
 	}
 }

@@ -103,7 +103,7 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 	}
 	snprintf(job.name, sizeof(job.name), "%s", b->job);
 	job.until_ns = b->time_ns ? clock_now_ns() + min_ns(b->time_ns, JOB_TIME_MAX_NS) : 0;
-	if (decision_of_job(f, p, AUDIT_JOB_BEGUN, &job) < 0) {
+	if (decision_of_job(f, p, AUDIT_JOB_BEGUN, &job, NULL) < 0) {
 		decision_refusal(f, &r);
 		peer_refuse(p, b->request, &r);
 		return 0;
@@ -134,7 +134,7 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 		       "there is no job of this name");
 		return 0;
 	}
-	decision_of_job(f, p, AUDIT_JOB_ENDED, &job);
+	decision_of_job(f, p, AUDIT_JOB_ENDED, &job, NULL);
 	changed(f);
 	answer(p, e->request);
 	return 0;
@@ -169,7 +169,8 @@ void scheduler_on_machine(struct front *f)
 		log_warning("the machine's GPUs have changed: leases and jobs are over");
 		session_on_gpus_changed(f);
 		while (jobs_take(&f->jobs, &job)) {
-			decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job);
+			decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job,
+					"the machine's GPUs have changed");
 		}
 	}
 	tell_supervisor(f);
@@ -180,7 +181,7 @@ void scheduler_tick(struct front *f, uint64_t now_ns)
 	struct job job;
 
 	while (jobs_expire(&f->jobs, now_ns, &job)) {
-		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job);
+		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job, "its time is over");
 		f->jobs_untold = true;
 	}
 	if (f->jobs_untold) {

@@ -14,6 +14,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
+#include "proto/limits.h"
 
 /* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
  * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes
@@ -144,6 +145,7 @@ static void send_queued(struct front *f, struct capture *c)
 		blocker ? list_entry((struct claim *)(uintptr_t)blocker, struct capture, claim)
 			: NULL;
 	struct peer *client = c->client;
+	const char *uuids[LIMIT_GPUS];
 	uint64_t now = clock_now_ns(), shared;
 	struct arena a;
 	struct wire_message m = {
@@ -158,12 +160,7 @@ static void send_queued(struct front *f, struct capture *c)
 		m.queued.holder_left_ns =
 			holder->lease_until_ns > now ? holder->lease_until_ns - now : 0;
 		shared = holder->claim.gpus & c->claim.gpus;
-		for (size_t i = 0; i < f->machine.gpus.n; i++) {
-			if ((shared >> i & 1) != 0) {
-				m.queued.gpu = f->machine.gpus.v[i].uuid;
-				break;
-			}
-		}
+		m.queued.gpu = describe_uuids(f, shared, uuids) > 0 ? uuids[0] : "";
 	}
 	peer_send(client, &m);
 	arena_deinit(&a);
@@ -230,7 +227,7 @@ static void refuse_soon(struct front *f, struct capture *c, const struct refusal
 static void open_lease(struct front *f, struct capture *c);
 
 /* Holds the claim; the lease itself waits for the answer who else runs there. */
-static void on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not)
+void session_on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not)
 {
 	if (why_not) {
 		refuse_soon(f, c, why_not);
@@ -248,9 +245,11 @@ static void take_back(struct front *f, struct capture *c, const char *why, const
 	end(f, c, GPUCTR_E_REVOKED, message ? message : "", remedy, SESSION_ENDING_S);
 }
 
-static void on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
+void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
 {
-	take_back(f, c, why->message, "Measure while nobody else uses the GPU.");
+	const char *remedy = arena_printf(&c->arena, "%s", why->remedy);
+
+	take_back(f, c, why->message, remedy ? remedy : "");
 }
 
 /* At least a second: each renewal is a line of the audit log. */
@@ -302,7 +301,7 @@ static void grant_next(struct front *f)
 		struct capture *c = list_entry(next, struct capture, claim);
 
 		c->state = WIRE_CAPTURE_QUEUED;
-		tenancy_check(f, c, on_tenants_known);
+		tenancy_check(f, c);
 	}
 	notify_queue(f);
 }
@@ -340,7 +339,7 @@ void session_take_turn(struct front *f, struct capture *c)
 	r = arbiter_request(&f->arbiter, &c->claim, !c->options.no_wait);
 	if (r == 0) {
 		c->state = WIRE_CAPTURE_QUEUED;
-		tenancy_check(f, c, on_tenants_known);
+		tenancy_check(f, c);
 	} else if (r == ARBITER_E_QUEUED) {
 		c->state = WIRE_CAPTURE_QUEUED;
 		c->wait_until_ns =
@@ -572,14 +571,14 @@ void session_on_gpu_back(struct front *f)
 
 		if (c->state == WIRE_CAPTURE_QUEUED && c->claim.state == CLAIM_HOLDING &&
 		    c->lease_until_ns == 0) {
-			tenancy_check(f, c, on_tenants_known);
+			tenancy_check(f, c);
 		}
 	}
 }
 
 void session_on_tick(struct front *f, uint64_t now_ns)
 {
-	tenancy_tick(f, now_ns, on_foreign_tenant);
+	tenancy_tick(f, now_ns);
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 

@@ -34,6 +34,10 @@ void session_on_peer_closed(struct peer *p);
 void session_on_client_drained(struct peer *p);
 void session_on_lease_expired(struct front *f, uint64_t lease);
 void session_on_granter_lost(struct front *f);
+
+/* why_not NULL: c may have its lease. */
+void session_on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not);
+void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why);
 void session_on_jobs_changed(struct front *f);
 void session_on_gpus_changed(struct front *f);
 void session_on_granter_back(struct front *f);

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/front/proc.h"
+#include "daemon/front/session.h"
 #include "daemon/front/users.h"
 
 /* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is
@@ -79,40 +79,28 @@ static bool may_not(const struct front *f, const struct wire_message *m, const s
 static void on_checked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	struct capture *c = registry_find(&f->registry, request);
-	tenancy_on_known on_known = *(tenancy_on_known *)owner;
 	struct refusal r;
 
-	free(owner);
+	(void)owner;
 	if (!m && !gpu_link_is_up(&f->gpu)) {
 		return; /* its successor is asked again */
 	}
 	if (c && c->claim.state == CLAIM_HOLDING) {
-		on_known(f, c, may_not(f, m, c, &r) ? &r : NULL);
+		session_on_tenants_known(f, c, may_not(f, m, c, &r) ? &r : NULL);
 	}
 }
 
-void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known)
+void tenancy_check(struct front *f, struct capture *c)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
-	bool needs_look = !f->config.shared && unanswered_gpus(f, c) != 0;
-	tenancy_on_known *owner = needs_look ? malloc(sizeof(*owner)) : NULL;
 	struct refusal r;
 
-	if (!needs_look) {
-		on_known(f, c, NULL);
-		return;
-	}
-	if (!gpu_link_is_up(&f->gpu)) {
-		free(owner);
-		return;
-	}
-	if (owner) {
-		*owner = on_known;
-	}
-	if (!owner || gpu_link_request(&f->gpu, &q, on_checked, owner, c->id) < 0) {
-		free(owner);
+	if (f->config.shared || unanswered_gpus(f, c) == 0) {
+		session_on_tenants_known(f, c, NULL);
+	} else if (gpu_link_is_up(&f->gpu) &&
+		   gpu_link_request(&f->gpu, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
-		on_known(f, c, &r);
+		session_on_tenants_known(f, c, &r);
 	}
 }
 
@@ -120,10 +108,8 @@ void tenancy_check(struct front *f, struct capture *c, tenancy_on_known on_known
  * end_blind() decides when it is too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	tenancy_on_known on_foreign = *(tenancy_on_known *)owner;
-
+	(void)owner;
 	(void)request;
-	free(owner);
 	f->looking = false;
 	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
 		return;
@@ -135,13 +121,13 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 
 		if (c->claim.state == CLAIM_HOLDING && c->leased &&
 		    find_foreign(f, &m->tenants_reply, c, &r)) {
-			on_foreign(f, c, &r);
+			session_on_foreign_tenant(f, c, &r);
 		}
 	}
 }
 
 /* Who is not seen for so long may be there: a user must not be able to blind us. */
-static void end_blind(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
+static void end_blind(struct front *f, uint64_t now_ns)
 {
 	struct refusal r;
 
@@ -153,37 +139,27 @@ static void end_blind(struct front *f, uint64_t now_ns, tenancy_on_known on_fore
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (c->claim.state == CLAIM_HOLDING && c->leased && unanswered_gpus(f, c) != 0) {
-			on_foreign(f, c, &r);
+			session_on_foreign_tenant(f, c, &r);
 		}
 	}
 }
 
-void tenancy_tick(struct front *f, uint64_t now_ns, tenancy_on_known on_foreign)
+void tenancy_tick(struct front *f, uint64_t now_ns)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
-	tenancy_on_known *owner;
+	bool watches = !f->config.shared && !list_is_empty(&f->arbiter.holders);
 
-	bool was_idle = now_ns - f->last_tick_ns > CLOCK_NS_PER_S;
-
-	f->last_tick_ns = now_ns;
-	if (was_idle || f->config.shared || list_is_empty(&f->arbiter.holders)) {
+	/* Time counts from the first tick that has something to watch. */
+	if (!watches || now_ns - f->last_tick_ns > CLOCK_NS_PER_S) {
 		f->last_known_ns = now_ns;
 	}
-	if (f->config.shared || list_is_empty(&f->arbiter.holders)) {
+	f->last_tick_ns = now_ns;
+	if (!watches) {
 		return;
 	}
-	end_blind(f, now_ns, on_foreign);
-	if (f->looking || now_ns < f->next_look_ns) {
-		return;
-	}
-	f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
-	owner = malloc(sizeof(*owner));
-	if (!owner) {
-		return;
-	}
-	*owner = on_foreign;
-	f->looking = gpu_link_request(&f->gpu, &q, on_looked, owner, 0) == 0;
-	if (!f->looking) {
-		free(owner);
+	end_blind(f, now_ns);
+	if (!f->looking && now_ns >= f->next_look_ns) {
+		f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
+		f->looking = gpu_link_request(&f->gpu, &q, on_looked, NULL, 0) == 0;
 	}
 }

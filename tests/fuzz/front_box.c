@@ -682,7 +682,7 @@ static void replace(struct box_process *p, int type, enum control_op op, bool di
 		return;
 	}
 	fd = process_begin(p, type);
-	control_send(box.control, op, fd, NULL);
+	control_send(box.control, op, fd);
 	close(fd);
 }
 
@@ -707,13 +707,13 @@ void front_box_reload(bool shared, unsigned limit)
 	box.config.shared = shared;
 	box.config.queue_max = box.config.captures_per_user = box.config.connections_per_user =
 		1 + limit % 32;
-	control_send(box.control, CONTROL_RELOAD, -1, &box.config);
+	control_send_reload(box.control, &box.config, -1);
 }
 
 void front_box_stop(void)
 {
 	box.stopped = true;
-	control_send(box.control, CONTROL_STOP, -1, NULL);
+	control_send(box.control, CONTROL_STOP, -1);
 }
 
 static void read_control(void)

@@ -54,6 +54,12 @@ static const char *make_path(void)
 	return path;
 }
 
+/* As the front does it. */
+static int say(struct audit *a, struct audit_line l)
+{
+	return audit_takes(a, &l) ? audit_write(a, &l) : 0;
+}
+
 static struct audit *begin(const char *path)
 {
 	static struct audit a;
@@ -72,7 +78,7 @@ static void a_line_is_json(void **state)
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 
 	(void)state;
-	assert_int_equal(audit_write(a, &l), 0);
+	assert_int_equal(say(a, l), 0);
 	text = contents(path);
 	assert_memory_equal(text, "{\"time\":\"20", 11);
 	assert_non_null(strstr(text, ",\"event\":\"lease-granted\",\"uid\":1234,\"user\":\"ann\","
@@ -91,12 +97,12 @@ static void a_full_disk_is_an_error_until_there_is_room(void **state)
 
 	(void)state;
 	audit_set_file(a, true, open("/dev/full", O_WRONLY));
-	assert_int_equal(audit_write(a, &l), -ENOSPC);
+	assert_int_equal(say(a, l), -ENOSPC);
 	assert_int_equal(a->error, -ENOSPC);
 	audit_set_file(a, true, -1); /* it could not be opened again */
-	assert_int_equal(audit_write(a, &l), -EBADF);
+	assert_int_equal(say(a, l), -EBADF);
 	audit_set_file(a, false, -1);
-	assert_int_equal(audit_write(a, &l), 0);
+	assert_int_equal(say(a, l), 0);
 	audit_deinit(a);
 }
 
@@ -110,7 +116,7 @@ static void a_torn_line_does_not_spoil_the_next(void **state)
 	(void)state;
 	a->torn = true;
 	assert_int_equal(write(a->fd, "{\"ti", 4), 4);
-	assert_int_equal(audit_write(a, &l), 0);
+	assert_int_equal(say(a, l), 0);
 	text = contents(path);
 	assert_memory_equal(text, "{\"ti\n{\"time\"", 12);
 	assert_false(a->torn);
@@ -128,10 +134,10 @@ static void refusals_do_not_flood(void **state)
 	(void)state;
 	l.code = GPUCTR_E_NOT_ALLOWED;
 	for (int i = 0; i < 1000; i++) {
-		assert_int_equal(audit_write(a, &l), 0);
+		assert_int_equal(say(a, l), 0);
 	}
 	l.uid = 1235; /* somebody else is still heard */
-	assert_int_equal(audit_write(a, &l), 0);
+	assert_int_equal(say(a, l), 0);
 	text = contents(path);
 	for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++) {
 		lines++;
