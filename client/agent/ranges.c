@@ -2,11 +2,9 @@
 #include "client/agent/ranges.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/agent/agent.h"
-#include "client/agent/permission.h"
+#include "client/agent/ranges_setup.h"
 #include "daemon/base/clock.h"
 
 /* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
@@ -17,14 +15,10 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
- * A configured object keeps the image size of its first configuration (a second SetConfig with a
- * larger image lost all ranges beyond the first size), so growing means a new object.
- *
  * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
  * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
 
 enum {
-	SIZE_FIRST = 64,
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
 	IMAGE_BYTES_MAX = 7 << 20,
@@ -37,158 +31,6 @@ enum {
 static void unready(struct agent *a)
 {
 	atomic_fetch_add(&a->counters.unready, 1);
-}
-
-/* Says once why a context is not measured, by what CUPTI answered. */
-static void tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
-{
-	struct refusal refused;
-	char text[512];
-
-	permission_last_refusal(&refused);
-	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ||
-	    (refused.code != 0 && r->state == RANGES_NEW)) {
-		if (refused.code == 0) {
-			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED,
-				    "See `gpuctr-client status` and the daemon's log.",
-				    "the driver refuses the counters (%s: %s)", call,
-				    host_result_name(&a->profiler.host, result));
-		}
-		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
-		return;
-	}
-	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
-		 call, r->device, host_result_name(&a->profiler.host, result), (int)result);
-	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
-			       "context): end it.");
-	} else {
-		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
-	}
-}
-
-static void give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
-{
-	tell_failure(a, r, call, result);
-	r->state = RANGES_BROKEN;
-}
-
-/* --- configuration --- */
-
-static CUptiResult init_image(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
-		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.counterDataSize = r->image_size,
-		.pCounterData = r->image,
-	};
-
-	return a->profiler.cuptiRangeProfilerCounterDataImageInitialize(&p);
-}
-
-static CUptiResult make_image(struct agent *a, struct ranges *r)
-{
-	const struct wire_strings *metrics = &a->welcome.plan.metrics;
-	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
-		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.pMetricNames = (const char **)(uintptr_t)metrics->v,
-		.numMetrics = metrics->n,
-		.maxNumOfRanges = r->size,
-		.maxNumRangeTreeNodes = (uint32_t)r->size,
-	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerGetCounterDataSize(&p);
-
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	free(r->image);
-	r->image_size = p.counterDataSize;
-	r->image = calloc(1, r->image_size);
-	return r->image ? init_image(a, r) : CUPTI_ERROR_OUT_OF_MEMORY;
-}
-
-static CUptiResult configure(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_SetConfig_Params p = {
-		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.configSize = r->config.size,
-		.pConfig = r->config.image,
-		.range = CUPTI_UserRange,
-		.replayMode = CUPTI_UserReplay,
-		.maxRangesPerPass = r->size,
-		.numNestingLevels = 1,
-		.minNestingLevel = 1,
-	};
-	CUptiResult result = make_image(a, r);
-
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	p.counterDataImageSize = r->image_size;
-	p.pCounterDataImage = r->image;
-	return a->profiler.cuptiRangeProfilerSetConfig(&p);
-}
-
-static bool enable(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_Enable_Params p = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-		.ctx = r->context,
-	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerEnable(&p);
-
-	if (result != CUPTI_SUCCESS) {
-		give_up(a, r, "cuptiRangeProfilerEnable", result);
-		return false;
-	}
-	r->object = p.pRangeProfilerObject;
-	result = configure(a, r);
-	if (result != CUPTI_SUCCESS) {
-		give_up(a, r, "cuptiRangeProfilerSetConfig", result);
-		return false;
-	}
-	r->state = RANGES_OFF;
-	return true;
-}
-
-/* What needs to be done once for a context; afterwards it is enabled or broken. */
-static bool setup(struct agent *a, struct ranges *r)
-{
-	struct refusal why = { 0 };
-	char text[256];
-
-	r->info = r->info ? r->info : agent_device(a);
-	if (!r->info || r->info->trouble.code != 0) {
-		r->state = RANGES_BROKEN; /* agent_device() has told why */
-		return false;
-	}
-	r->device = r->info->index;
-	if (!r->config.image) {
-		const struct wire_strings *m = &a->welcome.plan.metrics;
-
-		pthread_mutex_lock(&r->info->lock);
-		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
-		pthread_mutex_unlock(&r->info->lock);
-		if (why.code == 0 && r->config.passes != 1) {
-			snprintf(
-				text, sizeof(text),
-				"the program's CUPTI needs %zu passes where the daemon's needs one",
-				r->config.passes);
-			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES,
-				    "Ask for fewer metrics at a time.", "%s", text);
-		}
-		if (why.code != 0) {
-			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
-			r->state = RANGES_BROKEN;
-			return false;
-		}
-	}
-	r->size = r->size ? r->size : SIZE_FIRST;
-	return enable(a, r);
 }
 
 /* --- start and stop --- */
@@ -251,7 +93,7 @@ static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
 	char text[256];
 
 	if (!has_sibling(a, r)) {
-		tell_failure(a, r, "cuptiRangeProfilerStart", result);
+		ranges_tell_failure(a, r, "cuptiRangeProfilerStart", result);
 		return;
 	}
 	snprintf(text, sizeof(text),
@@ -272,7 +114,7 @@ static bool start(struct agent *a, struct ranges *r)
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
-	result = init_image(a, r);
+	result = ranges_init_image(a, r);
 	if (result == CUPTI_SUCCESS) {
 		result = call_start(a, r);
 	}
@@ -286,7 +128,7 @@ static bool start(struct agent *a, struct ranges *r)
 	deliver_free_batch(&a->deliver, r->batch);
 	r->batch = NULL;
 	if (result != CUPTI_ERROR_HARDWARE_BUSY) {
-		give_up(a, r, "cuptiRangeProfilerStart", result);
+		ranges_give_up(a, r, "cuptiRangeProfilerStart", result);
 		return false;
 	}
 	if (!r->told_busy) {
@@ -335,7 +177,7 @@ static void stop(struct agent *a, struct ranges *r)
 	if (result != CUPTI_SUCCESS) {
 		atomic_fetch_add(&a->counters.failed, b->n);
 		deliver_free_batch(&a->deliver, b);
-		give_up(a, r, "cuptiRangeProfilerStop", result);
+		ranges_give_up(a, r, "cuptiRangeProfilerStop", result);
 		return;
 	}
 	deliver_put(&a->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
@@ -360,7 +202,7 @@ static void grow(struct agent *a, struct ranges *r)
 		ranges_disable(a, r);
 		r->size = size;
 		r->paid_ns = 0;
-		setup(a, r);
+		ranges_setup(a, r);
 	}
 }
 
@@ -398,7 +240,7 @@ static bool become_started(struct agent *a, struct ranges *r)
 	if (r->state == RANGES_WAITING && clock_now_ns() >= r->retry_ns) {
 		r->state = RANGES_OFF;
 	}
-	if (r->state == RANGES_NEW && !setup(a, r)) {
+	if (r->state == RANGES_NEW && !ranges_setup(a, r)) {
 		return false;
 	}
 	return r->state == RANGES_OFF && start(a, r);
@@ -442,7 +284,7 @@ bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret)
 		atomic_fetch_add(&a->counters.failed, 1);
 		stop(a, r);
 		if (r->state == RANGES_OFF) {
-			give_up(a, r, "cuptiRangeProfilerPushRange", result);
+			ranges_give_up(a, r, "cuptiRangeProfilerPushRange", result);
 		}
 		return false;
 	}
@@ -467,7 +309,7 @@ void ranges_close(struct agent *a, struct ranges *r, bool launched)
 	if (result != CUPTI_SUCCESS) {
 		stop(a, r);
 		if (r->state == RANGES_OFF) {
-			give_up(a, r, "cuptiRangeProfilerPopRange", result);
+			ranges_give_up(a, r, "cuptiRangeProfilerPopRange", result);
 		}
 	}
 }
