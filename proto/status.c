@@ -47,6 +47,8 @@ static const struct {
 	{ GPUCTR_E_METRIC_NOT_RECORDED, "metric-not-recorded" },
 	{ GPUCTR_E_BAD_RECORDING, "bad-recording" },
 	{ GPUCTR_E_AGENT_LOST, "agent-lost" },
+	{ GPUCTR_E_KERNEL_WAITS, "kernel-waits" },
+	{ GPUCTR_E_STALLED, "stalled" },
 	{ GPUCTR_E_INTERNAL, "internal" },
 	{ GPUCTR_E_DISCONNECTED, "disconnected" },
 };

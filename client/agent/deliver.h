@@ -18,8 +18,9 @@
 
 enum launch_fate {
 	LAUNCH_DONE,
-	LAUNCH_FAILED,	 /* the driver refused it */
-	LAUNCH_FILTERED, /* of a recording, and not wanted this time */
+	LAUNCH_FAILED,	  /* the driver refused it */
+	LAUNCH_FILTERED,  /* of a recording, and not wanted this time */
+	LAUNCH_DISTURBED, /* its range counted other work as well */
 };
 
 /* One launch, noted when it was made. Numbers are intern's. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/agent/agent.h"
@@ -10,6 +11,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/permission.h"
+#include "client/agent/watch.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/utf8.h"
@@ -24,7 +26,12 @@
  * Nothing here prints, and nothing that fails changes what the program does: without a daemon, a
  * token, or CUPTI, the program runs unmeasured and the client is told why, if it can be. */
 
-enum { EXIT_PATIENCE_S = 10, LOCK_PATIENCE_MS = 500, FLUSH_AFTER_MS = 1000 };
+enum {
+	EXIT_PATIENCE_S = 10,
+	LOCK_PATIENCE_MS = 500,
+	STOP_PATIENCE_MS = 2000,
+	FLUSH_AFTER_MS = 1000,
+};
 
 struct agent *agent_self;
 
@@ -164,12 +171,13 @@ size_t agent_contexts(struct agent *a, struct ranges **ret)
 }
 
 /* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
- * that exits: such a context is left alone after patience_ns. */
-static void for_each_context(struct agent *a, uint64_t patience_ns,
-			     void (*act)(struct agent *, struct ranges *))
+ * that exits: such a context is left alone after patience_ns. False: some act was not possible. */
+static bool for_each_context(struct agent *a, uint64_t patience_ns,
+			     bool (*act)(struct agent *, struct ranges *))
 {
 	struct ranges *contexts[AGENT_CONTEXTS_MAX];
 	size_t n = agent_contexts(a, contexts);
+	bool all = true;
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
@@ -180,11 +188,12 @@ static void for_each_context(struct agent *a, uint64_t patience_ns,
 		}
 		if (r->object && r->context &&
 		    a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
-			act(a, r);
+			all = act(a, r) && all;
 			a->profiler.cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&r->lock);
 	}
+	return all;
 }
 
 /* Everything that calls CUPTI happens on the delivering thread: the caller may hold CUPTI's locks,
@@ -220,11 +229,31 @@ static void on_fork_in_child(void)
 
 /* --- events of the delivering thread --- */
 
-static void flush_old(struct agent *a, struct ranges *r)
+static bool flush_old(struct agent *a, struct ranges *r)
 {
-	if (r->state == RANGES_STARTED && r->batch->n > 0 && atomic_load(&a->capturing) == 0 &&
-	    clock_now_ns() - r->batch_begin_ns > FLUSH_AFTER_MS * CLOCK_NS_PER_MS) {
-		ranges_flush(a, r);
+	return r->state != RANGES_STARTED || r->batch->n == 0 ||
+	       clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
+	       ranges_flush(a, r);
+}
+
+static bool abandon(struct agent *a, struct ranges *r)
+{
+	ranges_abandon(a, r);
+	return true;
+}
+
+/* Kernels that are under way end in a moment, or they wait for something and may never end. */
+static void let_go(struct agent *a)
+{
+	const struct timespec pause = { 0, 1000 * 1000 };
+	uint64_t by_ns = clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS;
+
+	while (!for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable)) {
+		if (clock_now_ns() >= by_ns) {
+			for_each_context(a, 0, abandon);
+			return;
+		}
+		nanosleep(&pause, NULL);
 	}
 }
 
@@ -236,7 +265,7 @@ static void stop_now(struct agent *a)
 		return;
 	}
 	nvtx_attach(NULL);
-	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
+	let_go(a);
 	deliver_request_finish(&a->deliver);
 }
 
@@ -248,6 +277,7 @@ static void on_idle(void *userdata)
 		stop_now(a);
 	} else {
 		for_each_context(a, 0, flush_old);
+		watch_look(a);
 	}
 }
 
@@ -274,6 +304,7 @@ static void program_name(char *name, size_t size)
 static int start_measuring(struct agent *a, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
+	a->blocks = guard_blocks(a->welcome.plan.metrics.v, a->welcome.plan.metrics.n);
 	if (filter_init(&a->filter, &a->welcome, r) != 0 || profiler_open(&a->profiler, r) != 0 ||
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
 		return r->code;

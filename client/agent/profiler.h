@@ -12,6 +12,7 @@
 	X(cuptiSubscribe)                       \
 	X(cuptiUnsubscribe)                     \
 	X(cuptiEnableCallback)                  \
+	X(cuptiGetCallbackName)                 \
 	X(cuptiGetStreamIdEx)                   \
 	X(cuptiRangeProfilerEnable)             \
 	X(cuptiRangeProfilerDisable)            \
@@ -28,12 +29,16 @@
 	X(cuCtxGetDevice)            \
 	X(cuCtxPushCurrent)          \
 	X(cuCtxPopCurrent)           \
+	X(cuCtxRecordEvent)          \
 	X(cuDeviceGetName)           \
 	X(cuDeviceGetUuid)           \
 	X(cuDeviceGetAttribute)      \
 	X(cuDriverGetVersion)        \
+	X(cuEventCreate)             \
+	X(cuEventQuery)              \
 	X(cuFuncGetAttribute)        \
-	X(cuStreamIsCapturing)
+	X(cuStreamIsCapturing)       \
+	X(cuStreamQuery)
 
 struct profiler {
 	struct vendor_host host;

@@ -33,6 +33,13 @@ static void unready(struct agent *a)
 	atomic_fetch_add(&a->counters.unready, 1);
 }
 
+/* What a thread is in now, for whoever looks after those that do not come back. */
+static void enter_call(struct ranges *r, const char *call)
+{
+	atomic_store(&r->call, call);
+	atomic_store(&r->call_since_ns, clock_now_ns());
+}
+
 /* --- start and stop --- */
 
 static CUptiResult call_start(struct agent *a, struct ranges *r)
@@ -42,6 +49,7 @@ static CUptiResult call_start(struct agent *a, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 	};
 
+	enter_call(r, "cuptiRangeProfilerStart");
 	return a->profiler.cuptiRangeProfilerStart(&p);
 }
 
@@ -63,9 +71,8 @@ static bool take_over(struct agent *a, struct ranges *r)
 			CUcontext popped;
 
 			if (a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-				ranges_disable(a, other);
+				any = ranges_disable(a, other) || any;
 				a->profiler.cuCtxPopCurrent(&popped);
-				any = true;
 			}
 		}
 		pthread_mutex_unlock(&other->lock);
@@ -150,8 +157,10 @@ static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerStop(&stop);
+	CUptiResult result;
 
+	enter_call(r, "cuptiRangeProfilerStop");
+	result = a->profiler.cuptiRangeProfilerStop(&stop);
 	if (result == CUPTI_SUCCESS) {
 		result = a->profiler.cuptiRangeProfilerDecodeData(&decode);
 	}
@@ -183,6 +192,20 @@ static void stop(struct agent *a, struct ranges *r)
 	deliver_put(&a->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
+static void disable(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Disable_Params p = {
+		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+
+	if (r->object) {
+		a->profiler.cuptiRangeProfilerDisable(&p);
+		r->object = NULL;
+	}
+	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
+}
+
 /* The next size when the present one has cost enough, else 0. */
 static size_t next_size(const struct ranges *r)
 {
@@ -199,7 +222,7 @@ static void grow(struct agent *a, struct ranges *r)
 	size_t size = next_size(r);
 
 	if (size != 0) {
-		ranges_disable(a, r);
+		disable(a, r);
 		r->size = size;
 		r->paid_ns = 0;
 		ranges_setup(a, r);
@@ -229,15 +252,19 @@ static bool become_started(struct agent *a, struct ranges *r)
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
 	}
-	/* Starting and stopping synchronise, which would break a graph capture under way elsewhere.
-	 */
-	if (atomic_load(&a->capturing) > 0) {
+	if (r->state == RANGES_BROKEN ||
+	    (r->state == RANGES_WAITING && clock_now_ns() < r->retry_ns)) {
+		return false;
+	}
+	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
+	 * and wait for kernels that may wait for this program. */
+	if (!guard_is_quiet(a, r, true)) {
 		return false;
 	}
 	if (full) {
 		return turn(a, r);
 	}
-	if (r->state == RANGES_WAITING && clock_now_ns() >= r->retry_ns) {
+	if (r->state == RANGES_WAITING) {
 		r->state = RANGES_OFF;
 	}
 	if (r->state == RANGES_NEW && !ranges_setup(a, r)) {
@@ -264,48 +291,16 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret)
-{
-	CUpti_RangeProfiler_PushRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
-	};
-	char name[24];
-	CUptiResult result;
-
-	if (!become_started(a, r)) {
-		unready(a);
-		return false;
-	}
-	format_name(r->batch->n, name);
-	p.pRangeProfilerObject = r->object;
-	p.pRangeName = name;
-	result = a->profiler.cuptiRangeProfilerPushRange(&p);
-	if (result != CUPTI_SUCCESS) {
-		atomic_fetch_add(&a->counters.failed, 1);
-		stop(a, r);
-		if (r->state == RANGES_OFF) {
-			ranges_give_up(a, r, "cuptiRangeProfilerPushRange", result);
-		}
-		return false;
-	}
-	if (r->batch->n == 0) {
-		r->batch_begin_ns = clock_now_ns();
-	}
-	*ret = &r->batch->launches[r->batch->n++];
-	return true;
-}
-
-void ranges_close(struct agent *a, struct ranges *r, bool launched)
+static void pop(struct agent *a, struct ranges *r)
 {
 	CUpti_RangeProfiler_PopRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerPopRange(&p);
+	CUptiResult result;
 
-	if (!launched) {
-		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
-	}
+	enter_call(r, "cuptiRangeProfilerPopRange");
+	result = a->profiler.cuptiRangeProfilerPopRange(&p);
 	if (result != CUPTI_SUCCESS) {
 		stop(a, r);
 		if (r->state == RANGES_OFF) {
@@ -314,26 +309,118 @@ void ranges_close(struct agent *a, struct ranges *r, bool launched)
 	}
 }
 
-void ranges_flush(struct agent *a, struct ranges *r)
+static bool push(struct agent *a, struct ranges *r)
 {
-	if (r->state == RANGES_STARTED && r->batch->n > 0) {
-		stop(a, r);
+	CUpti_RangeProfiler_PushRange_Params p = {
+		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	char name[24];
+	CUptiResult result;
+
+	format_name(r->batch->n, name);
+	p.pRangeName = name;
+	enter_call(r, "cuptiRangeProfilerPushRange");
+	result = a->profiler.cuptiRangeProfilerPushRange(&p);
+	if (result == CUPTI_SUCCESS) {
+		return true;
+	}
+	atomic_fetch_add(&a->counters.failed, 1);
+	stop(a, r);
+	if (r->state == RANGES_OFF) {
+		ranges_give_up(a, r, "cuptiRangeProfilerPushRange", result);
+	}
+	return false;
+}
+
+/* Closes a range that was left open, if its kernel has ended. True: none is open any more. */
+static bool release(struct agent *a, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+
+	if (!g->holds) {
+		return true;
+	}
+	if (!guard_may_release(a, r)) {
+		return false;
+	}
+	if (atomic_load(&g->disturbed)) {
+		r->batch->launches[r->batch->n - 1].fate = LAUNCH_DISTURBED;
+	}
+	g->holds = false;
+	pop(a, r);
+	return true;
+}
+
+bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
+		 struct launch **ret)
+{
+	if (!release(a, r)) {
+		guard_disturb(&r->guard);
+		unready(a);
+		return false;
+	}
+	if (!guard_may_open(a, r, g) || !become_started(a, r)) {
+		unready(a);
+		return false;
+	}
+	if (!push(a, r)) {
+		return false;
+	}
+	if (r->batch->n == 0) {
+		r->batch_begin_ns = clock_now_ns();
+	}
+	*ret = &r->batch->launches[r->batch->n++];
+	enter_call(r, "the launch");
+	return true;
+}
+
+void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched)
+{
+	if (!launched) {
+		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
+	}
+	/* A launch that failed gave the GPU nothing to wait for. */
+	if (!launched || guard_may_close(a, r, g)) {
+		pop(a, r);
 	}
 }
 
-void ranges_disable(struct agent *a, struct ranges *r)
+bool ranges_flush(struct agent *a, struct ranges *r)
 {
-	CUpti_RangeProfiler_Disable_Params p = {
-		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
-
+	if (r->state != RANGES_STARTED || r->batch->n == 0) {
+		return true;
+	}
+	if (!release(a, r) || !guard_is_quiet(a, r, false)) {
+		return false;
+	}
+	/* Closing a held range may have failed and ended the batch. */
 	if (r->state == RANGES_STARTED) {
 		stop(a, r);
 	}
-	if (r->object) {
-		a->profiler.cuptiRangeProfilerDisable(&p);
-		r->object = NULL;
+	atomic_store(&r->call, NULL);
+	return true;
+}
+
+bool ranges_disable(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED && !(release(a, r) && guard_is_quiet(a, r, false))) {
+		return false;
 	}
-	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
+	if (r->state == RANGES_STARTED) {
+		stop(a, r);
+	}
+	disable(a, r);
+	atomic_store(&r->call, NULL);
+	return true;
+}
+
+void ranges_abandon(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED) {
+		atomic_fetch_add(&a->counters.failed, r->batch->n);
+		deliver_free_batch(&a->deliver, r->batch);
+		r->batch = NULL;
+	}
+	r->state = RANGES_BROKEN;
 }

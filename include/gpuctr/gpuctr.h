@@ -77,6 +77,9 @@ enum gpuctr_error_code {
 	GPUCTR_E_METRIC_NOT_RECORDED = 76,
 	GPUCTR_E_BAD_RECORDING = 77, /* corrupt or truncated */
 	GPUCTR_E_AGENT_LOST = 78,    /* a process went away without a goodbye */
+	GPUCTR_E_KERNEL_WAITS = 79,  /* a kernel does not end by itself: not measured, nor what runs
+					beside it */
+	GPUCTR_E_STALLED = 80,	     /* nothing moved for 10 s while measured: the capture ends */
 
 	GPUCTR_E_INTERNAL = 90, /* our mistake; the daemon's log says more */
 	GPUCTR_E_DISCONNECTED = 91,

@@ -224,6 +224,17 @@ CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 	return r;
 }
 
+/* Of those that somebody has asked for. */
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **ret)
+{
+	if (domain != CUPTI_CB_DOMAIN_DRIVER_API || cbid == 0 ||
+	    cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	*ret = cbid == CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async ? "cuMemsetD32Async" : "(other)";
+	return CUPTI_SUCCESS;
+}
+
 CUptiResult cuptiGetCallbackState(uint32_t *ret, CUpti_SubscriberHandle handle,
 				  CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
 {

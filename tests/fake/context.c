@@ -4,6 +4,7 @@
  * The current context is a stack per thread. */
 
 #include "tests/fake/gpu.h"
+#include "tests/fake/queue.h"
 #include "tests/fake/state.h"
 
 #include <stdatomic.h>
@@ -62,6 +63,7 @@ static CUcontext context_new(CUdevice device, bool is_primary)
 static void context_end(CUcontext c)
 {
 	trace_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, c, NULL);
+	queue_drain(c);
 	pthread_mutex_lock(&lock);
 	c->alive = false;
 	pthread_mutex_unlock(&lock);
@@ -272,6 +274,7 @@ CUresult cuCtxSynchronize(void)
 	}
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, "cuCtxSynchronize", NULL,
 		    NULL);
+	queue_drain(gpu_current());
 	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
@@ -327,12 +330,6 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
-CUresult cuStreamSynchronize(CUstream stream)
-{
-	(void)stream;
-	return gpu_ready();
-}
-
 static bool hook_context_find(CUcontext context, int *ret_gpu, uint32_t *ret_uid)
 {
 	CUcontext c = context ? context : gpu_current();
@@ -375,6 +372,8 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.stream_find = hook_stream_find,
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,
+		.barrier = queue_barrier,
+		.drain = queue_drain,
 	};
 
 	return &hooks;

@@ -57,6 +57,10 @@ struct fake_hooks {
 	bool (*stream_find)(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id);
 	int (*device_gpu)(int device); /* -1: no such device */
 	CUcontext (*current)(void);
+
+	/* Work of a context that is not done: queue.h. */
+	void (*barrier)(CUcontext context);
+	void (*drain)(CUcontext context);
 };
 
 typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fake driver API: modules, launches, stream capture, graphs.
  *
- * A kernel "runs" inside its launch call, between the two callbacks: its work is told to the
- * listener there. A launch into a capturing stream runs nothing and becomes a node of the graph; a
- * graph runs as the sum of its nodes. Any image is a module, and it has every function asked for.
+ * A kernel's work is told to the listener inside its launch call, between the two callbacks; when
+ * it has ended is queue.c's matter. A launch into a capturing stream runs nothing and becomes a
+ * node of the graph; a graph runs as the sum of its nodes. Any image is a module, and it has every
+ * function asked for.
  */
 
 #include "tests/fake/gpu.h"
+#include "tests/fake/queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,7 +159,7 @@ static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
 	return CUDA_SUCCESS;
 }
 
-static CUresult run(const CUlaunchConfig *config, CUfunction f)
+static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	CUcontext context = NULL;
 	CUresult r = need_context(&context);
@@ -177,16 +179,17 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f)
 		return record(stream, &work);
 	}
 	trace_executed(context, &work);
+	queue_kernel(context, config->hStream, f->name, arguments);
 	return CUDA_SUCCESS;
 }
 
 static CUresult launch(uint32_t cbid, const char *name, const void *params,
-		       const CUlaunchConfig *config, CUfunction f)
+		       const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	struct fake_trace trace;
 
 	trace_enter(&trace, cbid, name, params, f ? f->name : NULL);
-	return trace_exit(&trace, run(config, f));
+	return trace_exit(&trace, run(config, f, arguments));
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -198,8 +201,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
 	};
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
-	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config,
-		      f);
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config, f,
+		      arguments);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -211,7 +214,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, "cuLaunchKernel_ptsz", &params,
-		      &config, f);
+		      &config, f, arguments);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
@@ -220,7 +223,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arg
 	cuLaunchKernelEx_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, config,
-		      f);
+		      f, arguments);
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **arguments,
@@ -229,7 +232,7 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void 
 	cuLaunchKernelEx_ptsz_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, "cuLaunchKernelEx_ptsz",
-		      &params, config, f);
+		      &params, config, f, arguments);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -241,7 +244,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-		      "cuLaunchCooperativeKernel", &params, &config, f);
+		      "cuLaunchCooperativeKernel", &params, &config, f, arguments);
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
@@ -254,7 +257,31 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f);
+		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f, arguments);
+}
+
+/* A fill is work of the GPU that is no kernel of the program's. */
+static CUresult fill(CUstream stream, size_t n)
+{
+	const struct fake_work work = { .threads = n, .warps = n / 32, .time_ns = 1000 + n / 64 };
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+
+	if (r == CUDA_SUCCESS) {
+		trace_executed(context, &work);
+		queue_kernel(context, stream, "(fill)", NULL);
+	}
+	return r;
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
+{
+	cuMemsetD32Async_params params = { to, value, n, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async, "cuMemsetD32Async", &params,
+		    NULL);
+	return trace_exit(&trace, fill(stream, n));
 }
 
 static CUresult begin_capture(CUstream handle)
@@ -420,6 +447,7 @@ static CUresult run_graph(CUgraphExec exec, CUstream handle)
 		return record(stream, &exec->work);
 	}
 	trace_executed(context, &exec->work);
+	queue_kernel(context, handle, "(graph)", NULL);
 	return CUDA_SUCCESS;
 }
 

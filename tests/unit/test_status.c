@@ -45,6 +45,8 @@ static void codes_keep_numbers_and_names(void **state)
 		{ 76, "metric-not-recorded" },
 		{ 77, "bad-recording" },
 		{ 78, "agent-lost" },
+		{ 79, "kernel-waits" },
+		{ 80, "stalled" },
 		{ 59, "audit" },
 		{ 90, "internal" },
 		{ 91, "disconnected" },
