@@ -278,6 +278,7 @@ LAYOUT(record_columns, NULL, U32(wire_record_columns, 1, first_string),
        NUMS(wire_record_columns, 29, thread, RECS), NUMS(wire_record_columns, 30, start_ns, RECS),
        NUMS(wire_record_columns, 31, node, RECS), NUMS(wire_record_columns, 32, range_set, RECS),
        NUMS(wire_record_columns, 33, values, LIMIT_FRAME_BYTES / 8),
+       NUMS(wire_record_columns, 34, clock, RECS), NUMS(wire_record_columns, 35, duration_ns, RECS),
        NUMS(wire_record_columns, 40, mark_node, DEFS),
        NUMS(wire_record_columns, 41, mark_thread, DEFS),
        NUMS(wire_record_columns, 42, mark_ns, DEFS));

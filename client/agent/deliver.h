@@ -32,8 +32,10 @@ struct launch {
 	uint32_t correlation, thread;
 	uint32_t range, set;
 	uint64_t start_ns; /* unix time */
-	uint8_t kind;	   /* enum wire_launch_kind */
-	uint8_t fate;	   /* enum launch_fate */
+	uint64_t duration_ns;
+	uint8_t kind;  /* enum wire_launch_kind */
+	uint8_t fate;  /* enum launch_fate */
+	uint8_t clock; /* enum wire_clock, of start and duration */
 };
 
 /* Launches that were measured together, with their counter data. The range of launch i is named by

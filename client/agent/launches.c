@@ -48,9 +48,9 @@ static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute wh
 {
 	int value = 0;
 
-	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0
+	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value >= 0
 		       ? (uint32_t)value
-		       : 0;
+		       : WIRE_UNKNOWN_ATTRIBUTE;
 }
 
 static void define_function(struct agent *a, struct function *f, uint32_t generation)

@@ -42,3 +42,16 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind)
 	}
 	return "unknown";
 }
+
+const char *format_clock(enum gpuctr_clock clock)
+{
+	switch (clock) {
+	case GPUCTR_CLOCK_RANGE:
+		return "range";
+	case GPUCTR_CLOCK_GPU:
+		return "gpu";
+	case GPUCTR_CLOCK_NONE:
+		break;
+	}
+	return "none";
+}

@@ -52,4 +52,7 @@ const struct format *format_of_path(const char *path); /* by suffix; NULL: none 
 /* "kernel", "cooperative", "graph" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
 
+/* "gpu", "range", "none" */
+const char *format_clock(enum gpuctr_clock clock);
+
 #endif

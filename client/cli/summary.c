@@ -244,11 +244,12 @@ void summary_record(struct summary *s, const struct gpuctr_record *record)
 	struct summary_row *row = find_row(s, record);
 
 	s->records++;
+	s->by_clock[record->clock]++;
 	if (!row) {
 		return;
 	}
 	row->launches++;
-	if (record->duration_ns >= 0) {
+	if (record->clock != GPUCTR_CLOCK_NONE) {
 		row->time_ns += (double)record->duration_ns;
 		row->timed++;
 	}

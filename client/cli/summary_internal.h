@@ -41,6 +41,7 @@ struct summary {
 	} recent[SUMMARY_SLOTS]; /* direct-mapped by (process, kernel) */
 
 	uint64_t records;
+	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1]; /* records */
 	unsigned processes;
 	char *recorded_from, *device, *cupti, *driver;
 	unsigned n_devices; /* distinct, by UUID of the first few */

@@ -366,6 +366,30 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 	buf_char(b, '\n');
 }
 
+/* Which times are not the kernels' own. */
+static void add_clocks(const struct summary *s, struct buf *b)
+{
+	uint64_t ranges = s->by_clock[GPUCTR_CLOCK_RANGE], none = s->by_clock[GPUCTR_CLOCK_NONE];
+
+	if (ranges > 0) {
+		if (ranges < s->records) {
+			text_count(b, ranges);
+			buf_text(b, " of ");
+			text_count(b, s->records);
+			buf_char(b, ' ');
+		}
+		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
+			    "hold the launch\n"
+			    "and, with a kernel's first launch, the loading of its module\n");
+	}
+	if (none > 0) {
+		text_count(b, none);
+		buf_text(b, " of ");
+		text_count(b, s->records);
+		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+	}
+}
+
 static void add_no_kernels(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	if (s->processes == 0 && end->recorded) {
@@ -401,6 +425,7 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	}
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
+	add_clocks(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

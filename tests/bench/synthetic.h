@@ -126,6 +126,7 @@ static inline const struct gpuctr_record *synthetic_record(struct synthetic *s, 
 					    .start_ns = INT64_C(1760000000000000000) +
 							(int64_t)index * 50000,
 					    .duration_ns = (int64_t)s->values[2],
+					    .clock = GPUCTR_CLOCK_RANGE,
 					    .range = &s->ranges[step * SYNTHETIC_DEPTH + 3],
 					    .values = s->values };
 	return &s->record;

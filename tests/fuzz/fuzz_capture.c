@@ -69,7 +69,7 @@ static void make_base(void)
 	for (int i = 0; i < ROWS; i++) {
 		snprintf(sql, sizeof(sql),
 			 "INSERT INTO record VALUES((1 << 40) + %d, 1, %d, 0, 1, 1, 1, 1, 32, 1, 1,"
-			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, %d, 4096.0)",
+			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, 2, %d, 4096.0)",
 			 i, i, i, i % 2);
 		must(db, sql);
 	}
@@ -258,7 +258,8 @@ static void check_record(const struct store_reader *r, const struct store_defini
 {
 	double sum = 0;
 
-	fuzz_check(record->kind <= GPUCTR_LAUNCH_GRAPH && record->duration_ns >= -1);
+	fuzz_check(record->kind <= GPUCTR_LAUNCH_GRAPH && record->clock <= GPUCTR_CLOCK_GPU);
+	fuzz_check((record->duration_ns == -1) == (record->clock == GPUCTR_CLOCK_NONE));
 	fuzz_check(record->index <= STORE_INDEX_MAX);
 	if (record->kernel) {
 		fuzz_check(record->kernel >= d->kernels &&
