@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
+#include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
@@ -16,104 +17,10 @@
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
  * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,
  * and unlock. What a thread holds in between is in its launching variable, so that a launch within
- * a launch (libraries do that from host callbacks) is left alone.
- *
- * Names and attributes of a kernel are asked once for each function handle. A handle may be used
- * again after its module was unloaded, so the name is compared as well. */
-
-struct function {
-	CUfunction handle;
-	const char *name; /* as CUPTI gave it; compared by content */
-	char *copy;
-	uint32_t id, generation;
-	bool selected; /* by the filter */
-};
-
-/* Per thread: small, direct-mapped, no lock. */
-struct function_cache {
-	struct function v[256];
-};
+ * a launch (libraries do that from host callbacks) is left alone. */
 
 static __thread struct ranges *launching;
-static __thread struct function_cache *functions;
 static __thread uint32_t thread_id;
-
-static pthread_key_t functions_key;
-static bool has_functions_key; /* without one a thread's cache outlives it */
-static pthread_once_t functions_once = PTHREAD_ONCE_INIT;
-
-/* --- functions --- */
-
-static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute which)
-{
-	int value = 0;
-
-	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value >= 0
-		       ? (uint32_t)value
-		       : WIRE_UNKNOWN_ATTRIBUTE;
-}
-
-static void define_function(struct agent *a, struct function *f, uint32_t generation)
-{
-	f->id = intern_function(&a->intern, f->copy,
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_NUM_REGS));
-	f->generation = generation;
-}
-
-/* At the end of a thread. */
-static void free_functions(void *p)
-{
-	struct function_cache *c = p;
-
-	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
-		free(c->v[i].copy);
-	}
-	free(c);
-	functions = NULL;
-}
-
-static void make_functions_key(void)
-{
-	has_functions_key = pthread_key_create(&functions_key, free_functions) == 0;
-}
-
-static bool make_functions(void)
-{
-	functions = calloc(1, sizeof(*functions));
-	if (functions) {
-		pthread_once(&functions_once, make_functions_key);
-		if (has_functions_key) {
-			pthread_setspecific(functions_key, functions);
-		}
-	}
-	return functions != NULL;
-}
-
-/* NULL: out of memory. */
-static struct function *find_function(struct agent *a, CUfunction handle, const char *name)
-{
-	uint32_t generation = intern_generation(&a->intern);
-	struct function *f;
-
-	if (!functions && !make_functions()) {
-		return NULL;
-	}
-	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) %
-			  ARRAY_SIZE(functions->v)];
-	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {
-		free(f->copy);
-		*f = (struct function){ .handle = handle, .copy = strdup(name) };
-		if (!f->copy) {
-			return NULL;
-		}
-		f->selected = filter_selects(&a->filter, name);
-	}
-	if (f->id == 0 || f->generation != generation) {
-		define_function(a, f, generation);
-	}
-	return f;
-}
 
 /* --- one launch --- */
 
@@ -218,7 +125,7 @@ static void note_launch(struct agent *a, struct launch *l, const struct ranges *
 static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	struct arguments g;
-	struct function *f;
+	const struct function *f;
 	struct ranges *r;
 	struct launch *l;
 
@@ -226,10 +133,10 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	atomic_fetch_add(&a->counters.seen, 1);
-	f = find_function(a, g.function,
-			  g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
-			  : data->symbolName	      ? data->symbolName
-						      : "(unnamed)");
+	f = functions_find(a, g.function,
+			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
+			   : data->symbolName	       ? data->symbolName
+						       : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
