@@ -31,7 +31,7 @@ struct launch {
 	uint64_t stream;
 	uint32_t correlation, thread;
 	uint32_t range, set;
-	uint64_t start_ns; /* unix time */
+	uint64_t start_ns; /* unix time, by clock */
 	uint64_t duration_ns;
 	uint8_t kind;  /* enum wire_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
@@ -64,6 +64,8 @@ struct deliver {
 	void (*on_stop)(void *userdata, uint32_t code,
 			const char *message); /* the daemon ends it */
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
+	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
+	void (*on_end)(void *userdata);			   /* all is said, or NULL */
 	void *userdata;
 
 	pthread_t thread;

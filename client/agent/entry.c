@@ -251,6 +251,30 @@ static void on_idle(void *userdata)
 	}
 }
 
+static void on_batch(void *userdata, struct batch *b)
+{
+	struct agent *a = userdata;
+
+	activity_fill(&a->activity, b);
+	if (!a->told_drops && activity_drops(&a->activity)) {
+		a->told_drops = true;
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER,
+			       "CUPTI has lost records of when kernels began and ended; these have "
+			       "no time of their own",
+			       "");
+	}
+}
+
+/* When the program exits as well, CUPTI is left in peace. */
+static void on_end(void *userdata)
+{
+	struct agent *a = userdata;
+
+	if (!atomic_load(&a->stop_requested)) {
+		activity_stop(&a->activity);
+	}
+}
+
 /* The daemon ends the capture, or is gone: no launch is looked at from now on. */
 static void on_stop(void *userdata, uint32_t code, const char *message)
 {
@@ -271,6 +295,20 @@ static void program_name(char *name, size_t size)
 	utf8_repair(name);
 }
 
+static void start_activity(struct agent *a)
+{
+	CUptiResult result = activity_start(&a->activity, &a->profiler);
+	char text[160];
+
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text),
+			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
+			 "those of the ranges around them",
+			 host_result_name(&a->profiler.host, result), (int)result);
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+	}
+}
+
 static int start_measuring(struct agent *a, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
@@ -278,7 +316,9 @@ static int start_measuring(struct agent *a, const char *socket_path, const char 
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
 		return r->code;
 	}
-	return 0;
+	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
+	start_activity(a);
+	return launches_enable(a, r);
 }
 
 static int agent_init(struct agent *a)
@@ -296,6 +336,8 @@ static int agent_init(struct agent *a)
 	a->deliver.welcome = &a->welcome;
 	a->deliver.on_stop = on_stop;
 	a->deliver.on_idle = on_idle;
+	a->deliver.on_batch = on_batch;
+	a->deliver.on_end = on_end;
 	a->deliver.userdata = a;
 	return 0;
 }

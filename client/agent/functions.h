@@ -13,8 +13,8 @@ struct agent;
 
 struct function {
 	CUfunction handle;
-	char *name;    /* as CUPTI gave it */
-	uint32_t id;   /* intern's, of this generation */
+	char *name;  /* as CUPTI gave it */
+	uint32_t id; /* intern's, of this generation */
 	uint32_t generation;
 	bool selected; /* by the filter */
 };

@@ -115,11 +115,12 @@ static void note_launch(struct agent *a, struct launch *l, const struct ranges *
 		.thread = thread_id,
 		.range = nvtx_current_range(),
 		.set = nvtx_active_set(),
-		.start_ns = clock_wall_ns(),
+		.start_ns = clock_wall_ns(), /* until it is known when it began */
 		.kind = g->kind,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
+	activity_expect(&a->activity, data->correlationId);
 }
 
 static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
@@ -317,10 +318,16 @@ static const CUpti_CallbackId callbacks[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
 };
 
+static int refuse(struct agent *a, CUptiResult result, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
+		    host_result_name(&a->profiler.host, result), (int)result);
+	return r->code;
+}
+
 int launches_subscribe(struct agent *a, struct refusal *r)
 {
-	const struct profiler *p = &a->profiler;
-	CUptiResult result = p->cuptiSubscribe(&a->subscriber, on_callback, a);
+	CUptiResult result = a->profiler.cuptiSubscribe(&a->subscriber, on_callback, a);
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
@@ -329,6 +336,14 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
+}
+
+int launches_enable(struct agent *a, struct refusal *r)
+{
+	const struct profiler *p = &a->profiler;
+	CUptiResult result = CUPTI_SUCCESS;
+
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
@@ -340,12 +355,7 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 	}
-	if (result != CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
-			    host_result_name(&p->host, result), (int)result);
-		return r->code;
-	}
-	return 0;
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
 }
 
 void launches_unsubscribe(struct agent *a)

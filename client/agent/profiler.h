@@ -13,6 +13,12 @@
 	X(cuptiUnsubscribe)                     \
 	X(cuptiEnableCallback)                  \
 	X(cuptiGetStreamIdEx)                   \
+	X(cuptiActivityRegisterCallbacks)       \
+	X(cuptiActivityEnable)                  \
+	X(cuptiActivityDisable)                 \
+	X(cuptiActivityFlushAll)                \
+	X(cuptiActivityGetNextRecord)           \
+	X(cuptiActivityGetNumDroppedRecords)    \
 	X(cuptiRangeProfilerEnable)             \
 	X(cuptiRangeProfilerDisable)            \
 	X(cuptiRangeProfilerSetConfig)          \

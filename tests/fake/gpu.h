@@ -78,6 +78,7 @@ struct CUstream_st *gpu_stream(CUstream stream);
 struct fake_trace {
 	struct fake_call call;
 	uint64_t correlation_data;
+	struct fake_trace *outer;
 };
 void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, const void *params,
 		 const char *symbol);

@@ -34,7 +34,9 @@ struct fake_call {
 struct fake_listener {
 	void (*api)(const struct fake_call *call);
 	void (*resource)(uint32_t cbid, CUcontext context, CUstream stream);
-	void (*executed)(CUcontext context, const struct fake_work *work);
+	/* symbol NULL: of a graph. */
+	void (*executed)(CUcontext context, const struct fake_work *work, uint32_t correlation,
+			 const char *symbol);
 };
 
 /* One object of class 0xB2CC. */

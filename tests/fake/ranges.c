@@ -219,6 +219,7 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *pa
 		return ranges_out_of_order(p, "Push deeper than the configured nesting levels");
 	}
 	push(p, params->pRangeName);
+	activity_range_began();
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
