@@ -180,7 +180,6 @@ struct wire_column {
 	const char *name, *unit;
 	struct wire_u32s metric; /* indices into the plan's metrics, checked */
 	struct wire_doubles weight;
-	bool added;
 	uint32_t group;
 };
 
@@ -194,6 +193,7 @@ struct wire_plan {
 	struct wire_strings metrics;
 	struct wire_columns columns;
 	uint32_t passes, groups;
+	bool fits_duration;
 };
 
 struct wire_plan_reply {

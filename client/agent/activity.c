@@ -119,8 +119,8 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	if (!buffer) {
 		return;
 	}
-	while (valid > 0 && v->profiler->cuptiActivityGetNextRecord(buffer, valid, &record) ==
-				    CUPTI_SUCCESS) {
+	while (valid > 0 &&
+	       v->profiler->cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
 		take_record(v, record);
 	}
 	if (v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==

@@ -295,6 +295,29 @@ static void program_name(char *name, size_t size)
 	utf8_repair(name);
 }
 
+/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+static void measure_ranges(struct agent *a)
+{
+	struct wire_plan *plan = &a->welcome.plan;
+	size_t n = plan->metrics.n;
+	const char **v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(plan->metrics.v[i], "gpu__time_duration.sum") == 0) {
+			return;
+		}
+	}
+	if (!plan->fits_duration || n == LIMIT_PLAN_METRICS) {
+		return;
+	}
+	v = arena_alloc(&a->arena, (n + 1) * sizeof(*v));
+	if (v) {
+		memcpy(v, plan->metrics.v, n * sizeof(*v));
+		v[n] = "gpu__time_duration.sum";
+		plan->metrics = (struct wire_strings){ n + 1, v };
+	}
+}
+
 static void start_activity(struct agent *a)
 {
 	CUptiResult result = activity_start(&a->activity, &a->profiler);
@@ -306,6 +329,7 @@ static void start_activity(struct agent *a)
 			 "those of the ranges around them",
 			 host_result_name(&a->profiler.host, result), (int)result);
 		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+		measure_ranges(a);
 	}
 }
 

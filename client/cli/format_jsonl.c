@@ -110,7 +110,7 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan)
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		add_text(b, i > 0 ? ",{\"name\":" : "{\"name\":", plan->columns[i].name);
 		add_text(b, ",\"unit\":", plan->columns[i].unit);
-		buf_text(b, plan->columns[i].added ? ",\"added\":true}" : ",\"added\":false}");
+		buf_char(b, '}');
 	}
 	buf_char(b, ']');
 }

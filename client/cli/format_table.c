@@ -34,12 +34,6 @@ static size_t column_width(const struct gpuctr_column *column)
 	return n > VALUE_WIDTH ? n : VALUE_WIDTH;
 }
 
-/* The duration has a place of its own. */
-static bool is_duration(const struct gpuctr_column *column)
-{
-	return strcmp(column->name, "gpu__time_duration.sum") == 0;
-}
-
 static void *table_open(const struct format_capture *capture)
 {
 	struct table *t = calloc(1, sizeof(*t));
@@ -50,9 +44,7 @@ static void *table_open(const struct format_capture *capture)
 	}
 	t->capture = capture;
 	for (size_t i = 0; i < capture->plan->n_columns; i++) {
-		if (!is_duration(&capture->plan->columns[i])) {
-			used += column_width(&capture->plan->columns[i]) + 2;
-		}
+		used += column_width(&capture->plan->columns[i]) + 2;
 	}
 	t->name_width =
 		capture->width > used + MIN_NAME_WIDTH ? capture->width - used : MIN_NAME_WIDTH;
@@ -94,14 +86,11 @@ static void table_head(void *f, struct buf *b)
 		   GRID_WIDTH, "grid", BLOCK_WIDTH, "block", TIME_WIDTH, "time");
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
+		size_t start = b->n + 2;
 
-		if (!is_duration(column)) {
-			size_t start = b->n + 2;
-
-			buf_text(b, "  ");
-			text_terminal(b, column->name);
-			align(b, start, column_width(column), true);
-		}
+		buf_text(b, "  ");
+		text_terminal(b, column->name);
+		align(b, start, column_width(column), true);
 	}
 	buf_text(b, "  nvtx\n");
 }
@@ -118,14 +107,11 @@ static void add_values(struct table *t, struct buf *b, const struct gpuctr_recor
 {
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
+		size_t start = b->n + 2;
 
-		if (!is_duration(column)) {
-			size_t start = b->n + 2;
-
-			buf_text(b, "  ");
-			text_scaled(b, record->values[i], column->unit);
-			align(b, start, column_width(column), true);
-		}
+		buf_text(b, "  ");
+		text_scaled(b, record->values[i], column->unit);
+		align(b, start, column_width(column), true);
 	}
 }
 

@@ -37,7 +37,6 @@ static bool take_columns(struct summary *s, const struct gpuctr_plan *plan)
 		if (!column->name || !column->unit) {
 			return false;
 		}
-		column->is_duration = strcmp(name, "gpu__time_duration.sum") == 0;
 		/* A derived name without rollup is a weighted sum of ".sum" counters. */
 		column->adds_up = ends_with(name, ".sum") || !strchr(name, '.');
 	}

@@ -19,8 +19,7 @@ struct summary_row {
 
 struct summary_column {
 	char *name, *unit;
-	bool is_duration; /* shown as time */
-	bool adds_up;	  /* a sum over launches means something */
+	bool adds_up; /* a sum over launches means something */
 };
 
 enum { SUMMARY_SLOTS = 1024 };

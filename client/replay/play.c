@@ -262,7 +262,7 @@ static int check_metrics(struct player *p, const struct gpuctr_image *image, str
 	for (size_t i = 0; i < plan->columns.n; i++) {
 		const struct wire_column *c = &plan->columns.v[i];
 
-		for (size_t k = 0; !c->added && k < c->metric.n; k++) {
+		for (size_t k = 0; k < c->metric.n; k++) {
 			if (isnan(values[c->metric.v[k]])) {
 				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "",
 					    "the recording does not hold %s",

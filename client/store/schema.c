@@ -23,7 +23,7 @@
 const char schema_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"CREATE TABLE column_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,"
-	" added INTEGER NOT NULL, pass_group INTEGER NOT NULL);"
+	" pass_group INTEGER NOT NULL);"
 	"CREATE TABLE metric_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL);"
 	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
 	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"

@@ -165,7 +165,6 @@ GPUCTR_API int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics
 struct gpuctr_column {
 	const char *name;
 	const char *unit;
-	bool added;	/* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
 	unsigned group; /* columns of one group fit into one pass together; a column whose group is
 			   the plan's groups needs several passes by itself */
 };

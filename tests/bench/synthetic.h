@@ -72,7 +72,7 @@ static inline void synthetic_init(struct synthetic *s)
 	static const struct gpuctr_column columns[SYNTHETIC_COLUMNS] = {
 		{ .name = "dram__bytes_read.sum", .unit = "byte" },
 		{ .name = "dram__bytes_write.sum", .unit = "byte" },
-		{ .name = "gpu__time_duration.sum", .unit = "ns", .added = true },
+		{ .name = "gpu__time_duration.sum", .unit = "ns" },
 	};
 
 	memset(s, 0, sizeof(*s));

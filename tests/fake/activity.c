@@ -209,8 +209,7 @@ void activity_executed(const struct fake_work *work, uint32_t correlation, const
 void activity_range_began(void)
 {
 	if (atomic_load(&has_kernels)) {
-		add_kernel(0x40000000 + atomic_fetch_add(&n_waits, 1), "WaitNs", now_ns(),
-			   WAIT_NS);
+		add_kernel(0x40000000 + atomic_fetch_add(&n_waits, 1), "WaitNs", now_ns(), WAIT_NS);
 	}
 }
 

@@ -41,8 +41,8 @@ static const double values[] = { 1, 2.5, 3, 4, 5, 6, 7, 8 };
 static const char *const strings[] = { "_Z6kernelPfi", "layer", "domain" };
 static const char *const names[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
 static const struct wire_column columns[] = {
-	{ "dram__bytes.sum", "byte", { 1, numbers }, { 1, values }, false, 0 },
-	{ "gpu__time_duration.sum", "ns", { 1, numbers + 1 }, { 1, values }, true, 0 },
+	{ "dram__bytes.sum", "byte", { 1, numbers }, { 1, values }, 0 },
+	{ "gpu__time_duration.sum", "ns", { 1, numbers + 1 }, { 1, values }, 0 },
 };
 
 #define TOTALS                         \

@@ -62,7 +62,7 @@ static void test_jsonl_head(void **state)
 		"\"program\":\"python\",\"command\":[\"python\",\"n\\\"et.py\"],\"chip\":\"GH100\","
 		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"recorded\":false,"
 		"\"recorded_from\":\"\",\"columns\":[{\"name\":\"dram__bytes_read.sum\","
-		"\"unit\":\"byte\",\"added\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
+		"\"unit\":\"byte\"}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
 		"\"chip\":\"GH100\"}]}\n");
 	format_jsonl.close(f);
