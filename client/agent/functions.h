@@ -12,14 +12,21 @@
 struct agent;
 
 struct function {
-	CUfunction handle;
-	char *name;  /* as CUPTI gave it */
-	uint32_t id; /* intern's, of this generation */
-	uint32_t generation;
+	CUfunction handle; /* of the launch: a CUfunction or a CUkernel; NULL: of a graph */
+	uint32_t context;
+	char *name;    /* as CUPTI gave it */
 	bool selected; /* by the filter */
+	bool is_loaded;
+	uint32_t id; /* intern's, of this generation; 0: it has none yet */
+	uint32_t generation;
 };
 
 /* Of the calling thread, until its next call. handle NULL: of a graph. NULL: out of memory. */
-const struct function *functions_find(struct agent *a, CUfunction handle, const char *name);
+struct function *functions_find(struct agent *a, CUfunction handle, uint32_t context,
+				const char *name);
+
+/* Before a launch is measured, with its context current and locked against captures of graphs: the
+ * kernel's module is loaded, and it has a number. */
+void functions_prepare(struct agent *a, struct function *f);
 
 #endif

@@ -126,7 +126,7 @@ static void note_launch(struct agent *a, struct launch *l, const struct ranges *
 static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	struct arguments g;
-	const struct function *f;
+	struct function *f;
 	struct ranges *r;
 	struct launch *l;
 
@@ -134,7 +134,7 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	atomic_fetch_add(&a->counters.seen, 1);
-	f = functions_find(a, g.function,
+	f = functions_find(a, g.function, data->contextUid,
 			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
 			   : data->symbolName	       ? data->symbolName
 						       : "(unnamed)");
@@ -160,6 +160,7 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		pthread_mutex_unlock(&r->lock);
 		return;
 	}
+	functions_prepare(a, f);
 	if (!ranges_open(a, r, &l)) {
 		pthread_mutex_unlock(&r->lock);
 		return;

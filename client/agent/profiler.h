@@ -39,6 +39,8 @@
 	X(cuDeviceGetAttribute)      \
 	X(cuDriverGetVersion)        \
 	X(cuFuncGetAttribute)        \
+	X(cuFuncLoad)                \
+	X(cuKernelGetFunction)       \
 	X(cuStreamIsCapturing)
 
 struct profiler {

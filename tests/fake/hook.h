@@ -15,6 +15,7 @@ struct fake_work {
 	uint64_t threads;
 	uint64_t warps;	  /* sum of threads / 32 */
 	uint64_t time_ns; /* sum of 1000 + threads / 64 */
+	uint64_t load_ns; /* of modules, in the range but in no kernel */
 	uint64_t kernels;
 };
 

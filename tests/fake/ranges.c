@@ -368,7 +368,7 @@ static void add_work(struct data_range *range, const struct fake_work *work)
 {
 	range->work.threads += work->threads;
 	range->work.warps += work->warps;
-	range->work.time_ns += work->time_ns;
+	range->work.time_ns += work->time_ns + work->load_ns;
 	range->work.kernels += work->kernels;
 }
 

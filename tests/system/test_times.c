@@ -6,8 +6,8 @@
 #include "daemon/base/clock.h"
 #include "tests/system/lines.h"
 
-/* Times are the kernels' own. tests/fake/README.md says how long a kernel takes, and how much longer
- * a range around it is. */
+/* Times are the kernels' own. tests/fake/README.md says how long a kernel takes, and how much
+ * longer a range around it is. */
 
 static void expect_clock(const char *line, const char *clock)
 {
@@ -110,7 +110,8 @@ static void every_output_shows_them(void **state)
 	free(text);
 }
 
-/* k0 to k3 with grids of 1 to 4 blocks, 100 ns between them; or as CUPTI tells of each by itself. */
+/* k0 to k3 with grids of 1 to 4 blocks, 100 ns between them; or as CUPTI tells of each by itself.
+ */
 static void a_graph_takes_as_long_as_all_of_it(void **state)
 {
 	struct fixture *f = *state;
@@ -215,6 +216,38 @@ static void times_that_do_not_come_are_not_known(void **state)
 	expect_message(client, "20 of 100 kernels have no time");
 }
 
+/* Kernels of CUDA's runtime are loaded at their first launch in each context. */
+static void loading_is_not_measured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics",
+				"dram__bytes_read.sum,gpu__time_duration.sum", "--format", "jsonl",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--library",
+				"--devices", "2", "--kernels", "41", "--graph", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 41\n");
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 43);
+	for (size_t i = 0; i < 43; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (strstr(line, "\"kind\":\"graph\"")) {
+			assert_non_null(strstr(line, "\"static_shared_bytes\":null,"));
+			assert_non_null(strstr(line, "\"registers\":null,"));
+			continue;
+		}
+		assert_true(line_number(line, "gpu__time_duration.sum") == range_ns(line));
+		assert_true(line_number(line, "static_shared_bytes") == 512);
+		assert_true(line_number(line, "registers") == 32);
+	}
+	lines_deinit(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +257,7 @@ int main(void)
 		SYSTEM_TEST(where_cupti_does_not_tell_ranges_do),
 		SYSTEM_TEST(late_times_are_waited_for),
 		SYSTEM_TEST(times_that_do_not_come_are_not_known),
+		SYSTEM_TEST(loading_is_not_measured),
 	};
 
 	return SYSTEM_RUN(tests);
