@@ -110,7 +110,8 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan)
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		add_text(b, i > 0 ? ",{\"name\":" : "{\"name\":", plan->columns[i].name);
 		add_text(b, ",\"unit\":", plan->columns[i].unit);
-		buf_char(b, '}');
+		buf_text(b, format_is_of_range(plan->columns[i].name) ? ",\"of_range\":true}"
+								      : ",\"of_range\":false}");
 	}
 	buf_char(b, ']');
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/format.h"
+
 /* --- life --------------------------------------------------------------------------------------
  */
 
@@ -37,6 +39,7 @@ static bool take_columns(struct summary *s, const struct gpuctr_plan *plan)
 		if (!column->name || !column->unit) {
 			return false;
 		}
+		column->of_range = format_is_of_range(name);
 		/* A derived name without rollup is a weighted sum of ".sum" counters. */
 		column->adds_up = ends_with(name, ".sum") || !strchr(name, '.');
 	}

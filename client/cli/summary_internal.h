@@ -19,7 +19,8 @@ struct summary_row {
 
 struct summary_column {
 	char *name, *unit;
-	bool adds_up; /* a sum over launches means something */
+	bool adds_up;  /* a sum over launches means something */
+	bool of_range; /* relates to the range, not to the kernel alone */
 };
 
 enum { SUMMARY_SLOTS = 1024 };

@@ -374,6 +374,22 @@ static void add_clocks(const struct summary *s, struct buf *b)
 	}
 }
 
+/* Which counters look worse than with a tool that runs each kernel alone. */
+static void add_of_range(const struct summary *s, struct buf *b)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_columns; i++) {
+		any = any || s->columns[i].of_range;
+	}
+	if (any) {
+		buf_text(b,
+			 "elapsed time and cycles, and ratios to them, are those of ranges, which "
+			 "are longer than\n"
+			 "the kernels: rates and percentages are lower than the kernels' own\n");
+	}
+}
+
 static void add_no_kernels(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	if (s->processes == 0 && end->recorded) {
@@ -410,6 +426,7 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
 	add_clocks(s, b);
+	add_of_range(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

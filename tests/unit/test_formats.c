@@ -62,7 +62,7 @@ static void test_jsonl_head(void **state)
 		"\"program\":\"python\",\"command\":[\"python\",\"n\\\"et.py\"],\"chip\":\"GH100\","
 		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"recorded\":false,"
 		"\"recorded_from\":\"\",\"columns\":[{\"name\":\"dram__bytes_read.sum\","
-		"\"unit\":\"byte\"}],\"metrics\":[\"dram__bytes_read.sum\"],"
+		"\"unit\":\"byte\",\"of_range\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
 		"\"chip\":\"GH100\"}]}\n");
 	format_jsonl.close(f);
@@ -419,6 +419,51 @@ static void test_summary_adds_up(void **state)
 	buf_deinit(&b);
 }
 
+static void test_what_relates_to_ranges_is_told(void **state)
+{
+	static const char *const of_range[] = {
+		"dram__throughput.avg.pct_of_peak_sustained_elapsed",
+		"sm__cycles_elapsed.max",
+		"sm__inst_executed.avg.per_cycle_elapsed",
+		"dram__bytes_read.sum.per_second",
+		"gpu__time_duration.sum",
+		NULL,
+	};
+	static const char *const of_kernel[] = {
+		"dram__bytes_read.sum",
+		"sm__cycles_active.avg",
+		"sm__inst_executed.avg.per_cycle_active",
+		"sm__throughput.avg.pct_of_peak_sustained_active",
+		NULL,
+	};
+	static struct synthetic synthetic;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; of_range[i]; i++) {
+		assert_true(format_is_of_range(of_range[i]));
+	}
+	for (size_t i = 0; of_kernel[i]; i++) {
+		assert_false(format_is_of_range(of_kernel[i]));
+	}
+	synthetic_init(&synthetic);
+	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
+		synthetic.plan.n_columns = n;
+		s = summary_new(&synthetic.plan);
+		summary_record(s, synthetic_record(&synthetic, 0));
+		summary_print(s, &plain_end, &b);
+		if (n == 3) {
+			expect_contains(&b, "\nelapsed time and cycles, and ratios to them, are ");
+		} else {
+			expect_lacks(&b, "elapsed");
+		}
+		buf_clear(&b);
+		summary_free(s);
+	}
+	buf_deinit(&b);
+}
+
 static void test_summary_tells_clocks(void **state)
 {
 	static struct synthetic synthetic;
@@ -537,6 +582,7 @@ int main(void)
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_table_is_aligned),
 		cmocka_unit_test(test_summary_adds_up),
+		cmocka_unit_test(test_what_relates_to_ranges_is_told),
 		cmocka_unit_test(test_summary_tells_clocks),
 		cmocka_unit_test(test_summary_rows_and_width),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
