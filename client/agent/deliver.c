@@ -361,6 +361,9 @@ static void process_batch(struct deliver *d, struct batch *b)
 		free(measured);
 		return;
 	}
+	if (d->on_batch) {
+		d->on_batch(d->userdata, b);
+	}
 	result = evaluate_batch(&d->welcome->plan, b, values, measured);
 	if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text), "CUPTI could not evaluate some kernels (%s, %d)",
@@ -520,6 +523,9 @@ static void *run(void *argument)
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	if (d->on_end) {
+		d->on_end(d->userdata);
+	}
 	pthread_mutex_lock(&d->lock);
 	d->finished = true;
 	pthread_cond_broadcast(&d->drained);

@@ -32,9 +32,11 @@ struct launch {
 	uint64_t stream;
 	uint32_t correlation, thread;
 	uint32_t range, set;
-	uint64_t start_ns; /* unix time */
-	uint8_t kind;	   /* enum wire_launch_kind */
-	uint8_t fate;	   /* enum launch_fate */
+	uint64_t start_ns; /* unix time, by clock */
+	uint64_t duration_ns;
+	uint8_t kind;  /* enum wire_launch_kind */
+	uint8_t fate;  /* enum launch_fate */
+	uint8_t clock; /* enum wire_clock, of start and duration */
 };
 
 /* Launches that were measured together, with their counter data. The range of launch i is named by
@@ -63,6 +65,8 @@ struct deliver {
 	void (*on_stop)(void *userdata, uint32_t code,
 			const char *message); /* the daemon ends it */
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
+	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
+	void (*on_end)(void *userdata);			   /* all is said, or NULL */
 	void *userdata;
 
 	pthread_t thread;

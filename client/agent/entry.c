@@ -281,6 +281,40 @@ static void on_idle(void *userdata)
 	}
 }
 
+static bool look_whether_quiet(struct agent *a, struct ranges *r)
+{
+	return guard_is_quiet(a, r, false);
+}
+
+static bool is_quiet(void *userdata)
+{
+	return for_each_context(userdata, 0, look_whether_quiet);
+}
+
+static void on_batch(void *userdata, struct batch *b)
+{
+	struct agent *a = userdata;
+
+	activity_fill(&a->activity, b);
+	if (!a->told_drops && activity_drops(&a->activity)) {
+		a->told_drops = true;
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER,
+			       "CUPTI has lost records of when kernels began and ended; these have "
+			       "no time of their own",
+			       "");
+	}
+}
+
+/* When the program exits as well, CUPTI is left in peace. */
+static void on_end(void *userdata)
+{
+	struct agent *a = userdata;
+
+	if (!atomic_load(&a->stop_requested)) {
+		activity_stop(&a->activity);
+	}
+}
+
 /* The daemon ends the capture, or is gone: no launch is looked at from now on. */
 static void on_stop(void *userdata, uint32_t code, const char *message)
 {
@@ -301,6 +335,47 @@ static void program_name(char *name, size_t size)
 	utf8_repair(name);
 }
 
+/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+static void measure_ranges(struct agent *a)
+{
+	struct wire_plan *plan = &a->welcome.plan;
+	size_t n = plan->metrics.n;
+	const char **v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(plan->metrics.v[i], "gpu__time_duration.sum") == 0) {
+			return;
+		}
+	}
+	if (!plan->fits_duration || n == LIMIT_PLAN_METRICS) {
+		return;
+	}
+	v = arena_alloc(&a->arena, (n + 1) * sizeof(*v));
+	if (v) {
+		memcpy(v, plan->metrics.v, n * sizeof(*v));
+		v[n] = "gpu__time_duration.sum";
+		plan->metrics = (struct wire_strings){ n + 1, v };
+	}
+}
+
+static void start_activity(struct agent *a)
+{
+	CUptiResult result;
+	char text[160];
+
+	a->activity.may_flush = is_quiet;
+	a->activity.userdata = a;
+	result = activity_start(&a->activity, &a->profiler);
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text),
+			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
+			 "those of the ranges around them",
+			 host_result_name(&a->profiler.host, result), (int)result);
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+		measure_ranges(a);
+	}
+}
+
 static int start_measuring(struct agent *a, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
@@ -309,7 +384,9 @@ static int start_measuring(struct agent *a, const char *socket_path, const char 
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
 		return r->code;
 	}
-	return 0;
+	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
+	start_activity(a);
+	return launches_enable(a, r);
 }
 
 static int agent_init(struct agent *a)
@@ -327,6 +404,8 @@ static int agent_init(struct agent *a)
 	a->deliver.welcome = &a->welcome;
 	a->deliver.on_stop = on_stop;
 	a->deliver.on_idle = on_idle;
+	a->deliver.on_batch = on_batch;
+	a->deliver.on_end = on_end;
 	a->deliver.userdata = a;
 	return 0;
 }

@@ -12,28 +12,28 @@
 
 /* What a range makes wait, on an H200 with CUPTI 2025.3:
  *
- * - The beginning of a range waits for all work given to the context before it, in every stream, and
- *   so does all work given after the range's end: copies and kernels without a range as well. With
- *   memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start, Stop
+ * - The beginning of a range waits for all work given to the context before it, in every stream,
+ * and so does all work given after the range's end: copies and kernels without a range as well.
+ * With memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start, Stop
  *   and the configuration wait on the CPU with any metrics.
  * - While a range is open nothing waits: a kernel in it runs beside others.
  *
- * So a kernel that waits for another one launched later, or for the CPU, never ends once its range is
- * closed, and a range that is opened while such a kernel runs never begins. A program with one
+ * So a kernel that waits for another one launched later, or for the CPU, never ends once its range
+ * is closed, and a range that is opened while such a kernel runs never begins. A program with one
  * stream of kernels that wait for nothing cannot show it, and pays nothing: its ranges are opened
  * and closed without asking. Everybody else is asked:
  *
- * - A range is opened when the streams have nothing under way: the other streams, with metrics whose
- *   push does not wait, and all with the others.
- * - It is closed when its kernel has ended. A function whose kernels have ended by themselves PROOFS
- *   times is believed, as long as launches go into one stream only.
+ * - A range is opened when the streams have nothing under way: the other streams, with metrics
+ * whose push does not wait, and all with the others.
+ * - It is closed when its kernel has ended. A function whose kernels have ended by themselves
+ * PROOFS times is believed, as long as launches go into one stream only.
  *
- * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS each
- * time after that. When it was in vain the range stays open (held), the function is a suspect, whose
- * kernels are not waited for again, and what is launched meanwhile runs unmeasured. A held range is
- * closed at a later launch, when its kernel has ended; it counts if nothing else was given to the GPU
- * since. Known collectives are not waited for where a process uses several GPUs: one thread often
- * launches them one after another. */
+ * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS
+ * each time after that. When it was in vain the range stays open (held), the function is a suspect,
+ * whose kernels are not waited for again, and what is launched meanwhile runs unmeasured. A held
+ * range is closed at a later launch, when its kernel has ended; it counts if nothing else was given
+ * to the GPU since. Known collectives are not waited for where a process uses several GPUs: one
+ * thread often launches them one after another. */
 
 enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50 };
 
@@ -57,7 +57,7 @@ void guard_deinit(struct guard *g)
 bool guard_blocks(const char *const *metrics, size_t n)
 {
 	/* Units outside of the SMs, whose counters are read without waiting (seen on GH100). */
-	static const char *const units[] = { "dram__",	"fbpa__", "lts__",   "ltc__",
+	static const char *const units[] = { "dram__",	  "fbpa__", "lts__",   "ltc__",
 					     "gpu__time", "pcie__", "nvlrx__", "nvltx__" };
 
 	for (size_t i = 0; i < n; i++) {
@@ -75,9 +75,14 @@ bool guard_blocks(const char *const *metrics, size_t n)
 
 bool guard_name_is_collective(const char *name)
 {
-	static const char *const parts[] = { "ncclDevKernel",  "ncclKernel",	"nvshmem",
-					     "cross_device_reduce", "one_shot_all_reduce",
-					     "two_shot_all_reduce", "multimem_all_reduce", "deep_ep" };
+	static const char *const parts[] = { "ncclDevKernel",
+					     "ncclKernel",
+					     "nvshmem",
+					     "cross_device_reduce",
+					     "one_shot_all_reduce",
+					     "two_shot_all_reduce",
+					     "multimem_all_reduce",
+					     "deep_ep" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (strstr(name, parts[i])) {
@@ -119,8 +124,10 @@ static void tell_suspect(struct agent *a, const struct guard_launch *l)
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		 "%.300s on stream %llu did not end while it was waited for: it may wait for what is "
-		 "launched later, or for the CPU. It is not waited for again, and what runs beside it "
+		 "%.300s on stream %llu did not end while it was waited for: it may wait for what "
+		 "is "
+		 "launched later, or for the CPU. It is not waited for again, and what runs beside "
+		 "it "
 		 "is not measured",
 		 l->name ? l->name : "a kernel", (unsigned long long)l->stream_number);
 	deliver_notice(&a->deliver, GPUCTR_E_KERNEL_WAITS, text,
@@ -136,8 +143,7 @@ static void suspect(struct agent *a, const struct guard_launch *l)
 	if (l->function == 0 || is_suspect(p, l->function)) {
 		return;
 	}
-	if (n < GUARD_SUSPECTS_MAX &&
-	    atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
+	if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
 		atomic_store(&p->suspects[n], l->function);
 		tell_suspect(a, l);
 	}

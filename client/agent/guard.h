@@ -34,12 +34,12 @@ struct guard_launch {
 /* Of a context, under the context's lock. */
 struct guard {
 	struct streams streams;
-	bool blocks;	/* push and pop wait for the GPU, as they do with SM metrics */
-	bool several;	/* launches went into more than one stream */
-	bool stalled;	/* waiting was in vain: nobody waits again until there is no need */
-	CUstream used;	/* the last launch's */
-	bool holds;	/* a range was left open, because its kernel has not ended */
-	atomic_bool disturbed;	  /* other work was given to the GPU since */
+	bool blocks;	       /* push and pop wait for the GPU, as they do with SM metrics */
+	bool several;	       /* launches went into more than one stream */
+	bool stalled;	       /* waiting was in vain: nobody waits again until there is no need */
+	CUstream used;	       /* the last launch's */
+	bool holds;	       /* a range was left open, because its kernel has not ended */
+	atomic_bool disturbed; /* other work was given to the GPU since */
 	struct guard_launch held; /* name is its own copy */
 };
 

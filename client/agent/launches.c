@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
+#include "client/agent/functions.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "daemon/base/clean.h"
@@ -18,108 +19,11 @@
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
  * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,
  * and unlock. What a thread holds in between is in its launching variable, so that a launch within
- * a launch (libraries do that from host callbacks) is left alone.
- *
- * Names and attributes of a kernel are asked once for each function handle. A handle may be used
- * again after its module was unloaded, so the name is compared as well. */
-
-struct function {
-	CUfunction handle;
-	const char *name; /* as CUPTI gave it; compared by content */
-	char *copy;
-	uint32_t id, generation;
-	bool selected;	 /* by the filter */
-	bool collective; /* by its name */
-	uint8_t proofs;	 /* the guard's */
-};
-
-/* Per thread: small, direct-mapped, no lock. */
-struct function_cache {
-	struct function v[256];
-};
+ * a launch (libraries do that from host callbacks) is left alone. */
 
 static __thread struct ranges *launching;
 static __thread struct guard_launch launched; /* what launching is for */
-static __thread struct function_cache *functions;
 static __thread uint32_t thread_id;
-
-static pthread_key_t functions_key;
-static bool has_functions_key; /* without one a thread's cache outlives it */
-static pthread_once_t functions_once = PTHREAD_ONCE_INIT;
-
-/* --- functions --- */
-
-static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute which)
-{
-	int value = 0;
-
-	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0
-		       ? (uint32_t)value
-		       : 0;
-}
-
-static void define_function(struct agent *a, struct function *f, uint32_t generation)
-{
-	f->id = intern_function(&a->intern, f->copy,
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_NUM_REGS));
-	f->generation = generation;
-}
-
-/* At the end of a thread. */
-static void free_functions(void *p)
-{
-	struct function_cache *c = p;
-
-	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
-		free(c->v[i].copy);
-	}
-	free(c);
-	functions = NULL;
-}
-
-static void make_functions_key(void)
-{
-	has_functions_key = pthread_key_create(&functions_key, free_functions) == 0;
-}
-
-static bool make_functions(void)
-{
-	functions = calloc(1, sizeof(*functions));
-	if (functions) {
-		pthread_once(&functions_once, make_functions_key);
-		if (has_functions_key) {
-			pthread_setspecific(functions_key, functions);
-		}
-	}
-	return functions != NULL;
-}
-
-/* NULL: out of memory. */
-static struct function *find_function(struct agent *a, CUfunction handle, const char *name)
-{
-	uint32_t generation = intern_generation(&a->intern);
-	struct function *f;
-
-	if (!functions && !make_functions()) {
-		return NULL;
-	}
-	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) %
-			  ARRAY_SIZE(functions->v)];
-	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {
-		free(f->copy);
-		*f = (struct function){ .handle = handle, .copy = strdup(name) };
-		if (!f->copy) {
-			return NULL;
-		}
-		f->selected = filter_selects(&a->filter, name);
-		f->collective = guard_name_is_collective(name);
-	}
-	if (f->id == 0 || f->generation != generation) {
-		define_function(a, f, generation);
-	}
-	return f;
-}
 
 /* --- one launch --- */
 
@@ -213,8 +117,9 @@ static uint64_t stream_number(struct agent *a, CUcontext context, CUstream strea
 	return last.number;
 }
 
-static void note_launch(struct launch *l, const struct ranges *r, const struct function *f,
-			const struct arguments *g, const CUpti_CallbackData *data)
+static void note_launch(struct agent *a, struct launch *l, const struct ranges *r,
+			const struct function *f, const struct arguments *g,
+			const CUpti_CallbackData *data)
 {
 	if (thread_id == 0) {
 		thread_id = (uint32_t)syscall(SYS_gettid);
@@ -229,11 +134,12 @@ static void note_launch(struct launch *l, const struct ranges *r, const struct f
 		.thread = thread_id,
 		.range = nvtx_current_range(),
 		.set = nvtx_active_set(),
-		.start_ns = clock_wall_ns(),
+		.start_ns = clock_wall_ns(), /* until it is known when it began */
 		.kind = g->kind,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
+	activity_expect(&a->activity, data->correlationId);
 }
 
 /* The GPU gets work that is not measured: a range that was left open counts it. */
@@ -280,12 +186,12 @@ static void note_for_guard(struct agent *a, struct function *f, const struct arg
 	launched = (struct guard_launch){
 		.stream = streams_normal(g->stream, g->per_thread_stream),
 		.function = (uintptr_t)g->function,
-		.name = f->copy,
+		.name = f->name,
 		.collective = f->collective,
 		.proofs = &f->proofs,
 		.stream_number = stream_number(a, data->context, g->stream, g->per_thread_stream),
 	};
-	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->copy);
+	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->name);
 	r->last_stream = launched.stream_number;
 	r->last_launch_ns = clock_now_ns();
 	r->told_stuck = false;
@@ -302,10 +208,10 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	atomic_fetch_add(&a->counters.seen, 1);
-	f = find_function(a, g.function,
-			  g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
-			  : data->symbolName	      ? data->symbolName
-						      : "(unnamed)");
+	f = functions_find(a, g.function, data->contextUid,
+			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
+			   : data->symbolName	       ? data->symbolName
+						       : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
@@ -329,12 +235,13 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		pthread_mutex_unlock(&r->lock);
 		return;
 	}
+	functions_prepare(a, f);
 	note_for_guard(a, f, &g, data, r);
 	if (!ranges_open(a, r, &launched, &l)) {
 		unlock_after_launch(r);
 		return;
 	}
-	note_launch(l, r, f, &g, data);
+	note_launch(a, l, r, f, &g, data);
 	launching = r;
 }
 
@@ -559,10 +466,16 @@ static const CUpti_CallbackId resources[] = {
 	CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
+static int refuse(struct agent *a, CUptiResult result, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
+		    host_result_name(&a->profiler.host, result), (int)result);
+	return r->code;
+}
+
 int launches_subscribe(struct agent *a, struct refusal *r)
 {
-	const struct profiler *p = &a->profiler;
-	CUptiResult result = p->cuptiSubscribe(&a->subscriber, on_callback, a);
+	CUptiResult result = a->profiler.cuptiSubscribe(&a->subscriber, on_callback, a);
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
@@ -571,6 +484,14 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
+}
+
+int launches_enable(struct agent *a, struct refusal *r)
+{
+	const struct profiler *p = &a->profiler;
+	CUptiResult result = CUPTI_SUCCESS;
+
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
@@ -582,12 +503,7 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						resources[i]);
 	}
-	if (result != CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
-			    host_result_name(&p->host, result), (int)result);
-		return r->code;
-	}
-	return 0;
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
 }
 
 void launches_unsubscribe(struct agent *a)

@@ -14,6 +14,12 @@
 	X(cuptiEnableCallback)                  \
 	X(cuptiGetCallbackName)                 \
 	X(cuptiGetStreamIdEx)                   \
+	X(cuptiActivityRegisterCallbacks)       \
+	X(cuptiActivityEnable)                  \
+	X(cuptiActivityDisable)                 \
+	X(cuptiActivityFlushAll)                \
+	X(cuptiActivityGetNextRecord)           \
+	X(cuptiActivityGetNumDroppedRecords)    \
 	X(cuptiRangeProfilerEnable)             \
 	X(cuptiRangeProfilerDisable)            \
 	X(cuptiRangeProfilerSetConfig)          \
@@ -37,6 +43,8 @@
 	X(cuEventCreate)             \
 	X(cuEventQuery)              \
 	X(cuFuncGetAttribute)        \
+	X(cuFuncLoad)                \
+	X(cuKernelGetFunction)       \
 	X(cuStreamIsCapturing)       \
 	X(cuStreamQuery)
 

@@ -179,6 +179,7 @@ static void stop(struct agent *a, struct ranges *r)
 
 	r->batch = NULL;
 	r->state = RANGES_OFF;
+	activity_flush(&a->activity);
 	if (result == CUPTI_SUCCESS &&
 	    deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;

@@ -7,9 +7,9 @@
  *
  * cuStreamQuery() costs 0.16 us a stream and gives the GPU nothing to do. An event of all work of
  * the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but costs each range 13 us on
- * the GPU (H200, driver 580.159), and a stream that captures a graph is spoilt by it: it is used only
- * where a stream cannot be asked for by its handle, which is so for the default streams of other
- * threads. */
+ * the GPU (H200, driver 580.159), and a stream that captures a graph is spoilt by it: it is used
+ * only where a stream cannot be asked for by its handle, which is so for the default streams of
+ * other threads. */
 
 void streams_init(struct streams *s)
 {

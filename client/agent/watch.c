@@ -13,8 +13,8 @@
  * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
  * touched), a kernel whose range was left open (nothing waits for that: it is told), and a kernel
  * whose range is closed while other streams have work that waits for it. In the first and the last
- * case the daemon is told with a code that ends the capture: the granter frees the profiler's objects,
- * which makes CUPTI's calls return, with an error. */
+ * case the daemon is told with a code that ends the capture: the granter frees the profiler's
+ * objects, which makes CUPTI's calls return, with an error. */
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 

@@ -4,8 +4,8 @@
 
 struct agent;
 
-/* Looks for what has not moved for ten seconds, tells it with kernel and stream, and has the capture
- * ended where the measuring may be the cause. On the delivering thread, now and then. */
+/* Looks for what has not moved for ten seconds, tells it with kernel and stream, and has the
+ * capture ended where the measuring may be the cause. On the delivering thread, now and then. */
 void watch_look(struct agent *a);
 
 #endif

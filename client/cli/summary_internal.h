@@ -19,8 +19,8 @@ struct summary_row {
 
 struct summary_column {
 	char *name, *unit;
-	bool is_duration; /* shown as time */
-	bool adds_up;	  /* a sum over launches means something */
+	bool adds_up;  /* a sum over launches means something */
+	bool of_range; /* relates to the range, not to the kernel alone */
 };
 
 enum { SUMMARY_SLOTS = 1024 };
@@ -41,6 +41,7 @@ struct summary {
 	} recent[SUMMARY_SLOTS]; /* direct-mapped by (process, kernel) */
 
 	uint64_t records;
+	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1]; /* records */
 	unsigned processes;
 	char *recorded_from, *device, *cupti, *driver;
 	unsigned n_devices; /* distinct, by UUID of the first few */

@@ -70,14 +70,12 @@ static void add_heads(const struct summary *s, const struct layout *l, struct bu
 		buf_printf(b, "%*s%*s", GAP, "", GROUP_WIDTH, "time");
 	}
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		if (!s->columns[i].is_duration) {
-			struct buf name = { 0 };
+		struct buf name = { 0 };
 
-			text_terminal(&name, s->columns[i].name);
-			pad(b, GAP);
-			add_right(b, &name, group_width(&s->columns[i]));
-			buf_deinit(&name);
-		}
+		text_terminal(&name, s->columns[i].name);
+		pad(b, GAP);
+		add_right(b, &name, group_width(&s->columns[i]));
+		buf_deinit(&name);
 	}
 	buf_printf(b, "\n%-*s %*s", (int)l->name_width, "kernel", LAUNCHES_WIDTH, "launches");
 	if (l->with_time) {
@@ -87,15 +85,13 @@ static void add_heads(const struct summary *s, const struct layout *l, struct bu
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct summary_column *column = &s->columns[i];
 
-		if (!column->is_duration) {
-			pad(b, GAP + group_width(column) - GROUP_WIDTH);
-			if (column->adds_up) {
-				buf_printf(b, "%*s %*s %*s", FIELD_WIDTH, "sum", FIELD_WIDTH,
-					   "mean", SHARE_WIDTH, "share");
-			} else {
-				buf_printf(b, "%*s %*s", SHARE_WIDTH + 1 + FIELD_WIDTH, "mean",
-					   FIELD_WIDTH, "max");
-			}
+		pad(b, GAP + group_width(column) - GROUP_WIDTH);
+		if (column->adds_up) {
+			buf_printf(b, "%*s %*s %*s", FIELD_WIDTH, "sum", FIELD_WIDTH, "mean",
+				   SHARE_WIDTH, "share");
+		} else {
+			buf_printf(b, "%*s %*s", SHARE_WIDTH + 1 + FIELD_WIDTH, "mean", FIELD_WIDTH,
+				   "max");
 		}
 	}
 	buf_char(b, '\n');
@@ -177,9 +173,7 @@ static void add_row(const struct summary *s, const struct layout *l, struct buf 
 		add_time(b, row, total->time_ns);
 	}
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		if (!s->columns[i].is_duration) {
-			add_cell(b, &s->columns[i], &row->cells[i], total->cells[i].sum);
-		}
+		add_cell(b, &s->columns[i], &row->cells[i], total->cells[i].sum);
 	}
 	buf_char(b, '\n');
 }
@@ -215,7 +209,7 @@ static size_t fit(const struct summary *s, size_t first, size_t room)
 	size_t count = 0;
 
 	for (size_t i = first; i < s->n_columns; i++) {
-		size_t width = s->columns[i].is_duration ? 0 : GAP + group_width(&s->columns[i]);
+		size_t width = GAP + group_width(&s->columns[i]);
 
 		if (width > room && count > 0) {
 			break;
@@ -247,20 +241,10 @@ static void set_name_width(const struct summary *s, struct layout *l, size_t wid
 	size_t used = 1 + LAUNCHES_WIDTH + (l->with_time ? GAP + GROUP_WIDTH : 0);
 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		used += s->columns[i].is_duration ? 0 : GAP + group_width(&s->columns[i]);
+		used += GAP + group_width(&s->columns[i]);
 	}
 	l->name_width = width > used + MIN_NAME_WIDTH ? width - used : MIN_NAME_WIDTH;
 	l->name_width = l->name_width < longest ? l->name_width : longest;
-}
-
-static bool has_any(const struct summary *s, size_t first)
-{
-	for (size_t i = first; i < s->n_columns; i++) {
-		if (!s->columns[i].is_duration) {
-			return true;
-		}
-	}
-	return false;
 }
 
 static void add_tables(struct summary *s, const struct summary_end *end, struct buf *b)
@@ -287,8 +271,8 @@ static void add_tables(struct summary *s, const struct summary_end *end, struct 
 		add_table(s, &l, b, &total);
 		l.first += l.count;
 		l.with_time = false;
-	} while (has_any(s, l.first) && ++tables < MAX_TABLES);
-	if (has_any(s, l.first)) {
+	} while (l.first < s->n_columns && ++tables < MAX_TABLES);
+	if (l.first < s->n_columns) {
 		buf_printf(b, "%zu more counters: see -o FILE or --format\n",
 			   s->n_columns - l.first);
 	}
@@ -366,6 +350,46 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 	buf_char(b, '\n');
 }
 
+/* Which times are not the kernels' own. */
+static void add_clocks(const struct summary *s, struct buf *b)
+{
+	uint64_t ranges = s->by_clock[GPUCTR_CLOCK_RANGE], none = s->by_clock[GPUCTR_CLOCK_NONE];
+
+	if (ranges > 0) {
+		if (ranges < s->records) {
+			text_count(b, ranges);
+			buf_text(b, " of ");
+			text_count(b, s->records);
+			buf_char(b, ' ');
+		}
+		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
+			    "hold the launch\n"
+			    "and, with a kernel's first launch, the loading of its module\n");
+	}
+	if (none > 0) {
+		text_count(b, none);
+		buf_text(b, " of ");
+		text_count(b, s->records);
+		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+	}
+}
+
+/* Which counters look worse than with a tool that runs each kernel alone. */
+static void add_of_range(const struct summary *s, struct buf *b)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_columns; i++) {
+		any = any || s->columns[i].of_range;
+	}
+	if (any) {
+		buf_text(b,
+			 "elapsed time and cycles, and ratios to them, are those of ranges, which "
+			 "are longer than\n"
+			 "the kernels: rates and percentages are lower than the kernels' own\n");
+	}
+}
+
 static void add_no_kernels(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	if (s->processes == 0 && end->recorded) {
@@ -401,6 +425,8 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	}
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
+	add_clocks(s, b);
+	add_of_range(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

@@ -36,7 +36,7 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan, bool with
 		}
 		buf_text(b, "  ");
 		text_terminal(b, column->unit && *column->unit ? column->unit : "-");
-		buf_text(b, column->added ? "  (rides along)\n" : "\n");
+		buf_char(b, '\n');
 	}
 }
 
@@ -53,7 +53,7 @@ static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 
 		buf_text(b, "  --metrics ");
 		for (size_t i = 0; i < plan->n_columns; i++) {
-			if (plan->columns[i].group == group && !plan->columns[i].added) {
+			if (plan->columns[i].group == group) {
 				buf_text(b, separator);
 				text_terminal(b, plan->columns[i].name);
 				separator = ",";

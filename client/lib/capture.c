@@ -12,8 +12,6 @@
 /* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
  * the decoders of its processes until then. */
 
-static const char duration_metric[] = "gpu__time_duration.sum";
-
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
 	list_remove(&c->link);
@@ -44,7 +42,6 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		c->duration_column = SIZE_MAX;
 		arena_init(&c->arena, SIZE_MAX / 2);
 		list_init(&c->processes);
 		list_append(&g->captures, &c->link);
@@ -232,11 +229,6 @@ static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 	}
 	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
 	buffer_deinit(&b);
-	for (size_t i = 0; r == 0 && i < c->plan.n_columns; i++) {
-		if (strcmp(c->plan.columns[i].name, duration_metric) == 0) {
-			c->duration_column = i;
-		}
-	}
 	return r;
 }
 
@@ -335,8 +327,7 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder *d = find_decoder(c, w->process);
 
-	if (!d || !decoder_feed(d, w, c->plan.n_columns, c->duration_column, deliver_record,
-				deliver_mark, c)) {
+	if (!d || !decoder_feed(d, w, c->plan.n_columns, deliver_record, deliver_mark, c)) {
 		notice_malformed(c, w->process);
 	}
 	return 0;

@@ -50,7 +50,6 @@ struct gpuctr_capture {
 	void *userdata;
 	struct arena arena; /* what lives as long as the capture */
 	struct gpuctr_plan plan;
-	size_t duration_column; /* SIZE_MAX: none */
 	char *token;
 	const char **environment;
 	struct list processes; /* struct decoder */

@@ -139,7 +139,7 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 	for (size_t i = 0; i < in->columns.n; i++) {
 		const struct wire_column *c = &in->columns.v[i];
 
-		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->added, c->group };
+		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->group };
 	}
 	*ret = (struct gpuctr_plan){
 		in->chip,      in->passes,    in->groups,    columns,

@@ -70,8 +70,7 @@ static int print_info(struct store_reader *reader)
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
 		const struct gpuctr_column *c = &info->plan.columns[i];
 
-		printf("%s %s [%s]%s\n", i ? "          " : "metrics   ", c->name, c->unit,
-		       c->added ? " (added)" : "");
+		printf("%s %s [%s]\n", i ? "          " : "metrics   ", c->name, c->unit);
 	}
 	for (size_t i = 0; i < info->n_processes; i++) {
 		print_process(info, &info->processes[i]);

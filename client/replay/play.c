@@ -125,8 +125,10 @@ static int define_all(struct player *p, struct refusal *r)
 	for (size_t i = 0; i < d->n_kernels; i++) {
 		const struct gpuctr_kernel *k = &d->kernels[i];
 
-		p->functions[i] = intern_function(&p->intern, k->mangled, k->static_shared_bytes,
-						  k->registers);
+		/* -1 is WIRE_UNKNOWN_ATTRIBUTE. */
+		p->functions[i] =
+			intern_function(&p->intern, k->mangled, (uint32_t)k->static_shared_bytes,
+					(uint32_t)k->registers);
 		p->selected[i] = filter_selects(&p->filter, k->mangled);
 	}
 	define_ranges(p);
@@ -151,6 +153,8 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.range = range_number(p, record->range),
 		.set = set_number(p, record),
 		.start_ns = (uint64_t)record->start_ns,
+		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
+		.clock = (uint8_t)record->clock,
 		.kind = (uint8_t)record->kind,
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
@@ -258,7 +262,7 @@ static int check_metrics(struct player *p, const struct gpuctr_image *image, str
 	for (size_t i = 0; i < plan->columns.n; i++) {
 		const struct wire_column *c = &plan->columns.v[i];
 
-		for (size_t k = 0; !c->added && k < c->metric.n; k++) {
+		for (size_t k = 0; k < c->metric.n; k++) {
 			if (isnan(values[c->metric.v[k]])) {
 				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "",
 					    "the recording does not hold %s",

@@ -92,10 +92,9 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
 		return not_capture(r, "it is an SQLite database of another program");
 	}
-	if (load_be32(header + 60) > STORE_FORMAT) {
-		return store_error_set(&r->error, STORE_E_VERSION,
-				       "Use the gpuctr that wrote it, or a newer one.",
-				       "%s has capture format %u; this program reads up to %d.",
+	if (load_be32(header + 60) != STORE_FORMAT) {
+		return store_error_set(&r->error, STORE_E_VERSION, "Use the gpuctr that wrote it.",
+				       "%s has capture format %u; this program reads format %d.",
 				       r->path, load_be32(header + 60), STORE_FORMAT);
 	}
 	/* With a journal the size is settled by the roll-back. */

@@ -267,29 +267,21 @@ static int count_passes(struct draft *d, const char *const *metrics, size_t n, u
 	return 0;
 }
 
-/* gpu__time_duration.sum, if it costs nothing. */
-static int add_duration(struct draft *d)
+/* Does gpu__time_duration.sum cost nothing? */
+static int try_duration(struct draft *d, bool *ret)
 {
-	size_t n_metrics = d->n_metrics, n_columns = d->n_columns;
-	uint32_t passes = 0;
-	int code;
+	uint32_t passes = 1;
+	int code = 0;
 
-	if (has_column(d, duration) || !catalogue_has(d->c, duration)) {
+	if (!catalogue_has(d->c, duration) || d->n_metrics == LIMIT_PLAN_METRICS) {
 		return 0;
 	}
-	code = add_concrete(d, duration);
-	if (code == 0) {
-		code = count_passes(d, d->metrics, d->n_metrics, &passes);
+	if (!has_column(d, duration)) {
+		d->metrics[d->n_metrics] = duration;
+		code = count_passes(d, d->metrics, d->n_metrics + 1, &passes);
 	}
-	if (code != 0 || passes > 1) {
-		d->n_metrics = n_metrics;
-		d->n_columns = n_columns;
-		return code;
-	}
-	if (d->n_columns > n_columns) {
-		d->columns[n_columns].added = true;
-	}
-	return 0;
+	*ret = passes == 1;
+	return code;
 }
 
 /* The metrics of all columns of one group, and of one more column. */
@@ -397,7 +389,8 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
 	}
 	if (code == 0) {
-		code = ret->passes > 1 ? assign_groups(d, &ret->groups) : add_duration(d);
+		code = ret->passes > 1 ? assign_groups(d, &ret->groups)
+				       : try_duration(d, &ret->fits_duration);
 	}
 	return code == 0 ? finish(d, ret) : code;
 }

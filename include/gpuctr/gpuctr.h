@@ -168,7 +168,6 @@ GPUCTR_API int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics
 struct gpuctr_column {
 	const char *name;
 	const char *unit;
-	bool added;	/* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
 	unsigned group; /* columns of one group fit into one pass together; a column whose group is
 			   the plan's groups needs several passes by itself */
 };
@@ -312,14 +311,25 @@ struct gpuctr_range {
 };
 
 struct gpuctr_kernel {
-	const char *name;    /* demangled */
-	const char *mangled; /* as the driver knows it */
-	unsigned static_shared_bytes;
-	unsigned registers; /* per thread; 0: unknown */
-	unsigned id;	    /* unique within the process, from 1 */
+	const char *name;	 /* demangled */
+	const char *mangled;	 /* as the driver knows it */
+	int static_shared_bytes; /* -1: unknown */
+	int registers;		 /* per thread; -1: unknown */
+	unsigned id;		 /* unique within the process, from 1 */
 };
 
 enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_GRAPH };
+
+/* Whose time a record tells. The length of a range is longer than the kernel's own time: it holds
+ * the markers of the range, what the host did between its begin and the launch, and with a kernel's
+ * first launch often the loading of its module. Compare, and divide by, times of one clock only. */
+enum gpuctr_clock {
+	GPUCTR_CLOCK_NONE,  /* start_ns is that of the launch call on the host; no duration */
+	GPUCTR_CLOCK_RANGE, /* start_ns as above; duration_ns is gpu__time_duration.sum, the length
+			       of the range that was measured around the launch */
+	GPUCTR_CLOCK_GPU,   /* begin of the kernel, and its own time, on the GPU; of a graph: from
+			       the begin of its first kernel to the end of its last one */
+};
 
 /* One launch and its counters. Kernels and ranges it points to live until on_end has returned. */
 struct gpuctr_record {
@@ -335,8 +345,9 @@ struct gpuctr_record {
 	uint64_t stream;
 	uint32_t correlation;
 	uint32_t thread;
-	int64_t start_ns;    /* unix time of the launch call on the host */
-	int64_t duration_ns; /* of gpu__time_duration.sum; -1: not measured */
+	int64_t start_ns;	 /* unix time */
+	int64_t duration_ns;	 /* -1: not known, and clock is GPUCTR_CLOCK_NONE */
+	enum gpuctr_clock clock; /* of both */
 	const struct gpuctr_range
 		*range; /* innermost NVTX range of the launching thread, or NULL */
 	const struct gpuctr_range *const *active; /* start/end ranges open in the process */

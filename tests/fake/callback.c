@@ -71,12 +71,19 @@ static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
 	}
 }
 
+static void on_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
+			const char *symbol)
+{
+	ranges_executed(context, work);
+	activity_executed(work, correlation, symbol);
+}
+
 void callback_listen(const struct fake_hooks *driver)
 {
 	static const struct fake_listener listener = {
 		.api = on_api,
 		.resource = on_resource_event,
-		.executed = ranges_executed,
+		.executed = on_executed,
 	};
 
 	driver->listen(&listener);

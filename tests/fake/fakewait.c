@@ -51,8 +51,7 @@ static void launch(CUfunction f, CUstream stream, volatile uint32_t *a, volatile
 {
 	void *arguments[] = { &a, &b };
 
-	check("cuLaunchKernel",
-	      cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
+	check("cuLaunchKernel", cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
 	__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
 }
 

@@ -5,16 +5,23 @@
  * it has ended is queue.c's matter. A launch into a capturing stream runs nothing and becomes a
  * node of the graph; a graph runs as the sum of its nodes. Any image is a module, and it has every
  * function asked for.
- */
+ *
+ * A kernel of the library API has a function in each context, which is loaded by cuFuncLoad(), or
+ * within the first launch, which then takes LOAD_NS longer. Functions of a module are loaded. */
 
 #include "tests/fake/gpu.h"
 #include "tests/fake/queue.h"
+#include "tests/fake/state.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOAD_NS = 5000000 };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int capturing; /* streams */
 
 static CUresult need_context(CUcontext *ret)
 {
@@ -70,6 +77,8 @@ CUresult cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
 	if (!f) {
 		f = calloc(1, sizeof(*f));
 		if (f) {
+			f->magic = FUNCTION_MAGIC;
+			f->is_loaded = true;
 			strcpy(f->name, name);
 			f->next = module->functions;
 			module->functions = f;
@@ -80,26 +89,110 @@ CUresult cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
 	return f ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *jit_options,
+			   void **jit_values, unsigned int n_jit, CUlibraryOption *options,
+			   void **values, unsigned int n)
+{
+	(void)jit_options;
+	(void)jit_values;
+	(void)n_jit;
+	(void)options;
+	(void)values;
+	(void)n;
+	if (!code) {
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuLibraryGetKernel(CUkernel *ret, CUlibrary library, const char *name)
+{
+	CUkernel k;
+
+	if (!library || !name || strlen(name) >= sizeof(k->name)) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_lock(&lock);
+	for (k = library->kernels; k && strcmp(k->name, name) != 0; k = k->next) {
+	}
+	if (!k) {
+		k = calloc(1, sizeof(*k));
+		if (k) {
+			k->magic = KERNEL_MAGIC;
+			strcpy(k->name, name);
+			k->next = library->kernels;
+			library->kernels = k;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	*ret = k;
+	return k ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool is_function(CUfunction f)
+{
+	return f && f->magic == FUNCTION_MAGIC;
+}
+
+static bool is_kernel(CUkernel k)
+{
+	return k && k->magic == KERNEL_MAGIC;
+}
+
 CUresult cuFuncGetName(const char **ret, CUfunction f)
 {
-	*ret = f->name;
-	return CUDA_SUCCESS;
+	*ret = is_function(f) ? f->name : NULL;
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuKernelGetName(const char **ret, CUkernel kernel)
 {
-	return cuFuncGetName(ret, (CUfunction)kernel);
+	*ret = is_kernel(kernel) ? kernel->name : NULL;
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuKernelGetFunction(CUfunction *ret, CUkernel kernel)
 {
-	*ret = (CUfunction)kernel;
+	CUcontext context = gpu_current();
+	CUfunction f;
+
+	if (!is_kernel(kernel) || !context) {
+		return is_kernel(kernel) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	}
+	pthread_mutex_lock(&lock);
+	for (f = kernel->functions; f && f->context != context; f = f->next) {
+	}
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (f) {
+			f->magic = FUNCTION_MAGIC;
+			f->context = context;
+			strcpy(f->name, kernel->name);
+			f->next = kernel->functions;
+			kernel->functions = f;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	*ret = f;
+	return f ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuFuncLoad(CUfunction f)
+{
+	if (!is_function(f)) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	if (!f->is_loaded && atomic_load(&capturing) > 0) {
+		fake_violation("cuFuncLoad: while a stream captures");
+	}
+	f->is_loaded = true;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction f)
 {
-	if (!f) {
+	if (!is_function(f)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	switch (attribute) {
@@ -124,8 +217,11 @@ CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction
 CUresult cuKernelGetAttribute(int *ret, CUfunction_attribute attribute, CUkernel kernel,
 			      CUdevice device)
 {
+	CUfunction f;
+	CUresult r = cuKernelGetFunction(&f, kernel);
+
 	(void)device;
-	return cuFuncGetAttribute(ret, attribute, (CUfunction)kernel);
+	return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret, attribute, f) : r;
 }
 
 static void work_add(struct fake_work *sum, const struct fake_work *work)
@@ -159,6 +255,21 @@ static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
 	return CUDA_SUCCESS;
 }
 
+/* Of either kind of handle; what is not loaded costs time now. */
+static CUfunction function_of(CUfunction handle, struct fake_work *work)
+{
+	CUfunction f = is_function(handle) ? handle : NULL;
+
+	if (!f && cuKernelGetFunction(&f, (CUkernel)handle) != CUDA_SUCCESS) {
+		return NULL;
+	}
+	if (!f->is_loaded) {
+		f->is_loaded = true;
+		work->load_ns = LOAD_NS;
+	}
+	return f;
+}
+
 static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	CUcontext context = NULL;
@@ -178,9 +289,19 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments
 	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
 		return record(stream, &work);
 	}
+	if (!function_of(f, &work)) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
 	trace_executed(context, &work);
 	queue_kernel(context, config->hStream, f->name, arguments);
 	return CUDA_SUCCESS;
+}
+
+static const char *name_of(CUfunction handle)
+{
+	return is_function(handle)	     ? handle->name
+	       : is_kernel((CUkernel)handle) ? ((CUkernel)handle)->name
+					     : NULL;
 }
 
 static CUresult launch(uint32_t cbid, const char *name, const void *params,
@@ -188,7 +309,7 @@ static CUresult launch(uint32_t cbid, const char *name, const void *params,
 {
 	struct fake_trace trace;
 
-	trace_enter(&trace, cbid, name, params, f ? f->name : NULL);
+	trace_enter(&trace, cbid, name, params, name_of(f));
 	return trace_exit(&trace, run(config, f, arguments));
 }
 
@@ -296,6 +417,7 @@ static CUresult begin_capture(CUstream handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	atomic_fetch_add(&capturing, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -329,6 +451,7 @@ static CUresult end_capture(CUstream handle, CUgraph *ret)
 	*ret = stream->graph;
 	stream->graph = NULL;
 	stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	atomic_fetch_sub(&capturing, 1);
 	return CUDA_SUCCESS;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake GPU has not done yet.
  *
- * Most work is done as soon as it is given. A few kernels wait, as real ones do that spin on a flag:
- * the names of functions say so (queue.h). Work behind such a kernel in its stream waits with it, and
- * so does what the range profiler puts around a range (a barrier): it waits for all work of the
- * context that came before, and all that comes after waits for it (seen on an H200, CUPTI 2025.3).
+ * Most work is done as soon as it is given. A few kernels wait, as real ones do that spin on a
+ * flag: the names of functions say so (queue.h). Work behind such a kernel in its stream waits with
+ * it, and so does what the range profiler puts around a range (a barrier): it waits for all work of
+ * the context that came before, and all that comes after waits for it (seen on an H200, CUPTI
+ * 2025.3).
  *
  * Nobody runs in the background: each call that wants to know goes through the list first. */
 

@@ -9,7 +9,9 @@
 /* Parts of kernels' names. Arguments point into the program's own memory. */
 #define QUEUE_WAITS "waits" /* (uint32_t *flag): ends when it is not 0 */
 #define QUEUE_SETS "sets"   /* (uint32_t *flag): makes it 1 */
-#define QUEUE_MEETS "meets" /* (uint32_t *mine, uint32_t *theirs): makes mine 1, waits for theirs */
+#define QUEUE_MEETS                                                                   \
+	"meets" /* (uint32_t *mine, uint32_t *theirs): makes mine 1, waits for theirs \
+		 */
 
 void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments);
 

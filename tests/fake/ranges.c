@@ -247,6 +247,7 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *pa
 	}
 	surround(p);
 	push(p, params->pRangeName);
+	activity_range_began();
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
@@ -397,7 +398,7 @@ static void add_work(struct data_range *range, const struct fake_work *work)
 {
 	range->work.threads += work->threads;
 	range->work.warps += work->warps;
-	range->work.time_ns += work->time_ns;
+	range->work.time_ns += work->time_ns + work->load_ns;
 	range->work.kernels += work->kernels;
 }
 

@@ -233,6 +233,7 @@ static void metrics_and_plans_need_no_gpu(void **state)
 			   NULL);
 	expect_exit(p, 0);
 	assert_true(count_text(p->out, "dram__bytes_read") > 0);
+	assert_true(count_text(p->out, "of ranges   elapsed time and cycles") > 0);
 	p = fixture_client(f, USER_ANN, "plan", "--metrics", "dram__bytes_read.sum", NULL);
 	expect_exit(p, 0);
 	p = fixture_client(f, USER_ANN, "metrics", "--chip", "XY999", NULL);

@@ -28,8 +28,8 @@ static void measure(struct fixture *f, struct result *r, const char *metrics, co
 	uint64_t begin_ns = clock_now_ns();
 
 	r->client = fixture_client(f, USER_ANN, "--metrics", metrics, "--format", "jsonl", "-f",
-				   "--output", fixture_path(f, "records"), "--", TEST_FAKEWAIT, name,
-				   rounds, NULL);
+				   "--output", fixture_path(f, "records"), "--", TEST_FAKEWAIT,
+				   name, rounds, NULL);
 	expect_exit(r->client, 0);
 	r->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 	lines_load(&r->lines, fixture_path(f, "records"));

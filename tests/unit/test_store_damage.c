@@ -21,7 +21,7 @@ static void test_other_files_are_refused(void **state)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 1");
+	alter(f, "PRAGMA user_version = 2");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
@@ -135,7 +135,11 @@ static void test_hostile_values_are_refused(void **state)
 		"UPDATE range SET id = 5000000000 WHERE id = 4",
 		"UPDATE range SET message = x'00' WHERE id = 0 OR id = 1; UPDATE range SET depth = "
 		"9 WHERE id = 1",
-		"UPDATE kernel SET registers = -1 WHERE id = 1",
+		"UPDATE record SET clock = 3 WHERE idx = 5",
+		"UPDATE record SET clock = 0 WHERE idx = 5", /* but it has a duration */
+		"UPDATE record SET duration_ns = -1 WHERE idx = 5",
+		"UPDATE kernel SET registers = -2 WHERE id = 1",
+		"UPDATE kernel SET static_shared_bytes = 2147483648 WHERE id = 1",
 		"UPDATE process SET id = -4",
 		"UPDATE process SET measured = 'all'",
 		"UPDATE device SET idx = -1",
