@@ -134,6 +134,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 	return bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
+{
+	(void)flags;
+	*ret = calloc(1, bytes);
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult push(CUcontext context)
 {
 	if (depth == CONTEXT_DEPTH) {

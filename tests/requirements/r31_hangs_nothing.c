@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/system/fixture.h"
-
 #include "daemon/base/clock.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/fixture.h"
 #include "tests/system/lines.h"
 
-/* Programs whose kernels wait for what is launched or written later (tests/fake/fakewait.c) end
- * measured as they end unmeasured: the fake GPU makes ranges wait as the real one does. */
+/* R31. Programs whose kernels wait for what is launched or written later (tests/fake/fakewait.c)
+ * end measured as they end unmeasured: the fake GPU makes ranges wait as the real one does. */
 
 #define MEMORY "dram__bytes_read.sum"
 #define SM "sm__inst_executed.sum"
@@ -62,6 +62,10 @@ static void ends(void **state, const char *metrics, const char *name, const char
 	} else {
 		expect_values(&r, SM, INSTRUCTIONS);
 	}
+	requirement_figure("R31", "%s, %s rounds, %s: ended after %.1f s, %llu of %llu measured",
+			   name, rounds, metrics, r.seconds,
+			   (unsigned long long)total(&r, "measured"),
+			   (unsigned long long)total(&r, "seen"));
 	lines_deinit(&r.lines);
 }
 
