@@ -107,12 +107,12 @@ void guard_spend(struct patience *p, uint64_t ns)
 	atomic_fetch_add(&p->spent_ns, ns);
 }
 
-static bool is_suspect(const struct patience *p, uintptr_t function)
+static bool is_suspect(const struct patience *p, uintptr_t work)
 {
 	size_t n = atomic_load(&p->n_suspects);
 
-	for (size_t i = 0; function != 0 && i < n && i < GUARD_SUSPECTS_MAX; i++) {
-		if (atomic_load(&p->suspects[i]) == function) {
+	for (size_t i = 0; i < n && i < GUARD_SUSPECTS_MAX; i++) {
+		if (atomic_load(&p->suspects[i]) == work) {
 			return true;
 		}
 	}
@@ -140,11 +140,11 @@ static void suspect(struct agent *a, const struct guard_launch *l)
 	struct patience *p = &a->patience;
 	size_t n = atomic_load(&p->n_suspects);
 
-	if (l->function == 0 || is_suspect(p, l->function)) {
+	if (is_suspect(p, l->work)) {
 		return;
 	}
 	if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
-		atomic_store(&p->suspects[n], l->function);
+		atomic_store(&p->suspects[n], l->work);
 		tell_suspect(a, l);
 	}
 }
@@ -158,7 +158,7 @@ static bool process_is_wide(const struct agent *a)
 
 static bool is_awaited(const struct agent *a, const struct guard_launch *l)
 {
-	return !is_suspect(&a->patience, l->function) && !(l->collective && process_is_wide(a));
+	return !is_suspect(&a->patience, l->work) && !(l->collective && process_is_wide(a));
 }
 
 /* Streams may be asked only while none captures a graph: it would be spoilt. */
@@ -272,10 +272,10 @@ bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launc
 		return true;
 	}
 	hold(g, l);
-	if (patience_ns > 0) {
+	if (patience_ns > 0 && atomic_load(&a->active)) {
 		suspect(a, l);
 	}
-	g->stalled = is_suspect(&a->patience, l->function);
+	g->stalled = is_suspect(&a->patience, l->work);
 	return false;
 }
 
@@ -288,7 +288,7 @@ bool guard_may_release(struct agent *a, struct ranges *r)
 		return false;
 	}
 	ended = wait_unless_stalled(a, r, g->held.stream, NULL, PATIENCE_LATER_NS);
-	if (!ended) {
+	if (!ended && atomic_load(&a->active)) {
 		suspect(a, &g->held);
 	}
 	return ended;

@@ -16,7 +16,7 @@ enum { GUARD_SUSPECTS_MAX = 64 };
 /* Of the process. */
 struct patience {
 	atomic_uint_fast64_t spent_ns; /* on waiting in vain */
-	/* Functions whose kernels did not end by themselves; written once, n last. */
+	/* What did not end by itself, functions and graphs. */
 	_Atomic(uintptr_t) suspects[GUARD_SUSPECTS_MAX];
 	atomic_size_t n_suspects;
 };
@@ -24,7 +24,7 @@ struct patience {
 /* A launch as the guard sees it. */
 struct guard_launch {
 	CUstream stream;	/* streams_normal() */
-	uintptr_t function;	/* its handle, 0 for a graph */
+	uintptr_t work;		/* the handle of its function, or of its graph */
 	const char *name;	/* borrowed for the launch */
 	bool collective;	/* by its name it waits for kernels on other GPUs */
 	uint8_t *proofs;	/* how often such a kernel has ended by itself; the thread's */

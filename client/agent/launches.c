@@ -185,7 +185,7 @@ static void note_for_guard(struct agent *a, struct function *f, const struct arg
 {
 	launched = (struct guard_launch){
 		.stream = streams_normal(g->stream, g->per_thread_stream),
-		.function = (uintptr_t)g->function,
+		.work = g->function ? (uintptr_t)g->function : (uintptr_t)g->graph,
 		.name = f->name,
 		.collective = f->collective,
 		.proofs = &f->proofs,
@@ -369,7 +369,8 @@ static void on_context_end(struct agent *a, CUcontext context)
 	if (found && found != launching) {
 		pthread_mutex_lock(&found->lock);
 		/* The driver waits for its kernels as well. */
-		if (!guard_is_quiet(a, found, true) || !ranges_disable(a, found)) {
+		if (found->object &&
+		    !(guard_is_quiet(a, found, true) && ranges_disable(a, found))) {
 			ranges_abandon(a, found);
 		}
 		found->state = RANGES_BROKEN;
@@ -386,14 +387,23 @@ static void on_context_end(struct agent *a, CUcontext context)
 /* Before the program has the handle, and while it still has it. */
 static void on_stream(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
 {
-	struct ranges *r = find_ranges(a, data->context);
 	CUstream stream = data->resourceHandle.stream;
+	struct ranges *r;
 
-	if (r && id == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
-		streams_add(&r->guard.streams, stream);
-	} else if (r) {
+	if (id == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
+		r = find_ranges(a, data->context);
+		if (r) {
+			streams_add(&r->guard.streams, stream);
+		}
+		return;
+	}
+	/* A context takes its streams with it, and may have ended by now. */
+	pthread_mutex_lock(&a->lock);
+	r = find_context(a, data->context);
+	if (r) {
 		streams_remove(&r->guard.streams, stream);
 	}
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void on_resource(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
