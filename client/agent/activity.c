@@ -143,6 +143,7 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 		.profiler = p,
 		.may_flush = v->may_flush,
 		.userdata = v->userdata,
+		.patience_ms = PATIENCE_MS,
 	};
 	pthread_mutex_init(&v->lock, NULL);
 	if (spans_init(&v->spans) < 0) {
@@ -176,30 +177,28 @@ static bool is_pending(const struct launch *l)
 	return l->fate == LAUNCH_DONE && l->clock == WIRE_CLOCK_NONE;
 }
 
-/* Counts in *missing what has not come. Of a graph there may be several records, so whatever has
- * come of it is kept until the others are there. */
-static size_t take_spans(struct activity *v, struct batch *b, bool with_graphs, size_t *missing)
+/* Of a graph there may be several records: what has come of it is kept until all kernels' are
+ * there. Returns how many have not come. */
+static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 {
-	size_t taken = 0;
+	size_t missing = 0;
 	struct span span;
 
-	*missing = 0;
 	for (size_t i = 0; i < b->n; i++) {
 		struct launch *l = &b->launches[i];
 
-		if (!is_pending(l) || (l->kind == WIRE_LAUNCH_GRAPH) != with_graphs) {
+		if (!is_pending(l) || (l->kind == WIRE_LAUNCH_GRAPH) != graphs) {
 			continue;
 		}
 		if (!spans_take(&v->spans, l->correlation, &span)) {
-			++*missing;
+			missing++;
 			continue;
 		}
 		l->start_ns = span.begin_ns;
 		l->duration_ns = span.end_ns - span.begin_ns;
 		l->clock = WIRE_CLOCK_GPU;
-		taken++;
 	}
-	return taken;
+	return missing;
 }
 
 static void forget_rest(struct activity *v, const struct batch *b)
@@ -211,29 +210,26 @@ static void forget_rest(struct activity *v, const struct batch *b)
 	}
 }
 
-/* Not while a kernel is under way, which a flush might wait for. */
-static void flush_again(struct activity *v)
+/* Is no kernel under way, which a flush might wait for? */
+static bool is_quiet(const struct activity *v)
 {
-	if (!v->may_flush || v->may_flush(v->userdata)) {
-		v->profiler->cuptiActivityFlushAll(0);
-	}
+	return !v->may_flush || v->may_flush(v->userdata);
 }
 
-/* Waits until all of one kind have come, or it has taken too long. Returns how many came. */
+/* Waits until all of one kind have come, or it has taken too long. */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
-	const struct timespec pause = { 0, PAUSE_MS * 1000000 };
-	size_t taken, missing;
+	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };
+	size_t missing = take_spans(v, b, graphs);
 
-	for (taken = take_spans(v, b, graphs, &missing); missing > 0;
-	     taken += take_spans(v, b, graphs, &missing)) {
-		if (clock_now_ns() >= until_ns) {
-			break;
-		}
+	while (missing > 0 && clock_now_ns() < until_ns) {
 		nanosleep(&pause, NULL);
-		flush_again(v);
+		if (is_quiet(v)) {
+			v->profiler->cuptiActivityFlushAll(0);
+		}
+		missing = take_spans(v, b, graphs);
 	}
-	return taken;
+	return missing;
 }
 
 void activity_flush(struct activity *v)
@@ -246,17 +242,18 @@ void activity_flush(struct activity *v)
 void activity_fill(struct activity *v, struct batch *b)
 {
 	uint64_t until_ns;
-	size_t taken;
+	size_t missing;
 
 	if (!v->spans.v) {
 		return;
 	}
-	until_ns = v->is_silent ? 0 : clock_now_ns() + PATIENCE_MS * CLOCK_NS_PER_MS;
-	taken = collect(v, b, false, until_ns);
-	taken += collect(v, b, true, until_ns);
-	/* Another user of CUPTI may have taken the records over. */
-	v->is_silent = taken == 0;
+	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
+	missing = collect(v, b, false, until_ns);
+	missing += collect(v, b, true, until_ns);
 	forget_rest(v, b);
+	/* What is dropped, or goes to another user of CUPTI, never comes: that is not waited for in
+	 * each batch anew. */
+	v->patience_ms = missing == 0 ? PATIENCE_MS : v->patience_ms / 2;
 }
 
 bool activity_drops(struct activity *v)
@@ -283,7 +280,7 @@ void activity_stop(struct activity *v)
 {
 	struct activity_buffer *spare;
 
-	if (!v->spans.v) {
+	if (!v->spans.v || !is_quiet(v)) {
 		return;
 	}
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);

@@ -21,8 +21,8 @@ struct activity {
 	bool started;
 	struct activity_buffer *spare;
 	size_t n_buffers;
-	uint64_t dropped; /* records that CUPTI had no room for */
-	bool is_silent;	  /* nothing came for a whole batch: the next one is not waited for */
+	uint64_t dropped;     /* records that CUPTI had no room for */
+	unsigned patience_ms; /* for the next batch */
 };
 
 /* One a process: CUPTI's callbacks know no object. 0, or CUPTI's result: no kernel has a time of
@@ -42,7 +42,7 @@ void activity_fill(struct activity *v, struct batch *b);
 /* Has CUPTI dropped records for want of room? */
 bool activity_drops(struct activity *v);
 
-/* Nothing is traced any more. What launches expect from now on does not come. */
+/* Nothing is traced any more, unless a kernel is under way now, which CUPTI might wait for. */
 void activity_stop(struct activity *v);
 
 #endif

@@ -184,7 +184,7 @@ void activity_executed(const struct fake_work *work, uint32_t correlation, const
 	uint64_t n = work->kernels, own_ns = work->time_ns - n * MARKERS_NS;
 	uint64_t begin_ns = now_ns(), whole_ns = own_ns + (n - 1) * GAP_NS, at_ns = 0;
 
-	if (!atomic_load(&has_kernels)) {
+	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
 		return;
 	}
 	if (!name && atomic_load(&has_graphs)) {

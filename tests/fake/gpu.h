@@ -56,7 +56,7 @@ enum { FUNCTION_MAGIC = 0x46554e43, KERNEL_MAGIC = 0x4b45524e };
 struct CUfunc_st {
 	uint32_t magic;
 	CUfunction next;
-	bool is_loaded;
+	_Atomic bool is_loaded;
 	CUcontext context; /* of a kernel's function */
 	char name[256];
 };

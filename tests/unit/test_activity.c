@@ -242,7 +242,7 @@ static void late_records_are_waited_for(void **state)
 	assert_int_equal(n_flushes, 4);
 }
 
-/* But not for ever, and not again while nothing comes at all. */
+/* But not for ever, and less each time. */
 static void what_never_comes_is_unknown(void **state)
 {
 	struct fixture *f = *state;
@@ -259,25 +259,59 @@ static void what_never_comes_is_unknown(void **state)
 	assert_true(spent_ns >= 90 * CLOCK_NS_PER_MS);
 	assert_true(activity_drops(&f->activity));
 
-	n_flushes = 0;
-	f->batch.n = 0;
-	launch(f, 3, WIRE_LAUNCH_KERNEL);
-	trace(2, 1, 10, 12); /* nobody expects it any more */
-	fill(f);
-	expect_unknown(f, 0);
+	for (uint32_t i = 3; i < 20; i++) { /* less and less */
+		n_flushes = 0;
+		f->batch.n = 0;
+		launch(f, i, WIRE_LAUNCH_KERNEL);
+		fill(f);
+		expect_unknown(f, 0);
+	}
 	assert_int_equal(n_flushes, 1);
 
-	n_flushes = 0; /* they come again */
-	f->batch.n = 0;
-	launch(f, 4, WIRE_LAUNCH_KERNEL);
-	trace(1, 4, 10, 12);
+	for (uint32_t i = 20; i < 22; i++) { /* they come again, and are then waited for */
+		n_flushes = n_traced = 0;
+		f->batch.n = 0;
+		launch(f, i, WIRE_LAUNCH_KERNEL);
+		trace(i == 20 ? 1 : 4, i, 10, 12);
+		fill(f);
+		expect_times(f, 0, 10, 2);
+	}
+}
+
+/* What nobody waits for any longer does not stay. */
+static void what_comes_too_late_is_left_out(void **state)
+{
+	struct fixture *f = *state;
+	struct span span;
+
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
 	fill(f);
-	expect_times(f, 0, 10, 2);
-	f->batch.n = 0;
-	launch(f, 5, WIRE_LAUNCH_KERNEL);
-	trace(4, 5, 10, 12);
-	fill(f);
-	expect_times(f, 0, 10, 2);
+	expect_unknown(f, 0);
+	trace(n_flushes + 1, 1, 10, 12);
+	fake_flush(0);
+	assert_false(spans_take(&f->activity.spans, 1, &span));
+}
+
+static bool answer(void *userdata)
+{
+	return *(bool *)userdata;
+}
+
+/* A flush, and the end of the tracing, might wait for a kernel that never ends. */
+static void nothing_is_called_while_a_kernel_is_under_way(void **state)
+{
+	struct fixture *f = *state;
+	bool quiet = false;
+
+	f->activity.may_flush = answer;
+	f->activity.userdata = &quiet;
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	activity_fill(&f->activity, &f->batch);
+	expect_unknown(f, 0);
+	activity_stop(&f->activity);
+	assert_int_equal(n_flushes, 0);
+	assert_int_equal(enabled, 2);
+	f->activity.may_flush = NULL;
 }
 
 /* One record for it, or one for each of its kernels: from the first begin to the last end. */
@@ -396,6 +430,8 @@ int main(void)
 		TEST(cuptis_own_kernel_is_left_out),
 		TEST(late_records_are_waited_for),
 		TEST(what_never_comes_is_unknown),
+		TEST(what_comes_too_late_is_left_out),
+		TEST(nothing_is_called_while_a_kernel_is_under_way),
 		TEST(a_graph_is_as_long_as_all_of_it),
 		TEST(a_failed_launch_is_not_waited_for),
 		cmocka_unit_test(whole_graphs_need_not_be_traced),
