@@ -86,33 +86,44 @@ static const struct option options[] = {
 
 static const char short_options[] = "c:s:u:vVh";
 
-/* The file comes first wherever it stands on the command line. */
-static int load_file(struct config *c, int argc, char **argv)
+/* What stands on the command line is looked at as a whole before anything is read or opened: help
+ * and version are answered whatever else stands there. 1: go on, with the file's path or NULL;
+ * 0: answered; -errno: told why. */
+static int look_ahead(int argc, char **argv, const char **ret_file)
 {
-	const char *path = NULL;
+	const char *file = NULL;
 	int o;
 
 	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
-		path = o == 'c' ? optarg : path;
 		if (o == '?') {
+			fputs("gpucountd: see --help\n", stderr);
 			return -EINVAL;
 		}
-		if (o == 'h' || o == 'V') {
-			return 0; /* answered whatever the file says */
+		if (o == 'h') {
+			print_help();
+			return 0;
 		}
+		if (o == 'V') {
+			puts("gpucountd " GPUCTR_VERSION);
+			return 0;
+		}
+		file = o == 'c' ? optarg : file;
 	}
-	optind = 1;
-	return load(c, path ? path : GPUCTR_CONFIG_FILE, path != NULL);
+	if (optind < argc) {
+		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
+		return -EINVAL;
+	}
+	*ret_file = file;
+	return 1;
 }
 
-int options_parse(struct config *c, int argc, char **argv)
+/* The file comes first wherever it stands on the command line. */
+static int read_settings(struct config *c, const char *file, int argc, char **argv, bool *ret_check)
 {
-	bool check = false;
-	int o, r;
+	int r = load(c, file ? file : GPUCTR_CONFIG_FILE, file != NULL);
+	int o;
 
-	optind = 1; /* a reload parses again */
-	r = load_file(c, argc, argv);
-
+	optind = 1;
 	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
 		switch (o) {
 		case 's':
@@ -125,27 +136,32 @@ int options_parse(struct config *c, int argc, char **argv)
 			r = apply_pair(c, optarg);
 			break;
 		case OPTION_CHECK:
-			check = true;
+			*ret_check = true;
 			break;
 		case 'v':
 			c->log_level = LOG_DEBUG;
 			break;
-		case 'V':
-			puts("gpucountd " GPUCTR_VERSION);
-			return 0;
-		case 'h':
-			print_help();
-			return 0;
 		default:
 			break;
 		}
 	}
-	if (r < 0) {
+	return r;
+}
+
+int options_parse(struct config *c, int argc, char **argv)
+{
+	const char *file;
+	bool check = false;
+	int r;
+
+	optind = 1; /* a reload parses again */
+	r = look_ahead(argc, argv, &file);
+	if (r <= 0) {
 		return r;
 	}
-	if (optind < argc) {
-		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
-		return -EINVAL;
+	r = read_settings(c, file, argc, argv, &check);
+	if (r < 0) {
+		return r;
 	}
 	return check ? 0 : 1;
 }

@@ -210,6 +210,45 @@ static void a_reload_outlives_the_front(void **state)
 	manager_close(&m);
 }
 
+/* Ends by itself, with this status and these words, and has not listened. */
+static void expect_answer(struct fixture *f, const char *const *argv, int status, const char *out,
+			  const char *err)
+{
+	struct program *p = fixture_runv(f, USER_SELF, argv);
+
+	expect_exit(p, status);
+	expect_no_message(p, "listening");
+	if (out[0]) {
+		assert_int_equal(count_text(p->out, out), 1);
+	}
+	if (err[0]) {
+		expect_message(p, err);
+	}
+	assert_int_not_equal(access(f->socket, F_OK), 0);
+}
+
+static void what_is_asked_is_answered_and_nothing_starts(void **state)
+{
+	struct fixture *f = *state;
+	const char *const helps[] = { "-h", "--help" }, *const versions[] = { "-V", "--version" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(helps); i++) {
+		expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, helps[i], NULL },
+			      0, "Usage: gpucountd", "");
+		expect_answer(f, (const char *[]){ TEST_DAEMON, helps[i], "-s", f->socket, NULL },
+			      0, "Usage: gpucountd", "");
+		expect_answer(f,
+			      (const char *[]){ TEST_DAEMON, versions[i], "-s", f->socket, NULL },
+			      0, "gpucountd ", "");
+	}
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "start", NULL }, 2, "",
+		      "unexpected argument 'start'");
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "--helm", NULL }, 2, "",
+		      "see --help");
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "--check-config", NULL },
+		      0, "", "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +257,7 @@ int main(void)
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),
+		SYSTEM_TEST(what_is_asked_is_answered_and_nothing_starts),
 	};
 
 	return SYSTEM_RUN(tests);
