@@ -2,10 +2,13 @@
 #include "tests/system/fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -249,6 +252,70 @@ static void what_is_asked_is_answered_and_nothing_starts(void **state)
 		      0, "", "");
 }
 
+/* Runs on as Bob until it is killed: what has the socket's name in Bob's folder is now this, now a
+ * link to a file of root's. */
+static pid_t start_symlinker(const char *name, const char *victim)
+{
+	char moved[160];
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0) {
+		return pid;
+	}
+	snprintf(moved, sizeof(moved), "%s.moved", name);
+	if (setresgid(USER_BOB, USER_BOB, USER_BOB) < 0 ||
+	    setresuid(USER_BOB, USER_BOB, USER_BOB) < 0) {
+		_exit(1);
+	}
+	for (;;) {
+		if (rename(name, moved) == 0 && symlink(victim, name) == 0) {
+			usleep(1000);
+			unlink(name);
+		}
+	}
+}
+
+static void a_socket_in_a_folder_of_somebody_else_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	char folder[96], victim[96];
+	struct stat st;
+	pid_t racer;
+
+	fixture_need_root();
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "theirs"));
+	snprintf(victim, sizeof(victim), "%s", fixture_path(f, "victim"));
+	snprintf(f->socket, sizeof(f->socket), "%.80s/socket", folder);
+	close(open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(chown(folder, USER_BOB, USER_BOB), 0);
+	racer = start_symlinker(f->socket, victim);
+	for (int i = 0; i < 20; i++) {
+		struct program *p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, NULL);
+
+		expect_exit(p, 1);
+		expect_message(p, "theirs belongs to uid 1235");
+	}
+	assert_int_equal(kill(racer, SIGKILL), 0);
+	waitpid(racer, NULL, 0);
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void the_socket_is_open_to_all_whatever_the_mask(void **state)
+{
+	struct fixture *f = *state;
+	mode_t before = umask(0077);
+	struct stat st;
+
+	fixture_start_daemon(f, NULL);
+	umask(before);
+	assert_int_equal(stat(f->socket, &st), 0);
+	assert_true(S_ISSOCK(st.st_mode));
+	assert_int_equal(st.st_mode & 07777, 0666);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +324,8 @@ int main(void)
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),
+		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
+		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
 		SYSTEM_TEST(what_is_asked_is_answered_and_nothing_starts),
 	};
 
