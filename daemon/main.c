@@ -43,7 +43,8 @@ static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, S
 struct supervisor {
 	struct config config;
 	int argc;
-	char **argv; /* read again for a reload */
+	char **argv;   /* read again for a reload */
+	uid_t starter; /* whose settings count, beside root's */
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
@@ -335,7 +336,7 @@ static int reload(struct supervisor *s)
 	int r;
 
 	config_init(&config);
-	if (options_parse(&config, s->argc, s->argv) < 0) {
+	if (options_parse(&config, s->argc, s->argv, s->starter) < 0) {
 		log_error("the settings are not taken over: see above");
 		return -EINVAL;
 	}
@@ -520,8 +521,9 @@ int main(int argc, char **argv)
 	s.audit = -1;
 	s.argc = argc;
 	s.argv = argv;
+	s.starter = geteuid();
 	config_init(&s.config);
-	r = options_parse(&s.config, argc, argv);
+	r = options_parse(&s.config, argc, argv, s.starter);
 	if (r <= 0) {
 		return r < 0 ? 2 : 0;
 	}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,10 +57,10 @@ static int apply_pair(struct config *c, const char *pair)
 	return apply(c, key, equals + 1);
 }
 
-static int load(struct config *c, const char *path, bool must_exist)
+static int load(struct config *c, const char *path, uid_t starter, bool must_exist)
 {
-	char error[768];
-	int r = config_load(c, path, error, sizeof(error));
+	char error[PATH_MAX + 512];
+	int r = config_load(c, path, starter, error, sizeof(error));
 
 	if (r == -ENOENT && !must_exist) {
 		return 0;
@@ -117,11 +118,9 @@ static int look_ahead(int argc, char **argv, const char **ret_file)
 	return 1;
 }
 
-/* The file comes first wherever it stands on the command line. */
-static int read_settings(struct config *c, const char *file, int argc, char **argv, bool *ret_check)
+static int read_settings(struct config *c, int argc, char **argv, bool *ret_check)
 {
-	int r = load(c, file ? file : GPUCTR_CONFIG_FILE, file != NULL);
-	int o;
+	int r = 0, o;
 
 	optind = 1;
 	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
@@ -148,7 +147,7 @@ static int read_settings(struct config *c, const char *file, int argc, char **ar
 	return r;
 }
 
-int options_parse(struct config *c, int argc, char **argv)
+int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 {
 	const char *file;
 	bool check = false;
@@ -159,7 +158,9 @@ int options_parse(struct config *c, int argc, char **argv)
 	if (r <= 0) {
 		return r;
 	}
-	r = read_settings(c, file, argc, argv, &check);
+	/* The file comes first wherever it stands on the command line. */
+	r = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
+	r = r < 0 ? r : read_settings(c, argc, argv, &check);
 	if (r < 0) {
 		return r;
 	}

@@ -73,6 +73,7 @@ static const char *write_settings(struct fixture *f, const char *text)
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
+	assert_int_equal(fchmod(fileno(file), 0644), 0);
 	fputs(text, file);
 	fclose(file);
 	return path;
@@ -316,6 +317,23 @@ static void the_socket_is_open_to_all_whatever_the_mask(void **state)
 	assert_int_equal(st.st_mode & 07777, 0666);
 }
 
+static void settings_that_others_could_have_written_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	const char *settings = write_settings(f, "allow-users = *\n");
+	struct program *p;
+
+	assert_int_equal(chmod(settings, 0666), 0);
+	p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, "-c", settings, NULL);
+	expect_exit(p, 2);
+	expect_message(p, "settings can be written by others (mode 0666): chmod go-w it");
+	assert_int_equal(chmod(settings, 0644), 0);
+	fixture_start_strict_daemon(f, "--config", settings, NULL);
+	assert_int_equal(chmod(settings, 0666), 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_text_soon(f->daemon->err, "the settings are not taken over");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +344,7 @@ int main(void)
 		SYSTEM_TEST(a_reload_outlives_the_front),
 		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
 		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
+		SYSTEM_TEST(settings_that_others_could_have_written_are_refused),
 		SYSTEM_TEST(what_is_asked_is_answered_and_nothing_starts),
 	};
 
