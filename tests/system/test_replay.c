@@ -148,12 +148,55 @@ static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
 	assert_true(query(out, "SELECT failed FROM process") > 0);
 }
 
+/* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */
+static void a_recording_says_nothing_to_the_terminal(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char path[96];
+	sqlite3 *db;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	db = open_file(path);
+	assert_int_equal(
+		sqlite3_exec(db,
+			     "UPDATE process SET program = char(27) || ']52;c;ZXZpbA==' || char(7);"
+			     "UPDATE device SET name = char(27) || ']0;evil' || char(155) || '2J';"
+			     "UPDATE meta SET value = char(10) || 'evil' || char(27) || '[2J' WHERE"
+			     " key IN ('command', 'driver', 'version');"
+			     "UPDATE column_def SET unit = char(27) || 'c'",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(db);
+	p = fixture_run(f, USER_ANN, TEST_REPLAY, "--info", path, NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "\033") + count_text(p->out, "\302\233"), 0);
+	assert_int_equal(count_text(p->out, "\nevil"), 0);
+	assert_true(count_text(p->out, "\\x1b]52;c;ZXZpbA==\\x07") > 0);
+	p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", TEST_REPLAY, path, NULL);
+	expect_exit(p, 0);
+	expect_message(p, "evil");
+	assert_int_equal(count_text(p->out, "\033") + count_text(p->err, "\033"), 0);
+	db = open_file(path);
+	assert_int_equal(sqlite3_exec(db, "ALTER TABLE mark RENAME TO \"\033]0;evil\a\"", NULL,
+				      NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	p = fixture_run(f, USER_ANN, TEST_REPLAY, "--info", path, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "evil");
+	assert_int_equal(count_text(p->err, "\033"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
 		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
 		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),
+		SYSTEM_TEST(a_recording_says_nothing_to_the_terminal),
 	};
 
 	return SYSTEM_RUN(tests);
