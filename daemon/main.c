@@ -350,7 +350,9 @@ static int reload(struct supervisor *s)
 			  strerror(-r));
 		return r;
 	}
-	log_notice("settings read again");
+	log_notice("settings read again%s", s->config.audit_file[0] && s->audit < 0
+						    ? ", but the audit file cannot be opened"
+						    : "");
 	return 0;
 }
 
@@ -406,8 +408,9 @@ static void tell_systemd(struct control_summary *c)
 	} else if (c->holders == 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
 	}
-	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who,
-		   c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
+	sd_notifyf(0, "STATUS=%s%s, %u waiting; %llu permissions granted, %llu records dropped.",
+		   c->audit_fails ? "THE AUDIT LOG CANNOT BE WRITTEN, nothing is granted. " : "",
+		   who, c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
 }
 
 /* For the front's successor. They come from a process that talks to users: names end. */

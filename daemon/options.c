@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/audit/audit.h"
 #include "daemon/base/log.h"
 
 static void print_help(void)
@@ -147,6 +148,20 @@ static int read_settings(struct config *c, int argc, char **argv, bool *ret_chec
 	return r;
 }
 
+/* For who asks, which before a reload is the daemon's user. */
+static int check_audit(const struct config *c)
+{
+	int r = c->audit_file[0] ? audit_check(c->audit_file) : 0;
+
+	if (r < 0) {
+		fprintf(stderr,
+			"gpucountd: audit-file %s: %s; make it and its folder writable for the "
+			"daemon's user\n",
+			c->audit_file, strerror(-r));
+	}
+	return r;
+}
+
 int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 {
 	const char *file;
@@ -164,5 +179,5 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 	if (r < 0) {
 		return r;
 	}
-	return check ? 0 : 1;
+	return check ? check_audit(c) : 1;
 }

@@ -214,6 +214,56 @@ static void a_reload_outlives_the_front(void **state)
 	manager_close(&m);
 }
 
+static void check_audit(struct fixture *f, const char *setting, int status)
+{
+	struct program *p =
+		fixture_run(f, USER_ANN, TEST_DAEMON, "--check-config", "--set", setting, NULL);
+
+	expect_exit(p, status);
+	if (status != 0) {
+		expect_message(p, "make it and its folder writable");
+	}
+}
+
+/* Before anybody is refused for it. Ann stands for the daemon's user: whose it is, is the same. */
+static void a_reload_tells_that_the_audit_file_cannot_be_opened(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+	struct program *p;
+	char folder[96], setting[160];
+
+	fixture_need_root();
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "log"));
+	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
+	assert_int_equal(mkdir(folder, 0777), 0);
+	manager_open(&m, f);
+	check_audit(f, setting, 0);
+	fixture_start_daemon(f, "--set", setting, NULL);
+	expect_told(&m, "READY=1", NULL);
+	snprintf(setting, sizeof(setting), "%s/audit", folder);
+	assert_int_equal(unlink(setting), 0);
+	assert_int_equal(chmod(folder, 0755), 0);
+	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
+
+	check_audit(f, setting, 2);
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "THE AUDIT LOG CANNOT BE WRITTEN", NULL);
+	expect_message(f->daemon, "settings read again, but the audit file cannot be opened");
+	p = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "audit log cannot be written"), 1);
+
+	assert_int_equal(chmod(folder, 0777), 0);
+	check_audit(f, setting, 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "STATUS=No GPU is held", "THE AUDIT LOG");
+	p = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "audit log"), 0);
+	manager_close(&m);
+}
+
 /* Ends by itself, with this status and these words, and has not listened. */
 static void expect_answer(struct fixture *f, const char *const *argv, int status, const char *out,
 			  const char *err)
@@ -342,6 +392,7 @@ int main(void)
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),
+		SYSTEM_TEST(a_reload_tells_that_the_audit_file_cannot_be_opened),
 		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
 		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
 		SYSTEM_TEST(settings_that_others_could_have_written_are_refused),
