@@ -28,6 +28,7 @@ struct control_summary {
 	char holder[64]; /* user name of the first holder; "": no GPU is held */
 	uint32_t holders, waiting;
 	uint64_t granted, dropped; /* since the front began */
+	uint64_t audit_fails;	   /* 1: nothing is granted, because nothing can be logged */
 };
 
 /* As much of it travels as the op has. */

@@ -43,7 +43,8 @@ static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, S
 struct supervisor {
 	struct config config;
 	int argc;
-	char **argv; /* read again for a reload */
+	char **argv;   /* read again for a reload */
+	uid_t starter; /* whose settings count, beside root's */
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
@@ -335,7 +336,7 @@ static int reload(struct supervisor *s)
 	int r;
 
 	config_init(&config);
-	if (options_parse(&config, s->argc, s->argv) < 0) {
+	if (options_parse(&config, s->argc, s->argv, s->starter) < 0) {
 		log_error("the settings are not taken over: see above");
 		return -EINVAL;
 	}
@@ -349,7 +350,9 @@ static int reload(struct supervisor *s)
 			  strerror(-r));
 		return r;
 	}
-	log_notice("settings read again");
+	log_notice("settings read again%s", s->config.audit_file[0] && s->audit < 0
+						    ? ", but the audit file cannot be opened"
+						    : "");
 	return 0;
 }
 
@@ -405,8 +408,9 @@ static void tell_systemd(struct control_summary *c)
 	} else if (c->holders == 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
 	}
-	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who,
-		   c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
+	sd_notifyf(0, "STATUS=%s%s, %u waiting; %llu permissions granted, %llu records dropped.",
+		   c->audit_fails ? "THE AUDIT LOG CANNOT BE WRITTEN, nothing is granted. " : "",
+		   who, c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
 }
 
 /* For the front's successor. They come from a process that talks to users: names end. */
@@ -520,8 +524,9 @@ int main(int argc, char **argv)
 	s.audit = -1;
 	s.argc = argc;
 	s.argv = argv;
+	s.starter = geteuid();
 	config_init(&s.config);
-	r = options_parse(&s.config, argc, argv);
+	r = options_parse(&s.config, argc, argv, s.starter);
 	if (r <= 0) {
 		return r < 0 ? 2 : 0;
 	}

@@ -48,7 +48,8 @@ struct batch {
 	uint8_t *image;
 	size_t image_size;
 	const struct host
-		*host; /* evaluates; the one of its chip, used by the delivering thread only */
+		*host;	/* evaluates; the one of its chip, used by the delivering thread only */
+	uint64_t index; /* of the first launch in a recording */
 };
 
 /* Counted where they happen, read when told. */
@@ -67,6 +68,8 @@ struct deliver {
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
 	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
 	void (*on_end)(void *userdata);			   /* all is said, or NULL */
+	/* In the place of evaluate_batch(), for counter data that is not our own; NULL: none. */
+	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
 
 	pthread_t thread;

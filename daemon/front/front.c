@@ -28,6 +28,7 @@ static void tell_summary(struct front *f)
 		.waiting = f->arbiter.n_waiting,
 		.granted = f->n_granted,
 		.dropped = f->n_dropped,
+		.audit_fails = f->audit.error != 0,
 	};
 
 	list_for_each(l, &f->arbiter.holders) {
@@ -119,6 +120,7 @@ static void start_listening(struct front *f)
 		log_error("cannot listen: %s", strerror(-r));
 	}
 	control_send(f->control, CONTROL_READY, -1);
+	tell_summary(f);
 }
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -250,6 +252,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
+		tell_summary(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
 	case CONTROL_STOP:
