@@ -4,17 +4,16 @@
 #include <libiberty/demangle.h>
 #include <stdlib.h>
 
+#include "proto/expression.h"
+
 int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, struct refusal *r)
 {
 	f->skip = welcome->launch_skip;
 	f->count = welcome->launch_count;
 	atomic_init(&f->matched, 0);
 	f->has_regex = welcome->kernel_regex[0] != '\0';
-	if (f->has_regex &&
-	    regcomp(&f->regex, welcome->kernel_regex, REG_EXTENDED | REG_NOSUB) != 0) {
+	if (f->has_regex && expression_compile(&f->regex, welcome->kernel_regex, r) != 0) {
 		f->has_regex = false;
-		refusal_set(r, GPUCTR_E_BAD_PATTERN, "Write a POSIX extended regular expression.",
-			    "'%.200s' is not a regular expression", welcome->kernel_regex);
 		return r->code;
 	}
 	return 0;

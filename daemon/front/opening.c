@@ -10,6 +10,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
+#include "proto/expression.h"
 #include "proto/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
@@ -120,6 +121,21 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 }
 
+/* An agent would find out in the middle of the program. */
+static int check_kernels(const char *expression, struct refusal *r)
+{
+	regex_t regex;
+
+	if (expression[0] == '\0') {
+		return 0;
+	}
+	if (expression_compile(&regex, expression, r) != 0) {
+		return r->code;
+	}
+	regfree(&regex);
+	return 0;
+}
+
 static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus,
 		      struct refusal *r)
 {
@@ -139,7 +155,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else {
+	} else if (check_kernels(o->kernel_regex, r) == 0) {
 		return o->recorded ? 0
 				   : admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
