@@ -155,9 +155,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else if (check_kernels(o->kernel_regex, r) == 0) {
-		return o->recorded ? 0
-				   : admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
+	} else if (check_kernels(o->kernel_regex, r) == 0 && !o->recorded &&
+		   describe_machine_trouble(f, r) == 0) {
+		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
@@ -205,7 +205,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	const struct wire_open_capture *o = &m->open_capture;
 	struct wire_message q = { .type = WIRE_PLAN_REQUEST };
 	struct front *f = p->front;
-	struct refusal refusal;
+	struct refusal refusal = { 0 };
 	struct capture *c;
 	uint64_t gpus = 0;
 	int r;
@@ -234,7 +234,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->uid = p->credentials.uid;
 	c->pid = p->credentials.pid;
 	users_name(c->uid, c->user, sizeof(c->user));
-	c->recorded = o->recorded || gpus == 0;
+	c->recorded = o->recorded;
 	c->by_job = admission_by_job(f, &p->credentials, gpus);
 	c->device = policy_allows_device(&f->config.policy, &p->credentials);
 	claim_init(&c->claim, c->recorded ? 0 : gpus);

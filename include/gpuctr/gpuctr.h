@@ -238,7 +238,7 @@ struct gpuctr_status {
 	const char *driver;		   /* "": none */
 	const char *cupti;		   /* "": not found */
 	enum gpuctr_restricted restricted; /* does the driver refuse counters to users? */
-	const char *trouble; /* why there are no GPUs or no catalogue; "" when all is well */
+	struct gpuctr_error trouble;	   /* why nothing can be measured; code 0: all is well */
 	uint64_t uptime_ns;
 	unsigned peers; /* connections */
 	const struct gpuctr_gpu *gpus;

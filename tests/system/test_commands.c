@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/limits.h"
@@ -53,11 +54,80 @@ static void the_daemon_refuses_a_wrong_expression_too(void **state)
 	arena_deinit(&a);
 }
 
+/* --- machines that cannot be measured --- */
+
+static void expect_no_file(const char *path)
+{
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void without_a_gpu_nothing_is_run(void **state)
+{
+	struct fixture *f = *state;
+	const char *file = fixture_path(f, "run.gpuctr");
+	struct program *status;
+
+	setenv("GPUCTR_FAKE_GPUS", "0", 1);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "-q", "-o", file, "--", FAKEAPP, NULL), "no-gpu",
+		       "nvidia-smi");
+	expect_no_file(file);
+	status = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(status, 0);
+	assert_int_equal(count_text(status->out, "nothing can be measured[no-gpu]"), 1);
+}
+
+static void restrict_driver(struct fixture *f)
+{
+	FILE *file;
+
+	assert_int_equal(mkdir(fixture_path(f, "proc"), 0777), 0);
+	file = fopen(fixture_path(f, "proc/params"), "w");
+	assert_non_null(file);
+	fputs("RmProfilingAdminOnly: 1\n", file);
+	fclose(file);
+}
+
+static void without_the_capability_nothing_is_run(void **state)
+{
+	struct fixture *f = *state;
+	const char *file = fixture_path(f, "run.gpuctr");
+	struct program *status;
+
+	fixture_need_root();
+	restrict_driver(f);
+	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set",
+				"allow-users=*", NULL);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_message(f->daemon, "nothing can be measured: ");
+	expect_refused(fixture_client(f, USER_ANN, "-q", "-o", file, "--", FAKEAPP, NULL),
+		       "grant-refused", "CAP_PERFMON");
+	expect_no_file(file);
+	status = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(status, 0);
+	assert_int_equal(count_text(status->out, "nothing can be measured[grant-refused]"), 1);
+	assert_int_equal(count_text(status->out, "not measurable"), 1);
+	assert_int_equal(count_text(status->out, "free"), 0);
+}
+
+static void with_the_capability_a_restricted_driver_is_measured(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	restrict_driver(f);
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_wrong_expression_is_refused),
 		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
+		SYSTEM_TEST(without_a_gpu_nothing_is_run),
+		SYSTEM_TEST(without_the_capability_nothing_is_run),
+		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
 	};
 
 	return SYSTEM_RUN(tests);
