@@ -232,10 +232,15 @@ static void flush_old(struct agent *a, struct ranges *r)
  * disturbed: it is over soon, and this is tried again at the next tick. */
 static void stop_now(struct agent *a)
 {
+	struct refusal missed;
+
 	if (atomic_load(&a->capturing) > 0 && !atomic_load(&a->stop_requested)) {
 		return;
 	}
 	nvtx_attach(NULL);
+	if (filter_missed_all(&a->filter, &missed)) {
+		deliver_notice(&a->deliver, missed.code, missed.message, missed.remedy);
+	}
 	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
 	deliver_request_finish(&a->deliver);
 }

@@ -43,7 +43,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_TOO_MANY_METRICS = 14,
 	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
-	GPUCTR_E_BAD_REQUEST = 17, /* a field out of range, or a request not allowed now */
+	GPUCTR_E_BAD_REQUEST = 17,     /* a field out of range, or a request not allowed now */
+	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,

@@ -41,9 +41,8 @@ static void try_filter(const struct wire_agent_welcome *w)
 	for (int i = 0; i < 3; i++) {
 		filter_takes(&f);
 	}
-	if (f.has_regex) {
-		regfree(&f.regex);
-	}
+	filter_missed_all(&f, &r);
+	filter_deinit(&f);
 }
 
 static void send_records(struct link *l, const struct wire_agent_welcome *w)

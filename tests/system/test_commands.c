@@ -120,6 +120,60 @@ static void with_the_capability_a_restricted_driver_is_measured(void **state)
 	expect_service(f, 1000);
 }
 
+/* --- nothing measured --- */
+
+static void a_script_hears_that_nothing_was_measured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	fixture_set_knob(f, "rm_status", 0x1b);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_output(client, "done 10\n");
+	expect_message(client, "Nothing was measured, though kernels ran");
+	expect_message(client, "10 skipped");
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, "--exit", "3", NULL);
+	expect_exit(client, 3); /* what the program says comes first */
+	expect_message(client, "Nothing was measured");
+	client = fixture_client(f, USER_ANN, "-q", "--recorded", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "program played none");
+}
+
+static void a_program_that_could_not_be_joined_is_told_of(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiSubscribe:1:39", 1);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "cupti-in-use");
+	expect_message(client, "the warning above says why");
+}
+
+/* No fault of the capture: there was nothing to measure, or nothing that was asked for. */
+static void nothing_to_measure_is_told_and_no_failure(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, "--no-cuda", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "No process of the program used CUDA");
+	client = fixture_client(f, USER_ANN, "-q", "--kernel", "gemm", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "no kernel passed --kernel");
+	expect_message(client, "do not match: k0(float*); k1(float*);");
+	client = fixture_client(f, USER_ANN, "--kernel", "k3", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_no_message(client, "do not match");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +182,9 @@ int main(void)
 		SYSTEM_TEST(without_a_gpu_nothing_is_run),
 		SYSTEM_TEST(without_the_capability_nothing_is_run),
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
+		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
+		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
+		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 	};
 
 	return SYSTEM_RUN(tests);
