@@ -95,10 +95,24 @@ struct gpuctr_error {
 struct gpuctr;
 struct gpuctr_capture;
 
+/* struct gpuctr_metrics_options o = GPUCTR_INIT(gpuctr_metrics_options); */
+#ifdef __cplusplus
+extern "C++" {
+template <typename Type> inline Type gpuctr_init()
+{
+	Type value = Type();
+
+	value.size = sizeof(Type);
+	return value;
+}
+}
+#define GPUCTR_INIT(type) gpuctr_init<struct type>()
+#else
 #define GPUCTR_INIT(type)                   \
 	{                                   \
 		.size = sizeof(struct type) \
 	}
+#endif
 
 /* --- connection ---------------------------------------------------------------------------------
  */
