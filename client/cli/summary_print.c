@@ -263,6 +263,19 @@ static bool has_any(const struct summary *s, size_t first)
 	return false;
 }
 
+/* With the shortest name and one column, or the time alone. */
+static size_t narrowest(const struct summary *s)
+{
+	size_t widest = GROUP_WIDTH;
+
+	for (size_t i = 0; i < s->n_columns; i++) {
+		size_t width = s->columns[i].is_duration ? 0 : group_width(&s->columns[i]);
+
+		widest = width > widest ? width : widest;
+	}
+	return MIN_NAME_WIDTH + 1 + LAUNCHES_WIDTH + GAP + widest;
+}
+
 static void add_tables(struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	struct summary_row total = { .name = (char *)"all" };
@@ -277,6 +290,12 @@ static void add_tables(struct summary *s, const struct summary_end *end, struct 
 	summary_sort(s);
 	summary_add_up(s, 0, &total);
 	l.with_time = total.timed > 0;
+	if (end->width < narrowest(s)) {
+		buf_char(b, '\n');
+		summary_add_narrow(s, end, &total, b);
+		free(total.cells);
+		return;
+	}
 	do {
 		size_t used = GOOD_NAME_WIDTH + 1 + LAUNCHES_WIDTH +
 			      (l.with_time ? GAP + GROUP_WIDTH : 0);

@@ -418,6 +418,37 @@ static void test_summary_rows_and_width(void **state)
 	summary_free(s);
 }
 
+/* A line that the terminal breaks in its own way cannot be read as part of a table. */
+static void test_summary_fits_a_narrow_terminal(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = plain_end;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	synthetic.kernels[0].name = "small";
+	synthetic.kernels[1].name =
+		"void a_kernel_of_a_very_long_name<float, 128, 64, 32>(float *)";
+	s = summary_new(&synthetic.plan);
+	summary_process(s, &synthetic.process);
+	add(s, &synthetic, 1, 0, 1000, 1000);
+	add(s, &synthetic, 1, 1, 2e9, 5000000);
+	end.width = 40;
+	end.rows = 1;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
+	expect_contains(&b, "2.00 GB 100.0%\n");
+	expect_contains(&b, "\n1 more\nall\n");
+	*strstr((char *)buf_string(&b), "single pass") = '\0';
+	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
+		assert_true(text_width(line, strlen(line)) <= end.width);
+	}
+	summary_free(s);
+	buf_deinit(&b);
+}
+
 static void test_summary_says_what_is_recorded_or_missing(void **state)
 {
 	static struct synthetic synthetic;
@@ -492,6 +523,7 @@ int main(void)
 		cmocka_unit_test(test_table_is_aligned),
 		cmocka_unit_test(test_summary_adds_up),
 		cmocka_unit_test(test_summary_rows_and_width),
+		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
 		cmocka_unit_test(test_summary_of_ratios),
 	};
