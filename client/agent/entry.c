@@ -69,7 +69,8 @@ static void check_device(struct agent *a, struct device_info *d)
 {
 	if (!is_leased(a, d->uuid)) {
 		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED,
-			    "Name it with --devices, or leave --devices out.",
+			    "Name it with --devices; a refusal then says why it is not yours to "
+			    "measure.",
 			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
 			    "unmeasured",
 			    d->index, d->uuid);

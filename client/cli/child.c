@@ -60,7 +60,8 @@ char *child_find(const char *program, int *ret_errno)
 			*ret_errno = ENOMEM;
 			return strdup(candidate);
 		}
-		if (error == EACCES) {
+		/* A folder that we may not search has nothing for us, as in a shell. */
+		if (error == EACCES && access(candidate, F_OK) == 0) {
 			*ret_errno = EACCES;
 		}
 		path = path[n] ? path + n + 1 : NULL;

@@ -5,6 +5,7 @@
 
 #include "client/cli/sinks.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,10 +92,11 @@ static bool open_store(struct sinks *s)
 
 static bool open_stream(struct sinks *s)
 {
-	int r = stream_open(s->options->format, s->options->stream_path, &s->capture, &s->stream);
+	int r = stream_open(s->options, &s->capture, &s->stream);
 
 	if (r < 0) {
-		say_usage("%s: %s", s->options->stream_path, strerror(-r));
+		say_usage("--output %s: %s", s->options->stream_path,
+			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
 	}
 	return r == 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/child.h"
+#include "client/cli/out.h"
 #include "client/cli/run.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
@@ -26,11 +27,12 @@ static int refuse_program(const struct run_options *o, int error)
 		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
 		return EXIT_NOT_EXEC;
 	}
-	if (!o->command[1] && text_nearest(o->command[0], names)) {
+	if (text_nearest(o->command[0], names)) {
 		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
 			  text_nearest(o->command[0], names));
 	} else {
-		say_usage("%s: no such program", o->command[0]);
+		say_usage("%s: no such program, nor a verb ('gpuctr-client help' lists them)",
+			  o->command[0]);
 	}
 	return EXIT_NOT_FOUND;
 }
@@ -48,6 +50,11 @@ static int run_checked(const struct run_options *o)
 	}
 	if (o->capture_path && store_check(o->capture_path, o->force, &error) != 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
+		free(path);
+		return EXIT_REFUSED;
+	}
+	if (o->stream_path && out_check(o->stream_path, o->force) < 0) {
+		say_usage("--output %s: the file is there; -f replaces it", o->stream_path);
 		free(path);
 		return EXIT_REFUSED;
 	}

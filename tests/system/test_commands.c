@@ -54,6 +54,76 @@ static void the_daemon_refuses_a_wrong_expression_too(void **state)
 	arena_deinit(&a);
 }
 
+static void options_that_cannot_work_are_refused(void **state)
+{
+	static const struct {
+		const char *options[5], *what;
+	} wrong[] = {
+		{ { "-o", "run.csv" }, "--format csv --output run.csv" },
+		{ { "-o", "run.json" }, "--format jsonl --output run.json" },
+		{ { "--output", "run.csv" }, "Add --format csv" },
+		{ { "--output", "run" }, "Add --format table, jsonl or csv" },
+		{ { "--format", "jsonl", "--output", "run.csv" }, "the name says csv" },
+		{ { "--format", "csv", "--output", "run.json" }, "the name says jsonl" },
+		{ { "--format", "csv", "--output", "same", "-osame" }, "the same file" },
+		{ { "--metrics", "" }, "--metrics: '' is not a list" },
+		{ { "--devices", "," }, "--devices: ',' is not a list" },
+		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
+		{ { "--timeout", "0" }, "--timeout: '0' is not a number of seconds above 0" },
+		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
+		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
+	};
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		const char *argv[9] = { CLIENT };
+		size_t n = 1;
+
+		for (size_t k = 0; k < ARRAY_SIZE(wrong[i].options) && wrong[i].options[k]; k++) {
+			argv[n++] = wrong[i].options[k];
+		}
+		argv[n++] = "--";
+		argv[n++] = FAKEAPP;
+		expect_refused(fixture_runv(f, USER_ANN, argv), wrong[i].what, "gpuctr-client: ");
+	}
+}
+
+static void a_file_of_the_stream_is_not_overwritten(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.csv");
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs("precious", file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0666), 0);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "--format", "csv", "--output", path, "--",
+				      FAKEAPP, NULL),
+		       "the file is there", "-f replaces it");
+	assert_int_equal(count_text(path, "precious"), 1);
+	expect_exit(fixture_client(f, USER_ANN, "-f", "--format", "csv", "--output", path, "--",
+				   FAKEAPP, NULL),
+		    0);
+	assert_int_equal(count_text(path, "precious"), 0);
+	assert_true(count_text(path, "dram__bytes_read.sum") > 0);
+}
+
+static void a_mistyped_verb_has_its_near_match(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	client = fixture_client(f, USER_ANN, "metric", "dram__*", NULL);
+	expect_exit(client, 127);
+	expect_message(client, "did you mean 'gpuctr-client metrics'?");
+	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "there are run, metrics, plan, status");
+}
+
 /* --- machines that cannot be measured --- */
 
 static void expect_no_file(const char *path)
@@ -179,6 +249,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_wrong_expression_is_refused),
 		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
+		SYSTEM_TEST(options_that_cannot_work_are_refused),
+		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
+		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
 		SYSTEM_TEST(without_a_gpu_nothing_is_run),
 		SYSTEM_TEST(without_the_capability_nothing_is_run),
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),

@@ -39,6 +39,7 @@ static void test_formats_are_found(void **state)
 	assert_null(format_find("xml"));
 	assert_ptr_equal(format_of_path("/x/a.jsonl"), &format_jsonl);
 	assert_ptr_equal(format_of_path("a.csv"), &format_csv);
+	assert_ptr_equal(format_of_path("a.json"), &format_jsonl);
 	assert_null(format_of_path("a.gpuctr"));
 	assert_null(format_of_path(".csv"));
 }
