@@ -5,8 +5,10 @@
 
 #include "client/cli/run_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/recording.h"
 #include "client/cli/say.h"
 
 enum {
@@ -28,7 +30,7 @@ enum {
 
 const struct option_def run_option_defs[] = {
 	{ OPTION_METRICS, "metrics", "LIST",
-	  "names, globs, regex:EXPR, presets (default: memory)" },
+	  "names, globs, regex:EXPR, presets (default: memory; of a recording: all it has)" },
 	{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },
 	{ 'f', "force", NULL, "replace the files of -o and --output" },
 	{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },
@@ -42,7 +44,7 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" },
 	{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
-	{ OPTION_CHIP, "chip", "CHIP", "of the recording, on a machine without a GPU" },
+	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
 	{ 'q', "quiet", NULL, "no progress and no summary, only errors" },
 	{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },
@@ -210,6 +212,11 @@ static bool complete(struct run_options *o)
 	slash = strrchr(o->command[0], '/');
 	o->program = slash ? slash + 1 : o->command[0];
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
+	if (o->recorded) {
+		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
+			       &o->recorded_chip);
+		o->chip = o->chip ? o->chip : o->recorded_chip;
+	}
 	return check_paths(o) && (o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory"));
 }
 
@@ -238,4 +245,5 @@ void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
+	free(o->recorded_chip);
 }

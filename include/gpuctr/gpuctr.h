@@ -438,7 +438,7 @@ struct gpuctr_capture_options {
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;
-	const char *chip;	  /* of a recording, on a machine without a GPU; NULL: GH100 */
+	const char *chip;	  /* of the recording; NULL: this machine's, or GH100 */
 	const char *kernel_regex; /* POSIX extended, matched in the demangled name; NULL: all */
 	uint64_t launch_skip;	  /* matching launches of each process left out first */
 	uint64_t launch_count;	  /* then measured; 0: all */

@@ -124,6 +124,27 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	expect_message(client, "there are run, metrics, plan, status");
 }
 
+/* Whatever the default preset is, a recording need not hold it. */
+static void a_recording_says_what_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	const char *recording = fixture_path(f, "run.gpuctr");
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--raw", "-o", recording, "--metrics",
+				   "lts__t_bytes.sum,sm__inst_executed.sum", "--", FAKEAPP, NULL),
+		    0);
+	client = fixture_client(f, USER_ANN, "--recorded", "--", "/bin/true", recording, NULL);
+	expect_exit(client, 124); /* it plays nothing */
+	expect_message(client, "gpuctr: GH100, single pass: lts__t_bytes.sum, "
+			       "sm__inst_executed.sum, gpu__time_duration.sum\n");
+	client = fixture_client(f, USER_ANN, "--recorded", "--metrics", "lts__t_bytes.sum", "--",
+				"/bin/true", recording, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "gpuctr: GH100, single pass: lts__t_bytes.sum, gpu__time_d");
+}
+
 /* --- machines that cannot be measured --- */
 
 static void expect_no_file(const char *path)
@@ -252,6 +273,7 @@ int main(void)
 		SYSTEM_TEST(options_that_cannot_work_are_refused),
 		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
 		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
+		SYSTEM_TEST(a_recording_says_what_it_holds),
 		SYSTEM_TEST(without_a_gpu_nothing_is_run),
 		SYSTEM_TEST(without_the_capability_nothing_is_run),
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
