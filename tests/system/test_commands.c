@@ -137,12 +137,28 @@ static void a_recording_says_what_it_holds(void **state)
 		    0);
 	client = fixture_client(f, USER_ANN, "--recorded", "--", "/bin/true", recording, NULL);
 	expect_exit(client, 124); /* it plays nothing */
-	expect_message(client, "gpuctr: GH100, single pass: lts__t_bytes.sum, "
-			       "sm__inst_executed.sum, gpu__time_duration.sum\n");
+	expect_message(client, "single pass: lts__t_bytes.sum, sm__inst_executed.sum");
 	client = fixture_client(f, USER_ANN, "--recorded", "--metrics", "lts__t_bytes.sum", "--",
 				"/bin/true", recording, NULL);
 	expect_exit(client, 124);
-	expect_message(client, "gpuctr: GH100, single pass: lts__t_bytes.sum, gpu__time_d");
+	expect_message(client, "single pass: lts__t_bytes.sum");
+	expect_no_message(client, "sm__inst_executed.sum");
+}
+
+/* Bytes alone, under the name of a preset that relates them to operations, mislead. */
+static void half_a_preset_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *plan;
+
+	fixture_start_daemon(f, NULL);
+	plan = fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "tensor", NULL);
+	expect_exit(plan, 1);
+	expect_message(plan, "metric-other-chip");
+	expect_message(plan, "needs sm__inst_executed_pipe_tensor.sum, which TU102 does not have");
+	expect_message(plan, "--metrics dram__bytes_read.sum,dram__bytes_write.sum\n");
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "GH100", "tensor", NULL), 0);
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "memory", NULL), 0);
 }
 
 /* --- machines that cannot be measured --- */
@@ -274,6 +290,7 @@ int main(void)
 		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
 		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
 		SYSTEM_TEST(a_recording_says_what_it_holds),
+		SYSTEM_TEST(half_a_preset_is_refused),
 		SYSTEM_TEST(without_a_gpu_nothing_is_run),
 		SYSTEM_TEST(without_the_capability_nothing_is_run),
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
