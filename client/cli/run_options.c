@@ -30,7 +30,7 @@ enum {
 
 const struct option_def run_option_defs[] = {
 	{ OPTION_METRICS, "metrics", "LIST",
-	  "names, globs, regex:EXPR, presets (default: memory; of a recording: all it has)" },
+	  "names, globs, regex:EXPR, presets (default: memory)" },
 	{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },
 	{ 'f', "force", NULL, "replace the files of -o and --output" },
 	{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },

@@ -27,7 +27,11 @@ static int refuse_program(const struct run_options *o, int error)
 		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
 		return EXIT_NOT_EXEC;
 	}
-	if (text_nearest(o->command[0], names)) {
+	if (verb_find(o->command[0])) {
+		say_usage("%s: no such program; a verb stands first, and its options behind it: "
+			  "gpuctr-client %s",
+			  o->command[0], o->command[0]);
+	} else if (text_nearest(o->command[0], names)) {
 		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
 			  text_nearest(o->command[0], names));
 	} else {

@@ -119,6 +119,11 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	client = fixture_client(f, USER_ANN, "metric", "dram__*", NULL);
 	expect_exit(client, 127);
 	expect_message(client, "did you mean 'gpuctr-client metrics'?");
+	client = fixture_client(f, USER_ANN, "--socket", f->socket, "status", NULL);
+	expect_exit(client, 127);
+	expect_message(client, "a verb stands first");
+	expect_exit(fixture_client(f, USER_ANN, "plan", "", NULL), 2);
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
 	expect_message(client, "there are run, metrics, plan, status");
