@@ -92,14 +92,31 @@ static void *write_filled(void *userdata)
 	return NULL;
 }
 
+static int check_folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	int r = !folder ? -ENOMEM : access(folder, W_OK | X_OK) < 0 ? -errno : 0;
+
+	free(folder);
+	return r;
+}
+
 /* A file that is there is somebody's; a pipe or a device is there to be written to. */
 int out_check(const char *path, bool force)
 {
 	struct stat st;
 
-	return !force && strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode)
-		       ? -EEXIST
-		       : 0;
+	if (strcmp(path, "-") == 0) {
+		return 0;
+	}
+	if (stat(path, &st) < 0) {
+		return errno == ENOENT ? check_folder_of(path) : -errno;
+	}
+	if (S_ISDIR(st.st_mode)) {
+		return -EISDIR;
+	}
+	return !force && S_ISREG(st.st_mode) ? -EEXIST : 0;
 }
 
 static int open_file(const char *path, bool force)

@@ -9,7 +9,7 @@
 struct out;
 
 /* path "-": standard output. Returns 0 or a negative errno: -EEXIST when a file is there and force
- * was not given. out_check() says so before anything waits for it. */
+ * was not given. out_check() finds that and what else can be known before anything waits for it. */
 int out_check(const char *path, bool force);
 int out_open(const char *path, bool force, struct out **ret);
 

@@ -57,8 +57,10 @@ static int run_checked(const struct run_options *o)
 		free(path);
 		return EXIT_REFUSED;
 	}
-	if (o->stream_path && out_check(o->stream_path, o->force) < 0) {
-		say_usage("--output %s: the file is there; -f replaces it", o->stream_path);
+	err = o->stream_path ? -out_check(o->stream_path, o->force) : 0;
+	if (err) {
+		say_usage("--output %s: %s", o->stream_path,
+			  err == EEXIST ? "the file is there; -f replaces it" : strerror(err));
 		free(path);
 		return EXIT_REFUSED;
 	}

@@ -66,6 +66,8 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--format", "jsonl", "--output", "run.csv" }, "the name says csv" },
 		{ { "--format", "csv", "--output", "run.json" }, "the name says jsonl" },
 		{ { "--format", "csv", "--output", "same", "-osame" }, "the same file" },
+		{ { "--format", "csv", "--output", "/nonexistent/run.csv" }, "No such file" },
+		{ { "--format", "csv", "--output", "/tmp" }, "Is a directory" },
 		{ { "--metrics", "" }, "--metrics: '' is not a list" },
 		{ { "--devices", "," }, "--devices: ',' is not a list" },
 		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
