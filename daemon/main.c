@@ -53,6 +53,7 @@ struct supervisor {
 	struct jobs jobs; /* as the front told them */
 	int signals;
 	bool own_socket; /* bound by us: removed at the end */
+	bool has_perfmon;
 	bool stopping;
 	uint64_t restarts_ns[RESTARTS_MAX];
 	unsigned n_restarts;
@@ -167,6 +168,7 @@ static int start_front(struct supervisor *s)
 			.granter = TAKE_FD(granter),
 			.gpu = TAKE_FD(gpu),
 			.audit = s->audit,
+			.has_perfmon = s->has_perfmon,
 		}));
 	}
 	close(pair[1]);
@@ -393,16 +395,24 @@ static void kill_hung(struct supervisor *s, enum worker_id id)
 	}
 }
 
-/* The name comes from a process that talks to users: nothing in it may end the line for systemd. */
+/* It comes from a process that talks to users: nothing in it may end the line for systemd. */
+static void make_plain(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (char *p = text; *p; p++) {
+		*p = isprint((unsigned char)*p) ? *p : '?';
+	}
+}
+
 static void tell_systemd(struct control_summary *c)
 {
-	char who[128] = "No GPU is held";
+	char who[256] = "No GPU is held";
 
-	c->holder[sizeof(c->holder) - 1] = '\0';
-	for (char *p = c->holder; *p; p++) {
-		*p = isgraph((unsigned char)*p) ? *p : '?';
-	}
-	if (c->holders > 1) {
+	make_plain(c->holder, sizeof(c->holder));
+	make_plain(c->trouble, sizeof(c->trouble));
+	if (c->trouble[0]) {
+		snprintf(who, sizeof(who), "Nothing can be measured: %s", c->trouble);
+	} else if (c->holders > 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder,
 			 c->holders - 1);
 	} else if (c->holders == 1) {
@@ -497,6 +507,7 @@ static int serve(struct supervisor *s)
 {
 	int r;
 
+	s->has_perfmon = privilege_has_perfmon();
 	s->signals = open_signals();
 	s->control = -1;
 	open_audit(s);

@@ -247,6 +247,8 @@ struct wire_status_reply {
 	uint64_t uptime_ns;
 	const char *trouble;
 	uint32_t peers;
+	uint32_t trouble_code;
+	const char *trouble_remedy;
 };
 
 struct wire_tenants_request {

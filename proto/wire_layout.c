@@ -147,7 +147,8 @@ LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        MSGS(wire_status_reply, 6, gpus, LIMIT_GPUS, gpu),
        MSGS(wire_status_reply, 7, captures, LIMIT_CAPTURES, capture_info),
        U64(wire_status_reply, 8, uptime_ns), STR(wire_status_reply, 9, trouble, TEXT),
-       U32(wire_status_reply, 10, peers));
+       U32(wire_status_reply, 10, peers), U32(wire_status_reply, 11, trouble_code),
+       STR(wire_status_reply, 12, trouble_remedy, TEXT));
 
 LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request));
 

@@ -76,7 +76,8 @@ static void check_device(struct agent *a, struct device_info *d)
 {
 	if (!is_leased(a, d->uuid)) {
 		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED,
-			    "Name it with --devices, or leave --devices out.",
+			    "Name it with --devices; a refusal then says why it is not yours to "
+			    "measure.",
 			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
 			    "unmeasured",
 			    d->index, d->uuid);
@@ -261,10 +262,15 @@ static void let_go(struct agent *a)
  * disturbed: it is over soon, and this is tried again at the next tick. */
 static void stop_now(struct agent *a)
 {
+	struct refusal missed;
+
 	if (atomic_load(&a->capturing) > 0 && !atomic_load(&a->stop_requested)) {
 		return;
 	}
 	nvtx_attach(NULL);
+	if (filter_missed_all(&a->filter, &missed)) {
+		deliver_notice(&a->deliver, missed.code, missed.message, missed.remedy);
+	}
 	let_go(a);
 	deliver_request_finish(&a->deliver);
 }

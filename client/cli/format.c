@@ -20,6 +20,9 @@ const struct format *format_of_path(const char *path)
 {
 	size_t n = strlen(path);
 
+	if (n > 5 && strcmp(path + n - 5, ".json") == 0) {
+		return &format_jsonl;
+	}
 	for (size_t i = 0; formats[i]; i++) {
 		size_t n_suffix = strlen(formats[i]->suffix);
 

@@ -28,7 +28,7 @@ struct format_capture {
  * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
-	const char *suffix; /* of files that get this format by their name */
+	const char *suffix; /* of files that are expected to have it */
 	void *(*open)(const struct format_capture *capture); /* NULL: out of memory */
 	void (*close)(void *f);
 	void (*write_head)(void *f, struct buf *b);

@@ -7,6 +7,7 @@
 
 #include "client/lib/internal.h"
 #include "daemon/base/clean.h"
+#include "proto/expression.h"
 #include "proto/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
@@ -49,6 +50,26 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 	return c;
 }
 
+/* The daemon refuses it as well; here there is time to say where. */
+static int check_kernels(struct gpuctr *g, const char *expression)
+{
+	struct refusal r;
+	regex_t regex;
+	size_t n;
+
+	if (!expression) {
+		return 0;
+	}
+	if (expression_compile(&regex, expression, &r) == 0) {
+		regfree(&regex);
+		return 0;
+	}
+	n = strlen(r.message);
+	snprintf(r.message + n, sizeof(r.message) - n, ", at character %zu",
+		 expression_wrong_at(expression));
+	return connection_fail(g, r.code, r.message, r.remedy);
+}
+
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
 			const struct gpuctr_capture_handler *handler, void *userdata,
 			struct gpuctr_capture **ret)
@@ -61,6 +82,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	int r = options_copy(g, &o, sizeof(o), options);
 
 	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
+	r = r != 0 ? r : check_kernels(g, o.kernel_regex);
 	if (r == 0) {
 		c = capture_new(g, &h, userdata);
 	}

@@ -245,7 +245,7 @@ static void answer_status(struct gpuctr *g, struct request *q, const struct wire
 		.driver = r->driver,
 		.cupti = r->cupti,
 		.restricted = (enum gpuctr_restricted)r->restricted,
-		.trouble = r->trouble,
+		.trouble = { (int)r->trouble_code, r->trouble, r->trouble_remedy },
 		.uptime_ns = r->uptime_ns,
 		.peers = r->peers,
 		.gpus = gpus_from_wire(&g->arena, &r->gpus),

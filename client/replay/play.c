@@ -445,6 +445,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 {
 	/* Not freed when delivering has not ended in time: the thread still uses it. */
 	struct player *p = calloc(1, sizeof(*p));
+	struct refusal missed;
 	int code;
 
 	if (!p) {
@@ -466,11 +467,14 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	if (p->deliver.started) {
 		if (code != 0) {
 			deliver_notice(&p->deliver, code, r->message, r->remedy);
+		} else if (filter_missed_all(&p->filter, &missed)) {
+			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	evaluator_deinit(&p->evaluator);
 	*total_measured += atomic_load(&p->counters.measured);
+	filter_deinit(&p->filter);
 	free(p->functions);
 	free(p->selected);
 	free(p->ranges);

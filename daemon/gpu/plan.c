@@ -123,6 +123,26 @@ static int add_derived(struct draft *d, const struct catalogue_named *n)
 	return add_column(d, n->name, n->unit, metrics, weights, k);
 }
 
+static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, const char *missing)
+{
+	const char *has = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(n->terms) && n->terms[i].metric && has; i++) {
+		if (catalogue_has(d->c, n->terms[i].metric)) {
+			has = arena_printf(d->a, "%s%s%s", has, *has ? "," : "",
+					   n->terms[i].metric);
+		}
+	}
+	refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "",
+		    "the preset %s needs %s, which %s does not have", n->name, missing,
+		    d->c->host.chip);
+	snprintf(d->r->remedy, sizeof(d->r->remedy), "%s%s",
+		 has && *has ? "Of its metrics there are: --metrics "
+			     : "List what it has with `gpuctr-client metrics`.",
+		 has ? has : "");
+	return d->r->code;
+}
+
 static int add_named(struct draft *d, const struct catalogue_named *n)
 {
 	size_t before = d->n_columns;
@@ -138,6 +158,8 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 			code = add_derived(d, inner);
 		} else if (catalogue_has(d->c, n->terms[i].metric)) {
 			code = add_concrete(d, n->terms[i].metric);
+		} else if (n->whole) {
+			code = refuse_incomplete(d, n, n->terms[i].metric);
 		}
 	}
 	if (code == 0 && d->n_columns == before && before == 0) {

@@ -43,7 +43,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_TOO_MANY_METRICS = 14,
 	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
-	GPUCTR_E_BAD_REQUEST = 17, /* a field out of range, or a request not allowed now */
+	GPUCTR_E_BAD_REQUEST = 17,     /* a field out of range, or a request not allowed now */
+	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,
@@ -97,10 +98,24 @@ struct gpuctr_error {
 struct gpuctr;
 struct gpuctr_capture;
 
+/* struct gpuctr_metrics_options o = GPUCTR_INIT(gpuctr_metrics_options); */
+#ifdef __cplusplus
+extern "C++" {
+template <typename Type> inline Type gpuctr_init()
+{
+	Type value = Type();
+
+	value.size = sizeof(Type);
+	return value;
+}
+}
+#define GPUCTR_INIT(type) gpuctr_init<struct type>()
+#else
 #define GPUCTR_INIT(type)                   \
 	{                                   \
 		.size = sizeof(struct type) \
 	}
+#endif
 
 /* --- connection ---------------------------------------------------------------------------------
  */
@@ -240,7 +255,7 @@ struct gpuctr_status {
 	const char *driver;		   /* "": none */
 	const char *cupti;		   /* "": not found */
 	enum gpuctr_restricted restricted; /* does the driver refuse counters to users? */
-	const char *trouble; /* why there are no GPUs or no catalogue; "" when all is well */
+	struct gpuctr_error trouble;	   /* why nothing can be measured; code 0: all is well */
 	uint64_t uptime_ns;
 	unsigned peers; /* connections */
 	const struct gpuctr_gpu *gpus;
@@ -437,7 +452,7 @@ struct gpuctr_capture_options {
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;
-	const char *chip;	  /* of a recording, on a machine without a GPU; NULL: GH100 */
+	const char *chip;	  /* of the recording; NULL: this machine's, or GH100 */
 	const char *kernel_regex; /* POSIX extended, matched in the demangled name; NULL: all */
 	uint64_t launch_skip;	  /* matching launches of each process left out first */
 	uint64_t launch_count;	  /* then measured; 0: all */

@@ -109,7 +109,7 @@ static void on_status(const struct gpuctr_status *s, const struct gpuctr_error *
 	read_text(l, s->daemon);
 	read_text(l, s->driver);
 	read_text(l, s->cupti);
-	read_text(l, s->trouble);
+	read_error(l, &s->trouble);
 	read_gpus(l, s->gpus, s->n_gpus);
 	for (size_t i = 0; i < s->n_captures; i++) {
 		const struct gpuctr_capture_info *c = &s->captures[i];

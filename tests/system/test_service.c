@@ -103,6 +103,18 @@ static void a_start_is_told_when_connections_are_served(void **state)
 	manager_close(&m);
 }
 
+static void the_status_line_says_what_is_wrong(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+
+	setenv("GPUCTR_FAKE_GPUS", "0", 1);
+	manager_open(&m, f);
+	fixture_start_daemon(f, NULL);
+	expect_told(&m, "STATUS=Nothing can be measured: the driver shows no GPU", NULL);
+	manager_close(&m);
+}
+
 /* Connected before the stop, but asked after it: a restart is nothing that a client should notice.
  * False: the test itself was too slow to ask in time. */
 static bool ask_at_a_stop(struct fixture *f, struct manager *m)
@@ -388,6 +400,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_start_is_told_when_connections_are_served),
+		SYSTEM_TEST(the_status_line_says_what_is_wrong),
 		SYSTEM_TEST(who_is_connected_at_a_stop_is_answered),
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),

@@ -121,7 +121,7 @@ static void a_graph_takes_as_long_as_all_of_it(void **state)
 		struct program *client;
 		struct lines l;
 
-		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
 					"--format", "jsonl", "--output", fixture_path(f, "records"),
 					"--", FAKEAPP, "--kernels", "1", "--graph", NULL);
 		expect_exit(client, 0);
@@ -227,8 +227,8 @@ static void loading_is_not_measured(void **state)
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics",
 				"dram__bytes_read.sum,gpu__time_duration.sum", "--format", "jsonl",
-				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--library",
-				"--devices", "2", "--kernels", "41", "--graph", NULL);
+				"-f", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--library", "--devices", "2", "--kernels", "41", "--graph", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 41\n");
 	lines_load(&l, fixture_path(f, "records"));

@@ -39,6 +39,7 @@ static void test_formats_are_found(void **state)
 	assert_null(format_find("xml"));
 	assert_ptr_equal(format_of_path("/x/a.jsonl"), &format_jsonl);
 	assert_ptr_equal(format_of_path("a.csv"), &format_csv);
+	assert_ptr_equal(format_of_path("a.json"), &format_jsonl);
 	assert_null(format_of_path("a.gpuctr"));
 	assert_null(format_of_path(".csv"));
 }
@@ -515,6 +516,37 @@ static void test_summary_rows_and_width(void **state)
 	summary_free(s);
 }
 
+/* A line that the terminal breaks in its own way cannot be read as part of a table. */
+static void test_summary_fits_a_narrow_terminal(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = plain_end;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	synthetic.kernels[0].name = "small";
+	synthetic.kernels[1].name =
+		"void a_kernel_of_a_very_long_name<float, 128, 64, 32>(float *)";
+	s = summary_new(&synthetic.plan);
+	summary_process(s, &synthetic.process);
+	add(s, &synthetic, 1, 0, 1000, 1000);
+	add(s, &synthetic, 1, 1, 2e9, 5000000);
+	end.width = 40;
+	end.rows = 1;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
+	expect_contains(&b, "2.00 GB 100.0%\n");
+	expect_contains(&b, "\n1 more\nall\n");
+	*strstr((char *)buf_string(&b), "single pass") = '\0';
+	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
+		assert_true(text_width(line, strlen(line)) <= end.width);
+	}
+	summary_free(s);
+	buf_deinit(&b);
+}
+
 static void test_summary_says_what_is_recorded_or_missing(void **state)
 {
 	static struct synthetic synthetic;
@@ -538,9 +570,15 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	end.unsaved = 1234;
 	summary_print(s, &end, &b);
 	expect_contains(&b, "launched no kernel");
+	assert_int_equal(summary_outcome(s, &end), SUMMARY_NOTHING);
 	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
 	expect_contains(&b, "the capture broke off");
 	expect_contains(&b, "1,234 not written to the file");
+	end.has_totals = true;
+	end.error = GPUCTR_E_REVOKED;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "(until the capture ended early: what ran after that is not counted)");
+	assert_int_equal(summary_outcome(s, &end), SUMMARY_FAILED);
 	summary_free(s);
 	buf_deinit(&b);
 }
@@ -585,6 +623,7 @@ int main(void)
 		cmocka_unit_test(test_what_relates_to_ranges_is_told),
 		cmocka_unit_test(test_summary_tells_clocks),
 		cmocka_unit_test(test_summary_rows_and_width),
+		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
 		cmocka_unit_test(test_summary_of_ratios),
 	};

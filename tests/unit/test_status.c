@@ -19,6 +19,7 @@ static void codes_keep_numbers_and_names(void **state)
 		{ 15, "bad-pattern" },
 		{ 16, "chip-unknown" },
 		{ 17, "bad-request" },
+		{ 18, "kernel-no-match" },
 		{ 30, "no-daemon" },
 		{ 31, "no-gpu" },
 		{ 32, "no-driver" },

@@ -294,6 +294,7 @@ static void test_near_matches(void **state)
 	assert_string_equal(text_nearest("--kernal", words), "--kernel");
 	assert_null(text_nearest("--something-else", words));
 	assert_null(text_nearest("", words));
+	assert_null(text_nearest("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
 /* --- options -----------------------------------------------------------------------------------
