@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -136,6 +137,11 @@ static int fill_front(scmp_filter_ctx c)
 	int r = allow_data_memory(c);
 
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
+	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
+				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+				     SCMP_A2(SCMP_CMP_EQ, SO_OOBINLINE));
 	/* abort() signals itself, and nobody else. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,

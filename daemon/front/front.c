@@ -302,7 +302,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f);
 	granter_link_init(&f->granter, f);
-	r = uv_poll_init(&f->loop, &f->control_poll, f->control);
+	r = descriptors_init(f);
+	r = r < 0 ? r : uv_poll_init(&f->loop, &f->control_poll, f->control);
 	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
 }
 
@@ -335,6 +336,7 @@ int front_run(const struct front_start *start)
 	}
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	audit_deinit(&f.audit);
+	accounts_deinit(&f.accounts);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
 	arena_deinit(&f.machine_arena);

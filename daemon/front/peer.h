@@ -58,7 +58,7 @@ struct peer {
 	struct process *process; /* of an agent */
 };
 
-/* Consumes fd. -errno: already closed. */
+/* fd, which is charged to the account, is the peer's when all goes well. -errno: the caller's. */
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account);
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/closer.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -130,7 +129,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 		return WIRE_E_MALFORMED;
 	}
 	ask_granter(p, c, w);
-	closer_close(p->received_fd);
+	descriptors_close_received(p->front, p->account, p->received_fd);
 	p->received_fd = -1;
 	return 0;
 }

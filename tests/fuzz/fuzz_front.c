@@ -357,6 +357,9 @@ static bool act(void *userdata)
 	case 23:
 		front_box_pass(UINT64_C(1) << (fuzz_take_u8(in) % 24));
 		break;
+	case 24:
+		front_box_hold_closes(fuzz_take_u8(in) & 1);
+		break;
 	default:
 		break; /* the loop turns */
 	}

@@ -50,6 +50,7 @@ static const struct call calls[] = {
 	{ "ioctl, any other of the driver", SYS_ioctl, { -1, (long)RM_IOCTL_OTHER, 0 } },
 	{ "kill, of another process", SYS_kill, { INT32_MAX, SIGTERM } },
 	{ "tgkill, of another process", SYS_tgkill, { INT32_MAX, INT32_MAX, SIGTERM } },
+	{ "setsockopt", SYS_setsockopt, { -1, SOL_SOCKET, SO_SNDBUF, 0, 0 } },
 	{ "setresuid", SYS_setresuid, { -1, -1, -1 } },
 	{ "prctl", SYS_prctl, { PR_GET_DUMPABLE, 0, 0, 0, 0 } },
 	{ "ptrace", SYS_ptrace, { -1, 0, 0, 0 } },
