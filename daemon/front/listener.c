@@ -6,11 +6,13 @@
 
 #include "daemon/base/log.h"
 #include "daemon/front/peer.h"
+#include "daemon/front/proc.h"
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
- * connect; the peer adds the supplementary groups. A peer whose identity cannot be read is refused.
- * A connection is charged to its user before anything else is decided, and also while it is
- * refused. Running out of descriptors pauses accepting for a second instead of spinning. */
+ * connect, and for root whether it is this machine's, which alone has no quota; the peer adds the
+ * supplementary groups. A peer whose identity cannot be read is refused. A connection is charged to
+ * its user before anything else is decided, and also while it is refused. Running out of
+ * descriptors pauses accepting for a second instead of spinning. */
 
 enum { LISTENER_PAUSE_MS = 1000, LISTENER_MOMENT_MS = 5, LISTENER_BURST = 8 };
 
@@ -26,6 +28,7 @@ static int read_credentials(int fd, struct credentials *c)
 	c->uid = u.uid;
 	c->gid = u.gid;
 	c->pid = u.pid;
+	c->machine_root = u.uid == 0 && proc_peer_is_of_this_machine(fd, u.pid);
 	return 0;
 }
 
@@ -61,7 +64,7 @@ static bool admit(struct front *f, int fd, const struct credentials *c, struct a
 	/* Its own connection counts already. */
 	if (f->n_peers >= f->config.connections_max) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (c->uid != 0 && a->connections > f->config.connections_per_user) {
+	} else if (!c->machine_root && a->connections > f->config.connections_per_user) {
 		refuse(fd, f, "you have as many connections as a user may");
 	} else if (peer_open(f, fd, c, a) < 0) {
 		log_warning("a connection could not be taken");

@@ -92,7 +92,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 		refuse_open(f, c, &m->refusal);
 		return;
 	}
-	if (admission_lost(f, c->uid, c->claim.gpus, c->by_job) != 0) {
+	if (admission_lost(f, c) != 0) {
 		refuse_open_with(f, c, GPUCTR_E_NOT_ALLOWED,
 				 "Measure within a job of your own, or take another GPU with "
 				 "--devices.",
@@ -129,8 +129,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
 			    "the daemon is going down");
-	} else if (uid != 0 && !rate_take(&f->opens, uid, f->config.captures_per_minute,
-					  clock_now_ns(), NULL)) {
+	} else if (!p->credentials.machine_root &&
+		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
+			      NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you opened more than %u captures within a minute, which is the limit",
 			    f->config.captures_per_minute);
@@ -217,6 +218,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->request = o->request;
 	c->uid = p->credentials.uid;
 	c->pid = p->credentials.pid;
+	c->machine_root = p->credentials.machine_root;
 	users_name(c->uid, c->user, sizeof(c->user));
 	c->recorded = o->recorded || gpus == 0;
 	c->by_job = admission_by_job(f, &p->credentials, gpus);

@@ -14,7 +14,6 @@
 #include "daemon/base/log.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/front.h"
-#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
 
@@ -674,8 +673,6 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	f->n_peers++;
 	front_arm_tick(f);
 	update_poll(p);
-	p->of_this_machine =
-		credentials->uid == 0 && proc_peer_is_of_this_machine(fd, credentials->pid);
 	r = read_groups(p);
 	if (r < 0) {
 		refuse_groups(p, r);

@@ -37,7 +37,6 @@ struct peer {
 	int fd;
 	struct credentials credentials;
 	struct buffer groups; /* those of the credentials */
-	bool of_this_machine; /* and not of a container, as it was at connect */
 	struct account *account;
 	struct list waiting_link; /* among those that may not read, see account.h */
 	enum peer_role role;

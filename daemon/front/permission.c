@@ -74,8 +74,9 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Ask the administrator for `device-users` or `device-groups`.",
 			    "counting the whole GPU, not one program, needs an entitlement");
-	} else if (uid != 0 && !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
-					  clock_now_ns(), NULL)) {
+	} else if (!p->credentials.machine_root &&
+		   !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
+			      clock_now_ns(), NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you asked for more than %u permissions within a minute",
 			    f->config.permissions_per_minute);

@@ -524,7 +524,7 @@ static void end_where_lost(struct front *f, enum claim_state state)
 
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
-		uint64_t lost = admission_lost(f, c->uid, c->claim.gpus, c->by_job);
+		uint64_t lost = admission_lost(f, c);
 		const char *why;
 
 		if (c->claim.state != state || lost == 0) {

@@ -117,6 +117,23 @@ static void root_of_a_container_states_no_job(void **state)
 	expect_message(client, "not-allowed");
 }
 
+static void root_of_a_container_has_no_part_in_jobs(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	start_daemon(f, "sharing=shared");
+	expect_exit(begin_job(f, USER_SELF, "4711", "1235", "0"), 0);
+	expect_exit(measure(f, USER_SELF, "0", "5"), 0);
+	expect_refused(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT,
+				   "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
+				   "--kernels", "5", NULL),
+		       "not-allowed");
+}
+
 static void a_job_ends_the_leases_of_others(void **state)
 {
 	struct fixture *f = *state;
@@ -353,6 +370,7 @@ int main(void)
 		SYSTEM_TEST(a_gpu_of_a_job_is_its_owners),
 		SYSTEM_TEST(only_root_of_this_machine_states_jobs),
 		SYSTEM_TEST(root_of_a_container_states_no_job),
+		SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs),
 		SYSTEM_TEST(a_job_ends_the_leases_of_others),
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
