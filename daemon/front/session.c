@@ -166,12 +166,13 @@ static void send_queued(struct front *f, struct capture *c)
 	arena_deinit(&a);
 }
 
+/* Not those whose turn it is and that only wait for their lease. */
 static void notify_queue(struct front *f)
 {
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->state == WIRE_CAPTURE_QUEUED && c->client) {
+		if (c->claim.state == CLAIM_WAITING && c->client) {
 			send_queued(f, c);
 		}
 	}

@@ -38,6 +38,27 @@ static void the_second_waits_for_the_first(void **state)
 	expect_no_owner(f);
 }
 
+/* While the second's lease is being opened, the third is the only one in the queue. */
+static void whose_turn_it_is_waits_for_nobody(void **state)
+{
+	struct fixture *f = *state;
+	struct program *first, *second, *third;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	first = hold(f);
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+				NULL);
+	expect_text_soon(second->err, "waiting, number 1 in the queue");
+	third = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+			       NULL);
+	expect_text_soon(third->err, "waiting, number 2 in the queue");
+	program_kill(first, SIGTERM);
+	expect_exit(second, 0);
+	expect_exit(third, 0);
+	expect_no_message(second, "number 0");
+	expect_no_message(third, "number 0");
+}
+
 static void the_queue_is_in_order(void **state)
 {
 	struct fixture *f = *state;
@@ -271,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(the_second_waits_for_the_first),
+		SYSTEM_TEST(whose_turn_it_is_waits_for_nobody),
 		SYSTEM_TEST(the_queue_is_in_order),
 		SYSTEM_TEST(no_wait_is_refused_with_the_holder),
 		SYSTEM_TEST(a_timeout_ends_the_wait),
