@@ -124,7 +124,7 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 					      "until it can. The daemon's log says why.";
 	}
 	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
-	answer.status_reply.captures = describe_captures(f, &f->message, p->credentials.uid);
+	answer.status_reply.captures = describe_captures(f, &f->message, &p->credentials);
 	if (!answer.status_reply.gpus.v) {
 		answer.status_reply.gpus.n = 0;
 	}
