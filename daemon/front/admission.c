@@ -55,6 +55,30 @@ uint64_t admission_lost(const struct front *f, const struct capture *c)
 				(c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
 }
 
+static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
+		      struct refusal *r);
+
+bool admission_still_allows(const struct front *f, const struct credentials *who,
+			    const struct capture *c, struct refusal *r)
+{
+	uint64_t may = gpus_by_policy(f, who) | gpus_by_job(f, who->uid);
+	uint64_t lost = c->claim.gpus & known_gpus(f) & ~may;
+
+	if (!admission_allows(f, who, r)) {
+		return false;
+	}
+	if (lost != 0) {
+		refuse_gpu(f, who, lost, r);
+		return false;
+	}
+	if (c->device && !policy_allows_device(&f->config.policy, who)) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Run it again.",
+			    "uid %u may not count the whole GPU any more", (unsigned)who->uid);
+		return false;
+	}
+	return true;
+}
+
 uint64_t admission_find_gpu(const struct front *f, const char *name)
 {
 	for (size_t i = 0; i < f->machine.gpus.n && i < 64; i++) {

@@ -29,6 +29,11 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
  * were chosen. */
 uint64_t admission_lost(const struct front *f, const struct capture *c);
 
+/* Do the settings of now allow who the capture that they have opened under those of then? False
+ * with r filled. */
+bool admission_still_allows(const struct front *f, const struct credentials *who,
+			    const struct capture *c, struct refusal *r);
+
 /* A bit for the GPU of this index or UUID; 0: there is none. */
 uint64_t admission_find_gpu(const struct front *f, const char *name);
 

@@ -12,6 +12,7 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
+#include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
@@ -250,6 +251,8 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
+		session_on_reload(f);
+		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
 	case CONTROL_STOP:

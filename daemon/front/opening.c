@@ -77,6 +77,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	struct capture *c = owner;
+	struct peer *client = c->client;
 	struct wire_message answer = { .type = WIRE_OPENED };
 	struct refusal refusal;
 	struct arena a;
@@ -97,6 +98,10 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 				 "Measure within a job of your own, or take another GPU with "
 				 "--devices.",
 				 "a GPU that was asked for belongs to another job now");
+		return;
+	}
+	if (!admission_still_allows(f, &client->credentials, c, &refusal)) {
+		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
 	}
 	if (m->plan_reply.plan.passes != 1) {
@@ -140,7 +145,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else {
+	} else if (admission_allows(f, &p->credentials, r)) { /* as it did at its hello? */
 		return o->recorded ? 0
 				   : admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}

@@ -39,6 +39,7 @@ void session_on_granter_lost(struct front *f);
 void session_on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not);
 void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why);
 void session_on_jobs_changed(struct front *f);
+void session_on_reload(struct front *f);
 void session_on_gpus_changed(struct front *f);
 void session_on_granter_back(struct front *f);
 void session_on_gpu_back(struct front *f);
