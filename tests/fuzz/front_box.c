@@ -276,6 +276,9 @@ static void hear_message(struct box_peer *p, const struct wire_message *m)
 		p->heard = (struct front_box_heard){ m->agent_welcome.capture,
 						     m->agent_welcome.process };
 		break;
+	case WIRE_JOB_REPLY:
+		fuzz_check(p->user == FRONT_BOX_ROOT);
+		break;
 	case WIRE_PERMISSION_REPLY:
 		fuzz_check(m->permission_reply.status != 0 || p->user != FRONT_BOX_MALLORY);
 		break;
