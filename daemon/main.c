@@ -20,6 +20,7 @@
 #include "daemon/base/closer.h"
 #include "daemon/base/log.h"
 #include "daemon/control.h"
+#include "daemon/front/closers.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
 #include "daemon/granter/granter.h"
@@ -98,9 +99,10 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (s->audit >= 0 && id != WORKER_FRONT) {
 		close(s->audit);
 	}
-	/* The thread inherits the capabilities of now, and the filter covers it too. */
-	if (privilege_enter(id != WORKER_FRONT) < 0 || (id != WORKER_GPU && closer_start() < 0) ||
-	    sandbox_enter(sandboxes[id]) < 0) {
+	/* Threads inherit the capabilities of now, and the filter covers them too. */
+	if (privilege_enter(id != WORKER_FRONT) < 0 ||
+	    (id == WORKER_GRANTER && closer_start() < 0) ||
+	    (id == WORKER_FRONT && closers_start() < 0) || sandbox_enter(sandboxes[id]) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -53,7 +54,6 @@ static const int front_calls[] = {
 	SCMP_SYS(pipe2),
 	SCMP_SYS(poll),
 	SCMP_SYS(ppoll),
-	SCMP_SYS(fcntl),
 	SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(lseek),
@@ -120,6 +120,20 @@ static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
 				SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
 }
 
+/* Those of libuv and libc. Not F_SETOWN, which with F_SETSIG sends a signal of the caller's choice
+ * to any process of the same user, and so kills it. */
+static int allow_fcntl(scmp_filter_ctx c)
+{
+	static const uint64_t commands[] = { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(commands); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+				     SCMP_A1(SCMP_CMP_EQ, commands[i]));
+	}
+	return r;
+}
+
 static int fill_granter(scmp_filter_ctx c)
 {
 	int r = allow_data_memory(c);
@@ -136,6 +150,12 @@ static int fill_front(scmp_filter_ctx c)
 	int r = allow_data_memory(c);
 
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
+	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
+	r = r < 0 ? r : allow_fcntl(c);
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
+				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+				     SCMP_A2(SCMP_CMP_EQ, SO_OOBINLINE));
 	/* abort() signals itself, and nobody else. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,

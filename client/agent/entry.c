@@ -172,9 +172,10 @@ size_t agent_contexts(struct agent *a, struct ranges **ret)
 }
 
 /* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
- * that exits: such a context is left alone after patience_ns. False: some act was not possible. */
+ * that exits: such a context is left alone after patience_ns, and counted in *ret_busy. False: some
+ * act was not possible. */
 static bool for_each_context(struct agent *a, uint64_t patience_ns,
-			     bool (*act)(struct agent *, struct ranges *))
+			     bool (*act)(struct agent *, struct ranges *), unsigned *ret_busy)
 {
 	struct ranges *contexts[AGENT_CONTEXTS_MAX];
 	size_t n = agent_contexts(a, contexts);
@@ -185,6 +186,7 @@ static bool for_each_context(struct agent *a, uint64_t patience_ns,
 		CUcontext popped;
 
 		if (!lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+			++*ret_busy;
 			continue;
 		}
 		if (r->object && r->context &&
@@ -248,10 +250,11 @@ static void let_go(struct agent *a)
 {
 	const struct timespec pause = { 0, 1000 * 1000 };
 	uint64_t by_ns = clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS;
+	unsigned busy = 0;
 
-	while (!for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable)) {
+	while (!for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable, &busy)) {
 		if (clock_now_ns() >= by_ns) {
-			for_each_context(a, 0, abandon);
+			for_each_context(a, 0, abandon, &busy);
 			return;
 		}
 		nanosleep(&pause, NULL);
@@ -278,11 +281,12 @@ static void stop_now(struct agent *a)
 static void on_idle(void *userdata)
 {
 	struct agent *a = userdata;
+	unsigned busy = 0;
 
 	if (atomic_load(&a->stop_requested) || !atomic_load(&a->active)) {
 		stop_now(a);
 	} else {
-		for_each_context(a, 0, flush_old);
+		for_each_context(a, 0, flush_old, &busy);
 		watch_look(a);
 	}
 }
@@ -294,7 +298,9 @@ static bool look_whether_quiet(struct agent *a, struct ranges *r)
 
 static bool is_quiet(void *userdata)
 {
-	return for_each_context(userdata, 0, look_whether_quiet);
+	unsigned busy = 0;
+
+	return for_each_context(userdata, 0, look_whether_quiet, &busy) && busy == 0;
 }
 
 static void on_batch(void *userdata, struct batch *b)

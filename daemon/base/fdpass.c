@@ -9,14 +9,14 @@
 
 #include "daemon/base/closer.h"
 
-/* Room is left for more descriptors than are allowed, so that a sender of many is seen and refused
- * rather than truncated; what the kernel truncates all the same it closes itself. */
-
-enum { FDPASS_ROOM = 8 };
+/* There is room for as many descriptors as a message can bring, and for a control message of
+ * another kind before them: what does not fit the kernel closes at once, in the middle of
+ * recvmsg(), and that can take as long as the sender likes. It also does so with what finds no
+ * place in the table of descriptors: whoever receives from users has to leave room there. */
 
 union control {
 	struct cmsghdr header;
-	char room[CMSG_SPACE(FDPASS_ROOM * sizeof(int))];
+	char room[CMSG_SPACE(FDPASS_MAX * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flags)
@@ -40,28 +40,20 @@ ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flag
 	return n < 0 ? -errno : n;
 }
 
-/* True when c held exactly one descriptor and none was held before. */
-static bool take_descriptors(const struct cmsghdr *c, int *fd)
+/* True when c held nothing but descriptors. */
+static bool take_descriptors(const struct cmsghdr *c, struct fdpass_set *set)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	int fds[FDPASS_ROOM];
 
-	if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+	if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || n > FDPASS_MAX - set->n) {
 		return false;
 	}
-	n = n > FDPASS_ROOM ? FDPASS_ROOM : n;
-	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	if (n == 1 && *fd < 0) {
-		*fd = fds[0];
-		return true;
-	}
-	for (size_t i = 0; i < n; i++) {
-		closer_close(fds[i]);
-	}
-	return false;
+	memcpy(set->fds + set->n, CMSG_DATA(c), n * sizeof(int));
+	set->n += n;
+	return true;
 }
 
-ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags)
+ssize_t fdpass_receive_set(int socket, void *data, size_t bytes, struct fdpass_set *ret, int flags)
 {
 	union control control;
 	struct iovec iov = { data, bytes };
@@ -72,10 +64,9 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 		.msg_controllen = sizeof(control),
 	};
 	bool good = true;
-	int fd = -1;
 	ssize_t n;
 
-	*ret_fd = -1;
+	ret->n = 0;
 	do {
 		n = recvmsg(socket, &m, flags | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
@@ -83,14 +74,23 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 		return -errno;
 	}
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-		good = take_descriptors(c, &fd) && good;
+		good = take_descriptors(c, ret) && good;
 	}
-	if (!good || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
-		if (fd >= 0) {
-			closer_close(fd);
-		}
-		return -EPROTO;
+	return good && (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 ? n : -EPROTO;
+}
+
+ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags)
+{
+	struct fdpass_set set;
+	ssize_t n = fdpass_receive_set(socket, data, bytes, &set, flags);
+
+	*ret_fd = -1;
+	if (n >= 0 && set.n <= 1) {
+		*ret_fd = set.n == 1 ? set.fds[0] : -1;
+		return n;
 	}
-	*ret_fd = fd;
-	return n;
+	for (size_t i = 0; i < set.n; i++) {
+		closer_close(set.fds[i]);
+	}
+	return n < 0 ? n : -EPROTO;
 }

@@ -10,6 +10,9 @@
  * questions that wait, the wishes and plans of captures) is taken from the account before it is
  * allocated. What has a fixed size is bounded by its number: connections, captures, processes.
  *
+ * Descriptors: closing one may take as long as its sender likes, so it counts until it is closed,
+ * and not until the front is done with it. See daemon/front/descriptors.c.
+ *
  * Time: in one turn of the loop all connections of a uid together get ACCOUNT_TURN_US. They go in
  * rounds: none is served again before all that want to have been, in however many turns, so that no
  * connection waits for ever behind its siblings. */
@@ -17,6 +20,16 @@
 void accounts_init(struct accounts *all)
 {
 	list_init(&all->all);
+}
+
+void accounts_deinit(struct accounts *all)
+{
+	while (!list_is_empty(&all->all)) {
+		struct account *a = list_entry(all->all.next, struct account, link);
+
+		list_remove(&a->link);
+		free(a);
+	}
 }
 
 struct account *account_of(struct accounts *all, uid_t uid)

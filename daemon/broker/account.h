@@ -15,6 +15,7 @@
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
 	ACCOUNT_HIGH_BYTES = 4 << 20, /* from here its connections are read one after the other */
+	ACCOUNT_RECEIVED_MAX = 256,
 	ACCOUNT_TURN_US = 250, /* of one turn of the loop, for all its connections together */
 };
 
@@ -22,7 +23,8 @@ struct account {
 	struct list link;
 	uid_t uid;
 	unsigned refs;
-	unsigned connections;
+	unsigned connections; /* until they are really closed */
+	unsigned received;    /* descriptors it has sent, until they are */
 	struct quota bytes;
 	bool asking; /* the gpu process has a question of it */
 
@@ -43,6 +45,7 @@ struct accounts {
 };
 
 void accounts_init(struct accounts *all);
+void accounts_deinit(struct accounts *all); /* also of those that somebody still counts on */
 
 /* The account of uid, a new one if need be; NULL: out of memory. */
 struct account *account_of(struct accounts *all, uid_t uid);

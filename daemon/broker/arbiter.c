@@ -113,6 +113,9 @@ unsigned arbiter_position(const struct arbiter *a, const struct claim *c)
 
 const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c)
 {
+	if (c->state == CLAIM_HOLDING) {
+		return NULL; /* and is in no queue that others would stand before it in */
+	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->holders) {
 		const struct claim *other = list_entry(l, struct claim, link);
 

@@ -33,6 +33,7 @@ struct capture {
 	uint32_t request;	 /* its number for the open request */
 	uid_t uid;
 	pid_t pid;
+	bool machine_root; /* of who opened it, see struct credentials */
 	char user[64];
 	char token[CAPTURE_TOKEN_BYTES];
 

@@ -48,6 +48,7 @@ struct credentials {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
+	bool machine_root;   /* root, and not that of a container */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };

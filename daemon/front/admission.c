@@ -38,10 +38,10 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 	return gpus;
 }
 
-/* Root may measure what belongs to a job: it is who states that it does. */
-static uint64_t gpus_of_others(const struct front *f, uid_t uid)
+/* Root of the machine may measure what belongs to a job: it is who states that it does. */
+static uint64_t gpus_of_others(const struct front *f, uid_t uid, bool machine_root)
 {
-	return uid == 0 ? 0 : jobs_gpus_of_others(&f->jobs, uid);
+	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, uid);
 }
 
 uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus)
@@ -49,9 +49,34 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
 	return gpus & ~gpus_by_policy(f, c);
 }
 
-uint64_t admission_lost(const struct front *f, uid_t uid, uint64_t gpus, uint64_t by_job)
+uint64_t admission_lost(const struct front *f, const struct capture *c)
 {
-	return gpus & (gpus_of_others(f, uid) | (by_job & ~jobs_gpus_of(&f->jobs, uid)));
+	return c->claim.gpus & (gpus_of_others(f, c->uid, c->machine_root) |
+				(c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
+}
+
+static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
+		      struct refusal *r);
+
+bool admission_still_allows(const struct front *f, const struct credentials *who,
+			    const struct capture *c, struct refusal *r)
+{
+	uint64_t may = gpus_by_policy(f, who) | gpus_by_job(f, who->uid);
+	uint64_t lost = c->claim.gpus & known_gpus(f) & ~may;
+
+	if (!admission_allows(f, who, r)) {
+		return false;
+	}
+	if (lost != 0) {
+		refuse_gpu(f, who, lost, r);
+		return false;
+	}
+	if (c->device && !policy_allows_device(&f->config.policy, who)) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Run it again.",
+			    "uid %u may not count the whole GPU any more", (unsigned)who->uid);
+		return false;
+	}
+	return true;
 }
 
 uint64_t admission_find_gpu(const struct front *f, const char *name)
@@ -110,7 +135,8 @@ static int find_named(const struct front *f, const struct wire_strings *names, u
 int admission_choose(const struct front *f, const struct credentials *c,
 		     const struct wire_strings *names, uint64_t *ret, struct refusal *r)
 {
-	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) & ~gpus_of_others(f, c->uid);
+	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) &
+		       ~gpus_of_others(f, c->uid, c->machine_root);
 	uint64_t asked = 0;
 
 	if (names->n == 0) {

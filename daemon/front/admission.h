@@ -11,6 +11,7 @@
 #include "daemon/broker/policy.h"
 #include "proto/wire.h"
 
+struct capture;
 struct front;
 
 /* May this peer say anything at all? False with r filled. */
@@ -24,8 +25,14 @@ int admission_choose(const struct front *f, const struct credentials *c,
 /* Of these GPUs, those that c may measure by owning a job alone: not any more when it has ended. */
 uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus);
 
-/* Of these GPUs, those that are not uid's to measure now, whatever it was when they were chosen. */
-uint64_t admission_lost(const struct front *f, uid_t uid, uint64_t gpus, uint64_t by_job);
+/* Of the capture's GPUs, those that are not its user's to measure now, whatever it was when they
+ * were chosen. */
+uint64_t admission_lost(const struct front *f, const struct capture *c);
+
+/* Do the settings of now allow who the capture that they have opened under those of then? False
+ * with r filled. */
+bool admission_still_allows(const struct front *f, const struct credentials *who,
+			    const struct capture *c, struct refusal *r);
 
 /* A bit for the GPU of this index or UUID; 0: there is none. */
 uint64_t admission_find_gpu(const struct front *f, const char *name);

@@ -116,6 +116,8 @@ static struct wire_strings column_names(struct arena *a, const struct wire_plan 
 	return (struct wire_strings){ v ? plan->columns.n : 0, v };
 }
 
+/* Whom, what and how long is everybody's business who waits. What it measures and how far it has
+ * come, which looked at often enough shows what the program does, is its owner's. */
 static struct wire_capture_info describe_capture(struct front *f, struct arena *a,
 						 struct capture *c, bool own)
 {
@@ -129,18 +131,19 @@ static struct wire_capture_info describe_capture(struct front *f, struct arena *
 		.state = c->state,
 		.gpus = list_uuids(f, a, c->claim.gpus),
 		.position = arbiter_position(&f->arbiter, &c->claim),
-		.totals = capture_totals(c),
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
-		.processes = c->n_attached,
 	};
 
 	if (own) {
 		i.metrics = column_names(a, &c->plan);
+		i.totals = capture_totals(c);
+		i.processes = c->n_attached;
 	}
 	return i;
 }
 
-struct wire_capture_infos describe_captures(struct front *f, struct arena *a, uid_t uid)
+struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
+					    const struct credentials *viewer)
 {
 	struct wire_capture_info *v = arena_alloc(a, (f->registry.n + 1) * sizeof(*v));
 	size_t n = 0;
@@ -149,7 +152,8 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a, ui
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (v) {
-			v[n++] = describe_capture(f, a, c, uid == 0 || c->uid == uid);
+			v[n++] = describe_capture(f, a, c,
+						  viewer->machine_root || c->uid == viewer->uid);
 		}
 	}
 	return (struct wire_capture_infos){ n, v };

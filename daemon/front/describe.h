@@ -22,8 +22,9 @@ struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t ma
 /* UUIDs of those in the mask, borrowed; v has room for LIMIT_GPUS. */
 size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
 
-/* Metrics are told only of captures of uid. */
-struct wire_capture_infos describe_captures(struct front *f, struct arena *a, uid_t uid);
+/* All of them; in full those of the viewer, and every one for root of the machine. */
+struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
+					    const struct credentials *viewer);
 
 /* "alice (python3, pid 4711)" */
 const char *describe_holder(struct arena *a, const struct capture *c);

@@ -13,6 +13,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
+#include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
@@ -266,6 +267,8 @@ static void on_control(uv_poll_t *h, int status, int events)
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
 		tell_summary(f);
+		session_on_reload(f);
+		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
 	case CONTROL_STOP:
@@ -320,7 +323,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_timer_init(&f->loop, &f->alive);
 	gpu_link_init(&f->gpu, f);
 	granter_link_init(&f->granter, f);
-	r = uv_poll_init(&f->loop, &f->control_poll, f->control);
+	r = descriptors_init(f);
+	r = r < 0 ? r : uv_poll_init(&f->loop, &f->control_poll, f->control);
 	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
 }
 
@@ -353,6 +357,7 @@ int front_run(const struct front_start *start)
 	}
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	audit_deinit(&f.audit);
+	accounts_deinit(&f.accounts);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
 	arena_deinit(&f.machine_arena);

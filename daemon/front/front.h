@@ -2,8 +2,8 @@
 #ifndef GPUCTR_FRONT_FRONT_H
 #define GPUCTR_FRONT_FRONT_H
 
-/* The front process: everything that touches bytes of users. One libuv loop, no thread, no blocking
- * call. See docs/architecture.md. */
+/* The front process: everything that touches bytes of users. One libuv loop on one thread, no
+ * blocking call; what may block is left to the closers. See docs/architecture.md. */
 
 #include <uv.h>
 
@@ -15,6 +15,7 @@
 #include "daemon/broker/jobs.h"
 #include "daemon/broker/rate.h"
 #include "daemon/control.h"
+#include "daemon/front/descriptors.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
 
@@ -45,6 +46,7 @@ struct front {
 
 	struct list peers;
 	unsigned n_peers;
+	struct descriptors descriptors;
 	struct accounts accounts;
 	uv_prepare_t prepare; /* counts turns of the loop */
 	uint64_t turn;

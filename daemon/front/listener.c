@@ -3,16 +3,18 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/front/peer.h"
+#include "daemon/front/proc.h"
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
- * connect; the peer adds the supplementary groups. A peer whose identity cannot be read is refused.
- * Running out of descriptors pauses accepting for a second instead of spinning. */
+ * connect, and for root whether it is this machine's, which alone has no quota; the peer adds the
+ * supplementary groups. A peer whose identity cannot be read is refused. A connection is charged to
+ * its user before anything else is decided, and also while it is refused. Running out of
+ * descriptors pauses accepting for a second instead of spinning. */
 
-enum { LISTENER_PAUSE_MS = 1000, LISTENER_BURST = 8 };
+enum { LISTENER_PAUSE_MS = 1000, LISTENER_MOMENT_MS = 5, LISTENER_BURST = 8 };
 
 static int read_credentials(int fd, struct credentials *c)
 {
@@ -26,6 +28,7 @@ static int read_credentials(int fd, struct credentials *c)
 	c->uid = u.uid;
 	c->gid = u.gid;
 	c->pid = u.pid;
+	c->machine_root = u.uid == 0 && proc_peer_is_of_this_machine(fd, u.pid);
 	return 0;
 }
 
@@ -44,23 +47,43 @@ static void refuse(int fd, struct front *f, const char *message)
 	}
 	arena_reset(&f->scratch);
 	buffer_deinit(&b);
-	close(fd);
 }
 
-static void admit(struct listener *l, int fd)
+/* A byte out of band stays in its place: the kernel would drop the ones it finds in the way of
+ * others, and close what came with them, in the middle of recvmsg() (observed on Linux 6.18). */
+static int keep_in_band(int fd)
 {
-	struct front *f = l->front;
+	const int on = 1;
+
+	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+}
+
+/* True: the connection is a peer's now. */
+static bool admit(struct front *f, int fd, const struct credentials *c, struct account *a)
+{
+	/* Its own connection counts already. */
+	if (f->n_peers >= f->config.connections_max) {
+		refuse(fd, f, "the daemon has as many connections as it takes");
+	} else if (!c->machine_root && a->connections > f->config.connections_per_user) {
+		refuse(fd, f, "you have as many connections as a user may");
+	} else if (peer_open(f, fd, c, a) < 0) {
+		log_warning("a connection could not be taken");
+	} else {
+		return true;
+	}
+	return false;
+}
+
+static void take(struct front *f, int fd)
+{
 	struct account *a = NULL;
 	struct credentials c;
+	bool known = keep_in_band(fd) == 0 && read_credentials(fd, &c) == 0 &&
+		     (a = account_of(&f->accounts, c.uid)) != NULL;
 
-	if (read_credentials(fd, &c) < 0 || !(a = account_of(&f->accounts, c.uid))) {
-		close(fd);
-	} else if (f->n_peers >= f->config.connections_max) {
-		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (c.uid != 0 && a->connections >= f->config.connections_per_user) {
-		refuse(fd, f, "you have as many connections as a user may");
-	} else if (peer_open(f, fd, &c, a) < 0) {
-		log_warning("a connection could not be taken");
+	descriptors_add_connection(f, a);
+	if (!known || !admit(f, fd, &c, a)) {
+		descriptors_close_connection(f, a, fd);
 	}
 	account_unref(a);
 }
@@ -74,23 +97,43 @@ static void on_pause_over(uv_timer_t *t)
 	uv_poll_start(&l->poll, UV_READABLE, on_poll);
 }
 
+static void pause_for(struct listener *l, uint64_t ms)
+{
+	uv_poll_stop(&l->poll);
+	uv_timer_start(&l->pause, on_pause_over, ms, 0);
+}
+
+/* What is being closed makes room in a moment. */
+static bool has_room(struct listener *l)
+{
+	if (descriptors_may_accept(l->front)) {
+		return true;
+	}
+	if (l->front->descriptors.closing > 0) {
+		pause_for(l, LISTENER_MOMENT_MS);
+	} else {
+		log_warning("out of descriptors: not accepting for a second");
+		pause_for(l, LISTENER_PAUSE_MS);
+	}
+	return false;
+}
+
 static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct listener *l = h->data;
 
 	(void)status;
 	(void)events;
-	for (int i = 0; i < LISTENER_BURST; i++) {
+	for (int i = 0; i < LISTENER_BURST && has_room(l); i++) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			admit(l, fd);
+			take(l->front, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
 			log_warning("out of descriptors: not accepting for a second");
-			uv_poll_stop(&l->poll);
-			uv_timer_start(&l->pause, on_pause_over, LISTENER_PAUSE_MS, 0);
+			pause_for(l, LISTENER_PAUSE_MS);
 		}
 		if (errno != ECONNABORTED && errno != EINTR) {
 			return;

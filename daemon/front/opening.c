@@ -78,6 +78,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	struct capture *c = owner;
+	struct peer *client = c->client;
 	struct wire_message answer = { .type = WIRE_OPENED };
 	struct refusal refusal;
 	struct arena a;
@@ -93,11 +94,15 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 		refuse_open(f, c, &m->refusal);
 		return;
 	}
-	if (admission_lost(f, c->uid, c->claim.gpus, c->by_job) != 0) {
+	if (admission_lost(f, c) != 0) {
 		refuse_open_with(f, c, GPUCTR_E_NOT_ALLOWED,
 				 "Measure within a job of your own, or take another GPU with "
 				 "--devices.",
 				 "a GPU that was asked for belongs to another job now");
+		return;
+	}
+	if (!admission_still_allows(f, &client->credentials, c, &refusal)) {
+		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
 	}
 	if (m->plan_reply.plan.passes != 1) {
@@ -145,8 +150,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
 			    "the daemon is going down");
-	} else if (uid != 0 && !rate_take(&f->opens, uid, f->config.captures_per_minute,
-					  clock_now_ns(), NULL)) {
+	} else if (!p->credentials.machine_root &&
+		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
+			      NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you opened more than %u captures within a minute, which is the limit",
 			    f->config.captures_per_minute);
@@ -155,7 +161,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else if (check_kernels(o->kernel_regex, r) == 0 && !o->recorded &&
+	} else if (admission_allows(f, &p->credentials, r) && /* as it did at its hello? */
+		   check_kernels(o->kernel_regex, r) == 0 && !o->recorded &&
 		   describe_machine_trouble(f, r) == 0) {
 		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
@@ -233,6 +240,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->request = o->request;
 	c->uid = p->credentials.uid;
 	c->pid = p->credentials.pid;
+	c->machine_root = p->credentials.machine_root;
 	users_name(c->uid, c->user, sizeof(c->user));
 	c->recorded = o->recorded;
 	c->by_job = admission_by_job(f, &p->credentials, gpus);

@@ -10,19 +10,18 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/closer.h"
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/front.h"
-#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "proto/limits.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
- * by recvmsg(), into memory that all peers share. Whole frames are handled there; only what is left
- * over is copied, and its user's account pays for it, as for the output that is not read. So an
- * idle peer holds nothing, and a user can make the daemon hold so much and no more. See account.c.
+ * by recvmsg(), into memory that all peers share, when there is room for descriptors as well. Whole
+ * frames are handled there; only what is left over is copied, and its user's account pays for it,
+ * as for the output that is not read. So an idle peer holds nothing, and a user can make the daemon
+ * hold so much and no more. See account.c.
  *
  * A user who has much waiting has one connection read at a time, up to the end of a frame: many
  * halves of frames could otherwise fill the account so that none of them ever becomes whole. Who
@@ -50,11 +49,20 @@ static void on_closed(uv_handle_t *h)
 {
 	struct peer *p = h->data;
 
-	closer_close(p->fd); /* with it, what the user sent and nobody took */
+	descriptors_close_connection(p->front, p->account, p->fd);
+	account_unref(p->account);
 	free(p);
 }
 
 static void leave_account(struct peer *p);
+
+static void close_received(struct peer *p)
+{
+	if (p->received_fd >= 0) {
+		descriptors_close_received(p->front, p->account, p->received_fd);
+		p->received_fd = -1;
+	}
+}
 
 void peer_close(struct peer *p)
 {
@@ -65,8 +73,7 @@ void peer_close(struct peer *p)
 	session_on_peer_closed(p);
 	list_remove(&p->link);
 	p->front->n_peers--;
-	closer_close(p->received_fd);
-	p->received_fd = -1;
+	close_received(p);
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->groups);
 	queue_clear(&p->out);
@@ -101,12 +108,29 @@ static void update_poll(struct peer *p)
 
 /* --- the account --- */
 
+static bool has_room(const struct peer *p)
+{
+	return descriptors_may_receive(p->front, p->role != PEER_NEW);
+}
+
+static struct peer *find_waiting(struct account *a)
+{
+	list_for_each(l, &a->waiting) {
+		struct peer *p = list_entry(l, struct peer, waiting_link);
+
+		if (has_room(p)) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
 /* Lets those read that wait, all of them or the next one. */
 static void wake_waiting(struct account *a)
 {
-	while (!list_is_empty(&a->waiting) && (!account_is_high(a) || !a->reader)) {
-		struct peer *p = list_entry(a->waiting.next, struct peer, waiting_link);
+	struct peer *p;
 
+	while ((!account_is_high(a) || !a->reader) && (p = find_waiting(a)) != NULL) {
 		list_remove(&p->waiting_link);
 		if (account_is_high(a)) {
 			a->reader = p;
@@ -127,20 +151,18 @@ static void leave_account(struct peer *p)
 {
 	stop_being_reader(p);
 	list_remove(&p->waiting_link);
-	p->account->connections--;
 	wake_waiting(p->account);
-	p->account = account_unref(p->account);
 }
 
 static bool may_read(struct peer *p)
 {
 	struct account *a = p->account;
 
-	if (account_is_high(a) && !a->reader) {
+	if (has_room(p) && account_is_high(a) && !a->reader) {
 		a->reader = p;
 		a->reader_since_ns = clock_now_ns();
 	}
-	if (!account_is_high(a) || a->reader == p) {
+	if (has_room(p) && (!account_is_high(a) || a->reader == p)) {
 		return true;
 	}
 	list_append(&a->waiting, &p->waiting_link);
@@ -405,23 +427,38 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	}
 }
 
+/* One at a time. False: there are more, and all are on their way out. */
+static bool take_received(struct peer *p, const struct fdpass_set *set)
+{
+	descriptors_add_received(p->front, p->account, set->n);
+	if (set->n == 1 && p->received_fd < 0) {
+		p->received_fd = set->fds[0];
+		return true;
+	}
+	for (size_t i = 0; i < set->n; i++) {
+		descriptors_close_received(p->front, p->account, set->fds[i]);
+	}
+	return set->n == 0;
+}
+
 static void read_some(struct peer *p, uint64_t until_ns)
 {
 	size_t most = account_is_high(p->account) ? PEER_BITE_BYTES : FRONT_READ_BYTES;
+	struct fdpass_set set;
+	struct refusal r;
 	ssize_t n;
-	int fd;
 
-	n = fdpass_receive(p->fd, p->front->received, most, &fd, MSG_DONTWAIT);
+	if (!descriptors_may_send(p->account, &r)) {
+		refuse_and_close(p, &r);
+		return;
+	}
+	n = fdpass_receive_set(p->fd, p->front->received, most, &set, MSG_DONTWAIT);
 	if (n == -EAGAIN) {
 		return;
 	}
-	if (n <= 0 || (fd >= 0 && p->received_fd >= 0)) {
-		closer_close(fd);
+	if (!take_received(p, &set) || n <= 0) {
 		peer_close(p);
 		return;
-	}
-	if (fd >= 0) {
-		p->received_fd = fd;
 	}
 	handle_received(p, p->front->received, (size_t)n, until_ns);
 }
@@ -549,7 +586,7 @@ static struct peer *find_late(struct front *f, uint64_t now_ns, bool *ret_deadli
 	list_for_each(l, &f->peers) {
 		struct peer *p = list_entry(l, struct peer, link);
 
-		*ret_deadlines = *ret_deadlines || has_deadline(p);
+		*ret_deadlines = *ret_deadlines || has_deadline(p) || is_waiting(p);
 		if (is_late(p, now_ns)) {
 			return p;
 		}
@@ -613,7 +650,6 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	int r;
 
 	if (!p) {
-		close(fd);
 		return -ENOMEM;
 	}
 	p->front = f;
@@ -629,18 +665,14 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	p->poll.data = p;
 	r = uv_poll_init(&f->loop, &p->poll, fd);
 	if (r < 0) {
-		close(fd);
 		free(p);
 		return r;
 	}
 	p->account = account_ref(account);
-	account->connections++;
 	list_append(&f->peers, &p->link);
 	f->n_peers++;
 	front_arm_tick(f);
 	update_poll(p);
-	p->of_this_machine =
-		credentials->uid == 0 && proc_peer_is_of_this_machine(fd, credentials->pid);
 	r = read_groups(p);
 	if (r < 0) {
 		refuse_groups(p, r);

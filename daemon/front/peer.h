@@ -37,7 +37,6 @@ struct peer {
 	int fd;
 	struct credentials credentials;
 	struct buffer groups; /* those of the credentials */
-	bool of_this_machine; /* and not of a container, as it was at connect */
 	struct account *account;
 	struct list waiting_link; /* among those that may not read, see account.h */
 	enum peer_role role;
@@ -58,7 +57,7 @@ struct peer {
 	struct process *process; /* of an agent */
 };
 
-/* Consumes fd. -errno: already closed. */
+/* fd, which is charged to the account, is the peer's when all goes well. -errno: the caller's. */
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account);
 

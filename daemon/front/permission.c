@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/closer.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -75,8 +74,9 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Ask the administrator for `device-users` or `device-groups`.",
 			    "counting the whole GPU, not one program, needs an entitlement");
-	} else if (uid != 0 && !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
-					  clock_now_ns(), NULL)) {
+	} else if (!p->credentials.machine_root &&
+		   !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
+			      clock_now_ns(), NULL)) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Wait a minute.",
 			    "you asked for more than %u permissions within a minute",
 			    f->config.permissions_per_minute);
@@ -130,7 +130,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 		return WIRE_E_MALFORMED;
 	}
 	ask_granter(p, c, w);
-	closer_close(p->received_fd);
+	descriptors_close_received(p->front, p->account, p->received_fd);
 	p->received_fd = -1;
 	return 0;
 }

@@ -39,6 +39,21 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	return 0;
 }
 
+void requests_on_reload(struct front *f)
+{
+	list_for_each_safe(l, &f->peers) {
+		struct peer *p = list_entry(l, struct peer, link);
+		struct refusal r;
+
+		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
+		    !admission_allows(f, &p->credentials, &r)) {
+			decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
+			peer_refuse(p, 0, &r);
+			peer_close_when_sent(p);
+		}
+	}
+}
+
 static void refuse_question(struct peer *p, uint32_t request, int why)
 {
 	struct refusal r;
@@ -121,7 +136,7 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.trouble = trouble.message;
 	answer.status_reply.trouble_remedy = trouble.remedy;
 	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
-	answer.status_reply.captures = describe_captures(f, &f->message, p->credentials.uid);
+	answer.status_reply.captures = describe_captures(f, &f->message, &p->credentials);
 	if (!answer.status_reply.gpus.v) {
 		answer.status_reply.gpus.n = 0;
 	}

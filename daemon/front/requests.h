@@ -9,6 +9,9 @@
 #include "proto/frame.h"
 
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
+/* Sends those away who are not allowed any more and have no capture. */
+void requests_on_reload(struct front *f);
+
 int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_plan(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_status(struct peer *p, const struct wire_message *m, const struct frame *frame);

@@ -26,7 +26,7 @@ static bool may_state(struct peer *p, uint32_t request)
 {
 	struct refusal r;
 
-	if (p->credentials.uid == 0 && p->of_this_machine) {
+	if (p->credentials.machine_root) {
 		return true;
 	}
 	refusal_set(&r, GPUCTR_E_NOT_ALLOWED,

@@ -166,12 +166,13 @@ static void send_queued(struct front *f, struct capture *c)
 	arena_deinit(&a);
 }
 
+/* Not those whose turn it is and that only wait for their lease. */
 static void notify_queue(struct front *f)
 {
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->state == WIRE_CAPTURE_QUEUED && c->client) {
+		if (c->claim.state == CLAIM_WAITING && c->client) {
 			send_queued(f, c);
 		}
 	}
@@ -527,6 +528,17 @@ static const char *describe_loss(struct front *f, struct capture *c, uint64_t lo
 	return why ? why : "";
 }
 
+/* Because of what was decided after it was opened. */
+static void withdraw(struct front *f, struct capture *c, const char *why, const char *remedy)
+{
+	if (c->leased) {
+		take_back(f, c, GPUCTR_E_REVOKED, why, remedy);
+	} else {
+		decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED, why);
+		end(f, c, GPUCTR_E_NOT_ALLOWED, why, remedy, SESSION_ENDING_S);
+	}
+}
+
 /* Those that wait go first, so that none of them gets the turn of one that ends. */
 static void end_where_lost(struct front *f, enum claim_state state)
 {
@@ -534,19 +546,12 @@ static void end_where_lost(struct front *f, enum claim_state state)
 
 	list_for_each_safe(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
-		uint64_t lost = admission_lost(f, c->uid, c->claim.gpus, c->by_job);
-		const char *why;
+		uint64_t lost = admission_lost(f, c);
 
 		if (c->claim.state != state || lost == 0) {
 			continue;
 		}
-		why = describe_loss(f, c, lost);
-		if (c->leased) {
-			take_back(f, c, GPUCTR_E_REVOKED, why, remedy);
-		} else {
-			decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED, why);
-			end(f, c, GPUCTR_E_NOT_ALLOWED, why, remedy, 0);
-		}
+		withdraw(f, c, describe_loss(f, c, lost), remedy);
 	}
 }
 
@@ -554,6 +559,35 @@ void session_on_jobs_changed(struct front *f)
 {
 	end_where_lost(f, CLAIM_WAITING);
 	end_where_lost(f, CLAIM_HOLDING);
+}
+
+/* A capture that is not planned yet is looked at when it is. */
+static void end_where_not_allowed(struct front *f, enum claim_state state)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+		struct peer *client = c->client;
+		struct refusal r;
+		const char *why, *remedy;
+
+		if (c->claim.state != state || !client || c->state == WIRE_CAPTURE_PLANNING ||
+		    c->state == WIRE_CAPTURE_ENDING) {
+			continue;
+		}
+		c->by_job = admission_by_job(f, &client->credentials, c->claim.gpus);
+		if (!admission_still_allows(f, &client->credentials, c, &r)) {
+			why = arena_printf(&c->arena, "%s", r.message);
+			remedy = arena_printf(&c->arena, "%s", r.remedy);
+			withdraw(f, c, why ? why : "", remedy ? remedy : "");
+		}
+	}
+}
+
+void session_on_reload(struct front *f)
+{
+	end_where_not_allowed(f, CLAIM_IDLE); /* of recordings */
+	end_where_not_allowed(f, CLAIM_WAITING);
+	end_where_not_allowed(f, CLAIM_HOLDING);
 }
 
 /* Claims are masks of indices, and these have another meaning now. */

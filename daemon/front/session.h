@@ -41,6 +41,7 @@ void session_on_tenants_known(struct front *f, struct capture *c, const struct r
 void session_on_stalled(struct front *f, struct capture *c, const char *what, const char *remedy);
 void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why);
 void session_on_jobs_changed(struct front *f);
+void session_on_reload(struct front *f);
 void session_on_gpus_changed(struct front *f);
 void session_on_granter_back(struct front *f);
 void session_on_gpu_back(struct front *f);

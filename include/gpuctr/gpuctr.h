@@ -240,7 +240,9 @@ struct gpuctr_capture_info {
 	enum gpuctr_capture_state state;
 	const char *const *gpus; /* UUIDs */
 	size_t n_gpus;
-	const char *const *metrics; /* column names; only for captures of the caller's own uid */
+	/* Column names. Like totals and processes, for root of the machine and for captures of the
+	 * caller's own uid; else there are none. */
+	const char *const *metrics;
 	size_t n_metrics;
 	unsigned position; /* in the queue; 1 is next; 0: not queued */
 	struct gpuctr_totals totals;

@@ -19,6 +19,7 @@
 #include "daemon/control.h"
 #include "daemon/front/front.h"
 #include "proto/limits.h"
+#include "tests/fuzz/closers_box.h"
 #include "tests/fuzz/fuzz.h"
 
 /* libuv asks the kernel for events by epoll_wait() or epoll_pwait(), which stand here before
@@ -122,7 +123,7 @@ static struct box_peer *peer_at(unsigned peer)
 static void peer_close(struct box_peer *p)
 {
 	if (p->fd >= 0) {
-		close(p->fd);
+		closers_box_close(p->fd);
 	}
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->out);
@@ -184,7 +185,7 @@ void front_box_set_chunk(unsigned peer, size_t bytes)
 
 void front_box_attach(unsigned peer, unsigned n)
 {
-	peer_at(peer)->n_attached = n % 4;
+	peer_at(peer)->n_attached = n < 250 ? n % 4 : FDPASS_MAX;
 }
 
 void front_box_set_reading(unsigned peer, bool reading)
@@ -206,7 +207,7 @@ static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
 {
 	union {
 		struct cmsghdr header;
-		char room[CMSG_SPACE(4 * sizeof(int))];
+		char room[CMSG_SPACE(FDPASS_MAX * sizeof(int))];
 	} c = { .header = { .cmsg_level = SOL_SOCKET,
 			    .cmsg_type = SCM_RIGHTS,
 			    .cmsg_len = CMSG_LEN(p->n_attached * sizeof(int)) } };
@@ -216,8 +217,10 @@ static ssize_t send_attached(struct box_peer *p, const void *data, size_t n)
 			    .msg_control = &c,
 			    .msg_controllen = CMSG_SPACE(p->n_attached * sizeof(int)) };
 
+	const int fd = closers_box_attachment();
+
 	for (unsigned i = 0; i < p->n_attached; i++) {
-		memcpy(CMSG_DATA(&c.header) + i * sizeof(int), &p->fd, sizeof(int));
+		memcpy(CMSG_DATA(&c.header) + i * sizeof(int), &fd, sizeof(int));
 	}
 	p->n_attached = 0;
 	return sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -272,6 +275,9 @@ static void hear_message(struct box_peer *p, const struct wire_message *m)
 	case WIRE_AGENT_WELCOME:
 		p->heard = (struct front_box_heard){ m->agent_welcome.capture,
 						     m->agent_welcome.process };
+		break;
+	case WIRE_JOB_REPLY:
+		fuzz_check(p->user == FRONT_BOX_ROOT);
 		break;
 	case WIRE_PERMISSION_REPLY:
 		fuzz_check(m->permission_reply.status != 0 || p->user != FRONT_BOX_MALLORY);
@@ -480,7 +486,7 @@ static bool granter_receive(void)
 	fuzz_check(n == (ssize_t)sizeof(q) && q.size == sizeof(q));
 	fuzz_check((q.op == GRANTER_ALLOC) == (fd >= 0));
 	if (fd >= 0) {
-		close(fd);
+		closers_box_close(fd);
 	}
 	box.granter.requests[box.granter.n_requests++].granter = q;
 	if (box.granter.prompt) {
@@ -655,7 +661,7 @@ static bool gpu_receive(void)
 static void process_end(struct box_process *p)
 {
 	if (p->fd >= 0) {
-		close(p->fd);
+		closers_box_close(p->fd);
 	}
 	p->fd = -1;
 	p->n_requests = 0;
@@ -683,7 +689,7 @@ static void replace(struct box_process *p, int type, enum control_op op, bool di
 	}
 	fd = process_begin(p, type);
 	control_send(box.control, op, fd);
-	close(fd);
+	closers_box_close(fd);
 }
 
 void front_box_granter_replace(bool dies_first)
@@ -695,6 +701,11 @@ void front_box_granter_replace(bool dies_first)
 void front_box_gpu_replace(bool dies_first)
 {
 	replace(&box.gpu, SOCK_STREAM, CONTROL_NEW_GPU, dies_first);
+}
+
+void front_box_hold_closes(bool hold)
+{
+	closers_box_hold(hold);
 }
 
 void front_box_pass(uint64_t ms)
@@ -738,6 +749,7 @@ static void end_turn(void)
 		box.peers[i].reading = true;
 	}
 	box.granter.prompt = box.gpu.prompt = true;
+	closers_box_hold(false);
 	while (box.granter.n_requests > 0) {
 		front_box_granter_answer(0, 0);
 	}
@@ -768,6 +780,7 @@ static void turn(void)
 	if (is_readable(box.control)) {
 		read_control();
 	}
+	closers_box_turn();
 	if (busy) {
 		return;
 	}
@@ -896,6 +909,7 @@ static void box_init(front_box_act act, void *userdata)
 	arena_init(&box.scratch, 4 * LIMIT_UNPACKED_BYTES);
 	configure();
 	open_listener();
+	closers_box_begin();
 }
 
 static void box_deinit(void)
@@ -905,8 +919,9 @@ static void box_deinit(void)
 	}
 	process_end(&box.granter);
 	process_end(&box.gpu);
-	close(box.listener);
-	close(box.control);
+	closers_box_close(box.listener);
+	closers_box_close(box.control);
+	closers_box_end();
 	arena_deinit(&box.arena);
 	arena_deinit(&box.scratch);
 }
@@ -934,7 +949,7 @@ void front_box_run(front_box_act act, void *userdata)
 	});
 	box.active = false;
 	fuzz_check(status == 0); /* else a handle is left in the loop */
-	close(control[1]);
+	closers_box_close(control[1]);
 	box_deinit();
 	fuzz_check(lowest_fd() == fds);
 }

@@ -6,6 +6,8 @@
  * peers, the granter, the gpu process and the supervisor are played by the box whenever the loop
  * would wait for events; time passes only when a test says so. The same acts give the same run.
  *
+ * What users attach is closed when a test says so: see closers_box.h.
+ *
  * The box aborts when the front says what cannot be decoded, says more than a refusal to who is not
  * allowed, asks the granter for what the arbiter must not have given, leaves a descriptor open, or
  * does not stop. */
@@ -45,7 +47,7 @@ void front_box_close(unsigned peer, bool half);
 void front_box_say(unsigned peer, const void *data, size_t n);
 void front_box_say_message(unsigned peer, const struct wire_message *m);
 void front_box_set_chunk(unsigned peer, size_t bytes); /* 0: all at once */
-void front_box_attach(unsigned peer, unsigned n);      /* n descriptors with the next chunk */
+void front_box_attach(unsigned peer, unsigned n);      /* descriptors with the next chunk */
 void front_box_set_reading(unsigned peer, bool reading);
 struct front_box_heard front_box_heard(unsigned peer);
 const char *front_box_token(unsigned capture); /* of the captures that became ready, in turn */
@@ -71,6 +73,7 @@ void front_box_gpu_answer(enum front_box_answer answer);
 void front_box_gpu_say(const void *data, size_t n);
 void front_box_gpu_replace(bool dies_first);
 
+void front_box_hold_closes(bool hold); /* of what users have sent */
 void front_box_pass(uint64_t ms);
 void front_box_reload(bool shared, unsigned limit);
 void front_box_stop(void);

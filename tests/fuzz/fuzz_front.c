@@ -166,6 +166,26 @@ static struct wire_message agent_message(struct fuzz_input *in, struct strings *
 	return m;
 }
 
+/* What a scheduler states; it counts when the peer is root, who is the machine's here. */
+static struct wire_message job_message(struct fuzz_input *in)
+{
+	static const char *const names[] = { "4711", "4712", "", "4713" };
+	static const char *const gpus[] = { "0", "GPU-1", "2" };
+	uint8_t kind = fuzz_take_u8(in), arg = fuzz_take_u8(in);
+	struct wire_message m = { .type = WIRE_JOB_END };
+
+	if ((kind & 1) != 0) {
+		m.job_end = (struct wire_job_end){ arg, names[kind / 2 % 4] };
+		return m;
+	}
+	m.type = WIRE_JOB_BEGIN;
+	m.job_begin = (struct wire_job_begin){
+		arg, names[kind / 2 % 4], 1000 + arg % 4, { arg / 4 % 4, gpus }, 0,
+	};
+	m.job_begin.time_ns = fuzz_take_number(in) * 1000000000u;
+	return m;
+}
+
 static bool can_be_said(const struct wire_message *m)
 {
 	struct arena a, scratch;
@@ -195,6 +215,15 @@ static void say_message(struct fuzz_input *in, unsigned peer, bool agent)
 	}
 	for (size_t i = 0; i < s.n; i++) {
 		free(s.v[i]);
+	}
+}
+
+static void say_job(struct fuzz_input *in, unsigned peer)
+{
+	struct wire_message m = job_message(in);
+
+	if (can_be_said(&m)) {
+		front_box_say_message(peer, &m);
 	}
 }
 
@@ -356,6 +385,12 @@ static bool act(void *userdata)
 	case 22:
 	case 23:
 		front_box_pass(UINT64_C(1) << (fuzz_take_u8(in) % 24));
+		break;
+	case 24:
+		front_box_hold_closes(fuzz_take_u8(in) & 1);
+		break;
+	case 25:
+		say_job(in, peer);
 		break;
 	default:
 		break; /* the loop turns */

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -79,6 +81,62 @@ static void connections_of_a_user_and_in_all(void **state)
 			   CONNECTIONS, CONNECTIONS_IN_ALL);
 	close_all(fds, n);
 	expect_no_leak(f, &before);
+}
+
+/* Its last connection, as the first process of a pid namespace. The exit status: was it refused? */
+static void connect_as_container(struct fixture *f, int n)
+{
+	struct wire_message m;
+	struct arena a;
+	int fd = -1;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	for (int i = 0; i < n; i++) {
+		fd = raw_dial(f->socket);
+	}
+	raw_send_header(fd, 0, WIRE_HELLO, 0); /* answered by a refusal whatever happens */
+	_exit(raw_next(fd, &a, &m) && m.type == WIRE_REFUSAL && m.refusal.code == GPUCTR_E_QUOTA
+		      ? 1
+		      : 0);
+}
+
+static bool container_is_refused(struct fixture *f, int n)
+{
+	pid_t outer = fork();
+	int status;
+
+	if (outer == 0) {
+		pid_t inner = unshare(CLONE_NEWPID) < 0 ? -1 : fork();
+
+		if (inner == 0) {
+			connect_as_container(f, n);
+		}
+		_exit(inner > 0 && waitpid(inner, &status, 0) == inner && WIFEXITED(status)
+			      ? WEXITSTATUS(status)
+			      : 2);
+	}
+	assert_int_equal(waitpid(outer, &status, 0), outer);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	return WEXITSTATUS(status) == 1;
+}
+
+static void root_of_a_container_is_a_user(void **state)
+{
+	struct fixture *f = *state;
+	int fds[CONNECTIONS + 1];
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	assert_false(container_is_refused(f, CONNECTIONS));
+	assert_true(container_is_refused(f, CONNECTIONS + 1));
+	for (size_t i = 0; i <= CONNECTIONS; i++) {
+		fds[i] = raw_client(f, USER_SELF); /* root of the machine has no quota */
+	}
+	close_all(fds, CONNECTIONS + 1);
+	requirement_figure("R14", "root of a container has %d connections, like a user",
+			   CONNECTIONS);
 }
 
 static struct wire_message wish(const char *const *metrics, size_t n)
@@ -350,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(connections_of_a_user_and_in_all),
+		SYSTEM_TEST(root_of_a_container_is_a_user),
 		SYSTEM_TEST(captures_of_a_user),
 		SYSTEM_TEST(who_says_nothing_is_told_to_go),
 		SYSTEM_TEST(halves_of_frames),

@@ -118,8 +118,8 @@ static void without_descriptors_accepting_pauses(void **state)
 {
 	struct latencies served = { 0 };
 	struct fixture *f = *state;
-	const struct rlimit few = { 200, 200 };
-	int fds[188], good; /* the front has some of its own */
+	const struct rlimit few = { 1024, 1024 };
+	int fds[480], good; /* the front has some of its own, and room for what they may send */
 	double cpu;
 	pid_t front;
 

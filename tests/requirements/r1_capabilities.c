@@ -124,7 +124,7 @@ static void every_process_may_only_what_it_must(void **state)
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
-				"middle", NULL);
+				"middle", "--exit", "7", NULL);
 	fixture_wait_held(f, 1);
 	program = fixture_child(client);
 	read_token(program, token, sizeof(token));
@@ -147,7 +147,7 @@ static void every_process_may_only_what_it_must(void **state)
 	}
 	f->violations_expected = true; /* so many objects cost the program its own */
 	fixture_release(f);
-	expect_exit(client, 0);
+	expect_exit(client, 7);
 	expect_output(client, "done 10\n");
 	requirement_figure("R1",
 			   "%zu grants, %zu looks at threads of 6 processes: none holds more "

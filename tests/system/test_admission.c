@@ -117,6 +117,23 @@ static void root_of_a_container_states_no_job(void **state)
 	expect_message(client, "not-allowed");
 }
 
+static void root_of_a_container_has_no_part_in_jobs(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	start_daemon(f, "sharing=shared");
+	expect_exit(begin_job(f, USER_SELF, "4711", "1235", "0"), 0);
+	expect_exit(measure(f, USER_SELF, "0", "5"), 0);
+	expect_refused(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT,
+				   "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
+				   "--kernels", "5", NULL),
+		       "not-allowed");
+}
+
 static void a_job_ends_the_leases_of_others(void **state)
 {
 	struct fixture *f = *state;
@@ -321,6 +338,82 @@ static void without_an_audit_file_nothing_is_granted(void **state)
 	expect_text_soon(f->daemon->err, "the audit log can be written again");
 }
 
+/* --- settings that change --- */
+
+static void set_allowed(const char *path, const char *who)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fchmod(fileno(file), 0644), 0); /* nobody else may write settings */
+	fprintf(file, "%s\nsharing = shared\n", who);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void reload(struct fixture *f)
+{
+	size_t before = count_text(f->daemon->err, "settings read again");
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	program_kill(f->daemon, SIGHUP);
+	while (count_text(f->daemon->err, "settings read again") == before) {
+		assert_true(now_ms() < by);
+		sleep_ms(10);
+	}
+	sleep_ms(100);
+}
+
+static struct program *measure_for_long(struct fixture *f, int uid, const char *devices)
+{
+	return fixture_client(f, uid, "--metrics", "memory", "--devices", devices, "--", FAKEAPP,
+			      "--devices", "2", "--kernels", "3000", "--sleep-us", "1000", NULL);
+}
+
+/* Of two GPUs; Bob keeps the second one a while longer than the first. */
+static void who_is_not_allowed_any_more_is_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann, *bob, *waiting;
+	char audit[160], path[96];
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "conf"));
+	snprintf(audit, sizeof(audit), "audit-file=%s", fixture_path(f, "audit"));
+	set_allowed(path, "allow-users = 1234, 1235");
+	fixture_start_strict_daemon(f, "--config", path, "--set", audit, NULL);
+	f->violations_expected = true; /* the object is gone under CUPTI's feet */
+	ann = measure_for_long(f, USER_ANN, "0");
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	waiting = measure_for_long(f, USER_BOB, "0");
+	expect_text_soon(waiting->err, "waiting, number 1 in the queue");
+	bob = measure_for_long(f, USER_BOB, "1");
+	expect_text_soon(f->daemon->err, "of uid 1235 (uid 1235, fakeapp");
+	reload(f); /* nothing has changed for them */
+	expect_running(ann);
+	expect_running(bob);
+	expect_running(waiting);
+
+	set_allowed(path, "allow-users = 1234\ngroup-gpus = 1235 1");
+	reload(f);
+	expect_exit(waiting, 125);
+	expect_message(waiting, "error[not-allowed]");
+	expect_message(waiting, "uid 1235 may not measure GPU 0");
+	expect_running(bob);
+
+	set_allowed(path, "allow-users = 1235");
+	reload(f);
+	expect_exit(ann, 0);
+	expect_output(ann, "done 3000\n");
+	expect_message(ann, "error[revoked]");
+	expect_message(ann, "uid 1234 may not measure on this machine");
+	expect_exit(bob, 0);
+	expect_message(bob, "1,500 measured"); /* the half that runs there */
+	expect_no_message(bob, "error[");
+	assert_int_equal(count_text(fixture_path(f, "audit"), "\"event\":\"lease-revoked\""), 1);
+	assert_int_equal(count_text(fixture_path(f, "audit"), "\"event\":\"refused\""), 1);
+}
+
 /* As logrotate does it. */
 static void a_rotated_audit_file_is_opened_anew(void **state)
 {
@@ -350,6 +443,7 @@ int main(void)
 		SYSTEM_TEST(a_gpu_of_a_job_is_its_owners),
 		SYSTEM_TEST(only_root_of_this_machine_states_jobs),
 		SYSTEM_TEST(root_of_a_container_states_no_job),
+		SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs),
 		SYSTEM_TEST(a_job_ends_the_leases_of_others),
 		SYSTEM_TEST(a_jobs_owner_need_not_be_alone),
 		SYSTEM_TEST(a_job_admits_its_owner_if_the_settings_say_so),
@@ -361,6 +455,7 @@ int main(void)
 		SYSTEM_TEST(every_decision_is_in_the_audit_file),
 		SYSTEM_TEST(without_an_audit_file_nothing_is_granted),
 		SYSTEM_TEST(a_rotated_audit_file_is_opened_anew),
+		SYSTEM_TEST(who_is_not_allowed_any_more_is_ended),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -38,6 +38,27 @@ static void the_second_waits_for_the_first(void **state)
 	expect_no_owner(f);
 }
 
+/* While the second's lease is being opened, the third is the only one in the queue. */
+static void whose_turn_it_is_waits_for_nobody(void **state)
+{
+	struct fixture *f = *state;
+	struct program *first, *second, *third;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	first = hold(f);
+	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+				NULL);
+	expect_text_soon(second->err, "waiting, number 1 in the queue");
+	third = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
+			       NULL);
+	expect_text_soon(third->err, "waiting, number 2 in the queue");
+	program_kill(first, SIGTERM);
+	expect_exit(second, 0);
+	expect_exit(third, 0);
+	expect_no_message(second, "number 0");
+	expect_no_message(third, "number 0");
+}
+
 static void the_queue_is_in_order(void **state)
 {
 	struct fixture *f = *state;
@@ -75,6 +96,34 @@ static void the_queue_is_in_order(void **state)
 		}
 	}
 	expect_service(f, 1000);
+}
+
+/* Others see who holds the GPU, and not how far the program has come. */
+static void progress_is_its_owners(void **state)
+{
+	struct fixture *f = *state;
+	struct program *status;
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	hold(f);
+	do {
+		sleep_ms(50);
+		status = fixture_client(f, USER_ANN, "status", NULL);
+		expect_exit(status, 0);
+	} while (count_text(status->out, "kernels measured") == 0);
+	assert_true(count_text(status->out, "1 process") > 0);
+	assert_true(count_text(status->out, "dram__bytes_read.sum") > 0);
+	status = fixture_client(f, USER_BOB, "status", NULL);
+	expect_exit(status, 0);
+	assert_true(count_text(status->out, "running  uid 1234 (fakeapp, pid ") > 0);
+	assert_true(count_text(status->out, "held by capture 1") > 0);
+	assert_int_equal(count_text(status->out, "kernels measured"), 0);
+	assert_int_equal(count_text(status->out, "1 process"), 0);
+	assert_int_equal(count_text(status->out, "dram__bytes_read.sum"), 0);
+	status = fixture_client(f, USER_SELF, "status", NULL);
+	expect_exit(status, 0);
+	assert_true(count_text(status->out, "kernels measured") > 0);
 }
 
 static void no_wait_is_refused_with_the_holder(void **state)
@@ -272,7 +321,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(the_second_waits_for_the_first),
+		SYSTEM_TEST(whose_turn_it_is_waits_for_nobody),
 		SYSTEM_TEST(the_queue_is_in_order),
+		SYSTEM_TEST(progress_is_its_owners),
 		SYSTEM_TEST(no_wait_is_refused_with_the_holder),
 		SYSTEM_TEST(a_timeout_ends_the_wait),
 		SYSTEM_TEST(the_queue_has_an_end),

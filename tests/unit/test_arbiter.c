@@ -41,6 +41,7 @@ static void first_come_first_served(void **state)
 		assert_ptr_equal(arbiter_next(&a), &c[i + 1]);
 		assert_null(arbiter_next(&a));
 		assert_int_equal(arbiter_position(&a, &c[i + 1]), 0);
+		assert_null(arbiter_blocker(&a, &c[i + 1])); /* none of those behind it */
 	}
 }
 

@@ -117,6 +117,25 @@ static void refuses_several_descriptors_and_closes_them(void **state)
 	}
 }
 
+/* Nothing that a hostile sender passes is closed before its receiver says so. */
+static void hands_over_all_that_a_message_can_bring(void **state)
+{
+	struct pair *p = *state;
+	struct fdpass_set set;
+	char data[8];
+
+	send_control(p->fds[0], SOL_SOCKET, SCM_RIGHTS, FDPASS_MAX);
+	assert_int_equal(fdpass_receive_set(p->fds[1], data, sizeof(data), &set, 0), 1);
+	assert_int_equal(set.n, FDPASS_MAX);
+	assert_int_equal(count_fds(), p->n_before + FDPASS_MAX);
+	for (size_t i = 0; i < set.n; i++) {
+		assert_int_equal(close(set.fds[i]), 0);
+	}
+	assert_int_equal(fdpass_receive_set(p->fds[1], data, sizeof(data), &set, MSG_DONTWAIT),
+			 -EAGAIN);
+	assert_int_equal(set.n, 0);
+}
+
 /* With SO_PASSCRED the kernel adds SCM_CREDENTIALS to every message. */
 static void refuses_foreign_control_messages(void **state)
 {
@@ -163,6 +182,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(passes_bytes_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(passes_one_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(refuses_several_descriptors_and_closes_them, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(hands_over_all_that_a_message_can_bring, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(refuses_foreign_control_messages, setup, teardown),
 		cmocka_unit_test_setup_teardown(refuses_a_packet_longer_than_the_buffer, setup,

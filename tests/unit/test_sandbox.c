@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <asm/sockios.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -50,6 +52,13 @@ static const struct call calls[] = {
 	{ "ioctl, any other of the driver", SYS_ioctl, { -1, (long)RM_IOCTL_OTHER, 0 } },
 	{ "kill, of another process", SYS_kill, { INT32_MAX, SIGTERM } },
 	{ "tgkill, of another process", SYS_tgkill, { INT32_MAX, INT32_MAX, SIGTERM } },
+	{ "fcntl F_SETOWN", SYS_fcntl, { -1, F_SETOWN, 1 } },
+	{ "fcntl F_SETOWN_EX", SYS_fcntl, { -1, F_SETOWN_EX, 0 } },
+	{ "fcntl F_SETSIG", SYS_fcntl, { -1, F_SETSIG, SIGKILL } },
+	{ "ioctl FIOSETOWN", SYS_ioctl, { -1, FIOSETOWN, 0 } },
+	{ "ioctl SIOCSPGRP", SYS_ioctl, { -1, SIOCSPGRP, 0 } },
+	{ "ioctl FIOASYNC", SYS_ioctl, { -1, FIOASYNC, 0 } },
+	{ "setsockopt", SYS_setsockopt, { -1, SOL_SOCKET, SO_SNDBUF, 0, 0 } },
 	{ "setresuid", SYS_setresuid, { -1, -1, -1 } },
 	{ "prctl", SYS_prctl, { PR_GET_DUMPABLE, 0, 0, 0, 0 } },
 	{ "ptrace", SYS_ptrace, { -1, 0, 0, 0 } },

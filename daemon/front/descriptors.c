@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/descriptors.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "daemon/front/closers.h"
+#include "daemon/front/front.h"
+
+/* Nothing that a user has sent is closed on the front's own thread, and nothing is received that
+ * the kernel would have to close there: before each message there is room in the table of
+ * descriptors for all that it may bring. Where that is short, whoever wants to send waits, and
+ * before all others who has not been let in.
+ *
+ * A connection is shut down first, after which nobody can put anything more into it. When nothing
+ * unread is in it then, closing it cannot block and is done at once: so it is with everybody who
+ * means well. The others, and all that was received, go to the closers, and stay charged to their
+ * user until they are really closed. A user whose descriptors hang there has so many connections
+ * less, is refused further ones, and is not read from above ACCOUNT_RECEIVED_MAX. Others are not
+ * affected: their connections are closed all the same. */
+
+enum {
+	DESCRIPTORS_OWN =
+		64, /* of the front itself: links, sockets, a file of /proc for a moment */
+	DESCRIPTORS_KICK_MS = 1,
+};
+
+static size_t room_left(const struct front *f)
+{
+	size_t used = f->descriptors.n + DESCRIPTORS_OWN, room = closers_room();
+
+	return room > used ? room - used : 0;
+}
+
+bool descriptors_may_accept(const struct front *f)
+{
+	return room_left(f) > 2 * FDPASS_MAX;
+}
+
+bool descriptors_may_receive(const struct front *f, bool let_in)
+{
+	return room_left(f) >= (let_in ? FDPASS_MAX : 2 * FDPASS_MAX);
+}
+
+bool descriptors_may_send(const struct account *a, struct refusal *r)
+{
+	if (a->received < ACCOUNT_RECEIVED_MAX) {
+		return true;
+	}
+	refusal_set(r, GPUCTR_E_QUOTA, "Try again once they are closed.",
+		    "the daemon still closes %u descriptors that uid %u has sent", a->received,
+		    (unsigned)a->uid);
+	return false;
+}
+
+void descriptors_add_connection(struct front *f, struct account *a)
+{
+	f->descriptors.n++;
+	if (a) {
+		account_ref(a)->connections++;
+	}
+}
+
+void descriptors_add_received(struct front *f, struct account *a, size_t n)
+{
+	f->descriptors.n += n;
+	for (size_t i = 0; i < n; i++) {
+		account_ref(a)->received++;
+	}
+}
+
+static void on_closed(struct front *f, const struct closing *c)
+{
+	struct account *a = c->owner;
+
+	f->descriptors.n--;
+	if (a && c->kind == CLOSING_CONNECTION) {
+		a->connections--;
+	} else if (a) {
+		a->received--;
+	}
+	account_unref(a);
+}
+
+static void on_done(uv_poll_t *h, int status, int events)
+{
+	struct front *f = h->data;
+	struct closing c;
+
+	(void)status;
+	(void)events;
+	while (closers_take_done(&c)) {
+		f->descriptors.closing--;
+		on_closed(f, &c);
+	}
+}
+
+static void on_kick(uv_timer_t *t)
+{
+	uint64_t now = clock_now_ns(), next = closers_kick(now);
+
+	if (next != 0) {
+		uv_timer_start(t, on_kick, (next > now ? next - now : 0) / CLOCK_NS_PER_MS + 1, 0);
+	}
+}
+
+static void hand_over(struct front *f, const struct closing *c)
+{
+	f->descriptors.closing++;
+	closers_close(c);
+	if (!uv_is_active((uv_handle_t *)&f->descriptors.kick)) {
+		uv_timer_start(&f->descriptors.kick, on_kick, DESCRIPTORS_KICK_MS, 0);
+	}
+}
+
+void descriptors_close_connection(struct front *f, struct account *a, int fd)
+{
+	const struct closing c = { fd, CLOSING_CONNECTION, a ? a->uid : (uid_t)-1, a };
+	int unread = 0;
+
+	shutdown(fd, SHUT_RDWR);
+	if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
+		close(fd);
+		on_closed(f, &c);
+	} else {
+		hand_over(f, &c);
+	}
+}
+
+void descriptors_close_received(struct front *f, struct account *a, int fd)
+{
+	hand_over(f, &(struct closing){ fd, CLOSING_RECEIVED, a->uid, a });
+}
+
+int descriptors_init(struct front *f)
+{
+	struct descriptors *d = &f->descriptors;
+	int r = uv_poll_init(&f->loop, &d->done, closers_fd());
+
+	d->done.data = d->kick.data = f;
+	uv_timer_init(&f->loop, &d->kick);
+	return r < 0 ? r : uv_poll_start(&d->done, UV_READABLE, on_done);
+}

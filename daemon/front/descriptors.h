@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_DESCRIPTORS_H
+#define GPUCTR_FRONT_DESCRIPTORS_H
+
+/* Descriptors that users make the front hold: their connections, and what they send over them. */
+
+#include <uv.h>
+
+#include "daemon/broker/account.h"
+
+struct front;
+struct refusal;
+
+struct descriptors {
+	uv_poll_t done;
+	uv_timer_t kick; /* while some are being closed */
+	size_t n, closing;
+};
+
+/* -errno */
+int descriptors_init(struct front *f);
+
+/* Is there room for another connection, and for what it may send? */
+bool descriptors_may_accept(const struct front *f);
+
+/* Is there room for a message, whatever it brings? Who has been let in goes before who has not. */
+bool descriptors_may_receive(const struct front *f, bool let_in);
+
+/* May this user send more, or are too many of theirs still open? False with r filled. */
+bool descriptors_may_send(const struct account *a, struct refusal *r);
+
+/* a pays for them until they are closed, which may be long after the front has given them away. It
+ * is NULL when there was no memory for it. */
+void descriptors_add_connection(struct front *f, struct account *a);
+void descriptors_add_received(struct front *f, struct account *a, size_t n);
+void descriptors_close_connection(struct front *f, struct account *a, int fd);
+void descriptors_close_received(struct front *f, struct account *a, int fd);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/closers_box.h"
+
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fdpass.h"
+#include "daemon/broker/account.h"
+#include "daemon/front/closers.h"
+#include "tests/fuzz/fuzz.h"
+
+/* Instead of daemon/front/closers.c, without threads. While closes are held nothing is closed but
+ * connections that are kicked, as in earnest. Since the front runs on the thread of the test, each
+ * close(2) that it makes itself goes through here, and none of them may be one that blocks: of what
+ * a user has attached, or of a connection with something in it. */
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { ROOM = 2048 };
+
+static struct {
+	bool active, holding;
+	int event, attachment;
+	struct stat attachment_is;
+	struct closing waiting[ROOM], done[ROOM];
+	size_t n_waiting, n_done;
+} box;
+
+static void really_close(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
+static bool is_of_a_user(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_dev == box.attachment_is.st_dev &&
+	       st.st_ino == box.attachment_is.st_ino;
+}
+
+/* Users' connections have a name, the listener's; those to other processes of the daemon have none.
+ */
+static bool is_connection_with_more(int fd)
+{
+	struct sockaddr_un a;
+	socklen_t n = sizeof(a);
+	int unread = 0;
+
+	return getsockname(fd, (struct sockaddr *)&a, &n) == 0 && a.sun_family == AF_UNIX &&
+	       n > sizeof(a.sun_family) && ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
+}
+
+EXPORT int close(int fd)
+{
+	if (box.active && is_of_a_user(fd)) {
+		fuzz_fail("the front closes what a user has sent");
+	}
+	if (box.active && is_connection_with_more(fd)) {
+		fuzz_fail("the front closes a connection with something in it");
+	}
+	return (int)syscall(SYS_close, fd);
+}
+
+/* --- instead of the threads --- */
+
+static void finish(size_t i)
+{
+	really_close(box.waiting[i].fd);
+	box.done[box.n_done++] = box.waiting[i];
+	box.waiting[i] = box.waiting[--box.n_waiting];
+	eventfd_write(box.event, 1);
+}
+
+static void check_charges(uid_t uid)
+{
+	size_t received = 0;
+
+	for (size_t i = 0; i < box.n_waiting; i++) {
+		received += box.waiting[i].kind == CLOSING_RECEIVED && box.waiting[i].uid == uid;
+	}
+	fuzz_check(received < ACCOUNT_RECEIVED_MAX + FDPASS_MAX);
+}
+
+int closers_start(void)
+{
+	return 0;
+}
+
+size_t closers_room(void)
+{
+	return ROOM;
+}
+
+void closers_close(const struct closing *c)
+{
+	fuzz_check(c->fd >= 0 && box.n_waiting + box.n_done < ROOM);
+	box.waiting[box.n_waiting++] = *c;
+	check_charges(c->uid);
+}
+
+int closers_fd(void)
+{
+	return box.event;
+}
+
+bool closers_take_done(struct closing *ret)
+{
+	eventfd_t n;
+
+	if (box.n_done == 0) {
+		eventfd_read(box.event, &n);
+		return false;
+	}
+	*ret = box.done[--box.n_done];
+	return true;
+}
+
+uint64_t closers_kick(uint64_t now_ns)
+{
+	for (size_t i = box.n_waiting; i-- > 0;) {
+		if (box.waiting[i].kind == CLOSING_CONNECTION) {
+			finish(i);
+		}
+	}
+	return box.n_waiting > 0 ? now_ns + CLOCK_NS_PER_S : 0;
+}
+
+/* --- the box --- */
+
+void closers_box_begin(void)
+{
+	memset(&box, 0, sizeof(box));
+	box.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	box.attachment = memfd_create("attachment", MFD_CLOEXEC);
+	fuzz_check(box.event >= 0 && fstat(box.attachment, &box.attachment_is) == 0);
+	box.active = true;
+}
+
+void closers_box_end(void)
+{
+	box.active = false;
+	while (box.n_waiting > 0) {
+		finish(0);
+	}
+	really_close(box.event);
+	really_close(box.attachment);
+}
+
+int closers_box_attachment(void)
+{
+	return box.attachment;
+}
+
+void closers_box_hold(bool hold)
+{
+	box.holding = hold;
+}
+
+void closers_box_turn(void)
+{
+	while (!box.holding && box.n_waiting > 0) {
+		finish(0);
+	}
+}
+
+void closers_box_close(int fd)
+{
+	really_close(fd);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FUZZ_CLOSERS_BOX_H
+#define TESTS_FUZZ_CLOSERS_BOX_H
+
+/* Of the front's box: closing what users have sent takes as long as the test says. The box aborts
+ * when the front closes such a thing by itself, or holds more of a user's than it may. */
+
+#include <stdbool.h>
+
+void closers_box_begin(void);
+void closers_box_end(void); /* all is closed then */
+
+/* What peers attach: the front may not close it. */
+int closers_box_attachment(void);
+
+void closers_box_hold(bool hold);
+void closers_box_turn(void);
+
+/* As the box itself, which may close everything. */
+void closers_box_close(int fd);
+
+#endif
