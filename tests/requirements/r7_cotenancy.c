@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/requirements/requirement.h"
@@ -173,12 +174,28 @@ static void not_everybody_is_a_stranger(void **state)
 	recorder_disconnect(&r);
 }
 
-/* Nothing more can be opened by the front: whose a process is cannot be read. */
+/* Nothing more can be opened by the front: whose a process is cannot be read. Its limits are set as
+ * its user, because root of a container may not. */
 static void starve_front(struct fixture *f)
 {
 	const struct rlimit none = { 0, 0 };
+	pid_t front = fixture_worker(f, "front"), child;
+	char path[64], *text;
+	unsigned uid, gid;
+	int status;
 
-	assert_int_equal(prlimit(fixture_worker(f, "front"), RLIMIT_NOFILE, &none, NULL), 0);
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)front);
+	text = read_file(path);
+	assert_int_equal(sscanf(strstr(text, "\nUid:"), "\nUid: %u", &uid), 1);
+	assert_int_equal(sscanf(strstr(text, "\nGid:"), "\nGid: %u", &gid), 1);
+	free(text);
+	child = fork();
+	if (child == 0) {
+		_exit(setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ||
+		      prlimit(front, RLIMIT_NOFILE, &none, NULL) < 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 /* A front that cannot look does not take that for "nobody". */
