@@ -139,7 +139,6 @@ struct wire_refusal {
 struct wire_metrics_request {
 	uint32_t request;
 	const char *chip;
-	struct wire_strings patterns;
 	bool describe;
 };
 

@@ -44,6 +44,11 @@ int connection_fail(struct gpuctr *g, int code, const char *message, const char 
 	return code;
 }
 
+int connection_refuse(struct gpuctr *g, const struct refusal *r)
+{
+	return connection_fail(g, r->code, r->message, r->remedy);
+}
+
 const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
 {
 	return &g->error;
@@ -250,13 +255,7 @@ struct gpuctr *gpuctr_disconnect(struct gpuctr *g)
 	if (g->fd >= 0) {
 		close(g->fd);
 	}
-	while (!list_is_empty(&g->requests)) {
-		struct request *q = list_entry(g->requests.next, struct request, link);
-
-		list_remove(&q->link);
-		free(q->chip);
-		free(q);
-	}
+	requests_free_all(g);
 	captures_free_all(g);
 	buffer_deinit(&g->in);
 	buffer_deinit(&g->out);

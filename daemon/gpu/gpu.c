@@ -207,52 +207,16 @@ static int list_named(struct listing *l, const struct catalogue_named *named)
 	return 0;
 }
 
-struct pattern_list {
-	struct pattern *v[LIMIT_METRICS];
-	size_t n;
-};
-
-static void pattern_list_clear(struct pattern_list *l)
-{
-	while (l->n > 0) {
-		pattern_free(l->v[--l->n]);
-	}
-}
-
-/* A pattern without a dot is meant for base names; one with a rollup for the base before it. A
- * plain word lists every name that contains it. */
-static bool listed(const struct pattern_list *patterns, const char *const *texts, const char *name)
-{
-	if (patterns->n == 0) {
-		return true;
-	}
-	for (size_t i = 0; i < patterns->n; i++) {
-		size_t length = strlen(name);
-
-		if (pattern_matches(patterns->v[i], name)) {
-			return true;
-		}
-		if (pattern_is_literal(patterns->v[i]) &&
-		    (strstr(name, texts[i]) ||
-		     (strncmp(texts[i], name, length) == 0 && texts[i][length] == '.'))) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static int list_all(struct listing *l, const struct pattern_list *patterns,
-		    const char *const *texts)
+static int list_all(struct listing *l)
 {
 	const struct catalogue_named *named;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && (named = catalogue_named_at(i)); i++) {
-		r = listed(patterns, texts, named->name) ? list_named(l, named) : 0;
+		r = list_named(l, named);
 	}
 	for (size_t i = 0; r == 0 && i < l->c->n_bases; i++) {
-		r = listed(patterns, texts, l->c->bases[i].name) ? list_base(l, &l->c->bases[i])
-								 : 0;
+		r = list_base(l, &l->c->bases[i]);
 	}
 	return r < 0 ? r : listing_flush(l, true);
 }
@@ -260,26 +224,15 @@ static int list_all(struct listing *l, const struct pattern_list *patterns,
 static int handle_metrics(struct service *s, const struct wire_message *m)
 {
 	const struct wire_metrics_request *q = &m->metrics_request;
-	struct pattern_list patterns = { .n = 0 };
 	struct refusal refusal = { 0 };
 	CLEAN_FREE struct listing *l = calloc(1, sizeof(*l));
 	struct catalogue *c = l ? find_catalogue(s, q->chip, &refusal) : NULL;
-	int r;
 
 	if (!c) {
 		return l ? reply_refusal(s, q->request, &refusal) : -ENOMEM;
 	}
-	for (size_t i = 0; i < q->patterns.n; i++) {
-		if (pattern_new(q->patterns.v[i], &patterns.v[patterns.n], &refusal) != 0) {
-			pattern_list_clear(&patterns);
-			return reply_refusal(s, q->request, &refusal);
-		}
-		patterns.n++;
-	}
 	*l = (struct listing){ .s = s, .c = c, .request = q->request, .describe = q->describe };
-	r = list_all(l, &patterns, q->patterns.v);
-	pattern_list_clear(&patterns);
-	return r;
+	return list_all(l);
 }
 
 /* --- plans --- */

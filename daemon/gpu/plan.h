@@ -6,7 +6,7 @@
 
 #include "daemon/gpu/catalogue.h"
 
-/* Resolves names, globs, regex:, presets and derived names, in their order and without repeats.
+/* Resolves names, presets and derived names, in their order and without repeats.
  * When all fit into one pass, gpu__time_duration.sum is added if it rides along. When they do not,
  * groups says how many one-pass captures cover them and each column names its group.
  *

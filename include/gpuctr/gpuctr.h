@@ -125,7 +125,12 @@ GPUCTR_API int gpuctr_dispatch(struct gpuctr *g, int timeout_ms);
 GPUCTR_API const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g);
 
 /* --- catalogue, plans, status -------------------------------------------------------------------
- */
+ *
+ * Patterns, "dram__bytes_*.sum" or "regex:^dram__bytes_.*\\.sum$", are expanded by this library, in
+ * the program's own process and at its expense, from the catalogue that the daemon sends. In a list
+ * of metrics to plan or measure a pattern must match whole names with their rollup. One that does
+ * not compile is refused by the call, with GPUCTR_E_BAD_PATTERN; one that matches nothing, or too
+ * much, by the answer. */
 
 enum gpuctr_metric_kind {
 	GPUCTR_METRIC_COUNTER,
@@ -149,12 +154,14 @@ struct gpuctr_metric {
 struct gpuctr_metrics_options {
 	size_t size;
 	const char *chip;	     /* NULL: this machine's */
-	const char *const *patterns; /* names, globs, "regex:..."; none: everything */
+	const char *const *patterns; /* globs and "regex:..." for whole base names, or words: every
+					name that contains one is listed; none: everything */
 	size_t n_patterns;
 	bool describe; /* fill description and submetrics */
 };
 
-/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once. */
+/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once.
+ * When nothing matches, the error is GPUCTR_E_METRIC_NO_MATCH and its remedy names what is near. */
 typedef void (*gpuctr_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error,
 				      void *userdata);
@@ -419,7 +426,7 @@ struct gpuctr_capture_handler {
 
 struct gpuctr_capture_options {
 	size_t size;
-	const char *const *metrics; /* names, globs, "regex:...", presets, aliases */
+	const char *const *metrics; /* names, globs, "regex:...", presets */
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;

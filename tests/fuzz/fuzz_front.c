@@ -94,8 +94,7 @@ static struct wire_message client_message(struct fuzz_input *in, struct strings 
 		break;
 	case 6:
 		m.type = WIRE_METRICS_REQUEST;
-		m.metrics_request =
-			(struct wire_metrics_request){ flags, "GH100", { 1, metrics }, true };
+		m.metrics_request = (struct wire_metrics_request){ flags, "GH100", true };
 		break;
 	}
 	return m;

@@ -154,25 +154,11 @@ static void repeats_count_once(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(
-		make(f, "dram__bytes_read.sum memory dram__bytes_read.sum dram__bytes_r*d.sum"), 0);
+		make(f, "dram__bytes_read.sum memory dram__bytes_read.sum dram__bytes_read.sum"),
+		0);
 	expect_sound(f);
 	assert_non_null(column(f, "lts__t_sectors_op_read.sum"));
 	assert_int_equal(f->plan.columns.n, 5);
-}
-
-static void globs_and_expressions_expand(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(make(f, "dram__bytes_*.sum"), 0);
-	expect_sound(f);
-	assert_non_null(column(f, "dram__bytes_read.sum"));
-	assert_non_null(column(f, "dram__bytes_write.sum"));
-	assert_null(column(f, "dram__bytes.sum"));
-	assert_int_equal(make(f, "regex:^dram__bytes(_read)?\\.sum$"), 0);
-	assert_non_null(column(f, "dram__bytes_read.sum"));
-	assert_non_null(column(f, "dram__bytes.sum"));
-	assert_null(column(f, "dram__bytes_write.sum"));
 }
 
 static void a_derived_name_is_one_weighted_column(void **state)
@@ -262,6 +248,9 @@ static void a_base_name_wants_a_rollup(void **state)
 	assert_int_equal(make(f, "dram__bytes_read"), GPUCTR_E_METRIC_UNKNOWN);
 	assert_non_null(strstr(f->refusal.message, "rollup"));
 	assert_non_null(strstr(f->refusal.remedy, "dram__bytes_read.sum"));
+	assert_int_equal(make(f, "dram__throughput"), GPUCTR_E_METRIC_UNKNOWN);
+	assert_non_null(
+		strstr(f->refusal.remedy, "dram__throughput.avg.pct_of_peak_sustained_elapsed"));
 }
 
 static void a_metric_of_another_chip_names_it(void **state)
@@ -273,23 +262,28 @@ static void a_metric_of_another_chip_names_it(void **state)
 	assert_non_null(strstr(f->refusal.message, "TU102, GA102"));
 }
 
-static void patterns_without_a_match_are_told(void **state)
+/* Expanding one may take any time and memory: it is not for a process that serves all users. */
+static void patterns_are_refused_unread(void **state)
 {
+	static const char *const patterns[] = {
+		"dram__*.sum", "*", "dram__bytes_rea?.sum", "[", "regex:^dram__bytes\\.sum$",
+		"regex:("
+	};
 	struct fixture *f = *state;
+	char nested[160] = "regex:";
 
-	assert_int_equal(make(f, "dram__nothing_*.sum"), GPUCTR_E_METRIC_NO_MATCH);
-	assert_non_null(strstr(f->refusal.message, "dram__nothing_*.sum"));
-	assert_int_equal(make(f, "regex:^nothing$"), GPUCTR_E_METRIC_NO_MATCH);
-	assert_int_equal(make(f, "regex:("), GPUCTR_E_BAD_PATTERN);
-}
-
-static void a_pattern_for_everything_is_refused(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(make(f, "*"), GPUCTR_E_TOO_MANY_METRICS);
-	assert_non_null(strstr(f->refusal.message, "'*'"));
-	assert_true(f->refusal.remedy[0] != '\0');
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		assert_int_equal(make(f, patterns[i]), GPUCTR_E_BAD_PATTERN);
+		assert_non_null(strstr(f->refusal.message, patterns[i]));
+		assert_true(f->refusal.remedy[0] != '\0');
+	}
+	/* glibc's regcomp() takes 5.4 GiB and 16 s for this. */
+	memset(nested + strlen(nested), '(', 20);
+	strcat(nested, "a");
+	for (int i = 0; i < 20; i++) {
+		strcat(nested, "+)+");
+	}
+	assert_int_equal(make(f, nested), GPUCTR_E_BAD_PATTERN);
 }
 
 static void an_empty_list_is_refused(void **state)
@@ -323,14 +317,12 @@ int main(void)
 		TEST(presets_fit_into_one_pass),
 		TEST(every_preset_fits_into_one_pass),
 		TEST(repeats_count_once),
-		TEST(globs_and_expressions_expand),
 		TEST(a_derived_name_is_one_weighted_column),
 		TEST(too_many_passes_come_in_groups_of_one),
 		TEST(unknown_names_come_with_near_ones),
 		TEST(a_base_name_wants_a_rollup),
 		TEST(a_metric_of_another_chip_names_it),
-		TEST(patterns_without_a_match_are_told),
-		TEST(a_pattern_for_everything_is_refused),
+		TEST(patterns_are_refused_unread),
 		TEST(an_empty_list_is_refused),
 		TEST(a_hostile_name_is_only_unknown),
 	};

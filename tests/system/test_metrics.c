@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "proto/limits.h"
+#include "tests/system/raw.h"
+
+/* Metrics and plans: what users may ask of the processes that know NVIDIA's libraries, and what it
+ * costs the others. */
+
+/* The answer to a plan of these names. */
+static struct wire_message ask_plan(int socket, struct arena *a, const char *const *names, size_t n)
+{
+	const struct wire_message ask = {
+		.type = WIRE_PLAN_REQUEST,
+		.plan_request = { 1, "GH100", { n, names } },
+	};
+
+	assert_true(raw_send(socket, &ask, -1));
+	return raw_receive(socket, a);
+}
+
+/* glibc's regcomp() takes 5.4 GiB and 16 s for nested repetitions, and eleven ends of a process
+ * used to end the daemon. The daemon compiles no expression of a user's. */
+static void an_expensive_expression_costs_the_daemon_nothing(void **state)
+{
+	char nested[96] = "regex:";
+	const char *const names[] = { nested };
+	struct fixture *f = *state;
+	uint64_t begin = now_ms();
+	struct wire_message m;
+	struct arena a;
+	int socket;
+
+	for (size_t i = 0; i < 20; i++) {
+		nested[6 + i] = '(';
+		memcpy(nested + 27 + 3 * i, "+)+", 3);
+	}
+	nested[26] = 'a';
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	fixture_start_daemon(f, NULL);
+	socket = raw_client(f, USER_ANN);
+	for (int i = 0; i < 12; i++) {
+		m = ask_plan(socket, &a, names, 1);
+		assert_int_equal(m.type, WIRE_REFUSAL);
+		assert_int_equal(m.refusal.code, GPUCTR_E_BAD_PATTERN);
+		assert_true(m.refusal.remedy[0] != '\0');
+	}
+	assert_true(now_ms() - begin < fixture_time(2000));
+	assert_int_equal(count_text(f->daemon->err, "ended ("), 0);
+	close(socket);
+	arena_deinit(&a);
+	expect_service(f, PATIENCE_MS);
+}
+
+static void patterns_are_expanded_by_the_client(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "plan", "dram__bytes_*.sum,regex:^lts__t_bytes.sum$", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read.sum "), 1);
+	assert_int_equal(count_text(p->out, "dram__bytes_write.sum "), 1);
+	assert_int_equal(count_text(p->out, "lts__t_bytes.sum "), 1);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_re*.sum", "--format", "jsonl",
+			   "--", FAKEAPP, "--kernels", "3", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "\"dram__bytes_read.sum\":"), 3);
+	p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_reed", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "metric-no-match");
+	expect_message(p, "Did you mean dram__bytes_read");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(an_expensive_expression_costs_the_daemon_nothing),
+		SYSTEM_TEST(patterns_are_expanded_by_the_client),
+	};
+
+	return SYSTEM_RUN(tests);
+}
