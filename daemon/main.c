@@ -22,23 +22,38 @@
 #include "daemon/control.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
+#include "daemon/gpu/planner.h"
 #include "daemon/granter/granter.h"
 #include "daemon/options.h"
 #include "daemon/privilege.h"
 #include "daemon/sandbox.h"
 #include "daemon/sockets.h"
 
-/* The supervisor. It opens the sockets, gives up what it does not need, forks the three processes
- * that work, and replaces any of them that dies: a new granter or gpu process is handed to the
- * running front; a new front needs new links, so it takes the other two with it. It never reads a
+/* The supervisor. It opens the sockets, gives up what it does not need, forks the four processes
+ * that work, and replaces any of them that dies: a new granter, gpu process or planner is handed to
+ * the running front; a new front needs new links, so it takes the others with it. It never reads a
  * byte that a user sent. */
 
 enum { RESTARTS_MAX = 10, RESTARTS_WINDOW_S = 60, STOP_TIMEOUT_S = 5 };
 
-enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_FRONT, WORKERS };
+/* All but the front are linked to it. */
+enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
 
-static const char *const worker_names[WORKERS] = { "granter", "gpu", "front" };
-static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, SANDBOX_FRONT };
+static const struct worker {
+	const char *name;
+	enum sandbox sandbox;
+	bool keeps_perfmon, has_closer;
+	int link_type;
+	int (*run)(int link);
+	enum control_op replaced;
+} workers[WORKERS] = {
+	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, true, SOCK_SEQPACKET, granter_run,
+			     CONTROL_NEW_GRANTER },
+	[WORKER_GPU] = { "gpu", SANDBOX_GPU, true, false, SOCK_STREAM, gpu_run, CONTROL_NEW_GPU },
+	[WORKER_PLANNER] = { "planner", SANDBOX_PLANNER, false, false, SOCK_STREAM, planner_run,
+			     CONTROL_NEW_PLANNER },
+	[WORKER_FRONT] = { "front", SANDBOX_FRONT, false, true, 0, NULL, 0 },
+};
 
 struct supervisor {
 	struct config config;
@@ -69,7 +84,7 @@ static int make_pair(int type, int pair[2])
 }
 
 /* In the child: names itself, keeps only what the process may have, and forgets our descriptors.
- * When the supervisor dies the kernel kills front and gpu. Not the granter: it ends with its link
+ * When the supervisor dies the kernel kills the others. Not the granter: it ends with its link
  * to the front, as always, after it has freed what only it can free. */
 static void enter_worker(struct supervisor *s, enum worker_id id)
 {
@@ -82,8 +97,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (id != WORKER_GRANTER) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	}
-	prctl(PR_SET_NAME, worker_names[id]);
-	log_init(worker_names[id], s->config.log_level);
+	prctl(PR_SET_NAME, workers[id].name);
+	log_init(workers[id].name, s->config.log_level);
 	close(s->signals);
 	if (id != WORKER_FRONT) {
 		for (size_t i = 0; i < s->n_listeners; i++) {
@@ -97,18 +112,19 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 		close(s->audit);
 	}
 	/* The thread inherits the capabilities of now, and the filter covers it too. */
-	if (privilege_enter(id != WORKER_FRONT) < 0 || (id != WORKER_GPU && closer_start() < 0) ||
-	    sandbox_enter(sandboxes[id]) < 0) {
+	if (privilege_enter(workers[id].keeps_perfmon) < 0 ||
+	    (workers[id].has_closer && closer_start() < 0) ||
+	    sandbox_enter(workers[id].sandbox) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}
 }
 
-/* The parent's end of the link, or -errno. other is a descriptor that the child has no business
- * with. */
-static int start_linked(struct supervisor *s, enum worker_id id, int other)
+/* The parent's end of the link, or -errno. others are ends that the child has no business with: it
+ * would keep those links alive. */
+static int start_linked(struct supervisor *s, enum worker_id id, const int *others, size_t n_others)
 {
-	int pair[2], r = make_pair(id == WORKER_GRANTER ? SOCK_SEQPACKET : SOCK_STREAM, pair);
+	int pair[2], r = make_pair(workers[id].link_type, pair);
 	pid_t pid;
 
 	if (r < 0) {
@@ -117,11 +133,11 @@ static int start_linked(struct supervisor *s, enum worker_id id, int other)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
-		if (other >= 0) {
-			close(other);
+		for (size_t i = 0; i < n_others; i++) {
+			close(others[i]);
 		}
 		enter_worker(s, id);
-		_exit(id == WORKER_GRANTER ? granter_run(pair[1]) : gpu_run(pair[1]));
+		_exit(workers[id].run(pair[1]));
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -142,15 +158,25 @@ static void make_room(const int pair[2])
 	}
 }
 
-static int start_front(struct supervisor *s)
+/* *ret_n of the links are open, also when it fails: the caller closes them. */
+static int start_all_linked(struct supervisor *s, int links[WORKER_FRONT], size_t *ret_n)
 {
-	CLEAN_FD int granter = start_linked(s, WORKER_GRANTER, -1);
-	CLEAN_FD int gpu = granter < 0 ? -1 : start_linked(s, WORKER_GPU, granter);
-	int pair[2];
+	for (*ret_n = 0; *ret_n < WORKER_FRONT; (*ret_n)++) {
+		links[*ret_n] = start_linked(s, (enum worker_id) * ret_n, links, *ret_n);
+		if (links[*ret_n] < 0) {
+			return links[*ret_n];
+		}
+	}
+	return 0;
+}
+
+static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
+{
+	int pair[2], r = make_pair(SOCK_SEQPACKET, pair);
 	pid_t pid;
 
-	if (granter < 0 || gpu < 0 || make_pair(SOCK_SEQPACKET, pair) < 0) {
-		return -ECHILD;
+	if (r < 0) {
+		return r;
 	}
 	make_room(pair);
 	pid = fork();
@@ -163,8 +189,9 @@ static int start_front(struct supervisor *s)
 			.listeners = s->listeners,
 			.n_listeners = s->n_listeners,
 			.control = pair[1],
-			.granter = TAKE_FD(granter),
-			.gpu = TAKE_FD(gpu),
+			.granter = links[WORKER_GRANTER],
+			.gpu = links[WORKER_GPU],
+			.planner = links[WORKER_PLANNER],
 			.audit = s->audit,
 		}));
 	}
@@ -178,16 +205,30 @@ static int start_front(struct supervisor *s)
 	return 0;
 }
 
+static int start_front(struct supervisor *s)
+{
+	int links[WORKER_FRONT], r;
+	size_t n;
+
+	r = start_all_linked(s, links, &n);
+	if (r == 0) {
+		r = fork_front(s, links);
+	}
+	while (n > 0) {
+		close(links[--n]);
+	}
+	return r;
+}
+
 static int replace_linked(struct supervisor *s, enum worker_id id)
 {
-	CLEAN_FD int fd = start_linked(s, id, -1);
+	CLEAN_FD int fd = start_linked(s, id, NULL, 0);
 	int r;
 
 	if (fd < 0) {
 		return fd;
 	}
-	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU,
-			 fd);
+	r = control_send(s->control, workers[id].replaced, fd);
 	/* A front that dies takes the others with it, and may be reaped after them: its turn comes.
 	 */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
@@ -202,11 +243,11 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* The granter and gpu processes of a front that died: the end of their link ends them, freeing
- * every object; one that hangs in the driver is killed. */
+/* The processes that were linked to a front that died: the end of their link ends them, freeing
+ * every object; one that hangs is killed. */
 static void end_linked(struct supervisor *s)
 {
-	for (enum worker_id id = WORKER_GRANTER; id <= WORKER_GPU; id++) {
+	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
 		int status;
 
 		for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
@@ -267,7 +308,7 @@ static void note_end(struct supervisor *s, pid_t pid, int status, bool ended[WOR
 			s->pids[id] = 0;
 			ended[id] = true;
 			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING,
-				  "%s (pid %d) ended (%s %d)%s", worker_names[id], (int)pid,
+				  "%s (pid %d) ended (%s %d)%s", workers[id].name, (int)pid,
 				  WIFSIGNALED(status) ? "signal" : "status",
 				  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 				  s->stopping ? "" : ": replaced");
@@ -384,7 +425,7 @@ static int handle_signals(struct supervisor *s)
 /* Its end is then reaped and it is replaced like any other. */
 static void kill_hung(struct supervisor *s, enum worker_id id)
 {
-	log_error("%s (pid %d) does not answer: killed", worker_names[id], (int)s->pids[id]);
+	log_error("%s (pid %d) does not answer: killed", workers[id].name, (int)s->pids[id]);
 	if (s->pids[id] > 0) {
 		kill(s->pids[id], SIGKILL);
 	}
@@ -439,6 +480,8 @@ static void handle_control(struct supervisor *s)
 			kill_hung(s, WORKER_GRANTER);
 		} else if (m.op == CONTROL_HUNG_GPU) {
 			kill_hung(s, WORKER_GPU);
+		} else if (m.op == CONTROL_HUNG_PLANNER) {
+			kill_hung(s, WORKER_PLANNER);
 		} else if (m.op == CONTROL_SUMMARY) {
 			tell_systemd(&m.summary);
 		} else if (m.op == CONTROL_JOBS) {

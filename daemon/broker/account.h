@@ -24,7 +24,7 @@ struct account {
 	unsigned refs;
 	unsigned connections;
 	struct quota bytes;
-	bool asking; /* the gpu process has a question of it */
+	bool asking; /* the planner has a question of it */
 
 	/* Above ACCOUNT_HIGH_BYTES: which connection is read, since when, and which ones wait. They
 	 * are the front's. */

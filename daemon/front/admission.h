@@ -27,6 +27,9 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
 /* Of these GPUs, those that are not uid's to measure now, whatever it was when they were chosen. */
 uint64_t admission_lost(const struct front *f, uid_t uid, uint64_t gpus, uint64_t by_job);
 
+/* The chip that is meant: this machine's when none is named, and "" on one without GPUs. */
+const char *admission_chip(const struct front *f, const char *chip);
+
 /* A bit for the GPU of this index or UUID; 0: there is none. */
 uint64_t admission_find_gpu(const struct front *f, const char *name);
 

@@ -40,7 +40,7 @@ struct front {
 	uv_poll_t control_poll;
 	uv_timer_t tick; /* only while something has a deadline */
 	uv_timer_t alive;
-	struct gpu_link gpu;
+	struct gpu_link gpu, planner;
 	struct granter_link granter;
 
 	struct list peers;
@@ -77,7 +77,7 @@ struct front_start {
 	const struct jobs *jobs; /* as the front before told them */
 	const int *listeners;
 	size_t n_listeners;
-	int control, granter, gpu, audit; /* consumed; audit -1: no file */
+	int control, granter, gpu, planner, audit; /* consumed; audit -1: no file */
 };
 
 /* Runs until the supervisor says stop or goes away. Exit status. */

@@ -32,7 +32,7 @@
  * One read a turn, and a user's share of the turn's time, keep one busy peer from starving the
  * others. A peer that stops reading costs its queue and nothing else: the agents that fill it are
  * paused long before the account is full, and so is a client that asks and does not read the
- * answers. What comes all the same, such as long answers of the gpu process, ends the connection
+ * answers. What comes all the same, such as long answers of the planner, ends the connection
  * when the account is full.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it

@@ -69,7 +69,7 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 {
 	struct refusal r;
 
-	if (gpu_link_count(&p->front->gpu, p) < QUESTIONS_MAX) {
+	if (gpu_link_count(&p->front->planner, p) < QUESTIONS_MAX) {
 		return false;
 	}
 	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
@@ -81,12 +81,16 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 {
 	struct wire_message q = *m;
+	const char **chip =
+		m->type == WIRE_PLAN_REQUEST ? &q.plan_request.chip : &q.metrics_request.chip;
 	int r;
+
+	*chip = admission_chip(p->front, *chip);
 
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request_for(&p->front->gpu, p->account, &q, on_answer, p, request);
+	r = gpu_link_request_for(&p->front->planner, p->account, &q, on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}
@@ -116,9 +120,9 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.daemon = GPUCTR_VERSION;
 	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;
 	answer.status_reply.peers = f->n_peers;
-	if (f->gpu.watch.fd < 0) {
-		answer.status_reply.trouble = "The process that knows GPUs and metrics is not "
-					      "running; it is being restarted.";
+	if (!gpu_link_is_up(&f->gpu) || !gpu_link_is_up(&f->planner)) {
+		answer.status_reply.trouble = "The process that knows GPUs, or the one that knows "
+					      "metrics, is not running; it is being restarted.";
 	} else if (f->audit.error != 0) {
 		answer.status_reply.trouble = "The audit log cannot be written: nothing is granted "
 					      "until it can. The daemon's log says why.";

@@ -160,13 +160,13 @@ static struct job *choose_running(struct job jobs[JOBS])
 
 static void kill_worker_of(struct fixture *f)
 {
-	static const char *const workers[] = { "front", "granter", "gpu" };
+	static const char *const workers[] = { "front", "granter", "gpu", "planner" };
 
 	if (now_ms() < soak.next_worker_death_ms) {
 		return;
 	}
 	soak.next_worker_death_ms = now_ms() + WORKER_DEATH_EVERY_MS;
-	kill(fixture_worker(f, workers[choose(3)]), SIGKILL);
+	kill(fixture_worker(f, workers[choose(ARRAY_SIZE(workers))]), SIGKILL);
 	soak.worker_kills++;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <unistd.h>
 
 #include <gpuctr/gpuctr.h>
@@ -75,11 +76,64 @@ static void patterns_are_expanded_by_the_client(void **state)
 	expect_message(p, "Did you mean dram__bytes_read");
 }
 
+/* Planning and the look at who computes used to be one process: a plan of 7 s made the daemon
+ * blind, which ends everybody's leases after 3 s. */
+static void a_plan_that_takes_long_ends_no_lease(void **state)
+{
+	static const char *const names[] = { "dram__bytes_read.sum" };
+	const struct wire_message ask = { .type = WIRE_PLAN_REQUEST,
+					  .plan_request = { 1, "GH100", { 1, names } } };
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t planner;
+	int socket;
+
+	fixture_need_root(); /* without other users nobody is looked for */
+	fixture_start_daemon(f, NULL);
+	planner = fixture_worker(f, "planner");
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"4500", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	assert_int_equal(kill(planner, SIGSTOP), 0);
+	socket = raw_client(f, USER_BOB);
+	assert_true(raw_send(socket, &ask, -1));
+	expect_exit(client, 0);
+	expect_message(client, "4,500 measured");
+	assert_int_equal(count_text(f->daemon->err, "lease revoked"), 0);
+	assert_int_equal(kill(planner, SIGCONT), 0);
+	close(socket);
+	expect_service(f, PATIENCE_MS);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static void the_planner_has_bounded_memory(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE char *limits = NULL;
+	unsigned long long bytes = 0;
+	char path[64];
+	const char *line;
+
+	fixture_start_daemon(f, NULL);
+	expect_service(f, PATIENCE_MS); /* it has entered its sandbox */
+	snprintf(path, sizeof(path), "/proc/%d/limits", (int)fixture_worker(f, "planner"));
+	limits = read_file(path);
+	line = strstr(limits, "Max address space");
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "Max address space %llu", &bytes), 1);
+	assert_int_equal(bytes, 1ULL << 30);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(an_expensive_expression_costs_the_daemon_nothing),
 		SYSTEM_TEST(patterns_are_expanded_by_the_client),
+		SYSTEM_TEST(a_plan_that_takes_long_ends_no_lease),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+		SYSTEM_TEST(the_planner_has_bounded_memory),
+#endif
 	};
 
 	return SYSTEM_RUN(tests);
