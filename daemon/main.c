@@ -26,6 +26,7 @@
 #include "daemon/granter/granter.h"
 #include "daemon/options.h"
 #include "daemon/privilege.h"
+#include "daemon/restart.h"
 #include "daemon/sandbox.h"
 #include "daemon/sockets.h"
 
@@ -34,7 +35,7 @@
  * the running front; a new front needs new links, so it takes the others with it. It never reads a
  * byte that a user sent. */
 
-enum { RESTARTS_MAX = 10, RESTARTS_WINDOW_S = 60, STOP_TIMEOUT_S = 5 };
+enum { STOP_TIMEOUT_S = 5 };
 
 /* All but the front are linked to it. */
 enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
@@ -68,8 +69,7 @@ struct supervisor {
 	int signals;
 	bool own_socket; /* bound by us: removed at the end */
 	bool stopping;
-	uint64_t restarts_ns[RESTARTS_MAX];
-	unsigned n_restarts;
+	struct restart restarts[WORKERS];
 };
 
 /* --- workers --- */
@@ -120,6 +120,12 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	}
 }
 
+static void note_begin(struct supervisor *s, enum worker_id id, pid_t pid)
+{
+	s->pids[id] = pid;
+	restart_begin(&s->restarts[id], clock_now_ns());
+}
+
 /* The parent's end of the link, or -errno. others are ends that the child has no business with: it
  * would keep those links alive. */
 static int start_linked(struct supervisor *s, enum worker_id id, const int *others, size_t n_others)
@@ -144,7 +150,7 @@ static int start_linked(struct supervisor *s, enum worker_id id, const int *othe
 		close(pair[0]);
 		return -errno;
 	}
-	s->pids[id] = pid;
+	note_begin(s, id, pid);
 	return pair[0];
 }
 
@@ -200,7 +206,7 @@ static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
 		close(pair[0]);
 		return -errno;
 	}
-	s->pids[WORKER_FRONT] = pid;
+	note_begin(s, WORKER_FRONT, pid);
 	s->control = pair[0];
 	return 0;
 }
@@ -265,16 +271,6 @@ static void end_linked(struct supervisor *s)
 	}
 }
 
-static bool restarts_too_often(struct supervisor *s)
-{
-	uint64_t now = clock_now_ns();
-	uint64_t *oldest = &s->restarts_ns[s->n_restarts++ % RESTARTS_MAX];
-	bool often = *oldest != 0 && now - *oldest < RESTARTS_WINDOW_S * CLOCK_NS_PER_S;
-
-	*oldest = now;
-	return often;
-}
-
 /* The front's end of the control link is closed: it is dying, or dead and not yet reaped. */
 static bool front_is_gone(const struct supervisor *s)
 {
@@ -285,57 +281,83 @@ static bool front_is_gone(const struct supervisor *s)
 
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
-	if (id != WORKER_FRONT && front_is_gone(s)) {
-		return 0; /* it took this one with it, and its successor brings a new one */
-	}
-	if (restarts_too_often(s)) {
-		log_error("processes die again and again: giving up");
-		return -ECHILD;
-	}
 	if (id != WORKER_FRONT) {
-		return replace_linked(s, id);
+		/* A front that died took this one with it, and its successor brings a new one. */
+		return s->control < 0 || front_is_gone(s) ? 0 : replace_linked(s, id);
 	}
-	close(s->control);
-	s->control = -1;
 	end_linked(s);
 	return start_front(s);
 }
 
-static void note_end(struct supervisor *s, pid_t pid, int status, bool ended[WORKERS])
+static void note_end(struct supervisor *s, pid_t pid, int status)
 {
 	for (enum worker_id id = 0; id < WORKERS; id++) {
-		if (s->pids[id] == pid) {
-			s->pids[id] = 0;
-			ended[id] = true;
-			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING,
-				  "%s (pid %d) ended (%s %d)%s", workers[id].name, (int)pid,
-				  WIFSIGNALED(status) ? "signal" : "status",
-				  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-				  s->stopping ? "" : ": replaced");
+		uint64_t delay_ns;
+
+		if (s->pids[id] != pid) {
+			continue;
 		}
+		s->pids[id] = 0;
+		delay_ns = restart_end(&s->restarts[id], clock_now_ns());
+		log_write(s->stopping ? LOG_DEBUG : LOG_WARNING, "%s (pid %d) ended (%s %d)%s%s",
+			  workers[id].name, (int)pid, WIFSIGNALED(status) ? "signal" : "status",
+			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+			  s->stopping ? "" : ": replaced",
+			  !s->stopping && delay_ns > 0 ? " after a delay" : "");
 	}
 }
 
 /* All that have ended are known before any is replaced: a new front brings the others with it. */
-static int reap(struct supervisor *s)
+static void reap(struct supervisor *s)
 {
-	bool ended[WORKERS] = { false };
-	int status, r = 0;
+	int status;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		note_end(s, pid, status, ended);
+		note_end(s, pid, status);
 	}
+	if (s->pids[WORKER_FRONT] == 0 && s->control >= 0) {
+		close(s->control);
+		s->control = -1;
+	}
+}
+
+/* Of those that are due; what cannot be started now is tried again. */
+static void replace_workers(struct supervisor *s)
+{
+	uint64_t now = clock_now_ns();
+	int r;
+
 	if (s->stopping) {
-		return 0;
+		return;
 	}
-	if (ended[WORKER_FRONT]) {
-		return replace_worker(s, WORKER_FRONT);
+	for (enum worker_id id = WORKERS; id-- > 0;) { /* the front first: it brings the others */
+		if (!restart_is_due(&s->restarts[id], now)) {
+			continue;
+		}
+		s->restarts[id].due_ns = 0;
+		r = replace_worker(s, id);
+		if (r < 0) {
+			log_error("%s cannot be started: %s", workers[id].name, strerror(-r));
+			restart_end(&s->restarts[id], now);
+		}
 	}
-	for (enum worker_id id = 0; r >= 0 && id < WORKERS; id++) {
-		r = ended[id] ? replace_worker(s, id) : 0;
+}
+
+/* Until the next one is due, for poll(); -1: none is. */
+static int next_restart_ms(const struct supervisor *s)
+{
+	uint64_t now = clock_now_ns(), next = UINT64_MAX;
+
+	for (enum worker_id id = 0; id < WORKERS; id++) {
+		uint64_t due = s->restarts[id].due_ns;
+
+		next = due != 0 && due < next ? due : next;
 	}
-	return r;
+	if (next == UINT64_MAX) {
+		return -1;
+	}
+	return next <= now ? 0 : (int)((next - now) / CLOCK_NS_PER_MS) + 1;
 }
 
 /* --- loop --- */
@@ -405,21 +427,19 @@ static void begin_reload(struct supervisor *s)
 	}
 }
 
-static int handle_signals(struct supervisor *s)
+static void handle_signals(struct supervisor *s)
 {
 	struct signalfd_siginfo i;
-	int r = 0;
 
-	while (r >= 0 && read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
+	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
 		if (i.ssi_signo == SIGCHLD) {
-			r = reap(s);
+			reap(s);
 		} else if (i.ssi_signo == SIGTERM || i.ssi_signo == SIGINT) {
 			begin_stop(s);
 		} else if (i.ssi_signo == SIGHUP) {
 			begin_reload(s);
 		}
 	}
-	return r;
 }
 
 /* Its end is then reaped and it is replaced like any other. */
@@ -490,12 +510,11 @@ static void handle_control(struct supervisor *s)
 	}
 }
 
-static int run(struct supervisor *s)
+static void run(struct supervisor *s)
 {
 	uint64_t stop_by = 0;
-	int r = 0;
 
-	while (r >= 0 && !(s->stopping && s->pids[WORKER_FRONT] == 0)) {
+	while (!(s->stopping && s->pids[WORKER_FRONT] == 0)) {
 		struct pollfd fds[] = { { s->signals, POLLIN, 0 }, { s->control, POLLIN, 0 } };
 
 		if (s->stopping && stop_by == 0) {
@@ -504,16 +523,16 @@ static int run(struct supervisor *s)
 		if (s->stopping && clock_now_ns() >= stop_by) {
 			break;
 		}
-		poll(fds, 2, s->stopping ? 100 : -1);
+		poll(fds, 2, s->stopping ? 100 : next_restart_ms(s));
 		if (fds[1].revents != 0) {
 			handle_control(s);
 			if ((fds[1].revents & POLLHUP) != 0) {
 				poll(NULL, 0, 1); /* the signal that says why is on its way */
 			}
 		}
-		r = handle_signals(s);
+		handle_signals(s);
+		replace_workers(s);
 	}
-	return r;
 }
 
 /* The first entry opens the journal's socket, which the front's filter forbids. */
@@ -542,7 +561,7 @@ static int serve(struct supervisor *s)
 	tell_journal();
 	r = s->signals < 0 ? -errno : start_front(s);
 	if (r == 0) {
-		r = run(s);
+		run(s);
 	}
 	if (s->pids[WORKER_FRONT] > 0) {
 		kill(s->pids[WORKER_FRONT], SIGKILL);

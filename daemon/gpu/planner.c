@@ -13,8 +13,8 @@
 #include "daemon/gpu/service.h"
 #include "proto/limits.h"
 
-/* Catalogues are made when a chip is first asked for and kept, about 1 MiB each. The front names the
- * chip of the machine; without one it is that of the bundled recording. */
+/* Catalogues are made when a chip is first asked for and kept, about 1 MiB each. The front names
+ * the chip of the machine; without one it is that of the bundled recording. */
 
 struct planner {
 	struct service service;
@@ -210,7 +210,8 @@ static const char *other_chips(void *userdata, struct arena *a, const char *metr
 		struct catalogue *c = find_catalogue(p, all.ppChipNames[i], &unused);
 
 		if (c && catalogue_has(c, metric)) {
-			text = arena_printf(a, "%s%s%s", text, found ? ", " : "", all.ppChipNames[i]);
+			text = arena_printf(a, "%s%s%s", text, found ? ", " : "",
+					    all.ppChipNames[i]);
 			found++;
 		}
 	}

@@ -124,7 +124,7 @@ def kill_at_all_points(m, victim, life, expected):
     times, harmed = [], []
     for i in range(POINTS * REPEATS):
         if i % POINTS == 0:
-            m.use_daemon(fresh=True)  # it gives up when its processes die ten times within a minute
+            m.use_daemon(fresh=True)  # from the eleventh death of a process on it comes back later
         # A program is waited for before it is killed, which takes up to half of that life.
         delay = (i % POINTS + 0.5) / POINTS * life * (0.5 if victim == "program" else 1)
         back, got, code = kill_at(m, victim, delay)

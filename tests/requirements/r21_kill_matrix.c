@@ -22,7 +22,7 @@ enum victim { CLIENT_PROCESS, PROGRAM, FRONT, GRANTER, GPU, PLANNER, VICTIMS };
 enum {
 	SERVICE_MS = 1000,
 	KERNELS = 400,
-	RUNS_PER_DAEMON = 8,	   /* the supervisor gives up after ten deaths a minute */
+	RUNS_PER_DAEMON = 8,	   /* from the eleventh death on a worker comes back later */
 	GPU_0_PARENT = 0x5c000030, /* of its profiler objects, in the fake */
 	TIMES_MAX = 4096,
 };

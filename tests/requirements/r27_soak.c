@@ -22,7 +22,7 @@ enum {
 	JOBS = 6,
 	USERS = 4,
 	ROUND_MS = 1500,
-	WORKER_DEATH_EVERY_MS = 8000, /* the supervisor gives up after ten a minute */
+	WORKER_DEATH_EVERY_MS = 8000, /* from the eleventh on a worker comes back later */
 };
 
 struct job {

@@ -244,6 +244,33 @@ static void the_front_is_killed_again_and_again(void **state)
 	expect_running(f->daemon);
 }
 
+/* From the eleventh end on its successor comes later, but it comes: the daemon does not give up,
+ * and who does not need the planner does not notice. */
+static void the_planner_is_killed_again_and_again(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true;
+	client = start_client(f, USER_ANN, 8000, "9");
+	wait_for_records(f);
+	for (int i = 0; i < 13; i++) {
+		uint64_t by = now_ms() + PATIENCE_MS;
+
+		while (process_child(f->daemon->pid, "planner") == 0) {
+			assert_true(now_ms() < by);
+			sleep_ms(5);
+		}
+		kill_worker(f, "planner");
+	}
+	expect_running(f->daemon);
+	expect_text_soon(f->daemon->err, "replaced after a delay");
+	expect_exit(client, 9);
+	expect_message(client, "8,000 measured");
+	expect_service(f, PATIENCE_MS);
+}
+
 /* The one that holds loses its lease; those that wait keep their places and get their turns. */
 static void who_waits_outlives_the_granter(void **state)
 {
@@ -340,6 +367,7 @@ int main(void)
 		SYSTEM_TEST(the_planner_is_killed),
 		SYSTEM_TEST(idle_workers_are_replaced),
 		SYSTEM_TEST(the_front_is_killed_again_and_again),
+		SYSTEM_TEST(the_planner_is_killed_again_and_again),
 		SYSTEM_TEST(who_waits_outlives_the_granter),
 		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
 		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),
