@@ -16,7 +16,7 @@ enum {
 	LIMIT_TOKEN_BYTES = 64,
 	LIMIT_JOB_BYTES = 63, /* a scheduler's name for a job */
 
-	LIMIT_METRICS = 256, /* asked for, in one capture or plan */
+	LIMIT_METRICS = 128, /* asked for, in one capture or plan; and columns of it */
 	LIMIT_PLAN_METRICS = 512,
 	LIMIT_TERMS = 32, /* of one column */
 	LIMIT_GPUS = 64,

@@ -46,6 +46,9 @@ static int refuse_number(struct refusal *r)
 
 bool expansion_is_needed(const struct wire_strings *metrics)
 {
+	if (metrics->n > LIMIT_METRICS) {
+		return true; /* and refused */
+	}
 	for (size_t i = 0; i < metrics->n; i++) {
 		if (pattern_is(metrics->v[i])) {
 			return true;

@@ -13,7 +13,7 @@
 
 struct expansion;
 
-/* Is any of them a pattern? */
+/* Is any of them a pattern, or are they more than the daemon takes? */
 bool expansion_is_needed(const struct wire_strings *metrics);
 
 /* 0; or GPUCTR_E_BAD_PATTERN, GPUCTR_E_TOO_MANY_METRICS or GPUCTR_E_INTERNAL with r filled. */

@@ -54,7 +54,7 @@ struct front {
 	struct arbiter arbiter;
 	struct jobs jobs;
 	bool jobs_untold; /* to the supervisor */
-	struct rate opens, permissions;
+	struct rate opens, permissions, questions;
 	struct audit audit;
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;

@@ -67,13 +67,22 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 /* A client that does not wait for answers gets none of the others' turns. */
 static bool asks_too_much(struct peer *p, uint32_t request)
 {
+	struct front *f = p->front;
+	uid_t uid = p->credentials.uid;
 	struct refusal r;
 
-	if (gpu_link_count(&p->front->planner, p) < QUESTIONS_MAX) {
+	if (gpu_link_count(&f->planner, p) >= QUESTIONS_MAX) {
+		refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
+			    "%d of your questions wait for their answer", QUESTIONS_MAX);
+	} else if (uid != 0 && !rate_take(&f->questions, uid, f->config.questions_per_minute,
+					  clock_now_ns(), NULL)) {
+		refusal_set(&r, GPUCTR_E_QUOTA, "Wait a minute.",
+			    "you asked for more than %u lists of metrics and plans within a "
+			    "minute, which is the limit",
+			    f->config.questions_per_minute);
+	} else {
 		return false;
 	}
-	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
-		    "%d of your questions wait for their answer", QUESTIONS_MAX);
 	peer_refuse(p, request, &r);
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
 #include "proto/limits.h"
 #include "proto/pattern.h"
 
@@ -17,6 +18,7 @@ struct draft {
 	struct catalogue *c;
 	struct arena *a;
 	struct refusal *r;
+	uint64_t by_ns;
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n_metrics;
 	struct wire_column columns[LIMIT_PLAN_METRICS];
@@ -31,6 +33,13 @@ static int out_of_memory(struct draft *d)
 {
 	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS, "Ask for fewer metrics.",
 		    "the request needs more room than one plan may take");
+	return d->r->code;
+}
+
+static int refuse_number(struct draft *d)
+{
+	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS, "Ask for fewer at a time.",
+		    "one plan has at most %d columns", LIMIT_METRICS);
 	return d->r->code;
 }
 
@@ -75,7 +84,10 @@ static int add_column(struct draft *d, const char *name, const char *unit,
 		return 0;
 	}
 	name = arena_printf(d->a, "%s", name);
-	if (!metric || !weight || !name || d->n_columns == ARRAY_SIZE(d->columns)) {
+	if (d->n_columns >= LIMIT_METRICS) {
+		return refuse_number(d);
+	}
+	if (!metric || !weight || !name) {
 		return out_of_memory(d);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -226,7 +238,8 @@ static int add_duration(struct draft *d)
 	uint32_t passes = 0;
 	int code;
 
-	if (has_column(d, duration) || !catalogue_has(d->c, duration)) {
+	if (has_column(d, duration) || d->n_columns >= LIMIT_METRICS ||
+	    !catalogue_has(d->c, duration)) {
 		return 0;
 	}
 	code = add_concrete(d, duration);
@@ -288,7 +301,17 @@ static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
 	return 0;
 }
 
-static int assign_groups(struct draft *d, uint32_t *ret_groups)
+static int refuse_time(struct draft *d, uint32_t passes)
+{
+	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS,
+		    "Ask for fewer at a time; metrics of one unit fit together most often.",
+		    "these %zu columns need %u passes, and how to divide them takes too long to "
+		    "find out",
+		    d->n_columns, passes);
+	return d->r->code;
+}
+
+static int assign_groups(struct draft *d, uint32_t passes, uint32_t *ret_groups)
 {
 	uint32_t groups = 0;
 
@@ -297,6 +320,9 @@ static int assign_groups(struct draft *d, uint32_t *ret_groups)
 		int code;
 
 		d->columns[i].group = NO_GROUP;
+		if (clock_now_ns() >= d->by_ns) {
+			return refuse_time(d, passes);
+		}
 		code = find_group(d, i, groups, &group);
 		if (code != 0) {
 			return code;
@@ -329,7 +355,7 @@ static int finish(struct draft *d, struct wire_plan *ret)
 }
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
-	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret,
+	      plan_other_chips other_chips, void *userdata, uint64_t by_ns, struct wire_plan *ret,
 	      struct refusal *r)
 {
 	struct draft *d = arena_zalloc(a, sizeof(*d));
@@ -341,7 +367,7 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 			    "the list of metrics is empty");
 		return r->code;
 	}
-	*d = (struct draft){ .c = c, .a = a, .r = r };
+	*d = (struct draft){ .c = c, .a = a, .r = r, .by_ns = by_ns };
 	for (size_t i = 0; code == 0 && i < wanted->n; i++) {
 		code = add_wanted(d, wanted->v[i], other_chips, userdata);
 	}
@@ -349,7 +375,8 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
 	}
 	if (code == 0) {
-		code = ret->passes > 1 ? assign_groups(d, &ret->groups) : add_duration(d);
+		code = ret->passes > 1 ? assign_groups(d, ret->passes, &ret->groups)
+				       : add_duration(d);
 	}
 	return code == 0 ? finish(d, ret) : code;
 }

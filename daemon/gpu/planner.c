@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 #include "daemon/gpu/catalogue.h"
 #include "daemon/gpu/plan.h"
@@ -21,6 +22,9 @@ struct planner {
 	struct catalogue catalogues[64];
 	size_t n_catalogues;
 };
+
+/* A plan that takes longer is refused: other users wait behind it. */
+enum { PLAN_TIME_MS = 2000 };
 
 static const char default_chip[] = "GH100";
 
@@ -226,6 +230,7 @@ static int handle_plan(struct service *s, const struct wire_message *m)
 	struct catalogue *c = find_catalogue(planner_of(s), m->plan_request.chip, &refusal);
 
 	if (!c || plan_make(c, &s->answer, &m->plan_request.metrics, other_chips, planner_of(s),
+			    clock_now_ns() + PLAN_TIME_MS * CLOCK_NS_PER_MS,
 			    &answer.plan_reply.plan, &refusal) != 0) {
 		return service_refuse(s, m->plan_request.request, &refusal);
 	}

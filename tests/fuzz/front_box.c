@@ -890,6 +890,7 @@ static void configure(void)
 		.captures_per_user = 4,
 	};
 	c->captures_per_minute = c->permissions_per_minute = CONFIG_RATE_MAX;
+	c->questions_per_minute = CONFIG_RATE_MAX;
 	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_ANN];
 	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_BOB];
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cupti.h"
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/plan.h"
 #include "proto/limits.h"
 
@@ -10,13 +11,14 @@ struct fixture {
 	struct arena arena;
 	struct wire_plan plan;
 	struct refusal refusal;
+	uint64_t by_ns;
 };
 
 static int setup(void **state)
 {
 	static struct fixture f;
 
-	f = (struct fixture){ .refusal = { 0 } };
+	f = (struct fixture){ .by_ns = UINT64_MAX };
 	arena_init(&f.arena, 4 * LIMIT_UNPACKED_BYTES);
 	*state = &f;
 	return 0;
@@ -38,7 +40,7 @@ static const char *other_chips(void *userdata, struct arena *a, const char *metr
 static int make(struct fixture *f, const char *wanted)
 {
 	char *copy = strdup(wanted), *save = NULL;
-	const char *names[LIMIT_METRICS];
+	const char *names[2 * LIMIT_METRICS];
 	size_t n = 0;
 	int code;
 
@@ -46,8 +48,8 @@ static int make(struct fixture *f, const char *wanted)
 		names[n++] = name;
 	}
 	code = plan_make(&gh100, &f->arena, &(struct wire_strings){ n, names }, other_chips,
-			 (void *)(uintptr_t) "sm__inst_executed_pipe_fp16.sum.on_another", &f->plan,
-			 &f->refusal);
+			 (void *)(uintptr_t) "sm__inst_executed_pipe_fp16.sum.on_another", f->by_ns,
+			 &f->plan, &f->refusal);
 	memset(copy, '#', strlen(wanted)); /* the plan must have its own copies */
 	free(copy);
 	return code;
@@ -206,7 +208,7 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 		f, "gpu__time_duration.sum")); /* nothing is added to what does not fit anyway */
 	for (uint32_t g = 0; g < f->plan.groups; g++) {
 		char names[4096] = "";
-		struct fixture one = { .refusal = { 0 } };
+		struct fixture one = { .by_ns = UINT64_MAX };
 		unsigned n = 0;
 
 		for (size_t i = 0; i < f->plan.columns.n; i++) {
@@ -230,6 +232,43 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 }
 
 /* --- refusals --- */
+
+/* A plan of 234 columns took 7 s: the others wait meanwhile. */
+static void a_plan_has_a_deadline(void **state)
+{
+	struct fixture *f = *state;
+
+	f->by_ns = clock_now_ns(); /* over at once */
+	assert_int_equal(make(f, "dram__bytes_read.sum lts__t_bytes.sum l1tex__t_bytes.sum "
+				 "sm__inst_executed.sum "
+				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum "
+				 "sm__inst_executed_pipe_tensor.sum "
+				 "dram__throughput.avg.pct_of_peak_sustained_elapsed "
+				 "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+			 GPUCTR_E_TOO_MANY_METRICS);
+	assert_non_null(strstr(f->refusal.message, "these 8 columns need "));
+	assert_true(f->refusal.remedy[0] != '\0');
+	assert_int_equal(make(f, "memory"), 0); /* nothing is to be divided */
+}
+
+static void a_plan_has_so_many_columns(void **state)
+{
+	struct fixture *f = *state;
+	char *names = calloc(LIMIT_METRICS + 1, LIMIT_NAME_BYTES);
+
+	for (size_t i = 0, n = 0; n <= LIMIT_METRICS; i++) {
+		const char **submetrics = NULL;
+
+		assert_true(i < gh100.n_bases);
+		if (catalogue_submetrics(&gh100, &gh100.bases[i], &submetrics) > 0) {
+			strcat(strcat(strcat(names, gh100.bases[i].name), submetrics[0]), " ");
+			n++;
+		}
+	}
+	assert_int_equal(make(f, names), GPUCTR_E_TOO_MANY_METRICS);
+	assert_non_null(strstr(f->refusal.message, "128 columns"));
+	free(names);
+}
 
 static void unknown_names_come_with_near_ones(void **state)
 {
@@ -319,6 +358,8 @@ int main(void)
 		TEST(repeats_count_once),
 		TEST(a_derived_name_is_one_weighted_column),
 		TEST(too_many_passes_come_in_groups_of_one),
+		TEST(a_plan_has_a_deadline),
+		TEST(a_plan_has_so_many_columns),
 		TEST(unknown_names_come_with_near_ones),
 		TEST(a_base_name_wants_a_rollup),
 		TEST(a_metric_of_another_chip_names_it),
