@@ -6,6 +6,8 @@
 
 enum {
 	PROTO_VERSION = 1,
+	PROTO_FEATURE_CATALOGUE = 1
+				  << 0, /* of Hello: for metrics and plans alone, see protocol.md */
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* heap that one frame may become */

@@ -251,9 +251,7 @@ void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *me
 		if (connection_send(c->g, &m) == 0) {
 			return;
 		}
-		end.error = (struct gpuctr_error){ GPUCTR_E_DISCONNECTED,
-						   "the connection to gpucountd is over",
-						   "Connect again." };
+		end.error = *gpuctr_last_error(c->g);
 	}
 	finish(c, &end);
 }

@@ -25,7 +25,9 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	int broken; /* code the connection ended with; 0: it is up */
+	struct refusal
+		denied; /* code 0: may measure; else why only the catalogue may be asked for */
+	int broken;	/* code the connection ended with; 0: it is up */
 };
 
 /* A question that waits for its answer. */

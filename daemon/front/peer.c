@@ -313,7 +313,8 @@ static void handle_frame(struct peer *p, const struct frame *f)
 						    : "the message is malformed");
 	} else if (r < 0) {
 		peer_close(p);
-	} else if (p->role == PEER_CLIENT && p->out.bytes > PEER_OUT_HIGH_BYTES) {
+	} else if ((p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+		   p->out.bytes > PEER_OUT_HIGH_BYTES) {
 		peer_pause(p);
 	}
 }
@@ -464,7 +465,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	if (p->closing) {
 		return;
 	}
-	if (drains && p->role == PEER_CLIENT && p->out.bytes <= PEER_OUT_LOW_BYTES) {
+	if (drains && (p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+	    p->out.bytes <= PEER_OUT_LOW_BYTES) {
 		peer_resume(p);
 		session_on_client_drained(p);
 	}
@@ -504,6 +506,15 @@ static void refuse_silent(struct peer *p)
 	refuse_and_close(p, &r);
 }
 
+static void refuse_guest(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Connect again.",
+		    "who may not measure is connected for %d s at a time", PEER_GUEST_S);
+	refuse_and_close(p, &r);
+}
+
 /* Its siblings wait for the end of a message. */
 static void refuse_stalled(struct peer *p)
 {
@@ -517,14 +528,15 @@ static void refuse_stalled(struct peer *p)
 
 static bool has_deadline(const struct peer *p)
 {
-	return p->role == PEER_NEW || p->close_when_sent || p->account->reader == p;
+	return (p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent ||
+	       p->account->reader == p;
 }
 
 static bool is_late(const struct peer *p, uint64_t now_ns)
 {
 	const struct account *a = p->account;
 
-	if (p->role == PEER_NEW || p->close_when_sent) {
+	if ((p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent) {
 		return now_ns >= p->deadline_ns;
 	}
 	return a->reader == p && !list_is_empty(&a->waiting) &&
@@ -537,6 +549,8 @@ static void end_late(struct peer *p)
 		peer_close(p);
 	} else if (p->role == PEER_NEW) {
 		refuse_silent(p);
+	} else if (p->role == PEER_GUEST) {
+		refuse_guest(p);
 	} else {
 		refuse_stalled(p);
 	}

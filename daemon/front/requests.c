@@ -28,13 +28,18 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	}
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
-	if (!admission_allows(p->front, &p->credentials, &r)) {
+	if (admission_allows(p->front, &p->credentials, &r)) {
+		p->role = PEER_CLIENT;
+	} else if ((m->hello.features & PROTO_FEATURE_CATALOGUE) != 0) {
+		p->role = PEER_GUEST;
+		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;
+		answer.welcome.features = PROTO_FEATURE_CATALOGUE;
+	} else {
 		decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 		peer_refuse(p, 0, &r);
 		peer_close_when_sent(p);
 		return 0;
 	}
-	p->role = PEER_CLIENT;
 	peer_send(p, &answer);
 	return 0;
 }

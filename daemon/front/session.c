@@ -462,6 +462,9 @@ void session_on_peer_closed(struct peer *p)
 	case PEER_PERMISSION:
 		granter_link_forget(&p->front->granter, p);
 		break;
+	case PEER_GUEST:
+		gpu_link_forget(&p->front->planner, p);
+		break;
 	case PEER_NEW:
 		break;
 	}

@@ -106,7 +106,9 @@ struct gpuctr_capture;
 GPUCTR_API const char *gpuctr_default_socket(void);
 
 /* Connects and exchanges versions; waits at most five seconds. path NULL: gpuctr_default_socket().
- * program names the caller to others that wait. *ret is set even when the result is not 0 (but for
+ * program names the caller to others that wait. Who may not measure is connected as well, for half
+ * a minute, and may ask for metrics and plans; any other call is then refused with
+ * GPUCTR_E_NOT_ALLOWED. *ret is set even when the result is not 0 (but for
  * -ENOMEM), so that gpuctr_last_error() can be asked; free it with gpuctr_disconnect(). */
 GPUCTR_API int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret);
 

@@ -7,9 +7,9 @@
  * whenever the loop would wait for events; time passes only when a test says so. The same acts give
  * the same run.
  *
- * The box aborts when the front says what cannot be decoded, says more than a refusal to who is not
- * allowed, asks the granter for what the arbiter must not have given, leaves a descriptor open, or
- * does not stop. */
+ * The box aborts when the front says what cannot be decoded, says more than a refusal, or what is
+ * public, to who is not allowed, asks the granter for what the arbiter must not have given, leaves
+ * a descriptor open, or does not stop. */
 
 #include "daemon/granter/granter.h"
 #include "proto/wire.h"

@@ -105,6 +105,67 @@ static void a_plan_that_takes_long_ends_no_lease(void **state)
 	expect_service(f, PATIENCE_MS);
 }
 
+/* What could be measured is no secret. */
+static void who_may_not_measure_may_list_and_plan(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234", NULL);
+	p = fixture_client(f, USER_BOB, "metrics", "dram__*", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read "), 1);
+	p = fixture_client(f, USER_BOB, "plan", "dram__bytes_*.sum", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read.sum "), 1);
+	p = fixture_client(f, USER_BOB, "status", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "may not measure");
+	p = fixture_client(f, USER_BOB, "--metrics", "dram__*.sum", "--", FAKEAPP, NULL);
+	expect_exit(p, 125);
+	expect_output(p, "");
+	expect_message(p, "may not measure");
+}
+
+/* Whatever else a guest says ends the connection, with a refusal. */
+static void a_guest_gets_the_catalogue_alone(void **state)
+{
+	static const char *const names[] = { "dram__bytes_read.sum" };
+	const struct wire_message hello = {
+		.type = WIRE_HELLO, .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "guest" }
+	};
+	const struct wire_message wishes[] = {
+		{ .type = WIRE_STATUS_REQUEST, .status_request = { 1 } },
+		{ .type = WIRE_OPEN_CAPTURE,
+		  .open_capture = { .request = 1, .metrics = { 1, names }, .recorded = true } },
+		{ .type = WIRE_RENEW, .renew = { 1 } },
+		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { 1 } },
+		{ .type = WIRE_JOB_END, .job_end = { 1, "job" } },
+		{ .type = WIRE_TENANTS_REQUEST, .tenants_request = { 1 } },
+		{ .type = WIRE_GOODBYE },
+	};
+	struct fixture *f = *state;
+	struct wire_message m;
+	struct arena a;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234", NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	for (size_t i = 0; i < ARRAY_SIZE(wishes); i++) {
+		int socket = raw_connect(f, USER_BOB);
+
+		assert_true(raw_send(socket, &hello, -1));
+		m = raw_receive(socket, &a);
+		assert_int_equal(m.type, WIRE_WELCOME);
+		assert_int_equal(m.welcome.features, PROTO_FEATURE_CATALOGUE);
+		assert_int_equal(ask_plan(socket, &a, names, 1).type, WIRE_PLAN_REPLY);
+		assert_true(raw_send(socket, &wishes[i], -1));
+		raw_expect_refused(socket, GPUCTR_E_PROTOCOL);
+	}
+	arena_deinit(&a);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static void the_planner_has_bounded_memory(void **state)
 {
@@ -131,6 +192,8 @@ int main(void)
 		SYSTEM_TEST(an_expensive_expression_costs_the_daemon_nothing),
 		SYSTEM_TEST(patterns_are_expanded_by_the_client),
 		SYSTEM_TEST(a_plan_that_takes_long_ends_no_lease),
+		SYSTEM_TEST(who_may_not_measure_may_list_and_plan),
+		SYSTEM_TEST(a_guest_gets_the_catalogue_alone),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 		SYSTEM_TEST(the_planner_has_bounded_memory),
 #endif
