@@ -241,6 +241,7 @@ struct wire_status_reply {
 
 struct wire_tenants_request {
 	uint32_t request;
+	uint64_t gpus; /* a bit for each index */
 };
 struct wire_tenants_reply {
 	uint32_t request;

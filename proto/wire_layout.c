@@ -147,7 +147,8 @@ LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        U64(wire_status_reply, 8, uptime_ns), STR(wire_status_reply, 9, trouble, TEXT),
        U32(wire_status_reply, 10, peers));
 
-LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request));
+LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request),
+       U64(wire_tenants_request, 2, gpus));
 
 static bool validate_tenants(const void *plain)
 {

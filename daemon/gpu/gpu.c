@@ -61,8 +61,8 @@ static int handle_tenants(struct service *s, const struct wire_message *m)
 	struct wire_message answer = { .type = WIRE_TENANTS_REPLY };
 
 	answer.tenants_reply.request = m->tenants_request.request;
-	answer.tenants_reply.known =
-		device_list_tenants(&g->devices, gpus, pids, LIMIT_TENANTS, &n);
+	answer.tenants_reply.known = device_list_tenants(&g->devices, m->tenants_request.gpus, gpus,
+							 pids, LIMIT_TENANTS, &n);
 	answer.tenants_reply.gpu = (struct wire_u32s){ n, gpus };
 	answer.tenants_reply.pid = (struct wire_u32s){ n, pids };
 	return service_reply(s, &answer);
