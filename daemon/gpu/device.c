@@ -158,10 +158,10 @@ static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus,
 	void *device;
 
 	if (l->nvml.device_by_uuid(l->devices[gpu].uuid, &device) != 0 ||
-	    l->nvml.compute_processes(device, &count, processes) != 0) {
+	    l->nvml.compute_processes(device, &count, processes) != 0 || count > room - *n) {
 		return false;
 	}
-	for (unsigned i = 0; i < count && *n < room; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		gpus[*n] = (uint32_t)gpu;
 		pids[(*n)++] = processes[i].pid;
 	}
