@@ -10,6 +10,7 @@
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/trust.h"
 #include "daemon/names.h"
 
 /* One table of keys; each row knows how to read its value. */
@@ -246,17 +247,12 @@ static int load_line(struct config *c, char *line, char *error, size_t size)
 	return r;
 }
 
-int config_load(struct config *c, const char *path, char *error, size_t error_size)
+static int load_lines(struct config *c, FILE *f, const char *path, char *error, size_t error_size)
 {
-	CLEAN_FILE FILE *f = fopen(path, "re");
 	CLEAN_FREE char *line = NULL;
 	size_t room = 0;
 	char why[512];
 
-	if (!f) {
-		snprintf(error, error_size, "%s: %s", path, strerror(errno));
-		return -errno;
-	}
 	for (unsigned n = 1; getline(&line, &room, f) >= 0; n++) {
 		int r = load_line(c, line, why, sizeof(why));
 
@@ -266,4 +262,18 @@ int config_load(struct config *c, const char *path, char *error, size_t error_si
 		}
 	}
 	return 0;
+}
+
+int config_load(struct config *c, const char *path, uid_t owner, char *error, size_t error_size)
+{
+	CLEAN_FILE FILE *f = fopen(path, "re");
+	int r;
+
+	if (!f) {
+		r = -errno;
+		snprintf(error, error_size, "%s: %s", path, strerror(errno));
+		return r;
+	}
+	r = trust_check_file(fileno(f), path, owner, error, error_size);
+	return r < 0 ? r : load_lines(c, f, path, error, error_size);
 }

@@ -32,7 +32,8 @@ void config_init(struct config *c);
 int config_set(struct config *c, const char *key, const char *value, char *error,
 	       size_t error_size);
 
-/* As config_set(); error names file, line and key. -ENOENT when there is no such file. */
-int config_load(struct config *c, const char *path, char *error, size_t error_size);
+/* As config_set(); error names file, line and key. -ENOENT when there is no such file. A file that
+ * anybody but root and owner could have written is refused: it says who may measure. */
+int config_load(struct config *c, const char *path, uid_t owner, char *error, size_t error_size);
 
 #endif

@@ -27,9 +27,11 @@ enum control_op {
 
 /* What `systemctl status` shows. Without padding: it is compared as bytes. */
 struct control_summary {
-	char holder[64]; /* user name of the first holder; "": no GPU is held */
+	char holder[64];   /* user name of the first holder; "": no GPU is held */
+	char trouble[192]; /* why nothing can be measured; "": all is well */
 	uint32_t holders, waiting;
 	uint64_t granted, dropped; /* since the front began */
+	uint64_t audit_fails;	   /* 1: nothing is granted, because nothing can be logged */
 };
 
 /* As much of it travels as the op has. */

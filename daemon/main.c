@@ -59,7 +59,8 @@ static const struct worker {
 struct supervisor {
 	struct config config;
 	int argc;
-	char **argv; /* read again for a reload */
+	char **argv;   /* read again for a reload */
+	uid_t starter; /* whose settings count, beside root's */
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
@@ -68,6 +69,7 @@ struct supervisor {
 	struct jobs jobs; /* as the front told them */
 	int signals;
 	bool own_socket; /* bound by us: removed at the end */
+	bool has_perfmon;
 	bool stopping;
 	struct restart restarts[WORKERS];
 };
@@ -199,6 +201,7 @@ static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
 			.gpu = links[WORKER_GPU],
 			.planner = links[WORKER_PLANNER],
 			.audit = s->audit,
+			.has_perfmon = s->has_perfmon,
 		}));
 	}
 	close(pair[1]);
@@ -398,7 +401,7 @@ static int reload(struct supervisor *s)
 	int r;
 
 	config_init(&config);
-	if (options_parse(&config, s->argc, s->argv) < 0) {
+	if (options_parse(&config, s->argc, s->argv, s->starter) < 0) {
 		log_error("the settings are not taken over: see above");
 		return -EINVAL;
 	}
@@ -412,7 +415,9 @@ static int reload(struct supervisor *s)
 			  strerror(-r));
 		return r;
 	}
-	log_notice("settings read again");
+	log_notice("settings read again%s", s->config.audit_file[0] && s->audit < 0
+						    ? ", but the audit file cannot be opened"
+						    : "");
 	return 0;
 }
 
@@ -451,23 +456,32 @@ static void kill_hung(struct supervisor *s, enum worker_id id)
 	}
 }
 
-/* The name comes from a process that talks to users: nothing in it may end the line for systemd. */
+/* It comes from a process that talks to users: nothing in it may end the line for systemd. */
+static void make_plain(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (char *p = text; *p; p++) {
+		*p = isprint((unsigned char)*p) ? *p : '?';
+	}
+}
+
 static void tell_systemd(struct control_summary *c)
 {
-	char who[128] = "No GPU is held";
+	char who[256] = "No GPU is held";
 
-	c->holder[sizeof(c->holder) - 1] = '\0';
-	for (char *p = c->holder; *p; p++) {
-		*p = isgraph((unsigned char)*p) ? *p : '?';
-	}
-	if (c->holders > 1) {
+	make_plain(c->holder, sizeof(c->holder));
+	make_plain(c->trouble, sizeof(c->trouble));
+	if (c->trouble[0]) {
+		snprintf(who, sizeof(who), "Nothing can be measured: %s", c->trouble);
+	} else if (c->holders > 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder,
 			 c->holders - 1);
 	} else if (c->holders == 1) {
 		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
 	}
-	sd_notifyf(0, "STATUS=%s, %u waiting; %llu permissions granted, %llu records dropped.", who,
-		   c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
+	sd_notifyf(0, "STATUS=%s%s, %u waiting; %llu permissions granted, %llu records dropped.",
+		   c->audit_fails ? "THE AUDIT LOG CANNOT BE WRITTEN, nothing is granted. " : "",
+		   who, c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
 }
 
 /* For the front's successor. They come from a process that talks to users: names end. */
@@ -555,6 +569,7 @@ static int serve(struct supervisor *s)
 {
 	int r;
 
+	s->has_perfmon = privilege_has_perfmon();
 	s->signals = open_signals();
 	s->control = -1;
 	open_audit(s);
@@ -582,8 +597,9 @@ int main(int argc, char **argv)
 	s.audit = -1;
 	s.argc = argc;
 	s.argv = argv;
+	s.starter = geteuid();
 	config_init(&s.config);
-	r = options_parse(&s.config, argc, argv);
+	r = options_parse(&s.config, argc, argv, s.starter);
 	if (r <= 0) {
 		return r < 0 ? 2 : 0;
 	}

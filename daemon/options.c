@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/audit/audit.h"
 #include "daemon/base/log.h"
 
 static void print_help(void)
@@ -56,10 +58,10 @@ static int apply_pair(struct config *c, const char *pair)
 	return apply(c, key, equals + 1);
 }
 
-static int load(struct config *c, const char *path, bool must_exist)
+static int load(struct config *c, const char *path, uid_t starter, bool must_exist)
 {
-	char error[768];
-	int r = config_load(c, path, error, sizeof(error));
+	char error[PATH_MAX + 512];
+	int r = config_load(c, path, starter, error, sizeof(error));
 
 	if (r == -ENOENT && !must_exist) {
 		return 0;
@@ -86,33 +88,42 @@ static const struct option options[] = {
 
 static const char short_options[] = "c:s:u:vVh";
 
-/* The file comes first wherever it stands on the command line. */
-static int load_file(struct config *c, int argc, char **argv)
+/* What stands on the command line is looked at as a whole before anything is read or opened: help
+ * and version are answered whatever else stands there. 1: go on, with the file's path or NULL;
+ * 0: answered; -errno: told why. */
+static int look_ahead(int argc, char **argv, const char **ret_file)
 {
-	const char *path = NULL;
+	const char *file = NULL;
 	int o;
 
 	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
-		path = o == 'c' ? optarg : path;
 		if (o == '?') {
+			fputs("gpucountd: see --help\n", stderr);
 			return -EINVAL;
 		}
-		if (o == 'h' || o == 'V') {
-			return 0; /* answered whatever the file says */
+		if (o == 'h') {
+			print_help();
+			return 0;
 		}
+		if (o == 'V') {
+			puts("gpucountd " GPUCTR_VERSION);
+			return 0;
+		}
+		file = o == 'c' ? optarg : file;
 	}
-	optind = 1;
-	return load(c, path ? path : GPUCTR_CONFIG_FILE, path != NULL);
+	if (optind < argc) {
+		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
+		return -EINVAL;
+	}
+	*ret_file = file;
+	return 1;
 }
 
-int options_parse(struct config *c, int argc, char **argv)
+static int read_settings(struct config *c, int argc, char **argv, bool *ret_check)
 {
-	bool check = false;
-	int o, r;
+	int r = 0, o;
 
-	optind = 1; /* a reload parses again */
-	r = load_file(c, argc, argv);
-
+	optind = 1;
 	while (r == 0 && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
 		switch (o) {
 		case 's':
@@ -125,27 +136,48 @@ int options_parse(struct config *c, int argc, char **argv)
 			r = apply_pair(c, optarg);
 			break;
 		case OPTION_CHECK:
-			check = true;
+			*ret_check = true;
 			break;
 		case 'v':
 			c->log_level = LOG_DEBUG;
 			break;
-		case 'V':
-			puts("gpucountd " GPUCTR_VERSION);
-			return 0;
-		case 'h':
-			print_help();
-			return 0;
 		default:
 			break;
 		}
 	}
+	return r;
+}
+
+/* For who asks, which before a reload is the daemon's user. */
+static int check_audit(const struct config *c)
+{
+	int r = c->audit_file[0] ? audit_check(c->audit_file) : 0;
+
+	if (r < 0) {
+		fprintf(stderr,
+			"gpucountd: audit-file %s: %s; make it and its folder writable for the "
+			"daemon's user\n",
+			c->audit_file, strerror(-r));
+	}
+	return r;
+}
+
+int options_parse(struct config *c, int argc, char **argv, uid_t starter)
+{
+	const char *file;
+	bool check = false;
+	int r;
+
+	optind = 1; /* a reload parses again */
+	r = look_ahead(argc, argv, &file);
+	if (r <= 0) {
+		return r;
+	}
+	/* The file comes first wherever it stands on the command line. */
+	r = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
+	r = r < 0 ? r : read_settings(c, argc, argv, &check);
 	if (r < 0) {
 		return r;
 	}
-	if (optind < argc) {
-		fprintf(stderr, "gpucountd: unexpected argument '%s'; see --help\n", argv[optind]);
-		return -EINVAL;
-	}
-	return check ? 0 : 1;
+	return check ? check_audit(c) : 1;
 }

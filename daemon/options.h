@@ -4,7 +4,8 @@
 
 #include "daemon/config.h"
 
-/* The file, then the command line. 1: go on; 0: done (help, version, check); -errno: told why. */
-int options_parse(struct config *c, int argc, char **argv);
+/* The file, which is root's or starter's, then the command line. 1: go on; 0: done (help, version,
+ * check); -errno: told why. */
+int options_parse(struct config *c, int argc, char **argv, uid_t starter);
 
 #endif

@@ -31,7 +31,7 @@ static int set_capabilities(bool perfmon)
 	return syscall(SYS_capset, &header, want) < 0 ? -errno : 0;
 }
 
-static bool has_perfmon(void)
+bool privilege_has_perfmon(void)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct have[2];
@@ -82,7 +82,7 @@ int privilege_leave_root(const char *user)
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		r = -errno;
 	}
-	if (r == 0 && !has_perfmon()) {
+	if (r == 0 && !privilege_has_perfmon()) {
 		log_notice("without CAP_PERFMON: a driver that restricts counters will refuse; "
 			   "recordings can be played");
 	}

@@ -9,6 +9,8 @@
  * Logs what went wrong and returns -errno. */
 int privilege_leave_root(const char *user);
 
+bool privilege_has_perfmon(void);
+
 /* In a worker: keeps CAP_PERFMON or drops that too. */
 int privilege_enter(bool keep_perfmon);
 

@@ -20,6 +20,7 @@ static const struct {
 	{ GPUCTR_E_BAD_PATTERN, "bad-pattern" },
 	{ GPUCTR_E_CHIP_UNKNOWN, "chip-unknown" },
 	{ GPUCTR_E_BAD_REQUEST, "bad-request" },
+	{ GPUCTR_E_KERNEL_NO_MATCH, "kernel-no-match" },
 	{ GPUCTR_E_NO_DAEMON, "no-daemon" },
 	{ GPUCTR_E_NO_GPU, "no-gpu" },
 	{ GPUCTR_E_NO_DRIVER, "no-driver" },
@@ -47,6 +48,8 @@ static const struct {
 	{ GPUCTR_E_METRIC_NOT_RECORDED, "metric-not-recorded" },
 	{ GPUCTR_E_BAD_RECORDING, "bad-recording" },
 	{ GPUCTR_E_AGENT_LOST, "agent-lost" },
+	{ GPUCTR_E_KERNEL_WAITS, "kernel-waits" },
+	{ GPUCTR_E_STALLED, "stalled" },
 	{ GPUCTR_E_INTERNAL, "internal" },
 	{ GPUCTR_E_DISCONNECTED, "disconnected" },
 };

@@ -123,6 +123,15 @@ enum wire_launch_kind {
 	WIRE_LAUNCH_GRAPH,
 };
 
+/* Whose time a record tells. */
+enum wire_clock {
+	WIRE_CLOCK_NONE,  /* the start is that of the call on the host, the duration is not known */
+	WIRE_CLOCK_RANGE, /* as above, but the length of the range that was measured is known */
+	WIRE_CLOCK_GPU,	  /* begin and end of the work itself */
+};
+
+#define WIRE_UNKNOWN_ATTRIBUTE UINT32_MAX /* of a kernel */
+
 struct wire_hello {
 	uint32_t version, features;
 	const char *program;
@@ -170,7 +179,6 @@ struct wire_column {
 	const char *name, *unit;
 	struct wire_u32s metric; /* indices into the plan's metrics, checked */
 	struct wire_doubles weight;
-	bool added;
 	uint32_t group;
 };
 
@@ -184,6 +192,7 @@ struct wire_plan {
 	struct wire_strings metrics;
 	struct wire_columns columns;
 	uint32_t passes, groups;
+	bool fits_duration;
 };
 
 struct wire_plan_reply {
@@ -237,6 +246,8 @@ struct wire_status_reply {
 	uint64_t uptime_ns;
 	const char *trouble;
 	uint32_t peers;
+	uint32_t trouble_code;
+	const char *trouble_remedy;
 };
 
 struct wire_tenants_request {
@@ -412,6 +423,8 @@ struct wire_record_columns {
 	struct wire_i64s start_ns;
 	struct wire_u32s node, range_set;
 	struct wire_doubles values;
+	struct wire_u32s clock;
+	struct wire_u64s duration_ns;
 
 	struct wire_u32s mark_node, mark_thread;
 	struct wire_i64s mark_ns;

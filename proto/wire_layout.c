@@ -91,7 +91,7 @@ LAYOUT(plan_request, NULL, U32(wire_plan_request, 1, request),
 
 LAYOUT(column, NULL, STR(wire_column, 1, name, NAME), STR(wire_column, 2, unit, NAME),
        NUMS(wire_column, 3, metric, LIMIT_TERMS), NUMS(wire_column, 4, weight, LIMIT_TERMS),
-       BOOL(wire_column, 5, added), U32(wire_column, 6, group));
+       U32(wire_column, 6, group));
 
 static bool validate_plan(const void *plain)
 {
@@ -115,7 +115,7 @@ static bool validate_plan(const void *plain)
 LAYOUT(plan, validate_plan, STR(wire_plan, 1, chip, NAME),
        STRS(wire_plan, 2, metrics, LIMIT_PLAN_METRICS),
        MSGS(wire_plan, 3, columns, LIMIT_PLAN_METRICS, column), U32(wire_plan, 4, passes),
-       U32(wire_plan, 5, groups));
+       U32(wire_plan, 5, groups), BOOL(wire_plan, 6, fits_duration));
 
 LAYOUT(plan_reply, NULL, U32(wire_plan_reply, 1, request), MSG(wire_plan_reply, 2, plan, plan));
 
@@ -145,7 +145,8 @@ LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        MSGS(wire_status_reply, 6, gpus, LIMIT_GPUS, gpu),
        MSGS(wire_status_reply, 7, captures, LIMIT_CAPTURES, capture_info),
        U64(wire_status_reply, 8, uptime_ns), STR(wire_status_reply, 9, trouble, TEXT),
-       U32(wire_status_reply, 10, peers));
+       U32(wire_status_reply, 10, peers), U32(wire_status_reply, 11, trouble_code),
+       STR(wire_status_reply, 12, trouble_remedy, TEXT));
 
 LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request),
        U64(wire_tenants_request, 2, gpus));
@@ -277,6 +278,7 @@ LAYOUT(record_columns, NULL, U32(wire_record_columns, 1, first_string),
        NUMS(wire_record_columns, 29, thread, RECS), NUMS(wire_record_columns, 30, start_ns, RECS),
        NUMS(wire_record_columns, 31, node, RECS), NUMS(wire_record_columns, 32, range_set, RECS),
        NUMS(wire_record_columns, 33, values, LIMIT_FRAME_BYTES / 8),
+       NUMS(wire_record_columns, 34, clock, RECS), NUMS(wire_record_columns, 35, duration_ns, RECS),
        NUMS(wire_record_columns, 40, mark_node, DEFS),
        NUMS(wire_record_columns, 41, mark_thread, DEFS),
        NUMS(wire_record_columns, 42, mark_ns, DEFS));

@@ -5,6 +5,7 @@
 /* The agent's one object. It is made when the program initialises CUDA and lives as long as the
  * process. */
 
+#include "client/agent/activity.h"
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/profiler.h"
@@ -17,6 +18,10 @@ struct agent {
 	atomic_bool active;	    /* launches are looked at */
 	atomic_bool stop_requested; /* the program exits */
 	atomic_uint capturing;	    /* streams that capture a graph now */
+	atomic_uint n_contexts;	    /* there are now */
+	atomic_bool watches_copies; /* some range was left open: copies are told of as well */
+	bool blocks;		    /* guard_blocks() of the plan's metrics */
+	struct patience patience;
 	struct profiler profiler;
 	struct link link;
 	struct arena arena; /* holds welcome */
@@ -24,6 +29,8 @@ struct agent {
 	struct intern intern;
 	struct counters counters;
 	struct deliver deliver;
+	struct activity activity;
+	bool told_drops; /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
 
 	struct filter filter;
@@ -50,8 +57,10 @@ size_t agent_contexts(struct agent *a, struct ranges **ret);
 /* Finds or makes the device of the calling thread's context; NULL: out of room. */
 struct device_info *agent_device(struct agent *a);
 
-/* Subscribes to the launches. 0, or a code with r filled. */
+/* Becomes CUPTI's one user in this process, and then is told of launches. 0, or a code with r
+ * filled. */
 int launches_subscribe(struct agent *a, struct refusal *r);
+int launches_enable(struct agent *a, struct refusal *r);
 void launches_unsubscribe(struct agent *a);
 
 #endif

@@ -25,8 +25,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel: {
 		const cuLaunchKernel_params *p = params;
 
-		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread,
-					   WIRE_LAUNCH_KERNEL };
+		*ret = (struct arguments){ p->f,       NULL,	   DIMENSIONS(p),
+					   p->hStream, per_thread, WIRE_LAUNCH_KERNEL };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
@@ -39,8 +39,12 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 			return false;
 		}
 		*ret = (struct arguments){
-			p->f,	    DIMENSIONS(p->config), p->config->hStream,
-			per_thread, WIRE_LAUNCH_KERNEL,
+			p->f,
+			NULL,
+			DIMENSIONS(p->config),
+			p->config->hStream,
+			per_thread,
+			WIRE_LAUNCH_KERNEL,
 		};
 		return true;
 	}
@@ -50,8 +54,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel: {
 		const cuLaunchCooperativeKernel_params *p = params;
 
-		*ret = (struct arguments){ p->f, DIMENSIONS(p), p->hStream, per_thread,
-					   WIRE_LAUNCH_COOPERATIVE };
+		*ret = (struct arguments){ p->f,       NULL,	   DIMENSIONS(p),
+					   p->hStream, per_thread, WIRE_LAUNCH_COOPERATIVE };
 		return true;
 	}
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz:
@@ -60,7 +64,8 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch: {
 		const cuGraphLaunch_params *p = params;
 
-		*ret = (struct arguments){ .stream = p->hStream,
+		*ret = (struct arguments){ .graph = p->hGraph,
+					   .stream = p->hStream,
 					   .per_thread_stream = per_thread,
 					   .kind = WIRE_LAUNCH_GRAPH };
 		return true;

@@ -13,6 +13,7 @@
 /* The arguments of a launch, whatever the call. */
 struct arguments {
 	CUfunction function; /* NULL for a graph */
+	CUgraphExec graph;   /* NULL for a kernel */
 	uint32_t grid[3], block[3];
 	uint32_t dynamic_shared_bytes;
 	CUstream stream;

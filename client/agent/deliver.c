@@ -2,6 +2,7 @@
 #include "client/agent/deliver.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,6 +271,21 @@ static void send_progress(struct deliver *d, uint64_t *last_seen)
 	}
 }
 
+/* NULL: it was measured. */
+static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l, bool measured)
+{
+	switch (l->fate) {
+	case LAUNCH_FILTERED:
+		return &c->filtered;
+	case LAUNCH_DISTURBED:
+		return &c->unready;
+	case LAUNCH_FAILED:
+		return &c->failed;
+	default:
+		return measured ? NULL : &c->failed;
+	}
+}
+
 /* Launches that failed or are not wanted leave no record; each is counted for what it is. */
 static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 			    const bool *measured)
@@ -277,12 +293,10 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 	size_t n_columns = d->welcome->plan.columns.n, kept = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->launches[i].fate == LAUNCH_FILTERED) {
-			atomic_fetch_add(&d->counters->filtered, 1);
-			continue;
-		}
-		if (!measured[i] || b->launches[i].fate == LAUNCH_FAILED) {
-			atomic_fetch_add(&d->counters->failed, 1);
+		atomic_uint_fast64_t *count = count_of(d->counters, &b->launches[i], measured[i]);
+
+		if (count) {
+			atomic_fetch_add(count, 1);
 			continue;
 		}
 		if (kept != i) {
@@ -293,6 +307,21 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 		kept++;
 	}
 	return kept;
+}
+
+/* Of those that stay without having been measured. */
+static void blank_others(struct deliver *d, const struct batch *b, double *values,
+			 const bool *measured)
+{
+	size_t n_columns = d->welcome->plan.columns.n;
+
+	for (size_t i = 0; i < b->n; i++) {
+		bool blank = count_of(d->counters, &b->launches[i], measured[i]) != NULL;
+
+		for (size_t k = 0; blank && k < n_columns; k++) {
+			values[i * n_columns + k] = NAN;
+		}
+	}
 }
 
 static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
@@ -332,7 +361,11 @@ static void process_batch(struct deliver *d, struct batch *b)
 		free(measured);
 		return;
 	}
-	result = evaluate_batch(&d->welcome->plan, b, values, measured);
+	if (d->on_batch) {
+		d->on_batch(d->userdata, b);
+	}
+	result = d->evaluate ? d->evaluate(d->userdata, b, values, measured)
+			     : evaluate_batch(&d->welcome->plan, b, values, measured);
 	if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text), "CUPTI could not evaluate some kernels (%s, %d)",
 			 host_result_name(b->host->v, result), result);
@@ -341,6 +374,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 	/* Images are kept whole, so their launches must stay numbered as in the image. */
 	if (d->welcome->raw_images) {
 		kept = n;
+		blank_others(d, b, values, measured);
 		result = send_image(d, b, d->next_index);
 	} else {
 		kept = keep_measured(d, b, values, measured);
@@ -490,6 +524,9 @@ static void *run(void *argument)
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	if (d->on_end) {
+		d->on_end(d->userdata);
+	}
 	pthread_mutex_lock(&d->lock);
 	d->finished = true;
 	pthread_cond_broadcast(&d->drained);

@@ -18,8 +18,9 @@
 
 enum launch_fate {
 	LAUNCH_DONE,
-	LAUNCH_FAILED,	 /* the driver refused it */
-	LAUNCH_FILTERED, /* of a recording, and not wanted this time */
+	LAUNCH_FAILED,	  /* the driver refused it */
+	LAUNCH_FILTERED,  /* of a recording, and not wanted this time */
+	LAUNCH_DISTURBED, /* its range counted other work as well */
 };
 
 /* One launch, noted when it was made. Numbers are intern's. */
@@ -31,9 +32,11 @@ struct launch {
 	uint64_t stream;
 	uint32_t correlation, thread;
 	uint32_t range, set;
-	uint64_t start_ns; /* unix time */
-	uint8_t kind;	   /* enum wire_launch_kind */
-	uint8_t fate;	   /* enum launch_fate */
+	uint64_t start_ns; /* unix time, by clock */
+	uint64_t duration_ns;
+	uint8_t kind;  /* enum wire_launch_kind */
+	uint8_t fate;  /* enum launch_fate */
+	uint8_t clock; /* enum wire_clock, of start and duration */
 };
 
 /* Launches that were measured together, with their counter data. The range of launch i is named by
@@ -45,7 +48,8 @@ struct batch {
 	uint8_t *image;
 	size_t image_size;
 	const struct host
-		*host; /* evaluates; the one of its chip, used by the delivering thread only */
+		*host;	/* evaluates; the one of its chip, used by the delivering thread only */
+	uint64_t index; /* of the first launch in a recording */
 };
 
 /* Counted where they happen, read when told. */
@@ -62,6 +66,10 @@ struct deliver {
 	void (*on_stop)(void *userdata, uint32_t code,
 			const char *message); /* the daemon ends it */
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
+	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
+	void (*on_end)(void *userdata);			   /* all is said, or NULL */
+	/* In the place of evaluate_batch(), for counter data that is not our own; NULL: none. */
+	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
 
 	pthread_t thread;

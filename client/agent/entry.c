@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/agent/agent.h"
@@ -10,6 +11,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/permission.h"
+#include "client/agent/watch.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/utf8.h"
@@ -24,7 +26,12 @@
  * Nothing here prints, and nothing that fails changes what the program does: without a daemon, a
  * token, or CUPTI, the program runs unmeasured and the client is told why, if it can be. */
 
-enum { EXIT_PATIENCE_S = 10, LOCK_PATIENCE_MS = 500, FLUSH_AFTER_MS = 1000 };
+enum {
+	EXIT_PATIENCE_S = 10,
+	LOCK_PATIENCE_MS = 500,
+	STOP_PATIENCE_MS = 2000,
+	FLUSH_AFTER_MS = 1000,
+};
 
 struct agent *agent_self;
 
@@ -69,7 +76,8 @@ static void check_device(struct agent *a, struct device_info *d)
 {
 	if (!is_leased(a, d->uuid)) {
 		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED,
-			    "Name it with --devices, or leave --devices out.",
+			    "Name it with --devices; a refusal then says why it is not yours to "
+			    "measure.",
 			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
 			    "unmeasured",
 			    d->index, d->uuid);
@@ -164,12 +172,13 @@ size_t agent_contexts(struct agent *a, struct ranges **ret)
 }
 
 /* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
- * that exits: such a context is left alone after patience_ns. */
-static void for_each_context(struct agent *a, uint64_t patience_ns,
-			     void (*act)(struct agent *, struct ranges *))
+ * that exits: such a context is left alone after patience_ns. False: some act was not possible. */
+static bool for_each_context(struct agent *a, uint64_t patience_ns,
+			     bool (*act)(struct agent *, struct ranges *))
 {
 	struct ranges *contexts[AGENT_CONTEXTS_MAX];
 	size_t n = agent_contexts(a, contexts);
+	bool all = true;
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
@@ -180,11 +189,12 @@ static void for_each_context(struct agent *a, uint64_t patience_ns,
 		}
 		if (r->object && r->context &&
 		    a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
-			act(a, r);
+			all = act(a, r) && all;
 			a->profiler.cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&r->lock);
 	}
+	return all;
 }
 
 /* Everything that calls CUPTI happens on the delivering thread: the caller may hold CUPTI's locks,
@@ -220,11 +230,31 @@ static void on_fork_in_child(void)
 
 /* --- events of the delivering thread --- */
 
-static void flush_old(struct agent *a, struct ranges *r)
+static bool flush_old(struct agent *a, struct ranges *r)
 {
-	if (r->state == RANGES_STARTED && r->batch->n > 0 && atomic_load(&a->capturing) == 0 &&
-	    clock_now_ns() - r->batch_begin_ns > FLUSH_AFTER_MS * CLOCK_NS_PER_MS) {
-		ranges_flush(a, r);
+	return r->state != RANGES_STARTED || r->batch->n == 0 ||
+	       clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
+	       ranges_flush(a, r);
+}
+
+static bool abandon(struct agent *a, struct ranges *r)
+{
+	ranges_abandon(a, r);
+	return true;
+}
+
+/* Kernels that are under way end in a moment, or they wait for something and may never end. */
+static void let_go(struct agent *a)
+{
+	const struct timespec pause = { 0, 1000 * 1000 };
+	uint64_t by_ns = clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS;
+
+	while (!for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable)) {
+		if (clock_now_ns() >= by_ns) {
+			for_each_context(a, 0, abandon);
+			return;
+		}
+		nanosleep(&pause, NULL);
 	}
 }
 
@@ -232,11 +262,16 @@ static void flush_old(struct agent *a, struct ranges *r)
  * disturbed: it is over soon, and this is tried again at the next tick. */
 static void stop_now(struct agent *a)
 {
+	struct refusal missed;
+
 	if (atomic_load(&a->capturing) > 0 && !atomic_load(&a->stop_requested)) {
 		return;
 	}
 	nvtx_attach(NULL);
-	for_each_context(a, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, ranges_disable);
+	if (filter_missed_all(&a->filter, &missed)) {
+		deliver_notice(&a->deliver, missed.code, missed.message, missed.remedy);
+	}
+	let_go(a);
 	deliver_request_finish(&a->deliver);
 }
 
@@ -248,6 +283,41 @@ static void on_idle(void *userdata)
 		stop_now(a);
 	} else {
 		for_each_context(a, 0, flush_old);
+		watch_look(a);
+	}
+}
+
+static bool look_whether_quiet(struct agent *a, struct ranges *r)
+{
+	return guard_is_quiet(a, r, false);
+}
+
+static bool is_quiet(void *userdata)
+{
+	return for_each_context(userdata, 0, look_whether_quiet);
+}
+
+static void on_batch(void *userdata, struct batch *b)
+{
+	struct agent *a = userdata;
+
+	activity_fill(&a->activity, b);
+	if (!a->told_drops && activity_drops(&a->activity)) {
+		a->told_drops = true;
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER,
+			       "CUPTI has lost records of when kernels began and ended; these have "
+			       "no time of their own",
+			       "");
+	}
+}
+
+/* When the program exits as well, CUPTI is left in peace. */
+static void on_end(void *userdata)
+{
+	struct agent *a = userdata;
+
+	if (!atomic_load(&a->stop_requested)) {
+		activity_stop(&a->activity);
 	}
 }
 
@@ -271,14 +341,58 @@ static void program_name(char *name, size_t size)
 	utf8_repair(name);
 }
 
+/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+static void measure_ranges(struct agent *a)
+{
+	struct wire_plan *plan = &a->welcome.plan;
+	size_t n = plan->metrics.n;
+	const char **v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(plan->metrics.v[i], "gpu__time_duration.sum") == 0) {
+			return;
+		}
+	}
+	if (!plan->fits_duration || n == LIMIT_PLAN_METRICS) {
+		return;
+	}
+	v = arena_alloc(&a->arena, (n + 1) * sizeof(*v));
+	if (v) {
+		memcpy(v, plan->metrics.v, n * sizeof(*v));
+		v[n] = "gpu__time_duration.sum";
+		plan->metrics = (struct wire_strings){ n + 1, v };
+	}
+}
+
+static void start_activity(struct agent *a)
+{
+	CUptiResult result;
+	char text[160];
+
+	a->activity.may_flush = is_quiet;
+	a->activity.userdata = a;
+	result = activity_start(&a->activity, &a->profiler);
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text),
+			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
+			 "those of the ranges around them",
+			 host_result_name(&a->profiler.host, result), (int)result);
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+		measure_ranges(a);
+	}
+}
+
 static int start_measuring(struct agent *a, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
+	a->blocks = guard_blocks(a->welcome.plan.metrics.v, a->welcome.plan.metrics.n);
 	if (filter_init(&a->filter, &a->welcome, r) != 0 || profiler_open(&a->profiler, r) != 0 ||
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(a, r) != 0) {
 		return r->code;
 	}
-	return 0;
+	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
+	start_activity(a);
+	return launches_enable(a, r);
 }
 
 static int agent_init(struct agent *a)
@@ -296,6 +410,8 @@ static int agent_init(struct agent *a)
 	a->deliver.welcome = &a->welcome;
 	a->deliver.on_stop = on_stop;
 	a->deliver.on_idle = on_idle;
+	a->deliver.on_batch = on_batch;
+	a->deliver.on_end = on_end;
 	a->deliver.userdata = a;
 	return 0;
 }

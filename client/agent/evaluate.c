@@ -3,12 +3,15 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/limits.h"
 
 /* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
  * matched to its launch by its name, the launch's place in the batch, because CUPTI does not
- * promise the order of ranges in an image. */
+ * promise the order of ranges in an image.
+ *
+ * A launch whose own time is not known gets the length of its range, if that was measured. */
 
 static size_t range_launch(const struct batch *b, size_t range, size_t fallback)
 {
@@ -42,10 +45,30 @@ static void combine(const struct wire_plan *plan, const double *metrics, double 
 	}
 }
 
+/* Which metric is the length of the range; metrics.n: none. */
+static size_t find_duration(const struct wire_plan *plan)
+{
+	size_t i = 0;
+
+	while (i < plan->metrics.n && strcmp(plan->metrics.v[i], "gpu__time_duration.sum") != 0) {
+		i++;
+	}
+	return i;
+}
+
+static void take_duration(struct launch *l, double ns)
+{
+	if (l->clock == WIRE_CLOCK_NONE && ns >= 0 && ns < (double)INT64_MAX) {
+		l->clock = WIRE_CLOCK_RANGE;
+		l->duration_ns = (uint64_t)ns;
+	}
+}
+
 int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *values,
 		   bool *measured)
 {
 	size_t n_ranges = host_count_ranges(b->host, b->image, b->image_size);
+	size_t duration = find_duration(plan);
 	double metrics[LIMIT_PLAN_METRICS];
 	CUptiResult first_failure = CUPTI_SUCCESS;
 
@@ -69,6 +92,9 @@ int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *
 			continue;
 		}
 		combine(plan, metrics, values + i * plan->columns.n);
+		if (duration < plan->metrics.n) {
+			take_duration(&b->launches[i], metrics[duration]);
+		}
 		measured[i] = true;
 	}
 	return (int)first_failure;

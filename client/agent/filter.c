@@ -2,26 +2,46 @@
 #include "client/agent/filter.h"
 
 #include <libiberty/demangle.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/utf8.h"
+#include "proto/expression.h"
 
 int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, struct refusal *r)
 {
-	f->skip = welcome->launch_skip;
+	*f = (struct filter){ .skip = welcome->launch_skip };
 	f->count = welcome->launch_count;
 	atomic_init(&f->matched, 0);
+	atomic_init(&f->matches, false);
+	pthread_mutex_init(&f->lock, NULL);
 	f->has_regex = welcome->kernel_regex[0] != '\0';
-	if (f->has_regex &&
-	    regcomp(&f->regex, welcome->kernel_regex, REG_EXTENDED | REG_NOSUB) != 0) {
+	if (f->has_regex && expression_compile(&f->regex, welcome->kernel_regex, r) != 0) {
 		f->has_regex = false;
-		refusal_set(r, GPUCTR_E_BAD_PATTERN, "Write a POSIX extended regular expression.",
-			    "'%.200s' is not a regular expression", welcome->kernel_regex);
 		return r->code;
 	}
 	return 0;
 }
 
-bool filter_selects(const struct filter *f, const char *mangled)
+/* Under one name a kernel may come from several threads, and several modules. */
+static void note_left_out(struct filter *f, const char *name)
 {
+	size_t i = 0;
+
+	pthread_mutex_lock(&f->lock);
+	while (i < f->n_left_out && strcmp(f->left_out[i], name) != 0) {
+		i++;
+	}
+	if (i == f->n_left_out && i < FILTER_NAMES_MAX && (f->left_out[i] = strdup(name)) != NULL) {
+		f->n_left_out++;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+bool filter_selects(struct filter *f, const char *mangled)
+{
+	const char *name;
 	char *plain;
 	bool selected;
 
@@ -29,9 +49,47 @@ bool filter_selects(const struct filter *f, const char *mangled)
 		return true;
 	}
 	plain = cplus_demangle_v3(mangled, DMGL_PARAMS | DMGL_ANSI);
-	selected = regexec(&f->regex, plain ? plain : mangled, 0, NULL, 0) == 0;
+	name = plain ? plain : mangled;
+	selected = regexec(&f->regex, name, 0, NULL, 0) == 0;
+	if (selected) {
+		atomic_store(&f->matches, true);
+	} else if (!atomic_load(&f->matches)) {
+		note_left_out(f, name);
+	}
 	free(plain);
 	return selected;
+}
+
+bool filter_missed_all(struct filter *f, struct refusal *r)
+{
+	size_t n;
+
+	/* Its holder may have been interrupted for good, by a signal handler that exits. */
+	if (!f->has_regex || pthread_mutex_trylock(&f->lock) != 0) {
+		return false;
+	}
+	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Write an expression that matches one of them.",
+		    "kernels that were there, and do not match:");
+	n = strlen(r->message);
+	for (size_t i = 0; i < f->n_left_out; i++) {
+		n += (size_t)snprintf(r->message + n, sizeof(r->message) - n, "%s %.100s%s",
+				      i ? ";" : "", f->left_out[i],
+				      strlen(f->left_out[i]) > 100 ? "..." : "");
+	}
+	utf8_repair(r->message); /* a name may have been cut within a character */
+	pthread_mutex_unlock(&f->lock);
+	return f->n_left_out > 0 && !atomic_load(&f->matches);
+}
+
+void filter_deinit(struct filter *f)
+{
+	if (f->has_regex) {
+		regfree(&f->regex);
+	}
+	for (size_t i = 0; i < f->n_left_out; i++) {
+		free(f->left_out[i]);
+	}
+	*f = (struct filter){ 0 };
 }
 
 bool filter_takes(struct filter *f)

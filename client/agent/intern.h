@@ -23,9 +23,9 @@ struct range_key {
 };
 
 struct function_key {
-	uint32_t name; /* string */
-	uint32_t static_shared_bytes;
-	uint32_t registers;
+	uint32_t name;		      /* string */
+	uint32_t static_shared_bytes; /* or WIRE_UNKNOWN_ATTRIBUTE */
+	uint32_t registers;	      /* likewise */
 };
 
 /* Grown by doubling; element size fixed by the user. */

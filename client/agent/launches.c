@@ -3,12 +3,15 @@
 
 #include <cupti_driver_cbid.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
+#include "client/agent/functions.h"
+#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
@@ -16,104 +19,11 @@
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
  * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,
  * and unlock. What a thread holds in between is in its launching variable, so that a launch within
- * a launch (libraries do that from host callbacks) is left alone.
- *
- * Names and attributes of a kernel are asked once for each function handle. A handle may be used
- * again after its module was unloaded, so the name is compared as well. */
-
-struct function {
-	CUfunction handle;
-	const char *name; /* as CUPTI gave it; compared by content */
-	char *copy;
-	uint32_t id, generation;
-	bool selected; /* by the filter */
-};
-
-/* Per thread: small, direct-mapped, no lock. */
-struct function_cache {
-	struct function v[256];
-};
+ * a launch (libraries do that from host callbacks) is left alone. */
 
 static __thread struct ranges *launching;
-static __thread struct function_cache *functions;
+static __thread struct guard_launch launched; /* what launching is for */
 static __thread uint32_t thread_id;
-
-static pthread_key_t functions_key;
-static bool has_functions_key; /* without one a thread's cache outlives it */
-static pthread_once_t functions_once = PTHREAD_ONCE_INIT;
-
-/* --- functions --- */
-
-static uint32_t attribute(struct agent *a, CUfunction f, CUfunction_attribute which)
-{
-	int value = 0;
-
-	return f && a->profiler.cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value > 0
-		       ? (uint32_t)value
-		       : 0;
-}
-
-static void define_function(struct agent *a, struct function *f, uint32_t generation)
-{
-	f->id = intern_function(&a->intern, f->copy,
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
-				attribute(a, f->handle, CU_FUNC_ATTRIBUTE_NUM_REGS));
-	f->generation = generation;
-}
-
-/* At the end of a thread. */
-static void free_functions(void *p)
-{
-	struct function_cache *c = p;
-
-	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
-		free(c->v[i].copy);
-	}
-	free(c);
-	functions = NULL;
-}
-
-static void make_functions_key(void)
-{
-	has_functions_key = pthread_key_create(&functions_key, free_functions) == 0;
-}
-
-static bool make_functions(void)
-{
-	functions = calloc(1, sizeof(*functions));
-	if (functions) {
-		pthread_once(&functions_once, make_functions_key);
-		if (has_functions_key) {
-			pthread_setspecific(functions_key, functions);
-		}
-	}
-	return functions != NULL;
-}
-
-/* NULL: out of memory. */
-static struct function *find_function(struct agent *a, CUfunction handle, const char *name)
-{
-	uint32_t generation = intern_generation(&a->intern);
-	struct function *f;
-
-	if (!functions && !make_functions()) {
-		return NULL;
-	}
-	f = &functions->v[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) %
-			  ARRAY_SIZE(functions->v)];
-	if (!f->copy || f->handle != handle || strcmp(f->copy, name) != 0) {
-		free(f->copy);
-		*f = (struct function){ .handle = handle, .copy = strdup(name) };
-		if (!f->copy) {
-			return NULL;
-		}
-		f->selected = filter_selects(&a->filter, name);
-	}
-	if (f->id == 0 || f->generation != generation) {
-		define_function(a, f, generation);
-	}
-	return f;
-}
 
 /* --- one launch --- */
 
@@ -136,32 +46,48 @@ static bool is_wanted(struct agent *a, const struct function *f)
 	return false;
 }
 
-static struct ranges *find_ranges(struct agent *a, CUcontext context, uint32_t context_id)
+/* With the agent's lock. A context that ended has none of the handles that are compared. */
+static struct ranges *find_context(struct agent *a, CUcontext context)
 {
-	static __thread struct ranges *last;
 	struct ranges *found = NULL;
 
-	if (last && last->context == context && last->context_id == context_id) {
-		return last;
-	}
-	pthread_mutex_lock(&a->lock);
 	list_for_each(l, &a->contexts) {
 		struct ranges *r = list_entry(l, struct ranges, link);
 
-		if (r->context == context && r->context_id == context_id) {
-			found = r;
-		}
+		found = r->context == context ? r : found;
 	}
-	if (!found && (found = calloc(1, sizeof(*found))) != NULL) {
-		pthread_mutex_init(&found->lock, NULL);
-		found->context = context;
-		found->context_id = context_id;
-		found->device = UINT32_MAX;
-		list_append(&a->contexts, &found->link);
+	return found;
+}
+
+/* Finds or makes it; NULL: out of memory. */
+static struct ranges *find_ranges(struct agent *a, CUcontext context)
+{
+	struct ranges *r;
+
+	pthread_mutex_lock(&a->lock);
+	r = find_context(a, context);
+	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
+		pthread_mutex_init(&r->lock, NULL);
+		guard_init(&r->guard);
+		r->guard.blocks = a->blocks;
+		r->context = context;
+		r->device = UINT32_MAX;
+		list_append(&a->contexts, &r->link);
+		atomic_fetch_add(&a->n_contexts, 1);
 	}
 	pthread_mutex_unlock(&a->lock);
-	last = found;
-	return found;
+	return r;
+}
+
+/* The same for the context of a launch, which is mostly the thread's last one. */
+static struct ranges *ranges_of_launch(struct agent *a, const CUpti_CallbackData *data)
+{
+	static __thread struct ranges *last;
+
+	if (!last || last->context != data->context) {
+		last = find_ranges(a, data->context);
+	}
+	return last;
 }
 
 /* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
@@ -202,17 +128,73 @@ static void note_launch(struct agent *a, struct launch *l, const struct ranges *
 		.function = f->id,
 		.dynamic_shared_bytes = g->dynamic_shared_bytes,
 		.device = r->device,
-		.context = r->context_id,
-		.stream = stream_number(a, data->context, g->stream, g->per_thread_stream),
+		.context = data->contextUid,
+		.stream = launched.stream_number,
 		.correlation = data->correlationId,
 		.thread = thread_id,
 		.range = nvtx_current_range(),
 		.set = nvtx_active_set(),
-		.start_ns = clock_wall_ns(),
+		.start_ns = clock_wall_ns(), /* until it is known when it began */
 		.kind = g->kind,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
+	activity_expect(&a->activity, data->correlationId);
+}
+
+/* The GPU gets work that is not measured: a range that was left open counts it. */
+static void note_other_work(struct agent *a, CUcontext context)
+{
+	struct ranges *r;
+
+	if (!atomic_load_explicit(&a->watches_copies, memory_order_relaxed)) {
+		return;
+	}
+	pthread_mutex_lock(&a->lock);
+	r = find_context(a, context);
+	if (r) {
+		guard_disturb(&r->guard);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* Another thread may be within a launch that does not return until this one was made. */
+static bool lock_for_launch(struct agent *a, struct ranges *r)
+{
+	uint64_t patience_ns;
+
+	if (pthread_mutex_trylock(&r->lock) == 0) {
+		return true;
+	}
+	patience_ns = guard_patience_ns(&a->patience);
+	if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+		return true;
+	}
+	guard_spend(&a->patience, patience_ns);
+	return false;
+}
+
+static void unlock_after_launch(struct ranges *r)
+{
+	atomic_store(&r->call, NULL);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void note_for_guard(struct agent *a, struct function *f, const struct arguments *g,
+			   const CUpti_CallbackData *data, struct ranges *r)
+{
+	launched = (struct guard_launch){
+		.stream = streams_normal(g->stream, g->per_thread_stream),
+		.work = g->function ? (uintptr_t)g->function : (uintptr_t)g->graph,
+		.name = f->name,
+		.collective = f->collective,
+		.proofs = &f->proofs,
+		.stream_number = stream_number(a, data->context, g->stream, g->per_thread_stream),
+	};
+	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->name);
+	r->last_stream = launched.stream_number;
+	r->last_launch_ns = clock_now_ns();
+	r->told_stuck = false;
 }
 
 static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
@@ -226,10 +208,10 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	atomic_fetch_add(&a->counters.seen, 1);
-	f = find_function(a, g.function,
-			  g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
-			  : data->symbolName	      ? data->symbolName
-						      : "(unnamed)");
+	f = functions_find(a, g.function, data->contextUid,
+			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
+			   : data->symbolName	       ? data->symbolName
+						       : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
@@ -239,25 +221,44 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	if (!is_wanted(a, f)) {
+		note_other_work(a, data->context);
 		return;
 	}
-	r = find_ranges(a, data->context, data->contextUid);
-	if (!r) {
+	r = ranges_of_launch(a, data);
+	if (!r || !lock_for_launch(a, r)) {
+		note_other_work(a, data->context);
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
 	}
-	pthread_mutex_lock(&r->lock);
 	if (!atomic_load(&a->active)) {
 		atomic_fetch_add(&a->counters.unready, 1);
 		pthread_mutex_unlock(&r->lock);
 		return;
 	}
-	if (!ranges_open(a, r, &l)) {
-		pthread_mutex_unlock(&r->lock);
+	functions_prepare(a, f);
+	note_for_guard(a, f, &g, data, r);
+	if (!ranges_open(a, r, &launched, &l)) {
+		unlock_after_launch(r);
 		return;
 	}
 	note_launch(a, l, r, f, &g, data);
 	launching = r;
+}
+
+/* Copies and fills are many calls, told apart by their names, and of interest only now. */
+static void watch_copies(struct agent *a)
+{
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		const char *name = NULL;
+
+		if (a->profiler.cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) ==
+			    CUPTI_SUCCESS &&
+		    name &&
+		    (strncmp(name, "cuMemcpy", 8) == 0 || strncmp(name, "cuMemset", 8) == 0)) {
+			a->profiler.cuptiEnableCallback(1, a->subscriber,
+							CUPTI_CB_DOMAIN_DRIVER_API, id);
+		}
+	}
 }
 
 static void on_launch_exit(struct agent *a, const CUpti_CallbackData *data)
@@ -270,12 +271,36 @@ static void on_launch_exit(struct agent *a, const CUpti_CallbackData *data)
 	}
 	launching = NULL;
 	if (r->state == RANGES_STARTED) {
-		ranges_close(a, r, !result || *result == CUDA_SUCCESS);
+		ranges_close(a, r, &launched, !result || *result == CUDA_SUCCESS);
+		if (r->guard.holds && !atomic_exchange(&a->watches_copies, true)) {
+			watch_copies(a);
+		}
 	}
-	pthread_mutex_unlock(&r->lock);
+	unlock_after_launch(r);
 }
 
 /* --- other callbacks --- */
+
+enum { LAUNCH_CALLBACKS = 8 }; /* the first ones */
+
+static const CUpti_CallbackId callbacks[] = {
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+};
 
 static bool begins_capture(CUpti_CallbackId id)
 {
@@ -336,24 +361,82 @@ static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 
 static void on_context_end(struct agent *a, CUcontext context)
 {
-	struct ranges *found = NULL;
+	struct ranges *found;
 
 	pthread_mutex_lock(&a->lock);
-	list_for_each(l, &a->contexts) {
-		struct ranges *r = list_entry(l, struct ranges, link);
-
-		found = r->context == context ? r : found;
-	}
+	found = find_context(a, context);
 	pthread_mutex_unlock(&a->lock);
 	if (found && found != launching) {
 		pthread_mutex_lock(&found->lock);
-		ranges_disable(a, found);
+		/* The driver waits for its kernels as well. */
+		if (found->object &&
+		    !(guard_is_quiet(a, found, true) && ranges_disable(a, found))) {
+			ranges_abandon(a, found);
+		}
 		found->state = RANGES_BROKEN;
 		found->context = NULL; /* a new context may get the same handle */
+		atomic_fetch_sub(&a->n_contexts, 1);
+		guard_deinit(&found->guard);
 		free(found->image);
 		found->image = NULL;
 		host_config_deinit(&found->config);
 		pthread_mutex_unlock(&found->lock);
+	}
+}
+
+/* Before the program has the handle, and while it still has it. */
+static void on_stream(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
+{
+	CUstream stream = data->resourceHandle.stream;
+	struct ranges *r;
+
+	if (id == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
+		r = find_ranges(a, data->context);
+		if (r) {
+			streams_add(&r->guard.streams, stream);
+		}
+		return;
+	}
+	/* A context takes its streams with it, and may have ended by now. */
+	pthread_mutex_lock(&a->lock);
+	r = find_context(a, data->context);
+	if (r) {
+		streams_remove(&r->guard.streams, stream);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void on_resource(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
+{
+	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
+		on_context_end(a, data->context);
+	} else {
+		on_stream(a, id, data);
+	}
+}
+
+static bool is_launch(CUpti_CallbackId id)
+{
+	for (size_t i = 0; i < LAUNCH_CALLBACKS; i++) {
+		if (callbacks[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_driver_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	bool enters = data->callbackSite == CUPTI_API_ENTER;
+
+	if (begins_capture(id) || ends_capture(id)) {
+		on_capture_call(a, id, data);
+	} else if (!is_launch(id)) {
+		note_other_work(a, data->context);
+	} else if (enters) {
+		on_launch_enter(a, id, data);
+	} else {
+		on_launch_exit(a, data);
 	}
 }
 
@@ -374,13 +457,9 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	/* A thread that is cancelled with a lock of ours held would stop all others. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
-		on_context_end(a, ((const CUpti_ResourceData *)data)->context);
-	} else if (begins_capture(id) || ends_capture(id)) {
-		on_capture_call(a, id, data);
-	} else if (((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_ENTER) {
-		on_launch_enter(a, id, data);
+		on_resource(a, id, data);
 	} else {
-		on_launch_exit(a, data);
+		on_driver_call(a, id, data);
 	}
 	if (launching && !was_launching) {
 		cancel_before = cancel; /* until the launch is over */
@@ -391,29 +470,22 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 
 /* --- subscription --- */
 
-static const CUpti_CallbackId callbacks[] = {
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+static const CUpti_CallbackId resources[] = {
+	CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+	CUPTI_CBID_RESOURCE_STREAM_CREATED,
+	CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
 };
+
+static int refuse(struct agent *a, CUptiResult result, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
+		    host_result_name(&a->profiler.host, result), (int)result);
+	return r->code;
+}
 
 int launches_subscribe(struct agent *a, struct refusal *r)
 {
-	const struct profiler *p = &a->profiler;
-	CUptiResult result = p->cuptiSubscribe(&a->subscriber, on_callback, a);
+	CUptiResult result = a->profiler.cuptiSubscribe(&a->subscriber, on_callback, a);
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
@@ -422,6 +494,14 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
+}
+
+int launches_enable(struct agent *a, struct refusal *r)
+{
+	const struct profiler *p = &a->profiler;
+	CUptiResult result = CUPTI_SUCCESS;
+
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
@@ -429,16 +509,11 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
 	}
-	if (result == CUPTI_SUCCESS) {
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
 		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
-						CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+						resources[i]);
 	}
-	if (result != CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
-			    host_result_name(&p->host, result), (int)result);
-		return r->code;
-	}
-	return 0;
+	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
 }
 
 void launches_unsubscribe(struct agent *a)

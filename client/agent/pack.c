@@ -200,6 +200,8 @@ struct record_columns {
 		set[LIMIT_RECORDS_PER_FRAME];
 	uint64_t stream[LIMIT_RECORDS_PER_FRAME];
 	int64_t start_ns[LIMIT_RECORDS_PER_FRAME];
+	uint64_t duration_ns[LIMIT_RECORDS_PER_FRAME];
+	uint32_t clock[LIMIT_RECORDS_PER_FRAME];
 };
 
 static void fill_columns(struct record_columns *s, const struct launch *v, size_t n)
@@ -221,6 +223,8 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 		s->set[i] = v[i].set;
 		s->start_ns[i] = (int64_t)v[i].start_ns - before;
 		before = (int64_t)v[i].start_ns;
+		s->duration_ns[i] = v[i].duration_ns;
+		s->clock[i] = v[i].clock;
 	}
 }
 
@@ -245,6 +249,8 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 		.node = { n, s->range },
 		.range_set = { n, s->set },
 		.values = { n * p->welcome->plan.columns.n, values },
+		.clock = { n, s->clock },
+		.duration_ns = { n, s->duration_ns },
 	};
 	return send_columns(p, &c, n, first);
 }
@@ -255,7 +261,7 @@ int pack_send(struct link *l, const struct wire_agent_welcome *welcome, struct i
 	struct packer p = { .link = l, .welcome = welcome };
 	CLEAN_FREE struct record_columns *s = n ? malloc(sizeof(*s)) : NULL;
 	size_t n_columns = welcome->plan.columns.n;
-	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 100);
+	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 112);
 	int r;
 
 	if (n > 0 && !s) {

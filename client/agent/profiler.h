@@ -12,7 +12,14 @@
 	X(cuptiSubscribe)                       \
 	X(cuptiUnsubscribe)                     \
 	X(cuptiEnableCallback)                  \
+	X(cuptiGetCallbackName)                 \
 	X(cuptiGetStreamIdEx)                   \
+	X(cuptiActivityRegisterCallbacks)       \
+	X(cuptiActivityEnable)                  \
+	X(cuptiActivityDisable)                 \
+	X(cuptiActivityFlushAll)                \
+	X(cuptiActivityGetNextRecord)           \
+	X(cuptiActivityGetNumDroppedRecords)    \
 	X(cuptiRangeProfilerEnable)             \
 	X(cuptiRangeProfilerDisable)            \
 	X(cuptiRangeProfilerSetConfig)          \
@@ -28,12 +35,18 @@
 	X(cuCtxGetDevice)            \
 	X(cuCtxPushCurrent)          \
 	X(cuCtxPopCurrent)           \
+	X(cuCtxRecordEvent)          \
 	X(cuDeviceGetName)           \
 	X(cuDeviceGetUuid)           \
 	X(cuDeviceGetAttribute)      \
 	X(cuDriverGetVersion)        \
+	X(cuEventCreate)             \
+	X(cuEventQuery)              \
 	X(cuFuncGetAttribute)        \
-	X(cuStreamIsCapturing)
+	X(cuFuncLoad)                \
+	X(cuKernelGetFunction)       \
+	X(cuStreamIsCapturing)       \
+	X(cuStreamQuery)
 
 struct profiler {
 	struct vendor_host host;

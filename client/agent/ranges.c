@@ -2,11 +2,9 @@
 #include "client/agent/ranges.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/agent/agent.h"
-#include "client/agent/permission.h"
+#include "client/agent/ranges_setup.h"
 #include "daemon/base/clock.h"
 
 /* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
@@ -17,14 +15,10 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
- * A configured object keeps the image size of its first configuration (a second SetConfig with a
- * larger image lost all ranges beyond the first size), so growing means a new object.
- *
  * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
  * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
 
 enum {
-	SIZE_FIRST = 64,
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
 	IMAGE_BYTES_MAX = 7 << 20,
@@ -39,156 +33,11 @@ static void unready(struct agent *a)
 	atomic_fetch_add(&a->counters.unready, 1);
 }
 
-/* Says once why a context is not measured, by what CUPTI answered. */
-static void tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+/* What a thread is in now, for whoever looks after those that do not come back. */
+static void enter_call(struct ranges *r, const char *call)
 {
-	struct refusal refused;
-	char text[512];
-
-	permission_last_refusal(&refused);
-	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ||
-	    (refused.code != 0 && r->state == RANGES_NEW)) {
-		if (refused.code == 0) {
-			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED,
-				    "See `gpuctr-client status` and the daemon's log.",
-				    "the driver refuses the counters (%s: %s)", call,
-				    host_result_name(&a->profiler.host, result));
-		}
-		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
-		return;
-	}
-	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
-		 call, r->device, host_result_name(&a->profiler.host, result), (int)result);
-	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
-			       "context): end it.");
-	} else {
-		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
-	}
-}
-
-static void give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
-{
-	tell_failure(a, r, call, result);
-	r->state = RANGES_BROKEN;
-}
-
-/* --- configuration --- */
-
-static CUptiResult init_image(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
-		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.counterDataSize = r->image_size,
-		.pCounterData = r->image,
-	};
-
-	return a->profiler.cuptiRangeProfilerCounterDataImageInitialize(&p);
-}
-
-static CUptiResult make_image(struct agent *a, struct ranges *r)
-{
-	const struct wire_strings *metrics = &a->welcome.plan.metrics;
-	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
-		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.pMetricNames = (const char **)(uintptr_t)metrics->v,
-		.numMetrics = metrics->n,
-		.maxNumOfRanges = r->size,
-		.maxNumRangeTreeNodes = (uint32_t)r->size,
-	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerGetCounterDataSize(&p);
-
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	free(r->image);
-	r->image_size = p.counterDataSize;
-	r->image = calloc(1, r->image_size);
-	return r->image ? init_image(a, r) : CUPTI_ERROR_OUT_OF_MEMORY;
-}
-
-static CUptiResult configure(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_SetConfig_Params p = {
-		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.configSize = r->config.size,
-		.pConfig = r->config.image,
-		.range = CUPTI_UserRange,
-		.replayMode = CUPTI_UserReplay,
-		.maxRangesPerPass = r->size,
-		.numNestingLevels = 1,
-		.minNestingLevel = 1,
-	};
-	CUptiResult result = make_image(a, r);
-
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	p.counterDataImageSize = r->image_size;
-	p.pCounterDataImage = r->image;
-	return a->profiler.cuptiRangeProfilerSetConfig(&p);
-}
-
-static bool enable(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_Enable_Params p = {
-		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
-		.ctx = r->context,
-	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerEnable(&p);
-
-	if (result != CUPTI_SUCCESS) {
-		give_up(a, r, "cuptiRangeProfilerEnable", result);
-		return false;
-	}
-	r->object = p.pRangeProfilerObject;
-	result = configure(a, r);
-	if (result != CUPTI_SUCCESS) {
-		give_up(a, r, "cuptiRangeProfilerSetConfig", result);
-		return false;
-	}
-	r->state = RANGES_OFF;
-	return true;
-}
-
-/* What needs to be done once for a context; afterwards it is enabled or broken. */
-static bool setup(struct agent *a, struct ranges *r)
-{
-	struct refusal why = { 0 };
-	char text[256];
-
-	r->info = r->info ? r->info : agent_device(a);
-	if (!r->info || r->info->trouble.code != 0) {
-		r->state = RANGES_BROKEN; /* agent_device() has told why */
-		return false;
-	}
-	r->device = r->info->index;
-	if (!r->config.image) {
-		const struct wire_strings *m = &a->welcome.plan.metrics;
-
-		pthread_mutex_lock(&r->info->lock);
-		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
-		pthread_mutex_unlock(&r->info->lock);
-		if (why.code == 0 && r->config.passes != 1) {
-			snprintf(
-				text, sizeof(text),
-				"the program's CUPTI needs %zu passes where the daemon's needs one",
-				r->config.passes);
-			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES,
-				    "Ask for fewer metrics at a time.", "%s", text);
-		}
-		if (why.code != 0) {
-			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
-			r->state = RANGES_BROKEN;
-			return false;
-		}
-	}
-	r->size = r->size ? r->size : SIZE_FIRST;
-	return enable(a, r);
+	atomic_store(&r->call, call);
+	atomic_store(&r->call_since_ns, clock_now_ns());
 }
 
 /* --- start and stop --- */
@@ -200,6 +49,7 @@ static CUptiResult call_start(struct agent *a, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 	};
 
+	enter_call(r, "cuptiRangeProfilerStart");
 	return a->profiler.cuptiRangeProfilerStart(&p);
 }
 
@@ -221,9 +71,8 @@ static bool take_over(struct agent *a, struct ranges *r)
 			CUcontext popped;
 
 			if (a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-				ranges_disable(a, other);
+				any = ranges_disable(a, other) || any;
 				a->profiler.cuCtxPopCurrent(&popped);
-				any = true;
 			}
 		}
 		pthread_mutex_unlock(&other->lock);
@@ -251,7 +100,7 @@ static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
 	char text[256];
 
 	if (!has_sibling(a, r)) {
-		tell_failure(a, r, "cuptiRangeProfilerStart", result);
+		ranges_tell_failure(a, r, "cuptiRangeProfilerStart", result);
 		return;
 	}
 	snprintf(text, sizeof(text),
@@ -272,7 +121,7 @@ static bool start(struct agent *a, struct ranges *r)
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
-	result = init_image(a, r);
+	result = ranges_init_image(a, r);
 	if (result == CUPTI_SUCCESS) {
 		result = call_start(a, r);
 	}
@@ -286,7 +135,7 @@ static bool start(struct agent *a, struct ranges *r)
 	deliver_free_batch(&a->deliver, r->batch);
 	r->batch = NULL;
 	if (result != CUPTI_ERROR_HARDWARE_BUSY) {
-		give_up(a, r, "cuptiRangeProfilerStart", result);
+		ranges_give_up(a, r, "cuptiRangeProfilerStart", result);
 		return false;
 	}
 	if (!r->told_busy) {
@@ -308,8 +157,10 @@ static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerStop(&stop);
+	CUptiResult result;
 
+	enter_call(r, "cuptiRangeProfilerStop");
+	result = a->profiler.cuptiRangeProfilerStop(&stop);
 	if (result == CUPTI_SUCCESS) {
 		result = a->profiler.cuptiRangeProfilerDecodeData(&decode);
 	}
@@ -328,6 +179,7 @@ static void stop(struct agent *a, struct ranges *r)
 
 	r->batch = NULL;
 	r->state = RANGES_OFF;
+	activity_flush(&a->activity);
 	if (result == CUPTI_SUCCESS &&
 	    deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
@@ -335,10 +187,24 @@ static void stop(struct agent *a, struct ranges *r)
 	if (result != CUPTI_SUCCESS) {
 		atomic_fetch_add(&a->counters.failed, b->n);
 		deliver_free_batch(&a->deliver, b);
-		give_up(a, r, "cuptiRangeProfilerStop", result);
+		ranges_give_up(a, r, "cuptiRangeProfilerStop", result);
 		return;
 	}
 	deliver_put(&a->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
+}
+
+static void disable(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Disable_Params p = {
+		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+
+	if (r->object) {
+		a->profiler.cuptiRangeProfilerDisable(&p);
+		r->object = NULL;
+	}
+	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
 }
 
 /* The next size when the present one has cost enough, else 0. */
@@ -357,10 +223,10 @@ static void grow(struct agent *a, struct ranges *r)
 	size_t size = next_size(r);
 
 	if (size != 0) {
-		ranges_disable(a, r);
+		disable(a, r);
 		r->size = size;
 		r->paid_ns = 0;
-		setup(a, r);
+		ranges_setup(a, r);
 	}
 }
 
@@ -387,18 +253,22 @@ static bool become_started(struct agent *a, struct ranges *r)
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
 	}
-	/* Starting and stopping synchronise, which would break a graph capture under way elsewhere.
-	 */
-	if (atomic_load(&a->capturing) > 0) {
+	if (r->state == RANGES_BROKEN ||
+	    (r->state == RANGES_WAITING && clock_now_ns() < r->retry_ns)) {
+		return false;
+	}
+	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
+	 * and wait for kernels that may wait for this program. */
+	if (!guard_is_quiet(a, r, true)) {
 		return false;
 	}
 	if (full) {
 		return turn(a, r);
 	}
-	if (r->state == RANGES_WAITING && clock_now_ns() >= r->retry_ns) {
+	if (r->state == RANGES_WAITING) {
 		r->state = RANGES_OFF;
 	}
-	if (r->state == RANGES_NEW && !setup(a, r)) {
+	if (r->state == RANGES_NEW && !ranges_setup(a, r)) {
 		return false;
 	}
 	return r->state == RANGES_OFF && start(a, r);
@@ -422,76 +292,136 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret)
+static void pop(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_PopRange_Params p = {
+		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUptiResult result;
+
+	enter_call(r, "cuptiRangeProfilerPopRange");
+	result = a->profiler.cuptiRangeProfilerPopRange(&p);
+	if (result != CUPTI_SUCCESS) {
+		stop(a, r);
+		if (r->state == RANGES_OFF) {
+			ranges_give_up(a, r, "cuptiRangeProfilerPopRange", result);
+		}
+	}
+}
+
+static bool push(struct agent *a, struct ranges *r)
 {
 	CUpti_RangeProfiler_PushRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
 	};
 	char name[24];
 	CUptiResult result;
 
-	if (!become_started(a, r)) {
+	format_name(r->batch->n, name);
+	p.pRangeName = name;
+	enter_call(r, "cuptiRangeProfilerPushRange");
+	result = a->profiler.cuptiRangeProfilerPushRange(&p);
+	if (result == CUPTI_SUCCESS) {
+		return true;
+	}
+	atomic_fetch_add(&a->counters.failed, 1);
+	stop(a, r);
+	if (r->state == RANGES_OFF) {
+		ranges_give_up(a, r, "cuptiRangeProfilerPushRange", result);
+	}
+	return false;
+}
+
+/* Closes a range that was left open, if its kernel has ended. True: none is open any more. */
+static bool release(struct agent *a, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+
+	if (!g->holds) {
+		return true;
+	}
+	if (!guard_may_release(a, r)) {
+		return false;
+	}
+	if (atomic_load(&g->disturbed)) {
+		r->batch->launches[r->batch->n - 1].fate = LAUNCH_DISTURBED;
+	}
+	g->holds = false;
+	pop(a, r);
+	return true;
+}
+
+bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
+		 struct launch **ret)
+{
+	if (!release(a, r)) {
+		guard_disturb(&r->guard);
 		unready(a);
 		return false;
 	}
-	format_name(r->batch->n, name);
-	p.pRangeProfilerObject = r->object;
-	p.pRangeName = name;
-	result = a->profiler.cuptiRangeProfilerPushRange(&p);
-	if (result != CUPTI_SUCCESS) {
-		atomic_fetch_add(&a->counters.failed, 1);
-		stop(a, r);
-		if (r->state == RANGES_OFF) {
-			give_up(a, r, "cuptiRangeProfilerPushRange", result);
-		}
+	if (!guard_may_open(a, r, g) || !become_started(a, r)) {
+		unready(a);
+		return false;
+	}
+	if (!push(a, r)) {
 		return false;
 	}
 	if (r->batch->n == 0) {
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
+	enter_call(r, "the launch");
 	return true;
 }
 
-void ranges_close(struct agent *a, struct ranges *r, bool launched)
+void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched)
 {
-	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerPopRange(&p);
-
 	if (!launched) {
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
 	}
-	if (result != CUPTI_SUCCESS) {
-		stop(a, r);
-		if (r->state == RANGES_OFF) {
-			give_up(a, r, "cuptiRangeProfilerPopRange", result);
-		}
+	/* A launch that failed gave the GPU nothing to wait for. */
+	if (!launched || guard_may_close(a, r, g)) {
+		pop(a, r);
 	}
 }
 
-void ranges_flush(struct agent *a, struct ranges *r)
+bool ranges_flush(struct agent *a, struct ranges *r)
 {
-	if (r->state == RANGES_STARTED && r->batch->n > 0) {
-		stop(a, r);
+	if (r->state != RANGES_STARTED || r->batch->n == 0) {
+		return true;
 	}
-}
-
-void ranges_disable(struct agent *a, struct ranges *r)
-{
-	CUpti_RangeProfiler_Disable_Params p = {
-		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
-
+	if (!release(a, r) || !guard_is_quiet(a, r, false)) {
+		return false;
+	}
+	/* Closing a held range may have failed and ended the batch. */
 	if (r->state == RANGES_STARTED) {
 		stop(a, r);
 	}
-	if (r->object) {
-		a->profiler.cuptiRangeProfilerDisable(&p);
-		r->object = NULL;
+	atomic_store(&r->call, NULL);
+	return true;
+}
+
+bool ranges_disable(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED && !(release(a, r) && guard_is_quiet(a, r, false))) {
+		return false;
 	}
-	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
+	if (r->state == RANGES_STARTED) {
+		stop(a, r);
+	}
+	disable(a, r);
+	atomic_store(&r->call, NULL);
+	return true;
+}
+
+void ranges_abandon(struct agent *a, struct ranges *r)
+{
+	if (r->state == RANGES_STARTED) {
+		atomic_fetch_add(&a->counters.failed, r->batch->n);
+		deliver_free_batch(&a->deliver, r->batch);
+		r->batch = NULL;
+	}
+	r->state = RANGES_BROKEN;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "client/agent/deliver.h"
+#include "client/agent/guard.h"
 #include "client/agent/profiler.h"
 #include "daemon/base/list.h"
 
@@ -27,7 +28,6 @@ struct ranges {
 	struct list link;
 	pthread_mutex_t lock;
 	_Atomic(CUcontext) context;
-	uint32_t context_id;
 	_Atomic(uint32_t) device;
 	enum ranges_state state;
 	uint64_t retry_ns;
@@ -39,6 +39,14 @@ struct ranges {
 	uint64_t paid_ns; /* spent on turning batches of this size */
 	uint8_t *image;	  /* CUPTI decodes into it */
 	size_t image_size;
+	struct guard guard;
+	/* Of the thread that holds the lock: what it called last, and when; NULL: nothing. Read
+	 * without the lock when that thread does not come back. */
+	_Atomic(const char *) call;
+	_Atomic(uint64_t) call_since_ns;
+	char last_kernel[256]; /* the last launch's that was looked at */
+	uint64_t last_stream, last_launch_ns;
+	bool told_stuck;	 /* about that launch */
 	struct batch *batch;	 /* launches of the image under way */
 	uint64_t batch_begin_ns; /* of its first launch */
 };
@@ -59,13 +67,18 @@ struct agent;
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */
-bool ranges_open(struct agent *a, struct ranges *r, struct launch **ret);
-void ranges_close(struct agent *a, struct ranges *r, bool launched);
+bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
+		 struct launch **ret);
+void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched);
 
-/* With the lock held. Hands over what was measured; the next launch starts afresh. */
-void ranges_flush(struct agent *a, struct ranges *r);
+/* With the lock held. Hands over what was measured; the next launch starts afresh. False: not now,
+ * because kernels are under way that may wait for something. */
+bool ranges_flush(struct agent *a, struct ranges *r);
 
 /* As ranges_flush(), and lets go of the counters. The context must still exist. */
-void ranges_disable(struct agent *a, struct ranges *r);
+bool ranges_disable(struct agent *a, struct ranges *r);
+
+/* Lets go without calling anything that waits: what was measured counts as failed. For good. */
+void ranges_abandon(struct agent *a, struct ranges *r);
 
 #endif

@@ -7,8 +7,8 @@
  * SI_KERNEL for a terminal. Signals come by signalfd: they are blocked, never caught, and their
  * dispositions stay, so that what nohup or a shell has set reaches the program as it is; one that
  * we were told to ignore is left alone, because a blocked signal would arrive even so. Only SIGCHLD
- * is set back to its default: ignored, it would cost us the exit status. SIGPIPE is blocked as
- * well: a closed pipe is EPIPE to us. */
+ * is set back to its default: ignored, it would cost us the exit status. SIGPIPE and SIGXFSZ are
+ * blocked as well: a closed pipe is EPIPE to us, and a file at its limit EFBIG. */
 
 #include "client/cli/child.h"
 
@@ -60,7 +60,8 @@ char *child_find(const char *program, int *ret_errno)
 			*ret_errno = ENOMEM;
 			return strdup(candidate);
 		}
-		if (error == EACCES) {
+		/* A folder that we may not search has nothing for us, as in a shell. */
+		if (error == EACCES && access(candidate, F_OK) == 0) {
 			*ret_errno = EACCES;
 		}
 		path = path[n] ? path + n + 1 : NULL;
@@ -204,6 +205,7 @@ int signals_open(struct signals *s)
 	sigaddset(&watched, SIGCHLD);
 	set = watched;
 	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGXFSZ);
 	if (sigprocmask(SIG_BLOCK, &set, &s->inherited) < 0) {
 		return -errno;
 	}

@@ -20,6 +20,9 @@ const struct format *format_of_path(const char *path)
 {
 	size_t n = strlen(path);
 
+	if (n > 5 && strcmp(path + n - 5, ".json") == 0) {
+		return &format_jsonl;
+	}
 	for (size_t i = 0; formats[i]; i++) {
 		size_t n_suffix = strlen(formats[i]->suffix);
 
@@ -41,4 +44,23 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind)
 		return "graph";
 	}
 	return "unknown";
+}
+
+bool format_is_of_range(const char *column)
+{
+	return strstr(column, "elapsed") || strstr(column, ".per_second") ||
+	       strncmp(column, "gpu__time_duration", strlen("gpu__time_duration")) == 0;
+}
+
+const char *format_clock(enum gpuctr_clock clock)
+{
+	switch (clock) {
+	case GPUCTR_CLOCK_RANGE:
+		return "range";
+	case GPUCTR_CLOCK_GPU:
+		return "gpu";
+	case GPUCTR_CLOCK_NONE:
+		break;
+	}
+	return "none";
 }

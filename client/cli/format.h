@@ -28,7 +28,7 @@ struct format_capture {
  * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
-	const char *suffix; /* of files that get this format by their name */
+	const char *suffix; /* of files that are expected to have it */
 	void *(*open)(const struct format_capture *capture); /* NULL: out of memory */
 	void (*close)(void *f);
 	void (*write_head)(void *f, struct buf *b);
@@ -51,5 +51,12 @@ const struct format *format_of_path(const char *path); /* by suffix; NULL: none 
 
 /* "kernel", "cooperative", "graph" */
 const char *format_launch_kind(enum gpuctr_launch_kind kind);
+
+/* Is this column a ratio to the time or cycles of the range around a kernel, or those themselves?
+ * The range is longer than the kernel. */
+bool format_is_of_range(const char *column);
+
+/* "gpu", "range", "none" */
+const char *format_clock(enum gpuctr_clock clock);
 
 #endif

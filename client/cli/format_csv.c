@@ -58,7 +58,7 @@ static void csv_head(void *f, struct buf *b)
 		    "grid_y,grid_z,"
 		    "block_x,block_y,block_z,dynamic_shared_bytes,device,uuid,context,stream,"
 		    "correlation,"
-		    "thread,start_ns,duration_ns");
+		    "thread,start_ns,duration_ns,clock");
 	for (size_t i = 0; i < c->capture->plan->n_columns; i++) {
 		buf_char(b, ',');
 		text_csv(b, c->capture->plan->columns[i].name);
@@ -90,6 +90,15 @@ static void field_u64(struct buf *b, uint64_t value)
 	buf_char(b, ',');
 }
 
+/* Empty for -1. */
+static void field_known(struct buf *b, int value)
+{
+	if (value >= 0) {
+		buf_i64(b, value);
+	}
+	buf_char(b, ',');
+}
+
 static void add_kernel(struct csv *c, struct buf *b, unsigned process,
 		       const struct gpuctr_kernel *kernel)
 {
@@ -106,8 +115,8 @@ static void add_kernel(struct csv *c, struct buf *b, unsigned process,
 		buf_char(text, ',');
 		text_csv(text, kernel->mangled);
 		buf_char(text, ',');
-		field_u64(text, kernel->static_shared_bytes);
-		field_u64(text, kernel->registers);
+		field_known(text, kernel->static_shared_bytes);
+		field_known(text, kernel->registers);
 	}
 	buf_add(b, text->data, text->n);
 }
@@ -189,6 +198,8 @@ static void add_launch(struct csv *c, struct buf *b, const struct gpuctr_record 
 	if (record->duration_ns >= 0) {
 		buf_i64(b, record->duration_ns);
 	}
+	buf_char(b, ',');
+	buf_text(b, format_clock(record->clock));
 	buf_char(b, ',');
 }
 

@@ -110,7 +110,8 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan)
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		add_text(b, i > 0 ? ",{\"name\":" : "{\"name\":", plan->columns[i].name);
 		add_text(b, ",\"unit\":", plan->columns[i].unit);
-		buf_text(b, plan->columns[i].added ? ",\"added\":true}" : ",\"added\":false}");
+		buf_text(b, format_is_of_range(plan->columns[i].name) ? ",\"of_range\":true}"
+								      : ",\"of_range\":false}");
 	}
 	buf_char(b, ']');
 }
@@ -210,6 +211,17 @@ static void add_cached_stack(struct jsonl *j, struct buf *b, unsigned process,
 	buf_add(b, text->data, text->n);
 }
 
+/* null for -1. */
+static void add_known(struct buf *b, const char *key, int value)
+{
+	if (value >= 0) {
+		add_u64(b, key, (uint64_t)value);
+	} else {
+		buf_text(b, key);
+		ADD(b, "null");
+	}
+}
+
 static void add_cached_kernel(struct jsonl *j, struct buf *b, unsigned process,
 			      const struct gpuctr_kernel *kernel)
 {
@@ -217,16 +229,16 @@ static void add_cached_kernel(struct jsonl *j, struct buf *b, unsigned process,
 	bool fresh;
 
 	if (!kernel) {
-		ADD(b,
-		    ",\"kernel\":\"\",\"mangled\":\"\",\"static_shared_bytes\":0,\"registers\":0");
+		ADD(b, ",\"kernel\":\"\",\"mangled\":\"\",\"static_shared_bytes\":null,"
+		       "\"registers\":null");
 		return;
 	}
 	text = fragments_get(j->kernels, process, kernel->id, &fresh);
 	if (fresh) {
 		add_text(text, ",\"kernel\":", kernel->name);
 		add_text(text, ",\"mangled\":", kernel->mangled);
-		add_u64(text, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-		add_u64(text, ",\"registers\":", kernel->registers);
+		add_known(text, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
+		add_known(text, ",\"registers\":", kernel->registers);
 	}
 	buf_add(b, text->data, text->n);
 }
@@ -315,6 +327,9 @@ static void add_launch(struct jsonl *j, struct buf *b, const struct gpuctr_recor
 	} else {
 		buf_i64(b, record->duration_ns);
 	}
+	ADD(b, ",\"clock\":\"");
+	buf_text(b, format_clock(record->clock));
+	buf_char(b, '"');
 }
 
 static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *record)

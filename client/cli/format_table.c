@@ -13,7 +13,7 @@ enum {
 	INDEX_WIDTH = 8,
 	GRID_WIDTH = 16,
 	BLOCK_WIDTH = 14,
-	TIME_WIDTH = 9,
+	TIME_WIDTH = 10,
 	VALUE_WIDTH = 10,
 	MIN_NAME_WIDTH = 32,
 	MAX_NAME_WIDTH = 72,
@@ -24,6 +24,7 @@ struct table {
 	const struct format_capture *capture;
 	size_t name_width;
 	unsigned labelled; /* process whose values were last said to be recorded */
+	bool told_ranges;  /* what a time with an asterisk is */
 };
 
 static size_t column_width(const struct gpuctr_column *column)
@@ -31,12 +32,6 @@ static size_t column_width(const struct gpuctr_column *column)
 	size_t n = strlen(column->name);
 
 	return n > VALUE_WIDTH ? n : VALUE_WIDTH;
-}
-
-/* The duration has a place of its own. */
-static bool is_duration(const struct gpuctr_column *column)
-{
-	return strcmp(column->name, "gpu__time_duration.sum") == 0;
 }
 
 static void *table_open(const struct format_capture *capture)
@@ -49,9 +44,7 @@ static void *table_open(const struct format_capture *capture)
 	}
 	t->capture = capture;
 	for (size_t i = 0; i < capture->plan->n_columns; i++) {
-		if (!is_duration(&capture->plan->columns[i])) {
-			used += column_width(&capture->plan->columns[i]) + 2;
-		}
+		used += column_width(&capture->plan->columns[i]) + 2;
 	}
 	t->name_width =
 		capture->width > used + MIN_NAME_WIDTH ? capture->width - used : MIN_NAME_WIDTH;
@@ -93,14 +86,11 @@ static void table_head(void *f, struct buf *b)
 		   GRID_WIDTH, "grid", BLOCK_WIDTH, "block", TIME_WIDTH, "time");
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
+		size_t start = b->n + 2;
 
-		if (!is_duration(column)) {
-			size_t start = b->n + 2;
-
-			buf_text(b, "  ");
-			text_terminal(b, column->name);
-			align(b, start, column_width(column), true);
-		}
+		buf_text(b, "  ");
+		text_terminal(b, column->name);
+		align(b, start, column_width(column), true);
 	}
 	buf_text(b, "  nvtx\n");
 }
@@ -117,14 +107,11 @@ static void add_values(struct table *t, struct buf *b, const struct gpuctr_recor
 {
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
+		size_t start = b->n + 2;
 
-		if (!is_duration(column)) {
-			size_t start = b->n + 2;
-
-			buf_text(b, "  ");
-			text_scaled(b, record->values[i], column->unit);
-			align(b, start, column_width(column), true);
-		}
+		buf_text(b, "  ");
+		text_scaled(b, record->values[i], column->unit);
+		align(b, start, column_width(column), true);
 	}
 }
 
@@ -164,25 +151,43 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range)
 	buf_deinit(&path);
 }
 
+static void add_time(struct buf *b, const struct gpuctr_record *record)
+{
+	size_t start = b->n + 2;
+
+	buf_text(b, "  ");
+	if (record->clock == GPUCTR_CLOCK_NONE) {
+		buf_text(b, "na");
+	} else {
+		text_time(b, (double)record->duration_ns);
+	}
+	if (record->clock == GPUCTR_CLOCK_RANGE) {
+		buf_char(b, '*');
+	}
+	align(b, start, TIME_WIDTH, true);
+}
+
+static void tell_ranges(struct table *t, struct buf *b, const struct gpuctr_record *record)
+{
+	if (record->clock == GPUCTR_CLOCK_RANGE && !t->told_ranges) {
+		t->told_ranges = true;
+		buf_text(b, "# * length of the range around the kernel, longer than the kernel\n");
+	}
+}
+
 static void table_record(void *f, struct buf *b, const struct gpuctr_record *record)
 {
 	struct table *t = f;
 	size_t start;
 
+	tell_ranges(t, b, record);
 	buf_printf(b, "%*llu  ", INDEX_WIDTH, (unsigned long long)record->index);
 	start = b->n;
 	text_kernel(b, record->kernel ? record->kernel->name : "?", t->name_width);
 	align(b, start, t->name_width, false);
 	add_dim(b, record->grid, GRID_WIDTH);
 	add_dim(b, record->block, BLOCK_WIDTH);
-	start = b->n + 2;
-	buf_text(b, "  ");
-	if (record->duration_ns >= 0) {
-		text_time(b, (double)record->duration_ns);
-	} else {
-		buf_text(b, "na");
-	}
-	align(b, start, TIME_WIDTH, true);
+	add_time(b, record);
 	add_values(t, b, record);
 	add_short_path(b, record->range);
 	buf_char(b, '\n');

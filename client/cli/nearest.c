@@ -44,7 +44,7 @@ static unsigned distance(const char *a, size_t n_a, const char *b, size_t n_b)
 const char *text_nearest(const char *word, const char *const *candidates)
 {
 	size_t n = strlen(word);
-	unsigned best = (unsigned)n / 3 + 2;
+	unsigned best = (unsigned)n / 3 + 1; /* what is found is below */
 	const char *nearest = NULL;
 
 	for (; n > 0 && n <= MAX_WORD && *candidates; candidates++) {

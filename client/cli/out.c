@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,7 +92,48 @@ static void *write_filled(void *userdata)
 	return NULL;
 }
 
-int out_open(const char *path, struct out **ret)
+static int check_folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	int r = !folder ? -ENOMEM : access(folder, W_OK | X_OK) < 0 ? -errno : 0;
+
+	free(folder);
+	return r;
+}
+
+/* A file that is there is somebody's; a pipe or a device is there to be written to. */
+int out_check(const char *path, bool force)
+{
+	struct stat st;
+
+	if (strcmp(path, "-") == 0) {
+		return 0;
+	}
+	if (stat(path, &st) < 0) {
+		return errno == ENOENT ? check_folder_of(path) : -errno;
+	}
+	if (S_ISDIR(st.st_mode)) {
+		return -EISDIR;
+	}
+	return !force && S_ISREG(st.st_mode) ? -EEXIST : 0;
+}
+
+static int open_file(const char *path, bool force)
+{
+	enum { FLAGS = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY };
+	int fd = open(path, FLAGS | O_EXCL, 0666);
+
+	if (fd < 0 && errno == EEXIST) {
+		int r = out_check(path, force);
+
+		fd = r < 0 ? r : open(path, FLAGS | O_TRUNC, 0666);
+		return r < 0 || fd >= 0 ? fd : -errno;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+int out_open(const char *path, bool force, struct out **ret)
 {
 	struct out *out = calloc(1, sizeof(*out));
 	int r;
@@ -100,11 +142,9 @@ int out_open(const char *path, struct out **ret)
 		return -ENOMEM;
 	}
 	out->is_stdout = strcmp(path, "-") == 0;
-	out->fd = out->is_stdout
-			  ? STDOUT_FILENO
-			  : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	out->fd = out->is_stdout ? STDOUT_FILENO : open_file(path, force);
 	if (out->fd < 0) {
-		r = -errno;
+		r = out->fd;
 		free(out);
 		return r;
 	}

@@ -8,8 +8,10 @@
 /* A file, pipe or terminal that records are written to, by a thread of its own. */
 struct out;
 
-/* path "-": standard output. Returns 0 or a negative errno. */
-int out_open(const char *path, struct out **ret);
+/* path "-": standard output. Returns 0 or a negative errno: -EEXIST when a file is there and force
+ * was not given. out_check() finds that and what else can be known before anything waits for it. */
+int out_check(const char *path, bool force);
+int out_open(const char *path, bool force, struct out **ret);
 
 /* Hands bytes over, whole or not at all: false when they were left out, because the other side is
  * gone, or full, or too slow. */

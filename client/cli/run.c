@@ -8,7 +8,8 @@
  *	   └──────────────────────────────────────────────────────────────────┘
  *
  * The program comes first: once it runs, nothing that happens to the capture, the files or the
- *stream ends it or changes its exit status. run_capture.c has the handlers of the capture. */
+ * stream ends it. Its exit status is ours, unless it is 0 and nothing of it could be measured.
+ * run_capture.c has the handlers of the capture. */
 
 #include "client/cli/run_internal.h"
 
@@ -241,6 +242,18 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
+/* The status is the program's. When that is 0 and nothing could be measured, it would tell a script
+ * that all went well. */
+static void conclude(struct run *run)
+{
+	const struct run_options *o = run->options;
+	enum summary_outcome outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
+
+	if (outcome == SUMMARY_FAILED && run->status == 0) {
+		run->status = EXIT_UNMEASURED;
+	}
+}
+
 int run_program(const struct run_options *o, const char *path)
 {
 	struct run run = { .options = o, .path = path, .status = EXIT_REFUSED };
@@ -262,7 +275,10 @@ int run_program(const struct run_options *o, const char *path)
 	signals_release(&run.signals);
 	say_clear();
 	gpuctr_disconnect(run.g);
-	sinks_close(&run.sinks, run.started && !o->quiet && !o->no_summary);
+	if (run.started) {
+		conclude(&run);
+	}
+	sinks_close(&run.sinks);
 	signals_close(&run.signals);
 	return run.status;
 }

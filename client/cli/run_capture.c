@@ -152,8 +152,10 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
 {
 	(void)c;
-	say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
-		    notice->error.remedy);
+	if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* those of another process may */
+		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
+			    notice->error.remedy);
+	}
 	sinks_notice(&((struct run *)userdata)->sinks, notice);
 }
 

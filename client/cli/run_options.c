@@ -5,8 +5,10 @@
 
 #include "client/cli/run_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/recording.h"
 #include "client/cli/say.h"
 
 enum {
@@ -30,10 +32,9 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_METRICS, "metrics", "LIST",
 	  "names, globs, regex:EXPR, presets (default: memory)" },
 	{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },
-	{ 'f', "force", NULL, "replace FILE" },
-	{ OPTION_FORMAT, "format", "FORMAT", "of the live stream: table, jsonl or csv" },
-	{ OPTION_OUTPUT, "output", "FILE|-",
-	  "where the live stream goes (default: -, standard output)" },
+	{ 'f', "force", NULL, "replace the files of -o and --output" },
+	{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },
+	{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, among what PROGRAM prints)" },
 	{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" },
 	{ OPTION_LAUNCH_SKIP, "launch-skip", "N",
 	  "leave out the first N matching launches of a process" },
@@ -43,7 +44,7 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" },
 	{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
-	{ OPTION_CHIP, "chip", "CHIP", "of the recording, on a machine without a GPU" },
+	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
 	{ 'q', "quiet", NULL, "no progress and no summary, only errors" },
 	{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },
@@ -65,9 +66,11 @@ static bool take_number(uint64_t *ret, const char *name, const char *value)
 	return options_parse_u64(value, ret) || wrong(name, value, "a number");
 }
 
+/* 0 would mean the default, which nobody writes so. */
 static bool take_seconds(uint64_t *ret_ns, const char *name, const char *value)
 {
-	return options_parse_seconds(value, ret_ns) || wrong(name, value, "a number of seconds");
+	return (options_parse_seconds(value, ret_ns) && *ret_ns > 0) ||
+	       wrong(name, value, "a number of seconds above 0");
 }
 
 static bool take_format(struct run_options *o, const char *value)
@@ -76,8 +79,11 @@ static bool take_format(struct run_options *o, const char *value)
 	return o->format || wrong("format", value, "a format: use table, jsonl or csv");
 }
 
-static bool take_list(struct strings *list, const char *value)
+static bool take_list(struct strings *list, const char *name, const char *value)
 {
+	if (value[strspn(value, ",")] == '\0') {
+		return wrong(name, value, "a list of names; leave the option out for its default");
+	}
 	if (!strings_add_list(list, value)) {
 		say_usage("out of memory");
 		return false;
@@ -89,9 +95,9 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 {
 	switch (id) {
 	case OPTION_METRICS:
-		return take_list(&o->metrics, value);
+		return take_list(&o->metrics, "metrics", value);
 	case OPTION_DEVICES:
-		return take_list(&o->devices, value);
+		return take_list(&o->devices, "devices", value);
 	case OPTION_KERNEL:
 		o->kernel = value;
 		return true;
@@ -153,6 +159,40 @@ static bool take(struct run_options *o, int id, const char *value)
 	}
 }
 
+/* -o is always a capture file and --output always a stream in the format that --format names. A
+ * name that says otherwise is one of the two mistaken for the other. */
+static bool check_paths(struct run_options *o)
+{
+	const struct format *named = o->capture_path ? format_of_path(o->capture_path) : NULL;
+
+	if (named) {
+		say_usage("-o %s: this would be an SQLite file; for a stream of records: --format "
+			  "%s --output %s",
+			  o->capture_path, named->name, o->capture_path);
+		return false;
+	}
+	if (!o->stream_path) {
+		o->stream_path = o->format ? "-" : NULL;
+		return true;
+	}
+	named = format_of_path(o->stream_path);
+	if (!o->format) {
+		say_usage("--output %s: in which format? Add --format %s", o->stream_path,
+			  named ? named->name : "table, jsonl or csv");
+		return false;
+	}
+	if (named && named != o->format) {
+		say_usage("--output %s: the name says %s and --format %s; change one of them",
+			  o->stream_path, named->name, o->format->name);
+		return false;
+	}
+	if (o->capture_path && strcmp(o->capture_path, o->stream_path) == 0) {
+		say_usage("-o and --output name the same file");
+		return false;
+	}
+	return true;
+}
+
 static bool complete(struct run_options *o)
 {
 	const char *slash;
@@ -165,17 +205,19 @@ static bool complete(struct run_options *o)
 		say_usage("--raw needs -o FILE");
 		return false;
 	}
+	if (o->no_wait && o->timeout_ns > 0) {
+		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
+		return false;
+	}
 	slash = strrchr(o->command[0], '/');
 	o->program = slash ? slash + 1 : o->command[0];
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
-	if (o->format && !o->stream_path) {
-		o->stream_path = "-";
+	if (o->recorded) {
+		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
+			       &o->recorded_chip);
+		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	if (o->stream_path && !o->format) {
-		o->format = format_of_path(o->stream_path);
-		o->format = o->format ? o->format : &format_table;
-	}
-	return o->metrics.n > 0 || take_list(&o->metrics, "memory");
+	return check_paths(o) && (o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory"));
 }
 
 enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
@@ -203,4 +245,5 @@ void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
+	free(o->recorded_chip);
 }

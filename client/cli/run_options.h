@@ -16,6 +16,7 @@ struct run_options {
 	bool force, no_wait, recorded, raw, quiet, no_summary;
 	char **command;	     /* NULL-terminated, in argv */
 	const char *program; /* the last part of command[0] */
+	char *recorded_chip; /* what chip may point to */
 };
 
 extern const struct option_def run_option_defs[];

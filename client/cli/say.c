@@ -144,6 +144,8 @@ void say_text(const struct buf *text)
 void say_status(const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
+	const char *no_color = getenv("NO_COLOR");
+	bool dim = !no_color || !*no_color;
 	size_t width = say_width() - 1;
 
 	text_terminal(&safe, text);
@@ -157,7 +159,8 @@ void say_status(const char *text)
 		buf_printf(&line, "gpuctr: %s", buf_string(&safe));
 		for (n = line.n; text_width(line.data, n) > width; n--) {
 		}
-		buf_printf(&b, "\r\033[K\033[2m%.*s\033[m\r", (int)n, buf_string(&line));
+		buf_printf(&b, dim ? "\r\033[K\033[2m%.*s\033[m\r" : "\r\033[K%.*s\r", (int)n,
+			   buf_string(&line));
 		write_all(b.data, b.n);
 		status_shown = true;
 		buf_deinit(&line);

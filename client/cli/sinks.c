@@ -5,6 +5,7 @@
 
 #include "client/cli/sinks.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,10 +92,11 @@ static bool open_store(struct sinks *s)
 
 static bool open_stream(struct sinks *s)
 {
-	int r = stream_open(s->options->format, s->options->stream_path, &s->capture, &s->stream);
+	int r = stream_open(s->options, &s->capture, &s->stream);
 
 	if (r < 0) {
-		say_usage("%s: %s", s->options->stream_path, strerror(-r));
+		say_usage("--output %s: %s", s->options->stream_path,
+			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
 	}
 	return r == 0;
 }
@@ -162,8 +164,19 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 	}
 }
 
+/* A quota leaves something out; everything else that a process tells of is about its measuring. */
+static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
+{
+	if (notice->error.code == GPUCTR_E_KERNEL_NO_MATCH) {
+		s->unmatched = s->unmatched ? s->unmatched : strdup(notice->error.message);
+	} else if (notice->process != 0 && notice->error.code != GPUCTR_E_QUOTA) {
+		s->refused = true;
+	}
+}
+
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
+	note_refusal(s, notice);
 	if (s->store) {
 		check_store(s, store_write_notice(s->store, notice));
 	}
@@ -225,6 +238,7 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 {
 	struct gpuctr_end whole = *end;
 
+	s->error = end->error.code;
 	s->has_totals =
 		end->error.code != GPUCTR_E_DISCONNECTED && end->error.code != GPUCTR_E_PROTOCOL;
 	if (s->has_totals) {
@@ -244,32 +258,42 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
-static void print_summary(struct sinks *s)
+enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 {
-	const struct summary_end end = { .totals = s->totals,
-					 .recorded = s->capture.recorded,
-					 .has_totals = s->has_totals,
-					 .driver = s->driver,
-					 .unsaved = s->store ? store_unsaved(s->store) : 0,
-					 .width = say_width(),
-					 .rows = s->options->summary_rows };
+	struct summary_end end = { .recorded = s->capture.recorded,
+				   .has_totals = s->has_totals,
+				   .error = s->error,
+				   .refused = s->refused,
+				   .unmatched = s->unmatched,
+				   .driver = s->driver,
+				   .unsaved = s->store ? store_unsaved(s->store) : 0,
+				   .width = say_width(),
+				   .rows = s->options->summary_rows };
 	struct buf b = { 0 };
 
-	summary_print(s->summary, &end, &b);
-	say_text(&b);
+	s->stream = stream_close(s->stream);
+	complete_totals(s);
+	end.totals = s->totals;
+	if (with_summary) {
+		summary_print(s->summary, &end, &b);
+	} else {
+		summary_print_nothing(s->summary, &end, &b);
+	}
+	if (b.n > 0) {
+		say_text(&b);
+	}
 	buf_deinit(&b);
+	return summary_outcome(s->summary, &end);
 }
 
-void sinks_close(struct sinks *s, bool with_summary)
+void sinks_close(struct sinks *s)
 {
 	s->stream = stream_close(s->stream);
-	if (with_summary && s->summary) {
-		complete_totals(s);
-		print_summary(s);
-	}
 	s->store = store_close(s->store);
 	s->summary = summary_free(s->summary);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;
+	free(s->unmatched);
+	s->unmatched = NULL;
 }

@@ -19,6 +19,9 @@ struct sinks {
 	char *driver;
 	bool store_failed; /* told once */
 	bool has_totals;
+	int error;	 /* of the end */
+	bool refused;	 /* a process said why it cannot be measured */
+	char *unmatched; /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;
 };
 
@@ -41,7 +44,9 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end);
 /* After each round of messages, and from a timer. */
 void sinks_flush(struct sinks *s);
 
-/* Waits for the reader of the stream and prints the summary, unless it is not wanted. */
-void sinks_close(struct sinks *s, bool with_summary);
+/* Waits for the reader of the stream and prints the summary; if that is not wanted, still that
+ * nothing was measured. The program was started. */
+enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary);
+void sinks_close(struct sinks *s);
 
 #endif

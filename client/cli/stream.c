@@ -29,7 +29,7 @@ struct stream {
 	uint64_t unwritten;
 };
 
-int stream_open(const struct format *format, const char *path, struct format_capture *capture,
+int stream_open(const struct run_options *options, struct format_capture *capture,
 		struct stream **ret)
 {
 	struct stream *s = calloc(1, sizeof(*s));
@@ -38,13 +38,13 @@ int stream_open(const struct format *format, const char *path, struct format_cap
 	if (!s) {
 		return -ENOMEM;
 	}
-	s->format = format;
+	s->format = options->format;
 	s->capture = capture;
-	s->f = format->open(capture);
-	r = s->f ? out_open(path, &s->out) : -ENOMEM;
+	s->f = s->format->open(capture);
+	r = s->f ? out_open(options->stream_path, options->force, &s->out) : -ENOMEM;
 	if (r < 0) {
 		if (s->f) {
-			format->close(s->f);
+			s->format->close(s->f);
 		}
 		free(s);
 		return r;

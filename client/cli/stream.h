@@ -4,14 +4,14 @@
 
 #include <stdint.h>
 
-#include "client/cli/format.h"
+#include "client/cli/run_options.h"
 
 /* The live stream of records: a format and where it goes. */
 struct stream;
 
-/* path "-": standard output. capture is borrowed for the life of the stream. 0 or a negative errno.
- */
-int stream_open(const struct format *format, const char *path, struct format_capture *capture,
+/* To the options' stream_path in their format. capture is borrowed for the life of the stream. 0 or
+ * a negative errno. */
+int stream_open(const struct run_options *options, struct format_capture *capture,
 		struct stream **ret);
 
 void stream_process(struct stream *s, const struct gpuctr_process *process);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/format.h"
+
 /* --- life --------------------------------------------------------------------------------------
  */
 
@@ -37,7 +39,7 @@ static bool take_columns(struct summary *s, const struct gpuctr_plan *plan)
 		if (!column->name || !column->unit) {
 			return false;
 		}
-		column->is_duration = strcmp(name, "gpu__time_duration.sum") == 0;
+		column->of_range = format_is_of_range(name);
 		/* A derived name without rollup is a weighted sum of ".sum" counters. */
 		column->adds_up = ends_with(name, ".sum") || !strchr(name, '.');
 	}
@@ -244,11 +246,12 @@ void summary_record(struct summary *s, const struct gpuctr_record *record)
 	struct summary_row *row = find_row(s, record);
 
 	s->records++;
+	s->by_clock[record->clock]++;
 	if (!row) {
 		return;
 	}
 	row->launches++;
-	if (record->duration_ns >= 0) {
+	if (record->clock != GPUCTR_CLOCK_NONE) {
 		row->time_ns += (double)record->duration_ns;
 		row->timed++;
 	}

@@ -19,8 +19,8 @@ struct summary_row {
 
 struct summary_column {
 	char *name, *unit;
-	bool is_duration; /* shown as time */
-	bool adds_up;	  /* a sum over launches means something */
+	bool adds_up;  /* a sum over launches means something */
+	bool of_range; /* relates to the range, not to the kernel alone */
 };
 
 enum { SUMMARY_SLOTS = 1024 };
@@ -41,6 +41,7 @@ struct summary {
 	} recent[SUMMARY_SLOTS]; /* direct-mapped by (process, kernel) */
 
 	uint64_t records;
+	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1]; /* records */
 	unsigned processes;
 	char *recorded_from, *device, *cupti, *driver;
 	unsigned n_devices; /* distinct, by UUID of the first few */
@@ -51,6 +52,14 @@ struct summary {
 
 /* All rows added up; cells belongs to the caller and has room for each column. */
 void summary_add_up(const struct summary *s, size_t first, struct summary_row *total);
+/* summary_narrow.c: in place of the tables. */
+void summary_add_narrow(const struct summary *s, const struct summary_end *end,
+			const struct summary_row *total, struct buf *b);
+/* summary_end.c: lines below the table, and what stands in its place. */
+void summary_add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b);
+void summary_add_totals(const struct summary *s, const struct summary_end *end, struct buf *b);
+void summary_add_clocks(const struct summary *s, struct buf *b);
+void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 /* By time, or by the first counter when there is none. */
 void summary_sort(struct summary *s);
 

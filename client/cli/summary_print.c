@@ -70,14 +70,12 @@ static void add_heads(const struct summary *s, const struct layout *l, struct bu
 		buf_printf(b, "%*s%*s", GAP, "", GROUP_WIDTH, "time");
 	}
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		if (!s->columns[i].is_duration) {
-			struct buf name = { 0 };
+		struct buf name = { 0 };
 
-			text_terminal(&name, s->columns[i].name);
-			pad(b, GAP);
-			add_right(b, &name, group_width(&s->columns[i]));
-			buf_deinit(&name);
-		}
+		text_terminal(&name, s->columns[i].name);
+		pad(b, GAP);
+		add_right(b, &name, group_width(&s->columns[i]));
+		buf_deinit(&name);
 	}
 	buf_printf(b, "\n%-*s %*s", (int)l->name_width, "kernel", LAUNCHES_WIDTH, "launches");
 	if (l->with_time) {
@@ -87,15 +85,13 @@ static void add_heads(const struct summary *s, const struct layout *l, struct bu
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct summary_column *column = &s->columns[i];
 
-		if (!column->is_duration) {
-			pad(b, GAP + group_width(column) - GROUP_WIDTH);
-			if (column->adds_up) {
-				buf_printf(b, "%*s %*s %*s", FIELD_WIDTH, "sum", FIELD_WIDTH,
-					   "mean", SHARE_WIDTH, "share");
-			} else {
-				buf_printf(b, "%*s %*s", SHARE_WIDTH + 1 + FIELD_WIDTH, "mean",
-					   FIELD_WIDTH, "max");
-			}
+		pad(b, GAP + group_width(column) - GROUP_WIDTH);
+		if (column->adds_up) {
+			buf_printf(b, "%*s %*s %*s", FIELD_WIDTH, "sum", FIELD_WIDTH, "mean",
+				   SHARE_WIDTH, "share");
+		} else {
+			buf_printf(b, "%*s %*s", SHARE_WIDTH + 1 + FIELD_WIDTH, "mean", FIELD_WIDTH,
+				   "max");
 		}
 	}
 	buf_char(b, '\n');
@@ -177,9 +173,7 @@ static void add_row(const struct summary *s, const struct layout *l, struct buf 
 		add_time(b, row, total->time_ns);
 	}
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		if (!s->columns[i].is_duration) {
-			add_cell(b, &s->columns[i], &row->cells[i], total->cells[i].sum);
-		}
+		add_cell(b, &s->columns[i], &row->cells[i], total->cells[i].sum);
 	}
 	buf_char(b, '\n');
 }
@@ -215,7 +209,7 @@ static size_t fit(const struct summary *s, size_t first, size_t room)
 	size_t count = 0;
 
 	for (size_t i = first; i < s->n_columns; i++) {
-		size_t width = s->columns[i].is_duration ? 0 : GAP + group_width(&s->columns[i]);
+		size_t width = GAP + group_width(&s->columns[i]);
 
 		if (width > room && count > 0) {
 			break;
@@ -247,20 +241,23 @@ static void set_name_width(const struct summary *s, struct layout *l, size_t wid
 	size_t used = 1 + LAUNCHES_WIDTH + (l->with_time ? GAP + GROUP_WIDTH : 0);
 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		used += s->columns[i].is_duration ? 0 : GAP + group_width(&s->columns[i]);
+		used += GAP + group_width(&s->columns[i]);
 	}
 	l->name_width = width > used + MIN_NAME_WIDTH ? width - used : MIN_NAME_WIDTH;
 	l->name_width = l->name_width < longest ? l->name_width : longest;
 }
 
-static bool has_any(const struct summary *s, size_t first)
+/* With the shortest name and one column, or the time alone. */
+static size_t narrowest(const struct summary *s)
 {
-	for (size_t i = first; i < s->n_columns; i++) {
-		if (!s->columns[i].is_duration) {
-			return true;
-		}
+	size_t widest = GROUP_WIDTH;
+
+	for (size_t i = 0; i < s->n_columns; i++) {
+		size_t width = group_width(&s->columns[i]);
+
+		widest = width > widest ? width : widest;
 	}
-	return false;
+	return MIN_NAME_WIDTH + 1 + LAUNCHES_WIDTH + GAP + widest;
 }
 
 static void add_tables(struct summary *s, const struct summary_end *end, struct buf *b)
@@ -277,6 +274,12 @@ static void add_tables(struct summary *s, const struct summary_end *end, struct 
 	summary_sort(s);
 	summary_add_up(s, 0, &total);
 	l.with_time = total.timed > 0;
+	if (end->width < narrowest(s)) {
+		buf_char(b, '\n');
+		summary_add_narrow(s, end, &total, b);
+		free(total.cells);
+		return;
+	}
 	do {
 		size_t used = GOOD_NAME_WIDTH + 1 + LAUNCHES_WIDTH +
 			      (l.with_time ? GAP + GROUP_WIDTH : 0);
@@ -287,108 +290,12 @@ static void add_tables(struct summary *s, const struct summary_end *end, struct 
 		add_table(s, &l, b, &total);
 		l.first += l.count;
 		l.with_time = false;
-	} while (has_any(s, l.first) && ++tables < MAX_TABLES);
-	if (has_any(s, l.first)) {
+	} while (l.first < s->n_columns && ++tables < MAX_TABLES);
+	if (l.first < s->n_columns) {
 		buf_printf(b, "%zu more counters: see -o FILE or --format\n",
 			   s->n_columns - l.first);
 	}
 	free(total.cells);
-}
-
-/* --- the lines below ---------------------------------------------------------------------------
- */
-
-static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
-{
-	if (value > 0) {
-		buf_text(b, *first ? ": " : ", ");
-		text_count(b, value);
-		buf_printf(b, " %s", what);
-		*first = false;
-	}
-}
-
-static void add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	const struct gpuctr_totals *t = &end->totals;
-	bool first = true;
-
-	text_count(b, t->seen);
-	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", s->processes,
-		   s->processes == 1 ? "" : "es");
-	add_part(b, t->measured, "measured", &first);
-	add_part(b, t->filtered, "filtered", &first);
-	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
-	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
-	add_part(b, t->failed, "failed", &first);
-	add_part(b, t->dropped, "dropped", &first);
-	add_part(b, t->lost, "lost with their process", &first);
-	if (t->dropped == 0) {
-		buf_text(b, first ? ": 0 dropped" : ", 0 dropped");
-	}
-	if (!end->has_totals) {
-		buf_text(b, " (as far as known: the capture broke off)");
-	}
-	if (end->unsaved > 0) {
-		buf_text(b, ", ");
-		text_count(b, end->unsaved);
-		buf_text(b, " not written to the file");
-	}
-	buf_char(b, '\n');
-}
-
-static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	const char *driver = s->driver ? s->driver : end->driver;
-
-	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
-	text_terminal(b, s->chip);
-	if (s->device) {
-		buf_text(b, ", ");
-		text_terminal(b, s->device);
-	}
-	if (s->n_devices > 1) {
-		buf_printf(b, " x %u", s->n_devices);
-	}
-	if (s->clock_sm_mhz) {
-		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s",
-			   s->clock_sm_mhz, s->clock_mem_mhz,
-			   s->clocks_differ ? " (devices differ)" : "");
-	}
-	if (driver && *driver) {
-		buf_text(b, "; driver ");
-		text_terminal(b, driver);
-	}
-	if (s->cupti) {
-		buf_text(b, ", CUPTI ");
-		text_terminal(b, s->cupti);
-	}
-	buf_char(b, '\n');
-}
-
-static void add_no_kernels(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	if (s->processes == 0 && end->recorded) {
-		buf_text(b, "Nothing was measured: no GPU was leased, so only a recording could "
-			    "answer, and the\n"
-			    "program played none. To play one: gpuctr-client gpuctr-replay FILE\n");
-	} else if (s->processes == 0) {
-		buf_text(b, "No process of the program used CUDA, so nothing was measured. Likely "
-			    "reasons:\n"
-			    "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
-			    "CUDA_VISIBLE_DEVICES);\n"
-			    "  - it starts the work elsewhere or clears its environment (sudo, "
-			    "ssh, docker, srun):\n"
-			    "    run gpuctr-client inside, next to the program;\n"
-			    "  - in a container: mount the agent at the same path, or set "
-			    "GPUCTR_AGENT.\n");
-	} else if (end->totals.seen == 0) {
-		buf_text(b, "The program used CUDA but launched no kernel.\n");
-	} else if (end->totals.filtered == end->totals.seen) {
-		buf_text(b, "No kernel passed --kernel, --launch-skip and --launch-count.\n");
-	} else if (end->totals.capturing == end->totals.seen) {
-		buf_text(b, "All launches went into CUDA graphs, and no graph was launched.\n");
-	}
 }
 
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b)
@@ -397,10 +304,11 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 		add_tables(s, end, b);
 		buf_char(b, '\n');
 	} else {
-		add_no_kernels(s, end, b);
+		summary_add_nothing(s, end, b);
 	}
-	add_hardware(s, end, b);
-	add_totals(s, end, b);
+	summary_add_hardware(s, end, b);
+	summary_add_totals(s, end, b);
+	summary_add_clocks(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

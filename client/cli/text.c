@@ -51,10 +51,23 @@ static uint32_t decode(const unsigned char *p, size_t n)
 	}
 }
 
+/* C0, DEL, C1. */
+static bool is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+/* The same, line separators, and the marks that reverse or hide text. */
+static bool is_unsafe(uint32_t c)
+{
+	return is_control(c) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
 /* --- JSON --------------------------------------------------------------------------------------
  */
 
-static void json_escape(struct buf *b, unsigned char c)
+static void json_escape(struct buf *b, uint32_t c)
 {
 	switch (c) {
 	case '"':
@@ -84,24 +97,27 @@ void text_json_body(struct buf *b, const char *text)
 	const unsigned char *from = p;
 
 	while (p < end) {
+		uint32_t c;
 		size_t n;
 
 		if (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\') {
 			p++;
 			continue;
 		}
-		n = *p < 0x80 ? 0 : text_utf8(p, end);
-		if (n > 0) {
+		n = text_utf8(p, end);
+		c = n ? decode(p, n) : 0;
+		if (n > 1 && !is_unsafe(c)) {
 			p += n;
 			continue;
 		}
 		buf_add(b, (const char *)from, (size_t)(p - from));
-		if (*p < 0x80) {
-			json_escape(b, *p);
+		if (n > 0) {
+			json_escape(b, c);
 		} else {
 			buf_add(b, replacement, 3);
 		}
-		from = ++p;
+		p += n ? n : 1;
+		from = p;
 	}
 	buf_add(b, (const char *)from, (size_t)(p - from));
 }
@@ -131,9 +147,9 @@ void text_csv(struct buf *b, const char *text)
 		if (*p == '"') {
 			buf_char(b, '"');
 		}
-		if (n == 0) {
+		if (n == 0 || (is_control(decode(p, n)) && !strchr("\t\r\n", *p))) {
 			buf_add(b, replacement, 3);
-			p++;
+			p += n ? n : 1;
 			continue;
 		}
 		buf_add(b, (const char *)p, n);
@@ -146,13 +162,6 @@ void text_csv(struct buf *b, const char *text)
 
 /* --- terminals ---------------------------------------------------------------------------------
  */
-
-/* C0, DEL, C1, line separators, and the marks that reverse or hide text. */
-static bool is_unsafe(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
-}
 
 void text_terminal(struct buf *b, const char *text)
 {

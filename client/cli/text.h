@@ -12,11 +12,13 @@
 /* Length of the valid UTF-8 sequence at p (end is after the last byte), or 0 when there is none. */
 size_t text_utf8(const unsigned char *p, const unsigned char *end);
 
-/* In double quotes, escaped; bytes that are not UTF-8 become U+FFFD. NULL is "". */
+/* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
+ * UTF-8 become U+FFFD. NULL is "". */
 void text_json(struct buf *b, const char *text);
 /* The same without the quotes. */
 void text_json_body(struct buf *b, const char *text);
-/* A field as RFC 4180 has it, quoted only where it must be. */
+/* A field as RFC 4180 has it, quoted only where it must be. It knows no escapes: control characters
+ * but tabs and ends of lines become U+FFFD. */
 void text_csv(struct buf *b, const char *text);
 /* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
 void text_terminal(struct buf *b, const char *text);

@@ -9,6 +9,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/cli/buf.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
@@ -41,7 +42,8 @@ static void print_overview(void)
 	       "  gpuctr-client python net.py\n"
 	       "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -- ./program "
 	       "--its-option\n"
-	       "  gpuctr-client --format jsonl --output - python net.py | jq .kernel\n"
+	       "  gpuctr-client --format jsonl --output net.jsonl python net.py\n"
+	       "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n"
 	       "  gpuctr-client metrics 'dram__*' --describe\n\n"
 	       "gpuctr-client(1) has the details.\n");
 }
@@ -50,6 +52,7 @@ static int exec_help(int argc, char **argv)
 {
 	const char *names[16] = { NULL };
 	const char *nearest;
+	struct buf all = { 0 };
 
 	if (argc < 2) {
 		print_overview();
@@ -61,10 +64,15 @@ static int exec_help(int argc, char **argv)
 	}
 	for (size_t i = 0; verbs[i] && i < 15; i++) {
 		names[i] = verbs[i]->name;
+		buf_printf(&all, "%s%s", i ? ", " : "", verbs[i]->name);
 	}
 	nearest = text_nearest(argv[1], names);
-	say_usage("no verb '%s'%s%s%s", argv[1], nearest ? "; did you mean '" : "",
-		  nearest ? nearest : "", nearest ? "'?" : "");
+	if (nearest) {
+		say_usage("no verb '%s'; did you mean '%s'?", argv[1], nearest);
+	} else {
+		say_usage("no verb '%s'; there are %s", argv[1], buf_string(&all));
+	}
+	buf_deinit(&all);
 	return EXIT_VERB_USAGE;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/format.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
@@ -147,6 +148,23 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 	buf_deinit(&all);
 }
 
+/* A derived metric stands for its terms, a preset for its columns. */
+static void add_of_range(struct buf *b, const struct gpuctr_metric *metric)
+{
+	bool any = format_is_of_range(metric->name);
+
+	for (size_t i = 0; i < metric->n_submetrics; i++) {
+		any = any || format_is_of_range(metric->submetrics[i]);
+	}
+	if (any) {
+		add_wrapped(
+			b, "    of ranges   ",
+			"elapsed time and cycles, and what is related to them (per_second, "
+			"per_cycle_elapsed, pct_of_peak_sustained_elapsed), are those of the range "
+			"around a kernel, which is longer than the kernel");
+	}
+}
+
 static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 {
 	struct listing *listing = userdata;
@@ -178,6 +196,7 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 		add_wrapped(b, "    ", metric->description);
 	}
 	add_submetrics(b, metric);
+	add_of_range(b, metric);
 }
 
 static void on_end(const char *chip, const struct gpuctr_error *error, void *userdata)

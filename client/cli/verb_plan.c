@@ -36,7 +36,7 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan, bool with
 		}
 		buf_text(b, "  ");
 		text_terminal(b, column->unit && *column->unit ? column->unit : "-");
-		buf_text(b, column->added ? "  (rides along)\n" : "\n");
+		buf_char(b, '\n');
 	}
 }
 
@@ -53,7 +53,7 @@ static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 
 		buf_text(b, "  --metrics ");
 		for (size_t i = 0; i < plan->n_columns; i++) {
-			if (plan->columns[i].group == group && !plan->columns[i].added) {
+			if (plan->columns[i].group == group) {
 				buf_text(b, separator);
 				text_terminal(b, plan->columns[i].name);
 				separator = ",";
@@ -113,28 +113,32 @@ static int exec_plan(int argc, char **argv)
 	enum options_result result = OPTIONS_WRONG;
 	struct strings metrics = { 0 };
 	const char *value, *chip = NULL, *socket = NULL;
-	bool help = false;
+	bool help = false, given = false;
 	int id, rest = argc, status = EXIT_VERB_USAGE;
 
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		chip = id == OPTION_CHIP ? value : chip;
 		socket = id == OPTION_SOCKET ? value : socket;
 		help |= id == 'h';
+		given |= id == OPTION_METRICS;
 		if (id == OPTION_METRICS && !strings_add_list(&metrics, value)) {
 			break;
 		}
 	}
 	options_free(parser);
 	/* "plan a,b" is what people type. */
+	given |= rest < argc;
 	for (; result == OPTIONS_END && rest < argc; rest++) {
 		strings_add_list(&metrics, argv[rest]);
 	}
-	if (metrics.n == 0) {
+	if (metrics.n == 0 && !given) {
 		strings_add_list(&metrics, "memory");
 	}
 	if (help) {
 		verb_print_help(&verb_plan);
 		status = 0;
+	} else if (result == OPTIONS_END && metrics.n == 0) {
+		say_usage("plan: the list of metrics is empty; leave it out for its default");
 	} else if (result == OPTIONS_END) {
 		status = plan_metrics(socket, chip, &metrics);
 	}

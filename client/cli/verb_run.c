@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/child.h"
+#include "client/cli/out.h"
 #include "client/cli/run.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
@@ -26,11 +27,16 @@ static int refuse_program(const struct run_options *o, int error)
 		say_usage("%s: cannot be run: %s", o->command[0], strerror(error));
 		return EXIT_NOT_EXEC;
 	}
-	if (!o->command[1] && text_nearest(o->command[0], names)) {
+	if (verb_find(o->command[0])) {
+		say_usage("%s: no such program; a verb stands first, and its options behind it: "
+			  "gpuctr-client %s",
+			  o->command[0], o->command[0]);
+	} else if (text_nearest(o->command[0], names)) {
 		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
 			  text_nearest(o->command[0], names));
 	} else {
-		say_usage("%s: no such program", o->command[0]);
+		say_usage("%s: no such program, nor a verb ('gpuctr-client help' lists them)",
+			  o->command[0]);
 	}
 	return EXIT_NOT_FOUND;
 }
@@ -48,6 +54,13 @@ static int run_checked(const struct run_options *o)
 	}
 	if (o->capture_path && store_check(o->capture_path, o->force, &error) != 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
+		free(path);
+		return EXIT_REFUSED;
+	}
+	err = o->stream_path ? -out_check(o->stream_path, o->force) : 0;
+	if (err) {
+		say_usage("--output %s: %s", o->stream_path,
+			  err == EEXIST ? "the file is there; -f replaces it" : strerror(err));
 		free(path);
 		return EXIT_REFUSED;
 	}
@@ -80,9 +93,12 @@ const struct verb verb_run = {
 	.name = "run",
 	.usage = "[run] [OPTION...] [--] PROGRAM [ARG...]",
 	.summary = "run PROGRAM and measure its kernels",
-	.details = "Exit status: that of PROGRAM, 128 + N when signal N ended it, 125 when it was "
-		   "not\n"
-		   "started, 126 when it cannot be run, 127 when there is no such program.\n",
+	.details =
+		"Exit status: that of PROGRAM, 128 + N when signal N ended it, 124 when it ended "
+		"with 0\n"
+		"and nothing could be measured, 125 when it was not started, 126 when it cannot "
+		"be run,\n"
+		"127 when there is no such program.\n",
 	.options = run_option_defs,
 	.exec = exec_run,
 };

@@ -70,14 +70,17 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 	buf_text(b, ", CUPTI ");
 	text_terminal(b, *status->cupti ? status->cupti : "not found");
 	buf_printf(b, ", counters without this daemon: %s\n", restricted[which]);
-	if (*status->trouble) {
-		buf_text(b, "trouble: ");
-		text_terminal(b, status->trouble);
+	if (status->trouble.code != GPUCTR_OK) {
+		buf_printf(b, "nothing can be measured[%s]: ",
+			   gpuctr_error_name(status->trouble.code));
+		text_terminal(b, status->trouble.message);
+		buf_text(b, *status->trouble.remedy ? "\n  remedy: " : "");
+		text_terminal(b, status->trouble.remedy);
 		buf_char(b, '\n');
 	}
 }
 
-static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu)
+static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble)
 {
 	buf_printf(b, "  %u  ", gpu->index);
 	text_terminal(b, gpu->name);
@@ -88,7 +91,7 @@ static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu)
 	if (gpu->holder) {
 		buf_printf(b, "  held by capture %u", gpu->holder);
 	} else {
-		buf_text(b, "  free");
+		buf_text(b, in_trouble ? "  not measurable" : "  free");
 	}
 	if (gpu->waiting) {
 		buf_printf(b, ", %u waiting", gpu->waiting);
@@ -146,7 +149,7 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 		add_daemon(b, status);
 		buf_text(b, status->n_gpus ? "\nGPUs\n" : "\nno GPUs\n");
 		for (size_t i = 0; i < status->n_gpus; i++) {
-			add_gpu(b, &status->gpus[i]);
+			add_gpu(b, &status->gpus[i], status->trouble.code != GPUCTR_OK);
 		}
 		buf_text(b, status->n_captures ? "\ncaptures\n" : "\nno captures\n");
 		for (size_t i = 0; i < status->n_captures; i++) {

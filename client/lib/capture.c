@@ -7,12 +7,11 @@
 
 #include "client/lib/internal.h"
 #include "daemon/base/clean.h"
+#include "proto/expression.h"
 #include "proto/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
  * the decoders of its processes until then. */
-
-static const char duration_metric[] = "gpu__time_duration.sum";
 
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
@@ -45,7 +44,6 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		c->duration_column = SIZE_MAX;
 		arena_init(&c->arena, SIZE_MAX / 2);
 		list_init(&c->processes);
 		list_append(&g->captures, &c->link);
@@ -81,6 +79,26 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
 }
 
+/* The daemon refuses it as well; here there is time to say where. */
+static int check_kernels(struct gpuctr *g, const char *expression)
+{
+	struct refusal r;
+	regex_t regex;
+	size_t n;
+
+	if (!expression) {
+		return 0;
+	}
+	if (expression_compile(&regex, expression, &r) == 0) {
+		regfree(&regex);
+		return 0;
+	}
+	n = strlen(r.message);
+	snprintf(r.message + n, sizeof(r.message) - n, ", at character %zu",
+		 expression_wrong_at(expression));
+	return connection_fail(g, r.code, r.message, r.remedy);
+}
+
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
 			const struct gpuctr_capture_handler *handler, void *userdata,
 			struct gpuctr_capture **ret)
@@ -93,6 +111,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	int r = options_copy(g, &o, sizeof(o), options);
 
 	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
+	r = r != 0 ? r : check_kernels(g, o.kernel_regex);
 	if (r == 0) {
 		c = capture_new(g, &h, userdata);
 	}
@@ -273,11 +292,6 @@ static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 	int r = copy_message(c->g, &c->arena, &m, &copy);
 
 	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
-	for (size_t i = 0; r == 0 && i < c->plan.n_columns; i++) {
-		if (strcmp(c->plan.columns[i].name, duration_metric) == 0) {
-			c->duration_column = i;
-		}
-	}
 	return r;
 }
 
@@ -376,8 +390,7 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder *d = find_decoder(c, w->process);
 
-	if (!d || !decoder_feed(d, w, c->plan.n_columns, c->duration_column, deliver_record,
-				deliver_mark, c)) {
+	if (!d || !decoder_feed(d, w, c->plan.n_columns, deliver_record, deliver_mark, c)) {
 		notice_malformed(c, w->process);
 	}
 	return 0;

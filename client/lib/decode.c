@@ -2,6 +2,7 @@
 #include "client/lib/decode.h"
 
 #include <libiberty/demangle.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -118,6 +119,12 @@ static const char *demangle(struct decoder *d, const char *mangled)
 	return kept ? kept : mangled;
 }
 
+/* -1 for what is unknown, and for what no kernel has. */
+static int attribute_of(uint32_t value)
+{
+	return value <= INT_MAX ? (int)value : -1;
+}
+
 static bool define_kernels(struct decoder *d, const struct wire_record_columns *c)
 {
 	size_t n = c->function_name.n;
@@ -135,8 +142,8 @@ static bool define_kernels(struct decoder *d, const struct wire_record_columns *
 		}
 		k->mangled = mangled;
 		k->name = demangle(d, mangled);
-		k->static_shared_bytes = c->function_static_shared.v[i];
-		k->registers = c->function_registers.v[i];
+		k->static_shared_bytes = attribute_of(c->function_static_shared.v[i]);
+		k->registers = attribute_of(c->function_registers.v[i]);
 		k->id = (unsigned)d->kernels.n + 1;
 		if (!table_add(&d->kernels, k)) {
 			return false;
@@ -225,8 +232,8 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->dynamic_shared.n == n && c->device.n == n && c->context.n == n &&
 	       c->stream.n == n && c->correlation.n == n && c->thread.n == n &&
 	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
-	       c->values.n == n * n_columns && c->mark_thread.n == c->mark_node.n &&
-	       c->mark_ns.n == c->mark_node.n;
+	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
+	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n;
 }
 
 static bool fill_record(const struct decoder *d, const struct wire_record_columns *c, size_t i,
@@ -250,10 +257,18 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	return r->kernel && (r->range || c->node.v[i] == 0) && (set || c->range_set.v[i] == 0);
 }
 
-/* -1 for what is no duration. */
-static int64_t duration_of(double ns)
+/* What is no clock, or no duration, is none. */
+static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t start_ns,
+		       struct gpuctr_record *r)
 {
-	return ns >= 0 && ns < (double)INT64_MAX ? (int64_t)ns : -1;
+	uint32_t clock = c->clock.v[i];
+	uint64_t duration_ns = c->duration_ns.v[i];
+	bool is_known =
+		clock != WIRE_CLOCK_NONE && clock <= WIRE_CLOCK_GPU && duration_ns <= INT64_MAX;
+
+	r->start_ns = (int64_t)start_ns;
+	r->clock = is_known ? (enum gpuctr_clock)clock : GPUCTR_CLOCK_NONE;
+	r->duration_ns = is_known ? (int64_t)duration_ns : -1;
 }
 
 /* Records come in order, and none twice; a batch that could not be read may be missing. */
@@ -271,7 +286,7 @@ static bool takes_next(struct decoder *d, const struct wire_records *r)
 
 static bool deliver_records(const struct decoder *d, const struct wire_records *batch,
 			    const struct wire_record_columns *c, size_t n_columns,
-			    size_t duration_column, decoder_on_record on_record, void *userdata)
+			    decoder_on_record on_record, void *userdata)
 {
 	struct gpuctr_record r = { .process = d->process };
 	uint64_t start_ns = 0;
@@ -279,10 +294,8 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 	for (size_t i = 0; i < batch->count; i++) {
 		r.index = batch->first + i;
 		start_ns += (uint64_t)c->start_ns.v[i];
-		r.start_ns = (int64_t)start_ns;
+		fill_times(c, i, start_ns, &r);
 		r.values = c->values.v + i * n_columns;
-		r.duration_ns =
-			duration_column < n_columns ? duration_of(r.values[duration_column]) : -1;
 		if (!fill_record(d, c, i, &r)) {
 			return false;
 		}
@@ -311,8 +324,7 @@ static bool deliver_marks(const struct decoder *d, const struct wire_record_colu
 }
 
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  size_t duration_column, decoder_on_record on_record, decoder_on_mark on_mark,
-		  void *userdata)
+		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata)
 {
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
@@ -328,7 +340,7 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	    !define_sets(d, c)) {
 		return false;
 	}
-	return deliver_records(d, r, c, n_columns, duration_column, on_record, userdata) &&
+	return deliver_records(d, r, c, n_columns, on_record, userdata) &&
 	       deliver_marks(d, c, on_mark, userdata);
 }
 

@@ -40,11 +40,10 @@ struct decoder *decoder_free(struct decoder *d);
 typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
 typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
 
-/* Calls on_record for each record in order, and on_mark for each mark. duration_column: which value
- * is the duration, SIZE_MAX: none. False: malformed (records before the fault were delivered). */
+/* Calls on_record for each record in order, and on_mark for each mark. False: malformed (records
+ * before the fault were delivered). */
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  size_t duration_column, decoder_on_record on_record, decoder_on_mark on_mark,
-		  void *userdata);
+		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata);
 
 /* True, with *ret set when the image is whole, or with its data NULL while pieces are missing. */
 bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,

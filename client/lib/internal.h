@@ -56,7 +56,6 @@ struct gpuctr_capture {
 	struct arena arena;		 /* what lives as long as the capture */
 	struct wire_open_capture wishes; /* sent once its patterns are expanded */
 	struct gpuctr_plan plan;
-	size_t duration_column; /* SIZE_MAX: none */
 	char *token;
 	const char **environment;
 	struct list processes; /* struct decoder */

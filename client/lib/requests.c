@@ -217,7 +217,7 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 	for (size_t i = 0; i < in->columns.n; i++) {
 		const struct wire_column *c = &in->columns.v[i];
 
-		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->added, c->group };
+		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->group };
 	}
 	*ret = (struct gpuctr_plan){
 		in->chip,      in->passes,    in->groups,    columns,
@@ -397,7 +397,7 @@ static void answer_status(struct gpuctr *g, struct request *q, const struct wire
 		.driver = r->driver,
 		.cupti = r->cupti,
 		.restricted = (enum gpuctr_restricted)r->restricted,
-		.trouble = r->trouble,
+		.trouble = { (int)r->trouble_code, r->trouble, r->trouble_remedy },
 		.uptime_ns = r->uptime_ns,
 		.peers = r->peers,
 		.gpus = gpus_from_wire(&g->arena, &r->gpus),

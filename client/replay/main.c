@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "client/cli/text.h"
 #include "client/replay/play.h"
+#include "daemon/base/clean.h"
 
 /* gpuctr-replay stands where a CUDA program would: it plays a capture that was recorded with --raw
  * through the daemon, on any machine. */
@@ -24,11 +27,32 @@ static void print_help(void)
 	     "  -h, --help");
 }
 
+/* A line. Names, commands and messages come out of a file that anybody may have written, and the
+ * terminal is told nothing by them. */
+static void print_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_line(FILE *to, const char *format, ...)
+{
+	CLEAN_FREE char *text = NULL;
+	struct buf b = { 0 };
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n >= 0) {
+		text_terminal(&b, text);
+		fprintf(to, "%s\n", buf_string(&b));
+		buf_deinit(&b);
+	}
+}
+
 static int fail(const struct refusal *r)
 {
-	fprintf(stderr, "gpuctr-replay: error[%s]: %s\n", gpuctr_error_name(r->code), r->message);
+	print_line(stderr, "gpuctr-replay: error[%s]: %s", gpuctr_error_name(r->code), r->message);
 	if (r->remedy[0]) {
-		fprintf(stderr, "  remedy: %s\n", r->remedy);
+		print_line(stderr, "  remedy: %s", r->remedy);
 	}
 	return 1;
 }
@@ -50,9 +74,10 @@ static void print_process(const struct store_info *info, const struct store_proc
 	char hardware[160];
 
 	play_hardware(info, p, hardware, sizeof(hardware));
-	printf("process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s\n",
-	       p->process.process, p->process.program, p->process.pid,
-	       (unsigned long long)p->records, (unsigned long long)p->images, hardware);
+	print_line(stdout,
+		   "process %u  %s, pid %u: %llu kernels, %llu images of raw counter data, on %s",
+		   p->process.process, p->process.program, p->process.pid,
+		   (unsigned long long)p->records, (unsigned long long)p->images, hardware);
 }
 
 static int print_info(struct store_reader *reader)
@@ -62,16 +87,15 @@ static int print_info(struct store_reader *reader)
 	char when[64];
 
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", gmtime(&created));
-	printf("file       %s%s\n", info->path,
-	       info->complete ? "" : " (its capture did not end as asked)");
-	printf("recorded   %s by gpuctr-client %s\n", when, info->version);
-	printf("command    %s\n", info->command);
-	printf("hardware   chip %s, driver %s\n", info->plan.chip, info->driver);
+	print_line(stdout, "file       %s%s", info->path,
+		   info->complete ? "" : " (its capture did not end as asked)");
+	print_line(stdout, "recorded   %s by gpuctr-client %s", when, info->version);
+	print_line(stdout, "command    %s", info->command);
+	print_line(stdout, "hardware   chip %s, driver %s", info->plan.chip, info->driver);
 	for (size_t i = 0; i < info->plan.n_columns; i++) {
 		const struct gpuctr_column *c = &info->plan.columns[i];
 
-		printf("%s %s [%s]%s\n", i ? "          " : "metrics   ", c->name, c->unit,
-		       c->added ? " (added)" : "");
+		print_line(stdout, "%s %s [%s]", i ? "          " : "metrics   ", c->name, c->unit);
 	}
 	for (size_t i = 0; i < info->n_processes; i++) {
 		print_process(info, &info->processes[i]);
@@ -113,7 +137,8 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 		}
 	}
 	play_hardware(info, &info->processes[0], hardware, sizeof(hardware));
-	printf("played %llu kernels recorded on %s\n", (unsigned long long)measured, hardware);
+	print_line(stdout, "played %llu kernels recorded on %s", (unsigned long long)measured,
+		   hardware);
 	return 0;
 }
 

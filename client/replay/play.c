@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/replay/play.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
+#include "client/replay/evaluator.h"
 #include "daemon/base/clean.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/utf8.h"
@@ -17,8 +19,8 @@
 
 /* What the agent does at run time, from a file: kernels and NVTX ranges get new numbers in a fresh
  * intern table, records become launches, and each stored image becomes a batch with the launches it
- * holds. From there on everything is the agent's own code, and CUPTI evaluates for real; only the
- * recorded values of the records are not used. */
+ * holds. From there on everything is the agent's own code, and CUPTI evaluates for real, in a
+ * process of its own (evaluator.h); only the recorded values of the records are not used. */
 
 enum { FINISH_TIMEOUT_S = 60 };
 
@@ -38,6 +40,8 @@ struct player {
 	struct filter filter;
 	struct deliver deliver;
 	struct host host;
+	struct evaluator evaluator;
+	bool told_end; /* that nothing is evaluated any more */
 
 	uint32_t *functions, *ranges, *sets; /* numbers, by place in definitions */
 	bool *selected;			     /* kernels, by the filter */
@@ -125,8 +129,10 @@ static int define_all(struct player *p, struct refusal *r)
 	for (size_t i = 0; i < d->n_kernels; i++) {
 		const struct gpuctr_kernel *k = &d->kernels[i];
 
-		p->functions[i] = intern_function(&p->intern, k->mangled, k->static_shared_bytes,
-						  k->registers);
+		/* -1 is WIRE_UNKNOWN_ATTRIBUTE. */
+		p->functions[i] =
+			intern_function(&p->intern, k->mangled, (uint32_t)k->static_shared_bytes,
+					(uint32_t)k->registers);
 		p->selected[i] = filter_selects(&p->filter, k->mangled);
 	}
 	define_ranges(p);
@@ -151,6 +157,8 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 		.range = range_number(p, record->range),
 		.set = set_number(p, record),
 		.start_ns = (uint64_t)record->start_ns,
+		.duration_ns = record->duration_ns > 0 ? (uint64_t)record->duration_ns : 0,
+		.clock = (uint8_t)record->clock,
 		.kind = (uint8_t)record->kind,
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
@@ -207,7 +215,6 @@ static void wait_for_turn(struct player *p, const struct batch *b)
 	}
 }
 
-/* CUPTI trusts an image's structure; its checksum was verified when it was read. */
 static int play_image(struct player *p, const struct gpuctr_image *image, struct refusal *r)
 {
 	struct batch *b = deliver_new_batch(&p->deliver, image->count);
@@ -218,14 +225,10 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 		return r->code;
 	}
 	b->host = &p->host;
+	b->index = image->first;
 	code = fill_batch(p, image, b, r);
 	if (code == 0 && deliver_copy_image(&p->deliver, b, image->data, image->size) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		code = r->code;
-	}
-	if (code == 0 && host_count_ranges(&p->host, b->image, b->image_size) < b->n) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
-			    "an image holds fewer kernels than the file says");
 		code = r->code;
 	}
 	if (code != 0) {
@@ -238,15 +241,72 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 	return 0;
 }
 
-/* Are the wanted metrics in the recording? Asked of CUPTI itself, on the first kernel. */
-static int check_metrics(struct player *p, const struct gpuctr_image *image, struct refusal *r)
+static void tell_unevaluated(struct player *p, const struct batch *b, const char *why, bool is_last)
+{
+	size_t kernel = 0;
+	const char *name = "";
+	char text[512];
+
+	while (kernel < p->definitions->n_kernels &&
+	       p->functions[kernel] != b->launches[0].function) {
+		kernel++;
+	}
+	if (kernel < p->definitions->n_kernels) {
+		name = p->definitions->kernels[kernel].name;
+	}
+	snprintf(text, sizeof(text),
+		 "the recording's kernels %llu to %llu (the first is %.120s) could not be "
+		 "evaluated: %s%s",
+		 (unsigned long long)b->index, (unsigned long long)(b->index + b->n - 1), name, why,
+		 is_last ? "; the rest is not tried" : "");
+	utf8_repair(text);
+	deliver_notice(&p->deliver, GPUCTR_E_BAD_RECORDING, text,
+		       "Take the file as it was written, or record it again with --raw.");
+}
+
+/* On the delivering thread. What cannot be evaluated is told here, and counted as failed there. */
+static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
+{
+	struct player *p = userdata;
+	struct evaluator_death death;
+	size_t n_ranges = 0;
+	int result = evaluator_batch(&p->evaluator, b, values, measured, &n_ranges, &death);
+
+	if (result != -EIO) {
+		if (n_ranges < b->n) {
+			tell_unevaluated(p, b, "the image holds fewer kernels than the file says",
+					 false);
+		}
+		return result;
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = false;
+	}
+	for (size_t i = 0; i < b->n * p->welcome.plan.columns.n; i++) {
+		values[i] = NAN;
+	}
+	if (!p->told_end) {
+		tell_unevaluated(p, b, death.why, death.is_last);
+		p->told_end = death.is_last;
+	}
+	return 0;
+}
+
+/* Are the wanted metrics in the recording? Asked of CUPTI itself, on the first kernel that it can
+ * evaluate. */
+static int check_metrics(struct player *p, const struct gpuctr_image *image, bool *ret_known,
+			 struct refusal *r)
 {
 	const struct wire_plan *plan = &p->welcome.plan;
 	double values[LIMIT_PLAN_METRICS];
 	char have[512] = "";
+	int result = evaluator_first(&p->evaluator, image->data, image->size, values);
 
-	if (host_evaluate(&p->host, image->data, image->size, 0, plan->metrics.v, plan->metrics.n,
-			  values) != CUPTI_SUCCESS) {
+	*ret_known = result != -EIO;
+	if (result == -EIO) {
+		return 0; /* told when its turn comes */
+	}
+	if (result != CUPTI_SUCCESS) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
 			    "CUPTI cannot evaluate the recording's counter data");
 		return r->code;
@@ -258,7 +318,7 @@ static int check_metrics(struct player *p, const struct gpuctr_image *image, str
 	for (size_t i = 0; i < plan->columns.n; i++) {
 		const struct wire_column *c = &plan->columns.v[i];
 
-		for (size_t k = 0; !c->added && k < c->metric.n; k++) {
+		for (size_t k = 0; k < c->metric.n; k++) {
 			if (isnan(values[c->metric.v[k]])) {
 				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "",
 					    "the recording does not hold %s",
@@ -276,7 +336,7 @@ static int play_images(struct player *p, struct refusal *r)
 {
 	const struct gpuctr_image *image;
 	struct store_cursor *cursor;
-	bool first = true;
+	bool known = false;
 	int code = 0, e = store_images(p->reader, p->process->process.process, 0, 0, &cursor);
 
 	if (e != 0) {
@@ -284,9 +344,8 @@ static int play_images(struct player *p, struct refusal *r)
 	}
 	while (code == 0 && !atomic_load(&p->stopped) &&
 	       (e = store_next_image(cursor, &image)) == 0 && image) {
-		if (first) {
-			code = check_metrics(p, image, r);
-			first = false;
+		if (!known) {
+			code = check_metrics(p, image, &known, r);
 		}
 		code = code == 0 ? play_image(p, image, r) : code;
 	}
@@ -357,6 +416,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	    filter_init(&p->filter, &p->welcome, r) != 0) {
 		return r->code;
 	}
+	evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
 	if (p->welcome.raw_images && (p->filter.has_regex || p->filter.skip || p->filter.count)) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST,
 			    "Leave out --raw, or --kernel, --launch-skip and --launch-count.",
@@ -369,6 +429,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
 	p->deliver.on_stop = on_stop;
+	p->deliver.evaluate = evaluate;
 	p->deliver.userdata = p;
 	if (deliver_start(&p->deliver) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "no thread could be started");
@@ -384,6 +445,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 {
 	/* Not freed when delivering has not ended in time: the thread still uses it. */
 	struct player *p = calloc(1, sizeof(*p));
+	struct refusal missed;
 	int code;
 
 	if (!p) {
@@ -405,10 +467,14 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	if (p->deliver.started) {
 		if (code != 0) {
 			deliver_notice(&p->deliver, code, r->message, r->remedy);
+		} else if (filter_missed_all(&p->filter, &missed)) {
+			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
+	evaluator_deinit(&p->evaluator);
 	*total_measured += atomic_load(&p->counters.measured);
+	filter_deinit(&p->filter);
 	free(p->functions);
 	free(p->selected);
 	free(p->ranges);

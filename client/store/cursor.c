@@ -141,7 +141,11 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 	record->correlation = row_u32(row, STORE_COL_CORRELATION);
 	record->thread = row_u32(row, STORE_COL_THREAD);
 	record->start_ns = row_i64(row, STORE_COL_START_NS);
-	record->duration_ns = row_int(row, STORE_COL_DURATION_NS, -1, INT64_MAX);
+	record->clock = (enum gpuctr_clock)row_int(row, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
+	/* One is known with the other. */
+	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
+				      ? row_int(row, STORE_COL_DURATION_NS, -1, -1)
+				      : row_int(row, STORE_COL_DURATION_NS, 0, INT64_MAX);
 	for (size_t i = 0; i < c->n_columns; i++) {
 		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
 	}

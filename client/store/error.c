@@ -53,7 +53,7 @@ int store_error_errno(struct store_error *error, int err, const char *path, cons
 	if (err == ENOMEM) {
 		return store_error_set(error, -ENOMEM, "", "%s: out of memory.", path);
 	}
-	if (err == ENOSPC || err == EDQUOT) {
+	if (err == ENOSPC || err == EDQUOT || err == EFBIG) {
 		return store_error_set(error, STORE_E_FULL,
 				       "Make room, or give -o a path on another file system.",
 				       "%s: %s: %s.", path, call, strerror(err));
@@ -63,11 +63,28 @@ int store_error_errno(struct store_error *error, int err, const char *path, cons
 			       "%s: %s: %s.", path, call, strerror(err));
 }
 
+/* SQLite has a code of its own for a full disk, but not for a file at its limit (RLIMIT_FSIZE, or
+ * what the file system can hold). */
+static bool may_not_grow(sqlite3 *db, int rc)
+{
+	int err = 0;
+
+	return (rc & 0xff) == SQLITE_IOERR && db &&
+	       sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &err) == SQLITE_OK &&
+	       err == EFBIG;
+}
+
 int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const char *path,
 		       const char *call)
 {
 	const char *text = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
 
+	if (may_not_grow(db, rc)) {
+		return store_error_set(error, STORE_E_FULL,
+				       "Raise the limit on a file's size (ulimit -f), or keep less "
+				       "with --kernel or --launch-count.",
+				       "%s: %s: the file may not grow further.", path, call);
+	}
 	switch (rc & 0xff) {
 	case SQLITE_NOMEM:
 		return store_error_set(error, -ENOMEM, "", "%s: out of memory.", path);

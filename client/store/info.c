@@ -95,8 +95,7 @@ static void take_column(struct row *row, size_t i, void *userdata)
 	row_int(row, 0, (int64_t)i, (int64_t)i);
 	columns[i].name = row_text(row, 1);
 	columns[i].unit = row_text(row, 2);
-	columns[i].added = row_int(row, 3, 0, 1) != 0;
-	columns[i].group = row_u32(row, 4);
+	columns[i].group = row_u32(row, 3);
 }
 
 static void take_metric(struct row *row, size_t i, void *userdata)
@@ -126,10 +125,9 @@ static int read_plan(struct store_reader *r)
 	}
 	plan->columns = columns;
 	plan->metrics = metrics;
-	result = reader_rows(
-		r, "column_def",
-		"SELECT idx, name, unit, added, pass_group FROM column_def ORDER BY idx",
-		plan->n_columns, take_column, columns);
+	result = reader_rows(r, "column_def",
+			     "SELECT idx, name, unit, pass_group FROM column_def ORDER BY idx",
+			     plan->n_columns, take_column, columns);
 	return result ? result
 		      : reader_rows(r, "metric_def",
 				    "SELECT idx, name FROM metric_def ORDER BY idx",

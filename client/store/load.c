@@ -7,6 +7,7 @@
 
 #include "client/store/reader_internal.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,8 +68,8 @@ static void take_kernel(struct row *row, size_t i, void *userdata)
 	kernel->id = (unsigned)row_int(row, 0, 1, UINT32_MAX);
 	kernel->name = row_text(row, 1);
 	kernel->mangled = row_text(row, 2);
-	kernel->static_shared_bytes = row_u32(row, 3);
-	kernel->registers = row_u32(row, 4);
+	kernel->static_shared_bytes = (int)row_int(row, 3, -1, INT_MAX);
+	kernel->registers = (int)row_int(row, 4, -1, INT_MAX);
 }
 
 static int load_kernels(struct store_reader *r, unsigned process, struct store_definitions *d)

@@ -64,9 +64,9 @@ static int write_columns(struct store *s, const struct gpuctr_plan *plan)
 
 	for (size_t i = 0; i < plan->n_columns && rc == SQLITE_OK; i++) {
 		const struct gpuctr_column *column = &plan->columns[i];
-		char *sql = sqlite3_mprintf("INSERT INTO column_def VALUES(%d, %Q, %Q, %d, %u)",
-					    (int)i, column->name, column->unit ? column->unit : "",
-					    column->added, column->group);
+		char *sql = sqlite3_mprintf("INSERT INTO column_def VALUES(%d, %Q, %Q, %u)", (int)i,
+					    column->name, column->unit ? column->unit : "",
+					    column->group);
 
 		rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
 		sqlite3_free(sql);

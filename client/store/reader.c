@@ -6,9 +6,11 @@
  * and user_version (another file, a newer format), the size (a copy that was cut off), the
  * tables, the structure of all pages (quick_check: it reads the file once) and the shape of record.
  * A file comes from anywhere: the schema is not trusted (no function of ours or of an extension
- * runs from it), each of our tables must be declared to the letter as we declare it, because a view
- * under its name, a generated column or a CHECK (which quick_check evaluates) could compute for
- * ever, and nothing is written but the roll-back of a commit that a kill has interrupted.
+ * runs from it), each of our tables must be declared to the letter as we declare it and there may
+ * be none besides, because a view under its name, a generated column or a CHECK (which quick_check
+ * evaluates, in every table) could compute for ever, and nothing is written but the roll-back of a
+ * commit that a kill has interrupted. Whatever a file makes SQLite do until then ends after so many
+ * steps as its size accounts for.
  */
 
 #include "client/store/reader_internal.h"
@@ -24,7 +26,15 @@
 #include "client/store/internal.h"
 #include "client/store/schema.h"
 
-enum { HEADER_BYTES = 100, MAX_BLOB_BYTES = 512 << 20 };
+enum {
+	HEADER_BYTES = 100,
+	MAX_BLOB_BYTES = 512 << 20,
+	MAX_SQL_BYTES = 1 << 20,
+	/* A row takes at least a byte a column in the file, and fewer steps than this a column. */
+	STEPS_PER_BYTE = 64,
+	STEPS_AT_ONCE = 1000,
+	STEPS_MIN = 1000 * 1000,
+};
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
 static const char take_intact[] = "Record it again, or take an intact copy.";
@@ -36,6 +46,11 @@ int reader_fail(struct store_reader *r, int rc, const char *call)
 		return store_error_set(&r->error, STORE_E_UNFINISHED,
 				       "Open it once as its owner, or copy it with its -journal.",
 				       "%s: its writer was killed in the middle of a commit.",
+				       r->path);
+	}
+	if (rc == SQLITE_INTERRUPT) {
+		return store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
+				       "%s: the file is damaged (reading it would not end).",
 				       r->path);
 	}
 	return store_error_sqlite(&r->error, r->db, rc, r->path, call);
@@ -84,6 +99,7 @@ static int not_capture(struct store_reader *r, const char *why)
 static int check_numbers(struct store_reader *r, const unsigned char *header, uint64_t size)
 {
 	char journal[4096];
+	struct stat st;
 	uint64_t page = (uint64_t)header[16] << 8 | header[17];
 	uint64_t wants;
 
@@ -92,17 +108,20 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
 		return not_capture(r, "it is an SQLite database of another program");
 	}
-	if (load_be32(header + 60) > STORE_FORMAT) {
-		return store_error_set(&r->error, STORE_E_VERSION,
-				       "Use the gpuctr that wrote it, or a newer one.",
-				       "%s has capture format %u; this program reads up to %d.",
+	if (load_be32(header + 60) != STORE_FORMAT) {
+		return store_error_set(&r->error, STORE_E_VERSION, "Use the gpuctr that wrote it.",
+				       "%s has capture format %u; this program reads format %d.",
 				       r->path, load_be32(header + 60), STORE_FORMAT);
 	}
 	/* With a journal the size is settled by the roll-back. */
 	snprintf(journal, sizeof(journal), "%s-journal", r->path);
-	if (size < wants && access(journal, F_OK) < 0) {
-		return truncated(r, size, wants);
+	if (stat(journal, &st) < 0) {
+		st.st_size = 0;
+		if (size < wants) {
+			return truncated(r, size, wants);
+		}
 	}
+	r->size = size + (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -140,6 +159,20 @@ static int check_header(struct store_reader *r)
 	return check_numbers(r, header, (uint64_t)st.st_size);
 }
 
+/* SQLite asks after each thousand steps. */
+static int count_steps(void *userdata)
+{
+	struct store_reader *r = userdata;
+
+	return r->steps_left == 0 || --r->steps_left == 0;
+}
+
+static void bound_steps(struct store_reader *r)
+{
+	r->steps_left = (STEPS_MIN + r->size * STEPS_PER_BYTE) / STEPS_AT_ONCE;
+	sqlite3_progress_handler(r->db, STEPS_AT_ONCE, count_steps, r);
+}
+
 static int open_db(struct store_reader *r)
 {
 	/* SQLite falls back to read-only by itself where the file may not be written. */
@@ -152,10 +185,12 @@ static int open_db(struct store_reader *r)
 	sqlite3_extended_result_codes(r->db, 1);
 	sqlite3_busy_timeout(r->db, 2000);
 	sqlite3_limit(r->db, SQLITE_LIMIT_LENGTH, MAX_BLOB_BYTES);
+	sqlite3_limit(r->db, SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES);
 	sqlite3_limit(r->db, SQLITE_LIMIT_ATTACHED, 0);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	bound_steps(r);
 	rc = sqlite3_exec(
 		r->db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0;",
 		NULL, NULL, NULL);
@@ -190,7 +225,52 @@ static bool is_declared(const char *statements, const char *sql)
 {
 	const char *found = sql ? strstr(statements, sql) : NULL;
 
-	return found && found[strlen(sql)] == ';';
+	return found && found[strlen(sql)] == ';' && (found == statements || found[-1] == ';');
+}
+
+/* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
+ * come with a table without a text. */
+static bool is_ours(const char *type, const char *name, const char *sql)
+{
+	if (!type || !name) {
+		return false;
+	}
+	if (strcmp(type, "view") == 0) {
+		return true;
+	}
+	if (strcmp(type, "index") == 0 && !sql) {
+		return true;
+	}
+	return strcmp(name, "record") == 0 || is_declared(schema_tables, sql) ||
+	       is_declared(schema_path_view, sql);
+}
+
+/* record is compared later, when its columns are known: until then, that there is one. */
+static int check_nothing_else(struct store_reader *r)
+{
+	sqlite3_stmt *stmt;
+	int result = reader_prepare(r, "SELECT type, name, sql FROM sqlite_schema", &stmt);
+	int rc = SQLITE_DONE, records = 0;
+
+	while (result == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		const char *name = (const char *)sqlite3_column_text(stmt, 1);
+
+		records += name && strcmp(name, "record") == 0;
+		if (records > 1 || !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
+					    (const char *)sqlite3_column_text(stmt, 2))) {
+			result = store_error_set(
+				&r->error, STORE_E_CORRUPT,
+				"Drop it with the program that made it, or take the file as it was "
+				"written.",
+				"%s: %.80s is no part of a capture file.", r->path,
+				name ? name : "a table without a name");
+		}
+	}
+	if (result == 0 && rc != SQLITE_DONE) {
+		result = reader_fail(r, rc, "read");
+	}
+	sqlite3_finalize(stmt);
+	return result;
 }
 
 static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *name,
@@ -272,12 +352,17 @@ static int open_and_check(struct store_reader *r)
 	int result = check_header(r);
 
 	result = result ? result : open_db(r);
+	result = result ? result : check_nothing_else(r);
 	result = result ? result : check_tables(r);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : check_pages(r);
 	result = result ? result : check_record_shape(r);
-	return result ? result : info_read_processes(r);
+	result = result ? result : info_read_processes(r);
+	if (result == 0) {
+		sqlite3_progress_handler(r->db, 0, NULL, NULL);
+	}
+	return result;
 }
 
 int store_open(const char *path, struct store_error *error, struct store_reader **ret)

@@ -18,6 +18,8 @@ struct store_loaded {
 struct store_reader {
 	sqlite3 *db;
 	char *path;
+	uint64_t size;	     /* of the file and its journal, as found */
+	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
 	struct store_pool pool;
 	struct store_info info;
 	struct store_process *processes;

@@ -23,7 +23,7 @@
 const char schema_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"CREATE TABLE column_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL,"
-	" added INTEGER NOT NULL, pass_group INTEGER NOT NULL);"
+	" pass_group INTEGER NOT NULL);"
 	"CREATE TABLE metric_def(idx INTEGER PRIMARY KEY, name TEXT NOT NULL);"
 	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
 	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
@@ -62,10 +62,10 @@ const char *const schema_table_names[] = {
 };
 
 const char *const schema_record_columns[] = {
-	"id",	       "process", "idx",	"kind",	       "kernel",  "grid_x",
-	"grid_y",      "grid_z",  "block_x",	"block_y",     "block_z", "dynamic_shared_bytes",
-	"device",      "context", "stream",	"correlation", "thread",  "start_ns",
-	"duration_ns", "range",	  "active_set", NULL,
+	"id",	       "process", "idx",     "kind",	    "kernel",  "grid_x",
+	"grid_y",      "grid_z",  "block_x", "block_y",	    "block_z", "dynamic_shared_bytes",
+	"device",      "context", "stream",  "correlation", "thread",  "start_ns",
+	"duration_ns", "clock",	  "range",   "active_set",  NULL,
 };
 
 /* The NVTX path of each range. */
@@ -129,9 +129,12 @@ char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns)
 		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM nvtx_path)"
 		" SELECT r.process, p.pid, p.program, r.idx, r.kind, k.name AS kernel, k.mangled,"
 		" r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z,"
-		" k.static_shared_bytes, r.dynamic_shared_bytes, k.registers, r.device,"
+		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, r.dynamic_shared_bytes,"
+		" nullif(k.registers, -1) AS registers, r.device,"
 		" d.name AS device_name, d.uuid, r.context, r.stream, r.correlation, r.thread,"
-		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, n.path AS nvtx");
+		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, CASE r.clock WHEN 2 THEN "
+		"'gpu'"
+		" WHEN 1 THEN 'range' ELSE 'none' END AS clock, n.path AS nvtx");
 	append_metrics(sql, columns, n_columns, ", r.\"%s%w\" AS \"%s%w\"");
 	sqlite3_str_appendall(sql,
 			      " FROM record r"

@@ -6,9 +6,10 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones. */
+/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones, of
+ * which there is none: format 1 was never released. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 1
+#define STORE_FORMAT 2
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
@@ -34,6 +35,7 @@ enum store_record_column {
 	STORE_COL_THREAD,
 	STORE_COL_START_NS,
 	STORE_COL_DURATION_NS,
+	STORE_COL_CLOCK,
 	STORE_COL_RANGE,
 	STORE_COL_ACTIVE_SET,
 	STORE_COL_METRICS,

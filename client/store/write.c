@@ -206,6 +206,7 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_THREAD, record->thread);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_START_NS, record->start_ns);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_DURATION_NS, record->duration_ns);
+	sqlite3_bind_int64(stmt, 1 + STORE_COL_CLOCK, record->clock);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_RANGE, record->range ? record->range->id : 0);
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_ACTIVE_SET, set);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,25 +50,63 @@ static const struct {
 			      "13e9c1b4c9cb40f4aa2ac2fa663cc04b" },
 };
 
+const char *audit_problem(const struct audit *a)
+{
+	return a->error == -EBADF ? "its file could not be opened" : strerror(-a->error);
+}
+
+static void note_error(struct audit *a, int error)
+{
+	int before = a->error;
+
+	a->error = error;
+	if (error != 0 && before == 0) {
+		log_error("the audit log cannot be written (%s): nothing is granted until it can",
+			  audit_problem(a));
+	} else if (error == 0 && before != 0) {
+		log_notice("the audit log can be written again");
+	}
+}
+
 /* --- the file --- */
 
-int audit_open(const char *path)
+static int open_file(const char *path, int flags)
 {
 	CLEAN_FD int fd =
 		open(path,
-		     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
+		     O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | flags,
 		     0640);
 	struct stat st;
 
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-		errno = EINVAL;
-	} else if (fd >= 0) {
-		return TAKE_FD(fd);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		return -errno;
+	}
+	return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -EINVAL;
+}
+
+int audit_check(const char *path)
+{
+	CLEAN_FD int fd = open_file(path, 0);
+	char folder[PATH_MAX];
+
+	if (fd != -ENOENT) {
+		return fd < 0 ? fd : 0;
+	}
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path + 1), path);
+	return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+int audit_open(const char *path)
+{
+	int fd = open_file(path, O_CREAT);
+
+	if (fd >= 0) {
+		return fd;
 	}
 	log_error("audit-file %s: %s; nothing is granted without it: make its folder writable for "
 		  "the daemon's user and reload",
-		  path, strerror(errno));
-	return -errno;
+		  path, strerror(-fd));
+	return fd;
 }
 
 void audit_set_file(struct audit *a, bool wants_file, int fd)
@@ -78,11 +117,21 @@ void audit_set_file(struct audit *a, bool wants_file, int fd)
 	a->wants_file = wants_file;
 	a->fd = fd;
 	a->torn = false;
+	/* Told now, and not to the first who is refused for it. Another error is over with the next
+	 * line that can be written. */
+	if (wants_file && fd < 0) {
+		note_error(a, -EBADF);
+	} else if (a->error == -EBADF) {
+		note_error(a, 0);
+	}
 }
 
 void audit_deinit(struct audit *a)
 {
-	audit_set_file(a, false, -1);
+	if (a->fd >= 0) {
+		close(a->fd);
+	}
+	a->fd = -1;
 	buffer_deinit(&a->line);
 }
 
@@ -233,24 +282,6 @@ static int write_log(const struct audit_line *l)
 		return write_journal(l, message);
 	}
 	return log_always(events[l->event].level, "%s", message);
-}
-
-const char *audit_problem(const struct audit *a)
-{
-	return a->error == -EBADF ? "its file could not be opened" : strerror(-a->error);
-}
-
-static void note_error(struct audit *a, int error)
-{
-	int before = a->error;
-
-	a->error = error;
-	if (error != 0 && before == 0) {
-		log_error("the audit log cannot be written (%s): nothing is granted until it can",
-			  audit_problem(a));
-	} else if (error == 0 && before != 0) {
-		log_notice("the audit log can be written again");
-	}
 }
 
 bool audit_takes(struct audit *a, struct audit_line *l)

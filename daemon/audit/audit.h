@@ -72,4 +72,7 @@ const char *audit_problem(const struct audit *a);
 /* For the supervisor, which alone may open files. The descriptor; -errno with a message logged. */
 int audit_open(const char *path);
 
+/* Could the caller open it? Makes nothing. 0 or -errno. */
+int audit_check(const char *path);
+
 #endif

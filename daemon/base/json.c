@@ -33,8 +33,8 @@ static void append_quoted(struct json *j, const char *text)
 			escape[0] = '\\';
 			escape[1] = *s;
 			append(j, escape, 2);
-		} else if ((unsigned char)*s < ' ' || *s == 0x7f) {
-			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)*s);
+		} else if (utf8_is_control(s)) {
+			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)s[n - 1]);
 			append_string(j, escape);
 		} else {
 			append(j, s, n);

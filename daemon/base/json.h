@@ -4,7 +4,7 @@
 
 /* Writes one flat JSON object, key by key, into a buffer. The first failure is remembered and tells
  * at the end: callers need not look before. Text is UTF-8 or is made so: what is not becomes
- * U+FFFD. */
+ * U+FFFD, and control characters, C1's too, are escaped. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/utf8.h"
+
 /* The sink is the one mutable global of the daemon. A message is formatted into one buffer and
  * written by one write(2), so that lines of several processes never mix. Control characters are
  * replaced: parts of many messages come from users. */
@@ -30,12 +32,17 @@ void log_init(const char *process, int max_level)
 	}
 }
 
+/* Names are of users' making. */
 static void replace_controls(char *s)
 {
-	for (; *s; s++) {
-		if ((unsigned char)*s < ' ' || *s == 0x7f) {
-			*s = '?';
+	utf8_repair(s);
+	while (*s) {
+		size_t n = utf8_sequence(s);
+
+		if (utf8_is_control(s)) {
+			memset(s, '?', n);
 		}
+		s += n;
 	}
 }
 

@@ -27,6 +27,13 @@ size_t utf8_sequence(const char *text)
 	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
+bool utf8_is_control(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+
+	return u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] < 0xa0);
+}
+
 void utf8_repair(char *s)
 {
 	while (*s) {

@@ -5,10 +5,14 @@
 /* Strings of the protocol are UTF-8, and a message with any other is refused. Names of programs and
  * texts that were cut to their room may be anything: they are repaired before they are sent. */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Length of the sequence at s, 0 when malformed (overlong, surrogate, beyond U+10FFFF). */
 size_t utf8_sequence(const char *s);
+
+/* Is the sequence at s a control character: C0, DEL, or C1, which terminals obey as well? */
+bool utf8_is_control(const char *s);
 
 /* Puts '?' in place of each byte that is not UTF-8. */
 void utf8_repair(char *s);

@@ -168,8 +168,17 @@ int handle_raw_image(struct peer *p, const struct wire_message *m, const struct 
 
 int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	return is_own(p, m->notice.capture, m->notice.process) ? forward(p, frame)
-							       : WIRE_E_MALFORMED;
+	int r;
+
+	if (!is_own(p, m->notice.capture, m->notice.process)) {
+		return WIRE_E_MALFORMED;
+	}
+	r = forward(p, frame);
+	if (m->notice.code == GPUCTR_E_STALLED) {
+		session_on_stalled(p->front, p->process->capture, m->notice.message,
+				   m->notice.remedy);
+	}
+	return r;
 }
 
 int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame)

@@ -5,6 +5,40 @@
 #include "daemon/front/users.h"
 #include "proto/limits.h"
 
+int describe_machine_trouble(const struct front *f, struct refusal *r)
+{
+	const struct wire_status_reply *m = &f->machine;
+
+	*r = (struct refusal){ 0 };
+	if (m->trouble_code != 0) {
+		refusal_set(r, refusal_code(m->trouble_code), m->trouble_remedy, "%s", m->trouble);
+	} else if (m->gpus.n == 0) {
+		refusal_set(r, GPUCTR_E_NO_GPU,
+			    "Check `nvidia-smi`, and see the daemon's log for what it found.",
+			    "this machine shows the daemon no GPU");
+	} else if (m->restricted == GPUCTR_RESTRICTED && !f->has_perfmon) {
+		refusal_set(r, GPUCTR_E_GRANT_REFUSED,
+			    "Start it by systemd or as root: it keeps that capability and leaves "
+			    "root by itself.",
+			    "the driver gives counters to administrators alone, and the daemon was "
+			    "started without CAP_PERFMON");
+	}
+	return r->code;
+}
+
+int describe_trouble(const struct front *f, struct refusal *r)
+{
+	if (!gpu_link_is_up(&f->gpu) || !gpu_link_is_up(&f->planner)) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment: it is being restarted.",
+			    "the process that knows GPUs, or the one that knows metrics, is not "
+			    "running");
+	} else if (describe_machine_trouble(f, r) == 0 && f->audit.error != 0) {
+		refusal_set(r, GPUCTR_E_AUDIT, "The daemon's log says why.",
+			    "the audit log cannot be written, and nothing is granted until it can");
+	}
+	return r->code;
+}
+
 static struct capture *capture_of(const struct claim *c)
 {
 	return c ? list_entry((struct claim *)(uintptr_t)c, struct capture, claim) : NULL;

@@ -6,6 +6,12 @@
  * full. */
 
 #include "daemon/front/front.h"
+#include "proto/status.h"
+
+/* Why no GPU of this machine can be measured, whoever asks: a code with r filled, or 0 with its
+ * texts empty. describe_trouble() also knows what is expected to pass. */
+int describe_machine_trouble(const struct front *f, struct refusal *r);
+int describe_trouble(const struct front *f, struct refusal *r);
 
 /* All GPUs of the machine with holder and queue; as many as f->machine.gpus.n. */
 const struct wire_gpu *describe_gpus(struct front *f, struct arena *a);

@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/control.h"
 #include "daemon/front/decision.h"
+#include "daemon/front/describe.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/scheduler.h"
@@ -28,8 +29,17 @@ static void tell_summary(struct front *f)
 		.waiting = f->arbiter.n_waiting,
 		.granted = f->n_granted,
 		.dropped = f->n_dropped,
+		.audit_fails = f->audit.error != 0,
 	};
+	struct refusal trouble;
 
+	if (f->n_listeners == 0) {
+		return; /* what the machine has is not known yet */
+	}
+	if (describe_trouble(f, &trouble) != 0) {
+		snprintf(s.trouble, sizeof(s.trouble), "%.*s", (int)sizeof(s.trouble) - 1,
+			 trouble.message);
+	}
 	list_for_each(l, &f->arbiter.holders) {
 		const struct claim *claim = list_entry(l, struct claim, link);
 
@@ -99,6 +109,7 @@ static void on_alive(uv_timer_t *t)
 	struct granter_request ping = { .op = GRANTER_PING };
 
 	control_send(f->control, CONTROL_ALIVE, -1);
+	tell_summary(f);
 	scheduler_tick(f, clock_now_ns());
 	if (list_is_empty(&f->granter.pending)) {
 		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
@@ -127,6 +138,7 @@ static void start_listening(struct front *f)
 		log_error("cannot listen: %s", strerror(-r));
 	}
 	control_send(f->control, CONTROL_READY, -1);
+	tell_summary(f);
 }
 
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -134,6 +146,7 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 	struct buffer b = { 0 };
 	struct wire_message copy;
 	struct arena scratch, kept;
+	struct refusal trouble;
 
 	(void)owner;
 	(void)request;
@@ -155,10 +168,12 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 	}
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
-	log_info("%zu GPUs, driver %s, CUPTI %s%s%s", f->machine.gpus.n,
+	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
 		 f->machine.driver[0] ? f->machine.driver : "none",
-		 f->machine.cupti[0] ? f->machine.cupti : "none", f->machine.trouble[0] ? ": " : "",
-		 f->machine.trouble);
+		 f->machine.cupti[0] ? f->machine.cupti : "none");
+	if (describe_machine_trouble(f, &trouble) != 0) {
+		log_warning("nothing can be measured: %s. %s", trouble.message, trouble.remedy);
+	}
 	start_listening(f);
 }
 
@@ -262,6 +277,7 @@ static void on_control(uv_poll_t *h, int status, int events)
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
 		f->arbiter.max_waiting = m.config.queue_max;
+		tell_summary(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
 	case CONTROL_STOP:
@@ -285,11 +301,13 @@ static int front_init(struct front *f, const struct front_start *start)
 		.sockets = start->listeners,
 		.n_sockets = start->n_listeners,
 		.control = start->control,
+		.has_perfmon = start->has_perfmon,
 		.started_ns = clock_now_ns(),
 		.machine = { .daemon = "",
 			     .driver = "",
 			     .cupti = "",
 			     .trouble = "",
+			     .trouble_remedy = "",
 			     .restricted = 2 },
 	};
 	r = uv_loop_init(&f->loop);

@@ -60,6 +60,7 @@ struct front {
 	uint64_t started_ns;
 	uint64_t n_granted, n_dropped; /* permissions, records */
 	struct control_summary told;   /* the supervisor */
+	bool has_perfmon; /* of the daemon: the driver may hold counters back without it */
 	bool stopping;
 	bool looking; /* asked who runs on the GPUs, no answer yet */
 	uint64_t next_look_ns;
@@ -78,6 +79,7 @@ struct front_start {
 	const int *listeners;
 	size_t n_listeners;
 	int control, granter, gpu, planner, audit; /* consumed; audit -1: no file */
+	bool has_perfmon;
 };
 
 /* Runs until the supervisor says stop or goes away. Exit status. */

@@ -10,6 +10,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
+#include "proto/expression.h"
 #include "proto/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
@@ -120,6 +121,21 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 }
 
+/* An agent would find out in the middle of the program. */
+static int check_kernels(const char *expression, struct refusal *r)
+{
+	regex_t regex;
+
+	if (expression[0] == '\0') {
+		return 0;
+	}
+	if (expression_compile(&regex, expression, r) != 0) {
+		return r->code;
+	}
+	regfree(&regex);
+	return 0;
+}
+
 static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_t *ret_gpus,
 		      struct refusal *r)
 {
@@ -139,9 +155,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else {
-		return o->recorded ? 0
-				   : admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
+	} else if (check_kernels(o->kernel_regex, r) == 0 && !o->recorded &&
+		   describe_machine_trouble(f, r) == 0) {
+		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
@@ -189,7 +205,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	const struct wire_open_capture *o = &m->open_capture;
 	struct wire_message q = { .type = WIRE_PLAN_REQUEST };
 	struct front *f = p->front;
-	struct refusal refusal;
+	struct refusal refusal = { 0 };
 	struct capture *c;
 	uint64_t gpus = 0;
 	int r;
@@ -218,7 +234,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	c->uid = p->credentials.uid;
 	c->pid = p->credentials.pid;
 	users_name(c->uid, c->user, sizeof(c->user));
-	c->recorded = o->recorded || gpus == 0;
+	c->recorded = o->recorded;
 	c->by_job = admission_by_job(f, &p->credentials, gpus);
 	c->device = policy_allows_device(&f->config.policy, &p->credentials);
 	claim_init(&c->claim, c->recorded ? 0 : gpus);

@@ -128,19 +128,16 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 {
 	struct front *f = p->front;
 	struct wire_message answer = { .type = WIRE_STATUS_REPLY, .status_reply = f->machine };
+	struct refusal trouble;
 
 	(void)frame;
 	answer.status_reply.request = m->status_request.request;
 	answer.status_reply.daemon = GPUCTR_VERSION;
 	answer.status_reply.uptime_ns = clock_now_ns() - f->started_ns;
 	answer.status_reply.peers = f->n_peers;
-	if (!gpu_link_is_up(&f->gpu) || !gpu_link_is_up(&f->planner)) {
-		answer.status_reply.trouble = "The process that knows GPUs, or the one that knows "
-					      "metrics, is not running; it is being restarted.";
-	} else if (f->audit.error != 0) {
-		answer.status_reply.trouble = "The audit log cannot be written: nothing is granted "
-					      "until it can. The daemon's log says why.";
-	}
+	answer.status_reply.trouble_code = (uint32_t)describe_trouble(f, &trouble);
+	answer.status_reply.trouble = trouble.message;
+	answer.status_reply.trouble_remedy = trouble.remedy;
 	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
 	answer.status_reply.captures = describe_captures(f, &f->message, p->credentials.uid);
 	if (!answer.status_reply.gpus.v) {

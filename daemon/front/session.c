@@ -236,20 +236,30 @@ void session_on_tenants_known(struct front *f, struct capture *c, const struct r
 	}
 }
 
-static void take_back(struct front *f, struct capture *c, const char *why, const char *remedy)
+static void take_back(struct front *f, struct capture *c, int code, const char *why,
+		      const char *remedy)
 {
 	const char *message = arena_printf(&c->arena, "the lease was revoked: %s", why);
 
-	note_lease_end(f, c, AUDIT_LEASE_REVOKED, GPUCTR_E_REVOKED, why);
+	note_lease_end(f, c, AUDIT_LEASE_REVOKED, code, why);
 	revoke_lease(f, c);
-	end(f, c, GPUCTR_E_REVOKED, message ? message : "", remedy, SESSION_ENDING_S);
+	end(f, c, code, message ? message : "", remedy, SESSION_ENDING_S);
+}
+
+void session_on_stalled(struct front *f, struct capture *c, const char *what, const char *remedy)
+{
+	const char *kept = arena_printf(&c->arena, "%s", remedy);
+
+	if (c->claim.state == CLAIM_HOLDING && c->leased && capture_is_live(c)) {
+		take_back(f, c, GPUCTR_E_STALLED, what, kept ? kept : "");
+	}
 }
 
 void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why)
 {
 	const char *remedy = arena_printf(&c->arena, "%s", why->remedy);
 
-	take_back(f, c, why->message, remedy ? remedy : "");
+	take_back(f, c, GPUCTR_E_REVOKED, why->message, remedy ? remedy : "");
 }
 
 /* At least a second: each renewal is a line of the audit log. */
@@ -535,7 +545,7 @@ static void end_where_lost(struct front *f, enum claim_state state)
 		}
 		why = describe_loss(f, c, lost);
 		if (c->leased) {
-			take_back(f, c, why, remedy);
+			take_back(f, c, GPUCTR_E_REVOKED, why, remedy);
 		} else {
 			decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED, why);
 			end(f, c, GPUCTR_E_NOT_ALLOWED, why, remedy, 0);
@@ -556,7 +566,8 @@ void session_on_gpus_changed(struct front *f)
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (c->claim.state != CLAIM_IDLE) {
-			take_back(f, c, "the machine's GPUs have changed", "Run it again.");
+			take_back(f, c, GPUCTR_E_REVOKED, "the machine's GPUs have changed",
+				  "Run it again.");
 		}
 	}
 }

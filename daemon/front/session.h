@@ -37,6 +37,8 @@ void session_on_granter_lost(struct front *f);
 
 /* why_not NULL: c may have its lease. */
 void session_on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not);
+/* An agent says that nothing moves any more: freeing its objects lets go of what they hold. */
+void session_on_stalled(struct front *f, struct capture *c, const char *what, const char *remedy);
 void session_on_foreign_tenant(struct front *f, struct capture *c, const struct refusal *why);
 void session_on_jobs_changed(struct front *f);
 void session_on_gpus_changed(struct front *f);

@@ -33,6 +33,7 @@ struct catalogue_named {
 		const char *metric;
 		double weight;
 	} terms[12];
+	bool whole; /* a preset that means nothing on a chip without one of its terms */
 };
 
 /* 0, or a positive code with r filled. */

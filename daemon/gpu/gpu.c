@@ -25,7 +25,7 @@ static int handle_status(struct service *s, const struct wire_message *m)
 {
 	const struct gpu *g = gpu_of(s);
 	struct wire_gpu gpus[LIMIT_GPUS];
-	char cupti[32] = "", trouble[sizeof(s->no_vendor.message) * 2 + 4] = "";
+	char cupti[32] = "";
 	const struct refusal *t = s->no_vendor.code ? &s->no_vendor : &g->devices.trouble;
 	struct wire_message answer = {
 		.type = WIRE_STATUS_REPLY,
@@ -35,7 +35,9 @@ static int handle_status(struct service *s, const struct wire_message *m)
 			.cupti = cupti,
 			.restricted = g->devices.restricted,
 			.gpus = { g->devices.n, gpus },
-			.trouble = trouble,
+			.trouble = t->message,
+			.trouble_code = (uint32_t)t->code,
+			.trouble_remedy = t->remedy,
 		},
 	};
 
@@ -46,9 +48,6 @@ static int handle_status(struct service *s, const struct wire_message *m)
 	}
 	if (s->no_vendor.code == 0) {
 		vendor_version_format(s->vendor.version, cupti, sizeof(cupti));
-	}
-	if (t->code != 0) {
-		snprintf(trouble, sizeof(trouble), "%s. %s", t->message, t->remedy);
 	}
 	return service_reply(s, &answer);
 }

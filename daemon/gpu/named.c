@@ -5,7 +5,9 @@
 #include "daemon/gpu/catalogue.h"
 
 /* Presets and derived metrics. A preset is a set that fits into one pass on GH100 (checked by
- * tests/unit/test_plan.c with the real library); a term that a chip does not have is left out.
+ * tests/unit/test_plan.c with the real library). A term that a chip does not have is left out, but
+ * where the others would answer another question the preset is refused: bytes alone are no
+ * roofline. Operations of other precisions do not fit into the pass of those of bf16.
  *
  * kineto__*: the names PyTorch's profiler used for the same sums. Floating-point operations follow
  * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts what the tensor pipe was
@@ -35,14 +37,16 @@ static const struct catalogue_named named[] = {
 	  "",
 	  { { "sm__inst_executed_pipe_tensor.sum", 1 },
 	    { "dram__bytes_read.sum", 1 },
-	    { "dram__bytes_write.sum", 1 } } },
+	    { "dram__bytes_write.sum", 1 } },
+	  .whole = true },
 	{ "roofline",
-	  "tensor-pipe operations (bf16) with DRAM bytes",
+	  "tensor-pipe operations of bf16 alone, with DRAM bytes; from GA100 on",
 	  WIRE_METRIC_PRESET,
 	  "",
 	  { { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1 },
 	    { "dram__bytes_read.sum", 1 },
-	    { "dram__bytes_write.sum", 1 } } },
+	    { "dram__bytes_write.sum", 1 } },
+	  .whole = true },
 	{ "flops",
 	  "floating-point instructions by SASS counting",
 	  WIRE_METRIC_PRESET,

@@ -136,6 +136,26 @@ static int add_derived(struct draft *d, const struct catalogue_named *n)
 	return add_column(d, n->name, n->unit, metrics, weights, k);
 }
 
+static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, const char *missing)
+{
+	const char *has = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(n->terms) && n->terms[i].metric && has; i++) {
+		if (catalogue_has(d->c, n->terms[i].metric)) {
+			has = arena_printf(d->a, "%s%s%s", has, *has ? "," : "",
+					   n->terms[i].metric);
+		}
+	}
+	refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP, "",
+		    "the preset %s needs %s, which %s does not have", n->name, missing,
+		    d->c->host.chip);
+	snprintf(d->r->remedy, sizeof(d->r->remedy), "%s%s",
+		 has && *has ? "Of its metrics there are: --metrics "
+			     : "List what it has with `gpuctr-client metrics`.",
+		 has ? has : "");
+	return d->r->code;
+}
+
 static int add_named(struct draft *d, const struct catalogue_named *n)
 {
 	size_t before = d->n_columns;
@@ -151,6 +171,8 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 			code = add_derived(d, inner);
 		} else if (catalogue_has(d->c, n->terms[i].metric)) {
 			code = add_concrete(d, n->terms[i].metric);
+		} else if (n->whole) {
+			code = refuse_incomplete(d, n, n->terms[i].metric);
 		}
 	}
 	if (code == 0 && d->n_columns == before && before == 0) {
@@ -231,30 +253,21 @@ static int count_passes(struct draft *d, const char *const *metrics, size_t n, u
 	return 0;
 }
 
-/* gpu__time_duration.sum, if it costs nothing. */
-static int add_duration(struct draft *d)
+/* Does gpu__time_duration.sum cost nothing? */
+static int try_duration(struct draft *d, bool *ret)
 {
-	size_t n_metrics = d->n_metrics, n_columns = d->n_columns;
-	uint32_t passes = 0;
-	int code;
+	uint32_t passes = 1;
+	int code = 0;
 
-	if (has_column(d, duration) || d->n_columns >= LIMIT_METRICS ||
-	    !catalogue_has(d->c, duration)) {
+	if (!catalogue_has(d->c, duration) || d->n_metrics == LIMIT_PLAN_METRICS) {
 		return 0;
 	}
-	code = add_concrete(d, duration);
-	if (code == 0) {
-		code = count_passes(d, d->metrics, d->n_metrics, &passes);
+	if (!has_column(d, duration)) {
+		d->metrics[d->n_metrics] = duration;
+		code = count_passes(d, d->metrics, d->n_metrics + 1, &passes);
 	}
-	if (code != 0 || passes > 1) {
-		d->n_metrics = n_metrics;
-		d->n_columns = n_columns;
-		return code;
-	}
-	if (d->n_columns > n_columns) {
-		d->columns[n_columns].added = true;
-	}
-	return 0;
+	*ret = passes == 1;
+	return code;
 }
 
 /* The metrics of all columns of one group, and of one more column. */
@@ -376,7 +389,7 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 	}
 	if (code == 0) {
 		code = ret->passes > 1 ? assign_groups(d, ret->passes, &ret->groups)
-				       : add_duration(d);
+				       : try_duration(d, &ret->fits_duration);
 	}
 	return code == 0 ? finish(d, ret) : code;
 }

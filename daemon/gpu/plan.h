@@ -7,9 +7,10 @@
 #include "daemon/gpu/catalogue.h"
 
 /* Resolves names, presets and derived names, in their order and without repeats.
- * When all fit into one pass, gpu__time_duration.sum is added if it rides along. When they do not,
- * groups says how many one-pass captures cover them and each column names its group. That takes
- * hundreds of questions to CUPTI: what is not found by by_ns is refused.
+ * When all fit into one pass, fits_duration says whether gpu__time_duration.sum does so too, for an
+ * agent that has no better time. When they do not, groups says how many one-pass captures cover
+ * them and each column names its group. That takes hundreds of questions to CUPTI: what is not
+ * found by by_ns is refused.
  *
  * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL.
  * 0, or a positive code with r filled. More passes than one are not an error here. */

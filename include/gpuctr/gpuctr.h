@@ -43,7 +43,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_TOO_MANY_METRICS = 14,
 	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
-	GPUCTR_E_BAD_REQUEST = 17, /* a field out of range, or a request not allowed now */
+	GPUCTR_E_BAD_REQUEST = 17,     /* a field out of range, or a request not allowed now */
+	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,
@@ -77,6 +78,9 @@ enum gpuctr_error_code {
 	GPUCTR_E_METRIC_NOT_RECORDED = 76,
 	GPUCTR_E_BAD_RECORDING = 77, /* corrupt or truncated */
 	GPUCTR_E_AGENT_LOST = 78,    /* a process went away without a goodbye */
+	GPUCTR_E_KERNEL_WAITS = 79,  /* a kernel does not end by itself: not measured, nor what runs
+					beside it */
+	GPUCTR_E_STALLED = 80,	     /* nothing moved for 10 s while measured: the capture ends */
 
 	GPUCTR_E_INTERNAL = 90, /* our mistake; the daemon's log says more */
 	GPUCTR_E_DISCONNECTED = 91,
@@ -94,10 +98,24 @@ struct gpuctr_error {
 struct gpuctr;
 struct gpuctr_capture;
 
+/* struct gpuctr_metrics_options o = GPUCTR_INIT(gpuctr_metrics_options); */
+#ifdef __cplusplus
+extern "C++" {
+template <typename Type> inline Type gpuctr_init()
+{
+	Type value = Type();
+
+	value.size = sizeof(Type);
+	return value;
+}
+}
+#define GPUCTR_INIT(type) gpuctr_init<struct type>()
+#else
 #define GPUCTR_INIT(type)                   \
 	{                                   \
 		.size = sizeof(struct type) \
 	}
+#endif
 
 /* --- connection ---------------------------------------------------------------------------------
  */
@@ -174,7 +192,6 @@ GPUCTR_API int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics
 struct gpuctr_column {
 	const char *name;
 	const char *unit;
-	bool added;	/* not asked for: rides along at no extra pass (gpu__time_duration.sum) */
 	unsigned group; /* columns of one group fit into one pass together; a column whose group is
 			   the plan's groups needs several passes by itself */
 };
@@ -247,7 +264,7 @@ struct gpuctr_status {
 	const char *driver;		   /* "": none */
 	const char *cupti;		   /* "": not found */
 	enum gpuctr_restricted restricted; /* does the driver refuse counters to users? */
-	const char *trouble; /* why there are no GPUs or no catalogue; "" when all is well */
+	struct gpuctr_error trouble;	   /* why nothing can be measured; code 0: all is well */
 	uint64_t uptime_ns;
 	unsigned peers; /* connections */
 	const struct gpuctr_gpu *gpus;
@@ -318,14 +335,25 @@ struct gpuctr_range {
 };
 
 struct gpuctr_kernel {
-	const char *name;    /* demangled */
-	const char *mangled; /* as the driver knows it */
-	unsigned static_shared_bytes;
-	unsigned registers; /* per thread; 0: unknown */
-	unsigned id;	    /* unique within the process, from 1 */
+	const char *name;	 /* demangled */
+	const char *mangled;	 /* as the driver knows it */
+	int static_shared_bytes; /* -1: unknown */
+	int registers;		 /* per thread; -1: unknown */
+	unsigned id;		 /* unique within the process, from 1 */
 };
 
 enum gpuctr_launch_kind { GPUCTR_LAUNCH_KERNEL, GPUCTR_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_GRAPH };
+
+/* Whose time a record tells. The length of a range is longer than the kernel's own time: it holds
+ * the markers of the range, what the host did between its begin and the launch, and with a kernel's
+ * first launch often the loading of its module. Compare, and divide by, times of one clock only. */
+enum gpuctr_clock {
+	GPUCTR_CLOCK_NONE,  /* start_ns is that of the launch call on the host; no duration */
+	GPUCTR_CLOCK_RANGE, /* start_ns as above; duration_ns is gpu__time_duration.sum, the length
+			       of the range that was measured around the launch */
+	GPUCTR_CLOCK_GPU,   /* begin of the kernel, and its own time, on the GPU; of a graph: from
+			       the begin of its first kernel to the end of its last one */
+};
 
 /* One launch and its counters. Kernels and ranges it points to live until on_end has returned. */
 struct gpuctr_record {
@@ -341,8 +369,9 @@ struct gpuctr_record {
 	uint64_t stream;
 	uint32_t correlation;
 	uint32_t thread;
-	int64_t start_ns;    /* unix time of the launch call on the host */
-	int64_t duration_ns; /* of gpu__time_duration.sum; -1: not measured */
+	int64_t start_ns;	 /* unix time */
+	int64_t duration_ns;	 /* -1: not known, and clock is GPUCTR_CLOCK_NONE */
+	enum gpuctr_clock clock; /* of both */
 	const struct gpuctr_range
 		*range; /* innermost NVTX range of the launching thread, or NULL */
 	const struct gpuctr_range *const *active; /* start/end ranges open in the process */
@@ -432,7 +461,7 @@ struct gpuctr_capture_options {
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;
-	const char *chip;	  /* of a recording, on a machine without a GPU; NULL: GH100 */
+	const char *chip;	  /* of the recording; NULL: this machine's, or GH100 */
 	const char *kernel_regex; /* POSIX extended, matched in the demangled name; NULL: all */
 	uint64_t launch_skip;	  /* matching launches of each process left out first */
 	uint64_t launch_count;	  /* then measured; 0: all */

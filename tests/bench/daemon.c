@@ -102,7 +102,7 @@ void bench_daemon_start(struct bench_daemon *d, bool fakes)
 {
 	*d = (struct bench_daemon){ .pid = 0 };
 	snprintf(d->folder, sizeof(d->folder), "/tmp/gpuctr-bench.XXXXXX");
-	if (!mkdtemp(d->folder) || chmod(d->folder, 0777) < 0) {
+	if (!mkdtemp(d->folder) || chmod(d->folder, 01777) < 0) {
 		die(d->folder);
 	}
 	snprintf(d->socket, sizeof(d->socket), "%s/socket", d->folder);

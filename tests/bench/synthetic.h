@@ -72,7 +72,7 @@ static inline void synthetic_init(struct synthetic *s)
 	static const struct gpuctr_column columns[SYNTHETIC_COLUMNS] = {
 		{ .name = "dram__bytes_read.sum", .unit = "byte" },
 		{ .name = "dram__bytes_write.sum", .unit = "byte" },
-		{ .name = "gpu__time_duration.sum", .unit = "ns", .added = true },
+		{ .name = "gpu__time_duration.sum", .unit = "ns" },
 	};
 
 	memset(s, 0, sizeof(*s));
@@ -126,6 +126,7 @@ static inline const struct gpuctr_record *synthetic_record(struct synthetic *s, 
 					    .start_ns = INT64_C(1760000000000000000) +
 							(int64_t)index * 50000,
 					    .duration_ns = (int64_t)s->values[2],
+					    .clock = GPUCTR_CLOCK_RANGE,
 					    .range = &s->ranges[step * SYNTHETIC_DEPTH + 3],
 					    .values = s->values };
 	return &s->record;

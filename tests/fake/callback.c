@@ -71,12 +71,19 @@ static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
 	}
 }
 
+static void on_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
+			const char *symbol)
+{
+	ranges_executed(context, work);
+	activity_executed(work, correlation, symbol);
+}
+
 void callback_listen(const struct fake_hooks *driver)
 {
 	static const struct fake_listener listener = {
 		.api = on_api,
 		.resource = on_resource_event,
-		.executed = ranges_executed,
+		.executed = on_executed,
 	};
 
 	driver->listen(&listener);
@@ -222,6 +229,17 @@ CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 		(void)set_one(enable, domain, i);
 	}
 	return r;
+}
+
+/* Of those that somebody has asked for. */
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **ret)
+{
+	if (domain != CUPTI_CB_DOMAIN_DRIVER_API || cbid == 0 ||
+	    cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	*ret = cbid == CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async ? "cuMemsetD32Async" : "(other)";
+	return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiGetCallbackState(uint32_t *ret, CUpti_SubscriberHandle handle,

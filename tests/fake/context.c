@@ -4,6 +4,7 @@
  * The current context is a stack per thread. */
 
 #include "tests/fake/gpu.h"
+#include "tests/fake/queue.h"
 #include "tests/fake/state.h"
 
 #include <stdatomic.h>
@@ -62,6 +63,7 @@ static CUcontext context_new(CUdevice device, bool is_primary)
 static void context_end(CUcontext c)
 {
 	trace_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, c, NULL);
+	queue_drain(c);
 	pthread_mutex_lock(&lock);
 	c->alive = false;
 	pthread_mutex_unlock(&lock);
@@ -130,6 +132,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 
 	*ret = atomic_fetch_add(&next, (bytes + 0x1fffff) & ~(size_t)0x1fffff);
 	return bytes > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
+{
+	(void)flags;
+	*ret = calloc(1, bytes);
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult push(CUcontext context)
@@ -272,6 +281,7 @@ CUresult cuCtxSynchronize(void)
 	}
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, "cuCtxSynchronize", NULL,
 		    NULL);
+	queue_drain(gpu_current());
 	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
@@ -327,12 +337,6 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
-CUresult cuStreamSynchronize(CUstream stream)
-{
-	(void)stream;
-	return gpu_ready();
-}
-
 static bool hook_context_find(CUcontext context, int *ret_gpu, uint32_t *ret_uid)
 {
 	CUcontext c = context ? context : gpu_current();
@@ -375,6 +379,8 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.stream_find = hook_stream_find,
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,
+		.barrier = queue_barrier,
+		.drain = queue_drain,
 	};
 
 	return &hooks;

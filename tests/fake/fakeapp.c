@@ -49,6 +49,7 @@ enum option_id {
 	OPT_KEEP,
 	OPT_HOLD,
 	OPT_MARKS,
+	OPT_LIBRARY,
 	OPT_COUNT,
 };
 
@@ -78,6 +79,7 @@ static const struct option options[] = {
 	{ "keep-contexts", no_argument, NULL, OPT_KEEP },
 	{ "hold", required_argument, NULL, OPT_HOLD },
 	{ "marks", required_argument, NULL, OPT_MARKS },
+	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -121,6 +123,20 @@ static void hold(const char *place)
 	}
 }
 
+/* --library: kernels as CUDA's runtime has them, the same ones in all contexts. */
+static CUfunction library_kernel(const char *name)
+{
+	static CUlibrary library;
+	CUkernel kernel;
+
+	if (!library) {
+		check(cuLibraryLoadData(&library, "image", NULL, NULL, 0, NULL, NULL, 0),
+		      "cuLibraryLoadData");
+	}
+	check(cuLibraryGetKernel(&kernel, library, name), "cuLibraryGetKernel");
+	return (CUfunction)kernel;
+}
+
 static void open_context(long index)
 {
 	static const char image[] = "image";
@@ -135,6 +151,10 @@ static void open_context(long index)
 		char name[16];
 
 		snprintf(name, sizeof(name), "_Z2k%dPf", k);
+		if (value[OPT_LIBRARY]) {
+			c->function[k] = library_kernel(name);
+			continue;
+		}
 		check(cuModuleGetFunction(&c->function[k], module, name), "cuModuleGetFunction");
 	}
 	for (long s = 0; s < value[OPT_STREAMS]; s++) {

@@ -50,9 +50,26 @@ struct CUctx_st {
 	_Atomic uint32_t next_stream_id;
 };
 
+enum { FUNCTION_MAGIC = 0x46554e43, KERNEL_MAGIC = 0x4b45524e };
+
+/* Both begin alike, because a launch takes either. */
 struct CUfunc_st {
+	uint32_t magic;
 	CUfunction next;
+	_Atomic bool is_loaded;
+	CUcontext context; /* of a kernel's function */
 	char name[256];
+};
+
+struct CUkern_st {
+	uint32_t magic;
+	CUkernel next;
+	CUfunction functions; /* one a context, from its first use there */
+	char name[256];
+};
+
+struct CUlib_st {
+	CUkernel kernels;
 };
 
 struct CUmod_st {
@@ -78,6 +95,7 @@ struct CUstream_st *gpu_stream(CUstream stream);
 struct fake_trace {
 	struct fake_call call;
 	uint64_t correlation_data;
+	struct fake_trace *outer;
 };
 void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, const void *params,
 		 const char *symbol);

@@ -15,6 +15,7 @@ struct fake_work {
 	uint64_t threads;
 	uint64_t warps;	  /* sum of threads / 32 */
 	uint64_t time_ns; /* sum of 1000 + threads / 64 */
+	uint64_t load_ns; /* of modules, in the range but in no kernel */
 	uint64_t kernels;
 };
 
@@ -34,7 +35,9 @@ struct fake_call {
 struct fake_listener {
 	void (*api)(const struct fake_call *call);
 	void (*resource)(uint32_t cbid, CUcontext context, CUstream stream);
-	void (*executed)(CUcontext context, const struct fake_work *work);
+	/* symbol NULL: of a graph. */
+	void (*executed)(CUcontext context, const struct fake_work *work, uint32_t correlation,
+			 const char *symbol);
 };
 
 /* One object of class 0xB2CC. */
@@ -57,6 +60,10 @@ struct fake_hooks {
 	bool (*stream_find)(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id);
 	int (*device_gpu)(int device); /* -1: no such device */
 	CUcontext (*current)(void);
+
+	/* Work of a context that is not done: queue.h. */
+	void (*barrier)(CUcontext context);
+	void (*drain)(CUcontext context);
 };
 
 typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);

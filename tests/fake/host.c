@@ -7,6 +7,7 @@
 #include "tests/fake/profiler.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,10 +290,14 @@ CUptiResult cuptiProfilerHostGetRangeName(CUpti_Profiler_Host_GetRangeName_Param
 	return params->pRangeName ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
-/* NaN: the image was not made for this metric, or not all its passes ran. */
+/* NaN: the image was not made for this metric, or not all its passes ran. What an image says is
+ * believed, as CUPTI does, and leads out of the image's memory when it is wrong. */
 static double evaluate(const struct data_image *image, const struct data_range *range,
 		       const struct metric *m, const char *ending)
 {
+	if (image->set.count > METRIC_MAX) {
+		raise(SIGSEGV);
+	}
 	for (uint32_t i = 0; i < image->set.count && i < METRIC_MAX; i++) {
 		uint32_t needed = image->set.pass_mask[i];
 

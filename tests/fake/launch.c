@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fake driver API: modules, launches, stream capture, graphs.
  *
- * A kernel "runs" inside its launch call, between the two callbacks: its work is told to the
- * listener there. A launch into a capturing stream runs nothing and becomes a node of the graph; a
- * graph runs as the sum of its nodes. Any image is a module, and it has every function asked for.
- */
+ * A kernel's work is told to the listener inside its launch call, between the two callbacks; when
+ * it has ended is queue.c's matter. A launch into a capturing stream runs nothing and becomes a
+ * node of the graph; a graph runs as the sum of its nodes. Any image is a module, and it has every
+ * function asked for.
+ *
+ * A kernel of the library API has a function in each context, which is loaded by cuFuncLoad(), or
+ * within the first launch, which then takes LOAD_NS longer. Functions of a module are loaded. */
 
 #include "tests/fake/gpu.h"
+#include "tests/fake/queue.h"
+#include "tests/fake/state.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOAD_NS = 5000000 };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int capturing; /* streams */
 
 static CUresult need_context(CUcontext *ret)
 {
@@ -68,6 +77,8 @@ CUresult cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
 	if (!f) {
 		f = calloc(1, sizeof(*f));
 		if (f) {
+			f->magic = FUNCTION_MAGIC;
+			f->is_loaded = true;
 			strcpy(f->name, name);
 			f->next = module->functions;
 			module->functions = f;
@@ -78,26 +89,110 @@ CUresult cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
 	return f ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *jit_options,
+			   void **jit_values, unsigned int n_jit, CUlibraryOption *options,
+			   void **values, unsigned int n)
+{
+	(void)jit_options;
+	(void)jit_values;
+	(void)n_jit;
+	(void)options;
+	(void)values;
+	(void)n;
+	if (!code) {
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuLibraryGetKernel(CUkernel *ret, CUlibrary library, const char *name)
+{
+	CUkernel k;
+
+	if (!library || !name || strlen(name) >= sizeof(k->name)) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_lock(&lock);
+	for (k = library->kernels; k && strcmp(k->name, name) != 0; k = k->next) {
+	}
+	if (!k) {
+		k = calloc(1, sizeof(*k));
+		if (k) {
+			k->magic = KERNEL_MAGIC;
+			strcpy(k->name, name);
+			k->next = library->kernels;
+			library->kernels = k;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	*ret = k;
+	return k ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool is_function(CUfunction f)
+{
+	return f && f->magic == FUNCTION_MAGIC;
+}
+
+static bool is_kernel(CUkernel k)
+{
+	return k && k->magic == KERNEL_MAGIC;
+}
+
 CUresult cuFuncGetName(const char **ret, CUfunction f)
 {
-	*ret = f->name;
-	return CUDA_SUCCESS;
+	*ret = is_function(f) ? f->name : NULL;
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuKernelGetName(const char **ret, CUkernel kernel)
 {
-	return cuFuncGetName(ret, (CUfunction)kernel);
+	*ret = is_kernel(kernel) ? kernel->name : NULL;
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuKernelGetFunction(CUfunction *ret, CUkernel kernel)
 {
-	*ret = (CUfunction)kernel;
+	CUcontext context = gpu_current();
+	CUfunction f;
+
+	if (!is_kernel(kernel) || !context) {
+		return is_kernel(kernel) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+	}
+	pthread_mutex_lock(&lock);
+	for (f = kernel->functions; f && f->context != context; f = f->next) {
+	}
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (f) {
+			f->magic = FUNCTION_MAGIC;
+			f->context = context;
+			strcpy(f->name, kernel->name);
+			f->next = kernel->functions;
+			kernel->functions = f;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	*ret = f;
+	return f ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuFuncLoad(CUfunction f)
+{
+	if (!is_function(f)) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	if (!f->is_loaded && atomic_load(&capturing) > 0) {
+		fake_violation("cuFuncLoad: while a stream captures");
+	}
+	f->is_loaded = true;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction f)
 {
-	if (!f) {
+	if (!is_function(f)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	switch (attribute) {
@@ -122,8 +217,11 @@ CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction
 CUresult cuKernelGetAttribute(int *ret, CUfunction_attribute attribute, CUkernel kernel,
 			      CUdevice device)
 {
+	CUfunction f;
+	CUresult r = cuKernelGetFunction(&f, kernel);
+
 	(void)device;
-	return cuFuncGetAttribute(ret, attribute, (CUfunction)kernel);
+	return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret, attribute, f) : r;
 }
 
 static void work_add(struct fake_work *sum, const struct fake_work *work)
@@ -157,7 +255,22 @@ static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
 	return CUDA_SUCCESS;
 }
 
-static CUresult run(const CUlaunchConfig *config, CUfunction f)
+/* Of either kind of handle; what is not loaded costs time now. */
+static CUfunction function_of(CUfunction handle, struct fake_work *work)
+{
+	CUfunction f = is_function(handle) ? handle : NULL;
+
+	if (!f && cuKernelGetFunction(&f, (CUkernel)handle) != CUDA_SUCCESS) {
+		return NULL;
+	}
+	if (!f->is_loaded) {
+		f->is_loaded = true;
+		work->load_ns = LOAD_NS;
+	}
+	return f;
+}
+
+static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	CUcontext context = NULL;
 	CUresult r = need_context(&context);
@@ -176,17 +289,28 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f)
 	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
 		return record(stream, &work);
 	}
+	if (!function_of(f, &work)) {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
 	trace_executed(context, &work);
+	queue_kernel(context, config->hStream, f->name, arguments);
 	return CUDA_SUCCESS;
 }
 
+static const char *name_of(CUfunction handle)
+{
+	return is_function(handle)	     ? handle->name
+	       : is_kernel((CUkernel)handle) ? ((CUkernel)handle)->name
+					     : NULL;
+}
+
 static CUresult launch(uint32_t cbid, const char *name, const void *params,
-		       const CUlaunchConfig *config, CUfunction f)
+		       const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	struct fake_trace trace;
 
-	trace_enter(&trace, cbid, name, params, f ? f->name : NULL);
-	return trace_exit(&trace, run(config, f));
+	trace_enter(&trace, cbid, name, params, name_of(f));
+	return trace_exit(&trace, run(config, f, arguments));
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -198,8 +322,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
 	};
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
-	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config,
-		      f);
+	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, &config, f,
+		      arguments);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -211,7 +335,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz, "cuLaunchKernel_ptsz", &params,
-		      &config, f);
+		      &config, f, arguments);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
@@ -220,7 +344,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arg
 	cuLaunchKernelEx_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, config,
-		      f);
+		      f, arguments);
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **arguments,
@@ -229,7 +353,7 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void 
 	cuLaunchKernelEx_ptsz_params params = { config, f, arguments, extra };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz, "cuLaunchKernelEx_ptsz",
-		      &params, config, f);
+		      &params, config, f, arguments);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -241,7 +365,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-		      "cuLaunchCooperativeKernel", &params, &config, f);
+		      "cuLaunchCooperativeKernel", &params, &config, f, arguments);
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
@@ -254,7 +378,31 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
 	CUlaunchConfig config = { gx, gy, gz, bx, by, bz, shared, stream, NULL, 0 };
 
 	return launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f);
+		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f, arguments);
+}
+
+/* A fill is work of the GPU that is no kernel of the program's. */
+static CUresult fill(CUstream stream, size_t n)
+{
+	const struct fake_work work = { .threads = n, .warps = n / 32, .time_ns = 1000 + n / 64 };
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+
+	if (r == CUDA_SUCCESS) {
+		trace_executed(context, &work);
+		queue_kernel(context, stream, "(fill)", NULL);
+	}
+	return r;
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
+{
+	cuMemsetD32Async_params params = { to, value, n, stream };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async, "cuMemsetD32Async", &params,
+		    NULL);
+	return trace_exit(&trace, fill(stream, n));
 }
 
 static CUresult begin_capture(CUstream handle)
@@ -269,6 +417,7 @@ static CUresult begin_capture(CUstream handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	atomic_fetch_add(&capturing, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -302,6 +451,7 @@ static CUresult end_capture(CUstream handle, CUgraph *ret)
 	*ret = stream->graph;
 	stream->graph = NULL;
 	stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	atomic_fetch_sub(&capturing, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -420,6 +570,7 @@ static CUresult run_graph(CUgraphExec exec, CUstream handle)
 		return record(stream, &exec->work);
 	}
 	trace_executed(context, &exec->work);
+	queue_kernel(context, handle, "(graph)", NULL);
 	return CUDA_SUCCESS;
 }
 

@@ -40,6 +40,10 @@ void ranges_executed(CUcontext context, const struct fake_work *work);
 /* ranges.c: the context ends while its profiler is enabled. */
 void ranges_context_ends(CUcontext context);
 
+/* activity.c: what the driver ran; symbol NULL: of a graph. */
+void activity_executed(const struct fake_work *work, uint32_t correlation, const char *symbol);
+void activity_range_began(void);
+
 /* callback.c */
 void callback_listen(const struct fake_hooks *driver);
 

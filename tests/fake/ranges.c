@@ -79,6 +79,21 @@ CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
+/* Counters within the SMs are read by the CPU, which waits for the GPU before and after a range;
+ * the others by the GPU (facts of an H200, CUPTI 2025.3). */
+static bool waits_for_gpu(const struct metric_set *set)
+{
+	for (uint32_t i = 0; i < set->count; i++) {
+		const char *name = metric_catalogue[set->metric[i]].name;
+
+		if (strncmp(name, "sm__", 4) == 0 || strncmp(name, "smsp__", 6) == 0 ||
+		    strncmp(name, "l1tex__", 7) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool config_is_valid(const CUpti_RangeProfiler_SetConfig_Params *c,
 			    struct config_image *ret_config)
 {
@@ -134,6 +149,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	p->levels = params->numNestingLevels;
 	p->first_level = params->minNestingLevel ? params->minNestingLevel : 1;
 	p->pass = (uint32_t)params->passIndex;
+	p->waits = waits_for_gpu(&p->config.set);
 	p->has_config = true;
 	p->has_stopped = false;
 	return ranges_leave(p, CUPTI_SUCCESS);
@@ -158,6 +174,7 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 	if (ranges_permission_is_gone(p)) {
 		return ranges_leave(p, CUPTI_ERROR_UNKNOWN);
 	}
+	call_driver()->drain(p->context);
 	owner.file = p->permission.file;
 	owner.h_root = p->permission.h_root;
 	owner.h_object = p->permission.h_object;
@@ -185,6 +202,16 @@ static ssize_t stage(struct CUpti_RangeProfiler_Object *p, const char *name)
 	memset(&p->staged[p->staged_count], 0, sizeof(p->staged[0]));
 	snprintf(p->staged[p->staged_count].name, RANGE_NAME_MAX, "%s", name);
 	return (ssize_t)p->staged_count++;
+}
+
+/* What comes before and after the range waits for each other. */
+static void surround(const struct CUpti_RangeProfiler_Object *p)
+{
+	if (p->waits) {
+		call_driver()->drain(p->context);
+	} else {
+		call_driver()->barrier(p->context);
+	}
 }
 
 static void push(struct CUpti_RangeProfiler_Object *p, const char *name)
@@ -218,7 +245,9 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *pa
 	if (p->depth >= p->first_level + p->levels - 1 || p->depth == MAX_DEPTH) {
 		return ranges_out_of_order(p, "Push deeper than the configured nesting levels");
 	}
+	surround(p);
 	push(p, params->pRangeName);
+	activity_range_began();
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
@@ -234,6 +263,7 @@ CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *para
 	if (!p->is_started || p->depth == 0) {
 		return ranges_out_of_order(p, "Pop without Push");
 	}
+	surround(p);
 	pthread_mutex_lock(&ranges_lock);
 	p->depth--;
 	pthread_mutex_unlock(&ranges_lock);
@@ -259,6 +289,7 @@ CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)
 	if (p->depth) {
 		return ranges_out_of_order(p, "Stop inside a range");
 	}
+	call_driver()->drain(p->context);
 	pthread_mutex_lock(&ranges_lock);
 	p->is_started = false;
 	p->has_stopped = true;
@@ -367,7 +398,7 @@ static void add_work(struct data_range *range, const struct fake_work *work)
 {
 	range->work.threads += work->threads;
 	range->work.warps += work->warps;
-	range->work.time_ns += work->time_ns;
+	range->work.time_ns += work->time_ns + work->load_ns;
 	range->work.kernels += work->kernels;
 }
 

@@ -32,6 +32,7 @@ struct CUpti_RangeProfiler_Object {
 	size_t max_ranges;
 	unsigned int first_level, levels;
 	bool is_user_replay;
+	bool waits; /* push and pop wait for the GPU: counters of the SMs */
 
 	bool is_started, has_stopped;
 	size_t counter_data_bytes;

@@ -13,6 +13,7 @@
 #include <cuda.h>
 #include <cupti_result.h>
 
+#include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
 #include <cupti_profiler_host.h>
@@ -387,6 +388,65 @@ static int case_passes(void)
 	return 0;
 }
 
+static uint8_t activity_bytes[4096] __attribute__((aligned(8)));
+static unsigned int waits, kernels;
+static uint64_t kernel_ns;
+
+static void on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	*buffer = activity_bytes;
+	*size = sizeof(activity_bytes);
+	*max_records = 0;
+}
+
+static void on_buffer_full(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+			   size_t valid)
+{
+	CUpti_Activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)size;
+	while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+		const CUpti_ActivityKernel9 *k = (const CUpti_ActivityKernel9 *)record;
+		bool is_wait = strcmp(k->name, "WaitNs") == 0;
+
+		waits += is_wait;
+		kernels += !is_wait;
+		kernel_ns += is_wait ? 0 : k->end - k->start;
+	}
+}
+
+/* Kernels give records in ranges and outside of them; a range gives one of its own. */
+static int case_activity(void)
+{
+	struct session s = { 0 };
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	EXPECT(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
+	       CUPTI_ERROR_INVALID_OPERATION);
+	EXPECT(cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full), CUPTI_SUCCESS);
+	EXPECT(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY), CUPTI_ERROR_INVALID_KIND);
+	EXPECT(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+	prepare(&s);
+	EXPECT(start(&s), CUPTI_SUCCESS);
+	EXPECT(push(&s, "one"), CUPTI_SUCCESS);
+	launch(&s);
+	EXPECT(pop(&s), CUPTI_SUCCESS);
+	launch(&s);
+	EXPECT(stop(&s), CUPTI_SUCCESS);
+	EXPECT(kernels, 0);
+	EXPECT(cuptiActivityFlushAll(0), CUPTI_SUCCESS);
+	EXPECT(kernels, 2);
+	EXPECT(waits, 1);
+	EXPECT(kernel_ns, 2 * (200 + THREADS / 64));
+	EXPECT(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+	launch(&s);
+	EXPECT(cuptiActivityFlushAll(0), CUPTI_SUCCESS);
+	EXPECT(kernels, 2);
+	return 0;
+}
+
 static unsigned int entered, left, created;
 
 static void on_callback(void *user_data, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -578,11 +638,17 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{ "refused", case_refused },	     { "capable", case_capable },
-	{ "values", case_values },	     { "passes", case_passes },
-	{ "callbacks", case_callbacks },     { "control-device", case_control_device },
-	{ "revoked", case_revoked },	     { "busy", case_busy },
-	{ "two-threads", case_two_threads }, { "failure-on-demand", case_failure_on_demand },
+	{ "refused", case_refused },
+	{ "capable", case_capable },
+	{ "values", case_values },
+	{ "passes", case_passes },
+	{ "activity", case_activity },
+	{ "callbacks", case_callbacks },
+	{ "control-device", case_control_device },
+	{ "revoked", case_revoked },
+	{ "busy", case_busy },
+	{ "two-threads", case_two_threads },
+	{ "failure-on-demand", case_failure_on_demand },
 };
 
 static int run_case(const char *name)

@@ -10,6 +10,7 @@
 static const struct fake_listener *_Atomic listener;
 static _Atomic uint32_t next_correlation = 1;
 static _Thread_local bool in_delivery;
+static _Thread_local struct fake_trace *current; /* the innermost call */
 
 void trace_listen(const struct fake_listener *to);
 
@@ -46,10 +47,13 @@ void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, cons
 		.correlation_data = &trace->correlation_data,
 	};
 	deliver(&trace->call);
+	trace->outer = current;
+	current = trace;
 }
 
 CUresult trace_exit(struct fake_trace *trace, CUresult result)
 {
+	current = trace->outer;
 	trace->call.result = &result;
 	deliver(&trace->call);
 	return result;
@@ -72,6 +76,6 @@ void trace_executed(CUcontext context, const struct fake_work *work)
 	const struct fake_listener *to = atomic_load(&listener);
 
 	if (to) {
-		to->executed(context, work);
+		to->executed(context, work, current->call.correlation_id, current->call.symbol);
 	}
 }

@@ -543,8 +543,8 @@ static void answer_plan(uint32_t id, uint32_t passes)
 	static const uint32_t first[] = { 0 }, second[] = { 1 };
 	static const double one[] = { 1 };
 	static const struct wire_column columns[] = {
-		{ "dram__bytes.sum", "byte", { 1, first }, { 1, one }, false, 0 },
-		{ "gpu__time_duration.sum", "ns", { 1, second }, { 1, one }, true, 1 },
+		{ "dram__bytes.sum", "byte", { 1, first }, { 1, one }, 0 },
+		{ "gpu__time_duration.sum", "ns", { 1, second }, { 1, one }, 1 },
 	};
 	struct wire_message m = {
 		.type = WIRE_PLAN_REPLY,

@@ -27,7 +27,7 @@ static const char rows[] =
 	"INSERT INTO meta VALUES('version', '0.1.0'), ('command', 'train'), ('host', 'h'),"
 	" ('user', 'u'), ('driver', '580'), ('chip', 'GH100'), ('created_ns', 5), ('passes', 1),"
 	" ('groups', 1), ('complete', 1), ('end_code', 0), ('seen', 3), ('measured', 3);"
-	"INSERT INTO column_def VALUES(0, 'dram__bytes.sum', 'byte', 0, 0);"
+	"INSERT INTO column_def VALUES(0, 'dram__bytes.sum', 'byte', 0);"
 	"INSERT INTO metric_def VALUES(0, 'dram__bytes.sum');"
 	"INSERT INTO process(id, pid, program, cupti, driver, recorded_from)"
 	" VALUES(1, 99, 'train', '13', '580', '');"
@@ -51,7 +51,7 @@ static void must(sqlite3 *db, const char *sql)
 
 static void make_base(void)
 {
-	static const struct gpuctr_column column = { "dram__bytes.sum", "byte", false, 0 };
+	static const struct gpuctr_column column = { "dram__bytes.sum", "byte", 0 };
 	char *record = schema_format_record(&column, 1), *view = schema_format_view(&column, 1);
 	char sql[512];
 	sqlite3 *db;
@@ -69,7 +69,7 @@ static void make_base(void)
 	for (int i = 0; i < ROWS; i++) {
 		snprintf(sql, sizeof(sql),
 			 "INSERT INTO record VALUES((1 << 40) + %d, 1, %d, 0, 1, 1, 1, 1, 32, 1, 1,"
-			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, %d, 4096.0)",
+			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, 2, %d, 4096.0)",
 			 i, i, i, i % 2);
 		must(db, sql);
 	}
@@ -258,7 +258,8 @@ static void check_record(const struct store_reader *r, const struct store_defini
 {
 	double sum = 0;
 
-	fuzz_check(record->kind <= GPUCTR_LAUNCH_GRAPH && record->duration_ns >= -1);
+	fuzz_check(record->kind <= GPUCTR_LAUNCH_GRAPH && record->clock <= GPUCTR_CLOCK_GPU);
+	fuzz_check((record->duration_ns == -1) == (record->clock == GPUCTR_CLOCK_NONE));
 	fuzz_check(record->index <= STORE_INDEX_MAX);
 	if (record->kernel) {
 		fuzz_check(record->kernel >= d->kernels &&

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -100,11 +101,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (fd < 0) {
 		fd = memfd_create("config", MFD_CLOEXEC);
+		fuzz_check(fchmod(fd, 0600) == 0);
 	}
 	fuzz_check(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	config_init(&c);
-	r = config_load(&c, path, error, sizeof(error));
+	r = config_load(&c, path, getuid(), error, sizeof(error));
 	fuzz_check(r <= 0 && (r == 0) == (error[0] == '\0'));
 	fuzz_check(strnlen(error, sizeof(error)) < sizeof(error));
 	check_limits(&c);

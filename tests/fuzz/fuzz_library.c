@@ -109,7 +109,7 @@ static void on_status(const struct gpuctr_status *s, const struct gpuctr_error *
 	read_text(l, s->daemon);
 	read_text(l, s->driver);
 	read_text(l, s->cupti);
-	read_text(l, s->trouble);
+	read_error(l, &s->trouble);
 	read_gpus(l, s->gpus, s->n_gpus);
 	for (size_t i = 0; i < s->n_captures; i++) {
 		const struct gpuctr_capture_info *c = &s->captures[i];
@@ -180,7 +180,9 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, v
 	double sum = 0;
 
 	fuzz_check(r->kind <= GPUCTR_LAUNCH_GRAPH && r->kernel && r->kernel->id != 0);
-	fuzz_check(r->duration_ns >= -1);
+	fuzz_check(r->clock <= GPUCTR_CLOCK_GPU);
+	fuzz_check(r->clock == GPUCTR_CLOCK_NONE ? r->duration_ns == -1 : r->duration_ns >= 0);
+	fuzz_check(r->kernel->registers >= -1 && r->kernel->static_shared_bytes >= -1);
 	read_text(l, r->kernel->name);
 	read_text(l, r->kernel->mangled);
 	if (r->range) {

@@ -41,8 +41,8 @@ static const double values[] = { 1, 2.5, 3, 4, 5, 6, 7, 8 };
 static const char *const strings[] = { "_Z6kernelPfi", "layer", "domain" };
 static const char *const names[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
 static const struct wire_column columns[] = {
-	{ "dram__bytes.sum", "byte", { 1, numbers }, { 1, values }, false, 0 },
-	{ "gpu__time_duration.sum", "ns", { 1, numbers + 1 }, { 1, values }, true, 0 },
+	{ "dram__bytes.sum", "byte", { 1, numbers }, { 1, values }, 0 },
+	{ "gpu__time_duration.sum", "ns", { 1, numbers + 1 }, { 1, values }, 0 },
 };
 
 #define TOTALS                         \
@@ -105,6 +105,8 @@ static const struct wire_message record_columns = {
 		.node = { 2, numbers },
 		.range_set = { 2, numbers },
 		.values = { 4, values },
+		.clock = { 2, numbers + 1 },
+		.duration_ns = { 2, longs },
 		.mark_node = { 1, numbers + 1 },
 		.mark_thread = { 1, numbers },
 		.mark_ns = { 1, times },
@@ -268,7 +270,7 @@ static void make_kept(const char *name, const struct wire_message *columns_of,
 static void make_keep(void)
 {
 	static const struct wire_totals huge = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
-	static const double odd[] = { -1e300, -5, 1e300, 1e300 };
+	static const uint64_t odd[] = { UINT64_MAX, UINT64_C(1) << 63 };
 	static const uint32_t kinds[] = { 7, 7777, 0x80000000 };
 	const struct wire_message end = { .type = WIRE_PROCESS_END,
 					  .process_end = { 1, 1, TOTALS, true } };
@@ -278,7 +280,7 @@ static void make_keep(void)
 
 	make_kept("honest", &m, NULL, &end);
 	make_kept("huge-totals", &m, NULL, &huge_end);
-	m.record_columns.values.v = odd;
+	m.record_columns.duration_ns.v = odd;
 	make_kept("odd-durations", &m, NULL, &end);
 	m = record_columns;
 	m.record_columns.node_payload_type.v = kinds;

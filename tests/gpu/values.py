@@ -20,6 +20,12 @@ def values(m):
         worst = max(abs(x - 1) for x in v) if v else 1
         mean = abs(sum(v) / len(v) - 1) if v else 1
         row(f"256 MiB copies, {name}", f"{len(v)} kernels, mean off {mean:.4%}, worst {worst:.4%}", "mean 0.5 %", mean <= 0.005)
+    own, ranges = ([f(k) for k in kernels] for f in (lambda k: k["duration_ns"] or 0, lambda k: k["metrics"]["gpu__time_duration.sum"]))
+    row("their own times, and those of their ranges", f"mean {sum(own) / max(1, len(own)) / 1e3:.2f} and {sum(ranges) / max(1, len(own)) / 1e3:.2f} us, "
+        f"clocks {set(k['clock'] for k in kernels)}", "the kernels' own, shorter",
+        all(k["clock"] == "gpu" for k in kernels) and all(0 < a < b for a, b in zip(own, ranges)))
+    row("the first of them", f"{own[0] / 1e3:.2f}, range {ranges[0] / 1e3:.2f} us" if own else "none", "range at most twice the median: nothing is loaded in it",
+        bool(own) and ranges[0] <= 2 * sorted(ranges)[len(ranges) // 2])
     row("copies accounted for", totals, "seen = measured = 256", totals.get("seen") == totals.get("measured") == 256)
     name = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
     r, kernels, totals = m.capture("fma.jsonl", "--metrics", name, "--", m.workload, "--kind", "fma", "--kernels", 20, "--repeat", 1)
@@ -74,6 +80,8 @@ def streams(m):
     graphs = [k["metrics"]["dram__bytes_read.sum"] / (10 * n) for k in kernels if k["kind"] == "graph"]
     row("graph of ten, bytes / ten kernels", [round(g, 3) for g in graphs], "5 x 1 (L2 keeps some)",
         len(graphs) == 5 and all(0.7 < g < 1.05 for g in graphs))
+    times = [k["duration_ns"] or 0 for k in kernels if k["kind"] == "graph"]
+    row("graph of ten, its time", [round(t / 1e3) for t in times], "known", len(times) == 5 and all(t > 0 for t in times))
     row("stream capture", totals, "10 capturing, exit 0", totals.get("capturing") == 10 and r.returncode == 0)
     w = f"{m.workload} --kernels 100 --repeat 1"
     r, some, totals = m.capture("processes.jsonl", "--metrics", MEMORY, "--", "sh", "-c", f"{w} && {w} & {w}; wait")

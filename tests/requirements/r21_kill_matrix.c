@@ -54,9 +54,9 @@ static struct {
 
 static void start_client(struct scene *s, const char *hold)
 {
-	s->client = fixture_client(s->f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
-				   "jsonl", "--output", fixture_path(s->f, "records"), "--",
-				   FAKEAPP, "--kernels", "400", "--exit", "7",
+	s->client = fixture_client(s->f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
+				   "--format", "jsonl", "--output", fixture_path(s->f, "records"),
+				   "--", FAKEAPP, "--kernels", "400", "--exit", "7",
 				   hold ? "--hold" : NULL, hold, NULL);
 }
 

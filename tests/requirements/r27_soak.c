@@ -75,6 +75,7 @@ static void start_job(struct fixture *f, struct job *j, unsigned number)
 	snprintf(j->output, sizeof(j->output), "done %u\n", kernels);
 	argv[n++] = "--metrics";
 	argv[n++] = metrics[choose(ARRAY_SIZE(metrics))];
+	argv[n++] = "-f";
 	argv[n++] = "--format";
 	argv[n++] = "jsonl";
 	argv[n++] = "--output";

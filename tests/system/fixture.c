@@ -124,13 +124,21 @@ static void set_environment(const struct fixture *f)
 
 static void clear_environment(void)
 {
-	static const char *const names[] = {
-		"GPUCTR_FAKE_GPUS",	      "GPUCTR_FAKE_FAIL",    "GPUCTR_FAKE_CONFIDENTIAL",
-		"GPUCTR_FAKE_VIRTUALIZATION", "GPUCTR_FAKE_DRIVER",  "GPUCTR_FAKE_START_US",
-		"GPUCTR_FAKE_STOP_US",	      "GPUCTR_FAKE_PUSH_US", "GPUCTR_FAKE_TRACE",
-		"CUDA_VISIBLE_DEVICES",	      "GPUCTR_TOKEN",	     "CUDA_INJECTION64_PATH",
-		"NVTX_INJECTION64_PATH"
-	};
+	static const char *const names[] = { "GPUCTR_FAKE_ACTIVITY_LATE_MS",
+					     "GPUCTR_FAKE_ACTIVITY_DROP",
+					     "GPUCTR_FAKE_GPUS",
+					     "GPUCTR_FAKE_FAIL",
+					     "GPUCTR_FAKE_CONFIDENTIAL",
+					     "GPUCTR_FAKE_VIRTUALIZATION",
+					     "GPUCTR_FAKE_DRIVER",
+					     "GPUCTR_FAKE_START_US",
+					     "GPUCTR_FAKE_STOP_US",
+					     "GPUCTR_FAKE_PUSH_US",
+					     "GPUCTR_FAKE_TRACE",
+					     "CUDA_VISIBLE_DEVICES",
+					     "GPUCTR_TOKEN",
+					     "CUDA_INJECTION64_PATH",
+					     "NVTX_INJECTION64_PATH" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		unsetenv(names[i]);
@@ -142,7 +150,8 @@ int fixture_setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-test.XXXXXX");
-	if (!mkdtemp(f->folder) || chmod(f->folder, 0777) < 0) {
+	/* All users write there; nobody moves what is another's, as in any folder with a socket. */
+	if (!mkdtemp(f->folder) || chmod(f->folder, 01777) < 0) {
 		free(f);
 		return -1;
 	}

@@ -110,6 +110,8 @@ void sample_put_records(struct buffer *out, uint32_t capture, uint32_t process, 
 		.node = { n, s->zero },
 		.range_set = { n, s->zero },
 		.values = { SAMPLE_METRICS * n, s->values },
+		.clock = { n, s->zero },
+		.duration_ns = { n, s->stream },
 	};
 
 	s->start_ns[0] = start_ns;

@@ -161,6 +161,34 @@ static void what_was_measured_survives_an_interrupt(void **state)
 	lines_deinit(&l);
 }
 
+/* The program goes without: its fake of a device is a large file. */
+static void a_limit_on_the_files_size_costs_records_alone(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.gpuctr"), *records = fixture_path(f, "records");
+	char command[768];
+	struct program *p;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(command, sizeof(command),
+		 "ulimit -Sf 3000; exec %s -o %s --format jsonl --output %s -- /bin/bash -c "
+		 "'ulimit -Sf unlimited; exec %s --kernels 60000 --exit 7'",
+		 CLIENT, path, records, FAKEAPP);
+	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+	expect_exit(p, 7);
+	expect_output(p, "done 60000\n");
+	expect_message(p, "warning[store-full]");
+	expect_message(p, "ulimit -f");
+	expect_message(p, "not written to the file");
+	expect_message(p, "warning[stream-failed]: File too large");
+	db = open_capture(path);
+	expect_whole(db);
+	assert_true(query(db, "SELECT count(*) FROM record") < 60000);
+	sqlite3_close(db);
+	assert_int_equal(access(fixture_path(f, "run.gpuctr-journal"), F_OK), -1);
+}
+
 static void an_existing_file_is_not_overwritten(void **state)
 {
 	struct fixture *f = *state;
@@ -233,6 +261,7 @@ static void metrics_and_plans_need_no_gpu(void **state)
 			   NULL);
 	expect_exit(p, 0);
 	assert_true(count_text(p->out, "dram__bytes_read") > 0);
+	assert_true(count_text(p->out, "of ranges   elapsed time and cycles") > 0);
 	p = fixture_client(f, USER_ANN, "plan", "--metrics", "dram__bytes_read.sum", NULL);
 	expect_exit(p, 0);
 	p = fixture_client(f, USER_ANN, "metrics", "--chip", "XY999", NULL);
@@ -250,6 +279,7 @@ int main(void)
 		SYSTEM_TEST(marks_that_are_left_out_are_told),
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
+		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
 		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
 		SYSTEM_TEST(status_shows_holder_and_queue),

@@ -2,10 +2,13 @@
 #include "tests/system/fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -70,6 +73,7 @@ static const char *write_settings(struct fixture *f, const char *text)
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
+	assert_int_equal(fchmod(fileno(file), 0644), 0);
 	fputs(text, file);
 	fclose(file);
 	return path;
@@ -96,6 +100,18 @@ static void a_start_is_told_when_connections_are_served(void **state)
 	expect_told(&m, "WATCHDOG=1", NULL);
 	fixture_stop_daemon(f);
 	expect_told(&m, "STOPPING=1", NULL);
+	manager_close(&m);
+}
+
+static void the_status_line_says_what_is_wrong(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+
+	setenv("GPUCTR_FAKE_GPUS", "0", 1);
+	manager_open(&m, f);
+	fixture_start_daemon(f, NULL);
+	expect_told(&m, "STATUS=Nothing can be measured: the driver shows no GPU", NULL);
 	manager_close(&m);
 }
 
@@ -210,14 +226,190 @@ static void a_reload_outlives_the_front(void **state)
 	manager_close(&m);
 }
 
+static void check_audit(struct fixture *f, const char *setting, int status)
+{
+	struct program *p =
+		fixture_run(f, USER_ANN, TEST_DAEMON, "--check-config", "--set", setting, NULL);
+
+	expect_exit(p, status);
+	if (status != 0) {
+		expect_message(p, "make it and its folder writable");
+	}
+}
+
+/* Before anybody is refused for it. Ann stands for the daemon's user: whose it is, is the same. */
+static void a_reload_tells_that_the_audit_file_cannot_be_opened(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+	struct program *p;
+	char folder[96], setting[160];
+
+	fixture_need_root();
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "log"));
+	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
+	assert_int_equal(mkdir(folder, 0777), 0);
+	manager_open(&m, f);
+	check_audit(f, setting, 0);
+	fixture_start_daemon(f, "--set", setting, NULL);
+	expect_told(&m, "READY=1", NULL);
+	snprintf(setting, sizeof(setting), "%s/audit", folder);
+	assert_int_equal(unlink(setting), 0);
+	assert_int_equal(chmod(folder, 0755), 0);
+	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
+
+	check_audit(f, setting, 2);
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "THE AUDIT LOG CANNOT BE WRITTEN", NULL);
+	expect_message(f->daemon, "settings read again, but the audit file cannot be opened");
+	p = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "audit log cannot be written"), 1);
+
+	assert_int_equal(chmod(folder, 0777), 0);
+	check_audit(f, setting, 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_told(&m, "STATUS=No GPU is held", "THE AUDIT LOG");
+	p = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "audit log"), 0);
+	manager_close(&m);
+}
+
+/* Ends by itself, with this status and these words, and has not listened. */
+static void expect_answer(struct fixture *f, const char *const *argv, int status, const char *out,
+			  const char *err)
+{
+	struct program *p = fixture_runv(f, USER_SELF, argv);
+
+	expect_exit(p, status);
+	expect_no_message(p, "listening");
+	if (out[0]) {
+		assert_int_equal(count_text(p->out, out), 1);
+	}
+	if (err[0]) {
+		expect_message(p, err);
+	}
+	assert_int_not_equal(access(f->socket, F_OK), 0);
+}
+
+static void what_is_asked_is_answered_and_nothing_starts(void **state)
+{
+	struct fixture *f = *state;
+	const char *const helps[] = { "-h", "--help" }, *const versions[] = { "-V", "--version" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(helps); i++) {
+		expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, helps[i], NULL },
+			      0, "Usage: gpucountd", "");
+		expect_answer(f, (const char *[]){ TEST_DAEMON, helps[i], "-s", f->socket, NULL },
+			      0, "Usage: gpucountd", "");
+		expect_answer(f,
+			      (const char *[]){ TEST_DAEMON, versions[i], "-s", f->socket, NULL },
+			      0, "gpucountd ", "");
+	}
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "start", NULL }, 2, "",
+		      "unexpected argument 'start'");
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "--helm", NULL }, 2, "",
+		      "see --help");
+	expect_answer(f, (const char *[]){ TEST_DAEMON, "-s", f->socket, "--check-config", NULL },
+		      0, "", "");
+}
+
+/* Runs on as Bob until it is killed: what has the socket's name in Bob's folder is now this, now a
+ * link to a file of root's. */
+static pid_t start_symlinker(const char *name, const char *victim)
+{
+	char moved[160];
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0) {
+		return pid;
+	}
+	snprintf(moved, sizeof(moved), "%s.moved", name);
+	if (setresgid(USER_BOB, USER_BOB, USER_BOB) < 0 ||
+	    setresuid(USER_BOB, USER_BOB, USER_BOB) < 0) {
+		_exit(1);
+	}
+	for (;;) {
+		if (rename(name, moved) == 0 && symlink(victim, name) == 0) {
+			usleep(1000);
+			unlink(name);
+		}
+	}
+}
+
+static void a_socket_in_a_folder_of_somebody_else_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	char folder[96], victim[96];
+	struct stat st;
+	pid_t racer;
+
+	fixture_need_root();
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "theirs"));
+	snprintf(victim, sizeof(victim), "%s", fixture_path(f, "victim"));
+	snprintf(f->socket, sizeof(f->socket), "%.80s/socket", folder);
+	close(open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(chown(folder, USER_BOB, USER_BOB), 0);
+	racer = start_symlinker(f->socket, victim);
+	for (int i = 0; i < 20; i++) {
+		struct program *p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, NULL);
+
+		expect_exit(p, 1);
+		expect_message(p, "theirs belongs to uid 1235");
+	}
+	assert_int_equal(kill(racer, SIGKILL), 0);
+	waitpid(racer, NULL, 0);
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void the_socket_is_open_to_all_whatever_the_mask(void **state)
+{
+	struct fixture *f = *state;
+	mode_t before = umask(0077);
+	struct stat st;
+
+	fixture_start_daemon(f, NULL);
+	umask(before);
+	assert_int_equal(stat(f->socket, &st), 0);
+	assert_true(S_ISSOCK(st.st_mode));
+	assert_int_equal(st.st_mode & 07777, 0666);
+}
+
+static void settings_that_others_could_have_written_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	const char *settings = write_settings(f, "allow-users = *\n");
+	struct program *p;
+
+	assert_int_equal(chmod(settings, 0666), 0);
+	p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, "-c", settings, NULL);
+	expect_exit(p, 2);
+	expect_message(p, "settings can be written by others (mode 0666): chmod go-w it");
+	assert_int_equal(chmod(settings, 0644), 0);
+	fixture_start_strict_daemon(f, "--config", settings, NULL);
+	assert_int_equal(chmod(settings, 0666), 0);
+	program_kill(f->daemon, SIGHUP);
+	expect_text_soon(f->daemon->err, "the settings are not taken over");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_start_is_told_when_connections_are_served),
+		SYSTEM_TEST(the_status_line_says_what_is_wrong),
 		SYSTEM_TEST(who_is_connected_at_a_stop_is_answered),
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),
+		SYSTEM_TEST(a_reload_tells_that_the_audit_file_cannot_be_opened),
+		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
+		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
+		SYSTEM_TEST(settings_that_others_could_have_written_are_refused),
+		SYSTEM_TEST(what_is_asked_is_answered_and_nothing_starts),
 	};
 
 	return SYSTEM_RUN(tests);

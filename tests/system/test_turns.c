@@ -264,6 +264,7 @@ static void a_lease_ends_when_somebody_waits(void **state)
 	expect_exit(first, 0); /* which runs on to its own end */
 	expect_output(first, "done 1500\n");
 	expect_message(first, "lease-expired");
+	expect_message(first, "until the capture ended early: what ran after that is not counted");
 	expect_no_owner(f);
 }
 

@@ -26,7 +26,7 @@ static int load(struct config *c, const char *text, char *error, size_t size)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	r = config_load(c, path, error, size);
+	r = config_load(c, path, getuid(), error, size);
 	unlink(path);
 	return r;
 }
@@ -302,7 +302,7 @@ static void a_missing_file_is_told_apart(void **state)
 
 	(void)state;
 	config_init(&c);
-	assert_int_equal(config_load(&c, "/nonexistent/gpucountd.conf", error, sizeof(error)),
+	assert_int_equal(config_load(&c, "/nonexistent/gpucountd.conf", 0, error, sizeof(error)),
 			 -ENOENT);
 	assert_non_null(strstr(error, "/nonexistent/gpucountd.conf"));
 }

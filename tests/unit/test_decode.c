@@ -10,7 +10,7 @@
  * and every way of being malformed must be refused. The good batch below is changed in one place at
  * a time. */
 
-enum { COLUMNS = 2, RECORDS = 3, DURATION_COLUMN = 1 };
+enum { COLUMNS = 2, RECORDS = 3 };
 
 /* Storage of a batch; columns points into it. */
 struct sample {
@@ -26,6 +26,8 @@ struct sample {
 	uint64_t stream[RECORDS];
 	uint32_t correlation[RECORDS], thread[RECORDS];
 	int64_t start_ns[RECORDS];
+	uint32_t clock[RECORDS];
+	uint64_t duration_ns[RECORDS];
 	uint32_t node[RECORDS], range_set[RECORDS];
 	double values[COLUMNS * RECORDS];
 	uint32_t mark_node[1], mark_thread[1];
@@ -45,8 +47,8 @@ static void sample_init(struct sample *s)
 	*s = (struct sample){
 		.strings = { "", "_Z2k0Pf", "step", "layer", "not mangled" },
 		.function_name = { 2, 5 },
-		.function_static_shared = { 512, 0 },
-		.function_registers = { 32, 0 },
+		.function_static_shared = { 512, WIRE_UNKNOWN_ATTRIBUTE },
+		.function_registers = { 32, WIRE_UNKNOWN_ATTRIBUTE },
 		.node_parent = { 0, 1, 0 },
 		.node_domain = { 1, 1, 1 },
 		.node_message = { 3, 4, 3 },
@@ -66,6 +68,8 @@ static void sample_init(struct sample *s)
 		.correlation = { 10, 11, 12 },
 		.thread = { 100, 101, 100 },
 		.start_ns = { INT64_C(1760000000000000000), 500, -200 },
+		.clock = { WIRE_CLOCK_RANGE, WIRE_CLOCK_NONE, WIRE_CLOCK_GPU },
+		.duration_ns = { 1002, 0, 5 },
 		.node = { 2, 0, 1 },
 		.range_set = { 1, 2, 0 },
 		.values = { 2048, 1002, 4096, NAN, 0, 5.75 },
@@ -104,6 +108,8 @@ static void sample_init(struct sample *s)
 		.correlation = ALL(s->correlation),
 		.thread = ALL(s->thread),
 		.start_ns = ALL(s->start_ns),
+		.clock = ALL(s->clock),
+		.duration_ns = ALL(s->duration_ns),
 		.node = ALL(s->node),
 		.range_set = ALL(s->range_set),
 		.values = ALL(s->values),
@@ -163,7 +169,7 @@ static bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 {
 	struct wire_records r = { 1, 9, f->sample.first, f->sample.count, { n, data } };
 
-	return decoder_feed(f->decoder, &r, COLUMNS, DURATION_COLUMN, on_record, on_mark, f);
+	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, f);
 }
 
 static bool feed(struct fixture *f)
@@ -198,6 +204,8 @@ static void a_good_batch_arrives_whole(void **state)
 	assert_string_equal(r[0].kernel->name, "k0(float*)");
 	assert_int_equal(r[0].kernel->static_shared_bytes, 512);
 	assert_int_equal(r[0].kernel->registers, 32);
+	assert_int_equal(r[1].kernel->static_shared_bytes, -1);
+	assert_int_equal(r[1].kernel->registers, -1);
 	assert_string_equal(r[1].kernel->name, "not mangled");
 	assert_ptr_equal(r[0].kernel, r[2].kernel);
 	assert_int_equal(r[1].grid[2], 6);
@@ -211,8 +219,11 @@ static void a_good_batch_arrives_whole(void **state)
 	assert_int_equal(r[1].start_ns, INT64_C(1760000000000000500));
 	assert_int_equal(r[2].start_ns, INT64_C(1760000000000000300));
 	assert_int_equal(r[0].duration_ns, 1002);
-	assert_int_equal(r[1].duration_ns, -1); /* not a number */
+	assert_int_equal(r[0].clock, GPUCTR_CLOCK_RANGE);
+	assert_int_equal(r[1].duration_ns, -1);
+	assert_int_equal(r[1].clock, GPUCTR_CLOCK_NONE);
 	assert_int_equal(r[2].duration_ns, 5);
+	assert_int_equal(r[2].clock, GPUCTR_CLOCK_GPU);
 	assert_true(f->values[2] == 4096 && isnan(f->values[3]));
 }
 
@@ -290,18 +301,29 @@ static void a_record_comes_once(void **state)
 
 static void what_is_no_duration_is_none(void **state)
 {
-	static const double none[] = { -1e300, -5, 1e300, INFINITY, NAN };
+	static const struct {
+		uint32_t clock;
+		uint64_t duration_ns;
+	} none[] = {
+		{ WIRE_CLOCK_NONE, 5 },
+		{ WIRE_CLOCK_GPU + 1, 5 },
+		{ UINT32_MAX, 5 },
+		{ WIRE_CLOCK_GPU, UINT64_C(1) << 63 },
+		{ WIRE_CLOCK_RANGE, UINT64_MAX },
+	};
 	struct fixture *f = *state;
 	struct sample *s = &f->sample;
 
 	assert_true(feed(f));
 	define_nothing(s);
 	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
-		s->values[1] = none[i];
+		s->clock[0] = none[i].clock;
+		s->duration_ns[0] = none[i].duration_ns;
 		s->first += RECORDS;
 		f->n_records = 0;
 		assert_true(feed(f));
 		assert_int_equal(f->records[0].duration_ns, -1);
+		assert_int_equal(f->records[0].clock, GPUCTR_CLOCK_NONE);
 	}
 }
 
@@ -372,6 +394,14 @@ static void spoil_grid(struct sample *s)
 static void spoil_block(struct sample *s)
 {
 	s->columns.block.n--;
+}
+static void spoil_clock(struct sample *s)
+{
+	s->columns.clock.n--;
+}
+static void spoil_duration(struct sample *s)
+{
+	s->columns.duration_ns.n = 0;
 }
 static void spoil_dynamic(struct sample *s)
 {
@@ -581,6 +611,8 @@ static const struct {
 	SPOIL(spoil_function_unnamed),
 	SPOIL(spoil_function_shared),
 	SPOIL(spoil_function_registers),
+	SPOIL(spoil_clock),
+	SPOIL(spoil_duration),
 	SPOIL(spoil_record_function),
 	SPOIL(spoil_record_no_function),
 	SPOIL(spoil_record_node),

@@ -39,6 +39,19 @@ static int load_image(const char *path)
 	return size == (long)image_size ? 0 : -1;
 }
 
+/* Its launches live until the next call. */
+static struct batch recorded_batch(size_t n)
+{
+	static struct launch launches[RANGES + 2];
+
+	memset(launches, 0, sizeof(launches));
+	return (struct batch){ .launches = launches,
+			       .n = n,
+			       .image = image,
+			       .image_size = image_size,
+			       .host = &host };
+}
+
 static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS],
 				struct wire_column columns[METRICS])
 {
@@ -53,7 +66,7 @@ static void one_metric_a_column(uint32_t index[METRICS], double weight[METRICS],
 
 static void real_data_gives_the_known_values(void **state)
 {
-	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	struct batch b = recorded_batch(RANGES);
 	struct wire_column columns[METRICS];
 	struct wire_plan plan = { .metrics = { METRICS, metrics },
 				  .columns = { METRICS, columns } };
@@ -76,9 +89,31 @@ static void real_data_gives_the_known_values(void **state)
 	}
 }
 
+static void what_has_no_time_of_its_own_gets_its_ranges(void **state)
+{
+	struct batch b = recorded_batch(RANGES);
+	struct wire_plan plan = { .metrics = { METRICS, metrics } };
+	bool measured[RANGES];
+
+	(void)state;
+	b.launches[2].clock = WIRE_CLOCK_GPU;
+	b.launches[2].duration_ns = 5;
+	assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
+	for (size_t r = 0; r < RANGES; r++) {
+		const struct launch *l = &b.launches[r];
+
+		assert_int_equal(l->clock, r == 2 ? WIRE_CLOCK_GPU : WIRE_CLOCK_RANGE);
+		assert_int_equal(l->duration_ns, r == 2 ? 5 : (uint64_t)truth[r][2]);
+	}
+	plan.metrics.n = 2; /* without gpu__time_duration.sum */
+	b = recorded_batch(RANGES);
+	assert_int_equal(evaluate_batch(&plan, &b, NULL, measured), 0);
+	assert_int_equal(b.launches[0].clock, WIRE_CLOCK_NONE);
+}
+
 static void a_column_is_its_weighted_sum(void **state)
 {
-	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	struct batch b = recorded_batch(RANGES);
 	uint32_t index[] = { 1, 0 };
 	double weight[] = { 2, -0.5 }, values[RANGES][2];
 	struct wire_column columns[] = {
@@ -99,7 +134,7 @@ static void a_column_is_its_weighted_sum(void **state)
 static void a_metric_that_is_not_there_is_not_a_number(void **state)
 {
 	static const char *const others[] = { "dram__bytes_read.sum", "sm__inst_executed.sum" };
-	struct batch b = { .n = RANGES, .image = image, .image_size = image_size, .host = &host };
+	struct batch b = recorded_batch(RANGES);
 	uint32_t index[] = { 0, 1 };
 	double one = 1, values[RANGES][2];
 	struct wire_column columns[] = {
@@ -121,10 +156,7 @@ static void a_metric_that_is_not_there_is_not_a_number(void **state)
  */
 static void launches_and_ranges_may_differ_in_number(void **state)
 {
-	struct batch more = {
-		.n = RANGES + 2, .image = image, .image_size = image_size, .host = &host
-	};
-	struct batch fewer = { .n = 2, .image = image, .image_size = image_size, .host = &host };
+	struct batch more = recorded_batch(RANGES + 2), fewer = recorded_batch(2);
 	struct wire_column columns[METRICS];
 	struct wire_plan plan = { .metrics = { METRICS, metrics },
 				  .columns = { METRICS, columns } };
@@ -150,6 +182,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(real_data_gives_the_known_values),
+		cmocka_unit_test(what_has_no_time_of_its_own_gets_its_ranges),
 		cmocka_unit_test(a_column_is_its_weighted_sum),
 		cmocka_unit_test(a_metric_that_is_not_there_is_not_a_number),
 		cmocka_unit_test(launches_and_ranges_may_differ_in_number),

@@ -39,6 +39,7 @@ static void test_formats_are_found(void **state)
 	assert_null(format_find("xml"));
 	assert_ptr_equal(format_of_path("/x/a.jsonl"), &format_jsonl);
 	assert_ptr_equal(format_of_path("a.csv"), &format_csv);
+	assert_ptr_equal(format_of_path("a.json"), &format_jsonl);
 	assert_null(format_of_path("a.gpuctr"));
 	assert_null(format_of_path(".csv"));
 }
@@ -62,7 +63,7 @@ static void test_jsonl_head(void **state)
 		"\"program\":\"python\",\"command\":[\"python\",\"n\\\"et.py\"],\"chip\":\"GH100\","
 		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"recorded\":false,"
 		"\"recorded_from\":\"\",\"columns\":[{\"name\":\"dram__bytes_read.sum\","
-		"\"unit\":\"byte\",\"added\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
+		"\"unit\":\"byte\",\"of_range\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
 		"\"chip\":\"GH100\"}]}\n");
 	format_jsonl.close(f);
@@ -101,6 +102,7 @@ static void test_jsonl_record(void **state)
 	record.active = active;
 	record.n_active = 1;
 	record.duration_ns = -1;
+	record.clock = GPUCTR_CLOCK_NONE;
 	record.values = values;
 	format_jsonl.write_record(f, &b, &record);
 	expect_text(
@@ -112,7 +114,8 @@ static void test_jsonl_record(void **state)
 		"49152,"
 		"\"device\":0,\"uuid\":\"GPU-00000000-1111-2222-3333-444444444444\",\"context\":1,"
 		"\"stream\":7,\"correlation\":103,\"thread\":4711,\"start_ns\":1760000000000150000,"
-		"\"duration_ns\":null,\"metrics\":{\"dram__bytes_read.sum\":1024,"
+		"\"duration_ns\":null,\"clock\":\"none\",\"metrics\":{\"dram__bytes_read.sum\":"
+		"1024,"
 		"\"dram__bytes_write.sum\":null,\"gpu__time_duration.sum\":0.25},"
 		"\"nvtx\":[{\"domain\":\"\",\"message\":\"step "
 		"0\",\"category\":\"\",\"color\":null,"
@@ -126,7 +129,12 @@ static void test_jsonl_record(void **state)
 	record.range = NULL;
 	record.n_active = 0;
 	record.device = 77;
+	record.duration_ns = 1500;
+	record.clock = GPUCTR_CLOCK_GPU;
+	s.kernels[4].static_shared_bytes = s.kernels[4].registers = -1;
 	format_jsonl.write_record(f, &b, &record);
+	expect_contains(&b, "\"static_shared_bytes\":null,\"registers\":null,");
+	expect_contains(&b, "\"duration_ns\":1500,\"clock\":\"gpu\",");
 	expect_contains(&b, "\"process\":2,\"pid\":0,");
 	expect_contains(&b, "\"device\":77,\"uuid\":\"\",");
 	expect_contains(&b, "\"nvtx\":[],\"ranges\":[]}\n");
@@ -259,6 +267,9 @@ static void test_csv(void **state)
 	static struct synthetic s;
 	static double values[] = { 1024, NAN, 0.25 };
 	struct format_capture capture;
+	const struct gpuctr_kernel unknown = {
+		.name = "k", .mangled = "_k", .static_shared_bytes = -1, .registers = -1, .id = 900
+	};
 	struct gpuctr_record record;
 	struct buf b = { 0 };
 	unsigned fields;
@@ -281,21 +292,28 @@ static void test_csv(void **state)
 	format_csv.write_record(f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, "1,4711,3,kernel,\"void at::native::vectorized_elementwise_kernel<3, ");
-	expect_contains(&b, ",5003,1024,,0.25,\"step 0/forward 0/layer0.0.conv1/aten::convolution, "
-			    "seq = 0\",,\r\n");
+	expect_contains(&b, ",1024,32,4,2,1,");
+	expect_contains(
+		&b, ",5003,range,1024,,0.25,\"step 0/forward 0/layer0.0.conv1/aten::convolution, "
+		    "seq = 0\",,\r\n");
 	buf_clear(&b);
-	record.kernel = NULL;
+	record.kernel = &unknown;
 	record.range = NULL;
 	record.duration_ns = -1;
+	record.clock = GPUCTR_CLOCK_NONE;
 	format_csv.write_record(f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
-	expect_contains(&b, ",,1024,,0.25,,,\r\n");
+	expect_contains(&b, ",k,_k,,,4,2,1,");
+	expect_contains(&b, ",,none,1024,,0.25,,,\r\n");
+	record.kernel = NULL;
+	format_csv.write_record(f, &b, &record);
+	assert_int_equal(count_fields(strchr(buf_string(&b), '\n') + 1), fields);
 	buf_clear(&b);
 	s.process.process = record.process = 2;
 	s.process.recorded_from = "NVIDIA H200 (GH100), driver 580.159.04";
 	format_csv.write_process(f, &b, &s.process);
 	format_csv.write_record(f, &b, &record);
-	expect_contains(&b, ",,1024,,0.25,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
+	expect_contains(&b, ",,none,1024,,0.25,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
 	format_csv.close(f);
 	buf_deinit(&b);
 }
@@ -314,13 +332,23 @@ static void test_table_is_aligned(void **state)
 	f = format_table.open(&capture);
 	format_table.write_head(f, &b);
 	for (unsigned i = 0; i < 3000; i += 700) {
-		format_table.write_record(f, &b, synthetic_record(&s, i));
+		synthetic_record(&s, i);
+		s.record.clock = i % 1400 ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_RANGE;
+		format_table.write_record(f, &b, &s.record);
 	}
+	at = (size_t)(strstr(buf_string(&b), "# * length") - buf_string(&b));
+	assert_null(strstr(buf_string(&b) + at + 1, "# * length")); /* said once */
+	at = 0;
+	expect_contains(&b, " 5.00 us* ");
+	expect_contains(&b, " 5.70 us ");
 	/* "nvtx" and all paths begin in one column. */
 	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
 		const char *path =
 			strstr(line, "nvtx") ? strstr(line, "nvtx") : strstr(line, "...");
 
+		if (line[0] == '#') {
+			continue;
+		}
 		if (!path) {
 			path = strstr(line, "step");
 		}
@@ -350,6 +378,7 @@ static void add(struct summary *s, struct synthetic *synthetic, unsigned process
 	record.process = process;
 	record.values = values;
 	record.duration_ns = duration_ns;
+	record.clock = duration_ns < 0 ? GPUCTR_CLOCK_NONE : GPUCTR_CLOCK_GPU;
 	summary_record(s, &record);
 }
 
@@ -385,6 +414,75 @@ static void test_summary_adds_up(void **state)
 			    "to 1980 MHz, memory 3201 MHz)");
 	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
 	expect_lacks(&b, "RECORDED");
+	expect_lacks(&b, "times are lengths of ranges");
+	expect_lacks(&b, "no time");
+	summary_free(s);
+	buf_deinit(&b);
+}
+
+static void test_what_relates_to_ranges_is_told(void **state)
+{
+	static const char *const of_range[] = {
+		"dram__throughput.avg.pct_of_peak_sustained_elapsed",
+		"sm__cycles_elapsed.max",
+		"sm__inst_executed.avg.per_cycle_elapsed",
+		"dram__bytes_read.sum.per_second",
+		"gpu__time_duration.sum",
+		NULL,
+	};
+	static const char *const of_kernel[] = {
+		"dram__bytes_read.sum",
+		"sm__cycles_active.avg",
+		"sm__inst_executed.avg.per_cycle_active",
+		"sm__throughput.avg.pct_of_peak_sustained_active",
+		NULL,
+	};
+	static struct synthetic synthetic;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; of_range[i]; i++) {
+		assert_true(format_is_of_range(of_range[i]));
+	}
+	for (size_t i = 0; of_kernel[i]; i++) {
+		assert_false(format_is_of_range(of_kernel[i]));
+	}
+	synthetic_init(&synthetic);
+	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
+		synthetic.plan.n_columns = n;
+		s = summary_new(&synthetic.plan);
+		summary_record(s, synthetic_record(&synthetic, 0));
+		summary_print(s, &plain_end, &b);
+		if (n == 3) {
+			expect_contains(&b, "\nelapsed time and cycles, and ratios to them, are ");
+		} else {
+			expect_lacks(&b, "elapsed");
+		}
+		buf_clear(&b);
+		summary_free(s);
+	}
+	buf_deinit(&b);
+}
+
+static void test_summary_tells_clocks(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	s = summary_new(&synthetic.plan);
+	summary_record(s, synthetic_record(&synthetic, 0));
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "\ntimes are lengths of ranges");
+	buf_clear(&b);
+	add(s, &synthetic, 1, 0, 1000, 1000);
+	add(s, &synthetic, 1, 0, 1000, -1);
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "\n1 of 3 times are lengths of ranges");
+	expect_contains(&b, "\n1 of 3 kernels have no time");
 	summary_free(s);
 	buf_deinit(&b);
 }
@@ -418,6 +516,37 @@ static void test_summary_rows_and_width(void **state)
 	summary_free(s);
 }
 
+/* A line that the terminal breaks in its own way cannot be read as part of a table. */
+static void test_summary_fits_a_narrow_terminal(void **state)
+{
+	static struct synthetic synthetic;
+	struct summary_end end = plain_end;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	synthetic.kernels[0].name = "small";
+	synthetic.kernels[1].name =
+		"void a_kernel_of_a_very_long_name<float, 128, 64, 32>(float *)";
+	s = summary_new(&synthetic.plan);
+	summary_process(s, &synthetic.process);
+	add(s, &synthetic, 1, 0, 1000, 1000);
+	add(s, &synthetic, 1, 1, 2e9, 5000000);
+	end.width = 40;
+	end.rows = 1;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
+	expect_contains(&b, "2.00 GB 100.0%\n");
+	expect_contains(&b, "\n1 more\nall\n");
+	*strstr((char *)buf_string(&b), "single pass") = '\0';
+	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
+		assert_true(text_width(line, strlen(line)) <= end.width);
+	}
+	summary_free(s);
+	buf_deinit(&b);
+}
+
 static void test_summary_says_what_is_recorded_or_missing(void **state)
 {
 	static struct synthetic synthetic;
@@ -441,9 +570,15 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	end.unsaved = 1234;
 	summary_print(s, &end, &b);
 	expect_contains(&b, "launched no kernel");
+	assert_int_equal(summary_outcome(s, &end), SUMMARY_NOTHING);
 	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
 	expect_contains(&b, "the capture broke off");
 	expect_contains(&b, "1,234 not written to the file");
+	end.has_totals = true;
+	end.error = GPUCTR_E_REVOKED;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "(until the capture ended early: what ran after that is not counted)");
+	assert_int_equal(summary_outcome(s, &end), SUMMARY_FAILED);
 	summary_free(s);
 	buf_deinit(&b);
 }
@@ -485,7 +620,10 @@ int main(void)
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_table_is_aligned),
 		cmocka_unit_test(test_summary_adds_up),
+		cmocka_unit_test(test_what_relates_to_ranges_is_told),
+		cmocka_unit_test(test_summary_tells_clocks),
 		cmocka_unit_test(test_summary_rows_and_width),
+		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
 		cmocka_unit_test(test_summary_of_ratios),
 	};

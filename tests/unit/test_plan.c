@@ -90,7 +90,7 @@ static void expect_sound(const struct fixture *f)
 	}
 }
 
-static void duration_rides_along_when_it_is_free(void **state)
+static void duration_could_ride_along_when_it_is_free(void **state)
 {
 	struct fixture *f = *state;
 
@@ -98,22 +98,21 @@ static void duration_rides_along_when_it_is_free(void **state)
 	expect_sound(f);
 	assert_int_equal(f->plan.passes, 1);
 	assert_int_equal(f->plan.groups, 1);
-	assert_int_equal(f->plan.columns.n, 3);
+	assert_int_equal(f->plan.columns.n, 2);
+	assert_int_equal(f->plan.metrics.n, 2);
 	assert_string_equal(f->plan.columns.v[0].name, "dram__bytes_read.sum");
 	assert_string_equal(f->plan.columns.v[1].name, "dram__bytes_write.sum");
 	assert_non_null(strstr(f->plan.columns.v[0].unit, "byte"));
-	assert_false(f->plan.columns.v[0].added);
-	assert_string_equal(f->plan.columns.v[2].name, "gpu__time_duration.sum");
-	assert_true(f->plan.columns.v[2].added);
+	assert_true(f->plan.fits_duration);
 }
 
-static void an_asked_duration_is_not_an_added_one(void **state)
+static void an_asked_duration_is_a_column(void **state)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(make(f, "gpu__time_duration.sum dram__bytes_read.sum"), 0);
 	assert_int_equal(f->plan.columns.n, 2);
-	assert_false(f->plan.columns.v[0].added);
+	assert_true(f->plan.fits_duration);
 }
 
 static void presets_fit_into_one_pass(void **state)
@@ -160,7 +159,7 @@ static void repeats_count_once(void **state)
 		0);
 	expect_sound(f);
 	assert_non_null(column(f, "lts__t_sectors_op_read.sum"));
-	assert_int_equal(f->plan.columns.n, 5);
+	assert_int_equal(f->plan.columns.n, 4);
 }
 
 static void a_derived_name_is_one_weighted_column(void **state)
@@ -204,8 +203,7 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 	expect_sound(f);
 	assert_true(f->plan.passes > 1);
 	assert_true(f->plan.groups > 1);
-	assert_null(column(
-		f, "gpu__time_duration.sum")); /* nothing is added to what does not fit anyway */
+	assert_false(f->plan.fits_duration);
 	for (uint32_t g = 0; g < f->plan.groups; g++) {
 		char names[4096] = "";
 		struct fixture one = { .by_ns = UINT64_MAX };
@@ -351,8 +349,8 @@ static void a_hostile_name_is_only_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(duration_rides_along_when_it_is_free),
-		TEST(an_asked_duration_is_not_an_added_one),
+		TEST(duration_could_ride_along_when_it_is_free),
+		TEST(an_asked_duration_is_a_column),
 		TEST(presets_fit_into_one_pass),
 		TEST(every_preset_fits_into_one_pass),
 		TEST(repeats_count_once),

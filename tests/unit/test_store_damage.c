@@ -21,7 +21,7 @@ static void test_other_files_are_refused(void **state)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 1");
+	alter(f, "PRAGMA user_version = 2");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
@@ -135,7 +135,11 @@ static void test_hostile_values_are_refused(void **state)
 		"UPDATE range SET id = 5000000000 WHERE id = 4",
 		"UPDATE range SET message = x'00' WHERE id = 0 OR id = 1; UPDATE range SET depth = "
 		"9 WHERE id = 1",
-		"UPDATE kernel SET registers = -1 WHERE id = 1",
+		"UPDATE record SET clock = 3 WHERE idx = 5",
+		"UPDATE record SET clock = 0 WHERE idx = 5", /* but it has a duration */
+		"UPDATE record SET duration_ns = -1 WHERE idx = 5",
+		"UPDATE kernel SET registers = -2 WHERE id = 1",
+		"UPDATE kernel SET static_shared_bytes = 2147483648 WHERE id = 1",
 		"UPDATE process SET id = -4",
 		"UPDATE process SET measured = 'all'",
 		"UPDATE device SET idx = -1",
@@ -157,6 +161,10 @@ static void test_hostile_values_are_refused(void **state)
 		" INTEGER', 'kind INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
 		" name = 'record'",
 		"ALTER TABLE record RENAME COLUMN grid_x TO grid_w",
+		"CREATE TABLE more(a CHECK(length(hex(zeroblob(100000000))) > 0)); PRAGMA"
+		" ignore_check_constraints = ON; INSERT INTO more SELECT idx FROM record",
+		"CREATE INDEX more ON record(length(hex(zeroblob(grid_x))))",
+		"CREATE TRIGGER more AFTER INSERT ON record BEGIN DELETE FROM record; END",
 	};
 	struct fixture *f = *state;
 
@@ -175,6 +183,74 @@ static void test_hostile_values_are_refused(void **state)
 	}
 }
 
+static void put_be(unsigned char *p, uint64_t value, size_t n)
+{
+	while (n > 0) {
+		p[--n] = (unsigned char)value;
+		value >>= 8;
+	}
+}
+
+/* An inner page of a table whose cells all lead to the page child. */
+static void make_inner(unsigned char *page, size_t size, unsigned child)
+{
+	enum { HEAD = 12, CELLS = 1000, CELL = 5 };
+	size_t content = size - CELLS * CELL;
+
+	memset(page, 0, size);
+	page[0] = 5;
+	put_be(page + 3, CELLS, 2);
+	put_be(page + 5, content, 2);
+	put_be(page + 8, child, 4);
+	for (size_t i = 0; i < CELLS; i++) {
+		put_be(page + HEAD + 2 * i, content + i * CELL, 2);
+		put_be(page + content + i * CELL, child, 4);
+		page[content + i * CELL + 4] = 1; /* the key */
+	}
+}
+
+/* Under the root there are inner pages, each of which names the next a thousand times, down to the
+ * rows of before: a file of 300 KiB that has 10^18 of each row. */
+static void make_endless(struct fixture *f, const char *table)
+{
+	enum { SIZE = 16384, LEVELS = 6 };
+	unsigned char header[100], page[SIZE];
+	char sql[96];
+	unsigned root, last;
+	int fd;
+
+	snprintf(sql, sizeof(sql), "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", table);
+	root = (unsigned)query(f, sql);
+	fd = open(f->path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pread(fd, header, sizeof(header), 0), sizeof(header));
+	assert_int_equal(pread(fd, page, SIZE, (off_t)(root - 1) * SIZE), SIZE);
+	last = (unsigned)header[28] << 24 | header[29] << 16 | header[30] << 8 | header[31];
+	assert_int_equal(pwrite(fd, page, SIZE, (off_t)last++ * SIZE), SIZE);
+	for (unsigned i = 0; i < LEVELS; i++) {
+		make_inner(page, SIZE, last);
+		assert_int_equal(pwrite(fd, page, SIZE,
+					i + 1 < LEVELS ? (off_t)last++ * SIZE
+						       : (off_t)(root - 1) * SIZE),
+				 SIZE);
+	}
+	put_be(header + 28, last, 4);
+	assert_int_equal(pwrite(fd, header, sizeof(header), 0), sizeof(header));
+	close(fd);
+}
+
+static void test_a_tree_without_end_is_refused(void **state)
+{
+	static const char *const tables[] = { "column_def", "metric_def", "process", "record" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		write_file(f, 20);
+		make_endless(f, tables[i]);
+		expect_refused(f, STORE_E_CORRUPT);
+		assert_int_equal(unlink(f->path), 0);
+	}
+}
+
 static void test_unknown_meta_keys_are_left_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -187,9 +263,13 @@ static void test_unknown_meta_keys_are_left_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_other_files_are_refused),    TEST(test_truncated_file_is_refused),
-		TEST(test_damaged_pages_give_a_code),  TEST(test_flipped_bit_of_an_image_is_found),
-		TEST(test_hostile_values_are_refused), TEST(test_unknown_meta_keys_are_left_alone),
+		TEST(test_other_files_are_refused),
+		TEST(test_truncated_file_is_refused),
+		TEST(test_damaged_pages_give_a_code),
+		TEST(test_flipped_bit_of_an_image_is_found),
+		TEST(test_hostile_values_are_refused),
+		TEST(test_unknown_meta_keys_are_left_alone),
+		TEST(test_a_tree_without_end_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("store damage", tests, NULL, NULL);

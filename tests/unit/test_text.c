@@ -157,6 +157,10 @@ static void test_json_escapes(void **state)
 	expect_text(&b, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\\u007f/\"");
 	text_json(&b, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80");
 	expect_text(&b, "\"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80\"");
+	text_json(&b, "\xc2\x9b"
+		      "2J\xc2\x80\xe2\x80\xa8\xe2\x80\xae"
+		      "\xc2\xa0"); /* C1, a line separator, an override; a space stays */
+	expect_text(&b, "\"\\u009b2J\\u0080\\u2028\\u202e\xc2\xa0\"");
 	text_json(&b, NULL);
 	expect_text(&b, "\"\"");
 	buf_deinit(&b);
@@ -191,6 +195,8 @@ static void test_invalid_utf8_is_replaced(void **state)
 	buf_deinit(&b);
 }
 
+#define REPLACED "\xef\xbf\xbd"
+
 static void test_csv_quotes(void **state)
 {
 	struct buf b = { 0 };
@@ -206,6 +212,13 @@ static void test_csv_quotes(void **state)
 	expect_text(&b, "\"two\nlines\"");
 	text_csv(&b, "");
 	expect_text(&b, "");
+	text_csv(&b, "\033[2J\a\x7f\xc2\x9b"
+		     "m");
+	expect_text(&b, REPLACED "[2J" REPLACED REPLACED REPLACED "m");
+	text_csv(&b, "a\tb\r\n\xc3\xa9");
+	expect_text(&b, "\"a\tb\r\n\xc3\xa9\"");
+	text_csv(&b, "=1+1"); /* not ours to change: gpuctr-client(1) says so */
+	expect_text(&b, "=1+1");
 	buf_deinit(&b);
 }
 
@@ -281,6 +294,7 @@ static void test_near_matches(void **state)
 	assert_string_equal(text_nearest("--kernal", words), "--kernel");
 	assert_null(text_nearest("--something-else", words));
 	assert_null(text_nearest("", words));
+	assert_null(text_nearest("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
 /* --- options -----------------------------------------------------------------------------------

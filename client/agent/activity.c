@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/activity.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/clock.h"
+
+/* The length of a user range is longer than its kernel: it holds the range's markers, what the host
+ * does between push and launch, and the loading of the kernel's module. So CUPTI's activity records
+ * are collected as well, one a kernel, joined to its launch by the correlation id that CUPTI's
+ * callback told. A graph that is launched as a whole gives one record, or, where CUPTI cannot trace
+ * whole graphs, one for each of its kernels, all with the id of the launch.
+ *
+ * CUPTI asks for a buffer, fills it from when kernels are launched until they have ended, and gives
+ * it back on a thread of its own, or inside of cuptiActivityFlushAll(). A flush returns the buffers
+ * in which every record is complete, but waits for the kernel of a range that has been closed
+ * (H200, CUPTI 2025.3): so it is made at the end of a batch, when nothing is under way, and costs
+ * half a millisecond. Buffers are used again, and there are only so many: beyond that CUPTI drops
+ * records, and their launches have no clock.
+ *
+ * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
+ * so nobody expects its id; its name is compared as well.
+ *
+ * Lock order: spans.lock and lock are innermost; nothing is called with one of them held. */
+
+enum {
+	BUFFER_BYTES = 64 * 1024,
+	BUFFERS_MAX = 128,
+	PATIENCE_MS = 100,
+	PAUSE_MS = 1,
+};
+
+struct activity_buffer {
+	struct activity_buffer *next;
+};
+
+static struct activity *self;
+
+/* All versions of the record begin alike, from CUDA 8 to 13, and this one is declared since 12.6.
+ */
+typedef CUpti_ActivityKernel9 kernel_record;
+_Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, end) == 24 &&
+		       offsetof(kernel_record, correlationId) == 92 &&
+		       offsetof(kernel_record, name) == 104,
+	       "CUPTI's kernel record");
+_Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
+		       offsetof(CUpti_ActivityGraphTrace, start) == 8 &&
+		       offsetof(CUpti_ActivityGraphTrace, end) == 16,
+	       "CUPTI's graph record");
+
+/* --- buffers --- */
+
+static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	struct activity *v = self;
+	struct activity_buffer *b;
+
+	pthread_mutex_lock(&v->lock);
+	b = v->spare;
+	if (b) {
+		v->spare = b->next;
+	} else if (v->n_buffers < BUFFERS_MAX && (b = malloc(BUFFER_BYTES)) != NULL) {
+		v->n_buffers++;
+	}
+	pthread_mutex_unlock(&v->lock);
+	*buffer = (uint8_t *)b; /* malloc's alignment is more than CUPTI's 8 bytes */
+	*size = b ? BUFFER_BYTES : 0;
+	*max_records = 0;
+}
+
+static void keep_buffer(struct activity *v, void *buffer)
+{
+	struct activity_buffer *b = buffer;
+
+	pthread_mutex_lock(&v->lock);
+	if (v->started) {
+		b->next = v->spare;
+		v->spare = b;
+		b = NULL;
+	} else {
+		v->n_buffers--;
+	}
+	pthread_mutex_unlock(&v->lock);
+	free(b);
+}
+
+/* Times of 0 say that CUPTI could not take them. */
+static void add_span(struct activity *v, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+{
+	if (begin_ns != 0 && end_ns >= begin_ns) {
+		spans_add(&v->spans, correlation, begin_ns, end_ns);
+	}
+}
+
+static void take_record(struct activity *v, const CUpti_Activity *record)
+{
+	if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+		const kernel_record *k = (const kernel_record *)record;
+
+		if (!k->name || strcmp(k->name, "WaitNs") != 0) {
+			add_span(v, k->correlationId, k->start, k->end);
+		}
+	} else if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
+		const CUpti_ActivityGraphTrace *g = (const CUpti_ActivityGraphTrace *)record;
+
+		add_span(v, g->correlationId, g->start, g->end);
+	}
+}
+
+static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t *buffer,
+				    size_t size, size_t valid)
+{
+	struct activity *v = self;
+	CUpti_Activity *record = NULL;
+	size_t dropped = 0;
+
+	(void)size;
+	if (!buffer) {
+		return;
+	}
+	while (valid > 0 &&
+	       v->profiler->cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+		take_record(v, record);
+	}
+	if (v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==
+	    CUPTI_SUCCESS) {
+		pthread_mutex_lock(&v->lock);
+		v->dropped += dropped;
+		pthread_mutex_unlock(&v->lock);
+	}
+	keep_buffer(v, buffer);
+}
+
+/* --- launches --- */
+
+CUptiResult activity_start(struct activity *v, const struct profiler *p)
+{
+	CUptiResult result;
+
+	*v = (struct activity){
+		.profiler = p,
+		.may_flush = v->may_flush,
+		.userdata = v->userdata,
+		.patience_ms = PATIENCE_MS,
+	};
+	pthread_mutex_init(&v->lock, NULL);
+	if (spans_init(&v->spans) < 0) {
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	}
+	self = v;
+	v->started = true;
+	result = p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
+	if (result == CUPTI_SUCCESS) {
+		result = p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	}
+	if (result == CUPTI_SUCCESS) {
+		/* Without it a graph is as long as from its first kernel to its last one. */
+		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	} else {
+		v->started = false;
+		spans_deinit(&v->spans);
+	}
+	return result;
+}
+
+void activity_expect(struct activity *v, uint32_t correlation)
+{
+	if (v->spans.v) {
+		spans_expect(&v->spans, correlation);
+	}
+}
+
+static bool is_pending(const struct launch *l)
+{
+	return l->fate == LAUNCH_DONE && l->clock == WIRE_CLOCK_NONE;
+}
+
+/* Of a graph there may be several records: what has come of it is kept until all kernels' are
+ * there. Returns how many have not come. */
+static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
+{
+	size_t missing = 0;
+	struct span span;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct launch *l = &b->launches[i];
+
+		if (!is_pending(l) || (l->kind == WIRE_LAUNCH_GRAPH) != graphs) {
+			continue;
+		}
+		if (!spans_take(&v->spans, l->correlation, &span)) {
+			missing++;
+			continue;
+		}
+		l->start_ns = span.begin_ns;
+		l->duration_ns = span.end_ns - span.begin_ns;
+		l->clock = WIRE_CLOCK_GPU;
+	}
+	return missing;
+}
+
+static void forget_rest(struct activity *v, const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->launches[i].clock == WIRE_CLOCK_NONE) {
+			spans_forget(&v->spans, b->launches[i].correlation);
+		}
+	}
+}
+
+/* Is no kernel under way, which a flush might wait for? */
+static bool is_quiet(const struct activity *v)
+{
+	return !v->may_flush || v->may_flush(v->userdata);
+}
+
+/* Waits until all of one kind have come, or it has taken too long. */
+static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
+{
+	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };
+	size_t missing = take_spans(v, b, graphs);
+
+	while (missing > 0 && clock_now_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		if (is_quiet(v)) {
+			v->profiler->cuptiActivityFlushAll(0);
+		}
+		missing = take_spans(v, b, graphs);
+	}
+	return missing;
+}
+
+void activity_flush(struct activity *v)
+{
+	if (v->spans.v) {
+		v->profiler->cuptiActivityFlushAll(0);
+	}
+}
+
+void activity_fill(struct activity *v, struct batch *b)
+{
+	uint64_t until_ns;
+	size_t missing;
+
+	if (!v->spans.v) {
+		return;
+	}
+	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
+	missing = collect(v, b, false, until_ns);
+	missing += collect(v, b, true, until_ns);
+	forget_rest(v, b);
+	/* What is dropped, or goes to another user of CUPTI, never comes: that is not waited for in
+	 * each batch anew. */
+	v->patience_ms = missing == 0 ? PATIENCE_MS : v->patience_ms / 2;
+}
+
+bool activity_drops(struct activity *v)
+{
+	bool drops;
+
+	pthread_mutex_lock(&v->lock);
+	drops = v->dropped > 0;
+	pthread_mutex_unlock(&v->lock);
+	return drops;
+}
+
+static void free_buffers(struct activity_buffer *b)
+{
+	while (b) {
+		struct activity_buffer *next = b->next;
+
+		free(b);
+		b = next;
+	}
+}
+
+void activity_stop(struct activity *v)
+{
+	struct activity_buffer *spare;
+
+	if (!v->spans.v || !is_quiet(v)) {
+		return;
+	}
+	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	pthread_mutex_lock(&v->lock);
+	v->started = false; /* what comes back from now on is freed */
+	spare = v->spare;
+	v->spare = NULL;
+	pthread_mutex_unlock(&v->lock);
+	free_buffers(spare);
+}

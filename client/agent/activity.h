@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_ACTIVITY_H
+#define GPUCTR_AGENT_ACTIVITY_H
+
+/* The kernels' own times: CUPTI traces when each began and ended on the GPU, beside the ranges. */
+
+#include "client/agent/deliver.h"
+#include "client/agent/profiler.h"
+#include "client/agent/spans.h"
+
+struct activity_buffer;
+
+struct activity {
+	/* Set before activity_start(). Is no kernel under way? NULL: never. */
+	bool (*may_flush)(void *userdata);
+	void *userdata;
+
+	const struct profiler *profiler;
+	struct spans spans;
+	pthread_mutex_t lock; /* of what follows */
+	bool started;
+	struct activity_buffer *spare;
+	size_t n_buffers;
+	uint64_t dropped;     /* records that CUPTI had no room for */
+	unsigned patience_ms; /* for the next batch */
+};
+
+/* One a process: CUPTI's callbacks know no object. 0, or CUPTI's result: no kernel has a time of
+ * its own. */
+CUptiResult activity_start(struct activity *v, const struct profiler *p);
+
+/* Before a launch that is measured. Cheap; nothing when it was not started. */
+void activity_expect(struct activity *v, uint32_t correlation);
+
+/* Has CUPTI hand over what it has, while no kernel of the process is under way. */
+void activity_flush(struct activity *v);
+
+/* Fills in begin and duration of the launches of a batch whose records have been flushed. For the
+ * delivering thread alone, without any lock: it waits a moment for what has not come. */
+void activity_fill(struct activity *v, struct batch *b);
+
+/* Has CUPTI dropped records for want of room? */
+bool activity_drops(struct activity *v);
+
+/* Nothing is traced any more, unless a kernel is under way now, which CUPTI might wait for. */
+void activity_stop(struct activity *v);
+
+#endif

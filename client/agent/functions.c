@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/functions.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/agent.h"
+#include "daemon/base/clean.h"
+
+/* Names and attributes of a kernel are asked once for each function handle. A handle may be used
+ * again after its module was unloaded, so the name is compared as well.
+ *
+ * The driver loads modules when a kernel is first launched in a context, which takes up to 19 ms.
+ * That would be measured with the kernel, so it is done before, but not while a stream captures a
+ * graph, which loading could break: then at a later launch, or by the driver as ever. */
+
+/* Per thread: small, direct-mapped, no lock. */
+struct cache {
+	struct function v[256];
+};
+
+static __thread struct cache *cache;
+static pthread_key_t cache_key;
+static bool has_cache_key; /* without one a thread's cache outlives it */
+static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
+
+/* At the end of a thread. */
+static void cache_free(void *p)
+{
+	struct cache *c = p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(c->v); i++) {
+		free(c->v[i].name);
+	}
+	free(c);
+	cache = NULL;
+}
+
+static void make_key(void)
+{
+	has_cache_key = pthread_key_create(&cache_key, cache_free) == 0;
+}
+
+static bool cache_make(void)
+{
+	cache = calloc(1, sizeof(*cache));
+	if (cache) {
+		pthread_once(&cache_once, make_key);
+		if (has_cache_key) {
+			pthread_setspecific(cache_key, cache);
+		}
+	}
+	return cache != NULL;
+}
+
+/* The function behind the handle, its module loaded; NULL: the driver does not tell. Kernels that
+ * CUDA's runtime launches are those of its library API, CUkernel: for such a handle
+ * cuFuncGetAttribute() fails, and each context has a function of its own. */
+static CUfunction load_function(const struct profiler *p, CUfunction handle)
+{
+	CUfunction f = handle;
+	int registers;
+
+	if (p->cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, handle) ==
+		    CUDA_ERROR_INVALID_HANDLE &&
+	    p->cuKernelGetFunction(&f, (CUkernel)handle) != CUDA_SUCCESS) {
+		return NULL;
+	}
+	p->cuFuncLoad(f);
+	return f;
+}
+
+static uint32_t attribute(const struct profiler *p, CUfunction f, CUfunction_attribute which)
+{
+	int value = 0;
+
+	return f && p->cuFuncGetAttribute(&value, which, f) == CUDA_SUCCESS && value >= 0
+		       ? (uint32_t)value
+		       : WIRE_UNKNOWN_ATTRIBUTE;
+}
+
+void functions_prepare(struct agent *a, struct function *f)
+{
+	uint32_t generation = intern_generation(&a->intern);
+	bool may_load = f->handle && atomic_load(&a->capturing) == 0;
+	CUfunction loaded = f->handle;
+
+	if (f->id != 0 && f->generation == generation && (f->is_loaded || !may_load)) {
+		return;
+	}
+	if (may_load) {
+		loaded = load_function(&a->profiler, f->handle);
+		f->is_loaded = true;
+	}
+	f->id = intern_function(&a->intern, f->name,
+				attribute(&a->profiler, loaded,
+					  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+				attribute(&a->profiler, loaded, CU_FUNC_ATTRIBUTE_NUM_REGS));
+	f->generation = generation;
+}
+
+static struct function *find_place(CUfunction handle, uint32_t context)
+{
+	uintptr_t n = (uintptr_t)handle;
+
+	return &cache->v[(n >> 4 ^ n >> 12 ^ context) % ARRAY_SIZE(cache->v)];
+}
+
+struct function *functions_find(struct agent *a, CUfunction handle, uint32_t context,
+				const char *name)
+{
+	struct function *f;
+
+	if (!cache && !cache_make()) {
+		return NULL;
+	}
+	f = find_place(handle, context);
+	if (!f->name || f->handle != handle || f->context != context ||
+	    strcmp(f->name, name) != 0) {
+		free(f->name);
+		*f = (struct function){ .handle = handle,
+					.context = context,
+					.name = strdup(name) };
+		if (!f->name) {
+			return NULL;
+		}
+		f->selected = filter_selects(&a->filter, name);
+		f->collective = guard_name_is_collective(name);
+	}
+	return f;
+}

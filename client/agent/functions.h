@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_FUNCTIONS_H
+#define GPUCTR_AGENT_FUNCTIONS_H
+
+/* What is known of the kernels that a thread launches. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+struct agent;
+
+struct function {
+	CUfunction handle; /* of the launch: a CUfunction or a CUkernel; NULL: of a graph */
+	uint32_t context;
+	char *name;	 /* as CUPTI gave it */
+	bool selected;	 /* by the filter */
+	bool collective; /* by its name: guard_name_is_collective() */
+	uint8_t proofs;	 /* the guard's */
+	bool is_loaded;
+	uint32_t id; /* intern's, of this generation; 0: it has none yet */
+	uint32_t generation;
+};
+
+/* Of the calling thread, until its next call. handle NULL: of a graph. NULL: out of memory. */
+struct function *functions_find(struct agent *a, CUfunction handle, uint32_t context,
+				const char *name);
+
+/* Before a launch is measured, with its context current and locked against captures of graphs: the
+ * kernel's module is loaded, and it has a number. */
+void functions_prepare(struct agent *a, struct function *f);
+
+#endif

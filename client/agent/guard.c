@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/agent/agent.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+
+/* What a range makes wait, on an H200 with CUPTI 2025.3:
+ *
+ * - The beginning of a range waits for all work given to the context before it, in every stream,
+ * and so does all work given after the range's end: copies and kernels without a range as well.
+ * With memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start, Stop
+ *   and the configuration wait on the CPU with any metrics.
+ * - While a range is open nothing waits: a kernel in it runs beside others.
+ *
+ * So a kernel that waits for another one launched later, or for the CPU, never ends once its range
+ * is closed, and a range that is opened while such a kernel runs never begins. A program with one
+ * stream of kernels that wait for nothing cannot show it, and pays nothing: its ranges are opened
+ * and closed without asking. Everybody else is asked:
+ *
+ * - A range is opened when the streams have nothing under way: the other streams, with metrics
+ * whose push does not wait, and all with the others.
+ * - It is closed when its kernel has ended. A function whose kernels have ended by themselves
+ * PROOFS times is believed, as long as launches go into one stream only.
+ *
+ * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS
+ * each time after that. When it was in vain the range stays open (held), the function is a suspect,
+ * whose kernels are not waited for again, and what is launched meanwhile runs unmeasured. A held
+ * range is closed at a later launch, when its kernel has ended; it counts if nothing else was given
+ * to the GPU since. Known collectives are not waited for where a process uses several GPUs: one
+ * thread often launches them one after another. */
+
+enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50 };
+
+#define PATIENCE_FIRST_NS (2 * CLOCK_NS_PER_S)
+#define PATIENCE_LATER_NS (10 * CLOCK_NS_PER_MS)
+
+void guard_init(struct guard *g)
+{
+	*g = (struct guard){ 0 };
+	streams_init(&g->streams);
+}
+
+void guard_deinit(struct guard *g)
+{
+	streams_deinit(&g->streams);
+	free((char *)(uintptr_t)g->held.name);
+	g->held.name = NULL;
+	g->holds = false;
+}
+
+bool guard_blocks(const char *const *metrics, size_t n)
+{
+	/* Units outside of the SMs, whose counters are read without waiting (seen on GH100). */
+	static const char *const units[] = { "dram__",	  "fbpa__", "lts__",   "ltc__",
+					     "gpu__time", "pcie__", "nvlrx__", "nvltx__" };
+
+	for (size_t i = 0; i < n; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < ARRAY_SIZE(units); k++) {
+			found = found || strncmp(metrics[i], units[k], strlen(units[k])) == 0;
+		}
+		if (!found) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool guard_name_is_collective(const char *name)
+{
+	static const char *const parts[] = { "ncclDevKernel",
+					     "ncclKernel",
+					     "nvshmem",
+					     "cross_device_reduce",
+					     "one_shot_all_reduce",
+					     "two_shot_all_reduce",
+					     "multimem_all_reduce",
+					     "deep_ep" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (strstr(name, parts[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- patience --- */
+
+uint64_t guard_patience_ns(const struct patience *p)
+{
+	uint64_t spent = atomic_load(&p->spent_ns);
+
+	return spent + PATIENCE_LATER_NS < PATIENCE_FIRST_NS ? PATIENCE_FIRST_NS - spent
+							     : PATIENCE_LATER_NS;
+}
+
+void guard_spend(struct patience *p, uint64_t ns)
+{
+	atomic_fetch_add(&p->spent_ns, ns);
+}
+
+static bool is_suspect(const struct patience *p, uintptr_t work)
+{
+	size_t n = atomic_load(&p->n_suspects);
+
+	for (size_t i = 0; i < n && i < GUARD_SUSPECTS_MAX; i++) {
+		if (atomic_load(&p->suspects[i]) == work) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void tell_suspect(struct agent *a, const struct guard_launch *l)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "%.300s on stream %llu did not end while it was waited for: it may wait for what "
+		 "is "
+		 "launched later, or for the CPU. It is not waited for again, and what runs beside "
+		 "it "
+		 "is not measured",
+		 l->name ? l->name : "a kernel", (unsigned long long)l->stream_number);
+	deliver_notice(&a->deliver, GPUCTR_E_KERNEL_WAITS, text,
+		       "Leave such kernels out with --kernel to measure the others; see "
+		       "docs/performance.md, kernels that wait.");
+}
+
+static void suspect(struct agent *a, const struct guard_launch *l)
+{
+	struct patience *p = &a->patience;
+	size_t n = atomic_load(&p->n_suspects);
+
+	if (is_suspect(p, l->work)) {
+		return;
+	}
+	if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
+		atomic_store(&p->suspects[n], l->work);
+		tell_suspect(a, l);
+	}
+}
+
+/* --- asking --- */
+
+static bool process_is_wide(const struct agent *a)
+{
+	return atomic_load(&a->n_contexts) > 1;
+}
+
+static bool is_awaited(const struct agent *a, const struct guard_launch *l)
+{
+	return !is_suspect(&a->patience, l->work) && !(l->collective && process_is_wide(a));
+}
+
+/* Streams may be asked only while none captures a graph: it would be spoilt. */
+static bool may_ask(const struct agent *a)
+{
+	return atomic_load(&a->capturing) == 0;
+}
+
+static bool is_done(struct agent *a, struct ranges *r, CUstream only, CUstream except)
+{
+	if (only && only != CU_STREAM_PER_THREAD) {
+		return streams_is_idle(&a->profiler, only);
+	}
+	return streams_are_idle(&r->guard.streams, &a->profiler, r->context, except);
+}
+
+static void pause_between(uint64_t since_ns)
+{
+	struct timespec t = { 0, PAUSE_US * 1000L };
+
+	if (clock_now_ns() - since_ns > SPIN_US * UINT64_C(1000)) {
+		nanosleep(&t, NULL);
+	}
+}
+
+/* only: this stream; else all but except. In vain: it is on the process's account. */
+static bool wait_for(struct agent *a, struct ranges *r, CUstream only, CUstream except,
+		     uint64_t patience_ns)
+{
+	uint64_t begin_ns;
+
+	if (is_done(a, r, only, except)) {
+		return true;
+	}
+	begin_ns = clock_now_ns();
+	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&a->active)) {
+		pause_between(begin_ns);
+		if (is_done(a, r, only, except)) {
+			return true;
+		}
+	}
+	guard_spend(&a->patience, clock_now_ns() - begin_ns);
+	return false;
+}
+
+/* Once waiting was in vain a look has to do, until one succeeds. */
+static bool wait_unless_stalled(struct agent *a, struct ranges *r, CUstream only, CUstream except,
+				uint64_t patience_ns)
+{
+	struct guard *g = &r->guard;
+
+	g->stalled = !wait_for(a, r, only, except, g->stalled ? 0 : patience_ns);
+	return !g->stalled;
+}
+
+/* --- ranges --- */
+
+static void follow(struct guard *g, CUstream stream)
+{
+	if (g->used == stream) {
+		return;
+	}
+	g->several = g->several || g->used != NULL;
+	g->used = stream;
+	streams_add(&g->streams, stream);
+}
+
+static bool is_alone(const struct agent *a, struct guard *g, CUstream stream)
+{
+	return !g->blocks && !process_is_wide(a) && !streams_has_others(&g->streams, stream);
+}
+
+bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch *l)
+{
+	struct guard *g = &r->guard;
+
+	follow(g, l->stream);
+	if (is_alone(a, g, l->stream)) {
+		return true;
+	}
+	return may_ask(a) &&
+	       wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
+				   guard_patience_ns(&a->patience));
+}
+
+static bool is_believed(const struct agent *a, const struct guard *g, const struct guard_launch *l)
+{
+	return !g->blocks && !g->several && !process_is_wide(a) && *l->proofs >= PROOFS;
+}
+
+static void hold(struct guard *g, const struct guard_launch *l)
+{
+	free((char *)(uintptr_t)g->held.name);
+	g->held = *l;
+	g->held.name = strdup(l->name);
+	g->held.proofs = NULL;
+	g->holds = true;
+	atomic_store(&g->disturbed, false);
+}
+
+bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l)
+{
+	struct guard *g = &r->guard;
+	uint64_t patience_ns = is_awaited(a, l) ? guard_patience_ns(&a->patience) : 0;
+
+	if (is_alone(a, g, l->stream) || is_believed(a, g, l)) {
+		return true;
+	}
+	if (may_ask(a) && wait_for(a, r, l->stream, NULL, patience_ns)) {
+		*l->proofs += *l->proofs < PROOFS;
+		return true;
+	}
+	hold(g, l);
+	if (patience_ns > 0 && atomic_load(&a->active)) {
+		suspect(a, l);
+	}
+	g->stalled = is_suspect(&a->patience, l->work);
+	return false;
+}
+
+bool guard_may_release(struct agent *a, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+	bool ended;
+
+	if (!may_ask(a)) {
+		return false;
+	}
+	ended = wait_unless_stalled(a, r, g->held.stream, NULL, PATIENCE_LATER_NS);
+	if (!ended && atomic_load(&a->active)) {
+		suspect(a, &g->held);
+	}
+	return ended;
+}
+
+bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient)
+{
+	if (!may_ask(a)) {
+		return false;
+	}
+	return patient ? wait_unless_stalled(a, r, NULL, NULL, guard_patience_ns(&a->patience))
+		       : is_done(a, r, NULL, NULL);
+}
+
+void guard_disturb(struct guard *g)
+{
+	atomic_store(&g->disturbed, true);
+}

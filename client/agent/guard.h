@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_GUARD_H
+#define GPUCTR_AGENT_GUARD_H
+
+/* Keeps the measuring from making a program wait for itself: says when a range may be opened and
+ * closed, and waits for that with patience, by asking and never by a call that waits. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/agent/streams.h"
+
+enum { GUARD_SUSPECTS_MAX = 64 };
+
+/* Of the process. */
+struct patience {
+	atomic_uint_fast64_t spent_ns; /* on waiting in vain */
+	/* What did not end by itself, functions and graphs. */
+	_Atomic(uintptr_t) suspects[GUARD_SUSPECTS_MAX];
+	atomic_size_t n_suspects;
+};
+
+/* A launch as the guard sees it. */
+struct guard_launch {
+	CUstream stream;	/* streams_normal() */
+	uintptr_t work;		/* the handle of its function, or of its graph */
+	const char *name;	/* borrowed for the launch */
+	bool collective;	/* by its name it waits for kernels on other GPUs */
+	uint8_t *proofs;	/* how often such a kernel has ended by itself; the thread's */
+	uint64_t stream_number; /* as users see it */
+};
+
+/* Of a context, under the context's lock. */
+struct guard {
+	struct streams streams;
+	bool blocks;	       /* push and pop wait for the GPU, as they do with SM metrics */
+	bool several;	       /* launches went into more than one stream */
+	bool stalled;	       /* waiting was in vain: nobody waits again until there is no need */
+	CUstream used;	       /* the last launch's */
+	bool holds;	       /* a range was left open, because its kernel has not ended */
+	atomic_bool disturbed; /* other work was given to the GPU since */
+	struct guard_launch held; /* name is its own copy */
+};
+
+struct agent;
+struct ranges;
+
+void guard_init(struct guard *g);
+void guard_deinit(struct guard *g);
+
+/* Whether pushing and popping a range waits for the GPU with these metrics. */
+bool guard_blocks(const char *const *metrics, size_t n);
+
+bool guard_name_is_collective(const char *name);
+
+/* All below: with the context's lock held and the context current. */
+
+/* May a range be opened for this launch? */
+bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch *l);
+
+/* May the range around it be closed, after the launch? False: it is held, and guard_may_release()
+ * says when it may be. */
+bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l);
+bool guard_may_release(struct agent *a, struct ranges *r);
+
+/* Is nothing under way, so that the profiler may be started, stopped, configured? patient: waits
+ * for it. */
+bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient);
+
+/* For a lock that another launch holds: how long to wait for it, and that it was in vain. */
+uint64_t guard_patience_ns(const struct patience *p);
+void guard_spend(struct patience *p, uint64_t ns);
+
+/* The GPU gets other work of this context: what a held range counts is no longer one kernel's. From
+ * any thread, without the lock. */
+void guard_disturb(struct guard *g);
+
+#endif

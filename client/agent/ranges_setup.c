@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/ranges_setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/agent/agent.h"
+#include "client/agent/permission.h"
+
+/* How a context comes to have a configured profiler object, and what is said when it cannot.
+ *
+ * A configured object keeps the image size of its first configuration (a second SetConfig with a
+ * larger image lost all ranges beyond the first size, CUPTI 2025.3), so growing means a new object.
+ * SetConfig reads the image: it is initialised first. */
+
+enum { SIZE_FIRST = 64 };
+
+/* Says once why a context is not measured, by what CUPTI answered. */
+void ranges_tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+{
+	struct refusal refused;
+	char text[512];
+
+	permission_last_refusal(&refused);
+	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ||
+	    (refused.code != 0 && r->state == RANGES_NEW)) {
+		if (refused.code == 0) {
+			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED,
+				    "See `gpuctr-client status` and the daemon's log.",
+				    "the driver refuses the counters (%s: %s)", call,
+				    host_result_name(&a->profiler.host, result));
+		}
+		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
+		 call, r->device, host_result_name(&a->profiler.host, result), (int)result);
+	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
+		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
+			       "context): end it.");
+	} else {
+		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+	}
+}
+
+void ranges_give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+{
+	ranges_tell_failure(a, r, call, result);
+	r->state = RANGES_BROKEN;
+}
+
+CUptiResult ranges_init_image(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
+		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.counterDataSize = r->image_size,
+		.pCounterData = r->image,
+	};
+
+	return a->profiler.cuptiRangeProfilerCounterDataImageInitialize(&p);
+}
+
+static CUptiResult make_image(struct agent *a, struct ranges *r)
+{
+	const struct wire_strings *metrics = &a->welcome.plan.metrics;
+	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
+		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.pMetricNames = (const char **)(uintptr_t)metrics->v,
+		.numMetrics = metrics->n,
+		.maxNumOfRanges = r->size,
+		.maxNumRangeTreeNodes = (uint32_t)r->size,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerGetCounterDataSize(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	free(r->image);
+	r->image_size = p.counterDataSize;
+	r->image = calloc(1, r->image_size);
+	return r->image ? ranges_init_image(a, r) : CUPTI_ERROR_OUT_OF_MEMORY;
+}
+
+static CUptiResult configure(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_SetConfig_Params p = {
+		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+		.configSize = r->config.size,
+		.pConfig = r->config.image,
+		.range = CUPTI_UserRange,
+		.replayMode = CUPTI_UserReplay,
+		.maxRangesPerPass = r->size,
+		.numNestingLevels = 1,
+		.minNestingLevel = 1,
+	};
+	CUptiResult result = make_image(a, r);
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	p.counterDataImageSize = r->image_size;
+	p.pCounterDataImage = r->image;
+	return a->profiler.cuptiRangeProfilerSetConfig(&p);
+}
+
+static bool enable(struct agent *a, struct ranges *r)
+{
+	CUpti_RangeProfiler_Enable_Params p = {
+		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
+		.ctx = r->context,
+	};
+	CUptiResult result = a->profiler.cuptiRangeProfilerEnable(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		ranges_give_up(a, r, "cuptiRangeProfilerEnable", result);
+		return false;
+	}
+	r->object = p.pRangeProfilerObject;
+	result = configure(a, r);
+	if (result != CUPTI_SUCCESS) {
+		ranges_give_up(a, r, "cuptiRangeProfilerSetConfig", result);
+		return false;
+	}
+	r->state = RANGES_OFF;
+	return true;
+}
+
+bool ranges_setup(struct agent *a, struct ranges *r)
+{
+	struct refusal why = { 0 };
+	char text[256];
+
+	r->info = r->info ? r->info : agent_device(a);
+	if (!r->info || r->info->trouble.code != 0) {
+		r->state = RANGES_BROKEN; /* agent_device() has told why */
+		return false;
+	}
+	r->device = r->info->index;
+	if (!r->config.image) {
+		const struct wire_strings *m = &a->welcome.plan.metrics;
+
+		pthread_mutex_lock(&r->info->lock);
+		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
+		pthread_mutex_unlock(&r->info->lock);
+		if (why.code == 0 && r->config.passes != 1) {
+			snprintf(
+				text, sizeof(text),
+				"the program's CUPTI needs %zu passes where the daemon's needs one",
+				r->config.passes);
+			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES,
+				    "Ask for fewer metrics at a time.", "%s", text);
+		}
+		if (why.code != 0) {
+			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
+			r->state = RANGES_BROKEN;
+			return false;
+		}
+	}
+	r->size = r->size ? r->size : SIZE_FIRST;
+	return enable(a, r);
+}

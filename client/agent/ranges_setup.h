@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_RANGES_SETUP_H
+#define GPUCTR_AGENT_RANGES_SETUP_H
+
+/* Inside of ranges.c: a context's profiler object. All with the context's lock held. */
+
+#include "client/agent/ranges.h"
+
+/* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN, and the reason was told. */
+bool ranges_setup(struct agent *a, struct ranges *r);
+
+/* Before each Start. */
+CUptiResult ranges_init_image(struct agent *a, struct ranges *r);
+
+/* Says why a context is not measured, by what CUPTI answered. */
+void ranges_tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result);
+
+/* The same, for good: BROKEN. */
+void ranges_give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/spans.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A cache of fixed size, as a processor has them: an id has one set, and within it any of a few
+ * places. Ids are handed out in order and to every call of the program, so they are hashed. Batches
+ * that wait hold a few thousand launches, far fewer than there are places; what a lost batch leaves
+ * behind is the oldest of its set some day, and makes room then. */
+
+int spans_init(struct spans *s)
+{
+	pthread_mutex_init(&s->lock, NULL);
+	s->v = calloc(SPANS_SETS, sizeof(*s->v));
+	return s->v ? 0 : -ENOMEM;
+}
+
+void spans_deinit(struct spans *s)
+{
+	free(s->v);
+	s->v = NULL;
+}
+
+static struct span *find_set(struct spans *s, uint32_t correlation)
+{
+	return s->v[(correlation * UINT32_C(0x9e3779b1)) >> 20];
+}
+
+/* NULL: not expected. */
+static struct span *find(struct spans *s, uint32_t correlation)
+{
+	struct span *set = find_set(s, correlation);
+
+	for (size_t i = 0; i < SPANS_WAYS; i++) {
+		if (set[i].correlation == correlation) {
+			return &set[i];
+		}
+	}
+	return NULL;
+}
+
+/* Ids wrap around, so age is the distance from the newest. */
+static struct span *find_place(struct spans *s, uint32_t correlation)
+{
+	struct span *set = find_set(s, correlation), *oldest = set;
+
+	for (size_t i = 0; i < SPANS_WAYS; i++) {
+		if (set[i].correlation == 0) {
+			return &set[i];
+		}
+		if (correlation - set[i].correlation > correlation - oldest->correlation) {
+			oldest = &set[i];
+		}
+	}
+	return oldest;
+}
+
+void spans_expect(struct spans *s, uint32_t correlation)
+{
+	if (correlation != 0) {
+		pthread_mutex_lock(&s->lock);
+		*find_place(s, correlation) = (struct span){ .correlation = correlation };
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct span *found;
+
+	pthread_mutex_lock(&s->lock);
+	found = correlation != 0 ? find(s, correlation) : NULL;
+	if (found && !found->has_come) {
+		found->has_come = true;
+		found->begin_ns = begin_ns;
+		found->end_ns = end_ns;
+	} else if (found) {
+		found->begin_ns = begin_ns < found->begin_ns ? begin_ns : found->begin_ns;
+		found->end_ns = end_ns > found->end_ns ? end_ns : found->end_ns;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool spans_take(struct spans *s, uint32_t correlation, struct span *ret)
+{
+	struct span *found;
+	bool has_come;
+
+	pthread_mutex_lock(&s->lock);
+	found = correlation != 0 ? find(s, correlation) : NULL;
+	has_come = found && found->has_come;
+	if (has_come) {
+		*ret = *found;
+		found->correlation = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return has_come;
+}
+
+void spans_forget(struct spans *s, uint32_t correlation)
+{
+	struct span *found;
+
+	pthread_mutex_lock(&s->lock);
+	found = correlation != 0 ? find(s, correlation) : NULL;
+	if (found) {
+		found->correlation = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_SPANS_H
+#define GPUCTR_AGENT_SPANS_H
+
+/* When the work of each launch began and ended, by the launch's correlation id, from the launch
+ * until its batch is delivered. Thread-safe; no lock is held for longer than it takes to look at a
+ * few entries. */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SPANS_SETS = 4096, SPANS_WAYS = 8 };
+
+struct span {
+	uint32_t correlation; /* 0: free */
+	bool has_come;
+	uint64_t begin_ns, end_ns;
+};
+
+struct spans {
+	pthread_mutex_t lock;
+	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them */
+};
+
+int spans_init(struct spans *s); /* -ENOMEM */
+void spans_deinit(struct spans *s);
+
+/* A launch is made whose span will be taken. Where there is no room, the oldest is forgotten. */
+void spans_expect(struct spans *s, uint32_t correlation);
+
+/* Work of a launch. What nobody expects is left out; several add up to the span from the first
+ * begin to the last end. */
+void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
+
+/* True: *ret has come, and is forgotten. False: not yet, or it is not expected. */
+bool spans_take(struct spans *s, uint32_t correlation, struct span *ret);
+
+/* Expected no longer. */
+void spans_forget(struct spans *s, uint32_t correlation);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_STREAMS_H
+#define GPUCTR_AGENT_STREAMS_H
+
+/* The streams of one context, and whether they have work to do. Asking never waits for the GPU. */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/agent/profiler.h"
+
+enum { STREAMS_MAX = 1024 };
+
+struct streams {
+	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
+	CUstream *v;	      /* the legacy default stream is CU_STREAM_LEGACY */
+	size_t n, room;
+	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
+	bool per_thread;  /* default streams of threads are in use: only their threads can ask */
+	CUevent anything; /* of all work of the context; made when it is first needed */
+	bool asked;	  /* it was recorded */
+};
+
+void streams_init(struct streams *s);
+void streams_deinit(struct streams *s); /* the event goes with its context */
+
+/* The handle that stands for a launch's stream; per_thread: NULL means the thread's own. */
+CUstream streams_normal(CUstream stream, bool per_thread);
+
+/* Made or first used by the program; ended by it. */
+void streams_add(struct streams *s, CUstream stream);
+void streams_remove(struct streams *s, CUstream stream);
+
+/* Has the program another stream than this one? */
+bool streams_has_others(struct streams *s, CUstream stream);
+
+/* Is there no work under way in any of them, but perhaps in except (NULL: none excepted)? With the
+ * context current, and while no stream of the process captures a graph: both queries would spoil
+ * the capture. False as well when it cannot be told. */
+bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext context,
+		      CUstream except);
+
+/* Is there no work under way in this one? */
+bool streams_is_idle(const struct profiler *p, CUstream stream);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The lines below the table, and what stands in its place when there is none: why nothing was
+ * measured, and whether that is a failure. It is none when there was nothing to measure, or nothing
+ * that was asked for; a script is told the others by the exit status. */
+
+#include "client/cli/summary_internal.h"
+
+#include "client/cli/text.h"
+
+static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
+{
+	if (value > 0) {
+		buf_text(b, *first ? ": " : ", ");
+		text_count(b, value);
+		buf_printf(b, " %s", what);
+		*first = false;
+	}
+}
+
+void summary_add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	const struct gpuctr_totals *t = &end->totals;
+	bool first = true;
+
+	text_count(b, t->seen);
+	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", s->processes,
+		   s->processes == 1 ? "" : "es");
+	add_part(b, t->measured, "measured", &first);
+	add_part(b, t->filtered, "filtered", &first);
+	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
+	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
+	add_part(b, t->failed, "failed", &first);
+	add_part(b, t->dropped, "dropped", &first);
+	add_part(b, t->lost, "lost with their process", &first);
+	if (t->dropped == 0) {
+		buf_text(b, first ? ": 0 dropped" : ", 0 dropped");
+	}
+	if (!end->has_totals) {
+		buf_text(b, " (as far as known: the capture broke off)");
+	} else if (end->error != GPUCTR_OK) {
+		buf_text(b, " (until the capture ended early: what ran after that is not counted)");
+	}
+	if (end->unsaved > 0) {
+		buf_text(b, ", ");
+		text_count(b, end->unsaved);
+		buf_text(b, " not written to the file");
+	}
+	buf_char(b, '\n');
+}
+
+void summary_add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	const char *driver = s->driver ? s->driver : end->driver;
+
+	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
+	text_terminal(b, s->chip);
+	if (s->device) {
+		buf_text(b, ", ");
+		text_terminal(b, s->device);
+	}
+	if (s->n_devices > 1) {
+		buf_printf(b, " x %u", s->n_devices);
+	}
+	if (s->clock_sm_mhz) {
+		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s",
+			   s->clock_sm_mhz, s->clock_mem_mhz,
+			   s->clocks_differ ? " (devices differ)" : "");
+	}
+	if (driver && *driver) {
+		buf_text(b, "; driver ");
+		text_terminal(b, driver);
+	}
+	if (s->cupti) {
+		buf_text(b, ", CUPTI ");
+		text_terminal(b, s->cupti);
+	}
+	buf_char(b, '\n');
+}
+
+/* Which times are not the kernels' own. */
+static void add_clocks(const struct summary *s, struct buf *b)
+{
+	uint64_t ranges = s->by_clock[GPUCTR_CLOCK_RANGE], none = s->by_clock[GPUCTR_CLOCK_NONE];
+
+	if (ranges > 0) {
+		if (ranges < s->records) {
+			text_count(b, ranges);
+			buf_text(b, " of ");
+			text_count(b, s->records);
+			buf_char(b, ' ');
+		}
+		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
+			    "hold the launch\n"
+			    "and, with a kernel's first launch, the loading of its module\n");
+	}
+	if (none > 0) {
+		text_count(b, none);
+		buf_text(b, " of ");
+		text_count(b, s->records);
+		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+	}
+}
+
+/* Which counters look worse than with a tool that runs each kernel alone. */
+static void add_of_range(const struct summary *s, struct buf *b)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_columns; i++) {
+		any = any || s->columns[i].of_range;
+	}
+	if (any) {
+		buf_text(b,
+			 "elapsed time and cycles, and ratios to them, are those of ranges, which "
+			 "are longer than\n"
+			 "the kernels: rates and percentages are lower than the kernels' own\n");
+	}
+}
+
+void summary_add_clocks(const struct summary *s, struct buf *b)
+{
+	add_clocks(s, b);
+	add_of_range(s, b);
+}
+
+/* --- nothing measured --------------------------------------------------------------------------
+ */
+
+enum summary_outcome summary_outcome(const struct summary *s, const struct summary_end *end)
+{
+	if (s->records > 0) {
+		return SUMMARY_MEASURED;
+	}
+	if (end->error != GPUCTR_OK || end->refused) {
+		return SUMMARY_FAILED;
+	}
+	if (s->processes == 0) {
+		return end->recorded ? SUMMARY_FAILED : SUMMARY_NOTHING;
+	}
+	return end->totals.seen == end->totals.filtered + end->totals.capturing ? SUMMARY_NOTHING
+										: SUMMARY_FAILED;
+}
+
+static void add_no_process(const struct summary_end *end, struct buf *b)
+{
+	if (end->recorded) {
+		buf_text(b, "Nothing was measured: no GPU was leased, so only a recording could "
+			    "answer, and the\n"
+			    "program played none. To play one: gpuctr-client gpuctr-replay FILE\n");
+		return;
+	}
+	buf_text(b, "No process of the program used CUDA, so nothing was measured. Likely "
+		    "reasons:\n"
+		    "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
+		    "CUDA_VISIBLE_DEVICES);\n"
+		    "  - it starts the work elsewhere or clears its environment (sudo, "
+		    "ssh, docker, srun):\n"
+		    "    run gpuctr-client inside, next to the program;\n"
+		    "  - in a container: mount the agent at the same path, or set "
+		    "GPUCTR_AGENT.\n");
+}
+
+static void add_all_filtered(const struct summary_end *end, struct buf *b)
+{
+	buf_text(b, "Nothing was measured: no kernel passed --kernel, --launch-skip and "
+		    "--launch-count.\n");
+	if (end->unmatched && *end->unmatched) {
+		text_terminal(b, end->unmatched);
+		buf_char(b, '\n');
+	}
+}
+
+void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	const struct gpuctr_totals *t = &end->totals;
+
+	if (end->error != GPUCTR_OK) {
+		buf_text(b, "Nothing was measured before the capture ended; why stands above.\n");
+	} else if (s->processes == 0) {
+		add_no_process(end, b);
+	} else if (t->seen == 0 && end->refused) {
+		buf_text(b, "Nothing was measured; the warning above says why.\n");
+	} else if (t->seen == 0) {
+		buf_text(b,
+			 "Nothing was measured: the program used CUDA but launched no kernel.\n");
+	} else if (t->filtered == t->seen) {
+		add_all_filtered(end, b);
+	} else if (t->capturing == t->seen) {
+		buf_text(b,
+			 "Nothing was measured: all launches went into CUDA graphs, and no graph "
+			 "was launched.\n");
+	} else {
+		buf_text(b, "Nothing was measured, though kernels ran.\n");
+	}
+}
+
+void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	if (s->records == 0) {
+		summary_add_nothing(s, end, b);
+		summary_add_totals(s, end, b);
+	}
+}

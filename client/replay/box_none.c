@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/replay/box.h"
+
+/* For builds with sanitizers, whose run time makes system calls of its own at any moment. */
+
+int box_enter(int fd)
+{
+	(void)fd;
+	return 0;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/replay/evaluator.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/agent/evaluate.h"
+#include "client/replay/box.h"
+#include "daemon/base/clean.h"
+
+/* CUPTI follows what is written in an image wherever it leads: of 40 images in which a byte was
+ * changed, 12 ended the process (CUPTI 2025.3.1). A recording comes from anywhere, and its checksum
+ * is the writer's. So images are evaluated in a child, which was forked after CUPTI was set up and
+ * has a filter, no descriptor but ours, and none of our files.
+ *
+ * Image and values lie in memory that both share, a request and its answer are one struct on a
+ * socket. A child serves until it dies or a larger image needs more memory. One that dies costs the
+ * values of the image at hand; the next image gets a new child. One that does not answer is killed,
+ * and is the last one: nobody waits for a file of a thousand such images. */
+
+enum { ANSWER_TIMEOUT_MS = 20000, DEATHS_MAX = 64, SHARED_MIN = 1 << 20 };
+
+struct request {
+	size_t image_size;
+	size_t n; /* launches; 0: the metrics of the first range */
+};
+
+struct answer {
+	int result;
+	size_t n_ranges;
+};
+
+/* --- the memory --- */
+
+static size_t align(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static size_t values_bytes(const struct evaluator *e, size_t n)
+{
+	return align((n ? n * e->plan->columns.n : e->plan->metrics.n) * sizeof(double));
+}
+
+static double *values_at(const struct evaluator *e, size_t image_size)
+{
+	return (double *)(void *)(e->shared + align(image_size));
+}
+
+static uint8_t *measured_at(const struct evaluator *e, const struct request *q)
+{
+	return e->shared + align(q->image_size) + values_bytes(e, q->n);
+}
+
+/* --- in the child --- */
+
+static struct answer evaluate(const struct evaluator *e, const struct request *q)
+{
+	struct batch b = {
+		.host = e->host, .n = q->n, .image = e->shared, .image_size = q->image_size
+	};
+	double *values = values_at(e, q->image_size);
+
+	if (q->n == 0) {
+		return (struct answer){ .result = (int)host_evaluate(e->host, b.image, b.image_size,
+								     0, e->plan->metrics.v,
+								     e->plan->metrics.n, values) };
+	}
+	return (struct answer){
+		.result = evaluate_batch(e->plan, &b, values, (bool *)measured_at(e, q)),
+		.n_ranges = host_count_ranges(e->host, b.image, b.image_size),
+	};
+}
+
+static __attribute__((noreturn)) void serve(const struct evaluator *e, int fd)
+{
+	struct request q;
+	sigset_t none;
+
+	sigemptyset(&none); /* the delivering thread blocks all */
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "evaluator");
+	if (box_enter(fd) < 0) {
+		_exit(1);
+	}
+	while (read(fd, &q, sizeof(q)) == (ssize_t)sizeof(q)) {
+		struct answer a = evaluate(e, &q);
+
+		if (write(fd, &a, sizeof(a)) != (ssize_t)sizeof(a)) {
+			break;
+		}
+	}
+	_exit(0);
+}
+
+/* --- in the parent --- */
+
+static void end_child(struct evaluator *e, int *ret_status)
+{
+	*ret_status = 0;
+	if (e->child > 0) {
+		close(e->fd);
+		kill(e->child, SIGKILL);
+		while (waitpid(e->child, ret_status, 0) < 0 && errno == EINTR) {
+		}
+		e->child = 0;
+		e->fd = -1;
+	}
+}
+
+static int make_room(struct evaluator *e, size_t size)
+{
+	size_t room = SHARED_MIN;
+	void *shared;
+	int status;
+
+	if (size <= e->shared_size) {
+		return 0;
+	}
+	while (room < size) {
+		room *= 2;
+	}
+	shared = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
+		return -errno;
+	}
+	end_child(e, &status); /* it has the memory of before */
+	if (e->shared) {
+		munmap(e->shared, e->shared_size);
+	}
+	e->shared = shared;
+	e->shared_size = room;
+	return 0;
+}
+
+static int start_child(struct evaluator *e)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (e->child > 0) {
+		return 0;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		return -errno;
+	}
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		serve(e, pair[1]);
+	}
+	close(pair[1]);
+	if (pid < 0) {
+		close(pair[0]);
+		return -errno;
+	}
+	e->child = pid;
+	e->fd = pair[0];
+	return 0;
+}
+
+static void note_death(struct evaluator *e, bool is_late)
+{
+	int status;
+
+	end_child(e, &status); /* of one that is dying, the status is settled */
+	if (is_late) {
+		snprintf(e->why, sizeof(e->why), "CUPTI did not come to an end within %d s",
+			 ANSWER_TIMEOUT_MS / 1000);
+	} else if (WIFSIGNALED(status)) {
+		snprintf(e->why, sizeof(e->why), "CUPTI crashed on them (signal %d)",
+			 WTERMSIG(status));
+	} else {
+		snprintf(e->why, sizeof(e->why), "their evaluation ended with status %d",
+			 WEXITSTATUS(status));
+	}
+	e->given_up = is_late || ++e->deaths >= DEATHS_MAX;
+}
+
+static int ask(struct evaluator *e, const struct request *q, const uint8_t *image,
+	       struct answer *ret)
+{
+	struct pollfd p = { .events = POLLIN };
+	int ready;
+	int r = make_room(e, align(q->image_size) + values_bytes(e, q->n) + q->n);
+
+	r = r < 0 ? r : start_child(e);
+	if (r < 0) {
+		snprintf(e->why, sizeof(e->why), "no process could be started (%s)", strerror(-r));
+		return -EIO;
+	}
+	memcpy(e->shared, image, q->image_size);
+	p.fd = e->fd;
+	send(e->fd, q, sizeof(*q), MSG_NOSIGNAL); /* to a dead one: there is no answer */
+	do {
+		ready = poll(&p, 1, ANSWER_TIMEOUT_MS);
+	} while (ready < 0 && errno == EINTR);
+	if (ready != 1 || recv(e->fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)) {
+		note_death(e, ready == 0);
+		return -EIO;
+	}
+	return ret->result < 0 ? (int)CUPTI_ERROR_UNKNOWN : ret->result;
+}
+
+void evaluator_init(struct evaluator *e, const struct host *host, const struct wire_plan *plan)
+{
+	*e = (struct evaluator){ .host = host, .plan = plan, .fd = -1 };
+	pthread_mutex_init(&e->lock, NULL);
+}
+
+void evaluator_deinit(struct evaluator *e)
+{
+	int status;
+
+	pthread_mutex_lock(&e->lock); /* a delivering that was given up may still ask */
+	e->given_up = true;
+	end_child(e, &status);
+	if (e->shared) {
+		munmap(e->shared, e->shared_size);
+	}
+	e->shared = NULL;
+	e->shared_size = 0;
+	pthread_mutex_unlock(&e->lock);
+}
+
+int evaluator_first(struct evaluator *e, const uint8_t *image, size_t size, double *metrics)
+{
+	struct request q = { .image_size = size };
+	struct answer a;
+	int r = -EIO;
+
+	pthread_mutex_lock(&e->lock);
+	if (!e->given_up) {
+		r = ask(e, &q, image, &a);
+	}
+	if (r == 0) {
+		memcpy(metrics, values_at(e, size), e->plan->metrics.n * sizeof(*metrics));
+	}
+	pthread_mutex_unlock(&e->lock);
+	return r;
+}
+
+int evaluator_batch(struct evaluator *e, const struct batch *b, double *values, bool *measured,
+		    size_t *ret_ranges, struct evaluator_death *ret_death)
+{
+	struct request q = { .image_size = b->image_size, .n = b->n };
+	struct answer a;
+	int r = -EIO;
+
+	pthread_mutex_lock(&e->lock);
+	if (!e->given_up) {
+		r = ask(e, &q, b->image, &a);
+	}
+	if (r != -EIO) {
+		memcpy(values, values_at(e, b->image_size),
+		       b->n * e->plan->columns.n * sizeof(*values));
+		for (size_t i = 0; i < b->n; i++) {
+			measured[i] = measured_at(e, &q)[i] != 0;
+		}
+		*ret_ranges = a.n_ranges;
+	} else {
+		memcpy(ret_death->why, e->why, sizeof(ret_death->why));
+		ret_death->is_last = e->given_up;
+	}
+	pthread_mutex_unlock(&e->lock);
+	return r;
+}

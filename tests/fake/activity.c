@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake profiler library: activity records of kernels and graphs.
+ *
+ * A kernel's own time is 800 ns less than that of a range around it, which holds markers as well;
+ * kernels of one graph are 100 ns apart. Each user range brings a record of the library's own
+ * kernel, WaitNs, with a correlation id that no launch has.
+ *
+ * Records gather in one of the user's buffers, which is given back when it is full, or by a flush,
+ * and in either case only when all its records are complete: GPUCTR_FAKE_ACTIVITY_LATE_MS after
+ * they were made. A forced flush gives back incomplete ones without times. Every
+ * GPUCTR_FAKE_ACTIVITY_DROP-th record is dropped. */
+
+#include "tests/fake/profiler.h"
+#include "tests/fake/state.h"
+
+#include <cupti_activity.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MARKERS_NS = 800, GAP_NS = 100, WAIT_NS = 40500, MAX_FULL = 64, MAX_RECORD = 256 };
+
+struct buffer {
+	uint8_t *data;
+	size_t size, used;
+	uint64_t complete_ns; /* all of its records, from then on */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUpti_BuffersCallbackRequestFunc request;
+static CUpti_BuffersCallbackCompleteFunc complete;
+static _Atomic bool has_kernels, has_graphs;
+static struct buffer filling, full[MAX_FULL];
+static size_t n_full, n_dropped;
+static uint64_t n_records;
+static _Atomic uint32_t n_waits;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t late_ns, drop;
+
+static void read_environment(void)
+{
+	const char *late = getenv("GPUCTR_FAKE_ACTIVITY_LATE_MS");
+	const char *every = getenv("GPUCTR_FAKE_ACTIVITY_DROP");
+
+	late_ns = late ? strtoull(late, NULL, 10) * 1000000 : 0;
+	drop = every ? strtoull(every, NULL, 10) : 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static size_t size_of(CUpti_ActivityKind kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE ? sizeof(CUpti_ActivityGraphTrace)
+						       : sizeof(CUpti_ActivityKernel9);
+}
+
+/* --- giving back --- */
+
+/* The caller holds the lock. */
+static bool is_due(const struct buffer *b, bool forced)
+{
+	return b->used > 0 && (forced || now_ns() >= b->complete_ns);
+}
+
+/* What is incomplete has no times. */
+static void clear_times(const struct buffer *b)
+{
+	for (size_t at = 0; at < b->used;) {
+		CUpti_Activity *record = (CUpti_Activity *)(b->data + at);
+
+		if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
+			CUpti_ActivityGraphTrace *g = (CUpti_ActivityGraphTrace *)record;
+
+			g->start = g->end = 0;
+		} else {
+			CUpti_ActivityKernel9 *k = (CUpti_ActivityKernel9 *)record;
+
+			k->start = k->end = 0;
+		}
+		at += size_of(record->kind);
+	}
+}
+
+static bool take_due(bool with_filling, bool forced, struct buffer *ret)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < n_full && !found; i++) {
+		if (is_due(&full[i], forced)) {
+			*ret = full[i];
+			full[i] = full[--n_full];
+			found = true;
+		}
+	}
+	if (!found && with_filling && is_due(&filling, forced)) {
+		*ret = filling;
+		filling = (struct buffer){ 0 };
+		found = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void give_back(bool with_filling, bool forced)
+{
+	struct buffer b;
+
+	while (take_due(with_filling, forced, &b)) {
+		if (now_ns() < b.complete_ns) {
+			clear_times(&b);
+		}
+		complete(NULL, 0, b.data, b.size, b.used);
+	}
+}
+
+/* --- records --- */
+
+/* The caller holds the lock, which is not held while the user is asked. */
+static bool has_room(void)
+{
+	struct buffer fresh = { 0 };
+	size_t max_records = 0;
+
+	if (filling.data && filling.used + MAX_RECORD <= filling.size) {
+		return true;
+	}
+	if (filling.data && n_full == MAX_FULL) {
+		return false;
+	}
+	if (filling.data) {
+		full[n_full++] = filling;
+		filling = (struct buffer){ 0 };
+	}
+	pthread_mutex_unlock(&lock);
+	request(&fresh.data, &fresh.size, &max_records);
+	pthread_mutex_lock(&lock);
+	if (fresh.data && filling.data) { /* another thread was faster: for the next time */
+		full[n_full++ % MAX_FULL] = fresh;
+	} else if (fresh.data) {
+		filling = fresh;
+	}
+	return filling.data != NULL;
+}
+
+static void add(const void *record, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	if ((drop > 0 && ++n_records % drop == 0) || !has_room()) {
+		n_dropped++;
+	} else {
+		memcpy(filling.data + filling.used, record, size);
+		filling.used += size;
+		filling.complete_ns = now_ns() + late_ns;
+	}
+	pthread_mutex_unlock(&lock);
+	give_back(false, false);
+}
+
+static void add_kernel(uint32_t correlation, const char *name, uint64_t begin_ns, uint64_t ns)
+{
+	CUpti_ActivityKernel9 k = {
+		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+		.start = begin_ns,
+		.end = begin_ns + ns,
+		.correlationId = correlation,
+		.name = name,
+	};
+
+	add(&k, sizeof(k));
+}
+
+void activity_executed(const struct fake_work *work, uint32_t correlation, const char *name)
+{
+	uint64_t n = work->kernels, own_ns = work->time_ns - n * MARKERS_NS;
+	uint64_t begin_ns = now_ns(), whole_ns = own_ns + (n - 1) * GAP_NS, at_ns = 0;
+
+	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
+		return;
+	}
+	if (!name && atomic_load(&has_graphs)) {
+		CUpti_ActivityGraphTrace g = {
+			.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+			.correlationId = correlation,
+			.start = begin_ns,
+			.end = begin_ns + whole_ns,
+		};
+
+		add(&g, sizeof(g));
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t ns = i + 1 < n ? own_ns / n : whole_ns - at_ns;
+
+		add_kernel(correlation, name ? name : "node", begin_ns + at_ns, ns);
+		at_ns += ns + GAP_NS;
+	}
+}
+
+void activity_range_began(void)
+{
+	if (atomic_load(&has_kernels)) {
+		add_kernel(0x40000000 + atomic_fetch_add(&n_waits, 1), "WaitNs", now_ns(), WAIT_NS);
+	}
+}
+
+/* --- the interface --- */
+
+#pragma GCC visibility push(default)
+
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc on_request,
+					   CUpti_BuffersCallbackCompleteFunc on_complete)
+{
+	CUptiResult r = call_begin("cuptiActivityRegisterCallbacks");
+
+	if (r != CUPTI_SUCCESS) {
+		return r;
+	}
+	if (!on_request || !on_complete) {
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+	pthread_once(&once, read_environment);
+	request = on_request;
+	complete = on_complete;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult set_kind(CUpti_ActivityKind kind, bool on)
+{
+	if (!request) {
+		return CUPTI_ERROR_INVALID_OPERATION;
+	}
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+		atomic_store(&has_kernels, on);
+	} else if (kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
+		atomic_store(&has_graphs, on);
+	} else {
+		return CUPTI_ERROR_INVALID_KIND;
+	}
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	CUptiResult r = call_begin("cuptiActivityEnable");
+
+	return r != CUPTI_SUCCESS ? r : set_kind(kind, true);
+}
+
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+	CUptiResult r = call_begin("cuptiActivityDisable");
+
+	return r != CUPTI_SUCCESS ? r : set_kind(kind, false);
+}
+
+CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+	CUptiResult r = call_begin("cuptiActivityFlushAll");
+
+	if (r != CUPTI_SUCCESS || !complete) {
+		return r != CUPTI_SUCCESS ? r : CUPTI_ERROR_INVALID_OPERATION;
+	}
+	give_back(true, (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+{
+	uint8_t *next = *record ? (uint8_t *)*record + size_of((*record)->kind) : buffer;
+
+	if (next >= buffer + valid) {
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	}
+	*record = (CUpti_Activity *)next;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *ret)
+{
+	(void)context;
+	(void)stream;
+	pthread_mutex_lock(&lock);
+	*ret = n_dropped;
+	n_dropped = 0;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+#pragma GCC visibility pop

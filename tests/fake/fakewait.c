@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs whose kernels wait for what is launched, or written, later. Each ends within
+ * milliseconds when nobody measures it. The same executable runs on the fake driver, which knows
+ * the kernels by their names (queue.h), and on a GPU.
+ *
+ *   fakewait CASE [ROUNDS]
+ *
+ * Prints "CASE done LAUNCHES". On a GPU a kernel that has waited for 15 s gives up, and the program
+ * says so and ends with 3. */
+
+#include <cuda.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static CUcontext contexts[2];
+static CUstream streams[2][2];
+static CUfunction waits[2], sets[2], meets[2], plain[2];
+static volatile uint32_t *flags; /* the GPUs' as well */
+static unsigned launches;
+
+enum { FLAGS = 4, GAVE_UP = 2 };
+
+#define SPIN(flag)                                                       \
+	"\tmov.u64 %d3, %globaltimer;\n"                                 \
+	"loop:\n\tld.volatile.global.u32 %r1, [" flag "];\n"             \
+	"\tsetp.ne.u32 %p1, %r1, 0;\n\t@%p1 bra done;\n"                 \
+	"\tmov.u64 %d4, %globaltimer;\n\tsub.u64 %d4, %d4, %d3;\n"       \
+	"\tsetp.lt.u64 %p1, %d4, 15000000000;\n\t@%p1 bra loop;\n"       \
+	"\tmov.u32 %r1, 2;\n\tst.volatile.global.u32 [" flag "], %r1;\n" \
+	"done:\n\tret;\n}\n"
+#define REGISTERS "\t.reg .b64 %d<5>;\n\t.reg .b32 %r<2>;\n\t.reg .pred %p<2>;\n"
+#define SET(flag) "\tmov.u32 %r1, 1;\n\tst.volatile.global.u32 [" flag "], %r1;\n\tmembar.sys;\n"
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry _Z5waitsPj(.param .u64 a)\n{\n" REGISTERS
+	"\tld.param.u64 %d1, [a];\n" SPIN(
+		"%d1") ".visible .entry _Z4setsPj(.param .u64 a)\n{\n" REGISTERS
+		       "\tld.param.u64 %d1, [a];\n" SET(
+			       "%d1") "\tret;\n}\n"
+				      ".visible .entry _Z19ncclDevKernel_meetsPjS_(.param .u64 a, "
+				      ".param .u64 b)\n{\n" REGISTERS
+				      "\tld.param.u64 %d1, [a];\n\tld.param.u64 %d2, [b];\n" SET(
+					      "%d1") SPIN("%d2") ".visible .entry "
+								 "_Z5plainPf()\n{\n\tret;\n}\n";
+
+static void check(const char *what, CUresult r)
+{
+	if (r != CUDA_SUCCESS) {
+		fprintf(stderr, "%s: %d\n", what, (int)r);
+		exit(1);
+	}
+}
+
+/* Loaded now: loading may wait for kernels that are under way. */
+static void find(CUfunction *ret, CUmodule module, const char *name)
+{
+	int registers;
+
+	check(name, cuModuleGetFunction(ret, module, name));
+	check(name, cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *ret));
+}
+
+static void begin_device(int device, int n_streams)
+{
+	CUmodule module;
+
+	check("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain(&contexts[device], device));
+	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
+	check("cuModuleLoadData", cuModuleLoadData(&module, ptx));
+	find(&waits[device], module, "_Z5waitsPj");
+	find(&sets[device], module, "_Z4setsPj");
+	find(&meets[device], module, "_Z19ncclDevKernel_meetsPjS_");
+	find(&plain[device], module, "_Z5plainPf");
+	for (int i = 0; i < n_streams; i++) {
+		check("cuStreamCreate",
+		      cuStreamCreate(&streams[device][i], CU_STREAM_NON_BLOCKING));
+	}
+}
+
+static void launch(CUfunction f, CUstream stream, volatile uint32_t *a, volatile uint32_t *b)
+{
+	void *arguments[] = { &a, &b };
+
+	check("cuLaunchKernel", cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
+	__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+}
+
+/* A kernel spins until one of the other stream sets its flag. */
+static void spin(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	launch(sets[0], streams[0][1], &flags[0], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* At first the flag is set when the kernel comes: it could be believed to wait for nothing. */
+static void spin_late(void)
+{
+	static int before = 2;
+
+	for (; before > 0; before--) {
+		flags[0] = 1;
+		launch(waits[0], streams[0][0], &flags[0], NULL);
+		check("cuCtxSynchronize", cuCtxSynchronize());
+	}
+	spin();
+}
+
+/* A kernel that stays, others beside it, and the CPU lets it go at the end. */
+static void persistent(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	for (int i = 0; i < 20; i++) {
+		launch(plain[0], streams[0][1], NULL, NULL);
+		check("cuStreamSynchronize", cuStreamSynchronize(streams[0][1]));
+	}
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* A stream waits for a number that the CPU writes after the launch behind it. */
+static void host(void)
+{
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	flags[0] = 0;
+	check("cuStreamWaitValue32",
+	      cuStreamWaitValue32(streams[0][0], (CUdeviceptr)(uintptr_t)&flags[0], 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	launch(plain[0], streams[0][0], NULL, NULL);
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+static void on_device(int device)
+{
+	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
+}
+
+/* One thread launches the halves of a collective, GPU by GPU. */
+static void devices(void)
+{
+	for (int d = 0; d < 2; d++) {
+		on_device(d);
+		flags[d] = 0;
+		launch(plain[d], streams[d][0], NULL, NULL);
+	}
+	for (int d = 0; d < 2; d++) {
+		on_device(d);
+		launch(meets[d], streams[d][0], &flags[d], &flags[1 - d]);
+	}
+	for (int d = 0; d < 2; d++) {
+		on_device(d);
+		check("cuCtxSynchronize", cuCtxSynchronize());
+	}
+}
+
+static void *set_later(void *unused)
+{
+	(void)unused;
+	on_device(0);
+	usleep(20000);
+	launch(sets[0], streams[0][1], &flags[0], NULL);
+	return NULL;
+}
+
+/* Another thread launches what the first one's kernel waits for. */
+static void threads(void)
+{
+	pthread_t t;
+
+	flags[0] = 0;
+	pthread_create(&t, NULL, set_later, NULL);
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	pthread_join(t, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* A long kernel, nothing beside it: its range may be kept open until it has ended. */
+static void alone(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* The same with a fill behind it, which the open range counts as well. */
+static void filled(void)
+{
+	static CUdeviceptr memory;
+
+	if (!memory) {
+		check("cuMemAlloc", cuMemAlloc(&memory, 4096 * 4));
+	}
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	check("cuMemsetD32Async", cuMemsetD32Async(memory, 0, 4096, streams[0][1]));
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+static const struct {
+	const char *name;
+	int devices, streams;
+	void (*run)(void);
+} cases[] = {
+	{ "spin", 1, 2, spin },	      { "spin-late", 1, 2, spin_late },
+	{ "host", 1, 1, host },	      { "persistent", 1, 2, persistent },
+	{ "devices", 2, 1, devices }, { "threads", 1, 2, threads },
+	{ "alone", 1, 1, alone },     { "filled", 1, 2, filled },
+};
+
+static void begin(int devices, int n_streams)
+{
+	void *memory;
+
+	check("cuInit", cuInit(0));
+	for (int d = devices - 1; d >= 0; d--) {
+		begin_device(d, n_streams);
+	}
+	check("cuMemHostAlloc",
+	      cuMemHostAlloc(&memory, FLAGS * sizeof(*flags),
+			     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+	flags = memory;
+	for (int i = 0; i < FLAGS; i++) {
+		flags[i] = 0;
+	}
+}
+
+/* After a round. */
+static void expect_no_patience(void)
+{
+	for (int i = 0; i < FLAGS; i++) {
+		if (flags[i] == GAVE_UP) {
+			printf("a kernel gave up\n");
+			exit(3);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (strcmp(cases[i].name, argv[1]) != 0) {
+			continue;
+		}
+		begin(cases[i].devices, cases[i].streams);
+		for (int round = 0; round < (argc > 2 ? atoi(argv[2]) : 1); round++) {
+			cases[i].run();
+			expect_no_patience();
+		}
+		printf("%s done %u\n", argv[1], launches);
+		return 0;
+	}
+	fprintf(stderr, "usage: fakewait CASE [ROUNDS]\n");
+	return 2;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/base/clock.h"
+#include "tests/requirements/requirement.h"
+#include "tests/system/fixture.h"
+#include "tests/system/lines.h"
+
+/* R31. Programs whose kernels wait for what is launched or written later (tests/fake/fakewait.c)
+ * end measured as they end unmeasured: the fake GPU makes ranges wait as the real one does. */
+
+#define MEMORY "dram__bytes_read.sum"
+#define SM "sm__inst_executed.sum"
+
+struct result {
+	struct lines lines;
+	struct program *client;
+	double seconds;
+};
+
+static uint64_t total(const struct result *r, const char *key)
+{
+	return (uint64_t)line_number(lines_at(&r->lines, "totals", 0), key);
+}
+
+/* A program that hangs is ended by the test's limit. */
+static void measure(struct fixture *f, struct result *r, const char *metrics, const char *name,
+		    const char *rounds)
+{
+	uint64_t begin_ns = clock_now_ns();
+
+	r->client = fixture_client(f, USER_ANN, "--metrics", metrics, "--format", "jsonl", "-f",
+				   "--output", fixture_path(f, "records"), "--", TEST_FAKEWAIT,
+				   name, rounds, NULL);
+	expect_exit(r->client, 0);
+	r->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
+	lines_load(&r->lines, fixture_path(f, "records"));
+	assert_int_equal(total(r, "seen"), total(r, "measured") + total(r, "unready"));
+	assert_int_equal(lines_count(&r->lines, "kernel"), total(r, "measured"));
+}
+
+static void expect_values(const struct result *r, const char *key, double each)
+{
+	for (size_t i = 0; i < lines_count(&r->lines, "kernel"); i++) {
+		assert_true(line_number(lines_at(&r->lines, "kernel", i), key) == each);
+	}
+}
+
+/* 2 blocks of 32 threads */
+enum { READ_BYTES = 16 * 64, INSTRUCTIONS = 2 * 100 };
+
+static void ends(void **state, const char *metrics, const char *name, const char *rounds)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &r, metrics, name, rounds);
+	expect_message(r.client, "kernel-waits");
+	expect_message(r.client, "waits");
+	assert_true(total(&r, "unready") > 0);
+	if (strcmp(metrics, MEMORY) == 0) {
+		expect_values(&r, MEMORY, READ_BYTES);
+	} else {
+		expect_values(&r, SM, INSTRUCTIONS);
+	}
+	requirement_figure("R31", "%s, %s rounds, %s: ended after %.1f s, %llu of %llu measured",
+			   name, rounds, metrics, r.seconds,
+			   (unsigned long long)total(&r, "measured"),
+			   (unsigned long long)total(&r, "seen"));
+	lines_deinit(&r.lines);
+}
+
+static void a_kernel_waits_for_another_stream_memory(void **state)
+{
+	ends(state, MEMORY, "spin", "20");
+}
+
+static void a_kernel_waits_for_another_stream_sm(void **state)
+{
+	ends(state, SM, "spin", "20");
+}
+
+static void a_kernel_that_did_not_wait_before(void **state)
+{
+	ends(state, MEMORY, "spin-late", "5");
+}
+
+static void a_persistent_kernel_memory(void **state)
+{
+	ends(state, MEMORY, "persistent", "1");
+}
+
+static void a_persistent_kernel_sm(void **state)
+{
+	ends(state, SM, "persistent", "1");
+}
+
+static void another_thread_lets_it_go_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &r, MEMORY, "threads", "3");
+	lines_deinit(&r.lines);
+}
+
+static void another_thread_lets_it_go_sm(void **state)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &r, SM, "threads", "3");
+	lines_deinit(&r.lines);
+}
+
+static void the_cpu_writes_later(void **state)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &r, SM, "host", "20");
+	assert_true(total(&r, "unready") > 0); /* what stood before the range was no kernel */
+	lines_deinit(&r.lines);
+	/* The GPU waits by itself here, and the CPU goes on. */
+	measure(f, &r, MEMORY, "host", "20");
+	assert_true(total(&r, "measured") > 0);
+	expect_values(&r, MEMORY, READ_BYTES);
+	lines_deinit(&r.lines);
+}
+
+/* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
+ * itself, so nobody is patient with it. */
+static void collectives_from_one_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct result r, longer;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 2; i++) {
+		measure(f, &r, i ? SM : MEMORY, "devices", "1");
+		lines_deinit(&r.lines);
+		measure(f, &longer, i ? SM : MEMORY, "devices", "50");
+		assert_true(total(&longer, "measured") >= 100); /* the plain ones */
+		lines_deinit(&longer.lines);
+		/* Two seconds a launch, or once, would show. */
+		assert_true(longer.seconds < r.seconds + 1.5);
+	}
+	unsetenv("GPUCTR_FAKE_GPUS");
+}
+
+/* The patience is paid once a program, not once a launch. */
+static void patience_is_paid_once(void **state)
+{
+	struct fixture *f = *state;
+	struct result one, many;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &one, SM, "spin", "1");
+	lines_deinit(&one.lines);
+	measure(f, &many, SM, "spin", "200");
+	lines_deinit(&many.lines);
+	assert_true(many.seconds < 2 * one.seconds + 1);
+}
+
+/* A kernel whose range had to be left open counts when nothing else ran meanwhile, else not. */
+static void a_range_left_open_counts_one_kernel(void **state)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, &r, SM, "alone", "4");
+	assert_int_equal(total(&r, "measured"), 4);
+	expect_values(&r, SM, INSTRUCTIONS);
+	lines_deinit(&r.lines);
+	measure(f, &r, MEMORY, "filled", "4");
+	expect_values(&r, MEMORY, READ_BYTES);
+	lines_deinit(&r.lines);
+}
+
+/* A call into CUPTI that does not return: told after ten seconds, and the capture is over. */
+static void a_call_that_does_not_return_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_START_US", "11000000", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP, "--kernels", "1",
+				NULL);
+	unsetenv("GPUCTR_FAKE_START_US");
+	expect_exit(client, 0);
+	expect_output(client, "done 1\n");
+	expect_message(client, "stalled");
+	expect_message(client, "cuptiRangeProfilerStart has not returned for 10 s");
+	expect_message(client, "_Z2k0Pf");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_kernel_waits_for_another_stream_memory),
+		SYSTEM_TEST(a_kernel_waits_for_another_stream_sm),
+		SYSTEM_TEST(a_kernel_that_did_not_wait_before),
+		SYSTEM_TEST(a_persistent_kernel_memory),
+		SYSTEM_TEST(a_persistent_kernel_sm),
+		SYSTEM_TEST(another_thread_lets_it_go_memory),
+		SYSTEM_TEST(another_thread_lets_it_go_sm),
+		SYSTEM_TEST(the_cpu_writes_later),
+		SYSTEM_TEST(collectives_from_one_thread),
+		SYSTEM_TEST(patience_is_paid_once),
+		SYSTEM_TEST(a_range_left_open_counts_one_kernel),
+		SYSTEM_TEST(a_call_that_does_not_return_is_told),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/limits.h"
+#include "proto/status.h"
+#include "tests/system/raw.h"
+
+/* What a user types: options that cannot work are refused before the program starts, with a
+ * sentence that says what would. */
+
+static void expect_refused(struct program *client, const char *what, const char *remedy)
+{
+	expect_exit(client, 125);
+	expect_output(client, ""); /* its program has not begun */
+	expect_message(client, what);
+	expect_message(client, remedy);
+}
+
+static void a_wrong_expression_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "--kernel", "k(", "--", FAKEAPP, NULL),
+		       "'k(' is not taken as a regular expression", "at character 2");
+	expect_exit(fixture_client(f, USER_ANN, "--kernel", "k[0-3]\\(", "--", FAKEAPP, NULL), 0);
+}
+
+/* A client that does not look itself, or of another release. */
+static void the_daemon_refuses_a_wrong_expression_too(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct fixture *f = *state;
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE }, answer;
+	struct arena a;
+	int fd;
+
+	fixture_start_daemon(f, NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	fd = raw_client(f, USER_ANN);
+	m.open_capture = (struct wire_open_capture){ .request = 7,
+						     .metrics = { 1, metrics },
+						     .chip = "",
+						     .program = "raw",
+						     .kernel_regex = "k(" };
+	assert_true(raw_send(fd, &m, -1));
+	answer = raw_receive(fd, &a);
+	assert_int_equal(answer.type, WIRE_REFUSAL);
+	assert_int_equal(answer.refusal.code, GPUCTR_E_BAD_PATTERN);
+	close(fd);
+	arena_deinit(&a);
+}
+
+static void options_that_cannot_work_are_refused(void **state)
+{
+	static const struct {
+		const char *options[5], *what;
+	} wrong[] = {
+		{ { "-o", "run.csv" }, "--format csv --output run.csv" },
+		{ { "-o", "run.json" }, "--format jsonl --output run.json" },
+		{ { "--output", "run.csv" }, "Add --format csv" },
+		{ { "--output", "run" }, "Add --format table, jsonl or csv" },
+		{ { "--format", "jsonl", "--output", "run.csv" }, "the name says csv" },
+		{ { "--format", "csv", "--output", "run.json" }, "the name says jsonl" },
+		{ { "--format", "csv", "--output", "same", "-osame" }, "the same file" },
+		{ { "--format", "csv", "--output", "/nonexistent/run.csv" }, "No such file" },
+		{ { "--format", "csv", "--output", "/tmp" }, "Is a directory" },
+		{ { "--metrics", "" }, "--metrics: '' is not a list" },
+		{ { "--devices", "," }, "--devices: ',' is not a list" },
+		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
+		{ { "--timeout", "0" }, "--timeout: '0' is not a number of seconds above 0" },
+		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
+		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
+	};
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		const char *argv[9] = { CLIENT };
+		size_t n = 1;
+
+		for (size_t k = 0; k < ARRAY_SIZE(wrong[i].options) && wrong[i].options[k]; k++) {
+			argv[n++] = wrong[i].options[k];
+		}
+		argv[n++] = "--";
+		argv[n++] = FAKEAPP;
+		expect_refused(fixture_runv(f, USER_ANN, argv), wrong[i].what, "gpuctr-client: ");
+	}
+}
+
+static void a_file_of_the_stream_is_not_overwritten(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "run.csv");
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs("precious", file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0666), 0);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "--format", "csv", "--output", path, "--",
+				      FAKEAPP, NULL),
+		       "the file is there", "-f replaces it");
+	assert_int_equal(count_text(path, "precious"), 1);
+	expect_exit(fixture_client(f, USER_ANN, "-f", "--format", "csv", "--output", path, "--",
+				   FAKEAPP, NULL),
+		    0);
+	assert_int_equal(count_text(path, "precious"), 0);
+	assert_true(count_text(path, "dram__bytes_read.sum") > 0);
+}
+
+static void a_mistyped_verb_has_its_near_match(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	client = fixture_client(f, USER_ANN, "metric", "dram__*", NULL);
+	expect_exit(client, 127);
+	expect_message(client, "did you mean 'gpuctr-client metrics'?");
+	client = fixture_client(f, USER_ANN, "--socket", f->socket, "status", NULL);
+	expect_exit(client, 127);
+	expect_message(client, "a verb stands first");
+	expect_exit(fixture_client(f, USER_ANN, "plan", "", NULL), 2);
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
+	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "there are run, metrics, plan, status");
+}
+
+/* Whatever the default preset is, a recording need not hold it. */
+static void a_recording_says_what_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	const char *recording = fixture_path(f, "run.gpuctr");
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--raw", "-o", recording, "--metrics",
+				   "lts__t_bytes.sum,sm__inst_executed.sum", "--", FAKEAPP, NULL),
+		    0);
+	client = fixture_client(f, USER_ANN, "--recorded", "--", "/bin/true", recording, NULL);
+	expect_exit(client, 124); /* it plays nothing */
+	expect_message(client, "single pass: lts__t_bytes.sum, sm__inst_executed.sum");
+	client = fixture_client(f, USER_ANN, "--recorded", "--metrics", "lts__t_bytes.sum", "--",
+				"/bin/true", recording, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "single pass: lts__t_bytes.sum");
+	expect_no_message(client, "sm__inst_executed.sum");
+}
+
+/* Bytes alone, under the name of a preset that relates them to operations, mislead. */
+static void half_a_preset_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *plan;
+
+	fixture_start_daemon(f, NULL);
+	plan = fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "tensor", NULL);
+	expect_exit(plan, 1);
+	expect_message(plan, "metric-other-chip");
+	expect_message(plan, "needs sm__inst_executed_pipe_tensor.sum, which TU102 does not have");
+	expect_message(plan, "--metrics dram__bytes_read.sum,dram__bytes_write.sum\n");
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "GH100", "tensor", NULL), 0);
+	expect_exit(fixture_client(f, USER_ANN, "plan", "--chip", "TU102", "memory", NULL), 0);
+}
+
+/* --- machines that cannot be measured --- */
+
+static void expect_no_file(const char *path)
+{
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void without_a_gpu_nothing_is_run(void **state)
+{
+	struct fixture *f = *state;
+	const char *file = fixture_path(f, "run.gpuctr");
+	struct program *status;
+
+	setenv("GPUCTR_FAKE_GPUS", "0", 1);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_ANN, "-q", "-o", file, "--", FAKEAPP, NULL), "no-gpu",
+		       "nvidia-smi");
+	expect_no_file(file);
+	status = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(status, 0);
+	assert_int_equal(count_text(status->out, "nothing can be measured[no-gpu]"), 1);
+}
+
+static void restrict_driver(struct fixture *f)
+{
+	FILE *file;
+
+	assert_int_equal(mkdir(fixture_path(f, "proc"), 0777), 0);
+	file = fopen(fixture_path(f, "proc/params"), "w");
+	assert_non_null(file);
+	fputs("RmProfilingAdminOnly: 1\n", file);
+	fclose(file);
+}
+
+static void without_the_capability_nothing_is_run(void **state)
+{
+	struct fixture *f = *state;
+	const char *file = fixture_path(f, "run.gpuctr");
+	struct program *status;
+
+	fixture_need_root();
+	restrict_driver(f);
+	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set",
+				"allow-users=*", NULL);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_message(f->daemon, "nothing can be measured: ");
+	expect_refused(fixture_client(f, USER_ANN, "-q", "-o", file, "--", FAKEAPP, NULL),
+		       "grant-refused", "CAP_PERFMON");
+	expect_no_file(file);
+	status = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(status, 0);
+	assert_int_equal(count_text(status->out, "nothing can be measured[grant-refused]"), 1);
+	assert_int_equal(count_text(status->out, "not measurable"), 1);
+	assert_int_equal(count_text(status->out, "free"), 0);
+}
+
+static void with_the_capability_a_restricted_driver_is_measured(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_need_root();
+	restrict_driver(f);
+	fixture_start_daemon(f, NULL);
+	expect_service(f, 1000);
+}
+
+/* --- nothing measured --- */
+
+static void a_script_hears_that_nothing_was_measured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	fixture_set_knob(f, "rm_status", 0x1b);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_output(client, "done 10\n");
+	expect_message(client, "Nothing was measured, though kernels ran");
+	expect_message(client, "10 skipped");
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, "--exit", "3", NULL);
+	expect_exit(client, 3); /* what the program says comes first */
+	expect_message(client, "Nothing was measured");
+	client = fixture_client(f, USER_ANN, "-q", "--recorded", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "program played none");
+}
+
+static void a_program_that_could_not_be_joined_is_told_of(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiSubscribe:1:39", 1);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, NULL);
+	expect_exit(client, 124);
+	expect_message(client, "cupti-in-use");
+	expect_message(client, "the warning above says why");
+}
+
+/* No fault of the capture: there was nothing to measure, or nothing that was asked for. */
+static void nothing_to_measure_is_told_and_no_failure(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-q", "--", FAKEAPP, "--no-cuda", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "No process of the program used CUDA");
+	client = fixture_client(f, USER_ANN, "-q", "--kernel", "gemm", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "no kernel passed --kernel");
+	expect_message(client, "do not match: k0(float*); k1(float*);");
+	client = fixture_client(f, USER_ANN, "--kernel", "k3", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_no_message(client, "do not match");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_wrong_expression_is_refused),
+		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
+		SYSTEM_TEST(options_that_cannot_work_are_refused),
+		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
+		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
+		SYSTEM_TEST(a_recording_says_what_it_holds),
+		SYSTEM_TEST(half_a_preset_is_refused),
+		SYSTEM_TEST(without_a_gpu_nothing_is_run),
+		SYSTEM_TEST(without_the_capability_nothing_is_run),
+		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
+		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
+		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
+		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
+	};
+
+	return SYSTEM_RUN(tests);
+}

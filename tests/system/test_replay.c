@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <sqlite3.h>
+
+#include "client/store/crc32.h"
+#include "tests/fake/metric.h"
+
+/* gpuctr-replay plays what the fakes have measured, and what somebody made of it. */
+
+enum { KERNELS = 200 };
+
+static void record(struct fixture *f, const char *path)
+{
+	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--raw", "-o", path,
+					   "--", FAKEAPP, "--kernels", "200", NULL);
+
+	expect_exit(p, 0);
+}
+
+static struct program *play(struct fixture *f, const char *path, const char *out)
+{
+	return fixture_client(f, USER_ANN, "--metrics", "memory", "-o", out, "--", TEST_REPLAY,
+			      path, NULL);
+}
+
+static sqlite3 *open_file(const char *path)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	return db;
+}
+
+static double query(const char *path, const char *sql)
+{
+	sqlite3 *db = open_file(path);
+	sqlite3_stmt *stmt;
+	double value;
+
+	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	value = sqlite3_column_double(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return value;
+}
+
+/* The image that begins with launch first says that it holds more metrics than there can be: the
+ * fake CUPTI follows it out of its memory, as the real one does. Its checksum is right. */
+static void make_deadly(const char *path, unsigned first)
+{
+	sqlite3 *db = open_file(path);
+	sqlite3_stmt *stmt;
+	struct data_image *image;
+	int size;
+
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT data FROM image WHERE first = ?", -1, &stmt,
+					    NULL),
+			 SQLITE_OK);
+	sqlite3_bind_int64(stmt, 1, first);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	size = sqlite3_column_bytes(stmt, 0);
+	image = malloc((size_t)size);
+	memcpy(image, sqlite3_column_blob(stmt, 0), (size_t)size);
+	sqlite3_finalize(stmt);
+	assert_true(image->magic == DATA_MAGIC);
+	image->set.count = METRIC_MAX + 1;
+	assert_int_equal(sqlite3_prepare_v2(db,
+					    "UPDATE image SET data = ?, crc32 = ? WHERE first = ?",
+					    -1, &stmt, NULL),
+			 SQLITE_OK);
+	sqlite3_bind_blob(stmt, 1, image, size, SQLITE_STATIC);
+	sqlite3_bind_int64(stmt, 2, crc32_update(0, image, (size_t)size));
+	sqlite3_bind_int64(stmt, 3, first);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	free(image);
+}
+
+static void a_recording_gives_the_values_it_was_made_with(void **state)
+{
+	static const char *const sums[] = {
+		"SELECT count(*) FROM record",
+		"SELECT sum(idx * \"dram__bytes_read.sum\") FROM record",
+		"SELECT sum(idx * \"dram__bytes_write.sum\") FROM record",
+		"SELECT sum(idx * duration_ns) FROM record",
+	};
+	struct fixture *f = *state;
+	char path[96], out[96];
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	expect_exit(play(f, path, out), 0);
+	assert_int_equal(query(path, sums[0]), KERNELS);
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
+		assert_true(query(path, sums[i]) == query(out, sums[i]));
+	}
+}
+
+static void an_image_that_crashes_cupti_costs_its_own_kernels(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char path[96], out[96], text[128];
+	unsigned second, n;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	second = (unsigned)query(path, "SELECT min(first) FROM image WHERE first > 0");
+	n = (unsigned)query(path, "SELECT count FROM image WHERE first > 0 ORDER BY first LIMIT 1");
+	make_deadly(path, second);
+	p = play(f, path, out);
+	expect_exit(p, 0);
+	snprintf(text, sizeof(text), "the recording's kernels %u to %u (the first is k0(float*))",
+		 second, second + n - 1);
+	expect_message(p, text);
+	expect_message(p, "could not be evaluated: CUPTI crashed on them (signal 11)");
+	assert_int_equal(query(out, "SELECT count(*) FROM record"), KERNELS - n);
+	assert_int_equal(query(out, "SELECT failed FROM process"), n);
+}
+
+static void a_recording_of_nothing_else_is_played_to_its_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char path[96], out[96];
+	sqlite3 *db;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	db = open_file(path);
+	assert_int_equal(sqlite3_exec(db, "DELETE FROM image WHERE first > 0", NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	make_deadly(path, 0);
+	p = play(f, path, out);
+	expect_exit(p, 124); /* nothing could be measured */
+	expect_message(p, "could not be evaluated");
+	assert_int_equal(query(out, "SELECT count(*) FROM record"), 0);
+	assert_true(query(out, "SELECT failed FROM process") > 0);
+}
+
+/* What a terminal would obey: a title, the clipboard, C1's forms of the same, a line of its own. */
+static void a_recording_says_nothing_to_the_terminal(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char path[96];
+	sqlite3 *db;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	db = open_file(path);
+	assert_int_equal(
+		sqlite3_exec(db,
+			     "UPDATE process SET program = char(27) || ']52;c;ZXZpbA==' || char(7);"
+			     "UPDATE device SET name = char(27) || ']0;evil' || char(155) || '2J';"
+			     "UPDATE meta SET value = char(10) || 'evil' || char(27) || '[2J' WHERE"
+			     " key IN ('command', 'driver', 'version');"
+			     "UPDATE column_def SET unit = char(27) || 'c'",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(db);
+	p = fixture_run(f, USER_ANN, TEST_REPLAY, "--info", path, NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "\033") + count_text(p->out, "\302\233"), 0);
+	assert_int_equal(count_text(p->out, "\nevil"), 0);
+	assert_true(count_text(p->out, "\\x1b]52;c;ZXZpbA==\\x07") > 0);
+	p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", TEST_REPLAY, path, NULL);
+	expect_exit(p, 0);
+	expect_message(p, "evil");
+	assert_int_equal(count_text(p->out, "\033") + count_text(p->err, "\033"), 0);
+	db = open_file(path);
+	assert_int_equal(sqlite3_exec(db, "ALTER TABLE mark RENAME TO \"\033]0;evil\a\"", NULL,
+				      NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	p = fixture_run(f, USER_ANN, TEST_REPLAY, "--info", path, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "evil");
+	assert_int_equal(count_text(p->err, "\033"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
+		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
+		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),
+		SYSTEM_TEST(a_recording_says_nothing_to_the_terminal),
+	};
+
+	return SYSTEM_RUN(tests);
+}

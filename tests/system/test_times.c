@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <sqlite3.h>
+
+#include "daemon/base/clock.h"
+#include "tests/system/lines.h"
+
+/* Times are the kernels' own. tests/fake/README.md says how long a kernel takes, and how much
+ * longer a range around it is. */
+
+static void expect_clock(const char *line, const char *clock)
+{
+	char has[16];
+
+	line_text(line, "clock", has, sizeof(has));
+	assert_string_equal(has, clock);
+}
+
+static double threads_of(const char *line)
+{
+	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+}
+
+static double own_ns(const char *line)
+{
+	return 200 + (double)((long)threads_of(line) / 64);
+}
+
+static double range_ns(const char *line)
+{
+	return own_ns(line) + 800;
+}
+
+static void measure(struct fixture *f, const char *metrics, struct lines *l)
+{
+	struct program *client =
+		fixture_client(f, USER_ANN, "--metrics", metrics, "-o",
+			       fixture_path(f, "run.gpuctr"), "-f", "--format", "jsonl", "--output",
+			       fixture_path(f, "records"), "--", FAKEAPP, "--kernels", "200", NULL);
+
+	expect_exit(client, 0);
+	expect_message(client, "200 kernels seen in 1 process: 200 measured, 0 dropped");
+	lines_load(l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(l, "kernel"), 200);
+}
+
+static double query(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	sqlite3_stmt *s = NULL;
+	double value;
+
+	if (sqlite3_open(fixture_path(f, "run.gpuctr"), &db) != SQLITE_OK ||
+	    sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_ROW) {
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	}
+	value = sqlite3_column_double(s, 0);
+	sqlite3_finalize(s);
+	sqlite3_close(db);
+	return value;
+}
+
+/* Also where the range's length is asked for, which stays what it is. */
+static void times_are_the_kernels_own(void **state)
+{
+	struct fixture *f = *state;
+	double sum = 0, begin = (double)clock_wall_ns();
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, "dram__bytes_read.sum,gpu__time_duration.sum", &l);
+	for (size_t i = 0; i < 200; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		expect_clock(line, "gpu");
+		assert_true(line_number(line, "duration_ns") == own_ns(line));
+		assert_true(line_number(line, "gpu__time_duration.sum") == range_ns(line));
+		assert_true(line_number(line, "start_ns") >= begin);
+		begin = line_number(line, "start_ns");
+		sum += own_ns(line);
+	}
+	assert_true(begin <= (double)clock_wall_ns());
+	assert_true(query(f, "SELECT sum(duration_ns) FROM records WHERE clock = 'gpu'") == sum);
+	lines_deinit(&l);
+}
+
+static void every_output_shows_them(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char *text;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format", "csv",
+				"--output", fixture_path(f, "csv"), "--", FAKEAPP, "--kernels", "1",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "202 ns   202 ns 100.0%");
+	expect_no_message(client, "lengths of ranges");
+	assert_int_equal(count_text(fixture_path(f, "csv"), ",202,gpu,2048,"), 1);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
+				"table", "--output", fixture_path(f, "table"), "--", FAKEAPP,
+				"--kernels", "1", NULL);
+	expect_exit(client, 0);
+	text = read_file(fixture_path(f, "table"));
+	assert_non_null(strstr(text, " 202 ns  "));
+	assert_null(strchr(text, '*'));
+	free(text);
+}
+
+/* k0 to k3 with grids of 1 to 4 blocks, 100 ns between them; or as CUPTI tells of each by itself.
+ */
+static void a_graph_takes_as_long_as_all_of_it(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 2; i++) {
+		struct program *client;
+		struct lines l;
+
+		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f",
+					"--format", "jsonl", "--output", fixture_path(f, "records"),
+					"--", FAKEAPP, "--kernels", "1", "--graph", NULL);
+		expect_exit(client, 0);
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(lines_count(&l, "kernel"), 3);
+		for (size_t k = 1; k < 3; k++) {
+			const char *line = lines_at(&l, "kernel", k);
+
+			expect_clock(line, "gpu");
+			assert_true(line_number(line, "duration_ns") ==
+				    4 * 200 + (1 + 2 + 3 + 4) * 128 / 64 + 3 * 100);
+		}
+		lines_deinit(&l);
+		setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:2:27", 1); /* of graphs */
+	}
+}
+
+static void where_cupti_does_not_tell_ranges_do(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:25", 1);
+	measure(f, "dram__bytes_read.sum", &l);
+	for (size_t i = 0; i < 200; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		expect_clock(line, "range");
+		assert_true(line_number(line, "duration_ns") == range_ns(line));
+		assert_null(strstr(line, "gpu__time_duration")); /* nobody asked for it */
+	}
+	lines_deinit(&l);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI does not tell when kernels begin and end");
+	expect_message(client, "\ntimes are lengths of ranges");
+	/* Where it would cost a further pass, there is none. */
+	measure(f,
+		"dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,lts__t_bytes.sum",
+		&l);
+	expect_clock(lines_at(&l, "kernel", 0), "none");
+	assert_non_null(strstr(lines_at(&l, "kernel", 0), "\"duration_ns\":null,"));
+	lines_deinit(&l);
+	assert_true(query(f, "SELECT count(*) FROM records WHERE duration_ns IS NULL") == 200);
+}
+
+static void late_times_are_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "30", 1);
+	measure(f, "dram__bytes_read.sum", &l);
+	for (size_t i = 0; i < 200; i++) {
+		expect_clock(lines_at(&l, "kernel", i), "gpu");
+	}
+	lines_deinit(&l);
+}
+
+/* Nothing is lost but the time: neither the record nor its counters. */
+static void times_that_do_not_come_are_not_known(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	size_t unknown = 0;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_ACTIVITY_LATE_MS", "60000", 1);
+	measure(f, "dram__bytes_read.sum", &l);
+	expect_clock(lines_at(&l, "kernel", 0), "none");
+	lines_deinit(&l);
+	unsetenv("GPUCTR_FAKE_ACTIVITY_LATE_MS");
+	setenv("GPUCTR_FAKE_ACTIVITY_DROP", "10", 1); /* of WaitNs, kernel, WaitNs, kernel... */
+	measure(f, "dram__bytes_read.sum", &l);
+	for (size_t i = 0; i < 200; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		unknown += strstr(line, "\"duration_ns\":null,\"clock\":\"none\"") != NULL;
+		assert_true(line_number(line, "dram__bytes_read.sum") == 16 * threads_of(line));
+	}
+	assert_int_equal(unknown, 40);
+	lines_deinit(&l);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
+				"--kernels", "100", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI has lost records of when kernels began and ended");
+	expect_message(client, "20 of 100 kernels have no time");
+}
+
+/* Kernels of CUDA's runtime are loaded at their first launch in each context. */
+static void loading_is_not_measured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics",
+				"dram__bytes_read.sum,gpu__time_duration.sum", "--format", "jsonl",
+				"-f", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--library", "--devices", "2", "--kernels", "41", "--graph", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 41\n");
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 43);
+	for (size_t i = 0; i < 43; i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (strstr(line, "\"kind\":\"graph\"")) {
+			assert_non_null(strstr(line, "\"static_shared_bytes\":null,"));
+			assert_non_null(strstr(line, "\"registers\":null,"));
+			continue;
+		}
+		assert_true(line_number(line, "gpu__time_duration.sum") == range_ns(line));
+		assert_true(line_number(line, "static_shared_bytes") == 512);
+		assert_true(line_number(line, "registers") == 32);
+	}
+	lines_deinit(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(times_are_the_kernels_own),
+		SYSTEM_TEST(every_output_shows_them),
+		SYSTEM_TEST(a_graph_takes_as_long_as_all_of_it),
+		SYSTEM_TEST(where_cupti_does_not_tell_ranges_do),
+		SYSTEM_TEST(late_times_are_waited_for),
+		SYSTEM_TEST(times_that_do_not_come_are_not_known),
+		SYSTEM_TEST(loading_is_not_measured),
+	};
+
+	return SYSTEM_RUN(tests);
+}

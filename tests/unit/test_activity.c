@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/activity.h"
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+
+/* Launches are joined with what CUPTI traces. Here CUPTI is a list of records that come with the
+ * flush of a given number. */
+
+enum { RECORDS_MAX = 512 };
+
+struct traced {
+	CUpti_ActivityKernel9 record;
+	unsigned flush; /* that brings it */
+	bool is_graph;
+};
+
+struct fixture {
+	struct profiler profiler;
+	struct activity activity;
+	struct launch launches[300];
+	struct batch batch;
+};
+
+static struct traced traced[RECORDS_MAX];
+static size_t n_traced, n_dropped;
+static unsigned n_flushes, last_flag, enabled;
+static CUptiResult refuses[2]; /* kernels, graphs */
+static CUpti_BuffersCallbackRequestFunc request;
+static CUpti_BuffersCallbackCompleteFunc complete;
+
+static CUptiResult fake_register(CUpti_BuffersCallbackRequestFunc a,
+				 CUpti_BuffersCallbackCompleteFunc b)
+{
+	request = a;
+	complete = b;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult fake_enable(CUpti_ActivityKind kind)
+{
+	bool is_graph = kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
+
+	enabled += refuses[is_graph] == CUPTI_SUCCESS;
+	return refuses[is_graph];
+}
+
+static CUptiResult fake_disable(CUpti_ActivityKind kind)
+{
+	(void)kind;
+	enabled--;
+	return CUPTI_SUCCESS;
+}
+
+/* A record in a buffer is its number in traced. */
+static CUptiResult fake_next(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+{
+	static size_t at;
+	uint32_t number;
+
+	at = *record ? at + sizeof(number) : 0;
+	if (at >= valid) {
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	}
+	memcpy(&number, buffer + at, sizeof(number));
+	*record = (CUpti_Activity *)&traced[number].record;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult fake_dropped(CUcontext context, uint32_t stream, size_t *ret)
+{
+	(void)context;
+	(void)stream;
+	*ret = n_dropped;
+	n_dropped = 0;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult fake_flush(uint32_t flag)
+{
+	uint8_t *buffer;
+	size_t size, used = 0, most;
+
+	last_flag = flag;
+	n_flushes++;
+	request(&buffer, &size, &most);
+	assert_non_null(buffer);
+	for (uint32_t i = 0; i < n_traced; i++) {
+		if (traced[i].flush == n_flushes) {
+			memcpy(buffer + used, &i, sizeof(i));
+			used += sizeof(i);
+		}
+	}
+	complete(NULL, 0, buffer, size, used);
+	return CUPTI_SUCCESS;
+}
+
+/* A kernel of this launch, that the flush of this number brings. */
+static CUpti_ActivityKernel9 *trace(unsigned flush, uint32_t correlation, uint64_t begin,
+				    uint64_t end)
+{
+	struct traced *t = &traced[n_traced++];
+
+	t->flush = flush;
+	t->record = (CUpti_ActivityKernel9){
+		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+		.correlationId = correlation,
+		.start = begin,
+		.end = end,
+		.name = "_Z6kernelv",
+	};
+	return &t->record;
+}
+
+static void trace_graph(unsigned flush, uint32_t correlation, uint64_t begin, uint64_t end)
+{
+	CUpti_ActivityGraphTrace g = {
+		.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+		.correlationId = correlation,
+		.start = begin,
+		.end = end,
+	};
+
+	memcpy(trace(flush, 0, 0, 0), &g, sizeof(g));
+}
+
+static void launch(struct fixture *f, uint32_t correlation, enum wire_launch_kind kind)
+{
+	f->launches[f->batch.n++] = (struct launch){
+		.correlation = correlation,
+		.start_ns = 5,
+		.kind = (uint8_t)kind,
+	};
+	activity_expect(&f->activity, correlation);
+}
+
+static void expect_times(const struct fixture *f, size_t i, uint64_t begin, uint64_t duration)
+{
+	assert_int_equal(f->launches[i].clock, WIRE_CLOCK_GPU);
+	assert_int_equal(f->launches[i].start_ns, begin);
+	assert_int_equal(f->launches[i].duration_ns, duration);
+}
+
+static void expect_unknown(const struct fixture *f, size_t i)
+{
+	assert_int_equal(f->launches[i].clock, WIRE_CLOCK_NONE);
+	assert_int_equal(f->launches[i].start_ns, 5); /* of the call */
+}
+
+static struct fixture *fixture_new(void)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	n_traced = n_dropped = n_flushes = last_flag = enabled = 0;
+	refuses[0] = refuses[1] = CUPTI_SUCCESS;
+	f->profiler.cuptiActivityRegisterCallbacks = fake_register;
+	f->profiler.cuptiActivityEnable = fake_enable;
+	f->profiler.cuptiActivityDisable = fake_disable;
+	f->profiler.cuptiActivityFlushAll = fake_flush;
+	f->profiler.cuptiActivityGetNextRecord = fake_next;
+	f->profiler.cuptiActivityGetNumDroppedRecords = fake_dropped;
+	f->batch.launches = f->launches;
+	return f;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	assert_int_equal(enabled, 2);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	activity_stop(&f->activity);
+	assert_int_equal(enabled, 0);
+	assert_int_equal(last_flag, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	spans_deinit(&f->activity.spans);
+	free(f);
+	return 0;
+}
+
+/* At the end of a batch, then on the delivering thread. */
+static void fill(struct fixture *f)
+{
+	activity_flush(&f->activity);
+	activity_fill(&f->activity, &f->batch);
+}
+
+static void launches_get_their_kernels_times(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < 300; i++) {
+		launch(f, 7 * i + 100, WIRE_LAUNCH_KERNEL);
+		trace(1, 7 * i + 100, 1000 * i + 1, 1000 * i + 738);
+		if (i % 2) {
+			trace(1, 7 * i + 101, 1, 2); /* of a launch that is not measured */
+		}
+	}
+	fill(f);
+	for (size_t i = 0; i < 300; i++) {
+		expect_times(f, i, 1000 * i + 1, 737);
+	}
+	assert_int_equal(n_flushes, 1); /* nothing was waited for */
+	assert_false(activity_drops(&f->activity));
+}
+
+/* CUPTI's own kernel stands in each range: left out by its name, too. */
+static void cuptis_own_kernel_is_left_out(void **state)
+{
+	struct fixture *f = *state;
+
+	launch(f, 10, WIRE_LAUNCH_KERNEL);
+	trace(1, 10, 100, 40600)->name = "WaitNs";
+	trace(1, 99, 100, 40600)->name = "WaitNs";
+	trace(1, 10, 40700, 41000)->name = NULL;
+	fill(f);
+	expect_times(f, 0, 40700, 300);
+}
+
+static void late_records_are_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	trace(1, 1, 10, 11);
+	trace(4, 2, 20, 22);
+	fill(f);
+	expect_times(f, 0, 10, 1);
+	expect_times(f, 1, 20, 2);
+	assert_int_equal(n_flushes, 4);
+}
+
+/* But not for ever, and less each time. */
+static void what_never_comes_is_unknown(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t begin_ns = clock_now_ns(), spent_ns;
+
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	trace(1, 2, 0, 0); /* CUPTI could not tell */
+	n_dropped = 1;
+	fill(f);
+	spent_ns = clock_now_ns() - begin_ns;
+	expect_unknown(f, 0);
+	expect_unknown(f, 1);
+	assert_true(spent_ns >= 90 * CLOCK_NS_PER_MS);
+	assert_true(activity_drops(&f->activity));
+
+	for (uint32_t i = 3; i < 20; i++) { /* less and less */
+		n_flushes = 0;
+		f->batch.n = 0;
+		launch(f, i, WIRE_LAUNCH_KERNEL);
+		fill(f);
+		expect_unknown(f, 0);
+	}
+	assert_int_equal(n_flushes, 1);
+
+	for (uint32_t i = 20; i < 22; i++) { /* they come again, and are then waited for */
+		n_flushes = n_traced = 0;
+		f->batch.n = 0;
+		launch(f, i, WIRE_LAUNCH_KERNEL);
+		trace(i == 20 ? 1 : 4, i, 10, 12);
+		fill(f);
+		expect_times(f, 0, 10, 2);
+	}
+}
+
+/* What nobody waits for any longer does not stay. */
+static void what_comes_too_late_is_left_out(void **state)
+{
+	struct fixture *f = *state;
+	struct span span;
+
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	fill(f);
+	expect_unknown(f, 0);
+	trace(n_flushes + 1, 1, 10, 12);
+	fake_flush(0);
+	assert_false(spans_take(&f->activity.spans, 1, &span));
+}
+
+static bool answer(void *userdata)
+{
+	return *(bool *)userdata;
+}
+
+/* A flush, and the end of the tracing, might wait for a kernel that never ends. */
+static void nothing_is_called_while_a_kernel_is_under_way(void **state)
+{
+	struct fixture *f = *state;
+	bool quiet = false;
+
+	f->activity.may_flush = answer;
+	f->activity.userdata = &quiet;
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	activity_fill(&f->activity, &f->batch);
+	expect_unknown(f, 0);
+	activity_stop(&f->activity);
+	assert_int_equal(n_flushes, 0);
+	assert_int_equal(enabled, 2);
+	f->activity.may_flush = NULL;
+}
+
+/* One record for it, or one for each of its kernels: from the first begin to the last end. */
+static void a_graph_is_as_long_as_all_of_it(void **state)
+{
+	struct fixture *f = *state;
+
+	launch(f, 1, WIRE_LAUNCH_GRAPH);
+	launch(f, 2, WIRE_LAUNCH_GRAPH);
+	launch(f, 3, WIRE_LAUNCH_KERNEL);
+	trace_graph(1, 1, 100, 1100);
+	trace(1, 2, 2300, 2400);
+	trace(3, 2, 2000, 2200); /* another stream of the graph, with what follows it */
+	trace(3, 3, 3000, 3001);
+	fill(f);
+	expect_times(f, 0, 100, 1000);
+	expect_times(f, 1, 2000, 400);
+	expect_times(f, 2, 3000, 1);
+}
+
+static void a_failed_launch_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	f->launches[0].fate = LAUNCH_FAILED;
+	launch(f, 2, WIRE_LAUNCH_KERNEL);
+	trace(1, 2, 10, 12);
+	fill(f);
+	expect_unknown(f, 0);
+	expect_times(f, 1, 10, 2);
+	assert_int_equal(n_flushes, 1);
+}
+
+static void whole_graphs_need_not_be_traced(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	refuses[1] = CUPTI_ERROR_NOT_SUPPORTED;
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_SUCCESS);
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	trace(1, 1, 10, 12);
+	fill(f);
+	expect_times(f, 0, 10, 2);
+	activity_stop(&f->activity);
+	spans_deinit(&f->activity.spans);
+	free(f);
+}
+
+static void without_kernels_there_is_nothing(void **state)
+{
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	refuses[0] = CUPTI_ERROR_NOT_COMPATIBLE;
+	assert_int_equal(activity_start(&f->activity, &f->profiler), CUPTI_ERROR_NOT_COMPATIBLE);
+	launch(f, 1, WIRE_LAUNCH_KERNEL);
+	trace(1, 1, 10, 12);
+	fill(f);
+	activity_stop(&f->activity);
+	expect_unknown(f, 0);
+	assert_int_equal(n_flushes, 0);
+	free(f);
+}
+
+/* However many buffers CUPTI asks for. */
+static void buffers_are_few_and_used_again(void **state)
+{
+	uint8_t *v[200], *again;
+	size_t size, most, n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		request(&v[i], &size, &most);
+		n += v[i] != NULL;
+	}
+	assert_true(n > 16 && n < ARRAY_SIZE(v));
+	assert_int_equal(size, 0);
+	complete(NULL, 0, v[3], 65536, 0);
+	request(&again, &size, &most);
+	assert_ptr_equal(again, v[3]);
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		complete(NULL, 0, v[i], 65536, 0);
+	}
+}
+
+/* Launches whose batches are lost are never taken. */
+static void spans_hold_the_newest(void **state)
+{
+	struct fixture *f = *state;
+	struct spans *s = &f->activity.spans;
+	struct span span;
+
+	for (uint32_t i = 0; i < 3000000; i++) {
+		spans_expect(s, UINT32_MAX - 1000000 + i); /* the ids wrap around */
+	}
+	for (uint32_t i = 3000000 - 5000; i < 3000000; i++) {
+		uint32_t correlation = UINT32_MAX - 1000000 + i;
+
+		spans_add(s, correlation, i, i + 1);
+		assert_true(spans_take(s, correlation, &span));
+		assert_int_equal(span.begin_ns, i);
+		assert_false(spans_take(s, correlation, &span));
+	}
+	spans_expect(s, 0);
+	assert_false(spans_take(s, 0, &span));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(launches_get_their_kernels_times),
+		TEST(cuptis_own_kernel_is_left_out),
+		TEST(late_records_are_waited_for),
+		TEST(what_never_comes_is_unknown),
+		TEST(what_comes_too_late_is_left_out),
+		TEST(nothing_is_called_while_a_kernel_is_under_way),
+		TEST(a_graph_is_as_long_as_all_of_it),
+		TEST(a_failed_launch_is_not_waited_for),
+		cmocka_unit_test(whole_graphs_need_not_be_traced),
+		cmocka_unit_test(without_kernels_there_is_nothing),
+		TEST(buffers_are_few_and_used_again),
+		TEST(spans_hold_the_newest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
