@@ -33,6 +33,7 @@ void config_init(struct config *c)
 		.captures_per_user = 8,
 		.captures_per_minute = 120,
 		.permissions_per_minute = 6000,
+		.questions_per_minute = 600,
 		.log_level = LOG_INFO,
 	};
 }
@@ -191,6 +192,7 @@ static const struct key keys[] = {
 	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
 	{ "captures-per-minute", set_rate, offsetof(struct config, captures_per_minute) },
 	{ "permissions-per-minute", set_rate, offsetof(struct config, permissions_per_minute) },
+	{ "questions-per-minute", set_rate, offsetof(struct config, questions_per_minute) },
 	{ "audit-file", set_path, offsetof(struct config, audit_file) },
 	{ "log-level", set_level, 0 },
 };

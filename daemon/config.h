@@ -21,7 +21,8 @@ struct config {
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;
 	unsigned captures_per_minute, permissions_per_minute; /* of one user */
-	char audit_file[256];				      /* "": the log alone */
+	unsigned questions_per_minute;
+	char audit_file[256]; /* "": the log alone */
 	int log_level;
 };
 

@@ -12,6 +12,7 @@
 enum control_op {
 	CONTROL_NEW_GRANTER = 1, /* supervisor -> front */
 	CONTROL_NEW_GPU,
+	CONTROL_NEW_PLANNER,
 	CONTROL_RELOAD,
 	CONTROL_STOP,
 	CONTROL_READY,	      /* front -> supervisor: listening */
@@ -19,6 +20,7 @@ enum control_op {
 	CONTROL_ALIVE,	      /* front -> supervisor: the loop turns */
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
+	CONTROL_HUNG_PLANNER,
 	CONTROL_SUMMARY, /* front -> supervisor: for the status line */
 	CONTROL_JOBS,	 /* front -> supervisor: for its successor */
 };

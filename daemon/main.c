@@ -23,23 +23,39 @@
 #include "daemon/front/closers.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
+#include "daemon/gpu/planner.h"
 #include "daemon/granter/granter.h"
 #include "daemon/options.h"
 #include "daemon/privilege.h"
+#include "daemon/restart.h"
 #include "daemon/sandbox.h"
 #include "daemon/sockets.h"
 
-/* The supervisor. It opens the sockets, gives up what it does not need, forks the three processes
- * that work, and replaces any of them that dies: a new granter or gpu process is handed to the
- * running front; a new front needs new links, so it takes the other two with it. It never reads a
+/* The supervisor. It opens the sockets, gives up what it does not need, forks the four processes
+ * that work, and replaces any of them that dies: a new granter, gpu process or planner is handed to
+ * the running front; a new front needs new links, so it takes the others with it. It never reads a
  * byte that a user sent. */
 
-enum { RESTARTS_MAX = 10, RESTARTS_WINDOW_S = 60, STOP_TIMEOUT_S = 5 };
+enum { STOP_TIMEOUT_S = 5 };
 
-enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_FRONT, WORKERS };
+/* All but the front are linked to it. */
+enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
 
-static const char *const worker_names[WORKERS] = { "granter", "gpu", "front" };
-static const enum sandbox sandboxes[WORKERS] = { SANDBOX_GRANTER, SANDBOX_GPU, SANDBOX_FRONT };
+static const struct worker {
+	const char *name;
+	enum sandbox sandbox;
+	bool keeps_perfmon, has_closer;
+	int link_type;
+	int (*run)(int link);
+	enum control_op replaced;
+} workers[WORKERS] = {
+	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, true, SOCK_SEQPACKET, granter_run,
+			     CONTROL_NEW_GRANTER },
+	[WORKER_GPU] = { "gpu", SANDBOX_GPU, true, false, SOCK_STREAM, gpu_run, CONTROL_NEW_GPU },
+	[WORKER_PLANNER] = { "planner", SANDBOX_PLANNER, false, false, SOCK_STREAM, planner_run,
+			     CONTROL_NEW_PLANNER },
+	[WORKER_FRONT] = { "front", SANDBOX_FRONT, false, true, 0, NULL, 0 },
+};
 
 struct supervisor {
 	struct config config;
@@ -56,8 +72,7 @@ struct supervisor {
 	bool own_socket; /* bound by us: removed at the end */
 	bool has_perfmon;
 	bool stopping;
-	uint64_t restarts_ns[RESTARTS_MAX];
-	unsigned n_restarts;
+	struct restart restarts[WORKERS];
 };
 
 /* --- workers --- */
@@ -72,7 +87,7 @@ static int make_pair(int type, int pair[2])
 }
 
 /* In the child: names itself, keeps only what the process may have, and forgets our descriptors.
- * When the supervisor dies the kernel kills front and gpu. Not the granter: it ends with its link
+ * When the supervisor dies the kernel kills the others. Not the granter: it ends with its link
  * to the front, as always, after it has freed what only it can free. */
 static void enter_worker(struct supervisor *s, enum worker_id id)
 {
@@ -85,8 +100,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (id != WORKER_GRANTER) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	}
-	prctl(PR_SET_NAME, worker_names[id]);
-	log_init(worker_names[id], s->config.log_level);
+	prctl(PR_SET_NAME, workers[id].name);
+	log_init(workers[id].name, s->config.log_level);
 	close(s->signals);
 	if (id != WORKER_FRONT) {
 		for (size_t i = 0; i < s->n_listeners; i++) {
@@ -100,19 +115,25 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 		close(s->audit);
 	}
 	/* Threads inherit the capabilities of now, and the filter covers them too. */
-	if (privilege_enter(id != WORKER_FRONT) < 0 ||
-	    (id == WORKER_GRANTER && closer_start() < 0) ||
-	    (id == WORKER_FRONT && closers_start() < 0) || sandbox_enter(sandboxes[id]) < 0) {
+	if (privilege_enter(workers[id].keeps_perfmon) < 0 ||
+	    (workers[id].has_closer && closer_start() < 0) ||
+	    (id == WORKER_FRONT && closers_start() < 0) || sandbox_enter(workers[id].sandbox) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}
 }
 
-/* The parent's end of the link, or -errno. other is a descriptor that the child has no business
- * with. */
-static int start_linked(struct supervisor *s, enum worker_id id, int other)
+static void note_begin(struct supervisor *s, enum worker_id id, pid_t pid)
 {
-	int pair[2], r = make_pair(id == WORKER_GRANTER ? SOCK_SEQPACKET : SOCK_STREAM, pair);
+	s->pids[id] = pid;
+	restart_begin(&s->restarts[id], clock_now_ns());
+}
+
+/* The parent's end of the link, or -errno. others are ends that the child has no business with: it
+ * would keep those links alive. */
+static int start_linked(struct supervisor *s, enum worker_id id, const int *others, size_t n_others)
+{
+	int pair[2], r = make_pair(workers[id].link_type, pair);
 	pid_t pid;
 
 	if (r < 0) {
@@ -121,18 +142,18 @@ static int start_linked(struct supervisor *s, enum worker_id id, int other)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
-		if (other >= 0) {
-			close(other);
+		for (size_t i = 0; i < n_others; i++) {
+			close(others[i]);
 		}
 		enter_worker(s, id);
-		_exit(id == WORKER_GRANTER ? granter_run(pair[1]) : gpu_run(pair[1]));
+		_exit(workers[id].run(pair[1]));
 	}
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
 		return -errno;
 	}
-	s->pids[id] = pid;
+	note_begin(s, id, pid);
 	return pair[0];
 }
 
@@ -146,15 +167,25 @@ static void make_room(const int pair[2])
 	}
 }
 
-static int start_front(struct supervisor *s)
+/* *ret_n of the links are open, also when it fails: the caller closes them. */
+static int start_all_linked(struct supervisor *s, int links[WORKER_FRONT], size_t *ret_n)
 {
-	CLEAN_FD int granter = start_linked(s, WORKER_GRANTER, -1);
-	CLEAN_FD int gpu = granter < 0 ? -1 : start_linked(s, WORKER_GPU, granter);
-	int pair[2];
+	for (*ret_n = 0; *ret_n < WORKER_FRONT; (*ret_n)++) {
+		links[*ret_n] = start_linked(s, (enum worker_id) * ret_n, links, *ret_n);
+		if (links[*ret_n] < 0) {
+			return links[*ret_n];
+		}
+	}
+	return 0;
+}
+
+static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
+{
+	int pair[2], r = make_pair(SOCK_SEQPACKET, pair);
 	pid_t pid;
 
-	if (granter < 0 || gpu < 0 || make_pair(SOCK_SEQPACKET, pair) < 0) {
-		return -ECHILD;
+	if (r < 0) {
+		return r;
 	}
 	make_room(pair);
 	pid = fork();
@@ -167,8 +198,9 @@ static int start_front(struct supervisor *s)
 			.listeners = s->listeners,
 			.n_listeners = s->n_listeners,
 			.control = pair[1],
-			.granter = TAKE_FD(granter),
-			.gpu = TAKE_FD(gpu),
+			.granter = links[WORKER_GRANTER],
+			.gpu = links[WORKER_GPU],
+			.planner = links[WORKER_PLANNER],
 			.audit = s->audit,
 			.has_perfmon = s->has_perfmon,
 		}));
@@ -178,21 +210,35 @@ static int start_front(struct supervisor *s)
 		close(pair[0]);
 		return -errno;
 	}
-	s->pids[WORKER_FRONT] = pid;
+	note_begin(s, WORKER_FRONT, pid);
 	s->control = pair[0];
 	return 0;
 }
 
+static int start_front(struct supervisor *s)
+{
+	int links[WORKER_FRONT], r;
+	size_t n;
+
+	r = start_all_linked(s, links, &n);
+	if (r == 0) {
+		r = fork_front(s, links);
+	}
+	while (n > 0) {
+		close(links[--n]);
+	}
+	return r;
+}
+
 static int replace_linked(struct supervisor *s, enum worker_id id)
 {
-	CLEAN_FD int fd = start_linked(s, id, -1);
+	CLEAN_FD int fd = start_linked(s, id, NULL, 0);
 	int r;
 
 	if (fd < 0) {
 		return fd;
 	}
-	r = control_send(s->control, id == WORKER_GRANTER ? CONTROL_NEW_GRANTER : CONTROL_NEW_GPU,
-			 fd);
+	r = control_send(s->control, workers[id].replaced, fd);
 	/* A front that dies takes the others with it, and may be reaped after them: its turn comes.
 	 */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
@@ -207,11 +253,11 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* The granter and gpu processes of a front that died: the end of their link ends them, freeing
- * every object; one that hangs in the driver is killed. */
+/* The processes that were linked to a front that died: the end of their link ends them, freeing
+ * every object; one that hangs is killed. */
 static void end_linked(struct supervisor *s)
 {
-	for (enum worker_id id = WORKER_GRANTER; id <= WORKER_GPU; id++) {
+	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
 		int status;
 
 		for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
@@ -229,16 +275,6 @@ static void end_linked(struct supervisor *s)
 	}
 }
 
-static bool restarts_too_often(struct supervisor *s)
-{
-	uint64_t now = clock_now_ns();
-	uint64_t *oldest = &s->restarts_ns[s->n_restarts++ % RESTARTS_MAX];
-	bool often = *oldest != 0 && now - *oldest < RESTARTS_WINDOW_S * CLOCK_NS_PER_S;
-
-	*oldest = now;
-	return often;
-}
-
 /* The front's end of the control link is closed: it is dying, or dead and not yet reaped. */
 static bool front_is_gone(const struct supervisor *s)
 {
@@ -249,57 +285,83 @@ static bool front_is_gone(const struct supervisor *s)
 
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
-	if (id != WORKER_FRONT && front_is_gone(s)) {
-		return 0; /* it took this one with it, and its successor brings a new one */
-	}
-	if (restarts_too_often(s)) {
-		log_error("processes die again and again: giving up");
-		return -ECHILD;
-	}
 	if (id != WORKER_FRONT) {
-		return replace_linked(s, id);
+		/* A front that died took this one with it, and its successor brings a new one. */
+		return s->control < 0 || front_is_gone(s) ? 0 : replace_linked(s, id);
 	}
-	close(s->control);
-	s->control = -1;
 	end_linked(s);
 	return start_front(s);
 }
 
-static void note_end(struct supervisor *s, pid_t pid, int status, bool ended[WORKERS])
+static void note_end(struct supervisor *s, pid_t pid, int status)
 {
 	for (enum worker_id id = 0; id < WORKERS; id++) {
-		if (s->pids[id] == pid) {
-			s->pids[id] = 0;
-			ended[id] = true;
-			log_write(s->stopping ? LOG_DEBUG : LOG_WARNING,
-				  "%s (pid %d) ended (%s %d)%s", worker_names[id], (int)pid,
-				  WIFSIGNALED(status) ? "signal" : "status",
-				  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-				  s->stopping ? "" : ": replaced");
+		uint64_t delay_ns;
+
+		if (s->pids[id] != pid) {
+			continue;
 		}
+		s->pids[id] = 0;
+		delay_ns = restart_end(&s->restarts[id], clock_now_ns());
+		log_write(s->stopping ? LOG_DEBUG : LOG_WARNING, "%s (pid %d) ended (%s %d)%s%s",
+			  workers[id].name, (int)pid, WIFSIGNALED(status) ? "signal" : "status",
+			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+			  s->stopping ? "" : ": replaced",
+			  !s->stopping && delay_ns > 0 ? " after a delay" : "");
 	}
 }
 
 /* All that have ended are known before any is replaced: a new front brings the others with it. */
-static int reap(struct supervisor *s)
+static void reap(struct supervisor *s)
 {
-	bool ended[WORKERS] = { false };
-	int status, r = 0;
+	int status;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		note_end(s, pid, status, ended);
+		note_end(s, pid, status);
 	}
+	if (s->pids[WORKER_FRONT] == 0 && s->control >= 0) {
+		close(s->control);
+		s->control = -1;
+	}
+}
+
+/* Of those that are due; what cannot be started now is tried again. */
+static void replace_workers(struct supervisor *s)
+{
+	uint64_t now = clock_now_ns();
+	int r;
+
 	if (s->stopping) {
-		return 0;
+		return;
 	}
-	if (ended[WORKER_FRONT]) {
-		return replace_worker(s, WORKER_FRONT);
+	for (enum worker_id id = WORKERS; id-- > 0;) { /* the front first: it brings the others */
+		if (!restart_is_due(&s->restarts[id], now)) {
+			continue;
+		}
+		s->restarts[id].due_ns = 0;
+		r = replace_worker(s, id);
+		if (r < 0) {
+			log_error("%s cannot be started: %s", workers[id].name, strerror(-r));
+			restart_end(&s->restarts[id], now);
+		}
 	}
-	for (enum worker_id id = 0; r >= 0 && id < WORKERS; id++) {
-		r = ended[id] ? replace_worker(s, id) : 0;
+}
+
+/* Until the next one is due, for poll(); -1: none is. */
+static int next_restart_ms(const struct supervisor *s)
+{
+	uint64_t now = clock_now_ns(), next = UINT64_MAX;
+
+	for (enum worker_id id = 0; id < WORKERS; id++) {
+		uint64_t due = s->restarts[id].due_ns;
+
+		next = due != 0 && due < next ? due : next;
 	}
-	return r;
+	if (next == UINT64_MAX) {
+		return -1;
+	}
+	return next <= now ? 0 : (int)((next - now) / CLOCK_NS_PER_MS) + 1;
 }
 
 /* --- loop --- */
@@ -371,27 +433,25 @@ static void begin_reload(struct supervisor *s)
 	}
 }
 
-static int handle_signals(struct supervisor *s)
+static void handle_signals(struct supervisor *s)
 {
 	struct signalfd_siginfo i;
-	int r = 0;
 
-	while (r >= 0 && read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
+	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
 		if (i.ssi_signo == SIGCHLD) {
-			r = reap(s);
+			reap(s);
 		} else if (i.ssi_signo == SIGTERM || i.ssi_signo == SIGINT) {
 			begin_stop(s);
 		} else if (i.ssi_signo == SIGHUP) {
 			begin_reload(s);
 		}
 	}
-	return r;
 }
 
 /* Its end is then reaped and it is replaced like any other. */
 static void kill_hung(struct supervisor *s, enum worker_id id)
 {
-	log_error("%s (pid %d) does not answer: killed", worker_names[id], (int)s->pids[id]);
+	log_error("%s (pid %d) does not answer: killed", workers[id].name, (int)s->pids[id]);
 	if (s->pids[id] > 0) {
 		kill(s->pids[id], SIGKILL);
 	}
@@ -455,6 +515,8 @@ static void handle_control(struct supervisor *s)
 			kill_hung(s, WORKER_GRANTER);
 		} else if (m.op == CONTROL_HUNG_GPU) {
 			kill_hung(s, WORKER_GPU);
+		} else if (m.op == CONTROL_HUNG_PLANNER) {
+			kill_hung(s, WORKER_PLANNER);
 		} else if (m.op == CONTROL_SUMMARY) {
 			tell_systemd(&m.summary);
 		} else if (m.op == CONTROL_JOBS) {
@@ -463,12 +525,11 @@ static void handle_control(struct supervisor *s)
 	}
 }
 
-static int run(struct supervisor *s)
+static void run(struct supervisor *s)
 {
 	uint64_t stop_by = 0;
-	int r = 0;
 
-	while (r >= 0 && !(s->stopping && s->pids[WORKER_FRONT] == 0)) {
+	while (!(s->stopping && s->pids[WORKER_FRONT] == 0)) {
 		struct pollfd fds[] = { { s->signals, POLLIN, 0 }, { s->control, POLLIN, 0 } };
 
 		if (s->stopping && stop_by == 0) {
@@ -477,16 +538,16 @@ static int run(struct supervisor *s)
 		if (s->stopping && clock_now_ns() >= stop_by) {
 			break;
 		}
-		poll(fds, 2, s->stopping ? 100 : -1);
+		poll(fds, 2, s->stopping ? 100 : next_restart_ms(s));
 		if (fds[1].revents != 0) {
 			handle_control(s);
 			if ((fds[1].revents & POLLHUP) != 0) {
 				poll(NULL, 0, 1); /* the signal that says why is on its way */
 			}
 		}
-		r = handle_signals(s);
+		handle_signals(s);
+		replace_workers(s);
 	}
-	return r;
 }
 
 /* The first entry opens the journal's socket, which the front's filter forbids. */
@@ -516,7 +577,7 @@ static int serve(struct supervisor *s)
 	tell_journal();
 	r = s->signals < 0 ? -errno : start_front(s);
 	if (r == 0) {
-		r = run(s);
+		run(s);
 	}
 	if (s->pids[WORKER_FRONT] > 0) {
 		kill(s->pids[WORKER_FRONT], SIGKILL);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +17,9 @@
 /* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
  * two requests, and cannot open, map executable memory, or create a socket. The front can open
  * files for reading (/etc/passwd, for names) but has no capability and no way to run code it was
- * not started with. What each list holds beyond the obvious is there for libc and libuv. */
+ * not started with. The planner maps NVIDIA's host library, so it may run what it finds in files,
+ * but it reaches nothing else: no device, no socket, no other process. What each list holds beyond
+ * the obvious is there for libc and libuv. */
 
 static const int granter_calls[] = {
 	SCMP_SYS(poll),		SCMP_SYS(ppoll),
@@ -74,6 +77,56 @@ static const int front_calls[] = {
 	SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask),
 	SCMP_SYS(sigaltstack),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+};
+
+/* Seen of CUPTI 13.0.1 in this process, and what is harmless of other releases of it. */
+static const int planner_calls[] = {
+	SCMP_SYS(read),
+	SCMP_SYS(readv),
+	SCMP_SYS(pread64),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendto),
+	SCMP_SYS(close),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(statx),
+	SCMP_SYS(lseek),
+	SCMP_SYS(access),
+	SCMP_SYS(faccessat),
+	SCMP_SYS(readlink),
+	SCMP_SYS(readlinkat),
+	SCMP_SYS(getdents64),
+	SCMP_SYS(getcwd),
+	SCMP_SYS(mmap),
+	SCMP_SYS(mprotect),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(brk),
+	SCMP_SYS(futex),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(uname),
+	SCMP_SYS(sysinfo),
+	SCMP_SYS(sched_getaffinity),
+	SCMP_SYS(sched_yield),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(clock_getres),
+	SCMP_SYS(clock_nanosleep),
+	SCMP_SYS(gettimeofday),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(sigaltstack),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(set_robust_list),
 	SCMP_SYS(exit),
 	SCMP_SYS(exit_group),
 };
@@ -145,6 +198,18 @@ static int fill_granter(scmp_filter_ctx c)
 					SCMP_A1(SCMP_CMP_EQ, F_GETFL));
 }
 
+/* Reading files; and abort(), which signals the process itself and nobody else. */
+static int allow_files_and_abort(scmp_filter_ctx c)
+{
+	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				 SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+					SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
+						O_RDONLY));
+}
+
 static int fill_front(scmp_filter_ctx c)
 {
 	int r = allow_data_memory(c);
@@ -156,14 +221,7 @@ static int fill_front(scmp_filter_ctx c)
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
 				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
 				     SCMP_A2(SCMP_CMP_EQ, SO_OOBINLINE));
-	/* abort() signals itself, and nobody else. */
-	r = r < 0 ? r
-		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-				     SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
-	return r < 0 ? r
-		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-					SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
-						O_RDONLY));
+	return r < 0 ? r : allow_files_and_abort(c);
 }
 
 static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_t n)
@@ -187,11 +245,21 @@ static int fill(scmp_filter_ctx c, enum sandbox which)
 	case SANDBOX_FRONT:
 		r = add_calls(c, SCMP_ACT_ALLOW, front_calls, ARRAY_SIZE(front_calls));
 		return r < 0 ? r : fill_front(c);
+	case SANDBOX_PLANNER:
+		r = add_calls(c, SCMP_ACT_ALLOW, planner_calls, ARRAY_SIZE(planner_calls));
+		return r < 0 ? r : allow_files_and_abort(c);
 	case SANDBOX_GPU:
 		return add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
 				 ARRAY_SIZE(gpu_denied_calls));
 	}
 	return -EINVAL;
+}
+
+static int limit_memory(uint64_t bytes)
+{
+	const struct rlimit l = { bytes, bytes };
+
+	return setrlimit(RLIMIT_AS, &l) < 0 ? -errno : 0;
 }
 
 int sandbox_enter(enum sandbox which)
@@ -200,12 +268,15 @@ int sandbox_enter(enum sandbox which)
 		[SANDBOX_GRANTER] = SCMP_ACT_KILL_PROCESS,
 		[SANDBOX_FRONT] = SCMP_ACT_ERRNO(EPERM),
 		[SANDBOX_GPU] = SCMP_ACT_ALLOW,
+		[SANDBOX_PLANNER] = SCMP_ACT_ERRNO(EPERM),
 	};
 	scmp_filter_ctx c = seccomp_init(otherwise[which]);
 	int r = c ? seccomp_attr_set(c, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
 
+	if (r == 0 && which == SANDBOX_PLANNER) {
+		r = limit_memory(SANDBOX_PLANNER_BYTES);
+	}
 	r = r == 0 ? fill(c, which) : r;
-
 	if (r == 0) {
 		r = seccomp_load(c);
 	}

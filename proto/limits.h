@@ -6,6 +6,8 @@
 
 enum {
 	PROTO_VERSION = 1,
+	PROTO_FEATURE_CATALOGUE = 1
+				  << 0, /* of Hello: for metrics and plans alone, see protocol.md */
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* heap that one frame may become */
@@ -16,7 +18,7 @@ enum {
 	LIMIT_TOKEN_BYTES = 64,
 	LIMIT_JOB_BYTES = 63, /* a scheduler's name for a job */
 
-	LIMIT_METRICS = 256, /* asked for, in one capture or plan */
+	LIMIT_METRICS = 128, /* asked for, in one capture or plan; and columns of it */
 	LIMIT_PLAN_METRICS = 512,
 	LIMIT_TERMS = 32, /* of one column */
 	LIMIT_GPUS = 64,

@@ -148,7 +148,6 @@ struct wire_refusal {
 struct wire_metrics_request {
 	uint32_t request;
 	const char *chip;
-	struct wire_strings patterns;
 	bool describe;
 };
 
@@ -253,6 +252,7 @@ struct wire_status_reply {
 
 struct wire_tenants_request {
 	uint32_t request;
+	uint64_t gpus; /* a bit for each index */
 };
 struct wire_tenants_reply {
 	uint32_t request;

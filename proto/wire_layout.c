@@ -74,9 +74,7 @@ LAYOUT(refusal, NULL, U32(wire_refusal, 1, request), U32(wire_refusal, 2, code),
        STR(wire_refusal, 3, message, TEXT), STR(wire_refusal, 4, remedy, TEXT));
 
 LAYOUT(metrics_request, NULL, U32(wire_metrics_request, 1, request),
-       STR(wire_metrics_request, 2, chip, NAME),
-       STRS(wire_metrics_request, 3, patterns, LIMIT_METRICS),
-       BOOL(wire_metrics_request, 4, describe));
+       STR(wire_metrics_request, 2, chip, NAME), BOOL(wire_metrics_request, 4, describe));
 
 LAYOUT(metric, NULL, STR(wire_metric, 1, name, NAME),
        ENUM(wire_metric, 2, kind, WIRE_METRIC_KIND_MAX), STR(wire_metric, 3, unit, NAME),
@@ -150,7 +148,8 @@ LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        U32(wire_status_reply, 10, peers), U32(wire_status_reply, 11, trouble_code),
        STR(wire_status_reply, 12, trouble_remedy, TEXT));
 
-LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request));
+LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request),
+       U64(wire_tenants_request, 2, gpus));
 
 static bool validate_tenants(const void *plain)
 {

@@ -261,7 +261,8 @@ const struct verb verb_metrics = {
 	.name = "metrics",
 	.usage = "metrics [PATTERN...] [--chip CHIP] [--describe]",
 	.summary = "list metrics, presets and derived metrics",
-	.details = "PATTERN is a name, a glob ('dram__*', quoted) or regex:EXPR.\n",
+	.details = "PATTERN is a word that names contain, a glob ('dram__*', quoted) or "
+		   "regex:EXPR.\n",
 	.options = defs,
 	.exec = exec_metrics,
 };

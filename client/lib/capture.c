@@ -16,6 +16,7 @@
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
 	list_remove(&c->link);
+	requests_forget(c->g, c);
 	while (!list_is_empty(&c->processes)) {
 		decoder_free(list_entry(c->processes.next, struct decoder, link));
 	}
@@ -48,6 +49,34 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		list_append(&g->captures, &c->link);
 	}
 	return c;
+}
+
+/* A copy in a of what a message of the same type holds: by the wire's own code. */
+static int copy_message(struct gpuctr *g, struct arena *a, const struct wire_message *in,
+			struct wire_message *ret)
+{
+	struct buffer b = { 0 };
+	int r = wire_encode_payload(&g->scratch, &b, in);
+
+	arena_reset(&g->scratch);
+	if (r == 0 && wire_decode(a, in->type, b.data, buffer_length(&b), ret) != 0) {
+		r = -ENOMEM;
+	}
+	buffer_deinit(&b);
+	return r;
+}
+
+/* The patterns first; the rest waits in the capture. */
+static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
+{
+	struct wire_message copy;
+	int r = copy_message(c->g, &c->arena, m, &copy);
+
+	if (r != 0) {
+		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
+	}
+	c->wishes = copy.open_capture;
+	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
 }
 
 /* The daemon refuses it as well; here there is time to say where. */
@@ -105,7 +134,8 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.lease_ns = o.lease_ns,
 		.recorded = o.recorded,
 	};
-	r = connection_send(g, &m);
+	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
+							 : connection_send(g, &m);
 	if (r != 0) {
 		capture_free(c);
 		return r;
@@ -229,6 +259,22 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 	capture_free(c);
 }
 
+void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			 const struct gpuctr_error *e)
+{
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->wishes };
+	struct gpuctr_end end = { .error = e ? *e : (struct gpuctr_error){ 0, "", "" } };
+
+	if (metrics) {
+		m.open_capture.metrics = *metrics;
+		if (connection_send(c->g, &m) == 0) {
+			return;
+		}
+		end.error = *gpuctr_last_error(c->g);
+	}
+	finish(c, &end);
+}
+
 void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
 {
 	struct gpuctr_end end = { .error = *e };
@@ -241,16 +287,11 @@ void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
 /* The plan's strings must outlive the message: kept by a second copy in the capture's arena. */
 static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 {
-	struct wire_message m = { .type = WIRE_PLAN_REPLY, .plan_reply = { 0, *in } }, copy;
-	struct buffer b = { 0 };
-	int r = wire_encode_payload(&c->g->scratch, &b, &m);
+	const struct wire_message m = { .type = WIRE_PLAN_REPLY, .plan_reply = { 0, *in } };
+	struct wire_message copy;
+	int r = copy_message(c->g, &c->arena, &m, &copy);
 
-	arena_reset(&c->g->scratch);
-	if (r == 0 && wire_decode(&c->arena, m.type, b.data, buffer_length(&b), &copy) != 0) {
-		r = -ENOMEM;
-	}
 	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
-	buffer_deinit(&b);
 	return r;
 }
 

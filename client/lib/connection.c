@@ -44,6 +44,11 @@ int connection_fail(struct gpuctr *g, int code, const char *message, const char 
 	return code;
 }
 
+int connection_refuse(struct gpuctr *g, const struct refusal *r)
+{
+	return connection_fail(g, r->code, r->message, r->remedy);
+}
+
 const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
 {
 	return &g->error;
@@ -82,6 +87,10 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 	if (g->broken) {
 		return connection_fail(g, GPUCTR_E_DISCONNECTED,
 				       "the connection to gpucountd is over", "Connect again.");
+	}
+	if (g->denied.code != 0 && m->type != WIRE_HELLO && m->type != WIRE_METRICS_REQUEST &&
+	    m->type != WIRE_PLAN_REQUEST) {
+		return connection_refuse(g, &g->denied);
 	}
 	r = wire_encode(&g->scratch, &g->out, m);
 	arena_reset(&g->scratch);
@@ -194,10 +203,11 @@ void connection_name(const char *program, char *name, size_t size)
 	utf8_repair(name);
 }
 
-static int introduce(struct gpuctr *g, const char *program, uint64_t by)
+static int introduce(struct gpuctr *g, const char *program, uint32_t features, uint64_t by)
 {
 	char name[LIMIT_NAME_BYTES];
-	struct wire_message hello = { .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, name } };
+	struct wire_message hello = { .type = WIRE_HELLO,
+				      .hello = { PROTO_VERSION, features, name } };
 	int r;
 
 	connection_name(program, name, sizeof(name));
@@ -211,6 +221,19 @@ static int introduce(struct gpuctr *g, const char *program, uint64_t by)
 		r = connection_send(g, &hello);
 	}
 	return r == 0 ? wait_welcome(g, by) : r;
+}
+
+/* Who may not measure may know what could be measured. Whatever else is asked is refused as the
+ * connection would have been. */
+static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by)
+{
+	const struct refusal denied = g->refusal;
+
+	if (introduce(g, program, PROTO_FEATURE_CATALOGUE, by) != 0) {
+		return connection_refuse(g, &denied);
+	}
+	g->denied = denied;
+	return 0;
 }
 
 /* A daemon that ends closes what it has just accepted, without a word. Nothing has been asked of it
@@ -234,7 +257,10 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->captures);
 	*ret = g;
 	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
-		r = introduce(g, program, by);
+		r = introduce(g, program, 0, by);
+	}
+	if (r == GPUCTR_E_NOT_ALLOWED) {
+		r = introduce_as_guest(g, program, by);
 	}
 	if (r != 0) {
 		g->broken = r;
@@ -250,13 +276,7 @@ struct gpuctr *gpuctr_disconnect(struct gpuctr *g)
 	if (g->fd >= 0) {
 		close(g->fd);
 	}
-	while (!list_is_empty(&g->requests)) {
-		struct request *q = list_entry(g->requests.next, struct request, link);
-
-		list_remove(&q->link);
-		free(q->chip);
-		free(q);
-	}
+	requests_free_all(g);
 	captures_free_all(g);
 	buffer_deinit(&g->in);
 	buffer_deinit(&g->out);

@@ -7,6 +7,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/lib/decode.h"
+#include "client/lib/expand.h"
 #include "daemon/base/arena.h"
 #include "daemon/base/buffer.h"
 #include "daemon/base/list.h"
@@ -24,7 +25,9 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	int broken; /* code the connection ended with; 0: it is up */
+	struct refusal
+		denied; /* code 0: may measure; else why only the catalogue may be asked for */
+	int broken;	/* code the connection ended with; 0: it is up */
 };
 
 /* A question that waits for its answer. */
@@ -38,7 +41,9 @@ struct request {
 	gpuctr_on_plan on_plan;
 	gpuctr_on_status on_status;
 	gpuctr_on_done on_done;
-	char *chip; /* of a metrics list under way */
+	struct expansion *expansion;	/* of a list; of a plan or capture, while it has patterns */
+	struct gpuctr_capture *capture; /* whose patterns are expanded */
+	char *chip;			/* of a plan whose patterns are expanded */
 };
 
 struct gpuctr_capture {
@@ -48,7 +53,8 @@ struct gpuctr_capture {
 	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;
-	struct arena arena; /* what lives as long as the capture */
+	struct arena arena;		 /* what lives as long as the capture */
+	struct wire_open_capture wishes; /* sent once its patterns are expanded */
 	struct gpuctr_plan plan;
 	char *token;
 	const char **environment;
@@ -60,6 +66,7 @@ struct gpuctr_capture {
 int connection_send(struct gpuctr *g, const struct wire_message *m);
 
 /* Remembers an error for gpuctr_last_error(); returns its code. */
+int connection_refuse(struct gpuctr *g, const struct refusal *r);
 int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy);
 
 /* A struct of size bytes that begins with its size, from the one that the program gave, which may
@@ -68,6 +75,19 @@ int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
 
 /* A program's name as it is told to others: cut to size, and UTF-8 whatever its file is called. */
 void connection_name(const char *program, char *name, size_t size);
+
+/* Asks for the catalogue, to expand the patterns among c's metrics; capture_on_expanded() then
+ * hears of it, once. 0, -errno or a code: it does not hear. */
+int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
+		    struct gpuctr_capture *c);
+void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
+
+/* metrics NULL: e says why not. */
+void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			 const struct gpuctr_error *e);
+
+/* Frees what waits for an answer, without a word. */
+void requests_free_all(struct gpuctr *g);
 
 /* 1: the message was an answer to a question. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m);

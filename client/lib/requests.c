@@ -5,7 +5,11 @@
 
 #include "client/lib/internal.h"
 
-/* Questions and their answers, matched by the number the library gave the question. */
+/* Questions and their answers, matched by the number the library gave the question.
+ *
+ * Patterns are expanded here and not by the daemon, because what a user can make expensive belongs
+ * into the user's own process. A plan or capture with patterns therefore begins with a question of
+ * the library's own, for the whole catalogue, and asks with names alone after its answer. */
 
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
@@ -23,8 +27,16 @@ static struct request *request_new(struct gpuctr *g, enum wire_type answer, void
 static void request_free(struct request *q)
 {
 	list_remove(&q->link);
+	expansion_free(q->expansion);
 	free(q->chip);
 	free(q);
+}
+
+void requests_free_all(struct gpuctr *g)
+{
+	while (!list_is_empty(&g->requests)) {
+		request_free(list_entry(g->requests.next, struct request, link));
+	}
 }
 
 static int request_send(struct gpuctr *g, struct request *q, const struct wire_message *m)
@@ -47,36 +59,102 @@ int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *o
 {
 	struct wire_message m = { .type = WIRE_METRICS_REQUEST };
 	struct gpuctr_metrics_options o;
+	struct refusal refusal;
+	struct request *q;
 	int r = options_copy(g, &o, sizeof(o), options);
-	struct request *q = r == 0 ? request_new(g, WIRE_METRICS_REPLY, userdata) : NULL;
 
+	if (r != 0) {
+		return r;
+	}
+	q = request_new(g, WIRE_METRICS_REPLY, userdata);
 	if (!q) {
-		return r != 0 ? r : -ENOMEM;
+		return -ENOMEM;
+	}
+	if (expansion_new(o.patterns, o.n_patterns, &q->expansion, &refusal) != 0) {
+		request_free(q);
+		return connection_refuse(g, &refusal);
 	}
 	q->on_metric = on_metric;
 	q->on_metrics_end = on_end;
-	m.metrics_request = (struct wire_metrics_request){
-		q->id,
-		or_empty(o.chip),
-		{ o.n_patterns, o.patterns },
-		o.describe,
-	};
+	m.metrics_request = (struct wire_metrics_request){ q->id, or_empty(o.chip), o.describe };
 	return request_send(g, q, &m);
+}
+
+static int send_plan(struct gpuctr *g, struct request *q, const char *chip,
+		     const struct wire_strings *metrics)
+{
+	const struct wire_message m = {
+		.type = WIRE_PLAN_REQUEST,
+		.plan_request = { q->id, or_empty(chip), *metrics },
+	};
+
+	q->answer = WIRE_PLAN_REPLY;
+	return connection_send(g, &m);
+}
+
+/* Asks for the catalogue. The caller frees q when it fails. */
+static int expand(struct gpuctr *g, struct request *q, const char *chip,
+		  const struct wire_strings *metrics)
+{
+	const struct wire_message m = {
+		.type = WIRE_METRICS_REQUEST,
+		.metrics_request = { q->id, or_empty(chip), .describe = true },
+	};
+	struct refusal refusal;
+
+	if (expansion_new(metrics->v, metrics->n, &q->expansion, &refusal) != 0) {
+		return connection_refuse(g, &refusal);
+	}
+	q->answer = WIRE_METRICS_REPLY;
+	return connection_send(g, &m);
+}
+
+int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
+		    struct gpuctr_capture *c)
+{
+	struct request *q = request_new(g, WIRE_METRICS_REPLY, NULL);
+	int r;
+
+	if (!q) {
+		return -ENOMEM;
+	}
+	q->capture = c;
+	r = expand(g, q, chip, metrics);
+	if (r != 0) {
+		request_free(q);
+	}
+	return r;
+}
+
+void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c)
+{
+	list_for_each_safe(l, &g->requests) {
+		struct request *q = list_entry(l, struct request, link);
+
+		if (q->capture == c) {
+			request_free(q);
+		}
+	}
 }
 
 int gpuctr_plan(struct gpuctr *g, const char *chip, const char *const *metrics, size_t n_metrics,
 		gpuctr_on_plan on_plan, void *userdata)
 {
+	const struct wire_strings wanted = { n_metrics, metrics };
 	struct request *q = request_new(g, WIRE_PLAN_REPLY, userdata);
-	struct wire_message m = { .type = WIRE_PLAN_REQUEST };
+	int r;
 
-	if (!q) {
-		return -ENOMEM;
+	if (!q || !(q->chip = strdup(or_empty(chip)))) {
+		r = -ENOMEM;
+	} else {
+		q->on_plan = on_plan;
+		r = expansion_is_needed(&wanted) ? expand(g, q, chip, &wanted)
+						 : send_plan(g, q, chip, &wanted);
 	}
-	q->on_plan = on_plan;
-	m.plan_request =
-		(struct wire_plan_request){ q->id, or_empty(chip), { n_metrics, metrics } };
-	return request_send(g, q, &m);
+	if (r != 0 && q) {
+		request_free(q);
+	}
+	return r;
 }
 
 int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userdata)
@@ -169,29 +247,103 @@ struct gpuctr_totals totals_from_wire(const struct wire_totals *in)
 	};
 }
 
-static void answer_metrics(struct gpuctr *g, struct request *q, const struct wire_metrics_reply *r)
+static void fail(struct request *q, const struct gpuctr_error *e)
 {
-	const char *chip = r->chip;
+	struct request done = *q;
 
-	(void)g;
-	for (size_t i = 0; i < r->metrics.n; i++) {
-		const struct wire_metric *w = &r->metrics.v[i];
-		struct gpuctr_metric m = {
-			w->name,	 (enum gpuctr_metric_kind)w->kind,
-			w->unit,	 w->hardware_unit,
-			w->description,	 w->submetrics.v,
-			w->submetrics.n,
-		};
+	request_free(q);
+	if (done.capture) {
+		capture_on_expanded(done.capture, NULL, e);
+	} else if (done.on_metrics_end) {
+		done.on_metrics_end("", e, done.userdata);
+	} else if (done.on_plan) {
+		done.on_plan(NULL, e, done.userdata);
+	} else if (done.on_done) {
+		done.on_done(e, done.userdata);
+	} else if (done.on_status) {
+		done.on_status(NULL, e, done.userdata);
+	}
+}
 
+static void refuse(struct request *q, const struct refusal *r)
+{
+	const struct gpuctr_error e = { r->code, r->message, r->remedy };
+
+	fail(q, &e);
+}
+
+/* The names are known: now the question itself. */
+static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
+{
+	struct wire_strings names;
+	struct refusal refusal;
+	struct request done;
+	int r;
+
+	if (expansion_end_plan(q->expansion, chip, &names, &refusal) != 0) {
+		refuse(q, &refusal);
+		return;
+	}
+	if (q->capture) {
+		done = *q;
+		q->expansion = NULL; /* has the names */
+		request_free(q);
+		capture_on_expanded(done.capture, &names, NULL);
+		expansion_free(done.expansion);
+		return;
+	}
+	r = send_plan(g, q, q->chip, &names);
+	q->expansion = expansion_free(q->expansion);
+	if (r != 0) {
+		refusal_set(&refusal, r > 0 ? r : GPUCTR_E_INTERNAL, "Try again.",
+			    "the names that the patterns stand for could not be asked about");
+		refuse(q, &refusal);
+	}
+}
+
+static void end_list(struct request *q, const char *chip)
+{
+	struct request done;
+	struct refusal refusal;
+
+	if (expansion_end_list(q->expansion, chip, &refusal) != 0) {
+		refuse(q, &refusal);
+		return;
+	}
+	done = *q;
+	request_free(q);
+	done.on_metrics_end(chip, NULL, done.userdata);
+}
+
+static void list_metric(struct request *q, const struct wire_metric *w)
+{
+	const struct gpuctr_metric m = {
+		w->name,	 (enum gpuctr_metric_kind)w->kind,
+		w->unit,	 w->hardware_unit,
+		w->description,	 w->submetrics.v,
+		w->submetrics.n,
+	};
+
+	if (expansion_lists(q->expansion, w->name)) {
 		q->on_metric(&m, q->userdata);
 	}
-	if (r->last) {
-		struct request done = *q;
+}
 
-		q->chip = NULL;
-		request_free(q);
-		done.on_metrics_end(chip, NULL, done.userdata);
-		free(done.chip);
+static void answer_metrics(struct gpuctr *g, struct request *q, const struct wire_metrics_reply *r)
+{
+	bool is_list = q->on_metrics_end != NULL;
+
+	for (size_t i = 0; i < r->metrics.n; i++) {
+		if (is_list) {
+			list_metric(q, &r->metrics.v[i]);
+		} else {
+			expansion_add(q->expansion, &r->metrics.v[i]);
+		}
+	}
+	if (r->last && is_list) {
+		end_list(q, r->chip);
+	} else if (r->last) {
+		end_expansion(g, q, r->chip);
 	}
 }
 
@@ -269,29 +421,6 @@ static void answer_done(struct request *q, const struct gpuctr_error *e)
 
 	request_free(q);
 	done.on_done(e, done.userdata);
-}
-
-static void fail(struct request *q, const struct gpuctr_error *e)
-{
-	struct request done = *q;
-
-	q->chip = NULL;
-	request_free(q);
-	switch (done.answer) {
-	case WIRE_METRICS_REPLY:
-		done.on_metrics_end("", e, done.userdata);
-		break;
-	case WIRE_PLAN_REPLY:
-		done.on_plan(NULL, e, done.userdata);
-		break;
-	case WIRE_JOB_REPLY:
-		done.on_done(e, done.userdata);
-		break;
-	default:
-		done.on_status(NULL, e, done.userdata);
-		break;
-	}
-	free(done.chip);
 }
 
 void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e)

@@ -26,7 +26,7 @@ struct account {
 	unsigned connections; /* until they are really closed */
 	unsigned received;    /* descriptors it has sent, until they are */
 	struct quota bytes;
-	bool asking; /* the gpu process has a question of it */
+	bool asking; /* the planner has a question of it */
 
 	/* Above ACCOUNT_HIGH_BYTES: which connection is read, since when, and which ones wait. They
 	 * are the front's. */

@@ -92,6 +92,11 @@ uint64_t admission_find_gpu(const struct front *f, const char *name)
 	return 0;
 }
 
+const char *admission_chip(const struct front *f, const char *chip)
+{
+	return chip[0] == '\0' && f->machine.gpus.n > 0 ? f->machine.gpus.v[0].chip : chip;
+}
+
 /* Why c may not have one of gpus. */
 static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
 		      struct refusal *r)

@@ -34,6 +34,9 @@ uint64_t admission_lost(const struct front *f, const struct capture *c);
 bool admission_still_allows(const struct front *f, const struct credentials *who,
 			    const struct capture *c, struct refusal *r);
 
+/* The chip that is meant: this machine's when none is named, and "" on one without GPUs. */
+const char *admission_chip(const struct front *f, const char *chip);
+
 /* A bit for the GPU of this index or UUID; 0: there is none. */
 uint64_t admission_find_gpu(const struct front *f, const char *name);
 

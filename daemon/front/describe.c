@@ -28,9 +28,10 @@ int describe_machine_trouble(const struct front *f, struct refusal *r)
 
 int describe_trouble(const struct front *f, struct refusal *r)
 {
-	if (f->gpu.watch.fd < 0) {
+	if (!gpu_link_is_up(&f->gpu) || !gpu_link_is_up(&f->planner)) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment: it is being restarted.",
-			    "the process that knows GPUs and metrics is not running");
+			    "the process that knows GPUs, or the one that knows metrics, is not "
+			    "running");
 	} else if (describe_machine_trouble(f, r) == 0 && f->audit.error != 0) {
 		refusal_set(r, GPUCTR_E_AUDIT, "The daemon's log says why.",
 			    "the audit log cannot be written, and nothing is granted until it can");

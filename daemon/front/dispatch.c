@@ -9,8 +9,9 @@
 
 /* The whole of what a user may say, and as what. A message that is not in the table, or not for the
  * peer's role, ends the connection. Policy is asked when a client introduces itself, and for its
- * GPUs when it opens a capture; an agent needs the token of a capture of its own uid. From then on
- * a peer acts only on captures of its own. */
+ * GPUs when it opens a capture; a guest whom it does not allow learns what is public, which metrics
+ * there are and how they fit together; an agent needs the token of a capture of its own uid. From
+ * then on a peer acts only on captures of its own. */
 
 static const struct {
 	enum wire_type type;
@@ -21,8 +22,8 @@ static const struct {
 	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
 	{ WIRE_PERMISSION_REQUEST, PEER_NEW, handle_permission },
 
-	{ WIRE_METRICS_REQUEST, PEER_CLIENT, handle_metrics },
-	{ WIRE_PLAN_REQUEST, PEER_CLIENT, handle_plan },
+	{ WIRE_METRICS_REQUEST, PEER_CLIENT | PEER_GUEST, handle_metrics },
+	{ WIRE_PLAN_REQUEST, PEER_CLIENT | PEER_GUEST, handle_plan },
 	{ WIRE_STATUS_REQUEST, PEER_CLIENT, handle_status },
 	{ WIRE_OPEN_CAPTURE, PEER_CLIENT, handle_open_capture },
 	{ WIRE_RENEW, PEER_CLIENT, handle_renew },

@@ -61,12 +61,13 @@ static void on_tick(uv_timer_t *t)
 	bool deadlines;
 
 	gpu_link_tick(&f->gpu, now);
+	gpu_link_tick(&f->planner, now);
 	granter_link_tick(&f->granter, now);
 	session_on_tick(f, now);
 	deadlines = peers_tick(f, now);
 	tell_summary(f);
 	if (!deadlines && list_is_empty(&f->registry.captures) && list_is_empty(&f->gpu.pending) &&
-	    granter_link_is_idle(&f->granter)) {
+	    list_is_empty(&f->planner.pending) && granter_link_is_idle(&f->granter)) {
 		uv_timer_stop(t);
 	}
 }
@@ -91,6 +92,15 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	(void)m;
 }
 
+static void ping_link(struct gpu_link *l)
+{
+	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
+
+	if (list_is_empty(&l->pending)) {
+		gpu_link_request(l, &status, on_answer, NULL, 0);
+	}
+}
+
 /* The others are asked for a sign of life as well: one that does not answer in its link's time
  * limit, like one that leaves a user's request unanswered, is reported there, killed and replaced.
  */
@@ -98,7 +108,6 @@ static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
 	struct granter_request ping = { .op = GRANTER_PING };
-	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	control_send(f->control, CONTROL_ALIVE, -1);
 	tell_summary(f);
@@ -106,9 +115,8 @@ static void on_alive(uv_timer_t *t)
 	if (list_is_empty(&f->granter.pending)) {
 		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
 	}
-	if (list_is_empty(&f->gpu.pending)) {
-		gpu_link_request(&f->gpu, &status, on_answer, NULL, 0);
-	}
+	ping_link(&f->gpu);
+	ping_link(&f->planner);
 	malloc_trim(0); /* what users had waiting goes back to the system */
 }
 
@@ -198,6 +206,7 @@ static void stop_now(struct front *f)
 	}
 	granter_link_detach(&f->granter);
 	gpu_link_deinit(&f->gpu);
+	gpu_link_deinit(&f->planner);
 	uv_walk(&f->loop, on_handle, NULL);
 }
 
@@ -262,6 +271,9 @@ static void on_control(uv_poll_t *h, int status, int events)
 		ask_machine(f);
 		session_on_gpu_back(f);
 		break;
+	case CONTROL_NEW_PLANNER:
+		gpu_link_attach(&f->planner, fd);
+		break;
 	case CONTROL_RELOAD:
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
 		f->config = m.config;
@@ -321,19 +333,23 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_prepare_start(&f->prepare, on_prepare);
 	uv_timer_init(&f->loop, &f->tick);
 	uv_timer_init(&f->loop, &f->alive);
-	gpu_link_init(&f->gpu, f);
+	gpu_link_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
+	gpu_link_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);
 	granter_link_init(&f->granter, f);
 	r = descriptors_init(f);
 	r = r < 0 ? r : uv_poll_init(&f->loop, &f->control_poll, f->control);
 	return r < 0 ? r : uv_poll_start(&f->control_poll, UV_READABLE, on_control);
 }
 
-static int front_attach(struct front *f, int granter, int gpu)
+static int front_attach(struct front *f, const struct front_start *start)
 {
-	int r = granter_link_attach(&f->granter, granter);
+	int r = granter_link_attach(&f->granter, start->granter);
 
 	if (r == 0) {
-		r = gpu_link_attach(&f->gpu, gpu);
+		r = gpu_link_attach(&f->gpu, start->gpu);
+	}
+	if (r == 0) {
+		r = gpu_link_attach(&f->planner, start->planner);
 	}
 	if (r < 0) {
 		return r;
@@ -349,7 +365,7 @@ int front_run(const struct front_start *start)
 	int r = front_init(&f, start);
 
 	if (r == 0) {
-		r = front_attach(&f, start->granter, start->gpu);
+		r = front_attach(&f, start);
 	}
 	if (r < 0) {
 		log_error("cannot start: %s", strerror(-r));

@@ -41,7 +41,7 @@ struct front {
 	uv_poll_t control_poll;
 	uv_timer_t tick; /* only while something has a deadline */
 	uv_timer_t alive;
-	struct gpu_link gpu;
+	struct gpu_link gpu, planner;
 	struct granter_link granter;
 
 	struct list peers;
@@ -56,7 +56,7 @@ struct front {
 	struct arbiter arbiter;
 	struct jobs jobs;
 	bool jobs_untold; /* to the supervisor */
-	struct rate opens, permissions;
+	struct rate opens, permissions, questions;
 	struct audit audit;
 	struct arena scratch; /* for encoding, reset after every message */
 	uint64_t started_ns;
@@ -80,7 +80,7 @@ struct front_start {
 	const struct jobs *jobs; /* as the front before told them */
 	const int *listeners;
 	size_t n_listeners;
-	int control, granter, gpu, audit; /* consumed; audit -1: no file */
+	int control, granter, gpu, planner, audit; /* consumed; audit -1: no file */
 	bool has_perfmon;
 };
 

@@ -11,8 +11,8 @@
 #include "daemon/front/front.h"
 #include "proto/limits.h"
 
-/* Every request of the three that the gpu process answers starts with its number, as does every
- * answer: that one field is exchanged for ours, so that numbers of different clients cannot meet.
+/* Every request that the two processes answer starts with its number, as does every answer: that
+ * one field is exchanged for ours, so that numbers of different clients cannot meet.
  *
  * A request that waits for its user's turn is kept encoded, at their expense. What has been sent
  * once keeps the turn until its answer has come, also when nobody wants that any more. */
@@ -30,9 +30,9 @@ struct pending {
 	bool sent;
 };
 
-void gpu_link_init(struct gpu_link *l, struct front *f)
+void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung)
 {
-	*l = (struct gpu_link){ .front = f };
+	*l = (struct gpu_link){ .front = f, .name = name, .hung = hung };
 	arena_init(&l->arena, 2 * LIMIT_UNPACKED_BYTES);
 	list_init(&l->pending);
 	watch_init(&l->watch);
@@ -203,7 +203,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 		r = read_input(l);
 	}
 	if (r < 0) {
-		log_warning("lost the gpu process");
+		log_warning("lost the %s process", l->name);
 		gpu_link_detach(l);
 	}
 }
@@ -296,8 +296,9 @@ void gpu_link_tick(struct gpu_link *l, uint64_t now_ns)
 	if (l->answer_by_ns == 0) {
 		l->answer_by_ns = now_ns + GPU_LINK_TIMEOUT_S * CLOCK_NS_PER_S;
 	} else if (now_ns >= l->answer_by_ns) {
-		log_warning("the gpu process did not answer within %d s", GPU_LINK_TIMEOUT_S);
-		control_send(l->front->control, CONTROL_HUNG_GPU, -1);
+		log_warning("the %s process did not answer within %d s", l->name,
+			    GPU_LINK_TIMEOUT_S);
+		control_send(l->front->control, l->hung, -1);
 		gpu_link_detach(l);
 	}
 }

@@ -2,9 +2,9 @@
 #ifndef GPUCTR_FRONT_GPU_LINK_H
 #define GPUCTR_FRONT_GPU_LINK_H
 
-/* Requests to the gpu process. It answers one after the other, and each answer has a deadline. Of
- * the requests of one user it gets one at a time: however many they ask, each other user waits for
- * one of them at most. */
+/* Requests to the gpu process, and on a link of the same kind to the planner. Each answers one
+ * after the other, and each answer has a deadline. Of the requests of one user it gets one at a
+ * time: however many they ask, each other user waits for one of them at most. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +13,7 @@
 #include "daemon/base/buffer.h"
 #include "daemon/base/list.h"
 #include "daemon/broker/account.h"
+#include "daemon/control.h"
 #include "daemon/front/watch.h"
 #include "proto/wire.h"
 
@@ -20,7 +21,9 @@ struct front;
 
 struct gpu_link {
 	struct front *front;
-	struct watch watch; /* closed: no such process just now */
+	const char *name;     /* of the process */
+	enum control_op hung; /* what the supervisor is told when it does not answer */
+	struct watch watch;   /* closed: no such process just now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;
@@ -33,7 +36,7 @@ struct gpu_link {
 typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
 			      const struct wire_message *m);
 
-void gpu_link_init(struct gpu_link *l, struct front *f);
+void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung);
 int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails whatever was pending */
 void gpu_link_detach(struct gpu_link *l);
 void gpu_link_deinit(struct gpu_link *l);

@@ -22,7 +22,7 @@ static void refuse_open(struct front *f, struct capture *c, const struct wire_re
 
 	m.refusal.request = c->request;
 	decision_of_capture(f, c, AUDIT_REFUSED, (int)r->code, r->message);
-	gpu_link_forget(&f->gpu, c);
+	gpu_link_forget(&f->planner, c);
 	peer_send(c->client, &m);
 	capture_free(&f->registry, c);
 }
@@ -169,7 +169,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	return r->code;
 }
 
-/* Who does not wait is told at once, whatever the gpu process is busy with. */
+/* Who does not wait is told at once, whatever the planner is busy with. */
 static int check_free(const struct front *f, const struct wire_open_capture *o, uint64_t gpus,
 		      struct refusal *r)
 {
@@ -198,7 +198,7 @@ static const char *planned_chip(const struct front *f, const struct wire_open_ca
 			return f->machine.gpus.v[i].chip;
 		}
 	}
-	return o->chip;
+	return admission_chip(f, o->chip);
 }
 
 static void refuse_at_once(struct peer *p, uint32_t request, const struct refusal *r)
@@ -248,7 +248,7 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	claim_init(&c->claim, c->recorded ? 0 : gpus);
 	list_append(&p->captures, &c->client_link);
 	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
-	r = gpu_link_request_for(&f->gpu, c->account, &q, on_planned, c, 0);
+	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
 	if (r == -EDQUOT) {
 		account_refuse(p->account, &refusal);
 		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);

@@ -31,7 +31,7 @@
  * One read a turn, and a user's share of the turn's time, keep one busy peer from starving the
  * others. A peer that stops reading costs its queue and nothing else: the agents that fill it are
  * paused long before the account is full, and so is a client that asks and does not read the
- * answers. What comes all the same, such as long answers of the gpu process, ends the connection
+ * answers. What comes all the same, such as long answers of the planner, ends the connection
  * when the account is full.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
@@ -335,7 +335,8 @@ static void handle_frame(struct peer *p, const struct frame *f)
 						    : "the message is malformed");
 	} else if (r < 0) {
 		peer_close(p);
-	} else if (p->role == PEER_CLIENT && p->out.bytes > PEER_OUT_HIGH_BYTES) {
+	} else if ((p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+		   p->out.bytes > PEER_OUT_HIGH_BYTES) {
 		peer_pause(p);
 	}
 }
@@ -501,7 +502,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	if (p->closing) {
 		return;
 	}
-	if (drains && p->role == PEER_CLIENT && p->out.bytes <= PEER_OUT_LOW_BYTES) {
+	if (drains && (p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+	    p->out.bytes <= PEER_OUT_LOW_BYTES) {
 		peer_resume(p);
 		session_on_client_drained(p);
 	}
@@ -541,6 +543,15 @@ static void refuse_silent(struct peer *p)
 	refuse_and_close(p, &r);
 }
 
+static void refuse_guest(struct peer *p)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_TIMEOUT, "Connect again.",
+		    "who may not measure is connected for %d s at a time", PEER_GUEST_S);
+	refuse_and_close(p, &r);
+}
+
 /* Its siblings wait for the end of a message. */
 static void refuse_stalled(struct peer *p)
 {
@@ -554,14 +565,15 @@ static void refuse_stalled(struct peer *p)
 
 static bool has_deadline(const struct peer *p)
 {
-	return p->role == PEER_NEW || p->close_when_sent || p->account->reader == p;
+	return (p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent ||
+	       p->account->reader == p;
 }
 
 static bool is_late(const struct peer *p, uint64_t now_ns)
 {
 	const struct account *a = p->account;
 
-	if (p->role == PEER_NEW || p->close_when_sent) {
+	if ((p->role & (PEER_NEW | PEER_GUEST)) != 0 || p->close_when_sent) {
 		return now_ns >= p->deadline_ns;
 	}
 	return a->reader == p && !list_is_empty(&a->waiting) &&
@@ -574,6 +586,8 @@ static void end_late(struct peer *p)
 		peer_close(p);
 	} else if (p->role == PEER_NEW) {
 		refuse_silent(p);
+	} else if (p->role == PEER_GUEST) {
+		refuse_guest(p);
 	} else {
 		refuse_stalled(p);
 	}

@@ -22,11 +22,13 @@ enum peer_role {
 	PEER_CLIENT = 1 << 1,
 	PEER_AGENT = 1 << 2,
 	PEER_PERMISSION = 1 << 3, /* waits for its one answer */
+	PEER_GUEST = 1 << 4,	  /* may not measure, and asks for the catalogue alone */
 };
 
 enum {
 	PEER_OUT_HIGH_BYTES = 2 << 20,	/* from here its agents are not read any more ... */
 	PEER_OUT_LOW_BYTES = 512 << 10, /* ... until it has read down to here */
+	PEER_GUEST_S = 30,		/* of a guest's connection */
 	PEER_PATIENCE_S = 10, /* for a hello, a last word, a message that holds others up */
 };
 
@@ -45,7 +47,8 @@ struct peer {
 	int events;	      /* of the loop that are waited for */
 	int received_fd;      /* came with the bytes, not yet claimed; -1: none */
 	uint64_t round;	      /* see account_begin_turn() */
-	uint64_t deadline_ns; /* of a new peer, and of one that is closed when all is sent */
+	uint64_t deadline_ns; /* of a new peer, a guest, and of one that is closed when all is sent
+			       */
 	bool paused;	      /* not read from */
 	bool resumed; /* frames that have come already are handled in one of the loop's next turns
 		       */

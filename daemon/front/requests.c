@@ -28,13 +28,18 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	}
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
-	if (!admission_allows(p->front, &p->credentials, &r)) {
+	if (admission_allows(p->front, &p->credentials, &r)) {
+		p->role = PEER_CLIENT;
+	} else if ((m->hello.features & PROTO_FEATURE_CATALOGUE) != 0) {
+		p->role = PEER_GUEST;
+		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;
+		answer.welcome.features = PROTO_FEATURE_CATALOGUE;
+	} else {
 		decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 		peer_refuse(p, 0, &r);
 		peer_close_when_sent(p);
 		return 0;
 	}
-	p->role = PEER_CLIENT;
 	peer_send(p, &answer);
 	return 0;
 }
@@ -82,13 +87,22 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 /* A client that does not wait for answers gets none of the others' turns. */
 static bool asks_too_much(struct peer *p, uint32_t request)
 {
+	struct front *f = p->front;
+	uid_t uid = p->credentials.uid;
 	struct refusal r;
 
-	if (gpu_link_count(&p->front->gpu, p) < QUESTIONS_MAX) {
+	if (gpu_link_count(&f->planner, p) >= QUESTIONS_MAX) {
+		refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
+			    "%d of your questions wait for their answer", QUESTIONS_MAX);
+	} else if (uid != 0 && !rate_take(&f->questions, uid, f->config.questions_per_minute,
+					  clock_now_ns(), NULL)) {
+		refusal_set(&r, GPUCTR_E_QUOTA, "Wait a minute.",
+			    "you asked for more than %u lists of metrics and plans within a "
+			    "minute, which is the limit",
+			    f->config.questions_per_minute);
+	} else {
 		return false;
 	}
-	refusal_set(&r, GPUCTR_E_QUOTA, "Wait for the answers first.",
-		    "%d of your questions wait for their answer", QUESTIONS_MAX);
 	peer_refuse(p, request, &r);
 	return true;
 }
@@ -96,12 +110,16 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 {
 	struct wire_message q = *m;
+	const char **chip =
+		m->type == WIRE_PLAN_REQUEST ? &q.plan_request.chip : &q.metrics_request.chip;
 	int r;
+
+	*chip = admission_chip(p->front, *chip);
 
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request_for(&p->front->gpu, p->account, &q, on_answer, p, request);
+	r = gpu_link_request_for(&p->front->planner, p->account, &q, on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

@@ -16,7 +16,7 @@
 #include "daemon/front/users.h"
 #include "proto/limits.h"
 
-/* A capture moves PLANNING (asked the gpu process) -> QUEUED (waits for its GPUs) -> READY (the
+/* A capture moves PLANNING (asked the planner) -> QUEUED (waits for its GPUs) -> READY (the
  * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes
  * deliver what they have) -> gone. It ends early when its client goes away, its lease runs
  * out, another user computes on one of its GPUs, or the granter is lost.
@@ -80,7 +80,7 @@ static void finish(struct front *f, struct capture *c)
 	struct peer *client = c->client;
 	struct wire_message m = { .type = WIRE_CAPTURE_END };
 
-	gpu_link_forget(&f->gpu, c);
+	gpu_link_forget(&f->planner, c);
 	granter_link_forget(&f->granter, c);
 	close_lease(f, c);
 	detach_processes(c);
@@ -444,14 +444,14 @@ static void resume_agents(struct capture *c)
 
 static void on_client_closed(struct peer *p)
 {
-	gpu_link_forget(&p->front->gpu, p);
+	gpu_link_forget(&p->front->planner, p);
 	list_for_each_safe(l, &p->captures) {
 		struct capture *c = list_entry(l, struct capture, client_link);
 
 		list_remove(&c->client_link);
 		c->client = NULL;
 		resume_agents(c);
-		gpu_link_forget(&p->front->gpu, c);
+		gpu_link_forget(&p->front->planner, c);
 		if (c->state == WIRE_CAPTURE_ENDING) {
 			finish(p->front, c);
 		} else {
@@ -472,6 +472,9 @@ void session_on_peer_closed(struct peer *p)
 		break;
 	case PEER_PERMISSION:
 		granter_link_forget(&p->front->granter, p);
+		break;
+	case PEER_GUEST:
+		gpu_link_forget(&p->front->planner, p);
 		break;
 	case PEER_NEW:
 		break;

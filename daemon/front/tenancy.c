@@ -12,9 +12,9 @@
 
 /* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is
  * gone again, or that lives in another pid namespace, belongs to nobody we could protect or blame:
- * it is skipped when /proc does not know it. While leases are held the list is asked for four times
- * a second, one question at a time, so a lease ends within half a second of a stranger's first
- * context. */
+ * it is skipped when /proc does not know it. While leases are held NVML is asked about their GPUs
+ * four times a second, one question at a time, so a lease ends within half a second of a stranger's
+ * first context. */
 
 enum { TENANCY_PERIOD_MS = 250, TENANCY_BLIND_S = 3 };
 
@@ -92,7 +92,8 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 
 void tenancy_check(struct front *f, struct capture *c)
 {
-	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
+	struct wire_message q = { .type = WIRE_TENANTS_REQUEST,
+				  .tenants_request = { 0, unanswered_gpus(f, c) } };
 	struct refusal r;
 
 	if (f->config.shared || unanswered_gpus(f, c) == 0) {
@@ -102,6 +103,19 @@ void tenancy_check(struct front *f, struct capture *c)
 		refuse_unknown(&r);
 		session_on_tenants_known(f, c, &r);
 	}
+}
+
+/* Those of leases that need a look. */
+static uint64_t watched_gpus(const struct front *f)
+{
+	uint64_t gpus = 0;
+
+	list_for_each(l, (struct list *)(uintptr_t)&f->arbiter.holders) {
+		const struct claim *claim = list_entry(l, struct claim, link);
+
+		gpus |= unanswered_gpus(f, list_entry(claim, struct capture, claim));
+	}
+	return f->config.shared ? 0 : gpus;
 }
 
 /* A list that cannot be had now may be had in a moment, from a gpu process that is just restarting:
@@ -146,8 +160,9 @@ static void end_blind(struct front *f, uint64_t now_ns)
 
 void tenancy_tick(struct front *f, uint64_t now_ns)
 {
-	struct wire_message q = { .type = WIRE_TENANTS_REQUEST };
-	bool watches = !f->config.shared && !list_is_empty(&f->arbiter.holders);
+	struct wire_message q = { .type = WIRE_TENANTS_REQUEST,
+				  .tenants_request = { 0, watched_gpus(f) } };
+	bool watches = q.tenants_request.gpus != 0;
 
 	/* Time counts from the first tick that has something to watch. */
 	if (!watches || now_ns - f->last_tick_ns > CLOCK_NS_PER_S) {

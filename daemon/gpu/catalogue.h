@@ -3,8 +3,7 @@
 #define GPUCTR_GPU_CATALOGUE_H
 
 /* The metrics of a chip: CUPTI's, and our presets and derived names. Names that a user typed are
- * matched here, by our own code, against names that CUPTI gave us; CUPTI itself is only ever asked
- * with its own. */
+ * compared here with names that CUPTI gave us; CUPTI itself is only ever asked with its own. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,15 +58,13 @@ size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_ba
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description);
 
-/* How a name matches what the user typed. */
-struct pattern;
-int pattern_new(const char *text, struct pattern **ret,
-		struct refusal *r); /* 0 or GPUCTR_E_BAD_PATTERN */
-struct pattern *pattern_free(struct pattern *p);
-bool pattern_is_literal(const struct pattern *p);
-bool pattern_matches(const struct pattern *p, const char *name);
+/* A name that a plan takes, from a base name or a name of ours: with the rollup wish if there is
+ * such, else with one that there is. NULL: out of memory. */
+const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
+			      const char *wish);
 
-/* Up to three names close to a wrong one, as "a, b or c"; "" when nothing is near. */
+/* Up to three names close to a wrong one, as "a, b or c", each of which a plan takes; "" when
+ * nothing is near. */
 const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong);
 
 #endif

@@ -158,24 +158,24 @@ static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus,
 	void *device;
 
 	if (l->nvml.device_by_uuid(l->devices[gpu].uuid, &device) != 0 ||
-	    l->nvml.compute_processes(device, &count, processes) != 0) {
+	    l->nvml.compute_processes(device, &count, processes) != 0 || count > room - *n) {
 		return false;
 	}
-	for (unsigned i = 0; i < count && *n < room; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		gpus[*n] = (uint32_t)gpu;
 		pids[(*n)++] = processes[i].pid;
 	}
 	return true;
 }
 
-bool device_list_tenants(const struct device_list *l, uint32_t *gpus, uint32_t *pids, size_t room,
-			 size_t *ret_n)
+bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *gpus, uint32_t *pids,
+			 size_t room, size_t *ret_n)
 {
 	bool known = l->nvml.device_by_uuid && l->nvml.compute_processes;
 
 	*ret_n = 0;
 	for (size_t i = 0; known && i < l->n; i++) {
-		known = add_tenants(l, i, gpus, pids, room, ret_n);
+		known = (mask >> i & 1) == 0 || add_tenants(l, i, gpus, pids, room, ret_n);
 	}
 	return known;
 }

@@ -25,10 +25,11 @@ struct device_list {
 /* host may be NULL: chips are then unknown. */
 void device_list_read(struct device_list *l, const struct vendor_host *host);
 
-/* The processes that compute on the GPUs now: pairs of GPU index and pid, as many as fit. False
- * when NVML does not tell about one of them. */
-bool device_list_tenants(const struct device_list *l, uint32_t *gpus, uint32_t *pids, size_t room,
-			 size_t *ret_n);
+/* The processes that compute now on the GPUs of mask, which has a bit for each index: pairs of GPU
+ * index and pid. False when NVML does not tell about one of these GPUs, or there are more than
+ * room. */
+bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *gpus, uint32_t *pids,
+			 size_t room, size_t *ret_n);
 
 /* Formats a CUDA UUID as the driver prints it. */
 void device_uuid_format(const CUuuid *uuid, char *text, size_t size);

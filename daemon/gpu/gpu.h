@@ -2,10 +2,8 @@
 #ifndef GPUCTR_GPU_GPU_H
 #define GPUCTR_GPU_GPU_H
 
-/* The gpu process: answers METRICS_REQUEST, PLAN_REQUEST, STATUS_REQUEST and
- * TENANTS_REQUEST frames of the front on
- * link, a stream socket, one after the other, until its end. Returns the exit status. */
-
+/* The gpu process: answers STATUS_REQUEST and TENANTS_REQUEST frames of the front on link, a stream
+ * socket, until its end. No byte of a user's reaches it. Returns the exit status. */
 int gpu_run(int link);
 
 #endif

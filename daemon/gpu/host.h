@@ -3,7 +3,8 @@
 #define GPUCTR_GPU_HOST_H
 
 /* CUPTI's host half for one chip: config images and evaluation. Works without a GPU. One struct may
- * be used by one thread at a time. Linked into the gpu process, the agent and gpuctr-replay. */
+ * be used by one thread at a time. Linked into the planner, the gpu process, the agent and
+ * gpuctr-replay. */
 
 #include "daemon/gpu/vendor.h"
 

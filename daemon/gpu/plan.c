@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
 #include "proto/limits.h"
+#include "proto/pattern.h"
 
 /* A draft collects columns while the wanted names are walked; each column refers to hardware
  * metrics by index, each hardware metric once. Whether metrics fit together only the vendor's
@@ -16,6 +18,7 @@ struct draft {
 	struct catalogue *c;
 	struct arena *a;
 	struct refusal *r;
+	uint64_t by_ns;
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n_metrics;
 	struct wire_column columns[LIMIT_PLAN_METRICS];
@@ -30,6 +33,13 @@ static int out_of_memory(struct draft *d)
 {
 	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS, "Ask for fewer metrics.",
 		    "the request needs more room than one plan may take");
+	return d->r->code;
+}
+
+static int refuse_number(struct draft *d)
+{
+	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS, "Ask for fewer at a time.",
+		    "one plan has at most %d columns", LIMIT_METRICS);
 	return d->r->code;
 }
 
@@ -74,7 +84,10 @@ static int add_column(struct draft *d, const char *name, const char *unit,
 		return 0;
 	}
 	name = arena_printf(d->a, "%s", name);
-	if (!metric || !weight || !name || d->n_columns == ARRAY_SIZE(d->columns)) {
+	if (d->n_columns >= LIMIT_METRICS) {
+		return refuse_number(d);
+	}
+	if (!metric || !weight || !name) {
 		return out_of_memory(d);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -181,14 +194,14 @@ static int refuse_unknown(struct draft *d, const char *text, plan_other_chips ot
 	char remedy[sizeof(d->r->remedy)];
 
 	if (base) {
+		const char *example = catalogue_example(d->c, d->a, text, ".sum");
+
 		snprintf(remedy, sizeof(remedy),
-			 "Append what you want of it, for example %s.sum or %s.avg.", text, text);
-		refusal_set(
-			d->r, GPUCTR_E_METRIC_UNKNOWN,
-			base->kind == WIRE_METRIC_COUNTER
-				? remedy
-				: "`gpuctr-client metrics NAME --describe` lists its submetrics.",
-			"%s is a base name without a rollup", text);
+			 "Append what you want of it, for example %s; `gpuctr-client metrics %s "
+			 "--describe` lists all.",
+			 example ? example : "", text);
+		refusal_set(d->r, GPUCTR_E_METRIC_UNKNOWN, remedy,
+			    "%s is a base name without a rollup", text);
 		return d->r->code;
 	}
 	if (others[0] != '\0') {
@@ -204,76 +217,27 @@ static int refuse_unknown(struct draft *d, const char *text, plan_other_chips ot
 	return d->r->code;
 }
 
-static int add_matches_of_base(struct draft *d, const struct pattern *p,
-			       const struct catalogue_base *base, size_t *n_matches)
+static int refuse_pattern(struct draft *d, const char *text)
 {
-	const char **submetrics = NULL;
-	size_t n = catalogue_submetrics(d->c, base, &submetrics);
-
-	for (size_t i = 0; i < n; i++) {
-		char full[512];
-		int code;
-
-		if ((size_t)snprintf(full, sizeof(full), "%s%s", base->name, submetrics[i]) >=
-			    sizeof(full) ||
-		    !pattern_matches(p, full)) {
-			continue;
-		}
-		(*n_matches)++;
-		code = *n_matches > LIMIT_METRICS ? out_of_memory(d) : add_concrete(d, full);
-		if (code != 0) {
-			return code;
-		}
-	}
-	return 0;
-}
-
-static int add_pattern(struct draft *d, const struct pattern *p, const char *text)
-{
-	size_t n = 0;
-	int code = 0;
-
-	for (size_t i = 0; code == 0 && i < d->c->n_bases; i++) {
-		code = add_matches_of_base(d, p, &d->c->bases[i], &n);
-	}
-	if (code != 0 && n > LIMIT_METRICS) {
-		refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS,
-			    "Narrow it, for example by a rollup at its end: '.sum'.",
-			    "'%s' matches more than %d metrics", text, LIMIT_METRICS);
-	}
-	if (code == 0 && n == 0) {
-		refusal_set(
-			d->r, GPUCTR_E_METRIC_NO_MATCH,
-			"A pattern must match whole names with their rollup: 'dram__bytes_*.sum'.",
-			"'%s' matches no metric of %s", text, d->c->host.chip);
-		code = d->r->code;
-	}
-	return code;
+	refusal_set(d->r, GPUCTR_E_BAD_PATTERN,
+		    "Use libgpuctr or gpuctr-client, which expand patterns, or name the metrics.",
+		    "'%.300s' is a pattern, and the daemon takes names alone", text);
+	return d->r->code;
 }
 
 static int add_wanted(struct draft *d, const char *text, plan_other_chips other_chips,
 		      void *userdata)
 {
 	const struct catalogue_named *named = catalogue_find_named(text);
-	struct pattern *p = NULL;
-	int code;
 
 	if (named) {
 		return add_named(d, named);
 	}
-	code = pattern_new(text, &p, d->r);
-	if (code != 0) {
-		return code;
+	if (catalogue_has(d->c, text)) {
+		return add_concrete(d, text);
 	}
-	if (!pattern_is_literal(p)) {
-		code = add_pattern(d, p, text);
-	} else if (catalogue_has(d->c, text)) {
-		code = add_concrete(d, text);
-	} else {
-		code = refuse_unknown(d, text, other_chips, userdata);
-	}
-	pattern_free(p);
-	return code;
+	return pattern_is(text) ? refuse_pattern(d, text)
+				: refuse_unknown(d, text, other_chips, userdata);
 }
 
 static int count_passes(struct draft *d, const char *const *metrics, size_t n, uint32_t *ret)
@@ -350,7 +314,17 @@ static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
 	return 0;
 }
 
-static int assign_groups(struct draft *d, uint32_t *ret_groups)
+static int refuse_time(struct draft *d, uint32_t passes)
+{
+	refusal_set(d->r, GPUCTR_E_TOO_MANY_METRICS,
+		    "Ask for fewer at a time; metrics of one unit fit together most often.",
+		    "these %zu columns need %u passes, and how to divide them takes too long to "
+		    "find out",
+		    d->n_columns, passes);
+	return d->r->code;
+}
+
+static int assign_groups(struct draft *d, uint32_t passes, uint32_t *ret_groups)
 {
 	uint32_t groups = 0;
 
@@ -359,6 +333,9 @@ static int assign_groups(struct draft *d, uint32_t *ret_groups)
 		int code;
 
 		d->columns[i].group = NO_GROUP;
+		if (clock_now_ns() >= d->by_ns) {
+			return refuse_time(d, passes);
+		}
 		code = find_group(d, i, groups, &group);
 		if (code != 0) {
 			return code;
@@ -391,7 +368,7 @@ static int finish(struct draft *d, struct wire_plan *ret)
 }
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
-	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret,
+	      plan_other_chips other_chips, void *userdata, uint64_t by_ns, struct wire_plan *ret,
 	      struct refusal *r)
 {
 	struct draft *d = arena_zalloc(a, sizeof(*d));
@@ -403,7 +380,7 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 			    "the list of metrics is empty");
 		return r->code;
 	}
-	*d = (struct draft){ .c = c, .a = a, .r = r };
+	*d = (struct draft){ .c = c, .a = a, .r = r, .by_ns = by_ns };
 	for (size_t i = 0; code == 0 && i < wanted->n; i++) {
 		code = add_wanted(d, wanted->v[i], other_chips, userdata);
 	}
@@ -411,7 +388,7 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
 	}
 	if (code == 0) {
-		code = ret->passes > 1 ? assign_groups(d, &ret->groups)
+		code = ret->passes > 1 ? assign_groups(d, ret->passes, &ret->groups)
 				       : try_duration(d, &ret->fits_duration);
 	}
 	return code == 0 ? finish(d, ret) : code;

@@ -6,17 +6,18 @@
 
 #include "daemon/gpu/catalogue.h"
 
-/* Resolves names, globs, regex:, presets and derived names, in their order and without repeats.
+/* Resolves names, presets and derived names, in their order and without repeats.
  * When all fit into one pass, fits_duration says whether gpu__time_duration.sum does so too, for an
  * agent that has no better time. When they do not, groups says how many one-pass captures cover
- * them and each column names its group.
+ * them and each column names its group. That takes hundreds of questions to CUPTI: what is not
+ * found by by_ns is refused.
  *
  * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL.
  * 0, or a positive code with r filled. More passes than one are not an error here. */
 typedef const char *(*plan_other_chips)(void *userdata, struct arena *a, const char *metric);
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,
-	      plan_other_chips other_chips, void *userdata, struct wire_plan *ret,
+	      plan_other_chips other_chips, void *userdata, uint64_t by_ns, struct wire_plan *ret,
 	      struct refusal *r);
 
 #endif

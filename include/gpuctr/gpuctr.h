@@ -124,7 +124,9 @@ template <typename Type> inline Type gpuctr_init()
 GPUCTR_API const char *gpuctr_default_socket(void);
 
 /* Connects and exchanges versions; waits at most five seconds. path NULL: gpuctr_default_socket().
- * program names the caller to others that wait. *ret is set even when the result is not 0 (but for
+ * program names the caller to others that wait. Who may not measure is connected as well, for half
+ * a minute, and may ask for metrics and plans; any other call is then refused with
+ * GPUCTR_E_NOT_ALLOWED. *ret is set even when the result is not 0 (but for
  * -ENOMEM), so that gpuctr_last_error() can be asked; free it with gpuctr_disconnect(). */
 GPUCTR_API int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret);
 
@@ -143,7 +145,12 @@ GPUCTR_API int gpuctr_dispatch(struct gpuctr *g, int timeout_ms);
 GPUCTR_API const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g);
 
 /* --- catalogue, plans, status -------------------------------------------------------------------
- */
+ *
+ * Patterns, "dram__bytes_*.sum" or "regex:^dram__bytes_.*\\.sum$", are expanded by this library, in
+ * the program's own process and at its expense, from the catalogue that the daemon sends. In a list
+ * of metrics to plan or measure a pattern must match whole names with their rollup. One that does
+ * not compile is refused by the call, with GPUCTR_E_BAD_PATTERN; one that matches nothing, or too
+ * much, by the answer. */
 
 enum gpuctr_metric_kind {
 	GPUCTR_METRIC_COUNTER,
@@ -167,12 +174,14 @@ struct gpuctr_metric {
 struct gpuctr_metrics_options {
 	size_t size;
 	const char *chip;	     /* NULL: this machine's */
-	const char *const *patterns; /* names, globs, "regex:..."; none: everything */
+	const char *const *patterns; /* globs and "regex:..." for whole base names, or words: every
+					name that contains one is listed; none: everything */
 	size_t n_patterns;
 	bool describe; /* fill description and submetrics */
 };
 
-/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once. */
+/* error is NULL on success; chip names the chip that was listed. on_end is called exactly once.
+ * When nothing matches, the error is GPUCTR_E_METRIC_NO_MATCH and its remedy names what is near. */
 typedef void (*gpuctr_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error,
 				      void *userdata);
@@ -450,7 +459,7 @@ struct gpuctr_capture_handler {
 
 struct gpuctr_capture_options {
 	size_t size;
-	const char *const *metrics; /* names, globs, "regex:...", presets, aliases */
+	const char *const *metrics; /* names, globs, "regex:...", presets */
 	size_t n_metrics;
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;

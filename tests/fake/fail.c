@@ -43,14 +43,13 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
-enum { KIND_CLIENT = 1, KIND_PROGRAM = 2, KINDS = 6 };
+enum { KIND_CLIENT = 1, KIND_PROGRAM = 2, KINDS = 7 };
 
 /* What the kernel may answer to a call. */
 enum { FAIL_EINTR = 1, FAIL_EIO = 2, FAIL_ENOMEM = 4 };
 
-static const char *const kinds[KINDS] = {
-	"", "gpuctr-client", "fakeapp", "front", "granter", "gpu"
-};
+static const char *const kinds[KINDS] = { "",	     "gpuctr-client", "fakeapp", "front",
+					  "granter", "gpu",	      "planner" };
 
 static struct fake_state *state; /* NULL: too early to fail */
 static int kind;

@@ -43,7 +43,7 @@ struct box_peer {
 	struct front_box_heard heard;
 };
 
-/* A request to the granter or the gpu process that waits for its answer. */
+/* A request to one of the processes that waits for its answer. */
 struct box_request {
 	struct granter_request granter;
 	enum wire_type type;
@@ -81,10 +81,10 @@ static struct {
 	unsigned n_leases;
 
 	int listener, control;
-	struct pollfd readable[FRONT_BOX_PEERS + 3];
+	struct pollfd readable[FRONT_BOX_PEERS + FRONT_BOX_ASKED + 2];
 	struct sockaddr_un address;
 	socklen_t address_length;
-	struct box_process granter, gpu;
+	struct box_process granter, asked[FRONT_BOX_ASKED];
 	struct config config;
 	struct arena arena, scratch;
 } box;
@@ -261,7 +261,11 @@ static void hear_token(const char *token)
 
 static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
-	if (p->user == FRONT_BOX_MALLORY && m->type != WIRE_REFUSAL &&
+	bool is_public =
+		m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
+		(m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
+
+	if (p->user == FRONT_BOX_MALLORY && !is_public && m->type != WIRE_REFUSAL &&
 	    m->type != WIRE_PERMISSION_REPLY) {
 		fuzz_fail("a stranger is told %s", wire_type_to_string(m->type));
 	}
@@ -327,7 +331,9 @@ static void find_readable(void)
 		box.readable[n++] = (struct pollfd){ box.peers[i].fd, POLLIN, 0 };
 	}
 	box.readable[n++] = (struct pollfd){ box.granter.fd, POLLIN, 0 };
-	box.readable[n++] = (struct pollfd){ box.gpu.fd, POLLIN, 0 };
+	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
+		box.readable[n++] = (struct pollfd){ box.asked[i].fd, POLLIN, 0 };
+	}
 	box.readable[n++] = (struct pollfd){ box.control, POLLIN, 0 };
 	poll(box.readable, n, 0);
 }
@@ -495,33 +501,33 @@ static bool granter_receive(void)
 	return true;
 }
 
-/* --- the gpu process --- */
+/* --- the gpu process and the planner --- */
 
-static void gpu_send(struct wire_message *m)
+static void gpu_send(enum front_box_asked which, struct wire_message *m)
 {
 	struct buffer b = { 0 };
 
 	fuzz_check(wire_encode(&box.scratch, &b, m) == 0);
 	arena_reset(&box.scratch);
-	front_box_gpu_say(b.data + b.start, buffer_length(&b));
+	front_box_gpu_say(which, b.data + b.start, buffer_length(&b));
 	buffer_deinit(&b);
 }
 
-void front_box_gpu_say(const void *data, size_t n)
+void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n)
 {
-	if (box.gpu.fd >= 0) {
-		send(box.gpu.fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (box.asked[which].fd >= 0) {
+		send(box.asked[which].fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
 }
 
-static void answer_refusal(uint32_t id)
+static void answer_refusal(enum front_box_asked which, uint32_t id)
 {
 	struct wire_message m = {
 		.type = WIRE_REFUSAL,
 		.refusal = { id, GPUCTR_E_METRIC_UNKNOWN, "no such metric", "look again" },
 	};
 
-	gpu_send(&m);
+	gpu_send(which, &m);
 }
 
 static void answer_metrics(uint32_t id, bool last)
@@ -534,7 +540,7 @@ static void answer_metrics(uint32_t id, bool last)
 		.metrics_reply = { id, "GH100", { 1, &metric }, last },
 	};
 
-	gpu_send(&m);
+	gpu_send(FRONT_BOX_PLANNER, &m);
 }
 
 static void answer_plan(uint32_t id, uint32_t passes)
@@ -551,10 +557,10 @@ static void answer_plan(uint32_t id, uint32_t passes)
 		.plan_reply = { id, { "GH100", { 2, metrics }, { 2, columns }, passes, passes } },
 	};
 
-	gpu_send(&m);
+	gpu_send(FRONT_BOX_PLANNER, &m);
 }
 
-static void answer_status(uint32_t id)
+static void answer_status(enum front_box_asked which, uint32_t id)
 {
 	static const struct wire_gpu gpus[FRONT_BOX_GPUS] = {
 		{ 0, "GPU-0", "H200", "GH100", 0, 0 },
@@ -568,7 +574,7 @@ static void answer_status(uint32_t id)
 				  .gpus = { FRONT_BOX_GPUS, gpus } },
 	};
 
-	gpu_send(&m);
+	gpu_send(which, &m);
 }
 
 static void answer_tenants(uint32_t id, bool known, bool foreign)
@@ -583,23 +589,24 @@ static void answer_tenants(uint32_t id, bool known, bool foreign)
 	if (!foreign) {
 		m.tenants_reply.gpu.n = m.tenants_reply.pid.n = 0;
 	}
-	gpu_send(&m);
+	gpu_send(FRONT_BOX_GPU, &m);
 }
 
-void front_box_gpu_answer(enum front_box_answer answer)
+void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer)
 {
+	struct box_process *p = &box.asked[which];
 	struct box_request q;
 
-	if (box.gpu.n_requests == 0) {
+	if (p->n_requests == 0) {
 		return;
 	}
-	if (answer == FRONT_BOX_MORE_METRICS && box.gpu.requests[0].type == WIRE_METRICS_REQUEST) {
-		answer_metrics(box.gpu.requests[0].id, false);
+	if (answer == FRONT_BOX_MORE_METRICS && p->requests[0].type == WIRE_METRICS_REQUEST) {
+		answer_metrics(p->requests[0].id, false);
 		return;
 	}
-	q = take_request(&box.gpu);
+	q = take_request(p);
 	if (answer == FRONT_BOX_REFUSAL) {
-		answer_refusal(q.id);
+		answer_refusal(which, q.id);
 		return;
 	}
 	switch (q.type) {
@@ -614,43 +621,46 @@ void front_box_gpu_answer(enum front_box_answer answer)
 			       answer == FRONT_BOX_FOREIGN_TENANT);
 		break;
 	default:
-		answer_status(q.id);
+		answer_status(which, q.id);
 		break;
 	}
 }
 
-void front_box_gpu_set_prompt(bool prompt)
+void front_box_gpu_set_prompt(enum front_box_asked which, bool prompt)
 {
-	box.gpu.prompt = prompt;
+	box.asked[which].prompt = prompt;
 }
 
-static uint32_t request_id(const struct wire_message *m)
+/* Each is asked for what it knows alone. The first member of all these is their number. */
+static uint32_t request_id(enum front_box_asked which, const struct wire_message *m)
 {
-	/* The first member of each of the four that the gpu process is asked. */
-	fuzz_check(m->type == WIRE_METRICS_REQUEST || m->type == WIRE_PLAN_REQUEST ||
-		   m->type == WIRE_STATUS_REQUEST || m->type == WIRE_TENANTS_REQUEST);
+	bool of_planner = m->type == WIRE_METRICS_REQUEST || m->type == WIRE_PLAN_REQUEST;
+
+	fuzz_check(m->type == WIRE_STATUS_REQUEST || of_planner || m->type == WIRE_TENANTS_REQUEST);
+	fuzz_check(m->type == WIRE_STATUS_REQUEST || of_planner == (which == FRONT_BOX_PLANNER));
 	return m->status_request.request;
 }
 
-static bool gpu_receive(void)
+static bool gpu_receive(enum front_box_asked which)
 {
+	struct box_process *p = &box.asked[which];
 	struct wire_message m;
 	struct frame f;
 
-	if (box.gpu.fd < 0 || box.gpu.n_requests == REQUESTS) {
+	if (p->fd < 0 || p->n_requests == REQUESTS) {
 		return false;
 	}
-	if (frame_parse(box.gpu.in.data + box.gpu.in.start, buffer_length(&box.gpu.in), &f) != 0) {
-		return receive_into(box.gpu.fd, &box.gpu.in);
+	if (frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f) != 0) {
+		return receive_into(p->fd, &p->in);
 	}
 	arena_reset(&box.arena);
 	fuzz_check(wire_decode(&box.arena, f.type, f.payload, f.size, &m) == 0);
-	buffer_consume(&box.gpu.in, FRAME_HEADER_BYTES + f.size);
-	box.gpu.requests[box.gpu.n_requests++] =
-		(struct box_request){ .type = m.type, .id = request_id(&m) };
-	if (box.gpu.prompt || m.type == WIRE_STATUS_REQUEST) {
-		while (box.gpu.n_requests > 0) {
-			front_box_gpu_answer(FRONT_BOX_GOOD);
+	buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
+	p->requests[p->n_requests++] =
+		(struct box_request){ .type = m.type, .id = request_id(which, &m) };
+	if (p->prompt || m.type == WIRE_STATUS_REQUEST) {
+		while (p->n_requests > 0) {
+			front_box_gpu_answer(which, FRONT_BOX_GOOD);
 		}
 	}
 	return true;
@@ -698,9 +708,10 @@ void front_box_granter_replace(bool dies_first)
 	replace(&box.granter, SOCK_SEQPACKET, CONTROL_NEW_GRANTER, dies_first);
 }
 
-void front_box_gpu_replace(bool dies_first)
+void front_box_gpu_replace(enum front_box_asked which, bool dies_first)
 {
-	replace(&box.gpu, SOCK_STREAM, CONTROL_NEW_GPU, dies_first);
+	replace(&box.asked[which], SOCK_STREAM,
+		which == FRONT_BOX_PLANNER ? CONTROL_NEW_PLANNER : CONTROL_NEW_GPU, dies_first);
 }
 
 void front_box_hold_closes(bool hold)
@@ -748,13 +759,16 @@ static void end_turn(void)
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
 		box.peers[i].reading = true;
 	}
-	box.granter.prompt = box.gpu.prompt = true;
+	box.granter.prompt = true;
 	closers_box_hold(false);
 	while (box.granter.n_requests > 0) {
 		front_box_granter_answer(0, 0);
 	}
-	while (box.gpu.n_requests > 0) {
-		front_box_gpu_answer(FRONT_BOX_GOOD);
+	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
+		box.asked[i].prompt = true;
+		while (box.asked[i].n_requests > 0) {
+			front_box_gpu_answer((enum front_box_asked)i, FRONT_BOX_GOOD);
+		}
 	}
 	front_box_pass(100);
 	if (++box.turns_since_stop > STOP_TURNS) {
@@ -774,8 +788,10 @@ static void turn(void)
 	while (granter_receive()) {
 		busy = true;
 	}
-	while (gpu_receive()) {
-		busy = true;
+	for (unsigned i = 0; i < FRONT_BOX_ASKED; i++) {
+		while (gpu_receive((enum front_box_asked)i)) {
+			busy = true;
+		}
 	}
 	if (is_readable(box.control)) {
 		read_control();
@@ -891,6 +907,7 @@ static void configure(void)
 		.captures_per_user = 4,
 	};
 	c->captures_per_minute = c->permissions_per_minute = CONFIG_RATE_MAX;
+	c->questions_per_minute = CONFIG_RATE_MAX;
 	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_ANN];
 	c->policy.allow.uids[c->policy.allow.n_uids++] = uids[FRONT_BOX_BOB];
 }
@@ -904,7 +921,8 @@ static void box_init(front_box_act act, void *userdata)
 	for (unsigned i = 0; i < FRONT_BOX_PEERS; i++) {
 		box.peers[i] = (struct box_peer){ .fd = -1, .reading = true };
 	}
-	box.granter = box.gpu = (struct box_process){ .fd = -1, .prompt = true };
+	box.granter = (struct box_process){ .fd = -1, .prompt = true };
+	box.asked[FRONT_BOX_GPU] = box.asked[FRONT_BOX_PLANNER] = box.granter;
 	arena_init(&box.arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&box.scratch, 4 * LIMIT_UNPACKED_BYTES);
 	configure();
@@ -918,7 +936,8 @@ static void box_deinit(void)
 		peer_close(&box.peers[i]);
 	}
 	process_end(&box.granter);
-	process_end(&box.gpu);
+	process_end(&box.asked[FRONT_BOX_GPU]);
+	process_end(&box.asked[FRONT_BOX_PLANNER]);
 	closers_box_close(box.listener);
 	closers_box_close(box.control);
 	closers_box_end();
@@ -929,13 +948,14 @@ static void box_deinit(void)
 void front_box_run(front_box_act act, void *userdata)
 {
 	static const struct jobs no_jobs;
-	int fds = lowest_fd(), control[2], granter, gpu, status;
+	int fds = lowest_fd(), control[2], granter, gpu, planner, status;
 
 	box_init(act, userdata);
 	fuzz_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0);
 	box.control = control[0];
 	granter = process_begin(&box.granter, SOCK_SEQPACKET);
-	gpu = process_begin(&box.gpu, SOCK_STREAM);
+	gpu = process_begin(&box.asked[FRONT_BOX_GPU], SOCK_STREAM);
+	planner = process_begin(&box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
 	box.active = true;
 	status = front_run(&(struct front_start){
 		.config = &box.config,
@@ -945,6 +965,7 @@ void front_box_run(front_box_act act, void *userdata)
 		.control = control[1],
 		.granter = granter,
 		.gpu = gpu,
+		.planner = planner,
 		.audit = -1,
 	});
 	box.active = false;

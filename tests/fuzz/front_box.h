@@ -3,14 +3,15 @@
 #define TESTS_FUZZ_FRONT_BOX_H
 
 /* The front in a box: front_run() as it ships, on the thread of the test, with real sockets. Its
- * peers, the granter, the gpu process and the supervisor are played by the box whenever the loop
- * would wait for events; time passes only when a test says so. The same acts give the same run.
+ * peers, the granter, the gpu process, the planner and the supervisor are played by the box
+ * whenever the loop would wait for events; time passes only when a test says so. The same acts give
+ * the same run.
  *
  * What users attach is closed when a test says so: see closers_box.h.
  *
- * The box aborts when the front says what cannot be decoded, says more than a refusal to who is not
- * allowed, asks the granter for what the arbiter must not have given, leaves a descriptor open, or
- * does not stop. */
+ * The box aborts when the front says what cannot be decoded, says more than a refusal, or what is
+ * public, to who is not allowed, asks the granter for what the arbiter must not have given, leaves
+ * a descriptor open, or does not stop. */
 
 #include "daemon/granter/granter.h"
 #include "proto/wire.h"
@@ -68,10 +69,13 @@ enum front_box_answer {
 	FRONT_BOX_MORE_METRICS, /* not the last part of the answer */
 	FRONT_BOX_ANSWERS,
 };
-void front_box_gpu_set_prompt(bool prompt);
-void front_box_gpu_answer(enum front_box_answer answer);
-void front_box_gpu_say(const void *data, size_t n);
-void front_box_gpu_replace(bool dies_first);
+
+enum front_box_asked { FRONT_BOX_GPU, FRONT_BOX_PLANNER, FRONT_BOX_ASKED };
+
+void front_box_gpu_set_prompt(enum front_box_asked which, bool prompt);
+void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer);
+void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n);
+void front_box_gpu_replace(enum front_box_asked which, bool dies_first);
 
 void front_box_hold_closes(bool hold); /* of what users have sent */
 void front_box_pass(uint64_t ms);

@@ -71,6 +71,7 @@ static void check_limits(const struct config *c)
 	fuzz_check(strnlen(c->audit_file, sizeof(c->audit_file)) < sizeof(c->audit_file));
 	check_rate(c->captures_per_minute);
 	check_rate(c->permissions_per_minute);
+	check_rate(c->questions_per_minute);
 	check_count(c->queue_max);
 	check_count(c->connections_max);
 	check_count(c->connections_per_user);

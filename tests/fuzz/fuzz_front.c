@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The front and its peers: several of them, of several users, in odd chunks, that say messages in
- * any order, noise, and files where none belong; with a granter and a gpu process that are slow,
- * refuse, die and come back. What must hold is checked by the box. */
+ * any order, noise, and files where none belong; with a granter, a gpu process and a planner that
+ * are slow, refuse, die and come back. What must hold is checked by the box. */
 
 #include "proto/limits.h"
 #include "tests/fuzz/front_box.h"
@@ -94,8 +94,7 @@ static struct wire_message client_message(struct fuzz_input *in, struct strings 
 		break;
 	case 6:
 		m.type = WIRE_METRICS_REQUEST;
-		m.metrics_request =
-			(struct wire_metrics_request){ flags, "GH100", { 1, metrics }, true };
+		m.metrics_request = (struct wire_metrics_request){ flags, "GH100", true };
 		break;
 	}
 	return m;
@@ -295,20 +294,21 @@ static void act_of_granter(struct fuzz_input *in)
 static void act_of_gpu(struct fuzz_input *in)
 {
 	uint8_t what = fuzz_take_u8(in), arg = fuzz_take_u8(in);
+	enum front_box_asked which = (enum front_box_asked)(what / 5 % FRONT_BOX_ASKED);
 	size_t n = arg < in->size ? arg : in->size;
 
 	switch (what % 5) {
 	case 0:
-		front_box_gpu_set_prompt(arg & 1);
+		front_box_gpu_set_prompt(which, arg & 1);
 		break;
 	case 1:
-		front_box_gpu_answer((enum front_box_answer)(arg % FRONT_BOX_ANSWERS));
+		front_box_gpu_answer(which, (enum front_box_answer)(arg % FRONT_BOX_ANSWERS));
 		break;
 	case 2:
-		front_box_gpu_say(fuzz_take(in, n), n);
+		front_box_gpu_say(which, fuzz_take(in, n), n);
 		break;
 	default:
-		front_box_gpu_replace(what % 5 == 3);
+		front_box_gpu_replace(which, what % 5 == 3);
 		break;
 	}
 }

@@ -8,7 +8,7 @@
 #include "tests/fuzz/daemon_box.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { QUESTIONS = 3, CAPTURES = 2, DISPATCHES = 20000 };
+enum { QUESTIONS = 4, CAPTURES = 3, DISPATCHES = 20000 };
 
 struct listener {
 	unsigned answers, ends;
@@ -261,21 +261,26 @@ static const struct gpuctr_capture_handler handler = {
 	.on_end = on_end,
 };
 
-/* Requests 1 to 3 are questions, 4 and 5 captures: an input knows their numbers. */
+/* Requests 1 to 3 are questions, 4 and 5 captures: an input knows their numbers. Then those with a
+ * pattern, which the library expands from an answer: 6 is a plan, 7 a capture and 8 its list. */
 static void ask_everything(struct listener *l)
 {
 	static const char *const metrics[] = { "dram__bytes.sum" };
 	const struct gpuctr_metrics_options options = { .size = sizeof(options) };
-	const struct gpuctr_capture_options open = { .size = sizeof(open),
-						     .metrics = metrics,
-						     .n_metrics = 1 };
+	static const char *const patterns[] = { "*bytes*.s?m" };
+	struct gpuctr_capture_options open = { .size = sizeof(open),
+					       .metrics = metrics,
+					       .n_metrics = 1 };
 
 	fuzz_check(gpuctr_list_metrics(l->g, &options, on_metric, on_metrics_end, l) == 0);
 	fuzz_check(gpuctr_plan(l->g, NULL, metrics, 1, on_plan, l) == 0);
 	fuzz_check(gpuctr_get_status(l->g, on_status, l) == 0);
-	for (size_t i = 0; i < CAPTURES; i++) {
+	for (size_t i = 0; i < CAPTURES - 1; i++) {
 		fuzz_check(gpuctr_capture_open(l->g, &open, &handler, l, &l->captures[i]) == 0);
 	}
+	fuzz_check(gpuctr_plan(l->g, NULL, patterns, 1, on_plan, l) == 0);
+	open.metrics = patterns;
+	fuzz_check(gpuctr_capture_open(l->g, &open, &handler, l, &l->captures[CAPTURES - 1]) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

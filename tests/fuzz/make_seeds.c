@@ -127,7 +127,7 @@ static const struct wire_message samples[] = {
 	{ .type = WIRE_HELLO, .hello = { 1, 0, "client" } },
 	{ .type = WIRE_WELCOME, .welcome = { 1, 0, "0.1.0" } },
 	{ .type = WIRE_REFUSAL, .refusal = { 1, 10, "no such metric", "look again" } },
-	{ .type = WIRE_METRICS_REQUEST, .metrics_request = { 1, "GH100", { 2, names }, true } },
+	{ .type = WIRE_METRICS_REQUEST, .metrics_request = { 1, "GH100", true } },
 	{ .type = WIRE_METRICS_REPLY, .metrics_reply = { 1, "GH100", { 1, metrics }, true } },
 	{ .type = WIRE_PLAN_REQUEST, .plan_request = { 2, "GH100", { 2, names } } },
 	{ .type = WIRE_PLAN_REPLY, .plan_reply = { 2, PLAN } },

@@ -76,13 +76,13 @@ def result(p, files, victim):
 
 
 def service(m, victim):
-    """Seconds until a new capture has begun; for the gpu process, whose death ends none, until it plans."""
+    """Seconds until a new capture has begun; for gpu and planner, whose death ends none, until there is a plan."""
     t = time.time()
-    what = ("plan", "--metrics", MEMORY) if victim == "gpu" else ("--metrics", MEMORY, "--no-wait", "--", "date", "+%s.%N")
+    what = ("plan", "--metrics", MEMORY) if victim in ("gpu", "planner") else ("--metrics", MEMORY, "--no-wait", "--", "date", "+%s.%N")
     while time.time() - t < PATIENCE_S:
         r = m.client(*what, timeout=PATIENCE_S)
         if r.returncode == 0:
-            return time.time() - t if victim == "gpu" else number(r.stdout, r"([\d.]+)") - t
+            return time.time() - t if victim in ("gpu", "planner") else number(r.stdout, r"([\d.]+)") - t
         time.sleep(0.02)
     return float("inf")
 
@@ -124,7 +124,7 @@ def kill_at_all_points(m, victim, life, expected):
     times, harmed = [], []
     for i in range(POINTS * REPEATS):
         if i % POINTS == 0:
-            m.use_daemon(fresh=True)  # it gives up when its processes die ten times within a minute
+            m.use_daemon(fresh=True)  # from the eleventh death of a process on it comes back later
         # A program is waited for before it is killed, which takes up to half of that life.
         delay = (i % POINTS + 0.5) / POINTS * life * (0.5 if victim == "program" else 1)
         back, got, code = kill_at(m, victim, delay)
@@ -139,7 +139,7 @@ def kills(m):
     plain = m.run([m.program, *PROGRAM])
     expected = [plain.stdout.strip(), str(plain.returncode)]
     life = life_of(m, expected)
-    for victim in ("client", "program", "front", "granter", "gpu"):
+    for victim in ("client", "program", "front", "granter", "gpu", "planner"):
         kill_at_all_points(m, victim, life, expected)
         r = m.client("--metrics", MEMORY, "--no-wait", "--", m.program)
         row("R21 next capture after it", f"exit {r.returncode}, {'100 measured' in r.stderr}", "0, True", r.returncode == 0 and "100 measured" in r.stderr)

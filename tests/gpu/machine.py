@@ -168,7 +168,7 @@ class Machine:
             return
         self.stop_daemon()
         log = open(self.out / "daemon.log", "a")
-        settings = [a for o in ("allow-users=*", "permissions-per-minute=10000000", "captures-per-minute=10000000", *options) for a in ("--set", o)]
+        settings = [a for o in ("allow-users=*", "permissions-per-minute=10000000", "captures-per-minute=10000000", "questions-per-minute=10000000", *options) for a in ("--set", o)]
         self.daemon = subprocess.Popen([self.stage / "gpucountd", "-s", self.sock, "--user", "nobody", *settings], stderr=log,
                                        env=self.environment(), start_new_session=True)
         self.options = options

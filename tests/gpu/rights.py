@@ -24,7 +24,7 @@ def refusal(m):
 def powers_are_right(name, s):
     want = PERFMON if name in ("gpucountd", "granter", "gpu") else NONE
     sets = [s[k].strip() for k in SETS] == [want, want, NONE, NONE]
-    worker = name in ("front", "granter", "gpu")
+    worker = name in ("front", "granter", "gpu", "planner")
     locked = name in ("client", "program") or (s["NoNewPrivs"].strip() == "1" and (not worker or s["Seccomp"].strip() == "2"))
     return sets and locked and s["Uid"].split()[0] != "0"
 

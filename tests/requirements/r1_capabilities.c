@@ -5,8 +5,8 @@
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 
-/* R1: no capability in the user's processes; granter and gpu hold exactly CAP_PERFMON, the front
- * none; no-new-privileges and seccomp are on. Looked at in /proc, for every thread of every
+/* R1: no capability in the user's processes; granter and gpu hold exactly CAP_PERFMON, front and
+ * planner none; no-new-privileges and seccomp are on. Looked at in /proc, for every thread of every
  * process, after each of a thousand grants. */
 
 #define PERFMON (1ULL << 38)
@@ -132,6 +132,7 @@ static void every_process_may_only_what_it_must(void **state)
 		{ "supervisor", f->daemon->pid, PERFMON, -1, true, false },
 		{ "granter", fixture_worker(f, "granter"), PERFMON, -1, true, true },
 		{ "gpu", fixture_worker(f, "gpu"), PERFMON, -1, true, true },
+		{ "planner", fixture_worker(f, "planner"), 0, -1, true, true },
 		{ "front", fixture_worker(f, "front"), 0, -1, true, true },
 		{ "client", client->pid, 0, USER_ANN, false, false },
 		{ "program", program, 0, USER_ANN, false, false },
@@ -150,7 +151,7 @@ static void every_process_may_only_what_it_must(void **state)
 	expect_exit(client, 7);
 	expect_output(client, "done 10\n");
 	requirement_figure("R1",
-			   "%zu grants, %zu looks at threads of 6 processes: none holds more "
+			   "%zu grants, %zu looks at threads of 7 processes: none holds more "
 			   "than it must",
 			   grants, looks);
 }

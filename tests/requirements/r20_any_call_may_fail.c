@@ -16,9 +16,10 @@
 
 enum { ALL = 1000000000, DEATHS_PER_DAEMON = 7 };
 
-enum kind { CLIENT_PROCESS = 1, AGENT, FRONT, GRANTER, GPU };
+enum kind { CLIENT_PROCESS = 1, AGENT, FRONT, GRANTER, GPU, PLANNER };
 
-static const char *const kinds[] = { "", "client", "agent", "front", "granter", "gpu process" };
+static const char *const kinds[] = { "",	"client",      "agent",	 "front",
+				     "granter", "gpu process", "planner" };
 
 struct sweep {
 	struct fixture *f;
@@ -143,16 +144,19 @@ SWEEP(allocations_of_the_client, CLIENT_PROCESS, "fail_malloc", 0)
 SWEEP(allocations_of_the_agent, AGENT, "fail_malloc", 0)
 SWEEP(allocations_of_the_front, FRONT, "fail_malloc", 0)
 SWEEP(allocations_of_the_gpu_process, GPU, "fail_malloc", 0)
+SWEEP(allocations_of_the_planner, PLANNER, "fail_malloc", 0)
 SWEEP(interrupted_calls_of_the_client, CLIENT_PROCESS, "fail_call", EINTR)
 SWEEP(interrupted_calls_of_the_agent, AGENT, "fail_call", EINTR)
 SWEEP(interrupted_calls_of_the_front, FRONT, "fail_call", EINTR)
 SWEEP(interrupted_calls_of_the_granter, GRANTER, "fail_call", EINTR)
 SWEEP(interrupted_calls_of_the_gpu_process, GPU, "fail_call", EINTR)
+SWEEP(interrupted_calls_of_the_planner, PLANNER, "fail_call", EINTR)
 SWEEP(calls_of_the_client_without_memory, CLIENT_PROCESS, "fail_call", ENOMEM)
 SWEEP(calls_of_the_agent_without_memory, AGENT, "fail_call", ENOMEM)
 SWEEP(calls_of_the_front_without_memory, FRONT, "fail_call", ENOMEM)
 SWEEP(calls_of_the_granter_without_memory, GRANTER, "fail_call", ENOMEM)
 SWEEP(calls_of_the_gpu_process_without_memory, GPU, "fail_call", ENOMEM)
+SWEEP(calls_of_the_planner_without_memory, PLANNER, "fail_call", ENOMEM)
 SWEEP(reads_and_writes_of_the_client, CLIENT_PROCESS, "fail_call", EIO)
 SWEEP(reads_and_writes_of_the_agent, AGENT, "fail_call", EIO)
 SWEEP(reads_and_writes_of_the_front, FRONT, "fail_call", EIO)
@@ -165,16 +169,19 @@ int main(void)
 		SYSTEM_TEST(allocations_of_the_agent),
 		SYSTEM_TEST(allocations_of_the_front),
 		SYSTEM_TEST(allocations_of_the_gpu_process),
+		SYSTEM_TEST(allocations_of_the_planner),
 		SYSTEM_TEST(interrupted_calls_of_the_client),
 		SYSTEM_TEST(interrupted_calls_of_the_agent),
 		SYSTEM_TEST(interrupted_calls_of_the_front),
 		SYSTEM_TEST(interrupted_calls_of_the_granter),
 		SYSTEM_TEST(interrupted_calls_of_the_gpu_process),
+		SYSTEM_TEST(interrupted_calls_of_the_planner),
 		SYSTEM_TEST(calls_of_the_client_without_memory),
 		SYSTEM_TEST(calls_of_the_agent_without_memory),
 		SYSTEM_TEST(calls_of_the_front_without_memory),
 		SYSTEM_TEST(calls_of_the_granter_without_memory),
 		SYSTEM_TEST(calls_of_the_gpu_process_without_memory),
+		SYSTEM_TEST(calls_of_the_planner_without_memory),
 		SYSTEM_TEST(reads_and_writes_of_the_client),
 		SYSTEM_TEST(reads_and_writes_of_the_agent),
 		SYSTEM_TEST(reads_and_writes_of_the_front),

@@ -22,7 +22,7 @@ enum {
 	JOBS = 6,
 	USERS = 4,
 	ROUND_MS = 1500,
-	WORKER_DEATH_EVERY_MS = 8000, /* the supervisor gives up after ten a minute */
+	WORKER_DEATH_EVERY_MS = 8000, /* from the eleventh on a worker comes back later */
 };
 
 struct job {
@@ -161,13 +161,13 @@ static struct job *choose_running(struct job jobs[JOBS])
 
 static void kill_worker_of(struct fixture *f)
 {
-	static const char *const workers[] = { "front", "granter", "gpu" };
+	static const char *const workers[] = { "front", "granter", "gpu", "planner" };
 
 	if (now_ms() < soak.next_worker_death_ms) {
 		return;
 	}
 	soak.next_worker_death_ms = now_ms() + WORKER_DEATH_EVERY_MS;
-	kill(fixture_worker(f, workers[choose(3)]), SIGKILL);
+	kill(fixture_worker(f, workers[choose(ARRAY_SIZE(workers))]), SIGKILL);
 	soak.worker_kills++;
 }
 

@@ -87,14 +87,14 @@ static struct program *measure(struct fixture *f, int uid, const char *kernels)
 /* One of each kind. */
 static void play_round(struct fixture *f, size_t round)
 {
-	static const char *const victims[] = { "front", "granter", "gpu" };
+	static const char *const victims[] = { "front", "granter", "gpu", "planner" };
 	struct program *a = measure(f, USER_ANN, "40"), *b = measure(f, USER_BOB, "40");
 
 	expect_exit(fixture_client(f, USER_ANN, "--metrics", "no_such__metric.sum", "--", FAKEAPP,
 				   NULL),
 		    125);
 	if (round % 2 == 1) {
-		kill(fixture_worker(f, victims[round / 2 % 3]), SIGKILL);
+		kill(fixture_worker(f, victims[round / 2 % ARRAY_SIZE(victims)]), SIGKILL);
 	} else if (round % 4 == 2) {
 		program_kill(a, SIGKILL); /* the client; its program runs on */
 	}

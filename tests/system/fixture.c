@@ -277,11 +277,12 @@ void fixture_start_daemon(struct fixture *f, ...)
 					    f->socket,	 "-v",
 					    "--set",	 "allow-users=*",
 					    "--set",	 "captures-per-minute=10000000",
-					    "--set",	 "permissions-per-minute=10000000" };
+					    "--set",	 "permissions-per-minute=10000000",
+					    "--set",	 "questions-per-minute=10000000" };
 	va_list ap;
 
 	va_start(ap, f);
-	collect(argv, 10, ap);
+	collect(argv, 12, ap);
 	va_end(ap);
 	start_daemon(f, argv);
 }

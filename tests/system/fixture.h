@@ -95,7 +95,7 @@ struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv
 /* gpuctr-client with these arguments. */
 struct program *fixture_client(struct fixture *f, int uid, ...) __attribute__((sentinel));
 
-/* Pid of the daemon's worker: "front", "granter", "gpu". */
+/* Pid of the daemon's worker: "front", "granter", "gpu", "planner". */
 pid_t fixture_worker(const struct fixture *f, const char *name);
 
 /* The one child of p that there is, waited for; for the program of a client. */

@@ -8,8 +8,8 @@
 
 enum { THE_TEST = FOOTPRINT_PROCESSES - 1 };
 
-static const char *const names[FOOTPRINT_PROCESSES] = { "gpucountd", "front", "granter", "gpu",
-							"the test" };
+static const char *const names[FOOTPRINT_PROCESSES] = { "gpucountd", "front",	"granter",
+							"gpu",	     "planner", "the test" };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool compares_memory = false;

@@ -10,13 +10,13 @@
 
 #include "tests/system/fixture.h"
 
-enum { FOOTPRINT_PROCESSES = 5, FOOTPRINT_GROWTH_KIB = 1024 };
+enum { FOOTPRINT_PROCESSES = 6, FOOTPRINT_GROWTH_KIB = 1024 };
 
 struct footprint {
 	struct {
 		size_t descriptors, children;
 		long resident_kib;
-	} of[FOOTPRINT_PROCESSES]; /* supervisor, front, granter, gpu, the test */
+	} of[FOOTPRINT_PROCESSES]; /* supervisor, front, granter, gpu, planner, the test */
 };
 
 void footprint_take(struct fixture *f, struct footprint *ret);

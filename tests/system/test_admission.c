@@ -264,6 +264,22 @@ static void captures_have_a_rate(void **state)
 	expect_exit(measure(f, USER_BOB, "0", "1"), 0);
 }
 
+static void questions_have_a_rate(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_root();
+	start_daemon(f, "questions-per-minute=3");
+	for (int i = 0; i < 3; i++) {
+		expect_exit(fixture_client(f, USER_ANN, "plan", "memory", NULL), 0);
+	}
+	client = fixture_client(f, USER_ANN, "metrics", NULL);
+	expect_exit(client, 1);
+	expect_message(client, "more than 3 lists of metrics and plans within a minute");
+	expect_exit(fixture_client(f, USER_BOB, "plan", "memory", NULL), 0);
+}
+
 static void permissions_have_a_rate(void **state)
 {
 	struct fixture *f = *state;
@@ -451,6 +467,7 @@ int main(void)
 		SYSTEM_TEST(a_job_outlives_the_front),
 		SYSTEM_TEST(machines_that_keep_secrets_are_not_measured),
 		SYSTEM_TEST(captures_have_a_rate),
+		SYSTEM_TEST(questions_have_a_rate),
 		SYSTEM_TEST(permissions_have_a_rate),
 		SYSTEM_TEST(every_decision_is_in_the_audit_file),
 		SYSTEM_TEST(without_an_audit_file_nothing_is_granted),

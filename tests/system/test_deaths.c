@@ -150,8 +150,8 @@ static void expect_survived(struct fixture *f, const char *worker)
 	client = start_client(f, USER_ANN, 2500, "9");
 	wait_for_records(f);
 	kill_worker(f, worker);
-	if (strcmp(worker, "gpu") == 0) {
-		expect_exit(client, 9); /* it has no part in a capture that runs */
+	if (strcmp(worker, "gpu") == 0 || strcmp(worker, "planner") == 0) {
+		expect_exit(client, 9); /* they have no part in a capture that runs */
 		expect_message(client, "2,500 measured");
 	}
 	expect_service(f, SERVICE_MS);
@@ -179,18 +179,24 @@ static void the_gpu_process_is_killed(void **state)
 	expect_survived(*state, "gpu");
 }
 
+static void the_planner_is_killed(void **state)
+{
+	expect_survived(*state, "planner");
+}
+
 static void idle_workers_are_replaced(void **state)
 {
-	static const char *const workers[] = { "granter", "gpu", "front" };
+	static const char *const workers[] = { "granter", "gpu", "planner", "front" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < 6; i++) {
-		pid_t pid = fixture_worker(f, workers[i % 3]);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(workers); i++) {
+		const char *worker = workers[i % ARRAY_SIZE(workers)];
+		pid_t pid = fixture_worker(f, worker);
 
-		kill_worker(f, workers[i % 3]);
+		kill_worker(f, worker);
 		expect_service(f, SERVICE_MS);
-		assert_int_not_equal(fixture_worker(f, workers[i % 3]), pid);
+		assert_int_not_equal(fixture_worker(f, worker), pid);
 	}
 	expect_no_owner(f);
 	expect_no_objects(f);
@@ -225,7 +231,7 @@ static void expect_turns(struct fixture *f, struct recorder r[WAITING])
 	expect_service(f, SERVICE_MS);
 }
 
-/* It takes the other two with it, which may be noticed first: that is one death, not three. */
+/* It takes the others with it, which may be noticed first: that is one death, not four. */
 static void the_front_is_killed_again_and_again(void **state)
 {
 	struct fixture *f = *state;
@@ -236,6 +242,33 @@ static void the_front_is_killed_again_and_again(void **state)
 		expect_service(f, SERVICE_MS);
 	}
 	expect_running(f->daemon);
+}
+
+/* From the eleventh end on its successor comes later, but it comes: the daemon does not give up,
+ * and who does not need the planner does not notice. */
+static void the_planner_is_killed_again_and_again(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true;
+	client = start_client(f, USER_ANN, 8000, "9");
+	wait_for_records(f);
+	for (int i = 0; i < 13; i++) {
+		uint64_t by = now_ms() + PATIENCE_MS;
+
+		while (process_child(f->daemon->pid, "planner") == 0) {
+			assert_true(now_ms() < by);
+			sleep_ms(5);
+		}
+		kill_worker(f, "planner");
+	}
+	expect_running(f->daemon);
+	expect_text_soon(f->daemon->err, "replaced after a delay");
+	expect_exit(client, 9);
+	expect_message(client, "8,000 measured");
+	expect_service(f, PATIENCE_MS);
 }
 
 /* The one that holds loses its lease; those that wait keep their places and get their turns. */
@@ -331,8 +364,10 @@ int main(void)
 		SYSTEM_TEST(the_front_is_killed),
 		SYSTEM_TEST(the_granter_is_killed),
 		SYSTEM_TEST(the_gpu_process_is_killed),
+		SYSTEM_TEST(the_planner_is_killed),
 		SYSTEM_TEST(idle_workers_are_replaced),
 		SYSTEM_TEST(the_front_is_killed_again_and_again),
+		SYSTEM_TEST(the_planner_is_killed_again_and_again),
 		SYSTEM_TEST(who_waits_outlives_the_granter),
 		SYSTEM_TEST(who_waits_outlives_the_gpu_process),
 		SYSTEM_TEST(who_waits_hears_of_the_fronts_death),

@@ -45,7 +45,7 @@ static void read_table(struct table *t)
 		}
 	} while (fgets(line, sizeof(line), f) && line[0] == '|');
 	fclose(f);
-	assert_int_equal(t->n_rows, 5);
+	assert_int_equal(t->n_rows, 6);
 	assert_int_equal(t->n_columns, 8);
 }
 

@@ -68,6 +68,7 @@ static void every_key_is_read(void **state)
 			      "captures-per-user = 6\n"
 			      "captures-per-minute = 7\n"
 			      "permissions-per-minute = 8\n"
+			      "questions-per-minute = 9\n"
 			      "group-gpus = root 0, 3 GPU-abc\n"
 			      "group-gpus = 88 1\n"
 			      "device-users = 4712\n"
@@ -99,6 +100,7 @@ static void every_key_is_read(void **state)
 	assert_string_equal(c.audit_file, "/var/log/x");
 	assert_int_equal(c.captures_per_minute, 7);
 	assert_int_equal(c.permissions_per_minute, 8);
+	assert_int_equal(c.questions_per_minute, 9);
 	assert_int_equal(c.lease_ns, 90 * CLOCK_NS_PER_S);
 	assert_int_equal(c.lease_max_ns, 120 * CLOCK_NS_PER_S);
 	assert_true(c.shared);

@@ -248,7 +248,6 @@ static void options_of_a_list_may_end_early(void **state)
 				 0);
 		m = expect_request(f).metrics_request;
 		assert_string_equal(m.chip, "GH100");
-		assert_int_equal(m.patterns.n, 1);
 		assert_int_equal(m.describe, whole);
 	}
 }
@@ -287,6 +286,149 @@ static void a_struct_without_its_size_is_refused(void **state)
 	expect_no_request(f);
 }
 
+/* --- patterns: the test plays the daemon's part --- */
+
+static void answer(struct fixture *f, const struct wire_message *m)
+{
+	struct buffer out = { 0 };
+	struct arena scratch;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode(&scratch, &out, m), 0);
+	assert_int_equal(send(f->peer, out.data + out.start, buffer_length(&out), MSG_NOSIGNAL),
+			 buffer_length(&out));
+	buffer_deinit(&out);
+	arena_deinit(&scratch);
+	assert_int_equal(gpuctr_dispatch(f->g, 1000), 0);
+}
+
+static void answer_with_catalogue(struct fixture *f, uint32_t request)
+{
+	static const char *const endings[] = { ".sum" };
+	const struct wire_metric read = { .name = "dram__bytes_read",
+					  .submetrics = { 1, endings } };
+	const struct wire_metric write = { .name = "dram__bytes_write",
+					   .submetrics = { 1, endings } };
+	struct wire_message m = { .type = WIRE_METRICS_REPLY,
+				  .metrics_reply = { request, "GH100", { 1, &read }, false } };
+
+	answer(f, &m);
+	expect_no_request(f);
+	m.metrics_reply = (struct wire_metrics_reply){ request, "GH100", { 1, &write }, true };
+	answer(f, &m);
+}
+
+static void expect_both(const struct wire_strings *names)
+{
+	assert_int_equal(names->n, 2);
+	assert_string_equal(names->v[0], "dram__bytes_read.sum");
+	assert_string_equal(names->v[1], "dram__bytes_write.sum");
+}
+
+struct planned {
+	unsigned plans, errors;
+	int code;
+};
+
+static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
+		    void *userdata)
+{
+	struct planned *p = userdata;
+
+	p->plans += plan != NULL;
+	p->errors += error != NULL;
+	p->code = error ? error->code : 0;
+}
+
+static void patterns_of_a_plan_are_expanded_here(void **state)
+{
+	static const char *const globs[] = { "dram__*.sum" }, *const none[] = { "lts__*.sum" };
+	static const char *const wrong[] = { "regex:(" };
+	struct fixture *f = *state;
+	struct planned p = { 0 };
+	struct wire_message m;
+
+	assert_int_equal(gpuctr_plan(f->g, "GH100", globs, 1, on_plan, &p), 0);
+	m = expect_request(f);
+	assert_int_equal(m.type, WIRE_METRICS_REQUEST);
+	assert_string_equal(m.metrics_request.chip, "GH100");
+	assert_true(m.metrics_request.describe);
+	answer_with_catalogue(f, m.metrics_request.request);
+	m = expect_request(f);
+	assert_int_equal(m.type, WIRE_PLAN_REQUEST);
+	assert_string_equal(m.plan_request.chip, "GH100");
+	expect_both(&m.plan_request.metrics);
+	answer(f, &(struct wire_message){ .type = WIRE_PLAN_REPLY,
+					  .plan_reply = { .request = m.plan_request.request } });
+	assert_int_equal(p.plans, 1);
+	assert_int_equal(p.errors, 0);
+
+	assert_int_equal(gpuctr_plan(f->g, NULL, none, 1, on_plan, &p), 0);
+	answer_with_catalogue(f, expect_request(f).metrics_request.request);
+	expect_no_request(f);
+	assert_int_equal(p.errors, 1);
+	assert_int_equal(p.code, GPUCTR_E_METRIC_NO_MATCH);
+	assert_int_equal(gpuctr_plan(f->g, NULL, wrong, 1, on_plan, &p), GPUCTR_E_BAD_PATTERN);
+	assert_int_equal(gpuctr_last_error(f->g)->code, GPUCTR_E_BAD_PATTERN);
+	expect_no_request(f);
+}
+
+static void patterns_of_a_capture_are_expanded_here(void **state)
+{
+	static const char *const globs[] = { "dram__*.sum" };
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct gpuctr_capture *c;
+	struct wire_message m;
+	unsigned over = 0;
+
+	o.metrics = globs;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
+	m = expect_request(f);
+	assert_int_equal(m.type, WIRE_METRICS_REQUEST);
+	assert_string_equal(m.metrics_request.chip, "GH100");
+	answer_with_catalogue(f, m.metrics_request.request);
+	m = expect_request(f);
+	assert_int_equal(m.type, WIRE_OPEN_CAPTURE);
+	expect_both(&m.open_capture.metrics);
+	assert_string_equal(m.open_capture.kernel_regex, "gemm");
+	assert_string_equal(m.open_capture.program, "program");
+	assert_int_equal(m.open_capture.launch_skip, 3);
+	assert_int_equal(over, 0);
+}
+
+/* However it ends while the catalogue is on its way, it ends once. */
+static void a_capture_ends_while_its_patterns_are_expanded(void **state)
+{
+	static const char *const globs[] = { "dram__*.sum" }, *const none[] = { "lts__*.sum" };
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct wire_message m = { .type = WIRE_REFUSAL };
+	struct gpuctr_capture *c;
+	unsigned over = 0;
+
+	o.metrics = globs;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
+	m.refusal = (struct wire_refusal){ expect_request(f).metrics_request.request,
+					   GPUCTR_E_NO_CUPTI, "none", "" };
+	answer(f, &m);
+	assert_int_equal(over, 1);
+	o.metrics = none;
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
+	answer_with_catalogue(f, expect_request(f).metrics_request.request);
+	assert_int_equal(over, 2);
+	expect_no_request(f);
+	/* A daemon that refuses what it has not been asked yet. */
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
+	m.refusal.request = expect_request(f).metrics_request.request - 1;
+	answer(f, &m);
+	assert_int_equal(over, 3);
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &handler, &over, &c), 0);
+	shutdown(f->peer, SHUT_RDWR);
+	assert_int_equal(gpuctr_dispatch(f->g, 1000), GPUCTR_E_DISCONNECTED);
+	assert_int_equal(over, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +440,12 @@ int main(void)
 			a_newer_program_is_served_while_it_asks_for_nothing_new, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_struct_without_its_size_is_refused, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(patterns_of_a_plan_are_expanded_here, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(patterns_of_a_capture_are_expanded_here, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,8 @@
  * filter and makes the call. Arguments are such that the kernel itself refuses with something else
  * than EPERM, or does no harm. */
 
+enum { COLUMNS = 4 };
+
 enum { OUTCOME_ALLOWED, OUTCOME_EPERM, OUTCOME_KILLED };
 
 static const char *const outcomes[] = { "allowed", "EPERM", "killed" };
@@ -127,7 +129,7 @@ static size_t check_row(char *line, const enum sandbox *columns)
 		fail_msg("the document has a call '%s' that is not tried", name);
 	}
 	without = outcome_of(c, NULL);
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < COLUMNS; i++) {
 		const char *expected = next_cell(&save);
 		int seen = outcome_of(c, &columns[i]);
 
@@ -145,7 +147,8 @@ static size_t check_row(char *line, const enum sandbox *columns)
 
 static void the_filters_are_as_documented(void **state)
 {
-	static const enum sandbox columns[] = { SANDBOX_GRANTER, SANDBOX_GPU, SANDBOX_FRONT };
+	static const enum sandbox columns[COLUMNS] = { SANDBOX_GRANTER, SANDBOX_GPU,
+						       SANDBOX_PLANNER, SANDBOX_FRONT };
 	FILE *f = fopen(TEST_PRIVILEGES, "r");
 	char line[512];
 	size_t tried = 0;
@@ -153,7 +156,7 @@ static void the_filters_are_as_documented(void **state)
 	(void)state;
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f) &&
-	       strcmp(line, "| call | granter | gpu | front |\n") != 0) {
+	       strcmp(line, "| call | granter | gpu | planner | front |\n") != 0) {
 	}
 	while (fgets(line, sizeof(line), f) && line[0] == '|') {
 		tried += strncmp(line, "|---", 4) == 0 ? 0 : check_row(line, columns);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gpu/planner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/list.h"
+#include "daemon/gpu/catalogue.h"
+#include "daemon/gpu/plan.h"
+#include "daemon/gpu/service.h"
+#include "proto/limits.h"
+
+/* Catalogues are made when a chip is first asked for and kept, about 1 MiB each. The front names
+ * the chip of the machine; without one it is that of the bundled recording. */
+
+struct planner {
+	struct service service;
+	struct catalogue catalogues[64];
+	size_t n_catalogues;
+};
+
+/* A plan that takes longer is refused: other users wait behind it. */
+enum { PLAN_TIME_MS = 2000 };
+
+static const char default_chip[] = "GH100";
+
+static struct planner *planner_of(struct service *s)
+{
+	return list_entry(s, struct planner, service);
+}
+
+/* NULL with r filled. A chip's name reaches CUPTI only when it is one of CUPTI's own. */
+static struct catalogue *find_catalogue(struct planner *p, const char *chip, struct refusal *r)
+{
+	CUpti_Profiler_Host_GetSupportedChips_Params all = {
+		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+	};
+	char known[512] = "";
+
+	if (p->service.no_vendor.code != 0) {
+		*r = p->service.no_vendor;
+		return NULL;
+	}
+	chip = chip[0] ? chip : default_chip;
+	for (size_t i = 0; i < p->n_catalogues; i++) {
+		if (strcmp(p->catalogues[i].host.chip, chip) == 0) {
+			return &p->catalogues[i];
+		}
+	}
+	p->service.vendor.cuptiProfilerHostGetSupportedChips(&all);
+	for (size_t i = 0; i < all.numChips; i++) {
+		struct catalogue *c = &p->catalogues[p->n_catalogues];
+
+		if (strcmp(all.ppChipNames[i], chip) == 0 &&
+		    p->n_catalogues < ARRAY_SIZE(p->catalogues)) {
+			if (catalogue_init(c, &p->service.vendor, all.ppChipNames[i], r) != 0) {
+				return NULL;
+			}
+			p->n_catalogues++;
+			return c;
+		}
+		strncat(known, " ", sizeof(known) - strlen(known) - 1);
+		strncat(known, all.ppChipNames[i], sizeof(known) - strlen(known) - 1);
+	}
+	refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "", "CUPTI knows no chip %s", chip);
+	snprintf(r->remedy, sizeof(r->remedy), "Name one of:%s.", known);
+	return NULL;
+}
+
+/* --- metrics --- */
+
+struct listing {
+	struct service *s;
+	struct catalogue *c;
+	uint32_t request;
+	bool describe;
+	struct wire_metric metrics[LIMIT_METRICS_PER_FRAME];
+	size_t n, bytes;
+};
+
+static int listing_flush(struct listing *l, bool last)
+{
+	struct wire_message m = {
+		.type = WIRE_METRICS_REPLY,
+		.metrics_reply = { l->request, l->c->host.chip, { l->n, l->metrics }, last },
+	};
+	int r = service_reply(l->s, &m);
+
+	l->n = l->bytes = 0;
+	arena_reset(&l->s->answer);
+	return r;
+}
+
+/* Before a metric is built in the answer's arena, which a flush resets. */
+static int listing_make_room(struct listing *l)
+{
+	bool full = l->n == ARRAY_SIZE(l->metrics) || l->bytes > LIMIT_FRAME_BYTES / 2;
+
+	return full ? listing_flush(l, false) : 0;
+}
+
+static void listing_add(struct listing *l, const struct wire_metric *metric)
+{
+	l->bytes += 512;
+	for (size_t i = 0; i < metric->submetrics.n; i++) {
+		l->bytes += strlen(metric->submetrics.v[i]) + 8;
+	}
+	l->metrics[l->n++] = *metric;
+}
+
+/* Submetrics are borrowed from CUPTI until its next call: copied, as one array, into the answer. */
+static struct wire_strings copy_submetrics(struct listing *l, const struct catalogue_base *base)
+{
+	const char **v = NULL, **copy;
+	size_t n = catalogue_submetrics(l->c, base, &v);
+
+	n = n > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : n;
+	copy = arena_alloc(&l->s->answer, n * sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = arena_printf(&l->s->answer, "%s", v[i]);
+		n = copy[i] ? n : i;
+	}
+	return (struct wire_strings){ copy ? n : 0, copy };
+}
+
+static int list_base(struct listing *l, const struct catalogue_base *base)
+{
+	struct wire_metric m = { .name = base->name, .kind = base->kind };
+	int r = listing_make_room(l);
+
+	if (r < 0) {
+		return r;
+	}
+	catalogue_describe(l->c, base->name, &m.unit, &m.hardware_unit, &m.description);
+	if (l->describe) {
+		m.submetrics = copy_submetrics(l, base);
+	} else {
+		m.description = NULL;
+	}
+	listing_add(l, &m);
+	return 0;
+}
+
+static int list_named(struct listing *l, const struct catalogue_named *named)
+{
+	struct wire_metric m = {
+		.name = named->name,
+		.kind = named->kind,
+		.unit = named->unit,
+		.description = named->description,
+	};
+	int r = listing_make_room(l);
+	const char **terms;
+	size_t n = 0;
+
+	if (r < 0) {
+		return r;
+	}
+	terms = arena_alloc(&l->s->answer, sizeof(named->terms));
+	for (; terms && n < ARRAY_SIZE(named->terms) && named->terms[n].metric; n++) {
+		terms[n] = named->terms[n].metric;
+	}
+	m.submetrics = (struct wire_strings){ n, terms };
+	listing_add(l, &m);
+	return 0;
+}
+
+static int list_all(struct listing *l)
+{
+	const struct catalogue_named *named;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (named = catalogue_named_at(i)); i++) {
+		r = list_named(l, named);
+	}
+	for (size_t i = 0; r == 0 && i < l->c->n_bases; i++) {
+		r = list_base(l, &l->c->bases[i]);
+	}
+	return r < 0 ? r : listing_flush(l, true);
+}
+
+static int handle_metrics(struct service *s, const struct wire_message *m)
+{
+	const struct wire_metrics_request *q = &m->metrics_request;
+	struct refusal refusal = { 0 };
+	CLEAN_FREE struct listing *l = calloc(1, sizeof(*l));
+	struct catalogue *c = l ? find_catalogue(planner_of(s), q->chip, &refusal) : NULL;
+
+	if (!c) {
+		return l ? service_refuse(s, q->request, &refusal) : -ENOMEM;
+	}
+	*l = (struct listing){ .s = s, .c = c, .request = q->request, .describe = q->describe };
+	return list_all(l);
+}
+
+/* --- plans --- */
+
+static const char *other_chips(void *userdata, struct arena *a, const char *metric)
+{
+	CUpti_Profiler_Host_GetSupportedChips_Params all = {
+		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+	};
+	struct planner *p = userdata;
+	const char *text = "";
+	unsigned found = 0;
+
+	p->service.vendor.cuptiProfilerHostGetSupportedChips(&all);
+	for (size_t i = 0; i < all.numChips && found < 4 && text; i++) {
+		struct refusal unused;
+		struct catalogue *c = find_catalogue(p, all.ppChipNames[i], &unused);
+
+		if (c && catalogue_has(c, metric)) {
+			text = arena_printf(a, "%s%s%s", text, found ? ", " : "",
+					    all.ppChipNames[i]);
+			found++;
+		}
+	}
+	return text ? text : "";
+}
+
+static int handle_plan(struct service *s, const struct wire_message *m)
+{
+	struct wire_message answer = { .type = WIRE_PLAN_REPLY,
+				       .plan_reply = { .request = m->plan_request.request } };
+	struct refusal refusal = { 0 };
+	struct catalogue *c = find_catalogue(planner_of(s), m->plan_request.chip, &refusal);
+
+	if (!c || plan_make(c, &s->answer, &m->plan_request.metrics, other_chips, planner_of(s),
+			    clock_now_ns() + PLAN_TIME_MS * CLOCK_NS_PER_MS,
+			    &answer.plan_reply.plan, &refusal) != 0) {
+		return service_refuse(s, m->plan_request.request, &refusal);
+	}
+	return service_reply(s, &answer);
+}
+
+/* --- start --- */
+
+/* A sign of life: what the machine has is for the gpu process to tell. */
+static int handle_status(struct service *s, const struct wire_message *m)
+{
+	const struct wire_message answer = {
+		.type = WIRE_STATUS_REPLY,
+		.status_reply = { .request = m->status_request.request },
+	};
+
+	return service_reply(s, &answer);
+}
+
+static const struct service_handler handlers[] = {
+	{ WIRE_METRICS_REQUEST, handle_metrics },
+	{ WIRE_PLAN_REQUEST, handle_plan },
+	{ WIRE_STATUS_REQUEST, handle_status },
+};
+
+int planner_run(int link)
+{
+	CLEAN_FREE struct planner *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p) {
+		return 1;
+	}
+	service_init(&p->service, link, handlers, ARRAY_SIZE(handlers));
+	r = service_run(&p->service);
+	for (size_t i = 0; i < p->n_catalogues; i++) {
+		catalogue_deinit(&p->catalogues[i]);
+	}
+	service_deinit(&p->service);
+	return r;
+}

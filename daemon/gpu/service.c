@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gpu/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/base/log.h"
+#include "proto/limits.h"
+
+static int flush(struct service *s)
+{
+	while (buffer_length(&s->out) > 0) {
+		ssize_t n = send(s->link, s->out.data + s->out.start, buffer_length(&s->out),
+				 MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+		if (n > 0) {
+			buffer_consume(&s->out, (size_t)n);
+		}
+	}
+	return 0;
+}
+
+int service_reply(struct service *s, const struct wire_message *m)
+{
+	int r = wire_encode(&s->answer, &s->out, m);
+
+	return r < 0 ? r : flush(s);
+}
+
+int service_refuse(struct service *s, uint32_t request, const struct refusal *refusal)
+{
+	const struct wire_message m = {
+		.type = WIRE_REFUSAL,
+		.refusal = { request, (uint32_t)refusal->code, refusal->message, refusal->remedy },
+	};
+
+	return service_reply(s, &m);
+}
+
+static int handle_frame(struct service *s, const struct frame *f)
+{
+	struct wire_message m;
+
+	arena_reset(&s->request);
+	arena_reset(&s->answer);
+	if (wire_decode(&s->request, f->type, f->payload, f->size, &m) != 0) {
+		return -EPROTO;
+	}
+	for (size_t i = 0; i < s->n_handlers; i++) {
+		if (s->handlers[i].type == m.type) {
+			return s->handlers[i].handle(s, &m);
+		}
+	}
+	return -EPROTO;
+}
+
+static int read_more(struct service *s)
+{
+	ssize_t n;
+	int r = buffer_reserve(&s->in, 64 * 1024);
+
+	if (r < 0) {
+		return r;
+	}
+	do {
+		n = recv(s->link, s->in.data + s->in.end, s->in.size - s->in.end, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0) {
+		return n < 0 ? -errno : -EPIPE;
+	}
+	s->in.end += (size_t)n;
+	return 0;
+}
+
+static int serve_one(struct service *s)
+{
+	struct frame f;
+	int r = frame_parse(s->in.data + s->in.start, buffer_length(&s->in), &f);
+
+	if (r == FRAME_E_MORE) {
+		return read_more(s);
+	}
+	if (r != 0) {
+		return -EPROTO;
+	}
+	r = handle_frame(s, &f);
+	buffer_consume(&s->in, FRAME_HEADER_BYTES + f.size);
+	return r;
+}
+
+/* What the driver's libraries would otherwise take from the environment. */
+static void clean_environment(void)
+{
+	static const char *const names[] = {
+		"CUDA_VISIBLE_DEVICES",
+		"CUDA_INJECTION64_PATH",
+		"NVTX_INJECTION64_PATH",
+		"CUDA_DEVICE_ORDER",
+		"CUDA_HOME",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		unsetenv(names[i]);
+	}
+	setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+}
+
+void service_init(struct service *s, int link, const struct service_handler *handlers, size_t n)
+{
+	*s = (struct service){ .link = link, .handlers = handlers, .n_handlers = n };
+	clean_environment();
+	arena_init(&s->request, LIMIT_UNPACKED_BYTES);
+	arena_init(&s->answer, 4 * LIMIT_UNPACKED_BYTES);
+	vendor_open_host(&s->vendor, &s->no_vendor);
+}
+
+int service_run(struct service *s)
+{
+	int r;
+
+	do {
+		r = serve_one(s);
+	} while (r == 0);
+	if (r != -EPIPE && r != -ECONNRESET) {
+		log_error("stopped: %s", strerror(-r));
+		return 1;
+	}
+	return 0;
+}
+
+void service_deinit(struct service *s)
+{
+	arena_deinit(&s->request);
+	arena_deinit(&s->answer);
+	buffer_deinit(&s->in);
+	buffer_deinit(&s->out);
+	close(s->link);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <unistd.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "proto/limits.h"
+#include "tests/system/raw.h"
+
+/* Metrics and plans: what users may ask of the processes that know NVIDIA's libraries, and what it
+ * costs the others. */
+
+/* The answer to a plan of these names. */
+static struct wire_message ask_plan(int socket, struct arena *a, const char *const *names, size_t n)
+{
+	const struct wire_message ask = {
+		.type = WIRE_PLAN_REQUEST,
+		.plan_request = { 1, "GH100", { n, names } },
+	};
+
+	assert_true(raw_send(socket, &ask, -1));
+	return raw_receive(socket, a);
+}
+
+/* glibc's regcomp() takes 5.4 GiB and 16 s for nested repetitions, and eleven ends of a process
+ * used to end the daemon. The daemon compiles no expression of a user's. */
+static void an_expensive_expression_costs_the_daemon_nothing(void **state)
+{
+	char nested[96] = "regex:";
+	const char *const names[] = { nested };
+	struct fixture *f = *state;
+	uint64_t begin = now_ms();
+	struct wire_message m;
+	struct arena a;
+	int socket;
+
+	for (size_t i = 0; i < 20; i++) {
+		nested[6 + i] = '(';
+		memcpy(nested + 27 + 3 * i, "+)+", 3);
+	}
+	nested[26] = 'a';
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	fixture_start_daemon(f, NULL);
+	socket = raw_client(f, USER_ANN);
+	for (int i = 0; i < 12; i++) {
+		m = ask_plan(socket, &a, names, 1);
+		assert_int_equal(m.type, WIRE_REFUSAL);
+		assert_int_equal(m.refusal.code, GPUCTR_E_BAD_PATTERN);
+		assert_true(m.refusal.remedy[0] != '\0');
+	}
+	assert_true(now_ms() - begin < fixture_time(2000));
+	assert_int_equal(count_text(f->daemon->err, "ended ("), 0);
+	close(socket);
+	arena_deinit(&a);
+	expect_service(f, PATIENCE_MS);
+}
+
+static void patterns_are_expanded_by_the_client(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "plan", "dram__bytes_*.sum,regex:^lts__t_bytes.sum$", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read.sum "), 1);
+	assert_int_equal(count_text(p->out, "dram__bytes_write.sum "), 1);
+	assert_int_equal(count_text(p->out, "lts__t_bytes.sum "), 1);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_re*.sum", "--format", "jsonl",
+			   "--", FAKEAPP, "--kernels", "3", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "\"dram__bytes_read.sum\":"), 3);
+	p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_reed", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "metric-no-match");
+	expect_message(p, "Did you mean dram__bytes_read");
+}
+
+/* Planning and the look at who computes used to be one process: a plan of 7 s made the daemon
+ * blind, which ends everybody's leases after 3 s. */
+static void a_plan_that_takes_long_ends_no_lease(void **state)
+{
+	static const char *const names[] = { "dram__bytes_read.sum" };
+	const struct wire_message ask = { .type = WIRE_PLAN_REQUEST,
+					  .plan_request = { 1, "GH100", { 1, names } } };
+	struct fixture *f = *state;
+	struct program *client;
+	pid_t planner;
+	int socket;
+
+	fixture_need_root(); /* without other users nobody is looked for */
+	fixture_start_daemon(f, NULL);
+	planner = fixture_worker(f, "planner");
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
+				"4500", "--sleep-us", "1000", NULL);
+	expect_text_soon(f->daemon->err, "permission granted: ");
+	assert_int_equal(kill(planner, SIGSTOP), 0);
+	socket = raw_client(f, USER_BOB);
+	assert_true(raw_send(socket, &ask, -1));
+	expect_exit(client, 0);
+	expect_message(client, "4,500 measured");
+	assert_int_equal(count_text(f->daemon->err, "lease revoked"), 0);
+	assert_int_equal(kill(planner, SIGCONT), 0);
+	close(socket);
+	expect_service(f, PATIENCE_MS);
+}
+
+/* What could be measured is no secret. */
+static void who_may_not_measure_may_list_and_plan(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234", NULL);
+	p = fixture_client(f, USER_BOB, "metrics", "dram__*", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read "), 1);
+	p = fixture_client(f, USER_BOB, "plan", "dram__bytes_*.sum", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read.sum "), 1);
+	p = fixture_client(f, USER_BOB, "status", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "may not measure");
+	p = fixture_client(f, USER_BOB, "--metrics", "dram__*.sum", "--", FAKEAPP, NULL);
+	expect_exit(p, 125);
+	expect_output(p, "");
+	expect_message(p, "may not measure");
+}
+
+/* Whatever else a guest says ends the connection, with a refusal. */
+static void a_guest_gets_the_catalogue_alone(void **state)
+{
+	static const char *const names[] = { "dram__bytes_read.sum" };
+	const struct wire_message hello = {
+		.type = WIRE_HELLO, .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "guest" }
+	};
+	const struct wire_message wishes[] = {
+		{ .type = WIRE_STATUS_REQUEST, .status_request = { 1 } },
+		{ .type = WIRE_OPEN_CAPTURE,
+		  .open_capture = { .request = 1, .metrics = { 1, names }, .recorded = true } },
+		{ .type = WIRE_RENEW, .renew = { 1 } },
+		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { 1 } },
+		{ .type = WIRE_JOB_END, .job_end = { 1, "job" } },
+		{ .type = WIRE_TENANTS_REQUEST, .tenants_request = { 1 } },
+		{ .type = WIRE_GOODBYE },
+	};
+	struct fixture *f = *state;
+	struct wire_message m;
+	struct arena a;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234", NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	for (size_t i = 0; i < ARRAY_SIZE(wishes); i++) {
+		int socket = raw_connect(f, USER_BOB);
+
+		assert_true(raw_send(socket, &hello, -1));
+		m = raw_receive(socket, &a);
+		assert_int_equal(m.type, WIRE_WELCOME);
+		assert_int_equal(m.welcome.features, PROTO_FEATURE_CATALOGUE);
+		assert_int_equal(ask_plan(socket, &a, names, 1).type, WIRE_PLAN_REPLY);
+		assert_true(raw_send(socket, &wishes[i], -1));
+		raw_expect_refused(socket, GPUCTR_E_PROTOCOL);
+	}
+	arena_deinit(&a);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static void the_planner_has_bounded_memory(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE char *limits = NULL;
+	unsigned long long bytes = 0;
+	char path[64];
+	const char *line;
+
+	fixture_start_daemon(f, NULL);
+	expect_service(f, PATIENCE_MS); /* it has entered its sandbox */
+	snprintf(path, sizeof(path), "/proc/%d/limits", (int)fixture_worker(f, "planner"));
+	limits = read_file(path);
+	line = strstr(limits, "Max address space");
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "Max address space %llu", &bytes), 1);
+	assert_int_equal(bytes, 1ULL << 30);
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(an_expensive_expression_costs_the_daemon_nothing),
+		SYSTEM_TEST(patterns_are_expanded_by_the_client),
+		SYSTEM_TEST(a_plan_that_takes_long_ends_no_lease),
+		SYSTEM_TEST(who_may_not_measure_may_list_and_plan),
+		SYSTEM_TEST(a_guest_gets_the_catalogue_alone),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+		SYSTEM_TEST(the_planner_has_bounded_memory),
+#endif
+	};
+
+	return SYSTEM_RUN(tests);
+}

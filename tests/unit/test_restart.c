@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/restart.h"
+
+/* Lives of one second each. */
+static uint64_t die(struct restart *r, uint64_t *now_ns)
+{
+	restart_begin(r, *now_ns);
+	assert_false(restart_is_due(r, *now_ns));
+	*now_ns += CLOCK_NS_PER_S;
+	return restart_end(r, *now_ns);
+}
+
+static void delays_double_up_to_a_bound(void **state)
+{
+	static const unsigned expected_ms[] = { 500, 1000, 2000, 4000, 8000, 8000, 8000 };
+	uint64_t now = 1000 * CLOCK_NS_PER_S;
+	struct restart r = { 0 };
+
+	(void)state;
+	for (int i = 0; i < RESTARTS_AT_ONCE; i++) {
+		assert_int_equal(die(&r, &now), 0);
+		assert_true(restart_is_due(&r, now));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(expected_ms); i++) {
+		assert_int_equal(die(&r, &now), expected_ms[i] * CLOCK_NS_PER_MS);
+		assert_false(restart_is_due(&r, now));
+		now += expected_ms[i] * CLOCK_NS_PER_MS;
+		assert_true(restart_is_due(&r, now));
+	}
+	for (int i = 0; i < 1000; i++) { /* never longer, whatever the number */
+		assert_int_equal(die(&r, &now), RESTART_DELAY_MAX_MS * CLOCK_NS_PER_MS);
+	}
+}
+
+static void a_minute_of_life_forgives(void **state)
+{
+	uint64_t now = 1000 * CLOCK_NS_PER_S;
+	struct restart r = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		die(&r, &now);
+	}
+	restart_begin(&r, now);
+	now += RESTART_STABLE_S * CLOCK_NS_PER_S;
+	assert_int_equal(restart_end(&r, now), 0);
+	assert_int_equal(r.ends, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(delays_double_up_to_a_bound),
+		cmocka_unit_test(a_minute_of_life_forgives),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
