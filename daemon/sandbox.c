@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
@@ -87,6 +88,13 @@ static const int gpu_denied_calls[] = {
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(mount),
 	SCMP_SYS(umount2),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fspick),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(mount_setattr),
 	SCMP_SYS(pivot_root),
 	SCMP_SYS(chroot),
 	SCMP_SYS(setns),
@@ -156,6 +164,22 @@ static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_
 	return r;
 }
 
+/* Threads, but no namespaces: in one of its own the process would be root and could mount. A filter
+ * cannot read the flags of clone3(), which stand in memory: libc then takes clone(). */
+static int fill_gpu(scmp_filter_ctx c)
+{
+	static const uint64_t namespaces[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
+					       CLONE_NEWNET };
+	int r = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(namespaces); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+				     SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces[i], namespaces[i]));
+	}
+	return r;
+}
+
 static int fill(scmp_filter_ctx c, enum sandbox which)
 {
 	int r;
@@ -168,8 +192,9 @@ static int fill(scmp_filter_ctx c, enum sandbox which)
 		r = add_calls(c, SCMP_ACT_ALLOW, front_calls, ARRAY_SIZE(front_calls));
 		return r < 0 ? r : fill_front(c);
 	case SANDBOX_GPU:
-		return add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
-				 ARRAY_SIZE(gpu_denied_calls));
+		r = add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
+			      ARRAY_SIZE(gpu_denied_calls));
+		return r < 0 ? r : fill_gpu(c);
 	}
 	return -EINVAL;
 }
