@@ -23,6 +23,7 @@
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
 #include "daemon/granter/granter.h"
+#include "daemon/granter/hand.h"
 #include "daemon/options.h"
 #include "daemon/privilege.h"
 #include "daemon/sandbox.h"
@@ -96,9 +97,9 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (s->audit >= 0 && id != WORKER_FRONT) {
 		close(s->audit);
 	}
-	/* The thread inherits the capabilities of now, and the filter covers it too. */
+	/* Threads inherit the capabilities of now, and the filter covers them too. */
 	if (privilege_enter(id != WORKER_FRONT) < 0 || (id != WORKER_GPU && closer_start() < 0) ||
-	    sandbox_enter(sandboxes[id]) < 0) {
+	    (id == WORKER_GRANTER && hands_start() < 0) || sandbox_enter(sandboxes[id]) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}

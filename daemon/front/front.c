@@ -86,14 +86,11 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
-	struct granter_request ping = { .op = GRANTER_PING };
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	control_send(f->control, CONTROL_ALIVE, -1);
 	scheduler_tick(f, clock_now_ns());
-	if (list_is_empty(&f->granter.pending)) {
-		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
-	}
+	granter_link_ping(&f->granter);
 	if (list_is_empty(&f->gpu.pending)) {
 		gpu_link_request(&f->gpu, &status, on_answer, NULL, 0);
 	}

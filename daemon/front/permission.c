@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,8 +42,11 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	struct refusal r = { 0 };
 
 	if (!reply) {
-		refusal_set(&r, GPUCTR_E_INTERNAL, "The driver may hang; see the daemon's log.",
+		refusal_set(&r, GPUCTR_E_INTERNAL, "Run it again; see the daemon's log.",
 			    "the granter did not answer");
+	} else if (reply->error == -ETIMEDOUT) {
+		refusal_set(&r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
+			    "the driver does not answer");
 	} else if (reply->error != 0) {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
 			    strerror(-reply->error));

@@ -31,6 +31,7 @@ struct control_device {
 	uint32_t status;	 /* the driver's answer */
 	uint32_t foreign_client; /* one that was made on another file; 0: none was */
 	int error;		 /* of the ioctl itself; 0: it works */
+	uint32_t hanging_parent; /* calls about objects with this parent do not return; 0: all do */
 	unsigned n;		 /* calls so far */
 	struct control_call calls[CONTROL_CALLS_MAX];
 };
@@ -67,7 +68,7 @@ int fstat(int fd, struct stat *st)
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	struct control_call *c = &control->calls[control->n % CONTROL_CALLS_MAX];
+	struct control_call *c;
 	struct rm_free *question;
 	va_list ap;
 	void *p;
@@ -77,10 +78,15 @@ int ioctl(int fd, unsigned long request, ...)
 	p = va_arg(ap, void *);
 	va_end(ap);
 	question = p;
+	while (control->hanging_parent != 0 && question->parent == control->hanging_parent) {
+		usleep(500);
+	}
 	if (request == RM_IOCTL_FREE && question->object == 0 && control->error == 0) {
 		question->status = question->root == control->foreign_client ? 0x23 : RM_STATUS_OK;
 		return 0; /* frees nothing: it asks whose the client is */
 	}
+	c = &control->calls[__atomic_fetch_add(&control->n, 1, __ATOMIC_SEQ_CST) %
+			    CONTROL_CALLS_MAX];
 	*c = (struct control_call){ .request = request };
 	if (request == RM_IOCTL_ALLOC) {
 		memcpy(&c->alloc, p, sizeof(c->alloc));
@@ -91,7 +97,6 @@ int ioctl(int fd, unsigned long request, ...)
 		memcpy(&c->free, p, sizeof(c->free));
 		((struct rm_free *)p)->status = control->status;
 	}
-	__atomic_fetch_add(&control->n, 1, __ATOMIC_SEQ_CST);
 	if (control->error != 0) {
 		errno = control->error;
 		return -1;
