@@ -203,23 +203,34 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
+/* Waits a second for the end of a worker. */
+static bool has_ended(struct supervisor *s, enum worker_id id)
+{
+	int status;
+
+	for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
+		if (waitpid(s->pids[id], &status, WNOHANG) != 0) {
+			s->pids[id] = 0;
+			break;
+		}
+		poll(NULL, 0, 10);
+	}
+	return s->pids[id] == 0;
+}
+
 /* The granter and gpu processes of a front that died: the end of their link ends them, freeing
- * every object; one that hangs in the driver is killed. */
+ * every object; one that hangs is killed. One that the driver does not let be killed is left to its
+ * fate, for nobody could measure on any GPU if we waited for it. */
 static void end_linked(struct supervisor *s)
 {
 	for (enum worker_id id = WORKER_GRANTER; id <= WORKER_GPU; id++) {
-		int status;
-
-		for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
-			if (waitpid(s->pids[id], &status, WNOHANG) != 0) {
-				s->pids[id] = 0;
-				break;
-			}
-			poll(NULL, 0, 10);
+		if (has_ended(s, id)) {
+			continue;
 		}
-		if (s->pids[id] > 0) {
-			kill(s->pids[id], SIGKILL);
-			wait_for(s->pids[id]);
+		kill(s->pids[id], SIGKILL);
+		if (!has_ended(s, id)) {
+			log_error("%s (pid %d) cannot be killed: it hangs in the driver",
+				  worker_names[id], (int)s->pids[id]);
 			s->pids[id] = 0;
 		}
 	}
