@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -21,7 +22,7 @@
 static const int granter_calls[] = {
 	SCMP_SYS(poll),		SCMP_SYS(ppoll),
 	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
-	SCMP_SYS(sendto),	SCMP_SYS(fstat),
+	SCMP_SYS(sendto),	SCMP_SYS(statx),
 	SCMP_SYS(newfstatat),	SCMP_SYS(pidfd_open),
 	SCMP_SYS(close),	SCMP_SYS(read),
 	SCMP_SYS(write),	SCMP_SYS(clock_gettime),
@@ -144,6 +145,11 @@ static int fill_front(scmp_filter_ctx c)
 	int r = allow_data_memory(c);
 
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
+	/* What a user has sent is looked at without waiting for its file system. */
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
+				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,
+					     AT_STATX_DONT_SYNC));
 	/* abort() signals itself, and nobody else. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,

@@ -133,7 +133,14 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	if (p->received_fd < 0) {
 		return WIRE_E_MALFORMED;
 	}
-	ask_granter(p, c, w);
+	/* The granter checks it too. It must not even have to close what can take a user's time. */
+	if (rm_is_control_device(p->received_fd)) {
+		ask_granter(p, c, w);
+	} else {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "",
+			    "the file that came with the request is not the driver's");
+		refuse(p, c, &r);
+	}
 	closer_close(p->received_fd);
 	p->received_fd = -1;
 	return 0;

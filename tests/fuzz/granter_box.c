@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -319,7 +318,7 @@ static int box_pidfd_open(uint32_t pid)
 		.kind = FD_PIDFD, .pid = pid, .generation = box.generations[pid] });
 }
 
-static int box_fstat(const struct box_fd *f, struct stat *st)
+static int box_statx(const struct box_fd *f, struct statx *st)
 {
 	static const mode_t modes[BOX_FILES] = {
 		[BOX_CONTROL_DEVICE] = S_IFCHR, [BOX_CONTROL_PATH] = S_IFCHR,
@@ -332,10 +331,12 @@ static int box_fstat(const struct box_fd *f, struct stat *st)
 		errno = EBADF;
 		return -1;
 	}
-	*st = (struct stat){
-		.st_mode = modes[f->file] | 0666,
-		/* A regular file with the numbers of the control device is none. */
-		.st_rdev = control || f->file == BOX_REGULAR ? makedev(195, 255) : makedev(1, 3),
+	/* A regular file with the numbers of the control device is none. */
+	control = control || f->file == BOX_REGULAR;
+	*st = (struct statx){
+		.stx_mode = modes[f->file] | 0666,
+		.stx_rdev_major = control ? RM_DEVICE_MAJOR : 1,
+		.stx_rdev_minor = control ? RM_DEVICE_MINOR_CONTROL : 3,
 	};
 	return 0;
 }
@@ -398,11 +399,13 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return model_drive_free(fd_find(fd), p);
 }
 
-EXPORT int fstat(int fd, struct stat *st)
+EXPORT int statx(int fd, const char *path, int flags, unsigned mask, struct statx *st)
 {
 	const struct box_fd *f = fd_find(fd);
 
-	return f ? box_fstat(f, st) : (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	/* To wait for a file system is to wait for a user. */
+	fuzz_check(!f || (flags & AT_STATX_DONT_SYNC) != 0);
+	return f ? box_statx(f, st) : (int)syscall(SYS_statx, fd, path, flags, mask, st);
 }
 
 EXPORT int fcntl(int fd, int command, ...)

@@ -23,7 +23,7 @@ enum box_file {
 	BOX_OTHER_DEVICE, /* /dev/null, say */
 	BOX_REGULAR,
 	BOX_SOCKET,
-	BOX_CLOSED, /* fstat() and fcntl() fail */
+	BOX_CLOSED, /* statx() and fcntl() fail */
 	BOX_FILES,
 };
 

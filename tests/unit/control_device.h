@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_CONTROL_DEVICE_H
 #define TESTS_UNIT_CONTROL_DEVICE_H
 
-/* A driver for the granter's tests: its fstat() shows a chosen file as /dev/nvidiactl, its ioctl()
+/* A driver for the granter's tests: its statx() shows a chosen file as /dev/nvidiactl, its ioctl()
  * notes what it is called with. Both stand before libc's in the test's executable, so the code
  * under test is the one that ships. What is noted lives in memory shared with the granter's
  * process. */
@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -55,13 +54,14 @@ static inline int control_device_open(void)
 	return fd;
 }
 
-int fstat(int fd, struct stat *st)
+int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
 {
-	int r = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	int r = (int)syscall(SYS_statx, folder, path, flags, mask | STATX_INO, st);
 
-	if (r == 0 && control && control->inode != 0 && st->st_ino == control->inode) {
-		st->st_mode = S_IFCHR | 0666;
-		st->st_rdev = makedev(RM_DEVICE_MAJOR, RM_DEVICE_MINOR_CONTROL);
+	if (r == 0 && control && control->inode != 0 && st->stx_ino == control->inode) {
+		st->stx_mode = S_IFCHR | 0666;
+		st->stx_rdev_major = RM_DEVICE_MAJOR;
+		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
 	}
 	return r;
 }
