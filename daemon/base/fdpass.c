@@ -89,7 +89,7 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 		if (fd >= 0) {
 			closer_close(fd);
 		}
-		return -EPROTO;
+		return n == (ssize_t)bytes && (m.msg_flags & MSG_TRUNC) == 0 ? -EBADMSG : -EPROTO;
 	}
 	*ret_fd = fd;
 	return n;

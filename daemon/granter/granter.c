@@ -125,22 +125,30 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	}
 }
 
-/* Anything malformed is fatal: the front is ours, so a malformed packet means it no longer is. */
+/* Anything malformed is fatal: the front is ours, so a malformed packet means it no longer is. Not
+ * so descriptors that could not be had, or were too many: they spoil their own request, for the
+ * leases of the others have nothing to do with it. */
 static int serve_one(struct granter *g)
 {
 	struct granter_request q;
 	CLEAN_FD int fd = -1;
 	ssize_t n = fdpass_receive(g->link, &q, sizeof(q), &fd, 0);
 	bool answered = true;
-	int r;
+	int r = 0;
 
+	if (n == -EBADMSG) { /* something is wrong with the descriptors, the rest is whole */
+		r = -EBADMSG;
+		n = sizeof(q);
+	}
 	if (n <= 0) {
 		return n < 0 ? (int)n : -EPIPE;
 	}
 	if (n != (ssize_t)sizeof(q) || q.size != sizeof(q)) {
 		return -EPROTO;
 	}
-	r = handle_request(g, &q, &fd, &answered);
+	if (r == 0) {
+		r = handle_request(g, &q, &fd, &answered);
+	}
 	closer_close(TAKE_FD(fd));
 	if (answered || r < 0) {
 		outbox_say(&g->leases.outbox,

@@ -55,7 +55,7 @@ static bool is_malformed(const struct box_step *s)
 
 	memcpy(&size, s->bytes, sizeof(size));
 	return s->n_bytes != sizeof(struct granter_request) ||
-	       size != sizeof(struct granter_request) || s->n_files > 1;
+	       size != sizeof(struct granter_request);
 }
 
 static void take_step(void)
@@ -257,7 +257,7 @@ static ssize_t box_receive(struct msghdr *m)
 	box.ended = n == 0 && s->n_files <= 1; /* an empty packet looks like the end */
 	box.malformed = !box.ended && is_malformed(s);
 	if (!box.malformed && !box.ended) {
-		model_begin(s->n_files > 0 ? s->file : BOX_NO_FILE);
+		model_begin(s->n_files > 0 ? s->file : BOX_NO_FILE, s->n_files);
 	} else {
 		answer_everywhere();
 	}

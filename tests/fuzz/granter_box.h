@@ -46,7 +46,7 @@ struct box_step {
 	uint8_t bytes[256]; /* of a packet: normally a struct granter_request */
 	size_t n_bytes;
 	enum box_file file;
-	unsigned n_files; /* of this kind; more than one is malformed */
+	unsigned n_files; /* of this kind; more than one is too many */
 
 	int driver_errno;	/* of the driver's next calls; 0: they work ... */
 	uint32_t driver_status; /* ... with this answer */

@@ -201,7 +201,7 @@ static int model_foresee(const struct granter_request *q, enum box_file file)
 	}
 }
 
-void model_begin(enum box_file file)
+void model_begin(enum box_file file, unsigned n_files)
 {
 	struct model_asked *a = &box.current;
 	struct model_lease *l = model_find(a->q.lease);
@@ -210,7 +210,7 @@ void model_begin(enum box_file file)
 	box.looked = false;
 	a->driver_asked = false;
 	a->generation = box.generations[a->q.pid % BOX_PIDS];
-	a->expected = model_foresee(&a->q, file);
+	a->expected = n_files > 1 ? -EBADMSG : model_foresee(&a->q, file);
 	if (a->q.op == GRANTER_CLOSE && a->expected == 0 && l && !is_unclear(l)) {
 		l->ending = true;
 	}

@@ -100,8 +100,8 @@ bool box_has_process(uint32_t pid);
 /* When the granter must be awake again; UINT64_MAX: for no lease of its own. */
 uint64_t model_next_ns(void);
 
-/* The packet of box.current has come, with this file. */
-void model_begin(enum box_file file);
+/* The packet of box.current has come, with so many of this file. */
+void model_begin(enum box_file file, unsigned n_files);
 
 /* The granter takes another one, and the one before has no reply. */
 void model_set_aside(void);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -635,7 +636,22 @@ static void a_front_that_does_not_read_keeps_no_lease(void **state)
 	assert_int_equal(open_lease(f, LEASE + 1, 1, CLOCK_NS_PER_S), 0);
 }
 
-static void several_descriptors_end_it(void **state)
+/* The one that was just sent; the lease is still open. */
+static void expect_spoilt(struct fixture *f)
+{
+	struct granter_request extend = { .op = GRANTER_EXTEND,
+					  .lease = LEASE,
+					  .lease_ns = CLOCK_NS_PER_S };
+	struct granter_reply p = { 0 };
+
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.op, GRANTER_ALLOC);
+	assert_int_equal(p.error, -EBADMSG);
+	assert_int_equal(ask(f, extend, -1).error, 0);
+	assert_int_equal(control->n, 0);
+}
+
+static void several_descriptors_spoil_only_their_request(void **state)
 {
 	struct fixture *f = *state;
 	struct granter_request q = good_alloc();
@@ -655,8 +671,25 @@ static void several_descriptors_end_it(void **state)
 	memcpy(CMSG_DATA(&c.header), fds, sizeof(fds));
 	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
 	assert_int_equal(sendmsg(f->link, &m, 0), sizeof(q));
-	assert_int_not_equal(end_granter(f), 0);
-	assert_int_equal(control->n, 0);
+	expect_spoilt(f);
+}
+
+/* As when it keeps as many as it may have: the kernel then leaves them out. */
+static void a_descriptor_without_room_spoils_only_its_request(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	struct rlimit before, none;
+
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, NULL, &before), 0);
+	none = (struct rlimit){ 3, before.rlim_max };
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &none, NULL), 0);
+	q.size = sizeof(q);
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), f->device, 0), sizeof(q));
+	expect_spoilt(f);
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &before, NULL), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
 }
 
 /* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is
@@ -728,7 +761,8 @@ int main(void)
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),
 		TEST(a_front_that_does_not_read_keeps_no_lease),
-		TEST(several_descriptors_end_it),
+		TEST(several_descriptors_spoil_only_their_request),
+		TEST(a_descriptor_without_room_spoils_only_its_request),
 		TEST(noise_never_becomes_another_act),
 	};
 
