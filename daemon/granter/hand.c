@@ -26,9 +26,23 @@ static struct {
 	int done; /* an eventfd */
 } hands = { .done = -1 };
 
-static void *run(void *argument)
+/* A loop that does not hear of what is done would take it for a call that hangs, for ever: better
+ * that the process ends and is replaced. */
+static void wake_loop(void)
 {
 	static const uint64_t one = 1;
+	ssize_t n;
+
+	do {
+		n = write(hands.done, &one, sizeof(one));
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN) {
+		_exit(1);
+	}
+}
+
+static void *run(void *argument)
+{
 	struct hand *h = argument;
 
 	sem_post(&hands.running);
@@ -37,8 +51,7 @@ static void *run(void *argument)
 		}
 		errand_do(&h->errand);
 		atomic_store(&h->done, true);
-		while (write(hands.done, &one, sizeof(one)) < 0 && errno == EINTR) {
-		}
+		wake_loop();
 	}
 	return NULL;
 }
