@@ -25,6 +25,7 @@
 #include "daemon/gpu/gpu.h"
 #include "daemon/gpu/planner.h"
 #include "daemon/granter/granter.h"
+#include "daemon/granter/hand.h"
 #include "daemon/options.h"
 #include "daemon/privilege.h"
 #include "daemon/restart.h"
@@ -41,20 +42,35 @@ enum { STOP_TIMEOUT_S = 5 };
 /* All but the front are linked to it. */
 enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
 
+static int start_granter_threads(void)
+{
+	int r = closer_start();
+
+	return r < 0 ? r : hands_start();
+}
+
+static int start_front_threads(void)
+{
+	int r = closer_start();
+
+	return r < 0 ? r : closers_start();
+}
+
 static const struct worker {
 	const char *name;
 	enum sandbox sandbox;
-	bool keeps_perfmon, has_closer;
+	bool keeps_perfmon;
+	int (*start_threads)(void); /* before the filter; NULL: none */
 	int link_type;
 	int (*run)(int link);
 	enum control_op replaced;
 } workers[WORKERS] = {
-	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, true, SOCK_SEQPACKET, granter_run,
-			     CONTROL_NEW_GRANTER },
-	[WORKER_GPU] = { "gpu", SANDBOX_GPU, true, false, SOCK_STREAM, gpu_run, CONTROL_NEW_GPU },
-	[WORKER_PLANNER] = { "planner", SANDBOX_PLANNER, false, false, SOCK_STREAM, planner_run,
+	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, start_granter_threads,
+			     SOCK_SEQPACKET, granter_run, CONTROL_NEW_GRANTER },
+	[WORKER_GPU] = { "gpu", SANDBOX_GPU, true, NULL, SOCK_STREAM, gpu_run, CONTROL_NEW_GPU },
+	[WORKER_PLANNER] = { "planner", SANDBOX_PLANNER, false, NULL, SOCK_STREAM, planner_run,
 			     CONTROL_NEW_PLANNER },
-	[WORKER_FRONT] = { "front", SANDBOX_FRONT, false, true, 0, NULL, 0 },
+	[WORKER_FRONT] = { "front", SANDBOX_FRONT, false, start_front_threads, 0, NULL, 0 },
 };
 
 struct supervisor {
@@ -116,8 +132,8 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	}
 	/* Threads inherit the capabilities of now, and the filter covers them too. */
 	if (privilege_enter(workers[id].keeps_perfmon) < 0 ||
-	    (workers[id].has_closer && closer_start() < 0) ||
-	    (id == WORKER_FRONT && closers_start() < 0) || sandbox_enter(workers[id].sandbox) < 0) {
+	    (workers[id].start_threads && workers[id].start_threads() < 0) ||
+	    sandbox_enter(workers[id].sandbox) < 0) {
 		log_error("cannot give up privileges");
 		_exit(1);
 	}
@@ -253,23 +269,34 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
+/* Waits a second for the end of a worker. */
+static bool has_ended(struct supervisor *s, enum worker_id id)
+{
+	int status;
+
+	for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
+		if (waitpid(s->pids[id], &status, WNOHANG) != 0) {
+			s->pids[id] = 0;
+			break;
+		}
+		poll(NULL, 0, 10);
+	}
+	return s->pids[id] == 0;
+}
+
 /* The processes that were linked to a front that died: the end of their link ends them, freeing
- * every object; one that hangs is killed. */
+ * every object; one that hangs is killed. One that the driver does not let be killed is left to its
+ * fate, for nobody could measure on any GPU if we waited for it. */
 static void end_linked(struct supervisor *s)
 {
 	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
-		int status;
-
-		for (int i = 0; s->pids[id] > 0 && i < 100; i++) {
-			if (waitpid(s->pids[id], &status, WNOHANG) != 0) {
-				s->pids[id] = 0;
-				break;
-			}
-			poll(NULL, 0, 10);
+		if (has_ended(s, id)) {
+			continue;
 		}
-		if (s->pids[id] > 0) {
-			kill(s->pids[id], SIGKILL);
-			wait_for(s->pids[id]);
+		kill(s->pids[id], SIGKILL);
+		if (!has_ended(s, id)) {
+			log_error("%s (pid %d) cannot be killed: it hangs in the driver",
+				  workers[id].name, (int)s->pids[id]);
 			s->pids[id] = 0;
 		}
 	}

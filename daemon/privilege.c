@@ -79,6 +79,11 @@ int privilege_leave_root(const char *user)
 	if (r == 0) {
 		r = set_capabilities(true);
 	}
+	/* The workers inherit it. They run as one user and may hold one capability, so without it
+	 * each could read and write the memory of the others through /proc. */
+	if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+		r = -errno;
+	}
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		r = -errno;
 	}

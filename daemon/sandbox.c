@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -24,7 +26,7 @@
 static const int granter_calls[] = {
 	SCMP_SYS(poll),		SCMP_SYS(ppoll),
 	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
-	SCMP_SYS(sendto),	SCMP_SYS(fstat),
+	SCMP_SYS(sendto),	SCMP_SYS(statx),
 	SCMP_SYS(newfstatat),	SCMP_SYS(pidfd_open),
 	SCMP_SYS(close),	SCMP_SYS(read),
 	SCMP_SYS(write),	SCMP_SYS(clock_gettime),
@@ -140,6 +142,13 @@ static const int gpu_denied_calls[] = {
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(mount),
 	SCMP_SYS(umount2),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fspick),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(mount_setattr),
 	SCMP_SYS(pivot_root),
 	SCMP_SYS(chroot),
 	SCMP_SYS(setns),
@@ -217,6 +226,11 @@ static int fill_front(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
 	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
 	r = r < 0 ? r : allow_fcntl(c);
+	/* What a user has sent is looked at without waiting for its file system. */
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
+				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,
+					     AT_STATX_DONT_SYNC));
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
 				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
@@ -230,6 +244,22 @@ static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = seccomp_rule_add(c, action, calls[i], 0);
+	}
+	return r;
+}
+
+/* Threads, but no namespaces: in one of its own the process would be root and could mount. A filter
+ * cannot read the flags of clone3(), which stand in memory: libc then takes clone(). */
+static int fill_gpu(scmp_filter_ctx c)
+{
+	static const uint64_t namespaces[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
+					       CLONE_NEWNET };
+	int r = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(namespaces); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+				     SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces[i], namespaces[i]));
 	}
 	return r;
 }
@@ -249,8 +279,9 @@ static int fill(scmp_filter_ctx c, enum sandbox which)
 		r = add_calls(c, SCMP_ACT_ALLOW, planner_calls, ARRAY_SIZE(planner_calls));
 		return r < 0 ? r : allow_files_and_abort(c);
 	case SANDBOX_GPU:
-		return add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
-				 ARRAY_SIZE(gpu_denied_calls));
+		r = add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
+			      ARRAY_SIZE(gpu_denied_calls));
+		return r < 0 ? r : fill_gpu(c);
 	}
 	return -EINVAL;
 }

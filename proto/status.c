@@ -29,6 +29,7 @@ static const struct {
 	{ GPUCTR_E_CUPTI_TOO_OLD, "cupti-too-old" },
 	{ GPUCTR_E_PROTOCOL, "protocol" },
 	{ GPUCTR_E_NO_AGENT, "no-agent" },
+	{ GPUCTR_E_DRIVER_HUNG, "driver-hung" },
 	{ GPUCTR_E_NOT_ALLOWED, "not-allowed" },
 	{ GPUCTR_E_GPU_BUSY, "gpu-busy" },
 	{ GPUCTR_E_TIMEOUT, "timeout" },

@@ -76,7 +76,10 @@ ssize_t fdpass_receive_set(int socket, void *data, size_t bytes, struct fdpass_s
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
 		good = take_descriptors(c, ret) && good;
 	}
-	return good && (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 ? n : -EPROTO;
+	if (good && (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0) {
+		return n;
+	}
+	return n == (ssize_t)bytes && (m.msg_flags & MSG_TRUNC) == 0 ? -EBADMSG : -EPROTO;
 }
 
 ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags)
@@ -92,5 +95,8 @@ ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int fl
 	for (size_t i = 0; i < set.n; i++) {
 		closer_close(set.fds[i]);
 	}
-	return n < 0 ? n : -EPROTO;
+	if (n < 0) {
+		return n;
+	}
+	return n == (ssize_t)bytes ? -EBADMSG : -EPROTO;
 }

@@ -18,8 +18,9 @@ struct fdpass_set {
 ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flags);
 
 /* Bytes received, 0 at the end, or -errno. *ret_fd is the caller's to close, or -1. More than one
- * descriptor, or any other control message than SCM_RIGHTS, is -EPROTO and all are closed.
- * Descriptors are received with O_CLOEXEC. */
+ * descriptor, or any other control message than SCM_RIGHTS, is -EPROTO and all are closed; or
+ * -EBADMSG when data is full, and so can be answered. That is also what a process gets that has no
+ * room for another descriptor. Descriptors are received with O_CLOEXEC. */
 ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags);
 
 /* The same for a sender who may be hostile: all that came is in *ret and the caller's to close,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/describe.h"
 
+#include <stdio.h>
+
 #include "daemon/base/clock.h"
 #include "daemon/front/users.h"
 #include "proto/limits.h"
@@ -158,6 +160,26 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 		}
 	}
 	return (struct wire_capture_infos){ n, v };
+}
+
+const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus)
+{
+	uint64_t hung = gpus & f->granter.hung_gpus, now_ns = clock_now_ns();
+	unsigned first = hung ? (unsigned)__builtin_ctzll(hung) : 0;
+	char list[4 * LIMIT_GPUS] = "";
+	size_t n = 0;
+	const char *text;
+
+	for (unsigned i = 0; i < LIMIT_GPUS && n < sizeof(list); i++) {
+		if ((hung >> i & 1) != 0) {
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", n ? ", " : "", i);
+		}
+	}
+	text = arena_printf(
+		a, "the driver has not answered on %s %s for %llu s",
+		(hung & (hung - 1)) != 0 ? "one of the GPUs" : "GPU", list,
+		(unsigned long long)((now_ns - f->granter.hung_since_ns[first]) / CLOCK_NS_PER_S));
+	return text ? text : "the driver does not answer";
 }
 
 const char *describe_holder(struct arena *a, const struct capture *c)

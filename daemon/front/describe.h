@@ -26,6 +26,9 @@ size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 
+/* Why nothing can be measured on gpus, on all or some of which the driver hangs. */
+const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus);
+
 /* "alice (python3, pid 4711)" */
 const char *describe_holder(struct arena *a, const struct capture *c);
 

@@ -107,14 +107,11 @@ static void ping_link(struct gpu_link *l)
 static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
-	struct granter_request ping = { .op = GRANTER_PING };
 
 	control_send(f->control, CONTROL_ALIVE, -1);
 	tell_summary(f);
 	scheduler_tick(f, clock_now_ns());
-	if (list_is_empty(&f->granter.pending)) {
-		granter_link_request(&f->granter, &ping, -1, NULL, NULL);
-	}
+	granter_link_ping(&f->granter);
 	ping_link(&f->gpu);
 	ping_link(&f->planner);
 	malloc_trim(0); /* what users had waiting goes back to the system */

@@ -14,16 +14,19 @@
 #include "daemon/front/session.h"
 
 /* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue:
- * when it is full the granter hangs in the driver, and the caller is told that it is busy. Only the
- * end of a lease must not get lost, since the granter would hold its GPUs until it runs out: it is
- * kept and tried again. */
+ * when it is full the granter hangs, and the caller is told that it is busy. Only the end of a
+ * lease must not get lost, since the granter would hold its GPUs until it runs out: it is kept and
+ * tried again.
+ *
+ * What needs the driver the granter answers when it can, and says by itself when the driver does
+ * not answer it. Whether the granter itself still goes on, pings tell, which it answers at once. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
 struct pending {
 	struct list link;
 	uint64_t id;
-	uint64_t deadline_ns;
+	uint64_t ping_by_ns; /* of a ping; else 0 */
 	granter_link_done done;
 	void *owner;
 };
@@ -50,15 +53,45 @@ void granter_link_detach(struct granter_link *l)
 {
 	watch_close(&l->watch);
 	l->n_closing = 0; /* its leases end with the granter */
+	l->hung_gpus = 0; /* its successor finds out */
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
 	}
 }
 
+static void note_hung(struct granter_link *l, uint64_t gpus)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(l->hung_since_ns); i++) {
+		if ((gpus >> i & 1) != 0) {
+			l->hung_since_ns[i] = clock_now_ns() - GRANTER_HUNG_NS;
+		}
+	}
+	l->hung_gpus |= gpus;
+	session_on_driver_hung(l->front, gpus);
+}
+
+/* True when it came unasked. */
+static bool handle_event(struct granter_link *l, const struct granter_reply *reply)
+{
+	switch (reply->op) {
+	case GRANTER_EXPIRED:
+		session_on_lease_expired(l->front, reply->lease);
+		return true;
+	case GRANTER_HUNG:
+		note_hung(l, reply->gpus);
+		return true;
+	case GRANTER_ANSWERS:
+		log_notice("the driver answers again");
+		l->hung_gpus &= ~reply->gpus;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void handle_reply(struct granter_link *l, const struct granter_reply *reply)
 {
-	if (reply->op == GRANTER_EXPIRED) {
-		session_on_lease_expired(l->front, reply->lease);
+	if (handle_event(l, reply)) {
 		return;
 	}
 	list_for_each(i, &l->pending) {
@@ -128,7 +161,9 @@ static int send_request(struct granter_link *l, struct granter_request *q, int f
 	q->id = ++l->last_id;
 	*p = (struct pending){
 		.id = q->id,
-		.deadline_ns = clock_now_ns() + GRANTER_LINK_TIMEOUT_S * CLOCK_NS_PER_S,
+		.ping_by_ns = q->op == GRANTER_PING
+				      ? clock_now_ns() + GRANTER_LINK_TIMEOUT_S * CLOCK_NS_PER_S
+				      : 0,
 		.done = done,
 		.owner = owner,
 	};
@@ -195,13 +230,37 @@ void granter_link_forget(struct granter_link *l, const void *owner)
 	}
 }
 
+/* When the ping that has no answer yet must have one; 0: there is none. */
+static uint64_t pinged_by_ns(const struct granter_link *l)
+{
+	list_for_each(i, (struct list *)(uintptr_t)&l->pending) {
+		const struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->ping_by_ns != 0) {
+			return p->ping_by_ns;
+		}
+	}
+	return 0;
+}
+
+void granter_link_ping(struct granter_link *l)
+{
+	struct granter_request ping = { .op = GRANTER_PING };
+
+	if (pinged_by_ns(l) == 0) {
+		send_request(l, &ping, -1, NULL, NULL);
+	}
+}
+
 void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 {
-	struct pending *p;
+	uint64_t by_ns = pinged_by_ns(l);
 
 	send_closing(l);
-	p = list_entry(l->pending.next, struct pending, link);
-	if (list_is_empty(&l->pending) || p->deadline_ns > now_ns) {
+	if (by_ns == 0 || now_ns < by_ns) {
+		if (!list_is_empty(&l->pending)) {
+			granter_link_ping(l);
+		}
 		return;
 	}
 	log_warning("the granter did not answer within %d s: every lease is over",

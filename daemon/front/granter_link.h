@@ -20,9 +20,11 @@ struct granter_link {
 	uint64_t last_id;
 	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end could not be sent yet */
 	size_t n_closing;
+	uint64_t hung_gpus; /* the driver does not answer on one of these */
+	uint64_t hung_since_ns[64];
 };
 
-/* reply is NULL when the granter died or took too long. */
+/* reply is NULL when the granter died or hangs. */
 typedef void (*granter_link_done)(struct front *f, void *owner, const struct granter_reply *reply);
 
 void granter_link_init(struct granter_link *l, struct front *f);
@@ -41,6 +43,9 @@ int granter_link_request(struct granter_link *l, struct granter_request *q, int 
 
 /* Ends a lease. What cannot be sent now is sent before anything else. */
 void granter_link_close_lease(struct granter_link *l, uint64_t lease);
+
+/* Asks for a sign of life, unless that is asked for already. */
+void granter_link_ping(struct granter_link *l);
 
 /* Nothing is waited for, and nothing waits. */
 bool granter_link_is_idle(const struct granter_link *l);

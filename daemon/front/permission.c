@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/clean.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
@@ -40,8 +42,11 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	struct refusal r = { 0 };
 
 	if (!reply) {
-		refusal_set(&r, GPUCTR_E_INTERNAL, "The driver may hang; see the daemon's log.",
+		refusal_set(&r, GPUCTR_E_INTERNAL, "Run it again; see the daemon's log.",
 			    "the granter did not answer");
+	} else if (reply->error == -ETIMEDOUT) {
+		refusal_set(&r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
+			    "the driver does not answer");
 	} else if (reply->error != 0) {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "", "the granter refused: %s",
 			    strerror(-reply->error));
@@ -87,7 +92,7 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 }
 
 static void ask_granter(struct peer *p, const struct capture *c,
-			const struct wire_permission_request *w)
+			const struct wire_permission_request *w, int fd)
 {
 	struct granter_request q = {
 		.op = GRANTER_ALLOC,
@@ -106,8 +111,7 @@ static void ask_granter(struct peer *p, const struct capture *c,
 	if (decision_of_peer(p, c, AUDIT_PERMISSION_GRANTED, NULL, 0) < 0) {
 		decision_refusal(p->front, &r);
 		refuse(p, c, &r);
-	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) <
-		   0) {
+	} else if (granter_link_request(&p->front->granter, &q, fd, on_granted, p) < 0) {
 		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
 		refuse(p, c, &r);
@@ -119,6 +123,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	const struct wire_permission_request *w = &m->permission_request;
 	struct capture *c = registry_find_token(&p->front->registry, w->token);
 	struct refusal r;
+	int fd;
 
 	(void)frame;
 	p->role = PEER_PERMISSION;
@@ -129,8 +134,15 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	if (p->received_fd < 0) {
 		return WIRE_E_MALFORMED;
 	}
-	ask_granter(p, c, w);
-	descriptors_close_received(p->front, p->account, p->received_fd);
-	p->received_fd = -1;
+	fd = TAKE_FD(p->received_fd); /* a refusal closes the peer and what it has */
+	/* The granter checks it too. It must not even have to close what can take a user's time. */
+	if (rm_is_control_device(fd)) {
+		ask_granter(p, c, w, fd);
+	} else {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "",
+			    "the file that came with the request is not the driver's");
+		refuse(p, c, &r);
+	}
+	descriptors_close_received(p->front, p->account, fd);
 	return 0;
 }

@@ -338,6 +338,18 @@ static void refuse_turn(struct front *f, struct capture *c, int why)
 	end(f, c, code, message, remedy, 0);
 }
 
+static const char hang_remedy[] =
+	"Take another GPU with --devices; when this one does not come "
+	"back, an administrator has to reset it or to restart the machine.";
+
+static void refuse_hung(struct front *f, struct capture *c)
+{
+	const char *why = describe_hang(f, &c->arena, c->claim.gpus);
+
+	decision_of_capture(f, c, AUDIT_REFUSED, GPUCTR_E_DRIVER_HUNG, why);
+	end(f, c, GPUCTR_E_DRIVER_HUNG, why, hang_remedy, 0);
+}
+
 void session_take_turn(struct front *f, struct capture *c)
 {
 	int r;
@@ -345,6 +357,10 @@ void session_take_turn(struct front *f, struct capture *c)
 	if (c->recorded) {
 		c->lease_until_ns = 0;
 		become_ready(c);
+		return;
+	}
+	if ((c->claim.gpus & f->granter.hung_gpus) != 0) {
+		refuse_hung(f, c);
 		return;
 	}
 	r = arbiter_request(&f->arbiter, &c->claim, !c->options.no_wait);
@@ -591,6 +607,32 @@ void session_on_reload(struct front *f)
 	end_where_not_allowed(f, CLAIM_IDLE); /* of recordings */
 	end_where_not_allowed(f, CLAIM_WAITING);
 	end_where_not_allowed(f, CLAIM_HOLDING);
+}
+
+/* Those that wait go first here too. */
+static void end_where_hung(struct front *f, uint64_t gpus, enum claim_state state)
+{
+	list_for_each_safe(l, &f->registry.captures) {
+		struct capture *c = list_entry(l, struct capture, link);
+
+		if (c->claim.state != state || (c->claim.gpus & gpus) == 0 ||
+		    c->state == WIRE_CAPTURE_ENDING) {
+			continue;
+		}
+		if (c->leased) {
+			take_back(f, c, GPUCTR_E_REVOKED,
+				  describe_hang(f, &c->arena, c->claim.gpus), hang_remedy);
+		} else {
+			refuse_hung(f, c);
+		}
+	}
+}
+
+/* The granter has ended the lease there already. */
+void session_on_driver_hung(struct front *f, uint64_t gpus)
+{
+	end_where_hung(f, gpus, CLAIM_WAITING);
+	end_where_hung(f, gpus, CLAIM_HOLDING);
 }
 
 /* Claims are masks of indices, and these have another meaning now. */

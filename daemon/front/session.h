@@ -34,6 +34,7 @@ void session_on_peer_closed(struct peer *p);
 void session_on_client_drained(struct peer *p);
 void session_on_lease_expired(struct front *f, uint64_t lease);
 void session_on_granter_lost(struct front *f);
+void session_on_driver_hung(struct front *f, uint64_t gpus);
 
 /* why_not NULL: c may have its lease. */
 void session_on_tenants_known(struct front *f, struct capture *c, const struct refusal *why_not);

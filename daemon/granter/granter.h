@@ -2,7 +2,9 @@
 #ifndef GPUCTR_GRANTER_GRANTER_H
 #define GPUCTR_GRANTER_GRANTER_H
 
-/* What the front may ask of the granter: fixed structs, one a packet of a SOCK_SEQPACKET pair. */
+/* What the front may ask of the granter: fixed structs, one a packet of a SOCK_SEQPACKET pair. What
+ * needs the driver (an object, the end of a lease, the next lease after it) is answered when the
+ * driver has answered, or after GRANTER_HUNG_NS with -ETIMEDOUT; everything else at once. */
 
 #include <stdint.h>
 
@@ -12,7 +14,10 @@ enum granter_op {
 	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
 	GRANTER_ALLOC, /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
 	GRANTER_PING,
-	GRANTER_EXPIRED, /* granter -> front, unasked: a lease ran out and was closed */
+	/* granter -> front, unasked, of a lease */
+	GRANTER_EXPIRED, /* it ran out and was closed */
+	GRANTER_HUNG,	 /* the driver does not answer on one of its gpus; it is over */
+	GRANTER_ANSWERS, /* since then the driver does again, and it is closed */
 };
 
 enum {
@@ -22,6 +27,7 @@ enum {
 };
 
 #define GRANTER_LEASE_MAX_NS (UINT64_C(3600) * 1000000000)
+#define GRANTER_HUNG_NS (UINT64_C(5) * 1000000000) /* that a call of the driver may take */
 
 struct granter_request {
 	uint32_t size; /* of this struct */
@@ -44,9 +50,10 @@ struct granter_reply {
 	uint64_t lease;
 	int32_t error;	 /* 0, or a negative errno saying which check failed */
 	uint32_t status; /* of the driver */
+	uint64_t gpus;	 /* of what comes unasked: those of the lease */
 };
 
-/* Runs until link reaches its end. Returns the exit status. */
+/* Runs until link reaches its end, with hands that were started. Returns the exit status. */
 int granter_run(int link);
 
 #endif

@@ -4,22 +4,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 /* RM binds a client to the struct file it was created on, not to a process: that is why a
  * descriptor received from the user's program is enough. Permission to allocate the profiler object
  * is checked once, here, against the capabilities of the calling task. */
 
+/* Not fstat(): that waits for the file system, which may be a user's own (FUSE) and never answer.
+ * What the kernel has at hand is enough, for the device of a file does not change. */
 bool rm_is_control_device(int fd)
 {
-	struct stat st;
+	struct statx st;
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || (flags & O_PATH) != 0 || fstat(fd, &st) < 0) {
+	if (flags < 0 || (flags & O_PATH) != 0 ||
+	    statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0) {
 		return false;
 	}
-	return S_ISCHR(st.st_mode) && major(st.st_rdev) == RM_DEVICE_MAJOR &&
-	       minor(st.st_rdev) == RM_DEVICE_MINOR_CONTROL;
+	return S_ISCHR(st.stx_mode) && st.stx_rdev_major == RM_DEVICE_MAJOR &&
+	       st.stx_rdev_minor == RM_DEVICE_MINOR_CONTROL;
 }
 
 static int call(int fd, unsigned long request, void *argument)

@@ -57,7 +57,8 @@ _Static_assert(sizeof(struct rm_free) == 16, "NVOS00_PARAMETERS");
 #define RM_IOCTL_ALLOC_SHORT _IOWR('F', RM_ESCAPE_ALLOC, struct rm_alloc_short)
 #define RM_IOCTL_FREE _IOWR('F', RM_ESCAPE_FREE, struct rm_free)
 
-/* Is fd an open /dev/nvidiactl, and not an O_PATH handle? No ioctl is made. */
+/* Is fd an open /dev/nvidiactl, and not an O_PATH handle? No ioctl is made, and nothing waited for,
+ * whatever fd is. */
 bool rm_is_control_device(int fd);
 
 /* Allocates a profiler object in the RM client behind fd. Everything but the five numbers is ours:

@@ -53,8 +53,9 @@ enum gpuctr_error_code {
 	GPUCTR_E_DRIVER_TOO_OLD = 33,
 	GPUCTR_E_NO_CUPTI = 34,
 	GPUCTR_E_CUPTI_TOO_OLD = 35,
-	GPUCTR_E_PROTOCOL = 36, /* versions without a common ground, or a malformed frame */
-	GPUCTR_E_NO_AGENT = 37, /* libgpuctr-agent.so is not where it was looked for */
+	GPUCTR_E_PROTOCOL = 36,	   /* versions without a common ground, or a malformed frame */
+	GPUCTR_E_NO_AGENT = 37,	   /* libgpuctr-agent.so is not where it was looked for */
+	GPUCTR_E_DRIVER_HUNG = 38, /* the driver does not answer on a GPU that was asked for */
 
 	/* Of policy and turn. */
 	GPUCTR_E_NOT_ALLOWED = 50,

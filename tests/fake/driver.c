@@ -42,6 +42,7 @@ static int (*real_openat)(int, const char *, int, ...);
 static int (*real_ioctl)(int, unsigned long, ...);
 static int (*real_fstat)(int, struct stat *);
 static int (*real_fstatat)(int, const char *, struct stat *, int);
+static int (*real_statx)(int, const char *, int, unsigned, struct statx *);
 static FILE *(*real_fopen)(const char *, const char *);
 
 int seccomp_load(const void *context);
@@ -53,6 +54,8 @@ __attribute__((constructor)) static void find_real(void)
 	real_ioctl = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
 	real_fstat = (int (*)(int, struct stat *))dlsym(RTLD_NEXT, "fstat");
 	real_fstatat = (int (*)(int, const char *, struct stat *, int))dlsym(RTLD_NEXT, "fstatat");
+	real_statx = (int (*)(int, const char *, int, unsigned, struct statx *))dlsym(RTLD_NEXT,
+										      "statx");
 	real_fopen = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 }
 
@@ -252,6 +255,22 @@ EXPORT int fstatat(int dir_fd, const char *path, struct stat *info, int flags)
 EXPORT int fstatat64(int dir_fd, const char *path, struct stat64 *info, int flags)
 {
 	return fstatat(dir_fd, path, (struct stat *)info, flags);
+}
+
+EXPORT int statx(int dir_fd, const char *path, int flags, unsigned mask, struct statx *info)
+{
+	int r;
+
+	ensure_real();
+	r = real_statx(dir_fd, path, flags, mask | STATX_SIZE, info);
+	if (r == 0 && (flags & AT_EMPTY_PATH) && path[0] == '\0' && S_ISREG(info->stx_mode) &&
+	    info->stx_size == FAKE_CONTROL_FILE_BYTES) {
+		info->stx_mode = S_IFCHR | 0666;
+		info->stx_rdev_major = CONTROL_MAJOR;
+		info->stx_rdev_minor = CONTROL_MINOR;
+		info->stx_size = 0;
+	}
+	return r;
 }
 
 EXPORT int ioctl(int fd, unsigned long request, ...)

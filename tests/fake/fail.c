@@ -264,6 +264,9 @@ CALL(FAIL_ENOMEM, void *, MAP_FAILED, mmap64,
      (at, n, protection, flags, fd, from))
 CALL(FAIL_ENOMEM, int, -1, mprotect, (void *at, size_t n, int protection), (at, n, protection))
 CALL(FAIL_ENOMEM, int, -1, fstat, (int fd, struct stat *ret), (fd, ret))
+CALL(FAIL_ENOMEM, int, -1, statx,
+     (int folder, const char *path, int flags, unsigned mask, struct statx *ret),
+     (folder, path, flags, mask, ret))
 CALL(FAIL_ENOMEM | FAIL_EIO, int, -1, stat, (const char *path, struct stat *ret), (path, ret))
 CALL(FAIL_EINTR | FAIL_EIO | FAIL_ENOMEM, FILE *, NULL, fopen, (const char *path, const char *mode),
      (path, mode))

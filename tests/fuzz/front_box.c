@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 #include "daemon/base/log.h"
 #include "daemon/control.h"
 #include "daemon/front/front.h"
+#include "daemon/granter/rm.h"
 #include "proto/limits.h"
 #include "tests/fuzz/closers_box.h"
 #include "tests/fuzz/fuzz.h"
@@ -859,6 +861,19 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 }
 
 /* Tokens are the same in every run. */
+/* The files that a box's peer attaches are sockets; each stands for the control device. */
+EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
+{
+	int r = (int)syscall(SYS_statx, folder, path, flags, mask, st);
+
+	if (r == 0 && path[0] == '\0' && S_ISSOCK(st->stx_mode)) {
+		st->stx_mode = S_IFCHR;
+		st->stx_rdev_major = RM_DEVICE_MAJOR;
+		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
+	}
+	return r;
+}
+
 EXPORT ssize_t getrandom(void *data, size_t n, unsigned flags)
 {
 	if (!box.active) {

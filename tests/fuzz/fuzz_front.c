@@ -267,7 +267,9 @@ static void act_of_granter(struct fuzz_input *in)
 {
 	static const uint32_t statuses[] = { 0, 0x1b, 0x57, 0xffffffff };
 	uint8_t what = fuzz_take_u8(in), arg = fuzz_take_u8(in);
-	struct granter_reply reply = { .size = sizeof(reply), .op = arg, .id = arg, .lease = arg };
+	struct granter_reply reply = {
+		.size = sizeof(reply), .op = arg & 15, .id = arg, .lease = arg, .gpus = arg >> 4
+	};
 
 	switch (what % 7) {
 	case 0:

@@ -72,8 +72,8 @@ static void take_step(struct box_step *step, void *userdata)
 	}
 	switch (head & KIND) {
 	case 4:
-		step->kind = BOX_EXIT;
 		step->pid = fuzz_take_u8(in);
+		step->kind = step->pid < 128 ? BOX_EXIT : step->pid < 192 ? BOX_HANG : BOX_ANSWER;
 		break;
 	case 5:
 		step->kind = BOX_STOP_READING;

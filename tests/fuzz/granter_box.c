@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,82 +17,19 @@
 #include "daemon/base/log.h"
 #include "daemon/granter/rm.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/granter_model.h"
 
-/* Two halves. The kernel: functions of libc that stand before libc's own in the executable; those
- * on descriptors of the box are answered here, all others by the kernel itself. The model: what a
- * granter has promised (R26), written once more from its head comment: leases with an owner, a set
- * of GPUs and an end, and objects that belong to a lease, a file and a process.
- *
- * The model foresees the reply to every packet. An ioctl is only looked at when it comes: whatever
- * made it, it must be the one that the packet being handled allows. */
+/* The kernel: functions of libc that stand before libc's own in the executable; those on
+ * descriptors of the box are answered here, all others by the kernel itself. And the granter's
+ * hands, without threads: an errand is done when it is given. The loop hears of it before the next
+ * packet comes, or, if the driver hangs, when it answers again. */
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum {
-	FIRST_FD = 1 << 20,
-	LINK = FIRST_FD,
-	FDS_MAX = 2 * GRANTER_OBJECTS_MAX + 64,
-	REPLIES_MAX = 96, /* that the socket takes before it is full; Linux: about 270 */
-};
+struct box box;
+struct box_fd fds[FDS_MAX];
 
-struct box_fd {
-	enum { FD_FREE, FD_FILE, FD_PIDFD } kind;
-	enum box_file file;
-	uint32_t pid;	     /* of a pidfd; of a file: who uses its object */
-	unsigned generation; /* of that process */
-
-	/* of a file: the object that the driver has made on it and not freed */
-	bool allocated;
-	uint64_t lease;
-	uint32_t root, parent, object;
-};
-
-struct model_lease {
-	uint64_t id, gpus, expires_ns;
-	uint32_t uid;
-	unsigned objects;
-	bool device; /* objects without a target client */
-	bool told;   /* that it has expired */
-};
-
-static struct box {
-	bool active;
-	box_next next;
-	void *userdata;
-	uint64_t now_ns;
-	uint32_t tick_ns;
-	unsigned idle_polls; /* without waiting, and in vain */
-	struct box_figures figures;
-
-	int lowest_fd; /* that may be free */
-	unsigned n_fds;
-	unsigned generations[BOX_PIDS];
-
-	struct box_step step;
-	uint64_t step_due_ns;
-	bool step_waits; /* for its time to come */
-	bool has_packet, at_end, ended;
-	bool reading;
-	unsigned unread;
-
-	/* the packet being handled */
-	bool handling;
-	struct granter_request request;
-	int request_fd;
-	int expected_error; /* unless the driver is asked and refuses */
-	bool looked;	    /* at the clock, since the packet came */
-	bool driver_asked;
-	int driver_error;
-	uint32_t driver_status;
-
-	struct model_lease leases[GRANTER_LEASES_MAX];
-	unsigned n_leases, n_objects;
-	bool malformed; /* the granter must end */
-} box;
-
-static struct box_fd fds[FDS_MAX]; /* all free between runs */
-
-static struct box_fd *fd_find(int fd)
+struct box_fd *fd_find(int fd)
 {
 	return box.active && fd > FIRST_FD && fd < FIRST_FD + FDS_MAX ? &fds[fd - FIRST_FD] : NULL;
 }
@@ -111,299 +47,6 @@ static int fd_new(struct box_fd content)
 	fuzz_fail("the granter keeps %d descriptors", FDS_MAX);
 }
 
-/* --- the model --- */
-
-static struct model_lease *model_find(uint64_t id)
-{
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		if (box.leases[i].id == id) {
-			return &box.leases[i];
-		}
-	}
-	return NULL;
-}
-
-static void model_remove(struct model_lease *l)
-{
-	fuzz_check(l->objects == 0);
-	*l = box.leases[--box.n_leases];
-}
-
-static bool length_is_good(uint64_t ns)
-{
-	return ns > 0 && ns <= UINT64_C(3600) * 1000000000;
-}
-
-static int model_open(const struct granter_request *q)
-{
-	if (q->lease == 0 || q->gpus == 0 || !length_is_good(q->lease_ns) || q->device > 1) {
-		return -EINVAL;
-	}
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		if (box.leases[i].id == q->lease || (box.leases[i].gpus & q->gpus) != 0) {
-			return -EBUSY;
-		}
-	}
-	return box.n_leases == GRANTER_LEASES_MAX ? -ENOSPC : 0;
-}
-
-/* Was the client made on the file that comes with the packet? The others are other programs'. */
-static bool box_client_is_own(uint32_t client)
-{
-	return client % 8 != 7;
-}
-
-static bool pid_is_there(uint32_t pid)
-{
-	return pid > 0 && pid < BOX_PIDS;
-}
-
-/* What a packet that asks for an object must fulfil before the driver hears of it. */
-static int model_alloc(const struct granter_request *q, enum box_file file)
-{
-	const struct model_lease *l = model_find(q->lease);
-
-	if (!l || l->uid != q->uid) {
-		return -ENOENT;
-	}
-	if (box.now_ns >= l->expires_ns) {
-		return -ETIME;
-	}
-	if (q->object_class != 0xb2cc || (q->client_target == 0 && !l->device)) {
-		return -EPERM;
-	}
-	if (file != BOX_CONTROL_DEVICE) {
-		return -EBADF;
-	}
-	if (q->client_target != 0 && !box_client_is_own(q->client_target)) {
-		return -EPERM;
-	}
-	/* Never reached with 64 leases of 64 GPUs: four of them could fill all places. */
-	if (box.n_objects >= GRANTER_OBJECTS_MAX && l->objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
-		return -ENOSPC;
-	}
-	if (!pid_is_there(q->pid)) {
-		return q->pid == 0 || q->pid > INT32_MAX ? -EINVAL : -ESRCH;
-	}
-	return 0;
-}
-
-static int model_foresee(const struct granter_request *q, enum box_file file)
-{
-	if (q->op != GRANTER_ALLOC && file != BOX_NO_FILE) {
-		return -EINVAL;
-	}
-	switch (q->op) {
-	case GRANTER_OPEN:
-		return model_open(q);
-	case GRANTER_EXTEND:
-		if (!model_find(q->lease)) {
-			return -ENOENT;
-		}
-		return length_is_good(q->lease_ns) ? 0 : -EINVAL;
-	case GRANTER_CLOSE:
-		return model_find(q->lease) ? 0 : -ENOENT;
-	case GRANTER_ALLOC:
-		return model_alloc(q, file);
-	case GRANTER_PING:
-		return 0;
-	default:
-		return -EOPNOTSUPP;
-	}
-}
-
-/* The packet was handled as foreseen. */
-static void model_apply(const struct granter_request *q)
-{
-	struct model_lease *l = model_find(q->lease);
-
-	switch (q->op) {
-	case GRANTER_OPEN:
-		box.leases[box.n_leases++] = (struct model_lease){
-			.id = q->lease,
-			.gpus = q->gpus,
-			.expires_ns = box.now_ns + q->lease_ns,
-			.uid = q->uid,
-			.device = q->device == 1,
-		};
-		box.figures.opened++;
-		break;
-	case GRANTER_EXTEND:
-		l->expires_ns = box.now_ns + q->lease_ns;
-		break;
-	case GRANTER_CLOSE:
-		model_remove(l);
-		break;
-	default:
-		break;
-	}
-}
-
-static void model_forget_object(struct box_fd *f)
-{
-	struct model_lease *l = model_find(f->lease);
-
-	f->allocated = false;
-	box.n_objects--;
-	fuzz_check(l && l->objects > 0);
-	l->objects--;
-}
-
-/* --- what the granter says --- */
-
-static void check_expired(const struct granter_reply *p)
-{
-	struct model_lease *l = model_find(p->lease);
-
-	fuzz_check(l && box.now_ns >= l->expires_ns);
-	model_remove(l); /* with all its objects freed */
-	box.figures.expired++;
-}
-
-static void check_reply(const struct granter_reply *p)
-{
-	const struct granter_request *q = &box.request;
-	int expected = box.expected_error;
-
-	fuzz_check(p->size == sizeof(*p));
-	if (p->op == GRANTER_EXPIRED && !box.handling) {
-		check_expired(p);
-		return;
-	}
-	fuzz_check(box.handling);
-	box.handling = false;
-	box.figures.replies++;
-	if (q->op == GRANTER_ALLOC && expected == 0 && !box.driver_asked &&
-	    box.now_ns >= model_find(q->lease)->expires_ns) {
-		expected = -ETIME; /* it ended while the packet was looked at */
-		fuzz_check(p->error == expected);
-		return;
-	}
-	fuzz_check(p->op == q->op && p->id == q->id && p->lease == q->lease);
-	if (q->op == GRANTER_ALLOC && expected == 0) {
-		fuzz_check(box.driver_asked);
-		expected = box.driver_error;
-		fuzz_check(p->status == (expected == 0 ? box.driver_status : 0));
-	} else {
-		fuzz_check(!box.driver_asked && p->status == 0);
-	}
-	if (p->error != expected) {
-		fuzz_fail("op %u: the answer is %d, not %d", q->op, p->error, expected);
-	}
-	if (p->error == 0) {
-		model_apply(q);
-	}
-}
-
-/* --- what reaches the driver --- */
-
-/* Nothing of the packet but five numbers: R3. */
-static void check_alloc_arguments(const struct rm_alloc *a)
-{
-	const struct granter_request *q = &box.request;
-	const struct rm_profiler_parameters *p =
-		(const struct rm_profiler_parameters *)(uintptr_t)a->parameters;
-	const uint8_t *bytes = (const uint8_t *)q;
-
-	fuzz_check(a->root == q->root && a->parent == q->parent && a->object == q->object);
-	fuzz_check(a->object_class == 0xb2cc);
-	fuzz_check(a->rights == 0 && a->parameters_size == 0 && a->flags == 0 && a->status == 0 &&
-		   a->padding == 0);
-	fuzz_check(p && p->client_target == q->client_target &&
-		   p->context_target == q->context_target);
-	fuzz_check(p->client_target != 0 ? box_client_is_own(p->client_target)
-					 : model_find(q->lease)->device);
-	for (size_t i = 0; i + sizeof(uint64_t) <= sizeof(*q); i++) {
-		fuzz_check(memcmp(bytes + i, &a->parameters, sizeof(uint64_t)) != 0);
-	}
-	/* The box's own memory is what a front could know of. */
-	fuzz_check((uintptr_t)p < (uintptr_t)&box || (uintptr_t)p >= (uintptr_t)(&box + 1));
-}
-
-static int drive_alloc(struct box_fd *f, struct rm_alloc *a)
-{
-	struct model_lease *l = model_find(box.request.lease);
-
-	fuzz_check(box.handling && box.request.op == GRANTER_ALLOC && !box.driver_asked);
-	fuzz_check(box.expected_error == 0);
-	fuzz_check(f && f == fd_find(box.request_fd) && f->file == BOX_CONTROL_DEVICE);
-	fuzz_check(l && l->uid == box.request.uid && box.now_ns < l->expires_ns && box.looked);
-	check_alloc_arguments(a);
-	box.figures.allocs++;
-	box.driver_asked = true;
-	box.driver_error = -box.step.driver_errno;
-	box.driver_status = box.step.driver_status;
-	if (box.step.driver_errno != 0) {
-		errno = box.step.driver_errno;
-		return -1;
-	}
-	a->status = box.step.driver_status;
-	if (a->status == RM_STATUS_OK) {
-		f->allocated = true;
-		f->lease = box.request.lease;
-		f->pid = box.request.pid;
-		f->generation = box.generations[f->pid];
-		f->root = a->root;
-		f->parent = a->parent;
-		f->object = a->object;
-		l->objects++;
-		box.n_objects++;
-		fuzz_check(l->objects <= GRANTER_OBJECTS_PER_LEASE_MAX);
-		fuzz_check(box.n_objects <= GRANTER_OBJECTS_MAX);
-		box.figures.grants++;
-	}
-	return 0;
-}
-
-/* Nobody loses an object but at the end of its lease, or to another one of the same lease when
- * there are too many. */
-static void check_end_of_object(const struct box_fd *f)
-{
-	const struct model_lease *l = model_find(f->lease);
-
-	fuzz_check(l);
-	if (!box.handling) {
-		fuzz_check(box.now_ns >= l->expires_ns || box.malformed || box.ended || box.at_end);
-	} else if (box.request.op == GRANTER_ALLOC) {
-		fuzz_check(l->id == box.request.lease);
-		fuzz_check(l->objects == GRANTER_OBJECTS_PER_LEASE_MAX);
-	} else {
-		fuzz_check(box.request.op == GRANTER_CLOSE && l->id == box.request.lease);
-	}
-}
-
-/* Object 0 is nobody's: who asks to free it learns whether the file has the client. */
-static int drive_question(const struct box_fd *f, struct rm_free *p)
-{
-	const struct granter_request *q = &box.request;
-
-	fuzz_check(box.handling && q->op == GRANTER_ALLOC && !box.driver_asked);
-	fuzz_check(f && f == fd_find(box.request_fd) && f->file == BOX_CONTROL_DEVICE);
-	fuzz_check(p->root == q->client_target && p->parent == p->root && p->status == 0);
-	p->status = box_client_is_own(p->root) ? RM_STATUS_OK : 0x23;
-	return 0;
-}
-
-static int drive_free(struct box_fd *f, struct rm_free *p)
-{
-	if (box.handling && box.request.op == GRANTER_ALLOC && p->object == 0 && f &&
-	    !f->allocated) {
-		return drive_question(f, p);
-	}
-	fuzz_check(f && f->kind == FD_FILE && f->allocated);
-	fuzz_check(p->root == f->root && p->parent == f->parent && p->object == f->object);
-	fuzz_check(p->status == 0);
-	check_end_of_object(f);
-	model_forget_object(f);
-	box.figures.frees++;
-	if (box.step.driver_errno != 0) {
-		errno = box.step.driver_errno;
-		return -1;
-	}
-	p->status = box.step.driver_status;
-	return 0;
-}
-
 /* --- the front's half of the link --- */
 
 static bool is_malformed(const struct box_step *s)
@@ -412,7 +55,7 @@ static bool is_malformed(const struct box_step *s)
 
 	memcpy(&size, s->bytes, sizeof(size));
 	return s->n_bytes != sizeof(struct granter_request) ||
-	       size != sizeof(struct granter_request) || s->n_files > 1;
+	       size != sizeof(struct granter_request);
 }
 
 static void take_step(void)
@@ -429,6 +72,33 @@ static void begin_packet(void)
 	box.figures.packets++;
 }
 
+static bool hangs_anywhere(void)
+{
+	for (unsigned i = 0; i < HANDS; i++) {
+		if (box.hands[i].hangs) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void answer_everywhere(void)
+{
+	for (unsigned i = 0; i < HANDS; i++) {
+		box.hands[i].hangs = false;
+	}
+}
+
+static bool hands_are_done(void)
+{
+	for (unsigned i = 0; i < HANDS; i++) {
+		if (box.hands[i].busy && !box.hands[i].hangs) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The step's time has come. */
 static void act(void)
 {
@@ -442,7 +112,7 @@ static void act(void)
 		box.generations[box.step.pid % BOX_PIDS]++;
 		break;
 	case BOX_STOP_READING:
-		box.reading = false;
+		box.reading = hangs_anywhere();
 		break;
 	case BOX_READ:
 		box.reading = true;
@@ -450,13 +120,21 @@ static void act(void)
 		break;
 	case BOX_WAIT:
 		break;
+	case BOX_HANG:
+		/* What a front that does not read is told later, the model could not place. */
+		box.hands[box.step.pid % HANDS].hangs = box.reading;
+		break;
+	case BOX_ANSWER:
+		box.hands[box.step.pid % HANDS].hangs = false;
+		break;
 	case BOX_END:
 		box.at_end = true;
+		answer_everywhere();
 		break;
 	}
 }
 
-static bool has_exited(const struct box_fd *f)
+bool has_exited(const struct box_fd *f)
 {
 	return box.generations[f->pid] != f->generation;
 }
@@ -464,7 +142,7 @@ static bool has_exited(const struct box_fd *f)
 /* A socket says that it can be written to while at most a quarter of its buffer is in use. */
 static short link_events(short wanted)
 {
-	bool readable = box.has_packet || box.at_end;
+	bool readable = (box.has_packet || box.at_end) && !hands_are_done();
 	bool writable = box.unread * 4 <= REPLIES_MAX;
 
 	return (short)((readable ? wanted & POLLIN : 0) | (writable ? wanted & POLLOUT : 0) |
@@ -478,24 +156,13 @@ static int look(struct pollfd *p, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		const struct box_fd *f = fd_find(p[i].fd);
 
-		p[i].revents = p[i].fd == LINK ? link_events(p[i].events)
+		p[i].revents = p[i].fd == LINK	       ? link_events(p[i].events)
+			       : p[i].fd == HANDS_DONE ? hands_are_done() * POLLIN
 			       : f && f->kind == FD_PIDFD && has_exited(f) ? POLLIN
 									   : 0;
 		ready += p[i].revents != 0;
 	}
 	return ready;
-}
-
-static uint64_t earliest_end(void)
-{
-	uint64_t earliest = UINT64_MAX;
-
-	for (unsigned i = 0; i < box.n_leases; i++) {
-		if (box.leases[i].expires_ns < earliest) {
-			earliest = box.leases[i].expires_ns;
-		}
-	}
-	return earliest;
 }
 
 /* Waits as the kernel does: until something is ready or the time is over. A granter must not sleep
@@ -506,7 +173,6 @@ static int box_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 		timeout_ms < 0 ? UINT64_MAX : box.now_ns + (uint64_t)timeout_ms * CLOCK_NS_PER_MS;
 	int ready;
 
-	fuzz_check(!box.handling);
 	if (timeout_ms == 0) {
 		ready = look(p, n);
 		box.idle_polls = ready ? 0 : box.idle_polls + 1;
@@ -515,7 +181,8 @@ static int box_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 		}
 		return ready;
 	}
-	fuzz_check(earliest_end() == UINT64_MAX || earliest_end() + 2 * CLOCK_NS_PER_MS >= by);
+	fuzz_check(hands_are_done() || model_next_ns() == UINT64_MAX ||
+		   model_next_ns() + 2 * CLOCK_NS_PER_MS >= by);
 	while ((ready = look(p, n)) == 0) {
 		if (!box.step_waits) {
 			/* A packet that nobody takes, because replies are not read: the front
@@ -547,7 +214,7 @@ static void put_files(struct msghdr *m, const struct box_step *s)
 	size_t room = (m->msg_controllen - CMSG_LEN(0)) / sizeof(int);
 	size_t n = s->n_files < room ? s->n_files : room;
 
-	box.request_fd = -1;
+	box.current.fd = -1;
 	m->msg_controllen = 0;
 	if (n == 0) {
 		return;
@@ -556,10 +223,11 @@ static void put_files(struct msghdr *m, const struct box_step *s)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(n * sizeof(int));
 	for (size_t i = 0; i < n; i++) {
-		int fd = fd_new((struct box_fd){ .kind = FD_FILE, .file = s->file });
+		int fd = fd_new((struct box_fd){
+			.kind = FD_FILE, .file = s->file, .asked_lease = box.current.q.lease });
 
 		memcpy(CMSG_DATA(c) + i * sizeof(int), &fd, sizeof(fd));
-		box.request_fd = fd;
+		box.current.fd = fd;
 	}
 	m->msg_controllen = CMSG_SPACE(n * sizeof(int));
 	m->msg_flags |= n < s->n_files ? MSG_CTRUNC : 0;
@@ -578,17 +246,20 @@ static ssize_t box_receive(struct msghdr *m)
 		return 0;
 	}
 	box.has_packet = false;
-	memcpy(m->msg_iov->iov_base, s->bytes, n);
+	if (box.handling) {
+		model_set_aside();
+	}
+	memcpy(&box.current.q, s->bytes, sizeof(box.current.q));
+	box.current.q.id = ++box.last_id; /* so that replies can be told apart */
+	memcpy(m->msg_iov->iov_base, &box.current.q, n);
 	m->msg_flags |= s->n_bytes > n ? MSG_TRUNC : 0;
 	put_files(m, s);
 	box.ended = n == 0 && s->n_files <= 1; /* an empty packet looks like the end */
 	box.malformed = !box.ended && is_malformed(s);
 	if (!box.malformed && !box.ended) {
-		memcpy(&box.request, s->bytes, sizeof(box.request));
-		box.handling = true;
-		box.driver_asked = box.looked = false;
-		box.expected_error =
-			model_foresee(&box.request, s->n_files > 0 ? s->file : BOX_NO_FILE);
+		model_begin(s->n_files > 0 ? s->file : BOX_NO_FILE, s->n_files);
+	} else {
+		answer_everywhere();
 	}
 	return (ssize_t)n;
 }
@@ -610,7 +281,7 @@ static ssize_t box_send(const void *data, size_t n, int flags)
 		return -1;
 	}
 	memcpy(&p, data, sizeof(p));
-	check_reply(&p);
+	model_check_reply(&p);
 	box.unread += !box.reading;
 	return (ssize_t)n;
 }
@@ -623,6 +294,7 @@ static int box_close(struct box_fd *f)
 		fuzz_check(has_exited(f));
 		model_forget_object(f);
 	}
+	model_forget_file(f);
 	f->kind = FD_FREE;
 	box.n_fds--;
 	if (f - fds < box.lowest_fd) {
@@ -631,9 +303,14 @@ static int box_close(struct box_fd *f)
 	return 0;
 }
 
+bool box_has_process(uint32_t pid)
+{
+	return pid > 0 && pid < BOX_PIDS;
+}
+
 static int box_pidfd_open(uint32_t pid)
 {
-	if (!pid_is_there(pid)) {
+	if (!box_has_process(pid)) {
 		errno = pid == 0 || pid > INT32_MAX ? EINVAL : ESRCH;
 		return -1;
 	}
@@ -641,7 +318,7 @@ static int box_pidfd_open(uint32_t pid)
 		.kind = FD_PIDFD, .pid = pid, .generation = box.generations[pid] });
 }
 
-static int box_fstat(const struct box_fd *f, struct stat *st)
+static int box_statx(const struct box_fd *f, struct statx *st)
 {
 	static const mode_t modes[BOX_FILES] = {
 		[BOX_CONTROL_DEVICE] = S_IFCHR, [BOX_CONTROL_PATH] = S_IFCHR,
@@ -654,10 +331,12 @@ static int box_fstat(const struct box_fd *f, struct stat *st)
 		errno = EBADF;
 		return -1;
 	}
-	*st = (struct stat){
-		.st_mode = modes[f->file] | 0666,
-		/* A regular file with the numbers of the control device is none. */
-		.st_rdev = control || f->file == BOX_REGULAR ? makedev(195, 255) : makedev(1, 3),
+	/* A regular file with the numbers of the control device is none. */
+	control = control || f->file == BOX_REGULAR;
+	*st = (struct statx){
+		.stx_mode = modes[f->file] | 0666,
+		.stx_rdev_major = control ? RM_DEVICE_MAJOR : 1,
+		.stx_rdev_minor = control ? RM_DEVICE_MINOR_CONTROL : 3,
 	};
 	return 0;
 }
@@ -671,7 +350,7 @@ static int box_fstat(const struct box_fd *f, struct stat *st)
 
 EXPORT int poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
-	if (box.active && n > 0 && p[0].fd == LINK) {
+	if (box.active && n > 0 && (p[0].fd == LINK || (n > 1 && p[1].fd == HANDS_DONE))) {
 		return box_poll(p, n, timeout_ms);
 	}
 	return (int)syscall(SYS_poll, p, n, timeout_ms);
@@ -714,17 +393,19 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		return (int)syscall(SYS_ioctl, fd, request, p);
 	}
 	if (request == RM_IOCTL_ALLOC) {
-		return drive_alloc(fd_find(fd), p);
+		return model_drive_alloc(fd_find(fd), p);
 	}
 	fuzz_check(request == RM_IOCTL_FREE);
-	return drive_free(fd_find(fd), p);
+	return model_drive_free(fd_find(fd), p);
 }
 
-EXPORT int fstat(int fd, struct stat *st)
+EXPORT int statx(int fd, const char *path, int flags, unsigned mask, struct statx *st)
 {
 	const struct box_fd *f = fd_find(fd);
 
-	return f ? box_fstat(f, st) : (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	/* To wait for a file system is to wait for a user. */
+	fuzz_check(!f || (flags & AT_STATX_DONT_SYNC) != 0);
+	return f ? box_statx(f, st) : (int)syscall(SYS_statx, fd, path, flags, mask, st);
 }
 
 EXPORT int fcntl(int fd, int command, ...)
@@ -785,6 +466,47 @@ __attribute__((no_sanitize_address)) EXPORT long syscall(long number, ...)
 		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
 	}
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* --- instead of the granter's threads --- */
+
+int hands_start(void)
+{
+	return 0;
+}
+
+int hands_fd(void)
+{
+	return HANDS_DONE;
+}
+
+void hands_acknowledge(void)
+{
+}
+
+void hand_give(unsigned hand, const struct errand *errand)
+{
+	struct box_hand *h = &box.hands[hand];
+	const struct box_fd *f = fd_find(errand->fd);
+
+	fuzz_check(hand < HANDS && !h->busy && f && f->kind == FD_FILE);
+	h->busy = true;
+	h->errand = *errand;
+	h->lease = f->allocated ? f->lease : f->asked_lease;
+	h->since_ns = box.now_ns;
+	errand_do(&h->errand);
+}
+
+bool hand_take(unsigned hand, struct errand *ret)
+{
+	struct box_hand *h = &box.hands[hand];
+
+	if (!h->busy || h->hangs) {
+		return false;
+	}
+	h->busy = false;
+	*ret = h->errand;
+	return true;
 }
 
 /* --- the box --- */

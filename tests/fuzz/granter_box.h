@@ -2,10 +2,10 @@
 #ifndef TESTS_FUZZ_GRANTER_BOX_H
 #define TESTS_FUZZ_GRANTER_BOX_H
 
-/* The granter in a box: the code that ships runs in this process and on this thread, and every call
- * of it into the kernel ends in the box, which decides what the front says, what time it is, who
- * dies and what the driver answers. A million packets take seconds, and the same steps give the
- * same run.
+/* The granter in a box: the code that ships, but for its threads, runs in this process and on this
+ * thread, and every call of it into the kernel ends in the box, which decides what the front says,
+ * what time it is, who dies and what the driver answers, and when. A million packets take seconds,
+ * and the same steps give the same run.
  *
  * The box knows by itself, without a look into the granter, which leases there are and what may
  * reach the driver. The process is aborted at the first difference. */
@@ -23,7 +23,7 @@ enum box_file {
 	BOX_OTHER_DEVICE, /* /dev/null, say */
 	BOX_REGULAR,
 	BOX_SOCKET,
-	BOX_CLOSED, /* fstat() and fcntl() fail */
+	BOX_CLOSED, /* statx() and fcntl() fail */
 	BOX_FILES,
 };
 
@@ -36,6 +36,8 @@ struct box_step {
 		BOX_STOP_READING, /* the front leaves replies in the socket from here on ... */
 		BOX_READ,	  /* ... up to here */
 		BOX_WAIT,	  /* nothing but the time that passes */
+		BOX_HANG,	  /* calls of hand pid do not return, if the front reads ... */
+		BOX_ANSWER,	  /* ... up to here */
 		BOX_END,	  /* the front closes its end, or has died */
 	} kind;
 	uint64_t after_ns; /* passes before */
@@ -44,11 +46,11 @@ struct box_step {
 	uint8_t bytes[256]; /* of a packet: normally a struct granter_request */
 	size_t n_bytes;
 	enum box_file file;
-	unsigned n_files; /* of this kind; more than one is malformed */
+	unsigned n_files; /* of this kind; more than one is too many */
 
 	int driver_errno;	/* of the driver's next calls; 0: they work ... */
 	uint32_t driver_status; /* ... with this answer */
-	uint32_t pid;
+	uint32_t pid;		/* or hand */
 };
 
 /* Fills in the next step, which is zeroed. */
@@ -56,7 +58,7 @@ typedef void (*box_next)(struct box_step *step, void *userdata);
 
 struct box_figures {
 	uint64_t packets, replies;
-	uint64_t opened, expired;
+	uint64_t opened, expired, hung;
 	uint64_t allocs, grants, frees; /* ioctls; grants are allocs that the driver agreed to */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* R26: a front that was taken over speaks the internal protocol. Whatever it says, in whatever
- * order, the granter grants only what its own checks allow: to a uid with a live lease, on the
- * control device, one class, one context. tests/fuzz/granter_box.c holds the model that checks it.
+ * order, and whatever hangs meanwhile, the granter grants only what its own checks allow: to a uid
+ * with a live lease, on the control device, one class, one context. tests/fuzz/granter_box.c holds
+ * the model that checks it.
  */
 
 #include <errno.h>
@@ -107,6 +108,12 @@ static void next_step(struct box_step *step, void *userdata)
 		step->pid = (uint32_t)roll(a, 64);
 		return;
 	}
+	if (roll(a, 500) == 0) {
+		step->kind = roll(a, 4) ? BOX_ANSWER : BOX_HANG;
+		step->pid = (uint32_t)roll(a, a->patient ? 5 : 10);
+		step->after_ns = roll(a, 8) ? 0 : 6 * CLOCK_NS_PER_S;
+		return;
+	}
 	q = some_request(a);
 	box_packet(step, &q,
 		   q.op == GRANTER_ALLOC && roll(a, 10) ? BOX_CONTROL_DEVICE
@@ -134,14 +141,16 @@ int main(void)
 		sum.allocs += f.allocs;
 		sum.grants += f.grants;
 		sum.frees += f.frees;
+		sum.hung += f.hung;
 		lives++;
 	}
 	requirement_figure(
 		"R26",
 		"%zu internal messages of a hostile front in %u lives of a granter: %zu leases "
-		"(%zu expired), %zu requests reached the driver, %zu granted, %zu freed, all as "
+		"(%zu expired, %zu of a driver that hung), %zu requests reached the driver, %zu "
+		"granted, %zu freed, all as "
 		"the model foresaw",
 		(size_t)sum.packets, lives, (size_t)sum.opened, (size_t)sum.expired,
-		(size_t)sum.allocs, (size_t)sum.grants, (size_t)sum.frees);
-	return sum.grants > 1000 && sum.expired > 100 ? 0 : 1;
+		(size_t)sum.hung, (size_t)sum.allocs, (size_t)sum.grants, (size_t)sum.frees);
+	return sum.grants > 1000 && sum.expired > 100 && sum.hung > 100 ? 0 : 1;
 }

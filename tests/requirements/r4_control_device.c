@@ -196,6 +196,31 @@ static void other_descriptors_are_refused(void **state)
 			   tries, kinds.n, (double)slowest / 1e6);
 }
 
+/* The granter, which hears nothing now, is not asked about any of them. */
+static void only_the_device_goes_to_the_granter(void **state)
+{
+	struct fixture *f = *state;
+	struct scene s;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), lingering = open_lingering();
+	uint64_t ns, slowest;
+	pid_t granter;
+
+	begin(&s, f);
+	granter = fixture_worker(f, "granter");
+	assert_int_equal(kill(granter, SIGSTOP), 0);
+	assert_int_equal(ask_with(&s, f, null, &slowest).code, GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(ask_with(&s, f, lingering, &ns).code, GPUCTR_E_NOT_ALLOWED);
+	slowest = ns > slowest ? ns : slowest;
+	assert_int_equal(kill(granter, SIGCONT), 0);
+	if (requirement_times_hold()) {
+		assert_true(slowest < PROMPT_MS * CLOCK_NS_PER_MS);
+	}
+	assert_true(ask_with(&s, f, s.device, &ns).granted);
+	close(null);
+	close(lingering);
+	end(&s, f);
+}
+
 /* The daemon gets the last reference, and a grant is asked for while it still closes. */
 static void a_close_that_blocks_keeps_nobody(void **state)
 {
@@ -230,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(other_descriptors_are_refused),
+		SYSTEM_TEST(only_the_device_goes_to_the_granter),
 		SYSTEM_TEST(a_close_that_blocks_keeps_nobody),
 	};
 

@@ -2,7 +2,9 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/system/lines.h"
@@ -231,6 +233,26 @@ static void expect_turns(struct fixture *f, struct recorder r[WAITING])
 	expect_service(f, SERVICE_MS);
 }
 
+/* A process that hangs in the driver does not die of SIGKILL, and its parent waits for it in vain;
+ * neither can a parent see the end of one that somebody traces. */
+static void a_granter_that_cannot_be_killed_is_left_behind(void **state)
+{
+	struct fixture *f = *state;
+	pid_t granter;
+
+	fixture_start_daemon(f, NULL);
+	granter = fixture_worker(f, "granter");
+	if (ptrace(PTRACE_SEIZE, granter, NULL, NULL) < 0) {
+		skip();
+	}
+	kill_worker(f, "front");
+	expect_service(f, PATIENCE_MS);
+	expect_text_soon(f->daemon->err, "cannot be killed");
+	assert_int_equal(waitpid(granter, NULL, __WALL), granter);
+	kill_worker(f, "front"); /* its successors are like any others */
+	expect_service(f, SERVICE_MS);
+}
+
 /* It takes the others with it, which may be noticed first: that is one death, not four. */
 static void the_front_is_killed_again_and_again(void **state)
 {
@@ -366,6 +388,7 @@ int main(void)
 		SYSTEM_TEST(the_gpu_process_is_killed),
 		SYSTEM_TEST(the_planner_is_killed),
 		SYSTEM_TEST(idle_workers_are_replaced),
+		SYSTEM_TEST(a_granter_that_cannot_be_killed_is_left_behind),
 		SYSTEM_TEST(the_front_is_killed_again_and_again),
 		SYSTEM_TEST(the_planner_is_killed_again_and_again),
 		SYSTEM_TEST(who_waits_outlives_the_granter),

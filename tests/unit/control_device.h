@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_CONTROL_DEVICE_H
 #define TESTS_UNIT_CONTROL_DEVICE_H
 
-/* A driver for the granter's tests: its fstat() shows a chosen file as /dev/nvidiactl, its ioctl()
+/* A driver for the granter's tests: its statx() shows a chosen file as /dev/nvidiactl, its ioctl()
  * notes what it is called with. Both stand before libc's in the test's executable, so the code
  * under test is the one that ships. What is noted lives in memory shared with the granter's
  * process. */
@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "daemon/base/clean.h"
@@ -31,6 +30,7 @@ struct control_device {
 	uint32_t status;	 /* the driver's answer */
 	uint32_t foreign_client; /* one that was made on another file; 0: none was */
 	int error;		 /* of the ioctl itself; 0: it works */
+	uint32_t hanging_parent; /* calls about objects with this parent do not return; 0: all do */
 	unsigned n;		 /* calls so far */
 	struct control_call calls[CONTROL_CALLS_MAX];
 };
@@ -54,20 +54,21 @@ static inline int control_device_open(void)
 	return fd;
 }
 
-int fstat(int fd, struct stat *st)
+int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
 {
-	int r = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	int r = (int)syscall(SYS_statx, folder, path, flags, mask | STATX_INO, st);
 
-	if (r == 0 && control && control->inode != 0 && st->st_ino == control->inode) {
-		st->st_mode = S_IFCHR | 0666;
-		st->st_rdev = makedev(RM_DEVICE_MAJOR, RM_DEVICE_MINOR_CONTROL);
+	if (r == 0 && control && control->inode != 0 && st->stx_ino == control->inode) {
+		st->stx_mode = S_IFCHR | 0666;
+		st->stx_rdev_major = RM_DEVICE_MAJOR;
+		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
 	}
 	return r;
 }
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	struct control_call *c = &control->calls[control->n % CONTROL_CALLS_MAX];
+	struct control_call *c;
 	struct rm_free *question;
 	va_list ap;
 	void *p;
@@ -77,10 +78,15 @@ int ioctl(int fd, unsigned long request, ...)
 	p = va_arg(ap, void *);
 	va_end(ap);
 	question = p;
+	while (control->hanging_parent != 0 && question->parent == control->hanging_parent) {
+		usleep(500);
+	}
 	if (request == RM_IOCTL_FREE && question->object == 0 && control->error == 0) {
 		question->status = question->root == control->foreign_client ? 0x23 : RM_STATUS_OK;
 		return 0; /* frees nothing: it asks whose the client is */
 	}
+	c = &control->calls[__atomic_fetch_add(&control->n, 1, __ATOMIC_SEQ_CST) %
+			    CONTROL_CALLS_MAX];
 	*c = (struct control_call){ .request = request };
 	if (request == RM_IOCTL_ALLOC) {
 		memcpy(&c->alloc, p, sizeof(c->alloc));
@@ -91,7 +97,6 @@ int ioctl(int fd, unsigned long request, ...)
 		memcpy(&c->free, p, sizeof(c->free));
 		((struct rm_free *)p)->status = control->status;
 	}
-	__atomic_fetch_add(&control->n, 1, __ATOMIC_SEQ_CST);
 	if (control->error != 0) {
 		errno = control->error;
 		return -1;

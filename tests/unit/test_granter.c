@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,7 @@
 #include "daemon/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/granter/granter.h"
+#include "daemon/granter/hand.h"
 #include "tests/unit/control_device.h"
 
 /* The granter in a process of its own, as in the daemon, with a driver that notes every call. The
@@ -54,7 +56,7 @@ static int setup(void **state)
 		close(pair[0]);
 		close(f.device);
 		log_init("granter", LOG_EMERG);
-		_exit(granter_run(pair[1]));
+		_exit(hands_start() == 0 ? granter_run(pair[1]) : 99);
 	}
 	close(pair[1]);
 	f.link = pair[0];
@@ -464,6 +466,128 @@ static void frees_everything_when_the_front_goes(void **state)
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 }
 
+/* --- a driver that hangs --- */
+
+enum { HUNG_GPU = 1, OTHER_GPU = 2, HUNG = 1, OTHER = 2, HUNG_PARENT = 0x5c0000ff };
+
+static void send_request(struct fixture *f, struct granter_request q, int fd)
+{
+	q.size = sizeof(q);
+	q.id = ++f->last_id;
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), fd, 0), sizeof(q));
+}
+
+static void expect_told(struct fixture *f, enum granter_op op, int error)
+{
+	struct granter_reply p = { 0 };
+
+	assert_true(receive(f, &p, 2 * PATIENCE_MS));
+	assert_int_equal(p.op, op);
+	assert_int_equal(p.error, error);
+	assert_int_equal(p.lease, HUNG);
+}
+
+/* The lease on the other GPU is used, renewed, and followed by another, each at once. */
+static void expect_other_gpu_serves(struct fixture *f)
+{
+	struct granter_request q = good_alloc();
+	struct granter_request extend = { .op = GRANTER_EXTEND,
+					  .lease = OTHER,
+					  .lease_ns = 60 * CLOCK_NS_PER_S };
+	uint64_t begin = clock_now_ns();
+
+	q.lease = OTHER;
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	assert_int_equal(ask(f, extend, -1).error, 0);
+	assert_int_equal(close_lease(f, OTHER), 0);
+	assert_int_equal(open_lease(f, OTHER, OTHER_GPU, 60 * CLOCK_NS_PER_S), 0);
+	assert_in_range(clock_now_ns() - begin, 0, CLOCK_NS_PER_S);
+}
+
+static void open_both(struct fixture *f)
+{
+	assert_int_equal(open_lease(f, HUNG, HUNG_GPU, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(open_lease(f, OTHER, OTHER_GPU, 60 * CLOCK_NS_PER_S), 0);
+}
+
+/* R23 */
+static void a_call_that_hangs_ends_its_own_lease_only(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	struct granter_reply p;
+	uint64_t begin = clock_now_ns(), took;
+	unsigned frees;
+
+	q.lease = HUNG;
+	open_both(f);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	q.parent = control->hanging_parent = HUNG_PARENT;
+	send_request(f, q, f->device);
+	assert_false(receive(f, &p, 200));
+	expect_other_gpu_serves(f);
+	expect_told(f, GRANTER_HUNG, 0);
+	took = clock_now_ns() - begin;
+	assert_in_range(took / CLOCK_NS_PER_MS, GRANTER_HUNG_NS / CLOCK_NS_PER_MS,
+			GRANTER_HUNG_NS / CLOCK_NS_PER_MS + 1000);
+	expect_told(f, GRANTER_ALLOC, -ETIMEDOUT);
+	expect_other_gpu_serves(f);
+	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
+	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU, CLOCK_NS_PER_S), -ETIMEDOUT);
+	frees = count_calls(RM_IOCTL_FREE);
+	control->hanging_parent = 0;
+	expect_told(f, GRANTER_ANSWERS, 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), frees + 2); /* and the late one */
+	assert_int_equal(open_lease(f, HUNG + 2, HUNG_GPU, CLOCK_NS_PER_S), 0);
+}
+
+/* The next lease is not open before nothing of the one before is left. */
+static void a_free_that_is_slow_keeps_the_next_lease_waiting(void **state)
+{
+	struct granter_request next = {
+		.op = GRANTER_OPEN,
+		.lease = HUNG + 2,
+		.gpus = HUNG_GPU,
+		.lease_ns = CLOCK_NS_PER_S,
+		.uid = UID,
+	};
+	struct granter_request q = good_alloc();
+	struct fixture *f = *state;
+	struct granter_reply p;
+
+	q.lease = HUNG;
+	q.parent = HUNG_PARENT;
+	open_both(f);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	control->hanging_parent = HUNG_PARENT;
+	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = HUNG }, -1);
+	send_request(f, next, -1);
+	assert_false(receive(f, &p, 200));
+	expect_other_gpu_serves(f);
+	control->hanging_parent = 0;
+	expect_told(f, GRANTER_CLOSE, 0);
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.op, GRANTER_OPEN);
+	assert_int_equal(p.lease, HUNG + 2);
+	assert_int_equal(p.error, 0);
+}
+
+static void ends_with_its_front_though_the_driver_hangs(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+
+	open_both(f);
+	q.lease = HUNG;
+	q.parent = control->hanging_parent = HUNG_PARENT;
+	send_request(f, q, f->device);
+	q = good_alloc();
+	q.lease = OTHER;
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	assert_int_equal(end_granter(f), 0);
+	assert_int_equal(count_calls(RM_IOCTL_FREE), 1); /* what could be */
+}
+
 /* --- a front that is not ours any more --- */
 
 static void a_malformed_packet_ends_it(void **state)
@@ -512,7 +636,22 @@ static void a_front_that_does_not_read_keeps_no_lease(void **state)
 	assert_int_equal(open_lease(f, LEASE + 1, 1, CLOCK_NS_PER_S), 0);
 }
 
-static void several_descriptors_end_it(void **state)
+/* The one that was just sent; the lease is still open. */
+static void expect_spoilt(struct fixture *f)
+{
+	struct granter_request extend = { .op = GRANTER_EXTEND,
+					  .lease = LEASE,
+					  .lease_ns = CLOCK_NS_PER_S };
+	struct granter_reply p = { 0 };
+
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.op, GRANTER_ALLOC);
+	assert_int_equal(p.error, -EBADMSG);
+	assert_int_equal(ask(f, extend, -1).error, 0);
+	assert_int_equal(control->n, 0);
+}
+
+static void several_descriptors_spoil_only_their_request(void **state)
 {
 	struct fixture *f = *state;
 	struct granter_request q = good_alloc();
@@ -532,8 +671,25 @@ static void several_descriptors_end_it(void **state)
 	memcpy(CMSG_DATA(&c.header), fds, sizeof(fds));
 	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
 	assert_int_equal(sendmsg(f->link, &m, 0), sizeof(q));
-	assert_int_not_equal(end_granter(f), 0);
-	assert_int_equal(control->n, 0);
+	expect_spoilt(f);
+}
+
+/* As when it keeps as many as it may have: the kernel then leaves them out. */
+static void a_descriptor_without_room_spoils_only_its_request(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	struct rlimit before, none;
+
+	assert_int_equal(open_lease(f, LEASE, 1, CLOCK_NS_PER_S), 0);
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, NULL, &before), 0);
+	none = (struct rlimit){ 3, before.rlim_max };
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &none, NULL), 0);
+	q.size = sizeof(q);
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), f->device, 0), sizeof(q));
+	expect_spoilt(f);
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &before, NULL), 0);
+	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
 }
 
 /* R3, R26: whatever the front says, what reaches the driver is the one act for a lease that is
@@ -599,10 +755,14 @@ int main(void)
 		TEST(a_lease_can_be_extended),
 		TEST(forgets_the_objects_of_a_dead_process),
 		TEST(frees_everything_when_the_front_goes),
+		TEST(a_call_that_hangs_ends_its_own_lease_only),
+		TEST(a_free_that_is_slow_keeps_the_next_lease_waiting),
+		TEST(ends_with_its_front_though_the_driver_hangs),
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),
 		TEST(a_front_that_does_not_read_keeps_no_lease),
-		TEST(several_descriptors_end_it),
+		TEST(several_descriptors_spoil_only_their_request),
+		TEST(a_descriptor_without_room_spoils_only_its_request),
 		TEST(noise_never_becomes_another_act),
 	};
 

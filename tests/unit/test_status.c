@@ -28,6 +28,7 @@ static void codes_keep_numbers_and_names(void **state)
 		{ 35, "cupti-too-old" },
 		{ 36, "protocol" },
 		{ 37, "no-agent" },
+		{ 38, "driver-hung" },
 		{ 50, "not-allowed" },
 		{ 51, "gpu-busy" },
 		{ 52, "timeout" },

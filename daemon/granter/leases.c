@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/granter/leases.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/clean.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+
+/* Everything that calls the driver, also freeing and closing, is done for a lease by its own hand,
+ * one errand after the other: lease i of the table has hand i. Leases share no GPU and need at
+ * least one, so there are hands enough, and a driver that hangs on one GPU holds up one lease.
+ * Which of the GPUs of a lease it hangs on cannot be seen: the numbers of an object do not say.
+ *
+ * A lease whose driver call takes too long ends, and what it was asked for is answered, but its
+ * GPUs stay taken until the call has returned and its objects are freed. A lease is only over, and
+ * the next one on its GPUs open, when nothing of it is left. */
+
+void leases_init(struct leases *s, int link)
+{
+	outbox_init(&s->outbox, link);
+	list_init(&s->unused);
+	s->n_objects = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		s->all[i] = (struct lease){ 0 };
+		list_init(&s->all[i].objects);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(s->objects); i++) {
+		list_append(&s->unused, &s->objects[i].link);
+	}
+}
+
+struct lease *lease_find(struct leases *s, uint64_t id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		if (s->all[i].state == LEASE_OPEN && s->all[i].id == id) {
+			return &s->all[i];
+		}
+	}
+	return NULL;
+}
+
+/* --- words to the front --- */
+
+static void tell(struct leases *s, const struct lease *l, enum granter_op op)
+{
+	outbox_say(&s->outbox,
+		   &(struct granter_reply){ .op = op, .lease = l->id, .gpus = l->gpus });
+}
+
+static void answer(struct leases *s, const struct lease *l, enum granter_op op, uint64_t request,
+		   int error, uint32_t status)
+{
+	outbox_say(&s->outbox, &(struct granter_reply){ .op = op,
+							.id = request,
+							.lease = l->id,
+							.error = error,
+							.status = status });
+}
+
+static void answer_object(struct leases *s, const struct lease *l, struct object *o, int error,
+			  uint32_t status)
+{
+	if (!o->answered) {
+		o->answered = true;
+		answer(s, l, GRANTER_ALLOC, o->request, error, status);
+	}
+}
+
+/* --- objects --- */
+
+static bool counts(const struct object *o)
+{
+	return o->state == OBJECT_ASKED || o->state == OBJECT_HELD;
+}
+
+static void object_set_state(struct leases *s, struct lease *l, struct object *o,
+			     enum object_state state)
+{
+	bool before = counts(o);
+
+	o->state = state;
+	if (before && !counts(o)) {
+		l->n_objects--;
+		s->n_objects--;
+	}
+}
+
+static void object_drop(struct leases *s, struct lease *l, struct object *o)
+{
+	object_set_state(s, l, o, OBJECT_GONE);
+	if (o->pidfd >= 0) {
+		close(o->pidfd);
+	}
+	list_remove(&o->link);
+	list_append(&s->unused, &o->link);
+}
+
+/* CUPTI frees most of its objects itself, which nobody sees here: when a lease has as many as it
+ * may, the oldest is freed once more. A program that hoards objects loses them in turn. */
+static bool make_room(struct leases *s, struct lease *l)
+{
+	if (l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
+		return s->n_objects < GRANTER_OBJECTS_MAX;
+	}
+	list_for_each(i, &l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		if (o->state == OBJECT_HELD) {
+			object_set_state(s, l, o, OBJECT_UNWANTED);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Is there something to do for o? */
+static bool is_due(const struct lease *l, const struct object *o)
+{
+	return o->state != OBJECT_HELD || l->state == LEASE_ENDING;
+}
+
+/* The last look at the clock before the driver is asked. */
+static void expire(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
+{
+	if (o->state == OBJECT_ASKED && now_ns >= l->expires_ns) {
+		answer_object(s, l, o, -ETIME, 0);
+		object_set_state(s, l, o, OBJECT_GONE);
+	}
+}
+
+static void give(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
+{
+	static const enum errand_act acts[] = {
+		[OBJECT_ASKED] = ERRAND_ALLOC,
+		[OBJECT_HELD] = ERRAND_FREE,
+		[OBJECT_UNWANTED] = ERRAND_FREE,
+		[OBJECT_GONE] = ERRAND_CLOSE,
+	};
+	const struct errand errand = {
+		.act = acts[o->state],
+		.fd = o->fd,
+		.root = o->root,
+		.parent = o->parent,
+		.object = o->object,
+		.parameters = o->parameters,
+	};
+
+	l->busy = o;
+	l->busy_since_ns = now_ns;
+	l->stuck = false;
+	hand_give((unsigned)(l - s->all), &errand);
+}
+
+static void lease_finish(struct leases *s, struct lease *l);
+
+static void work(struct leases *s, struct lease *l)
+{
+	uint64_t now_ns;
+
+	if (l->busy) {
+		return;
+	}
+	list_for_each(i, &l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		if (is_due(l, o)) {
+			now_ns = clock_now_ns();
+			expire(s, l, o, now_ns);
+			give(s, l, o, now_ns);
+			return;
+		}
+	}
+	if (l->state == LEASE_ENDING) {
+		lease_finish(s, l);
+	}
+}
+
+int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd,
+	      int *pidfd)
+{
+	struct object *o = list_entry(s->unused.next, struct object, link);
+
+	if (list_is_empty(&s->unused) || !make_room(s, l)) {
+		return -ENOSPC;
+	}
+	list_remove(&o->link);
+	*o = (struct object){
+		.state = OBJECT_ASKED,
+		.request = q->id,
+		.root = q->root,
+		.parent = q->parent,
+		.object = q->object,
+		.parameters = { q->client_target, q->context_target },
+		.fd = TAKE_FD(*fd),
+		.pidfd = TAKE_FD(*pidfd),
+	};
+	list_append(&l->objects, &o->link);
+	l->n_objects++;
+	s->n_objects++;
+	work(s, l);
+	return 0;
+}
+
+void object_orphan(struct leases *s, struct lease *l, struct object *o)
+{
+	close(o->pidfd);
+	o->pidfd = -1;
+	answer_object(s, l, o, -ESRCH, 0);
+	object_set_state(s, l, o, OBJECT_GONE);
+	work(s, l);
+}
+
+/* --- leases --- */
+
+/* What is open or may become so. */
+static bool is_wanted(const struct lease *l)
+{
+	return l->state == LEASE_OPENING || l->state == LEASE_OPEN;
+}
+
+/* The lease that ends on one of these GPUs; NULL: none. One that is hung comes first. */
+static const struct lease *find_ending(const struct leases *s, uint64_t gpus)
+{
+	const struct lease *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		const struct lease *l = &s->all[i];
+
+		if (l->state == LEASE_ENDING && (l->gpus & gpus) != 0 && (!found || l->hung)) {
+			found = l;
+		}
+	}
+	return found;
+}
+
+/* Opens l, or leaves it to wait, or refuses it. */
+static void try_open(struct leases *s, struct lease *l, uint64_t now_ns)
+{
+	const struct lease *before = find_ending(s, l->gpus);
+
+	if (before && !before->hung) {
+		return;
+	}
+	l->state = before ? LEASE_FREE : LEASE_OPEN;
+	l->expires_ns = now_ns + l->length_ns;
+	answer(s, l, GRANTER_OPEN, l->request, before ? -ETIMEDOUT : 0, 0);
+}
+
+static void open_waiting(struct leases *s)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		if (s->all[i].state == LEASE_OPENING) {
+			try_open(s, &s->all[i], now_ns);
+		}
+	}
+}
+
+int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_ns)
+{
+	struct lease *slot = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		struct lease *l = &s->all[i];
+
+		if (l->state == LEASE_FREE) {
+			slot = slot ? slot : l;
+		} else if (l->id == q->lease || (is_wanted(l) && (l->gpus & q->gpus) != 0)) {
+			return -EBUSY;
+		}
+	}
+	if (!slot) {
+		return -ENOSPC;
+	}
+	*slot = (struct lease){
+		.state = LEASE_OPENING,
+		.id = q->lease,
+		.gpus = q->gpus,
+		.length_ns = q->lease_ns,
+		.uid = q->uid,
+		.device = q->device == 1,
+		.request = q->id,
+	};
+	list_init(&slot->objects);
+	try_open(s, slot, now_ns);
+	return 0;
+}
+
+/* Nothing is left of l. */
+static void lease_finish(struct leases *s, struct lease *l)
+{
+	if (l->close_to_answer) {
+		answer(s, l, GRANTER_CLOSE, l->request, 0, 0);
+	}
+	if (l->end_to_tell) {
+		tell(s, l, GRANTER_EXPIRED);
+	}
+	if (l->hung) {
+		tell(s, l, GRANTER_ANSWERS);
+	}
+	l->state = LEASE_FREE;
+	open_waiting(s);
+}
+
+/* error: what is said to those who wait for an object. */
+static void lease_end(struct leases *s, struct lease *l, int error)
+{
+	l->state = LEASE_ENDING;
+	list_for_each(i, &l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		answer_object(s, l, o, error, 0);
+		if (o->state == OBJECT_ASKED && o != l->busy) {
+			object_set_state(s, l, o, OBJECT_GONE);
+		}
+	}
+	work(s, l);
+}
+
+int lease_close(struct leases *s, const struct granter_request *q)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		struct lease *l = &s->all[i];
+
+		if (!is_wanted(l) || l->id != q->lease) {
+			continue;
+		}
+		if (l->state == LEASE_OPENING) {
+			answer(s, l, GRANTER_OPEN, l->request, -ECANCELED, 0);
+		}
+		l->request = q->id;
+		l->close_to_answer = true;
+		lease_end(s, l, -ENOENT);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* --- what the hands have done --- */
+
+static void complete(struct leases *s, struct lease *l, const struct errand *e)
+{
+	struct object *o = l->busy;
+
+	l->busy = NULL;
+	if (errand_has_allocated(e)) {
+		answer_object(s, l, o, 0, RM_STATUS_OK);
+		if (o->state == OBJECT_ASKED) { /* else its process has ended meanwhile */
+			o->state = OBJECT_HELD;
+		}
+	} else {
+		/* CUPTI may have freed the object itself: "not found" is then fine. */
+		if (e->act == ERRAND_FREE &&
+		    (e->error < 0 ||
+		     (e->status != RM_STATUS_OK && e->status != RM_STATUS_OBJECT_NOT_FOUND))) {
+			log_debug("free of object 0x%x: %s, status 0x%x", o->object,
+				  strerror(-e->error), e->status);
+		}
+		answer_object(s, l, o, e->error, e->error ? 0 : e->status);
+		object_drop(s, l, o);
+	}
+	work(s, l);
+}
+
+void leases_collect(struct leases *s)
+{
+	hands_acknowledge();
+	for (unsigned i = 0; i < ARRAY_SIZE(s->all); i++) {
+		struct errand errand;
+
+		if (s->all[i].busy && hand_take(i, &errand)) {
+			complete(s, &s->all[i], &errand);
+		}
+	}
+}
+
+/* --- time --- */
+
+static void note_hung(struct leases *s, struct lease *l)
+{
+	log_error(
+		"the driver does not answer: lease %llu is over, and its GPUs wait for the driver",
+		(unsigned long long)l->id);
+	l->hung = true;
+	l->end_to_tell = false;
+	if (l->close_to_answer) {
+		l->close_to_answer = false;
+		answer(s, l, GRANTER_CLOSE, l->request, -ETIMEDOUT, 0);
+	}
+	tell(s, l, GRANTER_HUNG);
+	if (l->state == LEASE_OPEN) {
+		lease_end(s, l, -ETIMEDOUT);
+	}
+	open_waiting(s);
+}
+
+static uint64_t stuck_ns(const struct lease *l)
+{
+	return l->busy && !l->stuck ? l->busy_since_ns + GRANTER_HUNG_NS : UINT64_MAX;
+}
+
+void leases_tick(struct leases *s, uint64_t now_ns)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		struct lease *l = &s->all[i];
+
+		if (l->state == LEASE_OPEN && now_ns >= l->expires_ns) {
+			l->end_to_tell = true;
+			lease_end(s, l, -ETIME);
+		}
+		if (now_ns >= stuck_ns(l)) {
+			l->stuck = true;
+			if (!l->hung) {
+				note_hung(s, l);
+			}
+		}
+	}
+}
+
+uint64_t leases_next_ns(const struct leases *s)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		const struct lease *l = &s->all[i];
+
+		if (l->state == LEASE_OPEN && l->expires_ns < next) {
+			next = l->expires_ns;
+		}
+		if (stuck_ns(l) < next) {
+			next = stuck_ns(l);
+		}
+	}
+	return next;
+}
+
+void leases_end_all(struct leases *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		if (is_wanted(&s->all[i])) {
+			lease_end(s, &s->all[i], -EPIPE);
+		}
+	}
+}
+
+bool leases_are_ending(const struct leases *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		if (s->all[i].state == LEASE_ENDING && !s->all[i].stuck) {
+			return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/granter_model.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/granter/rm.h"
+#include "tests/fuzz/fuzz.h"
+
+/* What a granter has promised (R26), written once more from its head comment: leases with an owner,
+ * a set of GPUs and an end, and objects that belong to a lease, a file and a process.
+ *
+ * The model foresees the reply to every packet. An ioctl is only looked at when it comes: whatever
+ * made it, it must be the one that a packet without a reply allows. While a hand hangs, what needs
+ * it has no reply; when a lease of such a hand expires, the granter may or may not have seen that
+ * yet, and either is right. */
+
+static struct model_lease *model_find(uint64_t id)
+{
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		if (box.leases[i].id == id) {
+			return &box.leases[i];
+		}
+	}
+	return NULL;
+}
+
+static void model_remove(struct model_lease *l)
+{
+	fuzz_check(l->objects == 0);
+	*l = box.leases[--box.n_leases];
+}
+
+static bool is_over(const struct model_lease *l)
+{
+	return box.now_ns >= l->expires_ns;
+}
+
+/* The hand that does not return from an errand for the lease, or NULL. */
+static const struct box_hand *stuck_hand(uint64_t lease)
+{
+	for (unsigned i = 0; i < HANDS; i++) {
+		const struct box_hand *h = &box.hands[i];
+
+		if (h->busy && h->hangs && h->lease == lease) {
+			return h;
+		}
+	}
+	return NULL;
+}
+
+/* It has expired, and nobody but the granter knows whether it has seen that. */
+static bool is_unclear(const struct model_lease *l)
+{
+	return !l->ending && is_over(l) && stuck_hand(l->id) != NULL;
+}
+
+uint64_t model_next_ns(void)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		const struct model_lease *l = &box.leases[i];
+		const struct box_hand *h = stuck_hand(l->id);
+
+		if (!l->ending && !is_unclear(l) && l->expires_ns < next) {
+			next = l->expires_ns;
+		}
+		if (h && !l->hung && h->since_ns + GRANTER_HUNG_NS < next) {
+			next = h->since_ns + GRANTER_HUNG_NS;
+		}
+	}
+	return next;
+}
+
+/* --- what a packet must fulfil --- */
+
+static bool length_is_good(uint64_t ns)
+{
+	return ns > 0 && ns <= UINT64_C(3600) * 1000000000;
+}
+
+/* The lease that waits to be opened, or NULL. */
+static struct model_asked *find_opening(uint64_t id)
+{
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		struct model_asked *a = &box.waiting[i];
+
+		if (a->q.op == GRANTER_OPEN && a->q.lease == id) {
+			return a;
+		}
+	}
+	return NULL;
+}
+
+static unsigned count_asked(const struct granter_request *q, enum granter_op op)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		const struct granter_request *other = &box.waiting[i].q;
+
+		n += other->op == op && (!q || other->lease == q->lease);
+	}
+	return n;
+}
+
+static bool overlaps_opening(uint64_t gpus)
+{
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		if (box.waiting[i].q.op == GRANTER_OPEN && (box.waiting[i].q.gpus & gpus) != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int model_open(const struct granter_request *q)
+{
+	bool hung = false;
+
+	if (q->lease == 0 || q->gpus == 0 || !length_is_good(q->lease_ns) || q->device > 1) {
+		return -EINVAL;
+	}
+	if (find_opening(q->lease) || overlaps_opening(q->gpus)) {
+		return -EBUSY;
+	}
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		const struct model_lease *l = &box.leases[i];
+
+		if (l->id == q->lease ||
+		    (!l->ending && !is_unclear(l) && (l->gpus & q->gpus) != 0)) {
+			return -EBUSY;
+		}
+		hung = hung || (l->hung && (l->gpus & q->gpus) != 0);
+	}
+	if (box.n_leases + count_asked(NULL, GRANTER_OPEN) == GRANTER_LEASES_MAX) {
+		return -ENOSPC;
+	}
+	return hung ? -ETIMEDOUT : 0;
+}
+
+/* Was the client made on the file that comes with the packet? The others are other programs'. */
+static bool box_client_is_own(uint32_t client)
+{
+	return client % 8 != 7;
+}
+
+/* What a packet that asks for an object must fulfil before the driver hears of it. */
+static int model_alloc(const struct granter_request *q, enum box_file file)
+{
+	struct model_lease *l = model_find(q->lease);
+	unsigned asked;
+
+	if (!l || l->ending || l->uid != q->uid) {
+		return -ENOENT;
+	}
+	if (is_over(l)) {
+		return -ETIME;
+	}
+	if (q->object_class != 0xb2cc || (q->client_target == 0 && !l->device)) {
+		return -EPERM;
+	}
+	if (file != BOX_CONTROL_DEVICE) {
+		return -EBADF;
+	}
+	if (!box_has_process(q->pid)) {
+		return q->pid == 0 || q->pid > INT32_MAX ? -EINVAL : -ESRCH;
+	}
+	asked = l->objects + count_asked(q, GRANTER_ALLOC);
+	/* Never reached with 64 leases of 64 GPUs: four of them could fill all places. */
+	if (box.n_objects >= GRANTER_OBJECTS_MAX && asked < GRANTER_OBJECTS_PER_LEASE_MAX) {
+		return -ENOSPC;
+	}
+	l->surplus += asked >= GRANTER_OBJECTS_PER_LEASE_MAX;
+	return q->client_target != 0 && !box_client_is_own(q->client_target) ? -EPERM : 0;
+}
+
+static int model_foresee(const struct granter_request *q, enum box_file file)
+{
+	const struct model_lease *l = model_find(q->lease);
+	bool open = l && !l->ending;
+
+	if (q->op != GRANTER_ALLOC && file != BOX_NO_FILE) {
+		return -EINVAL;
+	}
+	switch (q->op) {
+	case GRANTER_OPEN:
+		return model_open(q);
+	case GRANTER_EXTEND:
+		return !open ? -ENOENT : length_is_good(q->lease_ns) ? 0 : -EINVAL;
+	case GRANTER_CLOSE:
+		return open || find_opening(q->lease) ? 0 : -ENOENT;
+	case GRANTER_ALLOC:
+		return model_alloc(q, file);
+	case GRANTER_PING:
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+void model_begin(enum box_file file, unsigned n_files)
+{
+	struct model_asked *a = &box.current;
+	struct model_lease *l = model_find(a->q.lease);
+
+	box.handling = true;
+	box.looked = false;
+	a->driver_asked = false;
+	a->generation = box.generations[a->q.pid % BOX_PIDS];
+	a->expected = n_files > 1 ? -EBADMSG : model_foresee(&a->q, file);
+	if (a->q.op == GRANTER_CLOSE && a->expected == 0 && l && !is_unclear(l)) {
+		l->ending = true;
+	}
+}
+
+/* --- replies --- */
+
+/* Only what a hand that hangs has to do first. */
+void model_set_aside(void)
+{
+	const struct granter_request *q = &box.current.q;
+	bool excused = false;
+
+	fuzz_check(q->op == GRANTER_OPEN || q->op == GRANTER_CLOSE || q->op == GRANTER_ALLOC);
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		const struct model_lease *l = &box.leases[i];
+
+		if (stuck_hand(l->id) &&
+		    (q->op == GRANTER_OPEN ? (l->gpus & q->gpus) != 0 : l->id == q->lease)) {
+			fuzz_check(q->op != GRANTER_OPEN || l->ending || is_over(l));
+			excused = true;
+		}
+	}
+	fuzz_check(excused && box.n_waiting < WAITING_MAX);
+	if (q->op == GRANTER_CLOSE && model_find(q->lease)) {
+		model_find(q->lease)->ending = true;
+	}
+	box.waiting[box.n_waiting++] = box.current;
+	box.handling = false;
+}
+
+static void model_apply(const struct granter_request *q)
+{
+	struct model_lease *l = model_find(q->lease);
+
+	switch (q->op) {
+	case GRANTER_OPEN:
+		for (unsigned i = 0; i < box.n_leases; i++) {
+			fuzz_check((box.leases[i].gpus & q->gpus) == 0);
+		}
+		box.leases[box.n_leases++] = (struct model_lease){
+			.id = q->lease,
+			.gpus = q->gpus,
+			.expires_ns = box.now_ns + q->lease_ns,
+			.uid = q->uid,
+			.device = q->device == 1,
+		};
+		box.figures.opened++;
+		break;
+	case GRANTER_EXTEND:
+		l->expires_ns = box.now_ns + q->lease_ns;
+		break;
+	case GRANTER_CLOSE:
+		if (l) { /* else it was not open yet */
+			model_remove(l);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+void model_forget_object(struct box_fd *f)
+{
+	struct model_lease *l = model_find(f->lease);
+
+	f->allocated = false;
+	box.n_objects--;
+	fuzz_check(l && l->objects > 0);
+	l->objects--;
+}
+
+static bool has_hung_for_long(uint64_t lease)
+{
+	const struct box_hand *h = stuck_hand(lease);
+
+	return h && box.now_ns >= h->since_ns + GRANTER_HUNG_NS;
+}
+
+static void check_event(const struct granter_reply *p)
+{
+	struct model_lease *l = model_find(p->lease);
+
+	fuzz_check(l && p->id == 0 && p->error == 0 && p->status == 0 && p->gpus == l->gpus);
+	switch (p->op) {
+	case GRANTER_EXPIRED:
+		fuzz_check(is_over(l) && !l->hung);
+		model_remove(l); /* with all its objects freed */
+		box.figures.expired++;
+		break;
+	case GRANTER_HUNG:
+		fuzz_check(!l->hung && has_hung_for_long(l->id));
+		l->hung = l->ending = true;
+		box.figures.hung++;
+		break;
+	case GRANTER_ANSWERS:
+		fuzz_check(l->hung && !stuck_hand(l->id));
+		model_remove(l);
+		break;
+	default:
+		fuzz_fail("the granter says op %u unasked", p->op);
+	}
+}
+
+static bool lease_is_hung(const struct model_lease *l)
+{
+	return l->hung;
+}
+
+/* Is there such a lease on one of these GPUs? */
+static bool overlaps(uint64_t gpus, bool (*is)(const struct model_lease *l))
+{
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		if ((box.leases[i].gpus & gpus) != 0 && is(&box.leases[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Reasons that came up after the request was taken. */
+static bool is_excused(const struct model_asked *a, int error)
+{
+	const struct model_lease *l = model_find(a->q.lease);
+
+	switch (error) {
+	case -ETIMEDOUT:
+		return a->q.op == GRANTER_OPEN	  ? overlaps(a->q.gpus, lease_is_hung)
+		       : a->q.op == GRANTER_CLOSE ? has_hung_for_long(a->q.lease)
+						  : a->q.op == GRANTER_ALLOC && l && l->hung;
+	case -EBUSY:
+		return a->q.op == GRANTER_OPEN && overlaps(a->q.gpus, is_unclear);
+	case -ENOSPC: /* all that there may be is asked for, and nothing held that could go */
+		return a->q.op == GRANTER_ALLOC && l && stuck_hand(l->id) &&
+		       l->objects + count_asked(&a->q, GRANTER_ALLOC) >=
+			       GRANTER_OBJECTS_PER_LEASE_MAX;
+	case -ECANCELED:
+		return a->q.op == GRANTER_OPEN && box.handling &&
+		       box.current.q.op == GRANTER_CLOSE && box.current.q.lease == a->q.lease;
+	case -ETIME:
+		return a->q.op == GRANTER_ALLOC && l && is_over(l);
+	case -ENOENT:
+		return a->q.op == GRANTER_ALLOC && l && l->ending;
+	case -ESRCH:
+		return a->q.op == GRANTER_ALLOC &&
+		       box.generations[a->q.pid % BOX_PIDS] != a->generation;
+	default:
+		return false;
+	}
+}
+
+/* Of one that was asked of the driver, or would have been. */
+static void check_result(const struct model_asked *a, const struct granter_reply *p)
+{
+	const struct granter_request *q = &a->q;
+	int expected = a->expected;
+
+	fuzz_check(p->op == q->op && p->id == q->id && p->lease == q->lease && p->gpus == 0);
+	if (q->op == GRANTER_ALLOC && expected == 0 && a->driver_asked) {
+		expected = a->driver_error;
+		fuzz_check(p->error != expected ||
+			   p->status == (expected == 0 ? a->driver_status : 0));
+	} else {
+		fuzz_check(!a->driver_asked && p->status == 0);
+		fuzz_check(q->op != GRANTER_ALLOC || p->error != 0);
+	}
+	if (p->error != expected && !is_excused(a, p->error)) {
+		fuzz_fail("op %u: the answer is %d, not %d", q->op, p->error, expected);
+	}
+	if (p->error == 0) {
+		model_apply(q);
+	}
+}
+
+/* The first of them that the granter has not seen the end of. */
+static struct model_lease *find_unclear(const struct granter_request *q)
+{
+	for (unsigned i = 0; i < box.n_leases; i++) {
+		struct model_lease *l = &box.leases[i];
+
+		if (l->id == q->lease && is_unclear(l)) {
+			return l;
+		}
+	}
+	return NULL;
+}
+
+static void check_current(const struct granter_reply *p)
+{
+	struct model_lease *l = find_unclear(&box.current.q);
+
+	if (l && p->error == -ENOENT && !box.current.driver_asked) {
+		l->ending = true; /* so it has */
+	} else {
+		check_result(&box.current, p);
+	}
+	box.handling = false;
+	box.figures.replies++;
+}
+
+void model_check_reply(const struct granter_reply *p)
+{
+	fuzz_check(p->size == sizeof(*p));
+	if (box.handling && p->id == box.current.q.id) {
+		check_current(p);
+		return;
+	}
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		if (box.waiting[i].q.id == p->id) {
+			check_result(&box.waiting[i], p);
+			box.n_waiting--;
+			memmove(&box.waiting[i], &box.waiting[i + 1],
+				(box.n_waiting - i) * sizeof(box.waiting[0]));
+			box.figures.replies++;
+			return;
+		}
+	}
+	check_event(p);
+}
+
+/* --- what reaches the driver --- */
+
+/* The request that brought f. */
+static struct model_asked *find_asked(const struct box_fd *f)
+{
+	if (box.handling && f == fd_find(box.current.fd)) {
+		return &box.current;
+	}
+	for (unsigned i = 0; i < box.n_waiting; i++) {
+		if (f == fd_find(box.waiting[i].fd)) {
+			return &box.waiting[i];
+		}
+	}
+	return NULL;
+}
+
+void model_forget_file(const struct box_fd *f)
+{
+	struct model_asked *a = find_asked(f);
+
+	if (a) {
+		a->fd = -1;
+	}
+}
+
+/* Nothing of the packet but five numbers: R3. */
+static void check_alloc_arguments(const struct granter_request *q, const struct rm_alloc *a)
+{
+	const struct rm_profiler_parameters *p =
+		(const struct rm_profiler_parameters *)(uintptr_t)a->parameters;
+	const uint8_t *bytes = (const uint8_t *)q;
+
+	fuzz_check(a->root == q->root && a->parent == q->parent && a->object == q->object);
+	fuzz_check(a->object_class == 0xb2cc);
+	fuzz_check(a->rights == 0 && a->parameters_size == 0 && a->flags == 0 && a->status == 0 &&
+		   a->padding == 0);
+	fuzz_check(p && p->client_target == q->client_target &&
+		   p->context_target == q->context_target);
+	fuzz_check(p->client_target != 0 ? box_client_is_own(p->client_target)
+					 : model_find(q->lease)->device);
+	for (size_t i = 0; i + sizeof(uint64_t) <= sizeof(*q); i++) {
+		fuzz_check(memcmp(bytes + i, &a->parameters, sizeof(uint64_t)) != 0);
+	}
+	/* The box's own memory is what a front could know of. */
+	fuzz_check((uintptr_t)p < (uintptr_t)&box || (uintptr_t)p >= (uintptr_t)(&box + 1));
+}
+
+static void note_allocated(struct box_fd *f, struct model_lease *l, const struct rm_alloc *a,
+			   const struct model_asked *asked)
+{
+	f->allocated = true;
+	f->lease = l->id;
+	f->pid = asked->q.pid;
+	f->generation = asked->generation;
+	f->root = a->root;
+	f->parent = a->parent;
+	f->object = a->object;
+	l->objects++;
+	box.n_objects++;
+	fuzz_check(l->objects <= GRANTER_OBJECTS_PER_LEASE_MAX);
+	fuzz_check(box.n_objects <= GRANTER_OBJECTS_MAX);
+	box.figures.grants++;
+}
+
+int model_drive_alloc(struct box_fd *f, struct rm_alloc *a)
+{
+	struct model_asked *asked = f ? find_asked(f) : NULL;
+	struct model_lease *l = asked ? model_find(asked->q.lease) : NULL;
+
+	fuzz_check(asked && asked->q.op == GRANTER_ALLOC && !asked->driver_asked);
+	fuzz_check(asked->expected == 0 && f->file == BOX_CONTROL_DEVICE && !f->allocated);
+	fuzz_check(l && !l->ending && l->uid == asked->q.uid && !is_over(l));
+	fuzz_check(box.looked || !box.handling);
+	check_alloc_arguments(&asked->q, a);
+	box.figures.allocs++;
+	asked->driver_asked = true;
+	asked->driver_error = -box.step.driver_errno;
+	asked->driver_status = box.step.driver_status;
+	if (box.step.driver_errno != 0) {
+		errno = box.step.driver_errno;
+		return -1;
+	}
+	a->status = box.step.driver_status;
+	if (a->status == RM_STATUS_OK) {
+		note_allocated(f, l, a, asked);
+	}
+	return 0;
+}
+
+/* Nobody loses an object but at the end of its lease, or to another one of the same lease when
+ * there are too many. */
+static void check_end_of_object(const struct box_fd *f)
+{
+	struct model_lease *l = model_find(f->lease);
+
+	fuzz_check(l);
+	if (l->ending || is_over(l) || box.malformed || box.ended || box.at_end) {
+		return;
+	}
+	fuzz_check(l->surplus > 0);
+	l->surplus--;
+}
+
+/* Object 0 is nobody's: who asks to free it learns whether the file has the client. */
+static int drive_question(const struct model_asked *asked, const struct box_fd *f,
+			  struct rm_free *p)
+{
+	fuzz_check(asked->q.op == GRANTER_ALLOC && !asked->driver_asked);
+	fuzz_check(asked->expected == 0 || asked->expected == -EPERM);
+	fuzz_check(f->file == BOX_CONTROL_DEVICE);
+	fuzz_check(p->root == asked->q.client_target && p->parent == p->root && p->status == 0);
+	p->status = box_client_is_own(p->root) ? RM_STATUS_OK : 0x23;
+	return 0;
+}
+
+int model_drive_free(struct box_fd *f, struct rm_free *p)
+{
+	const struct model_asked *asked = f ? find_asked(f) : NULL;
+
+	if (asked && p->object == 0 && !f->allocated) {
+		return drive_question(asked, f, p);
+	}
+	fuzz_check(f && f->kind == FD_FILE && f->allocated);
+	fuzz_check(p->root == f->root && p->parent == f->parent && p->object == f->object);
+	fuzz_check(p->status == 0);
+	check_end_of_object(f);
+	model_forget_object(f);
+	box.figures.frees++;
+	if (box.step.driver_errno != 0) {
+		errno = box.step.driver_errno;
+		return -1;
+	}
+	p->status = box.step.driver_status;
+	return 0;
+}
