@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -30,11 +31,14 @@
  * received descriptors wait; connections are closed all the same. How many may wait is up to the
  * caller: see descriptors.c.
  *
- * There are as many slots as descriptors, so handing one over allocates nothing. */
+ * There are as many slots as descriptors, so handing one over allocates nothing. The lock is taken
+ * as rarely as can be, since the front may have to wait for it: once for all that a message has
+ * brought, for up to CLOSERS_BATCH that a thread takes of it, and for all that is done. */
 
 enum {
 	CLOSERS = 16,
 	CLOSERS_RECEIVED = CLOSERS / 2,
+	CLOSERS_BATCH = 64,
 	CLOSERS_ROOM_MIN = 1024,
 	CLOSERS_ROOM_MAX = 1 << 20,
 };
@@ -48,30 +52,37 @@ struct slot {
 
 struct closer {
 	pthread_t thread;
-	const struct slot *at; /* NULL: waits for work */
-	uint64_t since_ns, kick_ns;
+	struct list work; /* of one kind and one user; its own while it is at it */
+	bool busy;
+	enum closing_kind kind;
+	uid_t uid;
+	_Atomic uint64_t since_ns; /* when it came to the present one */
+	uint64_t seen_ns, kick_ns; /* since_ns as last looked at, and what follows from it */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	sem_t running;
-	struct list connections, received, done, free;
-	unsigned n_received; /* threads that are at one */
+	struct list connections, received, done;
+	unsigned n_received; /* threads that are at some */
 	struct closer closers[CLOSERS];
+	int event;
+
+	/* Of the front alone, without the lock. */
+	struct list taken, free;
 	struct slot *slots;
 	size_t room, n_used; /* slots behind have never been */
-	int event;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER };
 
 /* --- the threads, and what they do under the lock --- */
 
-static bool is_at_one_of(uid_t uid)
+static bool is_at_some_of(uid_t uid)
 {
 	for (size_t i = 0; i < CLOSERS; i++) {
-		const struct slot *at = all.closers[i].at;
+		const struct closer *c = &all.closers[i];
 
-		if (at && at->c.kind == CLOSING_RECEIVED && at->c.uid == uid) {
+		if (c->busy && c->kind == CLOSING_RECEIVED && c->uid == uid) {
 			return true;
 		}
 	}
@@ -86,7 +97,7 @@ static struct slot *find_work(void)
 		if (all.n_received == CLOSERS_RECEIVED) {
 			break;
 		}
-		if (!is_at_one_of(s->c.uid)) {
+		if (!is_at_some_of(s->c.uid)) {
 			return s;
 		}
 	}
@@ -95,27 +106,52 @@ static struct slot *find_work(void)
 		       : list_entry(all.connections.next, struct slot, link);
 }
 
-static struct slot *begin(struct closer *closer)
+/* A connection alone, for the next one may be another user's; of what was received more of the
+ * same.
+ */
+static void take_work(struct closer *closer, struct slot *first)
+{
+	size_t n = 0;
+
+	closer->busy = true;
+	closer->kind = first->c.kind;
+	closer->uid = first->c.uid;
+	if (first->c.kind == CLOSING_CONNECTION) {
+		list_remove(&first->link);
+		list_append(&closer->work, &first->link);
+		return;
+	}
+	all.n_received++;
+	list_for_each_safe(l, &all.received) {
+		if (list_entry(l, struct slot, link)->c.uid == closer->uid && n++ < CLOSERS_BATCH) {
+			list_remove(l);
+			list_append(&closer->work, l);
+		}
+	}
+}
+
+static void begin(struct closer *closer)
 {
 	struct slot *s;
 
 	while ((s = find_work()) == NULL) {
 		pthread_cond_wait(&all.work, &all.lock);
 	}
-	list_remove(&s->link);
-	all.n_received += s->c.kind == CLOSING_RECEIVED;
-	closer->at = s;
-	closer->since_ns = clock_now_ns();
-	closer->kick_ns = closer->since_ns + CLOSERS_PATIENCE_NS;
-	return s;
+	take_work(closer, s);
+	atomic_store(&closer->since_ns, clock_now_ns());
 }
 
-static void finish(struct closer *closer, struct slot *s)
+static void finish(struct closer *closer)
 {
-	closer->at = NULL;
-	all.n_received -= s->c.kind == CLOSING_RECEIVED;
-	list_append(&all.done, &s->link);
-	eventfd_write(all.event, 1);
+	closer->busy = false;
+	all.n_received -= closer->kind == CLOSING_RECEIVED;
+	if (list_is_empty(&all.done)) {
+		eventfd_write(all.event, 1);
+	}
+	list_for_each_safe(l, &closer->work) {
+		list_remove(l);
+		list_append(&all.done, l);
+	}
 }
 
 static void *run(void *argument)
@@ -125,12 +161,14 @@ static void *run(void *argument)
 	sem_post(&all.running);
 	pthread_mutex_lock(&all.lock);
 	for (;;) {
-		struct slot *s = begin(closer);
-
+		begin(closer);
 		pthread_mutex_unlock(&all.lock);
-		close(s->c.fd);
+		list_for_each(l, &closer->work) {
+			close(list_entry(l, struct slot, link)->c.fd);
+			atomic_store(&closer->since_ns, clock_now_ns());
+		}
 		pthread_mutex_lock(&all.lock);
-		finish(closer, s);
+		finish(closer);
 	}
 	return NULL;
 }
@@ -170,7 +208,10 @@ static int start_threads(void)
 {
 	for (size_t i = 0; i < CLOSERS; i++) {
 		struct closer *closer = &all.closers[i];
-		int r = pthread_create(&closer->thread, NULL, run, closer);
+		int r;
+
+		list_init(&closer->work);
+		r = pthread_create(&closer->thread, NULL, run, closer);
 
 		if (r != 0) {
 			return -r;
@@ -190,6 +231,7 @@ int closers_start(void)
 	list_init(&all.connections);
 	list_init(&all.received);
 	list_init(&all.done);
+	list_init(&all.taken);
 	list_init(&all.free);
 	all.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (all.event < 0 || sem_init(&all.running, 0, 0) < 0 ||
@@ -224,38 +266,76 @@ static struct slot *take_slot(void)
 	return s;
 }
 
-void closers_close(const struct closing *c)
+void closers_close(const struct closing *c, size_t n)
 {
-	struct slot *s;
+	struct list given;
 
+	list_init(&given);
+	for (size_t i = 0; i < n; i++) {
+		struct slot *s = take_slot();
+
+		s->c = c[i];
+		list_append(&given, &s->link);
+	}
 	pthread_mutex_lock(&all.lock);
-	s = take_slot();
-	s->c = *c;
-	list_append(c->kind == CLOSING_RECEIVED ? &all.received : &all.connections, &s->link);
+	list_for_each_safe(l, &given) {
+		bool received = list_entry(l, struct slot, link)->c.kind == CLOSING_RECEIVED;
+
+		list_remove(l);
+		list_append(received ? &all.received : &all.connections, l);
+	}
 	pthread_cond_signal(&all.work);
 	pthread_mutex_unlock(&all.lock);
 }
 
-bool closers_take_done(struct closing *ret)
+static void take_all_done(void)
 {
-	struct slot *s = NULL;
 	eventfd_t n;
 
 	pthread_mutex_lock(&all.lock);
 	if (list_is_empty(&all.done)) {
 		eventfd_read(all.event, &n);
-	} else {
-		s = list_entry(all.done.next, struct slot, link);
-		list_remove(&s->link);
-		list_append(&all.free, &s->link);
-		*ret = s->c;
+	}
+	list_for_each_safe(l, &all.done) {
+		list_remove(l);
+		list_append(&all.taken, l);
 	}
 	pthread_mutex_unlock(&all.lock);
-	return s != NULL;
+}
+
+bool closers_take_done(struct closing *ret)
+{
+	struct slot *s;
+
+	if (list_is_empty(&all.taken)) {
+		take_all_done();
+	}
+	if (list_is_empty(&all.taken)) {
+		return false;
+	}
+	s = list_entry(all.taken.next, struct slot, link);
+	list_remove(&s->link);
+	list_append(&all.free, &s->link);
+	*ret = s->c;
+	return true;
 }
 
 /* A kick may come a moment before the thread is where it hangs, so there is a next one, and each
  * waits as long again as all before it. */
+static void kick_if_late(struct closer *c, uint64_t now_ns)
+{
+	uint64_t since_ns = atomic_load(&c->since_ns);
+
+	if (since_ns != c->seen_ns) {
+		c->seen_ns = since_ns;
+		c->kick_ns = since_ns + CLOSERS_PATIENCE_NS;
+	}
+	if (now_ns >= c->kick_ns) {
+		pthread_kill(c->thread, SIGUSR1);
+		c->kick_ns = now_ns + (now_ns - since_ns);
+	}
+}
+
 uint64_t closers_kick(uint64_t now_ns)
 {
 	uint64_t next_ns = 0;
@@ -264,12 +344,9 @@ uint64_t closers_kick(uint64_t now_ns)
 	for (size_t i = 0; i < CLOSERS; i++) {
 		struct closer *c = &all.closers[i];
 
-		if (c->at && now_ns >= c->kick_ns) {
-			pthread_kill(c->thread, SIGUSR1);
-			c->kick_ns = now_ns + (now_ns - c->since_ns);
-		}
-		if (c->at && (next_ns == 0 || c->kick_ns < next_ns)) {
-			next_ns = c->kick_ns;
+		if (c->busy) {
+			kick_if_late(c, now_ns);
+			next_ns = next_ns == 0 || c->kick_ns < next_ns ? c->kick_ns : next_ns;
 		}
 	}
 	pthread_mutex_unlock(&all.lock);

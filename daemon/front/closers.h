@@ -28,8 +28,8 @@ int closers_start(void);
 /* How many descriptors the process may have: each is a number below that. */
 size_t closers_room(void);
 
-/* Never blocks, never fails. The descriptor is open until closers_take_done() gives it back. */
-void closers_close(const struct closing *c);
+/* n of them. Never fails. They are open until closers_take_done() gives them back. */
+void closers_close(const struct closing *c, size_t n);
 
 /* Readable while there is something to take. */
 int closers_fd(void);

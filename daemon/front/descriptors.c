@@ -107,10 +107,10 @@ static void on_kick(uv_timer_t *t)
 	}
 }
 
-static void hand_over(struct front *f, const struct closing *c)
+static void hand_over(struct front *f, const struct closing *c, size_t n)
 {
-	f->descriptors.closing++;
-	closers_close(c);
+	f->descriptors.closing += n;
+	closers_close(c, n);
 	if (!uv_is_active((uv_handle_t *)&f->descriptors.kick)) {
 		uv_timer_start(&f->descriptors.kick, on_kick, DESCRIPTORS_KICK_MS, 0);
 	}
@@ -126,13 +126,20 @@ void descriptors_close_connection(struct front *f, struct account *a, int fd)
 		close(fd);
 		on_closed(f, &c);
 	} else {
-		hand_over(f, &c);
+		hand_over(f, &c, 1);
 	}
 }
 
-void descriptors_close_received(struct front *f, struct account *a, int fd)
+void descriptors_close_received(struct front *f, struct account *a, const int *fds, size_t n)
 {
-	hand_over(f, &(struct closing){ fd, CLOSING_RECEIVED, a->uid, a });
+	struct closing c[FDPASS_MAX];
+
+	for (size_t i = 0; i < n; i++) {
+		c[i] = (struct closing){ fds[i], CLOSING_RECEIVED, a->uid, a };
+	}
+	if (n > 0) {
+		hand_over(f, c, n);
+	}
 }
 
 int descriptors_init(struct front *f)

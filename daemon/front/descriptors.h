@@ -34,6 +34,6 @@ bool descriptors_may_send(const struct account *a, struct refusal *r);
 void descriptors_add_connection(struct front *f, struct account *a);
 void descriptors_add_received(struct front *f, struct account *a, size_t n);
 void descriptors_close_connection(struct front *f, struct account *a, int fd);
-void descriptors_close_received(struct front *f, struct account *a, int fd);
+void descriptors_close_received(struct front *f, struct account *a, const int *fds, size_t n);
 
 #endif

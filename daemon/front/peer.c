@@ -49,8 +49,6 @@ static void on_closed(uv_handle_t *h)
 {
 	struct peer *p = h->data;
 
-	descriptors_close_connection(p->front, p->account, p->fd);
-	account_unref(p->account);
 	free(p);
 }
 
@@ -59,7 +57,7 @@ static void leave_account(struct peer *p);
 static void close_received(struct peer *p)
 {
 	if (p->received_fd >= 0) {
-		descriptors_close_received(p->front, p->account, p->received_fd);
+		descriptors_close_received(p->front, p->account, &p->received_fd, 1);
 		p->received_fd = -1;
 	}
 }
@@ -77,9 +75,11 @@ void peer_close(struct peer *p)
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->groups);
 	queue_clear(&p->out);
-	leave_account(p);
 	uv_poll_stop(&p->poll);
 	uv_close((uv_handle_t *)&p->poll, on_closed);
+	descriptors_close_connection(p->front, p->account, p->fd);
+	p->fd = -1;
+	leave_account(p);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events);
@@ -152,6 +152,7 @@ static void leave_account(struct peer *p)
 	stop_being_reader(p);
 	list_remove(&p->waiting_link);
 	wake_waiting(p->account);
+	p->account = account_unref(p->account);
 }
 
 static bool may_read(struct peer *p)
@@ -436,9 +437,7 @@ static bool take_received(struct peer *p, const struct fdpass_set *set)
 		p->received_fd = set->fds[0];
 		return true;
 	}
-	for (size_t i = 0; i < set->n; i++) {
-		descriptors_close_received(p->front, p->account, set->fds[i]);
-	}
+	descriptors_close_received(p->front, p->account, set->fds, set->n);
 	return set->n == 0;
 }
 

@@ -143,6 +143,6 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 			    "the file that came with the request is not the driver's");
 		refuse(p, c, &r);
 	}
-	descriptors_close_received(p->front, p->account, fd);
+	descriptors_close_received(p->front, p->account, &fd, 1);
 	return 0;
 }

@@ -99,11 +99,13 @@ size_t closers_room(void)
 	return ROOM;
 }
 
-void closers_close(const struct closing *c)
+void closers_close(const struct closing *c, size_t n)
 {
-	fuzz_check(c->fd >= 0 && box.n_waiting + box.n_done < ROOM);
-	box.waiting[box.n_waiting++] = *c;
-	check_charges(c->uid);
+	for (size_t i = 0; i < n; i++) {
+		fuzz_check(c[i].fd >= 0 && box.n_waiting + box.n_done < ROOM);
+		box.waiting[box.n_waiting++] = c[i];
+		check_charges(c[i].uid);
+	}
 }
 
 int closers_fd(void)

@@ -42,7 +42,7 @@ static int lingering_socket(void)
 
 static void give(int fd, enum closing_kind kind, uid_t uid)
 {
-	closers_close(&(struct closing){ fd, kind, uid, NULL });
+	closers_close(&(struct closing){ fd, kind, uid, NULL }, 1);
 }
 
 /* Who sent the next one that is closed within ms; 0: none is. */
