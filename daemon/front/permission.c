@@ -91,8 +91,9 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	return r->code;
 }
 
+/* Fills r where it cannot be asked. */
 static void ask_granter(struct peer *p, const struct capture *c,
-			const struct wire_permission_request *w, int fd)
+			const struct wire_permission_request *w, struct refusal *r)
 {
 	struct granter_request q = {
 		.op = GRANTER_ALLOC,
@@ -106,15 +107,13 @@ static void ask_granter(struct peer *p, const struct capture *c,
 		.client_target = w->client_target,
 		.context_target = w->context_target,
 	};
-	struct refusal r;
 
 	if (decision_of_peer(p, c, AUDIT_PERMISSION_GRANTED, NULL, 0) < 0) {
-		decision_refusal(p->front, &r);
-		refuse(p, c, &r);
-	} else if (granter_link_request(&p->front->granter, &q, fd, on_granted, p) < 0) {
-		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment.",
+		decision_refusal(p->front, r);
+	} else if (granter_link_request(&p->front->granter, &q, p->received_fd, on_granted, p) <
+		   0) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "Try again in a moment.",
 			    "the granter is busy or not running");
-		refuse(p, c, &r);
 	}
 }
 
@@ -122,8 +121,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 {
 	const struct wire_permission_request *w = &m->permission_request;
 	struct capture *c = registry_find_token(&p->front->registry, w->token);
-	struct refusal r;
-	int fd;
+	struct refusal r = { 0 };
 
 	(void)frame;
 	p->role = PEER_PERMISSION;
@@ -134,15 +132,17 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	if (p->received_fd < 0) {
 		return WIRE_E_MALFORMED;
 	}
-	fd = TAKE_FD(p->received_fd); /* a refusal closes the peer and what it has */
 	/* The granter checks it too. It must not even have to close what can take a user's time. */
-	if (rm_is_control_device(fd)) {
-		ask_granter(p, c, w, fd);
+	if (rm_is_control_device(p->received_fd)) {
+		ask_granter(p, c, w, &r);
 	} else {
 		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "",
 			    "the file that came with the request is not the driver's");
+	}
+	descriptors_close_received(p->front, p->account, &p->received_fd, 1);
+	p->received_fd = -1;
+	if (r.code != 0) {
 		refuse(p, c, &r);
 	}
-	descriptors_close_received(p->front, p->account, &fd, 1);
 	return 0;
 }
