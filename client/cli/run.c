@@ -242,14 +242,14 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* The status is the program's. When that is 0 and nothing could be measured, it would tell a script
- * that all went well. */
+/* The status is the program's. A script that wants to know asks for another one, when the program's
+ * would tell it that all went well and nothing could be measured. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 	enum summary_outcome outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
 
-	if (outcome == SUMMARY_FAILED && run->status == 0) {
+	if (o->fail_if_none && outcome == SUMMARY_FAILED && run->status == 0) {
 		run->status = EXIT_UNMEASURED;
 	}
 }

@@ -24,6 +24,7 @@ enum {
 	OPTION_RECORDED,
 	OPTION_RAW,
 	OPTION_AGENT,
+	OPTION_FAIL_IF_NONE,
 	OPTION_NO_SUMMARY,
 	OPTION_SUMMARY_ROWS,
 };
@@ -46,6 +47,8 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
 	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
+	{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,
+	  "exit with 124 when nothing could be measured" },
 	{ 'q', "quiet", NULL, "no progress and no summary, only errors" },
 	{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },
 	{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },
@@ -148,6 +151,9 @@ static bool take(struct run_options *o, int id, const char *value)
 		return true;
 	case OPTION_AGENT:
 		o->agent = value;
+		return true;
+	case OPTION_FAIL_IF_NONE:
+		o->fail_if_none = true;
 		return true;
 	case OPTION_NO_SUMMARY:
 		o->no_summary = true;

@@ -13,7 +13,7 @@ struct run_options {
 	const struct format *format;
 	const char *kernel, *chip, *socket, *agent;
 	uint64_t launch_skip, launch_count, timeout_ns, lease_ns, summary_rows;
-	bool force, no_wait, recorded, raw, quiet, no_summary;
+	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv */
 	const char *program; /* the last part of command[0] */
 	char *recorded_chip; /* what chip may point to */

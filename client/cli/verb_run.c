@@ -94,11 +94,11 @@ const struct verb verb_run = {
 	.usage = "[run] [OPTION...] [--] PROGRAM [ARG...]",
 	.summary = "run PROGRAM and measure its kernels",
 	.details =
-		"Exit status: that of PROGRAM, 128 + N when signal N ended it, 124 when it ended "
-		"with 0\n"
-		"and nothing could be measured, 125 when it was not started, 126 when it cannot "
-		"be run,\n"
-		"127 when there is no such program.\n",
+		"Exit status: that of PROGRAM, 128 + N when signal N ended it, 125 when it was not "
+		"started,\n"
+		"126 when it cannot be run, 127 when there is no such program. With "
+		"--fail-if-none 124\n"
+		"when it ended with 0 and nothing could be measured.\n",
 	.options = run_option_defs,
 	.exec = exec_run,
 };
