@@ -19,7 +19,6 @@ struct agent {
 	atomic_bool stop_requested; /* the program exits */
 	atomic_uint capturing;	    /* streams that capture a graph now */
 	atomic_uint n_contexts;	    /* there are now */
-	atomic_bool watches_copies; /* some range was left open: copies are told of as well */
 	bool blocks;		    /* guard_blocks() of the plan's metrics */
 	struct patience patience;
 	struct profiler profiler;

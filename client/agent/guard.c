@@ -218,10 +218,7 @@ static bool wait_unless_stalled(struct agent *a, struct ranges *r, CUstream only
 
 static void follow(struct guard *g, CUstream stream)
 {
-	if (g->used == stream) {
-		return;
-	}
-	g->several = g->several || g->used != NULL;
+	g->several = g->several || (g->used && g->used != stream);
 	g->used = stream;
 	streams_add(&g->streams, stream);
 }
@@ -235,13 +232,17 @@ bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch
 {
 	struct guard *g = &r->guard;
 
+	bool may = true;
+
 	follow(g, l->stream);
-	if (is_alone(a, g, l->stream)) {
-		return true;
+	if (!is_alone(a, g, l->stream)) {
+		may = may_ask(a) &&
+		      wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
+					  guard_patience_ns(&a->patience));
 	}
-	return may_ask(a) &&
-	       wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
-				   guard_patience_ns(&a->patience));
+	/* The launch comes now, measured or not, and nobody else asks before it has been made. */
+	streams_touch(&g->streams, l->stream);
+	return may;
 }
 
 static bool is_believed(const struct agent *a, const struct guard *g, const struct guard_launch *l)
@@ -303,7 +304,12 @@ bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient)
 		       : is_done(a, r, NULL, NULL);
 }
 
-void guard_disturb(struct guard *g)
+void guard_disturb(struct guard *g, CUstream stream)
 {
 	atomic_store(&g->disturbed, true);
+	if (stream) {
+		streams_touch(&g->streams, stream);
+	} else {
+		streams_touch_any(&g->streams);
+	}
 }

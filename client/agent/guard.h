@@ -72,8 +72,9 @@ bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient);
 uint64_t guard_patience_ns(const struct patience *p);
 void guard_spend(struct patience *p, uint64_t ns);
 
-/* The GPU gets other work of this context: what a held range counts is no longer one kernel's. From
- * any thread, without the lock. */
-void guard_disturb(struct guard *g);
+/* The GPU gets work of this context that is not measured, in this stream (streams_normal(); NULL:
+ * it is not known which): a held range no longer counts one kernel. From any thread, without the
+ * lock. */
+void guard_disturb(struct guard *g, CUstream stream);
 
 #endif

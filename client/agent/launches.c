@@ -142,18 +142,15 @@ static void note_launch(struct agent *a, struct launch *l, const struct ranges *
 	activity_expect(&a->activity, data->correlationId);
 }
 
-/* The GPU gets work that is not measured: a range that was left open counts it. */
-static void note_other_work(struct agent *a, CUcontext context)
+/* The GPU gets work that is not measured, in this stream; NULL: in some stream. */
+static void note_other_work(struct agent *a, CUcontext context, CUstream stream)
 {
 	struct ranges *r;
 
-	if (!atomic_load_explicit(&a->watches_copies, memory_order_relaxed)) {
-		return;
-	}
 	pthread_mutex_lock(&a->lock);
 	r = find_context(a, context);
 	if (r) {
-		guard_disturb(&r->guard);
+		guard_disturb(&r->guard, stream);
 	}
 	pthread_mutex_unlock(&a->lock);
 }
@@ -221,12 +218,10 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		return;
 	}
 	if (!is_wanted(a, f)) {
-		note_other_work(a, data->context);
 		return;
 	}
 	r = ranges_of_launch(a, data);
 	if (!r || !lock_for_launch(a, r)) {
-		note_other_work(a, data->context);
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
 	}
@@ -245,36 +240,22 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 	launching = r;
 }
 
-/* Copies and fills are many calls, told apart by their names, and of interest only now. */
-static void watch_copies(struct agent *a)
-{
-	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		const char *name = NULL;
-
-		if (a->profiler.cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) ==
-			    CUPTI_SUCCESS &&
-		    name &&
-		    (strncmp(name, "cuMemcpy", 8) == 0 || strncmp(name, "cuMemset", 8) == 0)) {
-			a->profiler.cuptiEnableCallback(1, a->subscriber,
-							CUPTI_CB_DOMAIN_DRIVER_API, id);
-		}
-	}
-}
-
-static void on_launch_exit(struct agent *a, const CUpti_CallbackData *data)
+static void on_launch_exit(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	struct ranges *r = launching;
 	const CUresult *result = data->functionReturnValue;
+	struct arguments g;
 
 	if (!r) {
+		if (arguments_read(id, data->functionParams, &g)) {
+			note_other_work(a, data->context,
+					streams_normal(g.stream, g.per_thread_stream));
+		}
 		return;
 	}
 	launching = NULL;
 	if (r->state == RANGES_STARTED) {
 		ranges_close(a, r, &launched, !result || *result == CUDA_SUCCESS);
-		if (r->guard.holds && !atomic_exchange(&a->watches_copies, true)) {
-			watch_copies(a);
-		}
 	}
 	unlock_after_launch(r);
 }
@@ -432,11 +413,11 @@ static void on_driver_call(struct agent *a, CUpti_CallbackId id, const CUpti_Cal
 	if (begins_capture(id) || ends_capture(id)) {
 		on_capture_call(a, id, data);
 	} else if (!is_launch(id)) {
-		note_other_work(a, data->context);
+		note_other_work(a, data->context, NULL);
 	} else if (enters) {
 		on_launch_enter(a, id, data);
 	} else {
-		on_launch_exit(a, data);
+		on_launch_exit(a, id, data);
 	}
 }
 
@@ -497,6 +478,32 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
 }
 
+/* Other calls that give the GPU work of its own, or something to wait for. They have many variants
+ * and are told apart by their names; an older CUPTI may not know some. */
+static void watch_other_work(struct agent *a)
+{
+	static const char *const beginnings[] = { "cuMemcpy",	       "cuMemset",
+						  "cuStreamWaitValue", "cuStreamBatchMemOp",
+						  "cuLaunchHostFunc",  "cuStreamAddCallback",
+						  "cuWaitExternal" };
+
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		const char *name = NULL;
+
+		if (a->profiler.cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
+			    CUPTI_SUCCESS ||
+		    !name) {
+			continue;
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
+			if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+				a->profiler.cuptiEnableCallback(1, a->subscriber,
+								CUPTI_CB_DOMAIN_DRIVER_API, id);
+			}
+		}
+	}
+}
+
 int launches_enable(struct agent *a, struct refusal *r)
 {
 	const struct profiler *p = &a->profiler;
@@ -512,6 +519,9 @@ int launches_enable(struct agent *a, struct refusal *r)
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
 		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						resources[i]);
+	}
+	if (result == CUPTI_SUCCESS) {
+		watch_other_work(a);
 	}
 	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
 }

@@ -357,7 +357,7 @@ bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g
 		 struct launch **ret)
 {
 	if (!release(a, r)) {
-		guard_disturb(&r->guard);
+		guard_disturb(&r->guard, g->stream);
 		unready(a);
 		return false;
 	}

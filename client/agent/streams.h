@@ -5,6 +5,7 @@
 /* The streams of one context, and whether they have work to do. Asking never waits for the GPU. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,10 +17,12 @@ struct streams {
 	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
 	CUstream *v;	      /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
-	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
-	bool per_thread;  /* default streams of threads are in use: only their threads can ask */
-	CUevent anything; /* of all work of the context; made when it is first needed */
-	bool asked;	  /* it was recorded */
+	size_t n_busy;	     /* the first ones, which were given work since they were seen idle */
+	bool incomplete;     /* out of memory, or more than STREAMS_MAX */
+	bool per_thread;     /* default streams of threads are in use: only their threads can ask */
+	CUevent anything;    /* of all work of the context; made when it is first needed */
+	bool asked;	     /* it was recorded */
+	atomic_bool unknown; /* work other than launches was given to any of them */
 };
 
 void streams_init(struct streams *s);
@@ -28,9 +31,13 @@ void streams_deinit(struct streams *s); /* the event goes with its context */
 /* The handle that stands for a launch's stream; per_thread: NULL means the thread's own. */
 CUstream streams_normal(CUstream stream, bool per_thread);
 
-/* Made or first used by the program; ended by it. */
+/* Made by the program; given a launch; ended. */
 void streams_add(struct streams *s, CUstream stream);
+void streams_touch(struct streams *s, CUstream stream);
 void streams_remove(struct streams *s, CUstream stream);
+
+/* Some stream, it is not known which, was given a copy or the like. From any thread. */
+void streams_touch_any(struct streams *s);
 
 /* Has the program another stream than this one? */
 bool streams_has_others(struct streams *s, CUstream stream);

@@ -238,7 +238,16 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 	    cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	*ret = cbid == CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async ? "cuMemsetD32Async" : "(other)";
+	switch (cbid) {
+	case CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async:
+		*ret = "cuMemsetD32Async";
+		break;
+	case CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2:
+		*ret = "cuStreamWaitValue32_v2";
+		break;
+	default:
+		*ret = "(other)";
+	}
 	return CUPTI_SUCCESS;
 }
 

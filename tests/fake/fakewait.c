@@ -141,6 +141,21 @@ static void host(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
+/* Another stream than the launches' waits for the CPU, which waits for the launch. */
+static void beside(void)
+{
+	flags[0] = 0;
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	check("cuStreamWaitValue32",
+	      cuStreamWaitValue32(streams[0][1], (CUdeviceptr)(uintptr_t)&flags[0], 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 static void on_device(int device)
 {
 	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
@@ -214,10 +229,15 @@ static const struct {
 	int devices, streams;
 	void (*run)(void);
 } cases[] = {
-	{ "spin", 1, 2, spin },	      { "spin-late", 1, 2, spin_late },
-	{ "host", 1, 1, host },	      { "persistent", 1, 2, persistent },
-	{ "devices", 2, 1, devices }, { "threads", 1, 2, threads },
-	{ "alone", 1, 1, alone },     { "filled", 1, 2, filled },
+	{ "spin", 1, 2, spin },
+	{ "spin-late", 1, 2, spin_late },
+	{ "host", 1, 1, host },
+	{ "beside", 1, 2, beside },
+	{ "persistent", 1, 2, persistent },
+	{ "devices", 2, 1, devices },
+	{ "threads", 1, 2, threads },
+	{ "alone", 1, 1, alone },
+	{ "filled", 1, 2, filled },
 };
 
 static void begin(int devices, int n_streams)

@@ -193,9 +193,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 	return r;
 }
 
-/* In the stream's order, until the CPU or a kernel writes a number to addr that is not 0. */
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
-				unsigned int flags)
+static CUresult wait_value(CUstream stream, CUdeviceptr addr)
 {
 	const struct item i = {
 		.context = gpu_current(),
@@ -204,13 +202,23 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t va
 		.flag = (const volatile uint32_t *)(uintptr_t)addr,
 	};
 
-	(void)value;
-	(void)flags;
 	if (!i.context) {
 		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	give(&i);
 	return CUDA_SUCCESS;
+}
+
+/* In the stream's order, until the CPU or a kernel writes a number to addr that is not 0. */
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				unsigned int flags)
+{
+	cuStreamWaitValue32_v2_params params = { stream, addr, value, flags };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2,
+		    "cuStreamWaitValue32_v2", &params, NULL);
+	return trace_exit(&trace, wait_value(stream, addr));
 }
 
 CUresult cuEventCreate(CUevent *ret, unsigned int flags)

@@ -130,6 +130,21 @@ static void the_cpu_writes_later(void **state)
 	lines_deinit(&r.lines);
 }
 
+/* Nothing was ever launched into the stream that waits. */
+static void a_stream_beside_waits_for_the_cpu(void **state)
+{
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 2; i++) {
+		measure(f, &r, i ? SM : MEMORY, "beside", "20");
+		assert_true(total(&r, "measured") >= 20);
+		assert_true(total(&r, "unready") > 0);
+		lines_deinit(&r.lines);
+	}
+}
+
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
  * itself, so nobody is patient with it. */
 static void collectives_from_one_thread(void **state)
@@ -210,6 +225,7 @@ int main(void)
 		SYSTEM_TEST(another_thread_lets_it_go_memory),
 		SYSTEM_TEST(another_thread_lets_it_go_sm),
 		SYSTEM_TEST(the_cpu_writes_later),
+		SYSTEM_TEST(a_stream_beside_waits_for_the_cpu),
 		SYSTEM_TEST(collectives_from_one_thread),
 		SYSTEM_TEST(patience_is_paid_once),
 		SYSTEM_TEST(a_range_left_open_counts_one_kernel),

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "client/agent/streams.h"
+
+/* Which streams are asked whether they have work, and what follows from the answers. */
+
+#define STREAM(n) ((CUstream)(uintptr_t)(0x1000 + (n)))
+
+static bool busy[64];
+static unsigned n_asked;
+
+static CUresult query(CUstream stream)
+{
+	n_asked++;
+	return busy[(uintptr_t)stream - 0x1000] ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static struct profiler profiler;
+
+static struct streams *begin(size_t n)
+{
+	static struct streams s;
+
+	profiler.cuStreamQuery = query;
+	memset(busy, 0, sizeof(busy));
+	streams_init(&s);
+	for (size_t i = 0; i < n; i++) {
+		streams_add(&s, STREAM(i));
+	}
+	assert_true(streams_are_idle(&s, &profiler, NULL, NULL)); /* what was there before us */
+	n_asked = 0;
+	return &s;
+}
+
+static bool are_idle(struct streams *s, CUstream except)
+{
+	return streams_are_idle(s, &profiler, NULL, except);
+}
+
+static void only_those_with_work_are_asked(void **state)
+{
+	struct streams *s = begin(40);
+
+	(void)state;
+	busy[7] = busy[8] = true; /* nobody has said so */
+	assert_true(are_idle(s, NULL));
+	assert_int_equal(n_asked, 0);
+	streams_touch(s, STREAM(7));
+	streams_touch(s, STREAM(7));
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(n_asked, 1);
+	busy[7] = false;
+	assert_true(are_idle(s, NULL));
+	assert_int_equal(n_asked, 2);
+	assert_true(are_idle(s, NULL)); /* idle until it is given work again */
+	assert_int_equal(n_asked, 2);
+	streams_deinit(s);
+}
+
+static void work_of_an_unknown_stream_is_looked_for(void **state)
+{
+	struct streams *s = begin(40);
+
+	(void)state;
+	busy[33] = true;
+	streams_touch_any(s);
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(n_asked, 40);
+	assert_false(are_idle(s, NULL)); /* from now on that one alone */
+	assert_int_equal(n_asked, 41);
+	busy[33] = false;
+	assert_true(are_idle(s, NULL));
+	streams_deinit(s);
+}
+
+static void one_may_be_excepted(void **state)
+{
+	struct streams *s = begin(3);
+
+	(void)state;
+	busy[0] = true;
+	streams_touch(s, STREAM(0));
+	assert_true(are_idle(s, STREAM(0)));
+	assert_false(are_idle(s, STREAM(1)));
+	busy[1] = true;
+	streams_touch(s, STREAM(1));
+	assert_false(are_idle(s, STREAM(0)));
+	assert_false(are_idle(s, STREAM(1)));
+	streams_deinit(s);
+}
+
+static void streams_come_and_go(void **state)
+{
+	struct streams *s = begin(0);
+
+	(void)state;
+	assert_false(streams_has_others(s, STREAM(1)));
+	streams_touch(s, STREAM(1)); /* the default stream, by its first launch */
+	assert_false(streams_has_others(s, STREAM(1)));
+	streams_add(s, STREAM(2));
+	assert_true(streams_has_others(s, STREAM(1)));
+	busy[1] = busy[2] = true;
+	streams_touch(s, STREAM(2));
+	streams_remove(s, STREAM(2));
+	assert_false(streams_has_others(s, STREAM(1)));
+	assert_true(are_idle(s, STREAM(1)));
+	streams_remove(s, STREAM(1));
+	assert_true(are_idle(s, NULL));
+	streams_remove(s, STREAM(5));
+	streams_deinit(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_those_with_work_are_asked),
+		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
+		cmocka_unit_test(one_may_be_excepted),
+		cmocka_unit_test(streams_come_and_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
