@@ -34,7 +34,8 @@ struct CUpti_RangeProfiler_Object {
 	bool is_user_replay;
 	bool waits; /* push and pop wait for the GPU: counters of the SMs */
 
-	bool is_started, has_stopped;
+	_Atomic bool is_started; /* read by whoever launches */
+	bool has_stopped;
 	size_t counter_data_bytes;
 	uint32_t pass;	   /* of the next or running Start */
 	uint32_t base;	   /* where pass 0 put its first range in the image */
