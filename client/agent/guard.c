@@ -52,6 +52,7 @@ void guard_deinit(struct guard *g)
 	free((char *)(uintptr_t)g->held.name);
 	g->held.name = NULL;
 	g->holds = false;
+	g->n_marks = g->made_marks = 0; /* they go with their context */
 }
 
 bool guard_blocks(const char *const *metrics, size_t n)
@@ -119,6 +120,18 @@ static bool is_suspect(const struct patience *p, uintptr_t work)
 	return false;
 }
 
+/* It ended by itself after all: it was late, and will be waited for again. */
+static void forgive(struct patience *p, uintptr_t work)
+{
+	size_t n = atomic_load(&p->n_suspects);
+
+	for (size_t i = 0; i < n && i < GUARD_SUSPECTS_MAX; i++) {
+		if (atomic_load(&p->suspects[i]) == work) {
+			atomic_store(&p->suspects[i], 0);
+		}
+	}
+}
+
 static void tell_suspect(struct agent *a, const struct guard_launch *l)
 {
 	char text[512];
@@ -170,7 +183,7 @@ static bool may_ask(const struct agent *a)
 static bool is_done(struct agent *a, struct ranges *r, CUstream only, CUstream except)
 {
 	if (only && only != CU_STREAM_PER_THREAD) {
-		return streams_is_idle(&a->profiler, only);
+		return streams_is_idle(&r->guard.streams, &a->profiler, r->context, only);
 	}
 	return streams_are_idle(&r->guard.streams, &a->profiler, r->context, except);
 }
@@ -184,11 +197,24 @@ static void pause_between(uint64_t since_ns)
 	}
 }
 
-/* only: this stream; else all but except. In vain: it is on the process's account. */
+/* Has the GPU come past another mark of the batch? */
+static bool has_moved(struct agent *a, struct guard *g, unsigned *at)
+{
+	unsigned before = *at;
+
+	while (*at < g->n_marks && a->profiler.cuEventQuery(g->marks[*at]) == CUDA_SUCCESS) {
+		++*at;
+	}
+	return *at != before;
+}
+
+/* only: this stream; else all but except. In vain: it is on the process's account. While the GPU
+ * works off what it was given, patience begins anew. */
 static bool wait_for(struct agent *a, struct ranges *r, CUstream only, CUstream except,
 		     uint64_t patience_ns)
 {
 	uint64_t begin_ns;
+	unsigned mark = 0;
 
 	if (is_done(a, r, only, except)) {
 		return true;
@@ -199,18 +225,29 @@ static bool wait_for(struct agent *a, struct ranges *r, CUstream only, CUstream 
 		if (is_done(a, r, only, except)) {
 			return true;
 		}
+		if (has_moved(a, &r->guard, &mark)) {
+			begin_ns = clock_now_ns();
+		}
 	}
 	guard_spend(&a->patience, clock_now_ns() - begin_ns);
 	return false;
 }
 
-/* Once waiting was in vain a look has to do, until one succeeds. */
+/* Once waiting was in vain a look has to do, until one succeeds; and now and then a moment's
+ * patience, for a program whose GPU always has something to do. */
 static bool wait_unless_stalled(struct agent *a, struct ranges *r, CUstream only, CUstream except,
 				uint64_t patience_ns)
 {
 	struct guard *g = &r->guard;
+	uint64_t now_ns = clock_now_ns();
 
-	g->stalled = !wait_for(a, r, only, except, g->stalled ? 0 : patience_ns);
+	if (g->stalled) {
+		patience_ns = now_ns - g->stalled_ns > CLOCK_NS_PER_S ? PATIENCE_LATER_NS : 0;
+	}
+	if (!g->stalled || patience_ns > 0) {
+		g->stalled_ns = now_ns;
+	}
+	g->stalled = !wait_for(a, r, only, except, patience_ns);
 	return !g->stalled;
 }
 
@@ -232,17 +269,13 @@ bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch
 {
 	struct guard *g = &r->guard;
 
-	bool may = true;
-
 	follow(g, l->stream);
-	if (!is_alone(a, g, l->stream)) {
-		may = may_ask(a) &&
-		      wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
-					  guard_patience_ns(&a->patience));
+	if (is_alone(a, g, l->stream)) {
+		return true;
 	}
-	/* The launch comes now, measured or not, and nobody else asks before it has been made. */
-	streams_touch(&g->streams, l->stream);
-	return may;
+	return may_ask(a) &&
+	       wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
+				   guard_patience_ns(&a->patience));
 }
 
 static bool is_believed(const struct agent *a, const struct guard *g, const struct guard_launch *l)
@@ -257,7 +290,6 @@ static void hold(struct guard *g, const struct guard_launch *l)
 	g->held.name = strdup(l->name);
 	g->held.proofs = NULL;
 	g->holds = true;
-	atomic_store(&g->disturbed, false);
 }
 
 bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l)
@@ -268,7 +300,11 @@ bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launc
 	if (is_alone(a, g, l->stream) || is_believed(a, g, l)) {
 		return true;
 	}
-	if (may_ask(a) && wait_for(a, r, l->stream, NULL, patience_ns)) {
+	if (!may_ask(a)) {
+		hold(g, l);
+		return false;
+	}
+	if (wait_for(a, r, l->stream, NULL, patience_ns)) {
 		*l->proofs += *l->proofs < PROOFS;
 		return true;
 	}
@@ -289,10 +325,36 @@ bool guard_may_release(struct agent *a, struct ranges *r)
 		return false;
 	}
 	ended = wait_unless_stalled(a, r, g->held.stream, NULL, PATIENCE_LATER_NS);
-	if (!ended && atomic_load(&a->active)) {
+	if (ended && !atomic_load(&g->disturbed)) {
+		forgive(&a->patience, g->held.work);
+	} else if (!ended && atomic_load(&a->active)) {
 		suspect(a, &g->held);
 	}
 	return ended;
+}
+
+void guard_mark(struct agent *a, struct ranges *r, const struct guard_launch *l)
+{
+	struct guard *g = &r->guard;
+	size_t each = r->size > GUARD_MARKS ? r->size / GUARD_MARKS : 1;
+
+	if (r->state != RANGES_STARTED || !may_ask(a)) {
+		return;
+	}
+	g->n_marks = r->batch->n == 1 ? 0 : g->n_marks;
+	if (r->batch->n % each != 0 || g->n_marks == GUARD_MARKS) {
+		return;
+	}
+	if (g->n_marks == g->made_marks) {
+		if (a->profiler.cuEventCreate(&g->marks[g->n_marks], CU_EVENT_DISABLE_TIMING) !=
+		    CUDA_SUCCESS) {
+			return;
+		}
+		g->made_marks++;
+	}
+	if (a->profiler.cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
+		g->n_marks++;
+	}
 }
 
 bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient)
@@ -306,7 +368,12 @@ bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient)
 
 void guard_disturb(struct guard *g, CUstream stream)
 {
+	CUstream used = atomic_load(&g->used);
+
 	atomic_store(&g->disturbed, true);
+	if (stream && used && used != stream) {
+		atomic_store(&g->several, true);
+	}
 	if (stream) {
 		streams_touch(&g->streams, stream);
 	} else {

@@ -11,7 +11,7 @@
 
 #include "client/agent/streams.h"
 
-enum { GUARD_SUSPECTS_MAX = 64 };
+enum { GUARD_SUSPECTS_MAX = 64, GUARD_MARKS = 32 };
 
 /* Of the process. */
 struct patience {
@@ -34,12 +34,15 @@ struct guard_launch {
 /* Of a context, under the context's lock. */
 struct guard {
 	struct streams streams;
-	bool blocks;	       /* push and pop wait for the GPU, as they do with SM metrics */
-	bool several;	       /* launches went into more than one stream */
-	bool stalled;	       /* waiting was in vain: nobody waits again until there is no need */
-	CUstream used;	       /* the last launch's */
-	bool holds;	       /* a range was left open, because its kernel has not ended */
-	atomic_bool disturbed; /* other work was given to the GPU since */
+	bool blocks;		/* push and pop wait for the GPU, as they do with SM metrics */
+	atomic_bool several;	/* launches went into more than one stream */
+	_Atomic(CUstream) used; /* the last launch's */
+	bool stalled;		/* waiting was in vain: nobody waits again until there is no need */
+	uint64_t stalled_ns;	/* when somebody has waited last */
+	CUevent marks[GUARD_MARKS]; /* in the stream of the batch's launches, in their order */
+	unsigned n_marks, made_marks;
+	bool holds;		  /* a range was left open, because its kernel has not ended */
+	atomic_bool disturbed;	  /* other work was given to the GPU since */
 	struct guard_launch held; /* name is its own copy */
 };
 
@@ -63,6 +66,10 @@ bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch
  * says when it may be. */
 bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l);
 bool guard_may_release(struct agent *a, struct ranges *r);
+
+/* After a range was closed: leaves a mark behind its kernel now and then, by which waiting for the
+ * end of a batch can tell that the GPU moves. */
+void guard_mark(struct agent *a, struct ranges *r, const struct guard_launch *l);
 
 /* Is nothing under way, so that the profiler may be started, stopped, configured? patient: waits
  * for it. */

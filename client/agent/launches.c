@@ -163,10 +163,12 @@ static bool lock_for_launch(struct agent *a, struct ranges *r)
 	if (pthread_mutex_trylock(&r->lock) == 0) {
 		return true;
 	}
-	patience_ns = guard_patience_ns(&a->patience);
-	if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
-		return true;
-	}
+	do {
+		patience_ns = guard_patience_ns(&a->patience);
+		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+			return true;
+		}
+	} while (ranges_are_turning(r));
 	guard_spend(&a->patience, patience_ns);
 	return false;
 }
@@ -213,7 +215,7 @@ static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_Ca
 		atomic_fetch_add(&a->counters.unready, 1);
 		return;
 	}
-	if (stream_is_capturing(a, g.stream)) {
+	if (stream_is_capturing(a, streams_normal(g.stream, g.per_thread_stream))) {
 		atomic_fetch_add(&a->counters.capturing, 1);
 		return;
 	}
@@ -307,15 +309,17 @@ static bool capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A start or stop that was decided on before is waited for. */
+/* A start or stop that was decided on before is waited for, but not a launch that hangs. */
 static void wait_for_turns(struct agent *a)
 {
 	struct ranges *contexts[AGENT_CONTEXTS_MAX];
 	size_t n = agent_contexts(a, contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		pthread_mutex_lock(&contexts[i]->lock);
-		pthread_mutex_unlock(&contexts[i]->lock);
+		if (lock_until(&contexts[i]->lock,
+			       clock_now_ns() + guard_patience_ns(&a->patience))) {
+			pthread_mutex_unlock(&contexts[i]->lock);
+		}
 	}
 }
 
@@ -431,7 +435,7 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 
 	/* A context ends also when the capture is over: the delivering thread may still be at it.
 	 */
-	if (domain != CUPTI_CB_DOMAIN_RESOURCE &&
+	if (domain != CUPTI_CB_DOMAIN_RESOURCE && !begins_capture(id) && !ends_capture(id) &&
 	    !atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
 		return;
 	}

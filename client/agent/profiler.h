@@ -42,6 +42,7 @@
 	X(cuDriverGetVersion)        \
 	X(cuEventCreate)             \
 	X(cuEventQuery)              \
+	X(cuEventRecord)             \
 	X(cuFuncGetAttribute)        \
 	X(cuFuncLoad)                \
 	X(cuKernelGetFunction)       \

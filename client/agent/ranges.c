@@ -33,11 +33,20 @@ static void unready(struct agent *a)
 	atomic_fetch_add(&a->counters.unready, 1);
 }
 
+static const char the_launch[] = "the launch";
+
+bool ranges_are_turning(struct ranges *r)
+{
+	const char *call = atomic_load(&r->call);
+
+	return call && call != the_launch && !atomic_load(&r->told_stuck);
+}
+
 /* What a thread is in now, for whoever looks after those that do not come back. */
 static void enter_call(struct ranges *r, const char *call)
 {
-	atomic_store(&r->call, call);
 	atomic_store(&r->call_since_ns, clock_now_ns());
+	atomic_store(&r->call, call);
 }
 
 /* --- start and stop --- */
@@ -57,27 +66,25 @@ static CUptiResult call_start(struct agent *a, struct ranges *r)
  * its own next launch. */
 static bool take_over(struct agent *a, struct ranges *r)
 {
+	struct ranges *contexts[AGENT_CONTEXTS_MAX];
+	size_t n = agent_contexts(a, contexts);
 	bool any = false;
 
-	pthread_mutex_lock(&a->lock);
-	list_for_each(l, &a->contexts) {
-		struct ranges *other = list_entry(l, struct ranges, link);
+	for (size_t i = 0; i < n; i++) {
+		struct ranges *other = contexts[i];
+		CUcontext popped;
 
 		if (other == r || other->device != r->device ||
 		    pthread_mutex_trylock(&other->lock) != 0) {
 			continue;
 		}
-		if (other->object) {
-			CUcontext popped;
-
-			if (a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-				any = ranges_disable(a, other) || any;
-				a->profiler.cuCtxPopCurrent(&popped);
-			}
+		if (other->object && other->context &&
+		    a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
+			any = ranges_disable(a, other) || any;
+			a->profiler.cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&other->lock);
 	}
-	pthread_mutex_unlock(&a->lock);
 	return any;
 }
 
@@ -321,6 +328,7 @@ static bool push(struct agent *a, struct ranges *r)
 
 	format_name(r->batch->n, name);
 	p.pRangeName = name;
+	atomic_store(&r->guard.disturbed, false);
 	enter_call(r, "cuptiRangeProfilerPushRange");
 	result = a->profiler.cuptiRangeProfilerPushRange(&p);
 	if (result == CUPTI_SUCCESS) {
@@ -334,6 +342,19 @@ static bool push(struct agent *a, struct ranges *r)
 	return false;
 }
 
+/* Closes the last launch's range. What else was given to the GPU meanwhile has been counted with
+ * it. */
+static void finish(struct agent *a, struct ranges *r)
+{
+	struct launch *l = &r->batch->launches[r->batch->n - 1];
+
+	pop(a, r);
+	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
+	    atomic_load(&r->guard.disturbed)) {
+		l->fate = LAUNCH_DISTURBED;
+	}
+}
+
 /* Closes a range that was left open, if its kernel has ended. True: none is open any more. */
 static bool release(struct agent *a, struct ranges *r)
 {
@@ -345,11 +366,8 @@ static bool release(struct agent *a, struct ranges *r)
 	if (!guard_may_release(a, r)) {
 		return false;
 	}
-	if (atomic_load(&g->disturbed)) {
-		r->batch->launches[r->batch->n - 1].fate = LAUNCH_DISTURBED;
-	}
 	g->holds = false;
-	pop(a, r);
+	finish(a, r);
 	return true;
 }
 
@@ -372,22 +390,24 @@ bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
-	enter_call(r, "the launch");
+	enter_call(r, the_launch);
 	return true;
 }
 
 void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched)
 {
+	streams_touch(&r->guard.streams, g->stream);
 	if (!launched) {
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
 	}
 	/* A launch that failed gave the GPU nothing to wait for. */
 	if (!launched || guard_may_close(a, r, g)) {
-		pop(a, r);
+		finish(a, r);
+		guard_mark(a, r, g);
 	}
 }
 
-bool ranges_flush(struct agent *a, struct ranges *r)
+static bool try_flush(struct agent *a, struct ranges *r)
 {
 	if (r->state != RANGES_STARTED || r->batch->n == 0) {
 		return true;
@@ -399,21 +419,29 @@ bool ranges_flush(struct agent *a, struct ranges *r)
 	if (r->state == RANGES_STARTED) {
 		stop(a, r);
 	}
-	atomic_store(&r->call, NULL);
 	return true;
+}
+
+bool ranges_flush(struct agent *a, struct ranges *r)
+{
+	bool done = try_flush(a, r);
+
+	atomic_store(&r->call, NULL);
+	return done;
 }
 
 bool ranges_disable(struct agent *a, struct ranges *r)
 {
-	if (r->state == RANGES_STARTED && !(release(a, r) && guard_is_quiet(a, r, false))) {
-		return false;
-	}
-	if (r->state == RANGES_STARTED) {
+	bool may = r->state != RANGES_STARTED || (release(a, r) && guard_is_quiet(a, r, false));
+
+	if (may && r->state == RANGES_STARTED) {
 		stop(a, r);
 	}
-	disable(a, r);
+	if (may) {
+		disable(a, r);
+	}
 	atomic_store(&r->call, NULL);
-	return true;
+	return may;
 }
 
 void ranges_abandon(struct agent *a, struct ranges *r)

@@ -46,7 +46,7 @@ struct ranges {
 	_Atomic(uint64_t) call_since_ns;
 	char last_kernel[256]; /* the last launch's that was looked at */
 	uint64_t last_stream, last_launch_ns;
-	bool told_stuck;	 /* about that launch */
+	atomic_bool told_stuck;	 /* about that launch */
 	struct batch *batch;	 /* launches of the image under way */
 	uint64_t batch_begin_ns; /* of its first launch */
 };
@@ -70,6 +70,10 @@ struct agent;
 bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret);
 void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched);
+
+/* Without the lock: is who holds it within CUPTI, which takes its time but does not wait for
+ * another launch? */
+bool ranges_are_turning(struct ranges *r);
 
 /* With the lock held. Hands over what was measured; the next launch starts afresh. False: not now,
  * because kernels are under way that may wait for something. */

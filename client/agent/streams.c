@@ -109,6 +109,7 @@ void streams_touch(struct streams *s, CUstream stream)
 	size_t i;
 
 	pthread_mutex_lock(&s->lock);
+	atomic_fetch_add(&s->given, 1);
 	i = add(s, stream);
 	if (i < s->n && i >= s->n_busy) {
 		swap(s, i, s->n_busy++);
@@ -116,8 +117,11 @@ void streams_touch(struct streams *s, CUstream stream)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* Of those that nobody makes the legacy default stream may be meant. */
 void streams_touch_any(struct streams *s)
 {
+	streams_add(s, CU_STREAM_LEGACY);
+	atomic_fetch_add(&s->given, 1);
 	atomic_store(&s->unknown, true);
 }
 
@@ -147,7 +151,7 @@ bool streams_has_others(struct streams *s, CUstream stream)
 	return others;
 }
 
-bool streams_is_idle(const struct profiler *p, CUstream stream)
+static bool is_idle(const struct profiler *p, CUstream stream)
 {
 	/* A context that failed has nothing under way any more; its calls say so themselves. */
 	return p->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY;
@@ -161,9 +165,15 @@ static bool context_is_idle(struct streams *s, const struct profiler *p, CUconte
 		s->anything = NULL;
 		return false;
 	}
-	if (s->asked && p->cuEventQuery(s->anything) == CUDA_ERROR_NOT_READY) {
-		return false;
+	if (s->asked) {
+		if (p->cuEventQuery(s->anything) == CUDA_ERROR_NOT_READY) {
+			return false;
+		}
+		if (s->asked_at == atomic_load(&s->given)) {
+			return true;
+		}
 	}
+	s->asked_at = atomic_load(&s->given);
 	s->asked = p->cuCtxRecordEvent(context, s->anything) == CUDA_SUCCESS;
 	return s->asked && p->cuEventQuery(s->anything) == CUDA_SUCCESS;
 }
@@ -176,12 +186,23 @@ static void look(struct streams *s, const struct profiler *p)
 		s->n_busy = s->n;
 	}
 	for (size_t i = 0; i < s->n_busy;) {
-		if (streams_is_idle(p, s->v[i])) {
+		if (is_idle(p, s->v[i])) {
 			swap(s, i, --s->n_busy);
 		} else {
 			i++;
 		}
 	}
+}
+
+bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
+		     CUstream stream)
+{
+	bool idle;
+
+	pthread_mutex_lock(&s->lock);
+	idle = find(s, stream) < s->n ? is_idle(p, stream) : context_is_idle(s, p, context);
+	pthread_mutex_unlock(&s->lock);
+	return idle;
 }
 
 bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext context,

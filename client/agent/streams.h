@@ -22,6 +22,8 @@ struct streams {
 	bool per_thread;     /* default streams of threads are in use: only their threads can ask */
 	CUevent anything;    /* of all work of the context; made when it is first needed */
 	bool asked;	     /* it was recorded */
+	atomic_uint given;   /* work, counted */
+	unsigned asked_at;   /* the count when it was recorded */
 	atomic_bool unknown; /* work other than launches was given to any of them */
 };
 
@@ -48,7 +50,8 @@ bool streams_has_others(struct streams *s, CUstream stream);
 bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		      CUstream except);
 
-/* Is there no work under way in this one? */
-bool streams_is_idle(const struct profiler *p, CUstream stream);
+/* The same of this one alone; of the context, when the stream has been ended. */
+bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
+		     CUstream stream);
 
 #endif

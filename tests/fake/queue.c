@@ -242,6 +242,16 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent event)
 	return CUDA_SUCCESS;
 }
 
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	CUcontext c = gpu_stream(stream) ? gpu_stream(stream)->context : gpu_current();
+
+	pthread_mutex_lock(&lock);
+	*event = (struct CUevent_st){ c, stream_id(stream), last_number };
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
 CUresult cuEventQuery(CUevent event)
 {
 	return is_over(event->context, event->stream, event->number) ? CUDA_SUCCESS
