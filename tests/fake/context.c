@@ -367,8 +367,6 @@ static bool hook_stream_find(CUcontext context, CUstream stream, bool per_thread
 
 void trace_listen(const struct fake_listener *listener);
 
-__attribute__((visibility("default"))) const struct fake_hooks *fakecuda_hooks(void);
-
 const struct fake_hooks *fakecuda_hooks(void)
 {
 	static const struct fake_hooks hooks = {
@@ -379,6 +377,7 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.stream_find = hook_stream_find,
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,
+		.last_correlation = trace_last_correlation,
 		.barrier = queue_barrier,
 		.drain = queue_drain,
 	};

@@ -211,6 +211,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
 		*value = 1980000;
 		break;
+	case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+		*value = 3201000;
+		break;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
 		*value = 0x10 + visible[device];
 		break;

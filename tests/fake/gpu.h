@@ -100,6 +100,7 @@ struct fake_trace {
 void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, const void *params,
 		 const char *symbol);
 CUresult trace_exit(struct fake_trace *trace, CUresult result);
+uint32_t trace_last_correlation(void); /* of this thread */
 void trace_resource(uint32_t cbid, CUcontext context, CUstream stream);
 void trace_executed(CUcontext context, const struct fake_work *work);
 

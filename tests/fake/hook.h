@@ -61,11 +61,16 @@ struct fake_hooks {
 	int (*device_gpu)(int device); /* -1: no such device */
 	CUcontext (*current)(void);
 
+	/* Correlation id of the calling thread's last call. */
+	uint32_t (*last_correlation)(void);
+
 	/* Work of a context that is not done: queue.h. */
 	void (*barrier)(CUcontext context);
 	void (*drain)(CUcontext context);
 };
 
 typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);
+
+__attribute__((visibility("default"))) const struct fake_hooks *fakecuda_hooks(void);
 
 #endif

@@ -190,6 +190,15 @@ CUresult cuFuncLoad(CUfunction f)
 	return CUDA_SUCCESS;
 }
 
+/* "_r40" in a function's name: 40. */
+static int number_behind(const char *name, const char *mark, int otherwise)
+{
+	const char *at = strstr(name, mark);
+	int n;
+
+	return at && sscanf(at + strlen(mark), "%d", &n) == 1 ? n : otherwise;
+}
+
 CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction f)
 {
 	if (!is_function(f)) {
@@ -200,10 +209,10 @@ CUresult cuFuncGetAttribute(int *ret, CUfunction_attribute attribute, CUfunction
 		*ret = 1024;
 		break;
 	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-		*ret = 512;
+		*ret = number_behind(f->name, "_s", 512);
 		break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*ret = 32;
+		*ret = number_behind(f->name, "_r", 32);
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
 		*ret = 90;

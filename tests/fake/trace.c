@@ -11,6 +11,7 @@ static const struct fake_listener *_Atomic listener;
 static _Atomic uint32_t next_correlation = 1;
 static _Thread_local bool in_delivery;
 static _Thread_local struct fake_trace *current; /* the innermost call */
+static _Thread_local uint32_t last_correlation;
 
 void trace_listen(const struct fake_listener *to);
 
@@ -56,7 +57,13 @@ CUresult trace_exit(struct fake_trace *trace, CUresult result)
 	current = trace->outer;
 	trace->call.result = &result;
 	deliver(&trace->call);
+	last_correlation = trace->call.correlation_id;
 	return result;
+}
+
+uint32_t trace_last_correlation(void)
+{
+	return last_correlation;
 }
 
 void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)

@@ -109,6 +109,29 @@ void line_text(const char *line, const char *key, char *ret, size_t size)
 	ret[n] = '\0';
 }
 
+void line_value(const char *line, const char *key, char *ret, size_t size)
+{
+	const char *at = find(line, key);
+	size_t n;
+
+	switch (*at) {
+	case '"':
+		n = strcspn(++at, "\"");
+		break;
+	case '[':
+		n = strcspn(++at, "]");
+		break;
+	case '{':
+		n = strcspn(at, "}") + 1;
+		break;
+	default:
+		n = strncmp(at, "null", 4) == 0 ? 0 : strcspn(at, ",]}");
+	}
+	assert_true(n < size);
+	memcpy(ret, at, n);
+	ret[n] = '\0';
+}
+
 void line_ranges(const char *line, const char *key, char *ret, size_t size)
 {
 	const char *at = find(line, key), *end = strchr(at, ']'), *next;

@@ -28,6 +28,10 @@ double line_number(const char *line, const char *key);
 double line_number_at(const char *line, const char *key, size_t i); /* of an array */
 void line_text(const char *line, const char *key, char *ret, size_t size);
 
+/* The value as it stands there: a string without its quotes, an array
+ * (of no arrays) without its brackets, null as "". */
+void line_value(const char *line, const char *key, char *ret, size_t size);
+
 /* The messages of an array of ranges ("nvtx" or "ranges"), outermost first, joined by '/'. */
 void line_ranges(const char *line, const char *key, char *ret, size_t size);
 

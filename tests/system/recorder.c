@@ -34,6 +34,9 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *p,
 
 	(void)c;
 	r->processes = p->process > r->processes ? p->process : r->processes;
+	if (r->on_process) {
+		r->on_process(r, p);
+	}
 }
 
 static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
@@ -51,6 +54,16 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 	}
 	if (r->on_record) {
 		r->on_record(r, record);
+	}
+}
+
+static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)
+{
+	struct recorder *r = userdata;
+
+	(void)c;
+	if (r->on_mark) {
+		r->on_mark(r, mark);
 	}
 }
 
@@ -103,6 +116,7 @@ static const struct gpuctr_capture_handler handler = {
 	.on_ready = on_ready,
 	.on_process = on_process,
 	.on_record = on_record,
+	.on_mark = on_mark,
 	.on_progress = on_progress,
 	.on_notice = on_notice,
 	.on_process_end = on_process_end,

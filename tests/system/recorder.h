@@ -29,6 +29,8 @@ struct recorder {
 	struct gpuctr_totals totals; /* of the end, or as last told */
 	/* Called as well, with r; NULL: nobody. Set them after connecting. */
 	void (*on_record)(struct recorder *r, const struct gpuctr_record *record);
+	void (*on_process)(struct recorder *r, const struct gpuctr_process *process);
+	void (*on_mark)(struct recorder *r, const struct gpuctr_mark *mark);
 	void (*on_process_end)(struct recorder *r, const struct gpuctr_process_end *end);
 	void *userdata; /* theirs */
 	int end_code;
