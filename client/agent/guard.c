@@ -108,27 +108,33 @@ void guard_spend(struct patience *p, uint64_t ns)
 	atomic_fetch_add(&p->spent_ns, ns);
 }
 
+/* Its place among the suspects; a number beyond them: it is none. Handles are even: an odd one is
+ * of a suspect that was forgiven. */
+static size_t find_suspect(const struct patience *p, uintptr_t work)
+{
+	size_t n = atomic_load(&p->n_suspects), i = 0;
+
+	n = n < GUARD_SUSPECTS_MAX ? n : GUARD_SUSPECTS_MAX;
+	while (i < n && (atomic_load(&p->suspects[i]) | 1) != (work | 1)) {
+		i++;
+	}
+	return i < n ? i : GUARD_SUSPECTS_MAX;
+}
+
 static bool is_suspect(const struct patience *p, uintptr_t work)
 {
-	size_t n = atomic_load(&p->n_suspects);
+	size_t i = find_suspect(p, work);
 
-	for (size_t i = 0; i < n && i < GUARD_SUSPECTS_MAX; i++) {
-		if (atomic_load(&p->suspects[i]) == work) {
-			return true;
-		}
-	}
-	return false;
+	return i < GUARD_SUSPECTS_MAX && atomic_load(&p->suspects[i]) == work;
 }
 
 /* It ended by itself after all: it was late, and will be waited for again. */
 static void forgive(struct patience *p, uintptr_t work)
 {
-	size_t n = atomic_load(&p->n_suspects);
+	size_t i = find_suspect(p, work);
 
-	for (size_t i = 0; i < n && i < GUARD_SUSPECTS_MAX; i++) {
-		if (atomic_load(&p->suspects[i]) == work) {
-			atomic_store(&p->suspects[i], 0);
-		}
+	if (i < GUARD_SUSPECTS_MAX) {
+		atomic_store(&p->suspects[i], work | 1);
 	}
 }
 
@@ -151,12 +157,12 @@ static void tell_suspect(struct agent *a, const struct guard_launch *l)
 static void suspect(struct agent *a, const struct guard_launch *l)
 {
 	struct patience *p = &a->patience;
-	size_t n = atomic_load(&p->n_suspects);
+	size_t i = find_suspect(p, l->work), n = atomic_load(&p->n_suspects);
 
-	if (is_suspect(p, l->work)) {
-		return;
-	}
-	if (n < GUARD_SUSPECTS_MAX && atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
+	if (i < GUARD_SUSPECTS_MAX) {
+		atomic_store(&p->suspects[i], l->work); /* it was told already */
+	} else if (n < GUARD_SUSPECTS_MAX &&
+		   atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
 		atomic_store(&p->suspects[n], l->work);
 		tell_suspect(a, l);
 	}
