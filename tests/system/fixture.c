@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -167,14 +168,6 @@ int fixture_setup(void **state)
 	return 0;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 /* --- processes --- */
 
 static void become(int uid)
@@ -201,14 +194,17 @@ static void redirect(const char *path, int to)
 static void exec_program(const struct fixture *f, const struct program *p, int uid,
 			 const char *const *argv)
 {
+	char preload[2 * PATH_MAX];
+
 	redirect("/dev/null", STDIN_FILENO);
 	redirect(p->out, STDOUT_FILENO);
 	redirect(p->err, STDERR_FILENO);
 	become(uid);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	setenv("LD_PRELOAD",
-	       f->preloads_failures ? TEST_FAKE_FAIL " " TEST_FAKE_DRIVER : TEST_FAKE_DRIVER, 1);
+	snprintf(preload, sizeof(preload), "%s %s", f->preloads_failures ? TEST_FAKE_FAIL : "",
+		 TEST_FAKE_DRIVER);
+	setenv("LD_PRELOAD", preload, 1);
 	execv(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(122);
 }
@@ -500,6 +496,19 @@ void fixture_limit(unsigned seconds)
 
 /* --- files --- */
 
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+void remove_folder(const char *path)
+{
+	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 const char *fixture_path(const struct fixture *f, const char *name)
 {
 	static char paths[8][64 + 256];
@@ -725,7 +734,7 @@ int fixture_teardown(void **state)
 	if (getenv("GPUCTR_TEST_KEEP")) {
 		print_message("kept: %s\n", f->folder);
 	} else {
-		nftw(f->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+		remove_folder(f->folder);
 	}
 	alarm(0);
 	free(f);

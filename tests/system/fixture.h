@@ -26,6 +26,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/clean.h"
+#include "tests/system/built.h"
 
 enum {
 	USER_ANN = 1234,
@@ -62,15 +63,11 @@ int fixture_teardown(void **state);
 /* All of them, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
 #define SYSTEM_RUN(tests)                                      \
 	(cmocka_set_test_filter(getenv("GPUCTR_TEST_FILTER")), \
-	 cmocka_run_group_tests(tests, NULL, NULL))
+	 cmocka_run_group_tests(tests, built_setup, built_teardown))
 
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
-
-/* Paths of what was built. */
-#define CLIENT TEST_CLIENT
-#define FAKEAPP TEST_FAKEAPP
 
 /* --- processes --- */
 
@@ -140,6 +137,9 @@ bool program_is_running(struct program *p);
  * it, and is given to on_orphan, which may be NULL. */
 void fixture_wait_for_orphans(struct fixture *f, void (*on_orphan)(pid_t pid, int status));
 void program_kill(struct program *p, int signo);
+
+/* With all that is in it. */
+void remove_folder(const char *path);
 
 /* Contents; free them. */
 char *read_file(const char *path);
