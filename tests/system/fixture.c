@@ -63,6 +63,16 @@ static size_t kill_children(void)
 	return n;
 }
 
+/* Children of children come to us when their parents die: until there are none. */
+static void end_children(void)
+{
+	for (int round = 0; round < 100 && kill_children() > 0; round++) {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+		sleep_ms(5);
+	}
+}
+
 static void on_limit(int signo)
 {
 	static const char text[] = "the test took longer than its limit\n";
@@ -71,17 +81,32 @@ static void on_limit(int signo)
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
 		_exit(123);
 	}
-	kill_children();
+	end_children();
 	_exit(124);
 }
 
-/* Children of children come to us when their parents die: until there are none. */
-static void end_children(void)
+static pid_t test_pid;
+
+/* A daemon that has left root is not ended by the kernel with the test, and one that is stopped
+ * not by the signal either, which its whole group may have got. */
+static void on_interrupt(int signo)
 {
-	for (int round = 0; round < 100 && kill_children() > 0; round++) {
-		while (waitpid(-1, NULL, WNOHANG) > 0) {
-		}
-		sleep_ms(5);
+	if (getpid() == test_pid) {
+		end_children();
+	}
+	signal(signo, SIG_DFL);
+	raise(signo);
+}
+
+static void catch_signals(void)
+{
+	static const int interrupts[] = { SIGINT, SIGTERM, SIGHUP };
+
+	test_pid = getpid();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGALRM, on_limit);
+	for (size_t i = 0; i < ARRAY_SIZE(interrupts); i++) {
+		signal(interrupts[i], on_interrupt);
 	}
 }
 
@@ -158,8 +183,7 @@ int fixture_setup(void **state)
 	}
 	snprintf(f->socket, sizeof(f->socket), "%s/socket", f->folder);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGALRM, on_limit);
+	catch_signals();
 	alarm(TEST_LIMIT_S);
 	umask(0);
 	clear_environment();

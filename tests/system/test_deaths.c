@@ -243,7 +243,7 @@ static void a_granter_that_cannot_be_killed_is_left_behind(void **state)
 	fixture_start_daemon(f, NULL);
 	granter = fixture_worker(f, "granter");
 	if (ptrace(PTRACE_SEIZE, granter, NULL, NULL) < 0) {
-		skip();
+		fixture_skip("tracing is not allowed here");
 	}
 	kill_worker(f, "front");
 	expect_service(f, PATIENCE_MS);
