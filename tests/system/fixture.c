@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <limits.h>
 #include <poll.h>
@@ -124,6 +123,13 @@ void fixture_need_root(void)
 	}
 }
 
+void fixture_need_root_to_look(void)
+{
+	if (geteuid() != 0) {
+		fixture_skip("needs root, to look at what the daemon's processes have open");
+	}
+}
+
 /* --- setup --- */
 
 static void set_environment(const struct fixture *f)
@@ -203,6 +209,15 @@ static void become(int uid)
 	    setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0) {
 		_exit(120);
 	}
+}
+
+const char *fixture_user(int uid, const char *text)
+{
+	static char name[64];
+	unsigned shown = uid == USER_SELF || geteuid() != 0 ? geteuid() : (unsigned)uid;
+
+	snprintf(name, sizeof(name), "uid %u%s", shown, text);
+	return name;
 }
 
 static void redirect(const char *path, int to)
@@ -518,75 +533,6 @@ void fixture_limit(unsigned seconds)
 	alarm(seconds);
 }
 
-/* --- files --- */
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-void remove_folder(const char *path)
-{
-	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-const char *fixture_path(const struct fixture *f, const char *name)
-{
-	static char paths[8][64 + 256];
-	static unsigned next;
-	char *path = paths[next++ % ARRAY_SIZE(paths)];
-
-	snprintf(path, sizeof(paths[0]), "%s/%s", f->folder, name);
-	return path;
-}
-
-char *read_file(const char *path)
-{
-	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0, room = 65536;
-	char *text = malloc(room + 1);
-	ssize_t r = 0;
-
-	while (fd >= 0 && (r = read(fd, text + n, room - n)) > 0) {
-		n += (size_t)r;
-		if (n == room) {
-			text = realloc(text, 2 * room + 1);
-			room *= 2;
-		}
-	}
-	text[n] = '\0';
-	return text;
-}
-
-size_t count_text(const char *path, const char *text)
-{
-	CLEAN_FREE char *content = read_file(path);
-	size_t n = 0;
-
-	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
-		n++;
-	}
-	return n;
-}
-
-void expect_text_soon(const char *path, const char *text)
-{
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (count_text(path, text) == 0) {
-		if (now_ms() >= by) {
-			CLEAN_FREE char *content = read_file(path);
-
-			print_error("%s", content);
-			fail_msg("%s: '%s' does not come", path, text);
-		}
-		sleep_ms(2);
-	}
-}
-
 /* --- expectations --- */
 
 static void show(const struct program *p)
@@ -655,27 +601,52 @@ unsigned fixture_time(unsigned ms)
 	return getenv("GPUCTR_TEST_FULL") ? ms : 10 * ms;
 }
 
-void expect_service(struct fixture *f, unsigned within_ms)
+static struct program *ask_for_service(struct fixture *f)
 {
-	uint64_t begin = now_ms();
-	struct program *p = NULL;
+	struct program *p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--",
+					   FAKEAPP, "--kernels", "5", NULL);
 
-	do {
-		if (p) {
-			fixture_forget_programs(f, f->n_programs - 1);
-		}
-		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
-				   "--kernels", "5", NULL);
-		program_wait(p);
-		if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 &&
-		    count_text(p->err, "5 measured") == 1) {
-			return;
-		}
-		sleep_ms(20);
-	} while (now_ms() - begin < fixture_time(within_ms));
+	program_wait(p);
+	return p;
+}
+
+static bool has_served(const struct program *p)
+{
+	return WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 &&
+	       count_text(p->err, "5 measured") == 1;
+}
+
+static void fail_service(struct fixture *f, struct program *p, unsigned within_ms)
+{
 	show(p);
 	show(f->daemon);
 	fail_msg("no service within %u ms", within_ms);
+}
+
+void expect_service(struct fixture *f, unsigned within_ms)
+{
+	uint64_t begin = now_ms();
+	struct program *p = ask_for_service(f);
+
+	if (!has_served(p) || now_ms() - begin >= fixture_time(within_ms)) {
+		fail_service(f, p, within_ms);
+	}
+}
+
+void expect_service_soon(struct fixture *f, unsigned within_ms)
+{
+	uint64_t begin = now_ms();
+	struct program *p;
+
+	while (!has_served(p = ask_for_service(f))) {
+		if (!WIFEXITED(p->status) || now_ms() - begin >= fixture_time(within_ms)) {
+			fail_service(f, p, within_ms);
+		}
+		print_message("no service yet:\n");
+		show(p);
+		fixture_forget_programs(f, f->n_programs - 1);
+		sleep_ms(20);
+	}
 }
 
 /* --- end --- */

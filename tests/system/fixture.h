@@ -68,6 +68,7 @@ int fixture_teardown(void **state);
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
+void fixture_need_root_to_look(void); /* at what the daemon's processes have open */
 
 /* --- processes --- */
 
@@ -88,6 +89,9 @@ void fixture_kill_daemon(struct fixture *f);
 struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
 	__attribute__((sentinel));
 struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
+
+/* "uid N", followed by the text, as the daemon names the user whom programs of uid run as; ours. */
+const char *fixture_user(int uid, const char *text);
 
 /* gpuctr-client with these arguments. */
 struct program *fixture_client(struct fixture *f, int uid, ...) __attribute__((sentinel));
@@ -163,8 +167,12 @@ void expect_running(struct program *p);
 void expect_no_owner(struct fixture *f);
 void expect_no_objects(struct fixture *f);
 
-/* A fresh client measures some kernels within ms. */
+/* A fresh client measures some kernels within ms, at its first try. */
 void expect_service(struct fixture *f, unsigned within_ms);
+
+/* Where a part of the daemon has just ended: clients may be refused, which is shown, until one is
+ * served. */
+void expect_service_soon(struct fixture *f, unsigned within_ms);
 
 /* --- time --- */
 
