@@ -106,6 +106,7 @@ static void reach_queue(struct scene *s)
 {
 	const struct gpuctr_capture_options options = recorder_options();
 
+	fixture_need_two_users();
 	recorder_connect(&s->holder, s->f, USER_BOB);
 	recorder_open(&s->holder, &options);
 	recorder_until(&s->holder, &s->holder.ready);

@@ -113,7 +113,7 @@ static size_t count_renewals(struct fixture *f)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "lease renewed: capture 3 of uid %d ", USER_BOB);
+	snprintf(text, sizeof(text), "lease renewed: capture 3 of %s", fixture_user(USER_BOB, " "));
 	return count_text(f->daemon->err, text);
 }
 

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -123,6 +124,13 @@ void fixture_need_root(void)
 	}
 }
 
+void fixture_need_two_users(void)
+{
+	if (geteuid() != 0) {
+		fixture_skip("needs root, to tell the captures of two users apart");
+	}
+}
+
 void fixture_need_root_to_look(void)
 {
 	if (geteuid() != 0) {
@@ -216,7 +224,13 @@ const char *fixture_user(int uid, const char *text)
 	static char name[64];
 	unsigned shown = uid == USER_SELF || geteuid() != 0 ? geteuid() : (unsigned)uid;
 
-	snprintf(name, sizeof(name), "uid %u%s", shown, text);
+	const struct passwd *pw = getpwuid(shown);
+
+	if (pw) {
+		snprintf(name, sizeof(name), "%s%s", pw->pw_name, text);
+	} else {
+		snprintf(name, sizeof(name), "uid %u%s", shown, text);
+	}
 	return name;
 }
 

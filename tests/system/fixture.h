@@ -68,6 +68,7 @@ int fixture_teardown(void **state);
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
+void fixture_need_two_users(void);
 void fixture_need_root_to_look(void); /* at what the daemon's processes have open */
 
 /* --- processes --- */
@@ -90,7 +91,8 @@ struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
 	__attribute__((sentinel));
 struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
 
-/* "uid N", followed by the text, as the daemon names the user whom programs of uid run as; ours. */
+/* Whom programs of uid run as, by name or as "uid N", as the daemon tells it, and the text; ours.
+ */
 const char *fixture_user(int uid, const char *text);
 
 /* gpuctr-client with these arguments. */
