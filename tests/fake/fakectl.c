@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_HELD = 65536 };
 
@@ -51,6 +52,16 @@ static unsigned int holders_of(uint64_t file)
 	return 0;
 }
 
+/* By its name, which the kernel knows: stat() of a file of somebody's FUSE may never return. */
+static bool is_memory_file(const char *path)
+{
+	static const char name[] = "/memfd:nvidiactl (deleted)";
+	char text[sizeof(name)];
+
+	return readlink(path, text, sizeof(text)) == sizeof(name) - 1 &&
+	       memcmp(text, name, sizeof(name) - 1) == 0;
+}
+
 static void scan_process(const char *pid)
 {
 	char path[PATH_MAX];
@@ -62,7 +73,7 @@ static void scan_process(const char *pid)
 	fds = opendir(path);
 	while (fds && (entry = readdir(fds))) {
 		snprintf(path, sizeof(path), "/proc/%s/fd/%s", pid, entry->d_name);
-		if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+		if (is_memory_file(path) && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
 		    info.st_size == FAKE_CONTROL_FILE_BYTES) {
 			count_holder(info.st_ino);
 		}

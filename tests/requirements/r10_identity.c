@@ -148,16 +148,14 @@ static char hear(int link, int *ret_fd)
 	return word;
 }
 
-static void write_map(pid_t pid, const char *text)
+static bool write_map(pid_t pid, const char *text)
 {
+	CLEAN_FD int fd = -1;
 	char path[64];
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
 /* A process of uid with the pid of one that has ended. */
@@ -205,7 +203,7 @@ static struct play begin(struct fixture *f, const struct actor *a)
 	if (a->namespaces != 0) {
 		assert_int_equal(hear(pair[0], &none), 'n');
 		if (a->uid_map) {
-			write_map(p.pid, a->uid_map);
+			assert_true(write_map(p.pid, a->uid_map));
 		}
 		assert_int_equal(write(pair[0], "g", 1), 1);
 	}
@@ -251,25 +249,58 @@ static bool is_welcomed(struct play *p)
 	return welcomed;
 }
 
-/* A container may keep root from making namespaces and choosing pids. */
-static bool is_possible(const struct actor *a)
+/* What a machine must allow for an actor: a chroot, and most containers, allow no namespaces. */
+enum need { NOTHING, PIDS, USERS };
+
+static const char *const need_names[] = { "in the daemon's namespaces",
+					  "in pid namespaces or with a pid that was another's",
+					  "in user namespaces" };
+
+static enum need need_of(const struct actor *a)
 {
-	static int may = -1;
-	int status;
+	return (a->namespaces & CLONE_NEWUSER) != 0		? USERS
+	       : (a->namespaces & CLONE_NEWPID) != 0 || a->heir ? PIDS
+								: NOTHING;
+}
+
+/* As an actor does it: its map is written by root, who may be kept from that alone. */
+static bool may_unshare(int uid, int namespaces, const char *uid_map)
+{
+	int pair[2], status = -1;
+	bool mapped = true;
+	char word = '\0';
 	pid_t pid;
 
-	if (may < 0) {
-		pid = fork();
-		if (pid == 0) {
-			_exit(unshare(CLONE_NEWPID) < 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		become(uid, 0);
+		if (unshare(namespaces) < 0 || write(pair[1], "n", 1) != 1) {
+			_exit(1);
 		}
-		waitpid(pid, &status, 0);
-		may = status == 0;
-		if (!may) {
-			print_message("namespaces and taken pids are left out: not allowed here\n");
-		}
+		wait_for_word(pair[1]);
+		_exit(0);
 	}
-	return may || (a->namespaces == 0 && a->heir == 0);
+	close(pair[1]);
+	if (read(pair[0], &word, 1) == 1) {
+		mapped = !uid_map || write_map(pid, uid_map);
+		assert_int_equal(write(pair[0], "g", 1), 1);
+	}
+	close(pair[0]);
+	waitpid(pid, &status, 0);
+	return status == 0 && mapped;
+}
+
+static void skip_unless_met(enum need need)
+{
+	fixture_need_root();
+	if (need == PIDS && !may_unshare(0, CLONE_NEWPID, NULL)) {
+		fixture_skip("root may make no pid namespace and choose no pid here");
+	}
+	if (need == USERS && !may_unshare(USER_ANN, CLONE_NEWUSER | CLONE_NEWPID, "0 1234 1")) {
+		fixture_skip("users may make no user namespace here, or root may not map it");
+	}
 }
 
 static bool decide(struct fixture *f, const struct actor *a)
@@ -322,18 +353,17 @@ static const struct {
 	  false },
 };
 
-static void introductions_count_at_connect(void **state)
+static void check_introductions(struct fixture *f, enum need need)
 {
 	size_t rounds = requirement_amount(50, 2000), decisions = 0;
-	struct fixture *f = *state;
 
-	fixture_need_root();
+	skip_unless_met(need);
 	fixture_limit(1000);
 	fixture_start_strict_daemon(f, "--set", "allow-users=1234", "--set", "allow-groups=7777",
 				    NULL);
 	for (size_t i = 0; i < rounds; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(introductions); k++) {
-			if (!is_possible(&introductions[k].actor)) {
+			if (need_of(&introductions[k].actor) != need) {
 				continue;
 			}
 			decisions++;
@@ -345,8 +375,23 @@ static void introductions_count_at_connect(void **state)
 		}
 	}
 	requirement_figure("R10",
-			   "%zu introductions of %zu kinds: all decided by the uid at connect",
-			   decisions, ARRAY_SIZE(introductions));
+			   "%zu introductions (kinds: %zu) %s: all decided by the uid at connect",
+			   decisions, decisions / rounds, need_names[need]);
+}
+
+static void introductions_count_at_connect(void **state)
+{
+	check_introductions(*state, NOTHING);
+}
+
+static void introductions_with_other_pids_do(void **state)
+{
+	check_introductions(*state, PIDS);
+}
+
+static void introductions_from_user_namespaces_do(void **state)
+{
+	check_introductions(*state, USERS);
 }
 
 /* The kernel's word is not overridden by what root puts into a message. */
@@ -414,15 +459,15 @@ static bool is_granted(struct fixture *f, const struct actor *a, const char *tok
 }
 
 /* Everybody is allowed here; the lease is Ann's. */
-static void permissions_count_at_connect(void **state)
+static void check_permissions(struct fixture *f, enum need need)
 {
 	size_t rounds = requirement_amount(50, 2000), decisions = 0;
 	const struct gpuctr_capture_options options = recorder_options();
-	struct fixture *f = *state;
 	struct recorder r;
-	int device = raw_control_device();
+	int device;
 
-	fixture_need_root();
+	skip_unless_met(need);
+	device = raw_control_device();
 	fixture_limit(1000);
 	fixture_start_daemon(f, NULL);
 	recorder_connect(&r, f, USER_ANN);
@@ -433,7 +478,7 @@ static void permissions_count_at_connect(void **state)
 			const struct actor *a = &permissions[k].actor;
 			uint32_t object = 0x5c100000 + (uint32_t)decisions;
 
-			if (!is_possible(a)) {
+			if (need_of(a) != need) {
 				continue;
 			}
 			decisions++;
@@ -449,17 +494,36 @@ static void permissions_count_at_connect(void **state)
 	recorder_disconnect(&r);
 	expect_no_objects(f); /* each was let go with its process */
 	requirement_figure("R10",
-			   "%zu requests for permission of %zu kinds: all decided by the uid at "
+			   "%zu requests for permission (kinds: %zu) %s: all decided by the uid at "
 			   "connect, none for a process that has ended",
-			   decisions, ARRAY_SIZE(permissions));
+			   decisions, decisions / rounds, need_names[need]);
+}
+
+static void permissions_count_at_connect(void **state)
+{
+	check_permissions(*state, NOTHING);
+}
+
+static void permissions_with_other_pids_do(void **state)
+{
+	check_permissions(*state, PIDS);
+}
+
+static void permissions_from_user_namespaces_do(void **state)
+{
+	check_permissions(*state, USERS);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(introductions_count_at_connect),
+		SYSTEM_TEST(introductions_with_other_pids_do),
+		SYSTEM_TEST(introductions_from_user_namespaces_do),
 		SYSTEM_TEST(told_credentials_are_not_believed),
 		SYSTEM_TEST(permissions_count_at_connect),
+		SYSTEM_TEST(permissions_with_other_pids_do),
+		SYSTEM_TEST(permissions_from_user_namespaces_do),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -70,7 +70,7 @@ static void expect_clean(struct sweep *s, struct program *client)
 static void start_daemon(struct sweep *s)
 {
 	fixture_start_daemon(s->f, NULL);
-	expect_service(s->f, PATIENCE_MS);
+	expect_service_soon(s->f, PATIENCE_MS);
 	footprint_take(s->f, &s->before);
 }
 
@@ -95,7 +95,7 @@ static unsigned run_once(struct sweep *s, unsigned n)
 	left = fixture_knob(s->f, s->knob);
 	fixture_set_knob(s->f, s->knob, 0);
 	expect_clean(s, client);
-	expect_service(s->f, PATIENCE_MS);
+	expect_service_soon(s->f, PATIENCE_MS);
 	fixture_forget_programs(s->f, programs);
 	return left > 0 ? n - (unsigned)left : n;
 }

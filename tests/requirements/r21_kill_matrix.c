@@ -106,6 +106,7 @@ static void reach_queue(struct scene *s)
 {
 	const struct gpuctr_capture_options options = recorder_options();
 
+	fixture_need_two_users();
 	recorder_connect(&s->holder, s->f, USER_BOB);
 	recorder_open(&s->holder, &options);
 	recorder_until(&s->holder, &s->holder.ready);
@@ -274,7 +275,7 @@ static unsigned measure_service(struct fixture *f)
 {
 	uint64_t begin = now_ms();
 
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	return (unsigned)(now_ms() - begin);
 }
 
@@ -318,7 +319,7 @@ static void kill_at(struct fixture *f, const struct point *p, enum victim victim
 		struct footprint before;
 
 		fixture_start_daemon(f, NULL);
-		expect_service(f, PATIENCE_MS);
+		expect_service_soon(f, PATIENCE_MS);
 		footprint_take(f, &before);
 		for (size_t k = 0; k < RUNS_PER_DAEMON && i < runs; k++, i++) {
 			run_once(f, p, victim);

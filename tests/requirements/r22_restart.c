@@ -94,10 +94,10 @@ static void expect_ends(struct fixture *f, const char *how, void (*end)(struct f
 	end(f);
 	ms = wait_until_revoked(f, begin);
 	start_daemon(f);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	signal_programs(SIGCONT);
 	expect_all_ran_on(f);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	requirement_figure("R22",
 			   "%d leases held by programs that stand still, %s: taken back "
 			   "after %u ms, the programs run on",
@@ -135,7 +135,7 @@ static void who_comes_while_it_is_down_is_served(void **state)
 	struct program *waiting[ASKERS];
 
 	fixture_start_activated_daemon(f, socket);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	fixture_stop_daemon(f);
 	for (int i = 0; i < ASKERS; i++) {
 		waiting[i] = i % 2 == 0 ? fixture_client(f, USER_ANN, "status", NULL)

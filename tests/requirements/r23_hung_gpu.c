@@ -113,7 +113,7 @@ static size_t count_renewals(struct fixture *f)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "lease renewed: capture 3 of uid %d ", USER_BOB);
+	snprintf(text, sizeof(text), "lease renewed: capture 3 of %s", fixture_user(USER_BOB, " "));
 	return count_text(f->daemon->err, text);
 }
 
@@ -131,7 +131,7 @@ static void start_daemon(struct fixture *f, struct footprint *ret)
 {
 	setenv("GPUCTR_FAKE_GPUS", "3", 1);
 	fixture_start_daemon(f, NULL);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	footprint_take(f, ret);
 	f->violations_expected = true;
 }
@@ -155,7 +155,7 @@ static void a_slow_driver(void **state)
 	fixture_release(f);
 	expect_exit(ann, 7);
 	expect_message(ann, "100 measured");
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	expect_no_leak(f, &before);
 }
 
@@ -224,7 +224,7 @@ static void a_hung_driver(void **state)
 	expect_gpu_0_serves(f);
 	expect_exit(bob, 7);
 	expect_message(bob, "9,000 measured");
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	expect_no_leak(f, &before);
 	requirement_figure("R23",
 			   "the driver hangs on GPU 0: told after %u ms; 50 kernels on GPU 2 take "
@@ -253,7 +253,7 @@ static void a_lost_gpu(void **state)
 			     "--exit", "7", NULL);
 	expect_exit(bob, 7);
 	fixture_set_knob(f, "ioctl_errno", 0);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	expect_no_leak(f, &before);
 }
 
@@ -275,7 +275,7 @@ static void a_hung_library(void **state)
 	expect_exit(ann, 7);
 	expect_message(ann, "1,500 measured");
 	assert_int_equal(kill(gpu, SIGCONT), 0);
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	expect_no_leak(f, &before);
 }
 

@@ -336,7 +336,7 @@ static void run_round(struct fixture *f)
 		expect_own_end(&jobs[i]);
 		expect_totals(&jobs[i]);
 	}
-	expect_service(f, PATIENCE_MS);
+	expect_service_soon(f, PATIENCE_MS);
 	expect_no_captures(f);
 	fixture_forget_programs(f, 1); /* all but the daemon */
 	soak.rounds++;

@@ -100,8 +100,8 @@ static void play_round(struct fixture *f, size_t round)
 	}
 	program_wait(a);
 	program_wait(b);
-	f->n_programs = 1; /* the daemon's; the others have ended */
-	expect_service(f, PATIENCE_MS);
+	fixture_forget_programs(f, 1); /* but the daemon's */
+	expect_service_soon(f, PATIENCE_MS);
 }
 
 static void the_audit_log_tells_all_that_the_driver_did(void **state)

@@ -148,6 +148,7 @@ static void the_dead_keep_no_descriptor(void **state)
 	struct recorder r;
 	size_t before;
 
+	fixture_need_root_to_look();
 	fixture_limit(3000);
 	fixture_start_daemon(f, NULL);
 	hold(&r, f);

@@ -4,9 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -62,6 +63,16 @@ static size_t kill_children(void)
 	return n;
 }
 
+/* Children of children come to us when their parents die: until there are none. */
+static void end_children(void)
+{
+	for (int round = 0; round < 100 && kill_children() > 0; round++) {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+		sleep_ms(5);
+	}
+}
+
 static void on_limit(int signo)
 {
 	static const char text[] = "the test took longer than its limit\n";
@@ -70,17 +81,32 @@ static void on_limit(int signo)
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
 		_exit(123);
 	}
-	kill_children();
+	end_children();
 	_exit(124);
 }
 
-/* Children of children come to us when their parents die: until there are none. */
-static void end_children(void)
+static pid_t test_pid;
+
+/* A daemon that has left root is not ended by the kernel with the test, and one that is stopped
+ * not by the signal either, which its whole group may have got. */
+static void on_interrupt(int signo)
 {
-	for (int round = 0; round < 100 && kill_children() > 0; round++) {
-		while (waitpid(-1, NULL, WNOHANG) > 0) {
-		}
-		sleep_ms(5);
+	if (getpid() == test_pid) {
+		end_children();
+	}
+	signal(signo, SIG_DFL);
+	raise(signo);
+}
+
+static void catch_signals(void)
+{
+	static const int interrupts[] = { SIGINT, SIGTERM, SIGHUP };
+
+	test_pid = getpid();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGALRM, on_limit);
+	for (size_t i = 0; i < ARRAY_SIZE(interrupts); i++) {
+		signal(interrupts[i], on_interrupt);
 	}
 }
 
@@ -95,6 +121,20 @@ void fixture_need_root(void)
 {
 	if (geteuid() != 0) {
 		fixture_skip("needs root, to run the daemon with CAP_PERFMON and programs without");
+	}
+}
+
+void fixture_need_two_users(void)
+{
+	if (geteuid() != 0) {
+		fixture_skip("needs root, to tell the captures of two users apart");
+	}
+}
+
+void fixture_need_root_to_look(void)
+{
+	if (geteuid() != 0) {
+		fixture_skip("needs root, to look at what the daemon's processes have open");
 	}
 }
 
@@ -157,22 +197,13 @@ int fixture_setup(void **state)
 	}
 	snprintf(f->socket, sizeof(f->socket), "%s/socket", f->folder);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGALRM, on_limit);
+	catch_signals();
 	alarm(TEST_LIMIT_S);
 	umask(0);
 	clear_environment();
 	set_environment(f);
 	*state = f;
 	return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
 }
 
 /* --- processes --- */
@@ -188,6 +219,21 @@ static void become(int uid)
 	}
 }
 
+const char *fixture_user(int uid, const char *text)
+{
+	static char name[64];
+	unsigned shown = uid == USER_SELF || geteuid() != 0 ? geteuid() : (unsigned)uid;
+
+	const struct passwd *pw = getpwuid(shown);
+
+	if (pw) {
+		snprintf(name, sizeof(name), "%s%s", pw->pw_name, text);
+	} else {
+		snprintf(name, sizeof(name), "uid %u%s", shown, text);
+	}
+	return name;
+}
+
 static void redirect(const char *path, int to)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
@@ -201,14 +247,17 @@ static void redirect(const char *path, int to)
 static void exec_program(const struct fixture *f, const struct program *p, int uid,
 			 const char *const *argv)
 {
+	char preload[2 * PATH_MAX];
+
 	redirect("/dev/null", STDIN_FILENO);
 	redirect(p->out, STDOUT_FILENO);
 	redirect(p->err, STDERR_FILENO);
 	become(uid);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
-	setenv("LD_PRELOAD",
-	       f->preloads_failures ? TEST_FAKE_FAIL " " TEST_FAKE_DRIVER : TEST_FAKE_DRIVER, 1);
+	snprintf(preload, sizeof(preload), "%s %s", f->preloads_failures ? TEST_FAKE_FAIL : "",
+		 TEST_FAKE_DRIVER);
+	setenv("LD_PRELOAD", preload, 1);
 	execv(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(122);
 }
@@ -498,62 +547,6 @@ void fixture_limit(unsigned seconds)
 	alarm(seconds);
 }
 
-/* --- files --- */
-
-const char *fixture_path(const struct fixture *f, const char *name)
-{
-	static char paths[8][64 + 256];
-	static unsigned next;
-	char *path = paths[next++ % ARRAY_SIZE(paths)];
-
-	snprintf(path, sizeof(paths[0]), "%s/%s", f->folder, name);
-	return path;
-}
-
-char *read_file(const char *path)
-{
-	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0, room = 65536;
-	char *text = malloc(room + 1);
-	ssize_t r = 0;
-
-	while (fd >= 0 && (r = read(fd, text + n, room - n)) > 0) {
-		n += (size_t)r;
-		if (n == room) {
-			text = realloc(text, 2 * room + 1);
-			room *= 2;
-		}
-	}
-	text[n] = '\0';
-	return text;
-}
-
-size_t count_text(const char *path, const char *text)
-{
-	CLEAN_FREE char *content = read_file(path);
-	size_t n = 0;
-
-	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
-		n++;
-	}
-	return n;
-}
-
-void expect_text_soon(const char *path, const char *text)
-{
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (count_text(path, text) == 0) {
-		if (now_ms() >= by) {
-			CLEAN_FREE char *content = read_file(path);
-
-			print_error("%s", content);
-			fail_msg("%s: '%s' does not come", path, text);
-		}
-		sleep_ms(2);
-	}
-}
-
 /* --- expectations --- */
 
 static void show(const struct program *p)
@@ -622,27 +615,52 @@ unsigned fixture_time(unsigned ms)
 	return getenv("GPUCTR_TEST_FULL") ? ms : 10 * ms;
 }
 
-void expect_service(struct fixture *f, unsigned within_ms)
+static struct program *ask_for_service(struct fixture *f)
 {
-	uint64_t begin = now_ms();
-	struct program *p = NULL;
+	struct program *p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--",
+					   FAKEAPP, "--kernels", "5", NULL);
 
-	do {
-		if (p) {
-			fixture_forget_programs(f, f->n_programs - 1);
-		}
-		p = fixture_client(f, USER_BOB, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
-				   "--kernels", "5", NULL);
-		program_wait(p);
-		if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 &&
-		    count_text(p->err, "5 measured") == 1) {
-			return;
-		}
-		sleep_ms(20);
-	} while (now_ms() - begin < fixture_time(within_ms));
+	program_wait(p);
+	return p;
+}
+
+static bool has_served(const struct program *p)
+{
+	return WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 &&
+	       count_text(p->err, "5 measured") == 1;
+}
+
+static void fail_service(struct fixture *f, struct program *p, unsigned within_ms)
+{
 	show(p);
 	show(f->daemon);
 	fail_msg("no service within %u ms", within_ms);
+}
+
+void expect_service(struct fixture *f, unsigned within_ms)
+{
+	uint64_t begin = now_ms();
+	struct program *p = ask_for_service(f);
+
+	if (!has_served(p) || now_ms() - begin >= fixture_time(within_ms)) {
+		fail_service(f, p, within_ms);
+	}
+}
+
+void expect_service_soon(struct fixture *f, unsigned within_ms)
+{
+	uint64_t begin = now_ms();
+	struct program *p;
+
+	while (!has_served(p = ask_for_service(f))) {
+		if (!WIFEXITED(p->status) || now_ms() - begin >= fixture_time(within_ms)) {
+			fail_service(f, p, within_ms);
+		}
+		print_message("no service yet:\n");
+		show(p);
+		fixture_forget_programs(f, f->n_programs - 1);
+		sleep_ms(20);
+	}
 }
 
 /* --- end --- */
@@ -725,7 +743,7 @@ int fixture_teardown(void **state)
 	if (getenv("GPUCTR_TEST_KEEP")) {
 		print_message("kept: %s\n", f->folder);
 	} else {
-		nftw(f->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+		remove_folder(f->folder);
 	}
 	alarm(0);
 	free(f);

@@ -26,6 +26,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/clean.h"
+#include "tests/system/built.h"
 
 enum {
 	USER_ANN = 1234,
@@ -62,15 +63,13 @@ int fixture_teardown(void **state);
 /* All of them, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
 #define SYSTEM_RUN(tests)                                      \
 	(cmocka_set_test_filter(getenv("GPUCTR_TEST_FILTER")), \
-	 cmocka_run_group_tests(tests, NULL, NULL))
+	 cmocka_run_group_tests(tests, built_setup, built_teardown))
 
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
-
-/* Paths of what was built. */
-#define CLIENT TEST_CLIENT
-#define FAKEAPP TEST_FAKEAPP
+void fixture_need_two_users(void);
+void fixture_need_root_to_look(void); /* at what the daemon's processes have open */
 
 /* --- processes --- */
 
@@ -91,6 +90,10 @@ void fixture_kill_daemon(struct fixture *f);
 struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
 	__attribute__((sentinel));
 struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
+
+/* Whom programs of uid run as, by name or as "uid N", as the daemon tells it, and the text; ours.
+ */
+const char *fixture_user(int uid, const char *text);
 
 /* gpuctr-client with these arguments. */
 struct program *fixture_client(struct fixture *f, int uid, ...) __attribute__((sentinel));
@@ -141,6 +144,9 @@ bool program_is_running(struct program *p);
 void fixture_wait_for_orphans(struct fixture *f, void (*on_orphan)(pid_t pid, int status));
 void program_kill(struct program *p, int signo);
 
+/* With all that is in it. */
+void remove_folder(const char *path);
+
 /* Contents; free them. */
 char *read_file(const char *path);
 size_t count_text(const char *path, const char *text);
@@ -163,8 +169,12 @@ void expect_running(struct program *p);
 void expect_no_owner(struct fixture *f);
 void expect_no_objects(struct fixture *f);
 
-/* A fresh client measures some kernels within ms. */
+/* A fresh client measures some kernels within ms, at its first try. */
 void expect_service(struct fixture *f, unsigned within_ms);
+
+/* Where a part of the daemon has just ended: clients may be refused, which is shown, until one is
+ * served. */
+void expect_service_soon(struct fixture *f, unsigned within_ms);
 
 /* --- time --- */
 

@@ -27,7 +27,7 @@ static void the_second_waits_for_the_first(void **state)
 	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
 				NULL);
 	expect_text_soon(second->err, "waiting, number 1 in the queue");
-	expect_message(second, "uid 1234 (fakeapp, pid ");
+	expect_message(second, fixture_user(USER_ANN, " (fakeapp, pid "));
 	expect_running(second);
 	expect_output(second, ""); /* its program has not begun */
 	program_kill(first, SIGTERM);
@@ -138,7 +138,7 @@ static void no_wait_is_refused_with_the_holder(void **state)
 	expect_exit(client, 125);
 	expect_output(client, "");
 	expect_message(client, "gpu-busy");
-	expect_message(client, "uid 1234 (fakeapp, pid ");
+	expect_message(client, fixture_user(USER_ANN, " (fakeapp, pid "));
 }
 
 static void a_timeout_ends_the_wait(void **state)

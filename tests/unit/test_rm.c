@@ -2,17 +2,12 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <linux/fuse.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
 #include "tests/unit/control_device.h"
+#include "tests/unit/user_files.h"
 
 static int setup(void **state)
 {
@@ -77,116 +72,32 @@ static void an_o_path_handle_of_it_is_none(void **state)
 	close(device);
 }
 
-/* --- a file system whose owner answers when it likes --- */
+enum { TAKEN_FOR_THE_DEVICE = 1, ASKED, SHOWS_NOTHING };
 
-enum { FILE_NODE = 2 };
-
-static void fuse_reply(int fuse, uint64_t unique, int error, const void *data, size_t n)
+static int look(int fd)
 {
-	struct fuse_out_header h = { .len = (uint32_t)(sizeof(h) + n), error, unique };
-	struct iovec parts[] = { { &h, sizeof(h) }, { (void *)(uintptr_t)data, n } };
-
-	assert_int_equal(writev(fuse, parts, 2), h.len);
-}
-
-/* One file, "file", of which nothing is known for longer than a moment. */
-static void fuse_serve(int fuse)
-{
-	const struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
-					    .minor = FUSE_KERNEL_MINOR_VERSION,
-					    .max_write = 4096 };
-	const struct fuse_entry_out entry = {
-		.nodeid = FILE_NODE,
-		.attr = { .ino = FILE_NODE, .mode = S_IFREG | 0444, .nlink = 1 },
-	};
-	const struct fuse_attr_out folder = { .attr = { .mode = S_IFDIR | 0555, .nlink = 1 } };
-	const struct fuse_open_out opened = { .fh = 1 };
-	static char bytes[1 << 17];
-	const struct fuse_in_header *q = (const struct fuse_in_header *)bytes;
-
-	while (read(fuse, bytes, sizeof(bytes)) >= (ssize_t)sizeof(*q)) {
-		if (q->opcode == FUSE_INIT) {
-			fuse_reply(fuse, q->unique, 0, &init, sizeof(init));
-		} else if (q->opcode == FUSE_LOOKUP) {
-			fuse_reply(fuse, q->unique, 0, &entry, sizeof(entry));
-		} else if (q->opcode == FUSE_OPEN) {
-			fuse_reply(fuse, q->unique, 0, &opened, sizeof(opened));
-		} else if (q->opcode != FUSE_GETATTR) {
-			fuse_reply(fuse, q->unique, -ENOSYS, NULL, 0);
-		} else if (q->nodeid != FILE_NODE) {
-			fuse_reply(fuse, q->unique, 0, &folder, sizeof(folder));
-		}
-	}
-}
-
-/* A child that opens the file and looks at it has done so within a second; one that has not does
- * not even die before the file system's owner has. */
-static bool has_answer(const char *path, bool by_fstat, pid_t *ret_pid)
-{
-	struct pollfd p = { .events = POLLIN };
+	size_t before = user_files_asked_by(getpid());
 	struct stat st;
-	int fd, r;
 
-	*ret_pid = fork();
-	if (*ret_pid == 0) {
-		fd = open(path, O_RDONLY);
-		_exit(fd < 0 ? 99 : by_fstat ? fstat(fd, &st) : rm_is_control_device(fd));
+	if (rm_is_control_device(fd)) {
+		return TAKEN_FOR_THE_DEVICE;
 	}
-	p.fd = (int)syscall(SYS_pidfd_open, *ret_pid, 0);
-	r = poll(&p, 1, 1000);
-	kill(*ret_pid, SIGKILL);
-	close(p.fd);
-	return r == 1;
+	if (user_files_asked_by(getpid()) != before) {
+		return ASKED;
+	}
+	return fstat(fd, &st) == 0 && user_files_asked_by(getpid()) > before ? 0 : SHOWS_NOTHING;
 }
 
-/* -1: it cannot be mounted here. The server alone has the other end. */
-static pid_t fuse_mount(const char *folder)
+/* Whoever asks its server may wait for ever. */
+static void does_not_ask_a_users_file_system(void **state)
 {
-	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	char options[96];
-	pid_t pid;
-
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", fuse,
-		 (unsigned)getuid(), (unsigned)getgid());
-	if (fuse < 0 || mount("none", folder, "fuse", MS_NODEV | MS_NOSUID, options) < 0) {
-		close(fuse);
-		return -1;
-	}
-	pid = fork();
-	if (pid == 0) {
-		fuse_serve(fuse);
-		_exit(0);
-	}
-	close(fuse);
-	return pid;
-}
-
-static void does_not_wait_for_a_users_file_system(void **state)
-{
-	char folder[] = "/tmp/gpuctr-fuse.XXXXXX", path[64];
-	bool by_fstat, by_us;
-	pid_t server, pids[2];
-	int status = 0;
+	int r = user_files_run(look);
 
 	(void)state;
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/file", folder);
-	server = fuse_mount(folder);
-	if (server < 0) {
-		rmdir(folder);
-		skip();
+	if (r == USER_FILES_NONE) {
+		unit_skip("no FUSE file system can be mounted here");
 	}
-	by_fstat = has_answer(path, true, &pids[0]);
-	by_us = has_answer(path, false, &pids[1]);
-	kill(server, SIGKILL);
-	waitpid(server, NULL, 0);
-	waitpid(pids[0], NULL, 0);
-	waitpid(pids[1], &status, 0);
-	umount2(folder, MNT_DETACH);
-	rmdir(folder);
-	assert_false(by_fstat); /* else the test shows nothing */
-	assert_true(by_us);
-	assert_int_equal(status, 0);
+	assert_int_equal(r, 0);
 }
 
 static void allocates_from_numbers_alone(void **state)
@@ -236,7 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(only_the_control_device_is_one, setup),
 		cmocka_unit_test_setup(an_o_path_handle_of_it_is_none, setup),
-		cmocka_unit_test_setup(does_not_wait_for_a_users_file_system, setup),
+		cmocka_unit_test_setup(does_not_ask_a_users_file_system, setup),
 		cmocka_unit_test_setup(allocates_from_numbers_alone, setup),
 		cmocka_unit_test_setup(tells_the_ioctls_failure_from_the_drivers_answer, setup),
 	};

@@ -260,7 +260,7 @@ static void one_process_cannot_open_the_memory_of_another(void **state)
 	}
 	assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
 	if (open_memory_of_sibling(false) != 0) {
-		skip(); /* Yama, say, forbids it already */
+		unit_skip("a rule of this machine, Yama say, forbids it already");
 	}
 	assert_int_equal(open_memory_of_sibling(true), EACCES);
 }

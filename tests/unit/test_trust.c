@@ -91,7 +91,7 @@ static void a_folder_of_somebody_else_is_refused(void **state)
 	struct place *p = *state;
 
 	if (geteuid() != 0) {
-		skip();
+		unit_skip("needs root, to give a folder away");
 	}
 	assert_int_equal(mkdir(at(p, "theirs"), 0755), 0);
 	assert_int_equal(chown(p->path, STRANGER, STRANGER), 0);

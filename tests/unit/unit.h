@@ -18,6 +18,13 @@
 
 enum { UNIT_SKIP = 77 }; /* exit status that meson counts as skipped */
 
+/* Skips the test with a reason, which tests/run repeats. */
+static inline void unit_skip(const char *reason)
+{
+	print_message("SKIP: %s\n", reason);
+	skip();
+}
+
 /* A test's own random numbers: the same in every run. */
 static inline uint64_t unit_random(uint64_t *state)
 {

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/system/fixture.h"
+
+/* The files of a test's folder, and what programs have written to them. */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+void remove_folder(const char *path)
+{
+	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *fixture_path(const struct fixture *f, const char *name)
+{
+	static char paths[8][64 + 256];
+	static unsigned next;
+	char *path = paths[next++ % ARRAY_SIZE(paths)];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", f->folder, name);
+	return path;
+}
+
+char *read_file(const char *path)
+{
+	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0, room = 65536;
+	char *text = malloc(room + 1);
+	ssize_t r = 0;
+
+	while (fd >= 0 && (r = read(fd, text + n, room - n)) > 0) {
+		n += (size_t)r;
+		if (n == room) {
+			text = realloc(text, 2 * room + 1);
+			room *= 2;
+		}
+	}
+	text[n] = '\0';
+	return text;
+}
+
+size_t count_text(const char *path, const char *text)
+{
+	CLEAN_FREE char *content = read_file(path);
+	size_t n = 0;
+
+	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
+		n++;
+	}
+	return n;
+}
+
+void expect_text_soon(const char *path, const char *text)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (count_text(path, text) == 0) {
+		if (now_ms() >= by) {
+			CLEAN_FREE char *content = read_file(path);
+
+			print_error("%s", content);
+			fail_msg("%s: '%s' does not come", path, text);
+		}
+		sleep_ms(2);
+	}
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/system/fixture.h"
+
+/* What the tests themselves stand on: where their programs lie, and that
+ * nothing is left of them. */
+
+/* Through a link in a folder of mode 0700, which root alone can follow. */
+static const char *close_build(const struct fixture *f)
+{
+	const char *folder = fixture_path(f, "closed"), *build = fixture_path(f, "closed/build");
+
+	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_int_equal(symlink(TEST_BUILD, build), 0);
+	return build;
+}
+
+static void a_closed_clone_is_tested_as_well(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	const char *build;
+	char path[256];
+
+	fixture_need_root();
+	build = close_build(f);
+	snprintf(path, sizeof(path), "%s/tests/fake/fakeapp", build);
+	expect_exit(fixture_run(f, USER_ANN, path, NULL), 122); /* else the test shows nothing */
+	built_close();
+	assert_int_equal(built_open(build), 0);
+	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
+	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "5 measured");
+}
+
+static void copies_go_with_the_tests(void **state)
+{
+	struct fixture *f = *state;
+	char copy[256];
+
+	fixture_need_root();
+	built_close();
+	assert_int_equal(built_open(close_build(f)), 0);
+	snprintf(copy, sizeof(copy), "%s", TEST_DAEMON);
+	assert_int_equal(access(copy, X_OK), 0);
+	built_close();
+	assert_int_equal(access(copy, F_OK), -1);
+	assert_int_equal(access(TEST_BUILD "/daemon/gpucountd", F_OK), 0);
+	assert_int_equal(built_open(TEST_BUILD), 0);
+}
+
+/* In a test of its own, which says when it stands. */
+static void stop_daemon_and_wait(int told)
+{
+	struct fixture *f;
+
+	if (fixture_setup((void **)&f) < 0) {
+		_exit(1);
+	}
+	fixture_start_daemon(f, NULL);
+	kill(fixture_worker(f, "front"), SIGSTOP);
+	kill(fixture_worker(f, "granter"), SIGSTOP);
+	kill(f->daemon->pid, SIGSTOP);
+	if (write(told, f->folder, sizeof(f->folder)) < 0) {
+		_exit(1);
+	}
+	for (;;) {
+		pause();
+	}
+}
+
+/* What is left of it would come to us, who adopt. */
+static void an_interrupted_test_leaves_no_stopped_daemon(void **state)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		char folder[sizeof(((struct fixture *)NULL)->folder)];
+		int ends[2], status;
+		pid_t pid;
+
+		assert_int_equal(pipe(ends), 0);
+		pid = fork();
+		if (pid == 0) {
+			stop_daemon_and_wait(ends[1]);
+		}
+		close(ends[1]);
+		assert_int_equal(read(ends[0], folder, sizeof(folder)), sizeof(folder));
+		close(ends[0]);
+		kill(pid, signals[i]);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
+		remove_folder(folder);
+		assert_int_equal(process_children(getpid()), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_closed_clone_is_tested_as_well),
+		SYSTEM_TEST(copies_go_with_the_tests),
+		SYSTEM_TEST(an_interrupted_test_leaves_no_stopped_daemon),
+	};
+
+	return SYSTEM_RUN(tests);
+}
