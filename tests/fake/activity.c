@@ -125,10 +125,9 @@ static void give_back(bool with_filling, bool forced)
 
 /* --- records --- */
 
-/* The caller holds the lock, which is not held while the user is asked. */
+/* The caller holds the lock, also while the user is asked: two threads would each get a buffer. */
 static bool has_room(void)
 {
-	struct buffer fresh = { 0 };
 	size_t max_records = 0;
 
 	if (filling.data && filling.used + MAX_RECORD <= filling.size) {
@@ -141,14 +140,7 @@ static bool has_room(void)
 		full[n_full++] = filling;
 		filling = (struct buffer){ 0 };
 	}
-	pthread_mutex_unlock(&lock);
-	request(&fresh.data, &fresh.size, &max_records);
-	pthread_mutex_lock(&lock);
-	if (fresh.data && filling.data) { /* another thread was faster: for the next time */
-		full[n_full++ % MAX_FULL] = fresh;
-	} else if (fresh.data) {
-		filling = fresh;
-	}
+	request(&filling.data, &filling.size, &max_records);
 	return filling.data != NULL;
 }
 
