@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* The length of a user range is longer than its kernel: it holds the range's markers, what the host
  * does between push and launch, and the loading of the kernel's module. So CUPTI's activity records

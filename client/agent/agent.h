@@ -10,7 +10,7 @@
 #include "client/agent/filter.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 enum { AGENT_CONTEXTS_MAX = 256 };
 

@@ -8,7 +8,7 @@
 #include <cupti_driver_cbid.h>
 #include <generated_cuda_meta.h>
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 #define DIMENSIONS(p)                                    \
 	{ (p)->gridDimX, (p)->gridDimY, (p)->gridDimZ }, \

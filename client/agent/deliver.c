@@ -11,9 +11,9 @@
 #include "client/agent/evaluate.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
-#include "proto/status.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/status.h"
 
 /* The queue is bounded in bytes: a program that measures faster than its reader reads waits a
  * little at the turn of a batch, and then loses whole batches, which are counted. Buffers are used

@@ -13,8 +13,8 @@
 
 #include "client/agent/intern.h"
 #include "client/agent/link.h"
-#include "daemon/base/list.h"
-#include "daemon/gpu/host.h"
+#include "proto/base/list.h"
+#include "proto/nvidia/host.h"
 
 enum launch_fate {
 	LAUNCH_DONE,

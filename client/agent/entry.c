@@ -12,9 +12,9 @@
 #include "client/agent/nvtx.h"
 #include "client/agent/permission.h"
 #include "client/agent/watch.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/utf8.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
 #include "daemon/gpu/device.h"
 
 /* Where the program's libraries enter the agent, and where it leaves.

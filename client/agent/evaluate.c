@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
  * matched to its launch by its name, the launch's place in the batch, because CUPTI does not

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/utf8.h"
-#include "proto/expression.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/expression.h"
 
 int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, struct refusal *r)
 {

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/status.h"
-#include "proto/wire.h"
+#include "proto/wire/status.h"
+#include "proto/wire/wire.h"
 
 enum { FILTER_NAMES_MAX = 6 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/agent/agent.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 /* Names and attributes of a kernel are asked once for each function handle. A handle may be used
  * again after its module was unloaded, so the name is compared as well.

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "client/agent/agent.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 
 /* What a range makes wait, on an H200 with CUPTI 2025.3:
  *

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 
 enum { HELLO_TIMEOUT_S = 5 };
 

@@ -3,7 +3,7 @@
 #define GPUCTR_AGENT_HELLO_H
 
 #include "client/agent/link.h"
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 /* Connects, introduces this process to the daemon and takes its part of a capture. *ret lives in
  * arena. 0, or a positive code with r filled; the link is closed then. */

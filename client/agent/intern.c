@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/utf8.h"
-#include "proto/limits.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
 
 /* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so
  * that sent strings need not be kept. Two different things meet in it with a chance of about n^2 /

@@ -13,8 +13,8 @@
 #include "client/agent/functions.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
  * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,

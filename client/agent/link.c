@@ -11,9 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
+#include "proto/wire/limits.h"
 
 enum { CONNECT_TIMEOUT_S = 5 };
 

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
-#include "proto/wire.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/wire/wire.h"
 
 struct link {
 	int fd; /* -1: closed or broken */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/lock.h"
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 bool lock_until(pthread_mutex_t *m, uint64_t by_ns)
 {

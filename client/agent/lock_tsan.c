@@ -3,7 +3,7 @@
 
 #include <sanitizer/tsan_interface.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(): it sees the unlocking of a
  * mutex that nobody locked, and races in all that the mutex protects. So it is told. */

@@ -12,9 +12,9 @@
 #include <wchar.h>
 
 #include "client/agent/nvtx.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/list.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/list.h"
 
 /* Programs push far more ranges than they launch kernels inside, so a push only copies its message
  * to the thread's stack. Numbers are made when a launch asks for them, outermost first, and kept in

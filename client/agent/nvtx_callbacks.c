@@ -4,7 +4,7 @@
 
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_event.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 /* The functions that NVTX's headers call once they have found us, and their registration. Each
  * library that uses NVTX has its own table of them. */

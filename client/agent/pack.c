@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 
 /* Launches are structs; the wire wants columns. Definitions go first, in frames of their own when
  * there are many, so that no record ever refers to what the client has not seen. */

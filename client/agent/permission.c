@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "client/agent/link.h"
-#include "daemon/base/clock.h"
-#include "daemon/granter/rm.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
 
 /* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
  * table is all that is changed in the program: no preloading, no code patched, and no other

@@ -4,7 +4,7 @@
 
 /* The one request of libcuda that needs a permission the user does not have goes to the daemon. */
 
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 /* Redirects libcuda's import of ioctl. 0, or a code with r filled; nothing is changed then. */
 int permission_install(const char *socket_path, const char *token, struct refusal *r);

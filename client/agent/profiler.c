@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 #define SYMBOL(f) VENDOR_SYMBOL(profiler, f)
 

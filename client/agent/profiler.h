@@ -4,7 +4,7 @@
 
 /* What the agent calls of libcuda and of CUPTI's device half. */
 
-#include "daemon/gpu/host.h"
+#include "proto/nvidia/host.h"
 
 #include <cupti_activity.h>
 

@@ -5,7 +5,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/ranges_setup.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* A context goes NEW -> OFF (enabled, configured) -> STARTED (takes ranges) -> OFF (flushed) -> ...
  *

@@ -11,7 +11,7 @@
 #include "client/agent/deliver.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
-#include "daemon/base/list.h"
+#include "proto/base/list.h"
 
 enum ranges_state {
 	RANGES_NEW,	/* nothing done yet */

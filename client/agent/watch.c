@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/agent/agent.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* The guard keeps the measuring from waiting for what does not come. This is for what it cannot
  * know: a call into CUPTI that waits all the same, or work that was given to a stream after a range

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "client/lib/internal.h"
-#include "daemon/base/clean.h"
-#include "proto/expression.h"
-#include "proto/limits.h"
+#include "proto/base/clean.h"
+#include "proto/wire/expression.h"
+#include "proto/wire/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
  * the decoders of its processes until then. */

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "client/lib/internal.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/utf8.h"
-#include "proto/limits.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
 
 /* One socket, one input and one output buffer. Calls only append to the output; answers are read
  * and handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call.

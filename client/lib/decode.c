@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* An agent numbers its strings, kernels, ranges and range sets from 1 and sends each once, before
  * the first record that refers to it. They become public structs at once, so that a record costs

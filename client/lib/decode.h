@@ -6,10 +6,10 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
-#include "daemon/base/list.h"
-#include "proto/wire.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/base/list.h"
+#include "proto/wire/wire.h"
 
 /* A growing array of pointers; identifier i is at v[i - 1]. */
 struct table {

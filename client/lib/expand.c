@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "client/lib/pattern.h"
-#include "daemon/base/arena.h"
-#include "daemon/base/near.h"
-#include "proto/limits.h"
-#include "proto/pattern.h"
+#include "proto/base/arena.h"
+#include "proto/base/near.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/pattern.h"
 
 /* The catalogue comes base by base, each with its submetrics; a chip has about 150,000 full names,
  * and only those that match are kept. What is no pattern stands for itself, known or not: the

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "proto/status.h"
-#include "proto/wire.h"
+#include "proto/wire/status.h"
+#include "proto/wire/wire.h"
 
 struct expansion;
 

@@ -8,11 +8,11 @@
 
 #include "client/lib/decode.h"
 #include "client/lib/expand.h"
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
-#include "daemon/base/list.h"
-#include "proto/status.h"
-#include "proto/wire.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/base/list.h"
+#include "proto/wire/status.h"
+#include "proto/wire/wire.h"
 
 struct gpuctr {
 	int fd;

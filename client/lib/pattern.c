@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/pattern.h"
+#include "proto/wire/pattern.h"
 
 struct pattern {
 	enum { PATTERN_LITERAL, PATTERN_GLOB, PATTERN_REGEX } kind;

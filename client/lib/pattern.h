@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 struct pattern;
 

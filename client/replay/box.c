@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 /* An allow-list: memory that is not executable, the one descriptor, ending. Everything else fails
  * with EPERM and is not punished, because what CUPTI asks for beyond that (an environment, a file

@@ -15,7 +15,7 @@
 
 #include "client/agent/evaluate.h"
 #include "client/replay/box.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 /* CUPTI follows what is written in an image wherever it leads: of 40 images in which a byte was
  * changed, 12 ended the process (CUPTI 2025.3.1). A recording comes from anywhere, and its checksum

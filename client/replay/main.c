@@ -7,7 +7,7 @@
 
 #include "client/cli/text.h"
 #include "client/replay/play.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 /* gpuctr-replay stands where a CUDA program would: it plays a capture that was recorded with --raw
  * through the daemon, on any machine. */

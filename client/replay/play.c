@@ -12,10 +12,10 @@
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
 #include "client/replay/evaluator.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/utf8.h"
-#include "proto/limits.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
 
 /* What the agent does at run time, from a file: kernels and NVTX ranges get new numbers in a fresh
  * intern table, records become launches, and each stored image becomes a batch with the launches it

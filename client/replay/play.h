@@ -3,8 +3,8 @@
 #define GPUCTR_REPLAY_PLAY_H
 
 #include "client/store/reader.h"
-#include "daemon/gpu/host.h"
-#include "proto/status.h"
+#include "proto/nvidia/host.h"
+#include "proto/wire/status.h"
 
 /* Plays one process of a recording into the capture that socket_path and token name: its launches
  * and counter data go through the agent's own evaluation and sending. Adds what was delivered to

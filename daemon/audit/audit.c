@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "daemon/audit/journal.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/json.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/json.h"
 #include "daemon/base/log.h"
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 /* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
  * whole ones. It is synchronous on purpose: a grant waits for it. */

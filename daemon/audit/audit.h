@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/buffer.h"
+#include "proto/base/buffer.h"
 #include "daemon/broker/rate.h"
 
 enum audit_event {

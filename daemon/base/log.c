@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/utf8.h"
+#include "proto/base/utf8.h"
 
 /* The sink is the one mutable global of the daemon. A message is formatted into one buffer and
  * written by one write(2), so that lines of several processes never mix. Control characters are

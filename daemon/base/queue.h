@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/list.h"
-#include "daemon/base/quota.h"
+#include "proto/base/list.h"
+#include "proto/base/quota.h"
 
 struct queue {
 	struct list messages;

@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/list.h"
-#include "daemon/base/quota.h"
-#include "proto/status.h"
+#include "proto/base/list.h"
+#include "proto/base/quota.h"
+#include "proto/wire/status.h"
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,

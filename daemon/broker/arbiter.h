@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/list.h"
+#include "proto/base/list.h"
 
 enum {
 	ARBITER_E_BUSY = 1,   /* held, and the claim does not wait */

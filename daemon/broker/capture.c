@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 void registry_init(struct registry *r)
 {

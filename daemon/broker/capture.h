@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/base/list.h"
+#include "proto/base/arena.h"
+#include "proto/base/list.h"
 #include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
 	CAPTURE_TOKEN_BYTES = 33, /* 128 random bits in hex, with NUL */

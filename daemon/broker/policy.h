@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 enum {
 	POLICY_NAMES_MAX = 64,

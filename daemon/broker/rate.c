@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* Its own, or the one that is the least loss. */
 static struct rate_bucket *find_bucket(struct rate *r, uid_t uid)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/broker/policy.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 struct capture;
 struct front;

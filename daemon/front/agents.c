@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/utf8.h"
+#include "proto/base/utf8.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* Agents. What one sends is checked for whose it is, counted, and passed to the client as the bytes
  * it came in: records are never opened here. A client that reads slower than its agents write fills

@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/list.h"
+#include "proto/base/clock.h"
+#include "proto/base/list.h"
 #include "daemon/base/log.h"
 
 /* A fixed number of threads, since the front's filter lets it make none later. What hangs them is

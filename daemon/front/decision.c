@@ -7,7 +7,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 enum { METRICS_BYTES_MAX = 8192 };
 

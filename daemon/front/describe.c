@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/front/users.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 int describe_machine_trouble(const struct front *f, struct refusal *r)
 {

@@ -6,7 +6,7 @@
  * full. */
 
 #include "daemon/front/front.h"
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 /* Why no GPU of this machine can be measured, whoever asks: a code with r filled, or 0 with its
  * texts empty. describe_trouble() also knows what is expected to pass. */

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/front.h"
 

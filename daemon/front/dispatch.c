@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/front/dispatch.h"
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "daemon/front/front.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"

@@ -3,7 +3,7 @@
 #define GPUCTR_FRONT_DISPATCH_H
 
 #include "daemon/front/peer.h"
-#include "proto/frame.h"
+#include "proto/wire/frame.h"
 
 /* Decodes one frame of p and calls its handler. 0; WIRE_E_*: refuse and close; -errno: close. */
 int dispatch_frame(struct peer *p, const struct frame *frame);

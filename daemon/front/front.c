@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/listener.h"
@@ -16,7 +16,7 @@
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* Start, stop and what is periodic. The tick runs only while a capture or a question is open, or a
  * connection has a deadline, so an idle daemon does not wake up but for the sign of life to the

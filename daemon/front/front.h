@@ -8,13 +8,13 @@
 #include <uv.h>
 
 #include "daemon/audit/audit.h"
-#include "daemon/base/list.h"
+#include "proto/base/list.h"
 #include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
 #include "daemon/broker/capture.h"
 #include "daemon/broker/jobs.h"
 #include "daemon/broker/rate.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"

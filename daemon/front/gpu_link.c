@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/front.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* Every request that the two processes answer starts with its number, as does every answer: that
  * one field is exchanged for ours, so that numbers of different clients cannot meet.

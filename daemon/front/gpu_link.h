@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
-#include "daemon/base/list.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/base/list.h"
 #include "daemon/broker/account.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/watch.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 struct front;
 

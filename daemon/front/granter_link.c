@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/list.h"
+#include "proto/base/list.h"
 #include "daemon/front/watch.h"
 #include "daemon/granter/granter.h"
 

@@ -3,15 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
-#include "proto/expression.h"
-#include "proto/limits.h"
+#include "proto/wire/expression.h"
+#include "proto/wire/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs; session.c then waits for the turn. */

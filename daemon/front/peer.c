@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
  * by recvmsg(), into memory that all peers share, when there is room for descriptors as well. Whole

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "daemon/base/buffer.h"
-#include "daemon/base/list.h"
+#include "proto/base/buffer.h"
+#include "proto/base/list.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/account.h"
 #include "daemon/broker/policy.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 struct front;
 struct process;

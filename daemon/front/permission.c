@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/clean.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 
 /* One permission: a program's handles and its descriptor come in, the granter's answer goes out,
  * and the connection is over. The line in the audit log comes before the driver's call: what is

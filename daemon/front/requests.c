@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/utf8.h"
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 enum { QUESTIONS_MAX = 8 };
 

@@ -6,7 +6,7 @@
  * (refused as malformed, then closed) or -errno (closed). */
 
 #include "daemon/front/peer.h"
-#include "proto/frame.h"
+#include "proto/wire/frame.h"
 
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
 /* Sends those away who are not allowed any more and have no capture. */

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"

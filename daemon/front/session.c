@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/decision.h"
@@ -14,7 +14,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* A capture moves PLANNING (asked the planner) -> QUEUED (waits for its GPUs) -> READY (the
  * granter has opened the lease) -> RUNNING (a process has attached) -> ENDING (its processes

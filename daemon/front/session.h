@@ -5,7 +5,7 @@
 /* The life of captures: between their client, their agents, the arbiter and the granter. */
 
 #include "daemon/front/peer.h"
-#include "proto/frame.h"
+#include "proto/wire/frame.h"
 
 struct front;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"

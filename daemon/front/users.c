@@ -4,8 +4,8 @@
 #include <pwd.h>
 #include <stdio.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/utf8.h"
+#include "proto/base/clean.h"
+#include "proto/base/utf8.h"
 
 void users_name(uid_t uid, char *name, size_t size)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/near.h"
+#include "proto/base/clean.h"
+#include "proto/base/near.h"
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
  * ".avg.pct_of_peak_sustained_elapsed"). There are about 150,000 full names for a chip, so they are

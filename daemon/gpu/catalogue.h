@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/gpu/host.h"
-#include "proto/wire.h"
+#include "proto/base/arena.h"
+#include "proto/nvidia/host.h"
+#include "proto/wire/wire.h"
 
 struct catalogue_base {
 	const char *name;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 static unsigned read_restriction(void)
 {

@@ -4,8 +4,8 @@
 
 /* The GPUs of the machine and the state of its driver. */
 
-#include "daemon/gpu/vendor.h"
-#include "proto/limits.h"
+#include "proto/nvidia/vendor.h"
+#include "proto/wire/limits.h"
 
 struct device {
 	char uuid[48]; /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx */

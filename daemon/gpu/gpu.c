@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/list.h"
+#include "proto/base/clean.h"
+#include "proto/base/list.h"
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/service.h"
 

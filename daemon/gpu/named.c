@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "daemon/gpu/catalogue.h"
 
 /* Presets and derived metrics. A preset is a set that fits into one pass on GH100 (checked by

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
-#include "proto/pattern.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/pattern.h"
 
 /* A draft collects columns while the wanted names are walked; each column refers to hardware
  * metrics by index, each hardware metric once. Whether metrics fit together only the vendor's

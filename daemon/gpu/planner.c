@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/list.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/list.h"
 #include "daemon/gpu/catalogue.h"
 #include "daemon/gpu/plan.h"
 #include "daemon/gpu/service.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* Catalogues are made when a chip is first asked for and kept, about 1 MiB each. The front names
  * the chip of the machine; without one it is that of the bundled recording. */

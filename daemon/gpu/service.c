@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "daemon/base/log.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 static int flush(struct service *s)
 {

@@ -6,10 +6,10 @@
  * and NVIDIA's host library. A plain blocking loop: one question after the other, the front keeps
  * the time. */
 
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
-#include "daemon/gpu/vendor.h"
-#include "proto/wire.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/nvidia/vendor.h"
+#include "proto/wire/wire.h"
 
 struct service;
 

@@ -4,7 +4,7 @@
 
 /* What a hand does: whatever may have to wait for the driver. */
 
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 
 enum errand_act {
 	ERRAND_ALLOC, /* if the file has the client: allocate; the file is closed unless that worked

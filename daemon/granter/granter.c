@@ -8,15 +8,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/closer.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/closer.h"
+#include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/granter/hand.h"
 #include "daemon/granter/leases.h"
 #include "daemon/granter/outbox.h"
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 
 /* The one process that performs the privileged act. It believes the front nothing that it can check
  * itself: a lease covers GPUs no other lease covers, belongs to one uid, ends by this process's own

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
 
 /* Everything that calls the driver, also freeing and closing, is done for a lease by its own hand,

@@ -4,7 +4,7 @@
 
 /* The leases there are, the objects that were made under them, and what is left to do for each. */
 
-#include "daemon/base/list.h"
+#include "proto/base/list.h"
 #include "daemon/granter/granter.h"
 #include "daemon/granter/hand.h"
 #include "daemon/granter/outbox.h"

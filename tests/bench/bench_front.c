@@ -25,8 +25,8 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "proto/limits.h"
-#include "proto/wire.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 #include "tests/bench/daemon.h"
 #include "tests/system/sample.h"
 

@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/broker/account.h"
 #include "daemon/front/closers.h"
 #include "tests/fuzz/fuzz.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proto/frame.h"
+#include "proto/wire/frame.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORT __attribute__((visibility("default")))

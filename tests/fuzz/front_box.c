@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
-#include "daemon/control.h"
+#include "daemon/config/control.h"
 #include "daemon/front/front.h"
-#include "daemon/granter/rm.h"
-#include "proto/limits.h"
+#include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
 #include "tests/fuzz/closers_box.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -14,7 +14,7 @@
  * a descriptor open, or does not stop. */
 
 #include "daemon/granter/granter.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
 	FRONT_BOX_PEERS = 8,

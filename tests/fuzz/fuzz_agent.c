@@ -9,8 +9,8 @@
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
 #include "client/agent/pack.h"
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 #include "tests/fuzz/daemon_box.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "daemon/audit/audit.h"
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "daemon/base/log.h"
-#include "daemon/base/utf8.h"
+#include "proto/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LISTS_MAX = 8, LINE_MAX = 1 << 18 };

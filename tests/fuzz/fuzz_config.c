@@ -11,8 +11,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/config.h"
+#include "proto/base/clock.h"
+#include "daemon/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 __attribute__((visibility("default"))) struct passwd *getpwnam(const char *name)

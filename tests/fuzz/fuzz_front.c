@@ -4,7 +4,7 @@
  * any order, noise, and files where none belong; with a granter, a gpu process and a planner that
  * are slow, refuse, die and come back. What must hold is checked by the box. */
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 #include "tests/fuzz/front_box.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -11,14 +11,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/buffer.h"
+#include "proto/base/buffer.h"
 #include "daemon/base/log.h"
-#include "daemon/base/utf8.h"
+#include "proto/base/utf8.h"
 #include "daemon/gpu/planner.h"
-#include "daemon/gpu/vendor.h"
-#include "proto/limits.h"
-#include "proto/pattern.h"
-#include "proto/wire.h"
+#include "proto/nvidia/vendor.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/pattern.h"
+#include "proto/wire/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORT __attribute__((visibility("default")))

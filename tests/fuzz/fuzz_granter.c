@@ -3,7 +3,7 @@
 /* R26: the front has been taken over, and says to the granter whatever it likes, with any file, at
  * any time, and stops to read. What must hold is checked by the box. */
 
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/granter_box.h"
 

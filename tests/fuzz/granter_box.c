@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/granter_model.h"
 

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/granter/rm.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What a granter has promised (R26), written once more from its head comment: leases with an owner,

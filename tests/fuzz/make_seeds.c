@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "daemon/base/clean.h"
-#include "proto/limits.h"
+#include "proto/base/clean.h"
+#include "proto/wire/limits.h"
 #include "tests/fuzz/fuzz.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 static struct arena scratch;
 static const char *folder;

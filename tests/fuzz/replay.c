@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "tests/fuzz/fuzz.h"
 
 static int replay(const char *path)

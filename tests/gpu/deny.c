@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/granter/rm.h"
+#include "proto/nvidia/rm.h"
 
 /* Preloaded on a machine whose driver is unrestricted: answers as a restricted driver does. A task
  * without CAP_PERFMON that allocates the profiler object is told "insufficient permissions"; every

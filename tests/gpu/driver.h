@@ -5,7 +5,7 @@
 /* The CUDA driver API and known kernels, for the programs of this folder. libcuda is opened at run
  * time, so the programs build without a driver. What fails ends the program with a message. */
 
-#include "daemon/gpu/vendor.h"
+#include "proto/nvidia/vendor.h"
 
 #define DRIVER_FUNCTIONS(X)         \
 	X(cuInit)                   \

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "client/agent/link.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
-#include "daemon/granter/rm.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
 #include "tests/gpu/driver.h"
 #include "tests/gpu/floor.h"
 

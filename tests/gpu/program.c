@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "tests/gpu/driver.h"
 
 /* A user's program whose output and exit status are the same in every run: what a daemon or an

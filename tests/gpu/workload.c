@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "tests/gpu/driver.h"
 #include "tests/gpu/floor.h"
 

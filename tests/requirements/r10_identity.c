@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/fdpass.h"
-#include "proto/limits.h"
+#include "proto/base/fdpass.h"
+#include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"

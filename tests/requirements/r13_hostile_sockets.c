@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/limits.h"
-#include "proto/wire.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/fdpass.h"
+#include "proto/base/fdpass.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 

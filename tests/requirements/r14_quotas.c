@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/broker/account.h"
 #include "daemon/front/peer.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 

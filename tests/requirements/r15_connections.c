@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/broker/account.h"
 #include "tests/requirements/load.h"
 #include "tests/requirements/requirement.h"

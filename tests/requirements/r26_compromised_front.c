@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/granter/rm.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
 #include "tests/fuzz/granter_box.h"
 #include "tests/requirements/requirement.h"
 #include "tests/unit/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/fixture.h"
 #include "tests/system/lines.h"

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/granter/rm.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
 #include "tests/fake/state.h"
 #include "tests/fuzz/granter_box.h"
 #include "tests/requirements/requirement.h"

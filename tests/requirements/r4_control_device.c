@@ -13,7 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"

@@ -3,8 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"

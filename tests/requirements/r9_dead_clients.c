@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "tests/requirements/requirement.h"
 #include "tests/system/footprint.h"
 #include "tests/system/raw.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 
 /* The test adopts what its programs leave behind, so that its end is the end of all of them. */
 

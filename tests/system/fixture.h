@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 #include "tests/system/built.h"
 
 enum {

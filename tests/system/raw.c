@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/granter/rm.h"
-#include "proto/limits.h"
+#include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
 #include "tests/fake/state.h"
 
 int raw_dial(const char *path)

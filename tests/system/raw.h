@@ -4,7 +4,7 @@
 
 /* A peer of the daemon that says whatever a test wants, down to the byte. */
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 #include "tests/system/fixture.h"
 
 int raw_connect(struct fixture *f, int uid);

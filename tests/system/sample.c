@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 enum { KERNELS = 64 };
 

@@ -5,7 +5,7 @@
 /* What an agent sends, made without one: kernels of three metrics. For tests and benchmarks of what
  * lies behind the agent's socket. */
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum { SAMPLE_METRICS = 3, SAMPLE_RECORDS_MAX = 1024 };
 

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/limits.h"
-#include "proto/status.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/status.h"
 #include "tests/system/raw.h"
 
 /* What a user types: options that cannot work are refused before the program starts, with a

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/granter/rm.h"
-#include "proto/limits.h"
+#include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 

@@ -4,7 +4,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 #include "tests/system/raw.h"
 
 /* Metrics and plans: what users may ask of the processes that know NVIDIA's libraries, and what it

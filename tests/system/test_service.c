@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "proto/limits.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 #include "tests/system/raw.h"
 
 /* What the daemon says to the manager that started it, and when. The test is the manager: it

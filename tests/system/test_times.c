@@ -3,7 +3,7 @@
 
 #include <sqlite3.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "tests/system/lines.h"
 
 /* Times are the kernels' own. tests/fake/README.md says how long a kernel takes, and how much

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/base/clean.h"
-#include "daemon/granter/rm.h"
+#include "proto/base/clean.h"
+#include "proto/nvidia/rm.h"
 
 enum { CONTROL_CALLS_MAX = 4096 };
 

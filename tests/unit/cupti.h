@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-#include "daemon/gpu/vendor.h"
+#include "proto/nvidia/vendor.h"
 #include "tests/unit/unit.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client/agent/activity.h"
-#include "daemon/base/clean.h"
-#include "daemon/base/clock.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
 
 /* Launches are joined with what CUPTI traces. Here CUPTI is a list of records that come with the
  * flush of a given number. */

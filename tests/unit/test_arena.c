@@ -3,7 +3,7 @@
 
 #include <stdalign.h>
 
-#include "daemon/base/arena.h"
+#include "proto/base/arena.h"
 
 static void pieces_are_aligned_and_apart(void **state)
 {

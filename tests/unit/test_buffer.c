@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include "daemon/base/buffer.h"
+#include "proto/base/buffer.h"
 
 static void appends_and_consumes_in_order(void **state)
 {

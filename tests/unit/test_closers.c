@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/front/closers.h"
 
 /* The threads that close what users have sent. What hangs them here is a TCP socket that lingers

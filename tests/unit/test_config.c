@@ -5,8 +5,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/config.h"
+#include "proto/base/clock.h"
+#include "daemon/config/config.h"
 
 static int set(struct config *c, const char *key, const char *value)
 {

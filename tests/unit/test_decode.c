@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "client/lib/decode.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* A batch comes from the measured program, which may be anything: what is well formed must arrive,
  * and every way of being malformed must be refused. The good batch below is changed in one place at

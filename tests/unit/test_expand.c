@@ -3,7 +3,7 @@
 
 #include "client/lib/expand.h"
 #include "client/lib/pattern.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 /* A catalogue of three metrics, a preset and a derived metric. */
 static const char *const endings[] = { ".sum", ".avg" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include "proto/expression.h"
+#include "proto/wire/expression.h"
 
 static void expect_taken(const char *text)
 {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/base/fdpass.h"
+#include "proto/base/fdpass.h"
 
 struct pair {
 	int fds[2];

@@ -3,9 +3,9 @@
 
 #include <endian.h>
 
-#include "proto/frame.h"
-#include "proto/limits.h"
-#include "proto/wire.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 
 static void put_header(uint8_t *data, uint32_t size, uint16_t type, uint16_t zero)
 {

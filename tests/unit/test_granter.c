@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/base/fdpass.h"
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
 #include "daemon/base/log.h"
 #include "daemon/granter/granter.h"
 #include "daemon/granter/hand.h"

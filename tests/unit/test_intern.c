@@ -2,8 +2,8 @@
 #include "tests/unit/unit.h"
 
 #include "client/agent/intern.h"
-#include "proto/limits.h"
-#include "proto/wire.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 
 static int setup(void **state)
 {

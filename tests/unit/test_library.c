@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "proto/limits.h"
-#include "proto/wire.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
 
 /* Programs that were built with another version of libgpuctr: their structs are shorter or longer
  * than the library's, and it must neither look behind the end of one nor overlook what a newer

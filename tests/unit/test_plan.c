@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cupti.h"
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/gpu/plan.h"
-#include "proto/limits.h"
+#include "proto/wire/limits.h"
 
 static struct catalogue gh100;
 

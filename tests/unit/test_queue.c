@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "daemon/base/arena.h"
-#include "daemon/base/buffer.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
 #include "daemon/base/queue.h"
 
 /* What is held for somebody, and who pays for it. */

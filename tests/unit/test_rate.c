@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include "daemon/base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/broker/rate.h"
 
 enum { ANN = 1234, BOB = 1235 };

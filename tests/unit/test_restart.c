@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include "daemon/base/clock.h"
-#include "daemon/restart.h"
+#include "proto/base/clock.h"
+#include "daemon/supervisor/restart.h"
 
 /* Lives of one second each. */
 static uint64_t die(struct restart *r, uint64_t *now_ns)

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/granter/rm.h"
-#include "daemon/privilege.h"
-#include "daemon/sandbox.h"
+#include "proto/nvidia/rm.h"
+#include "daemon/supervisor/privilege.h"
+#include "daemon/supervisor/sandbox.h"
 
 /* The table of docs/privileges.md, tried: for each of its calls and processes a child loads the
  * filter and makes the call. Arguments are such that the kernel itself refuses with something else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include "proto/status.h"
+#include "proto/wire/status.h"
 
 /* The numbers are an interface: scripts and man pages refer to them. */
 static void codes_keep_numbers_and_names(void **state)

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "proto/limits.h"
-#include "proto/wire.h"
-#include "proto/wire_layout.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire.h"
+#include "proto/wire/wire_layout.h"
 
 /* Messages are made and compared by the protocol's own tables, so a message that is added there is
  * tested here without a line. What the tables must not be trusted with - limits, hostile bytes - is

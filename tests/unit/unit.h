@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/base/clean.h"
+#include "proto/base/clean.h"
 
 enum { UNIT_SKIP = 77 }; /* exit status that meson counts as skipped */
 

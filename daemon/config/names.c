@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/config/names.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clean.h"
+
+/* A user or group by number. The largest means "none" to the kernel. */
+static bool parse_id(const char *text, uint32_t *ret)
+{
+	char *end;
+	unsigned long id;
+
+	errno = 0;
+	id = strtoul(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || id >= UINT32_MAX) {
+		return false;
+	}
+	*ret = (uint32_t)id;
+	return true;
+}
+
+static int find_user(const char *name, uid_t *ret, char *error, size_t size)
+{
+	const struct passwd *pw = getpwnam(name);
+	uint32_t uid = 0;
+
+	if (!pw && !parse_id(name, &uid)) {
+		snprintf(error, size, "there is no user '%s': create it or name it by number",
+			 name);
+		return -EINVAL;
+	}
+	*ret = pw ? pw->pw_uid : uid;
+	return 0;
+}
+
+static int find_group(const char *name, gid_t *ret, char *error, size_t size)
+{
+	const struct group *gr = getgrnam(name);
+	uint32_t gid = 0;
+
+	if (!gr && !parse_id(name, &gid)) {
+		snprintf(error, size, "there is no group '%s': create it or name it by number",
+			 name);
+		return -EINVAL;
+	}
+	*ret = gr ? gr->gr_gid : gid;
+	return 0;
+}
+
+/* The next word of *rest, which is advanced; NULL: there is none. */
+static char *next_word(char **rest)
+{
+	char *word;
+
+	do {
+		word = strsep(rest, " ,\t");
+	} while (word && *word == '\0');
+	return word;
+}
+
+int names_add_users(struct policy_names *n, const char *value, char *error, size_t size)
+{
+	CLEAN_FREE char *copy = strdup(value);
+	char *rest = copy, *word;
+	int r = copy ? 0 : -ENOMEM;
+
+	if (strcmp(value, "*") == 0) {
+		n->everybody = true;
+		return r;
+	}
+	while (r == 0 && (word = next_word(&rest)) != NULL) {
+		if (n->n_uids == ARRAY_SIZE(n->uids)) {
+			snprintf(error, size, "more than %d users: use a group", POLICY_NAMES_MAX);
+			return -EINVAL;
+		}
+		r = find_user(word, &n->uids[n->n_uids], error, size);
+		n->n_uids += r == 0;
+	}
+	return r;
+}
+
+static void append_name(char *text, size_t size, const char *name)
+{
+	size_t used = strlen(text);
+
+	if (size > 0) {
+		snprintf(text + used, size - used, "%s%s", used ? " or " : "", name);
+	}
+}
+
+int names_add_groups(struct policy_names *n, const char *value, char *text, size_t text_size,
+		     char *error, size_t size)
+{
+	CLEAN_FREE char *copy = strdup(value);
+	char *rest = copy, *word;
+	int r = copy ? 0 : -ENOMEM;
+
+	while (r == 0 && (word = next_word(&rest)) != NULL) {
+		if (n->n_gids == ARRAY_SIZE(n->gids)) {
+			snprintf(error, size, "more than %d groups", POLICY_NAMES_MAX);
+			return -EINVAL;
+		}
+		r = find_group(word, &n->gids[n->n_gids], error, size);
+		n->n_gids += r == 0;
+		if (r == 0 && text) {
+			append_name(text, text_size, word);
+		}
+	}
+	return r;
+}
+
+static bool is_gpu(const char *word)
+{
+	uint32_t index;
+
+	/* Compared as text: 01 would never match. */
+	return (parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
+	       (strncmp(word, "GPU-", 4) == 0 && strlen(word) < POLICY_GPU_BYTES);
+}
+
+static int add_gpus(struct policy_rule *rule, char *rest, char *error, size_t size)
+{
+	char *word;
+
+	while ((word = next_word(&rest)) != NULL) {
+		if (!is_gpu(word) || rule->n_gpus == ARRAY_SIZE(rule->gpus)) {
+			snprintf(error, size,
+				 "'%s' is not one of at most %d GPUs, each by index (0 to 63) or "
+				 "UUID (GPU-...); nvidia-smi -L lists them",
+				 word, POLICY_RULE_GPUS_MAX);
+			return -EINVAL;
+		}
+		snprintf(rule->gpus[rule->n_gpus++], POLICY_GPU_BYTES, "%s", word);
+	}
+	if (rule->n_gpus == 0) {
+		snprintf(error, size, "no GPU is named: write GROUP GPU...");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int names_add_rule(struct policy *p, const char *value, char *error, size_t size)
+{
+	CLEAN_FREE char *copy = strdup(value);
+	char *rest = copy, *group = copy ? next_word(&rest) : NULL;
+	struct policy_rule rule = { 0 };
+	int r;
+
+	if (!copy) {
+		return -ENOMEM;
+	}
+	if (!group || p->n_rules == ARRAY_SIZE(p->rules)) {
+		snprintf(error, size, group ? "more than %d rules" : "write GROUP GPU...",
+			 POLICY_RULES_MAX);
+		return -EINVAL;
+	}
+	r = find_group(group, &rule.gid, error, size);
+	r = r == 0 ? add_gpus(&rule, rest, error, size) : r;
+	if (r == 0) {
+		p->rules[p->n_rules++] = rule;
+		append_name(p->groups_text, sizeof(p->groups_text), group);
+	}
+	return r;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/supervisor/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/clean.h"
+#include "proto/nvidia/rm.h"
+
+/* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
+ * two requests, and cannot open, map executable memory, or create a socket. The front can open
+ * files for reading (/etc/passwd, for names) but has no capability and no way to run code it was
+ * not started with. The planner maps NVIDIA's host library, so it may run what it finds in files,
+ * but it reaches nothing else: no device, no socket, no other process. What each list holds beyond
+ * the obvious is there for libc and libuv. */
+
+static const int granter_calls[] = {
+	SCMP_SYS(poll),		SCMP_SYS(ppoll),
+	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto),	SCMP_SYS(statx),
+	SCMP_SYS(newfstatat),	SCMP_SYS(pidfd_open),
+	SCMP_SYS(close),	SCMP_SYS(read),
+	SCMP_SYS(write),	SCMP_SYS(clock_gettime),
+	SCMP_SYS(futex),	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),
+	SCMP_SYS(exit_group),	SCMP_SYS(brk),
+	SCMP_SYS(munmap),	SCMP_SYS(madvise),
+	SCMP_SYS(capget), /* of a preloaded ioctl that answers as a restricted driver (tests) */
+};
+
+static const int front_calls[] = {
+	SCMP_SYS(read),
+	SCMP_SYS(readv),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto),
+	SCMP_SYS(accept),
+	SCMP_SYS(accept4),
+	SCMP_SYS(getsockopt),
+	SCMP_SYS(shutdown),
+	SCMP_SYS(close),
+	SCMP_SYS(epoll_create1),
+	SCMP_SYS(epoll_ctl),
+	SCMP_SYS(epoll_wait),
+	SCMP_SYS(epoll_pwait),
+	SCMP_SYS(eventfd2),
+	SCMP_SYS(pipe2),
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(lseek),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(clock_getres),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(brk),
+	SCMP_SYS(futex),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(sigaltstack),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+};
+
+/* Seen of CUPTI 13.0.1 in this process, and what is harmless of other releases of it. */
+static const int planner_calls[] = {
+	SCMP_SYS(read),
+	SCMP_SYS(readv),
+	SCMP_SYS(pread64),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(recvfrom),
+	SCMP_SYS(sendto),
+	SCMP_SYS(close),
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(statx),
+	SCMP_SYS(lseek),
+	SCMP_SYS(access),
+	SCMP_SYS(faccessat),
+	SCMP_SYS(readlink),
+	SCMP_SYS(readlinkat),
+	SCMP_SYS(getdents64),
+	SCMP_SYS(getcwd),
+	SCMP_SYS(mmap),
+	SCMP_SYS(mprotect),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mremap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(brk),
+	SCMP_SYS(futex),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(uname),
+	SCMP_SYS(sysinfo),
+	SCMP_SYS(sched_getaffinity),
+	SCMP_SYS(sched_yield),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(clock_getres),
+	SCMP_SYS(clock_nanosleep),
+	SCMP_SYS(gettimeofday),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(sigaltstack),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(set_robust_list),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+};
+
+/* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
+ * listen and accept stay; the unit's PrivateNetwork= keeps others away from that socket. */
+static const int gpu_denied_calls[] = {
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fspick),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(mount_setattr),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(setns),
+	SCMP_SYS(unshare),
+	SCMP_SYS(bpf),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(add_key),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(request_key),
+};
+
+/* Mapping and protecting memory, but never to execute it. */
+static int allow_data_memory(scmp_filter_ctx c)
+{
+	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+				 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+}
+
+static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
+{
+	return seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
+}
+
+/* Those of libuv and libc. Not F_SETOWN, which with F_SETSIG sends a signal of the caller's choice
+ * to any process of the same user, and so kills it. */
+static int allow_fcntl(scmp_filter_ctx c)
+{
+	static const uint64_t commands[] = { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(commands); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+				     SCMP_A1(SCMP_CMP_EQ, commands[i]));
+	}
+	return r;
+}
+
+static int fill_granter(scmp_filter_ctx c)
+{
+	int r = allow_data_memory(c);
+
+	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_ALLOC);
+	r = r < 0 ? r : allow_ioctl(c, RM_IOCTL_FREE);
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+					SCMP_A1(SCMP_CMP_EQ, F_GETFL));
+}
+
+/* Reading files; and abort(), which signals the process itself and nobody else. */
+static int allow_files_and_abort(scmp_filter_ctx c)
+{
+	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				 SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+
+	return r < 0 ? r
+		     : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+					SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC,
+						O_RDONLY));
+}
+
+static int fill_front(scmp_filter_ctx c)
+{
+	int r = allow_data_memory(c);
+
+	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
+	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
+	r = r < 0 ? r : allow_fcntl(c);
+	/* What a user has sent is looked at without waiting for its file system. */
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
+				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,
+					     AT_STATX_DONT_SYNC));
+	r = r < 0 ? r
+		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
+				     SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+				     SCMP_A2(SCMP_CMP_EQ, SO_OOBINLINE));
+	return r < 0 ? r : allow_files_and_abort(c);
+}
+
+static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = seccomp_rule_add(c, action, calls[i], 0);
+	}
+	return r;
+}
+
+/* Threads, but no namespaces: in one of its own the process would be root and could mount. A filter
+ * cannot read the flags of clone3(), which stand in memory: libc then takes clone(). */
+static int fill_gpu(scmp_filter_ctx c)
+{
+	static const uint64_t namespaces[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
+					       CLONE_NEWNET };
+	int r = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(namespaces); i++) {
+		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+				     SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces[i], namespaces[i]));
+	}
+	return r;
+}
+
+static int fill(scmp_filter_ctx c, enum sandbox which)
+{
+	int r;
+
+	switch (which) {
+	case SANDBOX_GRANTER:
+		r = add_calls(c, SCMP_ACT_ALLOW, granter_calls, ARRAY_SIZE(granter_calls));
+		return r < 0 ? r : fill_granter(c);
+	case SANDBOX_FRONT:
+		r = add_calls(c, SCMP_ACT_ALLOW, front_calls, ARRAY_SIZE(front_calls));
+		return r < 0 ? r : fill_front(c);
+	case SANDBOX_PLANNER:
+		r = add_calls(c, SCMP_ACT_ALLOW, planner_calls, ARRAY_SIZE(planner_calls));
+		return r < 0 ? r : allow_files_and_abort(c);
+	case SANDBOX_GPU:
+		r = add_calls(c, SCMP_ACT_ERRNO(EPERM), gpu_denied_calls,
+			      ARRAY_SIZE(gpu_denied_calls));
+		return r < 0 ? r : fill_gpu(c);
+	}
+	return -EINVAL;
+}
+
+static int limit_memory(uint64_t bytes)
+{
+	const struct rlimit l = { bytes, bytes };
+
+	return setrlimit(RLIMIT_AS, &l) < 0 ? -errno : 0;
+}
+
+int sandbox_enter(enum sandbox which)
+{
+	static const uint32_t otherwise[] = {
+		[SANDBOX_GRANTER] = SCMP_ACT_KILL_PROCESS,
+		[SANDBOX_FRONT] = SCMP_ACT_ERRNO(EPERM),
+		[SANDBOX_GPU] = SCMP_ACT_ALLOW,
+		[SANDBOX_PLANNER] = SCMP_ACT_ERRNO(EPERM),
+	};
+	scmp_filter_ctx c = seccomp_init(otherwise[which]);
+	int r = c ? seccomp_attr_set(c, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
+
+	if (r == 0 && which == SANDBOX_PLANNER) {
+		r = limit_memory(SANDBOX_PLANNER_BYTES);
+	}
+	r = r == 0 ? fill(c, which) : r;
+	if (r == 0) {
+		r = seccomp_load(c);
+	}
+	if (c) {
+		seccomp_release(c);
+	}
+	return r;
+}

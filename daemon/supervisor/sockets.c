@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/supervisor/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "proto/base/clean.h"
+#include "daemon/base/log.h"
+#include "daemon/base/trust.h"
+
+/* The socket is open to all, because who may ask is decided by identity, with a reason. It is so
+ * from its first moment: a mode that is changed afterwards is changed of whatever has the name by
+ * then. No thread runs yet that the mask could surprise. */
+static int bind_open(int fd, const struct sockaddr_un *a)
+{
+	mode_t before = umask(0111);
+	int r = bind(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ? -errno : 0;
+
+	umask(before);
+	return r;
+}
+
+static int bind_socket(const struct sockaddr_un *a)
+{
+	CLEAN_FD int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CLEAN_FD int fd = -1;
+	struct stat st;
+	int r;
+
+	if (lstat(a->sun_path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode)) {
+			return -EEXIST;
+		}
+		if (probe >= 0 && connect(probe, (const struct sockaddr *)a, sizeof(*a)) == 0) {
+			return -EADDRINUSE;
+		}
+		unlink(a->sun_path); /* left behind by one that was killed */
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	r = fd < 0 ? -errno : bind_open(fd, a);
+	if (r == 0 && listen(fd, 1024) < 0) {
+		r = -errno;
+	}
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* The folder is made when it is missing, and must be one in which nobody else can put another
+ * socket, or a link, in the place of ours. */
+static int find_address(const char *path, struct sockaddr_un *ret)
+{
+	char folder[PATH_MAX], real[PATH_MAX], error[PATH_MAX + 160];
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	int n, r;
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 1,
+		 slash ? path : ".");
+	mkdir(folder, 0755);
+	r = trust_check_folder(folder, geteuid(), real, error, sizeof(error));
+	if (r < 0) {
+		log_error("cannot listen on %s: %s", path, error);
+		return r;
+	}
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", real[1] ? real : "", name);
+	if (n >= (int)sizeof(ret->sun_path)) {
+		log_error("cannot listen on %s/%s: %s", real, name, strerror(ENAMETOOLONG));
+		return -ENAMETOOLONG;
+	}
+	return 0;
+}
+
+static size_t take_passed(int *fds, size_t room)
+{
+	int n = sd_listen_fds(1);
+	size_t taken = 0;
+
+	for (int i = 0; i < n && taken < room; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+		fds[taken++] = fd;
+	}
+	return taken;
+}
+
+int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own)
+{
+	struct sockaddr_un a;
+	int fd;
+
+	*ret_n = take_passed(fds, room);
+	*ret_own = *ret_n == 0;
+	if (*ret_n > 0) {
+		return 0;
+	}
+	fd = find_address(path, &a);
+	if (fd < 0) {
+		return fd;
+	}
+	fd = bind_socket(&a);
+	if (fd < 0) {
+		log_error("cannot listen on %s: %s%s", path, strerror(-fd),
+			  fd == -EADDRINUSE ? " by another gpucountd; choose another --socket"
+					    : "");
+		return fd;
+	}
+	fds[0] = fd;
+	*ret_n = 1;
+	return 0;
+}

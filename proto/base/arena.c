@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/arena.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A list of blocks, the newest first; each piece comes from the newest block. Blocks grow from 16
+ * KiB so that small messages cost one malloc in a connection's life. */
+
+enum { ARENA_ALIGN = alignof(max_align_t), ARENA_BLOCK_BYTES = 16 * 1024 };
+
+struct arena_block {
+	struct arena_block *next;
+	size_t size, used;
+	alignas(max_align_t) uint8_t data[];
+};
+
+void arena_init(struct arena *a, size_t limit_bytes)
+{
+	*a = (struct arena){ .limit = limit_bytes };
+}
+
+static void free_blocks(struct arena *a, struct arena_block *b)
+{
+	while (b) {
+		struct arena_block *next = b->next;
+
+		quota_give(a->quota, sizeof(*b) + b->size);
+		free(b);
+		b = next;
+	}
+}
+
+void arena_deinit(struct arena *a)
+{
+	free_blocks(a, a->blocks);
+	a->blocks = NULL;
+	a->total = 0;
+}
+
+void arena_reset(struct arena *a)
+{
+	struct arena_block *b = a->blocks;
+
+	if (!b) {
+		return;
+	}
+	if (b->size > 8 * ARENA_BLOCK_BYTES) {
+		arena_deinit(a);
+		return;
+	}
+	free_blocks(a, b->next);
+	b->next = NULL;
+	b->used = 0;
+	a->total = b->size;
+}
+
+static struct arena_block *add_block(struct arena *a, size_t bytes)
+{
+	size_t size = a->blocks ? 2 * a->blocks->size : ARENA_BLOCK_BYTES;
+	struct arena_block *b;
+
+	if (size < bytes) {
+		size = bytes;
+	}
+	if (size > a->limit - a->total) {
+		size = a->limit - a->total;
+	}
+	if (size < bytes || !quota_take(a->quota, sizeof(*b) + size)) {
+		return NULL;
+	}
+	b = malloc(sizeof(*b) + size);
+	if (!b) {
+		quota_give(a->quota, sizeof(*b) + size);
+		return NULL;
+	}
+	b->next = a->blocks;
+	b->size = size;
+	b->used = 0;
+	a->blocks = b;
+	a->total += size;
+	return b;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+	struct arena_block *b = a->blocks;
+	void *p;
+
+	if (bytes > a->limit) {
+		return NULL;
+	}
+	bytes = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	if (bytes == 0) {
+		bytes = ARENA_ALIGN;
+	}
+	if (!b || b->size - b->used < bytes) {
+		b = add_block(a, bytes);
+	}
+	if (!b) {
+		return NULL;
+	}
+	p = b->data + b->used;
+	b->used += bytes;
+	return p;
+}
+
+void *arena_zalloc(struct arena *a, size_t bytes)
+{
+	void *p = arena_alloc(a, bytes);
+
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+char *arena_printf(struct arena *a, const char *format, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	s = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
+	if (s) {
+		va_start(ap, format);
+		vsnprintf(s, (size_t)n + 1, format, ap);
+		va_end(ap);
+	}
+	return s;
+}

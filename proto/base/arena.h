@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_ARENA_H
+#define GPUCTR_BASE_ARENA_H
+
+/* Memory that is handed out piece by piece and taken back all at once, with an upper bound: what a
+ * peer's message may cost us to unpack. Pieces are aligned for any type. */
+
+#include <stddef.h>
+
+#include "proto/base/quota.h"
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *blocks;
+	size_t total;
+	size_t limit;
+	struct quota *quota; /* who pays for the blocks; NULL: nobody */
+};
+
+void arena_init(struct arena *a, size_t limit_bytes);
+void arena_deinit(struct arena *a);
+
+/* Takes everything back; keeps one block for the next round. */
+void arena_reset(struct arena *a);
+
+/* NULL when the limit or the quota is reached or memory is out. Not zeroed. */
+void *arena_alloc(struct arena *a, size_t bytes);
+void *arena_zalloc(struct arena *a, size_t bytes);
+
+/* NULL as above. */
+char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_BUFFER_H
+#define GPUCTR_BASE_BUFFER_H
+
+/* A growing run of bytes: written at the end, consumed at the start. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/quota.h"
+
+struct buffer {
+	uint8_t *data;
+	size_t start, end, size; /* data[start..end) is the content */
+	struct quota *quota;	 /* who pays for size; NULL: nobody */
+};
+
+/* Empty, and may be used again on the same quota. */
+void buffer_deinit(struct buffer *b);
+
+static inline size_t buffer_length(const struct buffer *b)
+{
+	return b->end - b->start;
+}
+
+/* Room for bytes at data + end; -ENOMEM, -EDQUOT. */
+int buffer_reserve(struct buffer *b, size_t bytes);
+
+/* The same, but grows by no more than is asked for. */
+int buffer_reserve_exactly(struct buffer *b, size_t bytes);
+int buffer_append(struct buffer *b, const void *data, size_t bytes);
+
+/* Forgets the first bytes; frees a large buffer that became empty. */
+void buffer_consume(struct buffer *b, size_t bytes);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/utf8.h"
+
+#include <stdint.h>
+
+size_t utf8_sequence(const char *text)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n = s[0] < 0x80		   ? 1
+		   : (s[0] & 0xe0) == 0xc0 ? 2
+		   : (s[0] & 0xf0) == 0xe0 ? 3
+		   : (s[0] & 0xf8) == 0xf0 ? 4
+					   : 0;
+	uint32_t c;
+
+	if (n <= 1) {
+		return n;
+	}
+	c = s[0] & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
+}
+
+bool utf8_is_control(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+
+	return u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] < 0xa0);
+}
+
+void utf8_repair(char *s)
+{
+	while (*s) {
+		size_t n = utf8_sequence(s);
+
+		if (n == 0) {
+			*s = '?';
+			n = 1;
+		}
+		s += n;
+	}
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/nvidia/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A CUPTI host object accumulates the metrics added to it, so every config image is made by an
+ * object of its own, and a further one serves evaluation. Making one costs about 1 ms. */
+
+const char *host_result_name(const struct vendor_host *v, CUptiResult result)
+{
+	const char *name = NULL;
+
+	if (v->cuptiGetResultString(result, &name) != CUPTI_SUCCESS || !name) {
+		return "unknown CUPTI result";
+	}
+	return name;
+}
+
+static int object_new(const struct vendor_host *v, const char *chip,
+		      CUpti_Profiler_Host_Object **ret, struct refusal *r)
+{
+	CUpti_Profiler_Host_Initialize_Params p = {
+		.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE,
+		.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER,
+		.pChipName = chip,
+	};
+	CUptiResult result = v->cuptiProfilerHostInitialize(&p);
+
+	if (result != CUPTI_SUCCESS) {
+		refusal_set(r, GPUCTR_E_CHIP_UNKNOWN,
+			    "`gpuctr-client metrics --chip help` lists the chips.",
+			    "CUPTI does not know the chip %s (%s, %d)", chip,
+			    host_result_name(v, result), result);
+		return r->code;
+	}
+	*ret = p.pHostObject;
+	return 0;
+}
+
+static void object_free(const struct vendor_host *v, CUpti_Profiler_Host_Object *object)
+{
+	CUpti_Profiler_Host_Deinitialize_Params p = {
+		.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE,
+		.pHostObject = object,
+	};
+
+	if (object) {
+		v->cuptiProfilerHostDeinitialize(&p);
+	}
+}
+
+int host_init(struct host *h, const struct vendor_host *v, const char *chip, struct refusal *r)
+{
+	*h = (struct host){ .v = v };
+	snprintf(h->chip, sizeof(h->chip), "%s", chip);
+	return object_new(v, h->chip, &h->object, r);
+}
+
+void host_deinit(struct host *h)
+{
+	if (h->v) {
+		object_free(h->v, h->object);
+	}
+	*h = (struct host){ 0 };
+}
+
+static CUptiResult config_build(const struct vendor_host *v, CUpti_Profiler_Host_Object *object,
+				const char *const *metrics, size_t n, struct host_config *c)
+{
+	CUpti_Profiler_Host_ConfigAddMetrics_Params add = {
+		.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE,
+		.pHostObject = object,
+		.ppMetricNames = (const char **)(uintptr_t)metrics,
+		.numMetrics = n,
+	};
+	CUpti_Profiler_Host_GetConfigImageSize_Params size = {
+		.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE,
+		.pHostObject = object,
+	};
+	CUpti_Profiler_Host_GetConfigImage_Params image = {
+		.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE,
+		.pHostObject = object,
+	};
+	CUpti_Profiler_Host_GetNumOfPasses_Params passes = {
+		.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE,
+	};
+	CUptiResult result = v->cuptiProfilerHostConfigAddMetrics(&add);
+
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	result = v->cuptiProfilerHostGetConfigImageSize(&size);
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	c->size = size.configImageSize;
+	c->image = calloc(1, c->size ? c->size : 1);
+	if (!c->image) {
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	}
+	image.configImageSize = passes.configImageSize = c->size;
+	image.pConfigImage = passes.pConfigImage = c->image;
+	result = v->cuptiProfilerHostGetConfigImage(&image);
+	if (result == CUPTI_SUCCESS) {
+		result = v->cuptiProfilerHostGetNumOfPasses(&passes);
+	}
+	c->passes = passes.numOfPasses;
+	return result;
+}
+
+int host_config_new(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,
+		    struct refusal *r)
+{
+	CUpti_Profiler_Host_Object *object = NULL;
+	struct host_config c = { 0 };
+	CUptiResult result;
+	int code = object_new(h->v, h->chip, &object, r);
+
+	if (code != 0) {
+		return code;
+	}
+	result = config_build(h->v, object, metrics, n, &c);
+	object_free(h->v, object);
+	if (result != CUPTI_SUCCESS) {
+		host_config_deinit(&c);
+		refusal_set(r, GPUCTR_E_PROFILER, "Ask for fewer or other metrics.",
+			    "CUPTI cannot schedule these metrics on %s (%s, %d)", h->chip,
+			    host_result_name(h->v, result), result);
+		return r->code;
+	}
+	*ret = c;
+	return 0;
+}
+
+void host_config_deinit(struct host_config *c)
+{
+	free(c->image);
+	*c = (struct host_config){ 0 };
+}
+
+size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size)
+{
+	CUpti_RangeProfiler_GetCounterDataInfo_Params p = {
+		.structSize = CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE,
+		.pCounterDataImage = image,
+		.counterDataImageSize = size,
+	};
+
+	return h->v->cuptiRangeProfilerGetCounterDataInfo(&p) == CUPTI_SUCCESS ? p.numTotalRanges
+									       : 0;
+}
+
+CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t size, size_t range,
+			  const char *const *metrics, size_t n, double *values)
+{
+	CUpti_Profiler_Host_EvaluateToGpuValues_Params p = {
+		.structSize = CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE,
+		.pHostObject = h->object,
+		.pCounterDataImage = image,
+		.counterDataImageSize = size,
+		.rangeIndex = range,
+		.ppMetricNames = (const char **)(uintptr_t)metrics,
+		.numMetrics = n,
+		.pMetricValues = values,
+	};
+
+	return h->v->cuptiProfilerHostEvaluateToGpuValues(&p);
+}

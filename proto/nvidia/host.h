@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_GPU_HOST_H
+#define GPUCTR_GPU_HOST_H
+
+/* CUPTI's host half for one chip: config images and evaluation. Works without a GPU. One struct may
+ * be used by one thread at a time. Linked into the planner, the gpu process, the agent and
+ * gpuctr-replay. */
+
+#include "proto/nvidia/vendor.h"
+
+struct host {
+	const struct vendor_host *v;
+	CUpti_Profiler_Host_Object *object; /* for the catalogue and evaluation */
+	char chip[32];
+};
+
+/* A schedule of metrics for the hardware. */
+struct host_config {
+	uint8_t *image; /* owned */
+	size_t size;
+	size_t passes;
+};
+
+/* 0, or a positive code with r filled. */
+int host_init(struct host *h, const struct vendor_host *v, const char *chip, struct refusal *r);
+void host_deinit(struct host *h);
+
+/* metrics are concrete names, e.g. dram__bytes_read.sum. 0, or a positive code with r filled. */
+int host_config_new(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,
+		    struct refusal *r);
+void host_config_deinit(struct host_config *c);
+
+/* Ranges that the image holds; 0 when it is none. The image must be whole: CUPTI trusts it. */
+size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size);
+
+/* values has n places; NaN for what the image does not hold. 0, or CUPTI's result. */
+CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t size, size_t range,
+			  const char *const *metrics, size_t n, double *values);
+
+/* CUPTI's own name of a result, for messages. */
+const char *host_result_name(const struct vendor_host *v, CUptiResult result);
+
+#endif

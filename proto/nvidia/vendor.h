@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_GPU_VENDOR_H
+#define GPUCTR_GPU_VENDOR_H
+
+/* NVIDIA's libraries, opened at run time and never linked. A member is NULL only as its comment
+ * says. The structs are filled once and not unloaded: the vendor's libraries do not survive it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+#include <cupti_callbacks.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_target.h>
+#include <cupti_version.h>
+
+#include "proto/wire/status.h"
+
+#define VENDOR_HOST_FUNCTIONS(X)                \
+	X(cuptiGetVersion)                      \
+	X(cuptiGetResultString)                 \
+	X(cuptiProfilerInitialize)              \
+	X(cuptiDeviceGetChipName)               \
+	X(cuptiProfilerHostInitialize)          \
+	X(cuptiProfilerHostDeinitialize)        \
+	X(cuptiProfilerHostGetSupportedChips)   \
+	X(cuptiProfilerHostGetBaseMetrics)      \
+	X(cuptiProfilerHostGetSubMetrics)       \
+	X(cuptiProfilerHostGetMetricProperties) \
+	X(cuptiProfilerHostConfigAddMetrics)    \
+	X(cuptiProfilerHostGetConfigImageSize)  \
+	X(cuptiProfilerHostGetConfigImage)      \
+	X(cuptiProfilerHostGetNumOfPasses)      \
+	X(cuptiProfilerHostEvaluateToGpuValues) \
+	X(cuptiRangeProfilerGetCounterDataInfo) \
+	X(cuptiRangeProfilerCounterDataGetRangeInfo)
+
+#define VENDOR_DRIVER_FUNCTIONS(X) \
+	X(cuInit)                  \
+	X(cuDeviceGetCount)        \
+	X(cuDeviceGet)             \
+	X(cuDeviceGetName)         \
+	X(cuDeviceGetUuid)
+
+#define VENDOR_MEMBER(name) __typeof__(&name) name;
+
+struct vendor_host {
+	void *library;
+	uint32_t version; /* cuptiGetVersion(): CUPTI_API_VERSION of the library */
+	VENDOR_HOST_FUNCTIONS(VENDOR_MEMBER)
+};
+
+struct vendor_driver {
+	void *library;
+	VENDOR_DRIVER_FUNCTIONS(VENDOR_MEMBER)
+};
+
+/* nvmlProcessInfo_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it. */
+struct vendor_nvml_process {
+	unsigned pid;
+	unsigned long long used_bytes;
+	unsigned gpu_instance, compute_instance;
+};
+
+/* nvmlConfComputeSystemState_t. */
+struct vendor_nvml_confidential {
+	unsigned environment, feature, devtools; /* feature 1: confidential computing is on */
+};
+
+/* nvmlGpuVirtualizationMode_t, from here on: this machine lends the GPU to virtual ones. */
+enum { VENDOR_NVML_HOSTS_VIRTUAL_GPUS = 3 };
+
+/* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
+struct vendor_nvml {
+	int (*init)(void);
+	int (*driver_version)(char *version, unsigned length);
+	int (*device_by_uuid)(const char *uuid, void **device);
+	int (*compute_processes)(void *device, unsigned *count,
+				 struct vendor_nvml_process *processes);
+	int (*confidential)(struct vendor_nvml_confidential *state);
+	int (*virtualization)(void *device, int *mode);
+};
+
+/* Rows for vendor_resolve(). The name is expanded first: cuda.h maps names to their versions. */
+#define VENDOR_STRING(name) #name
+#define VENDOR_EXPANDED(name) VENDOR_STRING(name)
+#define VENDOR_SYMBOL(type, name) { VENDOR_EXPANDED(name), offsetof(struct type, name) },
+
+struct vendor_symbol {
+	const char *name;
+	size_t offset;
+};
+
+/* Resolves symbols into table; returns the first name that is missing, or NULL. */
+const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, size_t n,
+			   void *table);
+
+/* Finds libcupti: one already in this process, then the loader's path, then the toolkit's usual
+ * places. 0, or a positive code with r filled. */
+int vendor_open_host(struct vendor_host *v, struct refusal *r);
+int vendor_open_driver(struct vendor_driver *v, struct refusal *r);
+void vendor_open_nvml(struct vendor_nvml *v);
+
+/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. After cuInit() only: CUPTI
+ * 2025.3 crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded
+ * before. */
+void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, size_t size);
+
+/* "13.0.85"-like for people: major.minor as the toolkit counts them. */
+void vendor_version_format(uint32_t cupti_version, char *text, size_t size);
+
+#endif

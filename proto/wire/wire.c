@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/wire/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/wire_layout.h"
+
+/* One decoder and one encoder for all messages, driven by the tables of wire_layout.c. protobuf-c
+ * unpacks into the arena, whose limit bounds what hostile input can cost; the plain struct then
+ * borrows strings and arrays from the unpacked message, so nothing is copied twice. */
+
+/* --- decoding --- */
+
+static void *pb_alloc(void *arena, size_t bytes)
+{
+	return arena_alloc(arena, bytes);
+}
+
+static void pb_free(void *arena, void *p)
+{
+	(void)arena; /* arena_reset() takes it back */
+	(void)p;
+}
+
+static bool string_is_valid(const char *s, size_t limit)
+{
+	size_t length = strlen(s);
+
+	if (length > limit) {
+		return false;
+	}
+	for (size_t i = 0; i < length;) {
+		size_t n = utf8_sequence(s + i);
+
+		if (n == 0) {
+			return false;
+		}
+		i += n;
+	}
+	return true;
+}
+
+static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb,
+			 void *plain);
+
+static int decode_string(const struct wire_field *f, const char *s, const char **ret)
+{
+	if (!s) {
+		s = "";
+	}
+	if (!string_is_valid(s, f->limit)) {
+		return WIRE_E_MALFORMED;
+	}
+	*ret = s;
+	return 0;
+}
+
+static int decode_strings(const struct wire_field *f, char **v, size_t n, struct wire_strings *ret)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!string_is_valid(v[i], LIMIT_STRING_BYTES)) {
+			return WIRE_E_MALFORMED;
+		}
+	}
+	(void)f;
+	*ret = (struct wire_strings){ n, (const char *const *)v };
+	return 0;
+}
+
+static int decode_messages(struct arena *a, const struct wire_field *f, void **v, size_t n,
+			   struct wire_bytes *ret)
+{
+	uint8_t *plain = arena_alloc(a, n * f->sub->size);
+	int r = 0;
+
+	if (!plain) {
+		return WIRE_E_MALFORMED;
+	}
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = decode_fields(a, f->sub, v[i], plain + i * f->sub->size);
+	}
+	*ret = (struct wire_bytes){ n, plain };
+	return r;
+}
+
+static int decode_repeated(struct arena *a, const struct wire_field *f, const char *src, size_t n,
+			   char *dst)
+{
+	void *v = *(void *const *)src;
+
+	if (n > f->limit) {
+		return WIRE_E_MALFORMED;
+	}
+	switch (f->kind) {
+	case WIRE_KIND_STRINGS:
+		return decode_strings(f, v, n, (struct wire_strings *)dst);
+	case WIRE_KIND_MESSAGES:
+		return decode_messages(a, f, v, n, (struct wire_bytes *)dst);
+	default:
+		*(struct wire_bytes *)dst = (struct wire_bytes){ n, v };
+		return 0;
+	}
+}
+
+static int decode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
+{
+	switch (f->kind) {
+	case WIRE_KIND_U32:
+		memcpy(dst, src, sizeof(uint32_t));
+		return f->limit && *(uint32_t *)dst > f->limit ? WIRE_E_MALFORMED : 0;
+	case WIRE_KIND_U64:
+		memcpy(dst, src, sizeof(uint64_t));
+		return 0;
+	case WIRE_KIND_BOOL:
+		*(bool *)dst = *(const protobuf_c_boolean *)src != 0;
+		return 0;
+	case WIRE_KIND_STRING:
+		return decode_string(f, *(char *const *)src, (const char **)dst);
+	case WIRE_KIND_BYTES: {
+		const ProtobufCBinaryData *b = (const ProtobufCBinaryData *)src;
+
+		*(struct wire_bytes *)dst = (struct wire_bytes){ b->len, b->data };
+		return b->len > f->limit ? WIRE_E_MALFORMED : 0;
+	}
+	case WIRE_KIND_MESSAGE:
+		return decode_fields(a, f->sub, *(void *const *)src, dst);
+	default:
+		return WIRE_E_MALFORMED;
+	}
+}
+
+static bool kind_is_repeated(enum wire_kind kind)
+{
+	return kind == WIRE_KIND_STRINGS || kind == WIRE_KIND_NUMBERS || kind == WIRE_KIND_MESSAGES;
+}
+
+/* What an absent message looks like: zeroes and empty strings, all the way down. */
+static void decode_absent(const struct wire_layout *layout, char *plain)
+{
+	memset(plain, 0, layout->size);
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		const struct wire_field *f = &layout->fields[i];
+
+		if (f->kind == WIRE_KIND_STRING) {
+			*(const char **)(plain + f->offset) = "";
+		} else if (f->kind == WIRE_KIND_MESSAGE) {
+			decode_absent(f->sub, plain + f->offset);
+		}
+	}
+}
+
+static int decode_fields(struct arena *a, const struct wire_layout *layout, const void *pb,
+			 void *plain)
+{
+	decode_absent(layout, plain);
+	if (!pb) {
+		return 0;
+	}
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		const struct wire_field *f = &layout->fields[i];
+		const ProtobufCFieldDescriptor *d =
+			protobuf_c_message_descriptor_get_field(layout->descriptor, f->number);
+		const char *src = (const char *)pb + d->offset;
+		char *dst = (char *)plain + f->offset;
+		int r;
+
+		if (kind_is_repeated(f->kind)) {
+			size_t n = *(const size_t *)((const char *)pb + d->quantifier_offset);
+
+			r = decode_repeated(a, f, src, n, dst);
+		} else {
+			r = decode_single(a, f, src, dst);
+		}
+		if (r != 0) {
+			return r;
+		}
+	}
+	return layout->validate && !layout->validate(plain) ? WIRE_E_MALFORMED : 0;
+}
+
+int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
+		struct wire_message *ret)
+{
+	const struct wire_layout *layout = wire_layout_find(type);
+	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
+	ProtobufCMessage *pb;
+
+	if (!layout) {
+		return WIRE_E_UNKNOWN;
+	}
+	pb = protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
+	if (!pb) {
+		return WIRE_E_MALFORMED;
+	}
+	ret->type = type;
+	return decode_fields(a, layout, pb, &ret->hello);
+}
+
+/* --- encoding --- */
+
+static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
+				       const void *plain);
+
+static int encode_messages(struct arena *a, const struct wire_field *f, const struct wire_bytes *in,
+			   void ***ret)
+{
+	void **v = arena_alloc(a, in->n * sizeof(*v));
+
+	if (!v) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < in->n; i++) {
+		v[i] = encode_fields(a, f->sub, in->v + i * f->sub->size);
+		if (!v[i]) {
+			return -ENOMEM;
+		}
+	}
+	*ret = v;
+	return 0;
+}
+
+static int encode_repeated(struct arena *a, const struct wire_field *f, const char *src, char *dst,
+			   size_t *ret_n)
+{
+	const struct wire_bytes *in = (const struct wire_bytes *)src;
+
+	*ret_n = in->n;
+	if (in->n > f->limit) {
+		return -EMSGSIZE;
+	}
+	if (f->kind == WIRE_KIND_MESSAGES) {
+		return encode_messages(a, f, in, (void ***)dst);
+	}
+	*(const void **)dst = in->v;
+	return 0;
+}
+
+static int encode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
+{
+	switch (f->kind) {
+	case WIRE_KIND_U32:
+		memcpy(dst, src, sizeof(uint32_t));
+		return 0;
+	case WIRE_KIND_U64:
+		memcpy(dst, src, sizeof(uint64_t));
+		return 0;
+	case WIRE_KIND_BOOL:
+		*(protobuf_c_boolean *)dst = *(const bool *)src;
+		return 0;
+	case WIRE_KIND_STRING:
+		if (!*(const char *const *)src) {
+			return 0;
+		}
+		*(const char **)dst = *(const char *const *)src;
+		return strlen(*(const char *const *)src) > f->limit ? -EMSGSIZE : 0;
+	case WIRE_KIND_BYTES: {
+		const struct wire_bytes *b = (const struct wire_bytes *)src;
+
+		*(ProtobufCBinaryData *)dst =
+			(ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
+		return b->n > f->limit ? -EMSGSIZE : 0;
+	}
+	case WIRE_KIND_MESSAGE:
+		*(void **)dst = encode_fields(a, f->sub, src);
+		return *(void **)dst ? 0 : -ENOMEM;
+	default:
+		return -EINVAL;
+	}
+}
+
+static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,
+				       const void *plain)
+{
+	ProtobufCMessage *pb = arena_zalloc(a, layout->descriptor->sizeof_message);
+
+	if (!pb) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	protobuf_c_message_init(layout->descriptor, pb);
+	for (size_t i = 0; i < layout->n_fields; i++) {
+		const struct wire_field *f = &layout->fields[i];
+		const ProtobufCFieldDescriptor *d =
+			protobuf_c_message_descriptor_get_field(layout->descriptor, f->number);
+		const char *src = (const char *)plain + f->offset;
+		char *dst = (char *)pb + d->offset;
+		int r;
+
+		if (kind_is_repeated(f->kind)) {
+			r = encode_repeated(a, f, src, dst,
+					    (size_t *)((char *)pb + d->quantifier_offset));
+		} else {
+			r = encode_single(a, f, src, dst);
+		}
+		if (r < 0) {
+			errno = -r;
+			return NULL;
+		}
+	}
+	return pb;
+}
+
+int wire_encode_payload(struct arena *scratch, struct buffer *out,
+			const struct wire_message *message)
+{
+	const struct wire_layout *layout = wire_layout_find(message->type);
+	ProtobufCMessage *pb;
+	size_t size;
+	int r;
+
+	if (!layout) {
+		return -EINVAL;
+	}
+	pb = encode_fields(scratch, layout, &message->hello);
+	if (!pb) {
+		return -errno;
+	}
+	size = protobuf_c_message_get_packed_size(pb);
+	if (size > LIMIT_FRAME_BYTES) {
+		return -EMSGSIZE;
+	}
+	r = buffer_reserve(out, size);
+	if (r < 0) {
+		return r;
+	}
+	out->end += protobuf_c_message_pack(pb, out->data + out->end);
+	return 0;
+}
+
+int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message)
+{
+	size_t offset, length = buffer_length(out);
+	int r = frame_begin(out, message->type, &offset);
+
+	if (r < 0) {
+		return r;
+	}
+	r = wire_encode_payload(scratch, out, message);
+	if (r < 0) {
+		out->end = out->start + length;
+		return r;
+	}
+	frame_end(out, offset);
+	return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_PROTO_WIRE_LAYOUT_H
+#define GPUCTR_PROTO_WIRE_LAYOUT_H
+
+/* How a plain struct of wire.h corresponds to a protobuf message: one row a field, with its limit.
+ * Internal to proto/. */
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire/wire.h"
+
+enum wire_kind {
+	WIRE_KIND_U32, /* limit: largest value, 0: any */
+	WIRE_KIND_U64,
+	WIRE_KIND_BOOL,
+	WIRE_KIND_STRING,   /* limit: bytes */
+	WIRE_KIND_BYTES,    /* limit: bytes */
+	WIRE_KIND_MESSAGE,  /* struct within the struct */
+	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
+	WIRE_KIND_NUMBERS,  /* repeated 32 or 64 bit scalars; limit: count */
+	WIRE_KIND_MESSAGES, /* limit: count */
+};
+
+struct wire_layout;
+
+struct wire_field {
+	unsigned number; /* in the .proto */
+	enum wire_kind kind;
+	size_t offset; /* in the plain struct */
+	uint32_t limit;
+	const struct wire_layout *sub;
+};
+
+struct wire_layout {
+	const char *name;
+	const ProtobufCMessageDescriptor *descriptor;
+	size_t size;
+	const struct wire_field *fields;
+	size_t n_fields;
+	bool (*validate)(const void *plain); /* relations between fields; NULL: none */
+};
+
+/* NULL for an unknown type. */
+const struct wire_layout *wire_layout_find(unsigned type);
+
+#endif
