@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/activity.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -135,22 +136,51 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 
 /* --- launches --- */
 
+static int begin(struct activity *v, const struct profiler *p)
+{
+	if (!v->made) {
+		pthread_mutex_init(&v->lock, NULL);
+		v->made = true;
+	}
+	if (!v->spans.v && spans_init(&v->spans) < 0) { /* still there: it could not be stopped */
+		return -ENOMEM;
+	}
+	pthread_mutex_lock(&v->lock);
+	v->profiler = p;
+	v->patience_ms = PATIENCE_MS;
+	v->dropped = 0;
+	v->started = true;
+	self = v;
+	pthread_mutex_unlock(&v->lock);
+	return 0;
+}
+
+static void end(struct activity *v)
+{
+	struct activity_buffer *spare;
+
+	pthread_mutex_lock(&v->lock);
+	v->started = false; /* what comes back from now on is freed */
+	spare = v->spare;
+	v->spare = NULL;
+	while (spare) {
+		struct activity_buffer *next = spare->next;
+
+		free(spare);
+		v->n_buffers--;
+		spare = next;
+	}
+	pthread_mutex_unlock(&v->lock);
+	spans_deinit(&v->spans);
+}
+
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
 {
 	CUptiResult result;
 
-	*v = (struct activity){
-		.profiler = p,
-		.may_flush = v->may_flush,
-		.userdata = v->userdata,
-		.patience_ms = PATIENCE_MS,
-	};
-	pthread_mutex_init(&v->lock, NULL);
-	if (spans_init(&v->spans) < 0) {
+	if (begin(v, p) < 0) {
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	}
-	self = v;
-	v->started = true;
 	result = p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
 	if (result == CUPTI_SUCCESS) {
 		result = p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
@@ -159,8 +189,7 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 		/* Without it a graph is as long as from its first kernel to its last one. */
 		p->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	} else {
-		v->started = false;
-		spans_deinit(&v->spans);
+		end(v);
 	}
 	return result;
 }
@@ -260,36 +289,22 @@ bool activity_drops(struct activity *v)
 {
 	bool drops;
 
+	if (!v->made) {
+		return false;
+	}
 	pthread_mutex_lock(&v->lock);
 	drops = v->dropped > 0;
 	pthread_mutex_unlock(&v->lock);
 	return drops;
 }
 
-static void free_buffers(struct activity_buffer *b)
-{
-	while (b) {
-		struct activity_buffer *next = b->next;
-
-		free(b);
-		b = next;
-	}
-}
-
 void activity_stop(struct activity *v)
 {
-	struct activity_buffer *spare;
-
 	if (!v->spans.v || !is_quiet(v)) {
 		return;
 	}
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	pthread_mutex_lock(&v->lock);
-	v->started = false; /* what comes back from now on is freed */
-	spare = v->spare;
-	v->spare = NULL;
-	pthread_mutex_unlock(&v->lock);
-	free_buffers(spare);
+	end(v);
 }

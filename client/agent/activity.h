@@ -17,6 +17,7 @@ struct activity {
 
 	const struct profiler *profiler;
 	struct spans spans;
+	bool made;	      /* it was started once, and the locks are there */
 	pthread_mutex_t lock; /* of what follows */
 	bool started;
 	struct activity_buffer *spare;
@@ -25,8 +26,9 @@ struct activity {
 	unsigned patience_ms; /* for the next batch */
 };
 
-/* One a process: CUPTI's callbacks know no object. 0, or CUPTI's result: no kernel has a time of
- * its own. */
+/* One a process, zeroed before its first start, and never freed: CUPTI's callbacks know no object,
+ * and may come late. It is started and stopped any number of times. 0, or CUPTI's result: no kernel
+ * has a time of its own. */
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* Before a launch that is measured. Cheap; nothing when it was not started. */

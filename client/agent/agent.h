@@ -2,64 +2,43 @@
 #ifndef GPUCTR_AGENT_AGENT_H
 #define GPUCTR_AGENT_AGENT_H
 
-/* The agent's one object. It is made when the program initialises CUDA and lives as long as the
- * process. */
+/* The agent of this process: what lives as long as the process does. At most one capture is under
+ * way at a time. */
 
-#include "client/agent/activity.h"
-#include "client/agent/deliver.h"
-#include "client/agent/filter.h"
-#include "client/agent/profiler.h"
-#include "client/agent/ranges.h"
-#include "proto/wire/limits.h"
+#include "client/agent/capture.h"
 
-enum { AGENT_CONTEXTS_MAX = 256 };
+/* From the program's first cuInit, once. on_fork is called in children that are forked without
+ * exec: the connection is the parent's there. */
+void agent_init(const char *socket_path, void (*on_fork)(void));
 
-struct agent {
-	atomic_bool active;	    /* launches are looked at */
-	atomic_bool stop_requested; /* the program exits */
-	atomic_uint capturing;	    /* streams that capture a graph now */
-	atomic_uint n_contexts;	    /* there are now */
-	bool blocks;		    /* guard_blocks() of the plan's metrics */
-	struct patience patience;
-	struct profiler profiler;
-	struct link link;
-	struct arena arena; /* holds welcome */
-	struct wire_agent_welcome welcome;
-	struct intern intern;
-	struct counters counters;
-	struct deliver deliver;
-	struct activity activity;
-	bool told_drops; /* by the delivering thread */
-	CUpti_SubscriberHandle subscriber;
+const char *agent_socket_path(void);
 
-	struct filter filter;
+/* Makes the capture that is now under way; NULL: out of memory, or the program exits. */
+struct capture *agent_begin(struct link *link, bool late);
 
-	pthread_mutex_t lock; /* of the lists */
-	struct list contexts; /* struct ranges */
-	struct device_info *devices[LIMIT_GPUS];
-	size_t n_devices;
-};
+/* Opens the libraries, if that was not done before, and starts it. False: that did not succeed; the
+ * user is told when it runs, which it has to do all the same. */
+bool agent_start(struct capture *c, const char *token);
 
-/* Entered by CUDA_INJECTION64_PATH; NULL when the process is not part of a capture. */
-extern struct agent *agent_self;
+/* Runs it to its end, frees it, and then none is under way. Does not return when the program
+ * exits. */
+void agent_run(struct capture *c);
 
-/* Ends the capture in this process: flushes every context, delivers, says goodbye. The program goes
- * on unmeasured. May be called twice. */
-void agent_finish(struct agent *a, uint64_t timeout_ns);
+/* It never came to be: nothing was started. */
+void agent_drop(struct capture *c);
 
-/* Tells the daemon about the process and its devices as they are known now. */
-void agent_announce(struct agent *a);
+/* It was started, and there is no thread to run it: it ends at once and is not freed, because the
+ * program may be within it. */
+void agent_abandon(struct capture *c);
 
-/* The contexts there are now, AGENT_CONTEXTS_MAX at most; they are never freed. */
-size_t agent_contexts(struct agent *a, struct ranges **ret);
+/* Waits until none is under way. */
+void agent_wait(uint64_t timeout_ns);
 
-/* Finds or makes the device of the calling thread's context; NULL: out of room. */
-struct device_info *agent_device(struct agent *a);
+/* The program exits: what was measured is delivered, within timeout_ns. */
+void agent_finish(uint64_t timeout_ns);
 
-/* Becomes CUPTI's one user in this process, and then is told of launches. 0, or a code with r
- * filled. */
-int launches_subscribe(struct agent *a, struct refusal *r);
-int launches_enable(struct agent *a, struct refusal *r);
-void launches_unsubscribe(struct agent *a);
+/* A thread of ours, with all signals blocked, to be joined or detached. stack_bytes 0: as large as
+ * the program's. -errno. */
+int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <cupti_driver_cbid.h>
 #include <generated_cuda_meta.h>
+#include <string.h>
 
 #include "proto/wire/wire.h"
 
@@ -73,4 +74,40 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 	default:
 		return false;
 	}
+}
+
+#define STREAM_OF(call)                                                                 \
+	{                                                                               \
+		CUPTI_DRIVER_TRACE_CBID_##call, offsetof(call##_params, hStream), false \
+	}
+#define THREAD_STREAM_OF(call)                                                                     \
+	{                                                                                          \
+		CUPTI_DRIVER_TRACE_CBID_##call##_ptsz, offsetof(call##_ptsz_params, hStream), true \
+	}
+
+static const struct {
+	CUpti_CallbackId id;
+	size_t offset; /* of the stream in its arguments */
+	bool per_thread;
+} works[] = {
+	STREAM_OF(cuMemcpyAsync),	 THREAD_STREAM_OF(cuMemcpyAsync),
+	STREAM_OF(cuMemcpyHtoDAsync_v2), THREAD_STREAM_OF(cuMemcpyHtoDAsync_v2),
+	STREAM_OF(cuMemcpyDtoHAsync_v2), THREAD_STREAM_OF(cuMemcpyDtoHAsync_v2),
+	STREAM_OF(cuMemcpyDtoDAsync_v2), THREAD_STREAM_OF(cuMemcpyDtoDAsync_v2),
+	STREAM_OF(cuMemsetD8Async),	 THREAD_STREAM_OF(cuMemsetD8Async),
+	STREAM_OF(cuMemsetD16Async),	 THREAD_STREAM_OF(cuMemsetD16Async),
+	STREAM_OF(cuMemsetD32Async),	 THREAD_STREAM_OF(cuMemsetD32Async),
+};
+
+bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
+			   bool *ret_per_thread)
+{
+	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+		if (works[i].id == id) {
+			memcpy(ret, (const char *)params + works[i].offset, sizeof(CUstream));
+			*ret_per_thread = works[i].per_thread;
+			return true;
+		}
+	}
+	return false;
 }

@@ -24,4 +24,9 @@ struct arguments {
 /* Reads the params of CUPTI's driver callback id; false: not a launch. */
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret);
 
+/* The stream of an asynchronous copy or fill, for the commonest calls; false: it is another call,
+ * whose stream is not known. */
+bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
+			   bool *ret_per_thread);
+
 #endif

@@ -47,15 +47,16 @@ void deliver_init(struct deliver *d)
 	pthread_condattr_destroy(&monotonic);
 }
 
-struct wire_totals counters_read(const struct counters *c)
+struct gpuctr_totals counters_read(const struct counters *c)
 {
-	struct wire_totals t = {
+	struct gpuctr_totals t = {
 		.measured = atomic_load(&c->measured),
 		.filtered = atomic_load(&c->filtered),
 		.capturing = atomic_load(&c->capturing),
 		.unready = atomic_load(&c->unready),
 		.failed = atomic_load(&c->failed),
 		.dropped = atomic_load(&c->dropped),
+		.unchosen = atomic_load(&c->unchosen),
 	};
 
 	/* Last, so that the sum of the others never exceeds it. */
@@ -372,7 +373,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 		deliver_notice(d, GPUCTR_E_PROFILER, text, "");
 	}
 	/* Images are kept whole, so their launches must stay numbered as in the image. */
-	if (d->welcome->raw_images) {
+	if (d->welcome->selection.raw_images) {
 		kept = n;
 		blank_others(d, b, values, measured);
 		result = send_image(d, b, d->next_index);
@@ -511,26 +512,41 @@ static void tell_marks_dropped(struct deliver *d)
 	}
 }
 
-static void *run(void *argument)
+static void become_thread(struct deliver *d)
 {
-	struct deliver *d = argument;
+	pthread_mutex_lock(&d->lock);
+	if (!d->started) {
+		d->thread = pthread_self();
+		d->started = true;
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+void deliver_run(struct deliver *d)
+{
 	uint64_t next_tick_ns = clock_now_ns(), last_seen = 0;
 	struct wire_message bye = { .type = WIRE_GOODBYE };
 
+	become_thread(d);
 	while (work_once(d, &next_tick_ns, &last_seen)) {
 	}
 	drop_late(d);
+	if (d->on_end) {
+		d->on_end(d->userdata);
+	}
 	pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	tell_marks_dropped(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	if (d->on_end) {
-		d->on_end(d->userdata);
-	}
 	pthread_mutex_lock(&d->lock);
 	d->finished = true;
 	pthread_cond_broadcast(&d->drained);
 	pthread_mutex_unlock(&d->lock);
+}
+
+static void *run(void *argument)
+{
+	deliver_run(argument);
 	return NULL;
 }
 
@@ -541,14 +557,16 @@ int deliver_start(struct deliver *d)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_mutex_lock(&d->lock);
 	r = pthread_create(&d->thread, NULL, run, d);
+	d->started = r == 0;
+	pthread_mutex_unlock(&d->lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0) {
 		return -r;
 	}
 	pthread_setname_np(d->thread, "gpuctr");
 	pthread_detach(d->thread);
-	d->started = true;
 	return 0;
 }
 
@@ -558,6 +576,15 @@ void deliver_request_finish(struct deliver *d)
 	d->finishing = true;
 	pthread_cond_signal(&d->wake);
 	pthread_mutex_unlock(&d->lock);
+}
+
+void deliver_kick(struct deliver *d, uint64_t by_ns)
+{
+	if (lock_until(&d->lock, by_ns)) {
+		d->kicked = true;
+		pthread_cond_signal(&d->wake);
+		pthread_mutex_unlock(&d->lock);
+	}
 }
 
 /* The caller may be a signal handler that interrupted this very code: no lock is waited for longer
@@ -583,4 +610,34 @@ void deliver_finish(struct deliver *d, uint64_t timeout_ns)
 		deliver_request_finish(d);
 		deliver_wait(d, timeout_ns);
 	}
+}
+
+static void free_batches(struct list *batches)
+{
+	list_for_each_safe(l, batches) {
+		batch_free(list_entry(l, struct batch, link));
+	}
+}
+
+bool deliver_deinit(struct deliver *d)
+{
+	struct note *n;
+	bool in_use;
+
+	pthread_mutex_lock(&d->lock);
+	in_use = d->started && !d->finished;
+	pthread_mutex_unlock(&d->lock);
+	if (in_use) {
+		return false;
+	}
+	while ((n = take_note(d)) != NULL) {
+		free(n);
+	}
+	free_batches(&d->queue);
+	free_batches(&d->spare);
+	free(d->spare_image);
+	pthread_mutex_destroy(&d->lock);
+	pthread_cond_destroy(&d->wake);
+	pthread_cond_destroy(&d->drained);
+	return true;
 }

@@ -54,7 +54,8 @@ struct batch {
 
 /* Counted where they happen, read when told. */
 struct counters {
-	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped;
+	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped,
+		unchosen;
 };
 
 struct deliver {
@@ -67,7 +68,7 @@ struct deliver {
 			const char *message); /* the daemon ends it */
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
 	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
-	void (*on_end)(void *userdata);			   /* all is said, or NULL */
+	void (*on_end)(void *userdata);			   /* all but goodbye is said, or NULL */
 	/* In the place of evaluate_batch(), for counter data that is not our own; NULL: none. */
 	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
@@ -93,6 +94,12 @@ enum { DELIVER_QUEUE_BYTES = 8 << 20 }; /* but always one batch */
 void deliver_init(struct deliver *d);
 int deliver_start(struct deliver *d); /* -errno */
 
+/* The same on the calling thread, until goodbye is said. */
+void deliver_run(struct deliver *d);
+
+/* False, and all is left as it is: the thread has not said goodbye and still uses it. */
+bool deliver_deinit(struct deliver *d);
+
 /* A batch with room for n launches, without an image; NULL: out of memory. Recycled. */
 struct batch *deliver_new_batch(struct deliver *d, size_t n);
 void deliver_free_batch(struct deliver *d, struct batch *b);
@@ -112,12 +119,15 @@ void deliver_notice(struct deliver *d, int code, const char *message, const char
 /* Asks the thread to deliver what is queued and to say goodbye. */
 void deliver_request_finish(struct deliver *d);
 
+/* Has the thread look now, not at its next tick; from a signal's handler as well. */
+void deliver_kick(struct deliver *d, uint64_t by_ns);
+
 /* Waits until it has, at most timeout_ns. */
 void deliver_wait(struct deliver *d, uint64_t timeout_ns);
 
 /* Both: delivers what is queued and says goodbye; gives up after timeout_ns. */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
-struct wire_totals counters_read(const struct counters *c);
+struct gpuctr_totals counters_read(const struct counters *c);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/filter.h"
 
-#include <libiberty/demangle.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/utf8.h"
+#include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
 
-int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, struct refusal *r)
+int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r)
 {
-	*f = (struct filter){ .skip = welcome->launch_skip };
-	f->count = welcome->launch_count;
+	*f = (struct filter){ .skip = selection->launch_skip };
+	f->count = selection->launch_count;
 	atomic_init(&f->matched, 0);
 	atomic_init(&f->matches, false);
 	pthread_mutex_init(&f->lock, NULL);
-	f->has_regex = welcome->kernel_regex[0] != '\0';
-	if (f->has_regex && expression_compile(&f->regex, welcome->kernel_regex, r) != 0) {
+	f->has_regex = selection->kernel_regex[0] != '\0';
+	if (f->has_regex && expression_compile(&f->regex, selection->kernel_regex, r) != 0) {
 		f->has_regex = false;
 		return r->code;
 	}
@@ -48,7 +48,7 @@ bool filter_selects(struct filter *f, const char *mangled)
 	if (!f->has_regex) {
 		return true;
 	}
-	plain = cplus_demangle_v3(mangled, DMGL_PARAMS | DMGL_ANSI);
+	plain = demangle_kernel(mangled);
 	name = plain ? plain : mangled;
 	selected = regexec(&f->regex, name, 0, NULL, 0) == 0;
 	if (selected) {

@@ -27,7 +27,7 @@ struct filter {
 };
 
 /* 0, or GPUCTR_E_BAD_PATTERN with r filled; there is then nothing to deinit. */
-int filter_init(struct filter *f, const struct wire_agent_welcome *welcome, struct refusal *r);
+int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r);
 
 void filter_deinit(struct filter *f);
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
+#include "client/agent/names.h"
 #include "proto/base/clean.h"
 
 /* Names and attributes of a kernel are asked once for each function handle. A handle may be used
@@ -80,23 +81,22 @@ static uint32_t attribute(const struct profiler *p, CUfunction f, CUfunction_att
 		       : WIRE_UNKNOWN_ATTRIBUTE;
 }
 
-void functions_prepare(struct agent *a, struct function *f)
+void functions_prepare(struct capture *c, struct function *f)
 {
-	uint32_t generation = intern_generation(&a->intern);
-	bool may_load = f->handle && atomic_load(&a->capturing) == 0;
+	uint32_t generation = intern_generation(&c->intern);
+	bool may_load = f->handle && atomic_load(&c->capturing) == 0;
 	CUfunction loaded = f->handle;
 
 	if (f->id != 0 && f->generation == generation && (f->is_loaded || !may_load)) {
 		return;
 	}
 	if (may_load) {
-		loaded = load_function(&a->profiler, f->handle);
+		loaded = load_function(c->profiler, f->handle);
 		f->is_loaded = true;
 	}
-	f->id = intern_function(&a->intern, f->name,
-				attribute(&a->profiler, loaded,
-					  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
-				attribute(&a->profiler, loaded, CU_FUNC_ATTRIBUTE_NUM_REGS));
+	f->id = intern_function(&c->intern, f->name,
+				attribute(c->profiler, loaded, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+				attribute(c->profiler, loaded, CU_FUNC_ATTRIBUTE_NUM_REGS));
 	f->generation = generation;
 }
 
@@ -107,7 +107,7 @@ static struct function *find_place(CUfunction handle, uint32_t context)
 	return &cache->v[(n >> 4 ^ n >> 12 ^ context) % ARRAY_SIZE(cache->v)];
 }
 
-struct function *functions_find(struct agent *a, CUfunction handle, uint32_t context,
+struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
 				const char *name)
 {
 	struct function *f;
@@ -125,8 +125,13 @@ struct function *functions_find(struct agent *a, CUfunction handle, uint32_t con
 		if (!f->name) {
 			return NULL;
 		}
-		f->selected = filter_selects(&a->filter, name);
 		f->collective = guard_name_is_collective(name);
+		f->hash = names_hash(0, name);
+	}
+	if (f->capture != c->number) {
+		f->capture = c->number;
+		f->selected = filter_selects(&c->filter, name);
+		f->proofs = 0;
 	}
 	return f;
 }

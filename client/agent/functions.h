@@ -9,26 +9,28 @@
 
 #include <cuda.h>
 
-struct agent;
+struct capture;
 
 struct function {
 	CUfunction handle; /* of the launch: a CUfunction or a CUkernel; NULL: of a graph */
 	uint32_t context;
-	char *name;	 /* as CUPTI gave it */
-	bool selected;	 /* by the filter */
-	bool collective; /* by its name: guard_name_is_collective() */
-	uint8_t proofs;	 /* the guard's */
+	char *name;	  /* as CUPTI gave it */
+	uint64_t hash;	  /* of the name */
+	bool collective;  /* by its name: guard_name_is_collective() */
+	uint32_t capture; /* the number of the one that the next two belong to */
+	bool selected;	  /* by the filter */
+	uint8_t proofs;	  /* the guard's */
 	bool is_loaded;
 	uint32_t id; /* intern's, of this generation; 0: it has none yet */
 	uint32_t generation;
 };
 
 /* Of the calling thread, until its next call. handle NULL: of a graph. NULL: out of memory. */
-struct function *functions_find(struct agent *a, CUfunction handle, uint32_t context,
+struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
 				const char *name);
 
 /* Before a launch is measured, with its context current and locked against captures of graphs: the
  * kernel's module is loaded, and it has a number. */
-void functions_prepare(struct agent *a, struct function *f);
+void functions_prepare(struct capture *c, struct function *f);
 
 #endif

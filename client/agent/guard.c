@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -138,7 +138,7 @@ static void forgive(struct patience *p, uintptr_t work)
 	}
 }
 
-static void tell_suspect(struct agent *a, const struct guard_launch *l)
+static void tell_suspect(struct capture *c, const struct guard_launch *l)
 {
 	char text[512];
 
@@ -149,14 +149,14 @@ static void tell_suspect(struct agent *a, const struct guard_launch *l)
 		 "it "
 		 "is not measured",
 		 l->name ? l->name : "a kernel", (unsigned long long)l->stream_number);
-	deliver_notice(&a->deliver, GPUCTR_E_KERNEL_WAITS, text,
+	deliver_notice(&c->deliver, GPUCTR_E_KERNEL_WAITS, text,
 		       "Leave such kernels out with --kernel to measure the others; see "
 		       "docs/performance.md, kernels that wait.");
 }
 
-static void suspect(struct agent *a, const struct guard_launch *l)
+static void suspect(struct capture *c, const struct guard_launch *l)
 {
-	struct patience *p = &a->patience;
+	struct patience *p = &c->patience;
 	size_t i = find_suspect(p, l->work), n = atomic_load(&p->n_suspects);
 
 	if (i < GUARD_SUSPECTS_MAX) {
@@ -164,34 +164,34 @@ static void suspect(struct agent *a, const struct guard_launch *l)
 	} else if (n < GUARD_SUSPECTS_MAX &&
 		   atomic_compare_exchange_strong(&p->n_suspects, &n, n + 1)) {
 		atomic_store(&p->suspects[n], l->work);
-		tell_suspect(a, l);
+		tell_suspect(c, l);
 	}
 }
 
 /* --- asking --- */
 
-static bool process_is_wide(const struct agent *a)
+static bool process_is_wide(const struct capture *c)
 {
-	return atomic_load(&a->n_contexts) > 1;
+	return atomic_load(&c->n_contexts) > 1;
 }
 
-static bool is_awaited(const struct agent *a, const struct guard_launch *l)
+static bool is_awaited(const struct capture *c, const struct guard_launch *l)
 {
-	return !is_suspect(&a->patience, l->work) && !(l->collective && process_is_wide(a));
+	return !is_suspect(&c->patience, l->work) && !(l->collective && process_is_wide(c));
 }
 
 /* Streams may be asked only while none captures a graph: it would be spoilt. */
-static bool may_ask(const struct agent *a)
+static bool may_ask(const struct capture *c)
 {
-	return atomic_load(&a->capturing) == 0;
+	return atomic_load(&c->capturing) == 0;
 }
 
-static bool is_done(struct agent *a, struct ranges *r, CUstream only, CUstream except)
+static bool is_done(struct capture *c, struct ranges *r, CUstream only, CUstream except)
 {
 	if (only && only != CU_STREAM_PER_THREAD) {
-		return streams_is_idle(&r->guard.streams, &a->profiler, r->context, only);
+		return streams_is_idle(&r->guard.streams, c->profiler, r->context, only);
 	}
-	return streams_are_idle(&r->guard.streams, &a->profiler, r->context, except);
+	return streams_are_idle(&r->guard.streams, c->profiler, r->context, except);
 }
 
 static void pause_between(uint64_t since_ns)
@@ -204,11 +204,11 @@ static void pause_between(uint64_t since_ns)
 }
 
 /* Has the GPU come past another mark of the batch? */
-static bool has_moved(struct agent *a, struct guard *g, unsigned *at)
+static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 {
 	unsigned before = *at;
 
-	while (*at < g->n_marks && a->profiler.cuEventQuery(g->marks[*at]) == CUDA_SUCCESS) {
+	while (*at < g->n_marks && c->profiler->cuEventQuery(g->marks[*at]) == CUDA_SUCCESS) {
 		++*at;
 	}
 	return *at != before;
@@ -216,32 +216,32 @@ static bool has_moved(struct agent *a, struct guard *g, unsigned *at)
 
 /* only: this stream; else all but except. In vain: it is on the process's account. While the GPU
  * works off what it was given, patience begins anew. */
-static bool wait_for(struct agent *a, struct ranges *r, CUstream only, CUstream except,
+static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 		     uint64_t patience_ns)
 {
 	uint64_t begin_ns;
 	unsigned mark = 0;
 
-	if (is_done(a, r, only, except)) {
+	if (is_done(c, r, only, except)) {
 		return true;
 	}
 	begin_ns = clock_now_ns();
-	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&a->active)) {
+	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&c->active)) {
 		pause_between(begin_ns);
-		if (is_done(a, r, only, except)) {
+		if (is_done(c, r, only, except)) {
 			return true;
 		}
-		if (has_moved(a, &r->guard, &mark)) {
+		if (has_moved(c, &r->guard, &mark)) {
 			begin_ns = clock_now_ns();
 		}
 	}
-	guard_spend(&a->patience, clock_now_ns() - begin_ns);
+	guard_spend(&c->patience, clock_now_ns() - begin_ns);
 	return false;
 }
 
 /* Once waiting was in vain a look has to do, until one succeeds; and now and then a moment's
  * patience, for a program whose GPU always has something to do. */
-static bool wait_unless_stalled(struct agent *a, struct ranges *r, CUstream only, CUstream except,
+static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 				uint64_t patience_ns)
 {
 	struct guard *g = &r->guard;
@@ -253,7 +253,7 @@ static bool wait_unless_stalled(struct agent *a, struct ranges *r, CUstream only
 	if (!g->stalled || patience_ns > 0) {
 		g->stalled_ns = now_ns;
 	}
-	g->stalled = !wait_for(a, r, only, except, patience_ns);
+	g->stalled = !wait_for(c, r, only, except, patience_ns);
 	return !g->stalled;
 }
 
@@ -266,27 +266,30 @@ static void follow(struct guard *g, CUstream stream)
 	streams_add(&g->streams, stream);
 }
 
-static bool is_alone(const struct agent *a, struct guard *g, CUstream stream)
+static bool is_alone(const struct capture *c, struct guard *g, CUstream stream)
 {
-	return !g->blocks && !process_is_wide(a) && !streams_has_others(&g->streams, stream);
+	return !c->method->may_block && !process_is_wide(c) &&
+	       !streams_has_others(&g->streams, stream);
 }
 
-bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch *l)
+bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
 
 	follow(g, l->stream);
-	if (is_alone(a, g, l->stream)) {
+	if (is_alone(c, g, l->stream)) {
 		return true;
 	}
-	return may_ask(a) &&
-	       wait_unless_stalled(a, r, NULL, g->blocks || g->several ? NULL : l->stream,
-				   guard_patience_ns(&a->patience));
+	return may_ask(c) &&
+	       wait_unless_stalled(c, r, NULL,
+				   c->method->may_block || g->several ? NULL : l->stream,
+				   guard_patience_ns(&c->patience));
 }
 
-static bool is_believed(const struct agent *a, const struct guard *g, const struct guard_launch *l)
+static bool is_believed(const struct capture *c, const struct guard *g,
+			const struct guard_launch *l)
 {
-	return !g->blocks && !g->several && !process_is_wide(a) && *l->proofs >= PROOFS;
+	return !c->method->may_block && !g->several && !process_is_wide(c) && *l->proofs >= PROOFS;
 }
 
 static void hold(struct guard *g, const struct guard_launch *l)
@@ -298,53 +301,53 @@ static void hold(struct guard *g, const struct guard_launch *l)
 	g->holds = true;
 }
 
-bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l)
+bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
-	uint64_t patience_ns = is_awaited(a, l) ? guard_patience_ns(&a->patience) : 0;
+	uint64_t patience_ns = is_awaited(c, l) ? guard_patience_ns(&c->patience) : 0;
 
-	if (is_alone(a, g, l->stream) || is_believed(a, g, l)) {
+	if (is_alone(c, g, l->stream) || is_believed(c, g, l)) {
 		return true;
 	}
-	if (!may_ask(a)) {
+	if (!may_ask(c)) {
 		hold(g, l);
 		return false;
 	}
-	if (wait_for(a, r, l->stream, NULL, patience_ns)) {
+	if (wait_for(c, r, l->stream, NULL, patience_ns)) {
 		*l->proofs += *l->proofs < PROOFS;
 		return true;
 	}
 	hold(g, l);
-	if (patience_ns > 0 && atomic_load(&a->active)) {
-		suspect(a, l);
+	if (patience_ns > 0 && atomic_load(&c->active)) {
+		suspect(c, l);
 	}
-	g->stalled = is_suspect(&a->patience, l->work);
+	g->stalled = is_suspect(&c->patience, l->work);
 	return false;
 }
 
-bool guard_may_release(struct agent *a, struct ranges *r)
+bool guard_may_release(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 	bool ended;
 
-	if (!may_ask(a)) {
+	if (!may_ask(c)) {
 		return false;
 	}
-	ended = wait_unless_stalled(a, r, g->held.stream, NULL, PATIENCE_LATER_NS);
-	if (ended && !atomic_load(&g->disturbed)) {
-		forgive(&a->patience, g->held.work);
-	} else if (!ended && atomic_load(&a->active)) {
-		suspect(a, &g->held);
+	ended = wait_unless_stalled(c, r, g->held.stream, NULL, PATIENCE_LATER_NS);
+	if (ended && !guard_is_disturbed(g)) {
+		forgive(&c->patience, g->held.work);
+	} else if (!ended && atomic_load(&c->active)) {
+		suspect(c, &g->held);
 	}
 	return ended;
 }
 
-void guard_mark(struct agent *a, struct ranges *r, const struct guard_launch *l)
+void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
 	size_t each = r->size > GUARD_MARKS ? r->size / GUARD_MARKS : 1;
 
-	if (r->state != RANGES_STARTED || !may_ask(a)) {
+	if (r->state != RANGES_STARTED || !may_ask(c)) {
 		return;
 	}
 	g->n_marks = r->batch->n == 1 ? 0 : g->n_marks;
@@ -352,37 +355,59 @@ void guard_mark(struct agent *a, struct ranges *r, const struct guard_launch *l)
 		return;
 	}
 	if (g->n_marks == g->made_marks) {
-		if (a->profiler.cuEventCreate(&g->marks[g->n_marks], CU_EVENT_DISABLE_TIMING) !=
+		if (c->profiler->cuEventCreate(&g->marks[g->n_marks], CU_EVENT_DISABLE_TIMING) !=
 		    CUDA_SUCCESS) {
 			return;
 		}
 		g->made_marks++;
 	}
-	if (a->profiler.cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
+	if (c->profiler->cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
 		g->n_marks++;
 	}
 }
 
-bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient)
+bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 {
-	if (!may_ask(a)) {
+	if (!may_ask(c)) {
 		return false;
 	}
-	return patient ? wait_unless_stalled(a, r, NULL, NULL, guard_patience_ns(&a->patience))
-		       : is_done(a, r, NULL, NULL);
+	return patient ? wait_unless_stalled(c, r, NULL, NULL, guard_patience_ns(&c->patience))
+		       : is_done(c, r, NULL, NULL);
 }
 
-void guard_disturb(struct guard *g, CUstream stream)
+void guard_disturb(struct guard *g, const struct guard_work *work)
 {
 	CUstream used = atomic_load(&g->used);
 
 	atomic_store(&g->disturbed, true);
-	if (stream && used && used != stream) {
+	if (work->launch && used && used != work->stream) {
 		atomic_store(&g->several, true);
 	}
-	if (stream) {
-		streams_touch(&g->streams, stream);
+	if (work->stream) {
+		streams_touch(&g->streams, work->stream);
 	} else {
 		streams_touch_any(&g->streams);
 	}
+}
+
+void guard_other_begins(struct guard *g)
+{
+	atomic_fetch_add(&g->others, 1);
+}
+
+void guard_other_ends(struct guard *g, const struct guard_work *work)
+{
+	guard_disturb(g, work);
+	atomic_fetch_sub(&g->others, 1);
+}
+
+void guard_stranger_ends(struct guard *g, const struct guard_work *work)
+{
+	guard_disturb(g, work);
+	atomic_store(&g->stranger, true);
+}
+
+bool guard_is_disturbed(const struct guard *g)
+{
+	return atomic_load(&g->disturbed) || atomic_load(&g->others) > 0;
 }

@@ -34,7 +34,6 @@ struct guard_launch {
 /* Of a context, under the context's lock. */
 struct guard {
 	struct streams streams;
-	bool blocks;		/* push and pop wait for the GPU, as they do with SM metrics */
 	atomic_bool several;	/* launches went into more than one stream */
 	_Atomic(CUstream) used; /* the last launch's */
 	bool stalled;		/* waiting was in vain: nobody waits again until there is no need */
@@ -43,10 +42,12 @@ struct guard {
 	unsigned n_marks, made_marks;
 	bool holds;		  /* a range was left open, because its kernel has not ended */
 	atomic_bool disturbed;	  /* other work was given to the GPU since */
+	atomic_uint others;	  /* calls that give it some, and have not returned */
+	atomic_bool stranger;	  /* such a call returned whose beginning nobody has seen */
 	struct guard_launch held; /* name is its own copy */
 };
 
-struct agent;
+struct capture;
 struct ranges;
 
 void guard_init(struct guard *g);
@@ -60,28 +61,41 @@ bool guard_name_is_collective(const char *name);
 /* All below: with the context's lock held and the context current. */
 
 /* May a range be opened for this launch? */
-bool guard_may_open(struct agent *a, struct ranges *r, const struct guard_launch *l);
+bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
 /* May the range around it be closed, after the launch? False: it is held, and guard_may_release()
  * says when it may be. */
-bool guard_may_close(struct agent *a, struct ranges *r, const struct guard_launch *l);
-bool guard_may_release(struct agent *a, struct ranges *r);
+bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l);
+bool guard_may_release(struct capture *c, struct ranges *r);
 
 /* After a range was closed: leaves a mark behind its kernel now and then, by which waiting for the
  * end of a batch can tell that the GPU moves. */
-void guard_mark(struct agent *a, struct ranges *r, const struct guard_launch *l);
+void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
 /* Is nothing under way, so that the profiler may be started, stopped, configured? patient: waits
  * for it. */
-bool guard_is_quiet(struct agent *a, struct ranges *r, bool patient);
+bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient);
 
 /* For a lock that another launch holds: how long to wait for it, and that it was in vain. */
 uint64_t guard_patience_ns(const struct patience *p);
 void guard_spend(struct patience *p, uint64_t ns);
 
-/* The GPU gets work of this context that is not measured, in this stream (streams_normal(); NULL:
- * it is not known which): a held range no longer counts one kernel. From any thread, without the
- * lock. */
-void guard_disturb(struct guard *g, CUstream stream);
+/* Work of this context that is not measured. */
+struct guard_work {
+	CUstream stream; /* streams_normal(); NULL: it is not known which */
+	bool launch;	 /* a kernel or a graph, which may wait for another one */
+};
+
+/* The GPU gets it: a held range no longer counts one kernel. From any thread, without the lock. */
+void guard_disturb(struct guard *g, const struct guard_work *work);
+
+/* The same from the beginning of the call that gives it to its end. A call whose beginning was not
+ * seen, because it was made before the capture, may have given it at any time until now. */
+void guard_other_begins(struct guard *g);
+void guard_other_ends(struct guard *g, const struct guard_work *work);
+void guard_stranger_ends(struct guard *g, const struct guard_work *work);
+
+/* Does the range that is open count other work as well? */
+bool guard_is_disturbed(const struct guard *g);
 
 #endif

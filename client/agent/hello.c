@@ -8,21 +8,15 @@
 
 enum { HELLO_TIMEOUT_S = 5 };
 
-/* The answer lives in the link's arena until the next message: a copy is taken over the wire. */
-static bool keep(struct link *l, const struct wire_message *m, struct arena *arena,
-		 struct wire_agent_welcome *ret)
+bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret)
 {
 	struct wire_message copy;
-	struct buffer b = { 0 };
-	bool kept = wire_encode_payload(&l->scratch, &b, m) == 0 &&
-		    wire_decode(arena, m->type, b.data, buffer_length(&b), &copy) == 0;
 
-	arena_reset(&l->scratch);
-	buffer_deinit(&b);
-	if (kept) {
-		*ret = copy.agent_welcome;
+	if (wire_copy(arena, m, &copy) < 0) {
+		return false;
 	}
-	return kept;
+	*ret = copy.agent_welcome;
+	return true;
 }
 
 int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello,
@@ -44,7 +38,7 @@ int hello_say(struct link *l, const char *socket_path, const struct wire_agent_h
 	} else if (m.type == WIRE_REFUSAL) {
 		refusal_set(r, refusal_code(m.refusal.code), m.refusal.remedy, "%s",
 			    m.refusal.message);
-	} else if (m.type != WIRE_AGENT_WELCOME || !keep(l, &m, arena, ret)) {
+	} else if (m.type != WIRE_AGENT_WELCOME || !hello_keep(&m, arena, ret)) {
 		refusal_set(r, GPUCTR_E_PROTOCOL, "Use an agent and daemon of the same release.",
 			    "the daemon's answer was not understood");
 	} else {

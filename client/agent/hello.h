@@ -10,4 +10,7 @@
 int hello_say(struct link *l, const char *socket_path, const struct wire_agent_hello *hello,
 	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r);
 
+/* A copy of a welcome that the link received, in arena. False: out of memory. */
+bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret);
+
 #endif

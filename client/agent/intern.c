@@ -21,10 +21,21 @@ struct hash {
 	uint64_t a, b;
 };
 
+/* Of all tables of the process: who has kept a number and its generation never takes it for one of
+ * a later table. */
+static _Atomic uint32_t last_generation;
+
+static uint32_t next_generation(void)
+{
+	uint32_t next = atomic_fetch_add(&last_generation, 1) + 1;
+
+	return next != 0 ? next : next_generation(); /* 0 is nobody's */
+}
+
 int intern_init(struct intern *in)
 {
 	memset(in, 0, sizeof(*in));
-	atomic_init(&in->generation, 1);
+	atomic_init(&in->generation, next_generation());
 	in->slots = calloc(INTERN_SLOTS_MIN, sizeof(*in->slots));
 	if (!in->slots) {
 		return -ENOMEM;
@@ -95,7 +106,7 @@ static void forget_all(struct intern *in)
 {
 	memset(in->slots, 0, in->n_slots * sizeof(*in->slots));
 	in->n_used = 0;
-	atomic_fetch_add(&in->generation, 1);
+	atomic_store(&in->generation, next_generation());
 }
 
 /* Keeps the table at most half full, up to the bound at which it starts afresh. */

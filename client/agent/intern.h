@@ -58,7 +58,8 @@ struct intern {
 	struct intern_slot *slots;
 	size_t n_slots, n_used;
 	uint32_t last_string, last_function, last_range, last_set;
-	_Atomic uint32_t generation; /* changes when everything was forgotten */
+	/* Changes when everything was forgotten; no two tables of a process ever have the same. */
+	_Atomic uint32_t generation;
 	uint64_t marks_dropped;
 	struct definitions pending;
 };
@@ -67,7 +68,7 @@ int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
 /* A number, or 0 when memory is out. Strings are made valid UTF-8 ('?' for what is not) and cut at
- * the protocol's limit. *generation is set to the one the number belongs to. */
+ * the protocol's limit. A number belongs to the generation that intern_generation() tells. */
 uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers);

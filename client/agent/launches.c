@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
 
 #include <cupti_driver_cbid.h>
 
@@ -10,153 +10,123 @@
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
+#include "client/agent/contexts.h"
 #include "client/agent/functions.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/visits.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
 /* CUPTI calls on_callback on the launching thread before and after each driver call that launches
  * work. Before: decide, note the launch, push a range, with the context's lock held. After: pop,
- * and unlock. What a thread holds in between is in its launching variable, so that a launch within
- * a launch (libraries do that from host callbacks) is left alone. */
-
-static __thread struct ranges *launching;
-static __thread struct guard_launch launched; /* what launching is for */
-static __thread uint32_t thread_id;
+ * and unlock. What a thread holds in between is in its visit, so that a launch within a launch
+ * (libraries do that from host callbacks) is left alone, and that the capture lives as long. */
 
 /* --- one launch --- */
 
-static bool stream_is_capturing(struct agent *a, CUstream stream)
+/* A capture of a graph that began before ours has told of itself to nobody: so each stream is asked
+ * once, when the thread comes to it, and captures that begin later are counted. */
+static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	bool first = c->late && !v->last_stream.asked;
 
-	return atomic_load(&a->capturing) > 0 &&
-	       a->profiler.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+	if (!first && atomic_load(&c->capturing) == 0) {
+		return false;
+	}
+	if (c->profiler->cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+	    status == CU_STREAM_CAPTURE_STATUS_NONE) {
+		v->last_stream.asked = true;
+		return false;
+	}
+	if (c->late && atomic_load(&c->capturing) == 0 && !atomic_exchange(&c->early, true)) {
+		atomic_fetch_add(&c->capturing, 1);
+	}
+	return true;
 }
 
 /* Is this launch to be measured, by the filter, skip and count? Counts it otherwise. */
-static bool is_wanted(struct agent *a, const struct function *f)
+static bool is_wanted(struct capture *c, const struct function *f)
 {
-	if (f->selected && filter_takes(&a->filter)) {
+	if (f->selected && filter_takes(&c->filter)) {
 		return true;
 	}
-	atomic_fetch_add(&a->counters.filtered, 1);
+	atomic_fetch_add(&c->counters.filtered, 1);
 	return false;
 }
 
-/* With the agent's lock. A context that ended has none of the handles that are compared. */
-static struct ranges *find_context(struct agent *a, CUcontext context)
+/* The context of a launch, which is mostly the thread's last one. */
+static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext context)
 {
-	struct ranges *found = NULL;
-
-	list_for_each(l, &a->contexts) {
-		struct ranges *r = list_entry(l, struct ranges, link);
-
-		found = r->context == context ? r : found;
+	if (!v->last_context || v->last_context->context != context) {
+		v->last_context = contexts_find(c, context);
 	}
-	return found;
+	return v->last_context;
 }
 
-/* Finds or makes it; NULL: out of memory. */
-static struct ranges *find_ranges(struct agent *a, CUcontext context)
+/* The same, but one that nobody has launched into is left alone: NULL. */
+static struct ranges *find_known_context(struct capture *c, struct visit *v, CUcontext context)
 {
-	struct ranges *r;
+	struct ranges *r = v->last_context;
 
-	pthread_mutex_lock(&a->lock);
-	r = find_context(a, context);
-	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
-		pthread_mutex_init(&r->lock, NULL);
-		guard_init(&r->guard);
-		r->guard.blocks = a->blocks;
-		r->context = context;
-		r->device = UINT32_MAX;
-		list_append(&a->contexts, &r->link);
-		atomic_fetch_add(&a->n_contexts, 1);
+	if (r && r->context == context) {
+		return r;
 	}
-	pthread_mutex_unlock(&a->lock);
+	r = atomic_load(&c->n_contexts) > 0 ? contexts_known(c, context) : NULL;
+	v->last_context = r ? r : v->last_context;
 	return r;
-}
-
-/* The same for the context of a launch, which is mostly the thread's last one. */
-static struct ranges *ranges_of_launch(struct agent *a, const CUpti_CallbackData *data)
-{
-	static __thread struct ranges *last;
-
-	if (!last || last->context != data->context) {
-		last = find_ranges(a, data->context);
-	}
-	return last;
 }
 
 /* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
  * old one's address gets the old number at worst until then. */
-static uint64_t stream_number(struct agent *a, CUcontext context, CUstream stream, bool per_thread)
+static void find_stream(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
+			bool per_thread)
 {
-	static __thread struct {
-		CUcontext context;
-		CUstream stream;
-		bool per_thread, known;
-		uint64_t number;
-	} last;
 	uint32_t number;
 
-	if (last.known && last.context == context && last.stream == stream &&
-	    last.per_thread == per_thread) {
-		return last.number;
+	if (v->last_stream.known && v->last_stream.context == context &&
+	    v->last_stream.stream == stream && v->last_stream.per_thread == per_thread) {
+		return;
 	}
-	last.known = true;
-	last.context = context;
-	last.stream = stream;
-	last.per_thread = per_thread;
-	last.number = a->profiler.cuptiGetStreamIdEx(context, stream, per_thread, &number) ==
-				      CUPTI_SUCCESS
-			      ? number
-			      : (uintptr_t)stream;
-	return last.number;
+	v->last_stream.known = true;
+	v->last_stream.asked = false;
+	v->last_stream.context = context;
+	v->last_stream.stream = stream;
+	v->last_stream.per_thread = per_thread;
+	v->last_stream.number = c->profiler->cuptiGetStreamIdEx(context, stream, per_thread,
+								&number) == CUPTI_SUCCESS
+					? number
+					: (uintptr_t)stream;
 }
 
-static void note_launch(struct agent *a, struct launch *l, const struct ranges *r,
-			const struct function *f, const struct arguments *g,
+static void note_launch(struct capture *c, struct visit *v, struct launch *l,
+			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
 {
-	if (thread_id == 0) {
-		thread_id = (uint32_t)syscall(SYS_gettid);
+	if (v->thread_id == 0) {
+		v->thread_id = (uint32_t)syscall(SYS_gettid);
 	}
 	*l = (struct launch){
 		.function = f->id,
 		.dynamic_shared_bytes = g->dynamic_shared_bytes,
 		.device = r->device,
 		.context = data->contextUid,
-		.stream = launched.stream_number,
+		.stream = v->last_stream.number,
 		.correlation = data->correlationId,
-		.thread = thread_id,
-		.range = nvtx_current_range(),
-		.set = nvtx_active_set(),
+		.thread = v->thread_id,
+		.range = nvtx_current_range(&c->intern),
+		.set = nvtx_active_set(&c->intern),
 		.start_ns = clock_wall_ns(), /* until it is known when it began */
 		.kind = g->kind,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
-	activity_expect(&a->activity, data->correlationId);
-}
-
-/* The GPU gets work that is not measured, in this stream; NULL: in some stream. */
-static void note_other_work(struct agent *a, CUcontext context, CUstream stream)
-{
-	struct ranges *r;
-
-	pthread_mutex_lock(&a->lock);
-	r = find_context(a, context);
-	if (r) {
-		guard_disturb(&r->guard, stream);
-	}
-	pthread_mutex_unlock(&a->lock);
+	activity_expect(c->activity, data->correlationId);
 }
 
 /* Another thread may be within a launch that does not return until this one was made. */
-static bool lock_for_launch(struct agent *a, struct ranges *r)
+static bool lock_for_launch(struct capture *c, struct ranges *r)
 {
 	uint64_t patience_ns;
 
@@ -164,12 +134,12 @@ static bool lock_for_launch(struct agent *a, struct ranges *r)
 		return true;
 	}
 	do {
-		patience_ns = guard_patience_ns(&a->patience);
+		patience_ns = guard_patience_ns(&c->patience);
 		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
 			return true;
 		}
 	} while (ranges_are_turning(r));
-	guard_spend(&a->patience, patience_ns);
+	guard_spend(&c->patience, patience_ns);
 	return false;
 }
 
@@ -179,87 +149,131 @@ static void unlock_after_launch(struct ranges *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void note_for_guard(struct agent *a, struct function *f, const struct arguments *g,
-			   const CUpti_CallbackData *data, struct ranges *r)
+static void note_for_guard(struct visit *v, struct function *f, const struct arguments *g,
+			   struct ranges *r)
 {
-	launched = (struct guard_launch){
+	v->launched = (struct guard_launch){
 		.stream = streams_normal(g->stream, g->per_thread_stream),
 		.work = g->function ? (uintptr_t)g->function : (uintptr_t)g->graph,
 		.name = f->name,
 		.collective = f->collective,
 		.proofs = &f->proofs,
-		.stream_number = stream_number(a, data->context, g->stream, g->per_thread_stream),
+		.stream_number = v->last_stream.number,
 	};
 	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->name);
-	r->last_stream = launched.stream_number;
+	r->last_stream = v->launched.stream_number;
 	r->last_launch_ns = clock_now_ns();
 	r->told_stuck = false;
 }
 
-static void on_launch_enter(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+/* With the context's lock, which is held on if a range is open then. */
+static void open_range(struct capture *c, struct visit *v, struct function *f,
+		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
+{
+	struct launch *l;
+
+	if (!atomic_load(&c->active)) {
+		atomic_fetch_add(&c->counters.unready, 1);
+		unlock_after_launch(r);
+		return;
+	}
+	functions_prepare(c, f);
+	find_stream(c, v, data->context, g->stream, g->per_thread_stream);
+	note_for_guard(v, f, g, r);
+	if (!c->method->open(c, r, &v->launched, &l)) {
+		unlock_after_launch(r);
+		return;
+	}
+	note_launch(c, v, l, r, f, g, data);
+	v->launching = r;
+}
+
+static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			    const CUpti_CallbackData *data)
 {
 	struct arguments g;
 	struct function *f;
 	struct ranges *r;
-	struct launch *l;
 
-	if (launching || !data->context || !arguments_read(id, data->functionParams, &g)) {
+	if (!data->context || !arguments_read(id, data->functionParams, &g)) {
 		return;
 	}
-	atomic_fetch_add(&a->counters.seen, 1);
-	f = functions_find(a, g.function, data->contextUid,
+	atomic_fetch_add(&c->counters.seen, 1);
+	f = functions_find(c, g.function, data->contextUid,
 			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
 			   : data->symbolName	       ? data->symbolName
 						       : "(unnamed)");
 	if (!f) {
-		atomic_fetch_add(&a->counters.unready, 1);
+		atomic_fetch_add(&c->counters.unready, 1);
 		return;
 	}
-	if (stream_is_capturing(a, streams_normal(g.stream, g.per_thread_stream))) {
-		atomic_fetch_add(&a->counters.capturing, 1);
+	if (c->late) {
+		find_stream(c, v, data->context, g.stream, g.per_thread_stream);
+	}
+	if (stream_is_capturing(c, v, streams_normal(g.stream, g.per_thread_stream))) {
+		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	if (!is_wanted(a, f)) {
+	if (!is_wanted(c, f)) {
 		return;
 	}
-	r = ranges_of_launch(a, data);
-	if (!r || !lock_for_launch(a, r)) {
-		atomic_fetch_add(&a->counters.unready, 1);
+	r = find_context(c, v, data->context);
+	if (!r || !lock_for_launch(c, r)) {
+		atomic_fetch_add(&c->counters.unready, 1);
 		return;
 	}
-	if (!atomic_load(&a->active)) {
-		atomic_fetch_add(&a->counters.unready, 1);
-		pthread_mutex_unlock(&r->lock);
-		return;
-	}
-	functions_prepare(a, f);
-	note_for_guard(a, f, &g, data, r);
-	if (!ranges_open(a, r, &launched, &l)) {
-		unlock_after_launch(r);
-		return;
-	}
-	note_launch(a, l, r, f, &g, data);
-	launching = r;
+	open_range(c, v, f, &g, data, r);
 }
 
-static void on_launch_exit(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_CallbackData *data)
 {
-	struct ranges *r = launching;
+	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
-	struct arguments g;
 
-	if (!r) {
-		if (arguments_read(id, data->functionParams, &g)) {
-			note_other_work(a, data->context,
-					streams_normal(g.stream, g.per_thread_stream));
-		}
-		return;
-	}
-	launching = NULL;
+	v->launching = NULL;
 	if (r->state == RANGES_STARTED) {
-		ranges_close(a, r, &launched, !result || *result == CUDA_SUCCESS);
+		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}
 	unlock_after_launch(r);
+}
+
+/* --- work that is not measured --- */
+
+/* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
+ * are open meanwhile may count it. */
+static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
+{
+	v->other = find_known_context(c, v, context);
+	if (v->other) {
+		guard_other_begins(&v->other->guard);
+	}
+}
+
+static void on_other_exit(struct capture *c, struct visit *v, CUcontext context,
+			  const struct guard_work *work)
+{
+	struct ranges *r = v->other;
+
+	v->other = NULL;
+	if (r) {
+		guard_other_ends(&r->guard, work);
+	} else if ((r = find_known_context(c, v, context)) != NULL) {
+		guard_stranger_ends(&r->guard, work);
+	}
+}
+
+/* A copy, a fill, or something to wait for. */
+static void on_work_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			 const CUpti_CallbackData *data)
+{
+	struct guard_work work = { .stream = NULL };
+	CUstream stream;
+	bool per_thread;
+
+	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
+		work.stream = streams_normal(stream, per_thread);
+	}
+	on_other_exit(c, v, data->context, &work);
 }
 
 /* --- other callbacks --- */
@@ -310,14 +324,14 @@ static bool capture_ended(CUresult result)
 }
 
 /* A start or stop that was decided on before is waited for, but not a launch that hangs. */
-static void wait_for_turns(struct agent *a)
+static void wait_for_turns(struct capture *c)
 {
-	struct ranges *contexts[AGENT_CONTEXTS_MAX];
-	size_t n = agent_contexts(a, contexts);
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
 		if (lock_until(&contexts[i]->lock,
-			       clock_now_ns() + guard_patience_ns(&a->patience))) {
+			       clock_now_ns() + guard_patience_ns(&c->patience))) {
 			pthread_mutex_unlock(&contexts[i]->lock);
 		}
 	}
@@ -325,78 +339,38 @@ static void wait_for_turns(struct agent *a)
 
 /* Counted before a capture begins and after it has ended, so that nothing synchronises in between.
  */
-static void on_capture_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static void on_capture_call(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	const CUresult *pointer = data->functionReturnValue;
 	CUresult result = data->callbackSite == CUPTI_API_EXIT && pointer ? *pointer : CUDA_SUCCESS;
 	unsigned n;
 
 	if (begins_capture(id) && data->callbackSite == CUPTI_API_ENTER) {
-		atomic_fetch_add(&a->capturing, 1);
-		wait_for_turns(a);
+		atomic_fetch_add(&c->capturing, 1);
+		wait_for_turns(c);
 	} else if (begins_capture(id) && result != CUDA_SUCCESS) {
-		atomic_fetch_sub(&a->capturing, 1);
+		atomic_fetch_sub(&c->capturing, 1);
 	} else if (ends_capture(id) && data->callbackSite == CUPTI_API_EXIT &&
 		   capture_ended(result)) {
-		for (n = atomic_load(&a->capturing);
-		     n > 0 && !atomic_compare_exchange_weak(&a->capturing, &n, n - 1);) {
+		for (n = atomic_load(&c->capturing);
+		     n > 0 && !atomic_compare_exchange_weak(&c->capturing, &n, n - 1);) {
 		}
 	}
 }
 
-static void on_context_end(struct agent *a, CUcontext context)
-{
-	struct ranges *found;
-
-	pthread_mutex_lock(&a->lock);
-	found = find_context(a, context);
-	pthread_mutex_unlock(&a->lock);
-	if (found && found != launching) {
-		pthread_mutex_lock(&found->lock);
-		/* The driver waits for its kernels as well. */
-		if (found->object &&
-		    !(guard_is_quiet(a, found, true) && ranges_disable(a, found))) {
-			ranges_abandon(a, found);
-		}
-		found->state = RANGES_BROKEN;
-		found->context = NULL; /* a new context may get the same handle */
-		atomic_fetch_sub(&a->n_contexts, 1);
-		guard_deinit(&found->guard);
-		free(found->image);
-		found->image = NULL;
-		host_config_deinit(&found->config);
-		pthread_mutex_unlock(&found->lock);
-	}
-}
-
-/* Before the program has the handle, and while it still has it. */
-static void on_stream(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
+/* Before the program has the handle of a stream, and while it still has it. */
+static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
+			const CUpti_ResourceData *data)
 {
 	CUstream stream = data->resourceHandle.stream;
 	struct ranges *r;
 
-	if (id == CUPTI_CBID_RESOURCE_STREAM_CREATED) {
-		r = find_ranges(a, data->context);
-		if (r) {
-			streams_add(&r->guard.streams, stream);
-		}
-		return;
-	}
-	/* A context takes its streams with it, and may have ended by now. */
-	pthread_mutex_lock(&a->lock);
-	r = find_context(a, data->context);
-	if (r) {
-		streams_remove(&r->guard.streams, stream);
-	}
-	pthread_mutex_unlock(&a->lock);
-}
-
-static void on_resource(struct agent *a, CUpti_CallbackId id, const CUpti_ResourceData *data)
-{
 	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
-		on_context_end(a, data->context);
-	} else {
-		on_stream(a, id, data);
+		contexts_end(c, data->context, v->launching);
+	} else if (id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
+		contexts_remove_stream(c, data->context, stream);
+	} else if ((r = contexts_find(c, data->context)) != NULL) {
+		streams_add(&r->guard.streams, stream);
 	}
 }
 
@@ -410,46 +384,88 @@ static bool is_launch(CUpti_CallbackId id)
 	return false;
 }
 
-static void on_driver_call(struct agent *a, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
+		      const CUpti_CallbackData *data)
 {
-	bool enters = data->callbackSite == CUPTI_API_ENTER;
+	struct arguments g = { .stream = NULL };
 
+	if (data->callbackSite == CUPTI_API_ENTER && v->launching) {
+		v->nested++; /* a launch within a launch is a part of it */
+	} else if (data->callbackSite == CUPTI_API_EXIT && v->nested > 0) {
+		v->nested--;
+	} else if (data->callbackSite == CUPTI_API_ENTER) {
+		if (atomic_load_explicit(&c->active, memory_order_relaxed)) {
+			on_launch_enter(c, v, id, data);
+		}
+		if (!v->launching) {
+			on_other_enter(c, v, data->context);
+		}
+	} else if (v->launching) {
+		on_launch_exit(c, v, data);
+	} else if (arguments_read(id, data->functionParams, &g)) {
+		on_other_exit(c, v, data->context,
+			      &(struct guard_work){ streams_normal(g.stream, g.per_thread_stream),
+						    true });
+	}
+}
+
+static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
+{
 	if (begins_capture(id) || ends_capture(id)) {
-		on_capture_call(a, id, data);
-	} else if (!is_launch(id)) {
-		note_other_work(a, data->context, NULL);
-	} else if (enters) {
-		on_launch_enter(a, id, data);
+		on_capture_call(c, id, data);
+	} else if (is_launch(id)) {
+		on_launch(c, v, id, data);
+	} else if (data->callbackSite == CUPTI_API_ENTER) {
+		on_other_enter(c, v, data->context);
 	} else {
-		on_launch_exit(a, id, data);
+		on_work_exit(c, v, id, data);
+	}
+}
+
+static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domain,
+		  CUpti_CallbackId id, const void *data)
+{
+	bool was_launching = v->launching != NULL;
+	int cancel;
+
+	/* A thread that is cancelled with a lock of ours held would stop all others. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		on_resource(c, v, id, data);
+	} else {
+		on_driver_call(c, v, id, data);
+	}
+	if (v->launching && !was_launching) {
+		v->cancel_before = cancel; /* until the launch is over */
+	} else if (!v->launching) {
+		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
 	}
 }
 
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
-	static __thread int cancel_before;
-	struct agent *a = userdata;
-	bool was_launching = launching != NULL;
-	int cancel;
+	struct visit *v = visit_of_thread();
+	struct capture *c;
+	bool inside, was_launching;
 
-	/* A context ends also when the capture is over: the delivering thread may still be at it.
-	 */
-	if (domain != CUPTI_CB_DOMAIN_RESOURCE && !begins_capture(id) && !ends_capture(id) &&
-	    !atomic_load_explicit(&a->active, memory_order_relaxed) && !launching) {
+	(void)userdata; /* the capture may be over: visit_begin() knows */
+	if (!v) {
 		return;
 	}
-	/* A thread that is cancelled with a lock of ours held would stop all others. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
-		on_resource(a, id, data);
-	} else {
-		on_driver_call(a, id, data);
+	c = atomic_load_explicit(&v->capture, memory_order_relaxed);
+	inside = c != NULL;
+	was_launching = v->launching != NULL;
+	c = inside				 ? c
+	    : domain == CUPTI_CB_DOMAIN_RESOURCE ? visit_begin_surely(v)
+						 : visit_begin(v);
+	if (c) {
+		visit(c, v, domain, id, data);
 	}
-	if (launching && !was_launching) {
-		cancel_before = cancel; /* until the launch is over */
-	} else if (!launching) {
-		pthread_setcancelstate(was_launching ? cancel_before : cancel, NULL);
+	/* A visit lasts from the callback before a launch to the one after it. */
+	if (!v->launching && (!inside || was_launching)) {
+		visit_end(v);
 	}
 }
 
@@ -461,16 +477,16 @@ static const CUpti_CallbackId resources[] = {
 	CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
-static int refuse(struct agent *a, CUptiResult result, struct refusal *r)
+static int refuse(struct capture *c, CUptiResult result, struct refusal *r)
 {
 	refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
-		    host_result_name(&a->profiler.host, result), (int)result);
+		    host_result_name(&c->profiler->host, result), (int)result);
 	return r->code;
 }
 
-int launches_subscribe(struct agent *a, struct refusal *r)
+int launches_subscribe(struct capture *c, struct refusal *r)
 {
-	CUptiResult result = a->profiler.cuptiSubscribe(&a->subscriber, on_callback, a);
+	CUptiResult result = c->profiler->cuptiSubscribe(&c->subscriber, on_callback, NULL);
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
 		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
@@ -479,12 +495,12 @@ int launches_subscribe(struct agent *a, struct refusal *r)
 			    "the program uses CUPTI itself");
 		return r->code;
 	}
-	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
+	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
 
 /* Other calls that give the GPU work of its own, or something to wait for. They have many variants
  * and are told apart by their names; an older CUPTI may not know some. */
-static void watch_other_work(struct agent *a)
+static void watch_other_work(struct capture *c)
 {
 	static const char *const beginnings[] = { "cuMemcpy",	       "cuMemset",
 						  "cuStreamWaitValue", "cuStreamBatchMemOp",
@@ -494,46 +510,46 @@ static void watch_other_work(struct agent *a)
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
 		const char *name = NULL;
 
-		if (a->profiler.cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
+		if (c->profiler->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
 			    CUPTI_SUCCESS ||
 		    !name) {
 			continue;
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
 			if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
-				a->profiler.cuptiEnableCallback(1, a->subscriber,
-								CUPTI_CB_DOMAIN_DRIVER_API, id);
+				c->profiler->cuptiEnableCallback(1, c->subscriber,
+								 CUPTI_CB_DOMAIN_DRIVER_API, id);
 			}
 		}
 	}
 }
 
-int launches_enable(struct agent *a, struct refusal *r)
+int launches_enable(struct capture *c, struct refusal *r)
 {
-	const struct profiler *p = &a->profiler;
+	const struct profiler *p = c->profiler;
 	CUptiResult result = CUPTI_SUCCESS;
 
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
-		CUptiResult one = p->cuptiEnableCallback(1, a->subscriber,
+		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
 
 		/* An older CUPTI may not know the newest calls, which its driver has not either. */
 		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
 	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
-		result = p->cuptiEnableCallback(1, a->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						resources[i]);
 	}
 	if (result == CUPTI_SUCCESS) {
-		watch_other_work(a);
+		watch_other_work(c);
 	}
-	return result == CUPTI_SUCCESS ? 0 : refuse(a, result, r);
+	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
 
-void launches_unsubscribe(struct agent *a)
+void launches_unsubscribe(struct capture *c)
 {
-	if (a->subscriber) {
-		a->profiler.cuptiUnsubscribe(a->subscriber);
-		a->subscriber = NULL;
+	if (c->subscriber) {
+		c->profiler->cuptiUnsubscribe(c->subscriber);
+		c->subscriber = NULL;
 	}
 }

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -46,16 +48,35 @@ int link_open(struct link *l, const char *path)
 		fd = r;
 	}
 	l->fd = fd;
+	l->file = link_file(fd);
 	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
 	return 0;
 }
 
+ino_t link_file(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
+}
+
+void link_leave(int fd, ino_t file)
+{
+	if (fd >= 0 && link_file(fd) == file) {
+		close(fd);
+	}
+}
+
+/* The program may have closed it, or have a file of its own there by now. */
+static bool is_ours(const struct link *l)
+{
+	return l->fd >= 0 && link_file(l->fd) == l->file;
+}
+
 void link_close(struct link *l)
 {
-	if (l->fd >= 0) {
-		close(l->fd);
-	}
+	link_leave(l->fd, l->file);
 	l->fd = -1;
 	buffer_deinit(&l->in);
 	buffer_deinit(&l->out);
@@ -89,8 +110,9 @@ int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t tim
 
 	arena_reset(&l->scratch);
 	while (r >= 0 && buffer_length(&l->out) > 0) {
-		ssize_t n = fdpass_send(l->fd, l->out.data + l->out.start, buffer_length(&l->out),
-					fd, MSG_DONTWAIT);
+		ssize_t n = !is_ours(l) ? -EBADF
+					: fdpass_send(l->fd, l->out.data + l->out.start,
+						      buffer_length(&l->out), fd, MSG_DONTWAIT);
 
 		if (n >= 0) {
 			fd = -1;
@@ -133,6 +155,9 @@ static int read_some(struct link *l)
 
 	if (r < 0) {
 		return r;
+	}
+	if (!is_ours(l)) {
+		return -EBADF;
 	}
 	n = recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
 	if (n < 0) {

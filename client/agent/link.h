@@ -3,16 +3,22 @@
 #define GPUCTR_AGENT_LINK_H
 
 /* The agent's connection to the daemon: blocking, with time limits, used by one thread at a time.
- * No call ever raises SIGPIPE. */
+ * No call ever raises SIGPIPE.
+ *
+ * The program may close all descriptors that it does not know, ours among them, and then open a
+ * file that gets the same number. So a link knows the file behind its number, and lets go of a
+ * number that is another file's: that is the program's to read, to write and to close. */
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/wire/wire.h"
 
 struct link {
-	int fd; /* -1: closed or broken */
+	int fd;	    /* -1: closed or broken */
+	ino_t file; /* the socket behind fd; no two of those that are open have the same */
 	struct buffer in, out;
 	struct arena arena; /* of the last message received */
 	struct arena scratch;
@@ -21,6 +27,12 @@ struct link {
 /* Connects to the Unix socket at path. -errno. */
 int link_open(struct link *l, const char *path);
 void link_close(struct link *l);
+
+/* The socket's number as a file, to be told from others; 0: fd is not open. */
+ino_t link_file(int fd);
+
+/* Closes fd if it is still that file. For a forked child, whose link is the parent's to use. */
+void link_leave(int fd, ino_t file);
 
 /* Sends m, with fd beside it unless it is -1. -ETIMEDOUT after timeout_ns without progress; any
  * failure closes the link. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/nvtx_event.h"
+#include "client/agent/nvtx_stack.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "client/agent/capture.h"
+#include "client/agent/names.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/visits.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
@@ -39,18 +42,6 @@ struct nvtx_domain {
 	struct list categories;
 };
 
-struct entry {
-	struct event event;
-	uint32_t range; /* 0: no number yet */
-	uint32_t generation;
-};
-
-struct stack {
-	struct entry *v;
-	size_t n, room;
-	uint32_t thread;
-};
-
 struct started {
 	struct list link;
 	nvtxRangeId_t id;
@@ -58,7 +49,6 @@ struct started {
 };
 
 static struct {
-	_Atomic(struct intern *) intern;
 	struct nvtx_domain default_domain;
 	pthread_mutex_t lock; /* of the list below */
 	struct list started;
@@ -236,14 +226,13 @@ static uint32_t event_range(struct intern *in, const struct event *e, uint32_t p
 	return intern_range(in, &key);
 }
 
-uint32_t nvtx_current_range(void)
+uint32_t nvtx_current_range(struct intern *in)
 {
-	struct intern *in = atomic_load_explicit(&nvtx.intern, memory_order_acquire);
 	struct stack *s = thread_stack;
 	uint32_t generation, range = 0;
 	size_t i;
 
-	if (!in || !s || s->n == 0) {
+	if (!s || s->n == 0) {
 		return 0;
 	}
 	generation = intern_generation(in);
@@ -257,6 +246,19 @@ uint32_t nvtx_current_range(void)
 		s->v[i].generation = generation;
 	}
 	return range;
+}
+
+uint64_t nvtx_current_name(void)
+{
+	struct stack *s = thread_stack;
+	struct entry *top = s && s->n > 0 ? &s->v[s->n - 1] : NULL;
+
+	if (top && top->name == 0) {
+		top->name =
+			names_hash(names_hash(0, top->event.domain ? top->event.domain->name : ""),
+				   top->event.message);
+	}
+	return top ? top->name : 0;
 }
 
 /* --- push and pop --- */
@@ -326,6 +328,7 @@ static struct entry *stack_grow(struct stack *s)
 			event_move(&v[i].event, &s->v[i].event);
 			v[i].range = s->v[i].range;
 			v[i].generation = s->v[i].generation;
+			v[i].name = s->v[i].name;
 		}
 		free(s->v);
 		s->v = v;
@@ -350,6 +353,7 @@ int nvtx_push(struct event *e)
 	}
 	event_move(&top->event, e);
 	top->range = 0;
+	top->name = 0;
 	s->n++;
 	return depth;
 }
@@ -369,6 +373,7 @@ int nvtx_pop(const struct nvtx_domain *domain)
 	event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
 		event_move(&s->v[k - 1].event, &s->v[k].event);
+		s->v[k - 1].name = s->v[k].name;
 		s->v[k - 1].range = 0; /* has lost a range around it */
 	}
 	s->n--;
@@ -421,16 +426,15 @@ void nvtx_end(nvtxRangeId_t id)
 	}
 }
 
-uint32_t nvtx_active_set(void)
+uint32_t nvtx_active_set(struct intern *in)
 {
 	static __thread uint64_t seen_version;
 	static __thread uint32_t seen_generation, seen_set;
-	struct intern *in = atomic_load_explicit(&nvtx.intern, memory_order_acquire);
 	uint64_t version = atomic_load(&nvtx.version);
 	uint32_t ranges[64], generation;
 	size_t n = 0;
 
-	if (!in || version == 0) {
+	if (version == 0) {
 		return 0;
 	}
 	generation = intern_generation(in);
@@ -453,15 +457,29 @@ uint32_t nvtx_active_set(void)
 
 /* --- marks --- */
 
+static void note_mark(struct intern *in, const struct event *e)
+{
+	struct stack *s = find_stack();
+
+	if (intern_has_room(in)) {
+		intern_mark(in, event_range(in, e, nvtx_current_range(in)), s ? s->thread : 0,
+			    (int64_t)clock_wall_ns());
+	}
+}
+
+/* From any thread: the capture must not end meanwhile. */
 void nvtx_mark(struct event *e)
 {
-	struct intern *in = atomic_load_explicit(&nvtx.intern, memory_order_acquire);
+	struct visit *v = visit_of_thread();
+	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
+	bool inside = c != NULL;
 
-	if (in && intern_has_room(in)) {
-		struct stack *s = find_stack();
-
-		intern_mark(in, event_range(in, e, nvtx_current_range()), s ? s->thread : 0,
-			    (int64_t)clock_wall_ns());
+	c = v && !inside ? visit_begin(v) : c;
+	if (c) {
+		note_mark(&c->intern, e);
+	}
+	if (v && !inside) {
+		visit_end(v);
 	}
 	event_deinit(e);
 }
@@ -496,17 +514,4 @@ void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
 	pthread_mutex_lock(&d->lock);
 	list_append(&d->categories, &c->link);
 	pthread_mutex_unlock(&d->lock);
-}
-
-/* --- the capture --- */
-
-void nvtx_attach(struct intern *in)
-{
-	pthread_once(&nvtx.once, init_once);
-	atomic_store_explicit(&nvtx.intern, in, memory_order_release);
-}
-
-void nvtx_detach_after_fork(void)
-{
-	atomic_store_explicit(&nvtx.intern, NULL, memory_order_release);
 }

@@ -261,7 +261,7 @@ int pack_send(struct link *l, const struct wire_agent_welcome *welcome, struct i
 	struct packer p = { .link = l, .welcome = welcome };
 	CLEAN_FREE struct record_columns *s = n ? malloc(sizeof(*s)) : NULL;
 	size_t n_columns = welcome->plan.columns.n;
-	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 112);
+	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 128);
 	int r;
 
 	if (n > 0 && !s) {

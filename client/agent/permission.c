@@ -18,6 +18,7 @@
 #include "client/agent/link.h"
 #include "proto/base/clock.h"
 #include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
 
 /* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
  * table is all that is changed in the program: no preloading, no code patched, and no other
@@ -31,12 +32,19 @@ enum { ANSWER_TIMEOUT_S = 15 };
 
 typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 
+struct question {
+	char socket_path[108];
+	char token[LIMIT_TOKEN_BYTES + 1];
+};
+
 static struct {
 	_Atomic(ioctl_function) next;
-	char socket_path[108];
-	char token[64];
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* of what follows; a leaf */
+	bool asks;	      /* a capture is under way */
+	struct question question;
 	struct refusal refusal;
+	void **slot;  /* NULL: the hook is not in */
+	void *before; /* what was in the slot */
 } permission = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void remember(const struct wire_permission_reply *r)
@@ -53,14 +61,27 @@ void permission_last_refusal(struct refusal *ret)
 	pthread_mutex_unlock(&permission.lock);
 }
 
+/* What the capture that is under way asks with; false: there is none. */
+static bool copy_question(struct question *ret)
+{
+	bool asks;
+
+	pthread_mutex_lock(&permission.lock);
+	asks = permission.asks;
+	*ret = permission.question;
+	pthread_mutex_unlock(&permission.lock);
+	return asks;
+}
+
 /* 0 with the driver's status; -errno: the daemon could not be asked. */
 static int ask_daemon(int fd, uint32_t root, uint32_t parent, uint32_t object, uint64_t parameters,
 		      uint32_t *ret_status)
 {
 	struct rm_profiler_parameters p = { 0 };
 	struct wire_message q = { .type = WIRE_PERMISSION_REQUEST }, a;
+	struct question question;
 	struct link l;
-	int r = link_open(&l, permission.socket_path);
+	int r = copy_question(&question) ? link_open(&l, question.socket_path) : -ENOENT;
 
 	if (r < 0) {
 		return r;
@@ -69,7 +90,7 @@ static int ask_daemon(int fd, uint32_t root, uint32_t parent, uint32_t object, u
 		memcpy(&p, (const void *)(uintptr_t)parameters, sizeof(p));
 	}
 	q.permission_request = (struct wire_permission_request){
-		permission.token, root, parent, object, RM_CLASS_PROFILER_DEVICE, p.client_target,
+		question.token,	  root, parent, object, RM_CLASS_PROFILER_DEVICE, p.client_target,
 		p.context_target,
 	};
 	r = link_send(&l, &q, fd, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
@@ -243,16 +264,12 @@ static int write_slot(void **slot, void *value)
 	return 0;
 }
 
-int permission_install(const char *socket_path, const char *token, struct refusal *r)
+/* With the lock. */
+static int put_hook_in(struct refusal *r)
 {
 	void **slot = NULL;
 	void *now;
 
-	snprintf(permission.socket_path, sizeof(permission.socket_path), "%s", socket_path);
-	snprintf(permission.token, sizeof(permission.token), "%s", token);
-	if (atomic_load(&permission.next)) {
-		return 0;
-	}
 	dl_iterate_phdr(on_library, &slot);
 	if (!slot) {
 		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD, "Report the driver's version.",
@@ -262,11 +279,42 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 	/* Not what the slot holds: that may still be the loader's stub. */
 	now = dlsym(RTLD_DEFAULT, "ioctl");
 	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
+	permission.before = __atomic_load_n(slot, __ATOMIC_SEQ_CST);
 	if (!now || write_slot(slot, (void *)(uintptr_t)ioctl_hook) < 0) {
-		atomic_store(&permission.next, NULL);
 		refusal_set(r, GPUCTR_E_INTERNAL, "",
 			    "libcuda's import of ioctl could not be redirected");
 		return r->code;
 	}
+	permission.slot = slot;
 	return 0;
+}
+
+int permission_install(const char *socket_path, const char *token, struct refusal *r)
+{
+	int code;
+
+	pthread_mutex_lock(&permission.lock);
+	permission.refusal = (struct refusal){ 0 };
+	snprintf(permission.question.socket_path, sizeof(permission.question.socket_path), "%s",
+		 socket_path);
+	snprintf(permission.question.token, sizeof(permission.question.token), "%s", token);
+	code = permission.slot ? 0 : put_hook_in(r);
+	permission.asks = code == 0;
+	pthread_mutex_unlock(&permission.lock);
+	return code;
+}
+
+/* A call that is within the hook goes on there: our code stays loaded, and so does next. Where
+ * somebody has put a hook of their own over ours, the slot is theirs, and ours only passes on. */
+void permission_remove(void)
+{
+	pthread_mutex_lock(&permission.lock);
+	permission.asks = false;
+	memset(&permission.question, 0, sizeof(permission.question));
+	if (permission.slot &&
+	    __atomic_load_n(permission.slot, __ATOMIC_SEQ_CST) == (void *)(uintptr_t)ioctl_hook &&
+	    write_slot(permission.slot, permission.before) == 0) {
+		permission.slot = NULL;
+	}
+	pthread_mutex_unlock(&permission.lock);
 }

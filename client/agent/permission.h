@@ -9,6 +9,10 @@
 /* Redirects libcuda's import of ioctl. 0, or a code with r filled; nothing is changed then. */
 int permission_install(const char *socket_path, const char *token, struct refusal *r);
 
+/* Takes it back: libcuda calls what it called before. Nothing happens when it was not redirected.
+ */
+void permission_remove(void);
+
 /* What the daemon said when it last refused; code 0: it has not. */
 void permission_last_refusal(struct refusal *ret);
 

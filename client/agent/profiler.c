@@ -7,6 +7,21 @@
 
 #define SYMBOL(f) VENDOR_SYMBOL(profiler, f)
 
+bool profiler_driver_is_ready(void)
+{
+	void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	CUresult (*get_device)(CUdevice *) = NULL;
+	CUdevice device;
+	bool ready = true; /* without it opening fails, and tells */
+
+	if (libcuda) {
+		*(void **)&get_device = dlsym(libcuda, "cuCtxGetDevice");
+		ready = !get_device || get_device(&device) != CUDA_ERROR_NOT_INITIALIZED;
+		dlclose(libcuda);
+	}
+	return ready;
+}
+
 int profiler_open(struct profiler *p, struct refusal *r)
 {
 	static const struct vendor_symbol device[] = { PROFILER_FUNCTIONS(SYMBOL) };

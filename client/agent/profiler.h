@@ -55,6 +55,9 @@ struct profiler {
 	PROFILER_DRIVER_FUNCTIONS(VENDOR_MEMBER)
 };
 
+/* Has cuInit() ended in the program? May wait for it. */
+bool profiler_driver_is_ready(void);
+
 /* Finds libcuda and libcupti in this process, or opens the latter. 0, or a code with r filled. */
 int profiler_open(struct profiler *p, struct refusal *r);
 

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
+#include "client/agent/contexts.h"
 #include "client/agent/ranges_setup.h"
 #include "proto/base/clock.h"
 
@@ -28,9 +29,9 @@ enum {
 
 #define GROWTH_PRICE_NS_PER_RANGE UINT64_C(900000)
 
-static void unready(struct agent *a)
+static void unready(struct capture *c)
 {
-	atomic_fetch_add(&a->counters.unready, 1);
+	atomic_fetch_add(&c->counters.unready, 1);
 }
 
 static const char the_launch[] = "the launch";
@@ -51,23 +52,26 @@ static void enter_call(struct ranges *r, const char *call)
 
 /* --- start and stop --- */
 
-static CUptiResult call_start(struct agent *a, struct ranges *r)
+static CUptiResult call_start(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Start_Params p = {
 		.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
+	CUptiResult result;
 
 	enter_call(r, "cuptiRangeProfilerStart");
-	return a->profiler.cuptiRangeProfilerStart(&p);
+	result = c->profiler->cuptiRangeProfilerStart(&p);
+	r->running = result == CUPTI_SUCCESS;
+	return result;
 }
 
 /* Another context of this process may own the GPU's counters; it lets go, and takes them back at
  * its own next launch. */
-static bool take_over(struct agent *a, struct ranges *r)
+static bool take_over(struct capture *c, struct ranges *r)
 {
-	struct ranges *contexts[AGENT_CONTEXTS_MAX];
-	size_t n = agent_contexts(a, contexts);
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -79,35 +83,35 @@ static bool take_over(struct agent *a, struct ranges *r)
 			continue;
 		}
 		if (other->object && other->context &&
-		    a->profiler.cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-			any = ranges_disable(a, other) || any;
-			a->profiler.cuCtxPopCurrent(&popped);
+		    c->profiler->cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
+			any = ranges_disable(c, other) || any;
+			c->profiler->cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&other->lock);
 	}
 	return any;
 }
 
-static bool has_sibling(struct agent *a, const struct ranges *r)
+static bool has_sibling(struct capture *c, const struct ranges *r)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&a->lock);
-	list_for_each(l, &a->contexts) {
+	pthread_mutex_lock(&c->lock);
+	list_for_each(l, &c->contexts) {
 		const struct ranges *other = list_entry(l, struct ranges, link);
 
 		found = found || (other != r && other->device == r->device && other->context);
 	}
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&c->lock);
 	return found;
 }
 
-static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
+static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 {
 	char text[256];
 
-	if (!has_sibling(a, r)) {
-		ranges_tell_failure(a, r, "cuptiRangeProfilerStart", result);
+	if (!has_sibling(c, r)) {
+		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
 		return;
 	}
 	snprintf(text, sizeof(text),
@@ -115,46 +119,51 @@ static void tell_busy(struct agent *a, struct ranges *r, CUptiResult result)
 		 "are "
 		 "measured in turns, and kernels of the others run unmeasured",
 		 r->device);
-	deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+	deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
 		       "Use one context (the primary one) for each GPU.");
 }
 
-static bool start(struct agent *a, struct ranges *r)
+void ranges_wait(struct capture *c, struct ranges *r, const char *call)
+{
+	if (!r->told_busy) {
+		r->told_busy = true;
+		tell_busy(c, r, call);
+	}
+	r->state = RANGES_WAITING;
+	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
+}
+
+static bool start(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
 
-	r->batch = deliver_new_batch(&a->deliver, r->size);
+	r->batch = deliver_new_batch(&c->deliver, r->size);
 	if (!r->batch) {
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
-	result = ranges_init_image(a, r);
+	result = ranges_init_image(c, r);
 	if (result == CUPTI_SUCCESS) {
-		result = call_start(a, r);
+		result = call_start(c, r);
 	}
-	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(a, r)) {
-		result = call_start(a, r);
+	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(c, r)) {
+		result = call_start(c, r);
 	}
 	if (result == CUPTI_SUCCESS) {
 		r->state = RANGES_STARTED;
 		return true;
 	}
-	deliver_free_batch(&a->deliver, r->batch);
+	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
-	if (result != CUPTI_ERROR_HARDWARE_BUSY) {
-		ranges_give_up(a, r, "cuptiRangeProfilerStart", result);
-		return false;
+	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
+		ranges_wait(c, r, "cuptiRangeProfilerStart");
+	} else {
+		ranges_give_up(c, r, "cuptiRangeProfilerStart", result);
 	}
-	if (!r->told_busy) {
-		r->told_busy = true;
-		tell_busy(a, r, result);
-	}
-	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
 	return false;
 }
 
-static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
+static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Stop_Params stop = {
 		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
@@ -167,48 +176,68 @@ static CUptiResult stop_and_decode(struct agent *a, struct ranges *r)
 	CUptiResult result;
 
 	enter_call(r, "cuptiRangeProfilerStop");
-	result = a->profiler.cuptiRangeProfilerStop(&stop);
+	r->running = false;
+	result = c->profiler->cuptiRangeProfilerStop(&stop);
 	if (result == CUPTI_SUCCESS) {
-		result = a->profiler.cuptiRangeProfilerDecodeData(&decode);
+		result = c->profiler->cuptiRangeProfilerDecodeData(&decode);
 	}
 	if (result == CUPTI_SUCCESS && decode.numOfRangeDropped > 0) {
-		deliver_notice(&a->deliver, GPUCTR_E_PROFILER,
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI dropped ranges; their kernels count as failed", "");
 	}
 	return result;
 }
 
+/* A call that was made before the capture has given the GPU work, it is not known when: whatever
+ * was measured until now may count it as well. */
+static void spoil_before_stranger(struct ranges *r)
+{
+	if (!atomic_load_explicit(&r->guard.stranger, memory_order_relaxed) ||
+	    !atomic_exchange(&r->guard.stranger, false) || !r->batch) {
+		return;
+	}
+	for (size_t i = 0; i < r->batch->n; i++) {
+		struct launch *l = &r->batch->launches[i];
+
+		l->fate = l->fate == LAUNCH_DONE ? LAUNCH_DISTURBED : l->fate;
+	}
+}
+
 /* STARTED -> OFF or BROKEN. */
-static void stop(struct agent *a, struct ranges *r)
+static void stop(struct capture *c, struct ranges *r)
 {
 	struct batch *b = r->batch;
-	CUptiResult result = stop_and_decode(a, r);
+	CUptiResult result = stop_and_decode(c, r);
 
+	spoil_before_stranger(r);
 	r->batch = NULL;
 	r->state = RANGES_OFF;
-	activity_flush(&a->activity);
+	activity_flush(c->activity);
 	if (result == CUPTI_SUCCESS &&
-	    deliver_copy_image(&a->deliver, b, r->image, r->image_size) < 0) {
+	    deliver_copy_image(&c->deliver, b, r->image, r->image_size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	if (result != CUPTI_SUCCESS) {
-		atomic_fetch_add(&a->counters.failed, b->n);
-		deliver_free_batch(&a->deliver, b);
-		ranges_give_up(a, r, "cuptiRangeProfilerStop", result);
+		atomic_fetch_add(&c->counters.failed, b->n);
+		deliver_free_batch(&c->deliver, b);
+		ranges_give_up(c, r, "cuptiRangeProfilerStop", result);
 		return;
 	}
-	deliver_put(&a->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
+	deliver_put(&c->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
-static void disable(struct agent *a, struct ranges *r)
+static void disable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Disable_Params p = {
 		.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
 
+	if (r->object && r->running) {
+		stop_and_decode(c, r); /* of an abandoned batch, which nobody waits for */
+	}
 	if (r->object) {
-		a->profiler.cuptiRangeProfilerDisable(&p);
+		c->profiler->cuptiRangeProfilerDisable(&p);
 		r->object = NULL;
 	}
 	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
@@ -225,35 +254,35 @@ static size_t next_size(const struct ranges *r)
 	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
 }
 
-static void grow(struct agent *a, struct ranges *r)
+static void grow(struct capture *c, struct ranges *r)
 {
 	size_t size = next_size(r);
 
 	if (size != 0) {
-		disable(a, r);
+		disable(c, r);
 		r->size = size;
 		r->paid_ns = 0;
-		ranges_setup(a, r);
+		ranges_setup(c, r);
 	}
 }
 
 /* A full batch: hands it over and starts the next. */
-static bool turn(struct agent *a, struct ranges *r)
+static bool turn(struct capture *c, struct ranges *r)
 {
 	uint64_t begin_ns = clock_now_ns();
 	bool started;
 
-	stop(a, r);
+	stop(c, r);
 	if (r->state == RANGES_OFF) {
-		grow(a, r);
+		grow(c, r);
 	}
-	started = r->state == RANGES_OFF && start(a, r);
+	started = r->state == RANGES_OFF && start(c, r);
 	r->paid_ns += clock_now_ns() - begin_ns;
 	return started;
 }
 
 /* Gets the context to where it takes a range; false: not now. */
-static bool become_started(struct agent *a, struct ranges *r)
+static bool become_started(struct capture *c, struct ranges *r)
 {
 	bool full = r->state == RANGES_STARTED && r->batch->n == r->size;
 
@@ -266,19 +295,21 @@ static bool become_started(struct agent *a, struct ranges *r)
 	}
 	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
 	 * and wait for kernels that may wait for this program. */
-	if (!guard_is_quiet(a, r, true)) {
+	if (!guard_is_quiet(c, r, true)) {
 		return false;
 	}
 	if (full) {
-		return turn(a, r);
+		return turn(c, r);
 	}
 	if (r->state == RANGES_WAITING) {
-		r->state = RANGES_OFF;
+		r->state = r->object ? RANGES_OFF : RANGES_NEW;
 	}
-	if (r->state == RANGES_NEW && !ranges_setup(a, r)) {
-		return false;
+	if (r->state == RANGES_NEW) {
+		if (!ranges_setup(c, r)) {
+			return false;
+		}
 	}
-	return r->state == RANGES_OFF && start(a, r);
+	return r->state == RANGES_OFF && start(c, r);
 }
 
 /* --- ranges --- */
@@ -299,7 +330,7 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
-static void pop(struct agent *a, struct ranges *r)
+static void pop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_PopRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
@@ -308,16 +339,16 @@ static void pop(struct agent *a, struct ranges *r)
 	CUptiResult result;
 
 	enter_call(r, "cuptiRangeProfilerPopRange");
-	result = a->profiler.cuptiRangeProfilerPopRange(&p);
+	result = c->profiler->cuptiRangeProfilerPopRange(&p);
 	if (result != CUPTI_SUCCESS) {
-		stop(a, r);
+		stop(c, r);
 		if (r->state == RANGES_OFF) {
-			ranges_give_up(a, r, "cuptiRangeProfilerPopRange", result);
+			ranges_give_up(c, r, "cuptiRangeProfilerPopRange", result);
 		}
 	}
 }
 
-static bool push(struct agent *a, struct ranges *r)
+static bool push(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_PushRange_Params p = {
 		.structSize = CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE,
@@ -330,60 +361,61 @@ static bool push(struct agent *a, struct ranges *r)
 	p.pRangeName = name;
 	atomic_store(&r->guard.disturbed, false);
 	enter_call(r, "cuptiRangeProfilerPushRange");
-	result = a->profiler.cuptiRangeProfilerPushRange(&p);
+	result = c->profiler->cuptiRangeProfilerPushRange(&p);
 	if (result == CUPTI_SUCCESS) {
 		return true;
 	}
-	atomic_fetch_add(&a->counters.failed, 1);
-	stop(a, r);
+	atomic_fetch_add(&c->counters.failed, 1);
+	stop(c, r);
 	if (r->state == RANGES_OFF) {
-		ranges_give_up(a, r, "cuptiRangeProfilerPushRange", result);
+		ranges_give_up(c, r, "cuptiRangeProfilerPushRange", result);
 	}
 	return false;
 }
 
 /* Closes the last launch's range. What else was given to the GPU meanwhile has been counted with
  * it. */
-static void finish(struct agent *a, struct ranges *r)
+static void finish(struct capture *c, struct ranges *r)
 {
 	struct launch *l = &r->batch->launches[r->batch->n - 1];
 
-	pop(a, r);
+	pop(c, r);
 	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
-	    atomic_load(&r->guard.disturbed)) {
+	    (guard_is_disturbed(&r->guard) || atomic_load(&c->closing))) {
 		l->fate = LAUNCH_DISTURBED;
 	}
 }
 
 /* Closes a range that was left open, if its kernel has ended. True: none is open any more. */
-static bool release(struct agent *a, struct ranges *r)
+static bool release(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 
 	if (!g->holds) {
 		return true;
 	}
-	if (!guard_may_release(a, r)) {
+	if (!guard_may_release(c, r)) {
 		return false;
 	}
 	g->holds = false;
-	finish(a, r);
+	finish(c, r);
 	return true;
 }
 
-bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
+bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret)
 {
-	if (!release(a, r)) {
-		guard_disturb(&r->guard, g->stream);
-		unready(a);
+	spoil_before_stranger(r);
+	if (!release(c, r)) {
+		guard_disturb(&r->guard, &(struct guard_work){ g->stream, true });
+		unready(c);
 		return false;
 	}
-	if (!guard_may_open(a, r, g) || !become_started(a, r)) {
-		unready(a);
+	if (!guard_may_open(c, r, g) || !become_started(c, r)) {
+		unready(c);
 		return false;
 	}
-	if (!push(a, r)) {
+	if (!push(c, r)) {
 		return false;
 	}
 	if (r->batch->n == 0) {
@@ -394,61 +426,61 @@ bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g
 	return true;
 }
 
-void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched)
+void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched)
 {
 	streams_touch(&r->guard.streams, g->stream);
 	if (!launched) {
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
 	}
 	/* A launch that failed gave the GPU nothing to wait for. */
-	if (!launched || guard_may_close(a, r, g)) {
-		finish(a, r);
-		guard_mark(a, r, g);
+	if (!launched || guard_may_close(c, r, g)) {
+		finish(c, r);
+		guard_mark(c, r, g);
 	}
 }
 
-static bool try_flush(struct agent *a, struct ranges *r)
+static bool try_flush(struct capture *c, struct ranges *r)
 {
 	if (r->state != RANGES_STARTED || r->batch->n == 0) {
 		return true;
 	}
-	if (!release(a, r) || !guard_is_quiet(a, r, false)) {
+	if (!release(c, r) || !guard_is_quiet(c, r, false)) {
 		return false;
 	}
 	/* Closing a held range may have failed and ended the batch. */
 	if (r->state == RANGES_STARTED) {
-		stop(a, r);
+		stop(c, r);
 	}
 	return true;
 }
 
-bool ranges_flush(struct agent *a, struct ranges *r)
+bool ranges_flush(struct capture *c, struct ranges *r)
 {
-	bool done = try_flush(a, r);
+	bool done = try_flush(c, r);
 
 	atomic_store(&r->call, NULL);
 	return done;
 }
 
-bool ranges_disable(struct agent *a, struct ranges *r)
+bool ranges_disable(struct capture *c, struct ranges *r)
 {
-	bool may = r->state != RANGES_STARTED || (release(a, r) && guard_is_quiet(a, r, false));
+	bool may = r->state != RANGES_STARTED || (release(c, r) && guard_is_quiet(c, r, false));
 
 	if (may && r->state == RANGES_STARTED) {
-		stop(a, r);
+		stop(c, r);
 	}
 	if (may) {
-		disable(a, r);
+		disable(c, r);
 	}
 	atomic_store(&r->call, NULL);
 	return may;
 }
 
-void ranges_abandon(struct agent *a, struct ranges *r)
+void ranges_abandon(struct capture *c, struct ranges *r)
 {
 	if (r->state == RANGES_STARTED) {
-		atomic_fetch_add(&a->counters.failed, r->batch->n);
-		deliver_free_batch(&a->deliver, r->batch);
+		atomic_fetch_add(&c->counters.failed, r->batch->n);
+		deliver_free_batch(&c->deliver, r->batch);
 		r->batch = NULL;
 	}
 	r->state = RANGES_BROKEN;

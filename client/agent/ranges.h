@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "client/agent/deliver.h"
+#include "client/agent/devices.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
 #include "proto/base/list.h"
@@ -33,6 +34,7 @@ struct ranges {
 	uint64_t retry_ns;
 	bool told_busy;
 	CUpti_RangeProfiler_Object *object;
+	bool running; /* between Start and Stop */
 	struct host_config config;
 	struct device_info *info;
 	size_t size;	  /* ranges a batch takes now */
@@ -51,25 +53,13 @@ struct ranges {
 	uint64_t batch_begin_ns; /* of its first launch */
 };
 
-/* A device of this process. */
-struct device_info {
-	pthread_mutex_t lock; /* of host */
-	uint32_t index;
-	char uuid[48], name[64], chip[32];
-	uint32_t clock_sm_mhz, clock_mem_mhz;
-	bool leased;
-	struct host host; /* for config images; evaluation, on the delivering thread, has its own */
-	struct host evaluator;
-	struct refusal trouble; /* code 0: usable */
-};
-
-struct agent;
+struct capture;
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */
-bool ranges_open(struct agent *a, struct ranges *r, const struct guard_launch *g,
+bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret);
-void ranges_close(struct agent *a, struct ranges *r, const struct guard_launch *g, bool launched);
+void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
 
 /* Without the lock: is who holds it within CUPTI, which takes its time but does not wait for
  * another launch? */
@@ -77,12 +67,12 @@ bool ranges_are_turning(struct ranges *r);
 
 /* With the lock held. Hands over what was measured; the next launch starts afresh. False: not now,
  * because kernels are under way that may wait for something. */
-bool ranges_flush(struct agent *a, struct ranges *r);
+bool ranges_flush(struct capture *c, struct ranges *r);
 
 /* As ranges_flush(), and lets go of the counters. The context must still exist. */
-bool ranges_disable(struct agent *a, struct ranges *r);
+bool ranges_disable(struct capture *c, struct ranges *r);
 
 /* Lets go without calling anything that waits: what was measured counts as failed. For good. */
-void ranges_abandon(struct agent *a, struct ranges *r);
+void ranges_abandon(struct capture *c, struct ranges *r);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
 #include "client/agent/permission.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
@@ -16,7 +16,7 @@
 enum { SIZE_FIRST = 64 };
 
 /* Says once why a context is not measured, by what CUPTI answered. */
-void ranges_tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
 	char text[512];
@@ -28,29 +28,29 @@ void ranges_tell_failure(struct agent *a, struct ranges *r, const char *call, CU
 			refusal_set(&refused, GPUCTR_E_GRANT_REFUSED,
 				    "See `gpuctr-client status` and the daemon's log.",
 				    "the driver refuses the counters (%s: %s)", call,
-				    host_result_name(&a->profiler.host, result));
+				    host_result_name(&c->profiler->host, result));
 		}
-		deliver_notice(&a->deliver, refused.code, refused.message, refused.remedy);
+		deliver_notice(&c->deliver, refused.code, refused.message, refused.remedy);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
-		 call, r->device, host_result_name(&a->profiler.host, result), (int)result);
+		 call, r->device, host_result_name(&c->profiler->host, result), (int)result);
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		deliver_notice(&a->deliver, GPUCTR_E_HARDWARE_BUSY, text,
+		deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
 			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
 			       "context): end it.");
 	} else {
-		deliver_notice(&a->deliver, GPUCTR_E_PROFILER, text, "");
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
 	}
 }
 
-void ranges_give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result)
+void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
-	ranges_tell_failure(a, r, call, result);
+	ranges_tell_failure(c, r, call, result);
 	r->state = RANGES_BROKEN;
 }
 
-CUptiResult ranges_init_image(struct agent *a, struct ranges *r)
+CUptiResult ranges_init_image(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
 		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
@@ -59,12 +59,12 @@ CUptiResult ranges_init_image(struct agent *a, struct ranges *r)
 		.pCounterData = r->image,
 	};
 
-	return a->profiler.cuptiRangeProfilerCounterDataImageInitialize(&p);
+	return c->profiler->cuptiRangeProfilerCounterDataImageInitialize(&p);
 }
 
-static CUptiResult make_image(struct agent *a, struct ranges *r)
+static CUptiResult make_image(struct capture *c, struct ranges *r)
 {
-	const struct wire_strings *metrics = &a->welcome.plan.metrics;
+	const struct wire_strings *metrics = &c->welcome.plan.metrics;
 	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
@@ -73,7 +73,7 @@ static CUptiResult make_image(struct agent *a, struct ranges *r)
 		.maxNumOfRanges = r->size,
 		.maxNumRangeTreeNodes = (uint32_t)r->size,
 	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerGetCounterDataSize(&p);
+	CUptiResult result = c->profiler->cuptiRangeProfilerGetCounterDataSize(&p);
 
 	if (result != CUPTI_SUCCESS) {
 		return result;
@@ -81,10 +81,10 @@ static CUptiResult make_image(struct agent *a, struct ranges *r)
 	free(r->image);
 	r->image_size = p.counterDataSize;
 	r->image = calloc(1, r->image_size);
-	return r->image ? ranges_init_image(a, r) : CUPTI_ERROR_OUT_OF_MEMORY;
+	return r->image ? ranges_init_image(c, r) : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
-static CUptiResult configure(struct agent *a, struct ranges *r)
+static CUptiResult configure(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_SetConfig_Params p = {
 		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
@@ -97,51 +97,55 @@ static CUptiResult configure(struct agent *a, struct ranges *r)
 		.numNestingLevels = 1,
 		.minNestingLevel = 1,
 	};
-	CUptiResult result = make_image(a, r);
+	CUptiResult result = make_image(c, r);
 
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
 	p.counterDataImageSize = r->image_size;
 	p.pCounterDataImage = r->image;
-	return a->profiler.cuptiRangeProfilerSetConfig(&p);
+	return c->profiler->cuptiRangeProfilerSetConfig(&p);
 }
 
-static bool enable(struct agent *a, struct ranges *r)
+static bool enable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Enable_Params p = {
 		.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE,
 		.ctx = r->context,
 	};
-	CUptiResult result = a->profiler.cuptiRangeProfilerEnable(&p);
+	CUptiResult result = c->profiler->cuptiRangeProfilerEnable(&p);
 
+	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
+		ranges_wait(c, r, "cuptiRangeProfilerEnable");
+		return false;
+	}
 	if (result != CUPTI_SUCCESS) {
-		ranges_give_up(a, r, "cuptiRangeProfilerEnable", result);
+		ranges_give_up(c, r, "cuptiRangeProfilerEnable", result);
 		return false;
 	}
 	r->object = p.pRangeProfilerObject;
-	result = configure(a, r);
+	result = configure(c, r);
 	if (result != CUPTI_SUCCESS) {
-		ranges_give_up(a, r, "cuptiRangeProfilerSetConfig", result);
+		ranges_give_up(c, r, "cuptiRangeProfilerSetConfig", result);
 		return false;
 	}
 	r->state = RANGES_OFF;
 	return true;
 }
 
-bool ranges_setup(struct agent *a, struct ranges *r)
+bool ranges_setup(struct capture *c, struct ranges *r)
 {
 	struct refusal why = { 0 };
 	char text[256];
 
-	r->info = r->info ? r->info : agent_device(a);
+	r->info = r->info ? r->info : devices_find(c);
 	if (!r->info || r->info->trouble.code != 0) {
-		r->state = RANGES_BROKEN; /* agent_device() has told why */
+		r->state = RANGES_BROKEN; /* devices_find() has told why */
 		return false;
 	}
 	r->device = r->info->index;
 	if (!r->config.image) {
-		const struct wire_strings *m = &a->welcome.plan.metrics;
+		const struct wire_strings *m = &c->welcome.plan.metrics;
 
 		pthread_mutex_lock(&r->info->lock);
 		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
@@ -155,11 +159,11 @@ bool ranges_setup(struct agent *a, struct ranges *r)
 				    "Ask for fewer metrics at a time.", "%s", text);
 		}
 		if (why.code != 0) {
-			deliver_notice(&a->deliver, why.code, why.message, why.remedy);
+			deliver_notice(&c->deliver, why.code, why.message, why.remedy);
 			r->state = RANGES_BROKEN;
 			return false;
 		}
 	}
 	r->size = r->size ? r->size : SIZE_FIRST;
-	return enable(a, r);
+	return enable(c, r);
 }

@@ -6,16 +6,21 @@
 
 #include "client/agent/ranges.h"
 
-/* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN, and the reason was told. */
-bool ranges_setup(struct agent *a, struct ranges *r);
+/* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN or WAITING, and the reason was
+ * told.
+ */
+bool ranges_setup(struct capture *c, struct ranges *r);
 
 /* Before each Start. */
-CUptiResult ranges_init_image(struct agent *a, struct ranges *r);
+CUptiResult ranges_init_image(struct capture *c, struct ranges *r);
 
 /* Says why a context is not measured, by what CUPTI answered. */
-void ranges_tell_failure(struct agent *a, struct ranges *r, const char *call, CUptiResult result);
+void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
 
 /* The same, for good: BROKEN. */
-void ranges_give_up(struct agent *a, struct ranges *r, const char *call, CUptiResult result);
+void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result);
+
+/* CUPTI says that the counters are someone else's: told once, and tried again later. WAITING. */
+void ranges_wait(struct capture *c, struct ranges *r, const char *call);
 
 #endif

@@ -11,15 +11,25 @@
 
 int spans_init(struct spans *s)
 {
-	pthread_mutex_init(&s->lock, NULL);
-	s->v = calloc(SPANS_SETS, sizeof(*s->v));
-	return s->v ? 0 : -ENOMEM;
+	void *v = calloc(SPANS_SETS, sizeof(*s->v));
+
+	if (!s->made) {
+		pthread_mutex_init(&s->lock, NULL);
+		s->made = true;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->v = v;
+	pthread_mutex_unlock(&s->lock);
+	return v ? 0 : -ENOMEM;
 }
 
+/* CUPTI may tell of a kernel when nobody asks any more. */
 void spans_deinit(struct spans *s)
 {
+	pthread_mutex_lock(&s->lock);
 	free(s->v);
 	s->v = NULL;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static struct span *find_set(struct spans *s, uint32_t correlation)
@@ -70,7 +80,7 @@ void spans_add(struct spans *s, uint32_t correlation, uint64_t begin_ns, uint64_
 	struct span *found;
 
 	pthread_mutex_lock(&s->lock);
-	found = correlation != 0 ? find(s, correlation) : NULL;
+	found = correlation != 0 && s->v ? find(s, correlation) : NULL;
 	if (found && !found->has_come) {
 		found->has_come = true;
 		found->begin_ns = begin_ns;

@@ -19,10 +19,12 @@ struct span {
 };
 
 struct spans {
+	bool made; /* the lock is */
 	pthread_mutex_t lock;
-	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them */
+	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them; NULL: nothing is expected */
 };
 
+/* Zeroed before; after spans_deinit() it may be made again, and late spans are left out. */
 int spans_init(struct spans *s); /* -ENOMEM */
 void spans_deinit(struct spans *s);
 

@@ -7,9 +7,9 @@
  *
  * cuStreamQuery() gives the GPU nothing to do, but costs 0.2 to 1.4 us, and a PyTorch program has
  * 128 streams of which it uses one or two. So only those are asked that were given work since they
- * were seen idle: launches say to which stream; after a copy, a fill, a wait for a value or a host
- * function all are asked once. That a stream waits for an event needs no look, for the event is
- * another's work.
+ * were seen idle: launches say to which stream, and so do the commonest copies and fills; after
+ * others, a wait for a value or a host function all are asked once. That a stream waits for an
+ * event needs no look, for the event is another's work.
  *
  * An event of all work of
  * the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but costs each range 13 us on
@@ -146,7 +146,8 @@ bool streams_has_others(struct streams *s, CUstream stream)
 	bool others;
 
 	pthread_mutex_lock(&s->lock);
-	others = s->per_thread || s->incomplete || s->n > 1 || (s->n == 1 && s->v[0] != stream);
+	others = s->late || s->per_thread || s->incomplete || s->n > 1 ||
+		 (s->n == 1 && s->v[0] != stream);
 	pthread_mutex_unlock(&s->lock);
 	return others;
 }

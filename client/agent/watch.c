@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "client/agent/agent.h"
+#include "client/agent/capture.h"
+#include "client/agent/contexts.h"
 #include "proto/base/clock.h"
 
 /* The guard keeps the measuring from waiting for what does not come. This is for what it cannot
@@ -25,18 +26,18 @@ static bool has_stood(uint64_t since_ns)
 	return since_ns != 0 && now_ns > since_ns && now_ns - since_ns > STILL_NS;
 }
 
-static void tell(struct agent *a, const struct ranges *r, int code, const char *what)
+static void tell(struct capture *c, const struct ranges *r, int code, const char *what)
 {
 	char text[512];
 
 	snprintf(text, sizeof(text), "%s for 10 s: %.200s on stream %llu of GPU %u", what,
 		 r->last_kernel, (unsigned long long)r->last_stream, (unsigned)r->device);
-	deliver_notice(&a->deliver, code, text,
+	deliver_notice(&c->deliver, code, text,
 		       "Leave this kernel out with --kernel; see docs/performance.md, kernels that "
 		       "wait.");
 }
 
-static void look_at_call(struct agent *a, struct ranges *r)
+static void look_at_call(struct capture *c, struct ranges *r)
 {
 	const char *call = atomic_load(&r->call);
 	char what[128];
@@ -44,45 +45,45 @@ static void look_at_call(struct agent *a, struct ranges *r)
 	if (call && has_stood(atomic_load(&r->call_since_ns)) && !r->told_stuck) {
 		r->told_stuck = true;
 		snprintf(what, sizeof(what), "%s has not returned", call);
-		tell(a, r, GPUCTR_E_STALLED, what);
+		tell(c, r, GPUCTR_E_STALLED, what);
 	}
 }
 
 /* With the lock. */
-static void look_at_work(struct agent *a, struct ranges *r)
+static void look_at_work(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 
 	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->told_stuck ||
-	    !has_stood(r->last_launch_ns) || guard_is_quiet(a, r, false)) {
+	    !has_stood(r->last_launch_ns) || guard_is_quiet(c, r, false)) {
 		return;
 	}
 	r->told_stuck = true;
-	if (!g->holds && atomic_load(&a->capturing) == 0 &&
-	    !streams_are_idle(&g->streams, &a->profiler, r->context, g->used)) {
-		tell(a, r, GPUCTR_E_STALLED, "streams have waited for each other");
+	if (!g->holds && atomic_load(&c->capturing) == 0 &&
+	    !streams_are_idle(&g->streams, c->profiler, r->context, g->used)) {
+		tell(c, r, GPUCTR_E_STALLED, "streams have waited for each other");
 	} else {
-		tell(a, r, GPUCTR_E_KERNEL_WAITS, "a kernel has not ended");
+		tell(c, r, GPUCTR_E_KERNEL_WAITS, "a kernel has not ended");
 	}
 }
 
-void watch_look(struct agent *a)
+void watch_look(struct capture *c)
 {
-	struct ranges *contexts[AGENT_CONTEXTS_MAX];
-	size_t n = agent_contexts(a, contexts);
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
 		if (pthread_mutex_trylock(&r->lock) != 0) {
-			look_at_call(a, r);
+			look_at_call(c, r);
 			continue;
 		}
 		if (r->object && r->context && has_stood(r->last_launch_ns) &&
-		    a->profiler.cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
-			look_at_work(a, r);
-			a->profiler.cuCtxPopCurrent(&popped);
+		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+			look_at_work(c, r);
+			c->profiler->cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&r->lock);
 	}

@@ -182,7 +182,8 @@ bool child_reap(struct child *c)
 /* --- signals -----------------------------------------------------------------------------------
  */
 
-static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+/* SIGUSR1 ends nothing by custom: a program gets it passed on, a capture ends at it. */
+static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 };
 
 static bool is_ignored(int signo)
 {

@@ -171,6 +171,23 @@ static void add_device(struct buf *b, const struct gpuctr_device *device)
 	buf_char(b, '}');
 }
 
+static void add_claims(struct buf *b, const struct gpuctr_process *process)
+{
+	for (size_t i = 0; i < process->n_claims; i++) {
+		const char *claim = process->claims[i], *equals = strchr(claim, '=');
+
+		if (equals) {
+			struct buf name = { 0 };
+
+			buf_add(&name, claim, (size_t)(equals - claim));
+			add_text(b, i > 0 ? "," : "", buf_string(&name));
+			add_text(b, ":", equals + 1);
+			b->failed |= name.failed;
+			buf_deinit(&name);
+		}
+	}
+}
+
 static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *process)
 {
 	struct jsonl *j = f;
@@ -189,7 +206,9 @@ static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *p
 		}
 		add_device(b, &process->devices[i]);
 	}
-	ADD(b, "]}\n");
+	ADD(b, "],\"claims\":{");
+	add_claims(b, process);
+	ADD(b, "}}\n");
 }
 
 /* --- kernels and ranges ------------------------------------------------------------------------
@@ -386,14 +405,9 @@ static void jsonl_notice(void *f, struct buf *b, const struct gpuctr_notice *not
 
 static void add_totals(struct buf *b, const struct gpuctr_totals *totals)
 {
-	add_u64(b, ",\"seen\":", totals->seen);
-	add_u64(b, ",\"measured\":", totals->measured);
-	add_u64(b, ",\"filtered\":", totals->filtered);
-	add_u64(b, ",\"capturing\":", totals->capturing);
-	add_u64(b, ",\"unready\":", totals->unready);
-	add_u64(b, ",\"failed\":", totals->failed);
-	add_u64(b, ",\"dropped\":", totals->dropped);
-	add_u64(b, ",\"lost\":", totals->lost);
+#define TOTAL(name) add_u64(b, ",\"" #name "\":", totals->name);
+	GPUCTR_TOTALS(TOTAL)
+#undef TOTAL
 }
 
 static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_process_end *end)

@@ -83,19 +83,6 @@ static void drop_namespaces(struct buf *b, const char *p, const char *end)
 	}
 }
 
-/* Where a text of n bytes has had width columns. */
-static size_t cut_at(const char *text, size_t n, size_t width)
-{
-	size_t at = 0;
-
-	for (; at < n; at++) {
-		if (((unsigned char)text[at] & 0xc0) != 0x80 && width-- == 0) {
-			break;
-		}
-	}
-	return at;
-}
-
 /* At most width columns of it, ending in ".." when that is not all. */
 static void add_cut(struct buf *b, const char *text, size_t n, size_t width)
 {
@@ -103,7 +90,7 @@ static void add_cut(struct buf *b, const char *text, size_t n, size_t width)
 		buf_add(b, text, n);
 		return;
 	}
-	buf_add(b, text, cut_at(text, n, width > 2 ? width - 2 : 0));
+	buf_add(b, text, text_fit(text, n, width > 2 ? width - 2 : 0));
 	buf_add(b, "..", width > 2 ? 2 : width);
 }
 
@@ -118,6 +105,13 @@ static void add_cut_name(struct buf *b, const char *name, size_t width)
 	}
 	add_cut(b, name, n_base, base);
 	add_cut(b, name + n_base, n - n_base, width - base);
+}
+
+void text_kernel_bare(struct buf *b, const char *name)
+{
+	const char *end = find_parameters(name, name + strlen(name));
+
+	drop_namespaces(b, skip_return_type(name, end), end);
 }
 
 void text_kernel(struct buf *b, const char *name, size_t width)

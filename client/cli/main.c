@@ -5,11 +5,11 @@
  * The first argument is a verb, or else everything belongs to "run". Modules, top down:
  *
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
- *	     └► verb_* ─► request                                      ├► summary
- *	                                                               └► client/store
+ *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +33,8 @@ int main(int argc, char **argv)
 	const struct verb *verb;
 	int status;
 
+	/* For the widths of characters, whatever the user's locale: names are UTF-8. */
+	setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc == 1) {
 		verb_help.exec(argc, argv);
 		return EXIT_VERB_USAGE;

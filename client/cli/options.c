@@ -13,6 +13,7 @@
 
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "proto/base/near.h"
 
 struct options_parser {
 	const struct option_def *defs;
@@ -113,7 +114,7 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 		say_usage("option '%s' takes no value", name);
 		return OPTIONS_WRONG;
 	}
-	nearest = text_nearest(name, p->names);
+	nearest = near_word(name, p->names);
 	if (nearest) {
 		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
 	} else {
@@ -142,6 +143,25 @@ enum options_result options_next(struct options_parser *p, int *ret_id, const ch
 	*ret_id = id;
 	*ret_value = optarg;
 	return OPTIONS_ONE;
+}
+
+enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
+				  bool (*take)(void *userdata, int id, const char *value),
+				  void *userdata, int *ret_rest)
+{
+	struct options_parser *parser = options_new(defs, false, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const char *value;
+	int id;
+
+	*ret_rest = argc;
+	while (parser && (result = options_next(parser, &id, &value, ret_rest)) == OPTIONS_ONE) {
+		if (!take(userdata, id, value)) {
+			break;
+		}
+	}
+	options_free(parser);
+	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
 }
 
 void options_print_help(const struct option_def *defs)

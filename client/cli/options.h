@@ -32,6 +32,12 @@ struct options_parser *options_free(struct options_parser *p); /* takes NULL, re
 enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
 				 int *ret_rest);
 
+/* All of them, each given to take, which may say that it is wrong. OPTIONS_END or OPTIONS_WRONG,
+ * which has been told. */
+enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
+				  bool (*take)(void *userdata, int id, const char *value),
+				  void *userdata, int *ret_rest);
+
 /* On stdout, a line for each option. */
 void options_print_help(const struct option_def *defs);
 

@@ -206,16 +206,6 @@ enum out_state out_state(struct out *out)
 	return state;
 }
 
-int out_errno(struct out *out)
-{
-	int error;
-
-	pthread_mutex_lock(&out->lock);
-	error = out->error;
-	pthread_mutex_unlock(&out->lock);
-	return error;
-}
-
 struct out *out_close(struct out *out, enum out_state *ret_state, int *ret_errno)
 {
 	if (!out) {

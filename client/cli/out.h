@@ -20,10 +20,9 @@ bool out_write(struct out *out, const char *data, size_t n);
 enum out_state {
 	OUT_OPEN,
 	OUT_CLOSED, /* nobody reads: a closed pipe */
-	OUT_FAILED, /* see out_errno() */
+	OUT_FAILED, /* out_close() says why */
 };
 enum out_state out_state(struct out *out);
-int out_errno(struct out *out);
 
 /* Waits until all is written and closes. Takes NULL, returns NULL. *ret_state, *ret_errno may be
  * NULL. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The loop of a run: one connection, one program, signals and a timer.
+/* The loop of a run: one connection, one program, signals and a timer. A capture of processes that
+ *run already has no program of ours: it ends at Ctrl-C, after its duration, or with the last of
+ *them.
  *
  *	OPENING ──on_ready──► RUNNING ──program ends──► DRAINING ──on_end──► OVER
  *	   │                     │ on_end (revoked, daemon gone)              ▲
@@ -16,8 +18,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "client/cli/expand.h"
 #include "client/cli/say.h"
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
@@ -66,16 +71,26 @@ static void on_prepare(uv_prepare_t *handle)
 	}
 }
 
-static void on_program_end(struct run *run)
+static void end_measuring(struct run *run)
 {
-	run->status = run->child.status;
+	run->state = RUN_DRAINING;
+	run->silent_ticks = 0;
+	run_drain(run);
+}
+
+static void end_with_programs(struct run *run)
+{
 	if (run->state == RUN_RUNNING) {
-		run->state = RUN_DRAINING;
-		run->silent_ticks = 0;
-		run_drain(run);
+		end_measuring(run);
 	} else if (run->state == RUN_ALONE) {
 		run->state = RUN_OVER;
 	}
+}
+
+static void on_program_end(struct run *run)
+{
+	run->status = run->child.status;
+	end_with_programs(run);
 }
 
 /* What a terminal sends reaches the program by itself, unless it has left our process group. */
@@ -89,20 +104,25 @@ static void pass_on(struct run *run, const struct signal_event *event)
 static void handle_signal(struct run *run, const struct signal_event *event)
 {
 	if (event->signo == SIGCHLD) {
-		if (child_reap(&run->child)) {
+		if (run->child.pid != 0 && child_reap(&run->child)) {
 			on_program_end(run);
 		}
 		return;
 	}
 	switch (run->state) {
 	case RUN_OPENING:
-		say("interrupted: the program was not started");
+		say(run->path ? "interrupted: the program was not started"
+			      : "interrupted: nothing was measured");
 		run->status = 128 + event->signo;
 		run->state = RUN_OVER;
 		break;
 	case RUN_RUNNING:
 	case RUN_ALONE:
-		pass_on(run, event);
+		if (run->path) {
+			pass_on(run, event);
+		} else {
+			end_measuring(run);
+		}
 		break;
 	case RUN_DRAINING:
 		say("interrupted: what was still on its way is lost");
@@ -128,7 +148,9 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 static void drain_tick(struct run *run)
 {
 	if (++run->drain_ticks == DRAIN_TOLD && !run->progress.quiet) {
-		say_status("the program has ended, waiting for the last records (Ctrl-C gives up)");
+		say_status(run->path ? "the program has ended, waiting for the last records "
+				       "(Ctrl-C gives up)"
+				     : "waiting for the last records (Ctrl-C gives up)");
 	}
 	if (++run->silent_ticks == DRAIN_SILENT) {
 		say("the daemon does not answer: what was still on its way is lost");
@@ -176,7 +198,8 @@ static int start_loop(struct run *run)
 	run->prepare.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
-	return uv_poll_start(&run->signal_poll, UV_READABLE, on_signal);
+	r = uv_poll_start(&run->signal_poll, UV_READABLE, on_signal);
+	return r;
 }
 
 static void close_handle(uv_handle_t *handle, void *userdata)
@@ -242,43 +265,62 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* The status is the program's. A script that wants to know asks for another one, when the program's
- * would tell it that all went well and nothing could be measured. */
+/* Processes that were killed, called _exit() or became another program: they have told what they
+ * had counted up to a quarter of a second before. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
-	enum summary_outcome outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
+	enum summary_outcome outcome;
 
-	if (o->fail_if_none && outcome == SUMMARY_FAILED && run->status == 0) {
+	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
+	if (o->fail_if_none && run->status == 0 && outcome == SUMMARY_FAILED) {
 		run->status = EXIT_UNMEASURED;
 	}
 }
 
-int run_program(const struct run_options *o, const char *path)
+/* false: it is not to go on, which was told. */
+static bool begin_asking(struct run *run)
 {
-	struct run run = { .options = o, .path = path, .status = EXIT_REFUSED };
+	const struct run_options *o = run->options;
 	int r;
 
-	run.progress.quiet = o->quiet;
-	r = signals_open(&run.signals);
+	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
+	if (r) {
+		say_failure(run, r);
+		return false;
+	}
+	return true;
+}
+
+static int run_whole(struct run *run)
+{
+	const struct run_options *o = run->options;
+	int r = signals_open(&run->signals);
+
+	run->status = EXIT_REFUSED;
+	run->progress.quiet = o->quiet;
 	if (r < 0) {
 		say_usage("signalfd: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
-	r = gpuctr_connect(o->socket, "gpuctr-client", &run.g);
-	if (r) {
-		say_failure(&run, r);
-	} else {
-		run_loop(&run);
+	if (begin_asking(run)) {
+		run_loop(run);
 	}
 	/* Whoever waits for the reader of the stream may be interrupted. */
-	signals_release(&run.signals);
+	signals_release(&run->signals);
 	say_clear();
-	gpuctr_disconnect(run.g);
-	if (run.started) {
-		conclude(&run);
+	gpuctr_disconnect(run->g);
+	if (run->started) {
+		conclude(run);
 	}
-	sinks_close(&run.sinks);
-	signals_close(&run.signals);
-	return run.status;
+	sinks_close(&run->sinks);
+	signals_close(&run->signals);
+	return run->status;
+}
+
+int run_program(const struct run_options *o, const char *path)
+{
+	struct run run = { .options = o, .path = path };
+
+	return run_whole(&run);
 }

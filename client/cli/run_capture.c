@@ -33,7 +33,7 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	const struct gpuctr_plan *plan = opened->plan;
 	struct buf b = { 0 };
 
-	if (run->options->quiet) {
+	if (run->progress.quiet) {
 		return;
 	}
 	buf_printf(&b, "%s", plan->chip);
@@ -107,10 +107,10 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 		return;
 	}
 	say_clear();
-	if (sinks_open(&run->sinks)) {
-		start_program(run, c);
-	} else {
+	if (!sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
+	} else {
+		start_program(run, c);
 	}
 }
 
@@ -142,6 +142,13 @@ static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image,
 	sinks_image(&((struct run *)userdata)->sinks, image);
 }
 
+static void on_stratum(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
+		       void *userdata)
+{
+	(void)c;
+	sinks_stratum(&((struct run *)userdata)->sinks, stratum);
+}
+
 static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *totals,
 			void *userdata)
 {
@@ -149,10 +156,23 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 	sinks_progress(&((struct run *)userdata)->sinks, totals);
 }
 
+/* Nothing is wrong: what a budget was spent on, and whether another way would do better. */
+static void say_told(const struct run *run, const struct gpuctr_notice *notice)
+{
+	if (!run->options->quiet) {
+		say("process %u: %s", notice->process, notice->error.message);
+		if (notice->error.remedy[0]) {
+			say("%s", notice->error.remedy);
+		}
+	}
+}
+
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
 {
 	(void)c;
-	if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* those of another process may */
+	if (notice->error.code == GPUCTR_OK) {
+		say_told(userdata, notice);
+	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
 	}
@@ -162,8 +182,10 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
 			   void *userdata)
 {
+	struct run *run = userdata;
+
 	(void)c;
-	sinks_process_end(&((struct run *)userdata)->sinks, end);
+	sinks_process_end(&run->sinks, end);
 }
 
 /* --- the end -----------------------------------------------------------------------------------
@@ -199,7 +221,11 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		break;
 	case RUN_RUNNING:
 		tell_early_end(&end->error);
-		run->state = RUN_ALONE;
+		run->state = run->path ? RUN_ALONE : RUN_OVER;
+		/* What is captured has a status of its own, and the end was not asked for. */
+		if (run->state == RUN_OVER && end->error.code != GPUCTR_OK) {
+			run->status = EXIT_REFUSED;
+		}
 		break;
 	case RUN_DRAINING:
 		if (end->error.code != GPUCTR_OK) {
@@ -226,4 +252,5 @@ const struct gpuctr_capture_handler run_handler = {
 	.on_notice = on_notice,
 	.on_process_end = on_process_end,
 	.on_end = on_end,
+	.on_stratum = on_stratum,
 };

@@ -19,7 +19,7 @@ enum run_state {
 
 struct run {
 	const struct run_options *options;
-	const char *path;
+	const char *path; /* of the program to start */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
@@ -44,7 +44,7 @@ struct run {
 extern const struct gpuctr_capture_handler run_handler;
 /* Says why and lets go of the capture: the program is not started. */
 void run_refuse(struct run *run, int status);
-/* The program has ended: ask for what is left. */
+/* The program has ended, or enough was measured: ask for what is left. */
 void run_drain(struct run *run);
 
 #endif

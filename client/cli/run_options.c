@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Options of "run". Names that users know from ncu are kept: --metrics, --kernel, --launch-skip,
+/* Options of "run" and "capture". Names that users know from ncu are kept: --metrics, --kernel,
+ * --launch-skip,
  * --launch-count, --devices, -o, -f. What is left unsaid gets its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
+#include "client/cli/expand.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
 
@@ -29,30 +34,35 @@ enum {
 	OPTION_SUMMARY_ROWS,
 };
 
+#define MEASURE_OPTIONS                                                                            \
+	{ OPTION_METRICS, "metrics", "LIST",                                                       \
+	  "names, globs, regex:EXPR, presets (default: memory)" },                                 \
+		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },          \
+		{ 'f', "force", NULL, "replace the files of -o and --output" },                    \
+		{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },    \
+		{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, standard output)" },   \
+		{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" }, \
+		{ OPTION_LAUNCH_SKIP, "launch-skip", "N",                                          \
+		  "leave out the first N matching launches of a process" },                        \
+		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },                    \
+		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
+		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
+		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
+		{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,                                       \
+		  "exit with 124 when nothing could be measured" },                                \
+		{ 'q', "quiet", NULL, "no progress and no summary, only errors" },                 \
+		{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },                  \
+		{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },  \
+	{                                                                                          \
+		OPTION_SOCKET, "socket", "PATH", "of the daemon"                                   \
+	}
+
 const struct option_def run_option_defs[] = {
-	{ OPTION_METRICS, "metrics", "LIST",
-	  "names, globs, regex:EXPR, presets (default: memory)" },
-	{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },
-	{ 'f', "force", NULL, "replace the files of -o and --output" },
-	{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },
-	{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, among what PROGRAM prints)" },
-	{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" },
-	{ OPTION_LAUNCH_SKIP, "launch-skip", "N",
-	  "leave out the first N matching launches of a process" },
-	{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },
+	MEASURE_OPTIONS,
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
-	{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },
-	{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" },
-	{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
 	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
-	{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,
-	  "exit with 124 when nothing could be measured" },
-	{ 'q', "quiet", NULL, "no progress and no summary, only errors" },
-	{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },
-	{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
 	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
@@ -167,10 +177,26 @@ static bool take(struct run_options *o, int id, const char *value)
 
 /* -o is always a capture file and --output always a stream in the format that --format names. A
  * name that says otherwise is one of the two mistaken for the other. */
+static bool check_pattern(const struct run_options *o)
+{
+	char wrong = o->capture_path ? expand_wrong(o->capture_path) : 0;
+
+	if (wrong) {
+		say_usage("-o %s: %%%c stands for nothing; %%h host, %%u user, %%j job, %%J "
+			  "job.step, "
+			  "%%n node, %%t task, %%r rank, %%p pid, %%%% a percent sign",
+			  o->capture_path, wrong);
+	}
+	return !wrong;
+}
+
 static bool check_paths(struct run_options *o)
 {
 	const struct format *named = o->capture_path ? format_of_path(o->capture_path) : NULL;
 
+	if (!check_pattern(o)) {
+		return false;
+	}
 	if (named) {
 		say_usage("-o %s: this would be an SQLite file; for a stream of records: --format "
 			  "%s --output %s",
@@ -199,10 +225,29 @@ static bool check_paths(struct run_options *o)
 	return true;
 }
 
-static bool complete(struct run_options *o)
+static bool check_wishes(struct run_options *o)
 {
-	const char *slash;
+	if (o->no_wait && o->timeout_ns > 0) {
+		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
+		return false;
+	}
+	return true;
+}
 
+static bool default_metrics(struct run_options *o)
+{
+	return o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory");
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool complete_run(struct run_options *o)
+{
 	if (!o->command[0]) {
 		say_usage("no program given; 'gpuctr-client help' shows how");
 		return false;
@@ -211,24 +256,21 @@ static bool complete(struct run_options *o)
 		say_usage("--raw needs -o FILE");
 		return false;
 	}
-	if (o->no_wait && o->timeout_ns > 0) {
-		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
-		return false;
-	}
-	slash = strrchr(o->command[0], '/');
-	o->program = slash ? slash + 1 : o->command[0];
+	o->late = "p";
+	o->program = last_part(o->command[0]);
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	return check_paths(o) && (o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory"));
+	return check_wishes(o) && check_paths(o) && default_metrics(o);
 }
 
-enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
+static enum run_parse parse(struct run_options *o, const struct option_def *defs,
+			    bool (*complete)(struct run_options *), int argc, char **argv)
 {
-	struct options_parser *parser = options_new(run_option_defs, true, argc, argv);
+	struct options_parser *parser = options_new(defs, true, argc, argv);
 	enum options_result result = OPTIONS_WRONG;
 	const char *value;
 	int id = 0, rest = argc;
@@ -245,6 +287,11 @@ enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
 	}
 	o->command = argv + rest;
 	return result == OPTIONS_END && complete(o) ? RUN_PARSED : RUN_WRONG;
+}
+
+enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
+{
+	return parse(o, run_option_defs, complete_run, argc, argv);
 }
 
 void run_options_deinit(struct run_options *o)

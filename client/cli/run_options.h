@@ -8,7 +8,8 @@
 /* The command line of "run", checked. */
 struct run_options {
 	struct strings metrics, devices;
-	const char *capture_path; /* -o; NULL: none */
+	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
+	const char *late;	  /* letters of it that are known when a process comes */
 	const char *stream_path;  /* --output; NULL: none */
 	const struct format *format;
 	const char *kernel, *chip, *socket, *agent;

@@ -157,8 +157,7 @@ void say_status(const char *text)
 		size_t n;
 
 		buf_printf(&line, "gpuctr: %s", buf_string(&safe));
-		for (n = line.n; text_width(line.data, n) > width; n--) {
-		}
+		n = text_fit(line.data, line.n, width);
 		buf_printf(&b, dim ? "\r\033[K\033[2m%.*s\033[m\r" : "\r\033[K%.*s\r", (int)n,
 			   buf_string(&line));
 		write_all(b.data, b.n);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/expand.h"
+#include "client/cli/out.h"
 #include "client/cli/say.h"
 
 static bool no_memory(void)
@@ -56,10 +58,12 @@ static bool copy_gpus(struct sinks *s, const struct gpuctr_opened *opened)
 bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		   const struct gpuctr_opened *opened)
 {
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
-	s->summary = summary_new(opened->plan);
-	if (!s->driver || !s->summary) {
+	s->summary = summary_new(&by_kernel);
+	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
 	s->capture = (struct format_capture){ .capture = opened->capture,
@@ -73,19 +77,17 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	return copy_gpus(s, opened) || no_memory();
 }
 
-static bool open_store(struct sinks *s)
+bool sinks_check(const struct run_options *o)
 {
-	const struct store_options options = { .path = s->options->capture_path,
-					       .force = s->options->force,
-					       .plan = s->capture.plan,
-					       .command = s->capture.command,
-					       .driver = s->driver,
-					       .version = gpuctr_version() };
-	struct store_error error;
-	int r = store_create(&options, &error, &s->store);
+	int r;
 
-	if (r) {
-		say_error(store_error_name(r), error.message, error.remedy);
+	if (!files_check(o)) {
+		return false;
+	}
+	r = o->stream_path ? out_check(o->stream_path, o->force) : 0;
+	if (r != 0) {
+		say_usage("--output %s: %s", o->stream_path,
+			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
 	}
 	return r == 0;
 }
@@ -103,7 +105,7 @@ static bool open_stream(struct sinks *s)
 
 bool sinks_open(struct sinks *s)
 {
-	if (s->options->capture_path && !open_store(s)) {
+	if (!files_open(&s->files, s->options, &s->capture, s->driver)) {
 		return false;
 	}
 	return !s->options->stream_path || open_stream(s);
@@ -112,25 +114,10 @@ bool sinks_open(struct sinks *s)
 /* --- records -----------------------------------------------------------------------------------
  */
 
-static void check_store(struct sinks *s, int r)
-{
-	const struct store_error *error;
-
-	if (r == 0 || s->store_failed) {
-		return;
-	}
-	s->store_failed = true;
-	error = store_last_error(s->store);
-	say_warning(store_error_name(error->code), error->message, error->remedy);
-	say("the program goes on; the file keeps what was written before");
-}
-
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
 	summary_process(s->summary, process);
-	if (s->store) {
-		check_store(s, store_write_process(s->store, process));
-	}
+	files_process(&s->files, process);
 	if (s->stream) {
 		stream_process(s->stream, process);
 	}
@@ -139,19 +126,20 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	summary_record(s->summary, record);
-	if (s->store) {
-		check_store(s, store_write_record(s->store, record));
-	}
+	files_record(&s->files, record);
 	if (s->stream) {
 		stream_record(s->stream, record);
 	}
 }
 
+void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum)
+{
+	files_stratum(&s->files, stratum);
+}
+
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
 {
-	if (s->store) {
-		check_store(s, store_write_mark(s->store, mark));
-	}
+	files_mark(&s->files, mark);
 	if (s->stream) {
 		stream_mark(s->stream, mark);
 	}
@@ -159,9 +147,7 @@ void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
 
 void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 {
-	if (s->store) {
-		check_store(s, store_write_image(s->store, image));
-	}
+	files_image(&s->files, image);
 }
 
 /* A quota leaves something out; everything else that a process tells of is about its measuring. */
@@ -169,7 +155,8 @@ static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	if (notice->error.code == GPUCTR_E_KERNEL_NO_MATCH) {
 		s->unmatched = s->unmatched ? s->unmatched : strdup(notice->error.message);
-	} else if (notice->process != 0 && notice->error.code != GPUCTR_E_QUOTA) {
+	} else if (notice->process != 0 && notice->error.code != GPUCTR_E_QUOTA &&
+		   notice->error.code != GPUCTR_OK) {
 		s->refused = true;
 	}
 }
@@ -177,9 +164,7 @@ static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	note_refusal(s, notice);
-	if (s->store) {
-		check_store(s, store_write_notice(s->store, notice));
-	}
+	files_notice(&s->files, notice);
 	if (s->stream) {
 		stream_notice(s->stream, notice);
 	}
@@ -187,9 +172,7 @@ void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
 {
-	if (s->store) {
-		check_store(s, store_write_process_end(s->store, end));
-	}
+	files_process_end(&s->files, end);
 	if (s->stream) {
 		stream_process_end(s->stream, end);
 	}
@@ -202,9 +185,7 @@ void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals)
 
 void sinks_flush(struct sinks *s)
 {
-	if (s->store) {
-		check_store(s, store_tick(s->store));
-	}
+	files_flush(&s->files);
 	if (s->stream) {
 		stream_flush(s->stream);
 	}
@@ -215,8 +196,9 @@ void sinks_flush(struct sinks *s)
 
 static uint64_t totals_accounted(const struct gpuctr_totals *t)
 {
-	return t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped +
-	       t->lost;
+#define PLUS(name) +t->name
+	return 0 GPUCTR_FATES(PLUS);
+#undef PLUS
 }
 
 /* Without totals, what came is the least that was there, and what was told of besides is lost. */
@@ -249,9 +231,7 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	whole.processes = summary_processes(s->summary) > end->processes
 				  ? summary_processes(s->summary)
 				  : end->processes;
-	if (s->store) {
-		check_store(s, store_finish(s->store, &whole));
-	}
+	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
 	if (s->stream) {
 		stream_end(s->stream, &whole);
@@ -266,7 +246,7 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 				   .refused = s->refused,
 				   .unmatched = s->unmatched,
 				   .driver = s->driver,
-				   .unsaved = s->store ? store_unsaved(s->store) : 0,
+				   .unsaved = files_unsaved(&s->files),
 				   .width = say_width(),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 };
@@ -283,13 +263,17 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 		say_text(&b);
 	}
 	buf_deinit(&b);
+	/* Where there were several processes, it may be another one that was meant. */
+	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
+		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
+	}
 	return summary_outcome(s->summary, &end);
 }
 
 void sinks_close(struct sinks *s)
 {
 	s->stream = stream_close(s->stream);
-	s->store = store_close(s->store);
+	files_close(&s->files);
 	s->summary = summary_free(s->summary);
 	free_gpus(s);
 	free(s->driver);

@@ -2,28 +2,31 @@
 #ifndef CLIENT_CLI_SINKS_H
 #define CLIENT_CLI_SINKS_H
 
+#include "client/cli/files.h"
 #include "client/cli/run_options.h"
 #include "client/cli/stream.h"
 #include "client/cli/summary.h"
-#include "client/store/store.h"
 
 /* Where records go: the capture file, the live stream, the summary. Zero-initialised by the caller.
  */
 struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
-	struct store *store;	       /* NULL: no -o */
-	struct stream *stream;	       /* NULL: no --format and no --output */
+	struct files files;
+	struct stream *stream; /* NULL: no --format and no --output */
 	struct summary *summary;
 	struct gpuctr_gpu *gpus;
 	char *driver;
-	bool store_failed; /* told once */
 	bool has_totals;
 	int error;	 /* of the end */
 	bool refused;	 /* a process said why it cannot be measured */
 	char *unmatched; /* kernels that were there, when --kernel matches none of a process */
 	struct gpuctr_totals totals;
 };
+
+/* Can the files be made? What can be refused before anybody waits for a GPU is refused first.
+ * false: told why. */
+bool sinks_check(const struct run_options *options);
 
 /* The plan lives until the capture's on_end has returned. false: told why. */
 bool sinks_prepare(struct sinks *s, const struct run_options *options,
@@ -33,6 +36,7 @@ bool sinks_open(struct sinks *s);
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process);
 void sinks_record(struct sinks *s, const struct gpuctr_record *record);
+void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_image(struct sinks *s, const struct gpuctr_image *image);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);

@@ -9,18 +9,24 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "client/report/groups.h"
 
-/* Counters added up by kernel name, for the table at the end. */
+/* Counters added up by keys, for the table at the end of a run, and for reports. */
 struct summary;
 
-/* NULL: out of memory. The plan is copied. */
-struct summary *summary_new(const struct gpuctr_plan *plan);
-struct summary *summary_free(struct summary *s); /* takes NULL, returns NULL */
+struct summary *summary_new(const struct keys *keys); /* NULL: out of memory */
+struct summary *summary_free(struct summary *s);      /* takes NULL, returns NULL */
 
+/* For each capture, before its processes: as groups_begin(). */
+int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
+		  struct buf *why);
 void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
+bool summary_needs_ranges(const struct summary *s); /* of records */
+/* All that came until now, finished; NULL: memory ran out. */
+struct groups *summary_groups(struct summary *s);
 
 struct summary_end {
 	struct gpuctr_totals totals;
@@ -46,5 +52,7 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 
 /* Appends the table and the lines below it. */
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
+/* Those lines alone: what could make a reader misjudge the numbers. */
+void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b);
 
 #endif

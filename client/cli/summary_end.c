@@ -18,21 +18,28 @@ static void add_part(struct buf *b, uint64_t value, const char *what, bool *firs
 	}
 }
 
-void summary_add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
+static void add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const struct gpuctr_totals *t = &end->totals;
+	unsigned processes = summary_processes(s);
 	bool first = true;
 
 	text_count(b, t->seen);
-	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", s->processes,
-		   s->processes == 1 ? "" : "es");
+	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
+		   processes == 1 ? "" : "es");
 	add_part(b, t->measured, "measured", &first);
+	add_part(b, t->unchosen, "not chosen", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
 	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost, "lost with their process", &first);
+	if (t->unchosen > 0) {
+		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
+			    "and not "
+			    "those that were not)");
+	}
 	if (t->dropped == 0) {
 		buf_text(b, first ? ": 0 dropped" : ", 0 dropped");
 	}
@@ -49,12 +56,12 @@ void summary_add_totals(const struct summary *s, const struct summary_end *end, 
 	buf_char(b, '\n');
 }
 
-void summary_add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const char *driver = s->driver ? s->driver : end->driver;
 
 	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
-	text_terminal(b, s->chip);
+	text_terminal(b, s->chip ? s->chip : "");
 	if (s->device) {
 		buf_text(b, ", ");
 		text_terminal(b, s->device);
@@ -81,13 +88,14 @@ void summary_add_hardware(const struct summary *s, const struct summary_end *end
 /* Which times are not the kernels' own. */
 static void add_clocks(const struct summary *s, struct buf *b)
 {
-	uint64_t ranges = s->by_clock[GPUCTR_CLOCK_RANGE], none = s->by_clock[GPUCTR_CLOCK_NONE];
+	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
+	uint64_t none = groups_clock(s->groups, GPUCTR_CLOCK_NONE), records = summary_records(s);
 
 	if (ranges > 0) {
-		if (ranges < s->records) {
+		if (ranges < records) {
 			text_count(b, ranges);
 			buf_text(b, " of ");
-			text_count(b, s->records);
+			text_count(b, records);
 			buf_char(b, ' ');
 		}
 		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
@@ -97,7 +105,7 @@ static void add_clocks(const struct summary *s, struct buf *b)
 	if (none > 0) {
 		text_count(b, none);
 		buf_text(b, " of ");
-		text_count(b, s->records);
+		text_count(b, records);
 		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
 	}
 }
@@ -105,10 +113,12 @@ static void add_clocks(const struct summary *s, struct buf *b)
 /* Which counters look worse than with a tool that runs each kernel alone. */
 static void add_of_range(const struct summary *s, struct buf *b)
 {
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
 	bool any = false;
 
-	for (size_t i = 0; i < s->n_columns; i++) {
-		any = any || s->columns[i].of_range;
+	for (size_t i = 0; i < n; i++) {
+		any = any || measures[i].of_range;
 	}
 	if (any) {
 		buf_text(b,
@@ -118,10 +128,17 @@ static void add_of_range(const struct summary *s, struct buf *b)
 	}
 }
 
-void summary_add_clocks(const struct summary *s, struct buf *b)
+void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
+	add_hardware(s, end, b);
+	add_totals(s, end, b);
 	add_clocks(s, b);
 	add_of_range(s, b);
+	if (s->recorded_from) {
+		buf_text(b, "RECORDED on ");
+		text_terminal(b, s->recorded_from);
+		buf_text(b, ", not measured here\n");
+	}
 }
 
 /* --- nothing measured --------------------------------------------------------------------------
@@ -129,13 +146,13 @@ void summary_add_clocks(const struct summary *s, struct buf *b)
 
 enum summary_outcome summary_outcome(const struct summary *s, const struct summary_end *end)
 {
-	if (s->records > 0) {
+	if (summary_records(s) > 0) {
 		return SUMMARY_MEASURED;
 	}
 	if (end->error != GPUCTR_OK || end->refused) {
 		return SUMMARY_FAILED;
 	}
-	if (s->processes == 0) {
+	if (summary_processes(s) == 0) {
 		return end->recorded ? SUMMARY_FAILED : SUMMARY_NOTHING;
 	}
 	return end->totals.seen == end->totals.filtered + end->totals.capturing ? SUMMARY_NOTHING
@@ -163,8 +180,10 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
-	buf_text(b, "Nothing was measured: no kernel passed --kernel, --launch-skip and "
-		    "--launch-count.\n");
+	buf_text(b,
+		 "Nothing was measured: no kernel passed --kernel, --launch-skip, --launch-count "
+		 "and what\n"
+		 "chooses NVTX ranges, capture ranges or steps.\n");
 	if (end->unmatched && *end->unmatched) {
 		text_terminal(b, end->unmatched);
 		buf_char(b, '\n');
@@ -177,7 +196,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 
 	if (end->error != GPUCTR_OK) {
 		buf_text(b, "Nothing was measured before the capture ended; why stands above.\n");
-	} else if (s->processes == 0) {
+	} else if (summary_processes(s) == 0) {
 		add_no_process(end, b);
 	} else if (t->seen == 0 && end->refused) {
 		buf_text(b, "Nothing was measured; the warning above says why.\n");
@@ -197,8 +216,8 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 
 void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	if (s->records == 0) {
+	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
-		summary_add_totals(s, end, b);
+		add_totals(s, end, b);
 	}
 }

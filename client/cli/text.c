@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <wchar.h>
 
 static const char replacement[] = "\xef\xbf\xbd";
 
@@ -186,12 +187,40 @@ void text_terminal(struct buf *b, const char *text)
 	}
 }
 
+/* Bytes of the character at p, at least one, and the columns that it takes. */
+static size_t measure(const unsigned char *p, const unsigned char *end, size_t *ret_columns)
+{
+	size_t n = text_utf8(p, end);
+	int columns = n > 1 ? wcwidth((wchar_t)decode(p, n)) : 1;
+
+	*ret_columns = columns < 0 ? 1 : (size_t)columns;
+	return n ? n : 1;
+}
+
+size_t text_fit(const char *text, size_t n, size_t width)
+{
+	const unsigned char *start = (const unsigned char *)text, *p = start, *end = p + n;
+	size_t columns, step;
+
+	while (p < end) {
+		step = measure(p, end, &columns);
+		if (columns > width) {
+			break;
+		}
+		width -= columns;
+		p += step;
+	}
+	return (size_t)(p - start);
+}
+
 size_t text_width(const char *text, size_t n)
 {
-	size_t width = 0;
+	const unsigned char *p = (const unsigned char *)text, *end = p + n;
+	size_t width = 0, columns;
 
-	for (size_t i = 0; i < n; i++) {
-		width += ((unsigned char)text[i] & 0xc0) != 0x80;
+	while (p < end) {
+		p += measure(p, end, &columns);
+		width += columns;
 	}
 	return width;
 }

@@ -22,19 +22,21 @@ void text_json_body(struct buf *b, const char *text);
 void text_csv(struct buf *b, const char *text);
 /* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
 void text_terminal(struct buf *b, const char *text);
-/* Columns that text_terminal()'s result takes; a code point counts as one. */
+/* Columns that text_terminal()'s result takes on a terminal, by wcwidth(3), which knows more than
+ * ASCII only after setlocale(): till then a code point counts as one. */
 size_t text_width(const char *text, size_t n);
+/* How many bytes of it take at most width columns: whole characters. */
+size_t text_fit(const char *text, size_t n, size_t width);
 
 /* A demangled kernel name in at most width columns: without return type and parameters, then
  * without namespaces, then cut. Safe for a terminal. */
 void text_kernel(struct buf *b, const char *name, size_t width);
+/* The name without return type, parameters and namespaces; as it stands, to be made safe. */
+void text_kernel_bare(struct buf *b, const char *name);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
 void text_count(struct buf *b, uint64_t value);
 void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
-
-/* The candidate closest to word, or NULL when none is near. candidates ends with NULL. */
-const char *text_nearest(const char *word, const char *const *candidates);
 
 #endif

@@ -12,6 +12,7 @@
 #include "client/cli/buf.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "proto/base/near.h"
 
 static const struct option_def no_options[] = { { 0, NULL, NULL, NULL } };
 
@@ -66,7 +67,7 @@ static int exec_help(int argc, char **argv)
 		names[i] = verbs[i]->name;
 		buf_printf(&all, "%s%s", i ? ", " : "", verbs[i]->name);
 	}
-	nearest = text_nearest(argv[1], names);
+	nearest = near_word(argv[1], names);
 	if (nearest) {
 		say_usage("no verb '%s'; did you mean '%s'?", argv[1], nearest);
 	} else {

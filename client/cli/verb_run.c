@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "client/cli/child.h"
-#include "client/cli/out.h"
 #include "client/cli/run.h"
 #include "client/cli/say.h"
+#include "client/cli/sinks.h"
 #include "client/cli/text.h"
-#include "client/store/store.h"
+#include "proto/base/near.h"
 
 static int refuse_program(const struct run_options *o, int error)
 {
@@ -31,9 +31,9 @@ static int refuse_program(const struct run_options *o, int error)
 		say_usage("%s: no such program; a verb stands first, and its options behind it: "
 			  "gpuctr-client %s",
 			  o->command[0], o->command[0]);
-	} else if (text_nearest(o->command[0], names)) {
+	} else if (near_word(o->command[0], names)) {
 		say_usage("%s: no such program; did you mean 'gpuctr-client %s'?", o->command[0],
-			  text_nearest(o->command[0], names));
+			  near_word(o->command[0], names));
 	} else {
 		say_usage("%s: no such program, nor a verb ('gpuctr-client help' lists them)",
 			  o->command[0]);
@@ -44,27 +44,15 @@ static int refuse_program(const struct run_options *o, int error)
 /* What can be refused before anybody waits for a GPU is refused first. */
 static int run_checked(const struct run_options *o)
 {
-	struct store_error error;
-	int err;
+	int err, status = EXIT_REFUSED;
 	char *path = child_find(o->command[0], &err);
-	int status;
 
 	if (!path) {
 		return refuse_program(o, err);
 	}
-	if (o->capture_path && store_check(o->capture_path, o->force, &error) != 0) {
-		say_error(store_error_name(error.code), error.message, error.remedy);
-		free(path);
-		return EXIT_REFUSED;
+	if (sinks_check(o)) {
+		status = run_program(o, path);
 	}
-	err = o->stream_path ? -out_check(o->stream_path, o->force) : 0;
-	if (err) {
-		say_usage("--output %s: %s", o->stream_path,
-			  err == EEXIST ? "the file is there; -f replaces it" : strerror(err));
-		free(path);
-		return EXIT_REFUSED;
-	}
-	status = run_program(o, path);
 	free(path);
 	return status;
 }

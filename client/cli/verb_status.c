@@ -9,30 +9,17 @@
 
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "client/cli/status_json.h"
 #include "client/cli/text.h"
 
+enum { OPTION_JSON = 256 };
+
 static const struct option_def defs[] = {
+	{ OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
 	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
-
-static const char *state_name(enum gpuctr_capture_state state)
-{
-	switch (state) {
-	case GPUCTR_CAPTURE_PLANNING:
-		return "planning";
-	case GPUCTR_CAPTURE_QUEUED:
-		return "queued";
-	case GPUCTR_CAPTURE_READY:
-		return "ready";
-	case GPUCTR_CAPTURE_RUNNING:
-		return "running";
-	case GPUCTR_CAPTURE_ENDING:
-		return "ending";
-	}
-	return "unknown";
-}
 
 static void add_duration(struct buf *b, uint64_t ns)
 {
@@ -107,7 +94,7 @@ static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble
 
 static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 {
-	buf_printf(b, "  %u  %s  ", info->capture, state_name(info->state));
+	buf_printf(b, "  %u  %s  ", info->capture, status_state_name(info->state));
 	text_terminal(b, info->user && *info->user ? info->user : "?");
 	buf_text(b, " (");
 	text_terminal(b, info->program);
@@ -139,22 +126,69 @@ static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 	}
 }
 
-static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
-		      void *userdata)
+static uint64_t sum(const struct gpuctr_code_count *v, size_t n)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		total += v[i].count;
+	}
+	return total;
+}
+
+/* The few that tell whether all goes well; --json has the rest. */
+static void add_counts(struct buf *b, const struct gpuctr_counts *c)
+{
+	uint64_t restarts =
+		c->restarts_front + c->restarts_granter + c->restarts_gpu + c->restarts_planner;
+
+	buf_text(b, "\nsince then: leases ");
+	text_count(b, c->leases);
+	buf_text(b, ", refusals ");
+	text_count(b, sum(c->refusals, c->n_refusals));
+	buf_text(b, ", records ");
+	text_count(b, c->records);
+	buf_text(b, ", kernels dropped or lost ");
+	text_count(b, c->kernels.dropped + c->kernels.lost);
+	buf_text(b, ", workers replaced ");
+	text_count(b, restarts);
+	buf_char(b, '\n');
+}
+
+static void add_status(struct buf *b, const struct gpuctr_status *status)
+{
+	add_daemon(b, status);
+	buf_text(b, status->n_gpus ? "\nGPUs\n" : "\nno GPUs\n");
+	for (size_t i = 0; i < status->n_gpus; i++) {
+		add_gpu(b, &status->gpus[i], status->trouble.code != GPUCTR_OK);
+	}
+	buf_text(b, status->n_captures ? "\ncaptures\n" : "\nno captures\n");
+	for (size_t i = 0; i < status->n_captures; i++) {
+		add_capture(b, &status->captures[i]);
+	}
+	if (status->counts) {
+		add_counts(b, status->counts);
+	}
+}
+
+static void on_status_for_people(const struct gpuctr_status *status,
+				 const struct gpuctr_error *error, void *userdata)
 {
 	struct request *request = userdata;
-	struct buf *b = &request->b;
 
 	if (status) {
-		add_daemon(b, status);
-		buf_text(b, status->n_gpus ? "\nGPUs\n" : "\nno GPUs\n");
-		for (size_t i = 0; i < status->n_gpus; i++) {
-			add_gpu(b, &status->gpus[i], status->trouble.code != GPUCTR_OK);
-		}
-		buf_text(b, status->n_captures ? "\ncaptures\n" : "\nno captures\n");
-		for (size_t i = 0; i < status->n_captures; i++) {
-			add_capture(b, &status->captures[i]);
-		}
+		add_status(&request->b, status);
+	}
+	request_answer(request, error);
+}
+
+static void on_status_for_programs(const struct gpuctr_status *status,
+				   const struct gpuctr_error *error, void *userdata)
+{
+	struct request *request = userdata;
+
+	if (status) {
+		status_json(&request->b, status);
 	}
 	request_answer(request, error);
 }
@@ -165,12 +199,13 @@ static int exec_status(int argc, char **argv)
 	enum options_result result = OPTIONS_WRONG;
 	const char *value, *socket = NULL;
 	struct request request;
-	bool help = false;
+	bool help = false, json = false;
 	int id, rest = argc;
 
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		socket = id == OPTION_SOCKET ? value : socket;
 		help |= id == 'h';
+		json |= id == OPTION_JSON;
 	}
 	options_free(parser);
 	if (help) {
@@ -186,12 +221,15 @@ static int exec_status(int argc, char **argv)
 	if (!request_open(&request, socket)) {
 		return request.status;
 	}
-	return request_finish(&request, gpuctr_get_status(request.g, on_status, &request));
+	return request_finish(&request, gpuctr_get_status(request.g,
+							  json ? on_status_for_programs
+							       : on_status_for_people,
+							  &request));
 }
 
 const struct verb verb_status = {
 	.name = "status",
-	.usage = "status",
+	.usage = "status [--json]",
 	.summary = "show the daemon, its GPUs, captures and queue",
 	.options = defs,
 	.exec = exec_status,

@@ -9,9 +9,10 @@
 #include "proto/base/clean.h"
 #include "proto/wire/expression.h"
 #include "proto/wire/limits.h"
+#include "proto/wire/nvtx_expression.h"
 
-/* A capture as its client sees it. It is freed after its on_end; what its records point to lives in
- * the decoders of its processes until then. */
+/* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
+ * processes keep what records point to. */
 
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
@@ -51,26 +52,11 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 	return c;
 }
 
-/* A copy in a of what a message of the same type holds: by the wire's own code. */
-static int copy_message(struct gpuctr *g, struct arena *a, const struct wire_message *in,
-			struct wire_message *ret)
-{
-	struct buffer b = { 0 };
-	int r = wire_encode_payload(&g->scratch, &b, in);
-
-	arena_reset(&g->scratch);
-	if (r == 0 && wire_decode(a, in->type, b.data, buffer_length(&b), ret) != 0) {
-		r = -ENOMEM;
-	}
-	buffer_deinit(&b);
-	return r;
-}
-
-/* The patterns first; the rest waits in the capture. */
+/* Expands the patterns first; the capture keeps the wishes meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	struct wire_message copy;
-	int r = copy_message(c->g, &c->arena, m, &copy);
+	int r = wire_copy(&c->arena, m, &copy);
 
 	if (r != 0) {
 		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
@@ -79,7 +65,7 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
 }
 
-/* The daemon refuses it as well; here there is time to say where. */
+/* The daemon refuses a wrong expression as well; here there is time to say where the fault is. */
 static int check_kernels(struct gpuctr *g, const char *expression)
 {
 	struct refusal r;
@@ -99,6 +85,85 @@ static int check_kernels(struct gpuctr *g, const char *expression)
 	return connection_fail(g, r.code, r.message, r.remedy);
 }
 
+static int check_ranges(struct gpuctr *g, const char *const *texts, size_t n, size_t *n_terms)
+{
+	struct nvtx_expression *e;
+	struct refusal r;
+
+	for (size_t i = 0; i < n; i++) {
+		if (nvtx_expression_parse(texts[i], &e, &r) != 0) {
+			return connection_fail(g, r.code, r.message, r.remedy);
+		}
+		*n_terms += nvtx_expression_n_terms(e);
+		nvtx_expression_free(e);
+	}
+	return n <= LIMIT_EXPRESSIONS && *n_terms <= NVTX_TERMS_TOTAL_MAX
+		       ? 0
+		       : connection_fail(g, GPUCTR_E_BAD_REQUEST,
+					 "there are too many NVTX expressions",
+					 "Join some by a regular expression: regex:^(A|B)$/");
+}
+
+/* What begins a phase is one range. */
+static int check_trigger(struct gpuctr *g, const char *text, size_t *n_terms)
+{
+	size_t before = *n_terms;
+	int r = check_ranges(g, &text, 1, n_terms);
+
+	return r != 0 || *n_terms == before + 1
+		       ? r
+		       : connection_fail(
+				 g, GPUCTR_E_BAD_PATTERN,
+				 "what begins a capture range or a step is one NVTX range, and "
+				 "the expression has several between commas",
+				 "Put a backslash before a comma that belongs to a name.");
+}
+
+static int check_phases(struct gpuctr *g, const struct gpuctr_capture_options *o, size_t *n_terms)
+{
+	size_t prefix = strlen(NVTX_CAPTURE_RANGE);
+	bool by_range =
+		o->capture_range && strncmp(o->capture_range, NVTX_CAPTURE_RANGE, prefix) == 0;
+	int r = by_range ? check_trigger(g, o->capture_range + prefix, n_terms) : 0;
+
+	if (r == 0 && o->capture_range && !by_range &&
+	    strcmp(o->capture_range, NVTX_CAPTURE_PROFILER) != 0) {
+		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "there is no such capture range",
+				    "Use " NVTX_CAPTURE_PROFILER " or " NVTX_CAPTURE_RANGE
+				    "EXPRESSION.");
+	}
+	if (r == 0 && o->stop_on_range_end != 0 && !o->capture_range) {
+		r = connection_fail(g, GPUCTR_E_BAD_REQUEST,
+				    "there is no capture range at whose end to stop",
+				    "Give the capture range as well.");
+	}
+	if (r == 0 && (o->active > 0) != (o->step != NULL)) {
+		r = connection_fail(g, GPUCTR_E_BAD_REQUEST,
+				    "a schedule needs steps, and steps a schedule with active ones",
+				    "Give both.");
+	}
+	if (r == 0 && (o->skip_first > UINT32_MAX || o->wait > UINT32_MAX ||
+		       o->warmup > UINT32_MAX || o->active > UINT32_MAX)) {
+		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "the schedule has too many steps",
+				    "Use smaller numbers.");
+	}
+	return r == 0 && o->step && strcmp(o->step, NVTX_STEP_PROFILER) != 0
+		       ? check_trigger(g, o->step, n_terms)
+		       : r;
+}
+
+/* The agent would refuse it in the middle of the program, and the daemon does not look: what it
+ * means costs only the user. */
+static int check_selection(struct gpuctr *g, const struct gpuctr_capture_options *o)
+{
+	size_t n_terms = 0;
+	int r = check_kernels(g, o->kernel_regex);
+
+	r = r != 0 ? r : check_ranges(g, o->nvtx_include, o->n_nvtx_include, &n_terms);
+	r = r != 0 ? r : check_ranges(g, o->nvtx_exclude, o->n_nvtx_exclude, &n_terms);
+	return r != 0 ? r : check_phases(g, o, &n_terms);
+}
+
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
 			const struct gpuctr_capture_handler *handler, void *userdata,
 			struct gpuctr_capture **ret)
@@ -111,7 +176,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	int r = options_copy(g, &o, sizeof(o), options);
 
 	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
-	r = r != 0 ? r : check_kernels(g, o.kernel_regex);
+	r = r != 0 ? r : check_selection(g, &o);
 	if (r == 0) {
 		c = capture_new(g, &h, userdata);
 	}
@@ -124,15 +189,26 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.metrics = { o.n_metrics, o.metrics },
 		.gpus = { o.n_gpus, o.gpus },
 		.chip = o.chip,
-		.kernel_regex = o.kernel_regex,
-		.launch_skip = o.launch_skip,
-		.launch_count = o.launch_count,
+		.selection = {
+			.kernel_regex = o.kernel_regex,
+			.launch_skip = o.launch_skip,
+			.launch_count = o.launch_count,
+			.raw_images = o.raw_images,
+			.budget_ppm = o.budget_ppm < WIRE_PPM ? o.budget_ppm : 0,
+			.seed = o.seed,
+			.nvtx_include = { o.n_nvtx_include, o.nvtx_include },
+			.nvtx_exclude = { o.n_nvtx_exclude, o.nvtx_exclude },
+			.capture_range = o.capture_range,
+			.stop_on_range_end = o.stop_on_range_end != 0,
+			.schedule = { o.skip_first, o.wait, o.warmup, o.active, o.repeat },
+			.step = o.step,
+		},
 		.no_wait = o.no_wait,
 		.timeout_ns = o.timeout_ns,
-		.raw_images = o.raw_images,
 		.program = program,
 		.lease_ns = o.lease_ns,
 		.recorded = o.recorded,
+		.processes = { o.n_processes, o.processes },
 	};
 	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
 							 : connection_send(g, &m);
@@ -146,11 +222,12 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 
 int gpuctr_capture_close(struct gpuctr_capture *c)
 {
-	struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { c->id } };
+	struct wire_message m = { .type = WIRE_CLOSE_CAPTURE,
+				  .close_capture = { .capture = c->id } };
 
 	if (c->closed || c->id == 0) {
 		c->closed = true;
-		return 0; /* not opened yet: closed as soon as it is */
+		return 0; /* not opened yet: it is closed as soon as it is */
 	}
 	c->closed = true;
 	return connection_send(c->g, &m);
@@ -159,51 +236,6 @@ int gpuctr_capture_close(struct gpuctr_capture *c)
 unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
 {
 	return c->id;
-}
-
-/* In the capture's arena; a path that cannot be made absolute stays as it is. */
-static const char *absolute_path(struct gpuctr_capture *c, const char *path)
-{
-	CLEAN_FREE char *full = realpath(path, NULL);
-
-	return full ? arena_printf(&c->arena, "%s", full) : path;
-}
-
-static const char *find_agent(const char *agent)
-{
-	if (!agent) {
-		agent = getenv("GPUCTR_AGENT");
-	}
-	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
-}
-
-const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const char *agent)
-{
-	const char **v = calloc(5, sizeof(*v));
-	char text[512];
-
-	agent = absolute_path(c, find_agent(agent));
-	if (access(agent, R_OK) < 0) {
-		snprintf(text, sizeof(text), "the agent %s cannot be read (%s)", agent,
-			 strerror(errno));
-		connection_fail(c->g, GPUCTR_E_NO_AGENT, text,
-				"Install gpuctr-agent, or name it with --agent.");
-		free(v);
-		return NULL;
-	}
-	if (!v || !c->token) {
-		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready",
-				"Wait for on_ready.");
-		free(v);
-		return NULL;
-	}
-	v[0] = arena_printf(&c->arena, "CUDA_INJECTION64_PATH=%s", agent);
-	v[1] = arena_printf(&c->arena, "NVTX_INJECTION64_PATH=%s", agent);
-	v[2] = arena_printf(&c->arena, "GPUCTR_SOCKET=%s", absolute_path(c, c->g->path));
-	v[3] = arena_printf(&c->arena, "GPUCTR_TOKEN=%s", c->token);
-	free(c->environment);
-	c->environment = v;
-	return v[0] && v[1] && v[2] && v[3] ? v : NULL;
 }
 
 /* --- events --- */
@@ -251,7 +283,8 @@ static struct decoder *find_decoder(struct gpuctr_capture *c, uint32_t process)
 
 static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 {
-	/* Out of the list first: a handler may look for other captures, never for this one. */
+	/* Taken out of the list first: the handler may look for other captures, but not for this
+	 * one. */
 	list_remove(&c->link);
 	if (c->handler.on_end) {
 		c->handler.on_end(c, end, c->userdata);
@@ -284,12 +317,12 @@ void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
 	}
 }
 
-/* The plan's strings must outlive the message: kept by a second copy in the capture's arena. */
+/* The plan's strings must outlive the message, so the plan is copied into the capture's arena. */
 static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 {
 	const struct wire_message m = { .type = WIRE_PLAN_REPLY, .plan_reply = { 0, *in } };
 	struct wire_message copy;
-	int r = copy_message(c->g, &c->arena, &m, &copy);
+	int r = wire_copy(&c->arena, &m, &copy);
 
 	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
 	return r;
@@ -315,7 +348,8 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 		c->handler.on_opened(c, &o, c->userdata);
 	}
 	if (c->closed) {
-		struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { c->id } };
+		struct wire_message m = { .type = WIRE_CLOSE_CAPTURE,
+					  .close_capture = { .capture = c->id } };
 
 		connection_send(g, &m);
 	}
@@ -337,8 +371,8 @@ static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
 	struct gpuctr_device *devices =
 		arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
 	struct gpuctr_process p = {
-		w->process, w->pid,	      w->program, w->cupti,
-		w->driver,  w->recorded_from, devices,	  w->devices.n,
+		w->process,	  w->pid,  w->program,	 w->cupti,    w->driver,
+		w->recorded_from, devices, w->devices.n, w->claims.v, w->claims.n,
 	};
 
 	for (size_t i = 0; devices && i < w->devices.n; i++) {
@@ -372,6 +406,15 @@ static void deliver_mark(const struct gpuctr_mark *mark, void *userdata)
 	}
 }
 
+static void deliver_stratum(const struct gpuctr_stratum *stratum, void *userdata)
+{
+	struct gpuctr_capture *c = userdata;
+
+	if (c->handler.on_stratum) {
+		c->handler.on_stratum(c, stratum, c->userdata);
+	}
+}
+
 static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
 {
 	struct gpuctr_notice n = {
@@ -390,7 +433,8 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder *d = find_decoder(c, w->process);
 
-	if (!d || !decoder_feed(d, w, c->plan.n_columns, deliver_record, deliver_mark, c)) {
+	if (!d || !decoder_feed(d, w, c->plan.n_columns, deliver_record, deliver_mark,
+				deliver_stratum, c)) {
 		notice_malformed(c, w->process);
 	}
 	return 0;
@@ -434,7 +478,7 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	case WIRE_RAW_IMAGE:
 		return on_image(c, &m->raw_image);
 	case WIRE_PROGRESS: {
-		struct gpuctr_totals t = totals_from_wire(&m->progress.totals);
+		struct gpuctr_totals t = m->progress.totals;
 
 		if (c->handler.on_progress) {
 			c->handler.on_progress(c, &t, c->userdata);
@@ -455,7 +499,7 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	case WIRE_PROCESS_END: {
 		struct gpuctr_process_end e = {
 			m->process_end.process,
-			totals_from_wire(&m->process_end.totals),
+			m->process_end.totals,
 			m->process_end.clean,
 		};
 
@@ -466,7 +510,7 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	}
 	case WIRE_CAPTURE_END: {
 		struct gpuctr_end e = {
-			totals_from_wire(&m->capture_end.totals),
+			m->capture_end.totals,
 			m->capture_end.processes,
 			{ (int)m->capture_end.code, m->capture_end.message, m->capture_end.remedy },
 		};
@@ -485,7 +529,6 @@ static uint32_t event_capture(const struct wire_message *m)
 	switch (m->type) {
 	case WIRE_QUEUED:
 	case WIRE_READY:
-	case WIRE_RENEWED:
 	case WIRE_PROCESS:
 	case WIRE_RECORDS:
 	case WIRE_RAW_IMAGE:

@@ -14,9 +14,9 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* One socket, one input and one output buffer. Calls only append to the output; answers are read
- * and handlers called in gpuctr_dispatch() alone, so that a handler never runs inside another call.
- * When the connection breaks, everything open is told, once, from the next dispatch. */
+/* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
+ * alone reads answers and calls handlers, so a handler never runs inside another call. When the
+ * connection breaks, everything that is open is told so once, by the next dispatch. */
 
 enum { HELLO_TIMEOUT_S = 5, HELLO_ATTEMPTS = 3, READ_BYTES = 256 * 1024 };
 
@@ -74,7 +74,7 @@ static void flush(struct gpuctr *g)
 			if (errno == EINTR) {
 				continue;
 			}
-			return; /* full: later; broken: reading will tell */
+			return; /* full: sent later; broken: reading will show it */
 		}
 		buffer_consume(&g->out, (size_t)n);
 	}
@@ -206,8 +206,10 @@ void connection_name(const char *program, char *name, size_t size)
 static int introduce(struct gpuctr *g, const char *program, uint32_t features, uint64_t by)
 {
 	char name[LIMIT_NAME_BYTES];
-	struct wire_message hello = { .type = WIRE_HELLO,
-				      .hello = { PROTO_VERSION, features, name } };
+	struct wire_message hello = {
+		.type = WIRE_HELLO,
+		.hello = { .version = PROTO_VERSION, .features = features, .program = name }
+	};
 	int r;
 
 	connection_name(program, name, sizeof(name));
@@ -223,8 +225,8 @@ static int introduce(struct gpuctr *g, const char *program, uint32_t features, u
 	return r == 0 ? wait_welcome(g, by) : r;
 }
 
-/* Who may not measure may know what could be measured. Whatever else is asked is refused as the
- * connection would have been. */
+/* A user who may not measure may still know what could be measured. Every other question of theirs
+ * is refused with the reason for which the connection would have been. */
 static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by)
 {
 	const struct refusal denied = g->refusal;
@@ -236,8 +238,8 @@ static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by
 	return 0;
 }
 
-/* A daemon that ends closes what it has just accepted, without a word. Nothing has been asked of it
- * yet, and its successor may be on its way behind the same socket: one more try finds it. */
+/* A daemon that ends closes what it has just accepted, without an answer. It was asked nothing yet,
+ * and its successor may soon be behind the same socket, so connecting is tried again. */
 int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 {
 	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;
@@ -291,7 +293,7 @@ struct gpuctr *gpuctr_disconnect(struct gpuctr *g)
 
 static int break_connection(struct gpuctr *g, int code, const char *message, const char *remedy)
 {
-	struct refusal kept; /* handlers may cause other errors */
+	struct refusal kept; /* a copy, because handlers may cause other errors */
 	struct gpuctr_error e;
 
 	connection_fail(g, code, message, remedy);

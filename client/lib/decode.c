@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/lib/decode.h"
 
-#include <libiberty/demangle.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clean.h"
+#include "proto/wire/demangle.h"
 #include "proto/wire/limits.h"
 
-/* An agent numbers its strings, kernels, ranges and range sets from 1 and sends each once, before
- * the first record that refers to it. They become public structs at once, so that a record costs
- * nothing but looking up a few pointers. Everything is checked against what has been defined: the
- * batch comes from the measured program, which may be anything. */
+/* An agent numbers its strings, kernels, ranges and sets of ranges from 1 and sends each once,
+ * before the first record that refers to it. They become public structs at once, so a record only
+ * looks up a few pointers. Everything is checked against what has been defined, because a batch
+ * comes from the measured program, which may be anything. */
+
+/* The enumerators of the wire are cast to the public ones. */
+#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
+SAME_NUMBER(WIRE_LAUNCH_KERNEL, GPUCTR_LAUNCH_KERNEL);
+SAME_NUMBER(WIRE_LAUNCH_COOPERATIVE, GPUCTR_LAUNCH_COOPERATIVE);
+SAME_NUMBER(WIRE_LAUNCH_GRAPH, GPUCTR_LAUNCH_GRAPH);
+SAME_NUMBER(WIRE_CLOCK_NONE, GPUCTR_CLOCK_NONE);
+SAME_NUMBER(WIRE_CLOCK_RANGE, GPUCTR_CLOCK_RANGE);
+SAME_NUMBER(WIRE_CLOCK_GPU, GPUCTR_CLOCK_GPU);
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
@@ -86,40 +95,16 @@ static bool define_strings(struct decoder *d, const struct wire_record_columns *
 	return true;
 }
 
-struct demangled {
-	jmp_buf full;
-	size_t n;
-	char text[LIMIT_STRING_BYTES + 1];
-};
-
-static void on_piece(const char *piece, size_t n, void *userdata)
-{
-	struct demangled *to = userdata;
-
-	if (n >= sizeof(to->text) - to->n) {
-		longjmp(to->full,
-			1); /* the only way out of libiberty, which holds no memory here */
-	}
-	memcpy(to->text + to->n, piece, n);
-	to->n += n;
-	to->text[to->n] = '\0';
-}
-
-/* A name may refer to its own parts, so that 300 bytes stand for more than any memory holds: what
- * is longer than a string may be stays as it is. */
+/* The name lives as long as the decoder. */
 static const char *demangle(struct decoder *d, const char *mangled)
 {
-	struct demangled to = { .n = 0 };
-	const char *kept = NULL;
+	CLEAN_FREE char *name = demangle_kernel(mangled);
+	const char *kept = name ? arena_printf(&d->objects, "%s", name) : NULL;
 
-	if (setjmp(to.full) == 0 &&
-	    cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_ANSI, on_piece, &to)) {
-		kept = arena_printf(&d->objects, "%s", to.text);
-	}
 	return kept ? kept : mangled;
 }
 
-/* -1 for what is unknown, and for what no kernel has. */
+/* -1 for an attribute that is unknown, or too large for any kernel. */
 static int attribute_of(uint32_t value)
 {
 	return value <= INT_MAX ? (int)value : -1;
@@ -176,8 +161,8 @@ static bool define_ranges(struct decoder *d, const struct wire_record_columns *c
 		r->message = message ? message : "";
 		r->category = category ? category : "";
 		r->color = c->node_color.v[i];
-		/* NVTX has more, such as 0xdfbd0009 for extended payloads, whose bits say nothing
-		 * outside of the program. */
+		/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean
+		 * nothing outside of the program. */
 		if (c->node_payload_type.v[i] <= PAYLOAD_TYPE_MAX) {
 			r->payload_type = c->node_payload_type.v[i];
 			r->payload = c->node_payload.v[i];
@@ -233,7 +218,17 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->stream.n == n && c->correlation.n == n && c->thread.n == n &&
 	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
-	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n;
+	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
+	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0);
+}
+
+static bool strata_fit(const struct wire_record_columns *c)
+{
+	size_t n = c->stratum_id.n;
+
+	return c->stratum_function.n == n && c->stratum_node.n == n && c->stratum_grid.n == 3 * n &&
+	       c->stratum_block.n == 3 * n && c->stratum_shared.n == n &&
+	       c->stratum_device.n == n && c->stratum_merged.n == n && c->stratum_seen.n == n;
 }
 
 static bool fill_record(const struct decoder *d, const struct wire_record_columns *c, size_t i,
@@ -257,7 +252,15 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	return r->kernel && (r->range || c->node.v[i] == 0) && (set || c->range_set.v[i] == 0);
 }
 
-/* What is no clock, or no duration, is none. */
+/* Everything is measured, or there is a chance. */
+static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gpuctr_record *r)
+{
+	r->stratum = c->stratum.n > 0 ? c->stratum.v[i] : 0;
+	r->chance = c->chance.n > 0 ? c->chance.v[i] : 1;
+	return c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1);
+}
+
+/* An unknown clock, or a duration that cannot be one, becomes "none". */
 static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t start_ns,
 		       struct gpuctr_record *r)
 {
@@ -271,7 +274,7 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 	r->duration_ns = is_known ? (int64_t)duration_ns : -1;
 }
 
-/* Records come in order, and none twice; a batch that could not be read may be missing. */
+/* Records come in order and none twice; a batch that could not be read may be missing. */
 static bool takes_next(struct decoder *d, const struct wire_records *r)
 {
 	if (r->count == 0) {
@@ -296,7 +299,7 @@ static bool deliver_records(const struct decoder *d, const struct wire_records *
 		start_ns += (uint64_t)c->start_ns.v[i];
 		fill_times(c, i, start_ns, &r);
 		r.values = c->values.v + i * n_columns;
-		if (!fill_record(d, c, i, &r)) {
+		if (!fill_record(d, c, i, &r) || !fill_chance(c, i, &r)) {
 			return false;
 		}
 		on_record(&r, userdata);
@@ -323,8 +326,36 @@ static bool deliver_marks(const struct decoder *d, const struct wire_record_colu
 	return true;
 }
 
+static bool deliver_strata(const struct decoder *d, const struct wire_record_columns *c,
+			   decoder_on_stratum on_stratum, void *userdata)
+{
+	for (size_t i = 0; i < c->stratum_id.n; i++) {
+		struct gpuctr_stratum s = {
+			.process = d->process,
+			.id = c->stratum_id.v[i],
+			.kernel = table_at(&d->kernels, c->stratum_function.v[i]),
+			.range = table_at(&d->ranges, c->stratum_node.v[i]),
+			.dynamic_shared_bytes = c->stratum_shared.v[i],
+			.device = c->stratum_device.v[i],
+			.merged = c->stratum_merged.v[i] != 0,
+			.seen = c->stratum_seen.v[i],
+		};
+
+		memcpy(s.grid, c->stratum_grid.v + 3 * i, sizeof(s.grid));
+		memcpy(s.block, c->stratum_block.v + 3 * i, sizeof(s.block));
+		if (s.id == 0 || s.id > LIMIT_STRATA ||
+		    (!s.kernel && c->stratum_function.v[i] != 0) ||
+		    (!s.range && c->stratum_node.v[i] != 0)) {
+			return false;
+		}
+		on_stratum(&s, userdata);
+	}
+	return true;
+}
+
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata)
+		  decoder_on_record on_record, decoder_on_mark on_mark,
+		  decoder_on_stratum on_stratum, void *userdata)
 {
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
@@ -333,7 +364,7 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	if (wire_decode(&d->columns, WIRE_RECORD_COLUMNS, r->columns.v, r->columns.n, &m) != 0) {
 		return false;
 	}
-	if (!lengths_fit(c, r->count, n_columns) || !takes_next(d, r)) {
+	if (!lengths_fit(c, r->count, n_columns) || !strata_fit(c) || !takes_next(d, r)) {
 		return false;
 	}
 	if (!define_strings(d, c) || !define_kernels(d, c) || !define_ranges(d, c) ||
@@ -341,7 +372,7 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 		return false;
 	}
 	return deliver_records(d, r, c, n_columns, on_record, userdata) &&
-	       deliver_marks(d, c, on_mark, userdata);
+	       deliver_marks(d, c, on_mark, userdata) && deliver_strata(d, c, on_stratum, userdata);
 }
 
 bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,

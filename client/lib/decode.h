@@ -2,7 +2,7 @@
 #ifndef GPUCTR_LIB_DECODE_H
 #define GPUCTR_LIB_DECODE_H
 
-/* From the columns of one process's batches to records. */
+/* Turns the columns of one process's batches into records. */
 
 #include <gpuctr/gpuctr.h>
 
@@ -25,11 +25,11 @@ struct range_set {
 struct decoder {
 	struct list link;
 	uint32_t process;
-	struct arena objects; /* strings, kernels, ranges: live as long as the capture */
+	struct arena objects; /* strings, kernels, ranges: they live as long as the capture */
 	struct arena columns; /* of one batch */
 	struct table strings, kernels, ranges, sets;
-	struct buffer image; /* pieces of the image under way */
-	uint64_t next_index; /* of records: none comes twice */
+	struct buffer image; /* the pieces so far of an image */
+	uint64_t next_index; /* of the next record: none comes twice */
 	uint64_t image_first, image_size;
 	uint32_t image_count;
 };
@@ -39,13 +39,15 @@ struct decoder *decoder_free(struct decoder *d);
 
 typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
 typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
+typedef void (*decoder_on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
 
-/* Calls on_record for each record in order, and on_mark for each mark. False: malformed (records
- * before the fault were delivered). */
+/* Calls on_record for each record in order, then on_mark for each mark, and on_stratum for each
+ * stratum. False: malformed (records before the fault were delivered). */
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark, void *userdata);
+		  decoder_on_record on_record, decoder_on_mark on_mark,
+		  decoder_on_stratum on_stratum, void *userdata);
 
-/* True, with *ret set when the image is whole, or with its data NULL while pieces are missing. */
+/* True, and *ret is the image when it is complete; its data is NULL while pieces are missing. */
 bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
 			struct gpuctr_image *ret);
 

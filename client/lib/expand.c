@@ -11,14 +11,14 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
-/* The catalogue comes base by base, each with its submetrics; a chip has about 150,000 full names,
- * and only those that match are kept. What is no pattern stands for itself, known or not: the
- * daemon says so of a name that the chip does not have. */
+/* The catalogue comes base by base, each with its submetrics. A chip has about 150,000 full names,
+ * and only those that match are kept. A text that is no pattern is kept as a name, whether the chip
+ * has it or not: the daemon refuses a name that the chip does not have. */
 
 struct wanted {
 	struct pattern *pattern;
-	const char **names; /* that it matches; a literal is its own */
-	size_t n;	    /* LIMIT_METRICS + 1: more than that */
+	const char **names; /* the names that it matches; a literal is its own */
+	size_t n;	    /* LIMIT_METRICS + 1 means: more than that */
 };
 
 struct expansion {
@@ -26,7 +26,7 @@ struct expansion {
 	struct wanted wanted[LIMIT_METRICS];
 	size_t n;
 	const char *names[LIMIT_METRICS]; /* the result */
-	struct near near;		  /* to the first word of a list */
+	struct near near;		  /* names near to the first word of a list */
 	size_t n_listed;
 	bool out_of_memory;
 };
@@ -47,7 +47,7 @@ static int refuse_number(struct refusal *r)
 bool expansion_is_needed(const struct wire_strings *metrics)
 {
 	if (metrics->n > LIMIT_METRICS) {
-		return true; /* and refused */
+		return true; /* expansion_new() refuses them */
 	}
 	for (size_t i = 0; i < metrics->n; i++) {
 		if (pattern_is(metrics->v[i])) {
@@ -57,7 +57,7 @@ bool expansion_is_needed(const struct wire_strings *metrics)
 	return false;
 }
 
-/* Like a name of the catalogue: without the rollup. */
+/* Near names are compared without the rollup, like the names of the catalogue. */
 static void begin_near(struct expansion *e)
 {
 	const char *text = e->n > 0 ? pattern_text(e->wanted[0].pattern) : "";
@@ -164,7 +164,7 @@ void expansion_add(struct expansion *e, const struct wire_metric *m)
 	char full[2 * LIMIT_NAME_BYTES];
 
 	if (m->kind == WIRE_METRIC_PRESET || m->kind == WIRE_METRIC_DERIVED) {
-		return; /* theirs are names of other metrics */
+		return; /* its submetrics are names of other metrics */
 	}
 	for (size_t i = 0; i < m->submetrics.n; i++) {
 		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics.v[i]) >=

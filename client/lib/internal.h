@@ -2,7 +2,7 @@
 #ifndef GPUCTR_LIB_INTERNAL_H
 #define GPUCTR_LIB_INTERNAL_H
 
-/* Inside libgpuctr. */
+/* Shared by the files of libgpuctr. */
 
 #include <gpuctr/gpuctr.h>
 
@@ -25,9 +25,8 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	struct refusal
-		denied; /* code 0: may measure; else why only the catalogue may be asked for */
-	int broken;	/* code the connection ended with; 0: it is up */
+	struct refusal denied; /* why only the catalogue may be asked for; code 0: may measure */
+	int broken;	       /* the code with which the connection ended; 0: it is up */
 };
 
 /* A question that waits for its answer. */
@@ -41,55 +40,58 @@ struct request {
 	gpuctr_on_plan on_plan;
 	gpuctr_on_status on_status;
 	gpuctr_on_done on_done;
-	struct expansion *expansion;	/* of a list; of a plan or capture, while it has patterns */
-	struct gpuctr_capture *capture; /* whose patterns are expanded */
-	char *chip;			/* of a plan whose patterns are expanded */
+	gpuctr_on_registered_process on_process;
+	/* Of a list; of a plan or capture while its patterns are expanded. */
+	struct expansion *expansion;
+	struct gpuctr_capture *capture; /* the capture whose patterns are expanded */
+	char *chip;			/* of the plan whose patterns are expanded */
 };
 
 struct gpuctr_capture {
 	struct list link;
 	struct gpuctr *g;
-	uint32_t request; /* of the open; matched until the daemon has given an id */
+	uint32_t request; /* number of the open request; used until the daemon has given an id */
 	uint32_t id;	  /* 0: not opened yet */
 	struct gpuctr_capture_handler handler;
 	void *userdata;
 	struct arena arena;		 /* what lives as long as the capture */
-	struct wire_open_capture wishes; /* sent once its patterns are expanded */
+	struct wire_open_capture wishes; /* sent when its patterns are expanded */
 	struct gpuctr_plan plan;
 	char *token;
-	const char **environment;
+	char **environment;    /* one block */
 	struct list processes; /* struct decoder */
-	bool closed;	       /* asked for */
+	bool closed;	       /* the client has asked for the end */
 };
 
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
 int connection_send(struct gpuctr *g, const struct wire_message *m);
 
-/* Remembers an error for gpuctr_last_error(); returns its code. */
+/* Keeps an error for gpuctr_last_error(); returns its code. */
 int connection_refuse(struct gpuctr *g, const struct refusal *r);
 int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy);
 
-/* A struct of size bytes that begins with its size, from the one that the program gave, which may
- * be of another version. 0, or GPUCTR_E_BAD_REQUEST. */
+/* Copies a struct that begins with its size from one that the program gave, which may be of another
+ * version. size is that of this library's struct. 0, or GPUCTR_E_BAD_REQUEST. */
 int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given);
 
-/* A program's name as it is told to others: cut to size, and UTF-8 whatever its file is called. */
+/* A program's name as others are told it: cut to size and valid UTF-8, whatever the file is
+ * called. */
 void connection_name(const char *program, char *name, size_t size);
 
-/* Asks for the catalogue, to expand the patterns among c's metrics; capture_on_expanded() then
- * hears of it, once. 0, -errno or a code: it does not hear. */
+/* Asks for the catalogue to expand the patterns among c's metrics; capture_on_expanded() is then
+ * called once. After an error, -errno or a code, it is not called. */
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
 		    struct gpuctr_capture *c);
 void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
 
-/* metrics NULL: e says why not. */
+/* metrics is NULL when the expansion failed: e says why. */
 void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
 			 const struct gpuctr_error *e);
 
-/* Frees what waits for an answer, without a word. */
+/* Frees the questions that wait, without calling their handlers. */
 void requests_free_all(struct gpuctr *g);
 
-/* 1: the message was an answer to a question. */
+/* 1: the message was an answer to a question, and has been handled. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m);
 void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
 
@@ -98,9 +100,13 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m);
 void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
 void captures_free_all(struct gpuctr *g);
 
-/* Plain structs of the wire as the public ones; arrays live in a. -ENOMEM. */
+/* "NAME=value" strings for the agent, the socket and, as last, what the agent is to do. As
+ * gpuctr_standby_environment(); r is filled when the result is positive. */
+int environment_make(const char *socket, const char *agent, const char *last, char ***ret,
+		     struct refusal *r);
+
+/* Converts structs of the wire to public ones; arrays live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
 struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in);
-struct gpuctr_totals totals_from_wire(const struct wire_totals *in);
 
 #endif

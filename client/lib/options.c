@@ -3,10 +3,10 @@
 
 #include "client/lib/internal.h"
 
-/* Structs that a program passes in begin with their size, as the program was compiled. A shorter
- * one is of an older program: what it does not have is zero, which means what was before the
- * member came. A longer one is of a newer program, and is taken as long as the members that this
- * library does not know ask for nothing. */
+/* A struct that a program passes in begins with its size as the program was compiled. A shorter one
+ * is of an older program: members that it lacks are zero, which means the behaviour from before
+ * they came. A longer one is of a newer program, and is accepted if the members that this library
+ * does not know are zero. */
 
 int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given)
 {

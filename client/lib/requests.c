@@ -5,11 +5,26 @@
 
 #include "client/lib/internal.h"
 
-/* Questions and their answers, matched by the number the library gave the question.
+/* Questions and their answers, matched by the number that the library gave the question.
  *
  * Patterns are expanded here and not by the daemon, because what a user can make expensive belongs
- * into the user's own process. A plan or capture with patterns therefore begins with a question of
- * the library's own, for the whole catalogue, and asks with names alone after its answer. */
+ * into the user's own process. So a plan or capture with patterns begins with a question of the
+ * library's own, for the whole catalogue, and when that is answered asks with names alone. */
+
+/* The enumerators of the wire are cast to the public ones. */
+#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
+SAME_NUMBER(WIRE_METRIC_COUNTER, GPUCTR_METRIC_COUNTER);
+SAME_NUMBER(WIRE_METRIC_RATIO, GPUCTR_METRIC_RATIO);
+SAME_NUMBER(WIRE_METRIC_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
+SAME_NUMBER(WIRE_METRIC_PRESET, GPUCTR_METRIC_PRESET);
+SAME_NUMBER(WIRE_METRIC_DERIVED, GPUCTR_METRIC_DERIVED);
+SAME_NUMBER(WIRE_METRIC_KIND_MAX, GPUCTR_METRIC_DERIVED);
+SAME_NUMBER(WIRE_CAPTURE_PLANNING, GPUCTR_CAPTURE_PLANNING);
+SAME_NUMBER(WIRE_CAPTURE_QUEUED, GPUCTR_CAPTURE_QUEUED);
+SAME_NUMBER(WIRE_CAPTURE_READY, GPUCTR_CAPTURE_READY);
+SAME_NUMBER(WIRE_CAPTURE_RUNNING, GPUCTR_CAPTURE_RUNNING);
+SAME_NUMBER(WIRE_CAPTURE_ENDING, GPUCTR_CAPTURE_ENDING);
+SAME_NUMBER(WIRE_CAPTURE_STATE_MAX, GPUCTR_CAPTURE_ENDING);
 
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
@@ -76,7 +91,11 @@ int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *o
 	}
 	q->on_metric = on_metric;
 	q->on_metrics_end = on_end;
-	m.metrics_request = (struct wire_metrics_request){ q->id, or_empty(o.chip), o.describe };
+	m.metrics_request = (struct wire_metrics_request){
+		.request = q->id,
+		.chip = or_empty(o.chip),
+		.describe = o.describe,
+	};
 	return request_send(g, q, &m);
 }
 
@@ -85,7 +104,7 @@ static int send_plan(struct gpuctr *g, struct request *q, const char *chip,
 {
 	const struct wire_message m = {
 		.type = WIRE_PLAN_REQUEST,
-		.plan_request = { q->id, or_empty(chip), *metrics },
+		.plan_request = { .request = q->id, .chip = or_empty(chip), .metrics = *metrics },
 	};
 
 	q->answer = WIRE_PLAN_REPLY;
@@ -98,7 +117,7 @@ static int expand(struct gpuctr *g, struct request *q, const char *chip,
 {
 	const struct wire_message m = {
 		.type = WIRE_METRICS_REQUEST,
-		.metrics_request = { q->id, or_empty(chip), .describe = true },
+		.metrics_request = { .request = q->id, .chip = or_empty(chip), .describe = true },
 	};
 	struct refusal refusal;
 
@@ -187,7 +206,11 @@ int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_options *options,
 	}
 	q->on_done = on_done;
 	m.job_begin = (struct wire_job_begin){
-		q->id, or_empty(o.job), o.uid, { o.n_gpus, o.gpus }, o.time_ns,
+		.request = q->id,
+		.job = or_empty(o.job),
+		.uid = o.uid,
+		.gpus = { o.n_gpus, o.gpus },
+		.time_ns = o.time_ns,
 	};
 	return request_send(g, q, &m);
 }
@@ -201,7 +224,22 @@ int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done, vo
 		return -ENOMEM;
 	}
 	q->on_done = on_done;
-	m.job_end = (struct wire_job_end){ q->id, job };
+	m.job_end = (struct wire_job_end){ .request = q->id, .job = job };
+	return request_send(g, q, &m);
+}
+
+int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_process,
+			  gpuctr_on_done on_done, void *userdata)
+{
+	struct request *q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
+	struct wire_message m = { .type = WIRE_PROCESSES_REQUEST };
+
+	if (!q) {
+		return -ENOMEM;
+	}
+	q->on_process = on_process;
+	q->on_done = on_done;
+	m.processes_request.request = q->id;
 	return request_send(g, q, &m);
 }
 
@@ -217,11 +255,18 @@ int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_pl
 	for (size_t i = 0; i < in->columns.n; i++) {
 		const struct wire_column *c = &in->columns.v[i];
 
-		columns[i] = (struct gpuctr_column){ c->name, c->unit, c->group };
+		columns[i] = (struct gpuctr_column){ .name = c->name,
+						     .unit = c->unit,
+						     .group = c->group };
 	}
 	*ret = (struct gpuctr_plan){
-		in->chip,      in->passes,    in->groups,    columns,
-		in->columns.n, in->metrics.v, in->metrics.n,
+		.chip = in->chip,
+		.passes = in->passes,
+		.groups = in->groups,
+		.columns = columns,
+		.n_columns = in->columns.n,
+		.metrics = in->metrics.v,
+		.n_metrics = in->metrics.n,
 	};
 	return 0;
 }
@@ -233,18 +278,18 @@ struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in)
 	for (size_t i = 0; v && i < in->n; i++) {
 		const struct wire_gpu *g = &in->v[i];
 
-		v[i] = (struct gpuctr_gpu){ g->index,  g->uuid,	   g->name, g->chip,
-					    g->holder, g->waiting, g->job,  g->job_user };
+		v[i] = (struct gpuctr_gpu){
+			.index = g->index,
+			.uuid = g->uuid,
+			.name = g->name,
+			.chip = g->chip,
+			.holder = g->holder,
+			.waiting = g->waiting,
+			.job = g->job,
+			.job_user = g->job_user,
+		};
 	}
 	return v;
-}
-
-struct gpuctr_totals totals_from_wire(const struct wire_totals *in)
-{
-	return (struct gpuctr_totals){
-		in->seen,    in->measured, in->filtered, in->capturing,
-		in->unready, in->failed,   in->dropped,	 in->lost,
-	};
 }
 
 static void fail(struct request *q, const struct gpuctr_error *e)
@@ -318,10 +363,13 @@ static void end_list(struct request *q, const char *chip)
 static void list_metric(struct request *q, const struct wire_metric *w)
 {
 	const struct gpuctr_metric m = {
-		w->name,	 (enum gpuctr_metric_kind)w->kind,
-		w->unit,	 w->hardware_unit,
-		w->description,	 w->submetrics.v,
-		w->submetrics.n,
+		.name = w->name,
+		.kind = (enum gpuctr_metric_kind)w->kind,
+		.unit = w->unit,
+		.hardware_unit = w->hardware_unit,
+		.description = w->description,
+		.submetrics = w->submetrics.v,
+		.n_submetrics = w->submetrics.n,
 	};
 
 	if (expansion_lists(q->expansion, w->name)) {
@@ -381,12 +429,74 @@ static struct gpuctr_capture_info *infos_from_wire(struct arena *a,
 			.metrics = w->metrics.v,
 			.n_metrics = w->metrics.n,
 			.position = w->position,
-			.totals = totals_from_wire(&w->totals),
+			.totals = w->totals,
 			.lease_left_ns = w->lease_left_ns,
 			.processes = w->processes,
 		};
 	}
 	return v;
+}
+
+static const struct gpuctr_code_count *codes_from_wire(struct arena *a,
+						       const struct wire_code_counts *in)
+{
+	struct gpuctr_code_count *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
+
+	for (size_t i = 0; v && i < in->n; i++) {
+		v[i] = (struct gpuctr_code_count){ (int)in->v[i].code, in->v[i].count };
+	}
+	return v;
+}
+
+static const struct gpuctr_wait_bucket *waits_from_wire(struct arena *a,
+							const struct wire_wait_buckets *in)
+{
+	struct gpuctr_wait_bucket *v = arena_alloc(a, (in->n + 1) * sizeof(*v));
+
+	for (size_t i = 0; v && i < in->n; i++) {
+		v[i] = (struct gpuctr_wait_bucket){ in->v[i].up_to_ns, in->v[i].count };
+	}
+	return v;
+}
+
+/* NULL when they were not told, and without memory for them. */
+static const struct gpuctr_counts *counts_from_wire(struct arena *a, const struct wire_counts *in)
+{
+	struct gpuctr_counts *c = in->known ? arena_alloc(a, sizeof(*c)) : NULL;
+
+	if (!c) {
+		return NULL;
+	}
+	*c = (struct gpuctr_counts){
+		.connections = in->connections,
+		.permissions = in->permissions,
+		.leases = in->leases,
+		.refusals = codes_from_wire(a, &in->refusals),
+		.n_refusals = in->refusals.n,
+		.lease_ends = codes_from_wire(a, &in->lease_ends),
+		.n_lease_ends = in->lease_ends.n,
+		.waits = waits_from_wire(a, &in->waits),
+		.n_waits = in->waits.n,
+		.waited_ns = in->waited_ns,
+		.records = in->records,
+		.record_bytes = in->record_bytes,
+		.kernels = in->kernels,
+		.restarts_granter = in->restarts_granter,
+		.restarts_gpu = in->restarts_gpu,
+		.restarts_planner = in->restarts_planner,
+		.restarts_front = in->restarts_front,
+		.leases_active = in->leases_active,
+		.waiting = in->waiting,
+		.waiting_max = in->queue_max,
+		.longest_wait_ns = in->longest_wait_ns,
+		.connections_max = in->connections_max,
+		.processes = in->processes,
+		.registered = in->registered,
+		.audit_fails = in->audit_fails,
+		.label_users = in->label_users,
+		.label_jobs = in->label_jobs,
+	};
+	return c->refusals && c->lease_ends && c->waits ? c : NULL;
 }
 
 static void answer_status(struct gpuctr *g, struct request *q, const struct wire_status_reply *r)
@@ -404,11 +514,12 @@ static void answer_status(struct gpuctr *g, struct request *q, const struct wire
 		.n_gpus = r->gpus.n,
 		.captures = infos_from_wire(&g->arena, &r->captures),
 		.n_captures = r->captures.n,
+		.counts = counts_from_wire(&g->arena, &r->counts),
 	};
 	struct gpuctr_error e = { GPUCTR_E_INTERNAL, "out of memory", "" };
 
 	request_free(q);
-	if (s.gpus && s.captures) {
+	if (s.gpus && s.captures && (s.counts || !r->counts.known)) {
 		done.on_status(&s, NULL, done.userdata);
 	} else {
 		done.on_status(NULL, &e, done.userdata);
@@ -421,6 +532,30 @@ static void answer_done(struct request *q, const struct gpuctr_error *e)
 
 	request_free(q);
 	done.on_done(e, done.userdata);
+}
+
+static void answer_processes(struct request *q, const struct wire_processes_reply *r)
+{
+	for (size_t i = 0; i < r->processes.n; i++) {
+		const struct wire_registered_process *w = &r->processes.v[i];
+		const struct gpuctr_registered_process p = {
+			.process = w->id,
+			.pid = w->pid,
+			.uid = w->uid,
+			.user = w->user,
+			.program = w->program,
+			.age_ns = w->age_ns,
+			.capture = w->capture,
+			.holder = w->holder,
+			.claims = w->claims.v,
+			.n_claims = w->claims.n,
+		};
+
+		q->on_process(&p, q->userdata);
+	}
+	if (r->last) {
+		answer_done(q, NULL);
+	}
 }
 
 void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
@@ -441,6 +576,8 @@ static uint32_t answered_request(const struct wire_message *m)
 		return m->plan_reply.request;
 	case WIRE_STATUS_REPLY:
 		return m->status_reply.request;
+	case WIRE_PROCESSES_REPLY:
+		return m->processes_reply.request;
 	case WIRE_JOB_REPLY:
 		return m->job_reply.request;
 	default:
@@ -472,6 +609,8 @@ int requests_handle(struct gpuctr *g, const struct wire_message *m)
 			answer_plan(g, q, &m->plan_reply.plan);
 		} else if (m->type == WIRE_STATUS_REPLY && q->answer == m->type) {
 			answer_status(g, q, &m->status_reply);
+		} else if (m->type == WIRE_PROCESSES_REPLY && q->answer == m->type) {
+			answer_processes(q, &m->processes_reply);
 		} else if (m->type == WIRE_JOB_REPLY && q->answer == m->type) {
 			answer_done(q, NULL);
 		}

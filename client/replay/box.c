@@ -14,9 +14,9 @@
 #include "proto/base/clean.h"
 
 /* An allow-list: memory that is not executable, the one descriptor, ending. Everything else fails
- * with EPERM and is not punished, because what CUPTI asks for beyond that (an environment, a file
- * of settings) it can do without. Memory has an end, so that a count out of an image cannot take
- * the machine's, and a crash leaves no core. */
+ * with EPERM and does not end the process, because CUPTI can do without what it asks for beyond
+ * that (an environment, a file of settings). Memory is limited, so that a count from an image
+ * cannot take the machine's, and a crash leaves no core file. */
 
 enum { DATA_BYTES_MAX_GIB = 4 };
 
@@ -43,7 +43,7 @@ static int fill(scmp_filter_ctx c)
 	int r = allow_data_memory(c, SCMP_SYS(mmap));
 
 	r = r < 0 ? r : allow_data_memory(c, SCMP_SYS(mprotect));
-	/* abort() signals itself, and nobody else. */
+	/* abort() may signal the process itself and no other. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));

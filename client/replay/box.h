@@ -2,7 +2,7 @@
 #ifndef GPUCTR_REPLAY_BOX_H
 #define GPUCTR_REPLAY_BOX_H
 
-/* For the process that evaluates: from here on it has the descriptor fd and no other, computes, and
+/* Confines the process that evaluates: from now on it has no descriptor but fd, can compute, and
  * can do nothing else. 0 or -errno. */
 int box_enter(int fd);
 

@@ -17,15 +17,15 @@
 #include "client/replay/box.h"
 #include "proto/base/clean.h"
 
-/* CUPTI follows what is written in an image wherever it leads: of 40 images in which a byte was
- * changed, 12 ended the process (CUPTI 2025.3.1). A recording comes from anywhere, and its checksum
- * is the writer's. So images are evaluated in a child, which was forked after CUPTI was set up and
- * has a filter, no descriptor but ours, and none of our files.
+/* CUPTI follows what an image says wherever that leads: of 40 images in which one byte was changed,
+ * 12 ended the process (CUPTI 2025.3.1). A recording may come from anywhere, and its checksum is
+ * made by whoever wrote it. So images are evaluated in a child, which is forked when CUPTI has been
+ * set up. The child has a filter, no descriptor but its link to us, and no access to files.
  *
- * Image and values lie in memory that both share, a request and its answer are one struct on a
- * socket. A child serves until it dies or a larger image needs more memory. One that dies costs the
- * values of the image at hand; the next image gets a new child. One that does not answer is killed,
- * and is the last one: nobody waits for a file of a thousand such images. */
+ * Image and values are in memory that parent and child share; a request and its answer are one
+ * struct on a socket. A child serves until it dies, or until a larger image needs more memory. When
+ * one dies the values of its image are lost, and the next image gets a new child. A child that does
+ * not answer is killed and not replaced: nobody would wait for a file of a thousand such images. */
 
 enum { ANSWER_TIMEOUT_MS = 20000, DEATHS_MAX = 64, SHARED_MIN = 1 << 20 };
 
@@ -86,7 +86,7 @@ static __attribute__((noreturn)) void serve(const struct evaluator *e, int fd)
 	struct request q;
 	sigset_t none;
 
-	sigemptyset(&none); /* the delivering thread blocks all */
+	sigemptyset(&none); /* the delivering thread blocks all signals */
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "evaluator");
@@ -134,7 +134,7 @@ static int make_room(struct evaluator *e, size_t size)
 	if (shared == MAP_FAILED) {
 		return -errno;
 	}
-	end_child(e, &status); /* it has the memory of before */
+	end_child(e, &status); /* the child maps the old memory only */
 	if (e->shared) {
 		munmap(e->shared, e->shared_size);
 	}
@@ -173,7 +173,7 @@ static void note_death(struct evaluator *e, bool is_late)
 {
 	int status;
 
-	end_child(e, &status); /* of one that is dying, the status is settled */
+	end_child(e, &status); /* for one that is dying: its status is then known */
 	if (is_late) {
 		snprintf(e->why, sizeof(e->why), "CUPTI did not come to an end within %d s",
 			 ANSWER_TIMEOUT_MS / 1000);
@@ -201,7 +201,8 @@ static int ask(struct evaluator *e, const struct request *q, const uint8_t *imag
 	}
 	memcpy(e->shared, image, q->image_size);
 	p.fd = e->fd;
-	send(e->fd, q, sizeof(*q), MSG_NOSIGNAL); /* to a dead one: there is no answer */
+	send(e->fd, q, sizeof(*q),
+	     MSG_NOSIGNAL); /* fails when the child is dead: then no answer comes */
 	do {
 		ready = poll(&p, 1, ANSWER_TIMEOUT_MS);
 	} while (ready < 0 && errno == EINTR);
@@ -222,7 +223,7 @@ void evaluator_deinit(struct evaluator *e)
 {
 	int status;
 
-	pthread_mutex_lock(&e->lock); /* a delivering that was given up may still ask */
+	pthread_mutex_lock(&e->lock); /* a thread that delivers and was given up may still ask */
 	e->given_up = true;
 	end_child(e, &status);
 	if (e->shared) {

@@ -16,13 +16,13 @@ struct evaluator {
 	const struct host *host;      /* used by the children alone */
 	const struct wire_plan *plan; /* set before the first use */
 	pthread_mutex_t lock;	      /* two threads ask */
-	pid_t child;		      /* 0: none now */
-	int fd;			      /* to it */
+	pid_t child;		      /* 0: there is none */
+	int fd;			      /* the link to the child */
 	uint8_t *shared;	      /* the image, then the values, then what was measured */
 	size_t shared_size;
 	unsigned deaths;
 	bool given_up; /* nothing is evaluated any more */
-	char why[96];  /* the last one died */
+	char why[96];  /* how the last child died */
 };
 
 /* Why an image was not evaluated. */
@@ -34,11 +34,12 @@ struct evaluator_death {
 void evaluator_init(struct evaluator *e, const struct host *host, const struct wire_plan *plan);
 void evaluator_deinit(struct evaluator *e);
 
-/* The plan's metrics of the image's first range. 0 or CUPTI's result; -EIO: evaluating it ended the
- * process, or is not tried any more. */
+/* Evaluates the plan's metrics in the image's first range. 0 or CUPTI's result; -EIO: the child
+ * died of it, or images are not evaluated any more. */
 int evaluator_first(struct evaluator *e, const uint8_t *image, size_t size, double *metrics);
 
-/* As evaluate_batch(), with how many ranges the image holds; or -EIO as above, with *ret_death. */
+/* As evaluate_batch(), but also checks how many ranges the image holds; or -EIO as above, with
+ * *ret_death. */
 int evaluator_batch(struct evaluator *e, const struct batch *b, double *values, bool *measured,
 		    size_t *ret_ranges, struct evaluator_death *ret_death);
 

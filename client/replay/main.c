@@ -9,7 +9,7 @@
 #include "client/replay/play.h"
 #include "proto/base/clean.h"
 
-/* gpuctr-replay stands where a CUDA program would: it plays a capture that was recorded with --raw
+/* gpuctr-replay takes the place of a CUDA program: it plays a capture that was recorded with --raw
  * through the daemon, on any machine. */
 
 static void print_help(void)
@@ -27,8 +27,8 @@ static void print_help(void)
 	     "  -h, --help");
 }
 
-/* A line. Names, commands and messages come out of a file that anybody may have written, and the
- * terminal is told nothing by them. */
+/* Prints a line. Names, commands and messages come out of a file that anybody may have written, so
+ * nothing in them reaches the terminal as a control character. */
 static void print_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void print_line(FILE *to, const char *format, ...)

@@ -17,10 +17,11 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* What the agent does at run time, from a file: kernels and NVTX ranges get new numbers in a fresh
- * intern table, records become launches, and each stored image becomes a batch with the launches it
- * holds. From there on everything is the agent's own code, and CUPTI evaluates for real, in a
- * process of its own (evaluator.h); only the recorded values of the records are not used. */
+/* Does from a file what the agent does at run time. Kernels and NVTX ranges get new numbers in a
+ * fresh intern table, records become launches, and each stored image becomes a batch with the
+ * launches that it holds. From there on the code is the agent's own, and CUPTI evaluates the
+ * images, in a process of its own (evaluator.h). The recorded values of the records are not
+ * used. */
 
 enum { FINISH_TIMEOUT_S = 60 };
 
@@ -41,11 +42,12 @@ struct player {
 	struct deliver deliver;
 	struct host host;
 	struct evaluator evaluator;
-	bool told_end; /* that nothing is evaluated any more */
+	bool told_end; /* the client was told that images are not evaluated any more */
 
-	uint32_t *functions, *ranges, *sets; /* numbers, by place in definitions */
-	bool *selected;			     /* kernels, by the filter */
-	int64_t recorded_begin_ns, begin_ns; /* for realtime */
+	/* New numbers, by place in the recording's definitions. */
+	uint32_t *kernels, *ranges, *sets;
+	bool *selected;			     /* kernels that the filter chooses */
+	int64_t recorded_begin_ns, begin_ns; /* for --realtime */
 };
 
 void play_hardware(const struct store_info *info, const struct store_process *process, char *text,
@@ -74,7 +76,7 @@ static uint32_t string_or_none(struct player *p, const char *s)
 	return s[0] ? intern_string(&p->intern, s) : 0;
 }
 
-/* Ranges are sorted by their old number, and a parent's is smaller than its child's. */
+/* Ranges are sorted by their old number, and the number of a parent is smaller than its child's. */
 static void define_ranges(struct player *p)
 {
 	const struct store_definitions *d = p->definitions;
@@ -119,10 +121,10 @@ static int define_all(struct player *p, struct refusal *r)
 		return store_failed(p, r);
 	}
 	d = p->definitions;
-	p->functions = calloc(d->n_kernels + 1, sizeof(*p->functions));
+	p->kernels = calloc(d->n_kernels + 1, sizeof(*p->kernels));
 	p->selected = calloc(d->n_kernels + 1, sizeof(*p->selected));
 	p->ranges = calloc(d->n_ranges + 1, sizeof(*p->ranges));
-	if (!p->functions || !p->selected || !p->ranges) {
+	if (!p->kernels || !p->selected || !p->ranges) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		return r->code;
 	}
@@ -130,7 +132,7 @@ static int define_all(struct player *p, struct refusal *r)
 		const struct gpuctr_kernel *k = &d->kernels[i];
 
 		/* -1 is WIRE_UNKNOWN_ATTRIBUTE. */
-		p->functions[i] =
+		p->kernels[i] =
 			intern_function(&p->intern, k->mangled, (uint32_t)k->static_shared_bytes,
 					(uint32_t)k->registers);
 		p->selected[i] = filter_selects(&p->filter, k->mangled);
@@ -147,7 +149,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 				       : p->definitions->n_kernels;
 
 	*l = (struct launch){
-		.function = p->functions[kernel],
+		.function = p->kernels[kernel],
 		.dynamic_shared_bytes = record->dynamic_shared_bytes,
 		.device = record->device,
 		.context = record->context,
@@ -196,7 +198,7 @@ static int fill_batch(struct player *p, const struct gpuctr_image *image, struct
 	return 0;
 }
 
-static void wait_for_turn(struct player *p, const struct batch *b)
+static void wait_until_due(struct player *p, const struct batch *b)
 {
 	int64_t due, now = (int64_t)clock_now_ns();
 
@@ -235,8 +237,8 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 		deliver_free_batch(&p->deliver, b);
 		return code;
 	}
-	wait_for_turn(p, b);
-	/* A program may lose what its reader is too slow for; a recording can wait. */
+	wait_until_due(p, b);
+	/* A program may lose records when its reader is too slow; a recording can wait. */
 	deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	return 0;
 }
@@ -248,7 +250,7 @@ static void tell_unevaluated(struct player *p, const struct batch *b, const char
 	char text[512];
 
 	while (kernel < p->definitions->n_kernels &&
-	       p->functions[kernel] != b->launches[0].function) {
+	       p->kernels[kernel] != b->launches[0].function) {
 		kernel++;
 	}
 	if (kernel < p->definitions->n_kernels) {
@@ -264,7 +266,8 @@ static void tell_unevaluated(struct player *p, const struct batch *b, const char
 		       "Take the file as it was written, or record it again with --raw.");
 }
 
-/* On the delivering thread. What cannot be evaluated is told here, and counted as failed there. */
+/* Called on the delivering thread. An image that cannot be evaluated is reported here; the thread
+ * counts its launches as failed. */
 static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
 {
 	struct player *p = userdata;
@@ -292,8 +295,8 @@ static int evaluate(void *userdata, const struct batch *b, double *values, bool 
 	return 0;
 }
 
-/* Are the wanted metrics in the recording? Asked of CUPTI itself, on the first kernel that it can
- * evaluate. */
+/* Does the recording hold the wanted metrics? CUPTI is asked to evaluate them for the first kernel
+ * for which it can. */
 static int check_metrics(struct player *p, const struct gpuctr_image *image, bool *ret_known,
 			 struct refusal *r)
 {
@@ -304,7 +307,7 @@ static int check_metrics(struct player *p, const struct gpuctr_image *image, boo
 
 	*ret_known = result != -EIO;
 	if (result == -EIO) {
-		return 0; /* told when its turn comes */
+		return 0; /* reported when the image's turn comes */
 	}
 	if (result != CUPTI_SUCCESS) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
@@ -387,7 +390,7 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 	struct player *p = userdata;
 
 	(void)code;
-	(void)message; /* the client says it; what was played so far is delivered */
+	(void)message; /* the client shows the message; what was played so far is delivered */
 	atomic_store(&p->stopped, true);
 }
 
@@ -413,17 +416,23 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	}
 	if (host_init(&p->host, vendor, p->info->plan.chip, r) != 0 ||
 	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
-	    filter_init(&p->filter, &p->welcome, r) != 0) {
+	    filter_init(&p->filter, &p->welcome.selection, r) != 0) {
 		return r->code;
 	}
 	evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
-	if (p->welcome.raw_images && (p->filter.has_regex || p->filter.skip || p->filter.count)) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST,
-			    "Leave out --raw, or --kernel, --launch-skip and --launch-count.",
+	if (p->welcome.selection.raw_images &&
+	    (p->filter.has_regex || p->filter.skip || p->filter.count)) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or what chooses kernels.",
 			    "a recording's counter data is copied whole, not filtered");
 		return r->code;
 	}
-	deliver_init(&p->deliver);
+	if (p->welcome.selection.capture_range[0] || p->welcome.selection.schedule.active > 0) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST,
+			    "Choose launches by --kernel or --launch-skip.",
+			    "a recording does not know when its program began a step or called "
+			    "cudaProfilerStart()");
+		return r->code;
+	}
 	p->deliver.link = &p->link;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
@@ -439,11 +448,27 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	return 0;
 }
 
+static void player_free(struct player *p)
+{
+	evaluator_deinit(&p->evaluator);
+	filter_deinit(&p->filter);
+	free(p->kernels);
+	free(p->selected);
+	free(p->ranges);
+	/* a thread that has not ended in time still uses the rest */
+	if (deliver_deinit(&p->deliver)) {
+		link_close(&p->link);
+		host_deinit(&p->host);
+		intern_deinit(&p->intern);
+		arena_deinit(&p->arena);
+		free(p);
+	}
+}
+
 int play_process(struct store_reader *reader, const struct store_process *process,
 		 const struct vendor_host *vendor, const char *socket_path, const char *token,
 		 bool realtime, uint64_t *total_measured, struct refusal *r)
 {
-	/* Not freed when delivering has not ended in time: the thread still uses it. */
 	struct player *p = calloc(1, sizeof(*p));
 	struct refusal missed;
 	int code;
@@ -457,6 +482,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	p->process = process;
 	p->realtime = realtime;
 	p->link.fd = -1;
+	deliver_init(&p->deliver);
 	code = player_init(p, vendor, socket_path, token, r);
 	if (code == 0) {
 		code = define_all(p, r);
@@ -472,11 +498,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
-	evaluator_deinit(&p->evaluator);
 	*total_measured += atomic_load(&p->counters.measured);
-	filter_deinit(&p->filter);
-	free(p->functions);
-	free(p->selected);
-	free(p->ranges);
+	player_free(p);
 	return code;
 }

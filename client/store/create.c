@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How a capture file comes to be. Where nothing is at the path, the file is created there,
- * exclusively. Where a file is to be replaced, the new one is set up beside it under a name of its
- * own, tables and all, and takes the place of the old one in one rename: until then the old one is
- * whole, and afterwards the new one is. Either way the file is readable, if empty, from the moment
- * it has its name. */
+/* How a capture file comes into being. Where nothing is at the path, the file is created there,
+ * exclusively. A file that is to be replaced stays whole while the new one is set up beside it
+ * under a name of its own, tables and all; one rename then puts the new one in its place. Either
+ * way the file can be read, though it is empty, from the moment it has its name. */
 
 #include "client/store/internal.h"
 
@@ -103,7 +102,8 @@ static int prepare(struct store *s)
 			" recorded_from=excluded.recorded_from",
 		[STORE_STMT_PROCESS_END] =
 			"UPDATE process SET ended=1, clean=?2, seen=?3, measured=?4, filtered=?5,"
-			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10 WHERE id=?1",
+			" capturing=?6, unready=?7, failed=?8, dropped=?9, lost=?10,"
+			" unchosen=?11 WHERE id=?1",
 		[STORE_STMT_DEVICE] = "INSERT OR REPLACE INTO device VALUES(?,?,?,?,?,?,?)",
 		[STORE_STMT_KERNEL] = "INSERT INTO kernel VALUES(?,?,?,?,?,?)",
 		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?)",
@@ -111,6 +111,11 @@ static int prepare(struct store *s)
 		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?)",
 		[STORE_STMT_IMAGE] = "INSERT INTO image VALUES(?,?,?,?,?,?)",
 		[STORE_STMT_NOTICE] = "INSERT INTO notice VALUES(?,?,?,?)",
+		[STORE_STMT_STRATUM] =
+			"INSERT INTO stratum VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+			" ON CONFLICT(process, id) DO UPDATE SET merged=excluded.merged,"
+			" seen=excluded.seen",
+		[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?)",
 	};
 	sqlite3_str *record = sqlite3_str_new(NULL);
 	char *text;

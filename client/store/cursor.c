@@ -81,7 +81,7 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 	const struct store_definitions *definitions;
 	uint64_t base = (uint64_t)(process & STORE_PROCESS_MAX) << STORE_INDEX_BITS;
 	struct store_cursor *c = NULL;
-	char sql[128];
+	char sql[256];
 	int result = store_load(r, process, &definitions);
 
 	result = result ? result : cursor_new(r, "record", process, &c);
@@ -97,7 +97,10 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 	}
 	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
 	snprintf(sql, sizeof(sql),
-		 "SELECT * FROM record WHERE id BETWEEN %llu AND %llu ORDER BY id",
+		 "SELECT record.*, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
+		 r->format < 3 ? "NULL, NULL FROM record"
+			       : "choice.stratum, choice.chance FROM record LEFT JOIN choice ON "
+				 "choice.record = record.id",
 		 (unsigned long long)(base + first),
 		 (unsigned long long)(base + last_index(first, count)));
 	return cursor_start(c, sql, ret);
@@ -106,9 +109,10 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 static void take_references(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;
+	bool without = row->reader->without_ranges;
 	unsigned kernel = row_u32(row, STORE_COL_KERNEL);
-	unsigned range = row_u32(row, STORE_COL_RANGE);
-	unsigned active = row_u32(row, STORE_COL_ACTIVE_SET);
+	unsigned range = without ? 0 : row_u32(row, STORE_COL_RANGE);
+	unsigned active = without ? 0 : row_u32(row, STORE_COL_ACTIVE_SET);
 	const struct store_set *set = reader_find_set(c->definitions, active);
 
 	record->kernel = store_find_kernel(c->definitions, kernel);
@@ -119,6 +123,24 @@ static void take_references(struct store_cursor *c, struct gpuctr_record *record
 	    ((kernel && !record->kernel) || (range && !record->range) || (active && !set))) {
 		row->error =
 			reader_corrupt(row->reader, row->table, "a kernel or range is missing");
+	}
+}
+
+/* Where there is none, every launch was measured. */
+static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
+{
+	struct row *row = &c->row;
+	int at = STORE_COL_METRICS + (int)c->n_columns;
+
+	record->stratum = 0;
+	record->chance = 1;
+	if (sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
+		return;
+	}
+	record->stratum = (unsigned)row_int(row, at, 1, UINT32_MAX);
+	record->chance = row_double(row, at + 1);
+	if (row->error == 0 && !(record->chance > 0 && record->chance <= 1)) {
+		row->error = reader_corrupt(row->reader, row->table, "a chance is none");
 	}
 }
 
@@ -150,6 +172,7 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
 	}
 	record->values = c->values;
+	take_choice(c, record);
 	take_references(c, record);
 }
 
@@ -251,7 +274,7 @@ int store_marks(struct store_reader *r, unsigned process, struct store_cursor **
 static void take_mark(struct store_cursor *c, struct gpuctr_mark *mark)
 {
 	struct row *row = &c->row;
-	unsigned range = row_u32(row, 0);
+	unsigned range = row->reader->without_ranges ? 0 : row_u32(row, 0);
 
 	mark->process = c->process;
 	mark->range = store_find_range(c->definitions, range);

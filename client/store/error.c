@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Every failure of SQLite or of the system, turned at the call site into one of our codes, one
+/* Every failure of SQLite or of the system is turned at the call site into one of our codes, one
  * sentence and the remedy. */
 
 #include "client/store/internal.h"

@@ -12,7 +12,7 @@
 #include "client/store/schema.h"
 
 /* SQLite has at most 2,000 columns a table. */
-enum { MAX_METRIC_COLUMNS = 1900, MAX_DEVICES = 4096 };
+enum { MAX_METRIC_COLUMNS = 1900, MAX_DEVICES = 4096, MAX_META = 1 << 16 };
 
 /* --- the capture -------------------------------------------------------- */
 
@@ -37,10 +37,9 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		const char *key;
 		uint64_t *value;
 	} totals[] = {
-		{ "seen", &info->totals.seen },		{ "measured", &info->totals.measured },
-		{ "filtered", &info->totals.filtered }, { "capturing", &info->totals.capturing },
-		{ "unready", &info->totals.unready },	{ "failed", &info->totals.failed },
-		{ "dropped", &info->totals.dropped },	{ "lost", &info->totals.lost },
+#define ROW(name) { #name, &info->totals.name },
+		GPUCTR_TOTALS(ROW)
+#undef ROW
 	};
 
 	(void)i_row;
@@ -72,7 +71,7 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 static int read_meta(struct store_reader *r)
 {
 	size_t n;
-	int result = reader_count(r, "meta", 4096, &n);
+	int result = reader_count(r, "meta", MAX_META, &n);
 
 	r->info = (struct store_info){ .path = r->path,
 				       .version = "",
@@ -223,6 +222,7 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 int info_read_processes(struct store_reader *r)
 {
 	size_t n;
+	char sql[256];
 	int result = reader_count(r, "process", STORE_PROCESS_MAX, &n);
 
 	if (result) {
@@ -234,12 +234,12 @@ int info_read_processes(struct store_reader *r)
 	}
 	r->info.processes = r->processes;
 	r->info.n_processes = n;
-	result = reader_rows(
-		r, "process",
-		"SELECT id, pid, program, cupti, driver, recorded_from, ended, clean, seen,"
-		" measured, filtered, capturing, unready, failed, dropped, lost FROM process"
-		" ORDER BY id",
-		n, take_process, r->processes);
+	snprintf(sql, sizeof(sql),
+		 "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean, seen,"
+		 " measured, filtered, capturing, unready, failed, dropped, lost, %s FROM process"
+		 " ORDER BY id",
+		 r->format < 3 ? "0" : "unchosen");
+	result = reader_rows(r, "process", sql, n, take_process, r->processes);
 	for (size_t i = 0; i < n && result == 0; i++) {
 		result = read_devices(r, &r->processes[i]);
 		result = result ? result : read_counts(r, &r->processes[i]);

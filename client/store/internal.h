@@ -2,7 +2,7 @@
 #ifndef CLIENT_STORE_INTERNAL_H
 #define CLIENT_STORE_INTERNAL_H
 
-/* What the files of the writer share. */
+/* Shared by the files of the writer. */
 
 #include <sqlite3.h>
 
@@ -25,6 +25,8 @@ enum store_statement {
 	STORE_STMT_MARK,
 	STORE_STMT_IMAGE,
 	STORE_STMT_NOTICE,
+	STORE_STMT_STRATUM,
+	STORE_STMT_CHOICE,
 	STORE_STMT_COUNT,
 };
 
@@ -43,8 +45,8 @@ struct store {
 	struct store_error error;
 };
 
-/* A count as a file holds it. A program says of itself what it likes, and SQLite's integers are
- * signed: more than they hold is as many as they hold. */
+/* A count as a file holds it. A program may tell any count of itself, and SQLite's integers are
+ * signed: larger counts become the largest that they hold. */
 static inline int64_t store_count(uint64_t n)
 {
 	return n < INT64_MAX ? (int64_t)n : INT64_MAX;

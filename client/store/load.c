@@ -238,8 +238,10 @@ int store_load(struct store_reader *r, unsigned process, const struct store_defi
 	}
 	loaded->process = process;
 	result = load_kernels(r, process, &loaded->definitions);
-	result = result ? result : load_ranges(r, process, &loaded->definitions);
-	result = result ? result : load_sets(r, process, &loaded->definitions);
+	if (!r->without_ranges) {
+		result = result ? result : load_ranges(r, process, &loaded->definitions);
+		result = result ? result : load_sets(r, process, &loaded->definitions);
+	}
 	if (result) {
 		return result;
 	}

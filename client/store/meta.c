@@ -45,10 +45,9 @@ static int write_totals(struct store *s, const struct gpuctr_totals *totals)
 		const char *key;
 		uint64_t value;
 	} rows[] = {
-		{ "seen", totals->seen },	  { "measured", totals->measured },
-		{ "filtered", totals->filtered }, { "capturing", totals->capturing },
-		{ "unready", totals->unready },	  { "failed", totals->failed },
-		{ "dropped", totals->dropped },	  { "lost", totals->lost },
+#define ROW(name) { #name, totals->name },
+		GPUCTR_TOTALS(ROW)
+#undef ROW
 	};
 	int r = 0;
 

@@ -4,10 +4,10 @@
 
 #include "client/store/internal.h"
 
-/* What is known before the first record: the table meta, column_def and metric_def. In the caller's
- * transaction. */
+/* Writes what is known before the first record: the tables meta, column_def and metric_def. Part of
+ * the caller's transaction. */
 int meta_write_head(struct store *s, const struct store_options *options);
-/* The totals and how it ended. */
+/* Writes the totals and how the capture ended. */
 int meta_write_end(struct store *s, const struct gpuctr_end *end);
 int meta_write_text(struct store *s, const char *key, const char *value);
 

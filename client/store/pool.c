@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Definitions of a capture are many small strings that live as long as the reader: chunks of 64
- * KiB, larger requests get a chunk of their own. */
+/* Memory for the definitions of a capture: many small strings that live as long as the reader. It
+ * comes in chunks of 64 KiB; a larger request gets a chunk of its own. */
 
 #include "client/store/pool.h"
 

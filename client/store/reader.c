@@ -2,16 +2,16 @@
 
 /* Opens a capture file and checks it.
  *
- * Checks, in this order, each with a code of its own: the header of SQLite and our application_id
- * and user_version (another file, a newer format), the size (a copy that was cut off), the
- * tables, the structure of all pages (quick_check: it reads the file once) and the shape of record.
- * A file comes from anywhere: the schema is not trusted (no function of ours or of an extension
- * runs from it), each of our tables must be declared to the letter as we declare it and there may
- * be none besides, because a view under its name, a generated column or a CHECK (which quick_check
- * evaluates, in every table) could compute for ever, and nothing is written but the roll-back of a
- * commit that a kill has interrupted. Whatever a file makes SQLite do until then ends after so many
- * steps as its size accounts for.
- */
+ * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
+ * user_version (another file, a newer format), the size (a copy that was cut off), the tables, the
+ * structure of all pages (quick_check, which reads the file once) and the shape of record.
+ *
+ * A file may come from anywhere, so the schema is not trusted: no function of ours or of an
+ * extension runs from it. Each of our tables must be declared to the letter as we declare it, and
+ * there may be no others, because a view under a table's name, a generated column or a CHECK (which
+ * quick_check evaluates, in every table) could compute for ever. Nothing is written except the
+ * roll-back of a commit that a kill has interrupted. What a file can make SQLite do until then is
+ * limited to a number of steps in proportion to its size. */
 
 #include "client/store/reader_internal.h"
 
@@ -30,7 +30,8 @@ enum {
 	HEADER_BYTES = 100,
 	MAX_BLOB_BYTES = 512 << 20,
 	MAX_SQL_BYTES = 1 << 20,
-	/* A row takes at least a byte a column in the file, and fewer steps than this a column. */
+	/* A row takes at least a byte for each column in the file, and less than this many
+	 * steps. */
 	STEPS_PER_BYTE = 64,
 	STEPS_AT_ONCE = 1000,
 	STEPS_MIN = 1000 * 1000,
@@ -108,12 +109,13 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
 		return not_capture(r, "it is an SQLite database of another program");
 	}
-	if (load_be32(header + 60) != STORE_FORMAT) {
+	r->format = load_be32(header + 60);
+	if (r->format < STORE_FORMAT_OLDEST || r->format > STORE_FORMAT) {
 		return store_error_set(&r->error, STORE_E_VERSION, "Use the gpuctr that wrote it.",
-				       "%s has capture format %u; this program reads format %d.",
-				       r->path, load_be32(header + 60), STORE_FORMAT);
+				       "%s has capture format %u; this program reads %d to %d.",
+				       r->path, r->format, STORE_FORMAT_OLDEST, STORE_FORMAT);
 	}
-	/* With a journal the size is settled by the roll-back. */
+	/* With a journal the roll-back settles the size. */
 	snprintf(journal, sizeof(journal), "%s-journal", r->path);
 	if (stat(journal, &st) < 0) {
 		st.st_size = 0;
@@ -159,7 +161,7 @@ static int check_header(struct store_reader *r)
 	return check_numbers(r, header, (uint64_t)st.st_size);
 }
 
-/* SQLite asks after each thousand steps. */
+/* SQLite calls this after each thousand steps. */
 static int count_steps(void *userdata)
 {
 	struct store_reader *r = userdata;
@@ -228,9 +230,16 @@ static bool is_declared(const char *statements, const char *sql)
 	return found && found[strlen(sql)] == ';' && (found == statements || found[-1] == ';');
 }
 
+/* As the format of the file has it. */
+static const char *declaration_of(const struct store_reader *r, const char *table)
+{
+	return r->format < 3 && strcmp(table, "process") == 0 ? schema_process_2 : schema_tables;
+}
+
 /* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
  * come with a table without a text. */
-static bool is_ours(const char *type, const char *name, const char *sql)
+static bool is_ours(const struct store_reader *r, const char *type, const char *name,
+		    const char *sql)
 {
 	if (!type || !name) {
 		return false;
@@ -241,11 +250,12 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 	if (strcmp(type, "index") == 0 && !sql) {
 		return true;
 	}
-	return strcmp(name, "record") == 0 || is_declared(schema_tables, sql) ||
+	return strcmp(name, "record") == 0 || is_declared(declaration_of(r, name), sql) ||
 	       is_declared(schema_path_view, sql);
 }
 
-/* record is compared later, when its columns are known: until then, that there is one. */
+/* Checks that the file has our tables and nothing else. The columns of record are compared later,
+ * when they are known. */
 static int check_nothing_else(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
@@ -256,7 +266,7 @@ static int check_nothing_else(struct store_reader *r)
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
-		if (records > 1 || !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
+		if (records > 1 || !is_ours(r, (const char *)sqlite3_column_text(stmt, 0), name,
 					    (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
 				&r->error, STORE_E_CORRUPT,
@@ -291,16 +301,23 @@ static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *n
 	return result;
 }
 
-/* Before anything is read from them. The columns of record are known later. */
+/* Checked before anything is read from the tables; record is checked when its columns are known. */
 static int check_tables(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
+	size_t n = 0;
 	int result = reader_prepare(
 		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
-	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
-		if (strcmp(schema_table_names[i], "record") != 0) {
-			result = check_table(r, stmt, schema_table_names[i], schema_tables);
+	while (schema_table_names[n]) {
+		n++;
+	}
+	n -= r->format < 3 ? STORE_TABLES_OF_3 : 0;
+	for (size_t i = 0; i < n && result == 0; i++) {
+		const char *name = schema_table_names[i];
+
+		if (strcmp(name, "record") != 0) {
+			result = check_table(r, stmt, name, declaration_of(r, name));
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -325,7 +342,7 @@ static int check_record(struct store_reader *r)
 	return result;
 }
 
-/* The metrics are found by their place in the table. */
+/* Metrics are found by their place in the table, so the columns before them must be ours. */
 static int check_record_shape(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
@@ -399,6 +416,11 @@ struct store_reader *store_reader_free(struct store_reader *r)
 	free(r->path);
 	free(r);
 	return NULL;
+}
+
+void store_without_ranges(struct store_reader *r)
+{
+	r->without_ranges = true;
 }
 
 const struct store_info *store_info(const struct store_reader *r)

@@ -2,7 +2,7 @@
 #ifndef CLIENT_STORE_READER_INTERNAL_H
 #define CLIENT_STORE_READER_INTERNAL_H
 
-/* What the files of the reader share. */
+/* Shared by the files of the reader. */
 
 #include <sqlite3.h>
 
@@ -18,12 +18,14 @@ struct store_loaded {
 struct store_reader {
 	sqlite3 *db;
 	char *path;
+	uint32_t format;     /* STORE_FORMAT_OLDEST to STORE_FORMAT */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
 	struct store_pool pool;
 	struct store_info info;
 	struct store_process *processes;
 	struct store_loaded *loaded;
+	bool without_ranges;
 	struct store_error error;
 };
 

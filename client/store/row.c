@@ -35,12 +35,15 @@ int row_end(const struct row *row)
 
 int64_t row_int(struct row *row, int column, int64_t min, int64_t max)
 {
-	int64_t value = sqlite3_column_int64(row->stmt, column);
+	/* One look-up for type and value: one thread at a time uses a connection. */
+	sqlite3_value *found = sqlite3_column_value(row->stmt, column);
+	int64_t value;
 
-	if (sqlite3_column_type(row->stmt, column) != SQLITE_INTEGER) {
+	if (sqlite3_value_type(found) != SQLITE_INTEGER) {
 		bad(row, column, "is not a number");
 		return min;
 	}
+	value = sqlite3_value_int64(found);
 	if (value < min || value > max) {
 		bad(row, column, "is out of range");
 		return min;
@@ -73,6 +76,9 @@ const char *row_text(struct row *row, int column)
 		bad(row, column, "is not text");
 		return "";
 	}
+	if (length == 0) {
+		return "";
+	}
 	copy = store_pool_text(&row->reader->pool, text, (size_t)length);
 	if (!copy) {
 		row->error = reader_fail(row->reader, SQLITE_NOMEM, "read");
@@ -83,12 +89,14 @@ const char *row_text(struct row *row, int column)
 
 double row_double(struct row *row, int column)
 {
-	switch (sqlite3_column_type(row->stmt, column)) {
+	sqlite3_value *found = sqlite3_column_value(row->stmt, column);
+
+	switch (sqlite3_value_type(found)) {
 	case SQLITE_NULL:
 		return NAN;
 	case SQLITE_FLOAT:
 	case SQLITE_INTEGER:
-		return sqlite3_column_double(row->stmt, column);
+		return sqlite3_value_double(found);
 	default:
 		bad(row, column, "is not a number");
 		return NAN;
@@ -97,14 +105,9 @@ double row_double(struct row *row, int column)
 
 void row_totals(struct row *row, int column, struct gpuctr_totals *ret)
 {
-	ret->seen = row_u63(row, column);
-	ret->measured = row_u63(row, column + 1);
-	ret->filtered = row_u63(row, column + 2);
-	ret->capturing = row_u63(row, column + 3);
-	ret->unready = row_u63(row, column + 4);
-	ret->failed = row_u63(row, column + 5);
-	ret->dropped = row_u63(row, column + 6);
-	ret->lost = row_u63(row, column + 7);
+#define READ(name) ret->name = row_u63(row, column++);
+	GPUCTR_TOTALS(READ)
+#undef READ
 }
 
 /* --- queries -----------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ const char schema_tables[] =
 	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
 	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
 	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
-	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);"
+	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,"
+	" unchosen INTEGER NOT NULL DEFAULT 0);"
 	"CREATE TABLE device(process INTEGER NOT NULL, idx INTEGER NOT NULL, uuid TEXT NOT NULL,"
 	" name TEXT NOT NULL, chip TEXT NOT NULL, clock_sm_mhz INTEGER NOT NULL,"
 	" clock_mem_mhz INTEGER NOT NULL, PRIMARY KEY(process, idx)) WITHOUT ROWID;"
@@ -54,11 +55,28 @@ const char schema_tables[] =
 	"CREATE INDEX image_first ON image(process, first);"
 	"CREATE TABLE notice(process INTEGER NOT NULL, code INTEGER NOT NULL, message TEXT NOT "
 	"NULL,"
-	" remedy TEXT NOT NULL);";
+	" remedy TEXT NOT NULL);"
+	"CREATE TABLE stratum(process INTEGER NOT NULL, id INTEGER NOT NULL, kernel INTEGER NOT "
+	"NULL,"
+	" range INTEGER NOT NULL, grid_x INTEGER NOT NULL, grid_y INTEGER NOT NULL,"
+	" grid_z INTEGER NOT NULL, block_x INTEGER NOT NULL, block_y INTEGER NOT NULL,"
+	" block_z INTEGER NOT NULL, dynamic_shared_bytes INTEGER NOT NULL, device INTEGER NOT NULL,"
+	" merged INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	"CREATE TABLE choice(record INTEGER PRIMARY KEY, stratum INTEGER NOT NULL,"
+	" chance REAL NOT NULL);";
+
+const char schema_process_2[] =
+	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
+	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
+	" ended INTEGER NOT NULL DEFAULT 0, clean INTEGER NOT NULL DEFAULT 0,"
+	" seen INTEGER NOT NULL DEFAULT 0, measured INTEGER NOT NULL DEFAULT 0,"
+	" filtered INTEGER NOT NULL DEFAULT 0, capturing INTEGER NOT NULL DEFAULT 0,"
+	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
+	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);";
 
 const char *const schema_table_names[] = {
-	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "range",
-	"active", "record",	"mark",	      "image",	 "notice", NULL,
+	"meta",	  "column_def", "metric_def", "process", "device",  "kernel", "range", "active",
+	"record", "mark",	"image",      "notice",	 "stratum", "choice", NULL,
 };
 
 const char *const schema_record_columns[] = {

@@ -6,10 +6,12 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones, of
- * which there is none: format 1 was never released. */
+/* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones.
+ * Format 2 has neither the tables stratum and choice nor process.unchosen; format 1 was never
+ * released. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 2
+#define STORE_FORMAT 3
+#define STORE_FORMAT_OLDEST 2
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
@@ -43,7 +45,9 @@ enum store_record_column {
 
 /* All tables but record, and the tables a reader insists on. */
 extern const char schema_tables[];
-extern const char *const schema_table_names[]; /* NULL-terminated */
+extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
+enum { STORE_TABLES_OF_3 = 2 };		       /* the last of them, that format 3 has added */
+extern const char schema_process_2[];	       /* the table process of format 2 */
 
 /* Name and unit of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];

@@ -60,8 +60,12 @@ int store_create(const struct store_options *options, struct store_error *error,
 
 /* May be called again for the same process, with more devices or versions. */
 int store_write_process(struct store *s, const struct gpuctr_process *process);
+/* "NAME=value": what the process says of its job. */
+int store_write_claim(struct store *s, unsigned process, const char *claim);
 /* Writes the kernel, the ranges (parents first) and the set of active ranges it refers to, once. */
 int store_write_record(struct store *s, const struct gpuctr_record *record);
+/* Once a stratum is told, its launches; the last telling stays. */
+int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum);
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);

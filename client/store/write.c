@@ -8,6 +8,7 @@
 #include "client/store/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/store/crc32.h"
@@ -73,10 +74,24 @@ int store_write_process(struct store *s, const struct gpuctr_process *process)
 	return r;
 }
 
+int store_write_claim(struct store *s, unsigned process, const char *claim)
+{
+	const char *equals = strchr(claim, '=');
+	char key[160];
+	int r = store_begin(s);
+
+	if (r || !equals) {
+		return r;
+	}
+	snprintf(key, sizeof(key), "process.%u.%.*s", process, (int)(equals - claim), claim);
+	return meta_write_text(s, key, equals + 1);
+}
+
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PROCESS_END];
 	const struct gpuctr_totals *totals = &end->totals;
+	int column = 3;
 	int r = store_begin(s);
 
 	if (r) {
@@ -84,14 +99,9 @@ int store_write_process_end(struct store *s, const struct gpuctr_process_end *en
 	}
 	sqlite3_bind_int64(stmt, 1, end->process);
 	sqlite3_bind_int64(stmt, 2, end->clean);
-	sqlite3_bind_int64(stmt, 3, store_count(totals->seen));
-	sqlite3_bind_int64(stmt, 4, store_count(totals->measured));
-	sqlite3_bind_int64(stmt, 5, store_count(totals->filtered));
-	sqlite3_bind_int64(stmt, 6, store_count(totals->capturing));
-	sqlite3_bind_int64(stmt, 7, store_count(totals->unready));
-	sqlite3_bind_int64(stmt, 8, store_count(totals->failed));
-	sqlite3_bind_int64(stmt, 9, store_count(totals->dropped));
-	sqlite3_bind_int64(stmt, 10, store_count(totals->lost));
+#define BIND(name) sqlite3_bind_int64(stmt, column++, store_count(totals->name));
+	GPUCTR_TOTALS(BIND)
+#undef BIND
 	return step(s, STORE_STMT_PROCESS_END, "write process");
 }
 
@@ -139,7 +149,7 @@ static int write_one_range(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_RANGE, "write range");
 }
 
-/* Parents first: each turn writes the outermost range that is still missing. */
+/* Parents first: each round writes the outermost range that is still missing. */
 static int write_range(struct store *s, struct written_process *known,
 		       const struct gpuctr_range *range)
 {
@@ -211,6 +221,19 @@ static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, 
 	sqlite3_bind_int64(stmt, 1 + STORE_COL_ACTIVE_SET, set);
 }
 
+/* Of a record that was chosen at random. */
+static int write_choice(struct store *s, const struct gpuctr_record *record)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_CHOICE];
+
+	sqlite3_bind_int64(
+		stmt, 1,
+		(int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index));
+	sqlite3_bind_int64(stmt, 2, record->stratum);
+	sqlite3_bind_double(stmt, 3, record->chance);
+	return step(s, STORE_STMT_CHOICE, "write choice");
+}
+
 static int write_row(struct store *s, const struct gpuctr_record *record)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
@@ -232,7 +255,8 @@ static int write_row(struct store *s, const struct gpuctr_record *record)
 		/* SQLite stores a NaN as NULL, which is what queries expect of "not available". */
 		sqlite3_bind_double(stmt, 1 + STORE_COL_METRICS + (int)i, record->values[i]);
 	}
-	return step(s, STORE_STMT_RECORD, "write record");
+	r = step(s, STORE_STMT_RECORD, "write record");
+	return r || record->stratum == 0 ? r : write_choice(s, record);
 }
 
 int store_write_record(struct store *s, const struct gpuctr_record *record)
@@ -250,6 +274,43 @@ int store_write_record(struct store *s, const struct gpuctr_record *record)
 	s->saved++;
 	s->pending_records++;
 	return store_commit_if_due(s);
+}
+
+static void bind_stratum(sqlite3_stmt *stmt, const struct gpuctr_stratum *t)
+{
+	sqlite3_bind_int64(stmt, 1, t->process);
+	sqlite3_bind_int64(stmt, 2, t->id);
+	sqlite3_bind_int64(stmt, 3, t->kernel ? t->kernel->id : 0);
+	sqlite3_bind_int64(stmt, 4, t->range ? t->range->id : 0);
+	for (int i = 0; i < 3; i++) {
+		sqlite3_bind_int64(stmt, 5 + i, t->grid[i]);
+		sqlite3_bind_int64(stmt, 8 + i, t->block[i]);
+	}
+	sqlite3_bind_int64(stmt, 11, t->dynamic_shared_bytes);
+	sqlite3_bind_int64(stmt, 12, t->device);
+	sqlite3_bind_int64(stmt, 13, t->merged);
+	sqlite3_bind_int64(stmt, 14, store_count(t->seen));
+}
+
+int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum)
+{
+	struct written_process *known;
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	known = written_process(&s->written, stratum->process);
+	if (!known) {
+		return no_memory(s);
+	}
+	r = write_kernel(s, known, stratum->kernel);
+	r = r ? r : write_range(s, known, stratum->range);
+	if (r) {
+		return r;
+	}
+	bind_stratum(s->stmt[STORE_STMT_STRATUM], stratum);
+	return step(s, STORE_STMT_STRATUM, "write stratum");
 }
 
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark)

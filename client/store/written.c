@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels and ranges are numbered densely from 1 by the agent, so a bit for each id says whether it
- * has been written. Sets of active ranges have no number in the API: they are found by their
- * content in a hash table. A program has few distinct sets (most have one, the empty one), or one
- * for each of its asynchronous phases; consecutive records nearly always share theirs.
- */
+/* The agent numbers kernels and ranges densely from 1, so one bit for each id says whether it has
+ * been written. Sets of active ranges have no number in the API: a hash table finds them by their
+ * content. A program has few distinct sets (most have one, the empty one), or one for each of its
+ * asynchronous phases, and consecutive records nearly always have the same one. */
 
 #include "client/store/written.h"
 

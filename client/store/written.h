@@ -27,7 +27,7 @@ struct written_set {
 	size_t first, count;
 };
 
-/* What of each process is in the file already. */
+/* What the file has of each process. */
 struct written {
 	struct written_process *processes;
 	size_t n_processes;

@@ -18,11 +18,11 @@
 #include "proto/wire/status.h"
 
 /* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
- * whole ones. It is synchronous on purpose: a grant waits for it. */
+ * whole ones. It is written synchronously because a grant waits for it. */
 
 enum { AUDIT_REFUSALS_PER_MINUTE = 60 };
 
-/* Message ids are ours for ever: administrators filter by them. */
+/* A message id never changes: administrators filter by it. */
 static const struct {
 	const char *name, *text;
 	int level;
@@ -117,8 +117,8 @@ void audit_set_file(struct audit *a, bool wants_file, int fd)
 	a->wants_file = wants_file;
 	a->fd = fd;
 	a->torn = false;
-	/* Told now, and not to the first who is refused for it. Another error is over with the next
-	 * line that can be written. */
+	/* Reported now, and not to the first user who is refused for it. Any other error ends with
+	 * the next line that can be written. */
 	if (wants_file && fd < 0) {
 		note_error(a, -EBADF);
 	} else if (a->error == -EBADF) {
@@ -218,7 +218,7 @@ static int write_file(struct audit *a, const struct audit_line *l)
 
 /* --- the log --- */
 
-/* As much of the list as there is room for. */
+/* Joins as much of the list as there is room for. */
 static void join(char *text, size_t size, const char *const *v, size_t n)
 {
 	size_t used = 0;

@@ -2,9 +2,9 @@
 #ifndef GPUCTR_AUDIT_AUDIT_H
 #define GPUCTR_AUDIT_AUDIT_H
 
-/* One line for every decision, to a file of JSON lines when there is one and to the log: under
- * systemd as a structured entry with a message id (gpucountd(8) lists both), elsewhere as text.
- * Whoever grants writes first, and does not grant what could not be written. */
+/* One line for every decision, into a file of JSON lines when there is one and into the log: under
+ * systemd as a structured entry with a message id (gpucountd(8) lists both), elsewhere as text. A
+ * grant is written before it is given, and is not given when it cannot be written. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 #include "daemon/broker/rate.h"
 
 enum audit_event {
-	AUDIT_STARTED, /* every lease of the lines before is over */
-	AUDIT_REFUSED, /* a connection, or a capture before its lease */
+	AUDIT_STARTED, /* every lease in earlier lines is over */
+	AUDIT_REFUSED, /* of a connection, or of a capture before its lease */
 	AUDIT_LEASE_GRANTED,
 	AUDIT_LEASE_RENEWED,
 	AUDIT_LEASE_ENDED,
@@ -41,9 +41,9 @@ struct audit_line {
 	const char *job;	/* NULL: none */
 	int code;		/* enum gpuctr_error_code */
 	uint32_t driver_status; /* of a permission */
-	bool corrects;		/* a line that said it was granted: is not left out */
-	const char *why;	/* NULL: as asked */
-	uint64_t missed;	/* by audit_takes(): lines of this user that were left out before */
+	bool corrects;		/* corrects a line that said it was granted: never left out */
+	const char *why;	/* NULL: its client asked for it */
+	uint64_t missed; /* set by audit_takes(): lines of this user that were left out before */
 };
 
 struct audit {
@@ -51,28 +51,30 @@ struct audit {
 	int fd;		      /* -1: none, or it could not be opened */
 	int error;	      /* of the last write; 0 or -errno */
 	bool torn;	      /* the file ends in a part of a line */
-	struct rate refusals; /* what one user may put into the log by being refused */
+	struct rate refusals; /* limits how many lines one user adds to the log by being refused */
 	struct buffer line;
 };
 
-/* Consumes fd; wants_file and -1: nothing is granted until there is one. */
+/* Consumes fd. With wants_file and -1 nothing is granted until there is a file. */
 void audit_set_file(struct audit *a, bool wants_file, int fd);
 void audit_deinit(struct audit *a);
 
-/* Is there room for this line? False: more than 60 refusals of one user in a minute are counted
- * instead, and the count stands in that user's next line of this kind. */
+/* May this line be written? A user's refusals beyond 60 in a minute are counted instead, and the
+ * count stands in the user's next line of a refusal. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
-/* A line that was taken. 0, or -errno: then what it says must not be done. */
+/* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it
+ * says. */
 int audit_write(struct audit *a, const struct audit_line *l);
 
-/* Why it could not be written; static. */
+/* Why the last line could not be written; static. */
 const char *audit_problem(const struct audit *a);
 
-/* For the supervisor, which alone may open files. The descriptor; -errno with a message logged. */
+/* Opens the file; only the supervisor may open files. The descriptor; -errno with a message
+ * logged. */
 int audit_open(const char *path);
 
-/* Could the caller open it? Makes nothing. 0 or -errno. */
+/* Could the caller open the file? Creates nothing. 0 or -errno. */
 int audit_check(const char *path);
 
 #endif

@@ -2,9 +2,9 @@
 #ifndef GPUCTR_AUDIT_JOURNAL_H
 #define GPUCTR_AUDIT_JOURNAL_H
 
-/* Structured entries of systemd's journal: a few fields with a name each, in sd_journal_sendv(3)'s
- * form. libsystemd opens its socket at the first entry, so a process whose filter forbids that
- * sends one before. */
+/* Structured entries of systemd's journal: a few named fields in sd_journal_sendv(3)'s form.
+ * libsystemd opens its socket at the first entry, so a process whose filter forbids that sends an
+ * entry before. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,12 +19,12 @@ struct journal_entry {
 	size_t n;
 };
 
-/* Is stderr the journal? */
+/* Does stderr lead to the journal? */
 bool journal_is_used(void);
 
 void journal_begin(struct journal_entry *e);
 
-/* "KEY=value", cut where the entry has no more room. */
+/* Adds "KEY=value", cut to the room that the entry has left. */
 void journal_add(struct journal_entry *e, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -13,7 +13,7 @@
 
 /* The sink is the one mutable global of the daemon. A message is formatted into one buffer and
  * written by one write(2), so that lines of several processes never mix. Control characters are
- * replaced: parts of many messages come from users. */
+ * replaced, because many messages hold text that users chose. */
 
 enum { LOG_LINE_MAX = 1024 };
 
@@ -32,7 +32,7 @@ void log_init(const char *process, int max_level)
 	}
 }
 
-/* Names are of users' making. */
+/* Users choose the names that messages hold. */
 static void replace_controls(char *s)
 {
 	utf8_repair(s);

@@ -3,16 +3,16 @@
 #define GPUCTR_BASE_LOG_H
 
 /* One line a message on stderr. Under systemd (JOURNAL_STREAM is set when log_init runs) each line
- * starts with its sd-daemon(3) priority, so that the journal keeps it; in the foreground with the
+ * starts with its sd-daemon(3) priority, by which the journal sorts it; in the foreground with the
  * name of the process. Levels are syslog's. */
 
 #include <syslog.h>
 
 void log_init(const char *process, int max_level);
-/* 0, also for a level that is not logged; or -errno. */
+/* 0, even when the level is not logged; or -errno. */
 int log_write(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* As log_write(), whatever level is logged. */
+/* As log_write(), but logs at every level. */
 int log_always(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_write(LOG_ERR, __VA_ARGS__)

@@ -2,9 +2,8 @@
 #ifndef GPUCTR_BASE_QUEUE_H
 #define GPUCTR_BASE_QUEUE_H
 
-/* Messages on their way into a socket that does not take them yet. Each is held in a piece of
- * memory of its own, which is freed as soon as it has been sent: a queue costs what waits in it and
- * no more. */
+/* Messages that wait until a socket takes them. Each has a piece of memory of its own, which is
+ * freed as soon as the message has been sent: a queue costs what waits in it and no more. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,17 +19,17 @@ struct queue {
 
 void queue_init(struct queue *q, struct quota *quota);
 
-/* Forgets everything; the queue can be used again. */
+/* Drops everything; the queue can be used again. */
 void queue_clear(struct queue *q);
 
-/* A message whose first bytes have been sent already: those are left out, and it counts as begun.
- * -EDQUOT, -ENOMEM. */
+/* Appends a message of which `sent` bytes have been sent already; these are left out, and a message
+ * with some counts as begun. -EDQUOT, -ENOMEM. */
 int queue_append(struct queue *q, const void *message, size_t bytes, size_t sent);
 
-/* Forgets all but the rest of a message that has been begun: what comes next is whole again. */
+/* Drops all but the rest of a message that was begun, so the next message follows a whole one. */
 void queue_drop_unbegun(struct queue *q);
 
-/* Sends what the socket takes: 0, also when it takes no more; -errno. */
+/* Sends what the socket takes. 0, even when the socket takes no more; -errno. */
 int queue_send(struct queue *q, int socket);
 
 #endif

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The path is made free of links first and then looked at from the root down: once a folder is
- * found to be in good hands, nobody else can move the one below it, so what holds for each when it
- * is looked at holds for the whole path afterwards. */
+/* The path is first freed of links and then checked from the root down. Once a folder is found to
+ * be in good hands nobody else can move the one below it, so what holds for each folder when it is
+ * checked holds for the whole path afterwards. */
 
 static int check_owner(const struct stat *st, const char *path, uid_t user, char *error,
 		       size_t size)

@@ -3,19 +3,20 @@
 
 #include <stdlib.h>
 
-/* Fairness between users. Two things are shared out, memory and the front's time, and both by uid:
- * whoever opens more connections gets no more of them.
+/* Fairness between users. Memory and the front's time are shared out by uid, so a user who opens
+ * more connections gets no more of either.
  *
- * Memory: what has no fixed size (messages that are not whole yet, output that is not read,
- * questions that wait, the wishes and plans of captures) is taken from the account before it is
- * allocated. What has a fixed size is bounded by its number: connections, captures, processes.
+ * Memory: what has no fixed size (incomplete messages, output that is not read, questions that
+ * wait, the wishes and plans of captures) is charged to the account before it is allocated. What
+ * has a fixed size is bounded by its number: connections, captures, processes.
  *
- * Descriptors: closing one may take as long as its sender likes, so it counts until it is closed,
- * and not until the front is done with it. See daemon/front/descriptors.c.
+ * Descriptors: closing one may take as long as its sender likes, so it counts until it is really
+ * closed, not until the front is done with it. See daemon/front/descriptors.c.
  *
- * Time: in one turn of the loop all connections of a uid together get ACCOUNT_TURN_US. They go in
- * rounds: none is served again before all that want to have been, in however many turns, so that no
- * connection waits for ever behind its siblings. */
+ * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. When that
+ * is not enough for all of them they are served in laps, however many rounds a lap takes: no
+ * connection is served a second time before every other that has work was served once, so none
+ * waits for ever behind its siblings. */
 
 void accounts_init(struct accounts *all)
 {
@@ -80,27 +81,27 @@ void account_refuse(const struct account *a, struct refusal *r)
 		    ACCOUNT_BYTES_MAX >> 20);
 }
 
-/* A round is over when a turn ends in which nobody was left who wanted and had had nothing. */
-static void enter_turn(struct account *a, uint64_t turn)
+/* A lap is over when a round has ended that passed nobody over. */
+static void enter_round(struct account *a, uint64_t round)
 {
-	if (a->turn != turn) {
-		a->round += a->passed_over == 0;
-		a->turn = turn;
+	if (a->round != round) {
+		a->lap += a->passed_over == 0;
+		a->round = round;
 		a->spent_ns = 0;
 		a->passed_over = 0;
 	}
 }
 
-bool account_begin_turn(struct account *a, uint64_t turn, uint64_t *round)
+bool account_begin_round(struct account *a, uint64_t round, uint64_t *lap)
 {
-	enter_turn(a, turn);
-	if (*round == a->round) {
+	enter_round(a, round);
+	if (*lap == a->lap) {
 		return false;
 	}
-	if (a->spent_ns >= ACCOUNT_TURN_US * UINT64_C(1000)) {
+	if (a->spent_ns >= ACCOUNT_ROUND_US * UINT64_C(1000)) {
 		a->passed_over++;
 		return false;
 	}
-	*round = a->round;
+	*lap = a->lap;
 	return true;
 }

@@ -14,9 +14,9 @@
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
-	ACCOUNT_HIGH_BYTES = 4 << 20, /* from here its connections are read one after the other */
+	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
-	ACCOUNT_TURN_US = 250, /* of one turn of the loop, for all its connections together */
+	ACCOUNT_ROUND_US = 250, /* of one round of the loop, for all its connections together */
 };
 
 struct account {
@@ -24,20 +24,22 @@ struct account {
 	uid_t uid;
 	unsigned refs;
 	unsigned connections; /* until they are really closed */
-	unsigned received;    /* descriptors it has sent, until they are */
+	unsigned registered;  /* of these, programs in standby */
+	unsigned received;    /* descriptors that it has sent and that are not closed yet */
 	struct quota bytes;
-	bool asking; /* the planner has a question of it */
+	bool asking; /* the planner is working on a question of this uid */
 
-	/* Above ACCOUNT_HIGH_BYTES: which connection is read, since when, and which ones wait. They
-	 * are the front's. */
+	/* Above ACCOUNT_HIGH_BYTES: the connection that is read, since when, and the ones that wait
+	 * to be read. The front maintains them. */
 	void *reader;
 	uint64_t reader_since_ns;
 	struct list waiting;
 
-	/* Of the loop's turn: time spent, and connections that it was not enough for. */
-	uint64_t turn, spent_ns;
+	/* The present round of the loop: time spent in it, and connections that it was not enough
+	 * for. */
+	uint64_t round, spent_ns;
 	unsigned passed_over;
-	uint64_t round;
+	uint64_t lap;
 };
 
 struct accounts {
@@ -45,23 +47,23 @@ struct accounts {
 };
 
 void accounts_init(struct accounts *all);
-void accounts_deinit(struct accounts *all); /* also of those that somebody still counts on */
+void accounts_deinit(struct accounts *all); /* frees accounts that are still referred to as well */
 
-/* The account of uid, a new one if need be; NULL: out of memory. */
+/* The account of uid, made when there is none; NULL: out of memory. */
 struct account *account_of(struct accounts *all, uid_t uid);
 struct account *account_ref(struct account *a);
-struct account *account_unref(struct account *a); /* NULL */
+struct account *account_unref(struct account *a); /* returns NULL */
 
 static inline bool account_is_high(const struct account *a)
 {
 	return a->bytes.used > ACCOUNT_HIGH_BYTES;
 }
 
-/* Why the user is not given more room. */
+/* Says why the user gets no more memory. */
 void account_refuse(const struct account *a, struct refusal *r);
 
-/* May this connection of a work in the loop's turn? *round is the connection's own: the one in
- * which it was served last, 0 at first. */
-bool account_begin_turn(struct account *a, uint64_t turn, uint64_t *round);
+/* May this connection of a work in this round of the loop? *lap belongs to the connection: the lap
+ * in which it was served last, 0 at first. */
+bool account_begin_round(struct account *a, uint64_t round, uint64_t *lap);
 
 #endif

@@ -16,7 +16,8 @@ void claim_init(struct claim *c, uint64_t gpus)
 	list_init(&c->link);
 }
 
-/* GPUs that c may not have: held ones, and those wanted by claims before it in the queue. */
+/* GPUs that c may not have: those that are held, and those that earlier claims in the queue
+ * want. */
 static uint64_t taken_before(const struct arbiter *a, const struct claim *c)
 {
 	uint64_t taken = a->held;
@@ -114,7 +115,7 @@ unsigned arbiter_position(const struct arbiter *a, const struct claim *c)
 const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c)
 {
 	if (c->state == CLAIM_HOLDING) {
-		return NULL; /* and is in no queue that others would stand before it in */
+		return NULL; /* a holder waits for nobody */
 	}
 	list_for_each(l, (struct list *)(uintptr_t)&a->holders) {
 		const struct claim *other = list_entry(l, struct claim, link);

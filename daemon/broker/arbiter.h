@@ -2,10 +2,11 @@
 #ifndef GPUCTR_BROKER_ARBITER_H
 #define GPUCTR_BROKER_ARBITER_H
 
-/* Who may use the counters of which GPU now: one holder a GPU (the hardware allows one), first come
- * first served. A claim may cover several GPUs and gets all of them at once or none, so two claims
- * can never wait for each other. A claim that waits for a busy GPU also keeps later claims off the
- * free GPUs it needs: it cannot be overtaken for ever. Pure: no clock, no loop, no GPU. */
+/* Who may use the counters of which GPU now. A GPU has one holder, because the hardware allows one;
+ * claims are served first come, first served. A claim may cover several GPUs and gets all of them
+ * at once or none, so two claims never wait for each other. A claim that waits for a busy GPU also
+ * keeps later claims off the free GPUs that it needs, so it cannot be overtaken for ever. Pure: no
+ * clock, no loop, no GPU. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +14,9 @@
 #include "proto/base/list.h"
 
 enum {
-	ARBITER_E_BUSY = 1,   /* held, and the claim does not wait */
+	ARBITER_E_BUSY = 1,   /* held by another claim, and this one does not wait */
 	ARBITER_E_FULL = 2,   /* the queue has reached its limit */
-	ARBITER_E_QUEUED = 3, /* not an error: granted later by arbiter_next() */
+	ARBITER_E_QUEUED = 3, /* not an error: arbiter_next() grants it later */
 };
 
 struct claim {
@@ -37,17 +38,18 @@ void claim_init(struct claim *c, uint64_t gpus);
 /* 0: holding. ARBITER_E_*. */
 int arbiter_request(struct arbiter *a, struct claim *c, bool wait);
 
-/* Gives back or leaves the queue; an idle claim is left alone. Then call arbiter_next(). */
+/* Gives the GPUs back or leaves the queue; does nothing for an idle claim. Call arbiter_next()
+ * after it. */
 void arbiter_release(struct arbiter *a, struct claim *c);
 
-/* The next waiting claim that can hold now, already holding; NULL when there is none. */
+/* The next waiting claim that can have its GPUs; it holds them on return. NULL: none can. */
 struct claim *arbiter_next(struct arbiter *a);
 
-/* 1: next in turn; 0: not waiting. */
+/* The place in the queue: 1 is next; 0: not waiting. */
 unsigned arbiter_position(const struct arbiter *a, const struct claim *c);
 
-/* Who keeps c waiting: the holder of one of its GPUs, or else an earlier waiting claim; NULL: none.
- */
+/* Who keeps c waiting: the holder of one of its GPUs, else an earlier claim that waits; NULL:
+ * nobody. */
 const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c);
 
 #endif

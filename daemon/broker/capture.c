@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/broker/process.h"
 #include "proto/wire/limits.h"
 
 void registry_init(struct registry *r)
@@ -41,12 +42,16 @@ struct capture *capture_new(struct registry *r)
 		return NULL;
 	}
 	c->id = ++r->last_id;
-	c->state = WIRE_CAPTURE_PLANNING;
+	c->state = CAPTURE_PLANNING;
 	c->end_message = c->end_remedy = "";
 	arena_init(&c->arena, 2 * LIMIT_UNPACKED_BYTES);
 	claim_init(&c->claim, 0);
 	list_init(&c->client_link);
 	list_init(&c->processes);
+	for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {
+		c->effects[i].capture = c;
+		list_init(&c->effects[i].link);
+	}
 	list_append(&r->captures, &c->link);
 	r->n++;
 	return c;
@@ -61,6 +66,9 @@ void capture_set_account(struct capture *c, struct account *a)
 struct capture *capture_free(struct registry *r, struct capture *c)
 {
 	if (c) {
+		for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {
+			list_remove(&c->effects[i].link);
+		}
 		list_remove(&c->link);
 		list_remove(&c->client_link);
 		r->n--;
@@ -119,27 +127,10 @@ unsigned registry_count_uid(const struct registry *r, uid_t uid)
 	return n;
 }
 
-/* A message is copied by taking it over the wire to ourselves: the arena then owns every part. */
-static int copy_message(struct arena *a, const struct wire_message *in, struct wire_message *ret)
-{
-	struct arena scratch;
-	struct buffer b = { 0 };
-	int r;
-
-	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
-	r = wire_encode_payload(&scratch, &b, in);
-	if (r == 0 && wire_decode(a, in->type, b.data, buffer_length(&b), ret) != 0) {
-		r = -ENOMEM;
-	}
-	arena_deinit(&scratch);
-	buffer_deinit(&b);
-	return r;
-}
-
 int capture_set_options(struct capture *c, const struct wire_open_capture *options)
 {
 	struct wire_message in = { .type = WIRE_OPEN_CAPTURE, .open_capture = *options }, out;
-	int r = copy_message(&c->arena, &in, &out);
+	int r = wire_copy(&c->arena, &in, &out);
 
 	if (r == 0) {
 		c->options = out.open_capture;
@@ -150,7 +141,7 @@ int capture_set_options(struct capture *c, const struct wire_open_capture *optio
 int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 {
 	struct wire_message in = { .type = WIRE_PLAN_REPLY, .plan_reply = { 0, *plan } }, out;
-	int r = copy_message(&c->arena, &in, &out);
+	int r = wire_copy(&c->arena, &in, &out);
 
 	if (r == 0) {
 		c->plan = out.plan_reply.plan;
@@ -160,79 +151,39 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 
 bool capture_is_live(const struct capture *c)
 {
-	return c->state == WIRE_CAPTURE_READY || c->state == WIRE_CAPTURE_RUNNING;
+	return c->state == CAPTURE_READY || c->state == CAPTURE_RUNNING;
 }
 
-struct process *process_new(struct capture *c, pid_t pid, void *peer)
+enum wire_capture_state capture_told_state(const struct capture *c)
 {
-	struct process *p;
+	static const enum wire_capture_state told[CAPTURE_STATES] = {
+		[CAPTURE_PLANNING] = WIRE_CAPTURE_PLANNING,
+		[CAPTURE_QUEUED] = WIRE_CAPTURE_QUEUED,
+		[CAPTURE_CHECKING] = WIRE_CAPTURE_QUEUED,
+		[CAPTURE_OPENING] = WIRE_CAPTURE_QUEUED,
+		[CAPTURE_READY] = WIRE_CAPTURE_READY,
+		[CAPTURE_RUNNING] = WIRE_CAPTURE_RUNNING,
+		[CAPTURE_ENDING] = WIRE_CAPTURE_ENDING,
+		[CAPTURE_OVER] = WIRE_CAPTURE_ENDING,
+	};
 
-	if (c->n_attached >= CAPTURE_PROCESSES_MAX) {
-		return NULL;
-	}
-	p = calloc(1, sizeof(*p));
-	if (!p) {
-		return NULL;
-	}
-	p->capture = c;
-	p->id = ++c->n_processes;
-	p->pid = pid;
-	p->peer = peer;
-	list_append(&c->processes, &p->link);
-	c->n_attached++;
-	return p;
+	return told[c->state];
 }
 
-static void totals_add(struct wire_totals *sum, const struct wire_totals *t)
+const char *capture_describe_holder(struct arena *a, const struct capture *c)
 {
-	sum->seen += t->seen;
-	sum->measured += t->measured;
-	sum->filtered += t->filtered;
-	sum->capturing += t->capturing;
-	sum->unready += t->unready;
-	sum->failed += t->failed;
-	sum->dropped += t->dropped;
-	sum->lost += t->lost;
+	const char *text =
+		arena_printf(a, "%s (%s, pid %d)", c->user, c->options.program, (int)c->pid);
+
+	return text ? text : "";
 }
 
-static uint64_t totals_accounted(const struct wire_totals *t)
+struct gpuctr_totals capture_totals(const struct capture *c)
 {
-	return t->measured + t->filtered + t->capturing + t->unready + t->failed + t->dropped +
-	       t->lost;
-}
-
-void process_settle(struct process *p)
-{
-	uint64_t accounted;
-
-	if (p->totals.measured < p->records) {
-		p->totals.measured = p->records;
-	}
-	accounted = totals_accounted(&p->totals);
-	if (p->totals.seen > accounted) {
-		p->totals.lost += p->totals.seen - accounted;
-	} else {
-		p->totals.seen = accounted;
-	}
-}
-
-struct process *process_free(struct process *p)
-{
-	if (p) {
-		totals_add(&p->capture->ended, &p->totals);
-		p->capture->n_attached--;
-		list_remove(&p->link);
-		free(p);
-	}
-	return NULL;
-}
-
-struct wire_totals capture_totals(const struct capture *c)
-{
-	struct wire_totals sum = c->ended;
+	struct gpuctr_totals sum = c->ended;
 
 	list_for_each(l, (struct list *)(uintptr_t)&c->processes) {
-		totals_add(&sum, &list_entry(l, struct process, link)->totals);
+		process_add_totals(&sum, &list_entry(l, struct process, link)->totals);
 	}
 	return sum;
 }

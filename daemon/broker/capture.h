@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BROKER_CAPTURE_H
 #define GPUCTR_BROKER_CAPTURE_H
 
-/* Captures, their processes, and the registry that finds them. Pure data: who talks to whom is the
- * front's business, which keeps its peers in the opaque pointers. */
+/* Captures, and the registry that finds them. Pure data: broker.c decides what becomes of a
+ * capture; the front talks to the peers, which are opaque pointers here. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,21 +19,64 @@ enum {
 	CAPTURE_TOKEN_BYTES = 33, /* 128 random bits in hex, with NUL */
 	CAPTURES_MAX = 256,
 	CAPTURE_PROCESSES_MAX = 1024,
+	CAPTURE_EFFECTS_MAX = 12, /* of one capture, that wait to be carried out */
 };
 
-/* PLANNING -> QUEUED -> READY -> RUNNING -> ENDING, any of them -> gone; transitions are in
- * front/opening.c, session.c and agents.c. */
+/* In this order, but states are skipped: a recording goes from planning to ready, and any state may
+ * end. broker.c has the transitions. */
+enum capture_state {
+	CAPTURE_PLANNING, /* the planner is asked */
+	CAPTURE_QUEUED,	  /* waits for its GPUs */
+	CAPTURE_CHECKING, /* has its GPUs; the gpu process is asked who else computes there */
+	CAPTURE_OPENING,  /* its lease stands in the audit log; the granter is asked */
+	CAPTURE_READY,
+	CAPTURE_RUNNING, /* a process has attached */
+	CAPTURE_ENDING,	 /* its processes deliver what they have */
+	CAPTURE_OVER, /* what is left to do is among the effects; events mean nothing to it any more
+		       */
+	CAPTURE_STATES,
+};
+
+/* One thing that the front does for a capture, see broker.h. */
+struct effect {
+	struct list link; /* in the broker's queue */
+	struct capture *capture;
+	enum effect_type {
+		EFFECT_NONE,
+		EFFECT_NOTE,   /* a line of the audit log: note, code, why */
+		EFFECT_REFUSE, /* answer the open request: code, why, remedy */
+		EFFECT_CHECK,  /* ask who else computes on its GPUs */
+		EFFECT_QUEUED, /* tell the client its place */
+		EFFECT_OPEN,   /* write the line that it has its lease, then ask the granter for the
+				  lease */
+		EFFECT_READY,  /* tell the client the token */
+		EFFECT_EXTEND, /* write the line that the lease is renewed, then ask the granter:
+				  until_ns */
+		EFFECT_STOP,   /* tell its agents to stop */
+		EFFECT_CLOSE,  /* have the granter close the lease */
+		EFFECT_END,    /* let go of the agents that are left and tell the client */
+		EFFECT_FREE,
+	} type;
+	enum effect_note { NOTE_REFUSED, NOTE_ENDED, NOTE_EXPIRED, NOTE_REVOKED } note;
+	int code;
+	const char *why, *remedy; /* valid until broker_next() returns false */
+	uint64_t until_ns;
+};
+
 struct capture {
 	struct list link;	 /* in the registry */
 	struct list client_link; /* among the client's captures */
-	uint32_t id;		 /* never 0, not used again in a daemon's life */
-	enum wire_capture_state state;
+	uint32_t id;		 /* never 0, never used again while the daemon lives */
+	enum capture_state state;
 	struct account *account; /* pays for the arena */
 	void *client;		 /* the peer that opened it */
-	uint32_t request;	 /* its number for the open request */
+	uint32_t request;	 /* the number of the client's open request */
 	uid_t uid;
 	pid_t pid;
-	bool machine_root; /* of who opened it, see struct credentials */
+	uid_t target; /* whose programs it measures: uid's own, or those of another user that root
+			 names */
+	bool machine_root; /* the user who opened it is root of this machine, see struct credentials
+			    */
 	char user[64];
 	char token[CAPTURE_TOKEN_BYTES];
 
@@ -41,33 +84,25 @@ struct capture {
 	struct wire_open_capture options;
 	struct wire_plan plan;
 	bool recorded;
-	bool device;	 /* entitled to objects that count the whole GPU */
-	uint64_t by_job; /* GPUs that only the ownership of a job lets its user measure */
+	bool device;	 /* may have objects that count the whole GPU */
+	uint64_t by_job; /* GPUs that the user may measure only as the owner of a job */
 
 	struct claim claim;
+	uint64_t queued_ns;	/* when it began to wait; 0: it did not wait */
 	uint64_t wait_until_ns; /* 0: for ever */
 	uint64_t ready_ns;	/* when the lease began */
 	uint64_t lease_until_ns;
-	uint64_t end_by_ns; /* while ENDING */
-	bool leased;	    /* granted, and its end not yet in the audit log */
+	uint64_t known_ns;  /* when it was last known who else computes on its GPUs */
+	uint64_t end_by_ns; /* in state ENDING */
+	bool leased;	    /* granted, and the line of its end not yet among the effects */
+	struct effect effects[CAPTURE_EFFECTS_MAX];
 
-	struct list processes;
-	uint32_t n_processes; /* so far */
+	struct list processes; /* attached ones, see process.h */
+	uint32_t n_processes;  /* that have begun so far */
 	uint32_t n_attached;
-	struct wire_totals ended; /* of processes that are gone */
+	struct gpuctr_totals ended; /* of processes that have gone */
 	uint32_t end_code;
 	const char *end_message, *end_remedy; /* static or in arena */
-};
-
-struct process {
-	struct list link;
-	struct capture *capture;
-	uint32_t id;
-	void *peer;
-	pid_t pid;
-	struct wire_totals totals; /* as last told */
-	uint64_t records;	   /* passed on to the client */
-	bool said_goodbye;
 };
 
 struct registry {
@@ -78,10 +113,10 @@ struct registry {
 
 void registry_init(struct registry *r);
 
-/* A new capture in state PLANNING with a fresh token; NULL: out of memory or CAPTURES_MAX reached.
- */
+/* A new capture in state PLANNING with a fresh token; NULL: out of memory, or there are
+ * CAPTURES_MAX. */
 struct capture *capture_new(struct registry *r);
-/* From now on a pays for what c holds. Call it before anything is copied into c. */
+/* From now on a pays for what c holds. Call this before anything is copied into c. */
 void capture_set_account(struct capture *c, struct account *a);
 struct capture *capture_free(struct registry *r, struct capture *c);
 
@@ -94,15 +129,15 @@ unsigned registry_count_uid(const struct registry *r, uid_t uid);
 int capture_set_options(struct capture *c, const struct wire_open_capture *options);
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
-bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and grants */
+bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
-struct process *process_new(struct capture *c, pid_t pid, void *peer);
-struct process *process_free(struct process *p); /* its totals are added to the capture's */
+/* The state that a client is told: CHECKING and OPENING are "queued" to it. */
+enum wire_capture_state capture_told_state(const struct capture *c);
 
-/* For a process that is gone: what was passed on was measured, also when it could not say so any
- * more, and what it leaves open is lost. */
-void process_settle(struct process *p);
+/* "alice (python3, pid 4711)"; "" when the arena is full. */
+const char *capture_describe_holder(struct arena *a, const struct capture *c);
 
-struct wire_totals capture_totals(const struct capture *c);
+/* Of its processes, past and present. */
+struct gpuctr_totals capture_totals(const struct capture *c);
 
 #endif

@@ -9,7 +9,7 @@ static bool is_used(const struct job *job)
 	return job->name[0] != '\0';
 }
 
-/* True, for who found it. */
+/* Frees the slot and copies the job to *ret. Returns true, for its callers to return. */
 static bool release(struct job *job, struct job *ret)
 {
 	*ret = *job;

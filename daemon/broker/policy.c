@@ -36,7 +36,7 @@ static bool names_cover(const struct policy_names *n, const struct credentials *
 	return false;
 }
 
-/* On every GPU. */
+/* Is c admitted to every GPU? */
 static bool is_admitted(const struct policy *p, const struct credentials *c)
 {
 	return c->uid == 0 || c->uid == getuid() || names_cover(&p->allow, c);
@@ -93,6 +93,11 @@ bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size
 		}
 	}
 	return false;
+}
+
+bool policy_monitors(const struct policy *p, const struct credentials *c)
+{
+	return names_cover(&p->monitor, c);
 }
 
 bool policy_allows_device(const struct policy *p, const struct credentials *c)

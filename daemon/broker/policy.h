@@ -2,9 +2,9 @@
 #ifndef GPUCTR_BROKER_POLICY_H
 #define GPUCTR_BROKER_POLICY_H
 
-/* Who may measure what. Default deny: root and the daemon's own user may measure every GPU,
- * everybody else by being named or by being in a named group, and the members of a group with a
- * rule of its own only the GPUs of that rule. Several admissions add up. Identity is what the
+/* Who may measure what. By default nobody: root and the daemon's own user may measure every GPU,
+ * everybody else needs to be named or to be in a named group, and a group with a rule of its own
+ * admits its members to the GPUs of that rule only. Several admissions add up. Identity is what the
  * kernel said when the peer connected. Pure: no clock, no loop, no lookup of names. */
 
 #include <stdbool.h>
@@ -36,31 +36,36 @@ struct policy_rule {
 };
 
 struct policy {
-	struct policy_names allow;  /* may measure, on every GPU */
-	struct policy_names device; /* may also have objects that count the whole GPU */
+	struct policy_names allow;   /* may measure, on every GPU */
+	struct policy_names monitor; /* may see what all users do together; this admits to no GPU */
+	struct policy_names device;  /* may also have objects that count the whole GPU */
 	struct policy_rule rules[POLICY_RULES_MAX];
 	size_t n_rules;
-	bool job_owners;       /* a job's owner may measure its GPUs without being named */
-	char groups_text[256]; /* names of the groups that admit, for the refusal */
+	bool job_owners;       /* the owner of a job may measure its GPUs without being named */
+	char groups_text[256]; /* names of the groups that admit, for refusals */
 };
 
 struct credentials {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	bool machine_root;   /* root, and not that of a container */
+	bool machine_root;   /* root of this machine, not of a container */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };
 
-/* True: on some GPU at least; or false with r filled. */
+/* True: c may measure some GPU. False: r is filled. */
 bool policy_allows(const struct policy *p, const struct credentials *c, struct refusal *r);
 
 /* May c measure this GPU? index is the machine's, uuid its "GPU-..." */
 bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size_t index,
 		       const char *uuid);
 
-/* The `device` entitlement. Root has it, the daemon's own user only by being named. */
+/* May c see the counts of all users together? */
+bool policy_monitors(const struct policy *p, const struct credentials *c);
+
+/* Does c have the `device` entitlement? Root has it; the daemon's own user only when it is
+ * named. */
 bool policy_allows_device(const struct policy *p, const struct credentials *c);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "proto/base/clock.h"
 
-/* Its own, or the one that is the least loss. */
+/* The bucket of uid. When there is none the fullest one is given up, which forgets least. */
 static struct rate_bucket *find_bucket(struct rate *r, uid_t uid)
 {
 	struct rate_bucket *fullest = &r->buckets[0];

@@ -13,7 +13,8 @@
 #include "daemon/base/trust.h"
 #include "daemon/config/names.h"
 
-/* One table of keys; each row knows how to read its value. */
+/* One table of keys. A row reads its value into the member at its offset; 0: it knows the member.
+ */
 
 struct key {
 	const char *name;
@@ -31,6 +32,7 @@ void config_init(struct config *c)
 		.connections_max = 1024,
 		.connections_per_user = 64,
 		.captures_per_user = 8,
+		.registered_per_user = 4096,
 		.captures_per_minute = 120,
 		.permissions_per_minute = 6000,
 		.questions_per_minute = 600,
@@ -38,17 +40,26 @@ void config_init(struct config *c)
 	};
 }
 
-static int set_text(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int copy_text(char *text, size_t room, const char *value, char *error, size_t size)
 {
-	size_t room =
-		offset == offsetof(struct config, socket) ? sizeof(c->socket) : sizeof(c->user);
-
 	if (strlen(value) >= room) {
 		snprintf(error, size, "'%s' is too long: at most %zu bytes", value, room - 1);
 		return -EINVAL;
 	}
-	memcpy((char *)c + offset, value, strlen(value) + 1);
+	memcpy(text, value, strlen(value) + 1);
 	return 0;
+}
+
+static int set_socket(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	(void)offset;
+	return copy_text(c->socket, sizeof(c->socket), value, error, size);
+}
+
+static int set_user(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	(void)offset;
+	return copy_text(c->user, sizeof(c->user), value, error, size);
 }
 
 static int set_number(struct config *c, const char *value, size_t offset, unsigned long max,
@@ -151,15 +162,41 @@ static int set_job_owners(struct config *c, const char *value, size_t offset, ch
 	return 0;
 }
 
+/* "none", or the names that metrics may carry: "user", "job", or both. */
+static int set_labels(struct config *c, const char *value, size_t offset, char *error, size_t size)
+{
+	static const struct {
+		const char *text;
+		bool users, jobs;
+	} known[] = {
+		{ "none", false, false },   { "user", true, false },
+		{ "job", false, true },	    { "user, job", true, true },
+		{ "user,job", true, true }, { "job, user", true, true },
+		{ "job,user", true, true },
+	};
+
+	(void)offset;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (strcmp(value, known[i].text) == 0) {
+			c->label_users = known[i].users;
+			c->label_jobs = known[i].jobs;
+			return 0;
+		}
+	}
+	snprintf(error, size, "'%s' is not one of none, user, job, and 'user, job'", value);
+	return -EINVAL;
+}
+
 static int set_path(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
+	(void)offset;
 	if (strlen(value) >= sizeof(c->audit_file) || (*value != '\0' && *value != '/')) {
 		snprintf(error, size,
 			 "'%.100s' is not a path that begins with / and has at most %zu bytes",
 			 value, sizeof(c->audit_file) - 1);
 		return -EINVAL;
 	}
-	memcpy((char *)c + offset, value, strlen(value) + 1);
+	memcpy(c->audit_file, value, strlen(value) + 1);
 	return 0;
 }
 
@@ -175,13 +212,15 @@ static int set_sharing(struct config *c, const char *value, size_t offset, char 
 }
 
 static const struct key keys[] = {
-	{ "socket", set_text, offsetof(struct config, socket) },
-	{ "user", set_text, offsetof(struct config, user) },
+	{ "socket", set_socket, 0 },
+	{ "user", set_user, 0 },
 	{ "allow-users", set_users, offsetof(struct config, policy.allow) },
 	{ "allow-groups", set_allow_groups, 0 },
 	{ "group-gpus", set_group_gpus, 0 },
 	{ "device-users", set_users, offsetof(struct config, policy.device) },
 	{ "device-groups", set_device_groups, 0 },
+	{ "monitor-users", set_users, offsetof(struct config, policy.monitor) },
+	{ "metric-labels", set_labels, 0 },
 	{ "job-owners", set_job_owners, 0 },
 	{ "sharing", set_sharing, 0 },
 	{ "lease", set_time, offsetof(struct config, lease_ns) },
@@ -190,16 +229,17 @@ static const struct key keys[] = {
 	{ "connections", set_count, offsetof(struct config, connections_max) },
 	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
 	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
+	{ "registered-per-user", set_count, offsetof(struct config, registered_per_user) },
 	{ "captures-per-minute", set_rate, offsetof(struct config, captures_per_minute) },
 	{ "permissions-per-minute", set_rate, offsetof(struct config, permissions_per_minute) },
 	{ "questions-per-minute", set_rate, offsetof(struct config, questions_per_minute) },
-	{ "audit-file", set_path, offsetof(struct config, audit_file) },
+	{ "audit-file", set_path, 0 },
 	{ "log-level", set_level, 0 },
 };
 
 int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
 {
-	char known[384] = "";
+	char known[512] = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, key) == 0) {
@@ -228,7 +268,7 @@ static char *trim(char *s)
 static int load_line(struct config *c, char *line, char *error, size_t size)
 {
 	char *text = trim(line), *equals = strchr(text, '='), *key;
-	char why[384];
+	char why[768];
 	int r;
 
 	if (*text == '\0' || *text == '#') {
@@ -251,7 +291,7 @@ static int load_lines(struct config *c, FILE *f, const char *path, char *error, 
 {
 	CLEAN_FREE char *line = NULL;
 	size_t room = 0;
-	char why[512];
+	char why[896];
 
 	for (unsigned n = 1; getline(&line, &room, f) >= 0; n++) {
 		int r = load_line(c, line, why, sizeof(why));

@@ -16,6 +16,8 @@ static size_t size_of(unsigned op)
 		return offsetof(struct control_message, summary) + sizeof(struct control_summary);
 	case CONTROL_JOBS:
 		return offsetof(struct control_message, jobs) + sizeof(struct jobs);
+	case CONTROL_RESTARTS:
+		return offsetof(struct control_message, restarts) + sizeof(struct control_restarts);
 	default:
 		return offsetof(struct control_message, config);
 	}
@@ -52,6 +54,13 @@ int control_send_summary(int link, const struct control_summary *summary)
 int control_send_jobs(int link, const struct jobs *jobs)
 {
 	const struct control_message m = { .op = CONTROL_JOBS, .jobs = *jobs };
+
+	return send_message(link, &m, -1);
+}
+
+int control_send_restarts(int link, const struct control_restarts *restarts)
+{
+	const struct control_message m = { .op = CONTROL_RESTARTS, .restarts = *restarts };
 
 	return send_message(link, &m, -1);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DAEMON_CONTROL_H
-#define GPUCTR_DAEMON_CONTROL_H
+#ifndef GPUCTR_CONFIG_CONTROL_H
+#define GPUCTR_CONFIG_CONTROL_H
 
 #include "daemon/broker/jobs.h"
 #include "daemon/config/config.h"
 
-/* Between supervisor and front, one packet a message on a SOCK_SEQPACKET pair; CONTROL_NEW_* carry
- * the front's end of a fresh link, CONTROL_RELOAD the settings that hold from now on and the newly
- * opened audit file. */
+/* Messages between supervisor and front, each one packet of a SOCK_SEQPACKET pair. CONTROL_NEW_*
+ * bring the front's end of a new link, CONTROL_RELOAD the settings that hold from now on and the
+ * newly opened audit file. */
 
 enum control_op {
 	CONTROL_NEW_GRANTER = 1, /* supervisor -> front */
@@ -17,12 +17,13 @@ enum control_op {
 	CONTROL_STOP,
 	CONTROL_READY,	      /* front -> supervisor: listening */
 	CONTROL_RELOADED,     /* front -> supervisor: the new settings hold */
-	CONTROL_ALIVE,	      /* front -> supervisor: the loop turns */
+	CONTROL_ALIVE,	      /* front -> supervisor: the loop runs */
 	CONTROL_HUNG_GRANTER, /* front -> supervisor: does not answer, replace it */
 	CONTROL_HUNG_GPU,
 	CONTROL_HUNG_PLANNER,
-	CONTROL_SUMMARY, /* front -> supervisor: for the status line */
-	CONTROL_JOBS,	 /* front -> supervisor: for its successor */
+	CONTROL_SUMMARY,  /* front -> supervisor: for the status line */
+	CONTROL_JOBS,	  /* front -> supervisor: kept for the next front */
+	CONTROL_RESTARTS, /* supervisor -> front: a worker was replaced */
 };
 
 /* What `systemctl status` shows. Without padding: it is compared as bytes. */
@@ -34,25 +35,32 @@ struct control_summary {
 	uint64_t audit_fails;	   /* 1: nothing is granted, because nothing can be logged */
 };
 
-/* As much of it travels as the op has. */
+/* How often each worker was replaced because it had ended by itself. */
+struct control_restarts {
+	uint64_t granter, gpu, planner, front;
+};
+
+/* An op and what belongs to it. Only the member of the op is sent. */
 struct control_message {
 	unsigned op;
 	union {
-		struct config config;		/* of CONTROL_RELOAD */
-		struct control_summary summary; /* of CONTROL_SUMMARY */
-		struct jobs jobs;		/* of CONTROL_JOBS */
+		struct config config;		  /* of CONTROL_RELOAD */
+		struct control_summary summary;	  /* of CONTROL_SUMMARY */
+		struct jobs jobs;		  /* of CONTROL_JOBS */
+		struct control_restarts restarts; /* of CONTROL_RESTARTS */
 	};
 };
 
-/* Sends a message that is an op alone, and fd beside it when it is not -1 (which stays the
- * caller's). -errno; so do the others. */
+/* Sends a message without a member, and with it fd, which stays the caller's; -1: none. These
+ * functions return 0 or -errno. */
 int control_send(int link, enum control_op op, int fd);
 int control_send_reload(int link, const struct config *config, int audit);
 int control_send_summary(int link, const struct control_summary *summary);
 int control_send_jobs(int link, const struct jobs *jobs);
+int control_send_restarts(int link, const struct control_restarts *restarts);
 
-/* 1: *ret and *ret_fd (or -1) are set; 0: nothing there; -errno: the other end is gone or no longer
- * ours. */
+/* 1: *ret and *ret_fd (or -1) are set; 0: no message waits; -errno: the other end is gone, or sends
+ * what it should not. */
 int control_receive(int link, struct control_message *ret, int *ret_fd);
 
 #endif

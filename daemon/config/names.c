@@ -11,7 +11,7 @@
 
 #include "proto/base/clean.h"
 
-/* A user or group by number. The largest means "none" to the kernel. */
+/* A user or group by number. The largest number means "none" to the kernel and is refused. */
 static bool parse_id(const char *text, uint32_t *ret)
 {
 	char *end;
@@ -54,7 +54,7 @@ static int find_group(const char *name, gid_t *ret, char *error, size_t size)
 	return 0;
 }
 
-/* The next word of *rest, which is advanced; NULL: there is none. */
+/* The next word of *rest, which moves behind it; NULL: there is none. */
 static char *next_word(char **rest)
 {
 	char *word;
@@ -120,7 +120,7 @@ static bool is_gpu(const char *word)
 {
 	uint32_t index;
 
-	/* Compared as text: 01 would never match. */
+	/* indices are compared as text, so 01 would never match */
 	return (parse_id(word, &index) && index < 64 && (*word != '0' || word[1] == '\0')) ||
 	       (strncmp(word, "GPU-", 4) == 0 && strlen(word) < POLICY_GPU_BYTES);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DAEMON_NAMES_H
-#define GPUCTR_DAEMON_NAMES_H
+#ifndef GPUCTR_CONFIG_NAMES_H
+#define GPUCTR_CONFIG_NAMES_H
 
 /* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
- * supervisor: the front never asks a name service. Every function returns 0, or -EINVAL with what
- * is wrong and what to write instead in error, or -ENOMEM. */
+ * supervisor: the front never asks a name service. Every function returns 0, -ENOMEM, or -EINVAL
+ * with the fault and what to write instead in error. */
 
 #include <stddef.h>
 
@@ -13,7 +13,7 @@
 /* "alice, bob 1005", or "*" alone. */
 int names_add_users(struct policy_names *n, const char *value, char *error, size_t size);
 
-/* "gpu render 44"; the names are appended to text (NULL: nowhere). */
+/* "gpu render 44"; appends the names to text, which may be NULL. */
 int names_add_groups(struct policy_names *n, const char *value, char *text, size_t text_size,
 		     char *error, size_t size);
 

@@ -7,7 +7,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/users.h"
 
-/* Those that the machine has. */
+/* The GPUs that the machine has. */
 static uint64_t known_gpus(const struct front *f)
 {
 	size_t n = f->machine.gpus.n;
@@ -15,7 +15,7 @@ static uint64_t known_gpus(const struct front *f)
 	return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
-/* Of a job that the scheduler has stated, when the settings let its owner measure for that. */
+/* The GPUs of uid's jobs, when the settings let the owner of a job measure. */
 static uint64_t gpus_by_job(const struct front *f, uid_t uid)
 {
 	return f->config.policy.job_owners ? jobs_gpus_of(&f->jobs, uid) & known_gpus(f) : 0;
@@ -24,6 +24,12 @@ static uint64_t gpus_by_job(const struct front *f, uid_t uid)
 bool admission_allows(const struct front *f, const struct credentials *c, struct refusal *r)
 {
 	return gpus_by_job(f, c->uid) != 0 || policy_allows(&f->config.policy, c, r);
+}
+
+bool admission_allows_questions(const struct front *f, const struct credentials *c,
+				struct refusal *r)
+{
+	return policy_monitors(&f->config.policy, c) || admission_allows(f, c, r);
 }
 
 static uint64_t gpus_by_policy(const struct front *f, const struct credentials *c)
@@ -38,7 +44,8 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 	return gpus;
 }
 
-/* Root of the machine may measure what belongs to a job: it is who states that it does. */
+/* The GPUs that belong to jobs of other users. None for root of the machine, who states the jobs
+ * and may measure all GPUs. */
 static uint64_t gpus_of_others(const struct front *f, uid_t uid, bool machine_root)
 {
 	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, uid);
@@ -97,7 +104,7 @@ const char *admission_chip(const struct front *f, const char *chip)
 	return chip[0] == '\0' && f->machine.gpus.n > 0 ? f->machine.gpus.v[0].chip : chip;
 }
 
-/* Why c may not have one of gpus. */
+/* Says why c may not have one of gpus. */
 static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
 		      struct refusal *r)
 {

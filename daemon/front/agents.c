@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/agents.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +9,13 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
+#include "daemon/front/standby.h"
 #include "proto/wire/limits.h"
 
-/* Agents. What one sends is checked for whose it is, counted, and passed to the client as the bytes
- * it came in: records are never opened here. A client that reads slower than its agents write fills
- * its queue up to a mark, then the agents are not read; they have their own bounded queues and
- * count what no longer fits. */
+/* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
+ * passed to the client as the bytes that came: the front never opens records. When a client reads
+ * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
+ * read. They have bounded queues of their own and count what does not fit. */
 
 static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
 {
@@ -26,16 +29,18 @@ static void refuse_agent(struct peer *p, int code, const char *remedy, const cha
 	}
 }
 
-static void send_process(struct process *process, const char *program, const char *recorded_from)
+static void send_process(struct process *process, const char *program, const char *recorded_from,
+			 const struct wire_strings *claims)
 {
 	struct wire_message m = {
 		.type = WIRE_PROCESS,
 		.process = {
 			.capture = process->capture->id,
-			.process = process->id,
+			.process = process->number,
 			.pid = (uint32_t)process->pid,
 			.program = program,
 			.recorded_from = recorded_from,
+			.claims = *claims,
 		},
 	};
 
@@ -44,25 +49,45 @@ static void send_process(struct process *process, const char *program, const cha
 	}
 }
 
-static void send_agent_welcome(struct peer *p, struct capture *c)
+static void send_agent_welcome(struct process *process)
 {
+	struct peer *p = process->peer;
+	struct capture *c = process->capture;
 	const char *uuids[LIMIT_GPUS];
 	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
 	size_t n = describe_uuids(p->front, c->claim.gpus, uuids);
 
 	m.agent_welcome = (struct wire_agent_welcome){
-		PROTO_VERSION,
-		0,
-		c->id,
-		p->process->id,
-		c->plan,
-		c->options.kernel_regex,
-		c->options.launch_skip,
-		c->options.launch_count,
-		c->options.raw_images,
-		{ n, uuids },
+		.version = PROTO_VERSION,
+		.capture = c->id,
+		.process = process->number,
+		.plan = c->plan,
+		.selection = c->options.selection,
+		.gpus = { n, uuids },
+		.token = c->token,
 	};
 	peer_send(p, &m);
+}
+
+void agents_welcome(struct process *p, const char *recorded_from, const struct wire_strings *claims)
+{
+	const struct peer *peer = p->peer;
+
+	send_process(p, peer->program, recorded_from, claims);
+	send_agent_welcome(p);
+}
+
+static int attach(struct peer *p, struct capture *c)
+{
+	struct processes *all = &p->front->processes;
+
+	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
+	if (!p->process || process_attach(p->process, c) != 0) {
+		p->process = process_free(all, p->process);
+		return PROCESS_E_FULL;
+	}
+	process_begin(p->process);
+	return 0;
 }
 
 int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
@@ -72,7 +97,11 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	char text[256];
 
 	(void)frame;
-	if (!c || c->uid != p->credentials.uid || !capture_is_live(c)) {
+	if (h->token[0] == '\0' && h->recorded_from[0] == '\0') {
+		standby_register(p, h);
+		return 0;
+	}
+	if (!c || c->target != p->credentials.uid || !capture_is_live(c)) {
 		refuse_agent(p, GPUCTR_E_BAD_TOKEN, "Start the program with gpuctr-client.",
 			     "no capture of yours is open under this token");
 		return 0;
@@ -91,8 +120,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 			     "this capture leases no GPU: only a recording can answer it");
 		return 0;
 	}
-	p->process = process_new(c, p->credentials.pid, p);
-	if (!p->process) {
+	if (attach(p, c) != 0) {
 		refuse_agent(p, GPUCTR_E_QUOTA, "Measure fewer processes at a time.",
 			     "too many processes in this capture");
 		return 0;
@@ -100,20 +128,20 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	p->role = PEER_AGENT;
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	c->state = WIRE_CAPTURE_RUNNING;
-	send_process(p->process, h->program, h->recorded_from);
-	send_agent_welcome(p, c);
+	session_tell(p->front, c, EVENT_ATTACHED);
+	agents_welcome(p->process, h->recorded_from, &h->claims);
 	return 0;
 }
 
 /* Is the message about the agent's own process? An agent whose capture has ended is closing. */
 static bool is_own(const struct peer *p, uint32_t capture, uint32_t process)
 {
-	return p->process && p->process->id == process && p->process->capture->id == capture;
+	return p->process && p->process->capture && p->process->number != 0 &&
+	       p->process->number == process && p->process->capture->id == capture;
 }
 
-/* A user who has much waiting already gets no more of it for clients that do not read just now:
- * what is left is for those that do. */
+/* A client is behind when much waits for it to be read; while its user has much waiting on all
+ * connections together, when anything does: the memory that is left is for clients that read. */
 static bool is_behind(const struct peer *client)
 {
 	return peer_backlog(client) > PEER_OUT_HIGH_BYTES ||
@@ -157,6 +185,7 @@ int handle_records(struct peer *p, const struct wire_message *m, const struct fr
 		return WIRE_E_MALFORMED;
 	}
 	p->process->records += m->records.count;
+	stats_note_records(&p->front->stats, m->records.count, FRAME_HEADER_BYTES + frame->size);
 	return forward(p, frame);
 }
 
@@ -164,6 +193,20 @@ int handle_raw_image(struct peer *p, const struct wire_message *m, const struct 
 {
 	return is_own(p, m->raw_image.capture, m->raw_image.process) ? forward(p, frame)
 								     : WIRE_E_MALFORMED;
+}
+
+/* The agent says that nothing moves any more. Freeing the capture's driver objects lets go of what
+ * they hold. */
+static void tell_stalled(struct peer *p, const struct wire_notice *notice)
+{
+	const struct event e = {
+		.type = EVENT_STALLED,
+		.code = GPUCTR_E_STALLED,
+		.message = notice->message,
+		.remedy = notice->remedy,
+	};
+
+	session_tell_event(p->front, p->process->capture, &e);
 }
 
 int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
@@ -175,8 +218,7 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	}
 	r = forward(p, frame);
 	if (m->notice.code == GPUCTR_E_STALLED) {
-		session_on_stalled(p->front, p->process->capture, m->notice.message,
-				   m->notice.remedy);
+		tell_stalled(p, &m->notice);
 	}
 	return r;
 }
@@ -191,8 +233,9 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 		return WIRE_E_MALFORMED;
 	}
 	c = p->process->capture;
+	stats_note_kernels(&p->front->stats, &p->process->totals, &m->progress.totals);
 	p->process->totals = m->progress.totals;
-	out.progress = (struct wire_progress){ c->id, 0, capture_totals(c) };
+	out.progress = (struct wire_progress){ .capture = c->id, .totals = capture_totals(c) };
 	if (c->client) {
 		peer_send(c->client, &out);
 	}
@@ -202,31 +245,63 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	(void)frame;
-	if (p->process) {
+	/* Of a capture whose turn has not come it can say nothing. */
+	if (p->process && p->process->capture && p->process->number != 0) {
+		stats_note_kernels(&p->front->stats, &p->process->totals, &m->goodbye.totals);
 		p->process->totals = m->goodbye.totals;
 		p->process->said_goodbye = true;
 	}
-	peer_close_when_sent(p);
+	if (p->process && p->process->registered) {
+		standby_on_goodbye(p);
+	} else {
+		peer_close_when_sent(p);
+	}
 	return 0;
+}
+
+void agents_tell_end(struct front *f, struct process *p)
+{
+	struct capture *c = p->capture;
+	struct wire_message m = { .type = WIRE_PROCESS_END };
+
+	stats_settle(&f->stats, p);
+	m.process_end = (struct wire_process_end){
+		.capture = c->id,
+		.process = p->number,
+		.totals = p->totals,
+		.clean = p->said_goodbye,
+	};
+	if (c->client) {
+		peer_send(c->client, &m);
+	}
+}
+
+/* The last process that the capture names has gone before the capture began. */
+static void tell_desertion(struct front *f, struct capture *c)
+{
+	const struct event e = {
+		.type = EVENT_DESERTED,
+		.code = GPUCTR_E_AGENT_LOST,
+		.message = "the processes that were to be measured have ended",
+		.remedy = "Ask for the list of those that are there now.",
+	};
+
+	session_tell_event(f, c, &e);
 }
 
 void agent_on_closed(struct peer *p)
 {
 	struct process *process = p->process;
-	struct wire_message m = { .type = WIRE_PROCESS_END };
-	struct capture *c;
+	struct capture *c = process ? process->capture : NULL;
+	bool begun = c && process->number != 0;
 
-	if (!process) {
-		return; /* its capture ended first */
+	if (begun) {
+		agents_tell_end(p->front, process);
 	}
-	c = process->capture;
-	process_settle(process);
-	m.process_end = (struct wire_process_end){ c->id, process->id, process->totals,
-						   process->said_goodbye };
-	p->process = NULL;
-	process_free(process);
-	if (c->client) {
-		peer_send(c->client, &m);
+	p->process = process_free(&p->front->processes, process);
+	if (begun) {
+		session_tell(p->front, c, EVENT_PROCESS_GONE);
+	} else if (c && list_is_empty(&c->processes)) {
+		tell_desertion(p->front, c);
 	}
-	session_on_process_gone(p->front, c);
 }

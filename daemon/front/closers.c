@@ -15,25 +15,25 @@
 #include "proto/base/list.h"
 #include "daemon/base/log.h"
 
-/* A fixed number of threads, since the front's filter lets it make none later. What hangs them is
- * of two kinds:
+/* The number of threads is fixed, since the front's filter lets it start none later. Two kinds of
+ * descriptors can hang them:
  *
- * A connection with descriptors in it that nobody has received. Of these only the last reference is
+ * A connection with descriptors in it that nobody has received. Only the last reference of these is
  * dropped, which waits for the unsent data of a lingering socket and ends when a signal comes
  * (observed on Linux 6.18: three sockets that linger for 5 s each are gone 2 ms after a SIGUSR1).
- * So a thread that has been at one for CLOSERS_PATIENCE_NS is kicked, and however many connections
- * a user fills in that way, each costs a thread about a millisecond of waiting.
+ * So a thread that has been at one connection for CLOSERS_PATIENCE_NS gets a signal, a kick, and
+ * each connection that a user fills in that way costs a thread about a millisecond of waiting.
  *
- * A descriptor that was received. Its close(2) also flushes it, and a file system in user space may
- * answer that never, whatever signal comes. A thread that hangs in there is lost until the user
- * gives in, so each user hangs one thread at most, the others of theirs wait, and half of the
- * threads never take such a descriptor. When CLOSERS_RECEIVED users hang one each, everybody's
- * received descriptors wait; connections are closed all the same. How many may wait is up to the
- * caller: see descriptors.c.
+ * A descriptor that was received. Its close(2) also flushes the file, and a file system in user
+ * space may never answer that, whatever signal comes. The thread is then lost until the user gives
+ * in. So each user hangs one thread at most while the user's other descriptors wait, and half of
+ * the threads never take such descriptors. When CLOSERS_RECEIVED users hang one thread each, all
+ * received descriptors wait; connections are closed all the same. The caller decides how many may
+ * wait: see descriptors.c.
  *
- * There are as many slots as descriptors, so handing one over allocates nothing. The lock is taken
- * as rarely as can be, since the front may have to wait for it: once for all that a message has
- * brought, for up to CLOSERS_BATCH that a thread takes of it, and for all that is done. */
+ * There are as many slots as descriptors, so handing one over allocates nothing. The front may have
+ * to wait for the lock, so it is taken rarely: once for all that a message has brought, once for up
+ * to CLOSERS_BATCH descriptors that a thread takes, and once for all that are done. */
 
 enum {
 	CLOSERS = 16,
@@ -52,12 +52,14 @@ struct slot {
 
 struct closer {
 	pthread_t thread;
-	struct list work; /* of one kind and one user; its own while it is at it */
+	struct list work; /* of one kind and one user, taken by this thread; only the thread uses
+			     the list while it works */
 	bool busy;
 	enum closing_kind kind;
 	uid_t uid;
-	_Atomic uint64_t since_ns; /* when it came to the present one */
-	uint64_t seen_ns, kick_ns; /* since_ns as last looked at, and what follows from it */
+	_Atomic uint64_t since_ns; /* when it began the present descriptor */
+	uint64_t seen_ns, kick_ns; /* the last since_ns that closers_kick() saw, and the time of the
+				      next kick */
 };
 
 static struct {
@@ -65,14 +67,14 @@ static struct {
 	pthread_cond_t work;
 	sem_t running;
 	struct list connections, received, done;
-	unsigned n_received; /* threads that are at some */
+	unsigned n_received; /* threads that are closing received descriptors */
 	struct closer closers[CLOSERS];
 	int event;
 
-	/* Of the front alone, without the lock. */
+	/* Used by the front alone, without the lock. */
 	struct list taken, free;
 	struct slot *slots;
-	size_t room, n_used; /* slots behind have never been */
+	size_t room, n_used; /* slots from n_used on were never used */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER };
 
 /* --- the threads, and what they do under the lock --- */
@@ -106,9 +108,8 @@ static struct slot *find_work(void)
 		       : list_entry(all.connections.next, struct slot, link);
 }
 
-/* A connection alone, for the next one may be another user's; of what was received more of the
- * same.
- */
+/* Takes one connection, because the next one may be another user's; or up to CLOSERS_BATCH received
+ * descriptors of one user. */
 static void take_work(struct closer *closer, struct slot *first)
 {
 	size_t n = 0;
@@ -175,7 +176,7 @@ static void *run(void *argument)
 
 /* --- start --- */
 
-/* It interrupts, and does nothing else. */
+/* The signal only has to interrupt a system call. */
 static void on_kick(int signo)
 {
 	(void)signo;
@@ -200,7 +201,8 @@ static int make_slots(void)
 		}
 	}
 	all.room = l.rlim_cur;
-	all.slots = calloc(all.room, sizeof(*all.slots)); /* its pages come when they are used */
+	all.slots = calloc(all.room,
+			   sizeof(*all.slots)); /* a page of it costs memory once it is used */
 	return all.slots ? 0 : -ENOMEM;
 }
 
@@ -216,7 +218,8 @@ static int start_threads(void)
 		if (r != 0) {
 			return -r;
 		}
-		/* What libc does in a new thread may not be allowed a moment later. */
+		/* Waits until the thread runs: starting one makes libc call what the filter may
+		 * forbid a moment later. */
 		while (sem_wait(&all.running) < 0 && errno == EINTR) {
 		}
 	}
@@ -320,8 +323,8 @@ bool closers_take_done(struct closing *ret)
 	return true;
 }
 
-/* A kick may come a moment before the thread is where it hangs, so there is a next one, and each
- * waits as long again as all before it. */
+/* A kick may come just before the thread enters the call that hangs, so there are more. The time
+ * from one to the next doubles. */
 static void kick_if_late(struct closer *c, uint64_t now_ns)
 {
 	uint64_t since_ns = atomic_load(&c->since_ns);

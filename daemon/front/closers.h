@@ -2,8 +2,9 @@
 #ifndef GPUCTR_FRONT_CLOSERS_H
 #define GPUCTR_FRONT_CLOSERS_H
 
-/* Closing what users have sent can take as long as they like: the last reference to a lingering
- * socket, a file of a file system in user space. Threads that do nothing else close it. */
+/* Closing a descriptor that a user has sent can take as long as the user likes: it may be the last
+ * reference to a lingering socket, or a file of a file system in user space. Threads that do
+ * nothing else close them. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,33 +13,34 @@
 
 enum closing_kind {
 	CLOSING_CONNECTION, /* a socket of ours, with descriptors in it that nobody has received */
-	CLOSING_RECEIVED,   /* anything at all */
+	CLOSING_RECEIVED,   /* sent by a user: may be anything */
 };
 
 struct closing {
 	int fd;
 	enum closing_kind kind;
 	uid_t uid;   /* who sent it */
-	void *owner; /* the caller's */
+	void *owner; /* not used here: the caller's */
 };
 
 /* Starts the threads, once in a process and before its filter. -errno. */
 int closers_start(void);
 
-/* How many descriptors the process may have: each is a number below that. */
+/* The most descriptors that the process may have; each is a number below it. */
 size_t closers_room(void);
 
-/* n of them. Never fails. They are open until closers_take_done() gives them back. */
+/* Hands over n descriptors. Never fails. They count as open until closers_take_done() returns
+ * them. */
 void closers_close(const struct closing *c, size_t n);
 
-/* Readable while there is something to take. */
+/* Readable while closers_take_done() has something to return. */
 int closers_fd(void);
 
-/* One that has been closed. False: there is none. */
+/* Returns a descriptor that has been closed. False: there is none. */
 bool closers_take_done(struct closing *ret);
 
-/* Interrupts the threads that have been at one descriptor for long. When to call it again; 0:
- * nothing is being closed. */
+/* Interrupts the threads that have been at one descriptor for too long. Returns when to call it
+ * again; 0: nothing is being closed. */
 uint64_t closers_kick(uint64_t now_ns);
 
 #endif

@@ -11,19 +11,32 @@
 
 enum { METRICS_BYTES_MAX = 8192 };
 
-/* Names are looked up in a file: only for a line that is written. */
+/* A lease may only be given when its line is written. A refusal stands even when its line cannot
+ * be. */
+static int write_taken(struct front *f, const struct audit_line *l)
+{
+	int r = audit_write(&f->audit, l);
+
+	if (r == 0 || l->event != AUDIT_LEASE_GRANTED) {
+		stats_note_decision(&f->stats, l->event, l->code);
+	}
+	return r;
+}
+
+/* Names are looked up in a file, so only for a line that is written. */
 static int write_line(struct front *f, struct audit_line *l)
 {
 	char user[64];
 
 	if (!audit_takes(&f->audit, l)) {
+		stats_note_decision(&f->stats, l->event, l->code);
 		return 0;
 	}
 	if (!l->user) {
 		users_name(l->uid, user, sizeof(user));
 		l->user = user;
 	}
-	return audit_write(&f->audit, l);
+	return write_taken(f, l);
 }
 
 int decision_to_start(struct front *f)
@@ -38,7 +51,7 @@ int decision_to_start(struct front *f)
 	return write_line(f, &l);
 }
 
-/* Names may be long and many: as many as a line of reasonable length holds. */
+/* Names may be long and many: takes as many as fit into a line of reasonable length. */
 static size_t count_metrics(const struct wire_strings *metrics)
 {
 	size_t n = 0;

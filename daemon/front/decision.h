@@ -2,8 +2,8 @@
 #ifndef GPUCTR_FRONT_DECISION_H
 #define GPUCTR_FRONT_DECISION_H
 
-/* The audit lines of what the front decides. Each returns 0, or -errno: then it must not be done,
- * if it would give somebody something. */
+/* Writes the audit lines of what the front decides. Each function returns 0 or -errno; after an
+ * error nobody may be given what the line says. */
 
 #include "daemon/audit/audit.h"
 #include "daemon/broker/capture.h"
@@ -15,18 +15,18 @@ struct front;
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
 			const char *why);
 
-/* Of this process: what its predecessor granted has ended with it. */
+/* This process has started: every grant of its predecessor ended with it. */
 int decision_to_start(struct front *f);
 
-/* c NULL: none that is known. */
+/* c may be NULL: no capture is known. */
 int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_event event,
 		     const struct refusal *r, uint32_t driver_status);
 
-/* p NULL: nobody asked; why says what for. */
+/* p may be NULL: nobody asked, and why says the cause. */
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
 		    const struct job *job, const char *why);
 
-/* "the audit log cannot be written: ..." for the one whose grant waits for it. */
+/* Fills r with "the audit log cannot be written: ..." for a user whose grant needs the line. */
 void decision_refusal(const struct front *f, struct refusal *r);
 
 #endif

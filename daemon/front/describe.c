@@ -119,8 +119,15 @@ static struct wire_strings column_names(struct arena *a, const struct wire_plan 
 	return (struct wire_strings){ v ? plan->columns.n : 0, v };
 }
 
-/* Whom, what and how long is everybody's business who waits. What it measures and how far it has
- * come, which looked at often enough shows what the program does, is its owner's. */
+/* Root of a container has the uid of the machine's root, and is not the same user. */
+static bool is_own(const struct capture *c, const struct credentials *viewer)
+{
+	return viewer->machine_root || (c->uid == viewer->uid && !c->machine_root);
+}
+
+/* Everybody may know who holds a GPU, which program it is and for how long, because they wait for
+ * it. What a capture measures and how far it has come is told to its owner only: looked at often
+ * enough, it shows what the program does. */
 static struct wire_capture_info describe_capture(struct front *f, struct arena *a,
 						 struct capture *c, bool own)
 {
@@ -131,7 +138,7 @@ static struct wire_capture_info describe_capture(struct front *f, struct arena *
 		.user = c->user,
 		.pid = (uint32_t)c->pid,
 		.program = c->options.program,
-		.state = c->state,
+		.state = capture_told_state(c),
 		.gpus = list_uuids(f, a, c->claim.gpus),
 		.position = arbiter_position(&f->arbiter, &c->claim),
 		.lease_left_ns = c->lease_until_ns > now ? c->lease_until_ns - now : 0,
@@ -155,11 +162,51 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 		struct capture *c = list_entry(l, struct capture, link);
 
 		if (v) {
-			v[n++] = describe_capture(f, a, c,
-						  viewer->machine_root || c->uid == viewer->uid);
+			v[n++] = describe_capture(f, a, c, is_own(c, viewer));
 		}
 	}
 	return (struct wire_capture_infos){ n, v };
+}
+
+static void count_captures(struct front *f, struct wire_counts *counts)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	list_for_each(l, &f->registry.captures) {
+		const struct capture *c = list_entry(l, struct capture, link);
+
+		counts->leases_active += c->leased;
+		counts->processes += c->n_attached;
+		if (c->claim.state == CLAIM_WAITING && c->queued_ns != 0 &&
+		    now_ns - c->queued_ns > counts->longest_wait_ns) {
+			counts->longest_wait_ns = now_ns - c->queued_ns;
+		}
+	}
+}
+
+struct wire_counts describe_counts(struct front *f, struct arena *a,
+				   const struct credentials *viewer)
+{
+	struct wire_counts counts;
+
+	if (!viewer->machine_root && !policy_monitors(&f->config.policy, viewer)) {
+		return (struct wire_counts){ 0 };
+	}
+	counts = stats_describe(&f->stats, a);
+	count_captures(f, &counts);
+	counts.permissions = f->n_granted;
+	counts.registered = (uint32_t)f->processes.n_registered;
+	counts.waiting = f->arbiter.n_waiting;
+	counts.restarts_granter = f->restarts.granter;
+	counts.restarts_gpu = f->restarts.gpu;
+	counts.restarts_planner = f->restarts.planner;
+	counts.restarts_front = f->restarts.front;
+	counts.connections_max = f->config.connections_max;
+	counts.queue_max = f->config.queue_max;
+	counts.audit_fails = f->audit.error != 0;
+	counts.label_users = f->config.label_users;
+	counts.label_jobs = f->config.label_jobs;
+	return counts;
 }
 
 const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus)
@@ -180,12 +227,4 @@ const char *describe_hang(const struct front *f, struct arena *a, uint64_t gpus)
 		(hung & (hung - 1)) != 0 ? "one of the GPUs" : "GPU", list,
 		(unsigned long long)((now_ns - f->granter.hung_since_ns[first]) / CLOCK_NS_PER_S));
 	return text ? text : "the driver does not answer";
-}
-
-const char *describe_holder(struct arena *a, const struct capture *c)
-{
-	const char *text =
-		arena_printf(a, "%s (%s, pid %d)", c->user, c->options.program, (int)c->pid);
-
-	return text ? text : "";
 }

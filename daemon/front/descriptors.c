@@ -12,19 +12,18 @@
 
 /* Nothing that a user has sent is closed on the front's own thread, and nothing is received that
  * the kernel would have to close there: before each message there is room in the table of
- * descriptors for all that it may bring. Where that is short, whoever wants to send waits, and
- * before all others who has not been let in.
+ * descriptors for all that the message may bring. When room is short senders wait, and room is kept
+ * for peers that have been let in, at the expense of new ones.
  *
- * A connection is shut down first, after which nobody can put anything more into it. When nothing
- * unread is in it then, closing it cannot block and is done at once: so it is with everybody who
- * means well. The others, and all that was received, go to the closers, and stay charged to their
- * user until they are really closed. A user whose descriptors hang there has so many connections
- * less, is refused further ones, and is not read from above ACCOUNT_RECEIVED_MAX. Others are not
- * affected: their connections are closed all the same. */
+ * A connection is shut down first, so nobody can put anything more into it. When it then holds
+ * nothing unread, closing it cannot block, and it is closed at once; that is the case for every
+ * peer that means well. Other connections, and all received descriptors, go to the closers and stay
+ * charged to their user until they are really closed. A user whose descriptors hang there has that
+ * many fewer connections, is refused further ones, and is not read from above ACCOUNT_RECEIVED_MAX.
+ * Other users' connections are closed all the same. */
 
 enum {
-	DESCRIPTORS_OWN =
-		64, /* of the front itself: links, sockets, a file of /proc for a moment */
+	DESCRIPTORS_OWN = 64, /* the front's own: links, sockets, a file of /proc for a moment */
 	DESCRIPTORS_KICK_MS = 1,
 };
 

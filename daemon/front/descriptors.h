@@ -13,7 +13,7 @@ struct refusal;
 
 struct descriptors {
 	uv_poll_t done;
-	uv_timer_t kick; /* while some are being closed */
+	uv_timer_t kick; /* runs while some are being closed */
 	size_t n, closing;
 };
 
@@ -23,14 +23,17 @@ int descriptors_init(struct front *f);
 /* Is there room for another connection, and for what it may send? */
 bool descriptors_may_accept(const struct front *f);
 
-/* Is there room for a message, whatever it brings? Who has been let in goes before who has not. */
+/* Is there room for one message with as many descriptors as one can bring? A peer that is not let
+ * in yet needs room for two, so it cannot take what the others need. */
 bool descriptors_may_receive(const struct front *f, bool let_in);
 
-/* May this user send more, or are too many of theirs still open? False with r filled. */
+/* May this user send more? False with r filled while too many of the user's descriptors wait to be
+ * closed. */
 bool descriptors_may_send(const struct account *a, struct refusal *r);
 
-/* a pays for them until they are closed, which may be long after the front has given them away. It
- * is NULL when there was no memory for it. */
+/* Charges a for descriptors until they are really closed, which may be long after the front has
+ * handed them to the closers. For a connection a may be NULL: there was no memory for an
+ * account. */
 void descriptors_add_connection(struct front *f, struct account *a);
 void descriptors_add_received(struct front *f, struct account *a, size_t n);
 void descriptors_close_connection(struct front *f, struct account *a, int fd);

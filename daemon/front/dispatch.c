@@ -6,17 +6,19 @@
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
+#include "daemon/front/standby.h"
 
-/* The whole of what a user may say, and as what. A message that is not in the table, or not for the
- * peer's role, ends the connection. Policy is asked when a client introduces itself, and for its
- * GPUs when it opens a capture; a guest whom it does not allow learns what is public, which metrics
- * there are and how they fit together; an agent needs the token of a capture of its own uid. From
- * then on a peer acts only on captures of its own. */
+/* All that users may send, and in which role. A message that is not in the table, or not for the
+ * peer's role, ends the connection. Policy is checked when a client introduces itself, and for its
+ * GPUs when it opens a capture. A guest, whom policy does not allow, may ask for what is public:
+ * which metrics there are and how they fit together. An agent needs the token of a capture of its
+ * own uid. From then on a peer acts only on captures of its own. */
 
 static const struct {
 	enum wire_type type;
 	unsigned roles;
 	int (*handle)(struct peer *p, const struct wire_message *m, const struct frame *frame);
+	bool closed; /* only the envelope is decoded; the bytes are passed on as they came */
 } table[] = {
 	{ WIRE_HELLO, PEER_NEW, handle_hello },
 	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
@@ -26,14 +28,14 @@ static const struct {
 	{ WIRE_PLAN_REQUEST, PEER_CLIENT | PEER_GUEST, handle_plan },
 	{ WIRE_STATUS_REQUEST, PEER_CLIENT, handle_status },
 	{ WIRE_OPEN_CAPTURE, PEER_CLIENT, handle_open_capture },
-	{ WIRE_RENEW, PEER_CLIENT, handle_renew },
 	{ WIRE_CLOSE_CAPTURE, PEER_CLIENT, handle_close_capture },
+	{ WIRE_PROCESSES_REQUEST, PEER_CLIENT, handle_processes },
 	{ WIRE_JOB_BEGIN, PEER_CLIENT, handle_job_begin },
 	{ WIRE_JOB_END, PEER_CLIENT, handle_job_end },
 
 	{ WIRE_PROCESS, PEER_AGENT, handle_process },
-	{ WIRE_RECORDS, PEER_AGENT, handle_records },
-	{ WIRE_RAW_IMAGE, PEER_AGENT, handle_raw_image },
+	{ WIRE_RECORDS, PEER_AGENT, handle_records, .closed = true },
+	{ WIRE_RAW_IMAGE, PEER_AGENT, handle_raw_image, .closed = true },
 	{ WIRE_PROGRESS, PEER_AGENT, handle_progress },
 	{ WIRE_NOTICE, PEER_AGENT, handle_notice },
 	{ WIRE_GOODBYE, PEER_AGENT, handle_goodbye },
@@ -50,7 +52,9 @@ int dispatch_frame(struct peer *p, const struct frame *frame)
 		if (table[i].type != frame->type || (table[i].roles & p->role) == 0) {
 			continue;
 		}
-		r = wire_decode(a, frame->type, frame->payload, frame->size, &m);
+		r = table[i].closed
+			    ? wire_decode_envelope(frame->type, frame->payload, frame->size, &m)
+			    : wire_decode(a, frame->type, frame->payload, frame->size, &m);
 		r = r == 0 ? table[i].handle(p, &m, frame) : r;
 		arena_reset(a);
 		return r;

@@ -18,8 +18,8 @@
 #include "daemon/front/session.h"
 #include "proto/wire/limits.h"
 
-/* Start, stop and what is periodic. The tick runs only while a capture or a question is open, or a
- * connection has a deadline, so an idle daemon does not wake up but for the sign of life to the
+/* Start, stop and what is periodic. The tick runs only while a capture or a question is open or a
+ * connection has a deadline. So an idle daemon wakes up for nothing but its sign of life to the
  * supervisor. */
 
 enum { FRONT_TICK_MS = 100, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
@@ -35,7 +35,7 @@ static void tell_summary(struct front *f)
 	struct refusal trouble;
 
 	if (f->n_listeners == 0) {
-		return; /* what the machine has is not known yet */
+		return; /* the GPUs are not known yet */
 	}
 	if (describe_trouble(f, &trouble) != 0) {
 		snprintf(s.trouble, sizeof(s.trouble), "%.*s", (int)sizeof(s.trouble) - 1,
@@ -81,7 +81,7 @@ void front_arm_tick(struct front *f)
 
 static void on_prepare(uv_prepare_t *h)
 {
-	((struct front *)h->data)->turn++;
+	((struct front *)h->data)->round++;
 }
 
 static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -101,9 +101,9 @@ static void ping_link(struct gpu_link *l)
 	}
 }
 
-/* The others are asked for a sign of life as well: one that does not answer in its link's time
- * limit, like one that leaves a user's request unanswered, is reported there, killed and replaced.
- */
+/* Asks the other processes for a sign of life. One that does not answer within its link's time
+ * limit is reported to the supervisor, which kills and replaces it, as when it leaves a user's
+ * request unanswered. */
 static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
@@ -114,13 +114,13 @@ static void on_alive(uv_timer_t *t)
 	granter_link_ping(&f->granter);
 	ping_link(&f->gpu);
 	ping_link(&f->planner);
-	malloc_trim(0); /* what users had waiting goes back to the system */
+	malloc_trim(0); /* gives what users had waiting back to the system */
 }
 
 /* --- the machine --- */
 
-/* Connections wait in the socket's queue until the gpu process has told what the machine has: the
- * one that starts the daemon would otherwise be taken for a user of a machine without GPUs. */
+/* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
+ * Otherwise the connection that starts the daemon would be told that the machine has none. */
 static void start_listening(struct front *f)
 {
 	int r = 0;
@@ -139,11 +139,24 @@ static void start_listening(struct front *f)
 	tell_summary(f);
 }
 
+static void keep_machine(struct front *f, const struct wire_message *m)
+{
+	struct wire_message copy;
+	struct arena kept;
+
+	arena_init(&kept, LIMIT_UNPACKED_BYTES);
+	if (wire_copy(&kept, m, &copy) < 0) {
+		arena_deinit(&kept);
+		return;
+	}
+	arena_deinit(&f->machine_arena);
+	f->machine_arena = kept;
+	f->machine = copy.status_reply;
+	scheduler_on_machine(f);
+}
+
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	struct buffer b = { 0 };
-	struct wire_message copy;
-	struct arena scratch, kept;
 	struct refusal trouble;
 
 	(void)owner;
@@ -153,19 +166,7 @@ static void on_machine(struct front *f, void *owner, uint32_t request, const str
 		start_listening(f);
 		return;
 	}
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	arena_init(&kept, LIMIT_UNPACKED_BYTES);
-	if (wire_encode_payload(&scratch, &b, m) == 0 &&
-	    wire_decode(&kept, m->type, b.data, buffer_length(&b), &copy) == 0) {
-		arena_deinit(&f->machine_arena);
-		f->machine_arena = kept;
-		f->machine = copy.status_reply;
-		scheduler_on_machine(f);
-	} else {
-		arena_deinit(&kept);
-	}
-	arena_deinit(&scratch);
-	buffer_deinit(&b);
+	keep_machine(f, m);
 	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
 		 f->machine.driver[0] ? f->machine.driver : "none",
 		 f->machine.cupti[0] ? f->machine.cupti : "none");
@@ -194,10 +195,10 @@ static void on_handle(uv_handle_t *h, void *unused)
 	}
 }
 
-/* Everything but the peers' own handles is closed here; those close themselves and free. */
+/* Closes everything but the peers' own handles; peers close those themselves and free. */
 static void stop_now(struct front *f)
 {
-	/* Closing one may close others: its capture's agents. */
+	/* Closing one peer may close others: the agents of its capture. */
 	while (!list_is_empty(&f->peers)) {
 		peer_close(list_entry(f->peers.next, struct peer, link));
 	}
@@ -207,16 +208,12 @@ static void stop_now(struct front *f)
 	uv_walk(&f->loop, on_handle, NULL);
 }
 
-static void on_stop_over(uv_timer_t *t)
-{
-	stop_now(t->data);
-}
-
-/* Who was let in a moment ago may not have said yet what they want; what they ask is answered. */
+/* A peer that was let in a moment ago may not have sent its request yet, so connections stay for
+ * FRONT_LINGER_MS and requests are answered. */
 static void on_stop_poll(uv_timer_t *t)
 {
 	struct front *f = t->data;
-	uint64_t stopping_ns = clock_now_ns() - f->started_ns;
+	uint64_t stopping_ns = clock_now_ns() - f->stopping_since_ns;
 	bool waiting =
 		!list_is_empty(&f->registry.captures) ||
 		(!list_is_empty(&f->peers) && stopping_ns < FRONT_LINGER_MS * CLOCK_NS_PER_MS);
@@ -225,7 +222,7 @@ static void on_stop_poll(uv_timer_t *t)
 		waiting = waiting || peer_backlog(list_entry(l, struct peer, link)) > 0;
 	}
 	if (!waiting || stopping_ns > FRONT_STOP_MS * CLOCK_NS_PER_MS) {
-		on_stop_over(t);
+		stop_now(f);
 	}
 }
 
@@ -235,7 +232,7 @@ static void begin_stop(struct front *f)
 		return;
 	}
 	f->stopping = true;
-	f->started_ns = clock_now_ns();
+	f->stopping_since_ns = clock_now_ns();
 	for (size_t i = 0; i < f->n_listeners; i++) {
 		listener_close(&f->listeners[i]);
 	}
@@ -280,6 +277,9 @@ static void on_control(uv_poll_t *h, int status, int events)
 		requests_on_reload(f);
 		control_send(f->control, CONTROL_RELOADED, -1);
 		break;
+	case CONTROL_RESTARTS:
+		f->restarts = m.restarts;
+		break;
 	case CONTROL_STOP:
 		begin_stop(f);
 		break;
@@ -297,6 +297,7 @@ static int front_init(struct front *f, const struct front_start *start)
 	*f = (struct front){
 		.config = *start->config,
 		.jobs = *start->jobs,
+		.restarts = *start->restarts,
 		.audit = { .wants_file = start->config->audit_file[0] != '\0', .fd = start->audit },
 		.sockets = start->listeners,
 		.n_sockets = start->n_listeners,
@@ -317,7 +318,9 @@ static int front_init(struct front *f, const struct front_start *start)
 	list_init(&f->peers);
 	accounts_init(&f->accounts);
 	registry_init(&f->registry);
+	processes_init(&f->processes);
 	arbiter_init(&f->arbiter, f->config.queue_max);
+	broker_init(&f->broker, &f->registry, &f->arbiter);
 	arena_init(&f->scratch, 4 * LIMIT_UNPACKED_BYTES);
 	arena_init(&f->message, LIMIT_UNPACKED_BYTES);
 	f->received = malloc(FRONT_READ_BYTES);
@@ -371,6 +374,7 @@ int front_run(const struct front_start *start)
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	audit_deinit(&f.audit);
 	accounts_deinit(&f.accounts);
+	broker_deinit(&f.broker);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
 	arena_deinit(&f.machine_arena);

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_FRONT_FRONT_H
 #define GPUCTR_FRONT_FRONT_H
 
-/* The front process: everything that touches bytes of users. One libuv loop on one thread, no
- * blocking call; what may block is left to the closers. See docs/architecture.md. */
+/* The front process: everything that touches bytes of users. One libuv loop on one thread, without
+ * blocking calls; the closers do what may block. See docs/architecture.md. */
 
 #include <uv.h>
 
@@ -11,13 +11,16 @@
 #include "proto/base/list.h"
 #include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
+#include "daemon/broker/broker.h"
 #include "daemon/broker/capture.h"
 #include "daemon/broker/jobs.h"
+#include "daemon/broker/process.h"
 #include "daemon/broker/rate.h"
 #include "daemon/config/control.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/gpu_link.h"
 #include "daemon/front/granter_link.h"
+#include "daemon/front/stats.h"
 
 enum { FRONT_LISTENERS_MAX = 8, FRONT_READ_BYTES = 256 << 10 };
 
@@ -26,20 +29,20 @@ struct front;
 struct listener {
 	struct front *front;
 	uv_poll_t poll;
-	uv_timer_t pause; /* after EMFILE */
+	uv_timer_t pause; /* runs after EMFILE */
 	int fd;
 };
 
 struct front {
 	uv_loop_t loop;
 	struct config config;
-	const int *sockets; /* to listen on once the machine is known */
+	const int *sockets; /* listened on once the GPUs are known */
 	size_t n_sockets;
 	struct listener listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	int control;
 	uv_poll_t control_poll;
-	uv_timer_t tick; /* only while something has a deadline */
+	uv_timer_t tick; /* runs only while something has a deadline */
 	uv_timer_t alive;
 	struct gpu_link gpu, planner;
 	struct granter_link granter;
@@ -48,28 +51,34 @@ struct front {
 	unsigned n_peers;
 	struct descriptors descriptors;
 	struct accounts accounts;
-	uv_prepare_t prepare; /* counts turns of the loop */
-	uint64_t turn;
-	struct arena message; /* the one being handled */
+	uv_prepare_t prepare; /* counts rounds of the loop */
+	uint64_t round;
+	struct arena message; /* the message that is handled */
 	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
 	struct registry registry;
+	struct processes processes;
 	struct arbiter arbiter;
+	struct broker broker; /* of the captures and claims above */
+	bool carrying_out;    /* effects are being carried out, see effects.h */
 	struct jobs jobs;
-	bool jobs_untold; /* to the supervisor */
+	bool jobs_untold; /* the supervisor does not know all of them yet */
 	struct rate opens, permissions, questions;
 	struct audit audit;
-	struct arena scratch; /* for encoding, reset after every message */
+	struct arena scratch; /* for encoding; reset after every message */
 	uint64_t started_ns;
 	uint64_t n_granted, n_dropped; /* permissions, records */
-	struct control_summary told;   /* the supervisor */
-	bool has_perfmon; /* of the daemon: the driver may hold counters back without it */
+	struct stats stats;
+	struct control_restarts restarts; /* as the supervisor has last told */
+	struct control_summary told;	  /* what the supervisor was last told */
+	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
+			     back */
 	bool stopping;
-	bool looking; /* asked who runs on the GPUs, no answer yet */
+	uint64_t stopping_since_ns;
+	bool looking; /* the gpu process was asked who computes, and has not answered */
 	uint64_t next_look_ns;
-	uint64_t last_known_ns; /* when it was last told, while leases are held */
 	uint64_t last_tick_ns;
 
-	/* of the machine, as the gpu process told */
+	/* The machine, as the gpu process has told. */
 	struct arena machine_arena;
 	struct wire_status_reply machine;
 };
@@ -77,17 +86,18 @@ struct front {
 /* What the supervisor hands to a new front. */
 struct front_start {
 	const struct config *config;
-	const struct jobs *jobs; /* as the front before told them */
+	const struct jobs *jobs; /* as the previous front has told them */
+	const struct control_restarts *restarts;
 	const int *listeners;
 	size_t n_listeners;
-	int control, granter, gpu, planner, audit; /* consumed; audit -1: no file */
+	int control, granter, gpu, planner, audit; /* consumed; audit is -1 without a file */
 	bool has_perfmon;
 };
 
-/* Runs until the supervisor says stop or goes away. Exit status. */
+/* Runs until the supervisor says stop or goes away. Returns the exit status. */
 int front_run(const struct front_start *start);
 
-/* Makes sure that deadlines are looked at. */
+/* Makes the tick run, which looks at deadlines. */
 void front_arm_tick(struct front *f);
 
 #endif

@@ -11,11 +11,13 @@
 #include "daemon/front/front.h"
 #include "proto/wire/limits.h"
 
-/* Every request that the two processes answer starts with its number, as does every answer: that
- * one field is exchanged for ours, so that numbers of different clients cannot meet.
+/* Every request that the two processes answer begins with its number, and so does every answer. The
+ * link replaces that one field by a number of its own, so numbers of different clients cannot
+ * collide.
  *
- * A request that waits for its user's turn is kept encoded, at their expense. What has been sent
- * once keeps the turn until its answer has come, also when nobody wants that any more. */
+ * A request that waits for its user's turn is kept encoded, at the user's expense. One that has
+ * been sent keeps the turn until its answer has come, even when nobody wants the answer any
+ * more. */
 
 enum { GPU_LINK_TIMEOUT_S = 20 };
 
@@ -23,10 +25,10 @@ struct pending {
 	struct list link;
 	uint32_t id;
 	uint32_t request;
-	gpu_link_done done; /* NULL: forgotten */
+	gpu_link_done done; /* NULL: nobody wants the answer */
 	void *owner;
-	struct account *payer; /* NULL: the daemon's own */
-	struct buffer frame;   /* until it is sent */
+	struct account *payer; /* NULL: the daemon's own request */
+	struct buffer frame;   /* the encoded request until it is sent */
 	bool sent;
 };
 
@@ -125,7 +127,7 @@ static int handle_answer(struct gpu_link *l, struct wire_message *m)
 		return -EPROTO;
 	}
 	if (!p) {
-		return 0; /* too late */
+		return 0; /* answers a request that has timed out */
 	}
 	*request = p->request;
 	l->answer_by_ns = 0;
@@ -208,7 +210,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 }
 
-/* A broken link is found by its poll, which fails all that is pending. */
+/* Sends the next request of each user that has none under way. A broken link is found by its poll,
+ * which fails all that is pending. */
 static void send_next(struct gpu_link *l)
 {
 	list_for_each(i, &l->pending) {
@@ -224,7 +227,7 @@ static void send_next(struct gpu_link *l)
 			p->payer->asking = true;
 		}
 	}
-	if (l->watch.fd >= 0 && flush(l) < 0) { /* tried again by its poll, which fails all */
+	if (l->watch.fd >= 0 && flush(l) < 0) { /* the poll tries again */
 		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
 	}
 }

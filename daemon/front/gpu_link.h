@@ -2,9 +2,9 @@
 #ifndef GPUCTR_FRONT_GPU_LINK_H
 #define GPUCTR_FRONT_GPU_LINK_H
 
-/* Requests to the gpu process, and on a link of the same kind to the planner. Each answers one
- * after the other, and each answer has a deadline. Of the requests of one user it gets one at a
- * time: however many they ask, each other user waits for one of them at most. */
+/* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
+ * one request after the other, and each answer has a deadline. A process gets one request of a user
+ * at a time: however many requests a user has, another user waits for one of them at most. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,23 +21,23 @@ struct front;
 
 struct gpu_link {
 	struct front *front;
-	const char *name;     /* of the process */
+	const char *name;     /* of the process, for messages */
 	enum control_op hung; /* what the supervisor is told when it does not answer */
-	struct watch watch;   /* closed: no such process just now */
+	struct watch watch;   /* closed: there is no such process now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
-	uint64_t answer_by_ns; /* 0: time does not run yet */
+	uint64_t answer_by_ns; /* 0: no answer is due */
 };
 
-/* m is NULL when the process died or took too long. A METRICS_REPLY may come several times until
- * its last is set. request is the number given to gpu_link_request(). */
+/* m is NULL when the process died or took too long. METRICS_REPLY may come several times, until its
+ * `last` is set. request is the number given to gpu_link_request(). */
 typedef void (*gpu_link_done)(struct front *f, void *owner, uint32_t request,
 			      const struct wire_message *m);
 
 void gpu_link_init(struct gpu_link *l, struct front *f, const char *name, enum control_op hung);
-int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails whatever was pending */
+int gpu_link_attach(struct gpu_link *l, int fd); /* consumes fd; fails what was pending */
 void gpu_link_detach(struct gpu_link *l);
 void gpu_link_deinit(struct gpu_link *l);
 
@@ -46,19 +46,20 @@ static inline bool gpu_link_is_up(const struct gpu_link *l)
 	return l->watch.fd >= 0;
 }
 
-/* Sends m, whose first field is its request number: it is replaced on the way and restored in done.
- * owner is only compared by gpu_link_forget(). -ENOTCONN, -ENOMEM; done is not called then. */
+/* Sends m, whose first field is its request number; the link replaces the number on the way and
+ * restores it for done. owner is only compared, by gpu_link_forget(). -ENOTCONN, -ENOMEM: done is
+ * not called then. */
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
 		     uint32_t request);
 
-/* The same for a user, at their expense and in their turn. Also -EDQUOT. */
+/* The same for a user: the user pays for the request and waits for a turn. Also -EDQUOT. */
 int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
 			 gpu_link_done done, void *owner, uint32_t request);
 
-/* Requests of owner that wait for their answer. */
+/* How many requests of owner wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);
 
-/* No done will be called for owner any more. */
+/* done is not called for owner any more. */
 void gpu_link_forget(struct gpu_link *l, const void *owner);
 
 void gpu_link_tick(struct gpu_link *l, uint64_t now_ns);

@@ -13,20 +13,21 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 
-/* Packets of fixed structs, so there is nothing to parse. The socket's own buffer is the queue:
- * when it is full the granter hangs, and the caller is told that it is busy. Only the end of a
- * lease must not get lost, since the granter would hold its GPUs until it runs out: it is kept and
- * tried again.
+/* Requests are packets of fixed structs, so there is nothing to parse. The socket's own buffer is
+ * the queue: when it is full the granter hangs, and the caller is told -EAGAIN. Only the end of a
+ * lease must not get lost, since the granter would hold the GPUs until the lease runs out: it is
+ * kept and sent later.
  *
- * What needs the driver the granter answers when it can, and says by itself when the driver does
- * not answer it. Whether the granter itself still goes on, pings tell, which it answers at once. */
+ * The granter answers a request that needs the driver when the driver has answered, and reports by
+ * itself a driver that does not. Whether the granter itself still runs is found by pings, which it
+ * answers at once. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
 struct pending {
 	struct list link;
 	uint64_t id;
-	uint64_t ping_by_ns; /* of a ping; else 0 */
+	uint64_t ping_by_ns; /* 0 for what is no ping */
 	granter_link_done done;
 	void *owner;
 };
@@ -52,8 +53,8 @@ static void complete(struct granter_link *l, struct pending *p, const struct gra
 void granter_link_detach(struct granter_link *l)
 {
 	watch_close(&l->watch);
-	l->n_closing = 0; /* its leases end with the granter */
-	l->hung_gpus = 0; /* its successor finds out */
+	l->n_closing = 0; /* the leases end with the granter */
+	l->hung_gpus = 0; /* the next granter reports anew */
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
 	}
@@ -70,7 +71,7 @@ static void note_hung(struct granter_link *l, uint64_t gpus)
 	session_on_driver_hung(l->front, gpus);
 }
 
-/* True when it came unasked. */
+/* True: the reply was an event that came unasked, and has been handled. */
 static bool handle_event(struct granter_link *l, const struct granter_reply *reply)
 {
 	switch (reply->op) {
@@ -133,9 +134,8 @@ int granter_link_attach(struct granter_link *l, int fd)
 	int r;
 
 	granter_link_detach(l);
-	if (replaces) {
-		session_on_granter_lost(
-			l->front); /* the new one came before we read the end of the old */
+	if (replaces) { /* before the end of the old link was read */
+		session_on_granter_lost(l->front);
 	}
 	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 	if (r == 0) {
@@ -206,7 +206,7 @@ void granter_link_close_lease(struct granter_link *l, uint64_t lease)
 			return;
 		}
 	}
-	/* There is room for as many as the granter has. */
+	/* There is room for as many as the granter has leases. */
 	if (l->watch.fd >= 0 && l->n_closing < ARRAY_SIZE(l->closing)) {
 		l->closing[l->n_closing++] = lease;
 		send_closing(l);
@@ -230,7 +230,7 @@ void granter_link_forget(struct granter_link *l, const void *owner)
 	}
 }
 
-/* When the ping that has no answer yet must have one; 0: there is none. */
+/* When the pending ping must have its answer; 0: none is pending. */
 static uint64_t pinged_by_ns(const struct granter_link *l)
 {
 	list_for_each(i, (struct list *)(uintptr_t)&l->pending) {

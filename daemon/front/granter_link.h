@@ -2,7 +2,7 @@
 #ifndef GPUCTR_FRONT_GRANTER_LINK_H
 #define GPUCTR_FRONT_GRANTER_LINK_H
 
-/* Requests to the granter, and what it says unasked. */
+/* Requests to the granter, and events that it reports by itself. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,16 +15,16 @@ struct front;
 
 struct granter_link {
 	struct front *front;
-	struct watch watch; /* closed: no such process just now */
+	struct watch watch; /* closed: there is no such process now */
 	struct list pending;
 	uint64_t last_id;
 	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end could not be sent yet */
 	size_t n_closing;
-	uint64_t hung_gpus; /* the driver does not answer on one of these */
+	uint64_t hung_gpus; /* the driver hangs on one or more of these */
 	uint64_t hung_since_ns[64];
 };
 
-/* reply is NULL when the granter died or hangs. */
+/* reply is NULL when the granter has died or hangs. */
 typedef void (*granter_link_done)(struct front *f, void *owner, const struct granter_reply *reply);
 
 void granter_link_init(struct granter_link *l, struct front *f);
@@ -37,17 +37,17 @@ static inline bool granter_link_is_up(const struct granter_link *l)
 
 void granter_link_detach(struct granter_link *l);
 
-/* q->id and q->size are filled in; fd -1: none, else it stays the caller's. done may be NULL. */
+/* Fills in q->id and q->size. fd is -1 for none, else it stays the caller's. done may be NULL. */
 int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
 			 granter_link_done done, void *owner);
 
-/* Ends a lease. What cannot be sent now is sent before anything else. */
+/* Ends a lease. When that cannot be sent now, it is sent before anything else. */
 void granter_link_close_lease(struct granter_link *l, uint64_t lease);
 
-/* Asks for a sign of life, unless that is asked for already. */
+/* Asks for a sign of life, unless one is asked for already. */
 void granter_link_ping(struct granter_link *l);
 
-/* Nothing is waited for, and nothing waits. */
+/* Nothing is waited for, and nothing waits to be sent. */
 bool granter_link_is_idle(const struct granter_link *l);
 
 void granter_link_forget(struct granter_link *l, const void *owner);

@@ -9,10 +9,10 @@
 #include "daemon/front/proc.h"
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
- * connect, and for root whether it is this machine's, which alone has no quota; the peer adds the
+ * connect, and for root whether it is this machine's, which alone has no quota. The peer adds the
  * supplementary groups. A peer whose identity cannot be read is refused. A connection is charged to
- * its user before anything else is decided, and also while it is refused. Running out of
- * descriptors pauses accepting for a second instead of spinning. */
+ * its user before anything else is decided, even when it is refused. When descriptors run out,
+ * accepting pauses for a second instead of spinning. */
 
 enum { LISTENER_PAUSE_MS = 1000, LISTENER_MOMENT_MS = 5, LISTENER_BURST = 8 };
 
@@ -41,6 +41,7 @@ static void refuse(int fd, struct front *f, const char *message)
 	};
 	struct buffer b = { 0 };
 
+	stats_note_refusal(&f->stats, GPUCTR_E_QUOTA);
 	if (wire_encode(&f->scratch, &b, &m) == 0 &&
 	    send(fd, b.data + b.start, buffer_length(&b), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		log_debug("a refused peer did not hear why");
@@ -49,8 +50,9 @@ static void refuse(int fd, struct front *f, const char *message)
 	buffer_deinit(&b);
 }
 
-/* A byte out of band stays in its place: the kernel would drop the ones it finds in the way of
- * others, and close what came with them, in the middle of recvmsg() (observed on Linux 6.18). */
+/* Out-of-band bytes are kept in the stream. The kernel would otherwise drop the ones it finds in
+ * the way of others, and close what came with them, in the middle of recvmsg() (observed on Linux
+ * 6.18). */
 static int keep_in_band(int fd)
 {
 	const int on = 1;
@@ -58,17 +60,19 @@ static int keep_in_band(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
-/* True: the connection is a peer's now. */
+/* True: a peer owns the connection now. */
 static bool admit(struct front *f, int fd, const struct credentials *c, struct account *a)
 {
-	/* Its own connection counts already. */
-	if (f->n_peers >= f->config.connections_max) {
+	/* n_peers includes this connection; programs in standby have a limit of their own. */
+	if (f->n_peers >= f->config.connections_max + f->processes.n_registered) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
-	} else if (!c->machine_root && a->connections > f->config.connections_per_user) {
+	} else if (!c->machine_root &&
+		   a->connections > f->config.connections_per_user + a->registered) {
 		refuse(fd, f, "you have as many connections as a user may");
 	} else if (peer_open(f, fd, c, a) < 0) {
 		log_warning("a connection could not be taken");
 	} else {
+		f->stats.connections++;
 		return true;
 	}
 	return false;
@@ -103,7 +107,7 @@ static void pause_for(struct listener *l, uint64_t ms)
 	uv_timer_start(&l->pause, on_pause_over, ms, 0);
 }
 
-/* What is being closed makes room in a moment. */
+/* Descriptors that are being closed make room in a moment. */
 static bool has_room(struct listener *l)
 {
 	if (descriptors_may_accept(l->front)) {

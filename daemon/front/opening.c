@@ -9,33 +9,25 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
+#include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
 #include "proto/wire/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
- * refused here, before anything runs; session.c then waits for the turn. */
+ * refused here, before anything runs. The broker then decides when the capture begins. */
 
-static void refuse_open(struct front *f, struct capture *c, const struct wire_refusal *r)
+static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
+			const char *message)
 {
-	struct wire_message m = { .type = WIRE_REFUSAL, .refusal = *r };
+	const struct event e = {
+		.type = EVENT_REFUSED, .code = code, .message = message, .remedy = remedy
+	};
 
-	m.refusal.request = c->request;
-	decision_of_capture(f, c, AUDIT_REFUSED, (int)r->code, r->message);
-	gpu_link_forget(&f->planner, c);
-	peer_send(c->client, &m);
-	capture_free(&f->registry, c);
+	session_tell_event(f, c, &e);
 }
 
-static void refuse_open_with(struct front *f, struct capture *c, int code, const char *remedy,
-			     const char *message)
-{
-	struct wire_refusal r = { 0, (uint32_t)code, message, remedy };
-
-	refuse_open(f, c, &r);
-}
-
-/* Appends the columns of a group to text, as one option. */
+/* Appends the columns of a group to text as one option, with before in front of it. */
 static size_t append_group(const struct wire_plan *plan, uint32_t group, const char *before,
 			   char *text, size_t size)
 {
@@ -72,7 +64,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
-	refuse_open_with(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
+	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -85,24 +77,30 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 
 	(void)request;
 	if (!m) {
-		refuse_open_with(f, c, GPUCTR_E_INTERNAL,
-				 "Try again in a moment; the daemon restarts it.",
-				 "the process that knows the metrics does not answer");
+		refuse_open(f, c, GPUCTR_E_INTERNAL,
+			    "Try again in a moment; the daemon restarts it.",
+			    "the process that knows the metrics does not answer");
 		return;
 	}
 	if (m->type != WIRE_PLAN_REPLY) {
-		refuse_open(f, c, &m->refusal);
+		refuse_open(f, c, (int)m->refusal.code, m->refusal.remedy, m->refusal.message);
 		return;
 	}
 	if (admission_lost(f, c) != 0) {
-		refuse_open_with(f, c, GPUCTR_E_NOT_ALLOWED,
-				 "Measure within a job of your own, or take another GPU with "
-				 "--devices.",
-				 "a GPU that was asked for belongs to another job now");
+		refuse_open(f, c, GPUCTR_E_NOT_ALLOWED,
+			    "Measure within a job of your own, or take another GPU with "
+			    "--devices.",
+			    "a GPU that was asked for belongs to another job now");
 		return;
 	}
 	if (!admission_still_allows(f, &client->credentials, c, &refusal)) {
-		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
+		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
+		return;
+	}
+	if (c->options.processes.n > 0 && list_is_empty(&c->processes)) {
+		refuse_open(f, c, GPUCTR_E_AGENT_LOST,
+			    "Ask for the list of those that are there now.",
+			    "the processes that were to be measured have ended");
 		return;
 	}
 	if (m->plan_reply.plan.passes != 1) {
@@ -111,7 +109,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {
 		account_refuse(c->account, &refusal);
-		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
+		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
 	}
 	arena_init(&a, 64 * 1024);
@@ -121,12 +119,11 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
-	if (c->client) {
-		session_take_turn(f, c);
-	}
+	session_on_planned(f, c);
 }
 
-/* An agent would find out in the middle of the program. */
+/* Checked here, because an agent would only find a wrong expression in the middle of the
+ * program. */
 static int check_kernels(const char *expression, struct refusal *r)
 {
 	regex_t regex;
@@ -150,6 +147,9 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	if (f->stopping) {
 		refusal_set(r, GPUCTR_E_STOPPING, "Try again once it is back.",
 			    "the daemon is going down");
+	} else if (o->recorded && o->processes.n > 0) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one of them.",
+			    "a process in standby plays no recording");
 	} else if (!p->credentials.machine_root &&
 		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
 			      NULL)) {
@@ -161,15 +161,23 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 			    "End one of them first; `gpuctr-client status` lists them.",
 			    "you have %u captures open, which is the limit",
 			    f->config.captures_per_user);
-	} else if (admission_allows(f, &p->credentials, r) && /* as it did at its hello? */
-		   check_kernels(o->kernel_regex, r) == 0 && !o->recorded &&
-		   describe_machine_trouble(f, r) == 0) {
+	} else if (admission_allows(f, &p->credentials,
+				    r) && /* settings may have changed since its hello */
+		   check_kernels(o->selection.kernel_regex, r) == 0 &&
+		   !o->recorded && describe_machine_trouble(f, r) == 0) {
 		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
 
-/* Who does not wait is told at once, whatever the planner is busy with. */
+/* The wish names processes and no GPUs: which GPUs the processes use is not known yet. */
+static bool names_processes_alone(const struct wire_open_capture *o)
+{
+	return o->processes.n > 0 && o->gpus.n == 0;
+}
+
+/* A client that does not wait is told at once that its GPUs are held, even when the planner is
+ * busy. */
 static int check_free(const struct front *f, const struct wire_open_capture *o, uint64_t gpus,
 		      struct refusal *r)
 {
@@ -178,14 +186,16 @@ static int check_free(const struct front *f, const struct wire_open_capture *o, 
 	struct arena a;
 
 	claim_init(&probe, gpus);
-	blocker = o->no_wait && !o->recorded ? arbiter_blocker(&f->arbiter, &probe) : NULL;
+	blocker = o->no_wait && !o->recorded && !names_processes_alone(o)
+			  ? arbiter_blocker(&f->arbiter, &probe)
+			  : NULL;
 	if (!blocker) {
 		return 0;
 	}
 	arena_init(&a, 16 * 1024);
 	refusal_set(r, GPUCTR_E_GPU_BUSY, "Leave out --no-wait to queue, or try again later.",
 		    "the GPU's counters are held by %s",
-		    describe_holder(&a, list_entry(blocker, struct capture, claim)));
+		    capture_describe_holder(&a, list_entry(blocker, struct capture, claim)));
 	arena_deinit(&a);
 	return r->code;
 }
@@ -207,55 +217,111 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 	peer_refuse(p, request, r);
 }
 
-int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
+/* The GPUs are known: asks the planner. */
+static void plan(struct front *f, struct capture *c, uint64_t gpus)
 {
-	const struct wire_open_capture *o = &m->open_capture;
+	const struct peer *client = c->client;
 	struct wire_message q = { .type = WIRE_PLAN_REQUEST };
-	struct front *f = p->front;
-	struct refusal refusal = { 0 };
-	struct capture *c;
-	uint64_t gpus = 0;
+	struct refusal refusal;
 	int r;
 
-	(void)frame;
-	if (check_open(p, o, &gpus, &refusal) != 0 || check_free(f, o, gpus, &refusal) != 0) {
-		refuse_at_once(p, o->request, &refusal);
-		return 0;
+	c->by_job = admission_by_job(f, &client->credentials, gpus);
+	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	q.plan_request = (struct wire_plan_request){
+		.chip = planned_chip(f, &c->options, gpus),
+		.metrics = c->options.metrics,
+	};
+	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
+	if (r == -EDQUOT) {
+		account_refuse(c->account, &refusal);
+		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
+	} else if (r < 0) {
+		refuse_open(f, c, GPUCTR_E_INTERNAL,
+			    "Try again in a moment; the daemon restarts it.",
+			    "the process that knows the metrics is not running");
 	}
-	c = capture_new(&f->registry);
+}
+
+static void on_seen(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct capture *c = registry_find(&f->registry, request);
+	uint64_t seen = 0;
+
+	(void)owner;
+	if (!c || c->state != CAPTURE_PLANNING) {
+		return;
+	}
+	if (m && m->type == WIRE_TENANTS_REPLY && m->tenants_reply.known) {
+		seen = standby_gpus(c, &m->tenants_reply, c->claim.gpus);
+	}
+	plan(f, c, seen ? seen : c->claim.gpus);
+}
+
+/* Chooses the GPUs on which the processes compute now; all of gpus when none computes yet, or when
+ * nobody can tell. */
+static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
+{
+	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
+
+	claim_init(&c->claim, gpus);
+	if (gpu_link_request(&f->gpu, &q, on_seen, NULL, c->id) < 0) {
+		plan(f, c, gpus);
+	}
+}
+
+/* A new capture of p's with a copy of its wish; NULL with r filled. */
+static struct capture *new_capture(struct peer *p, const struct wire_open_capture *o,
+				   struct refusal *r)
+{
+	struct registry *all = &p->front->registry;
+	struct capture *c = capture_new(all);
+
 	if (!c) {
-		refusal_set(&refusal, GPUCTR_E_QUOTA, "Try again later.",
+		refusal_set(r, GPUCTR_E_QUOTA, "Try again later.",
 			    "the daemon has no room for another capture");
-		refuse_at_once(p, o->request, &refusal);
-		return 0;
+		return NULL;
 	}
 	capture_set_account(c, p->account);
 	if (capture_set_options(c, o) < 0) {
-		capture_free(&f->registry, c);
-		account_refuse(p->account, &refusal);
-		refuse_at_once(p, o->request, &refusal);
-		return 0;
+		account_refuse(p->account, r);
+		return capture_free(all, c);
 	}
-	c->client = p;
-	c->request = o->request;
-	c->uid = p->credentials.uid;
+	c->uid = c->target = p->credentials.uid;
 	c->pid = p->credentials.pid;
 	c->machine_root = p->credentials.machine_root;
-	users_name(c->uid, c->user, sizeof(c->user));
 	c->recorded = o->recorded;
-	c->by_job = admission_by_job(f, &p->credentials, gpus);
-	c->device = policy_allows_device(&f->config.policy, &p->credentials);
-	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	c->request = o->request;
+	if (standby_choose(p, c, &o->processes, r) != 0) {
+		return capture_free(all, c);
+	}
+	/* The permissions are for the programs of the target, which get the token: an entitlement
+	 * of who opens the capture is not theirs. */
+	c->device = c->target == c->uid &&
+		    policy_allows_device(&p->front->config.policy, &p->credentials);
+	users_name(c->uid, c->user, sizeof(c->user));
+	c->client = p;
 	list_append(&p->captures, &c->client_link);
-	q.plan_request = (struct wire_plan_request){ 0, planned_chip(f, o, gpus), o->metrics };
-	r = gpu_link_request_for(&f->planner, c->account, &q, on_planned, c, 0);
-	if (r == -EDQUOT) {
-		account_refuse(p->account, &refusal);
-		refuse_open_with(f, c, refusal.code, refusal.remedy, refusal.message);
-	} else if (r < 0) {
-		refuse_open_with(f, c, GPUCTR_E_INTERNAL,
-				 "Try again in a moment; the daemon restarts it.",
-				 "the process that knows the metrics is not running");
+	return c;
+}
+
+int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	const struct wire_open_capture *o = &m->open_capture;
+	struct front *f = p->front;
+	struct refusal refusal = { 0 };
+	struct capture *c = NULL;
+	uint64_t gpus = 0;
+
+	(void)frame;
+	if (check_open(p, o, &gpus, &refusal) == 0 && check_free(f, o, gpus, &refusal) == 0) {
+		c = new_capture(p, o, &refusal);
+	}
+	if (!c) {
+		refuse_at_once(p, o->request, &refusal);
+	} else if (names_processes_alone(o)) {
+		find_gpus(f, c, gpus);
+	} else {
+		plan(f, c, gpus);
 	}
 	return 0;
 }

@@ -18,32 +18,32 @@
 #include "proto/wire/limits.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
- * by recvmsg(), into memory that all peers share, when there is room for descriptors as well. Whole
- * frames are handled there; only what is left over is copied, and its user's account pays for it,
- * as for the output that is not read. So an idle peer holds nothing, and a user can make the daemon
- * hold so much and no more. See account.c.
+ * by recvmsg(), when there is room for descriptors, into memory that all peers share. Whole frames
+ * are handled there. Only what is left over is copied, and the user's account pays for it, as for
+ * output that is not read. So an idle peer holds no buffers, and the memory that a user can make
+ * the daemon hold is bounded. See account.c.
  *
- * A user who has much waiting has one connection read at a time, up to the end of a frame: many
- * halves of frames could otherwise fill the account so that none of them ever becomes whole. Who
- * does not end a frame while siblings wait for that is closed. Otherwise a frame may take its time,
- * since its sender may have been stopped by Ctrl-Z.
+ * A user who has much waiting has one connection read at a time, up to the end of a frame. Many
+ * halves of frames could otherwise fill the account so that none of them ever becomes whole. A
+ * connection that does not end its frame while siblings wait for that is closed. Without siblings
+ * that wait, a frame may take its time, since its sender may have been stopped by Ctrl-Z.
  *
- * One read a turn, and a user's share of the turn's time, keep one busy peer from starving the
- * others. A peer that stops reading costs its queue and nothing else: the agents that fill it are
- * paused long before the account is full, and so is a client that asks and does not read the
- * answers. What comes all the same, such as long answers of the planner, ends the connection
- * when the account is full.
+ * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
+ * from starving the others. A peer that stops reading fills its own queue and no other. The agents
+ * that fill it are paused long before the account is full, and so is a client that asks and does
+ * not read the answers. What comes all the same, such as long answers of the planner, ends the
+ * connection when the account is full.
  *
  * An agent whose process has exited leaves its last records in the socket while sending to it
- * already fails: a failed send therefore only mutes a peer; the end of its input closes it. One
- * that is there, and cannot be sent to for want of memory, is hung up on: it would wait for an
+ * already fails. So a failed send only mutes a peer, and the end of its input closes it. A peer
+ * that still reads, but cannot be sent to for want of memory, is hung up on: it would wait for an
  * answer.
  *
- * Sending never closes a peer and never handles another's frames: whoever walks over captures or
- * processes may send to each. What follows from a failure, or from room in a queue, happens when
- * the loop comes to that peer. */
+ * Sending never closes a peer and never handles another peer's frames, so a caller that walks over
+ * captures or processes may send to each. What follows from a failure, or from new room in a queue,
+ * happens when the loop comes to that peer. */
 
-enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, of a user who has much waiting */
+enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
 
 static void on_closed(uv_handle_t *h)
 {
@@ -125,7 +125,7 @@ static struct peer *find_waiting(struct account *a)
 	return NULL;
 }
 
-/* Lets those read that wait, all of them or the next one. */
+/* Lets waiting connections of a read: the next one while the account is high, else all of them. */
 static void wake_waiting(struct account *a)
 {
 	struct peer *p;
@@ -181,7 +181,7 @@ static void mute(struct peer *p)
 	peer_resume(p);
 }
 
-/* The loop then reads its end. */
+/* Shuts the connection down; the loop then reads its end and closes it. */
 static void hang_up(struct peer *p)
 {
 	mute(p);
@@ -219,7 +219,8 @@ static void close_soon(struct peer *p)
 	update_poll(p);
 }
 
-/* What was not begun is forgotten for one sentence that says so, if it is ever read. */
+/* The account is full. Drops every message that was not begun, and sends one sentence that says so,
+ * which the peer may or may not read. */
 static void cut_off(struct peer *p)
 {
 	struct refusal r;
@@ -227,13 +228,14 @@ static void cut_off(struct peer *p)
 	log_warning("pid %d (uid %u) does not read: cut off with %zu bytes waiting",
 		    (int)p->credentials.pid, (unsigned)p->credentials.uid, p->out.bytes);
 	account_refuse(p->account, &r);
+	stats_note_refusal(&p->front->stats, r.code);
 	queue_drop_unbegun(&p->out);
 	close_soon(p);
 	peer_refuse(p, 0, &r);
 	p->muted = true;
 }
 
-/* How much the socket takes at once; nothing while others wait. */
+/* Returns how many bytes the socket takes at once; none while earlier messages wait. */
 static size_t send_at_once(struct peer *p, const void *frames, size_t bytes)
 {
 	ssize_t n;
@@ -265,7 +267,7 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 		update_poll(p);
 	} else if (sent == 0 && !p->close_when_sent) {
 		cut_off(p);
-	} else { /* the stream ends in the middle of a message */
+	} else { /* the stream would go on in the middle of a message */
 		hang_up(p);
 	}
 }
@@ -293,7 +295,12 @@ void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r)
 {
 	struct wire_message m = {
 		.type = WIRE_REFUSAL,
-		.refusal = { request, (uint32_t)r->code, r->message, r->remedy },
+		.refusal = {
+			.request = request,
+			.code = (uint32_t)r->code,
+			.message = r->message,
+			.remedy = r->remedy,
+		},
 	};
 
 	peer_send(p, &m);
@@ -310,6 +317,7 @@ void peer_close_when_sent(struct peer *p)
 
 static void refuse_and_close(struct peer *p, const struct refusal *r)
 {
+	stats_note_refusal(&p->front->stats, r->code);
 	peer_refuse(p, 0, r);
 	if (!p->closing) {
 		peer_close_when_sent(p);
@@ -347,8 +355,8 @@ static bool takes_frames(const struct peer *p)
 	return !p->closing && !p->close_when_sent && !p->paused;
 }
 
-/* Handles whole frames, at least one, until a handler pauses or closes the peer or the turn is
- * over; the rest is for another turn. Returns how many bytes are done with. */
+/* Handles whole frames until a handler pauses or closes the peer, or the round's time is over; at
+ * least one. What is left waits for another round. Returns how many bytes were handled. */
 static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
 {
 	size_t done = 0;
@@ -376,7 +384,7 @@ static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, u
 	return done;
 }
 
-/* Grows as the frame does, and not beyond it. */
+/* Keeps what is left over. The buffer grows with the frame, and not beyond it. */
 static int keep(struct peer *p, const uint8_t *data, size_t bytes)
 {
 	size_t length = buffer_length(&p->in), more = length;
@@ -429,7 +437,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	}
 }
 
-/* One at a time. False: there are more, and all are on their way out. */
+/* A peer may send one descriptor at a time. False: there were more, and they go to the closers. */
 static bool take_received(struct peer *p, const struct fdpass_set *set)
 {
 	descriptors_add_received(p->front, p->account, set->n);
@@ -463,12 +471,12 @@ static void read_some(struct peer *p, uint64_t until_ns)
 	handle_received(p, p->front->received, (size_t)n, until_ns);
 }
 
-/* What p has sent, as far as its user's time of this turn goes. */
+/* Handles what p has sent, within what is left of its user's time in this round. */
 static void work(struct peer *p)
 {
 	struct account *a = p->account;
 	uint64_t began = clock_now_ns();
-	uint64_t until = began + ACCOUNT_TURN_US * UINT64_C(1000) - a->spent_ns;
+	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - a->spent_ns;
 
 	account_ref(a);
 	if (p->resumed) {
@@ -510,7 +518,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 		wake_waiting(p->account);
 	}
 	if ((p->resumed || (!p->paused && !is_waiting(p) && (events & UV_READABLE) != 0)) &&
-	    account_begin_turn(p->account, p->front->turn, &p->round)) {
+	    account_begin_round(p->account, p->front->round, &p->lap)) {
 		work(p);
 	}
 }
@@ -551,7 +559,7 @@ static void refuse_guest(struct peer *p)
 	refuse_and_close(p, &r);
 }
 
-/* Its siblings wait for the end of a message. */
+/* Siblings wait for the end of this connection's message. */
 static void refuse_stalled(struct peer *p)
 {
 	struct refusal r;
@@ -592,7 +600,8 @@ static void end_late(struct peer *p)
 	}
 }
 
-/* Ending one may end others, its capture's agents: after each the list is looked at anew. */
+/* Finds one peer whose time is over. Ending it may end others, the agents of its capture, so the
+ * caller begins at the start of the list again. */
 static struct peer *find_late(struct front *f, uint64_t now_ns, bool *ret_deadlines)
 {
 	*ret_deadlines = false;
@@ -621,7 +630,7 @@ bool peers_tick(struct front *f, uint64_t now_ns)
 	return deadlines;
 }
 
-/* The supplementary groups as they were at connect: there may be 65,536 of them. */
+/* Reads the supplementary groups as they were at connect; there may be 65,536 of them. */
 static int read_groups(struct peer *p)
 {
 	socklen_t n = 0;
@@ -642,7 +651,14 @@ static int read_groups(struct peer *p)
 	return 0;
 }
 
-/* A peer without its groups is not let in, and hears why. */
+void peer_forget_groups(struct peer *p)
+{
+	buffer_deinit(&p->groups);
+	p->credentials.groups = NULL;
+	p->credentials.n_groups = 0;
+}
+
+/* A peer whose groups cannot be read is refused and told why. */
 static void refuse_groups(struct peer *p, int why)
 {
 	struct refusal r;

@@ -10,16 +10,21 @@
 #include "daemon/front/session.h"
 #include "proto/nvidia/rm.h"
 
-/* One permission: a program's handles and its descriptor come in, the granter's answer goes out,
- * and the connection is over. The line in the audit log comes before the driver's call: what is
- * granted is in it even if this process dies at once, and what then was not granted stands there
- * too. */
+/* One permission: a program's handles and descriptor come in, the granter's answer goes out, and
+ * the connection is over. The line in the audit log is written before the driver is called, so
+ * every permission is in the log even if this process dies just then. A permission that then fails
+ * gets a second line that says so. */
 
 static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 {
 	struct wire_message m = {
 		.type = WIRE_PERMISSION_REPLY,
-		.permission_reply = { status, (uint32_t)r->code, r->message, r->remedy },
+		.permission_reply = {
+			.status = status,
+			.code = (uint32_t)r->code,
+			.message = r->message,
+			.remedy = r->remedy,
+		},
 	};
 
 	peer_send(p, &m);
@@ -65,14 +70,15 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 	answer(p, status, &r);
 }
 
-/* The granter checks again; here is what only the front knows: whose capture the token opens. */
+/* Checks what only the front knows: whose capture the token opens. The granter checks the rest
+ * again. */
 static int check(struct peer *p, const struct capture *c, const struct wire_permission_request *w,
 		 struct refusal *r)
 {
 	struct front *f = p->front;
 	uid_t uid = p->credentials.uid;
 
-	if (!c || c->uid != uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
+	if (!c || c->target != uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
 		refusal_set(r, GPUCTR_E_BAD_TOKEN, "",
 			    "no lease of yours is open under this token");
 	} else if (w->client_target == 0 && !c->device) {
@@ -91,7 +97,7 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	return r->code;
 }
 
-/* Fills r where it cannot be asked. */
+/* Fills r when the granter cannot be asked. */
 static void ask_granter(struct peer *p, const struct capture *c,
 			const struct wire_permission_request *w, struct refusal *r)
 {
@@ -132,7 +138,8 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	if (p->received_fd < 0) {
 		return WIRE_E_MALFORMED;
 	}
-	/* The granter checks it too. It must not even have to close what can take a user's time. */
+	/* The granter checks this too, but it should never have to close a descriptor that can take
+	 * a user's time. */
 	if (rm_is_control_device(p->received_fd)) {
 		ask_granter(p, c, w, &r);
 	} else {

@@ -14,7 +14,8 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5; Debian 12's headers are older */
 #endif
 
-/* The first line of /proc/PID/status that begins with key; -ENOENT also when it ended meanwhile. */
+/* The first line of /proc/PID/status that begins with key; -ENOENT also when the process has just
+ * ended. */
 static int read_status(pid_t pid, const char *key, char *text, int size)
 {
 	CLEAN_FILE FILE *f = NULL;
@@ -48,7 +49,7 @@ static bool has_ended(int pidfd)
 	return poll(&p, 1, 0) != 0;
 }
 
-/* NSpid has its number in each namespace from ours down to its own. */
+/* NSpid lists the process's number in each pid namespace, from ours down to its own. */
 bool proc_peer_is_of_this_machine(int socket, pid_t pid)
 {
 	CLEAN_FD int pidfd = -1;

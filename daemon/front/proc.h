@@ -7,16 +7,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The uid of pid; -ENOENT when it is gone, or in another pid namespace; another -errno: it cannot
- * be told. Not the owner of its folder, which is root's for a program that may not be dumped. */
+/* The uid of pid. -ENOENT when the process is gone or in another pid namespace; another -errno when
+ * the uid cannot be told. It is not the owner of /proc/PID, which is root for a program that may
+ * not be dumped. */
 int proc_read_uid(pid_t pid, uid_t *ret);
 
-/* Does the process at the other end of this socket, pid, live in the pid namespace of our /proc,
- * and not in one below: a container's? Where the kernel gives a pidfd of it (6.5), a pid that was
- * used again is found out; before, who asks at once knows as well as can be. */
+/* Does the process pid, at the other end of this socket, live in the pid namespace of our /proc,
+ * and not in one below it, such as a container's? Where the kernel gives a pidfd of the peer (since
+ * 6.5), a pid that was used again is noticed. On older kernels the answer is as good as it is
+ * early, so ask at once. */
 bool proc_peer_is_of_this_machine(int socket, pid_t pid);
 
-/* With hidepid nobody else's process can be seen, and "gone" would mean nothing. */
+/* False under hidepid: processes of others cannot be seen then, and -ENOENT does not mean that they
+ * are gone. */
 bool proc_shows_others(void);
 
 #endif

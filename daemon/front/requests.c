@@ -18,7 +18,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 {
 	struct wire_message answer = {
 		.type = WIRE_WELCOME,
-		.welcome = { PROTO_VERSION, 0, GPUCTR_VERSION },
+		.welcome = { .version = PROTO_VERSION, .daemon = GPUCTR_VERSION },
 	};
 	struct refusal r;
 
@@ -28,7 +28,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	}
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
-	if (admission_allows(p->front, &p->credentials, &r)) {
+	if (admission_allows_questions(p->front, &p->credentials, &r)) {
 		p->role = PEER_CLIENT;
 	} else if ((m->hello.features & PROTO_FEATURE_CATALOGUE) != 0) {
 		p->role = PEER_GUEST;
@@ -51,7 +51,7 @@ void requests_on_reload(struct front *f)
 		struct refusal r;
 
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
-		    !admission_allows(f, &p->credentials, &r)) {
+		    !admission_allows_questions(f, &p->credentials, &r)) {
 			decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
 			peer_refuse(p, 0, &r);
 			peer_close_when_sent(p);
@@ -69,6 +69,7 @@ static void refuse_question(struct peer *p, uint32_t request, int why)
 		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
 			    "the process that knows the metrics does not answer");
 	}
+	stats_note_refusal(&p->front->stats, r.code);
 	peer_refuse(p, request, &r);
 }
 
@@ -84,7 +85,8 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	}
 }
 
-/* A client that does not wait for answers gets none of the others' turns. */
+/* Questions take the planner's time from other users, so a client may have QUESTIONS_MAX that wait,
+ * and a user questions_per_minute. */
 static bool asks_too_much(struct peer *p, uint32_t request)
 {
 	struct front *f = p->front;
@@ -103,6 +105,7 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	} else {
 		return false;
 	}
+	stats_note_refusal(&p->front->stats, r.code);
 	peer_refuse(p, request, &r);
 	return true;
 }
@@ -155,6 +158,7 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.trouble_remedy = trouble.remedy;
 	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
 	answer.status_reply.captures = describe_captures(f, &f->message, &p->credentials);
+	answer.status_reply.counts = describe_counts(f, &f->message, &p->credentials);
 	if (!answer.status_reply.gpus.v) {
 		answer.status_reply.gpus.n = 0;
 	}

@@ -2,14 +2,14 @@
 #ifndef GPUCTR_FRONT_REQUESTS_H
 #define GPUCTR_FRONT_REQUESTS_H
 
-/* Introductions and questions: what does not touch a capture's state. Handlers return 0, a WIRE_E_*
- * (refused as malformed, then closed) or -errno (closed). */
+/* Introductions and questions: everything that does not change a capture. Handlers return 0, a
+ * WIRE_E_* (refused as malformed, then closed) or -errno (closed). */
 
 #include "daemon/front/peer.h"
 #include "proto/wire/frame.h"
 
 int handle_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
-/* Sends those away who are not allowed any more and have no capture. */
+/* Closes peers that are not allowed any more and have no capture. */
 void requests_on_reload(struct front *f);
 
 int handle_metrics(struct peer *p, const struct wire_message *m, const struct frame *frame);

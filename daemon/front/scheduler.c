@@ -11,9 +11,9 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 
-/* Only root of this machine may state anything; root of a container is not that root. The
- * supervisor keeps a copy of the statements, so they outlive this process but not the daemon: after
- * that everything is decided by the settings alone. */
+/* Only root of this machine may state anything; root of a container may not. The supervisor keeps a
+ * copy of the statements, so they outlive this process but not the daemon: after a new start the
+ * settings alone decide. */
 
 #define JOB_TIME_MAX_NS (UINT64_C(10) * 365 * 24 * 3600 * CLOCK_NS_PER_S)
 
@@ -41,7 +41,7 @@ static bool may_state(struct peer *p, uint32_t request)
 
 static void answer(struct peer *p, uint32_t request)
 {
-	struct wire_message m = { .type = WIRE_JOB_REPLY, .job_reply = { request } };
+	struct wire_message m = { .type = WIRE_JOB_REPLY, .job_reply = { .request = request } };
 
 	peer_send(p, &m);
 }
@@ -52,6 +52,7 @@ static void refuse(struct peer *p, uint32_t request, int code, const char *remed
 	struct refusal r;
 
 	refusal_set(&r, code, remedy, "%s", message);
+	stats_note_refusal(&p->front->stats, code);
 	peer_refuse(p, request, &r);
 }
 
@@ -73,7 +74,7 @@ static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *r
 	return 0;
 }
 
-/* The supervisor may be busy: it is told again with the next sign of life. */
+/* When the supervisor is busy it is told again with the next sign of life. */
 static void tell_supervisor(struct front *f)
 {
 	f->jobs_untold = control_send_jobs(f->control, &f->jobs) < 0;
@@ -105,6 +106,7 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 	job.until_ns = b->time_ns ? clock_now_ns() + min_ns(b->time_ns, JOB_TIME_MAX_NS) : 0;
 	if (decision_of_job(f, p, AUDIT_JOB_BEGUN, &job, NULL) < 0) {
 		decision_refusal(f, &r);
+		stats_note_refusal(&f->stats, r.code);
 		peer_refuse(p, b->request, &r);
 		return 0;
 	}
@@ -140,7 +142,7 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
-/* FNV-1a over the UUIDs in their order. */
+/* FNV-1a over the UUIDs in their order: a number that changes when an index means another GPU. */
 static uint64_t number_of_machine(const struct front *f)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -162,7 +164,7 @@ void scheduler_on_machine(struct front *f)
 	struct job job;
 
 	if (f->machine.gpus.n == 0 || machine == before) {
-		return; /* a driver that shows none just now may show the same ones again */
+		return; /* a driver that shows no GPU now may show the same ones again later */
 	}
 	f->jobs.machine = machine;
 	if (before != 0) {

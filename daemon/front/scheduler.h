@@ -11,7 +11,8 @@
 int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame);
 int handle_job_end(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
-/* Jobs are masks of indices: when these mean other GPUs, all jobs are forgotten. */
+/* Forgets all jobs when GPU indices mean other GPUs than before, because jobs are masks of
+ * indices. */
 void scheduler_on_machine(struct front *f);
 
 /* Forgets jobs whose time is over. */

@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "daemon/front/effects.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
 
-/* The gpu process asks NVML for the pids; whose they are the front reads off /proc. A pid that is
- * gone again, or that lives in another pid namespace, belongs to nobody we could protect or blame:
- * it is skipped when /proc does not know it. While leases are held NVML is asked about their GPUs
- * four times a second, one question at a time, so a lease ends within half a second of a stranger's
- * first context. */
+/* The gpu process asks NVML for the pids of who computes; the front reads their uids from /proc. A
+ * pid that /proc does not know is skipped: the process has ended, or lives in another pid
+ * namespace, and in either case there is no user here to protect or to blame. While leases are held
+ * NVML is asked about their GPUs four times a second, one question at a time, so a lease ends
+ * within half a second of a stranger's first context. */
 
 enum { TENANCY_PERIOD_MS = 250, TENANCY_BLIND_S = 3 };
 
@@ -25,13 +26,13 @@ static void refuse_unknown(struct refusal *r)
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
-/* What a scheduler gave to a job of c's user needs no look. */
+/* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none. */
 static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
-	return c->claim.gpus & ~jobs_gpus_of(&f->jobs, c->uid);
+	return c->claim.gpus & ~jobs_gpus_of(&f->jobs, c->target);
 }
 
-/* True when somebody else than c's user runs on one of c's GPUs. */
+/* Does another user than c's compute on one of c's GPUs? */
 static bool find_foreign(const struct front *f, const struct wire_tenants_reply *t,
 			 const struct capture *c, struct refusal *r)
 {
@@ -46,7 +47,7 @@ static bool find_foreign(const struct front *f, const struct wire_tenants_reply 
 			continue;
 		}
 		e = proc_read_uid((pid_t)t->pid.v[i], &uid);
-		if (e == -ENOENT || (e == 0 && uid == c->uid)) {
+		if (e == -ENOENT || (e == 0 && uid == c->target)) {
 			continue;
 		}
 		if (e < 0) {
@@ -83,10 +84,12 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 
 	(void)owner;
 	if (!m && !gpu_link_is_up(&f->gpu)) {
-		return; /* its successor is asked again */
+		return; /* the next gpu process is asked again */
 	}
-	if (c && c->claim.state == CLAIM_HOLDING) {
-		session_on_tenants_known(f, c, may_not(f, m, c, &r) ? &r : NULL);
+	if (c && may_not(f, m, c, &r)) {
+		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
+	} else if (c) {
+		session_tell(f, c, EVENT_ALONE);
 	}
 }
 
@@ -96,16 +99,17 @@ void tenancy_check(struct front *f, struct capture *c)
 				  .tenants_request = { 0, unanswered_gpus(f, c) } };
 	struct refusal r;
 
+	c->known_ns = clock_now_ns();
 	if (f->config.shared || unanswered_gpus(f, c) == 0) {
-		session_on_tenants_known(f, c, NULL);
+		session_tell(f, c, EVENT_ALONE);
 	} else if (gpu_link_is_up(&f->gpu) &&
 		   gpu_link_request(&f->gpu, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
-		session_on_tenants_known(f, c, &r);
+		session_tell_refusal(f, c, EVENT_ACCOMPANIED, &r);
 	}
 }
 
-/* Those of leases that need a look. */
+/* The leased GPUs that need a look. */
 static uint64_t watched_gpus(const struct front *f)
 {
 	uint64_t gpus = 0;
@@ -118,8 +122,8 @@ static uint64_t watched_gpus(const struct front *f)
 	return f->config.shared ? 0 : gpus;
 }
 
-/* A list that cannot be had now may be had in a moment, from a gpu process that is just restarting:
- * end_blind() decides when it is too long. */
+/* A list that cannot be had now may be there in a moment, when the gpu process is being replaced:
+ * end_blind() decides when that takes too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	(void)owner;
@@ -128,52 +132,47 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 	if (!m || m->type != WIRE_TENANTS_REPLY || !m->tenants_reply.known) {
 		return;
 	}
-	f->last_known_ns = clock_now_ns();
-	list_for_each_safe(l, &f->registry.captures) {
+	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 		struct refusal r;
 
-		if (c->claim.state == CLAIM_HOLDING && c->leased &&
-		    find_foreign(f, &m->tenants_reply, c, &r)) {
-			session_on_foreign_tenant(f, c, &r);
+		c->known_ns = clock_now_ns();
+		if (c->leased && find_foreign(f, &m->tenants_reply, c, &r)) {
+			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
+	effects_carry_out(f);
 }
 
-/* Who is not seen for so long may be there: a user must not be able to blind us. */
+/* A stranger could compute unseen for as long as nobody looks, and a user must not be able to blind
+ * the daemon: leases end. Time counts from the check before the lease, and only while somebody is
+ * to look. */
 static void end_blind(struct front *f, uint64_t now_ns)
 {
+	bool stood_still = now_ns - f->last_tick_ns > CLOCK_NS_PER_S;
 	struct refusal r;
 
-	if (now_ns - f->last_known_ns < TENANCY_BLIND_S * CLOCK_NS_PER_S) {
-		return;
-	}
+	f->last_tick_ns = now_ns;
 	refuse_unknown(&r);
-	list_for_each_safe(l, &f->registry.captures) {
+	list_for_each(l, &f->registry.captures) {
 		struct capture *c = list_entry(l, struct capture, link);
 
-		if (c->claim.state == CLAIM_HOLDING && c->leased && unanswered_gpus(f, c) != 0) {
-			session_on_foreign_tenant(f, c, &r);
+		if (stood_still || !c->leased || f->config.shared || unanswered_gpus(f, c) == 0) {
+			c->known_ns = now_ns;
+		} else if (now_ns >= c->known_ns + TENANCY_BLIND_S * CLOCK_NS_PER_S) {
+			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
+	effects_carry_out(f);
 }
 
 void tenancy_tick(struct front *f, uint64_t now_ns)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST,
 				  .tenants_request = { 0, watched_gpus(f) } };
-	bool watches = q.tenants_request.gpus != 0;
 
-	/* Time counts from the first tick that has something to watch. */
-	if (!watches || now_ns - f->last_tick_ns > CLOCK_NS_PER_S) {
-		f->last_known_ns = now_ns;
-	}
-	f->last_tick_ns = now_ns;
-	if (!watches) {
-		return;
-	}
 	end_blind(f, now_ns);
-	if (!f->looking && now_ns >= f->next_look_ns) {
+	if (q.tenants_request.gpus != 0 && !f->looking && now_ns >= f->next_look_ns) {
 		f->next_look_ns = now_ns + TENANCY_PERIOD_MS * CLOCK_NS_PER_MS;
 		f->looking = gpu_link_request(&f->gpu, &q, on_looked, NULL, 0) == 0;
 	}

@@ -4,16 +4,15 @@
 
 #include "daemon/front/front.h"
 
-/* Counters of units that all contexts share (DRAM, L2, NVLink, PCIe) show what runs beside. Unless
- * the administrator says `sharing = shared`, a GPU is leased only while nobody else computes on it.
- */
+/* Counters of units that all contexts share (DRAM, L2, NVLink, PCIe) also show what others run at
+ * the same time. So a GPU is leased only while nobody else computes on it, unless the administrator
+ * says `sharing = shared`. */
 
-/* Looks who runs on c's GPUs; session_on_tenants_known() hears whether c may have its lease,
- * perhaps at once. While the gpu process is not there nobody hears: ask again when it is back. */
+/* Asks who computes on c's GPUs. c gets EVENT_ALONE or EVENT_ACCOMPANIED, perhaps before this
+ * returns. While there is no gpu process it gets no event: ask again when there is one. */
 void tenancy_check(struct front *f, struct capture *c);
 
-/* Looks again at all leased GPUs when it is time to; session_on_foreign_tenant() hears of each
- * lease that must end. */
+/* Looks at all leased GPUs when it is time to. Captures whose lease must end get EVENT_FOREIGN. */
 void tenancy_tick(struct front *f, uint64_t now_ns);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <uv.h>
 
-/* A descriptor of ours in the loop, which may be replaced by another at any moment: the handle
- * lives on the heap until libuv has closed it, the owner's struct does not have to. */
+/* A descriptor of ours in the loop, which may be replaced by another at any moment. The handle
+ * lives on the heap until libuv has closed it; the owner's struct may go earlier. */
 struct watch {
 	uv_poll_t *poll;
 	int fd; /* -1: nothing is watched */
@@ -13,10 +13,10 @@ struct watch {
 
 void watch_init(struct watch *w);
 
-/* Consumes fd and waits until it is readable; data is the callback's handle->data. -errno. */
+/* Consumes fd and waits until it is readable; data becomes the callback's handle->data. -errno. */
 int watch_open(struct watch *w, uv_loop_t *loop, int fd, uv_poll_cb on_ready, void *data);
 
-/* Stops, closes fd; nothing happens when nothing is watched. */
+/* Stops and closes fd. Does nothing when nothing is watched. */
 void watch_close(struct watch *w);
 
 #endif

@@ -8,9 +8,9 @@
 #include "proto/base/near.h"
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
- * ".avg.pct_of_peak_sustained_elapsed"). There are about 150,000 full names for a chip, so they are
- * never stored: a full name is split at its first dot behind the base, and the submetrics of that
- * one base are asked for. Some base names contain dots themselves
+ * ".avg.pct_of_peak_sustained_elapsed"). A chip has about 150,000 full names, so they are never
+ * stored: a full name is split at the first dot behind its base, and CUPTI is asked for the
+ * submetrics of that base. Some base names contain dots themselves
  * ("CTC.TriageCompute.ctc__rx_bytes"). */
 
 static int compare_bases(const void *a, const void *b)
@@ -168,7 +168,8 @@ bool catalogue_describe(const struct catalogue *c, const char *name, const char 
 
 /* --- near matches --- */
 
-/* A full name of base that CUPTI has: with the rollup that was typed, or one that says most. */
+/* A full name of base that CUPTI has: with the rollup that was typed, else with the one that says
+ * most. */
 static const char *full_name(const struct catalogue *c, struct arena *a,
 			     const struct catalogue_base *base, const char *wish)
 {

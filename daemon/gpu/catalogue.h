@@ -2,8 +2,8 @@
 #ifndef GPUCTR_GPU_CATALOGUE_H
 #define GPUCTR_GPU_CATALOGUE_H
 
-/* The metrics of a chip: CUPTI's, and our presets and derived names. Names that a user typed are
- * compared here with names that CUPTI gave us; CUPTI itself is only ever asked with its own. */
+/* The metrics of a chip: CUPTI's, and our presets and derived names. What a user typed is compared
+ * here with names that CUPTI gave; CUPTI itself is only asked with its own names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ struct catalogue_named {
 		const char *metric;
 		double weight;
 	} terms[12];
-	bool whole; /* a preset that means nothing on a chip without one of its terms */
+	bool whole; /* a preset that is refused when the chip lacks one of its terms */
 };
 
 /* 0, or a positive code with r filled. */
@@ -50,21 +50,22 @@ const struct catalogue_base *catalogue_find_base(const struct catalogue *c, cons
 /* Is full a base name followed by one of its submetrics? */
 bool catalogue_has(const struct catalogue *c, const char *full);
 
-/* Submetrics of a base, each with its leading dot; borrowed from CUPTI until the next call. */
+/* Submetrics of a base, each with its leading dot; borrowed from CUPTI until its next call. */
 size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,
 			    const char ***ret);
 
-/* Properties of a base or full name; strings are CUPTI's and static. False when CUPTI has none. */
+/* Properties of a base or full name; the strings are CUPTI's and static. False when CUPTI has
+ * none. */
 bool catalogue_describe(const struct catalogue *c, const char *name, const char **ret_unit,
 			const char **ret_hardware_unit, const char **ret_description);
 
-/* A name that a plan takes, from a base name or a name of ours: with the rollup wish if there is
- * such, else with one that there is. NULL: out of memory. */
+/* A full name for a base name or a name of ours, for use in messages: with the rollup wish if the
+ * metric has that, else with one that it has. NULL: out of memory. */
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
 			      const char *wish);
 
-/* Up to three names close to a wrong one, as "a, b or c", each of which a plan takes; "" when
- * nothing is near. */
+/* Up to three names close to a wrong one, as "a, b or c", each of which a plan takes; "" when none
+ * is close. */
 const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong);
 
 #endif

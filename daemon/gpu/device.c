@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/clean.h"
+#include "proto/nvidia/uuid.h"
 
 static unsigned read_restriction(void)
 {
@@ -53,7 +54,7 @@ static void check_driver_version(struct device_list *l)
 
 	sscanf(DEVICE_DRIVER_MIN, "%u.%u", &need_major, &need_minor);
 	if (sscanf(l->driver, "%u.%u", &major, &minor) < 1) {
-		return; /* unknown: the grant itself will tell */
+		return; /* unknown: a permission will show what the driver does */
 	}
 	if (major < need_major || (major == need_major && minor < need_minor)) {
 		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD,
@@ -62,9 +63,9 @@ static void check_driver_version(struct device_list *l)
 	}
 }
 
-/* Counters of a machine that computes in confidence, or for virtual machines, tell about others
- * what no policy of this machine can know. What NVML does not tell is left to the driver, which
- * refuses the grant. */
+/* In confidential computing, and on a host of virtual GPUs, counters tell of users whom no policy
+ * of this machine knows, so nothing is measured there. When NVML does not tell, the decision is
+ * left to the driver, which refuses the object. */
 static void check_confidence(struct device_list *l)
 {
 	struct vendor_nvml_confidential state = { 0 };
@@ -120,7 +121,7 @@ static void read_devices(struct device_list *l, const struct vendor_driver *driv
 		    driver->cuDeviceGetUuid(&uuid, handle) != CUDA_SUCCESS) {
 			continue;
 		}
-		device_uuid_format(&uuid, d->uuid, sizeof(d->uuid));
+		uuid_format(&uuid, d->uuid, sizeof(d->uuid));
 		driver->cuDeviceGetName(d->name, sizeof(d->name), handle);
 		if (host) {
 			vendor_chip_name(host, (size_t)i, d->chip, sizeof(d->chip));
@@ -147,7 +148,7 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	}
 }
 
-/* More than these, and the list is not known: nothing is leased then. */
+/* With more than these the list counts as unknown, and nothing is leased. */
 enum { TENANTS_PER_GPU_MAX = 4096 };
 
 static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids,

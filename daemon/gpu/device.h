@@ -17,12 +17,12 @@ struct device_list {
 	struct vendor_nvml nvml;
 	struct device devices[LIMIT_GPUS];
 	size_t n;
-	char driver[32];	/* "580.159.04", "" without one */
+	char driver[32];	/* "580.159.04"; "": no driver */
 	unsigned restricted;	/* enum gpuctr_restricted */
 	struct refusal trouble; /* code 0: none */
 };
 
-/* host may be NULL: chips are then unknown. */
+/* host may be NULL: chips are unknown then. */
 void device_list_read(struct device_list *l, const struct vendor_host *host);
 
 /* The processes that compute now on the GPUs of mask, which has a bit for each index: pairs of GPU
@@ -31,10 +31,7 @@ void device_list_read(struct device_list *l, const struct vendor_host *host);
 bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *gpus, uint32_t *pids,
 			 size_t room, size_t *ret_n);
 
-/* Formats a CUDA UUID as the driver prints it. */
-void device_uuid_format(const CUuuid *uuid, char *text, size_t size);
-
-/* NVIDIA's driver honours CAP_PERFMON for counters from here on. */
+/* The first driver that accepts CAP_PERFMON for counters. */
 #define DEVICE_DRIVER_MIN "565.57"
 
 #endif

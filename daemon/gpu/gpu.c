@@ -8,8 +8,8 @@
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/service.h"
 
-/* What the machine has is read once, at the start. Who computes is asked of NVML each time: leases
- * depend on it, so nothing else is done here that takes time. */
+/* The list of GPUs is read once, at the start. NVML is asked each time who computes. Leases depend
+ * on these answers, so nothing else that takes time is done here. */
 
 struct gpu {
 	struct service service;
@@ -44,7 +44,12 @@ static int handle_status(struct service *s, const struct wire_message *m)
 	for (size_t i = 0; i < g->devices.n; i++) {
 		const struct device *d = &g->devices.devices[i];
 
-		gpus[i] = (struct wire_gpu){ (uint32_t)i, d->uuid, d->name, d->chip, 0, 0 };
+		gpus[i] = (struct wire_gpu){
+			.index = (uint32_t)i,
+			.uuid = d->uuid,
+			.name = d->name,
+			.chip = d->chip,
+		};
 	}
 	if (s->no_vendor.code == 0) {
 		vendor_version_format(s->vendor.version, cupti, sizeof(cupti));

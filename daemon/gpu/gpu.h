@@ -3,7 +3,7 @@
 #define GPUCTR_GPU_GPU_H
 
 /* The gpu process: answers STATUS_REQUEST and TENANTS_REQUEST frames of the front on link, a stream
- * socket, until its end. No byte of a user's reaches it. Returns the exit status. */
+ * socket, until its end. It receives no byte that a user sent. Returns the exit status. */
 int gpu_run(int link);
 
 #endif

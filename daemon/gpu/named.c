@@ -4,14 +4,14 @@
 #include "proto/base/clean.h"
 #include "daemon/gpu/catalogue.h"
 
-/* Presets and derived metrics. A preset is a set that fits into one pass on GH100 (checked by
- * tests/unit/test_plan.c with the real library). A term that a chip does not have is left out, but
- * where the others would answer another question the preset is refused: bytes alone are no
- * roofline. Operations of other precisions do not fit into the pass of those of bf16.
+/* Presets and derived metrics. A preset is a set that fits into one pass on GH100
+ * (tests/unit/test_plan.c checks that with the real library). A term that a chip does not have is
+ * left out. Where the remaining terms would answer another question the preset is refused: bytes
+ * alone are no roofline. Operations of other precisions do not fit into the pass of those of bf16.
  *
  * kineto__*: the names PyTorch's profiler used for the same sums. Floating-point operations follow
- * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts what the tensor pipe was
- * asked to do, multiply and add apart, for the precisions named. */
+ * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts the operations that the
+ * tensor pipe was given, multiply and add apart, for the precisions named. */
 
 static const struct catalogue_named named[] = {
 	{ "memory",

@@ -9,10 +9,10 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
-/* A draft collects columns while the wanted names are walked; each column refers to hardware
- * metrics by index, each hardware metric once. Whether metrics fit together only the vendor's
- * scheduler knows, so grouping asks it: every column goes into the first group that stays at one
- * pass. */
+/* A draft collects columns while the wanted names are walked. Each column refers to hardware
+ * metrics by index, and each hardware metric is listed once. Only the vendor's scheduler knows
+ * which metrics fit together, so grouping asks it: every column goes into the first group that
+ * stays at one pass with it. */
 
 struct draft {
 	struct catalogue *c;
@@ -253,7 +253,7 @@ static int count_passes(struct draft *d, const char *const *metrics, size_t n, u
 	return 0;
 }
 
-/* Does gpu__time_duration.sum cost nothing? */
+/* Does gpu__time_duration.sum fit in without another pass? */
 static int try_duration(struct draft *d, bool *ret)
 {
 	uint32_t passes = 1;
@@ -291,8 +291,7 @@ static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra,
 	return n;
 }
 
-/* In which of the groups so far column i fits, or a new one; NO_GROUP when it does not fit alone.
- */
+/* The first group that column i fits into, or a new one; NO_GROUP when it does not fit alone. */
 static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
 {
 	const char *metrics[LIMIT_PLAN_METRICS];

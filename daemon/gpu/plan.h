@@ -2,18 +2,18 @@
 #ifndef GPUCTR_GPU_PLAN_H
 #define GPUCTR_GPU_PLAN_H
 
-/* From what a user typed to what the hardware does: concrete metrics, columns, passes. */
+/* From what a user typed to what the hardware measures: concrete metrics, columns, passes. */
 
 #include "daemon/gpu/catalogue.h"
 
-/* Resolves names, presets and derived names, in their order and without repeats.
- * When all fit into one pass, fits_duration says whether gpu__time_duration.sum does so too, for an
- * agent that has no better time. When they do not, groups says how many one-pass captures cover
- * them and each column names its group. That takes hundreds of questions to CUPTI: what is not
- * found by by_ns is refused.
+/* Resolves names, presets and derived names, in their order and without repeats. When all fit into
+ * one pass, fits_duration says whether gpu__time_duration.sum fits in as well, for an agent that
+ * has no better time. When they do not, groups says how many one-pass captures cover them, and each
+ * column names its group. That takes hundreds of questions to CUPTI; a plan that is not complete by
+ * by_ns is refused.
  *
- * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL.
- * 0, or a positive code with r filled. More passes than one are not an error here. */
+ * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL. 0,
+ * or a positive code with r filled. A plan of more than one pass is not an error here. */
 typedef const char *(*plan_other_chips)(void *userdata, struct arena *a, const char *metric);
 
 int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *wanted,

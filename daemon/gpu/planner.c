@@ -14,8 +14,8 @@
 #include "daemon/gpu/service.h"
 #include "proto/wire/limits.h"
 
-/* Catalogues are made when a chip is first asked for and kept, about 1 MiB each. The front names
- * the chip of the machine; without one it is that of the bundled recording. */
+/* A catalogue is made when its chip is first asked for, and kept; each takes about 1 MiB. The front
+ * names the machine's chip; on a machine without GPUs the chip is that of the bundled recording. */
 
 struct planner {
 	struct service service;
@@ -23,7 +23,7 @@ struct planner {
 	size_t n_catalogues;
 };
 
-/* A plan that takes longer is refused: other users wait behind it. */
+/* A plan that takes longer is refused, because other users wait behind it. */
 enum { PLAN_TIME_MS = 2000 };
 
 static const char default_chip[] = "GH100";
@@ -33,7 +33,8 @@ static struct planner *planner_of(struct service *s)
 	return list_entry(s, struct planner, service);
 }
 
-/* NULL with r filled. A chip's name reaches CUPTI only when it is one of CUPTI's own. */
+/* NULL with r filled. A chip's name that a user typed is given to CUPTI only when it is one of
+ * CUPTI's own. */
 static struct catalogue *find_catalogue(struct planner *p, const char *chip, struct refusal *r)
 {
 	CUpti_Profiler_Host_GetSupportedChips_Params all = {
@@ -95,7 +96,8 @@ static int listing_flush(struct listing *l, bool last)
 	return r;
 }
 
-/* Before a metric is built in the answer's arena, which a flush resets. */
+/* Sends the metrics so far when the next one might not fit. Called before a metric is built,
+ * because sending resets the answer's arena. */
 static int listing_make_room(struct listing *l)
 {
 	bool full = l->n == ARRAY_SIZE(l->metrics) || l->bytes > LIMIT_FRAME_BYTES / 2;
@@ -112,7 +114,7 @@ static void listing_add(struct listing *l, const struct wire_metric *metric)
 	l->metrics[l->n++] = *metric;
 }
 
-/* Submetrics are borrowed from CUPTI until its next call: copied, as one array, into the answer. */
+/* Submetrics are borrowed from CUPTI until its next call, so they are copied into the answer. */
 static struct wire_strings copy_submetrics(struct listing *l, const struct catalogue_base *base)
 {
 	const char **v = NULL, **copy;
@@ -239,7 +241,7 @@ static int handle_plan(struct service *s, const struct wire_message *m)
 
 /* --- start --- */
 
-/* A sign of life: what the machine has is for the gpu process to tell. */
+/* Answered as a sign of life only: the gpu process tells which GPUs there are. */
 static int handle_status(struct service *s, const struct wire_message *m)
 {
 	const struct wire_message answer = {

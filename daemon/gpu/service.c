@@ -95,7 +95,7 @@ static int serve_one(struct service *s)
 	return r;
 }
 
-/* What the driver's libraries would otherwise take from the environment. */
+/* Forgets the variables from which the driver's libraries would take settings. */
 static void clean_environment(void)
 {
 	static const char *const names[] = {

@@ -3,8 +3,8 @@
 #define GPUCTR_GPU_SERVICE_H
 
 /* What the gpu process and the planner have in common: a link on which the front asks, in frames,
- * and NVIDIA's host library. A plain blocking loop: one question after the other, the front keeps
- * the time. */
+ * and NVIDIA's host library. A plain blocking loop answers one question after the other; the front
+ * watches the time. */
 
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
@@ -13,7 +13,7 @@
 
 struct service;
 
-/* Answers m with service_reply() or service_refuse(). -errno: the link is over. */
+/* Answers m with service_reply() or service_refuse(). -errno: the link is broken, or over. */
 typedef int (*service_handle)(struct service *s, const struct wire_message *m);
 
 struct service_handler {
@@ -26,18 +26,18 @@ struct service {
 	const struct service_handler *handlers;
 	size_t n_handlers;
 	struct vendor_host vendor;
-	struct refusal no_vendor; /* code 0: vendor is usable */
+	struct refusal no_vendor; /* code 0: vendor can be used */
 	struct buffer in, out;
 	struct arena request, answer; /* of one question */
 };
 
-/* Forgets what libraries would take from the environment, and opens CUPTI's host half. link is
- * consumed. */
+/* Clears the environment of what libraries read from it, and opens CUPTI's host half. Consumes
+ * link. */
 void service_init(struct service *s, int link, const struct service_handler *handlers, size_t n);
 
-/* Until the front goes away. The exit status. */
+/* Serves until the front goes away. Returns the exit status. */
 int service_run(struct service *s);
-void service_deinit(struct service *s); /* but for the library, which stays */
+void service_deinit(struct service *s); /* except the library, which is never unloaded */
 
 int service_reply(struct service *s, const struct wire_message *m);
 int service_refuse(struct service *s, uint32_t request, const struct refusal *refusal);

@@ -2,24 +2,24 @@
 #ifndef GPUCTR_GRANTER_ERRAND_H
 #define GPUCTR_GRANTER_ERRAND_H
 
-/* What a hand does: whatever may have to wait for the driver. */
+/* One thing that a hand does: a call that may have to wait for the driver. */
 
 #include "proto/nvidia/rm.h"
 
 enum errand_act {
-	ERRAND_ALLOC, /* if the file has the client: allocate; the file is closed unless that worked
-		       */
+	ERRAND_ALLOC, /* allocate the object, if the client was made on the file; close the file
+			 unless that worked */
 	ERRAND_FREE,  /* free the object, and close the file */
-	ERRAND_CLOSE, /* the file alone: its process is gone, and the objects with it */
+	ERRAND_CLOSE, /* close the file alone: its process has ended, and its objects with it */
 };
 
 struct errand {
 	enum errand_act act;
-	int fd; /* consumed, but by an allocation that worked */
+	int fd; /* consumed, unless an allocation worked */
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
 
-	int error;	 /* the result: as of rm.h; -EPERM: the file does not have the client */
+	int error;	 /* the result, as in rm.h; -EPERM: the client was not made on the file */
 	uint32_t status; /* of the driver */
 };
 

@@ -18,30 +18,30 @@
 #include "daemon/granter/outbox.h"
 #include "proto/nvidia/rm.h"
 
-/* The one process that performs the privileged act. It believes the front nothing that it can check
- * itself: a lease covers GPUs no other lease covers, belongs to one uid, ends by this process's own
- * clock, and only allocations of one class reach the driver, for a client of the caller's own file,
- * or for the whole device if the lease was opened for that.
+/* The one process that performs the privileged act. It believes nothing of the front that it can
+ * check itself. A lease covers GPUs that no other lease covers, belongs to one uid, and ends by
+ * this process's own clock. Only allocations of one class reach the driver, for an RM client of the
+ * caller's own file, or for the whole device if the lease was opened for that.
  *
- * For every object that was allocated a duplicate of the caller's descriptor is kept, because only
- * the file an RM client was made on can free the object again. A kept descriptor also keeps a dead
- * process's GPU memory, so each one is paired with a pidfd and dropped when that process is gone.
- * When the front goes away every object is freed: no lease outlives the one who answers for it. A
- * front that does not read its replies is not listened to until it does: to sleep in a send would
- * be to sleep through the end of a lease.
+ * For every object a duplicate of the caller's descriptor is kept, because only the file on which
+ * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
+ * GPU memory, so each one is paired with a pidfd and dropped when that process has ended. When the
+ * front goes away every object is freed: no lease outlives the process that answers for it. While
+ * the front does not read its replies, nothing is read from it: waiting in a send would mean to
+ * miss the end of a lease.
  *
- * This thread checks, decides and keeps the time, and makes no call that can block: the driver is
- * called by the hands (hand.c), one for each lease (leases.c). */
+ * This thread checks, decides and watches the time, and makes no call that can block. The hands
+ * (hand.c) call the driver, one hand for each lease (leases.c). */
 
 struct granter {
 	int link;
-	bool crowded; /* the front has many replies to read first */
+	bool crowded; /* the front has many replies to read before it is read from */
 	struct leases leases;
 	struct pollfd polls[2 + OBJECTS];
 	struct {
 		struct lease *lease;
 		struct object *object;
-	} polled[2 + OBJECTS]; /* of each entry of polls */
+	} polled[2 + OBJECTS]; /* the lease and object of each entry of polls */
 };
 
 static int handle_open(struct granter *g, const struct granter_request *q)
@@ -67,8 +67,8 @@ static int handle_extend(struct granter *g, const struct granter_request *q)
 	return 0;
 }
 
-/* That the target is a client of this file only the driver can tell: the hand asks it. CUPTI
- * targets another client of its process than the one that asks. */
+/* Only the driver can tell that the asking client was made on this file: the hand asks it. The
+ * target may be another client of the same process, as CUPTI does it. */
 static int validate_alloc(const struct lease *l, const struct granter_request *q, int fd)
 {
 	if (!l || l->uid != q->uid) {
@@ -99,7 +99,7 @@ static int handle_alloc(struct granter *g, const struct granter_request *q, int 
 	return lease_ask(&g->leases, l, q, fd, &pidfd);
 }
 
-/* 0 and *ret_answered false: the answer follows. */
+/* Returns the error for the answer. With 0 and *ret_answered false, the answer comes later. */
 static int handle_request(struct granter *g, const struct granter_request *q, int *fd,
 			  bool *ret_answered)
 {
@@ -125,9 +125,9 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	}
 }
 
-/* Anything malformed is fatal: the front is ours, so a malformed packet means it no longer is. Not
- * so descriptors that could not be had, or were too many: they spoil their own request, for the
- * leases of the others have nothing to do with it. */
+/* Anything malformed is fatal: the front is our own code, so a malformed packet means that it is no
+ * longer ours. Descriptors that could not be received, or were too many, are no reason to end: they
+ * spoil only their own request, and the leases of others have nothing to do with it. */
 static int serve_one(struct granter *g)
 {
 	struct granter_request q;
@@ -136,7 +136,7 @@ static int serve_one(struct granter *g)
 	bool answered = true;
 	int r = 0;
 
-	if (n == -EBADMSG) { /* something is wrong with the descriptors, the rest is whole */
+	if (n == -EBADMSG) { /* the descriptors could not be received; the packet is whole */
 		r = -EBADMSG;
 		n = sizeof(q);
 	}
@@ -158,7 +158,7 @@ static int serve_one(struct granter *g)
 	return 0;
 }
 
-/* Rounded up: never too early. */
+/* Rounded up, so that it never wakes too early. */
 static int next_timeout_ms(const struct granter *g)
 {
 	uint64_t now = clock_now_ns(), next = leases_next_ns(&g->leases);
@@ -191,7 +191,7 @@ static nfds_t fill_polls(struct granter *g)
 	return n;
 }
 
-/* Waits for what comes first and handles it, but for the front. */
+/* Waits for whatever comes first and handles it, except requests of the front. */
 static int wait_once(struct granter *g)
 {
 	nfds_t n = fill_polls(g);
@@ -211,8 +211,8 @@ static int wait_once(struct granter *g)
 	return 0;
 }
 
-/* Linux lets a Unix socket be written to while at most a quarter of its buffer is in use. What a
- * lease may have to say fits into the rest, mostly. */
+/* Linux lets a Unix socket be written to while at most a quarter of its buffer is in use. What the
+ * leases report usually fits into the rest. */
 static bool has_room(int link)
 {
 	struct pollfd p = { link, POLLOUT, 0 };
@@ -238,7 +238,7 @@ static int run_once(struct granter *g)
 	return r;
 }
 
-/* Nobody listens any more. Everything is freed, but where the driver does not answer. */
+/* The front is gone: frees everything, except where the driver hangs. */
 static void end(struct granter *g)
 {
 	int r = 0;
@@ -246,7 +246,7 @@ static void end(struct granter *g)
 	g->leases.outbox.error = -EPIPE;
 	g->link = -1;
 	leases_end_all(&g->leases);
-	leases_collect(&g->leases); /* the driver may answer just now */
+	leases_collect(&g->leases); /* the driver may have answered by now */
 	while (r == 0 && leases_are_ending(&g->leases)) {
 		r = wait_once(g);
 		leases_tick(&g->leases, clock_now_ns());

@@ -2,9 +2,10 @@
 #ifndef GPUCTR_GRANTER_GRANTER_H
 #define GPUCTR_GRANTER_GRANTER_H
 
-/* What the front may ask of the granter: fixed structs, one a packet of a SOCK_SEQPACKET pair. What
- * needs the driver (an object, the end of a lease, the next lease after it) is answered when the
- * driver has answered, or after GRANTER_HUNG_NS with -ETIMEDOUT; everything else at once. */
+/* What the front may ask of the granter: fixed structs, each one packet of a SOCK_SEQPACKET pair. A
+ * request that needs the driver (an object, the end of a lease, the next lease after it) is
+ * answered when the driver has answered, or with -ETIMEDOUT after GRANTER_HUNG_NS; every other
+ * request at once. */
 
 #include <stdint.h>
 
@@ -12,12 +13,12 @@ enum granter_op {
 	GRANTER_OPEN = 1, /* lease, uid, lease_ns, gpus, device */
 	GRANTER_EXTEND,	  /* lease, lease_ns from now */
 	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
-	GRANTER_ALLOC, /* lease, pid, uid, handles; one descriptor of /dev/nvidiactl rides along */
+	GRANTER_ALLOC,	  /* lease, pid, uid, handles; with one descriptor of /dev/nvidiactl */
 	GRANTER_PING,
-	/* granter -> front, unasked, of a lease */
-	GRANTER_EXPIRED, /* it ran out and was closed */
-	GRANTER_HUNG,	 /* the driver does not answer on one of its gpus; it is over */
-	GRANTER_ANSWERS, /* since then the driver does again, and it is closed */
+	/* granter -> front: events of a lease, which no request asked for */
+	GRANTER_EXPIRED, /* its time is over and it was closed */
+	GRANTER_HUNG,	 /* the driver hangs on one of its gpus; the lease is over */
+	GRANTER_ANSWERS, /* the driver answers again after that, and the lease is closed */
 };
 
 enum {
@@ -27,7 +28,7 @@ enum {
 };
 
 #define GRANTER_LEASE_MAX_NS (UINT64_C(3600) * 1000000000)
-#define GRANTER_HUNG_NS (UINT64_C(5) * 1000000000) /* that a call of the driver may take */
+#define GRANTER_HUNG_NS (UINT64_C(5) * 1000000000) /* the longest that a driver call may take */
 
 struct granter_request {
 	uint32_t size; /* of this struct */
@@ -48,12 +49,12 @@ struct granter_reply {
 	uint32_t op;
 	uint64_t id;
 	uint64_t lease;
-	int32_t error;	 /* 0, or a negative errno saying which check failed */
+	int32_t error;	 /* 0, or a negative errno of the check that failed */
 	uint32_t status; /* of the driver */
-	uint64_t gpus;	 /* of what comes unasked: those of the lease */
+	uint64_t gpus;	 /* in events: the GPUs of the lease */
 };
 
-/* Runs until link reaches its end, with hands that were started. Returns the exit status. */
+/* Runs until link reaches its end. The hands must have been started. Returns the exit status. */
 int granter_run(int link);
 
 #endif

@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* An errand belongs to the loop until it is given, to the hand until it is done, and to the loop
- * again. The threads are all started before the filter, which forbids clone(); each of them costs a
- * few pages while it waits. They share nothing but the descriptor that wakes the loop. */
+/* An errand belongs to the loop until it is given, to the hand until it is done, and then to the
+ * loop again. All threads are started before the filter, which forbids clone(); a thread that waits
+ * costs a few pages. Threads share nothing but the descriptor that wakes the loop. */
 
 enum { STACK_BYTES = 256 << 10 };
 
@@ -26,8 +26,8 @@ static struct {
 	int done; /* an eventfd */
 } hands = { .done = -1 };
 
-/* A loop that does not hear of what is done would take it for a call that hangs, for ever: better
- * that the process ends and is replaced. */
+/* Without this wake-up the loop would take the errand for a call that hangs, for ever. So when it
+ * fails the process ends, and is replaced. */
 static void wake_loop(void)
 {
 	static const uint64_t one = 1;
@@ -68,7 +68,8 @@ static int start_all(const pthread_attr_t *attributes)
 			return -r;
 		}
 	}
-	/* What libc does in a new thread may not be allowed a moment later. */
+	/* Waits until the threads run: starting makes libc call what the filter may forbid a moment
+	 * later. */
 	for (unsigned i = 0; i < HANDS; i++) {
 		while (sem_wait(&hands.running) < 0 && errno == EINTR) {
 		}

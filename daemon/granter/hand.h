@@ -2,8 +2,8 @@
 #ifndef GPUCTR_GRANTER_HAND_H
 #define GPUCTR_GRANTER_HAND_H
 
-/* Who calls the driver: threads that do one errand at a time, each for one lease, so that a call
- * that does not return holds up nobody else's. */
+/* The threads that call the driver. Each does one errand at a time and serves one lease, so a call
+ * that does not return holds up no other lease. */
 
 #include <stdbool.h>
 
@@ -19,10 +19,10 @@ int hands_start(void);
 int hands_fd(void);
 void hands_acknowledge(void);
 
-/* To a hand that has none. */
+/* Gives an errand to a hand that has none. */
 void hand_give(unsigned hand, const struct errand *errand);
 
-/* True when the errand is done: *ret is it, and the hand is free. */
+/* True when the errand is done: *ret is the errand with its result, and the hand has none. */
 bool hand_take(unsigned hand, struct errand *ret);
 
 #endif

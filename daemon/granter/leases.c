@@ -9,14 +9,15 @@
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 
-/* Everything that calls the driver, also freeing and closing, is done for a lease by its own hand,
- * one errand after the other: lease i of the table has hand i. Leases share no GPU and need at
- * least one, so there are hands enough, and a driver that hangs on one GPU holds up one lease.
- * Which of the GPUs of a lease it hangs on cannot be seen: the numbers of an object do not say.
+/* Every call of the driver for a lease, freeing and closing included, is made by the lease's own
+ * hand, one errand after the other: lease i of the table has hand i. Leases share no GPU and need
+ * at least one, so there are enough hands, and a driver that hangs on one GPU holds up one lease.
+ * When a lease covers several GPUs one cannot see on which of them the driver hangs, because the
+ * numbers of an object do not say.
  *
- * A lease whose driver call takes too long ends, and what it was asked for is answered, but its
- * GPUs stay taken until the call has returned and its objects are freed. A lease is only over, and
- * the next one on its GPUs open, when nothing of it is left. */
+ * A lease whose driver call takes too long ends, and its pending requests are answered; but its
+ * GPUs stay taken until the call has returned and its objects are freed. A lease is over, and the
+ * next one on its GPUs opens, only when nothing of it is left. */
 
 void leases_init(struct leases *s, int link)
 {
@@ -42,7 +43,7 @@ struct lease *lease_find(struct leases *s, uint64_t id)
 	return NULL;
 }
 
-/* --- words to the front --- */
+/* --- messages to the front --- */
 
 static void tell(struct leases *s, const struct lease *l, enum granter_op op)
 {
@@ -98,8 +99,9 @@ static void object_drop(struct leases *s, struct lease *l, struct object *o)
 	list_append(&s->unused, &o->link);
 }
 
-/* CUPTI frees most of its objects itself, which nobody sees here: when a lease has as many as it
- * may, the oldest is freed once more. A program that hoards objects loses them in turn. */
+/* CUPTI frees most of its objects itself, which cannot be seen here. So when a lease has as many
+ * objects as it may, the oldest is freed, which fails harmlessly if CUPTI has freed it. A program
+ * that hoards objects loses the oldest ones. */
 static bool make_room(struct leases *s, struct lease *l)
 {
 	if (l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX) {
@@ -116,13 +118,13 @@ static bool make_room(struct leases *s, struct lease *l)
 	return false;
 }
 
-/* Is there something to do for o? */
+/* Does o wait for the hand? */
 static bool is_due(const struct lease *l, const struct object *o)
 {
 	return o->state != OBJECT_HELD || l->state == LEASE_ENDING;
 }
 
-/* The last look at the clock before the driver is asked. */
+/* The last look at the clock before the driver is asked for the object. */
 static void expire(struct leases *s, struct lease *l, struct object *o, uint64_t now_ns)
 {
 	if (o->state == OBJECT_ASKED && now_ns >= l->expires_ns) {
@@ -215,13 +217,13 @@ void object_orphan(struct leases *s, struct lease *l, struct object *o)
 
 /* --- leases --- */
 
-/* What is open or may become so. */
+/* Is l open, or waiting to be? */
 static bool is_wanted(const struct lease *l)
 {
 	return l->state == LEASE_OPENING || l->state == LEASE_OPEN;
 }
 
-/* The lease that ends on one of these GPUs; NULL: none. One that is hung comes first. */
+/* The lease that is ending on one of these GPUs; NULL: none. Prefers one that is hung. */
 static const struct lease *find_ending(const struct leases *s, uint64_t gpus)
 {
 	const struct lease *found = NULL;
@@ -236,7 +238,7 @@ static const struct lease *find_ending(const struct leases *s, uint64_t gpus)
 	return found;
 }
 
-/* Opens l, or leaves it to wait, or refuses it. */
+/* Opens l, refuses it, or lets it wait. */
 static void try_open(struct leases *s, struct lease *l, uint64_t now_ns)
 {
 	const struct lease *before = find_ending(s, l->gpus);
@@ -290,7 +292,7 @@ int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_n
 	return 0;
 }
 
-/* Nothing is left of l. */
+/* Nothing is left of l: frees its place. */
 static void lease_finish(struct leases *s, struct lease *l)
 {
 	if (l->close_to_answer) {
@@ -306,7 +308,7 @@ static void lease_finish(struct leases *s, struct lease *l)
 	open_waiting(s);
 }
 
-/* error: what is said to those who wait for an object. */
+/* error is the answer to requests that wait for an object. */
 static void lease_end(struct leases *s, struct lease *l, int error)
 {
 	l->state = LEASE_ENDING;
@@ -340,7 +342,7 @@ int lease_close(struct leases *s, const struct granter_request *q)
 	return -ENOENT;
 }
 
-/* --- what the hands have done --- */
+/* --- results of the hands --- */
 
 static void complete(struct leases *s, struct lease *l, const struct errand *e)
 {
@@ -353,7 +355,7 @@ static void complete(struct leases *s, struct lease *l, const struct errand *e)
 			o->state = OBJECT_HELD;
 		}
 	} else {
-		/* CUPTI may have freed the object itself: "not found" is then fine. */
+		/* CUPTI may have freed the object itself: "not found" is fine then. */
 		if (e->act == ERRAND_FREE &&
 		    (e->error < 0 ||
 		     (e->status != RM_STATUS_OK && e->status != RM_STATUS_OBJECT_NOT_FOUND))) {

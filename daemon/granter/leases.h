@@ -2,15 +2,15 @@
 #ifndef GPUCTR_GRANTER_LEASES_H
 #define GPUCTR_GRANTER_LEASES_H
 
-/* The leases there are, the objects that were made under them, and what is left to do for each. */
+/* The leases, the objects that were made under them, and what is left to do for each. */
 
 #include "proto/base/list.h"
 #include "daemon/granter/granter.h"
 #include "daemon/granter/hand.h"
 #include "daemon/granter/outbox.h"
 
-/* A lease waits until those before it on its GPUs have ended, is open, and ends: no object is asked
- * for under it any more, and those it has are freed. */
+/* A lease first waits until earlier ones on its GPUs have ended. Then it is open. While it ends no
+ * object is allocated under it, and those that it has are freed. */
 enum lease_state { LEASE_FREE, LEASE_OPENING, LEASE_OPEN, LEASE_ENDING };
 
 enum object_state {
@@ -21,9 +21,9 @@ enum object_state {
 };
 
 struct object {
-	struct list link; /* of its lease, oldest first, or of those that are free */
+	struct list link; /* among the objects of its lease, oldest first, or among the free ones */
 	enum object_state state;
-	uint64_t request; /* to be answered; 0 and answered: it has been */
+	uint64_t request; /* the request for it; 0 or answered: nothing to answer */
 	bool answered;
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
@@ -37,20 +37,20 @@ struct lease {
 	uint64_t length_ns, expires_ns;
 	uint32_t uid;
 	bool device;	     /* may have objects without a target client */
-	uint64_t request;    /* to open or to close it ... */
-	bool open_to_answer; /* ... has no answer yet */
+	uint64_t request;    /* the request to open or to close it ... */
+	bool open_to_answer; /* ... which has no answer yet */
 	bool close_to_answer;
-	bool end_to_tell; /* it has expired */
+	bool end_to_tell; /* it ran out, and the front does not know */
 
 	struct list objects;
-	unsigned n_objects;  /* asked for or held */
-	struct object *busy; /* its hand is at work on this one */
+	unsigned n_objects;  /* objects that are asked for or held */
+	struct object *busy; /* the object that its hand works on */
 	uint64_t busy_since_ns;
-	bool stuck; /* for so long that the driver hangs */
-	bool hung;  /* the front was told that it does, or did */
+	bool stuck; /* the hand has been busy for so long that the driver hangs */
+	bool hung;  /* the front was told that the driver hangs */
 };
 
-enum { OBJECTS = 2 * GRANTER_OBJECTS_MAX }; /* as many as may be, and as many that wait to go */
+enum { OBJECTS = 2 * GRANTER_OBJECTS_MAX }; /* as many that are held, and that wait to be freed */
 
 struct leases {
 	struct outbox outbox;
@@ -62,32 +62,33 @@ struct leases {
 
 void leases_init(struct leases *s, int link);
 
-/* An open lease or NULL. */
+/* An open lease, or NULL. */
 struct lease *lease_find(struct leases *s, uint64_t id);
 
-/* 0: it is open, or waits, and the answer to q follows. */
+/* 0: the lease is open, or will be, and the answer to q follows. */
 int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_ns);
 
 /* The answer to q follows. -ENOENT. */
 int lease_close(struct leases *s, const struct granter_request *q);
 
-/* An object that q asks for; fd and pidfd are consumed on success, and the answer follows. */
+/* Asks for the object of q; fd and pidfd are consumed on success, and the answer follows. */
 int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd,
 	      int *pidfd);
 
 /* The process of o has ended. */
 void object_orphan(struct leases *s, struct lease *l, struct object *o);
 
-/* What the hands have done. */
+/* Takes the results of the hands. */
 void leases_collect(struct leases *s);
 
-/* Ends what has expired, and tells whose driver does not answer. */
+/* Ends leases whose time is over, and reports those whose driver call hangs. */
 void leases_tick(struct leases *s, uint64_t now_ns);
 
 /* When leases_tick() has something to do; UINT64_MAX: never. */
 uint64_t leases_next_ns(const struct leases *s);
 
-/* All of them end; the second is false when they have, but where the driver hangs. */
+/* Ends all leases. leases_are_ending() is true until they have ended, except where the driver
+ * hangs. */
 void leases_end_all(struct leases *s);
 bool leases_are_ending(const struct leases *s);
 

@@ -2,9 +2,9 @@
 #ifndef GPUCTR_GRANTER_OUTBOX_H
 #define GPUCTR_GRANTER_OUTBOX_H
 
-/* What the granter has to say to the front. Nothing is read from a front that has something to read
- * first, so what waits is bounded: an answer for each object that was asked for, and for each lease
- * that it is open, over, hung, and back. */
+/* Replies that wait until the front reads. While some wait nothing is read from the front, so their
+ * number is bounded: an answer for each object that was asked for, and for each lease that it is
+ * open, over, hung, and back. */
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@ enum { OUTBOX_MAX = GRANTER_OBJECTS_MAX + 6 * GRANTER_LEASES_MAX };
 
 struct outbox {
 	int link;
-	int error; /* 0, or the -errno that ended it: whatever is said then is lost */
+	int error; /* 0, or the -errno of a send that failed: later replies are dropped */
 	unsigned first, n;
 	struct granter_reply waiting[OUTBOX_MAX];
 };
@@ -22,7 +22,7 @@ struct outbox {
 void outbox_init(struct outbox *o, int link);
 void outbox_say(struct outbox *o, const struct granter_reply *p);
 
-/* Sends what waited, as far as there is room. */
+/* Sends what waits, as far as there is room. */
 void outbox_flush(struct outbox *o);
 
 static inline bool outbox_is_empty(const struct outbox *o)

@@ -32,14 +32,14 @@
 #include "daemon/supervisor/sandbox.h"
 #include "daemon/supervisor/sockets.h"
 
-/* The supervisor. It opens the sockets, gives up what it does not need, forks the four processes
- * that work, and replaces any of them that dies: a new granter, gpu process or planner is handed to
- * the running front; a new front needs new links, so it takes the others with it. It never reads a
- * byte that a user sent. */
+/* The supervisor. It opens the sockets, gives up what it does not need, forks the four workers, and
+ * replaces any of them that dies. A new granter, gpu process or planner is handed to the running
+ * front. A new front needs new links, so the other workers are replaced with it. The supervisor
+ * never reads a byte that a user sent. */
 
 enum { STOP_TIMEOUT_S = 5 };
 
-/* All but the front are linked to it. */
+/* Each but the front has a link to the front. */
 enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
 
 static int start_granter_threads(void)
@@ -60,7 +60,7 @@ static const struct worker {
 	const char *name;
 	enum sandbox sandbox;
 	bool keeps_perfmon;
-	int (*start_threads)(void); /* before the filter; NULL: none */
+	int (*start_threads)(void); /* started before the filter; NULL: none */
 	int link_type;
 	int (*run)(int link);
 	enum control_op replaced;
@@ -76,19 +76,22 @@ static const struct worker {
 struct supervisor {
 	struct config config;
 	int argc;
-	char **argv;   /* read again for a reload */
-	uid_t starter; /* whose settings count, beside root's */
+	char **argv;   /* read again by a reload */
+	uid_t starter; /* the user whose settings count, beside root's */
 	int listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	pid_t pids[WORKERS];
-	int control;	  /* to the front */
-	int audit;	  /* the file; -1: none */
+	int control;	  /* link to the front */
+	int audit;	  /* the audit file; -1: none */
 	struct jobs jobs; /* as the front told them */
 	int signals;
-	bool own_socket; /* bound by us: removed at the end */
+	bool own_socket; /* the socket was bound by us and is removed at the end */
 	bool has_perfmon;
 	bool stopping;
 	struct restart restarts[WORKERS];
+	struct control_restarts replaced; /* so far */
+	struct control_summary summary;	  /* as the front has last told; at first without trouble */
+	bool is_ready; /* systemd was told that the daemon is ready, so it shows the status line */
 };
 
 /* --- workers --- */
@@ -102,17 +105,18 @@ static int make_pair(int type, int pair[2])
 	return 0;
 }
 
-/* In the child: names itself, keeps only what the process may have, and forgets our descriptors.
- * When the supervisor dies the kernel kills the others. Not the granter: it ends with its link
- * to the front, as always, after it has freed what only it can free. */
+/* In the child: takes the worker's name, keeps only what the worker may have, and closes our
+ * descriptors. When the supervisor dies the kernel kills the workers. The granter is an exception:
+ * it ends when its link to the front ends, after it has freed what only it can free. */
 static void enter_worker(struct supervisor *s, enum worker_id id)
 {
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGINT, SIG_IGN);  /* of the terminal; the supervisor tells us */
-	signal(SIGTERM, SIG_IGN); /* of one who signals the whole group */
+	/* These may reach the whole group, by Ctrl-C for one. The supervisor tells us to stop. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
 	if (id != WORKER_GRANTER) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	}
@@ -130,7 +134,7 @@ static void enter_worker(struct supervisor *s, enum worker_id id)
 	if (s->audit >= 0 && id != WORKER_FRONT) {
 		close(s->audit);
 	}
-	/* Threads inherit the capabilities of now, and the filter covers them too. */
+	/* Threads inherit the capabilities of this moment, and the filter covers them as well. */
 	if (privilege_enter(workers[id].keeps_perfmon) < 0 ||
 	    (workers[id].start_threads && workers[id].start_threads() < 0) ||
 	    sandbox_enter(workers[id].sandbox) < 0) {
@@ -145,8 +149,8 @@ static void note_begin(struct supervisor *s, enum worker_id id, pid_t pid)
 	restart_begin(&s->restarts[id], clock_now_ns());
 }
 
-/* The parent's end of the link, or -errno. others are ends that the child has no business with: it
- * would keep those links alive. */
+/* Returns the parent's end of the link, or -errno. The child closes the descriptors in others,
+ * which would otherwise keep those links alive. */
 static int start_linked(struct supervisor *s, enum worker_id id, const int *others, size_t n_others)
 {
 	int pair[2], r = make_pair(workers[id].link_type, pair);
@@ -183,7 +187,8 @@ static void make_room(const int pair[2])
 	}
 }
 
-/* *ret_n of the links are open, also when it fails: the caller closes them. */
+/* Starts all workers but the front. The first *ret_n links are open even after a failure: the
+ * caller closes them. */
 static int start_all_linked(struct supervisor *s, int links[WORKER_FRONT], size_t *ret_n)
 {
 	for (*ret_n = 0; *ret_n < WORKER_FRONT; (*ret_n)++) {
@@ -211,6 +216,7 @@ static int fork_front(struct supervisor *s, const int links[WORKER_FRONT])
 		_exit(front_run(&(struct front_start){
 			.config = &s->config,
 			.jobs = &s->jobs,
+			.restarts = &s->replaced,
 			.listeners = s->listeners,
 			.n_listeners = s->n_listeners,
 			.control = pair[1],
@@ -255,8 +261,8 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 		return fd;
 	}
 	r = control_send(s->control, workers[id].replaced, fd);
-	/* A front that dies takes the others with it, and may be reaped after them: its turn comes.
-	 */
+	/* When the front dies the other workers end too, and may be reaped before it: the front is
+	 * reaped in a moment. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
@@ -269,7 +275,7 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* Waits a second for the end of a worker. */
+/* Waits up to a second for the end of a worker. */
 static bool has_ended(struct supervisor *s, enum worker_id id)
 {
 	int status;
@@ -284,9 +290,9 @@ static bool has_ended(struct supervisor *s, enum worker_id id)
 	return s->pids[id] == 0;
 }
 
-/* The processes that were linked to a front that died: the end of their link ends them, freeing
- * every object; one that hangs is killed. One that the driver does not let be killed is left to its
- * fate, for nobody could measure on any GPU if we waited for it. */
+/* Ends the workers that were linked to a front that died. The end of their link ends them, after
+ * they have freed every object; one that hangs is killed. One that the driver does not let die is
+ * left behind, because nobody could measure on any GPU while we wait for it. */
 static void end_linked(struct supervisor *s)
 {
 	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
@@ -302,7 +308,7 @@ static void end_linked(struct supervisor *s)
 	}
 }
 
-/* The front's end of the control link is closed: it is dying, or dead and not yet reaped. */
+/* The front's end of the control link is closed: the front is dying, or dead and not reaped yet. */
 static bool front_is_gone(const struct supervisor *s)
 {
 	struct pollfd p = { s->control, POLLIN, 0 };
@@ -310,14 +316,77 @@ static bool front_is_gone(const struct supervisor *s)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
 }
 
+/* The text comes from a process that talks to users: a newline in it would end the line for
+ * systemd. */
+static void make_plain(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (char *p = text; *p; p++) {
+		*p = isprint((unsigned char)*p) ? *p : '?';
+	}
+}
+
+static void tell_systemd(struct supervisor *s)
+{
+	const struct control_restarts *r = &s->replaced;
+	struct control_summary *c = &s->summary;
+	uint64_t replaced = r->front + r->granter + r->gpu + r->planner;
+	char who[256] = "No GPU is held", restarts[64] = "";
+
+	make_plain(c->holder, sizeof(c->holder));
+	make_plain(c->trouble, sizeof(c->trouble));
+	if (c->trouble[0]) {
+		snprintf(who, sizeof(who), "Nothing can be measured: %s", c->trouble);
+	} else if (c->holders > 1) {
+		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder,
+			 c->holders - 1);
+	} else if (c->holders == 1) {
+		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
+	}
+	if (replaced > 0) {
+		snprintf(restarts, sizeof(restarts), ", %llu workers replaced",
+			 (unsigned long long)replaced);
+	}
+	sd_notifyf(0, "STATUS=%s%s, %u waiting; %llu permissions granted, %llu records dropped%s.",
+		   c->audit_fails ? "THE AUDIT LOG CANNOT BE WRITTEN, nothing is granted. " : "",
+		   who, c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped,
+		   restarts);
+}
+
+static void count_replaced(struct supervisor *s, enum worker_id id)
+{
+	uint64_t *const counts[WORKERS] = {
+		[WORKER_GRANTER] = &s->replaced.granter,
+		[WORKER_GPU] = &s->replaced.gpu,
+		[WORKER_PLANNER] = &s->replaced.planner,
+		[WORKER_FRONT] = &s->replaced.front,
+	};
+
+	++*counts[id];
+}
+
+/* Counts only workers that ended by themselves, not those that a front took with it. */
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
-	if (id != WORKER_FRONT) {
-		/* A front that died took this one with it, and its successor brings a new one. */
-		return s->control < 0 || front_is_gone(s) ? 0 : replace_linked(s, id);
+	int r;
+
+	if (id == WORKER_FRONT) {
+		end_linked(s);
+		count_replaced(s, id);
+		return start_front(s);
 	}
-	end_linked(s);
-	return start_front(s);
+	if (s->control < 0 || front_is_gone(s)) {
+		return 0; /* it ended with its front, and the next front comes with new ones */
+	}
+	r = replace_linked(s, id);
+	if (r == 0) {
+		count_replaced(s, id);
+		control_send_restarts(s->control, &s->replaced);
+		if (s->is_ready) {
+			tell_systemd(s);
+		}
+	}
+	return r;
 }
 
 static void note_end(struct supervisor *s, pid_t pid, int status)
@@ -338,7 +407,8 @@ static void note_end(struct supervisor *s, pid_t pid, int status)
 	}
 }
 
-/* All that have ended are known before any is replaced: a new front brings the others with it. */
+/* Notes every worker that has ended before any is replaced, because a new front comes with new
+ * workers. */
 static void reap(struct supervisor *s)
 {
 	int status;
@@ -353,7 +423,7 @@ static void reap(struct supervisor *s)
 	}
 }
 
-/* Of those that are due; what cannot be started now is tried again. */
+/* Replaces the workers that are due. One that cannot be started now is tried again later. */
 static void replace_workers(struct supervisor *s)
 {
 	uint64_t now = clock_now_ns();
@@ -362,7 +432,8 @@ static void replace_workers(struct supervisor *s)
 	if (s->stopping) {
 		return;
 	}
-	for (enum worker_id id = WORKERS; id-- > 0;) { /* the front first: it brings the others */
+	for (enum worker_id id = WORKERS;
+	     id-- > 0;) { /* the front first: the others come with it */
 		if (!restart_is_due(&s->restarts[id], now)) {
 			continue;
 		}
@@ -375,7 +446,7 @@ static void replace_workers(struct supervisor *s)
 	}
 }
 
-/* Until the next one is due, for poll(); -1: none is. */
+/* Milliseconds until the next worker is due, for poll(); -1: none is. */
 static int next_restart_ms(const struct supervisor *s)
 {
 	uint64_t now = clock_now_ns(), next = UINT64_MAX;
@@ -421,8 +492,9 @@ static void open_audit(struct supervisor *s)
 	s->audit = s->config.audit_file[0] ? audit_open(s->config.audit_file) : -1;
 }
 
-/* Settings that are wrong leave the present ones in force. The socket and the user stay as they
- * are: they need what was given up at the start. 0: the front has been told, and will answer. */
+/* Reads the settings again. Wrong ones leave the present ones in force. The socket and the user
+ * stay as they are, because changing them needs what was given up at the start. 0: the front was
+ * told, and will answer. */
 static int reload(struct supervisor *s)
 {
 	struct config config;
@@ -449,8 +521,8 @@ static int reload(struct supervisor *s)
 	return 0;
 }
 
-/* For systemd a reload lasts until the settings hold, so that who waits for it meets them; or until
- * it is clear that they will not. */
+/* To systemd a reload lasts until the settings hold, or until it is clear that they will not. So a
+ * caller that waits for the reload finds the new settings in force. */
 static void begin_reload(struct supervisor *s)
 {
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
@@ -475,7 +547,7 @@ static void handle_signals(struct supervisor *s)
 	}
 }
 
-/* Its end is then reaped and it is replaced like any other. */
+/* Kills a worker that hangs; it is then reaped and replaced like any other. */
 static void kill_hung(struct supervisor *s, enum worker_id id)
 {
 	log_error("%s (pid %d) does not answer: killed", workers[id].name, (int)s->pids[id]);
@@ -484,35 +556,8 @@ static void kill_hung(struct supervisor *s, enum worker_id id)
 	}
 }
 
-/* It comes from a process that talks to users: nothing in it may end the line for systemd. */
-static void make_plain(char *text, size_t size)
-{
-	text[size - 1] = '\0';
-	for (char *p = text; *p; p++) {
-		*p = isprint((unsigned char)*p) ? *p : '?';
-	}
-}
-
-static void tell_systemd(struct control_summary *c)
-{
-	char who[256] = "No GPU is held";
-
-	make_plain(c->holder, sizeof(c->holder));
-	make_plain(c->trouble, sizeof(c->trouble));
-	if (c->trouble[0]) {
-		snprintf(who, sizeof(who), "Nothing can be measured: %s", c->trouble);
-	} else if (c->holders > 1) {
-		snprintf(who, sizeof(who), "GPUs are held by %s and %u more", c->holder,
-			 c->holders - 1);
-	} else if (c->holders == 1) {
-		snprintf(who, sizeof(who), "GPUs are held by %s", c->holder);
-	}
-	sd_notifyf(0, "STATUS=%s%s, %u waiting; %llu permissions granted, %llu records dropped.",
-		   c->audit_fails ? "THE AUDIT LOG CANNOT BE WRITTEN, nothing is granted. " : "",
-		   who, c->waiting, (unsigned long long)c->granted, (unsigned long long)c->dropped);
-}
-
-/* For the front's successor. They come from a process that talks to users: names end. */
+/* Keeps the jobs for the next front. They come from a process that talks to users, so names are
+ * terminated here. */
 static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
 {
 	s->jobs = *jobs;
@@ -534,6 +579,7 @@ static void handle_control(struct supervisor *s)
 			log_notice("listening on %s",
 				   s->own_socket ? s->config.socket : "the sockets of systemd");
 			sd_notify(0, "READY=1\nSTATUS=Waiting for captures.");
+			s->is_ready = true;
 		} else if (m.op == CONTROL_RELOADED) {
 			sd_notify(0, "READY=1");
 		} else if (m.op == CONTROL_ALIVE) {
@@ -545,7 +591,8 @@ static void handle_control(struct supervisor *s)
 		} else if (m.op == CONTROL_HUNG_PLANNER) {
 			kill_hung(s, WORKER_PLANNER);
 		} else if (m.op == CONTROL_SUMMARY) {
-			tell_systemd(&m.summary);
+			s->summary = m.summary;
+			tell_systemd(s);
 		} else if (m.op == CONTROL_JOBS) {
 			keep_jobs(s, &m.jobs);
 		}
@@ -569,7 +616,8 @@ static void run(struct supervisor *s)
 		if (fds[1].revents != 0) {
 			handle_control(s);
 			if ((fds[1].revents & POLLHUP) != 0) {
-				poll(NULL, 0, 1); /* the signal that says why is on its way */
+				poll(NULL, 0,
+				     1); /* the signal that tells the cause is on its way */
 			}
 		}
 		handle_signals(s);
@@ -612,7 +660,8 @@ static int serve(struct supervisor *s)
 	}
 	end_linked(s);
 	if (s->own_socket) {
-		unlink(s->config.socket); /* may fail once we left root: the next start cleans it */
+		unlink(s->config.socket); /* may fail once we have left root; the next start removes
+					     it */
 	}
 	return r < 0 ? 1 : 0;
 }

@@ -36,7 +36,7 @@ static void print_help(void)
 
 static int apply(struct config *c, const char *key, const char *value)
 {
-	char error[512];
+	char error[768];
 	int r = config_set(c, key, value, error, sizeof(error));
 
 	if (r < 0) {
@@ -60,7 +60,7 @@ static int apply_pair(struct config *c, const char *pair)
 
 static int load(struct config *c, const char *path, uid_t starter, bool must_exist)
 {
-	char error[PATH_MAX + 512];
+	char error[PATH_MAX + 1024];
 	int r = config_load(c, path, starter, error, sizeof(error));
 
 	if (r == -ENOENT && !must_exist) {
@@ -88,9 +88,9 @@ static const struct option options[] = {
 
 static const char short_options[] = "c:s:u:vVh";
 
-/* What stands on the command line is looked at as a whole before anything is read or opened: help
- * and version are answered whatever else stands there. 1: go on, with the file's path or NULL;
- * 0: answered; -errno: told why. */
+/* Looks at the whole command line before anything is read or opened, so that help and version are
+ * answered whatever else is on it. 1: go on, with the file's path or NULL; 0: answered; -errno: the
+ * error was printed. */
 static int look_ahead(int argc, char **argv, const char **ret_file)
 {
 	const char *file = NULL;
@@ -148,7 +148,7 @@ static int read_settings(struct config *c, int argc, char **argv, bool *ret_chec
 	return r;
 }
 
-/* For who asks, which before a reload is the daemon's user. */
+/* Checked as the calling user, who before a reload is the daemon's user. */
 static int check_audit(const struct config *c)
 {
 	int r = c->audit_file[0] ? audit_check(c->audit_file) : 0;
@@ -173,7 +173,7 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 	if (r <= 0) {
 		return r;
 	}
-	/* The file comes first wherever it stands on the command line. */
+	/* The file is read first, wherever it stands on the command line. */
 	r = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
 	r = r < 0 ? r : read_settings(c, argc, argv, &check);
 	if (r < 0) {

@@ -13,7 +13,7 @@
 
 #include "daemon/base/log.h"
 
-/* Capabilities by the raw system calls: two words and one bit do not need a library. */
+/* Capabilities are set by the raw system calls: two words and one bit do not need a library. */
 
 static int set_capabilities(bool perfmon)
 {
@@ -79,8 +79,8 @@ int privilege_leave_root(const char *user)
 	if (r == 0) {
 		r = set_capabilities(true);
 	}
-	/* The workers inherit it. They run as one user and may hold one capability, so without it
-	 * each could read and write the memory of the others through /proc. */
+	/* The workers inherit this. They run as one user, and one may hold a capability, so without
+	 * it each could read and write the memory of the others through /proc. */
 	if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
 		r = -errno;
 	}

@@ -17,11 +17,11 @@
 #include "proto/nvidia/rm.h"
 
 /* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
- * two requests, and cannot open, map executable memory, or create a socket. The front can open
- * files for reading (/etc/passwd, for names) but has no capability and no way to run code it was
- * not started with. The planner maps NVIDIA's host library, so it may run what it finds in files,
- * but it reaches nothing else: no device, no socket, no other process. What each list holds beyond
- * the obvious is there for libc and libuv. */
+ * two requests, and cannot open files, map executable memory, or create a socket. The front can
+ * open files for reading (/etc/passwd, for names) but has no capability and no way to run code that
+ * it was not started with. The planner maps NVIDIA's host library, so it may run what it finds in
+ * files, but it reaches nothing else: no device, no socket, no other process. What each list has
+ * beyond the obvious is there for libc and libuv. */
 
 static const int granter_calls[] = {
 	SCMP_SYS(poll),		SCMP_SYS(ppoll),
@@ -34,7 +34,7 @@ static const int granter_calls[] = {
 	SCMP_SYS(rt_sigreturn), SCMP_SYS(exit),
 	SCMP_SYS(exit_group),	SCMP_SYS(brk),
 	SCMP_SYS(munmap),	SCMP_SYS(madvise),
-	SCMP_SYS(capget), /* of a preloaded ioctl that answers as a restricted driver (tests) */
+	SCMP_SYS(capget), /* for a preloaded ioctl that answers as a restricted driver (tests) */
 };
 
 static const int front_calls[] = {
@@ -83,7 +83,8 @@ static const int front_calls[] = {
 	SCMP_SYS(exit_group),
 };
 
-/* Seen of CUPTI 13.0.1 in this process, and what is harmless of other releases of it. */
+/* Calls that CUPTI 13.0.1 was seen to make in this process, and harmless ones for its other
+ * releases. */
 static const int planner_calls[] = {
 	SCMP_SYS(read),
 	SCMP_SYS(readv),
@@ -134,7 +135,7 @@ static const int planner_calls[] = {
 };
 
 /* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
- * listen and accept stay; the unit's PrivateNetwork= keeps others away from that socket. */
+ * listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket. */
 static const int gpu_denied_calls[] = {
 	SCMP_SYS(ptrace),
 	SCMP_SYS(process_vm_readv),
@@ -165,7 +166,7 @@ static const int gpu_denied_calls[] = {
 	SCMP_SYS(request_key),
 };
 
-/* Mapping and protecting memory, but never to execute it. */
+/* Memory may be mapped and protected, but never made executable. */
 static int allow_data_memory(scmp_filter_ctx c)
 {
 	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
@@ -182,8 +183,8 @@ static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
 				SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
 }
 
-/* Those of libuv and libc. Not F_SETOWN, which with F_SETSIG sends a signal of the caller's choice
- * to any process of the same user, and so kills it. */
+/* The commands of libuv and libc. F_SETOWN is not among them: with F_SETSIG it sends a signal of
+ * the caller's choice to any process of the same user, and so kills it. */
 static int allow_fcntl(scmp_filter_ctx c)
 {
 	static const uint64_t commands[] = { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC };
@@ -207,7 +208,7 @@ static int fill_granter(scmp_filter_ctx c)
 					SCMP_A1(SCMP_CMP_EQ, F_GETFL));
 }
 
-/* Reading files; and abort(), which signals the process itself and nobody else. */
+/* Files may be read; abort() may signal the process itself and no other. */
 static int allow_files_and_abort(scmp_filter_ctx c)
 {
 	int r = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
@@ -226,7 +227,7 @@ static int fill_front(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
 	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
 	r = r < 0 ? r : allow_fcntl(c);
-	/* What a user has sent is looked at without waiting for its file system. */
+	/* What a user has sent is examined without waiting for its file system. */
 	r = r < 0 ? r
 		  : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
 				     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC,
@@ -248,8 +249,9 @@ static int add_calls(scmp_filter_ctx c, uint32_t action, const int *calls, size_
 	return r;
 }
 
-/* Threads, but no namespaces: in one of its own the process would be root and could mount. A filter
- * cannot read the flags of clone3(), which stand in memory: libc then takes clone(). */
+/* Threads may be started, but no namespaces: in one of its own the process would be root and could
+ * mount. A filter cannot read the flags of clone3(), which are in memory, so clone3() fails and
+ * libc falls back to clone(). */
 static int fill_gpu(scmp_filter_ctx c)
 {
 	static const uint64_t namespaces[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,

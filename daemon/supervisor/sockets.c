@@ -16,9 +16,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/trust.h"
 
-/* The socket is open to all, because who may ask is decided by identity, with a reason. It is so
- * from its first moment: a mode that is changed afterwards is changed of whatever has the name by
- * then. No thread runs yet that the mask could surprise. */
+/* Everybody may connect, because identity decides who may ask for what, and a refusal names its
+ * reason. The socket has this mode from its first moment: changing the mode later would change
+ * whatever has the name by then. No thread runs yet that the mask could affect. */
 static int bind_open(int fd, const struct sockaddr_un *a)
 {
 	mode_t before = umask(0111);
@@ -42,7 +42,7 @@ static int bind_socket(const struct sockaddr_un *a)
 		if (probe >= 0 && connect(probe, (const struct sockaddr *)a, sizeof(*a)) == 0) {
 			return -EADDRINUSE;
 		}
-		unlink(a->sun_path); /* left behind by one that was killed */
+		unlink(a->sun_path); /* left behind by a daemon that was killed */
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = fd < 0 ? -errno : bind_open(fd, a);
@@ -52,8 +52,8 @@ static int bind_socket(const struct sockaddr_un *a)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* The folder is made when it is missing, and must be one in which nobody else can put another
- * socket, or a link, in the place of ours. */
+/* Makes the folder when it is missing. Nobody else may be able to put another socket, or a link, in
+ * the place of ours there. */
 static int find_address(const char *path, struct sockaddr_un *ret)
 {
 	char folder[PATH_MAX], real[PATH_MAX], error[PATH_MAX + 160];

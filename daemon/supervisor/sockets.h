@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_DAEMON_SOCKETS_H
-#define GPUCTR_DAEMON_SOCKETS_H
+#ifndef GPUCTR_SUPERVISOR_SOCKETS_H
+#define GPUCTR_SUPERVISOR_SOCKETS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The listening sockets that systemd passes, or else one at path. Fills fds, up to room; *ret_own
- * says that the one at path is ours to remove. Logs what is wrong and returns -errno. */
+/* The listening sockets that systemd passes, else one that is bound at path. Fills at most room
+ * entries of fds; *ret_own says that the socket at path is ours to remove. Logs errors and returns
+ * -errno. */
 int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own);
 
 #endif

@@ -44,7 +44,8 @@ enum gpuctr_error_code {
 	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
 	GPUCTR_E_BAD_REQUEST = 17,     /* a field out of range, or a request not allowed now */
-	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex */
+	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex, or
+					  none was launched where an NVTX expression holds */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,
@@ -225,13 +226,26 @@ struct gpuctr_gpu {
 struct gpuctr_totals {
 	uint64_t seen;
 	uint64_t measured;
-	uint64_t filtered;  /* by kernel_regex, launch_skip, launch_count */
+	uint64_t filtered;  /* by kernel_regex, nvtx_include and others of the options */
 	uint64_t capturing; /* launched into a stream that captures a graph: nothing ran then */
 	uint64_t unready;   /* on a device that is not leased, or before its profiler was up */
 	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped;   /* lost to a reader that was too slow */
 	uint64_t lost;	    /* in flight when their process died (at least) */
+	uint64_t unchosen;  /* left out by the random choice of a budget */
 };
+
+/* X(name) for each member of struct gpuctr_totals, in its order; GPUCTR_FATES: without seen. */
+#define GPUCTR_FATES(X) \
+	X(measured)     \
+	X(filtered)     \
+	X(capturing)    \
+	X(unready)      \
+	X(failed)       \
+	X(dropped)      \
+	X(lost)         \
+	X(unchosen)
+#define GPUCTR_TOTALS(X) X(seen) GPUCTR_FATES(X)
 
 enum gpuctr_capture_state {
 	GPUCTR_CAPTURE_PLANNING,
@@ -262,6 +276,44 @@ struct gpuctr_capture_info {
 
 enum gpuctr_restricted { GPUCTR_OPEN, GPUCTR_RESTRICTED, GPUCTR_RESTRICTION_UNKNOWN };
 
+struct gpuctr_code_count {
+	int code; /* enum gpuctr_error_code */
+	uint64_t count;
+};
+
+struct gpuctr_wait_bucket {
+	uint64_t up_to_ns; /* and longer than that of the bucket before; 0: any longer time */
+	uint64_t count;
+};
+
+/* What an operator watches: counts over all users since the daemon's front began, which only grow
+ * while uptime_ns does, and beside them how it is now. */
+struct gpuctr_counts {
+	uint64_t connections; /* taken */
+	uint64_t permissions; /* that the driver gave */
+	uint64_t leases;      /* granted */
+	const struct gpuctr_code_count *refusals;
+	size_t n_refusals;
+	const struct gpuctr_code_count *lease_ends; /* by cause; GPUCTR_OK: as asked */
+	size_t n_lease_ends;
+	const struct gpuctr_wait_bucket *waits; /* of the leases, for their turn */
+	size_t n_waits;
+	uint64_t waited_ns;		/* by all of them together */
+	uint64_t records, record_bytes; /* passed on to clients */
+	struct gpuctr_totals kernels;	/* as the measured programs tell */
+	/* Workers that ended and were replaced, since the daemon itself began. */
+	uint64_t restarts_granter, restarts_gpu, restarts_planner, restarts_front;
+
+	unsigned leases_active;
+	unsigned waiting, waiting_max; /* captures, in the queue */
+	uint64_t longest_wait_ns;      /* of those that wait now */
+	unsigned connections_max;
+	unsigned processes;	      /* that take part in captures */
+	unsigned registered;	      /* that wait to be captured */
+	bool audit_fails;	      /* nothing is granted: decisions cannot be logged */
+	bool label_users, label_jobs; /* the settings let metrics name them */
+};
+
 struct gpuctr_status {
 	const char *daemon;		   /* version */
 	const char *driver;		   /* "": none */
@@ -274,6 +326,8 @@ struct gpuctr_status {
 	size_t n_gpus;
 	const struct gpuctr_capture_info *captures;
 	size_t n_captures;
+	const struct gpuctr_counts *counts; /* for root of the machine and for those whom the
+					       settings name as monitor-users; else NULL */
 };
 
 typedef void (*gpuctr_on_status)(const struct gpuctr_status *status,
@@ -304,6 +358,37 @@ GPUCTR_API int gpuctr_begin_job(struct gpuctr *g, const struct gpuctr_job_option
 GPUCTR_API int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done,
 			      void *userdata);
 
+/* --- processes ----------------------------------------------------------------------------------
+ *
+ * A program that was started with the variables of gpuctr_standby_environment() is registered with
+ * the daemon, unmeasured, and may be captured by its owner at any time: see
+ * gpuctr_capture_options.processes. */
+
+struct gpuctr_registered_process {
+	unsigned process; /* the daemon's number, not used again while it runs */
+	uint32_t pid, uid;
+	const char *user, *program;
+	uint64_t age_ns;    /* since it registered */
+	unsigned capture;   /* that measures it now; 0: none */
+	const char *holder; /* who opened that: user, program, pid; "": nobody */
+	/* "NAME=value": what the process says of its job (SLURM_JOB_ID, RANK, ...). Nobody checks
+	 * it. */
+	const char *const *claims;
+	size_t n_claims;
+};
+
+/* One's own; for root everybody's. on_process is called for each, then on_done once. */
+typedef void (*gpuctr_on_registered_process)(const struct gpuctr_registered_process *process,
+					     void *userdata);
+GPUCTR_API int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_process,
+				     gpuctr_on_done on_done, void *userdata);
+
+/* The variables that register a program (and its children), as a NULL-terminated array of
+ * "NAME=value" to be added to its environment. socket NULL: gpuctr_default_socket(); agent NULL:
+ * $GPUCTR_AGENT or the installed agent. Needs no connection: the daemon may come later. 0 and *ret
+ * to be freed with one free(), or -ENOMEM, or GPUCTR_E_NO_AGENT when the agent cannot be read. */
+GPUCTR_API int gpuctr_standby_environment(const char *socket, const char *agent, char ***ret);
+
 /* --- captures -----------------------------------------------------------------------------------
  */
 
@@ -321,6 +406,9 @@ struct gpuctr_process {
 	const char *recorded_from;  /* "": live; else values are recorded, and on what hardware */
 	const struct gpuctr_device *devices;
 	size_t n_devices;
+	/* "NAME=value": what it says of its job, as gpuctr_registered_process has it. */
+	const char *const *claims;
+	size_t n_claims;
 };
 
 /* An NVTX range, or mark. The objects of one capture live until its on_end has returned. */
@@ -380,6 +468,23 @@ struct gpuctr_record {
 	const struct gpuctr_range *const *active; /* start/end ranges open in the process */
 	size_t n_active;
 	const double *values; /* one for each column of the plan; NaN: not available */
+	/* With a budget: the record stands for 1 / chance launches of its stratum. Else 0 and 1. */
+	unsigned stratum;
+	double chance; /* that the launch was to be measured: above 0, at most 1 */
+};
+
+/* With a budget: launches of a kind, measured or not, and how many of them there were until now.
+ * All but seen stays the same. Kernel and range live until on_end has returned. */
+struct gpuctr_stratum {
+	unsigned process;
+	unsigned id;			    /* unique within the process, from 1 */
+	const struct gpuctr_kernel *kernel; /* NULL: of several */
+	const struct gpuctr_range *range;   /* the innermost; NULL: none, or of several */
+	uint32_t grid[3], block[3];	    /* 0: of several */
+	uint32_t dynamic_shared_bytes;
+	unsigned device;
+	bool merged; /* there were too many kinds: launches in it differ in what is told here */
+	uint64_t seen;
 };
 
 struct gpuctr_mark {
@@ -456,6 +561,9 @@ struct gpuctr_capture_handler {
 	void (*on_process_end)(struct gpuctr_capture *c, const struct gpuctr_process_end *end,
 			       void *userdata);
 	void (*on_end)(struct gpuctr_capture *c, const struct gpuctr_end *end, void *userdata);
+	/* Of a capture with a budget, every second or so and before its process ends. */
+	void (*on_stratum)(struct gpuctr_capture *c, const struct gpuctr_stratum *stratum,
+			   void *userdata);
 };
 
 struct gpuctr_capture_options {
@@ -474,6 +582,35 @@ struct gpuctr_capture_options {
 	bool raw_images;	  /* also deliver counter data, to make a recording */
 	bool recorded;		  /* gpuctr-replay will answer: lease nothing */
 	const char *program;	  /* what is measured, shown to those who wait */
+	/* Registered processes to measure, by their numbers; none: those that are started with
+	 * gpuctr_capture_environment(). They begin when the capture is ready, and without gpus it
+	 * leases those that they use. */
+	const unsigned *processes;
+	size_t n_processes;
+	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
+	 * many as it pays for, and all are counted (see gpuctr_stratum). 0, or from 1,000,000 on:
+	 * everything is measured. */
+	uint32_t budget_ppm;
+	uint64_t seed; /* of the choice: the same one chooses alike, as far as times are alike */
+	/* NVTX expressions, in ncu's grammar as gpuctr-client(1) has it: measured are launches for
+	 * which one of those that include holds (none given: all) and none of those that exclude.
+	 * One that is no expression is refused by gpuctr_capture_open(), with
+	 * GPUCTR_E_BAD_PATTERN. */
+	const char *const *nvtx_include;
+	size_t n_nvtx_include;
+	const char *const *nvtx_exclude;
+	size_t n_nvtx_exclude;
+	/* "cudaProfilerApi": only between cudaProfilerStart() and cudaProfilerStop(); "nvtx:EXPR":
+	 * only while an NVTX range is open, in any thread, that begins then and makes EXPR hold;
+	 * NULL: always. With stop_on_range_end only the first time. */
+	const char *capture_range;
+	uint64_t stop_on_range_end;
+	/* Only in some steps: skip_first ones are not measured, then, repeat times or for 0 without
+	 * end, wait and warmup ones are not and active ones are. A step begins with
+	 * "cudaProfilerStart", or with a range or mark that the expression step means. active 0:
+	 * always. */
+	uint64_t skip_first, wait, warmup, active, repeat;
+	const char *step;
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A list of blocks, the newest first; each piece comes from the newest block. Blocks grow from 16
- * KiB so that small messages cost one malloc in a connection's life. */
+ * KiB, so a connection with small messages needs one malloc in its life. */
 
 enum { ARENA_ALIGN = alignof(max_align_t), ARENA_BLOCK_BYTES = 16 * 1024 };
 

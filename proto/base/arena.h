@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BASE_ARENA_H
 #define GPUCTR_BASE_ARENA_H
 
-/* Memory that is handed out piece by piece and taken back all at once, with an upper bound: what a
- * peer's message may cost us to unpack. Pieces are aligned for any type. */
+/* Memory that is handed out piece by piece and taken back all at once, with an upper bound, such as
+ * the memory that unpacking a peer's message may take. Pieces are aligned for any type. */
 
 #include <stddef.h>
 
@@ -21,10 +21,10 @@ struct arena {
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_deinit(struct arena *a);
 
-/* Takes everything back; keeps one block for the next round. */
+/* Takes everything back; keeps one block for later. */
 void arena_reset(struct arena *a);
 
-/* NULL when the limit or the quota is reached or memory is out. Not zeroed. */
+/* NULL when the limit or the quota is reached, or memory is out. Not zeroed. */
 void *arena_alloc(struct arena *a, size_t bytes);
 void *arena_zalloc(struct arena *a, size_t bytes);
 

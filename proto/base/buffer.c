@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Content moves to the front before the buffer grows, so a stream that is consumed as fast as it is
- * filled stays at the size of its largest message. */
+/* The content moves to the front before the buffer grows. So the buffer of a stream that is
+ * consumed as fast as it is filled stays at the size of its largest message. */
 
 enum { BUFFER_KEEP_BYTES = 64 * 1024 };
 

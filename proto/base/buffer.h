@@ -15,7 +15,7 @@ struct buffer {
 	struct quota *quota;	 /* who pays for size; NULL: nobody */
 };
 
-/* Empty, and may be used again on the same quota. */
+/* Frees the memory; the buffer is empty, and may be used again on the same quota. */
 void buffer_deinit(struct buffer *b);
 
 static inline size_t buffer_length(const struct buffer *b)
@@ -23,14 +23,14 @@ static inline size_t buffer_length(const struct buffer *b)
 	return b->end - b->start;
 }
 
-/* Room for bytes at data + end; -ENOMEM, -EDQUOT. */
+/* Makes room for bytes at data + end. -ENOMEM, -EDQUOT. */
 int buffer_reserve(struct buffer *b, size_t bytes);
 
 /* The same, but grows by no more than is asked for. */
 int buffer_reserve_exactly(struct buffer *b, size_t bytes);
 int buffer_append(struct buffer *b, const void *data, size_t bytes);
 
-/* Forgets the first bytes; frees a large buffer that became empty. */
+/* Drops the first bytes; frees a large buffer that becomes empty. */
 void buffer_consume(struct buffer *b, size_t bytes);
 
 #endif

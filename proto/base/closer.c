@@ -7,9 +7,10 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-/* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs,
- * and thousands wait behind: the descriptor is then kept open rather than risk the caller. A
- * process whose thread cannot read any more would keep them all: it ends, and is replaced. */
+/* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs
+ * and thousands wait behind it: the descriptor is then kept open, since closing it here could hang
+ * the caller too. A process whose thread cannot read any more would keep all of them: it ends, and
+ * is replaced. */
 
 static int pipe_in = -1;
 
@@ -50,7 +51,8 @@ int closer_start(void)
 		return -r;
 	}
 	pthread_detach(thread);
-	/* What libc does in a new thread may not be allowed a moment later. */
+	/* Waits until the thread runs: starting one makes libc call what the filter may forbid a
+	 * moment later. */
 	while (sem_wait(&start.running) < 0 && errno == EINTR) {
 	}
 	pipe_in = ends[1];

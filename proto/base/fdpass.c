@@ -10,9 +10,10 @@
 #include "proto/base/closer.h"
 
 /* There is room for as many descriptors as a message can bring, and for a control message of
- * another kind before them: what does not fit the kernel closes at once, in the middle of
- * recvmsg(), and that can take as long as the sender likes. It also does so with what finds no
- * place in the table of descriptors: whoever receives from users has to leave room there. */
+ * another kind before them. What does not fit the kernel closes at once, in the middle of
+ * recvmsg(), and that can take as long as the sender likes. The kernel also closes what finds no
+ * place in the table of descriptors, so a process that receives from users has to leave room
+ * there. */
 
 union control {
 	struct cmsghdr header;
@@ -40,7 +41,7 @@ ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flag
 	return n < 0 ? -errno : n;
 }
 
-/* True when c held nothing but descriptors. */
+/* Takes the descriptors out of c. True when c held nothing else. */
 static bool take_descriptors(const struct cmsghdr *c, struct fdpass_set *set)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

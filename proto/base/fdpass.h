@@ -14,17 +14,18 @@ struct fdpass_set {
 	int fds[FDPASS_MAX];
 };
 
-/* fd -1: none; it stays the caller's. Bytes sent, or -errno. */
+/* fd is -1 for none; it stays the caller's. Returns the number of bytes sent, or -errno. */
 ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flags);
 
-/* Bytes received, 0 at the end, or -errno. *ret_fd is the caller's to close, or -1. More than one
- * descriptor, or any other control message than SCM_RIGHTS, is -EPROTO and all are closed; or
- * -EBADMSG when data is full, and so can be answered. That is also what a process gets that has no
- * room for another descriptor. Descriptors are received with O_CLOEXEC. */
+/* Returns the number of bytes received, 0 at the end, or -errno. *ret_fd is the caller's to close,
+ * or -1. More than one descriptor, or a control message other than SCM_RIGHTS, is an error, and all
+ * descriptors are closed: -EBADMSG when data is full, so that the request can be answered, else
+ * -EPROTO. A process without room for another descriptor gets the same. Descriptors are received
+ * with O_CLOEXEC. */
 ssize_t fdpass_receive(int socket, void *data, size_t bytes, int *ret_fd, int flags);
 
-/* The same for a sender who may be hostile: all that came is in *ret and the caller's to close,
- * also beside an error. */
+/* The same for a sender who may be hostile: all descriptors that came are in *ret and are the
+ * caller's to close, even after an error. */
 ssize_t fdpass_receive_set(int socket, void *data, size_t bytes, struct fdpass_set *ret, int flags);
 
 #endif

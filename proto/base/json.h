@@ -2,9 +2,9 @@
 #ifndef GPUCTR_BASE_JSON_H
 #define GPUCTR_BASE_JSON_H
 
-/* Writes one flat JSON object, key by key, into a buffer. The first failure is remembered and tells
- * at the end: callers need not look before. Text is UTF-8 or is made so: what is not becomes
- * U+FFFD, and control characters, C1's too, are escaped. */
+/* Writes one flat JSON object into a buffer, key by key. The first failure is remembered and
+ * reported at the end, so callers need not check each call. Text is made valid UTF-8: what is not
+ * becomes U+FFFD, and control characters, those of C1 too, are escaped. */
 
 #include <stddef.h>
 #include <stdint.h>

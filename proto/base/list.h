@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BASE_LIST_H
 #define GPUCTR_BASE_LIST_H
 
-/* Intrusive doubly linked list. A struct list is a head when it is nobody's member, and a link when
- * it is; an initialised link points to itself, so that removing it twice is harmless. */
+/* Intrusive doubly linked list. The same struct list is the head of a list and the link of a
+ * member. An initialised link points to itself, so removing it twice is harmless. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static inline void list_remove(struct list *link)
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* The current link may be removed, and freed, by the body; no other may. */
+/* The body may remove and free the current member, and no other. */
 #define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Scores, the smaller the nearer: a slip costs NEAR_SLIP; a name that contains what was typed costs
- * a slip and a half and then by what it has more. Nine slips are not near any more. Names are
- * copied, because the one who offers them may not keep them. */
+/* A score is smaller for a nearer name. Each slip (a letter that is wrong, missing or too much)
+ * costs NEAR_SLIP; a name that contains what was typed costs one and a half slips and more the
+ * longer it is. Nine slips are not near any more. Names are copied, because the caller may not keep
+ * them. */
 enum { NEAR_SLIP = 16, NEAR_LIMIT = 9 * NEAR_SLIP };
 
 void near_init(struct near *n, const char *wrong, size_t length)
@@ -19,35 +20,48 @@ void near_init(struct near *n, const char *wrong, size_t length)
 	}
 }
 
-/* Levenshtein distance, given up (and returned as limit) once it cannot be below limit. */
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* The Damerau-Levenshtein distance, restricted: two neighbours that changed places are one slip.
+ * Gives up, and returns limit, once the distance cannot be below limit. */
 static unsigned distance(const char *a, const char *b, unsigned limit)
 {
-	unsigned row[NEAR_NAME_BYTES + 1];
+	unsigned rows[3][NEAR_NAME_BYTES + 1];
+	unsigned *before = rows[0], *last = rows[1], *row = rows[2];
+	unsigned best_before = 0;
 	size_t n = strlen(a), m = strlen(b);
 
 	if (n > NEAR_NAME_BYTES || m > NEAR_NAME_BYTES || (n > m ? n - m : m - n) >= limit) {
 		return limit;
 	}
 	for (unsigned j = 0; j <= m; j++) {
-		row[j] = j;
+		last[j] = j;
 	}
 	for (size_t i = 1; i <= n; i++) {
-		unsigned diagonal = row[0], best;
+		unsigned *next = before, best;
 
 		row[0] = best = (unsigned)i;
 		for (size_t j = 1; j <= m; j++) {
-			unsigned d = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			d = d < row[j] + 1 ? d : row[j] + 1;
-			row[j] = d < row[j - 1] + 1 ? d : row[j - 1] + 1;
-			best = best < row[j] ? best : row[j];
+			row[j] = least(least(last[j], row[j - 1]) + 1,
+				       last[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+				row[j] = least(row[j], before[j - 2] + 1);
+			}
+			best = least(best, row[j]);
 		}
-		if (best >= limit) {
+		/* A swap reaches back over one row. */
+		if (least(best, best_before) >= limit) {
 			return limit;
 		}
+		best_before = best;
+		before = last;
+		last = row;
+		row = next;
 	}
-	return row[m] < limit ? row[m] : limit;
+	return least(last[m], limit);
 }
 
 void near_offer(struct near *n, const char *name)
@@ -80,4 +94,25 @@ const char *near_separator(const struct near *n, size_t i)
 		return "";
 	}
 	return i + 2 < NEAR_MAX && n->found[i + 2].name[0] != '\0' ? ", " : " or ";
+}
+
+const char *near_word(const char *word, const char *const *candidates)
+{
+	size_t n = strlen(word);
+	unsigned best = (unsigned)n / 3 + 1; /* what is found is below */
+	const char *nearest = NULL;
+
+	for (; n > 0 && *candidates; candidates++) {
+		size_t length = strlen(*candidates), shorter = n < length ? n : length;
+		unsigned d = distance(word, *candidates, (unsigned)(n + length) + 1);
+
+		if (shorter >= 3 && strncmp(word, *candidates, shorter) == 0) {
+			d = least(d, 1);
+		}
+		if (d < best) {
+			best = d;
+			nearest = *candidates;
+		}
+	}
+	return nearest;
 }

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_BASE_NEAR_H
 #define GPUCTR_BASE_NEAR_H
 
-/* "Did you mean": the names nearest to a wrong one, out of any number that are offered. */
+/* "Did you mean": finds the names nearest to a wrong one among any number of candidates. */
 
 #include <stddef.h>
 
@@ -18,11 +18,15 @@ struct near {
 	struct near_match found[NEAR_MAX]; /* the nearest first */
 };
 
-/* Nothing is near to a name of more than NEAR_NAME_BYTES. */
+/* For a name of more than NEAR_NAME_BYTES nothing is near. */
 void near_init(struct near *n, const char *wrong, size_t length);
 void near_offer(struct near *n, const char *name);
 
-/* What stands behind the i-th match when they are written as "a, b or c". */
+/* What to write after the i-th match, for "a, b or c". */
 const char *near_separator(const struct near *n, size_t i);
+
+/* The candidate nearest to a word of a command line: with slips in at most a third of the word, or
+ * one of the two beginning with the other. NULL: none is. candidates ends with NULL. */
+const char *near_word(const char *word, const char *const *candidates);
 
 #endif

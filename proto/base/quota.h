@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BASE_QUOTA_H
 #define GPUCTR_BASE_QUOTA_H
 
-/* An account of bytes with an end. What holds memory for somebody (a buffer, a queue, an arena) is
- * given a pointer to that somebody's quota, takes from it before it allocates, and gives back when
+/* A limited account of bytes. What holds memory for somebody (a buffer, a queue, an arena) has a
+ * pointer to that somebody's quota, takes from the quota before it allocates, and gives back when
  * it frees. NULL: nobody pays. */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct quota {
 	size_t used, max;
 };
 
-/* False: they would be too many, and nothing is taken. */
+/* False: the bytes would exceed the limit, and nothing is taken. */
 static inline bool quota_take(struct quota *q, size_t bytes)
 {
 	if (!q) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_HOST_H
-#define GPUCTR_GPU_HOST_H
+#ifndef GPUCTR_NVIDIA_HOST_H
+#define GPUCTR_NVIDIA_HOST_H
 
-/* CUPTI's host half for one chip: config images and evaluation. Works without a GPU. One struct may
- * be used by one thread at a time. Linked into the planner, the gpu process, the agent and
+/* CUPTI's host half for one chip: config images and evaluation. Needs no GPU. One struct may be
+ * used by one thread at a time. Linked into the planner, the gpu process, the agent and
  * gpuctr-replay. */
 
 #include "proto/nvidia/vendor.h"
@@ -14,7 +14,7 @@ struct host {
 	char chip[32];
 };
 
-/* A schedule of metrics for the hardware. */
+/* CUPTI's schedule of metrics for the hardware. */
 struct host_config {
 	uint8_t *image; /* owned */
 	size_t size;
@@ -30,10 +30,11 @@ int host_config_new(struct host *h, const char *const *metrics, size_t n, struct
 		    struct refusal *r);
 void host_config_deinit(struct host_config *c);
 
-/* Ranges that the image holds; 0 when it is none. The image must be whole: CUPTI trusts it. */
+/* The number of ranges in the image; 0 when it is no image. The image must be complete, because
+ * CUPTI trusts it. */
 size_t host_count_ranges(const struct host *h, const uint8_t *image, size_t size);
 
-/* values has n places; NaN for what the image does not hold. 0, or CUPTI's result. */
+/* values has n places; values that the image does not hold become NaN. 0, or CUPTI's result. */
 CUptiResult host_evaluate(const struct host *h, const uint8_t *image, size_t size, size_t range,
 			  const char *const *metrics, size_t n, double *values);
 

@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* RM binds a client to the struct file it was created on, not to a process: that is why a
- * descriptor received from the user's program is enough. Permission to allocate the profiler object
- * is checked once, here, against the capabilities of the calling task. */
+/* RM binds a client to the struct file on which it was created, not to a process. So a descriptor
+ * received from the user's program is enough. RM checks the permission to allocate a profiler
+ * object once, in this call, against the capabilities of the calling task. */
 
-/* Not fstat(): that waits for the file system, which may be a user's own (FUSE) and never answer.
- * What the kernel has at hand is enough, for the device of a file does not change. */
+/* Not by fstat(), which waits for the file system; that may be a user's own (FUSE) and never
+ * answer. What the kernel has at hand is enough, for the device of a file does not change. */
 bool rm_is_control_device(int fd)
 {
 	struct statx st;

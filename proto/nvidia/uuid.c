@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "daemon/gpu/device.h"
+#include "proto/nvidia/uuid.h"
 
-void device_uuid_format(const CUuuid *uuid, char *text, size_t size)
+void uuid_format(const CUuuid *uuid, char *text, size_t size)
 {
 	const unsigned char *b = (const unsigned char *)uuid->bytes;
 

@@ -9,8 +9,8 @@
 
 #include "proto/base/clean.h"
 
-/* A program may bring its own libcupti (PyTorch does); a second copy beside it would fight over the
- * driver's hooks, so a loaded one is always taken first. */
+/* A program may bring its own libcupti (PyTorch does). A second copy beside it would fight with it
+ * over the driver's hooks, so a copy that is loaded already is always used. */
 
 #define SYMBOL_HOST(f) VENDOR_SYMBOL(vendor_host, f)
 #define SYMBOL_DRIVER(f) VENDOR_SYMBOL(vendor_driver, f)
@@ -79,9 +79,9 @@ static void *open_cupti(void)
 	return open_in_folders();
 }
 
-/* libcupti opens its companions by bare name, which the loader finds only where the toolkit's
- * folder is configured. Opened here first, from beside libcupti, they are found because they are
- * loaded. */
+/* libcupti opens its companions by their bare names, which the loader finds only where the
+ * toolkit's folder is configured. They are opened here first, from the folder of libcupti; libcupti
+ * then finds them loaded. */
 static void open_companions(void *cupti)
 {
 	static const char *const names[] = { "libnvperf_host.so", "libnvperf_target.so" };
@@ -203,7 +203,7 @@ void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, si
 void vendor_version_format(uint32_t cupti_version, char *text, size_t size)
 {
 	/* Since CUDA 12 the number is major * 10000 + minor * 100 + patch (130001: 13.0 update 1);
-	 * before, a running number below 30. */
+	 * before that it was a running number below 30. */
 	if (cupti_version >= 10000) {
 		snprintf(text, size, "%u.%u.%u", cupti_version / 10000, cupti_version / 100 % 100,
 			 cupti_version % 100);

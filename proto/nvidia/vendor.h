@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_VENDOR_H
-#define GPUCTR_GPU_VENDOR_H
+#ifndef GPUCTR_NVIDIA_VENDOR_H
+#define GPUCTR_NVIDIA_VENDOR_H
 
-/* NVIDIA's libraries, opened at run time and never linked. A member is NULL only as its comment
- * says. The structs are filled once and not unloaded: the vendor's libraries do not survive it. */
+/* NVIDIA's libraries, opened at run time and never linked. A member is NULL only where its comment
+ * says so. The structs are filled once and the libraries never unloaded, because they do not
+ * survive that. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,9 +35,9 @@
 	X(cuptiProfilerHostGetConfigImageSize)  \
 	X(cuptiProfilerHostGetConfigImage)      \
 	X(cuptiProfilerHostGetNumOfPasses)      \
+	X(cuptiProfilerHostGetRangeName)        \
 	X(cuptiProfilerHostEvaluateToGpuValues) \
-	X(cuptiRangeProfilerGetCounterDataInfo) \
-	X(cuptiRangeProfilerCounterDataGetRangeInfo)
+	X(cuptiRangeProfilerGetCounterDataInfo)
 
 #define VENDOR_DRIVER_FUNCTIONS(X) \
 	X(cuInit)                  \
@@ -70,7 +71,7 @@ struct vendor_nvml_confidential {
 	unsigned environment, feature, devtools; /* feature 1: confidential computing is on */
 };
 
-/* nvmlGpuVirtualizationMode_t, from here on: this machine lends the GPU to virtual ones. */
+/* nvmlGpuVirtualizationMode_t: from this value on the machine lends the GPU to virtual machines. */
 enum { VENDOR_NVML_HOSTS_VIRTUAL_GPUS = 3 };
 
 /* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
@@ -84,7 +85,8 @@ struct vendor_nvml {
 	int (*virtualization)(void *device, int *mode);
 };
 
-/* Rows for vendor_resolve(). The name is expanded first: cuda.h maps names to their versions. */
+/* Rows for vendor_resolve(). The name is expanded first, because cuda.h maps names to their
+ * versions. */
 #define VENDOR_STRING(name) #name
 #define VENDOR_EXPANDED(name) VENDOR_STRING(name)
 #define VENDOR_SYMBOL(type, name) { VENDOR_EXPANDED(name), offsetof(struct type, name) },
@@ -104,12 +106,12 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r);
 int vendor_open_driver(struct vendor_driver *v, struct refusal *r);
 void vendor_open_nvml(struct vendor_nvml *v);
 
-/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. After cuInit() only: CUPTI
- * 2025.3 crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded
+/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. Call it after cuInit() only.
+ * CUPTI 2025.3 crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded
  * before. */
 void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, size_t size);
 
-/* "13.0.85"-like for people: major.minor as the toolkit counts them. */
+/* Formats the version for people, like "13.0.85": major.minor as the toolkit counts them. */
 void vendor_version_format(uint32_t cupti_version, char *text, size_t size);
 
 #endif

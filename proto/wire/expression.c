@@ -6,16 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Client, front and agent take the same expressions, so that what is wrong with one is told before
- * the program starts. glibc's regcomp() writes repetitions out: "x{50}" is fifty copies of x, "x+"
- * two, and nested ones multiply. What all of them multiply to is bounded before it is called,
- * because the front answers all users. A "+" behind a single character adds no more than that
- * character and is not counted. */
+/* Client, front and agent accept the same expressions, so that a wrong one is refused before the
+ * program starts. glibc's regcomp() writes repetitions out: "x{50}" is fifty copies of x, "x+" two,
+ * and nested ones multiply. The product of all of them is bounded before regcomp() is called,
+ * because the front has other users to answer. A "+" behind a single character adds no more than
+ * that character and is not counted. */
 
 enum { COPIED_BYTES_MAX = 2048 };
 
-/* Behind the bracket expression that begins at s. */
-static const char *skip_bracket(const char *s)
+const char *expression_skip_bracket(const char *s)
 {
 	s += s[1] == '^' ? 2 : 1;
 	s += *s == ']';
@@ -32,7 +31,7 @@ static const char *skip_bracket(const char *s)
 	return *s ? s + 1 : s;
 }
 
-/* How many copies "{n,m}" makes, s being at its brace. */
+/* The number of copies that "{n,m}" makes; s is at the brace. */
 static size_t count_copies(const char *s)
 {
 	char *end;
@@ -48,7 +47,7 @@ static size_t count_copies(const char *s)
 static bool is_costly(const char *text)
 {
 	size_t bytes = strlen(text);
-	bool repeats_much = false; /* a group, or what is repeated already */
+	bool repeats_much = false; /* what is repeated is a group, or repeated itself */
 
 	for (const char *s = text; *s && bytes <= COPIED_BYTES_MAX;) {
 		size_t copies = *s == '{' ? count_copies(s) : *s == '+' && repeats_much ? 2 : 1;
@@ -56,7 +55,7 @@ static bool is_costly(const char *text)
 		bytes = copies > COPIED_BYTES_MAX ? SIZE_MAX : bytes * copies;
 		repeats_much = *s && strchr(")}*+?", *s);
 		if (*s == '[') {
-			s = skip_bracket(s);
+			s = expression_skip_bracket(s);
 		} else {
 			s += *s == '\\' && s[1] ? 2 : 1;
 		}
@@ -89,8 +88,8 @@ int expression_compile(regex_t *ret, const char *text, struct refusal *r)
 	return 0;
 }
 
-/* What is wrong begins where the longest part that compiles ends: behind a "(" that is not closed,
- * no part does. */
+/* The fault is where the longest beginning that compiles ends. No beginning that goes beyond a "("
+ * which is never closed compiles. */
 size_t expression_wrong_at(const char *text)
 {
 	size_t n = strlen(text), at = 1;

@@ -6,7 +6,7 @@
 
 #include "proto/wire/limits.h"
 
-/* The length is checked before anything is allocated for it. Offsets given out by frame_begin()
+/* The length is checked before anything is allocated for it. The offsets that frame_begin() returns
  * count from the start of the content, because the buffer may move. */
 
 struct header {

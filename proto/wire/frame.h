@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_PROTO_FRAME_H
-#define GPUCTR_PROTO_FRAME_H
+#ifndef GPUCTR_WIRE_FRAME_H
+#define GPUCTR_WIRE_FRAME_H
 
 /* A frame on a stream socket: 8 bytes of header, little endian, then the payload.
  *
@@ -17,7 +17,7 @@
 enum { FRAME_HEADER_BYTES = 8 };
 
 enum {
-	FRAME_E_MORE = 1,      /* not whole yet */
+	FRAME_E_MORE = 1,      /* the frame is not complete yet */
 	FRAME_E_TOO_LARGE = 2, /* size beyond the limit */
 	FRAME_E_MALFORMED = 3, /* the zero bytes are not zero */
 };
@@ -28,11 +28,12 @@ struct frame {
 	size_t size;
 };
 
-/* Looks at the start of data. 0: ret_frame is set and occupies FRAME_HEADER_BYTES + size. */
+/* Examines the start of data. 0: *ret_frame is set, and the frame takes FRAME_HEADER_BYTES +
+ * size. */
 int frame_parse(const uint8_t *data, size_t length, struct frame *ret_frame);
 
-/* Opens a frame at the end of b, to be completed by frame_end() with the offset it returns in
- * *ret_offset once the payload has been appended. -ENOMEM. */
+/* Begins a frame at the end of b. The caller appends the payload and then calls frame_end() with
+ * *ret_offset. -ENOMEM. */
 int frame_begin(struct buffer *b, unsigned type, size_t *ret_offset);
 void frame_end(struct buffer *b, size_t offset);
 

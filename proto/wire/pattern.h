@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_PROTO_PATTERN_H
-#define GPUCTR_PROTO_PATTERN_H
+#ifndef GPUCTR_WIRE_PATTERN_H
+#define GPUCTR_WIRE_PATTERN_H
 
-/* What a user typed for metrics is a name, or a pattern: a glob, or a regular expression behind its
- * prefix. Patterns are expanded by libgpuctr, in the user's own process; the daemon takes names
- * alone. */
+/* A user asks for metrics by names and patterns: a glob, or a regular expression behind its prefix.
+ * libgpuctr expands patterns in the user's own process; the daemon takes names only. */
 
 #include <stdbool.h>
 #include <string.h>

@@ -74,7 +74,7 @@ void refusal_set(struct refusal *r, int code, const char *remedy, const char *fo
 	va_start(ap, format);
 	vsnprintf(r->message, sizeof(r->message), format, ap);
 	va_end(ap);
-	/* A character may have been cut in two, here or by the format. */
+	/* Text may have been cut in the middle of a character, here or by the caller. */
 	utf8_repair(r->remedy);
 	utf8_repair(r->message);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_PROTO_STATUS_H
-#define GPUCTR_PROTO_STATUS_H
+#ifndef GPUCTR_WIRE_STATUS_H
+#define GPUCTR_WIRE_STATUS_H
 
 /* The codes themselves are public: enum gpuctr_error_code in <gpuctr/gpuctr.h>. */
 
@@ -10,14 +10,15 @@
 
 const char *status_to_string(int code);
 
-/* A refusal under way to a peer: code, cause and remedy, in the holder's storage. */
+/* A refusal on its way to a peer: code, cause and remedy, with storage of its own. */
 struct refusal {
 	int code;
 	char message[768];
 	char remedy[768];
 };
 
-/* Fills r; cause and remedy are formats that share the arguments' storage rules of printf. */
+/* Fills r. format and its arguments, as for printf, make the cause; remedy is plain text. Both are
+ * copied, and cut to their room. */
 void refusal_set(struct refusal *r, int code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -9,7 +9,7 @@
 #include "proto/wire/wire_layout.h"
 
 /* One decoder and one encoder for all messages, driven by the tables of wire_layout.c. protobuf-c
- * unpacks into the arena, whose limit bounds what hostile input can cost; the plain struct then
+ * unpacks into the arena, whose limit bounds what hostile input can cost. The plain struct then
  * borrows strings and arrays from the unpacked message, so nothing is copied twice. */
 
 /* --- decoding --- */
@@ -137,7 +137,7 @@ static bool kind_is_repeated(enum wire_kind kind)
 	return kind == WIRE_KIND_STRINGS || kind == WIRE_KIND_NUMBERS || kind == WIRE_KIND_MESSAGES;
 }
 
-/* What an absent message looks like: zeroes and empty strings, all the way down. */
+/* An absent message is zeroes and empty strings, at all levels. */
 static void decode_absent(const struct wire_layout *layout, char *plain)
 {
 	memset(plain, 0, layout->size);

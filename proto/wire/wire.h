@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_PROTO_WIRE_H
-#define GPUCTR_PROTO_WIRE_H
+#ifndef GPUCTR_WIRE_WIRE_H
+#define GPUCTR_WIRE_WIRE_H
 
 /* Messages as plain structs. Handlers see these and nothing of protobuf.
  *
- * What wire_decode() gives out has been checked: every string is present ("" when it was absent),
+ * wire_decode() returns only what it has checked: every string is present ("" when it was absent),
  * valid UTF-8 without NUL and within its limit, every count within its limit, every enum a known
  * value. All pointers live in the arena given, until it is reset. When encoding, pointers are
  * borrowed for the call, and a NULL string is "". */
@@ -13,12 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpuctr/gpuctr.h>
+
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/wire/frame.h"
 
 enum wire_type {
-	/* both directions, first frames */
+	/* both directions, the first frames */
 	WIRE_HELLO = 1, /* client */
 	WIRE_WELCOME = 2,
 	WIRE_REFUSAL = 3,
@@ -39,10 +41,10 @@ enum wire_type {
 	WIRE_OPENED = 21,
 	WIRE_QUEUED = 22,
 	WIRE_READY = 23,
-	WIRE_RENEW = 24,
-	WIRE_RENEWED = 25,
 	WIRE_CLOSE_CAPTURE = 26,
 	WIRE_CAPTURE_END = 27,
+	WIRE_PROCESSES_REQUEST = 28,
+	WIRE_PROCESSES_REPLY = 29,
 
 	/* agent -> daemon -> client */
 	WIRE_PROCESS = 30,
@@ -59,6 +61,7 @@ enum wire_type {
 	WIRE_GOODBYE = 43,
 	WIRE_PERMISSION_REQUEST = 44,
 	WIRE_PERMISSION_REPLY = 45,
+	WIRE_AGENT_REGISTERED = 46,
 
 	/* a scheduler's statement (client -> daemon), and its answer */
 	WIRE_JOB_BEGIN = 50,
@@ -71,7 +74,7 @@ enum wire_type {
 
 enum {
 	WIRE_E_UNKNOWN = 1,   /* no such type */
-	WIRE_E_MALFORMED = 2, /* protobuf does not parse, or beyond a limit */
+	WIRE_E_MALFORMED = 2, /* protobuf cannot parse it, or it is beyond a limit */
 };
 
 struct wire_bytes {
@@ -123,12 +126,15 @@ enum wire_launch_kind {
 	WIRE_LAUNCH_GRAPH,
 };
 
-/* Whose time a record tells. */
+/* Whose time a record has. */
 enum wire_clock {
-	WIRE_CLOCK_NONE,  /* the start is that of the call on the host, the duration is not known */
+	WIRE_CLOCK_NONE,  /* the start likewise; the duration is that of the range that was measured
+			   */
 	WIRE_CLOCK_RANGE, /* as above, but the length of the range that was measured is known */
 	WIRE_CLOCK_GPU,	  /* begin and end of the work itself */
 };
+
+enum { WIRE_PPM = 1000000 }; /* the whole, in millionths */
 
 #define WIRE_UNKNOWN_ATTRIBUTE UINT32_MAX /* of a kernel */
 
@@ -211,10 +217,6 @@ struct wire_gpus {
 	const struct wire_gpu *v;
 };
 
-struct wire_totals {
-	uint64_t seen, measured, filtered, capturing, unready, failed, dropped, lost;
-};
-
 struct wire_capture_info {
 	uint32_t capture, uid;
 	const char *user;
@@ -223,7 +225,7 @@ struct wire_capture_info {
 	uint32_t state;
 	struct wire_strings gpus, metrics;
 	uint32_t position;
-	struct wire_totals totals;
+	struct gpuctr_totals totals;
 	uint64_t lease_left_ns;
 	uint32_t processes;
 };
@@ -237,6 +239,40 @@ struct wire_status_request {
 	uint32_t request;
 };
 
+struct wire_code_count {
+	uint32_t code;
+	uint64_t count;
+};
+struct wire_code_counts {
+	size_t n;
+	const struct wire_code_count *v;
+};
+
+struct wire_wait_bucket {
+	uint64_t up_to_ns; /* 0: without a bound */
+	uint64_t count;
+};
+struct wire_wait_buckets {
+	size_t n;
+	const struct wire_wait_bucket *v;
+};
+
+/* See Counts in gpuctr.proto. */
+struct wire_counts {
+	bool known;
+	uint64_t connections, permissions, leases;
+	struct wire_code_counts refusals, lease_ends;
+	uint32_t leases_active, waiting;
+	uint64_t longest_wait_ns;
+	struct wire_wait_buckets waits;
+	uint64_t waited_ns, records, record_bytes;
+	struct gpuctr_totals kernels;
+	uint32_t processes, registered;
+	uint64_t restarts_granter, restarts_gpu, restarts_planner, restarts_front;
+	uint32_t connections_max, queue_max;
+	bool audit_fails, label_users, label_jobs;
+};
+
 struct wire_status_reply {
 	uint32_t request;
 	const char *daemon, *driver, *cupti;
@@ -248,6 +284,7 @@ struct wire_status_reply {
 	uint32_t peers;
 	uint32_t trouble_code;
 	const char *trouble_remedy;
+	struct wire_counts counts;
 };
 
 struct wire_tenants_request {
@@ -257,20 +294,58 @@ struct wire_tenants_request {
 struct wire_tenants_reply {
 	uint32_t request;
 	bool known;
-	struct wire_u32s gpu, pid; /* of equal length */
+	struct wire_u32s gpu, pid; /* pairs: of equal length */
+};
+
+struct wire_schedule {
+	uint64_t skip_first, wait, warmup, active, repeat;
+};
+
+struct wire_selection {
+	const char *kernel_regex;
+	uint64_t launch_skip, launch_count;
+	bool raw_images;
+	uint32_t budget_ppm; /* at most WIRE_PPM; 0: everything is measured */
+	uint64_t seed;
+	struct wire_strings nvtx_include, nvtx_exclude;
+	const char *capture_range;
+	bool stop_on_range_end;
+	struct wire_schedule schedule;
+	const char *step;
 };
 
 struct wire_open_capture {
 	uint32_t request;
 	struct wire_strings metrics, gpus;
-	const char *chip, *kernel_regex;
-	uint64_t launch_skip, launch_count;
+	const char *chip;
+	struct wire_selection selection;
 	bool no_wait;
 	uint64_t timeout_ns;
-	bool raw_images;
 	const char *program;
 	uint64_t lease_ns;
 	bool recorded;
+	struct wire_u32s processes;
+};
+
+struct wire_registered_process {
+	uint32_t id, pid, uid;
+	const char *user, *program;
+	uint64_t age_ns;
+	uint32_t capture;
+	const char *holder;
+	struct wire_strings claims;
+};
+struct wire_registered_processes {
+	size_t n;
+	const struct wire_registered_process *v;
+};
+struct wire_processes_request {
+	uint32_t request;
+};
+struct wire_processes_reply {
+	uint32_t request;
+	struct wire_registered_processes processes;
+	bool last;
 };
 
 struct wire_opened {
@@ -289,13 +364,6 @@ struct wire_queued {
 struct wire_ready {
 	uint32_t capture;
 	const char *token;
-	uint64_t lease_ns;
-};
-struct wire_renew {
-	uint32_t capture;
-};
-struct wire_renewed {
-	uint32_t capture;
 	uint64_t lease_ns;
 };
 struct wire_close_capture {
@@ -318,6 +386,7 @@ struct wire_process {
 	const char *program, *cupti, *driver;
 	struct wire_devices devices;
 	const char *recorded_from;
+	struct wire_strings claims;
 };
 
 struct wire_records {
@@ -337,7 +406,7 @@ struct wire_raw_image {
 
 struct wire_progress {
 	uint32_t capture, process;
-	struct wire_totals totals;
+	struct gpuctr_totals totals;
 };
 struct wire_notice {
 	uint32_t capture, process, code;
@@ -345,13 +414,13 @@ struct wire_notice {
 };
 struct wire_process_end {
 	uint32_t capture, process;
-	struct wire_totals totals;
+	struct gpuctr_totals totals;
 	bool clean;
 };
 
 struct wire_capture_end {
 	uint32_t capture;
-	struct wire_totals totals;
+	struct gpuctr_totals totals;
 	uint32_t processes, code;
 	const char *message, *remedy;
 };
@@ -359,15 +428,19 @@ struct wire_capture_end {
 struct wire_agent_hello {
 	uint32_t version, features;
 	const char *token, *program, *recorded_from, *chip;
+	struct wire_strings claims;
+};
+
+struct wire_agent_registered {
+	uint32_t version, features, process;
 };
 
 struct wire_agent_welcome {
 	uint32_t version, features, capture, process;
 	struct wire_plan plan;
-	const char *kernel_regex;
-	uint64_t launch_skip, launch_count;
-	bool raw_images;
+	struct wire_selection selection;
 	struct wire_strings gpus;
+	const char *token;
 };
 
 struct wire_agent_stop {
@@ -375,7 +448,7 @@ struct wire_agent_stop {
 	const char *message;
 };
 struct wire_goodbye {
-	struct wire_totals totals;
+	struct gpuctr_totals totals;
 };
 
 struct wire_permission_request {
@@ -403,8 +476,9 @@ struct wire_job_reply {
 	uint32_t request;
 };
 
-/* See RecordColumns in gpuctr.proto. Lengths are within their limits but not yet compared with each
- * other: that is the reader's check. */
+/* See RecordColumns in gpuctr.proto: in the names of members a function is a kernel, and a node an
+ * NVTX range. Each length is within its limit; whether the lengths agree with each other is for the
+ * reader to check. */
 struct wire_record_columns {
 	uint32_t first_string;
 	struct wire_strings strings;
@@ -425,9 +499,15 @@ struct wire_record_columns {
 	struct wire_doubles values;
 	struct wire_u32s clock;
 	struct wire_u64s duration_ns;
+	struct wire_u32s stratum;
+	struct wire_doubles chance;
 
 	struct wire_u32s mark_node, mark_thread;
 	struct wire_i64s mark_ns;
+
+	struct wire_u32s stratum_id, stratum_function, stratum_node, stratum_grid, stratum_block,
+		stratum_shared, stratum_device, stratum_merged;
+	struct wire_u64s stratum_seen;
 };
 
 struct wire_message {
@@ -448,8 +528,6 @@ struct wire_message {
 		struct wire_opened opened;
 		struct wire_queued queued;
 		struct wire_ready ready;
-		struct wire_renew renew;
-		struct wire_renewed renewed;
 		struct wire_close_capture close_capture;
 		struct wire_capture_end capture_end;
 		struct wire_process process;
@@ -458,7 +536,10 @@ struct wire_message {
 		struct wire_progress progress;
 		struct wire_notice notice;
 		struct wire_process_end process_end;
+		struct wire_processes_request processes_request;
+		struct wire_processes_reply processes_reply;
 		struct wire_agent_hello agent_hello;
+		struct wire_agent_registered agent_registered;
 		struct wire_agent_welcome agent_welcome;
 		struct wire_agent_stop agent_stop;
 		struct wire_goodbye goodbye;
@@ -474,15 +555,26 @@ struct wire_message {
 /* "HELLO", ...; "UNKNOWN". Static. */
 const char *wire_type_to_string(unsigned type);
 
-/* Unpacks a payload. WIRE_E_*, -ENOMEM when even the arena's first block cannot be had. */
+/* Unpacks a payload. WIRE_E_*; -ENOMEM when even the arena's first block cannot be had. */
 int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
 		struct wire_message *ret);
 
-/* Appends a whole frame to out. scratch is used for the conversion and may be reset after.
- * -ENOMEM; -EMSGSIZE when the message would be beyond the limits: our mistake. */
+/* Reads a message that is only passed on, such as Records, which has nothing but numbers and pieces
+ * of bytes. The pieces are borrowed from the payload, and nothing is allocated. WIRE_E_UNKNOWN: a
+ * message of another kind; WIRE_E_MALFORMED. */
+int wire_decode_envelope(unsigned type, const uint8_t *payload, size_t size,
+			 struct wire_message *ret);
+
+/* Appends a whole frame to out. scratch is used for the conversion and may be reset after the call.
+ * -ENOMEM; -EMSGSIZE: the message is beyond the limits, which is a mistake of the caller's. */
 int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message);
 
-/* Appends the payload alone (for RecordColumns). */
+/* Copies a message with all that it points to into a; a NULL string becomes "". -ENOMEM: a is full;
+ * -EMSGSIZE: the message is beyond the limits. *ret must not be used after an error. */
+int wire_copy(struct arena *a, const struct wire_message *in, struct wire_message *ret);
+
+/* Appends the payload without a frame's header, for RecordColumns, which travels inside of
+ * Records. */
 int wire_encode_payload(struct arena *scratch, struct buffer *out,
 			const struct wire_message *message);
 

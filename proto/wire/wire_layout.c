@@ -8,7 +8,7 @@
 #include "proto/wire/limits.h"
 
 /* The whole protocol as tables: a row names a field of a .proto, its place in the plain struct, and
- * its limit. This is the only file that sees the generated headers. */
+ * its limit. Only this file sees the generated headers. */
 
 #define U32(s, n, m)                                             \
 	{                                                        \
@@ -51,12 +51,13 @@
 		n, WIRE_KIND_MESSAGES, offsetof(struct s, m), limit, &layout_##sub \
 	}
 
-#define LAYOUT(plain, check, ...)                                          \
+#define LAYOUT(plain, check, ...) LAYOUT_OF(plain, wire_##plain, check, __VA_ARGS__)
+#define LAYOUT_OF(plain, type, check, ...)                                 \
 	static const struct wire_field fields_##plain[] = { __VA_ARGS__ }; \
 	static const struct wire_layout layout_##plain = {                 \
 		#plain,                                                    \
 		&gpuctr__##plain##__descriptor,                            \
-		sizeof(struct wire_##plain),                               \
+		sizeof(struct type),                                       \
 		fields_##plain,                                            \
 		sizeof(fields_##plain) / sizeof(fields_##plain[0]),        \
 		check,                                                     \
@@ -124,9 +125,11 @@ LAYOUT(gpu, NULL, U32(wire_gpu, 1, index), STR(wire_gpu, 2, uuid, NAME),
        U32(wire_gpu, 6, waiting), STR(wire_gpu, 7, job, LIMIT_JOB_BYTES),
        STR(wire_gpu, 8, job_user, NAME));
 
-LAYOUT(totals, NULL, U64(wire_totals, 1, seen), U64(wire_totals, 2, measured),
-       U64(wire_totals, 3, filtered), U64(wire_totals, 4, capturing), U64(wire_totals, 5, unready),
-       U64(wire_totals, 6, failed), U64(wire_totals, 7, dropped), U64(wire_totals, 8, lost));
+LAYOUT_OF(totals, gpuctr_totals, NULL, U64(gpuctr_totals, 1, seen), U64(gpuctr_totals, 2, measured),
+	  U64(gpuctr_totals, 3, filtered), U64(gpuctr_totals, 4, capturing),
+	  U64(gpuctr_totals, 5, unready), U64(gpuctr_totals, 6, failed),
+	  U64(gpuctr_totals, 7, dropped), U64(gpuctr_totals, 8, lost),
+	  U64(gpuctr_totals, 9, unchosen));
 
 LAYOUT(capture_info, NULL, U32(wire_capture_info, 1, capture), U32(wire_capture_info, 2, uid),
        STR(wire_capture_info, 3, user, NAME), U32(wire_capture_info, 4, pid),
@@ -139,14 +142,36 @@ LAYOUT(capture_info, NULL, U32(wire_capture_info, 1, capture), U32(wire_capture_
 
 LAYOUT(status_request, NULL, U32(wire_status_request, 1, request));
 
+LAYOUT(code_count, NULL, U32(wire_code_count, 1, code), U64(wire_code_count, 2, count));
+
+LAYOUT(wait_bucket, NULL, U64(wire_wait_bucket, 1, up_to_ns), U64(wire_wait_bucket, 2, count));
+
+LAYOUT(counts, NULL, BOOL(wire_counts, 1, known), U64(wire_counts, 2, connections),
+       U64(wire_counts, 3, permissions), U64(wire_counts, 4, leases),
+       MSGS(wire_counts, 5, refusals, LIMIT_CODES, code_count),
+       MSGS(wire_counts, 6, lease_ends, LIMIT_CODES, code_count),
+       U32(wire_counts, 7, leases_active), U32(wire_counts, 8, waiting),
+       U64(wire_counts, 9, longest_wait_ns),
+       MSGS(wire_counts, 10, waits, LIMIT_WAIT_BUCKETS, wait_bucket),
+       U64(wire_counts, 11, waited_ns), U64(wire_counts, 12, records),
+       U64(wire_counts, 13, record_bytes), MSG(wire_counts, 14, kernels, totals),
+       U32(wire_counts, 15, processes), U32(wire_counts, 16, registered),
+       U64(wire_counts, 17, restarts_granter), U64(wire_counts, 18, restarts_gpu),
+       U64(wire_counts, 19, restarts_planner), U64(wire_counts, 20, restarts_front),
+       U32(wire_counts, 21, connections_max), U32(wire_counts, 22, queue_max),
+       BOOL(wire_counts, 23, audit_fails), BOOL(wire_counts, 24, label_users),
+       BOOL(wire_counts, 25, label_jobs));
+
 LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        STR(wire_status_reply, 2, daemon, NAME), STR(wire_status_reply, 3, driver, NAME),
-       STR(wire_status_reply, 4, cupti, NAME), ENUM(wire_status_reply, 5, restricted, 2),
+       STR(wire_status_reply, 4, cupti, NAME),
+       ENUM(wire_status_reply, 5, restricted, GPUCTR_RESTRICTION_UNKNOWN),
        MSGS(wire_status_reply, 6, gpus, LIMIT_GPUS, gpu),
        MSGS(wire_status_reply, 7, captures, LIMIT_CAPTURES, capture_info),
        U64(wire_status_reply, 8, uptime_ns), STR(wire_status_reply, 9, trouble, TEXT),
        U32(wire_status_reply, 10, peers), U32(wire_status_reply, 11, trouble_code),
-       STR(wire_status_reply, 12, trouble_remedy, TEXT));
+       STR(wire_status_reply, 12, trouble_remedy, TEXT),
+       MSG(wire_status_reply, 13, counts, counts));
 
 LAYOUT(tenants_request, NULL, U32(wire_tenants_request, 1, request),
        U64(wire_tenants_request, 2, gpus));
@@ -162,14 +187,37 @@ LAYOUT(tenants_reply, validate_tenants, U32(wire_tenants_reply, 1, request),
        BOOL(wire_tenants_reply, 2, known), NUMS(wire_tenants_reply, 3, gpu, LIMIT_TENANTS),
        NUMS(wire_tenants_reply, 4, pid, LIMIT_TENANTS));
 
+LAYOUT(schedule, NULL, U64(wire_schedule, 1, skip_first), U64(wire_schedule, 2, wait),
+       U64(wire_schedule, 3, warmup), U64(wire_schedule, 4, active), U64(wire_schedule, 5, repeat));
+
+LAYOUT(selection, NULL, STR(wire_selection, 1, kernel_regex, TEXT),
+       U64(wire_selection, 2, launch_skip), U64(wire_selection, 3, launch_count),
+       BOOL(wire_selection, 4, raw_images), ENUM(wire_selection, 5, budget_ppm, WIRE_PPM),
+       U64(wire_selection, 6, seed), STRS(wire_selection, 10, nvtx_include, LIMIT_EXPRESSIONS),
+       STRS(wire_selection, 11, nvtx_exclude, LIMIT_EXPRESSIONS),
+       STR(wire_selection, 12, capture_range, TEXT), BOOL(wire_selection, 13, stop_on_range_end),
+       MSG(wire_selection, 14, schedule, schedule), STR(wire_selection, 15, step, TEXT));
+
 LAYOUT(open_capture, NULL, U32(wire_open_capture, 1, request),
        STRS(wire_open_capture, 2, metrics, LIMIT_METRICS),
        STRS(wire_open_capture, 3, gpus, LIMIT_GPUS), STR(wire_open_capture, 4, chip, NAME),
-       STR(wire_open_capture, 5, kernel_regex, TEXT), U64(wire_open_capture, 6, launch_skip),
-       U64(wire_open_capture, 7, launch_count), BOOL(wire_open_capture, 8, no_wait),
-       U64(wire_open_capture, 9, timeout_ns), BOOL(wire_open_capture, 10, raw_images),
-       STR(wire_open_capture, 11, program, NAME), U64(wire_open_capture, 12, lease_ns),
-       BOOL(wire_open_capture, 13, recorded));
+       MSG(wire_open_capture, 5, selection, selection), BOOL(wire_open_capture, 8, no_wait),
+       U64(wire_open_capture, 9, timeout_ns), STR(wire_open_capture, 11, program, NAME),
+       U64(wire_open_capture, 12, lease_ns), BOOL(wire_open_capture, 13, recorded),
+       NUMS(wire_open_capture, 14, processes, LIMIT_PROCESSES));
+
+LAYOUT(registered_process, NULL, U32(wire_registered_process, 1, id),
+       U32(wire_registered_process, 2, pid), U32(wire_registered_process, 3, uid),
+       STR(wire_registered_process, 4, user, NAME), STR(wire_registered_process, 5, program, NAME),
+       U64(wire_registered_process, 6, age_ns), U32(wire_registered_process, 7, capture),
+       STR(wire_registered_process, 8, holder, TEXT),
+       STRS(wire_registered_process, 9, claims, LIMIT_CLAIMS));
+
+LAYOUT(processes_request, NULL, U32(wire_processes_request, 1, request));
+
+LAYOUT(processes_reply, NULL, U32(wire_processes_reply, 1, request),
+       MSGS(wire_processes_reply, 2, processes, LIMIT_PROCESSES_PER_FRAME, registered_process),
+       BOOL(wire_processes_reply, 3, last));
 
 LAYOUT(opened, NULL, U32(wire_opened, 1, request), U32(wire_opened, 2, capture),
        MSG(wire_opened, 3, plan, plan), MSGS(wire_opened, 4, gpus, LIMIT_GPUS, gpu),
@@ -182,8 +230,6 @@ LAYOUT(queued, NULL, U32(wire_queued, 1, capture), U32(wire_queued, 2, position)
 LAYOUT(ready, NULL, U32(wire_ready, 1, capture), STR(wire_ready, 2, token, LIMIT_TOKEN_BYTES),
        U64(wire_ready, 3, lease_ns));
 
-LAYOUT(renew, NULL, U32(wire_renew, 1, capture));
-LAYOUT(renewed, NULL, U32(wire_renewed, 1, capture), U64(wire_renewed, 2, lease_ns));
 LAYOUT(close_capture, NULL, U32(wire_close_capture, 1, capture));
 
 LAYOUT(device, NULL, U32(wire_device, 1, index), STR(wire_device, 2, uuid, NAME),
@@ -194,7 +240,7 @@ LAYOUT(process, NULL, U32(wire_process, 1, capture), U32(wire_process, 2, proces
        U32(wire_process, 3, pid), STR(wire_process, 4, program, NAME),
        STR(wire_process, 5, cupti, NAME), STR(wire_process, 6, driver, NAME),
        MSGS(wire_process, 7, devices, LIMIT_GPUS, device),
-       STR(wire_process, 8, recorded_from, NAME));
+       STR(wire_process, 8, recorded_from, NAME), STRS(wire_process, 9, claims, LIMIT_CLAIMS));
 
 LAYOUT(records, NULL, U32(wire_records, 1, capture), U32(wire_records, 2, process),
        U64(wire_records, 3, first), ENUM(wire_records, 4, count, LIMIT_RECORDS_PER_FRAME),
@@ -222,14 +268,18 @@ LAYOUT(capture_end, NULL, U32(wire_capture_end, 1, capture),
 
 LAYOUT(agent_hello, NULL, U32(wire_agent_hello, 1, version), U32(wire_agent_hello, 2, features),
        STR(wire_agent_hello, 3, token, LIMIT_TOKEN_BYTES), STR(wire_agent_hello, 4, program, NAME),
-       STR(wire_agent_hello, 5, recorded_from, NAME), STR(wire_agent_hello, 6, chip, NAME));
+       STR(wire_agent_hello, 5, recorded_from, NAME), STR(wire_agent_hello, 6, chip, NAME),
+       STRS(wire_agent_hello, 7, claims, LIMIT_CLAIMS));
+
+LAYOUT(agent_registered, NULL, U32(wire_agent_registered, 1, version),
+       U32(wire_agent_registered, 2, features), U32(wire_agent_registered, 3, process));
 
 LAYOUT(agent_welcome, NULL, U32(wire_agent_welcome, 1, version),
        U32(wire_agent_welcome, 2, features), U32(wire_agent_welcome, 3, capture),
        U32(wire_agent_welcome, 4, process), MSG(wire_agent_welcome, 5, plan, plan),
-       STR(wire_agent_welcome, 6, kernel_regex, TEXT), U64(wire_agent_welcome, 7, launch_skip),
-       U64(wire_agent_welcome, 8, launch_count), BOOL(wire_agent_welcome, 9, raw_images),
-       STRS(wire_agent_welcome, 10, gpus, LIMIT_GPUS));
+       MSG(wire_agent_welcome, 6, selection, selection),
+       STRS(wire_agent_welcome, 10, gpus, LIMIT_GPUS),
+       STR(wire_agent_welcome, 11, token, LIMIT_TOKEN_BYTES));
 
 LAYOUT(agent_stop, NULL, U32(wire_agent_stop, 1, code), STR(wire_agent_stop, 2, message, TEXT));
 LAYOUT(goodbye, NULL, MSG(wire_goodbye, 1, totals, totals));
@@ -279,9 +329,19 @@ LAYOUT(record_columns, NULL, U32(wire_record_columns, 1, first_string),
        NUMS(wire_record_columns, 31, node, RECS), NUMS(wire_record_columns, 32, range_set, RECS),
        NUMS(wire_record_columns, 33, values, LIMIT_FRAME_BYTES / 8),
        NUMS(wire_record_columns, 34, clock, RECS), NUMS(wire_record_columns, 35, duration_ns, RECS),
+       NUMS(wire_record_columns, 36, stratum, RECS), NUMS(wire_record_columns, 37, chance, RECS),
        NUMS(wire_record_columns, 40, mark_node, DEFS),
        NUMS(wire_record_columns, 41, mark_thread, DEFS),
-       NUMS(wire_record_columns, 42, mark_ns, DEFS));
+       NUMS(wire_record_columns, 42, mark_ns, DEFS),
+       NUMS(wire_record_columns, 50, stratum_id, DEFS),
+       NUMS(wire_record_columns, 51, stratum_function, DEFS),
+       NUMS(wire_record_columns, 52, stratum_node, DEFS),
+       NUMS(wire_record_columns, 53, stratum_grid, 3 * DEFS),
+       NUMS(wire_record_columns, 54, stratum_block, 3 * DEFS),
+       NUMS(wire_record_columns, 55, stratum_shared, DEFS),
+       NUMS(wire_record_columns, 56, stratum_device, DEFS),
+       NUMS(wire_record_columns, 57, stratum_merged, DEFS),
+       NUMS(wire_record_columns, 58, stratum_seen, DEFS));
 
 static const struct {
 	unsigned type;
@@ -302,8 +362,6 @@ static const struct {
 	{ WIRE_OPENED, &layout_opened },
 	{ WIRE_QUEUED, &layout_queued },
 	{ WIRE_READY, &layout_ready },
-	{ WIRE_RENEW, &layout_renew },
-	{ WIRE_RENEWED, &layout_renewed },
 	{ WIRE_CLOSE_CAPTURE, &layout_close_capture },
 	{ WIRE_CAPTURE_END, &layout_capture_end },
 	{ WIRE_PROCESS, &layout_process },
@@ -312,7 +370,10 @@ static const struct {
 	{ WIRE_PROGRESS, &layout_progress },
 	{ WIRE_NOTICE, &layout_notice },
 	{ WIRE_PROCESS_END, &layout_process_end },
+	{ WIRE_PROCESSES_REQUEST, &layout_processes_request },
+	{ WIRE_PROCESSES_REPLY, &layout_processes_reply },
 	{ WIRE_AGENT_HELLO, &layout_agent_hello },
+	{ WIRE_AGENT_REGISTERED, &layout_agent_registered },
 	{ WIRE_AGENT_WELCOME, &layout_agent_welcome },
 	{ WIRE_AGENT_STOP, &layout_agent_stop },
 	{ WIRE_GOODBYE, &layout_goodbye },

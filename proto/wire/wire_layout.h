@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_PROTO_WIRE_LAYOUT_H
-#define GPUCTR_PROTO_WIRE_LAYOUT_H
+#ifndef GPUCTR_WIRE_WIRE_LAYOUT_H
+#define GPUCTR_WIRE_WIRE_LAYOUT_H
 
-/* How a plain struct of wire.h corresponds to a protobuf message: one row a field, with its limit.
- * Internal to proto/. */
+/* How a plain struct of wire.h corresponds to a protobuf message: one row for each field, with its
+ * limit. Internal to proto/. */
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum wire_kind {
 	WIRE_KIND_BOOL,
 	WIRE_KIND_STRING,   /* limit: bytes */
 	WIRE_KIND_BYTES,    /* limit: bytes */
-	WIRE_KIND_MESSAGE,  /* struct within the struct */
+	WIRE_KIND_MESSAGE,  /* a struct within the struct */
 	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
 	WIRE_KIND_NUMBERS,  /* repeated 32 or 64 bit scalars; limit: count */
 	WIRE_KIND_MESSAGES, /* limit: count */
@@ -39,7 +39,8 @@ struct wire_layout {
 	size_t size;
 	const struct wire_field *fields;
 	size_t n_fields;
-	bool (*validate)(const void *plain); /* relations between fields; NULL: none */
+	bool (*validate)(
+		const void *plain); /* checks relations between fields; NULL: there are none */
 };
 
 /* NULL for an unknown type. */

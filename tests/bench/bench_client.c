@@ -57,8 +57,11 @@ static void bench_format(struct synthetic *s, const struct format *format, uint6
 
 static void bench_summary(struct synthetic *s, uint64_t n)
 {
-	struct summary *summary = summary_new(&s->plan);
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	struct summary *summary = summary_new(&by_kernel);
 	double began = cpu_seconds();
+
+	summary_begin(summary, &s->plan, "", NULL);
 
 	for (uint64_t i = 0; i < n; i++) {
 		summary_record(summary, synthetic_record(s, i));

@@ -5,11 +5,14 @@
  * kernels of one graph are 100 ns apart. Each user range brings a record of the library's own
  * kernel, WaitNs, with a correlation id that no launch has.
  *
- * Records gather in one of the user's buffers, which is given back when it is full, or by a flush,
- * and in either case only when all its records are complete: GPUCTR_FAKE_ACTIVITY_LATE_MS after
- * they were made. A forced flush gives back incomplete ones without times. Every
- * GPUCTR_FAKE_ACTIVITY_DROP-th record is dropped. */
+ * Records gather in one of the user's buffers. A buffer is given back when it is full or flushed,
+ * and in both cases only when all its records are complete, GPUCTR_FAKE_ACTIVITY_LATE_MS after they
+ * were made. A forced flush gives back incomplete records without times. Any flush waits for the
+ * kernels of ranges that were closed. Every GPUCTR_FAKE_ACTIVITY_DROP-th record is dropped. With
+ * GPUCTR_FAKE_ACTIVITY_REVERSED a buffer holds its last record first, because the order of records
+ * says nothing of the order of launches. */
 
+#include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
 #include "tests/fake/state.h"
 
@@ -26,7 +29,7 @@ enum { MARKERS_NS = 800, GAP_NS = 100, WAIT_NS = 40500, MAX_FULL = 64, MAX_RECOR
 struct buffer {
 	uint8_t *data;
 	size_t size, used;
-	uint64_t complete_ns; /* all of its records, from then on */
+	uint64_t complete_ns; /* when all of its records are complete */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,6 +42,7 @@ static uint64_t n_records;
 static _Atomic uint32_t n_waits;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t late_ns, drop;
+static bool reversed;
 
 static void read_environment(void)
 {
@@ -47,6 +51,7 @@ static void read_environment(void)
 
 	late_ns = late ? strtoull(late, NULL, 10) * 1000000 : 0;
 	drop = every ? strtoull(every, NULL, 10) : 0;
+	reversed = getenv("GPUCTR_FAKE_ACTIVITY_REVERSED") != NULL;
 }
 
 static uint64_t now_ns(void)
@@ -71,7 +76,7 @@ static bool is_due(const struct buffer *b, bool forced)
 	return b->used > 0 && (forced || now_ns() >= b->complete_ns);
 }
 
-/* What is incomplete has no times. */
+/* Incomplete records have no times. */
 static void clear_times(const struct buffer *b)
 {
 	for (size_t at = 0; at < b->used;) {
@@ -88,6 +93,22 @@ static void clear_times(const struct buffer *b)
 		}
 		at += size_of(record->kind);
 	}
+}
+
+/* Puts the last record first. */
+static void reverse(const struct buffer *b)
+{
+	uint8_t *copy = malloc(b->used);
+
+	if (!copy) {
+		abort();
+	}
+	memcpy(copy, b->data, b->used);
+	for (size_t at = 0, size; at < b->used; at += size) {
+		size = size_of(((const CUpti_Activity *)(copy + at))->kind);
+		memcpy(b->data + b->used - at - size, copy + at, size);
+	}
+	free(copy);
 }
 
 static bool take_due(bool with_filling, bool forced, struct buffer *ret)
@@ -119,13 +140,18 @@ static void give_back(bool with_filling, bool forced)
 		if (now_ns() < b.complete_ns) {
 			clear_times(&b);
 		}
+		if (reversed) {
+			reverse(&b);
+		}
 		complete(NULL, 0, b.data, b.size, b.used);
+		left_count(LEFT_BUFFERS, -1);
 	}
 }
 
 /* --- records --- */
 
-/* The caller holds the lock, also while the user is asked: two threads would each get a buffer. */
+/* The caller holds the lock, even while the user is asked for a buffer: otherwise two threads would
+ * each get one. */
 static bool has_room(void)
 {
 	size_t max_records = 0;
@@ -141,6 +167,7 @@ static bool has_room(void)
 		filling = (struct buffer){ 0 };
 	}
 	request(&filling.data, &filling.size, &max_records);
+	left_count(LEFT_BUFFERS, filling.data != NULL);
 	return filling.data != NULL;
 }
 
@@ -171,10 +198,11 @@ static void add_kernel(uint32_t correlation, const char *name, uint64_t begin_ns
 	add(&k, sizeof(k));
 }
 
-void activity_executed(const struct fake_work *work, uint32_t correlation, const char *name)
+void activity_executed(const struct fake_work *work, uint32_t correlation, const char *name,
+		       uint64_t begin_ns)
 {
 	uint64_t n = work->kernels, own_ns = work->time_ns - n * MARKERS_NS;
-	uint64_t begin_ns = now_ns(), whole_ns = own_ns + (n - 1) * GAP_NS, at_ns = 0;
+	uint64_t whole_ns = own_ns + (n - 1) * GAP_NS, at_ns = 0;
 
 	if (!atomic_load(&has_kernels) || n == 0) { /* a fill is no kernel */
 		return;
@@ -196,6 +224,11 @@ void activity_executed(const struct fake_work *work, uint32_t correlation, const
 		add_kernel(correlation, name ? name : "node", begin_ns + at_ns, ns);
 		at_ns += ns + GAP_NS;
 	}
+}
+
+bool activity_traces_kernels(void)
+{
+	return atomic_load(&has_kernels);
 }
 
 void activity_range_began(void)
@@ -228,16 +261,14 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc on_r
 
 static CUptiResult set_kind(CUpti_ActivityKind kind, bool on)
 {
-	if (!request) {
-		return CUPTI_ERROR_INVALID_OPERATION;
+	_Atomic bool *state = kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL ? &has_kernels
+			      : kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE	    ? &has_graphs
+									    : NULL;
+
+	if (!request || !state) {
+		return request ? CUPTI_ERROR_INVALID_KIND : CUPTI_ERROR_INVALID_OPERATION;
 	}
-	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-		atomic_store(&has_kernels, on);
-	} else if (kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
-		atomic_store(&has_graphs, on);
-	} else {
-		return CUPTI_ERROR_INVALID_KIND;
-	}
+	left_count(LEFT_ACTIVITIES, (int)on - (int)atomic_exchange(state, on));
 	return CUPTI_SUCCESS;
 }
 
@@ -261,6 +292,9 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 
 	if (r != CUPTI_SUCCESS || !complete) {
 		return r != CUPTI_SUCCESS ? r : CUPTI_ERROR_INVALID_OPERATION;
+	}
+	if (call_driver()) {
+		call_driver()->wait_barriers();
 	}
 	give_back(true, (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0);
 	return CUPTI_SUCCESS;

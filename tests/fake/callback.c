@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks of the fake profiler library: one subscriber, driver API and resource domains.
  *
- * Unsubscribing waits until no other thread is inside the callback, so that its library may be
- * unloaded afterwards. */
+ * Unsubscribing waits until no other thread is inside of the callback, so that the subscriber's
+ * library may be unloaded after it. */
 
+#include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
 
 #include <pthread.h>
@@ -72,10 +73,16 @@ static void on_resource_event(uint32_t cbid, CUcontext context, CUstream stream)
 }
 
 static void on_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
-			const char *symbol)
+			const char *symbol, uint64_t begin_ns)
 {
-	ranges_executed(context, work);
-	activity_executed(work, correlation, symbol);
+	struct fake_work counted = *work;
+
+	if (activity_traces_kernels()) {
+		counted.traced_warps = work->warps;
+		counted.traced_threads = work->threads;
+	}
+	ranges_executed(context, &counted);
+	activity_executed(work, correlation, symbol, begin_ns);
 }
 
 void callback_listen(const struct fake_hooks *driver)
@@ -109,6 +116,7 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc cal
 		snprintf(the_subscriber.name, sizeof(the_subscriber.name), "CUPTI for %.53s",
 			 name ? name : "");
 		atomic_store(&subscriber, &the_subscriber);
+		left_count(LEFT_SUBSCRIBERS, 1);
 		*ret = &the_subscriber;
 	}
 	pthread_mutex_unlock(&lock);
@@ -152,8 +160,10 @@ static void disable_all(void)
 static void end_subscription(void)
 {
 	disable_all();
-	atomic_store(&subscriber, NULL);
-	/* Bounded: a forked child counts threads that it does not have. */
+	if (atomic_exchange(&subscriber, NULL)) {
+		left_count(LEFT_SUBSCRIBERS, -1);
+	}
+	/* bounded, because a forked child counts threads that it does not have */
 	for (int i = 0; i < 10000 && atomic_load(&inside) > depth; i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
@@ -231,7 +241,7 @@ CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
 	return r;
 }
 
-/* Of those that somebody has asked for. */
+/* Names of the callbacks that somebody has asked for. */
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char **ret)
 {
 	if (domain != CUPTI_CB_DOMAIN_DRIVER_API || cbid == 0 ||

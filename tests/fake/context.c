@@ -37,9 +37,41 @@ bool gpu_context_is_alive(CUcontext context)
 	return found;
 }
 
+static void stream_free(CUstream s)
+{
+	pthread_mutex_lock(&lock);
+	for (CUstream *at = &s->context->streams; *at; at = &(*at)->next) {
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	free(s->graph);
+	free(s);
+}
+
+/* A new context may have the address of one that has ended, as happens with the real driver. */
+static CUcontext context_alloc(void)
+{
+	CUcontext found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (CUcontext *c = &contexts; *c && !found; c = &(*c)->next) {
+		if (!(*c)->alive && !(*c)->is_primary) {
+			found = *c;
+			*c = found->next;
+			*found = (struct CUctx_st){ 0 };
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return found ? found : calloc(1, sizeof(*found));
+}
+
 static CUcontext context_new(CUdevice device, bool is_primary)
 {
-	CUcontext c = calloc(1, sizeof(*c));
+	CUcontext c = context_alloc();
 
 	if (!c) {
 		return NULL;
@@ -63,7 +95,10 @@ static CUcontext context_new(CUdevice device, bool is_primary)
 static void context_end(CUcontext c)
 {
 	trace_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, c, NULL);
-	queue_drain(c);
+	queue_end_context(c);
+	while (c->streams) {
+		stream_free(c->streams);
+	}
 	pthread_mutex_lock(&lock);
 	c->alive = false;
 	pthread_mutex_unlock(&lock);
@@ -253,9 +288,10 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 CUresult cuCtxGetDevice(CUdevice *ret)
 {
 	CUcontext c = gpu_current();
+	CUresult r = gpu_ready();
 
-	if (!c) {
-		return CUDA_ERROR_INVALID_CONTEXT;
+	if (r != CUDA_SUCCESS || !c) {
+		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_CONTEXT;
 	}
 	*ret = c->device;
 	return CUDA_SUCCESS;
@@ -305,6 +341,10 @@ static CUresult stream_create(CUstream *ret)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	s->context = c;
+	pthread_mutex_lock(&lock);
+	s->next = c->streams;
+	c->streams = s;
+	pthread_mutex_unlock(&lock);
 	s->id = atomic_fetch_add(&c->next_stream_id, 1);
 	trace_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, c, s);
 	*ret = s;
@@ -332,8 +372,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, "cuStreamDestroy_v2",
 		    &params, NULL);
 	trace_resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, stream->context, stream);
-	free(stream->graph);
-	free(stream);
+	stream_free(stream);
 	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
@@ -379,6 +418,8 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.current = gpu_current,
 		.last_correlation = trace_last_correlation,
 		.barrier = queue_barrier,
+		.forget = queue_forget,
+		.wait_barriers = queue_wait_barriers,
 		.drain = queue_drain,
 	};
 

@@ -18,6 +18,7 @@ enum { DRIVER_VERSION = 13000 };
 static _Atomic int initialised_pid;
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool in_init;
+static atomic_bool half_done; /* cuInit() is under way */
 static CUresult init_result;
 
 static int visible[FAKE_MAX_GPUS]; /* device ordinal -> GPU */
@@ -63,6 +64,15 @@ static void load_injection(void)
 	}
 }
 
+static void wait_knob(const char *name)
+{
+	const char *ms = getenv(name);
+
+	if (ms) {
+		usleep((useconds_t)strtoul(ms, NULL, 10) * 1000);
+	}
+}
+
 static void initialise(void)
 {
 	read_visible_devices();
@@ -70,8 +80,12 @@ static void initialise(void)
 	if (init_result == CUDA_SUCCESS) {
 		atomic_store(&initialised_pid, getpid());
 		in_init = true;
+		atomic_store(&half_done, true);
 		load_injection();
+		wait_knob("GPUCTR_FAKE_INIT_MS");
+		atomic_store(&half_done, getenv("GPUCTR_FAKE_INIT_FAILS") != NULL);
 		in_init = false;
+		init_result = atomic_load(&half_done) ? CUDA_ERROR_SYSTEM_NOT_READY : init_result;
 	}
 }
 
@@ -79,7 +93,9 @@ CUresult gpu_ready(void)
 {
 	int pid = atomic_load(&initialised_pid);
 
-	return pid && pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+	return pid && pid == getpid() && (in_init || !atomic_load(&half_done))
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult cuInit(unsigned int flags)

@@ -2,12 +2,12 @@
 /* Preloaded into every process of a test: makes "/dev/nvidiactl" exist.
  *
  * Opening it gives an anonymous file of a size that nothing else has. The size tells the control
- * device from other files in any process that receives the descriptor, and the inode tells one
- * open file from another, as the driver does with its struct file. Everything else goes to the
- * next library. `/proc/driver/nvidia/NAME` is read from $GPUCTR_FAKE_DIR/proc/NAME if that exists.
+ * device from other files in any process that receives the descriptor; the inode tells one open
+ * file from another, as the driver does with its struct file. Every other path goes to the next
+ * library. `/proc/driver/nvidia/NAME` is read from $GPUCTR_FAKE_DIR/proc/NAME if that exists.
  *
- * The real functions are looked up by a constructor: a process under seccomp must not need the
- * loader. */
+ * The real functions are looked up by a constructor, because a process under seccomp may not be
+ * able to use the loader. */
 
 /* This file defines both open and open64 under their own names, and must not be inlined into. */
 #undef _FILE_OFFSET_BITS
@@ -59,7 +59,7 @@ __attribute__((constructor)) static void find_real(void)
 	real_fopen = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 }
 
-/* Libraries that start before us may open files. */
+/* Libraries that start before this one may open files. */
 static void ensure_real(void)
 {
 	if (!real_fopen) {
@@ -99,7 +99,7 @@ static bool is_control_path(const char *path)
 	return path && strcmp(path, CONTROL_PATH) == 0 && getenv("GPUCTR_FAKE_DIR");
 }
 
-/* Where to read a path from: buffer, or the path itself. */
+/* The path to open in place of this one: in buffer, or the path itself. */
 static const char *redirect(const char *path, char buffer[PATH_MAX])
 {
 	const char *dir;
@@ -175,7 +175,7 @@ EXPORT int openat64(int dir_fd, const char *path, int flags, ...)
 	return open_path(dir_fd, path, flags, mode);
 }
 
-/* Built with _FORTIFY_SOURCE, programs call these for open without O_CREAT. */
+/* Programs that are built with _FORTIFY_SOURCE call these to open files without O_CREAT. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir_fd, const char *path, int flags);
@@ -302,8 +302,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-/* The filter that is about to be loaded need not allow capget, getpid and geteuid, which only this
- * model of the driver calls. */
+/* A filter is about to be loaded, which need not allow capget, getpid and geteuid: only this model
+ * of the driver calls them. */
 EXPORT int seccomp_load(const void *context)
 {
 	int (*next)(const void *) = (int (*)(const void *))dlsym(RTLD_NEXT, "seccomp_load");

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into every process of a test: makes one allocation or one system call fail.
  *
- * The knobs of the shared state say in which kind of process (fail_in), the how manieth call from
- * now on (fail_malloc, fail_call: counted down to 0, where the failing one is), and with which
- * errno (fail_errno). They may change while processes run: a daemon starts in peace, and its front
- * fails later. A kind of process is known by its name: as it was started, or as it names itself.
+ * The knobs of the shared state say in which kind of process (fail_in), which call from now on
+ * (fail_malloc, fail_call: counted down to 0, which is the one that fails), and with which errno
+ * (fail_errno). They may change while processes run: a daemon starts without failures, and its
+ * front fails later. A kind of process is known by its name: as it was started, or as it names
+ * itself.
  *
- * A system call is a function of libc that makes one. What libc does inside itself is not seen. In
- * the user's program only calls that come from the agent count: the program's own may fail it, and
- * rightly so. In the client those of libuv and libc do not count: libuv calls abort() when its own
- * pipes or epoll fail, getpwuid() of glibc 2.36 crashes without memory, and its loader ends the
- * process. A daemon's worker that does so is replaced.
+ * A system call is here a function of libc that makes one. Calls that libc makes inside of itself
+ * are not seen. In the user's program only calls of the agent count, because a failure of its own
+ * calls may end the program, and rightly so. In the client calls of libuv and libc do not count:
+ * libuv calls abort() when its own pipes or epoll fail, getpwuid() of glibc 2.36 crashes without
+ * memory, and its loader ends the process. A worker of the daemon that does so is replaced.
  *
- * Built without sanitizers, because malloc comes here before a sanitizer is ready. */
+ * Built without sanitizers, because malloc is called here before a sanitizer is ready. */
 
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
@@ -45,7 +46,7 @@
 
 enum { KIND_CLIENT = 1, KIND_PROGRAM = 2, KINDS = 7 };
 
-/* What the kernel may answer to a call. */
+/* Which errors the kernel may answer to a call. */
 enum { FAIL_EINTR = 1, FAIL_EIO = 2, FAIL_ENOMEM = 4 };
 
 static const char *const kinds[KINDS] = { "",	     "gpuctr-client", "fakeapp", "front",
@@ -187,7 +188,7 @@ EXPORT void *realloc(void *p, size_t size)
 	return __interceptor_realloc ? __interceptor_realloc(p, size) : __libc_realloc(p, size);
 }
 
-/* libc's own would be a call of libc's. */
+/* Replaced because libc's own strdup() would be a call inside of libc. */
 EXPORT char *strdup(const char *text)
 {
 	size_t bytes = strlen(text) + 1;
@@ -202,7 +203,8 @@ EXPORT char *strdup(const char *text)
 
 /* --- system calls --- */
 
-/* Defines the function that fails when it is its turn, and is the next library's otherwise. */
+/* Defines a function that fails when its call was counted down, and otherwise calls the next
+ * library's. */
 #define CALL(errors, type, failed, name, parameters, arguments)                   \
 	EXPORT type name parameters                                               \
 	{                                                                         \
@@ -381,7 +383,7 @@ EXPORT long syscall(long number, ...)
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* A worker of the daemon says what it is. */
+/* A worker of the daemon takes its name by this call. */
 EXPORT int prctl(int option, ...)
 {
 	static int (*next)(int, ...);

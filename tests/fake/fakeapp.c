@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program such as a user has: initialises CUDA, launches kernels, ends. It knows nothing of any
+/* A program such as users have: initialises CUDA, launches kernels, ends. It knows nothing of
  * measuring; its output and exit status must not depend on being measured.
  *
  * Each host thread launches --kernels kernels. Launch i is kernel k<i % 8> on grid (i % 97 + 1, 1,
- * 1), block (128, 1, 1), in context (thread + i) % contexts, stream i % streams of that context (no
- * --streams: the default stream). Context c is on device c % devices. README.md has the rest. */
+ * 1), block (128, 1, 1), in context (thread + i) % contexts, stream i % streams of that context
+ * (without --streams: the default stream). Context c is on device c % devices. README.md has the
+ * rest. */
 
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include <dlfcn.h>
@@ -50,6 +52,8 @@ enum option_id {
 	OPT_HOLD,
 	OPT_MARKS,
 	OPT_LIBRARY,
+	OPT_GRIDS,
+	OPT_PROFILER,
 	OPT_COUNT,
 };
 
@@ -79,7 +83,9 @@ static const struct option options[] = {
 	{ "keep-contexts", no_argument, NULL, OPT_KEEP },
 	{ "hold", required_argument, NULL, OPT_HOLD },
 	{ "marks", required_argument, NULL, OPT_MARKS },
+	{ "profiler", required_argument, NULL, OPT_PROFILER },
 	{ "library", no_argument, NULL, OPT_LIBRARY },
+	{ "grids", required_argument, NULL, OPT_GRIDS },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -102,7 +108,7 @@ static void check(CUresult r, const char *what)
 	}
 }
 
-/* A test looks at the rest of the world meanwhile, or kills it. */
+/* Waits here, while a test looks at the rest of the world, or kills the program. */
 static void hold(const char *place)
 {
 	const char *folder = getenv("GPUCTR_FAKE_DIR");
@@ -123,7 +129,7 @@ static void hold(const char *place)
 	}
 }
 
-/* --library: kernels as CUDA's runtime has them, the same ones in all contexts. */
+/* --library: kernels as CUDA's runtime has them, the same handles in all contexts. */
 static CUfunction library_kernel(const char *name)
 {
 	static CUlibrary library;
@@ -243,7 +249,7 @@ static void launch_one(long thread, long i)
 	long at = (thread + i) % value[OPT_CONTEXTS];
 	long s = value[OPT_STREAMS] ? i % value[OPT_STREAMS] : -1;
 	struct app_context *c = &contexts[at];
-	unsigned int grid = (unsigned int)(i % 97 + 1);
+	unsigned int grid = (unsigned int)(i % value[OPT_GRIDS] + 1);
 	int kernel = (int)(i % KERNEL_NAMES);
 
 	check(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
@@ -260,6 +266,10 @@ static void *thread_main(void *argument)
 				  value[OPT_SLEEP_US] % 1000000 * 1000 };
 
 	for (long i = 0; i < value[OPT_KERNELS]; i++) {
+		if (value[OPT_PROFILER] && i % value[OPT_PROFILER] == 0) {
+			check(i / value[OPT_PROFILER] % 2 ? cuProfilerStart() : cuProfilerStop(),
+			      "cuProfilerStart");
+		}
 		if (value[OPT_NVTX]) {
 			range_begin(i);
 		}
@@ -303,8 +313,8 @@ static void run_threads(void)
 	free(threads);
 }
 
-/* Records kernels k0..k3 with grids 1..4 and gives the graph back. */
-static CUgraph capture(CUstream stream)
+/* Captures kernels k0..k3 with grids 1..4 from the stream and returns the graph. */
+static CUgraph capture_graph(CUstream stream)
 {
 	CUgraph graph;
 
@@ -316,7 +326,7 @@ static CUgraph capture(CUstream stream)
 	return graph;
 }
 
-/* --capture: a graph that never runs. --graph: one that runs twice. */
+/* --capture: a graph that is captured and never runs. --graph: one that runs twice. */
 static void run_graphs(void)
 {
 	CUgraphExec exec;
@@ -326,10 +336,10 @@ static void run_graphs(void)
 	check(cuCtxSetCurrent(contexts[0].context), "cuCtxSetCurrent");
 	check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 	if (value[OPT_CAPTURE]) {
-		check(cuGraphDestroy(capture(stream)), "cuGraphDestroy");
+		check(cuGraphDestroy(capture_graph(stream)), "cuGraphDestroy");
 	}
 	if (value[OPT_GRAPH]) {
-		graph = capture(stream);
+		graph = capture_graph(stream);
 		check(cuGraphInstantiate(&exec, graph, 0), "cuGraphInstantiate");
 		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
 		check(cuGraphLaunch(exec, stream), "cuGraphLaunch");
@@ -339,7 +349,8 @@ static void run_graphs(void)
 	check(cuStreamDestroy(stream), "cuStreamDestroy");
 }
 
-/* What torch.profiler does to a tool that came first, or the other way round. */
+/* What torch.profiler does to a tool that has subscribed before it, or the tool to
+ * torch.profiler. */
 static void on_own_callback(void *user_data, int domain_id, uint32_t cbid, const void *data)
 {
 	(void)user_data;
@@ -375,7 +386,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The same program again; the variable keeps it from having children itself. */
+/* Starts the same program again; the variable keeps that one from having children. */
 static pid_t start_child(char **argv)
 {
 	pid_t pid = fork();
@@ -406,7 +417,7 @@ static int run_children(char **argv)
 	return worst;
 }
 
-/* Exit handlers run in the child, as they do after multiprocessing's fork. */
+/* The child runs exit handlers, as it does after multiprocessing's fork. */
 static void run_fork(void)
 {
 	pid_t pid;
@@ -427,6 +438,7 @@ static void parse(int argc, char **argv)
 
 	value[OPT_KERNELS] = 10;
 	value[OPT_THREADS] = 1;
+	value[OPT_GRIDS] = 97;
 	value[OPT_DEVICES] = 1;
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (id == '?') {
@@ -453,8 +465,14 @@ static void start_nvtx(void)
 
 static void run_cuda(void)
 {
+	CUresult result;
+
 	hold("start");
-	check(cuInit(0), "cuInit");
+	result = cuInit(0);
+	if (result != CUDA_SUCCESS) {
+		hold("failed");
+	}
+	check(result, "cuInit");
 	hold("init");
 	if (value[OPT_OWN_CUPTI]) {
 		use_own_cupti();

@@ -52,7 +52,7 @@ static unsigned int holders_of(uint64_t file)
 	return 0;
 }
 
-/* By its name, which the kernel knows: stat() of a file of somebody's FUSE may never return. */
+/* By its name, which the kernel knows: stat() of a file on somebody's FUSE may never return. */
 static bool is_memory_file(const char *path)
 {
 	static const char name[] = "/memfd:nvidiactl (deleted)";
@@ -166,7 +166,8 @@ static int show_log(void)
 	return file ? fclose(file) : 1;
 }
 
-/* The file too, so that a process that starts later does not bring the old value back. */
+/* Writes the file as well, so that a process that starts later does not bring the old value
+ * back. */
 static int set_knob(struct fake_state *st, const char *name, const char *value)
 {
 	_Atomic int32_t *knob = fake_knob(st, name);

@@ -45,7 +45,8 @@ static const struct {
 	[KERNEL_BLEND] = { "_Z13blend_r56_s48Pd", "blend_r56_s48(double*)", 56, 48 },
 };
 
-/* Contexts have the numbers 1 to 3, and their devices are such that no two are alike. */
+/* The contexts have the numbers 1 to 3. Their devices are chosen so that the column of the context
+ * is not equal to that of the device. */
 static const int device_of[CONTEXTS] = { 0, 1, 0 };
 
 static struct {
@@ -132,7 +133,7 @@ static CUresult call(const struct launch *l)
 	}
 }
 
-/* --- what is printed of them --- */
+/* --- what is printed of launches --- */
 
 static void format_uuid(char *text, size_t size, CUdevice device)
 {
@@ -196,7 +197,7 @@ static void set_kernel(char field[][TEXT_MAX], const struct launch *l)
 	append(field[FIELD_KERNELS], "%u", l->kernels ? l->kernels : 1);
 }
 
-/* Launches number index, with these ranges open around it. */
+/* Makes launch number index, with these ranges open around it. */
 static void launch(size_t index, range_list open, range_list active)
 {
 	static char field[FIELD_PROGRAM][TEXT_MAX];
@@ -222,7 +223,7 @@ static void launch(size_t index, range_list open, range_list active)
 
 /* --- the program --- */
 
-/* Streams of later contexts are more, so that a number tells its context as well. */
+/* Later contexts have more streams, so the number of a stream tells its context as well. */
 static void open_context(int i)
 {
 	CUstream unused;
@@ -252,6 +253,7 @@ static void make_graph(void)
 	check("launch", cuLaunchKernel(f, 5, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
 	check("end", cuStreamEndCapture(stream, &g));
 	check("cuGraphInstantiate", cuGraphInstantiate(&graph, g, 0));
+	check("cuGraphDestroy", cuGraphDestroy(g));
 }
 
 static void *worker(void *unused)
@@ -265,7 +267,7 @@ static void *worker(void *unused)
 	return NULL;
 }
 
-/* Pops go to the last range of their own domain, wherever it is in the stack. */
+/* A pop ends the last range of its own domain, wherever that is in the stack. */
 static void run(void)
 {
 	nvtxRangeId_t whole, beside;

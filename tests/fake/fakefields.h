@@ -2,7 +2,7 @@
 #ifndef FAKE_FAKEFIELDS_H
 #define FAKE_FAKEFIELDS_H
 
-/* The NVTX ranges of fakefields, and what it prints of them. */
+/* The NVTX ranges of fakefields, and what it prints about them. */
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -36,10 +36,10 @@ void range_pop(enum domain domain);
 nvtxRangeId_t range_start(enum range range);
 void range_end(enum range range, nvtxRangeId_t id);
 
-/* Also prints it. stack ends with the mark. */
+/* Makes the mark and prints it. stack ends with the mark. */
 void range_mark(enum range range, range_list stack);
 
-/* Append to a text of TEXT_MAX bytes. */
+/* Appends to a text of TEXT_MAX bytes. */
 void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ranges_add_messages(char *text, range_list list, const char *separator);
 void ranges_add_stack(char *text, range_list list);

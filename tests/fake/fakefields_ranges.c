@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fake/fakefields.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,14 +25,14 @@ unsigned long long now_ns(void)
 static const char *const domain_names[DOMAINS] = { "", "render", "io" };
 static nvtxDomainHandle_t domains[DOMAINS];
 
-/* One number, and a name of its own in each domain. */
+/* One number, which has another name in each domain. */
 enum { CATEGORY_NAMED = 5, CATEGORY_BARE = 77 };
 
 static const char *const category_names[DOMAINS] = { "plain", "shadow", "disk" };
 
 enum how { HOW_ASCII, HOW_WIDE, HOW_REGISTERED };
 
-/* Each with its attributes and what is to be read of them. */
+/* Each range with its attributes, and how outputs show them. */
 /* clang-format off */
 static const struct range_text {
 	enum domain domain;
@@ -76,6 +77,21 @@ static const struct range_text {
 };
 /* clang-format on */
 
+/* Registered once and kept, as programs do. */
+static nvtxStringHandle_t registered(const struct range_text *r)
+{
+	static nvtxStringHandle_t handles[RANGES];
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	nvtxStringHandle_t *h = &handles[r - ranges];
+
+	pthread_mutex_lock(&lock);
+	if (!*h) {
+		*h = nvtxDomainRegisterStringA(domains[r->domain], r->message);
+	}
+	pthread_mutex_unlock(&lock);
+	return *h;
+}
+
 static nvtxEventAttributes_t attributes_of(const struct range_text *r)
 {
 	nvtxEventAttributes_t a = {
@@ -99,7 +115,7 @@ static nvtxEventAttributes_t attributes_of(const struct range_text *r)
 		break;
 	case HOW_REGISTERED:
 		a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-		a.message.registered = nvtxDomainRegisterStringA(domains[r->domain], r->message);
+		a.message.registered = registered(r);
 		break;
 	}
 	return a;
@@ -146,7 +162,7 @@ void ranges_begin(void)
 	nvtxNameCategoryA(CATEGORY_NAMED, category_names[DOMAIN_DEFAULT]);
 }
 
-/* --- what is printed of them --- */
+/* --- what is printed of ranges --- */
 
 void append(char *text, const char *format, ...)
 {

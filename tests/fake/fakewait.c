@@ -21,7 +21,7 @@
 static CUcontext contexts[2];
 static CUstream streams[2][2];
 static CUfunction waits[2], sets[2], meets[2], plain[2];
-static volatile uint32_t *flags; /* the GPUs' as well */
+static volatile uint32_t *flags; /* shared with the GPUs */
 static unsigned launches;
 
 enum { FLAGS = 4, GAVE_UP = 2 };
@@ -58,7 +58,7 @@ static void check(const char *what, CUresult r)
 	}
 }
 
-/* Loaded now: loading may wait for kernels that are under way. */
+/* Loads at once, because loading may wait for kernels that run. */
 static void find(CUfunction *ret, CUmodule module, const char *name)
 {
 	int registers;
@@ -92,7 +92,7 @@ static void launch(CUfunction f, CUstream stream, volatile uint32_t *a, volatile
 	__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
 }
 
-/* A kernel spins until one of the other stream sets its flag. */
+/* A kernel spins until a kernel of the other stream sets its flag. */
 static void spin(void)
 {
 	flags[0] = 0;
@@ -101,7 +101,8 @@ static void spin(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
-/* At first the flag is set when the kernel comes: it could be believed to wait for nothing. */
+/* The flag is set when the first kernels come, so the kernel could be taken for one that waits for
+ * nothing. */
 static void spin_late(void)
 {
 	static int before = 2;
@@ -114,7 +115,7 @@ static void spin_late(void)
 	spin();
 }
 
-/* A kernel that stays, others beside it, and the CPU lets it go at the end. */
+/* A kernel stays, others run beside it, and the CPU ends it at last. */
 static void persistent(void)
 {
 	flags[0] = 0;
@@ -127,7 +128,7 @@ static void persistent(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
-/* A stream waits for a number that the CPU writes after the launch behind it. */
+/* A stream waits for a number that the CPU writes after the next launch. */
 static void host(void)
 {
 	launch(plain[0], streams[0][0], NULL, NULL);
@@ -141,7 +142,7 @@ static void host(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
-/* Another stream than the launches' waits for the CPU, which waits for the launch. */
+/* A stream without launches waits for the CPU, which waits for the launch in another stream. */
 static void beside(void)
 {
 	flags[0] = 0;
@@ -161,7 +162,7 @@ static void on_device(int device)
 	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
 }
 
-/* One thread launches the halves of a collective, GPU by GPU. */
+/* One thread launches the parts of a collective, one GPU after the other. */
 static void devices(void)
 {
 	for (int d = 0; d < 2; d++) {
@@ -188,7 +189,7 @@ static void *set_later(void *unused)
 	return NULL;
 }
 
-/* Another thread launches what the first one's kernel waits for. */
+/* Another thread launches what the first thread's kernel waits for. */
 static void threads(void)
 {
 	pthread_t t;
@@ -200,7 +201,7 @@ static void threads(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
-/* A long kernel, nothing beside it: its range may be kept open until it has ended. */
+/* A long kernel with nothing beside it: its range may be kept open until it has ended. */
 static void alone(void)
 {
 	flags[0] = 0;
@@ -209,7 +210,7 @@ static void alone(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
-/* The same with a fill behind it, which the open range counts as well. */
+/* The same with a fill behind the kernel, which the open range counts as well. */
 static void filled(void)
 {
 	static CUdeviceptr memory;

@@ -2,9 +2,9 @@
 #ifndef FAKE_FIELDS_H
 #define FAKE_FIELDS_H
 
-/* What fakefields says of each launch, and tests/system/test_fields.c looks for in every output: a
- * line "launch" of fields in this order, each behind a tab. Unknown numbers are empty. The names
- * are those of the outputs. */
+/* What fakefields prints about each launch, and tests/system/test_fields.c looks for in every
+ * output: a line "launch" of fields in this order, each after a tab. Unknown numbers are empty. The
+ * names are those of the outputs. */
 
 enum field {
 	FIELD_PID,
@@ -26,16 +26,16 @@ enum field {
 	FIELD_STACK,  /* the same ranges as JSON objects, joined by ',' */
 	FIELD_RANGES, /* messages of the start/end ranges, joined by ';' */
 	FIELD_ACTIVE, /* the same as JSON objects */
-	FIELD_START,  /* the program says when the call began, and in FIELD_UNTIL when it ended */
+	FIELD_START,  /* when the call began; FIELD_UNTIL is when it ended */
 	FIELD_TOLD,
 
-	/* Of the program alone. */
+	/* Printed by the program, and in no output. */
 	FIELD_UNTIL = FIELD_TOLD,
 	FIELD_THREADS, /* grid x block, of a graph the sum over its kernels */
 	FIELD_KERNELS,
 	FIELD_PROGRAM,
 
-	/* Of the outputs alone. */
+	/* In outputs, and not printed by the program. */
 	FIELD_DURATION = FIELD_PROGRAM,
 	FIELD_CLOCK,
 	FIELD_METRICS,

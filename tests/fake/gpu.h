@@ -2,12 +2,13 @@
 #ifndef FAKE_GPU_H
 #define FAKE_GPU_H
 
-/* Inside the fake driver API library. Both names of versioned functions are wanted, so the header
- * is read the way the driver itself reads it. */
+/* Inside of the fake driver API library. Both names of versioned functions are needed, so cuda.h is
+ * read as the driver itself reads it. */
 
 #define __CUDA_API_VERSION_INTERNAL
 #pragma GCC visibility push(default)
 #include <cuda.h>
+#include <cudaProfiler.h>
 #pragma GCC visibility pop
 #include <cupti_result.h>
 
@@ -33,13 +34,14 @@ struct CUgraphExec_st {
 };
 
 struct CUstream_st {
+	CUstream next;
 	CUcontext context;
 	uint32_t id;
-	CUstreamCaptureStatus capture;
-	struct CUgraph_st *graph; /* while capturing */
+	CUstreamCaptureStatus capture_status;
+	struct CUgraph_st *graph; /* while the stream is captured */
 };
 
-/* Contexts are never freed, so that a use after destruction can be told. */
+/* Contexts are never freed, so that a use after destruction can be recognised. */
 struct CUctx_st {
 	CUcontext next;
 	bool alive;
@@ -48,11 +50,12 @@ struct CUctx_st {
 	int device, gpu;
 	uint32_t uid, h_context;
 	_Atomic uint32_t next_stream_id;
+	CUstream streams; /* they end with it */
 };
 
 enum { FUNCTION_MAGIC = 0x46554e43, KERNEL_MAGIC = 0x4b45524e };
 
-/* Both begin alike, because a launch takes either. */
+/* Both structs begin alike, because a launch accepts either. */
 struct CUfunc_st {
 	uint32_t magic;
 	CUfunction next;
@@ -69,15 +72,18 @@ struct CUkern_st {
 };
 
 struct CUlib_st {
+	CUlibrary next;
 	CUkernel kernels;
 };
 
 struct CUmod_st {
+	CUmodule next;
 	CUcontext context;
 	CUfunction functions;
 };
 
-/* Not CUDA_SUCCESS: the call is not possible now (not initialised, or forked since). */
+/* Other than CUDA_SUCCESS: the call is not possible now, because CUDA is not initialised or the
+ * process was forked since. */
 CUresult gpu_ready(void);
 
 CUresult gpu_check_device(CUdevice device);
@@ -91,7 +97,7 @@ bool gpu_context_is_alive(CUcontext context);
 /* The stream's own record; NULL for the default and the per-thread stream. */
 struct CUstream_st *gpu_stream(CUstream stream);
 
-/* Runs call->api on entry and on exit, if somebody listens. */
+/* Calls the listener for call->api on entry and on exit, if there is one. */
 struct fake_trace {
 	struct fake_call call;
 	uint64_t correlation_data;
@@ -102,7 +108,11 @@ void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, cons
 CUresult trace_exit(struct fake_trace *trace, CUresult result);
 uint32_t trace_last_correlation(void); /* of this thread */
 void trace_resource(uint32_t cbid, CUcontext context, CUstream stream);
-void trace_executed(CUcontext context, const struct fake_work *work);
+
+/* How activity records name the call that is under way. */
+void trace_describe(uint32_t *ret_correlation, const char **ret_symbol);
+void trace_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
+		    const char *symbol, uint64_t begin_ns);
 
 /* permission.c */
 int permission_alloc(CUcontext context, int device, struct fake_profiler *ret_profiler);

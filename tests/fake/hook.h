@@ -10,13 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a kernel, or several, did: all counters follow from these sums. */
+/* What one kernel or several have done: all counters follow from these sums. */
 struct fake_work {
 	uint64_t threads;
 	uint64_t warps;	  /* sum of threads / 32 */
 	uint64_t time_ns; /* sum of 1000 + threads / 64 */
-	uint64_t load_ns; /* of modules, in the range but in no kernel */
+	uint64_t load_ns; /* loading of modules: in the range but in no kernel */
 	uint64_t kernels;
+	uint64_t traced_warps, traced_threads; /* of the above, what ran while it was traced */
 };
 
 struct fake_call {
@@ -31,13 +32,14 @@ struct fake_call {
 	CUresult *result; /* NULL on entry */
 };
 
-/* Functions of the profiler that the driver API library calls. No lock is held. */
+/* Functions of the profiler that the driver API library calls. They are called without a lock, but
+ * for executed, which is called when work ends, with the queue's lock held. */
 struct fake_listener {
 	void (*api)(const struct fake_call *call);
 	void (*resource)(uint32_t cbid, CUcontext context, CUstream stream);
-	/* symbol NULL: of a graph. */
+	/* symbol is NULL for a graph. */
 	void (*executed)(CUcontext context, const struct fake_work *work, uint32_t correlation,
-			 const char *symbol);
+			 const char *symbol, uint64_t begin_ns);
 };
 
 /* One object of class 0xB2CC. */
@@ -50,12 +52,12 @@ struct fake_hooks {
 	/* NULL: nobody listens any more. */
 	void (*listen)(const struct fake_listener *listener);
 
-	/* The ioctls, made from inside the driver API library. Return the object's status (0: made)
-	 * or a negative errno. context NULL: device-wide. */
+	/* The ioctls, made from inside of the driver API library. Return the object's status (0:
+	 * made) or a negative errno. With context NULL the object counts the whole device. */
 	int (*profiler_alloc)(CUcontext context, int device, struct fake_profiler *ret_profiler);
 	int (*profiler_free)(const struct fake_profiler *profiler);
 
-	/* False: no such context, or destroyed. *ret_gpu is the index of the hardware. */
+	/* False: no such context, or a destroyed one. *ret_gpu is the index of the hardware. */
 	bool (*context_find)(CUcontext context, int *ret_gpu, uint32_t *ret_uid);
 	bool (*stream_find)(CUcontext context, CUstream stream, bool per_thread, uint32_t *ret_id);
 	int (*device_gpu)(int device); /* -1: no such device */
@@ -64,8 +66,11 @@ struct fake_hooks {
 	/* Correlation id of the calling thread's last call. */
 	uint32_t (*last_correlation)(void);
 
-	/* Work of a context that is not done: queue.h. */
-	void (*barrier)(CUcontext context);
+	/* Work that is not done yet: see queue.h. */
+	void (*barrier)(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
+			long argument);
+	void (*forget)(const void *owner);
+	void (*wait_barriers)(void);
 	void (*drain)(CUcontext context);
 };
 

@@ -4,6 +4,7 @@
  * INVALID_PARAMETER, an unknown one UNKNOWN, and after either the object makes no image any more.
  */
 
+#include "tests/fake/left.h"
 #include "tests/fake/profiler.h"
 
 #include <math.h>
@@ -60,6 +61,7 @@ CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params *p
 	host->chip = chip;
 	list_names(host);
 	params->pHostObject = host;
+	left_count(LEFT_HOSTS, 1);
 	return CUPTI_SUCCESS;
 }
 
@@ -70,6 +72,7 @@ CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Param
 	if (r != CUPTI_SUCCESS) {
 		return r;
 	}
+	left_count(LEFT_HOSTS, params->pHostObject ? -1 : 0);
 	free(params->pHostObject);
 	return CUPTI_SUCCESS;
 }
@@ -102,7 +105,7 @@ CUptiResult cuptiProfilerHostGetBaseMetrics(CUpti_Profiler_Host_GetBaseMetrics_P
 	return CUPTI_SUCCESS;
 }
 
-/* The metric that a query names, with or without a known ending. */
+/* The metric that a query names, with or without an ending that is known. */
 static const struct metric *query(const struct CUpti_Profiler_Host_Object *host, const char *name)
 {
 	const char *ending;
@@ -290,8 +293,8 @@ CUptiResult cuptiProfilerHostGetRangeName(CUpti_Profiler_Host_GetRangeName_Param
 	return params->pRangeName ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
-/* NaN: the image was not made for this metric, or not all its passes ran. What an image says is
- * believed, as CUPTI does, and leads out of the image's memory when it is wrong. */
+/* NaN: the image was not made for this metric, or not all its passes ran. As CUPTI does, this
+ * believes what an image says; a wrong one leads out of the image's memory. */
 static double evaluate(const struct data_image *image, const struct data_range *range,
 		       const struct metric *m, const char *ending)
 {

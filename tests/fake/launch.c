@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fake driver API: modules, launches, stream capture, graphs.
  *
- * A kernel's work is told to the listener inside its launch call, between the two callbacks; when
- * it has ended is queue.c's matter. A launch into a capturing stream runs nothing and becomes a
- * node of the graph; a graph runs as the sum of its nodes. Any image is a module, and it has every
- * function asked for.
+ * A kernel's work is given to queue.c inside of its launch call, between the two callbacks; queue.c
+ * decides when the work runs and ends. A launch into a stream that is being captured runs nothing
+ * and becomes a node of the graph. A graph runs as the sum of its nodes. Any image is a module, and
+ * it has every function that is asked for.
  *
  * A kernel of the library API has a function in each context, which is loaded by cuFuncLoad(), or
- * within the first launch, which then takes LOAD_NS longer. Functions of a module are loaded. */
+ * within the first launch, which then takes LOAD_NS longer. Functions of a module are always
+ * loaded. */
 
 #include "tests/fake/gpu.h"
 #include "tests/fake/queue.h"
@@ -17,11 +18,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LOAD_NS = 5000000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int capturing; /* streams */
+static _Atomic int n_stream_captures; /* streams that are being captured */
+
+/* modules that the program has not unloaded: the driver keeps them */
+static CUmodule modules;
+static CUlibrary libraries;
 
 static CUresult need_context(CUcontext *ret)
 {
@@ -48,12 +54,25 @@ CUresult cuModuleLoadData(CUmodule *ret, const void *image)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	module->context = context;
+	pthread_mutex_lock(&lock);
+	module->next = modules;
+	modules = module;
+	pthread_mutex_unlock(&lock);
 	*ret = module;
 	return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
+	queue_drain(module->context);
+	pthread_mutex_lock(&lock);
+	for (CUmodule *at = &modules; *at; at = &(*at)->next) {
+		if (*at == module) {
+			*at = module->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
 	while (module->functions) {
 		CUfunction f = module->functions;
 
@@ -103,7 +122,14 @@ CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *jit_o
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	*ret = calloc(1, sizeof(**ret));
-	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*ret) {
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_lock(&lock);
+	(*ret)->next = libraries;
+	libraries = *ret;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryGetKernel(CUkernel *ret, CUlibrary library, const char *name)
@@ -183,7 +209,7 @@ CUresult cuFuncLoad(CUfunction f)
 	if (!is_function(f)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	if (!f->is_loaded && atomic_load(&capturing) > 0) {
+	if (!f->is_loaded && atomic_load(&n_stream_captures) > 0) {
 		fake_violation("cuFuncLoad: while a stream captures");
 	}
 	f->is_loaded = true;
@@ -264,7 +290,7 @@ static CUresult record(struct CUstream_st *stream, const struct fake_work *work)
 	return CUDA_SUCCESS;
 }
 
-/* Of either kind of handle; what is not loaded costs time now. */
+/* The function of either kind of handle. One that is not loaded is loaded now, which takes time. */
 static CUfunction function_of(CUfunction handle, struct fake_work *work)
 {
 	CUfunction f = is_function(handle) ? handle : NULL;
@@ -277,6 +303,20 @@ static CUfunction function_of(CUfunction handle, struct fake_work *work)
 		work->load_ns = LOAD_NS;
 	}
 	return f;
+}
+
+/* GPUCTR_FAKE_UNEVEN: the i-th kernel of the process does 1 + i % N times the work, as with data
+ * that differ from launch to launch. */
+static void make_uneven(struct fake_work *work)
+{
+	static _Atomic uint64_t kernels;
+	const char *text = getenv("GPUCTR_FAKE_UNEVEN");
+	uint64_t n = text ? strtoull(text, NULL, 10) : 0;
+
+	if (n > 0) {
+		work->threads *= 1 + atomic_fetch_add(&kernels, 1) % n;
+		work->warps = work->threads / 32;
+	}
 }
 
 static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments)
@@ -295,14 +335,14 @@ static CUresult run(const CUlaunchConfig *config, CUfunction f, void **arguments
 	if (stream && stream->context != context) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
 		return record(stream, &work);
 	}
 	if (!function_of(f, &work)) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
-	trace_executed(context, &work);
-	queue_kernel(context, config->hStream, f->name, arguments);
+	make_uneven(&work);
+	queue_kernel(context, config->hStream, f->name, arguments, &work);
 	return CUDA_SUCCESS;
 }
 
@@ -313,13 +353,31 @@ static const char *name_of(CUfunction handle)
 					     : NULL;
 }
 
+/* Lets the call return late, as when the thread has to share its CPU. */
+static void return_late(void)
+{
+	static _Atomic long late_us = -1;
+
+	if (late_us < 0) {
+		const char *text = getenv("GPUCTR_FAKE_RETURN_US");
+
+		late_us = text ? strtol(text, NULL, 10) : 0;
+	}
+	if (late_us > 0) {
+		nanosleep(&(struct timespec){ late_us / 1000000, late_us % 1000000 * 1000 }, NULL);
+	}
+}
+
 static CUresult launch(uint32_t cbid, const char *name, const void *params,
 		       const CUlaunchConfig *config, CUfunction f, void **arguments)
 {
 	struct fake_trace trace;
+	CUresult r;
 
 	trace_enter(&trace, cbid, name, params, name_of(f));
-	return trace_exit(&trace, run(config, f, arguments));
+	r = run(config, f, arguments);
+	return_late();
+	return trace_exit(&trace, r);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -390,7 +448,7 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
 		      "cuLaunchCooperativeKernel_ptsz", &params, &config, f, arguments);
 }
 
-/* A fill is work of the GPU that is no kernel of the program's. */
+/* A fill is work of the GPU, but no kernel of the program's. */
 static CUresult fill(CUstream stream, size_t n)
 {
 	const struct fake_work work = { .threads = n, .warps = n / 32, .time_ns = 1000 + n / 64 };
@@ -398,8 +456,7 @@ static CUresult fill(CUstream stream, size_t n)
 	CUresult r = need_context(&context);
 
 	if (r == CUDA_SUCCESS) {
-		trace_executed(context, &work);
-		queue_kernel(context, stream, "(fill)", NULL);
+		queue_kernel(context, stream, "(fill)", NULL, &work);
 	}
 	return r;
 }
@@ -414,19 +471,19 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream
 	return trace_exit(&trace, fill(stream, n));
 }
 
-static CUresult begin_capture(CUstream handle)
+static CUresult begin_stream_capture(CUstream handle)
 {
 	struct CUstream_st *stream = gpu_stream(handle);
 
-	if (!stream || stream->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+	if (!stream || stream->capture_status != CU_STREAM_CAPTURE_STATUS_NONE) {
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	stream->graph = calloc(1, sizeof(*stream->graph));
 	if (!stream->graph) {
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-	atomic_fetch_add(&capturing, 1);
+	stream->capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	atomic_fetch_add(&n_stream_captures, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -437,7 +494,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
 		    "cuStreamBeginCapture_v2", &params, NULL);
-	return trace_exit(&trace, begin_capture(stream));
+	return trace_exit(&trace, begin_stream_capture(stream));
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
@@ -447,20 +504,20 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
 		    "cuStreamBeginCapture_v2_ptsz", &params, NULL);
-	return trace_exit(&trace, begin_capture(stream));
+	return trace_exit(&trace, begin_stream_capture(stream));
 }
 
-static CUresult end_capture(CUstream handle, CUgraph *ret)
+static CUresult end_stream_capture(CUstream handle, CUgraph *ret)
 {
 	struct CUstream_st *stream = gpu_stream(handle);
 
-	if (!stream || stream->capture != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+	if (!stream || stream->capture_status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
 		return CUDA_ERROR_ILLEGAL_STATE;
 	}
 	*ret = stream->graph;
 	stream->graph = NULL;
-	stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
-	atomic_fetch_sub(&capturing, 1);
+	stream->capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+	atomic_fetch_sub(&n_stream_captures, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -471,7 +528,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture, "cuStreamEndCapture",
 		    &params, NULL);
-	return trace_exit(&trace, end_capture(stream, ret));
+	return trace_exit(&trace, end_stream_capture(stream, ret));
 }
 
 CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret)
@@ -481,14 +538,14 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret)
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
 		    "cuStreamEndCapture_ptsz", &params, NULL);
-	return trace_exit(&trace, end_capture(stream, ret));
+	return trace_exit(&trace, end_stream_capture(stream, ret));
 }
 
 static CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *ret)
 {
 	struct CUstream_st *stream = gpu_stream(handle);
 
-	*ret = stream ? stream->capture : CU_STREAM_CAPTURE_STATUS_NONE;
+	*ret = stream ? stream->capture_status : CU_STREAM_CAPTURE_STATUS_NONE;
 	return gpu_ready();
 }
 
@@ -510,6 +567,22 @@ CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing_ptsz,
 		    "cuStreamIsCapturing_ptsz", &params, NULL);
 	return trace_exit(&trace, is_capturing(stream, ret));
+}
+
+CUresult cuProfilerStart(void)
+{
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuProfilerStart, "cuProfilerStart", NULL, NULL);
+	return trace_exit(&trace, gpu_ready());
+}
+
+CUresult cuProfilerStop(void)
+{
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuProfilerStop, "cuProfilerStop", NULL, NULL);
+	return trace_exit(&trace, gpu_ready());
 }
 
 static CUresult instantiate(CUgraphExec *ret, CUgraph graph)
@@ -575,11 +648,10 @@ static CUresult run_graph(CUgraphExec exec, CUstream handle)
 	if (r != CUDA_SUCCESS || !exec) {
 		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
 	}
-	if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
 		return record(stream, &exec->work);
 	}
-	trace_executed(context, &exec->work);
-	queue_kernel(context, handle, "(graph)", NULL);
+	queue_kernel(context, handle, "(graph)", NULL, &exec->work);
 	return CUDA_SUCCESS;
 }
 

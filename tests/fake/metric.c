@@ -62,6 +62,8 @@ const struct metric metric_catalogue[] = {
 };
 /* clang-format on */
 
+enum { TRACED_INSTRUCTIONS = 3 }; /* a warp */
+
 unsigned int metric_chip(const char *name)
 {
 	if (name && strcmp(name, "GH100") == 0) {
@@ -107,7 +109,7 @@ const struct metric *metric_find(unsigned int chip, const char *name, const char
 	return NULL;
 }
 
-/* Lays the set out anew: passes of plain counters, then SASS, then throughputs. */
+/* Lays out the passes of the set anew: plain counters, then SASS metrics, then throughputs. */
 static void assign_passes(struct metric_set *set)
 {
 	uint32_t plain = 0, sass = 0, next;
@@ -158,13 +160,27 @@ bool metric_set_add(struct metric_set *set, const struct metric *metric)
 	return true;
 }
 
+/* Tracing of kernels changes the counters within the SMs: it adds instructions to each warp, and
+ * instrumented metrics count nothing (H200: 276,672 instructions became 285,160). */
+static double traced(const struct metric *metric, const struct fake_work *work)
+{
+	if (metric->is_sass) {
+		return -metric->factor * (double)work->traced_threads;
+	}
+	if (strcmp(metric->name, "sm__inst_executed") == 0 ||
+	    strcmp(metric->name, "smsp__inst_executed") == 0) {
+		return TRACED_INSTRUCTIONS * (double)work->traced_warps;
+	}
+	return 0;
+}
+
 double metric_value(const struct metric *metric, const char *ending, const struct fake_work *work)
 {
 	double source = metric->source == SOURCE_THREADS ? (double)work->threads
 			: metric->source == SOURCE_WARPS ? (double)work->warps
 			: metric->source == SOURCE_TIME	 ? (double)work->time_ns
 							 : 1;
-	double sum = metric->factor * source;
+	double sum = metric->factor * source + traced(metric, work);
 
 	if (metric->type == METRIC_THROUGHPUT) {
 		return sum > 100 ? 100 : sum;

@@ -2,7 +2,7 @@
 #ifndef FAKE_METRIC_H
 #define FAKE_METRIC_H
 
-/* The fake catalogue, and the two opaque images that carry numbers of its entries. */
+/* The fake catalogue, and the two opaque images, which refer to its entries by number. */
 
 #include "tests/fake/hook.h"
 
@@ -72,14 +72,14 @@ extern const struct metric metric_catalogue[];
 
 unsigned int metric_chip(const char *name);
 
-/* Looks a name up, with or without its ending. *ret_ending: what follows the base name. */
+/* Looks up a name, with or without its ending. *ret_ending is what follows the base name. */
 const struct metric *metric_find(unsigned int chip, const char *name, const char **ret_ending);
 
 /* The endings of a type, NULL-terminated; each begins with a dot. */
 const char *const *metric_endings(enum metric_type type);
 bool metric_has_ending(const struct metric *metric, const char *ending);
 
-/* False: the set is full. Adding twice is adding once. */
+/* False: the set is full. Adding a metric twice is the same as adding it once. */
 bool metric_set_add(struct metric_set *set, const struct metric *metric);
 
 double metric_value(const struct metric *metric, const char *ending, const struct fake_work *work);

@@ -2,6 +2,9 @@
 /* The fake NVML: device list, names, clocks, processes. The toolkit has no header for it, so the
  * few types are our own, laid out as the library's documentation says.
  *
+ * GPUCTR_FAKE_NVML_FAIL="name:code[,name:code...]" makes a call return a code, the knob nvml_fail
+ * all of them but nvmlInit_v2().
+ *
  * Processes come from $GPUCTR_FAKE_DIR/nvml_processes, one a line: "gpu pid [bytes]", and, with the
  * knob nvml_auto, from the contexts that programs hold on the fake driver. */
 
@@ -39,9 +42,30 @@ struct nvml_process {
 static int init_count;
 static struct nvml_device devices[FAKE_MAX_GPUS];
 
+/* The code with which this call is to fail; 0: the call is made. */
+static int fails(const char *call)
+{
+	const char *rule = getenv("GPUCTR_FAKE_NVML_FAIL");
+	size_t length = strlen(call);
+
+	while (rule && *rule) {
+		if (strncmp(rule, call, length) == 0 && rule[length] == ':') {
+			return atoi(rule + length + 1);
+		}
+		rule = strchr(rule, ',');
+		rule = rule ? rule + 1 : NULL;
+	}
+	return strcmp(call, "nvmlInit_v2") == 0 ? 0 : atomic_load(&fake_state()->nvml_fail);
+}
+
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlInit_v2(void)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	for (int i = 0; i < FAKE_MAX_GPUS; i++) {
 		devices[i].gpu = i;
 	}
@@ -95,8 +119,12 @@ static int copy_text(char *out, unsigned int size, const char *text)
 EXPORT int nvmlSystemGetDriverVersion(char *out, unsigned int size);
 EXPORT int nvmlSystemGetDriverVersion(char *out, unsigned int size)
 {
+	int failure = fails(__func__);
 	const char *version = getenv("GPUCTR_FAKE_DRIVER");
 
+	if (failure) {
+		return failure;
+	}
 	return copy_text(out, size, version ? version : "580.159.04");
 }
 
@@ -107,6 +135,11 @@ struct nvml_confidential {
 EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *ret);
 EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *ret)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	*ret = (struct nvml_confidential){ .feature = getenv("GPUCTR_FAKE_CONFIDENTIAL") != NULL };
 	return NVML_SUCCESS;
 }
@@ -114,8 +147,12 @@ EXPORT int nvmlSystemGetConfComputeState(struct nvml_confidential *ret)
 EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret);
 EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret)
 {
+	int failure = fails(__func__);
 	const char *mode = getenv("GPUCTR_FAKE_VIRTUALIZATION");
 
+	if (failure) {
+		return failure;
+	}
 	(void)device;
 	*ret = mode ? atoi(mode) : 0;
 	return NVML_SUCCESS;
@@ -124,6 +161,11 @@ EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret)
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret);
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	if (!init_count) {
 		return NVML_ERROR_UNINITIALIZED;
 	}
@@ -134,6 +176,11 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned int *ret)
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret);
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **ret)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	if (!init_count) {
 		return NVML_ERROR_UNINITIALIZED;
 	}
@@ -158,8 +205,12 @@ static void format_uuid(int gpu, char text[48])
 EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size);
 EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int size)
 {
+	int failure = fails(__func__);
 	char text[48];
 
+	if (failure) {
+		return failure;
+	}
 	format_uuid(device->gpu, text);
 	return copy_text(out, size, text);
 }
@@ -167,8 +218,12 @@ EXPORT int nvmlDeviceGetUUID(struct nvml_device *device, char *out, unsigned int
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret);
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret)
 {
+	int failure = fails(__func__);
 	char text[48];
 
+	if (failure) {
+		return failure;
+	}
 	for (int i = 0; i < fake_gpu_count(); i++) {
 		format_uuid(i, text);
 		if (strcmp(text, uuid) == 0) {
@@ -181,6 +236,11 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **ret)
 EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size);
 EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int size)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	(void)device;
 	return copy_text(out, size, "Fake H200");
 }
@@ -188,6 +248,11 @@ EXPORT int nvmlDeviceGetName(struct nvml_device *device, char *out, unsigned int
 EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret);
 EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *ret)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	*ret = (unsigned int)device->gpu;
 	return NVML_SUCCESS;
 }
@@ -195,6 +260,11 @@ EXPORT int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *re
 EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret);
 EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	*ret = (unsigned int)device->gpu;
 	return NVML_SUCCESS;
 }
@@ -203,8 +273,12 @@ EXPORT int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *ret)
 EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret);
 EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned int *ret)
 {
+	int failure = fails(__func__);
 	static const unsigned int mhz[] = { 1980, 1980, 3201, 1545 };
 
+	if (failure) {
+		return failure;
+	}
 	(void)device;
 	if (type < 0 || type > 3) {
 		return NVML_ERROR_INVALID_ARGUMENT;
@@ -216,6 +290,11 @@ EXPORT int nvmlDeviceGetClockInfo(struct nvml_device *device, int type, unsigned
 EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next);
 EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned int *now, unsigned int *next)
 {
+	int failure = fails(__func__);
+
+	if (failure) {
+		return failure;
+	}
 	(void)device;
 	*now = 0;
 	*next = 0;
@@ -287,9 +366,13 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, u
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned int *count,
 						   struct nvml_process *out)
 {
+	int failure = fails(__func__);
 	static _Thread_local struct nvml_process list[MAX_PROCESSES];
 	unsigned int found = 0, room = *count;
 
+	if (failure) {
+		return failure;
+	}
 	if (!init_count) {
 		return NVML_ERROR_UNINITIALIZED;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fake driver and the fake profiler both look at: objects of the resource manager, owners
- * of the profiling hardware, processes with contexts.
+/* What the fake driver and the fake profiler both use: objects of the resource manager, owners of
+ * the profiling hardware, processes with contexts.
  *
- * A GPU has one owner at a time. An owner is void once its process is gone or its object was
- * destroyed, whoever destroyed it: that is what revocation relies on. */
+ * A GPU has one owner at a time. An owner is void when its process has ended or its object was
+ * destroyed, whoever destroyed it: revocation relies on that. */
 
 #include "tests/fake/state.h"
 
@@ -58,8 +58,8 @@ static bool is_child(const struct fake_object *child, const struct fake_object *
 	       (child->h_parent == parent->h_object || parent->h_object == parent->h_root);
 }
 
-/* Children go with their parent, to any depth: each round removes the children of what one
- * removed object was, and an object's children are found by its handles alone. */
+/* Removing an object removes its children, to any depth. Children are found by their handles alone,
+ * so each round removes the children of one object that was removed before. */
 void fake_object_remove(struct fake_state *st, struct fake_object *object)
 {
 	struct fake_object parent = *object;
@@ -86,6 +86,19 @@ bool fake_object_exists(uint64_t file, uint32_t h_root, uint32_t h_object)
 	return found;
 }
 
+bool fake_object_is_permitted(uint64_t file, uint32_t h_root, uint32_t h_object)
+{
+	struct fake_state *st = fake_state();
+	const struct fake_object *o;
+	bool permitted;
+
+	fake_lock(st);
+	o = fake_object_find(st, file, h_root, h_object);
+	permitted = o && o->permitted;
+	fake_unlock(st);
+	return permitted;
+}
+
 uint64_t fake_start_time(pid_t pid)
 {
 	char path[64], text[1024];
@@ -105,8 +118,8 @@ uint64_t fake_start_time(pid_t pid)
 		return 0;
 	}
 	text[n] = '\0';
-	/* Fields are counted from behind the name, which may hold spaces; the state is field 3 and
-	 * a zombie is gone for our purpose. */
+	/* Fields are counted from behind the name, which may hold spaces. Field 3 is the state; a
+	 * zombie counts as ended here. */
 	p = strrchr(text, ')');
 	if (!p || p[1] != ' ' || p[2] == 'Z') {
 		return 0;
@@ -163,6 +176,17 @@ bool fake_gpu_is_free(int gpu)
 	is_free = !owner_is_alive(st, &st->owners[gpu]);
 	fake_unlock(st);
 	return is_free;
+}
+
+bool fake_gpu_is_ours(int gpu)
+{
+	struct fake_state *st = fake_state();
+	bool is_ours;
+
+	fake_lock(st);
+	is_ours = st->owners[gpu].pid == getpid() || !owner_is_alive(st, &st->owners[gpu]);
+	fake_unlock(st);
+	return is_ours;
 }
 
 void fake_user_add(int gpu)

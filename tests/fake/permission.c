@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place of the fake driver API library that calls ioctl().
+/* The one place in the fake driver API library that calls ioctl().
  *
  * As in the real library the call goes through the import of `ioctl` from libc, so a tool may
- * replace that import. The control device is opened once per process and a client, a device and a
+ * replace that import. The control device is opened once in a process, and a client, a device and a
  * subdevice are made on it; each profiler object is a child of the subdevice. */
 
 #include "tests/fake/gpu.h"
@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/ioctl.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -23,9 +24,26 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int control_fd = -1;
 static int control_pid;
 static uint64_t control_file;
-static uint32_t root, target; /* clients: one asks, contexts live under the other */
+static uint32_t root, target; /* RM clients: one asks, and contexts live under the other */
 static bool have_device[FAKE_MAX_GPUS];
 static uint32_t next_object = 0x5c001000;
+
+/* The older form of the request, which drivers still accept. */
+static int allocate_short(const struct rm_alloc *a)
+{
+	struct rm_alloc_old old = {
+		.h_root = a->h_root,
+		.h_parent = a->h_parent,
+		.h_new = a->h_new,
+		.h_class = a->h_class,
+		.params = a->params,
+		.status = 0x65, /* nobody has answered */
+	};
+	unsigned long request =
+		_IOC(_IOC_READ | _IOC_WRITE, RM_IOCTL_TYPE, RM_ESC_ALLOC, sizeof(old));
+
+	return ioctl(control_fd, request, &old) != 0 ? -errno : (int)old.status;
+}
 
 static int allocate(uint32_t parent, uint32_t object, uint32_t class, void *params)
 {
@@ -39,6 +57,9 @@ static int allocate(uint32_t parent, uint32_t object, uint32_t class, void *para
 	unsigned long request =
 		_IOC(_IOC_READ | _IOC_WRITE, RM_IOCTL_TYPE, RM_ESC_ALLOC, sizeof(a));
 
+	if (getenv("GPUCTR_FAKE_SHORT_IOCTL")) {
+		return allocate_short(&a);
+	}
 	if (ioctl(control_fd, request, &a) != 0) {
 		return -errno;
 	}

@@ -2,7 +2,7 @@
 #ifndef FAKE_PROFILER_H
 #define FAKE_PROFILER_H
 
-/* Inside the fake profiler library. */
+/* Inside of the fake profiler library. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,14 +24,14 @@
 #include "tests/fake/hook.h"
 #include "tests/fake/metric.h"
 
-/* call.c: entry of every function. Applies GPUCTR_FAKE_FAIL, the delays and the call log.
- * Not CUPTI_SUCCESS: return it at once. */
+/* call.c: every function begins with this, which applies GPUCTR_FAKE_FAIL, the delays and the call
+ * log. Anything but CUPTI_SUCCESS is to be returned at once. */
 CUptiResult call_begin(const char *function);
 
 /* The driver API library's side, or NULL if it cannot be loaded. */
 const struct fake_hooks *call_driver(void);
 
-/* True if a parameter struct is there and as large as ours. */
+/* Is there a parameter struct, and as large as ours? */
 bool call_has_size(const void *params, size_t size);
 
 /* ranges.c: what the driver ran. */
@@ -41,8 +41,10 @@ void ranges_executed(CUcontext context, const struct fake_work *work);
 void ranges_context_ends(CUcontext context);
 
 /* activity.c: what the driver ran; symbol NULL: of a graph. */
-void activity_executed(const struct fake_work *work, uint32_t correlation, const char *symbol);
+void activity_executed(const struct fake_work *work, uint32_t correlation, const char *symbol,
+		       uint64_t begin_ns);
 void activity_range_began(void);
+bool activity_traces_kernels(void);
 
 /* callback.c */
 void callback_listen(const struct fake_hooks *driver);

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fake GPU has not done yet.
  *
- * Most work is done as soon as it is given. A few kernels wait, as real ones do that spin on a
- * flag: the names of functions say so (queue.h). Work behind such a kernel in its stream waits with
- * it, and so does what the range profiler puts around a range (a barrier): it waits for all work of
- * the context that came before, and all that comes after waits for it (seen on an H200, CUPTI
- * 2025.3).
+ * Work is done in the order of its stream, GPUCTR_FAKE_LATE_US after it could begin (0: as soon as
+ * it is given), and three streams that follow each other take one, two and three times as long. So
+ * what is launched later may end earlier. Counters and activity records learn of work when it ends.
  *
- * Nobody runs in the background: each call that wants to know goes through the list first. */
+ * A few kernels wait, as real ones do that spin on a flag; the names of their functions say so
+ * (queue.h). Work behind such a kernel in its stream waits with it. So does what the range profiler
+ * puts around a range, a barrier: it waits for all earlier work of the context, and all later work
+ * waits for it (seen on an H200, CUPTI 2025.3).
+ *
+ * Nothing runs in the background: each call that needs the state goes through the list first, and
+ * what would have ended meanwhile ends at the time when it would have. Listeners are called with
+ * the lock held, so nobody sees work as done before they have heard of it. */
 
 #include "tests/fake/queue.h"
+#include "tests/fake/left.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum item_kind { ITEM_WORK, ITEM_WAIT, ITEM_BARRIER };
+
+enum { MAX_STREAMS = 256 };
 
 struct item {
 	struct item *next;
@@ -25,17 +33,38 @@ struct item {
 	enum item_kind kind;
 	const volatile uint32_t *flag;
 	volatile uint32_t *set;
+	struct fake_work work;
+	uint32_t correlation;
+	const char *symbol;
+	void (*pass)(void *owner, long argument); /* of a barrier; NULL: its owner was forgotten */
+	void *owner;
+	long argument;
+	uint64_t given_ns, begin_ns, takes_ns; /* begin 0: earlier work is not done */
 };
 
 struct CUevent_st {
+	CUevent next;
+	CUcontext home; /* the context with which the event ends */
 	CUcontext context;
 	uint32_t stream; /* 0: all of the context */
-	uint64_t number; /* of the last item before it */
+	uint64_t number; /* of the last item before the event */
+};
+
+/* A stream as one look through the list sees it; stream 0: the barriers of a context. */
+struct lane {
+	CUcontext context;
+	uint32_t stream;
+	size_t n;	 /* items in the list */
+	uint64_t end_ns; /* of the last item that ended */
+	bool blocked;	 /* later items have to wait */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct item *items; /* oldest first */
+static struct item *items, **tail = &items; /* oldest first */
 static uint64_t last_number;
+static CUevent events;
+static struct lane lanes[MAX_STREAMS];
+static size_t n_lanes;
 
 static uint32_t stream_id(CUstream stream)
 {
@@ -47,65 +76,185 @@ static uint32_t stream_id(CUstream stream)
 	return stream == CU_STREAM_PER_THREAD ? STREAM_ID_PER_THREAD : STREAM_ID_DEFAULT;
 }
 
-static bool comes_first(const struct item *earlier, const struct item *i)
+static uint64_t now_ns(void)
 {
-	return earlier->context == i->context &&
-	       (earlier->stream == i->stream || earlier->kind == ITEM_BARRIER ||
-		i->kind == ITEM_BARRIER);
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static bool can_end(const struct item *i)
+static uint64_t takes_ns(uint32_t stream)
 {
-	for (const struct item *e = items; e != i; e = e->next) {
-		if (comes_first(e, i)) {
+	static _Atomic long late_us = -1;
+
+	if (late_us < 0) {
+		const char *text = getenv("GPUCTR_FAKE_LATE_US");
+
+		late_us = text ? strtol(text, NULL, 10) : 0;
+	}
+	return (uint64_t)late_us * 1000 * (3 - stream % 3);
+}
+
+/* Everything below is called with the lock held. */
+
+static struct lane *lane_of(CUcontext context, uint32_t stream)
+{
+	struct lane *l = lanes;
+
+	while (l < lanes + n_lanes && (l->context != context || l->stream != stream)) {
+		l++;
+	}
+	if (l == lanes + MAX_STREAMS) {
+		abort();
+	}
+	if (l == lanes + n_lanes) {
+		*l = (struct lane){ .context = context, .stream = stream };
+		n_lanes++;
+	}
+	return l;
+}
+
+static bool is_related(const struct lane *l, const struct item *i)
+{
+	return l->context == i->context &&
+	       (l->stream == 0 || i->kind == ITEM_BARRIER || l->stream == i->stream);
+}
+
+/* Is earlier work not done? If all is, *ret_ns is when the last of it ended. */
+static bool is_behind(const struct item *i, uint64_t *ret_ns)
+{
+	*ret_ns = i->given_ns;
+	for (const struct lane *l = lanes; l < lanes + n_lanes; l++) {
+		if (is_related(l, i) && l->blocked) {
+			return true;
+		}
+		*ret_ns = is_related(l, i) && l->end_ns > *ret_ns ? l->end_ns : *ret_ns;
+	}
+	return false;
+}
+
+static bool has_ended(struct item *i, uint64_t at_ns)
+{
+	uint64_t from_ns;
+
+	if (is_behind(i, &from_ns)) {
+		return false;
+	}
+	if (i->begin_ns == 0) {
+		i->begin_ns = from_ns;
+		if (i->set && i->kind == ITEM_WAIT) {
+			*i->set = 1; /* it runs, and shows that before it waits */
+		}
+	}
+	return i->begin_ns + i->takes_ns <= at_ns && (i->kind != ITEM_WAIT || *i->flag != 0);
+}
+
+static void take_effect(const struct item *i, uint64_t at_ns)
+{
+	struct lane *l = lane_of(i->context, i->stream);
+
+	l->n--;
+	l->end_ns = i->kind == ITEM_WAIT ? at_ns : i->begin_ns + i->takes_ns;
+	if (i->pass) {
+		i->pass(i->owner, i->argument);
+	}
+	if (i->work.threads > 0) {
+		trace_executed(i->context, &i->work, i->correlation, i->symbol, i->begin_ns);
+	}
+	if (i->set) {
+		*i->set = 1;
+	}
+}
+
+/* Begins a look: nothing is blocked yet, and lanes that say nothing about later work are
+ * dropped. */
+static void begin_look(uint64_t at_ns)
+{
+	size_t n = 0;
+
+	for (size_t l = 0; l < n_lanes; l++) {
+		if (lanes[l].n > 0 || lanes[l].end_ns > at_ns) {
+			lanes[n] = lanes[l];
+			lanes[n++].blocked = false;
+		}
+	}
+	n_lanes = n;
+}
+
+static bool context_is_blocked(CUcontext context)
+{
+	for (const struct lane *l = lanes; l < lanes + n_lanes; l++) {
+		if (l->context == context && l->stream == 0 && l->blocked) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Could nothing end? Asked first, because it saves a walk through thousands of items. */
+static bool block(const struct item *i)
+{
+	struct lane *lane = lane_of(i->context, i->stream);
+
+	if (lane->blocked) {
+		return false;
+	}
+	lane->blocked = true;
+	for (const struct lane *l = lanes; l < lanes + n_lanes; l++) {
+		if (l->n > 0 && !l->blocked && !context_is_blocked(l->context)) {
 			return false;
 		}
 	}
-	return i->kind != ITEM_WAIT || *i->flag != 0;
+	return true;
 }
 
-/* With the lock held. */
+/* Looks through the list once. True: something ended, which may let go what was behind it. */
+static bool look(uint64_t at_ns)
+{
+	bool moved = false;
+
+	begin_look(at_ns);
+	for (struct item **at = &items; *at;) {
+		struct item *i = *at;
+
+		if (!has_ended(i, at_ns)) {
+			if (block(i)) {
+				break;
+			}
+			at = &i->next;
+			continue;
+		}
+		take_effect(i, at_ns);
+		*at = i->next;
+		tail = tail == &i->next ? at : tail;
+		free(i);
+		moved = true;
+	}
+	return moved;
+}
+
 static void advance(void)
 {
-	bool moved = true;
-
-	while (moved) {
-		moved = false;
-		for (struct item **at = &items; *at;) {
-			struct item *i = *at;
-
-			if (i->set && i->kind == ITEM_WAIT) {
-				*i->set = 1; /* it runs, and says so before it waits */
-			}
-			if (!can_end(i)) {
-				at = &i->next;
-				continue;
-			}
-			if (i->set) {
-				*i->set = 1;
-			}
-			*at = i->next;
-			free(i);
-			moved = true;
-		}
+	while (items && look(now_ns())) {
 	}
 }
 
 static void give(const struct item *what)
 {
-	struct item *i = malloc(sizeof(*i)), **at = &items;
+	struct item *i = malloc(sizeof(*i));
 
 	if (!i) {
 		abort();
 	}
 	*i = *what;
 	i->next = NULL;
+	i->given_ns = now_ns();
 	pthread_mutex_lock(&lock);
 	i->number = ++last_number;
-	while (*at) {
-		at = &(*at)->next;
-	}
-	*at = i;
+	lane_of(i->context, i->stream)->n++;
+	*tail = i;
+	tail = &i->next;
 	advance();
 	pthread_mutex_unlock(&lock);
 }
@@ -115,10 +264,18 @@ static volatile uint32_t *argument(void **arguments, size_t n)
 	return *(volatile uint32_t **)arguments[n];
 }
 
-void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments)
+void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
+		  const struct fake_work *work)
 {
-	struct item i = { .context = context, .stream = stream_id(stream), .kind = ITEM_WORK };
+	struct item i = {
+		.context = context,
+		.stream = stream_id(stream),
+		.kind = ITEM_WORK,
+		.work = *work,
+	};
 
+	i.takes_ns = takes_ns(i.stream);
+	trace_describe(&i.correlation, &i.symbol);
 	if (arguments && strstr(name, QUEUE_WAITS)) {
 		i.kind = ITEM_WAIT;
 		i.flag = argument(arguments, 0);
@@ -132,14 +289,49 @@ void queue_kernel(CUcontext context, CUstream stream, const char *name, void **a
 	give(&i);
 }
 
-void queue_barrier(CUcontext context)
+void queue_barrier(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
+		   long argument)
 {
-	const struct item i = { .context = context, .kind = ITEM_BARRIER };
+	const struct item i = {
+		.context = context,
+		.kind = ITEM_BARRIER,
+		.pass = pass,
+		.owner = owner,
+		.argument = argument,
+	};
 
 	give(&i);
 }
 
-/* Has everything of the context up to that number ended? stream 0: in all of them. */
+void queue_forget(const void *owner)
+{
+	pthread_mutex_lock(&lock);
+	for (struct item *i = items; i; i = i->next) {
+		i->pass = i->owner == owner ? NULL : i->pass;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void queue_wait_barriers(void)
+{
+	const struct timespec pause = { 0, 200 * 1000 };
+	bool found;
+
+	do {
+		found = false;
+		pthread_mutex_lock(&lock);
+		advance();
+		for (const struct item *i = items; i && !found; i = i->next) {
+			found = i->kind == ITEM_BARRIER;
+		}
+		pthread_mutex_unlock(&lock);
+		if (found) {
+			nanosleep(&pause, NULL);
+		}
+	} while (found);
+}
+
+/* Has all work of the context up to that number ended? stream 0: in all streams. */
 static bool is_over(CUcontext context, uint32_t stream, uint64_t number)
 {
 	bool over = true;
@@ -156,7 +348,7 @@ static bool is_over(CUcontext context, uint32_t stream, uint64_t number)
 
 static void wait_over(CUcontext context, uint32_t stream)
 {
-	const struct timespec pause = { 0, 1000 * 1000 };
+	const struct timespec pause = { 0, 200 * 1000 };
 
 	while (!is_over(context, stream, UINT64_MAX)) {
 		nanosleep(&pause, NULL);
@@ -176,7 +368,8 @@ CUresult cuStreamQuery(CUstream stream)
 	if (r != CUDA_SUCCESS || !c) {
 		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_CONTEXT;
 	}
-	if (gpu_stream(stream) && gpu_stream(stream)->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+	if (gpu_stream(stream) &&
+	    gpu_stream(stream)->capture_status != CU_STREAM_CAPTURE_STATUS_NONE) {
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return is_over(c, stream_id(stream), UINT64_MAX) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -209,7 +402,8 @@ static CUresult wait_value(CUstream stream, CUdeviceptr addr)
 	return CUDA_SUCCESS;
 }
 
-/* In the stream's order, until the CPU or a kernel writes a number to addr that is not 0. */
+/* In its place in the stream, waits until the CPU or a kernel writes a number other than 0 to
+ * addr. */
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 				unsigned int flags)
 {
@@ -223,22 +417,65 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t va
 
 CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 {
+	CUcontext context = gpu_current();
+	CUevent e = context ? calloc(1, sizeof(*e)) : NULL;
+
 	(void)flags;
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!e) {
+		return context ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_CONTEXT;
+	}
+	e->home = context;
+	pthread_mutex_lock(&lock);
+	e->next = events;
+	events = e;
+	pthread_mutex_unlock(&lock);
+	left_count(LEFT_EVENTS, 1);
+	*ret = e;
+	return CUDA_SUCCESS;
+}
+
+/* Frees one event, or all of a context. */
+static void free_events(CUevent event, CUcontext home)
+{
+	pthread_mutex_lock(&lock);
+	for (CUevent *at = &events; *at;) {
+		CUevent e = *at;
+
+		if (e != event && e->home != home) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		free(e);
+		left_count(LEFT_EVENTS, -1);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
-	free(event);
+	free_events(event, NULL);
 	return CUDA_SUCCESS;
+}
+
+void queue_end_context(CUcontext context)
+{
+	queue_drain(context);
+	free_events(NULL, context);
+}
+
+static void mark(CUevent event, CUcontext context, uint32_t stream)
+{
+	pthread_mutex_lock(&lock);
+	event->context = context;
+	event->stream = stream;
+	event->number = last_number;
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event)
 {
-	pthread_mutex_lock(&lock);
-	*event = (struct CUevent_st){ context, 0, last_number };
-	pthread_mutex_unlock(&lock);
+	mark(event, context, 0);
 	return CUDA_SUCCESS;
 }
 
@@ -246,9 +483,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	CUcontext c = gpu_stream(stream) ? gpu_stream(stream)->context : gpu_current();
 
-	pthread_mutex_lock(&lock);
-	*event = (struct CUevent_st){ c, stream_id(stream), last_number };
-	pthread_mutex_unlock(&lock);
+	mark(event, c, stream_id(stream));
 	return CUDA_SUCCESS;
 }
 

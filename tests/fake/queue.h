@@ -2,23 +2,34 @@
 #ifndef FAKE_QUEUE_H
 #define FAKE_QUEUE_H
 
-/* Inside the fake driver API library: work that has not been done yet. */
+/* Inside of the fake driver API library: work that is not done yet. */
 
 #include "tests/fake/gpu.h"
 
-/* Parts of kernels' names. Arguments point into the program's own memory. */
+/* Parts of kernels' names. Their arguments point into the program's own memory. */
 #define QUEUE_WAITS "waits" /* (uint32_t *flag): ends when it is not 0 */
 #define QUEUE_SETS "sets"   /* (uint32_t *flag): makes it 1 */
 #define QUEUE_MEETS                                                                   \
 	"meets" /* (uint32_t *mine, uint32_t *theirs): makes mine 1, waits for theirs \
 		 */
 
-void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments);
+/* Called within a call that trace_enter() has begun. name may hold one of the words above. */
+void queue_kernel(CUcontext context, CUstream stream, const char *name, void **arguments,
+		  const struct fake_work *work);
 
-/* What the range profiler puts around a range. */
-void queue_barrier(CUcontext context);
+/* Puts in what the range profiler puts around a range. pass is called when all earlier work has
+ * ended, with the queue locked, unless its owner was forgotten. */
+void queue_barrier(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
+		   long argument);
+void queue_forget(const void *owner);
 
-/* Waits on the CPU until the context has nothing to do. */
+/* Waits on the CPU until every barrier has been passed. */
+void queue_wait_barriers(void);
+
+/* Waits for all work of the context, and ends its events. */
+void queue_end_context(CUcontext context);
+
+/* Waits on the CPU until the context has no work. */
 void queue_drain(CUcontext context);
 
 #endif

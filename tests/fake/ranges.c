@@ -12,7 +12,12 @@
  *
  * A range takes its place in the staged array at Push, is counted as dropped beyond
  * maxRangesPerPass, and is appended to the counter data image by Decode. In later passes of user
- * replay the i-th range is merged into the i-th of pass 0. */
+ * replay the i-th range is merged into the i-th of pass 0. Decode promises no order: with
+ * GPUCTR_FAKE_DECODE_REVERSED the last range comes first. What is beyond the size of the image that
+ * the object was first configured with is lost, and nobody is told.
+ *
+ * A range counts what the GPU runs between the two barriers that Push and Pop give it, which may be
+ * long after both have returned. */
 
 #include "tests/fake/ranges.h"
 #include "tests/fake/state.h"
@@ -79,8 +84,8 @@ CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
-/* Counters within the SMs are read by the CPU, which waits for the GPU before and after a range;
- * the others by the GPU (facts of an H200, CUPTI 2025.3). */
+/* The CPU reads counters within the SMs, and waits for the GPU before and after a range; the GPU
+ * reads the others (seen on an H200, CUPTI 2025.3). */
 static bool waits_for_gpu(const struct metric_set *set)
 {
 	for (uint32_t i = 0; i < set->count; i++) {
@@ -135,6 +140,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	if (!config_is_valid(params, &p->config)) {
 		return ranges_leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
+	call_driver()->drain(p->context);
 	staged = calloc(params->maxRangesPerPass, sizeof(*staged));
 	if (!staged) {
 		return ranges_leave(p, CUPTI_ERROR_OUT_OF_MEMORY);
@@ -143,6 +149,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	p->staged = staged;
 	p->image = (void *)params->pCounterDataImage;
 	p->image_bytes = params->counterDataImageSize;
+	p->kept_ranges = p->kept_ranges ? p->kept_ranges : p->image->capacity;
 	p->mode = params->range;
 	p->is_user_replay = params->replayMode != CUPTI_KernelReplay;
 	p->max_ranges = params->maxRangesPerPass;
@@ -174,6 +181,10 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 	if (ranges_permission_is_gone(p)) {
 		return ranges_leave(p, CUPTI_ERROR_UNKNOWN);
 	}
+	if (!fake_object_is_permitted(p->permission.file, p->permission.h_root,
+				      p->permission.h_object)) {
+		return ranges_leave(p, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+	}
 	call_driver()->drain(p->context);
 	owner.file = p->permission.file;
 	owner.h_root = p->permission.h_root;
@@ -186,13 +197,14 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 	p->dropped = 0;
 	p->auto_count = 0;
 	p->depth = 0;
+	p->n_running = 0;
 	p->is_started = true;
 	p->has_stopped = false;
 	pthread_mutex_unlock(&ranges_lock);
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
-/* The caller holds the lock. Returns the index, or -1: no room. */
+/* The caller holds the lock. Returns the index, or -1: there is no room. */
 static ssize_t stage(struct CUpti_RangeProfiler_Object *p, const char *name)
 {
 	if (p->staged_count == p->max_ranges) {
@@ -204,17 +216,38 @@ static ssize_t stage(struct CUpti_RangeProfiler_Object *p, const char *name)
 	return (ssize_t)p->staged_count++;
 }
 
-/* What comes before and after the range waits for each other. */
-static void surround(const struct CUpti_RangeProfiler_Object *p)
+static void on_gpu_push(void *profiler, long staged)
+{
+	struct CUpti_RangeProfiler_Object *p = profiler;
+
+	pthread_mutex_lock(&ranges_lock);
+	if (p->n_running < MAX_DEPTH) {
+		p->running[p->n_running++] = staged;
+	}
+	pthread_mutex_unlock(&ranges_lock);
+}
+
+static void on_gpu_pop(void *profiler, long unused)
+{
+	struct CUpti_RangeProfiler_Object *p = profiler;
+
+	(void)unused;
+	pthread_mutex_lock(&ranges_lock);
+	p->n_running -= p->n_running > 0;
+	pthread_mutex_unlock(&ranges_lock);
+}
+
+/* Puts a barrier at the begin or end of a range: later work waits for earlier work. */
+static void surround(struct CUpti_RangeProfiler_Object *p, void (*on_gpu)(void *, long),
+		     long staged)
 {
 	if (p->waits) {
 		call_driver()->drain(p->context);
-	} else {
-		call_driver()->barrier(p->context);
 	}
+	call_driver()->barrier(p->context, on_gpu, p, staged);
 }
 
-static void push(struct CUpti_RangeProfiler_Object *p, const char *name)
+static ssize_t push(struct CUpti_RangeProfiler_Object *p, const char *name)
 {
 	struct open_range *range = &p->stack[p->depth];
 	const char *outer = p->depth ? p->stack[p->depth - 1].path : "";
@@ -225,6 +258,7 @@ static void push(struct CUpti_RangeProfiler_Object *p, const char *name)
 	range->staged = level >= p->first_level ? stage(p, range->path) : -1;
 	p->depth++;
 	pthread_mutex_unlock(&ranges_lock);
+	return range->staged;
 }
 
 CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *params)
@@ -245,8 +279,7 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *pa
 	if (p->depth >= p->first_level + p->levels - 1 || p->depth == MAX_DEPTH) {
 		return ranges_out_of_order(p, "Push deeper than the configured nesting levels");
 	}
-	surround(p);
-	push(p, params->pRangeName);
+	surround(p, on_gpu_push, push(p, params->pRangeName));
 	activity_range_began();
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
@@ -263,7 +296,7 @@ CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *para
 	if (!p->is_started || p->depth == 0) {
 		return ranges_out_of_order(p, "Pop without Push");
 	}
-	surround(p);
+	surround(p, on_gpu_pop, 0);
 	pthread_mutex_lock(&ranges_lock);
 	p->depth--;
 	pthread_mutex_unlock(&ranges_lock);
@@ -302,19 +335,29 @@ CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)
 	return ranges_leave(p, CUPTI_SUCCESS);
 }
 
-/* Kernel replay runs all passes at once; user replay the one that the session is at. */
+/* The passes that this run makes: all in kernel replay; in user replay the one at which the session
+ * is. */
 static uint32_t passes_of_run(const struct CUpti_RangeProfiler_Object *p)
 {
 	return p->is_user_replay ? 1u << p->run_pass : (1u << p->config.set.passes) - 1;
 }
 
-static void decode_range(struct CUpti_RangeProfiler_Object *p, size_t index)
+static bool decodes_reversed(void)
+{
+	return getenv("GPUCTR_FAKE_DECODE_REVERSED") != NULL;
+}
+
+/* place is in the image, counted from base. */
+static void decode_range(struct CUpti_RangeProfiler_Object *p, size_t index, size_t place)
 {
 	struct data_image *image = p->image;
-	size_t at = p->base + index;
+	size_t at = p->base + place;
 
 	if (at >= image->capacity) {
 		p->dropped++;
+		return;
+	}
+	if (at >= p->kept_ranges) {
 		return;
 	}
 	if (at >= image->count) {
@@ -344,7 +387,7 @@ CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *
 		p->base = p->image->count;
 	}
 	for (size_t i = 0; i < p->staged_count; i++) {
-		decode_range(p, i);
+		decode_range(p, decodes_reversed() ? p->staged_count - 1 - i : i, i);
 	}
 	params->numOfRangeDropped = p->dropped;
 	p->has_stopped = false;
@@ -400,9 +443,11 @@ static void add_work(struct data_range *range, const struct fake_work *work)
 	range->work.warps += work->warps;
 	range->work.time_ns += work->time_ns + work->load_ns;
 	range->work.kernels += work->kernels;
+	range->work.traced_warps += work->traced_warps;
+	range->work.traced_threads += work->traced_threads;
 }
 
-/* Work counts for every open range around it. */
+/* Work counts for every range that is open around it. */
 void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *work)
 {
 	char name[24];
@@ -416,9 +461,9 @@ void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *wo
 		}
 		return;
 	}
-	for (unsigned int i = 0; i < p->depth; i++) {
-		if (p->stack[i].staged >= 0) {
-			add_work(&p->staged[p->stack[i].staged], work);
+	for (unsigned int i = 0; i < p->n_running; i++) {
+		if (p->running[i] >= 0) {
+			add_work(&p->staged[p->running[i]], work);
 		}
 	}
 }

@@ -2,8 +2,8 @@
 #ifndef FAKE_RANGES_H
 #define FAKE_RANGES_H
 
-/* Shared by the two files of the fake range profiler: session.c (which profilers there are, and may
- * be) and ranges.c (what one of them does between Enable and Disable). */
+/* Shared by the two files of the fake range profiler: session.c (which profilers exist, and which
+ * may) and ranges.c (what one of them does between Enable and Disable). */
 
 #include "tests/fake/profiler.h"
 
@@ -22,7 +22,7 @@ struct CUpti_RangeProfiler_Object {
 	CUcontext context;
 	int gpu;
 	struct fake_profiler permission;
-	_Atomic bool busy; /* a thread is inside a call */
+	_Atomic bool busy; /* a thread is inside of a call */
 
 	struct config_image config;
 	struct data_image *image; /* the user's memory */
@@ -34,7 +34,7 @@ struct CUpti_RangeProfiler_Object {
 	bool is_user_replay;
 	bool waits; /* push and pop wait for the GPU: counters of the SMs */
 
-	_Atomic bool is_started; /* read by whoever launches */
+	_Atomic bool is_started; /* read by every thread that launches */
 	bool has_stopped;
 	size_t counter_data_bytes;
 	uint32_t pass;	   /* of the next or running Start */
@@ -42,8 +42,11 @@ struct CUpti_RangeProfiler_Object {
 	uint32_t run_pass; /* the pass that was run last */
 	struct data_range *staged;
 	size_t staged_count, dropped, auto_count;
-	struct open_range stack[MAX_DEPTH];
+	size_t kept_ranges;		    /* as many as the image of the first SetConfig has */
+	struct open_range stack[MAX_DEPTH]; /* the ranges that the CPU has pushed and not popped */
 	unsigned int depth;
+	ssize_t running[MAX_DEPTH]; /* the same as the GPU has reached them */
+	unsigned int n_running;
 };
 
 /* Guards the table of profilers, and what launching threads change: staged ranges and the stack. */
@@ -55,10 +58,10 @@ CUptiResult ranges_enter(const char *function, const void *params, size_t size,
 			 struct CUpti_RangeProfiler_Object *p);
 CUptiResult ranges_leave(struct CUpti_RangeProfiler_Object *p, CUptiResult r);
 
-/* Writes a violation and leaves with INVALID_OPERATION. */
+/* Logs a violation, leaves, and returns INVALID_OPERATION. */
 CUptiResult ranges_out_of_order(struct CUpti_RangeProfiler_Object *p, const char *what);
 
-/* The driver object was freed from outside. */
+/* Was the driver object freed from outside? */
 bool ranges_permission_is_gone(const struct CUpti_RangeProfiler_Object *p);
 
 /* Adds work to the open ranges, or as a range of its own. The caller holds the lock. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the driver's permission check.
  *
- * The real driver evaluates one question at the construction of an object of class 0xB2CC: does the
- * calling task hold CAP_PERFMON (or is the machine unrestricted)? All else about handles it checks
- * only as far as `strict_handles` says. An object belongs to the open file, so whoever holds a
- * duplicate of the descriptor may free it.
+ * The real driver checks one thing when an object of class 0xB2CC is constructed: does the calling
+ * task hold CAP_PERFMON, or is the machine unrestricted? Everything else about handles is checked
+ * here only as far as `strict_handles` says. An object belongs to the open file, so a process that
+ * holds a duplicate of the descriptor may free it.
  *
- * Every request gives one line in ioctl.log, the refused and malformed ones too. */
+ * Every request gives one line in ioctl.log, refused and malformed ones too. */
 
 #include "tests/fake/rm.h"
 #include "tests/fake/state.h"
@@ -69,6 +69,12 @@ static bool is_restricted(void)
 	return strcmp(setting, "0") != 0;
 }
 
+/* Drivers of Blackwell, from 570 on, make the object for everybody, and refuse later calls. */
+static bool refuses_later(void)
+{
+	return getenv("GPUCTR_FAKE_BLACKWELL") != NULL;
+}
+
 static uint64_t now_ns(clockid_t clock)
 {
 	struct timespec now;
@@ -77,7 +83,7 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Behind a seccomp filter only spinning is sure to be allowed. */
+/* Behind a seccomp filter nothing but spinning is sure to be allowed. */
 static void pause_briefly(void)
 {
 	if (is_frozen) {
@@ -87,7 +93,7 @@ static void pause_briefly(void)
 	}
 }
 
-/* Both requests name the parent of their object second. */
+/* Both requests have the parent of their object second. */
 static bool hangs(struct fake_state *st, const void *argument)
 {
 	int32_t hang = atomic_load(&st->ioctl_hang);
@@ -172,6 +178,7 @@ static uint32_t construct(struct fake_state *st, uint64_t file, const struct ide
 		.h_object = a->h_new,
 		.h_class = a->h_class,
 		.pid = who->pid,
+		.permitted = !is_restricted() || who->capable,
 		.used = true,
 	};
 	return RM_OK;
@@ -187,7 +194,8 @@ static uint32_t allocate(struct fake_state *st, uint64_t file, const struct iden
 	if (is_profiler) {
 		atomic_fetch_add(&st->counters.profiler_allocs, 1);
 	}
-	if (status == RM_OK && is_profiler && is_restricted() && !who->capable) {
+	if (status == RM_OK && is_profiler && is_restricted() && !who->capable &&
+	    !refuses_later()) {
 		status = RM_INSUFFICIENT_PERMISSIONS;
 	}
 	if (status == RM_OK) {
@@ -228,8 +236,7 @@ static int ioctl_alloc(struct fake_state *st, uint64_t file, unsigned long reque
 	return 0;
 }
 
-/* What a request that finds nothing to free answers: the client is the file's, another's, or none.
- */
+/* The status of a free that finds no object: the client is of this file, of another, or of none. */
 static uint32_t status_of_client(struct fake_state *st, uint64_t file, uint32_t client)
 {
 	if (fake_object_find(st, file, client, client)) {
@@ -259,7 +266,7 @@ static int ioctl_free(struct fake_state *st, uint64_t file, unsigned long reques
 	return 0;
 }
 
-/* Requests that no driver would accept are logged too: seeing one means that a check failed. */
+/* Logs requests that no driver would accept, too: one in the log means that a check failed. */
 static int refuse(struct fake_state *st, uint64_t file, unsigned long request, int error)
 {
 	struct identity who = is_frozen ? frozen : identity_now();

@@ -46,12 +46,12 @@ struct rm_profiler_params {
 	uint32_t h_client_target, h_context_target;
 };
 
-/* Answers an ioctl of type 'F'. file: identity of the open file, 0: it is not the control device.
- * Returns 0, or a negative errno. */
+/* Answers an ioctl of type 'F'. file is the identity of the open file; 0: it is not the control
+ * device. Returns 0, or a negative errno. */
 int rm_ioctl(uint64_t file, unsigned long request, void *argument);
 
-/* From now on the identity and the capabilities of this process are what they are now: it is about
- * to forbid the calls that ask for them. */
+/* Keeps the present identity and capabilities of this process from now on: it is about to forbid
+ * the calls that ask for them. */
 void rm_freeze_identity(void);
 
 #endif

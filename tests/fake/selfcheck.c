@@ -4,7 +4,7 @@
  * Each case runs in a process of its own (environment, capabilities and library state are per
  * process) in one fake directory, with the library preloaded. */
 
-/* generated_cuda_meta.h needs the old types, which only the internal reading of cuda.h has. */
+/* generated_cuda_meta.h needs the old types, which cuda.h has only for the driver itself. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,6 +101,9 @@ static CUptiResult enable(struct session *s)
 	return r;
 }
 
+static CUpti_Profiler_Host_Object *hosts[4];
+static size_t n_hosts;
+
 static void open_host(struct session *s)
 {
 	CUpti_Profiler_Host_Initialize_Params p = {
@@ -110,6 +113,19 @@ static void open_host(struct session *s)
 	p.pChipName = "GH100";
 	EXPECT(cuptiProfilerHostInitialize(&p), CUPTI_SUCCESS);
 	s->host = p.pHostObject;
+	hosts[n_hosts++] = s->host;
+}
+
+static void close_hosts(void)
+{
+	CUpti_Profiler_Host_Deinitialize_Params p = {
+		.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE,
+	};
+
+	while (n_hosts > 0) {
+		p.pHostObject = hosts[--n_hosts];
+		EXPECT(cuptiProfilerHostDeinitialize(&p), CUPTI_SUCCESS);
+	}
 }
 
 static CUptiResult add(struct session *s, const char **names, size_t count)
@@ -150,7 +166,7 @@ static size_t make_config(struct session *s)
 	return passes.numOfPasses;
 }
 
-static void make_image(struct session *s)
+static void make_image(struct session *s, size_t ranges)
 {
 	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
@@ -162,10 +178,11 @@ static void make_image(struct session *s)
 	size.pRangeProfilerObject = s->profiler;
 	size.pMetricNames = metrics;
 	size.numMetrics = 3;
-	size.maxNumOfRanges = MAX_RANGES;
-	size.maxNumRangeTreeNodes = MAX_RANGES;
+	size.maxNumOfRanges = ranges;
+	size.maxNumRangeTreeNodes = (uint32_t)ranges;
 	EXPECT(cuptiRangeProfilerGetCounterDataSize(&size), CUPTI_SUCCESS);
 	s->image_bytes = size.counterDataSize;
+	free(s->image);
 	s->image = malloc(s->image_bytes);
 	init.pRangeProfilerObject = s->profiler;
 	init.counterDataSize = s->image_bytes;
@@ -173,7 +190,7 @@ static void make_image(struct session *s)
 	EXPECT(cuptiRangeProfilerCounterDataImageInitialize(&init), CUPTI_SUCCESS);
 }
 
-static CUptiResult set_config(struct session *s)
+static CUptiResult set_config(struct session *s, size_t ranges)
 {
 	CUpti_RangeProfiler_SetConfig_Params p = {
 		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
@@ -186,7 +203,7 @@ static CUptiResult set_config(struct session *s)
 	p.pCounterDataImage = s->image;
 	p.range = CUPTI_UserRange;
 	p.replayMode = CUPTI_UserReplay;
-	p.maxRangesPerPass = MAX_RANGES;
+	p.maxRangesPerPass = ranges;
 	p.numNestingLevels = 1;
 	p.minNestingLevel = 1;
 	return cuptiRangeProfilerSetConfig(&p);
@@ -274,7 +291,7 @@ static double value(struct session *s, size_t range, const char *name)
 	return got;
 }
 
-/* Everything up to the first Start. */
+/* Makes every call up to the first Start. */
 static void prepare(struct session *s)
 {
 	open_cuda(s);
@@ -283,8 +300,8 @@ static void prepare(struct session *s)
 	EXPECT(make_config(s), 1);
 	EXPECT(enable(s), CUPTI_SUCCESS);
 	EXPECT(start(s), CUPTI_ERROR_INVALID_OPERATION);
-	make_image(s);
-	EXPECT(set_config(s), CUPTI_SUCCESS);
+	make_image(s, MAX_RANGES);
+	EXPECT(set_config(s, MAX_RANGES), CUPTI_SUCCESS);
 }
 
 static bool set_perfmon(bool wanted)
@@ -300,18 +317,24 @@ static bool set_perfmon(bool wanted)
 	return data[1].effective & bit;
 }
 
-static int case_refused(void)
+static CUptiResult availability(struct session *s)
 {
 	CUpti_Profiler_GetCounterAvailability_Params p = {
 		.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE,
 	};
+
+	p.ctx = s->context;
+	return cuptiProfilerGetCounterAvailability(&p);
+}
+
+static int case_refused(void)
+{
 	struct session s = { 0 };
 
 	(void)set_perfmon(false);
 	open_cuda(&s);
 	EXPECT(enable(&s), CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
-	p.ctx = s.context;
-	EXPECT(cuptiProfilerGetCounterAvailability(&p), CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+	EXPECT(availability(&s), CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
 	return 0;
 }
 
@@ -359,6 +382,42 @@ static int case_values(void)
 	EXPECT(value(&s, 1, "dram__bytes_read.sum"), 2 * 16 * THREADS);
 	EXPECT(value(&s, 1, "gpu__time_duration.sum"), 2 * (1000 + THREADS / 64));
 	EXPECT(value(&s, 0, "smsp__inst_executed.sum"), NAN);
+	return 0;
+}
+
+static void measure_two_and_one(struct session *s)
+{
+	EXPECT(start(s), CUPTI_SUCCESS);
+	for (int i = 2; i > 0; i--) {
+		EXPECT(push(s, i == 2 ? "two" : "one"), CUPTI_SUCCESS);
+		for (int k = 0; k < i; k++) {
+			launch(s);
+		}
+		EXPECT(pop(s), CUPTI_SUCCESS);
+	}
+	EXPECT(stop(s), CUPTI_SUCCESS);
+	EXPECT(decode(s), 0);
+}
+
+/* The last range comes first, and an image that is larger than the first one is not used to its
+ * end. */
+static int case_order_and_size(void)
+{
+	struct session s = { 0 };
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	setenv("GPUCTR_FAKE_DECODE_REVERSED", "1", 1);
+	setenv("GPUCTR_FAKE_LATE_US", "2000", 1);
+	prepare(&s);
+	measure_two_and_one(&s);
+	EXPECT(value(&s, 0, "dram__bytes_read.sum"), 16 * THREADS);
+	EXPECT(value(&s, 1, "dram__bytes_read.sum"), 2 * 16 * THREADS);
+	make_image(&s, 2 * MAX_RANGES);
+	EXPECT(set_config(&s, 2 * MAX_RANGES), CUPTI_SUCCESS);
+	for (int i = 0; i < MAX_RANGES; i++) {
+		measure_two_and_one(&s);
+	}
+	EXPECT(count_ranges(&s), MAX_RANGES);
 	return 0;
 }
 
@@ -417,7 +476,7 @@ static void on_buffer_full(CUcontext context, uint32_t stream, uint8_t *buffer, 
 	}
 }
 
-/* Kernels give records in ranges and outside of them; a range gives one of its own. */
+/* Kernels give records inside of ranges and outside; a range gives one of its own. */
 static int case_activity(void)
 {
 	struct session s = { 0 };
@@ -518,7 +577,8 @@ static int case_control_device(void)
 	return 0;
 }
 
-/* Finds the object of this process in the log and frees it as a holder of a duplicate would. */
+/* Finds the object of this process in the log and frees it, as a process that holds a duplicate
+ * would. */
 static void revoke_own_object(void)
 {
 	unsigned long root = 0, object = 0, class, parent, new_handle, client;
@@ -581,8 +641,10 @@ static int case_busy(void)
 	EXPECT(read(ready[0], &byte, 1), 1);
 	prepare(&s);
 	EXPECT(start(&s), CUPTI_ERROR_HARDWARE_BUSY);
+	EXPECT(availability(&s), CUPTI_ERROR_HARDWARE_BUSY);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	EXPECT(availability(&s), CUPTI_SUCCESS);
 	EXPECT(start(&s), CUPTI_SUCCESS);
 	return 0;
 }
@@ -626,7 +688,7 @@ static int case_failure_on_demand(void)
 
 	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:3:26", 1);
-	prepare(&s); /* has the first call of Start */
+	prepare(&s); /* makes the first call of Start */
 	EXPECT(start(&s), CUPTI_SUCCESS);
 	EXPECT(stop(&s), CUPTI_SUCCESS);
 	EXPECT(start(&s), CUPTI_ERROR_HARDWARE_BUSY);
@@ -638,24 +700,22 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{ "refused", case_refused },
-	{ "capable", case_capable },
-	{ "values", case_values },
-	{ "passes", case_passes },
-	{ "activity", case_activity },
-	{ "callbacks", case_callbacks },
-	{ "control-device", case_control_device },
-	{ "revoked", case_revoked },
-	{ "busy", case_busy },
-	{ "two-threads", case_two_threads },
-	{ "failure-on-demand", case_failure_on_demand },
+	{ "refused", case_refused },	     { "capable", case_capable },
+	{ "values", case_values },	     { "order-and-size", case_order_and_size },
+	{ "passes", case_passes },	     { "activity", case_activity },
+	{ "callbacks", case_callbacks },     { "control-device", case_control_device },
+	{ "revoked", case_revoked },	     { "busy", case_busy },
+	{ "two-threads", case_two_threads }, { "failure-on-demand", case_failure_on_demand },
 };
 
 static int run_case(const char *name)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (strcmp(cases[i].name, name) == 0) {
-			return cases[i].run();
+			int r = cases[i].run();
+
+			close_hosts();
+			return r;
 		}
 	}
 	return 2;
@@ -680,7 +740,7 @@ static bool run_process(const char *name)
 
 static void remove_directory(const char *directory)
 {
-	static const char *const files[] = { "state", "ioctl.log", "violations.log" };
+	static const char *const files[] = { "state", "ioctl.log", "violations.log", "left.log" };
 	char path[4096];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fake range profiler: which profilers there are.
  *
- * One object per context, from Enable to Disable; it owns one driver object of class 0xB2CC, which
- * the driver API library asks for on our behalf. The table holds the enabled ones. */
+ * There is one object for each context, from Enable to Disable. It owns one driver object of class
+ * 0xB2CC, for which it has the driver API library ask. The table holds the enabled ones. */
 
+#include "tests/fake/left.h"
 #include "tests/fake/ranges.h"
 #include "tests/fake/state.h"
 
@@ -98,7 +99,7 @@ CUptiResult cuptiProfilerDeInitialize(CUpti_Profiler_DeInitialize_Params *params
 	return CUPTI_SUCCESS;
 }
 
-/* The driver's answer to an allocation, as the profiler reports it. */
+/* How the profiler reports the driver's answer to an allocation. */
 static CUptiResult permission_result(int status)
 {
 	return status == 0	? CUPTI_SUCCESS
@@ -137,6 +138,9 @@ cuptiProfilerGetCounterAvailability(CUpti_Profiler_GetCounterAvailability_Params
 	}
 	if (r != CUPTI_SUCCESS) {
 		return r;
+	}
+	if (!fake_gpu_is_ours(gpu)) {
+		return CUPTI_ERROR_HARDWARE_BUSY;
 	}
 	context = params->ctx ? params->ctx : call_driver()->current();
 	r = permission_result(call_driver()->profiler_alloc(context, gpu, &permission));
@@ -215,6 +219,7 @@ CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *params)
 		return r != CUPTI_SUCCESS ? r : CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	params->pRangeProfilerObject = p;
+	left_count(LEFT_PROFILERS, 1);
 	return CUPTI_SUCCESS;
 }
 
@@ -236,9 +241,11 @@ CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params *params
 		profilers[i] = profilers[i] == p ? NULL : profilers[i];
 	}
 	pthread_mutex_unlock(&ranges_lock);
+	call_driver()->forget(p);
 	(void)call_driver()->profiler_free(&p->permission);
 	free(p->staged);
 	free(p);
+	left_count(LEFT_PROFILERS, -1);
 	return CUPTI_SUCCESS;
 }
 

@@ -33,7 +33,7 @@ static char directory[PATH_MAX];
 static const struct {
 	const char *name;
 	size_t offset;
-	bool counts_down; /* so its file is out of date at once, and not read */
+	bool counts_down; /* its file is out of date at once, so it is not read */
 } knobs[] = {
 	{ "ioctl_delay_ms", offsetof(struct fake_state, ioctl_delay_ms) },
 	{ "ioctl_hang", offsetof(struct fake_state, ioctl_hang) },
@@ -41,6 +41,7 @@ static const struct {
 	{ "rm_status", offsetof(struct fake_state, rm_status) },
 	{ "strict_handles", offsetof(struct fake_state, strict_handles) },
 	{ "nvml_auto", offsetof(struct fake_state, nvml_auto) },
+	{ "nvml_fail", offsetof(struct fake_state, nvml_fail) },
 	{ "fail_in", offsetof(struct fake_state, fail_in) },
 	{ "fail_malloc", offsetof(struct fake_state, fail_malloc), true },
 	{ "fail_call", offsetof(struct fake_state, fail_call), true },
@@ -57,7 +58,8 @@ _Atomic int32_t *fake_knob(struct fake_state *st, const char *name)
 	return NULL;
 }
 
-/* Files that tests write before a process starts; `fakectl set` changes running processes too. */
+/* Reads the files that tests write before a process starts; `fakectl set` also changes running
+ * processes. */
 static void read_knob_files(struct fake_state *st)
 {
 	for (size_t i = 0; i < sizeof(knobs) / sizeof(knobs[0]); i++) {
@@ -109,7 +111,7 @@ static void *map_file(const char *path, size_t bytes)
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Other users' processes come later and must be able to write. */
+/* Makes a file that processes of other users can write to later. */
 static int make_file(const char *path, size_t bytes)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -23,15 +23,18 @@ enum {
 	FAKE_CLASS_PROFILER = 0xb2cc,
 };
 
-/* One object of the resource manager. Bound to the open file (its inode), not to a process. */
+/* One object of the resource manager. It is bound to the open file (by its inode), not to a
+ * process. */
 struct fake_object {
 	uint64_t file;
 	uint32_t h_root, h_parent, h_object, h_class;
-	int32_t pid; /* of the caller of RM_ALLOC */
+	int32_t pid;	/* of the caller of RM_ALLOC */
+	bool permitted; /* it may profile */
 	bool used;
 };
 
-/* What holds the profiling hardware of a GPU. Void once its process or its object is gone. */
+/* The holder of a GPU's profiling hardware. It is void when its process has ended or its object is
+ * gone. */
 struct fake_owner {
 	int32_t pid;
 	uint64_t start_time, token, file;
@@ -66,28 +69,30 @@ struct fake_state {
 	pthread_mutex_t lock; /* robust, shared; guards objects, owners, users */
 
 	_Atomic int32_t ioctl_delay_ms;
-	_Atomic int32_t ioctl_hang;	/* 1: RM ioctls do not return until it is 0 again; a handle:
-					 * those about an object with this parent do not */
-	_Atomic int32_t ioctl_errno;	/* not 0: RM ioctls fail with this errno */
-	_Atomic int32_t rm_status;	/* not 0: status of every 0xB2CC allocation */
+	_Atomic int32_t ioctl_hang;  /* 1: RM ioctls do not return until it is 0 again; a handle:
+				      * those about an object with this parent do not */
+	_Atomic int32_t ioctl_errno; /* not 0: RM ioctls fail with this errno */
+	_Atomic int32_t
+		rm_status; /* other than 0: the status of every allocation of class 0xB2CC */
 	_Atomic int32_t strict_handles; /* 1: unknown root or parent is refused */
 	_Atomic int32_t nvml_auto;	/* 1: processes with contexts appear in NVML's list */
+	_Atomic int32_t nvml_fail;	/* not 0: what NVML's calls return */
 
 	_Atomic int32_t fail_in;     /* kind of process, see fail.c */
-	_Atomic int32_t fail_malloc; /* the how manieth allocation from now on fails */
+	_Atomic int32_t fail_malloc; /* counts down; the allocation at which it comes to 0 fails */
 	_Atomic int32_t fail_call;
 	_Atomic int32_t fail_errno;
 
 	struct fake_counters counters;
-	uint32_t objects_end; /* no used object at or after this index */
+	uint32_t objects_end; /* no object at or after this index is used */
 	uint32_t next_handle;
 	struct fake_owner owners[FAKE_MAX_GPUS];
 	struct fake_user users[FAKE_MAX_USERS];
 	struct fake_object objects[FAKE_MAX_OBJECTS];
 };
 
-/* Never NULL. Mapped by a constructor of the library that contains this; needs no system call
- * afterwards. */
+/* Never NULL. A constructor of the library that contains this maps it; later calls make no system
+ * call. */
 struct fake_state *fake_state(void);
 
 void fake_lock(struct fake_state *st);
@@ -103,7 +108,7 @@ void fake_violation(const char *format, ...) __attribute__((format(printf, 1, 2)
 _Atomic int32_t *fake_knob(struct fake_state *st, const char *name);
 
 /* The caller holds the lock for these. */
-/* On whatever file. */
+/* Does this client exist, on whatever file? */
 bool fake_client_lives(const struct fake_state *st, uint32_t client);
 struct fake_object *fake_object_find(struct fake_state *st, uint64_t file, uint32_t h_root,
 				     uint32_t h_object);
@@ -114,12 +119,15 @@ void fake_object_remove(struct fake_state *st, struct fake_object *object);
 bool fake_gpu_acquire(int gpu, const struct fake_owner *owner);
 void fake_gpu_release(int gpu, uint64_t token);
 bool fake_gpu_is_free(int gpu);
+bool fake_gpu_is_ours(int gpu); /* or nobody's */
 bool fake_object_exists(uint64_t file, uint32_t h_root, uint32_t h_object);
+bool fake_object_is_permitted(uint64_t file, uint32_t h_root, uint32_t h_object);
 
 void fake_user_add(int gpu);
 void fake_user_remove(int gpu);
 
-/* Start time of a process in clock ticks, 0 if there is none: with the pid it names a process. */
+/* Start time of a process in clock ticks; 0: there is no such process. pid and start time together
+ * name a process. */
 uint64_t fake_start_time(pid_t pid);
 
 /* Names of things that both the fake driver API and the fake NVML report. */

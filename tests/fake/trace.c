@@ -78,11 +78,18 @@ void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)
 	}
 }
 
-void trace_executed(CUcontext context, const struct fake_work *work)
+void trace_describe(uint32_t *ret_correlation, const char **ret_symbol)
+{
+	*ret_correlation = current->call.correlation_id;
+	*ret_symbol = current->call.symbol;
+}
+
+void trace_executed(CUcontext context, const struct fake_work *work, uint32_t correlation,
+		    const char *symbol, uint64_t begin_ns)
 {
 	const struct fake_listener *to = atomic_load(&listener);
 
 	if (to) {
-		to->executed(context, work, current->call.correlation_id, current->call.symbol);
+		to->executed(context, work, correlation, symbol, begin_ns);
 	}
 }

@@ -681,7 +681,7 @@ static void process_end(struct box_process *p)
 }
 
 /* The other end of a fresh link, which is the front's. */
-static int process_begin(struct box_process *p, int type)
+static int box_process_begin(struct box_process *p, int type)
 {
 	int pair[2];
 
@@ -699,7 +699,7 @@ static void replace(struct box_process *p, int type, enum control_op op, bool di
 		process_end(p);
 		return;
 	}
-	fd = process_begin(p, type);
+	fd = box_process_begin(p, type);
 	control_send(box.control, op, fd);
 	closers_box_close(fd);
 }
@@ -963,18 +963,20 @@ static void box_deinit(void)
 void front_box_run(front_box_act act, void *userdata)
 {
 	static const struct jobs no_jobs;
+	static const struct control_restarts no_restarts;
 	int fds = lowest_fd(), control[2], granter, gpu, planner, status;
 
 	box_init(act, userdata);
 	fuzz_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0);
 	box.control = control[0];
-	granter = process_begin(&box.granter, SOCK_SEQPACKET);
-	gpu = process_begin(&box.asked[FRONT_BOX_GPU], SOCK_STREAM);
-	planner = process_begin(&box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
+	granter = box_process_begin(&box.granter, SOCK_SEQPACKET);
+	gpu = box_process_begin(&box.asked[FRONT_BOX_GPU], SOCK_STREAM);
+	planner = box_process_begin(&box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
 	box.active = true;
 	status = front_run(&(struct front_start){
 		.config = &box.config,
 		.jobs = &no_jobs,
+		.restarts = &no_restarts,
 		.listeners = &box.listener,
 		.n_listeners = 1,
 		.control = control[1],

@@ -34,7 +34,7 @@ static void try_filter(const struct wire_agent_welcome *w)
 	struct filter f;
 	struct refusal r;
 
-	if (filter_init(&f, w, &r) != 0) {
+	if (filter_init(&f, &w->selection, &r) != 0) {
 		return;
 	}
 	filter_selects(&f, "_Z6kernelPf");

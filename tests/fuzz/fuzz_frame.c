@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A byte stream of anybody, in odd chunks, through proto/wire/frame and proto/wire/wire: the same
- * frames come out however the stream is cut, and what is accepted as a message is the same message
- * after it has been encoded and decoded once more. */
+/* A byte stream of anybody, in odd chunks, through proto/frame and proto/wire: the same frames come
+ * out however the stream is cut, and what is accepted as a message is the same message after it has
+ * been encoded and decoded once more. */
 
 #include "proto/base/buffer.h"
 #include "proto/wire/limits.h"

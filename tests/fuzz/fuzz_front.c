@@ -28,9 +28,9 @@ static const char *text(struct fuzz_input *in, struct strings *s)
 }
 
 /* The input is taken in statements: the order within an initialiser is the compiler's choice. */
-static struct wire_totals some_totals(struct fuzz_input *in)
+static struct gpuctr_totals some_totals(struct fuzz_input *in)
 {
-	struct wire_totals t = { 0 };
+	struct gpuctr_totals t = { 0 };
 
 	t.seen = fuzz_take_number(in);
 	t.measured = fuzz_take_number(in);
@@ -50,7 +50,7 @@ static void make_open_capture(struct fuzz_input *in, struct strings *s, uint8_t 
 	o->gpus = (struct wire_strings){ flags % 4 < 3 ? flags % 4 : 0, gpus };
 	o->no_wait = (flags & 4) != 0;
 	o->recorded = (flags & 8) != 0;
-	o->raw_images = (flags & 16) != 0;
+	o->selection.raw_images = (flags & 16) != 0;
 	o->timeout_ns = (uint64_t)(flags & 32) << 25; /* about a second */
 	o->lease_ns = fuzz_take_number(in) * 1000000000u;
 	o->program = text(in, s);
@@ -81,8 +81,8 @@ static struct wire_message client_message(struct fuzz_input *in, struct strings 
 		m.close_capture.capture = flags ? flags : heard->capture;
 		break;
 	case 3:
-		m.type = WIRE_RENEW;
-		m.renew.capture = flags ? flags : heard->capture;
+		m.type = WIRE_PROCESSES_REQUEST;
+		m.processes_request.request = flags;
 		break;
 	case 4:
 		m.type = WIRE_STATUS_REQUEST;

@@ -38,6 +38,7 @@ static const uint32_t numbers[] = { 0, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 static const uint64_t longs[] = { 1, 2, 3, 4 };
 static const int64_t times[] = { 1000000, 20, 30, 40 };
 static const double values[] = { 1, 2.5, 3, 4, 5, 6, 7, 8 };
+static const double chances[] = { 1, 0.125 };
 static const char *const strings[] = { "_Z6kernelPfi", "layer", "domain" };
 static const char *const names[] = { "dram__bytes.sum", "gpu__time_duration.sum" };
 static const struct wire_column columns[] = {
@@ -68,6 +69,15 @@ static const struct wire_capture_info captures[] = {
 	  .metrics = { 2, names },
 	  .totals = { 1, 1 },
 	  .state = WIRE_CAPTURE_RUNNING },
+};
+
+static const struct wire_registered_process processes[] = {
+	{ .id = 3,
+	  .pid = 4711,
+	  .uid = 1000,
+	  .user = "ann",
+	  .program = "train",
+	  .claims = { 1, names } },
 };
 
 /* Two strings and a kernel, a range in a range, a set of both, two records and a mark. */
@@ -110,6 +120,17 @@ static const struct wire_message record_columns = {
 		.mark_node = { 1, numbers + 1 },
 		.mark_thread = { 1, numbers },
 		.mark_ns = { 1, times },
+		.stratum = { 2, numbers + 1 },
+		.chance = { 2, chances },
+		.stratum_id = { 2, numbers + 1 },
+		.stratum_function = { 2, numbers },
+		.stratum_node = { 2, numbers },
+		.stratum_grid = { 6, numbers },
+		.stratum_block = { 6, numbers },
+		.stratum_shared = { 2, numbers },
+		.stratum_device = { 2, numbers },
+		.stratum_merged = { 2, numbers },
+		.stratum_seen = { 2, longs },
 	},
 };
 
@@ -147,24 +168,25 @@ static const struct wire_message samples[] = {
 	{ .type = WIRE_TENANTS_REPLY,
 	  .tenants_reply = { 1, true, { 2, numbers }, { 2, numbers } } },
 	{ .type = WIRE_OPEN_CAPTURE,
-	  .open_capture = { 4,
-			    { 2, names },
-			    { 1, names },
-			    "GH100",
-			    "kernel.*",
-			    1,
-			    2,
-			    true,
-			    3,
-			    true,
-			    "train",
-			    4,
-			    true } },
+	  .open_capture = { .request = 4,
+			    .metrics = { 2, names },
+			    .gpus = { 1, names },
+			    .chip = "GH100",
+			    .selection = { "kernel.*", 1, 2, true, .nvtx_include = { 2, names },
+					   .capture_range = "nvtx:A/",
+					   .schedule = { 1, 2, 3, 4, 5 }, .step = "B/" },
+			    .no_wait = true,
+			    .timeout_ns = 3,
+			    .program = "train",
+			    .lease_ns = 4,
+			    .recorded = true,
+			    .processes = { 2, numbers } } },
+	{ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 4 } },
+	{ .type = WIRE_PROCESSES_REPLY, .processes_reply = { 4, { 1, processes }, true } },
+	{ .type = WIRE_AGENT_REGISTERED, .agent_registered = { 1, 0, 3 } },
 	{ .type = WIRE_OPENED, .opened = { 4, 1, PLAN, { 1, gpus }, "580", false } },
 	{ .type = WIRE_QUEUED, .queued = { 1, 1, "bob (train, pid 2)", "GPU-0", 5 } },
 	{ .type = WIRE_READY, .ready = { 1, "0123456789abcdef0123456789abcdef", 600 } },
-	{ .type = WIRE_RENEW, .renew = { 1 } },
-	{ .type = WIRE_RENEWED, .renewed = { 1, 600 } },
 	{ .type = WIRE_PROCESS,
 	  .process = { 1, 1, 99, "train", "13.0", "580", { 1, devices }, "H200" } },
 	{ .type = WIRE_RAW_IMAGE,
@@ -216,10 +238,10 @@ static void make_library(const struct wire_message *r)
 {
 	static const enum wire_type answers[] = { WIRE_WELCOME, WIRE_METRICS_REPLY, WIRE_PLAN_REPLY,
 						  WIRE_STATUS_REPLY };
-	static const enum wire_type events[] = { WIRE_OPENED,	   WIRE_QUEUED,	     WIRE_READY,
-						 WIRE_PROCESS,	   WIRE_RECORDS,     WIRE_RAW_IMAGE,
-						 WIRE_PROGRESS,	   WIRE_RENEWED,     WIRE_NOTICE,
-						 WIRE_PROCESS_END, WIRE_CAPTURE_END, WIRE_REFUSAL };
+	static const enum wire_type events[] = { WIRE_OPENED,	   WIRE_QUEUED,	 WIRE_READY,
+						 WIRE_PROCESS,	   WIRE_RECORDS, WIRE_RAW_IMAGE,
+						 WIRE_PROGRESS,	   WIRE_NOTICE,	 WIRE_PROCESS_END,
+						 WIRE_CAPTURE_END, WIRE_REFUSAL };
 	struct buffer b = { 0 };
 
 	append_type(&b, WIRE_REFUSAL);
@@ -269,7 +291,7 @@ static void make_kept(const char *name, const struct wire_message *columns_of,
 /* Programs that lie. */
 static void make_keep(void)
 {
-	static const struct wire_totals huge = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	static const struct gpuctr_totals huge = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	static const uint64_t odd[] = { UINT64_MAX, UINT64_C(1) << 63 };
 	static const uint32_t kinds[] = { 7, 7777, 0x80000000 };
 	const struct wire_message end = { .type = WIRE_PROCESS_END,

@@ -8,6 +8,11 @@ def median(values):
     return values[len(values) // 2] if values else float("nan")
 
 
+def spread(values, digits=2):
+    """The median, and what it lies between."""
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})" if values else "nothing"
+
+
 def repeats(text, what=1):
     """us/kernel (what=1) or us-cpu/kernel (what=2) of each repeat of gpu-workload."""
     return [float(m.group(what)) for m in re.finditer(r"^repeat .* ([\d.]+) us/kernel ([\d.]+) us-cpu", text, re.M)]

@@ -91,7 +91,7 @@ class Machine:
     def _fill_stage(self):
         here = pathlib.Path(__file__).resolve().parent
         files = [self.build / f for f in STAGED] + list((here / "programs").glob("*.py"))
-        files += [f for pattern in ("client/lib/libgpuctr.so*", "lib/libuv.so*") for f in self.build.glob(pattern) if f.is_file()]
+        files += [f for pattern in ("client/lib/libgpuctr.so*", "lib/*.so*") for f in self.build.glob(pattern) if f.is_file()]
         if fakes:
             files += [f for f in (self.build / "tests/fake").glob("*.so*") if f.is_file()]
         for f in files:
@@ -124,6 +124,8 @@ class Machine:
         env = dict(self.env, GPUCTR_SOCKET=str(self.sock), GPUCTR_AGENT=str(self.agent), **{k: str(v) for k, v in more.items()})
         if denied or fakes:
             env["LD_PRELOAD"] = self.preload
+        if fakes and not denied:
+            env["GPUCTR_FAKE_RESTRICTED"] = "0"
         return env
 
     def run(self, argv, timeout=120, uid=USER, denied=True, env=None):
@@ -144,11 +146,11 @@ class Machine:
     def start_client(self, *args, **kw):
         return self.start([self.client_path, *args], **kw)
 
-    def capture(self, name, *args, timeout=300, **kw):
+    def capture(self, name, *args, verb="run", timeout=300, **kw):
         """A client that writes JSON lines: the process's result, the kernels, the totals."""
         path = self.work / name
         path.unlink(missing_ok=True)
-        r = self.client("--format", "jsonl", "--output", path, "-f", *args, timeout=timeout, **kw)
+        r = self.client(verb, "--format", "jsonl", "--output", path, "-f", *args, timeout=timeout, **kw)
         kernels, totals = [], {}
         for line in open(path) if path.exists() else []:
             d = json.loads(line)

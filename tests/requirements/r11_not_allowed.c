@@ -12,12 +12,21 @@
  * the numbers of her capture, and says every message in every state of hers and of his. Whatever
  * he says, the answer is a refusal or the end of the connection, and the driver hears nothing. As a
  * guest he learns what is public, the metrics of a chip and how they fit together, and nothing
- * else. */
+ * else. In standby, where anybody may wait, he learns the number under which he does. */
 
 enum { MESSAGES_MAX = 32, TYPES_END = 128 };
 
 /* What Bob says before the message in question, in one piece with it. */
-enum before { NOTHING, HELLO, AGENT_HELLO, PERMISSION, HALF_A_FRAME, AS_A_GUEST, BEFORES };
+enum before {
+	NOTHING,
+	HELLO,
+	AGENT_HELLO,
+	PERMISSION,
+	HALF_A_FRAME,
+	AS_A_GUEST,
+	IN_STANDBY,
+	BEFORES
+};
 
 /* Ann's capture meanwhile. */
 enum scene { NO_CAPTURE, READY, GRANTED, WITH_QUEUE, ENDING, SCENES };
@@ -124,7 +133,6 @@ static void collect(struct test *t)
 		  .open_capture = { .request = 1, .metrics = { 1, metrics } } },
 		{ .type = WIRE_OPEN_CAPTURE,
 		  .open_capture = { .request = 1, .metrics = { 1, metrics }, .recorded = true } },
-		{ .type = WIRE_RENEW, .renew = { capture } },
 		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { capture } },
 		{ .type = WIRE_PROCESS, .process = { .capture = capture, .process = process } },
 		{ .type = WIRE_RECORDS, .records = { capture, process, 0, 1, { 0, NULL } } },
@@ -160,6 +168,9 @@ static void prepend(struct test *t, struct buffer *b, enum before before)
 
 		hello.hello.features = PROTO_FEATURE_CATALOGUE;
 		append(b, &hello);
+	} else if (before == IN_STANDBY) {
+		append(b, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
+						  .agent_hello.version = PROTO_VERSION });
 	} else if (before == HALF_A_FRAME) {
 		assert_int_equal(buffer_append(b, half, sizeof(half)), 0);
 	} else if (before != NOTHING) {
@@ -173,7 +184,13 @@ static bool is_public(const struct wire_message *m)
 	       (m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
 }
 
-static void expect_refusals(struct test *t, int socket, bool as_a_guest, const char *what)
+static bool is_known(const struct wire_message *m, enum before before)
+{
+	return (before == AS_A_GUEST && is_public(m)) ||
+	       (before == IN_STANDBY && m->type == WIRE_AGENT_REGISTERED);
+}
+
+static void expect_refusals(struct test *t, int socket, enum before before, const char *what)
 {
 	struct wire_message m;
 	struct arena a;
@@ -185,7 +202,7 @@ static void expect_refusals(struct test *t, int socket, bool as_a_guest, const c
 		refused = refused ||
 			  (m.type == WIRE_PERMISSION_REPLY && m.permission_reply.code != 0 &&
 			   m.permission_reply.status == RM_STATUS_INSUFFICIENT_PERMISSIONS);
-		if (as_a_guest && is_public(&m)) {
+		if (is_known(&m, before)) {
 			continue;
 		}
 		if (!refused) {
@@ -206,10 +223,11 @@ static void say(struct test *t, enum before before, const struct wire_message *m
 	prepend(t, &b, before);
 	append(&b, m);
 	raw_send_bytes(socket, b.data + b.start, buffer_length(&b), t->device);
-	if (before == HALF_A_FRAME || before == AS_A_GUEST) { /* it waits for more */
+	if (before == HALF_A_FRAME || before == AS_A_GUEST || before == IN_STANDBY) {
+		/* it waits for more */
 		assert_int_equal(shutdown(socket, SHUT_WR), 0);
 	}
-	expect_refusals(t, socket, before == AS_A_GUEST, wire_type_to_string(m->type));
+	expect_refusals(t, socket, before, wire_type_to_string(m->type));
 	buffer_deinit(&b);
 }
 
@@ -220,7 +238,9 @@ static void say_types(struct test *t)
 		int socket = raw_connect(t->f, USER_BOB);
 
 		raw_send_header(socket, 0, type, 0);
-		expect_refusals(t, socket, false, "a type without content");
+		shutdown(socket, SHUT_WR);
+		expect_refusals(t, socket, type == WIRE_AGENT_HELLO ? IN_STANDBY : NOTHING,
+				"a type without content");
 	}
 }
 

@@ -356,14 +356,19 @@ static double ask_plan_us(int fd)
 	return (double)(clock_now_ns() - began) / 1000;
 }
 
-/* Hundreds of a user's questions wait: another's is answered after one of them. */
+/* Hundreds of a user's questions wait: another's is answered after one of them. What else the
+ * machine does may come between, so a usual answer is compared, and the first: without turns that
+ * one would wait for all 4 * CONNECTIONS, and the others for none. */
+enum { ASKS = 20, USUAL_MAX = 4, FIRST_MAX = CONNECTIONS / 2 };
+
 static void questions_of_a_user_do_not_hold_up_others(void **state)
 {
 	const struct wire_message ask = {
 		.type = WIRE_METRICS_REQUEST,
 		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
 	};
-	double alone = 0, behind = 0, one;
+	struct latencies behind = { 0 };
+	double alone = 0, first, one;
 	struct fixture *f = *state;
 	int fds[CONNECTIONS], bob;
 	struct arena a;
@@ -376,8 +381,8 @@ static void questions_of_a_user_do_not_hold_up_others(void **state)
 		fds[i] = raw_client(f, USER_ANN);
 	}
 	ask_plan_us(bob);
-	for (int i = 0; i < 20; i++) {
-		alone += ask_plan_us(bob) / 20;
+	for (int i = 0; i < ASKS; i++) {
+		alone += ask_plan_us(bob) / ASKS;
 	}
 	one = (double)clock_now_ns() / 1000;
 	assert_true(raw_send(fds[0], &ask, -1));
@@ -388,16 +393,20 @@ static void questions_of_a_user_do_not_hold_up_others(void **state)
 			assert_true(raw_send(fds[i], &ask, -1));
 		}
 	}
-	for (int i = 0; i < 20; i++) {
-		behind += ask_plan_us(bob) / 20;
+	first = ask_plan_us(bob);
+	for (int i = 0; i < ASKS; i++) {
+		latencies_add(&behind, (uint64_t)(1000 * ask_plan_us(bob)));
 	}
-	requirement_figure("R14",
-			   "another user's question takes %.0f us, %.0f us while %d of %.0f us "
-			   "each wait: %.2f of the two together",
-			   alone, behind, 4 * CONNECTIONS, one, behind / (alone + one));
+	requirement_figure(
+		"R14",
+		"another user's question takes %.0f us; while %d of %.0f us each wait, the "
+		"first takes %.0f us, a usual one %.0f us",
+		alone, 4 * CONNECTIONS, one, first, latencies_us(&behind, 50));
 	if (requirement_times_count()) {
-		assert_true(behind < 4 * (alone + one));
+		assert_true(first < FIRST_MAX * (alone + one));
+		assert_true(latencies_us(&behind, 50) < USUAL_MAX * (alone + one));
 	}
+	latencies_deinit(&behind);
 	arena_deinit(&a);
 	close_all(fds, CONNECTIONS);
 	close(bob);

@@ -206,6 +206,7 @@ static void whoever_cannot_be_told_is_a_stranger(void **state)
 	struct recorder r;
 
 	fixture_need_root();
+	fixture_check_leaks(false); /* which would open files */
 	fixture_start_daemon(f, NULL);
 	set_process(f, 0, live(f, USER_BOB)->pid);
 	recorder_connect(&r, f, USER_ANN);

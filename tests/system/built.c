@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/system/fixture.h"
+#include "tests/system/keeper.h"
 
 /* A clone below a folder of mode 0700, as /root is, is closed to the users that tests become as
  * root. What they execute and load is then copied to a folder that they can reach, once for an
@@ -23,6 +24,7 @@ static const char *const names[] = {
 	"client/lib/libgpuctr.so.0",
 	"client/replay/gpuctr-replay",
 	"tests/system/enable",
+	"tests/system/graphing",
 	"tests/fake", /* the folder of those below it */
 	"tests/fake/fakeapp",
 	"tests/fake/fakewait",
@@ -123,6 +125,8 @@ static int copy_files(const char *build)
 		stage[0] = '\0';
 		return -1;
 	}
+	keeper_start();
+	keeper_note(KEEPER_STAGE, stage);
 	umask(022);
 	if (chmod(stage, 0755) < 0) {
 		return -1;
@@ -155,6 +159,7 @@ void built_close(void)
 		remove_folder(stage);
 	}
 	stage[0] = '\0';
+	keeper_note(KEEPER_STAGE, NULL);
 }
 
 int built_setup(void **state)

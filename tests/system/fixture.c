@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "tests/system/keeper.h"
 
-/* The test adopts what its programs leave behind, so that its end is the end of all of them. */
+/* The test adopts what its programs leave behind, so all of them have ended when it ends. If the
+ * test is killed, its keeper (keeper.c) ends them. */
 
 enum { TEST_LIMIT_S = 60, ARGUMENTS_MAX = 64 };
 
@@ -34,7 +36,7 @@ void sleep_ms(unsigned ms)
 
 /* --- limits and skips --- */
 
-/* In a signal handler as well: read() and kill() only. */
+/* Also called in a signal handler: read() and kill() only. */
 static size_t kill_children(void)
 {
 	char path[64], text[4096];
@@ -63,7 +65,7 @@ static size_t kill_children(void)
 	return n;
 }
 
-/* Children of children come to us when their parents die: until there are none. */
+/* Children of children become ours when their parents die, so this goes on until there are none. */
 static void end_children(void)
 {
 	for (int round = 0; round < 100 && kill_children() > 0; round++) {
@@ -87,8 +89,8 @@ static void on_limit(int signo)
 
 static pid_t test_pid;
 
-/* A daemon that has left root is not ended by the kernel with the test, and one that is stopped
- * not by the signal either, which its whole group may have got. */
+/* A daemon that has left root is not ended by the kernel when the test dies. One that is stopped
+ * does not react to the signal either, which the whole group may have got. */
 static void on_interrupt(int signo)
 {
 	if (getpid() == test_pid) {
@@ -140,6 +142,22 @@ void fixture_need_root_to_look(void)
 
 /* --- setup --- */
 
+bool fixture_check_leaks(bool on)
+{
+	static bool is_on;
+	bool before = is_on;
+	char text[160];
+
+	is_on = on;
+
+	snprintf(text, sizeof(text),
+		 "verify_asan_link_order=0:detect_leaks=%d:handle_segv=0:handle_abort=0:"
+		 "handle_sigbus=0:handle_sigfpe=0",
+		 on);
+	setenv("ASAN_OPTIONS", text, 1);
+	return before;
+}
+
 static void set_environment(const struct fixture *f)
 {
 	setenv("GPUCTR_FAKE_DIR", f->folder, 1);
@@ -147,12 +165,10 @@ static void set_environment(const struct fixture *f)
 	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
 	setenv("LD_LIBRARY_PATH", TEST_FAKE_LIBRARIES, 1);
 	setenv("GPUCTR_FAKE_LOG_KIB", "1024", 1);
-	setenv("ASAN_OPTIONS",
-	       "verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0:handle_sigbus="
-	       "0:handle_sigfpe=0",
-	       1);
+	fixture_check_leaks(true);
 	setenv("UBSAN_OPTIONS", "print_stacktrace=1", 1);
-	/* Programs do not wait at their end for a race that might yet be seen: a second each. */
+	/* A program with the thread sanitizer waits at its end for races that may still show; this
+	 * makes it wait for no more than a second. */
 	setenv("TSAN_OPTIONS",
 	       "atexit_sleep_ms=50:die_after_fork=0:handle_segv=0:handle_abort=0:handle_sigbus=0:"
 	       "handle_sigfpe=0",
@@ -162,24 +178,31 @@ static void set_environment(const struct fixture *f)
 	}
 }
 
+/* Clears the knobs of the fakes that the previous test has set, whatever they are called. */
+static void clear_fakes(void)
+{
+	static const char prefix[] = "GPUCTR_FAKE_";
+
+	for (char **e = environ; *e;) {
+		char name[64];
+
+		if (strncmp(*e, prefix, strlen(prefix)) != 0) {
+			e++;
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+		unsetenv(name);
+		e = environ;
+	}
+}
+
 static void clear_environment(void)
 {
-	static const char *const names[] = { "GPUCTR_FAKE_ACTIVITY_LATE_MS",
-					     "GPUCTR_FAKE_ACTIVITY_DROP",
-					     "GPUCTR_FAKE_GPUS",
-					     "GPUCTR_FAKE_FAIL",
-					     "GPUCTR_FAKE_CONFIDENTIAL",
-					     "GPUCTR_FAKE_VIRTUALIZATION",
-					     "GPUCTR_FAKE_DRIVER",
-					     "GPUCTR_FAKE_START_US",
-					     "GPUCTR_FAKE_STOP_US",
-					     "GPUCTR_FAKE_PUSH_US",
-					     "GPUCTR_FAKE_TRACE",
-					     "CUDA_VISIBLE_DEVICES",
-					     "GPUCTR_TOKEN",
-					     "CUDA_INJECTION64_PATH",
+	static const char *const names[] = { "CUDA_VISIBLE_DEVICES", "GPUCTR_TOKEN",
+					     "NOTIFY_SOCKET", "CUDA_INJECTION64_PATH",
 					     "NVTX_INJECTION64_PATH" };
 
+	clear_fakes();
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		unsetenv(names[i]);
 	}
@@ -190,12 +213,15 @@ int fixture_setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-test.XXXXXX");
-	/* All users write there; nobody moves what is another's, as in any folder with a socket. */
+	/* All users may write there, but nobody may move what is another's, as in any folder with a
+	 * socket. */
 	if (!mkdtemp(f->folder) || chmod(f->folder, 01777) < 0) {
 		free(f);
 		return -1;
 	}
 	snprintf(f->socket, sizeof(f->socket), "%s/socket", f->folder);
+	keeper_start();
+	keeper_note(KEEPER_FIXTURE, f->folder);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	catch_signals();
 	alarm(TEST_LIMIT_S);
@@ -282,7 +308,7 @@ struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv
 	return p;
 }
 
-/* Appends the strings of ap to argv, which has n. */
+/* Appends the strings of ap to argv, which has n already. */
 static void collect(const char **argv, size_t n, va_list ap)
 {
 	do {
@@ -358,7 +384,7 @@ int fixture_open_socket(struct fixture *f)
 	return fd;
 }
 
-/* The shell becomes the daemon, with the pid that it has told. */
+/* Starts a shell that becomes the daemon, with the pid that it has told. */
 void fixture_start_activated_daemon(struct fixture *f, int socket)
 {
 	char script[128];
@@ -366,7 +392,7 @@ void fixture_start_activated_daemon(struct fixture *f, int socket)
 			       "-v",	  "--set", "allow-users=*", NULL };
 	int passed = fcntl(socket, F_DUPFD, 3);
 
-	assert_true(passed >= 3 && passed <= 9); /* the shell knows one digit */
+	assert_true(passed >= 3 && passed <= 9); /* the shell knows descriptors of one digit only */
 	snprintf(script, sizeof(script),
 		 "export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\" 3<&%d", passed);
 	start_daemon(f, argv);
@@ -504,7 +530,10 @@ size_t process_descriptors(pid_t pid)
 	if (d) {
 		closedir(d);
 	}
-	return n < 2 ? 0 : n - 2 - (pid == getpid()); /* without "." and "..", and d itself */
+	return n < 2 ? 0
+		     : n - 2 -
+			       (pid ==
+				getpid()); /* without ".", ".." and the descriptor of d itself */
 }
 
 size_t process_children(pid_t pid)
@@ -670,7 +699,7 @@ static int check_reports(const struct fixture *f, size_t first)
 	static const char *const reports[] = { "AddressSanitizer", "LeakSanitizer",
 					       "ThreadSanitizer",
 					       "runtime error:", "cannot be encoded" };
-	/* The last is also what happens without memory. */
+	/* the last report also appears when memory is out */
 	size_t n_reports = ARRAY_SIZE(reports) - (f->preloads_failures ? 1 : 0);
 	int bad = 0;
 
@@ -707,7 +736,20 @@ static int check_violations(const struct fixture *f)
 	return 0;
 }
 
-/* A daemon that is told to end does so, with status 0 and nothing left over. */
+/* A profiler that is left enabled keeps the GPU's counters from others for as long as the program
+ * lives. tests/fake/README.md says what else may be left when a process ends. */
+static int check_left(const struct fixture *f)
+{
+	CLEAN_FREE char *text = read_file(fixture_path(f, "left.log"));
+
+	if (strstr(text, " profilers ") && !f->violations_expected && !f->preloads_failures) {
+		print_error("left by programs at their end:\n%.2000s\n", text);
+		return -1;
+	}
+	return 0;
+}
+
+/* A daemon that is told to end does so, with status 0, and leaves nothing behind. */
 static int check_daemon(struct fixture *f)
 {
 	uint64_t by = now_ms() + 6000;
@@ -739,12 +781,13 @@ int fixture_teardown(void **state)
 	int r = check_daemon(f);
 
 	end_children();
-	r = check_reports(f, 0) < 0 || check_violations(f) < 0 ? -1 : r;
+	r = check_reports(f, 0) < 0 || check_violations(f) < 0 || check_left(f) < 0 ? -1 : r;
 	if (getenv("GPUCTR_TEST_KEEP")) {
 		print_message("kept: %s\n", f->folder);
 	} else {
 		remove_folder(f->folder);
 	}
+	keeper_note(KEEPER_FIXTURE, NULL);
 	alarm(0);
 	free(f);
 	return r;

@@ -2,16 +2,15 @@
 #ifndef TESTS_SYSTEM_FIXTURE_H
 #define TESTS_SYSTEM_FIXTURE_H
 
-/* A daemon, its users' programs and the fakes they run on, in a folder of their own.
+/* A daemon, its users' programs and the fakes that they run on, in a folder of their own.
  *
  * Every test begins with fixture_setup() and ends with fixture_teardown(), which ends everything
- * that is left, and fails the test when a process reported a sanitizer's finding or a violation of
- * the vendor's rules. A test that hangs is ended by its time limit. The folder is kept when
+ * that is left, and fails the test when a process has reported a sanitizer's finding or a violation
+ * of the vendor's rules. A test that hangs is ended by its time limit. The folder is kept when
  * GPUCTR_TEST_KEEP is set.
  *
- * Programs run as users without privileges when the test runs as root, and as its own user
- * otherwise. In the latter case the fake driver restricts nothing, and tests of the restriction
- * skip. */
+ * When the test runs as root, programs run as users without privileges; otherwise they run as the
+ * test's own user, the fake driver restricts nothing, and tests of the restriction skip. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,13 +32,13 @@ enum {
 	USER_BOB = 1235,
 	USER_SELF = -1, /* as the test */
 
-	PATIENCE_MS = 20000, /* for what must happen at all */
+	PATIENCE_MS = 20000, /* for what must happen, however slowly */
 	PROGRAMS_MAX = 64,
 };
 
 struct program {
 	pid_t pid;  /* 0: has ended */
-	int status; /* of waitpid(), once it has */
+	int status; /* of waitpid(), when it has ended */
 	char out[160], err[160];
 };
 
@@ -49,18 +48,18 @@ struct fixture {
 	struct program *daemon; /* NULL: none */
 	struct program programs[PROGRAMS_MAX];
 	size_t n_programs;
-	bool preloads_failures; /* libfakefail.so, in what is started from now on */
+	bool preloads_failures; /* preloads libfakefail.so into what is started from now on */
 	bool violations_expected;
-	bool daemon_ends_badly; /* it was killed */
+	bool daemon_ends_badly; /* the test kills the daemon */
 };
 
-/* For cmocka. The limit begins anew with each test. */
+/* For cmocka. The time limit begins anew with each test. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 #define SYSTEM_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
-/* All of them, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
+/* All tests, or those whose names match $GPUCTR_TEST_FILTER ("the_*"). */
 #define SYSTEM_RUN(tests)                                      \
 	(cmocka_set_test_filter(getenv("GPUCTR_TEST_FILTER")), \
 	 cmocka_run_group_tests(tests, built_setup, built_teardown))
@@ -69,7 +68,13 @@ int fixture_teardown(void **state);
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
 void fixture_need_two_users(void);
-void fixture_need_root_to_look(void); /* at what the daemon's processes have open */
+void fixture_need_root_to_look(void); /* to look at what the daemon's processes have open */
+
+/* Switches the check for leaks on or off for what is started from now on; returns how it was.
+ * LeakSanitizer cannot check a program in a pid namespace of its own, because it seeks the process
+ * in /proc by a number that means another process there, nor a program that may open no files. Each
+ * test begins with true. */
+bool fixture_check_leaks(bool on);
 
 /* --- processes --- */
 
@@ -79,45 +84,45 @@ void fixture_start_daemon(struct fixture *f, ...) __attribute__((sentinel));
 void fixture_start_strict_daemon(struct fixture *f, ...)
 	__attribute__((sentinel)); /* default deny */
 
-/* As systemd does it: the socket is somebody else's, and stays when the daemon ends. */
+/* As systemd does it: the socket belongs to somebody else and stays when the daemon ends. */
 int fixture_open_socket(struct fixture *f);
 void fixture_start_activated_daemon(struct fixture *f, int socket);
 
 void fixture_stop_daemon(struct fixture *f);
 void fixture_kill_daemon(struct fixture *f);
 
-/* Starts argv as uid; environment is what fixture_setup() made. The result is f's. */
+/* Starts argv as uid, with the environment that fixture_setup() has made. The result is f's. */
 struct program *fixture_run(struct fixture *f, int uid, const char *path, ...)
 	__attribute__((sentinel));
 struct program *fixture_runv(struct fixture *f, int uid, const char *const *argv);
 
-/* Whom programs of uid run as, by name or as "uid N", as the daemon tells it, and the text; ours.
- */
+/* The name of the user as whom programs of uid run, as the daemon writes it ("uid N" without a
+ * name), followed by text. The result is ours. */
 const char *fixture_user(int uid, const char *text);
 
-/* gpuctr-client with these arguments. */
+/* Starts gpuctr-client with these arguments. */
 struct program *fixture_client(struct fixture *f, int uid, ...) __attribute__((sentinel));
 
 /* Pid of the daemon's worker: "front", "granter", "gpu", "planner". */
 pid_t fixture_worker(const struct fixture *f, const char *name);
 
-/* The one child of p that there is, waited for; for the program of a client. */
+/* Waits for the one child of p: the program of a client. */
 pid_t fixture_child(const struct program *p);
 
-/* The first child with this name, or any when it is NULL; 0: there is none. */
+/* The first child with this name, or any child when name is NULL; 0: there is none. */
 pid_t process_child(pid_t parent, const char *name);
 
 size_t process_children(pid_t pid);
-size_t process_descriptors(pid_t pid); /* open ones; 0: it is gone, or not ours to see */
+size_t process_descriptors(pid_t pid); /* open ones; 0: it has ended, or is not ours to see */
 
-/* Does the process sleep, waiting for something, and not just for a moment? */
+/* Does the process wait for something, and not just for a moment? */
 bool process_is_asleep(pid_t pid);
 
-/* The programs from number first on have all ended, without a sanitizer's finding: their files and
- * places are used again. For tests that run more than PROGRAMS_MAX of them. */
+/* All programs from number first on have ended, without a sanitizer's finding: their files and
+ * places are used again. For tests that run more than PROGRAMS_MAX programs. */
 void fixture_forget_programs(struct fixture *f, size_t first);
 
-/* The limit of the present test, from now on, instead of a minute. */
+/* Sets the time limit of this test from now on, in place of a minute. */
 void fixture_limit(unsigned seconds);
 
 /* --- the fake driver, and programs that wait ("fakeapp --hold") --- */
@@ -126,28 +131,28 @@ void fixture_set_knob(struct fixture *f, const char *name, unsigned value);
 int fixture_knob(struct fixture *f, const char *name);
 uint64_t fixture_counter(struct fixture *f, const char *name);
 
-/* Lines with this text of "owners" or "objects". */
+/* Counts the lines of "owners" or "objects" that have this text. */
 size_t fixture_count(struct fixture *f, const char *verb, const char *text);
 
-/* Waits until n programs wait at their places; lets them go. */
+/* Waits until n programs wait at their places; the next function lets them go on. */
 void fixture_wait_held(struct fixture *f, size_t n);
 void fixture_release(struct fixture *f);
 
-/* A file of the test's folder, by name. */
+/* The path of a file in the test's folder. */
 const char *fixture_path(const struct fixture *f, const char *name);
 
 void program_wait(struct program *p);
 bool program_is_running(struct program *p);
 
-/* Waits until the daemon is the only child of the test: what a dead client leaves behind comes to
- * it, and is given to on_orphan, which may be NULL. */
+/* Waits until the daemon is the only child of the test. What a dead client leaves behind becomes
+ * the test's child; when it ends it is given to on_orphan, which may be NULL. */
 void fixture_wait_for_orphans(struct fixture *f, void (*on_orphan)(pid_t pid, int status));
 void program_kill(struct program *p, int signo);
 
-/* With all that is in it. */
+/* Removes the folder with all that is in it. */
 void remove_folder(const char *path);
 
-/* Contents; free them. */
+/* The contents of the file; the caller frees them. */
 char *read_file(const char *path);
 size_t count_text(const char *path, const char *text);
 
@@ -156,32 +161,32 @@ void expect_text_soon(const char *path, const char *text);
 
 /* --- what is expected --- */
 
-/* The program ends, by itself, with this status. */
+/* The program ends by itself, with this status. */
 void expect_exit(struct program *p, int status);
 void expect_signal(struct program *p, int signo);
 
-void expect_output(struct program *p, const char *text);  /* exactly */
-void expect_message(struct program *p, const char *text); /* on stderr, among others */
+void expect_output(struct program *p, const char *text);  /* the whole output */
+void expect_message(struct program *p, const char *text); /* somewhere on stderr */
 void expect_no_message(struct program *p, const char *text);
 void expect_running(struct program *p);
 
-/* The fake driver's state: nobody owns a GPU, nothing is allocated, within a second. */
+/* The fake driver's state: within a second nobody owns a GPU and nothing is allocated. */
 void expect_no_owner(struct fixture *f);
 void expect_no_objects(struct fixture *f);
 
-/* A fresh client measures some kernels within ms, at its first try. */
+/* A new client measures some kernels within ms, at its first try. */
 void expect_service(struct fixture *f, unsigned within_ms);
 
-/* Where a part of the daemon has just ended: clients may be refused, which is shown, until one is
- * served. */
+/* For when a part of the daemon has just ended: clients may be refused, which is printed, until one
+ * is served. */
 void expect_service_soon(struct fixture *f, unsigned within_ms);
 
 /* --- time --- */
 
 uint64_t now_ms(void);
 
-/* A bound on time: as it is when GPUCTR_TEST_FULL is set, for a machine that does nothing else; ten
- * times as long on one that others use as well. What was reached is printed. */
+/* A bound on time: ms when GPUCTR_TEST_FULL is set, for a machine that does nothing else; ten times
+ * as long otherwise. The time that was reached is printed. */
 unsigned fixture_time(unsigned ms);
 void sleep_ms(unsigned ms);
 

@@ -4,14 +4,17 @@
 
 #include "tests/system/fixture.h"
 
-/* The fixture's dealings with the fake driver: by fakectl, and by files in its folder. */
+/* The fixture's calls of the fake driver, by fakectl and by files in the fake's folder. */
 
-/* What fakectl prints; free it. */
+/* Returns what fakectl prints; the caller frees it. Leaks of fakectl are not checked, because the
+ * check takes time and tests set knobs at exact moments. */
 static char *ask_fake(struct fixture *f, const char *verb, const char *name, const char *value)
 {
+	bool checks = fixture_check_leaks(false);
 	struct program *p = fixture_run(f, USER_SELF, TEST_FAKECTL, verb, name, value, NULL);
 	char *text;
 
+	fixture_check_leaks(checks);
 	expect_exit(p, 0);
 	text = read_file(p->out);
 	f->n_programs--; /* its place is used again */
@@ -55,7 +58,7 @@ size_t fixture_count(struct fixture *f, const char *verb, const char *text)
 	return n;
 }
 
-/* True when fakectl's verb prints nothing. */
+/* True when fakectl prints nothing for this verb. */
 static bool fake_has_none(struct fixture *f, const char *verb)
 {
 	CLEAN_FREE char *text = ask_fake(f, verb, NULL, NULL);
@@ -90,7 +93,7 @@ void expect_no_objects(struct fixture *f)
 
 /* --- programs that wait --- */
 
-/* Calls f for each program that waits at its place, and counts them. */
+/* Calls act for each program that waits at its place, and counts them. */
 static size_t for_each_held(const struct fixture *f, int (*act)(const char *path))
 {
 	DIR *folder = opendir(f->folder);

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/system/settings.h"
+
 /* What an administrator and a scheduler decide: which GPUs, how often, for whose job; and that
  * every decision stands in the audit log. */
 
@@ -111,6 +113,7 @@ static void root_of_a_container_states_no_job(void **state)
 		fixture_skip("needs a pid namespace of its own");
 	}
 	start_daemon(f, "sharing=exclusive");
+	fixture_check_leaks(false);
 	client = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT, "job",
 			     "begin", "--job", "1", "--user", "1234", "--devices", "0", NULL);
 	expect_exit(client, 1);
@@ -128,6 +131,7 @@ static void root_of_a_container_has_no_part_in_jobs(void **state)
 	start_daemon(f, "sharing=shared");
 	expect_exit(begin_job(f, USER_SELF, "4711", "1235", "0"), 0);
 	expect_exit(measure(f, USER_SELF, "0", "5"), 0);
+	fixture_check_leaks(false);
 	expect_refused(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT,
 				   "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
 				   "--kernels", "5", NULL),
@@ -162,8 +166,8 @@ static void a_jobs_owner_need_not_be_alone(void **state)
 	fixture_need_root();
 	start_daemon(f, "sharing=exclusive");
 	expect_exit(fixture_run(f, USER_SELF, TEST_FAKECTL, "set", "nvml_auto", "1", NULL), 0);
-	bob = fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000", NULL);
-	sleep_ms(200);
+	bob = fixture_run(f, USER_BOB, FAKEAPP, "--hold", "context", NULL);
+	fixture_wait_held(f, 1);
 	expect_refused(measure(f, USER_ANN, "0", "5"), "gpu-shared");
 	expect_exit(begin_job(f, USER_SELF, "4713", "1234", "0"), 0);
 	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
@@ -333,12 +337,14 @@ static void without_an_audit_file_nothing_is_granted(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	char setting[160], folder[96];
+	char setting[192], folder[96];
+	struct settings s;
 
 	fixture_need_root();
 	snprintf(folder, sizeof(folder), "%s", fixture_path(f, "log"));
-	snprintf(setting, sizeof(setting), "audit-file=%s/audit", folder);
-	start_daemon(f, setting);
+	snprintf(setting, sizeof(setting), "allow-users = *\naudit-file = %s/audit\n", folder);
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	settings_start_daemon(&s, f, setting);
 	client = measure(f, USER_ANN, "0", "5");
 	expect_refused(client, "error[audit]");
 	client = fixture_client(f, USER_ANN, "status", NULL);
@@ -347,37 +353,12 @@ static void without_an_audit_file_nothing_is_granted(void **state)
 
 	assert_int_equal(mkdir(folder, 0777), 0);
 	assert_int_equal(chmod(folder, 0777), 0);
-	program_kill(f->daemon, SIGHUP);
-	expect_text_soon(f->daemon->err, "settings read again");
-	sleep_ms(100);
+	settings_reload(&s, setting);
 	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
 	expect_text_soon(f->daemon->err, "the audit log can be written again");
 }
 
 /* --- settings that change --- */
-
-static void set_allowed(const char *path, const char *who)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	assert_int_equal(fchmod(fileno(file), 0644), 0); /* nobody else may write settings */
-	fprintf(file, "%s\nsharing = shared\n", who);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void reload(struct fixture *f)
-{
-	size_t before = count_text(f->daemon->err, "settings read again");
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	program_kill(f->daemon, SIGHUP);
-	while (count_text(f->daemon->err, "settings read again") == before) {
-		assert_true(now_ms() < by);
-		sleep_ms(10);
-	}
-	sleep_ms(100);
-}
 
 static struct program *measure_for_long(struct fixture *f, int uid, const char *devices)
 {
@@ -385,19 +366,25 @@ static struct program *measure_for_long(struct fixture *f, int uid, const char *
 			      "--devices", "2", "--kernels", "3000", "--sleep-us", "1000", NULL);
 }
 
+/* The settings of that test; returns text. */
+static const char *allowing(struct fixture *f, char text[256], const char *who)
+{
+	snprintf(text, 256, "%s\nsharing = shared\naudit-file = %s\n", who,
+		 fixture_path(f, "audit"));
+	return text;
+}
+
 /* Of two GPUs; Bob keeps the second one a while longer than the first. */
 static void who_is_not_allowed_any_more_is_ended(void **state)
 {
 	struct fixture *f = *state;
 	struct program *ann, *bob, *waiting;
-	char audit[160], path[96];
+	char text[256];
+	struct settings s;
 
 	fixture_need_root();
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "conf"));
-	snprintf(audit, sizeof(audit), "audit-file=%s", fixture_path(f, "audit"));
-	set_allowed(path, "allow-users = 1234, 1235");
-	fixture_start_strict_daemon(f, "--config", path, "--set", audit, NULL);
+	settings_start_daemon(&s, f, allowing(f, text, "allow-users = 1234, 1235"));
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	ann = measure_for_long(f, USER_ANN, "0");
 	expect_text_soon(f->daemon->err, "permission granted: ");
@@ -405,20 +392,18 @@ static void who_is_not_allowed_any_more_is_ended(void **state)
 	expect_text_soon(waiting->err, "waiting, number 1 in the queue");
 	bob = measure_for_long(f, USER_BOB, "1");
 	expect_text_soon(f->daemon->err, "of uid 1235 (uid 1235, fakeapp");
-	reload(f); /* nothing has changed for them */
+	settings_reload(&s, text); /* nothing has changed for them */
 	expect_running(ann);
 	expect_running(bob);
 	expect_running(waiting);
 
-	set_allowed(path, "allow-users = 1234\ngroup-gpus = 1235 1");
-	reload(f);
+	settings_reload(&s, allowing(f, text, "allow-users = 1234\ngroup-gpus = 1235 1"));
 	expect_exit(waiting, 125);
 	expect_message(waiting, "error[not-allowed]");
 	expect_message(waiting, "uid 1235 may not measure GPU 0");
 	expect_running(bob);
 
-	set_allowed(path, "allow-users = 1235");
-	reload(f);
+	settings_reload(&s, allowing(f, text, "allow-users = 1235"));
 	expect_exit(ann, 0);
 	expect_output(ann, "done 3000\n");
 	expect_message(ann, "error[revoked]");
@@ -434,18 +419,18 @@ static void who_is_not_allowed_any_more_is_ended(void **state)
 static void a_rotated_audit_file_is_opened_anew(void **state)
 {
 	struct fixture *f = *state;
-	char setting[160], path[96], rotated[112];
+	char setting[192], path[96], rotated[112];
+	struct settings s;
 
 	fixture_need_root();
 	snprintf(path, sizeof(path), "%s", fixture_path(f, "audit"));
 	snprintf(rotated, sizeof(rotated), "%s.1", path);
-	snprintf(setting, sizeof(setting), "audit-file=%s", path);
-	start_daemon(f, setting);
+	snprintf(setting, sizeof(setting), "allow-users = *\naudit-file = %s\n", path);
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	settings_start_daemon(&s, f, setting);
 	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
 	assert_int_equal(rename(path, rotated), 0);
-	program_kill(f->daemon, SIGHUP);
-	expect_text_soon(f->daemon->err, "settings read again");
-	sleep_ms(100);
+	settings_reload(&s, setting);
 	expect_exit(measure(f, USER_ANN, "0", "5"), 0);
 	expect_no_owner(f);
 	assert_int_equal(count_text(rotated, "\"event\":\"lease-granted\""), 1);

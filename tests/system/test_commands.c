@@ -45,7 +45,7 @@ static void the_daemon_refuses_a_wrong_expression_too(void **state)
 						     .metrics = { 1, metrics },
 						     .chip = "",
 						     .program = "raw",
-						     .kernel_regex = "k(" };
+						     .selection = { .kernel_regex = "k(" } };
 	assert_true(raw_send(fd, &m, -1));
 	answer = raw_receive(fd, &a);
 	assert_int_equal(answer.type, WIRE_REFUSAL);

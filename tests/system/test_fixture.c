@@ -77,7 +77,20 @@ static void stop_daemon_and_wait(int told)
 	}
 }
 
-/* What is left of it would come to us, who adopt. */
+/* What is left of a test that has ended comes to us, who adopt, its keeper as well. True: nothing
+ * is, within a while. */
+static bool is_all_gone(void)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (process_children(getpid()) > 0 && now_ms() < by) {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+		sleep_ms(5);
+	}
+	return process_children(getpid()) == 0;
+}
+
 static void an_interrupted_test_leaves_no_stopped_daemon(void **state)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -99,9 +112,32 @@ static void an_interrupted_test_leaves_no_stopped_daemon(void **state)
 		kill(pid, signals[i]);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
-		remove_folder(folder);
-		assert_int_equal(process_children(getpid()), 0);
+		assert_true(is_all_gone());
+		assert_int_equal(access(folder, F_OK), -1);
 	}
+}
+
+/* Whom nobody asks cannot tidy up: its keeper does. */
+static void a_killed_test_leaves_nothing(void **state)
+{
+	char folder[sizeof(((struct fixture *)NULL)->folder)];
+	int ends[2];
+	pid_t pid;
+
+	(void)state;
+	fixture_need_root(); /* an ordinary user's daemon ends with its test without a keeper */
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		stop_daemon_and_wait(ends[1]);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], folder, sizeof(folder)), sizeof(folder));
+	close(ends[0]);
+	assert_int_equal(access(folder, F_OK), 0);
+	kill(pid, SIGKILL);
+	assert_true(is_all_gone());
+	assert_int_equal(access(folder, F_OK), -1);
 }
 
 int main(void)
@@ -110,6 +146,7 @@ int main(void)
 		SYSTEM_TEST(a_closed_clone_is_tested_as_well),
 		SYSTEM_TEST(copies_go_with_the_tests),
 		SYSTEM_TEST(an_interrupted_test_leaves_no_stopped_daemon),
+		SYSTEM_TEST(a_killed_test_leaves_nothing),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -139,7 +139,6 @@ static void a_guest_gets_the_catalogue_alone(void **state)
 		{ .type = WIRE_STATUS_REQUEST, .status_request = { 1 } },
 		{ .type = WIRE_OPEN_CAPTURE,
 		  .open_capture = { .request = 1, .metrics = { 1, names }, .recorded = true } },
-		{ .type = WIRE_RENEW, .renew = { 1 } },
 		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { 1 } },
 		{ .type = WIRE_JOB_END, .job_end = { 1, "job" } },
 		{ .type = WIRE_TENANTS_REQUEST, .tenants_request = { 1 } },

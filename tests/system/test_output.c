@@ -2,6 +2,7 @@
 #include "tests/system/fixture.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -92,6 +93,53 @@ static void file_and_stream_agree(void **state)
 			      "OR uuid IS NULL") == 0);
 	sqlite3_close(db);
 	lines_deinit(&l);
+}
+
+/* Each with its own records and totals, in folders that were not there. */
+static void each_process_has_its_file(void **state)
+{
+	struct fixture *f = *state;
+	glob_t found;
+
+	setenv("SLURM_JOB_ID", "77", 1);
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				   fixture_path(f, "of/%j/100%%.%p.gpuctr"), "--", FAKEAPP,
+				   "--children", "1", "--kernels", "20", NULL),
+		    0);
+	unsetenv("SLURM_JOB_ID");
+	assert_int_equal(glob(fixture_path(f, "of/77/100%.*.gpuctr"), 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 2);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		sqlite3 *db = open_capture(found.gl_pathv[i]);
+
+		expect_whole(db);
+		assert_true(query(db, "SELECT count(*) FROM record") == 20);
+		assert_true(query(db, "SELECT count(*) FROM process") == 1);
+		assert_true(query(db, "SELECT value FROM meta WHERE key = 'measured'") == 20);
+		assert_true(query(db, "SELECT value FROM meta WHERE key = 'complete'") == 1);
+		assert_true(query(db, "SELECT value FROM meta WHERE key LIKE "
+				      "'process.%.SLURM_JOB_ID'") == 77);
+		sqlite3_close(db);
+	}
+	globfree(&found);
+}
+
+/* The program goes on, and what could not be kept is counted. */
+static void a_process_without_a_file_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char *err;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				"/proc/none/%p.gpuctr", "--", FAKEAPP, "--kernels", "20", NULL);
+	expect_exit(client, 0);
+	err = read_file(client->err);
+	assert_non_null(strstr(err, "is not kept"));
+	assert_non_null(strstr(err, "20 not written to the file"));
+	free(err);
 }
 
 /* Marks that come faster than they can be sent are left out, and the user hears how many. */
@@ -276,6 +324,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(file_and_stream_agree),
+		SYSTEM_TEST(each_process_has_its_file),
+		SYSTEM_TEST(a_process_without_a_file_is_told),
 		SYSTEM_TEST(marks_that_are_left_out_are_told),
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),

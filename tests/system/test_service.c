@@ -103,6 +103,20 @@ static void a_start_is_told_when_connections_are_served(void **state)
 	manager_close(&m);
 }
 
+static void the_status_line_counts_replaced_workers(void **state)
+{
+	struct fixture *f = *state;
+	struct manager m;
+
+	fixture_need_root_to_look();
+	manager_open(&m, f);
+	fixture_start_daemon(f, NULL);
+	expect_told(&m, "READY=1", "replaced");
+	kill(fixture_worker(f, "planner"), SIGKILL);
+	expect_told(&m, ", 1 workers replaced.", "2 workers");
+	manager_close(&m);
+}
+
 static void the_status_line_says_what_is_wrong(void **state)
 {
 	struct fixture *f = *state;
@@ -401,6 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_start_is_told_when_connections_are_served),
 		SYSTEM_TEST(the_status_line_says_what_is_wrong),
+		SYSTEM_TEST(the_status_line_counts_replaced_workers),
 		SYSTEM_TEST(who_is_connected_at_a_stop_is_answered),
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),

@@ -303,13 +303,14 @@ static void a_lease_ends_when_somebody_waits(void **state)
 	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	first = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-			       "1500", "--sleep-us", "2000", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
+			       "1500", "--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
 	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
 				NULL);
 	expect_exit(second, 0);
 	expect_message(second, "7 measured");
 	expect_running(first); /* it has not waited for the end of that program */
+	fixture_release(f);
 	expect_exit(first, 0); /* which runs on to its own end */
 	expect_output(first, "done 1500\n");
 	expect_message(first, "lease-expired");

@@ -40,27 +40,27 @@ static void a_refusal_says_what_is_held(void **state)
 	account_unref(a);
 }
 
-/* Four connections with endless work, of which one fits into a turn: each gets every fourth. */
+/* Four connections with endless work, of which one fits into a round: each gets every fourth. */
 static void turns_go_round(void **state)
 {
-	uint64_t round[4] = { 0 };
-	unsigned turns[4] = { 0 };
+	uint64_t lap[4] = { 0 };
+	unsigned served[4] = { 0 };
 	struct accounts all;
 	struct account *a;
 
 	(void)state;
 	accounts_init(&all);
 	a = account_of(&all, 1000);
-	for (uint64_t turn = 1; turn <= 400; turn++) {
-		for (size_t i = 0; i < ARRAY_SIZE(turns); i++) {
-			if (account_begin_turn(a, turn, &round[i])) {
-				turns[i]++;
-				a->spent_ns += ACCOUNT_TURN_US * UINT64_C(1000);
+	for (uint64_t round = 1; round <= 400; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
+			if (account_begin_round(a, round, &lap[i])) {
+				served[i]++;
+				a->spent_ns += ACCOUNT_ROUND_US * UINT64_C(1000);
 			}
 		}
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(turns); i++) {
-		assert_in_range(turns[i], 99, 101);
+	for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
+		assert_in_range(served[i], 99, 101);
 	}
 	account_unref(a);
 }
@@ -68,19 +68,19 @@ static void turns_go_round(void **state)
 /* Who was passed over and has nothing to do any more holds nobody up. */
 static void nobody_waits_for_the_absent(void **state)
 {
-	uint64_t round[2] = { 0 };
+	uint64_t lap[2] = { 0 };
 	struct accounts all;
 	struct account *a;
 
 	(void)state;
 	accounts_init(&all);
 	a = account_of(&all, 1000);
-	assert_true(account_begin_turn(a, 1, &round[0]));
-	a->spent_ns = ACCOUNT_TURN_US * UINT64_C(1000);
-	assert_false(account_begin_turn(a, 1, &round[1]));
-	assert_false(account_begin_turn(a, 2, &round[0])); /* the other would be next */
-	assert_true(account_begin_turn(a, 3, &round[0]));
-	assert_true(account_begin_turn(a, 4, &round[0]));
+	assert_true(account_begin_round(a, 1, &lap[0]));
+	a->spent_ns = ACCOUNT_ROUND_US * UINT64_C(1000);
+	assert_false(account_begin_round(a, 1, &lap[1]));
+	assert_false(account_begin_round(a, 2, &lap[0])); /* the other would be next */
+	assert_true(account_begin_round(a, 3, &lap[0]));
+	assert_true(account_begin_round(a, 4, &lap[0]));
 	account_unref(a);
 }
 

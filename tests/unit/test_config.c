@@ -73,6 +73,8 @@ static void every_key_is_read(void **state)
 			      "group-gpus = 88 1\n"
 			      "device-users = 4712\n"
 			      "device-groups = 78 79\n"
+			      "monitor-users = 4713\n"
+			      "metric-labels = user, job\n"
 			      "job-owners = yes\n"
 			      "audit-file = /var/log/x\n"
 			      "log-level = debug",
@@ -96,6 +98,10 @@ static void every_key_is_read(void **state)
 	assert_int_equal(c.policy.rules[1].gid, 88);
 	assert_int_equal(c.policy.device.uids[0], 4712);
 	assert_int_equal(c.policy.device.gids[1], 79);
+	assert_int_equal(c.policy.monitor.n_uids, 1);
+	assert_int_equal(c.policy.monitor.uids[0], 4713);
+	assert_true(c.label_users);
+	assert_true(c.label_jobs);
 	assert_true(c.policy.job_owners);
 	assert_string_equal(c.audit_file, "/var/log/x");
 	assert_int_equal(c.captures_per_minute, 7);
@@ -119,6 +125,26 @@ static void everybody_is_a_star(void **state)
 	config_init(&c);
 	assert_int_equal(set(&c, "allow-users", "*"), 0);
 	assert_true(c.policy.allow.everybody);
+}
+
+static void labels_are_named_one_by_one(void **state)
+{
+	static const struct {
+		const char *value;
+		bool users, jobs;
+	} cases[] = { { "user", true, false },	{ "none", false, false },
+		      { "job", false, true },	{ "job, user", true, true },
+		      { "none", false, false }, { "user,job", true, true } };
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_false(c.label_users || c.label_jobs);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(set(&c, "metric-labels", cases[i].value), 0);
+		assert_int_equal(c.label_users, cases[i].users);
+		assert_int_equal(c.label_jobs, cases[i].jobs);
+	}
 }
 
 static void wrong_values_are_refused(void **state)
@@ -163,6 +189,9 @@ static void wrong_values_are_refused(void **state)
 		{ "group-gpus", "root -1" },
 		{ "group-gpus", "no-such-group-here 0" },
 		{ "group-gpus", "root GPU-0123456789012345678901234567890123456789012345" },
+		{ "monitor-users", "no-such-user-here" },
+		{ "metric-labels", "" },
+		{ "metric-labels", "uid" },
 		{ "job-owners", "maybe" },
 		{ "audit-file", "relative/path" },
 		{ "captures-per-minute", "0" },
@@ -313,6 +342,7 @@ int main(void)
 		cmocka_unit_test(defaults_are_safe),
 		cmocka_unit_test(every_key_is_read),
 		cmocka_unit_test(everybody_is_a_star),
+		cmocka_unit_test(labels_are_named_one_by_one),
 		cmocka_unit_test(wrong_values_are_refused),
 		cmocka_unit_test(times_have_units),
 		cmocka_unit_test(long_values_are_refused_not_cut),

@@ -126,6 +126,8 @@ struct fixture {
 	double values[COLUMNS * RECORDS];
 	size_t n_records, n_marks;
 	struct gpuctr_mark mark;
+	size_t n_strata;
+	struct gpuctr_stratum stratum; /* the last one */
 };
 
 static int setup(void **state)
@@ -165,11 +167,19 @@ static void on_mark(const struct gpuctr_mark *m, void *userdata)
 	f->n_marks++;
 }
 
+static void on_stratum(const struct gpuctr_stratum *s, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	f->stratum = *s;
+	f->n_strata++;
+}
+
 static bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 {
 	struct wire_records r = { 1, 9, f->sample.first, f->sample.count, { n, data } };
 
-	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, f);
+	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_stratum, f);
 }
 
 static bool feed(struct fixture *f)
@@ -367,6 +377,110 @@ static void a_batch_of_definitions_alone_is_fine(void **state)
 	f->sample.count = 0;
 	assert_true(feed(f));
 	assert_int_equal(f->n_records, 0);
+}
+
+/* --- with a budget --- */
+
+static const uint32_t stratum_of_record[RECORDS] = { 1, 2, 1 };
+static const double chances[RECORDS] = { 1, 0.25, 1e-9 };
+static const uint32_t stratum_ids[] = { 1, 2 }, stratum_functions[] = { 0, 2 },
+		      stratum_nodes[] = { 0, 1 }, stratum_grids[] = { 0, 0, 0, 4, 5, 6 },
+		      stratum_blocks[] = { 0, 0, 0, 7, 8, 9 }, stratum_shared[] = { 0, 10 },
+		      stratum_devices[] = { 0, 1 }, stratum_merged[] = { 1, 0 };
+static const uint64_t stratum_seen[] = { 3, UINT64_MAX };
+
+static void add_budget(struct sample *s)
+{
+	struct wire_record_columns *c = &s->columns;
+
+	c->stratum = (struct wire_u32s){ RECORDS, stratum_of_record };
+	c->chance = (struct wire_doubles){ RECORDS, chances };
+	c->stratum_id = (struct wire_u32s){ 2, stratum_ids };
+	c->stratum_function = (struct wire_u32s){ 2, stratum_functions };
+	c->stratum_node = (struct wire_u32s){ 2, stratum_nodes };
+	c->stratum_grid = (struct wire_u32s){ 6, stratum_grids };
+	c->stratum_block = (struct wire_u32s){ 6, stratum_blocks };
+	c->stratum_shared = (struct wire_u32s){ 2, stratum_shared };
+	c->stratum_device = (struct wire_u32s){ 2, stratum_devices };
+	c->stratum_merged = (struct wire_u32s){ 2, stratum_merged };
+	c->stratum_seen = (struct wire_u64s){ 2, stratum_seen };
+}
+
+static void strata_and_chances_arrive(void **state)
+{
+	struct fixture *f = *state;
+
+	add_budget(&f->sample);
+	assert_true(feed(f));
+	assert_int_equal(f->n_records, RECORDS);
+	for (size_t i = 0; i < RECORDS; i++) {
+		assert_int_equal(f->records[i].stratum, stratum_of_record[i]);
+		assert_true(f->records[i].chance == chances[i]);
+	}
+	assert_int_equal(f->n_strata, 2);
+	assert_int_equal(f->stratum.process, 9);
+	assert_int_equal(f->stratum.id, 2);
+	assert_int_equal(f->stratum.kernel->id, 2);
+	assert_int_equal(f->stratum.range->id, 1);
+	assert_memory_equal(f->stratum.grid, stratum_grids + 3, sizeof(f->stratum.grid));
+	assert_memory_equal(f->stratum.block, stratum_blocks + 3, sizeof(f->stratum.block));
+	assert_int_equal(f->stratum.dynamic_shared_bytes, 10);
+	assert_int_equal(f->stratum.device, 1);
+	assert_false(f->stratum.merged);
+	assert_true(f->stratum.seen == UINT64_MAX);
+}
+
+static void without_a_budget_every_launch_was_sure(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(feed(f));
+	assert_int_equal(f->records[0].stratum, 0);
+	assert_true(f->records[0].chance == 1);
+	assert_int_equal(f->n_strata, 0);
+}
+
+/* A chance that is none would make an estimate endless, or less than what was measured. */
+static void odd_chances_and_strata_are_malformed(void **state)
+{
+	static const double odd[] = { 0, -0.5, 1.0001, (double)INFINITY, (double)NAN };
+	static const uint32_t zero[RECORDS] = { 0 }, beyond[] = { 3, 9 },
+			      far[] = { LIMIT_STRATA + 1, 1 };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		double v[RECORDS] = { 1, 1, odd[i] };
+
+		teardown(state);
+		setup(state);
+		add_budget(&f->sample);
+		f->sample.columns.chance.v = v;
+		assert_false(feed(f));
+	}
+	for (size_t i = 0; i < 16; i++) {
+		struct wire_record_columns *c = &f->sample.columns;
+
+		teardown(state);
+		setup(state);
+		add_budget(&f->sample);
+		*(i == 0    ? &c->stratum.n
+		  : i == 1  ? &c->chance.n
+		  : i == 2  ? &c->stratum_id.n
+		  : i == 3  ? &c->stratum_function.n
+		  : i == 4  ? &c->stratum_node.n
+		  : i == 5  ? &c->stratum_grid.n
+		  : i == 6  ? &c->stratum_block.n
+		  : i == 7  ? &c->stratum_shared.n
+		  : i == 8  ? &c->stratum_device.n
+		  : i == 9  ? &c->stratum_merged.n
+		  : i == 10 ? &c->stratum_seen.n
+			    : &c->kind.n) -= i <= 10;
+		c->stratum.v = i == 11 ? zero : c->stratum.v;
+		c->stratum_id.v = i == 12 ? zero : i == 13 ? far : c->stratum_id.v;
+		c->stratum_function.v = i == 14 ? beyond : c->stratum_function.v;
+		c->stratum_node.v = i == 15 ? beyond : c->stratum_node.v;
+		assert_false(feed(f));
+	}
 }
 
 /* --- malformed --- */
@@ -774,6 +888,9 @@ int main(void)
 		TEST(unknown_payloads_are_none),
 		TEST(a_batch_of_definitions_alone_is_fine),
 		TEST(every_malformed_batch_is_refused),
+		TEST(strata_and_chances_arrive),
+		TEST(without_a_budget_every_launch_was_sure),
+		TEST(odd_chances_and_strata_are_malformed),
 		TEST(an_unknown_kind_is_a_kernel),
 		TEST(numbers_may_not_be_defined_twice),
 		TEST(bytes_that_are_no_message_are_refused),

@@ -240,7 +240,8 @@ static void test_jsonl_end(void **state)
 	format_jsonl.write_end(f, &b, &well);
 	expect_text(&b,
 		    "{\"type\":\"totals\",\"processes\":2,\"seen\":9,\"measured\":8,\"filtered\":0,"
-		    "\"capturing\":0,\"unready\":0,\"failed\":0,\"dropped\":1,\"lost\":0,\"error\":"
+		    "\"capturing\":0,\"unready\":0,\"failed\":0,\"dropped\":1,\"lost\":0,"
+		    "\"unchosen\":0,\"error\":"
 		    "null}\n");
 	format_jsonl.write_end(f, &b, &ill);
 	expect_contains(
@@ -369,6 +370,16 @@ static const struct summary_end plain_end = { .totals = { .seen = 5, .measured =
 					      .width = 140,
 					      .rows = 20 };
 
+static struct summary *new_summary(const struct gpuctr_plan *plan)
+{
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	struct summary *s = summary_new(&by_kernel);
+
+	assert_non_null(s);
+	assert_int_equal(summary_begin(s, plan, "", NULL), 0);
+	return s;
+}
+
 static void add(struct summary *s, struct synthetic *synthetic, unsigned process, unsigned kernel,
 		double bytes, int64_t duration_ns)
 {
@@ -394,7 +405,7 @@ static void test_summary_adds_up(void **state)
 	synthetic_init(&synthetic);
 	synthetic.kernels[0].name = "small";
 	synthetic.kernels[1].name = "large";
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	summary_process(s, &synthetic.process);
 	add(s, &synthetic, 1, 0, 1000, 1000);
 	add(s, &synthetic, 1, 1, 2e9, 5000000);
@@ -451,7 +462,7 @@ static void test_what_relates_to_ranges_is_told(void **state)
 	synthetic_init(&synthetic);
 	for (size_t n = 2; n <= 3; n++) { /* the third is gpu__time_duration.sum */
 		synthetic.plan.n_columns = n;
-		s = summary_new(&synthetic.plan);
+		s = new_summary(&synthetic.plan);
 		summary_record(s, synthetic_record(&synthetic, 0));
 		summary_print(s, &plain_end, &b);
 		if (n == 3) {
@@ -473,7 +484,7 @@ static void test_summary_tells_clocks(void **state)
 
 	(void)state;
 	synthetic_init(&synthetic);
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	summary_record(s, synthetic_record(&synthetic, 0));
 	summary_print(s, &plain_end, &b);
 	expect_contains(&b, "\ntimes are lengths of ranges");
@@ -495,7 +506,7 @@ static void test_summary_rows_and_width(void **state)
 
 	(void)state;
 	synthetic_init(&synthetic);
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	for (unsigned i = 0; i < 2000; i++) {
 		summary_record(s, synthetic_record(&synthetic, i));
 	}
@@ -529,7 +540,7 @@ static void test_summary_fits_a_narrow_terminal(void **state)
 	synthetic.kernels[0].name = "small";
 	synthetic.kernels[1].name =
 		"void a_kernel_of_a_very_long_name<float, 128, 64, 32>(float *)";
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	summary_process(s, &synthetic.process);
 	add(s, &synthetic, 1, 0, 1000, 1000);
 	add(s, &synthetic, 1, 1, 2e9, 5000000);
@@ -556,7 +567,7 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 
 	(void)state;
 	synthetic_init(&synthetic);
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	summary_print(s, &end, &b);
 	expect_contains(&b, "No process of the program used CUDA");
 	buf_clear(&b);
@@ -595,7 +606,7 @@ static void test_summary_of_ratios(void **state)
 	synthetic_init(&synthetic);
 	synthetic.columns[0] =
 		(struct gpuctr_column){ .name = "sm__throughput.avg.pct", .unit = "%" };
-	s = summary_new(&synthetic.plan);
+	s = new_summary(&synthetic.plan);
 	record = *synthetic_record(&synthetic, 0);
 	record.values = values;
 	summary_record(s, &record);

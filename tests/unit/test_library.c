@@ -137,6 +137,7 @@ static const void *with_more(struct fixture *f, const void *whole, size_t known,
 }
 
 static const char *const metrics[] = { "dram__bytes_read.sum" };
+static const char *const ranges[] = { "step/", "epoch" };
 
 static struct gpuctr_capture_options everything(void)
 {
@@ -154,6 +155,20 @@ static struct gpuctr_capture_options everything(void)
 		.raw_images = true,
 		.recorded = true,
 		.program = "program",
+		.budget_ppm = 50000,
+		.seed = 7,
+		.nvtx_include = ranges,
+		.n_nvtx_include = 2,
+		.nvtx_exclude = ranges + 1,
+		.n_nvtx_exclude = 1,
+		.capture_range = "nvtx:A/",
+		.stop_on_range_end = 1,
+		.skip_first = 1,
+		.wait = 2,
+		.warmup = 3,
+		.active = 4,
+		.repeat = 5,
+		.step = "B/",
 	};
 }
 
@@ -183,6 +198,12 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, raw_images),
 		offsetof(struct gpuctr_capture_options, recorded),
 		offsetof(struct gpuctr_capture_options, program),
+		offsetof(struct gpuctr_capture_options, budget_ppm),
+		offsetof(struct gpuctr_capture_options, nvtx_include),
+		offsetof(struct gpuctr_capture_options, nvtx_exclude),
+		offsetof(struct gpuctr_capture_options, capture_range),
+		offsetof(struct gpuctr_capture_options, stop_on_range_end),
+		offsetof(struct gpuctr_capture_options, skip_first),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -198,15 +219,27 @@ static void options_may_end_after_any_member(void **state)
 		m = expect_request(f).open_capture;
 		assert_int_equal(m.metrics.n, 1);
 		assert_string_equal(m.chip, i >= 2 ? "GH100" : "");
-		assert_string_equal(m.kernel_regex, i >= 3 ? "gemm" : "");
-		assert_int_equal(m.launch_skip, i >= 4 ? 3 : 0);
-		assert_int_equal(m.launch_count, i >= 5 ? 4 : 0);
+		assert_string_equal(m.selection.kernel_regex, i >= 3 ? "gemm" : "");
+		assert_int_equal(m.selection.launch_skip, i >= 4 ? 3 : 0);
+		assert_int_equal(m.selection.launch_count, i >= 5 ? 4 : 0);
 		assert_int_equal(m.no_wait, i >= 6);
 		assert_int_equal(m.timeout_ns, i >= 7 ? 5 : 0);
 		assert_int_equal(m.lease_ns, i >= 8 ? 6 : 0);
-		assert_int_equal(m.raw_images, i >= 9);
+		assert_int_equal(m.selection.raw_images, i >= 9);
 		assert_int_equal(m.recorded, i >= 10);
 		assert_string_equal(m.program, i >= 11 ? "program" : "");
+		assert_int_equal(m.selection.budget_ppm, i >= 12 ? 50000 : 0);
+		assert_int_equal(m.selection.seed, i >= 12 ? 7 : 0);
+		assert_int_equal(m.selection.nvtx_include.n, i >= 13 ? 2 : 0);
+		assert_int_equal(m.selection.nvtx_exclude.n, i >= 14 ? 1 : 0);
+		assert_string_equal(m.selection.capture_range, i >= 15 ? "nvtx:A/" : "");
+		assert_int_equal(m.selection.stop_on_range_end, i >= 16);
+		assert_int_equal(m.selection.schedule.skip_first, i >= 17 ? 1 : 0);
+		assert_int_equal(m.selection.schedule.wait, i >= 17 ? 2 : 0);
+		assert_int_equal(m.selection.schedule.warmup, i >= 17 ? 3 : 0);
+		assert_int_equal(m.selection.schedule.active, i >= 17 ? 4 : 0);
+		assert_int_equal(m.selection.schedule.repeat, i >= 17 ? 5 : 0);
+		assert_string_equal(m.selection.step, i >= 17 ? "B/" : "");
 	}
 }
 
@@ -215,20 +248,21 @@ static void a_handler_may_end_after_any_member(void **state)
 	struct fixture *f = *state;
 	struct gpuctr_capture_options o = everything();
 	struct gpuctr_capture *c;
-	unsigned over = 0, begun = 0;
+	unsigned over = 0, begun = 0, with_end = 0;
 
 	for (size_t size = sizeof(size_t); size <= sizeof(handler); size += sizeof(void *)) {
+		with_end += size > offsetof(struct gpuctr_capture_handler, on_end);
 		const void *old = of_size(f, &handler, size);
 
 		assert_int_equal(gpuctr_capture_open(f->g, &o, old, &over, &c), 0);
 		expect_request(f);
 		begun++;
 	}
-	/* The daemon goes: only the last of them, the whole one, has an on_end to be called. */
+	/* The daemon goes: only the last of them have an on_end to be called. */
 	shutdown(f->peer, SHUT_RDWR);
 	assert_int_equal(gpuctr_dispatch(f->g, 1000), GPUCTR_E_DISCONNECTED);
 	assert_true(begun > 10);
-	assert_int_equal(over, 1);
+	assert_int_equal(over, with_end);
 }
 
 static void options_of_a_list_may_end_early(void **state)
@@ -391,9 +425,9 @@ static void patterns_of_a_capture_are_expanded_here(void **state)
 	m = expect_request(f);
 	assert_int_equal(m.type, WIRE_OPEN_CAPTURE);
 	expect_both(&m.open_capture.metrics);
-	assert_string_equal(m.open_capture.kernel_regex, "gemm");
+	assert_string_equal(m.open_capture.selection.kernel_regex, "gemm");
 	assert_string_equal(m.open_capture.program, "program");
-	assert_int_equal(m.open_capture.launch_skip, 3);
+	assert_int_equal(m.open_capture.selection.launch_skip, 3);
 	assert_int_equal(over, 0);
 }
 

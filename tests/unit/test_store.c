@@ -254,6 +254,71 @@ static void test_active_sets_are_interned(void **state)
 	store_reader_free(r);
 }
 
+/* Every second record was chosen at random. A stratum that is told again has its last count. */
+static void test_chances_and_strata_come_back(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	struct gpuctr_stratum stratum = { .process = 1, .id = 2, .grid = { 1, 2, 3 }, .seen = 5 };
+	const struct gpuctr_record *record;
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	for (unsigned i = 0; i < 10; i++) {
+		struct gpuctr_record with = *synthetic_record(&f->synthetic, i);
+
+		with.stratum = i % 2 ? 2 : 0;
+		with.chance = i % 2 ? 1.0 / (1 + i) : 1;
+		stratum.kernel = with.kernel;
+		assert_int_equal(store_write_record(s, &with), 0);
+	}
+	assert_int_equal(store_write_stratum(s, &stratum), 0);
+	stratum.seen = UINT64_MAX;
+	assert_int_equal(store_write_stratum(s, &stratum), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM stratum WHERE grid_z = 3 AND merged = 0"),
+			 1);
+	assert_int_equal(query(f, "SELECT seen = 9223372036854775807 FROM stratum"), 1);
+	r = open_file(f);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(record->index, i);
+		assert_int_equal(record->stratum, i % 2 ? 2 : 0);
+		assert_true(record->chance == (i % 2 ? 1.0 / (1 + i) : 1));
+	}
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+/* With such a chance an estimate would be endless. */
+static void test_odd_chances_are_damage(void **state)
+{
+	static const double odd[] = { 0, -1, 1.5 };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		struct gpuctr_record with = *synthetic_record(&f->synthetic, 0);
+		const struct gpuctr_record *record;
+		struct store *s = create(f);
+		struct store_reader *r;
+		struct store_cursor *c;
+
+		with.stratum = 1;
+		with.chance = odd[i];
+		assert_int_equal(store_write_record(s, &with), 0);
+		assert_int_equal(store_finish(s, &all_well), 0);
+		store_close(s);
+		r = open_file(f);
+		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+		assert_int_equal(store_next_record(c, &record), STORE_E_CORRUPT);
+		store_cursor_free(c);
+		store_reader_free(r);
+		unlink(f->path);
+	}
+}
+
 static void test_many_active_sets(void **state)
 {
 	struct fixture *f = *state;
@@ -327,6 +392,40 @@ static void test_images_marks_and_notices_come_back(void **state)
 	assert_int_equal(store_next_notice(c, &notice_back), 0);
 	assert_int_equal(notice_back->error.code, GPUCTR_E_CUPTI_IN_USE);
 	assert_string_equal(notice_back->error.remedy, "cure");
+	store_cursor_free(c);
+	store_reader_free(r);
+}
+
+/* Nor is what is not there found missing. */
+static void test_ranges_can_be_left_in_the_file(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_mark mark = { 1, &f->synthetic.ranges[2], 42, -5 };
+	const struct store_definitions *definitions;
+	const struct gpuctr_record *record;
+	const struct gpuctr_mark *mark_back;
+	struct store *s = create(f);
+	struct store_reader *r;
+	struct store_cursor *c;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_write_mark(s, &mark), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	store_without_ranges(r);
+	assert_int_equal(store_load(r, 1, &definitions), 0);
+	assert_int_equal(definitions->n_ranges, 0);
+	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+	assert_int_equal(store_next_record(c, &record), 0);
+	assert_string_equal(record->kernel->name, f->synthetic.kernels[0].name);
+	assert_null(record->range);
+	store_cursor_free(c);
+	assert_int_equal(store_marks(r, 1, &c), 0);
+	assert_int_equal(store_next_mark(c, &mark_back), 0);
+	assert_null(mark_back->range);
+	assert_int_equal(mark_back->thread, 42);
 	store_cursor_free(c);
 	store_reader_free(r);
 }
@@ -597,8 +696,11 @@ int main(void)
 		TEST(test_each_definition_is_written_once),
 		TEST(test_extreme_values_come_back),
 		TEST(test_active_sets_are_interned),
+		TEST(test_chances_and_strata_come_back),
+		TEST(test_odd_chances_are_damage),
 		TEST(test_many_active_sets),
 		TEST(test_images_marks_and_notices_come_back),
+		TEST(test_ranges_can_be_left_in_the_file),
 		TEST(test_huge_counts_are_cut),
 		TEST(test_process_may_be_told_again),
 		TEST(test_view_joins_names_and_path),

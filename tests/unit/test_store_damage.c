@@ -21,7 +21,7 @@ static void test_other_files_are_refused(void **state)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 2");
+	alter(f, "PRAGMA user_version = 3");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 

@@ -7,6 +7,7 @@
 
 #include "client/cli/options.h"
 #include "client/cli/text.h"
+#include "proto/base/near.h"
 
 /* --- numbers -----------------------------------------------------------------------------------
  */
@@ -288,13 +289,13 @@ static void test_near_matches(void **state)
 	static const char *const words[] = { "--metrics", "--format", "--force", "--kernel", NULL };
 
 	(void)state;
-	assert_string_equal(text_nearest("--metric", words), "--metrics");
-	assert_string_equal(text_nearest("--metrisc", words), "--metrics");
-	assert_string_equal(text_nearest("--fromat", words), "--format");
-	assert_string_equal(text_nearest("--kernal", words), "--kernel");
-	assert_null(text_nearest("--something-else", words));
-	assert_null(text_nearest("", words));
-	assert_null(text_nearest("foo", (const char *const[]){ "job", "plan", NULL }));
+	assert_string_equal(near_word("--metric", words), "--metrics");
+	assert_string_equal(near_word("--metrisc", words), "--metrics");
+	assert_string_equal(near_word("--fromat", words), "--format");
+	assert_string_equal(near_word("--kernal", words), "--kernel");
+	assert_null(near_word("--something-else", words));
+	assert_null(near_word("", words));
+	assert_null(near_word("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
 /* --- options -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
  * tested here without a line. What the tables must not be trusted with - limits, hostile bytes - is
  * written out below them. */
 
-enum { TYPES_MAX = 256, EXPECTED_TYPES = 35 };
+enum { TYPES_MAX = 256, EXPECTED_TYPES = 36 };
 
 /* --- made-up messages --- */
 
@@ -244,6 +244,155 @@ static void every_message_comes_back_as_it_went(void **state)
 		}
 	}
 	assert_int_equal(types, EXPECTED_TYPES);
+}
+
+static void encode(const struct wire_message *m, struct buffer *b)
+{
+	struct arena scratch;
+
+	arena_init(&scratch, 4 * LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode(&scratch, b, m), 0);
+	arena_deinit(&scratch);
+}
+
+/* What the original pointed to is gone, and other things stand there. */
+static void a_copy_stands_on_its_own(void **state)
+{
+	(void)state;
+	for (unsigned type = 1; type <= WIRE_RECORD_COLUMNS; type++) {
+		for (uint64_t seed = 1; seed <= 20 && wire_layout_find(type); seed++) {
+			struct wire_message in, copy;
+			struct buffer before = { 0 }, after = { 0 };
+			struct maker m, other;
+			struct arena a;
+
+			maker_init(&m, seed * 7919 + type);
+			arena_init(&a, LIMIT_UNPACKED_BYTES);
+			in = make_message(&m, type);
+			encode(&in, &before);
+			assert_int_equal(wire_copy(&a, &in, &copy), 0);
+			assert_int_equal(copy.type, type);
+			arena_deinit(&m.arena);
+			maker_init(&other, seed + 1);
+			make_message(&other, type);
+			encode(&copy, &after);
+			assert_int_equal(buffer_length(&before), buffer_length(&after));
+			assert_memory_equal(before.data, after.data, buffer_length(&before));
+			arena_deinit(&other.arena);
+			arena_deinit(&a);
+			buffer_deinit(&before);
+			buffer_deinit(&after);
+		}
+	}
+}
+
+static void a_copy_has_limits_and_no_null(void **state)
+{
+	char name[LIMIT_NAME_BYTES + 2];
+	const struct wire_message empty = { .type = WIRE_OPEN_CAPTURE };
+	struct wire_message in = { .type = WIRE_HELLO, .hello.program = name }, copy;
+	struct arena a, small;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	arena_init(&small, 1);
+	memset(name, 'x', sizeof(name));
+	name[LIMIT_NAME_BYTES + 1] = '\0';
+	assert_int_equal(wire_copy(&a, &in, &copy), -EMSGSIZE);
+	name[LIMIT_NAME_BYTES] = '\0';
+	assert_int_equal(wire_copy(&a, &in, &copy), 0);
+	assert_string_equal(copy.hello.program, name);
+	assert_int_equal(wire_copy(&small, &in, &copy), -ENOMEM);
+	assert_int_equal(wire_copy(&a, &empty, &copy), 0);
+	assert_string_equal(copy.open_capture.selection.kernel_regex, "");
+	assert_int_equal(copy.open_capture.metrics.n, 0);
+	in.type = 9;
+	assert_int_equal(wire_copy(&a, &in, &copy), -EINVAL);
+	arena_deinit(&a);
+	arena_deinit(&small);
+}
+
+/* What one reads, the other reads the same. Returns whether the envelope could be read. */
+static bool expect_same_reading(unsigned type, const uint8_t *payload, size_t size)
+{
+	struct wire_message whole, envelope;
+	struct arena a;
+	int r = wire_decode_envelope(type, payload, size, &envelope);
+
+	if (r != 0) {
+		assert_int_equal(r, WIRE_E_MALFORMED);
+		return false;
+	}
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, type, payload, size, &whole), 0);
+	expect_equal(wire_layout_find(type), (const char *)&whole.hello,
+		     (const char *)&envelope.hello);
+	arena_deinit(&a);
+	return true;
+}
+
+/* Whole messages; then with bytes changed, added and cut off, of which many are still messages. */
+static void an_envelope_reads_as_the_whole(void **state)
+{
+	static const unsigned types[] = { WIRE_RECORDS, WIRE_RAW_IMAGE };
+	uint64_t random = 11;
+	size_t read = 0, refused = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned type = types[i % ARRAY_SIZE(types)];
+		struct buffer b = { 0 };
+		struct maker m;
+		struct wire_message in;
+		uint8_t *payload;
+		size_t n;
+
+		maker_init(&m, i + 1);
+		in = make_message(&m, type);
+		encode(&in, &b);
+		payload = b.data + b.start + FRAME_HEADER_BYTES;
+		n = buffer_length(&b) - FRAME_HEADER_BYTES;
+		assert_true(expect_same_reading(type, payload, n));
+		for (unsigned k = 0; k < 20 && n > 0; k++) {
+			size_t at = unit_random(&random) % (n < 24 ? n : 24);
+			bool same;
+
+			payload[at] = (uint8_t)unit_random(&random);
+			same = expect_same_reading(type, payload,
+						   k % 3 ? n : unit_random(&random) % n);
+			read += same;
+			refused += !same;
+		}
+		buffer_deinit(&b);
+		arena_deinit(&m.arena);
+	}
+	assert_true(read > 1000 && refused > 1000);
+}
+
+static void an_envelope_borrows_and_knows_its_limits(void **state)
+{
+	static const uint8_t payload[] = { 0x08, 7, 0x20, 0x80, 0x20, 0x2a, 3, 'a', 'b', 'c' };
+	static const uint8_t many[] = { 0x20, 0x81, 0x20 }; /* 4,097 records */
+	static const uint8_t beyond[] = { 0x2a, 4, 'a', 'b', 'c' };
+	static const uint8_t endless[] = { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+					   0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
+	struct wire_message m;
+
+	(void)state;
+	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, payload, sizeof(payload), &m), 0);
+	assert_int_equal(m.records.capture, 7);
+	assert_int_equal(m.records.count, LIMIT_RECORDS_PER_FRAME);
+	assert_int_equal(m.records.columns.n, 3);
+	assert_ptr_equal(m.records.columns.v, payload + 7);
+	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, many, sizeof(many), &m),
+			 WIRE_E_MALFORMED);
+	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, beyond, sizeof(beyond), &m),
+			 WIRE_E_MALFORMED);
+	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, endless, sizeof(endless), &m),
+			 WIRE_E_MALFORMED);
+	assert_int_equal(wire_decode_envelope(WIRE_RECORDS, NULL, 0, &m), 0);
+	assert_int_equal(wire_decode_envelope(WIRE_PROCESS, payload, sizeof(payload), &m),
+			 WIRE_E_UNKNOWN);
 }
 
 static void expect_all_present(const struct wire_layout *l, const char *plain)
@@ -688,6 +837,10 @@ static void repeated_single_fields_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_envelope_reads_as_the_whole),
+		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
+		cmocka_unit_test(a_copy_stands_on_its_own),
+		cmocka_unit_test(a_copy_has_limits_and_no_null),
 		cmocka_unit_test(every_message_comes_back_as_it_went),
 		cmocka_unit_test(an_empty_payload_gives_empty_strings),
 		cmocka_unit_test(survives_truncation_and_damage),

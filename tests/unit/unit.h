@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,14 @@
 #include "proto/base/clean.h"
 
 enum { UNIT_SKIP = 77 }; /* exit status that meson counts as skipped */
+
+/* What computes much does a part of it under a sanitizer, which looks at memory and not at figures.
+ */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool unit_sanitized = true;
+#else
+static const bool unit_sanitized = false;
+#endif
 
 /* Skips the test with a reason, which tests/run repeats. */
 static inline void unit_skip(const char *reason)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/agent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/agent/lock.h"
+#include "client/agent/visits.h"
+#include "proto/base/clock.h"
+
+/* One capture after another, each made, run and freed by one thread; and the end of the program,
+ * which may come at any time and in a signal handler. Whoever looks for the capture from outside
+ * holds the lock, and it is freed only after it was taken out under that lock.
+ *
+ * Exit handlers run in reverse order, and ours needs CUPTI alive: so it is registered again after
+ * CUPTI was opened. A forked child has neither our threads nor CUDA: nothing of this is done there,
+ * and no lock is touched, which a thread of the parent may have held. */
+
+enum { EXIT_PATIENCE_S = 10 };
+
+static struct {
+	char socket_path[108];
+	void (*on_fork)(void);
+	struct profiler profiler;
+	struct activity activity;
+	bool opened;		     /* by the thread that starts a capture */
+	atomic_bool forked;	     /* this is a child without exec */
+	atomic_bool exiting;	     /* no capture begins any more, and CUPTI is left in peace */
+	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	struct capture *capture; /* the one under way */
+	struct capture *kept;	 /* one that is over as the program exits */
+} agent = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void on_exit_of_program(void)
+{
+	agent_finish(EXIT_PATIENCE_S * CLOCK_NS_PER_S);
+}
+
+/* In a child that was forked without exec CUDA does not work, and the sockets are the parent's. */
+static void on_fork_in_child(void)
+{
+	atomic_store(&agent.forked, true);
+	if (agent.on_fork) {
+		agent.on_fork();
+	}
+	visits_forget();
+}
+
+void agent_init(const char *socket_path, void (*on_fork)(void))
+{
+	pthread_condattr_t monotonic;
+
+	agent.on_fork = on_fork;
+	snprintf(agent.socket_path, sizeof(agent.socket_path), "%s", socket_path);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&agent.ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_atfork(NULL, NULL, on_fork_in_child);
+	atexit(on_exit_of_program);
+}
+
+const char *agent_socket_path(void)
+{
+	return agent.socket_path;
+}
+
+struct capture *agent_begin(struct link *link, bool late)
+{
+	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
+
+	pthread_mutex_lock(&agent.lock);
+	if (c && !atomic_load(&agent.exiting)) {
+		agent.capture = c;
+	} else if (c) {
+		capture_free(c);
+		c = NULL;
+	}
+	pthread_mutex_unlock(&agent.lock);
+	return c;
+}
+
+static int open_libraries(struct refusal *r)
+{
+	if (!agent.opened) {
+		if (profiler_open(&agent.profiler, r) != 0) {
+			return r->code;
+		}
+		agent.opened = true;
+		atexit(on_exit_of_program);
+	}
+	return 0;
+}
+
+bool agent_start(struct capture *c, const char *token)
+{
+	struct refusal why = { 0 };
+
+	if (open_libraries(&why) != 0) {
+		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
+		return false;
+	}
+	return capture_start(c, agent.socket_path, token, &why) == 0;
+}
+
+/* Out of sight, before it is freed. When the program exits it stays, and so do we. */
+static void take_out(struct capture *c)
+{
+	pthread_mutex_lock(&agent.lock);
+	agent.capture = NULL;
+	agent.kept = c;
+	pthread_cond_broadcast(&agent.ended);
+	pthread_mutex_unlock(&agent.lock);
+	while (atomic_load(&agent.exiting)) {
+		pause();
+	}
+	agent.kept = NULL;
+	capture_free(c);
+}
+
+void agent_run(struct capture *c)
+{
+	capture_run(c);
+	take_out(c);
+}
+
+void agent_drop(struct capture *c)
+{
+	take_out(c);
+}
+
+void agent_abandon(struct capture *c)
+{
+	capture_request_end(c, 0);
+	pthread_mutex_lock(&agent.lock);
+	agent.capture = NULL;
+	agent.kept = c;
+	pthread_mutex_unlock(&agent.lock);
+}
+
+/* With the lock. */
+static void wait_for_end(uint64_t by_ns)
+{
+	struct timespec by = clock_timespec(by_ns);
+
+	while (agent.capture &&
+	       pthread_cond_timedwait(&agent.ended, &agent.lock, &by) != ETIMEDOUT) {
+	}
+}
+
+void agent_wait(uint64_t timeout_ns)
+{
+	uint64_t by_ns = clock_now_ns() + timeout_ns;
+
+	pthread_mutex_lock(&agent.lock);
+	wait_for_end(by_ns);
+	pthread_mutex_unlock(&agent.lock);
+}
+
+void agent_finish(uint64_t timeout_ns)
+{
+	uint64_t by_ns = clock_now_ns() + timeout_ns, first_ns = 0;
+
+	if (!atomic_compare_exchange_strong(&agent.exit_by_ns, &first_ns, by_ns)) {
+		by_ns = first_ns;
+	}
+	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
+		return;
+	}
+	atomic_store(&agent.exiting, true);
+	if (agent.capture) {
+		capture_request_end(agent.capture, by_ns);
+	}
+	wait_for_end(by_ns);
+	pthread_mutex_unlock(&agent.lock);
+}
+
+int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int r;
+
+	pthread_attr_init(&attributes);
+	if (stack_bytes > 0) {
+		pthread_attr_setstacksize(&attributes, stack_bytes);
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(ret, &attributes, run, argument);
+	if (r == EINVAL && stack_bytes > 0) { /* too small for the program's thread-local storage */
+		r = pthread_create(ret, NULL, run, argument);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (r == 0) {
+		pthread_setname_np(*ret, "gpuctr");
+	}
+	return -r;
+}

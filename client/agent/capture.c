@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/agent/claims.h"
+#include "client/agent/contexts.h"
+#include "client/agent/devices.h"
+#include "client/agent/guard.h"
+#include "client/agent/lock.h"
+#include "client/agent/nvtx.h"
+#include "client/agent/permission.h"
+#include "client/agent/visits.h"
+#include "client/agent/watch.h"
+#include "proto/base/clock.h"
+
+/* A capture in this process: new -> started -> running -> stopping -> over, and freed.
+ *
+ * It is made and started by one thread, and run by the one that delivers, which is also the one
+ * that ends it: everything that calls CUPTI at the end happens there, because whoever asks for the
+ * end may hold CUPTI's locks, or ours when it is a signal handler that exits, and Stop waits for
+ * kernels that may never end.
+ *
+ * At the end nobody is let in any more, launches that are under way are waited for, contexts let go
+ * of the counters, the queue is delivered, and only then CUPTI is left and goodbye is said: so who
+ * hears of the end finds CUPTI free, and the totals are final. While a launch has not come back, or
+ * kernels under way keep a context from letting go, goodbye is said all the same, and the capture
+ * lingers, inactive, until they have ended. */
+
+enum { VISITS_PATIENCE_MS = 2000, LINGER_MS = 250 };
+
+static atomic_uint last_number;
+
+/* --- what the daemon is told --- */
+
+void capture_announce(struct capture *c)
+{
+	struct wire_device devices[LIMIT_GPUS];
+	char cupti[32], driver[32] = "";
+	size_t n;
+	int version = 0;
+	struct wire_message m = { .type = WIRE_PROCESS };
+
+	vendor_version_format(c->profiler->host.version, cupti, sizeof(cupti));
+	if (c->profiler->cuDriverGetVersion(&version) == CUDA_SUCCESS) {
+		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+	}
+	pthread_mutex_lock(&c->lock);
+	n = c->n_devices;
+	for (size_t i = 0; i < n; i++) {
+		const struct device_info *d = c->devices[i];
+
+		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
+						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
+	}
+	pthread_mutex_unlock(&c->lock);
+	m.process = (struct wire_process){
+		.capture = c->welcome.capture,
+		.process = c->welcome.process,
+		.cupti = cupti,
+		.driver = driver,
+		.devices = { n, devices },
+		.claims = claims_list(),
+	};
+	deliver_note(&c->deliver, &m);
+}
+
+/* --- events of the delivering thread --- */
+
+/* True: no thread is inside any more, none comes in, and no context has anything of CUPTI's.
+ * Otherwise the doors stay open, so that we hear of a context's end. */
+static bool close_doors(struct capture *c)
+{
+	atomic_store(&c->closing, true);
+	if (!c->closed && visits_close(c)) {
+		c->closed = contexts_retire(c);
+		if (c->closed) {
+			visits_closed();
+		} else {
+			visits_open(c);
+		}
+	}
+	return c->closed;
+}
+
+static void close_doors_soon(struct capture *c)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	uint64_t by_ns = clock_now_ns() + VISITS_PATIENCE_MS * CLOCK_NS_PER_MS;
+
+	while (!close_doors(c) && clock_now_ns() < by_ns && !atomic_load(&c->stop_requested)) {
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Lets go of the counters and has the rest delivered. A graph capture under way must not be
+ * disturbed: it is over soon, and this is tried again at the next tick. */
+static void stop_now(struct capture *c)
+{
+	bool exiting = atomic_load(&c->stop_requested);
+	struct refusal missed;
+
+	if (atomic_load(&c->capturing) > 0 && !exiting) {
+		return;
+	}
+	if (filter_missed_all(&c->filter, &missed)) {
+		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+	}
+	contexts_let_go(c);
+	if (!exiting) {
+		close_doors_soon(c);
+	}
+	deliver_request_finish(&c->deliver);
+}
+
+static void on_idle(void *userdata)
+{
+	struct capture *c = userdata;
+
+	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active)) {
+		atomic_store(&c->active, false);
+		stop_now(c);
+	} else {
+		contexts_flush_old(c);
+		watch_look(c);
+	}
+}
+
+static bool is_quiet(void *userdata)
+{
+	return contexts_are_quiet(userdata);
+}
+
+static void on_batch(void *userdata, struct batch *b)
+{
+	struct capture *c = userdata;
+
+	activity_fill(c->activity, b);
+	if (!c->told_drops && activity_drops(c->activity)) {
+		c->told_drops = true;
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
+			       "CUPTI has lost records of when kernels began and ended; these have "
+			       "no time of their own",
+			       "");
+	}
+}
+
+/* Everything is as it was before the capture. When the program exits as well, CUPTI is left in
+ * peace. */
+static void leave_cupti(struct capture *c)
+{
+	if (!atomic_load(&c->stop_requested)) {
+		launches_unsubscribe(c);
+		activity_stop(c->activity);
+		permission_remove();
+	}
+}
+
+static void on_end(void *userdata)
+{
+	struct capture *c = userdata;
+
+	if (c->closed) {
+		leave_cupti(c);
+	}
+}
+
+/* The daemon ends the capture, or is gone: no launch is looked at from now on. */
+static void on_stop(void *userdata, uint32_t code, const char *message)
+{
+	struct capture *c = userdata;
+
+	(void)code;
+	(void)message;
+	atomic_store(&c->active, false);
+}
+
+/* --- start --- */
+
+/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
+static void measure_ranges(struct capture *c)
+{
+	struct wire_plan *plan = &c->welcome.plan;
+	size_t n = plan->metrics.n;
+	const char **v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(plan->metrics.v[i], "gpu__time_duration.sum") == 0) {
+			return;
+		}
+	}
+	if (!plan->fits_duration || n == LIMIT_PLAN_METRICS) {
+		return;
+	}
+	v = arena_alloc(&c->arena, (n + 1) * sizeof(*v));
+	if (v) {
+		memcpy(v, plan->metrics.v, n * sizeof(*v));
+		v[n] = "gpu__time_duration.sum";
+		plan->metrics = (struct wire_strings){ n + 1, v };
+	}
+}
+
+static void start_activity(struct capture *c)
+{
+	CUptiResult result;
+	char text[160];
+
+	c->activity->may_flush = is_quiet;
+	c->activity->userdata = c;
+	/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high,
+	 * and SASS metrics read 0 (H200, CUPTI 2025.3). */
+	if (c->method->may_block) {
+		measure_ranges(c);
+		return;
+	}
+	result = activity_start(c->activity, c->profiler);
+	if (result != CUPTI_SUCCESS) {
+		snprintf(text, sizeof(text),
+			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
+			 "those of the ranges around them",
+			 host_result_name(&c->profiler->host, result), (int)result);
+		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
+		measure_ranges(c);
+	}
+}
+
+static int start_measuring(struct capture *c, const char *socket_path, const char *token,
+			   struct refusal *r)
+{
+	c->method = method_of_metrics(c->welcome.plan.metrics.v, c->welcome.plan.metrics.n);
+	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
+	    permission_install(socket_path, token, r) != 0 || launches_subscribe(c, r) != 0) {
+		return r->code;
+	}
+	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
+	start_activity(c);
+	return launches_enable(c, r);
+}
+
+int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r)
+{
+	int code = start_measuring(c, socket_path, token, r);
+
+	if (code != 0) {
+		deliver_notice(&c->deliver, r->code, r->message, r->remedy);
+		return code;
+	}
+	capture_announce(c);
+	atomic_store(&c->active, true);
+	visits_open(c);
+	return 0;
+}
+
+static void init_deliver(struct capture *c, struct link *link)
+{
+	deliver_init(&c->deliver);
+	c->deliver.link = link;
+	c->deliver.intern = &c->intern;
+	c->deliver.counters = &c->counters;
+	c->deliver.welcome = &c->welcome;
+	c->deliver.on_stop = on_stop;
+	c->deliver.on_idle = on_idle;
+	c->deliver.on_batch = on_batch;
+	c->deliver.on_end = on_end;
+	c->deliver.userdata = c;
+}
+
+struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,
+			    bool late)
+{
+	struct capture *c = calloc(1, sizeof(*c));
+
+	if (!c || intern_init(&c->intern) < 0) {
+		free(c);
+		return NULL;
+	}
+	c->number = atomic_fetch_add(&last_number, 1) + 1;
+	c->late = late;
+	c->profiler = p;
+	c->activity = activity;
+	c->link = link;
+	c->method = &method_none;
+	list_init(&c->contexts);
+	pthread_mutex_init(&c->lock, NULL);
+	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
+	init_deliver(c, link);
+	return c;
+}
+
+/* --- run and end --- */
+
+void capture_run(struct capture *c)
+{
+	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
+
+	deliver_run(&c->deliver);
+	while (!c->closed && !atomic_load(&c->stop_requested)) {
+		nanosleep(&pause, NULL);
+		if (close_doors(c)) {
+			leave_cupti(c);
+		}
+	}
+}
+
+void capture_request_end(struct capture *c, uint64_t by_ns)
+{
+	atomic_store(&c->active, false);
+	atomic_store(&c->stop_requested, true);
+	deliver_kick(&c->deliver, by_ns);
+}
+
+bool capture_free(struct capture *c)
+{
+	if (atomic_load(&c->stop_requested) || !deliver_deinit(&c->deliver)) {
+		return false;
+	}
+	contexts_free(c);
+	devices_free(c);
+	filter_deinit(&c->filter);
+	intern_deinit(&c->intern);
+	arena_deinit(&c->arena);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+	return true;
+}

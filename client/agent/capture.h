@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_CAPTURE_H
+#define GPUCTR_AGENT_CAPTURE_H
+
+/* All that belongs to one capture of this process, from the daemon's welcome to the goodbye. A
+ * process may be captured any number of times, one capture after another; what lives as long as the
+ * process is in agent.h. Threads of the program come in through visits.h alone. */
+
+#include "client/agent/activity.h"
+#include "client/agent/deliver.h"
+#include "client/agent/filter.h"
+#include "client/agent/method.h"
+#include "client/agent/profiler.h"
+#include "client/agent/ranges.h"
+#include "proto/wire/limits.h"
+
+struct capture {
+	uint32_t number; /* among the captures of this process, from 1; never used again */
+	bool late;	 /* the program has run before: contexts, streams and graph captures may be
+			  * there that no callback has told of */
+	const struct profiler *profiler; /* the process's, and so are the next two */
+	struct activity *activity;
+	struct link *link;
+	const struct method *method; /* what is done around a launch; none until it has started */
+
+	atomic_bool active;	    /* launches are looked at */
+	atomic_bool stop_requested; /* the program exits */
+	atomic_bool closing;	    /* launches may go unnoticed now */
+	bool closed;		    /* it is over for all threads of the program */
+	atomic_uint capturing;	    /* streams that capture a graph now */
+	atomic_bool early;	    /* one of them was met while it was at it already */
+	atomic_uint n_contexts;	    /* there are now */
+	struct patience patience;
+	struct arena arena; /* holds welcome */
+	struct wire_agent_welcome welcome;
+	struct intern intern;
+	struct counters counters;
+	struct deliver deliver;
+	struct filter filter;
+	bool told_drops; /* by the delivering thread */
+	CUpti_SubscriberHandle subscriber;
+
+	pthread_mutex_t lock; /* of the lists */
+	struct list contexts; /* struct ranges */
+	struct device_info *devices[LIMIT_GPUS];
+	size_t n_devices;
+};
+
+/* An empty one, inactive; NULL: out of memory. The pointers are borrowed until capture_free(). */
+struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,
+			    bool late);
+
+/* With the welcome filled in: opens what it needs of CUPTI, and looks at launches from then on.
+ * 0, or a code with r filled, which is also told to the user; capture_run() follows in any case. */
+int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r);
+
+/* On the thread that delivers: until the daemon ends it, its connection breaks, or
+ * capture_request_end(). At the end everything is as it was before, and goodbye is said; when the
+ * program exits, CUPTI is left in peace. */
+void capture_run(struct capture *c);
+
+/* From any thread, a signal's handler too; by_ns bounds how long it waits for a lock. */
+void capture_request_end(struct capture *c, uint64_t by_ns);
+
+/* After capture_run(). False: the program exits, and it must stay where it is. */
+bool capture_free(struct capture *c);
+
+/* Tells the daemon about the process and its devices as they are known now. */
+void capture_announce(struct capture *c);
+
+/* Becomes CUPTI's one user in this process, and then is told of launches. 0, or a code with r
+ * filled. */
+int launches_subscribe(struct capture *c, struct refusal *r);
+int launches_enable(struct capture *c, struct refusal *r);
+void launches_unsubscribe(struct capture *c);
+
+#endif

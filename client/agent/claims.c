@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/claims.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/clean.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
+
+enum {
+	CLAIM_BYTES_MAX = 256,
+	CLAIMS_BYTES_MAX = 1024, /* of all together: a daemon registers nobody with more */
+};
+
+static struct {
+	char text[LIMIT_CLAIMS][CLAIM_BYTES_MAX];
+	const char *list[LIMIT_CLAIMS];
+	size_t n, bytes;
+} claims;
+
+/* The most important ones first. */
+static const char *const names[] = {
+	"SLURM_JOB_ID=",
+	"SLURM_STEP_ID=",
+	"SLURM_PROCID=",
+	"SLURM_NODEID=",
+	"SLURMD_NODENAME=",
+	"SLURM_ARRAY_JOB_ID=",
+	"SLURM_ARRAY_TASK_ID=",
+	"SLURM_HET_JOB_ID=",
+	"SLURM_RESTART_COUNT=",
+	"PBS_JOBID=",
+	"LSB_JOBID=",
+	"GPUCTR_JOB=",
+	"RANK=",
+	"LOCAL_RANK=",
+	"OMPI_COMM_WORLD_RANK=",
+	"GPUCTR_POD_NAME=",
+	"GPUCTR_POD_NAMESPACE=",
+	"GPUCTR_CLAIM_",
+};
+
+/* What is too much is left out: a program that says less can be captured all the same. */
+static void add(const char *text)
+{
+	char *claim = claims.text[claims.n];
+	size_t bytes;
+
+	if (claims.n == LIMIT_CLAIMS) {
+		return;
+	}
+	snprintf(claim, CLAIM_BYTES_MAX, "%s", text);
+	utf8_repair(claim);
+	bytes = strlen(claim) + 1;
+	if (claims.bytes + bytes <= CLAIMS_BYTES_MAX) {
+		claims.list[claims.n++] = claim;
+		claims.bytes += bytes;
+	}
+}
+
+/* In a container a process knows itself by a number that means nothing outside; who is in the same
+ * namespace of pids, and only they, means the process by it. */
+static void add_pid(void)
+{
+	char text[64];
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) == 0) {
+		snprintf(text, sizeof(text), "PID=%d", (int)getpid());
+		add(text);
+		snprintf(text, sizeof(text), "PID_NAMESPACE=%llu", (unsigned long long)st.st_ino);
+		add(text);
+	}
+}
+
+void claims_collect(bool with_pid)
+{
+	claims.n = claims.bytes = 0;
+	if (with_pid) {
+		add_pid();
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		for (char **e = environ; e && *e; e++) {
+			if (strncmp(*e, names[i], strlen(names[i])) == 0 && strchr(*e, '=')) {
+				add(*e);
+			}
+		}
+	}
+}
+
+struct wire_strings claims_list(void)
+{
+	return (struct wire_strings){ claims.n, claims.list };
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/contexts.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/agent/capture.h"
+#include "client/agent/lock.h"
+#include "proto/base/clock.h"
+
+/* A launch may hang with its context's lock held, or be interrupted for good by the signal handler
+ * that exits: such a context is left alone after some patience, and counted as busy. */
+
+enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
+
+/* With the capture's lock. A context that ended has none of the handles that are compared. */
+static struct ranges *find(struct capture *c, CUcontext context)
+{
+	struct ranges *found = NULL;
+
+	list_for_each(l, &c->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		found = r->context == context ? r : found;
+	}
+	return found;
+}
+
+struct ranges *contexts_find(struct capture *c, CUcontext context)
+{
+	struct ranges *r;
+
+	pthread_mutex_lock(&c->lock);
+	r = find(c, context);
+	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
+		pthread_mutex_init(&r->lock, NULL);
+		guard_init(&r->guard);
+		r->guard.streams.late = c->late;
+		r->context = context;
+		r->device = UINT32_MAX;
+		list_append(&c->contexts, &r->link);
+		atomic_fetch_add(&c->n_contexts, 1);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+size_t contexts_list(struct capture *c, struct ranges **ret)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	list_for_each(l, &c->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		if (n < CONTEXTS_MAX && r->context) {
+			ret[n++] = r;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+struct ranges *contexts_known(struct capture *c, CUcontext context)
+{
+	struct ranges *r;
+
+	pthread_mutex_lock(&c->lock);
+	r = find(c, context);
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+/* A context takes its streams with it, and may have ended by now. */
+void contexts_remove_stream(struct capture *c, CUcontext context, CUstream stream)
+{
+	struct ranges *r;
+
+	pthread_mutex_lock(&c->lock);
+	r = find(c, context);
+	if (r) {
+		streams_remove(&r->guard.streams, stream);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- end of one --- */
+
+/* The driver waits for its kernels as well. It may be another thread's current context. */
+static void let_go_at_end(struct capture *c, struct ranges *r)
+{
+	CUcontext popped;
+	bool done = false;
+
+	if (r->object && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
+		c->profiler->cuCtxPopCurrent(&popped);
+	}
+	if (r->object && !done) {
+		ranges_abandon(c, r);
+	}
+}
+
+static void forget(struct ranges *r)
+{
+	r->state = RANGES_BROKEN;
+	r->context = NULL; /* a new context may get the same handle */
+	guard_deinit(&r->guard);
+	free(r->image);
+	r->image = NULL;
+	host_config_deinit(&r->config);
+}
+
+void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)
+{
+	struct ranges *found = contexts_known(c, context);
+
+	if (found && found != except) {
+		pthread_mutex_lock(&found->lock);
+		let_go_at_end(c, found);
+		forget(found);
+		atomic_fetch_sub(&c->n_contexts, 1);
+		pthread_mutex_unlock(&found->lock);
+	}
+}
+
+/* --- all of them --- */
+
+/* False: some act was not possible. */
+static bool for_each(struct capture *c, uint64_t patience_ns,
+		     bool (*act)(struct capture *, struct ranges *), unsigned *ret_busy)
+{
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ranges *r = contexts[i];
+		CUcontext popped;
+
+		if (!lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+			++*ret_busy;
+			continue;
+		}
+		if (r->object && r->context &&
+		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+			all = act(c, r) && all;
+			c->profiler->cuCtxPopCurrent(&popped);
+		}
+		pthread_mutex_unlock(&r->lock);
+	}
+	return all;
+}
+
+static bool flush_old(struct capture *c, struct ranges *r)
+{
+	return r->state != RANGES_STARTED || r->batch->n == 0 ||
+	       clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
+	       c->method->flush(c, r);
+}
+
+void contexts_flush_old(struct capture *c)
+{
+	unsigned busy = 0;
+
+	for_each(c, 0, flush_old, &busy);
+}
+
+static bool look_whether_quiet(struct capture *c, struct ranges *r)
+{
+	return guard_is_quiet(c, r, false);
+}
+
+bool contexts_are_quiet(struct capture *c)
+{
+	unsigned busy = 0;
+
+	return for_each(c, 0, look_whether_quiet, &busy) && busy == 0;
+}
+
+static bool disable(struct capture *c, struct ranges *r)
+{
+	return c->method->disable(c, r);
+}
+
+static bool abandon(struct capture *c, struct ranges *r)
+{
+	ranges_abandon(c, r);
+	return true;
+}
+
+/* Kernels that are under way end in a moment, or they wait for something and may never end. */
+void contexts_let_go(struct capture *c)
+{
+	const struct timespec pause = { 0, 1000 * 1000 };
+	uint64_t by_ns = clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS;
+	unsigned busy = 0;
+
+	while (!for_each(c, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, disable, &busy)) {
+		if (clock_now_ns() >= by_ns) {
+			for_each(c, 0, abandon, &busy);
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+static bool retire(struct capture *c, struct ranges *r)
+{
+	return guard_is_quiet(c, r, false) && c->method->disable(c, r);
+}
+
+bool contexts_retire(struct capture *c)
+{
+	unsigned busy = 0;
+
+	return for_each(c, 0, retire, &busy) && busy == 0;
+}
+
+void contexts_free(struct capture *c)
+{
+	list_for_each_safe(l, &c->contexts) {
+		struct ranges *r = list_entry(l, struct ranges, link);
+
+		if (r->context) {
+			forget(r);
+		}
+		list_remove(&r->link);
+		pthread_mutex_destroy(&r->lock);
+		free(r);
+	}
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_CONTEXTS_H
+#define GPUCTR_AGENT_CONTEXTS_H
+
+/* The CUDA contexts of a captured process: found at their first launch in the capture, or when a
+ * stream is made in them, and kept until the capture is freed. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/agent/ranges.h"
+
+enum { CONTEXTS_MAX = 256 };
+
+/* Those there are now, CONTEXTS_MAX at most. */
+size_t contexts_list(struct capture *c, struct ranges **ret);
+
+/* Finds or makes it; NULL: out of memory. */
+struct ranges *contexts_find(struct capture *c, CUcontext context);
+
+/* The program ends it; except: the calling thread is within a launch of this one. */
+void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
+
+/* The same; NULL: nobody has launched into it. */
+struct ranges *contexts_known(struct capture *c, CUcontext context);
+
+/* A stream of it ends. */
+void contexts_remove_stream(struct capture *c, CUcontext context, CUstream stream);
+
+/* --- on the delivering thread --- */
+
+/* Hands over the batches whose first launch was a second ago. */
+void contexts_flush_old(struct capture *c);
+
+/* Is nothing under way in any of them? */
+bool contexts_are_quiet(struct capture *c);
+
+/* Lets go of the counters everywhere. Kernels under way are waited for, but not for ever. */
+void contexts_let_go(struct capture *c);
+
+/* When no thread is inside of the capture: lets go of what can be let go of without waiting. True:
+ * CUPTI has nothing in any of them. */
+bool contexts_retire(struct capture *c);
+
+void contexts_free(struct capture *c);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/capture.h"
+#include "proto/base/clean.h"
+#include "proto/nvidia/uuid.h"
+
+/* A device is met with the first launch on it. Whether it may be measured, and how, is a matter of
+ * the capture: its lease, its plan's chip. So nothing of a device outlives a capture. */
+
+static void read_attributes(struct capture *c, CUdevice device, struct device_info *d)
+{
+	const struct profiler *p = c->profiler;
+	int khz = 0;
+	CUuuid uuid;
+
+	d->index = (uint32_t)device;
+	p->cuDeviceGetName(d->name, sizeof(d->name), device);
+	if (p->cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS) {
+		uuid_format(&uuid, d->uuid, sizeof(d->uuid));
+	}
+	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device) == CUDA_SUCCESS) {
+		d->clock_sm_mhz = (uint32_t)khz / 1000;
+	}
+	if (p->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) ==
+	    CUDA_SUCCESS) {
+		d->clock_mem_mhz = (uint32_t)khz / 1000;
+	}
+}
+
+static bool is_leased(const struct capture *c, const char *uuid)
+{
+	for (size_t i = 0; i < c->welcome.gpus.n; i++) {
+		if (strcmp(c->welcome.gpus.v[i], uuid) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void check_device(struct capture *c, struct device_info *d)
+{
+	if (!is_leased(c, d->uuid)) {
+		refusal_set(&d->trouble, GPUCTR_E_NOT_ALLOWED,
+			    "Name it with --devices; a refusal then says why it is not yours to "
+			    "measure.",
+			    "GPU %u (%s) is not part of this capture's lease; its kernels run "
+			    "unmeasured",
+			    d->index, d->uuid);
+	} else if (strcmp(d->chip, c->welcome.plan.chip) != 0) {
+		refusal_set(&d->trouble, GPUCTR_E_CHIP_MISMATCH,
+			    "Name the GPUs of one kind with --devices.",
+			    "GPU %u is a %s, the metrics were planned for %s", d->index, d->chip,
+			    c->welcome.plan.chip);
+	} else if (host_init(&d->host, &c->profiler->host, d->chip, &d->trouble) == 0) {
+		host_init(&d->evaluator, &c->profiler->host, d->chip, &d->trouble);
+	}
+	if (d->trouble.code != 0) {
+		deliver_notice(&c->deliver, d->trouble.code, d->trouble.message, d->trouble.remedy);
+	}
+}
+
+struct device_info *devices_find(struct capture *c)
+{
+	struct device_info *d = NULL;
+	CUdevice device;
+	bool fresh = false;
+
+	if (c->profiler->cuCtxGetDevice(&device) != CUDA_SUCCESS) {
+		return NULL;
+	}
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->n_devices; i++) {
+		d = c->devices[i]->index == (uint32_t)device ? c->devices[i] : d;
+	}
+	if (!d && c->n_devices < ARRAY_SIZE(c->devices) && (d = calloc(1, sizeof(*d))) != NULL) {
+		fresh = true;
+		read_attributes(c, device, d);
+		vendor_chip_name(&c->profiler->host, d->index, d->chip, sizeof(d->chip));
+		pthread_mutex_init(&d->lock, NULL);
+		check_device(c, d);
+		c->devices[c->n_devices++] = d;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (fresh) {
+		capture_announce(c);
+	}
+	return d;
+}
+
+void devices_free(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_devices; i++) {
+		struct device_info *d = c->devices[i];
+
+		host_deinit(&d->host);
+		host_deinit(&d->evaluator);
+		pthread_mutex_destroy(&d->lock);
+		free(d);
+	}
+	c->n_devices = 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_DEVICES_H
+#define GPUCTR_AGENT_DEVICES_H
+
+/* The GPUs that a captured process uses. */
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "proto/nvidia/host.h"
+
+struct capture;
+
+/* One of them, for one capture. */
+struct device_info {
+	pthread_mutex_t lock; /* of host */
+	uint32_t index;
+	char uuid[48], name[64], chip[32];
+	uint32_t clock_sm_mhz, clock_mem_mhz;
+	struct host host; /* for config images; evaluation, on the delivering thread, has its own */
+	struct host evaluator;
+	struct refusal trouble; /* code 0: usable */
+};
+
+/* Finds or makes the device of the calling thread's context; NULL: out of room. A new one is
+ * announced, and what is wrong with it told. */
+struct device_info *devices_find(struct capture *c);
+
+void devices_free(struct capture *c);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_METHOD_H
+#define GPUCTR_AGENT_METHOD_H
+
+/* What is done around a launch to learn something of it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct capture;
+struct ranges;
+struct guard_launch;
+struct launch;
+
+/* All with the context's lock held and the context current; ranges.h says what each has to do. */
+struct method {
+	bool (*open)(struct capture *c, struct ranges *r, const struct guard_launch *g,
+		     struct launch **ret);
+	void (*close)(struct capture *c, struct ranges *r, const struct guard_launch *g,
+		      bool launched);
+	bool (*flush)(struct capture *c, struct ranges *r);
+	bool (*disable)(struct capture *c, struct ranges *r);
+	bool may_block; /* open and close wait for the GPU: never around what may wait for a later
+			 * launch */
+};
+
+/* Nothing: of launches that are not measured, and before a capture has started. */
+extern const struct method method_none;
+
+/* CUPTI's ranges, for these metrics. */
+const struct method *method_of_metrics(const char *const *metrics, size_t n);
+
+#endif

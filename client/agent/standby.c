@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/standby.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/agent/agent.h"
+#include "client/agent/claims.h"
+#include "client/agent/hello.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
+
+/* One thread with a small stack sleeps on a connection to the daemon; CUPTI is not opened, nothing
+ * of the program is watched but its NVTX ranges. When a capture begins here, a thread of its own
+ * with an ordinary stack makes it, runs it and says goodbye, and the small one waits for that: so
+ * one thread at a time uses the connection.
+ *
+ * Without a daemon, or when it has ended, the thread tries again, after half a second, twice as
+ * long each time, half a minute at most, each time between half and one and a half of that:
+ * thousands of agents whose daemon was restarted do not come at the same instant. */
+
+enum {
+	STACK_BYTES = 128 * 1024,
+	SEND_TIMEOUT_S = 5,
+	ANSWER_TIMEOUT_S = 30,
+	LISTEN_S = 3600, /* at a time */
+	DRIVER_S = 30,	 /* for a cuInit() that has called us to end */
+};
+
+#define DELAY_FIRST_NS (CLOCK_NS_PER_S / 2)
+#define DELAY_MOST_NS (30 * CLOCK_NS_PER_S)
+
+static struct {
+	struct link link; /* of the thread; of the capture while there is one */
+	_Atomic int fd;	  /* the link's, for a forked child */
+	_Atomic ino_t file;
+	char program[LIMIT_NAME_BYTES];
+	uint64_t delay_ns;
+} standby = { .link = { .fd = -1 }, .fd = -1 };
+
+/* A file's name may be any bytes. */
+void standby_program_name(char *name, size_t size)
+{
+	snprintf(name, size, "%s",
+		 program_invocation_short_name ? program_invocation_short_name : "");
+	utf8_repair(name);
+}
+
+/* --- a capture --- */
+
+/* Is the capture over before it has begun? */
+static bool is_called_off(const struct capture *c)
+{
+	struct wire_message m;
+	int r = link_receive(&standby.link, &m, CLOCK_NS_PER_MS);
+
+	return (r < 0 && r != -EAGAIN) || (r == 0 && m.type == WIRE_AGENT_STOP) ||
+	       atomic_load(&c->stop_requested);
+}
+
+/* Our library is loaded within the program's cuInit(), which CUPTI must not meet half done. One
+ * that has failed looks the same for ever. */
+static bool wait_for_driver(struct capture *c)
+{
+	uint64_t by_ns = clock_now_ns() + DRIVER_S * CLOCK_NS_PER_S;
+
+	while (!profiler_driver_is_ready()) {
+		if (is_called_off(c)) {
+			return false;
+		}
+		if (clock_now_ns() > by_ns) {
+			deliver_notice(&c->deliver, GPUCTR_E_NO_DRIVER,
+				       "the program's cuInit() has failed, or has not returned for "
+				       "30 s",
+				       "Capture it again once it uses a GPU.");
+			return false;
+		}
+	}
+	return true;
+}
+
+static void *serve(void *argument)
+{
+	struct capture *c = argument;
+
+	if (wait_for_driver(c)) {
+		agent_start(c, c->welcome.token);
+	}
+	agent_run(c);
+	return NULL;
+}
+
+/* 0: it is over, and the connection may be used on, or is closed. -errno: there was none. */
+static int take_part(const struct wire_message *welcome)
+{
+	struct capture *c = agent_begin(&standby.link, true);
+	pthread_t thread;
+	int r;
+
+	if (!c) {
+		return -ENOMEM;
+	}
+	r = hello_keep(welcome, &c->arena, &c->welcome) ? 0 : -ENOMEM;
+	r = r < 0 ? r : agent_thread(serve, c, 0, &thread);
+	if (r < 0) {
+		agent_drop(c);
+		return r;
+	}
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+/* --- the connection --- */
+
+static int say_hello(struct wire_message *answer)
+{
+	struct wire_message m = { .type = WIRE_AGENT_HELLO };
+	int r = link_open(&standby.link, agent_socket_path());
+
+	m.agent_hello = (struct wire_agent_hello){
+		.version = PROTO_VERSION,
+		.program = standby.program,
+		.claims = claims_list(),
+	};
+	if (r < 0) {
+		return r;
+	}
+	atomic_store(&standby.file, standby.link.file);
+	atomic_store(&standby.fd, standby.link.fd);
+	r = link_send(&standby.link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	return r < 0 ? r : link_receive(&standby.link, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
+}
+
+/* Until the connection ends. */
+static void listen_for_captures(void)
+{
+	struct wire_message m;
+	int r;
+
+	do {
+		r = link_receive(&standby.link, &m, LISTEN_S * CLOCK_NS_PER_S);
+		if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
+			r = take_part(&m);
+		}
+	} while (r == 0 || r == -EAGAIN);
+}
+
+static uint64_t random_below(uint64_t n)
+{
+	uint64_t x = 0;
+
+	if (getrandom(&x, sizeof(x), GRND_NONBLOCK) != (ssize_t)sizeof(x)) {
+		x = clock_now_ns() ^ (uint64_t)getpid() << 20;
+	}
+	return x % n;
+}
+
+static void rest(void)
+{
+	uint64_t ns = standby.delay_ns / 2 + random_below(standby.delay_ns);
+	struct timespec t = clock_timespec(ns);
+
+	while (nanosleep(&t, &t) < 0 && errno == EINTR) {
+	}
+	standby.delay_ns *= 2;
+	standby.delay_ns = standby.delay_ns < DELAY_MOST_NS ? standby.delay_ns : DELAY_MOST_NS;
+}
+
+static void *run(void *argument)
+{
+	struct wire_message answer;
+
+	(void)argument;
+	for (;;) {
+		if (say_hello(&answer) == 0 && answer.type == WIRE_AGENT_REGISTERED) {
+			standby.delay_ns = DELAY_FIRST_NS;
+			listen_for_captures();
+		}
+		atomic_store(&standby.fd, -1);
+		link_close(&standby.link);
+		rest();
+	}
+	return NULL;
+}
+
+void standby_begin(void)
+{
+	pthread_t thread;
+
+	standby_program_name(standby.program, sizeof(standby.program));
+	claims_collect(true);
+	standby.delay_ns = DELAY_FIRST_NS;
+	if (agent_thread(run, NULL, STACK_BYTES, &thread) == 0) {
+		pthread_detach(thread);
+	}
+}
+
+void standby_leave_to_parent(void)
+{
+	link_leave(atomic_exchange(&standby.fd, -1), atomic_load(&standby.file));
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/expand.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/buf.h"
+
+static const char letters_known[] = "hujJntrp%";
+
+char expand_wrong(const char *pattern)
+{
+	for (const char *p = strchr(pattern, '%'); p; p = strchr(p + 2, '%')) {
+		if (p[1] == '\0') {
+			return '%';
+		}
+		if (!strchr(letters_known, p[1])) {
+			return p[1];
+		}
+	}
+	return 0;
+}
+
+bool expand_has(const char *pattern, const char *letters)
+{
+	for (const char *p = strchr(pattern, '%'); p && p[1]; p = strchr(p + 2, '%')) {
+		if (strchr(letters, p[1])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void add_safe(struct buf *b, const char *value)
+{
+	for (const char *p = value; *p; p++) {
+		bool leads = p == value && *p == '.';
+
+		buf_char(b, !leads && (isalnum((unsigned char)*p) || strchr(".-_", *p)) ? *p : '_');
+	}
+}
+
+const char *expand_node(void)
+{
+	static char name[HOST_NAME_MAX + 1];
+	const char *node = getenv("SLURMD_NODENAME");
+	char host[HOST_NAME_MAX + 1] = "none";
+	struct buf b = { 0 };
+
+	gethostname(host, sizeof(host) - 1);
+	add_safe(&b, node && *node ? node : host);
+	snprintf(name, sizeof(name), "%s", buf_string(&b));
+	buf_deinit(&b);
+	return name;
+}
+
+static void add_user(struct buf *b)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	if (pw) {
+		add_safe(b, pw->pw_name);
+	} else {
+		buf_printf(b, "%u", (unsigned)geteuid());
+	}
+}
+
+static void add_job(struct buf *b, const struct claims *claims, bool with_step)
+{
+	const char *job = claims_job(claims), *step = claims_find(claims, "SLURM_STEP_ID");
+
+	add_safe(b, job ? job : "none");
+	if (with_step) {
+		buf_char(b, '.');
+		/* The script of a job has no number of a step. */
+		add_safe(b, step ? step : job ? "batch" : "none");
+	}
+}
+
+static const char *either(const struct claims *claims, const char *first, const char *second)
+{
+	const char *value = claims_find(claims, first);
+
+	value = value ? value : claims_find(claims, second);
+	return value ? value : "none";
+}
+
+static void add(struct buf *b, char letter, const struct claims *claims, pid_t pid)
+{
+	switch (letter) {
+	case 'h':
+		buf_text(b, expand_node());
+		break;
+	case 'u':
+		add_user(b);
+		break;
+	case 'j':
+	case 'J':
+		add_job(b, claims, letter == 'J');
+		break;
+	case 'n':
+		add_safe(b, either(claims, "SLURM_NODEID", "SLURM_NODEID"));
+		break;
+	case 't':
+		add_safe(b, either(claims, "SLURM_PROCID", "RANK"));
+		break;
+	case 'r':
+		add_safe(b, either(claims, "RANK", "SLURM_PROCID"));
+		break;
+	case 'p':
+		buf_printf(b, "%d", (int)pid);
+		break;
+	default:
+		buf_char(b, letter);
+		break;
+	}
+}
+
+char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid)
+{
+	struct buf b = { 0 };
+	char *path;
+
+	for (const char *p = pattern; *p; p++) {
+		if (*p == '%' && p[1]) {
+			add(&b, *++p, claims, pid);
+		} else {
+			buf_char(&b, *p);
+		}
+	}
+	path = b.failed ? NULL : strdup(buf_string(&b));
+	buf_deinit(&b);
+	return path;
+}
+
+int expand_make_folders(const char *path)
+{
+	char folder[PATH_MAX];
+
+	if (strlen(path) >= sizeof(folder)) {
+		return -ENAMETOOLONG;
+	}
+	snprintf(folder, sizeof(folder), "%s", path);
+	for (char *slash = strchr(folder + 1, '/'); *folder && slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(folder, 0777) < 0 && errno != EEXIST) {
+			return -errno;
+		}
+		*slash = '/';
+	}
+	return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_EXPAND_H
+#define CLIENT_CLI_EXPAND_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "client/cli/claims.h"
+
+/* Names of files with places for what tells them apart:
+ *
+ *	%h host   %u user   %j job   %J job.step   %n node of the job   %t task   %r rank   %p pid
+ *%%
+ *
+ * A host (as the scheduler calls it, if there is one) and a user are ours; the others are a
+ * process's. What is not known is "none". */
+
+/* The first letter of pattern that is not one of these, or '%' for one that stands last; 0: none
+ * is. */
+char expand_wrong(const char *pattern);
+
+/* Does pattern have one of these letters? */
+bool expand_has(const char *pattern, const char *letters);
+
+/* This node, as the scheduler calls it, or else the host's name; none of it but letters, digits,
+ * '.',
+ * '-' and '_'. Static. */
+const char *expand_node(void);
+
+/* What claims and pid say, put into the pattern. A value cannot name another folder: of what others
+ * say, anything but letters, digits, '.', '-', '_' becomes '_', and so does a '.' that it begins
+ * with. NULL: out of memory. Free with free(). */
+char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid);
+
+/* The folders of path, those that are not there yet. 0 or a negative errno. */
+int expand_make_folders(const char *path);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A pattern whose letters are known before any process is there is one file, made when the turn has
+ * come. Else each process is given its file when it comes: the one of its name, or the one that a
+ * process of the same name was given. The numbers of processes are small and dense. */
+
+#include "client/cli/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/claims.h"
+#include "client/cli/expand.h"
+#include "client/cli/say.h"
+
+struct file {
+	char *path;
+	struct store *store; /* NULL: could not be made */
+	bool told;	     /* that it failed */
+	unsigned processes;
+	struct gpuctr_totals totals; /* of those that have ended */
+};
+
+static bool is_late(const struct run_options *o)
+{
+	return o->capture_path && expand_has(o->capture_path, o->late ? o->late : "");
+}
+
+/* Of what is known from the beginning. NULL: out of memory. */
+static char *early_path(const struct run_options *o)
+{
+	struct claims claims = claims_of_self();
+
+	return expand_pattern(o->capture_path, &claims, 0);
+}
+
+/* --- making ------------------------------------------------------------------------------------
+ */
+
+bool files_check(const struct run_options *o)
+{
+	struct store_error error;
+	char *path;
+	int r = 0;
+
+	if (!o->capture_path || is_late(o)) {
+		return true;
+	}
+	path = early_path(o);
+	/* Folders are made when there is something to put into them. */
+	if (path && strchr(o->capture_path, '%')) {
+		r = expand_make_folders(path);
+	}
+	if (!path || r < 0) {
+		say_usage("-o %s: %s", path ? path : o->capture_path, strerror(path ? -r : ENOMEM));
+		free(path);
+		return false;
+	}
+	r = store_check(path, o->force, &error);
+	if (r != 0) {
+		say_error(store_error_name(error.code), error.message, error.remedy);
+	}
+	free(path);
+	return r == 0;
+}
+
+static int create(struct files *f, const char *path, struct store **ret)
+{
+	const struct store_options options = { .path = path,
+					       .force = f->options->force,
+					       .plan = f->capture->plan,
+					       .command = f->capture->command,
+					       .driver = f->driver,
+					       .version = gpuctr_version() };
+	struct store_error error;
+	int r = strchr(f->options->capture_path, '%') ? expand_make_folders(path) : 0;
+
+	if (r < 0) {
+		say_usage("-o %s: %s", path, strerror(-r));
+		return r;
+	}
+	r = store_create(&options, &error, ret);
+	if (r != 0) {
+		say_error(store_error_name(r), error.message, error.remedy);
+	}
+	return r;
+}
+
+/* Takes path. NULL: out of memory. */
+static struct file *add_file(struct files *f, char *path)
+{
+	struct file *items = realloc(f->items, (f->n + 1) * sizeof(*items));
+
+	if (!items) {
+		free(path);
+		return NULL;
+	}
+	f->items = items;
+	items[f->n] = (struct file){ .path = path };
+	return &items[f->n++];
+}
+
+bool files_open(struct files *f, const struct run_options *options,
+		const struct format_capture *capture, const char *driver)
+{
+	struct file *file;
+	char *path;
+
+	f->options = options;
+	f->capture = capture;
+	f->driver = driver;
+	if (!options->capture_path || is_late(options)) {
+		return true;
+	}
+	path = early_path(options);
+	file = path ? add_file(f, path) : NULL;
+	if (!file) {
+		say_usage("out of memory");
+		return false;
+	}
+	return create(f, file->path, &file->store) == 0;
+}
+
+/* --- a process's file --------------------------------------------------------------------------
+ */
+
+static bool grow(struct files *f, unsigned process)
+{
+	size_t *grown;
+
+	if (process < f->n_processes) {
+		return true;
+	}
+	grown = realloc(f->of_process, ((size_t)process + 1) * sizeof(*grown));
+	if (!grown) {
+		return false;
+	}
+	memset(grown + f->n_processes, 0, (process + 1 - f->n_processes) * sizeof(*grown));
+	f->of_process = grown;
+	f->n_processes = (size_t)process + 1;
+	return true;
+}
+
+static struct file *find_path(struct files *f, const char *path)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (strcmp(f->items[i].path, path) == 0) {
+			return &f->items[i];
+		}
+	}
+	return NULL;
+}
+
+/* A file that another process's name has, or a new one. NULL: out of memory. */
+static struct file *file_for(struct files *f, const struct claims *claims, unsigned pid)
+{
+	char *path = expand_pattern(f->options->capture_path, claims, (pid_t)pid);
+	struct file *file = path ? find_path(f, path) : NULL;
+
+	if (file || !path) {
+		free(path);
+		return file;
+	}
+	file = add_file(f, path);
+	if (file && create(f, file->path, &file->store) != 0) {
+		say("what is measured of process %u is not kept; the program goes on", pid);
+		file->told = true;
+	}
+	return file;
+}
+
+static struct file *file_of(struct files *f, unsigned process)
+{
+	if (process < f->n_processes && f->of_process[process] > 0) {
+		return &f->items[f->of_process[process] - 1];
+	}
+	return NULL;
+}
+
+static void check(struct file *file, int r)
+{
+	const struct store_error *error;
+
+	if (r == 0 || file->told) {
+		return;
+	}
+	file->told = true;
+	error = store_last_error(file->store);
+	say_warning(store_error_name(error->code), error->message, error->remedy);
+	say("the program goes on; the file keeps what was written before");
+}
+
+static void write_claims(struct file *file, unsigned process, const struct claims *claims)
+{
+	for (size_t i = 0; i < claims->n && file->store; i++) {
+		check(file, store_write_claim(file->store, process, claims->items[i]));
+	}
+}
+
+/* Its first word: which file, and what it says of its job. */
+static struct file *begin(struct files *f, const struct gpuctr_process *process)
+{
+	struct claims claims = { process->claims, process->n_claims };
+	struct file *file;
+
+	if (!f->options->capture_path || !grow(f, process->process)) {
+		return NULL;
+	}
+	file = is_late(f->options) ? file_for(f, &claims, process->pid) : &f->items[0];
+	if (file) {
+		f->of_process[process->process] = (size_t)(file - f->items) + 1;
+		file->processes++;
+		write_claims(file, process->process, &claims);
+	}
+	return file;
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+void files_process(struct files *f, const struct gpuctr_process *process)
+{
+	struct file *file = file_of(f, process->process);
+
+	file = file ? file : begin(f, process);
+	if (file && file->store) {
+		check(file, store_write_process(file->store, process));
+	}
+}
+
+void files_record(struct files *f, const struct gpuctr_record *record)
+{
+	struct file *file = file_of(f, record->process);
+
+	if (file && file->store) {
+		check(file, store_write_record(file->store, record));
+	} else if (f->options && f->options->capture_path) {
+		f->unmade++;
+	}
+}
+
+void files_stratum(struct files *f, const struct gpuctr_stratum *stratum)
+{
+	struct file *file = file_of(f, stratum->process);
+
+	if (file && file->store) {
+		check(file, store_write_stratum(file->store, stratum));
+	}
+}
+
+void files_mark(struct files *f, const struct gpuctr_mark *mark)
+{
+	struct file *file = file_of(f, mark->process);
+
+	if (file && file->store) {
+		check(file, store_write_mark(file->store, mark));
+	}
+}
+
+void files_image(struct files *f, const struct gpuctr_image *image)
+{
+	struct file *file = file_of(f, image->process);
+
+	if (file && file->store) {
+		check(file, store_write_image(file->store, image));
+	}
+}
+
+/* One that is of no process is of all. */
+void files_notice(struct files *f, const struct gpuctr_notice *notice)
+{
+	struct file *of_process = file_of(f, notice->process);
+
+	for (size_t i = 0; i < f->n; i++) {
+		struct file *file = &f->items[i];
+
+		if (file->store && (!of_process || of_process == file)) {
+			check(file, store_write_notice(file->store, notice));
+		}
+	}
+}
+
+void files_process_end(struct files *f, const struct gpuctr_process_end *end)
+{
+	struct file *file = file_of(f, end->process);
+
+	if (!file) {
+		return;
+	}
+#define ADD_TOTAL(name) file->totals.name += end->totals.name;
+	GPUCTR_TOTALS(ADD_TOTAL)
+#undef ADD_TOTAL
+	if (file->store) {
+		check(file, store_write_process_end(file->store, end));
+	}
+}
+
+void files_flush(struct files *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].store) {
+			check(&f->items[i], store_tick(f->items[i].store));
+		}
+	}
+}
+
+void files_end(struct files *f, const struct gpuctr_end *end)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		struct file *file = &f->items[i];
+		struct gpuctr_end part = *end;
+
+		if (is_late(f->options)) {
+			part.totals = file->totals;
+			part.processes = file->processes;
+		}
+		if (file->store) {
+			check(file, store_finish(file->store, &part));
+		}
+	}
+}
+
+uint64_t files_unsaved(const struct files *f)
+{
+	uint64_t unsaved = f->unmade;
+
+	for (size_t i = 0; i < f->n; i++) {
+		unsaved += f->items[i].store ? store_unsaved(f->items[i].store) : 0;
+	}
+	return unsaved;
+}
+
+void files_close(struct files *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		store_close(f->items[i].store);
+		free(f->items[i].path);
+	}
+	free(f->items);
+	free(f->of_process);
+	*f = (struct files){ 0 };
+}

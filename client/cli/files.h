@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_FILES_H
+#define CLIENT_CLI_FILES_H
+
+#include <stdio.h>
+
+#include "client/cli/format.h"
+#include "client/cli/run_options.h"
+#include "client/store/store.h"
+
+/* The capture files of a run: none, one, or one for each name that the pattern of -o becomes for
+ * its processes. Zero-initialised by the caller. */
+struct files {
+	const struct run_options *options;
+	const struct format_capture *capture; /* lives as long */
+	const char *driver;
+	struct file *items;
+	size_t n;
+	size_t *of_process; /* by number of process: its file and 1; 0: none yet */
+	size_t n_processes;
+	uint64_t unmade; /* records of processes whose file could not be made */
+};
+
+/* Could they be made, as far as can be known before any process is there? false: told why. */
+bool files_check(const struct run_options *options);
+
+/* Makes the one that needs no process to be named. false: told why. */
+bool files_open(struct files *f, const struct run_options *options,
+		const struct format_capture *capture, const char *driver);
+
+/* A file that fails is told of once and left alone; the others go on. */
+void files_process(struct files *f, const struct gpuctr_process *process);
+void files_record(struct files *f, const struct gpuctr_record *record);
+void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
+void files_mark(struct files *f, const struct gpuctr_mark *mark);
+void files_image(struct files *f, const struct gpuctr_image *image);
+void files_notice(struct files *f, const struct gpuctr_notice *notice);
+void files_process_end(struct files *f, const struct gpuctr_process_end *end);
+void files_flush(struct files *f);
+/* A file of some of the processes gets the totals of these. */
+void files_end(struct files *f, const struct gpuctr_end *end);
+uint64_t files_unsaved(const struct files *f);
+void files_close(struct files *f);
+
+#endif

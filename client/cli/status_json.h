@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_STATUS_JSON_H
+#define CLIENT_CLI_STATUS_JSON_H
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/buf.h"
+
+/* The status as one JSON object on one line, with an end of line. Its names are documented in
+ * gpuctr-status(5): what stands there keeps its name and its meaning, and others may be added. */
+void status_json(struct buf *b, const struct gpuctr_status *status);
+
+/* "planning", "queued", ... */
+const char *status_state_name(enum gpuctr_capture_state state);
+
+#endif

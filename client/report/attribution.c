@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Joins records to scopes.
+ *
+ * Two tables of fixed size carry what is not in the scopes, so that memory does not grow with the
+ * number of records:
+ *
+ * places	a range's scope and sequence number, direct-mapped by (process, range). What was
+ *		displaced is made again from the range, which the capture keeps.
+ * forwards	the forward scope of a sequence number, direct-mapped by (process, number). Numbers
+ *		count up, so a backward pass finds the operators of its step as long as fewer than
+ *		FORWARD_SLOTS of them lie between. Numbers of one process may come from several
+ *		threads; the range that was opened last has it then.
+ *
+ * Of the ranges that show the same number, the one that was opened last is the one whose node it
+ * is: an operator shows the number that the next node will get, and calls the operator that makes
+ * the node before another one can. */
+
+#include "client/report/attribution.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
+
+struct place {
+	unsigned process, range; /* range 0: empty */
+	const struct scope *scope;
+	const struct gpuctr_range *op_range;
+	int64_t seq; /* of the innermost node in the backward pass, else of the innermost
+			operator that shows one */
+};
+
+struct forward {
+	unsigned process, range; /* range 0: empty */
+	int64_t seq;
+	const struct scope *scope;
+	unsigned launches[2]; /* fprop, bprop */
+};
+
+struct attributor {
+	struct scopes scopes;
+	struct place places[PLACE_SLOTS];
+	struct forward forwards[FORWARD_SLOTS];
+};
+
+struct attributor *attributor_new(void)
+{
+	return calloc(1, sizeof(struct attributor));
+}
+
+struct attributor *attributor_free(struct attributor *a)
+{
+	if (a) {
+		scopes_deinit(&a->scopes);
+		free(a);
+	}
+	return NULL;
+}
+
+void attributor_next_capture(struct attributor *a)
+{
+	memset(a->places, 0, sizeof(a->places));
+	memset(a->forwards, 0, sizeof(a->forwards));
+}
+
+struct texts *attributor_texts(struct attributor *a)
+{
+	return &a->scopes.texts;
+}
+
+static struct forward *forward_slot(struct attributor *a, unsigned process, int64_t seq)
+{
+	return &a->forwards[((uint64_t)seq + process * UINT64_C(40503)) % FORWARD_SLOTS];
+}
+
+static struct forward *find_forward(struct attributor *a, unsigned process, int64_t seq)
+{
+	struct forward *f = seq < 0 ? NULL : forward_slot(a, process, seq);
+
+	return f && f->range && f->process == process && f->seq == seq ? f : NULL;
+}
+
+/* A range that is seen again, because its place was displaced, changes nothing. */
+static void note_forward(struct attributor *a, unsigned process, unsigned range, int64_t seq,
+			 const struct scope *scope)
+{
+	struct forward *f = forward_slot(a, process, seq);
+
+	if (f->range && f->process == process && f->range >= range) {
+		return;
+	}
+	if (f->process != process || f->seq != seq) {
+		*f = (struct forward){ .process = process, .seq = seq };
+	}
+	f->range = range;
+	f->scope = scope;
+}
+
+static int make_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
+		      const struct place *outer, struct place *ret)
+{
+	struct place place = { .process = process,
+			       .range = range->id,
+			       .op_range = outer ? outer->op_range : NULL,
+			       .seq = outer ? outer->seq : -1 };
+	struct marker marker;
+
+	marker_parse(range->message ? range->message : "", &marker);
+	place.scope = scopes_add(&a->scopes, outer ? outer->scope : NULL, range, &marker);
+	if (!place.scope) {
+		return -ENOMEM;
+	}
+	if (place.scope->op == place.scope) {
+		place.op_range = range;
+	}
+	if (place.scope->kind == SCOPE_ENGINE) {
+		place.seq = -1;
+	} else if (marker.seq >= 0 && (!place.scope->backward || place.scope->kind == SCOPE_NODE)) {
+		place.seq = marker.seq;
+	}
+	/* Within the backward pass too: what is computed again there, or differentiated twice. */
+	if (marker.seq >= 0 && place.scope->kind == SCOPE_OP) {
+		note_forward(a, process, range->id, marker.seq, place.scope);
+	}
+	*ret = place;
+	return 0;
+}
+
+static struct place *place_slot(struct attributor *a, unsigned process, unsigned range)
+{
+	return &a->places[(range + process * 1021u) % PLACE_SLOTS];
+}
+
+/* What the engine does after it has run a node, still in the node's range of the engine, belongs to
+ * it: gradients are summed to the shape of what they are of, and added to those of other uses. */
+static void tell_engine(struct attributor *a, const struct place *engine, const struct place *node)
+{
+	struct place *kept = place_slot(a, engine->process, engine->range);
+
+	if (engine->scope->kind == SCOPE_ENGINE && node->scope->kind == SCOPE_NODE &&
+	    kept->process == engine->process && kept->range == engine->range) {
+		kept->seq = node->seq;
+	}
+}
+
+/* From the innermost range outwards to one that is known, and back. */
+static int find_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
+		      struct place *ret)
+{
+	const struct gpuctr_range *unknown[MAX_DEPTH];
+	struct place outer = { 0 };
+	size_t n = 0;
+
+	for (; range && n < MAX_DEPTH; range = range->parent) {
+		const struct place *place = place_slot(a, process, range->id);
+
+		if (place->range == range->id && place->process == process) {
+			outer = *place;
+			break;
+		}
+		unknown[n++] = range;
+	}
+	while (n > 0) {
+		const struct gpuctr_range *inner = unknown[--n];
+		struct place place;
+		int r = make_place(a, process, inner, outer.range ? &outer : NULL, &place);
+
+		if (r) {
+			return r;
+		}
+		if (outer.range) {
+			tell_engine(a, &outer, &place);
+		}
+		outer = place;
+		*place_slot(a, process, inner->id) = outer;
+	}
+	*ret = outer;
+	return 0;
+}
+
+static bool is_optimizer(const struct scope *scope)
+{
+	for (; scope; scope = scope->parent) {
+		if (strncmp(scope->name, "Optimizer.", 10) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum attribution_direction find_direction(const struct scope *scope)
+{
+	if (scope->backward) {
+		return ATTRIBUTION_BPROP;
+	}
+	return scope->op && !is_optimizer(scope) ? ATTRIBUTION_FPROP : ATTRIBUTION_NONE;
+}
+
+static void join_forward(struct attributor *a, unsigned process, struct attribution *what)
+{
+	struct forward *f = find_forward(a, process, what->seq);
+
+	if (!f) {
+		return;
+	}
+	what->sub = f->launches[what->direction == ATTRIBUTION_BPROP]++;
+	if (what->direction == ATTRIBUTION_BPROP) {
+		what->forward = f->scope;
+		what->layer = *what->layer ? what->layer : f->scope->layer;
+		what->step = *what->step ? what->step : f->scope->step;
+	}
+}
+
+int attributor_take(struct attributor *a, const struct gpuctr_record *record,
+		    struct attribution *ret)
+{
+	struct place place;
+	int r;
+
+	*ret = (struct attribution){ .layer = "", .step = "", .seq = -1 };
+	if (!record->range) {
+		return 0;
+	}
+	r = find_place(a, record->process, record->range, &place);
+	if (r || !place.scope) {
+		return r;
+	}
+	ret->scope = place.scope;
+	ret->op = place.scope->op;
+	ret->op_range = place.op_range;
+	ret->layer = place.scope->layer;
+	ret->step = place.scope->step;
+	ret->direction = find_direction(place.scope);
+	ret->seq = place.seq;
+	if (ret->seq >= 0) {
+		join_forward(a, record->process, ret);
+	}
+	return 0;
+}
+
+const char *attribution_direction_name(enum attribution_direction direction)
+{
+	return direction == ATTRIBUTION_FPROP	? "fprop"
+	       : direction == ATTRIBUTION_BPROP ? "bprop"
+						: "";
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Bytes: what went to and from the device's memory. With one direction measured alone, the column
+ * says so in its name and there is no intensity, which would be wrong.
+ *
+ * Floating-point operations: instruction counters as catalogue names give them (an FMA counts
+ * twice) and operations of the tensor pipe, multiply and add apart. Only what was measured is in
+ * it: with one precision measured, those of the others are missing. */
+
+#include "client/report/derived.h"
+
+#include <string.h>
+
+static size_t find(const struct measure *measures, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(measures[i].name, name) == 0) {
+			return i;
+		}
+	}
+	return SIZE_MAX;
+}
+
+/* Returns the name of the bandwidth, or NULL when no bytes were measured. */
+static const char *find_bytes(const struct measure *measures, size_t n, struct derived *d)
+{
+	size_t both = find(measures, n, "dram__bytes.sum");
+	size_t read = find(measures, n, "dram__bytes_read.sum");
+	size_t write = find(measures, n, "dram__bytes_write.sum");
+
+	if (both != SIZE_MAX) {
+		d->bytes[d->n_bytes++] = both;
+		return "dram_bandwidth";
+	}
+	if (read != SIZE_MAX) {
+		d->bytes[d->n_bytes++] = read;
+	}
+	if (write != SIZE_MAX) {
+		d->bytes[d->n_bytes++] = write;
+	}
+	return d->n_bytes == 2	   ? "dram_bandwidth"
+	       : read != SIZE_MAX  ? "dram_read_bandwidth"
+	       : write != SIZE_MAX ? "dram_write_bandwidth"
+				   : NULL;
+}
+
+static void find_flops(const struct measure *measures, size_t n, struct derived *d)
+{
+	static const char tensor[] = "sm__ops_path_tensor_";
+
+	for (size_t i = 0; i < n && d->n_flops < DERIVED_TERMS; i++) {
+		if (measures[i].adds_up &&
+		    (strcmp(measures[i].unit, "FLOP") == 0 ||
+		     strncmp(measures[i].name, tensor, sizeof(tensor) - 1) == 0)) {
+			d->flops[d->n_flops++] = i;
+		}
+	}
+}
+
+static void add(struct derived *ret, size_t *n, const struct derived *terms, enum derived_kind kind,
+		const char *name, const char *unit)
+{
+	ret[*n] = *terms;
+	ret[*n].kind = kind;
+	ret[*n].name = name;
+	ret[*n].unit = unit;
+	(*n)++;
+}
+
+size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX])
+{
+	struct derived terms = { 0 };
+	const char *bandwidth = find_bytes(measures, n, &terms);
+	bool both = bandwidth && strcmp(bandwidth, "dram_bandwidth") == 0;
+	size_t n_ret = 0;
+
+	find_flops(measures, n, &terms);
+	if (bandwidth) {
+		add(ret, &n_ret, &terms, DERIVED_BANDWIDTH, bandwidth, "byte/second");
+	}
+	if (both) {
+		add(ret, &n_ret, &terms, DERIVED_PEAK, "of_peak", "percent");
+	}
+	if (terms.n_flops > 0) {
+		add(ret, &n_ret, &terms, DERIVED_RATE, "flop_rate", "FLOP/second");
+	}
+	if (terms.n_flops > 0 && both) {
+		add(ret, &n_ret, &terms, DERIVED_INTENSITY, "intensity", "FLOP/byte");
+	}
+	return n_ret;
+}
+
+/* NaN when one of the terms is not known of as many launches as there are. */
+static double add_up(const struct part *parts, const size_t *terms, size_t n, uint64_t launches)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += parts[terms[i]].n == launches ? parts[terms[i]].sum : NAN;
+	}
+	return sum;
+}
+
+static double divide(double part, double whole)
+{
+	return whole > 0 ? part / whole : NAN;
+}
+
+static double intensity(const struct derived *d, const struct group *group)
+{
+	return divide(add_up(group->total, d->flops, d->n_flops, group->total_calls),
+		      add_up(group->total, d->bytes, d->n_bytes, group->total_calls));
+}
+
+double derived_value(const struct derived *d, const struct group *group)
+{
+	const struct part *time = &group->timed[MEASURE_TIME];
+	double bytes = add_up(group->timed, d->bytes, d->n_bytes, time->n);
+
+	switch (d->kind) {
+	case DERIVED_BANDWIDTH:
+		return divide(bytes, time->sum) * 1e9;
+	case DERIVED_PEAK:
+		return divide(bytes, group->total_peak_bytes) * 100;
+	case DERIVED_RATE:
+		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
+	case DERIVED_INTENSITY:
+		return intensity(d, group);
+	}
+	return NAN;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_DERIVED_H
+#define CLIENT_REPORT_DERIVED_H
+
+/* Columns that follow from measured ones, where what they need was measured. They are computed from
+ * a row's totals, never averaged: the bandwidth of ten kernels is their bytes by their time. A
+ * launch whose time is not known has no part in a rate; where another value of a launch is not
+ * known, neither is what follows from it. */
+
+#include "client/report/groups.h"
+
+enum derived_kind {
+	DERIVED_BANDWIDTH, /* bytes between device and memory, by time */
+	DERIVED_PEAK,	   /* the same, of what the memory could move at its peak */
+	DERIVED_RATE,	   /* floating-point operations by time */
+	DERIVED_INTENSITY, /* floating-point operations a byte */
+};
+
+enum { DERIVED_MAX = 4, DERIVED_TERMS = 8 };
+
+struct derived {
+	enum derived_kind kind;
+	const char *name, *unit;
+	size_t bytes[DERIVED_TERMS], flops[DERIVED_TERMS]; /* measures whose sum it is */
+	size_t n_bytes, n_flops;
+};
+
+/* Those that are there. */
+size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
+
+/* NaN: not known. */
+double derived_value(const struct derived *d, const struct group *group);
+
+#endif

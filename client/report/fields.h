@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_FIELDS_H
+#define CLIENT_REPORT_FIELDS_H
+
+/* What a report tells of a measure in a row. */
+
+#include "client/report/groups.h"
+
+enum field {
+	FIELD_TOTAL, /* with what is nested in the row */
+	FIELD_SUM,   /* of the row alone; "self" where rows nest */
+	FIELD_MEAN,  /* this and the following are of the row alone */
+	FIELD_SHARE, /* of the sum of all records */
+	FIELD_MIN,
+	FIELD_MAX,
+	FIELD_STDDEV,
+	FIELD_BEFORE, /* the sum, or mean, of the capture that is compared with */
+	FIELD_CHANGE, /* from there, in percent */
+	FIELD_END,
+};
+
+/* A set of them: FIELD_BIT(FIELD_SUM) | ... */
+#define FIELD_BIT(field) (1u << (field))
+enum {
+	FIELDS_ALL = FIELD_BIT(FIELD_BEFORE) - 1,
+	FIELDS_USUAL = FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_MEAN) |
+		       FIELD_BIT(FIELD_SHARE)
+};
+
+/* "sum,mean" or "all"; false: why says what is wrong. */
+bool fields_parse(const char *list, unsigned *ret, struct buf *why);
+
+const char *fields_name(enum field field, bool nested);
+
+/* A sum of ratios means nothing. */
+bool fields_applies(enum field field, const struct measure *measure);
+
+/* NaN: not known, or nothing to tell. Shares and changes are in percent. */
+double fields_value(enum field field, const struct measure *measure, size_t i,
+		    const struct group *group, const struct group *all);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Leaves to rows. A leaf is merged into the row it is in, and its sums go to the totals of that row
+ * and of every row around it: once each, though a scope may be within one of the same name. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/report/groups_internal.h"
+
+enum { FIRST_SLOTS = 256, MAX_AROUND = 1 << 12 };
+
+static void forget_rows(struct groups *g)
+{
+	texts_deinit(&g->row_texts);
+	free(g->rows);
+	free(g->row_slots);
+	g->rows = g->row_slots = NULL;
+	g->n_rows = g->max_rows = g->n_row_slots = 0;
+	g->all = NULL;
+}
+
+static struct group *new_group(struct groups *g)
+{
+	struct group *group = texts_take(&g->row_texts, sizeof(*group));
+
+	if (!group) {
+		return NULL;
+	}
+	group->self = texts_take(&g->row_texts, g->n_measures * sizeof(*group->self));
+	group->total = texts_take(&g->row_texts, g->n_measures * sizeof(*group->total));
+	group->timed = texts_take(&g->row_texts, g->n_measures * sizeof(*group->timed));
+	return group->self && group->total && group->timed ? group : NULL;
+}
+
+/* --- rows by labels ----------------------------------------------------------------------------
+ */
+
+static uint64_t hash_labels(const char *const *labels, unsigned n)
+{
+	uint64_t hash = n;
+
+	for (unsigned i = 0; i < n; i++) {
+		hash = texts_mix(hash, (uintptr_t)labels[i]);
+	}
+	return hash;
+}
+
+static size_t find_slot(struct group *const *slots, size_t n_slots, const char *const *labels,
+			unsigned n)
+{
+	size_t slot = hash_labels(labels, n) & (n_slots - 1);
+
+	while (slots[slot] && memcmp(slots[slot]->labels, labels, n * sizeof(*labels)) != 0) {
+		slot = (slot + 1) & (n_slots - 1);
+	}
+	return slot;
+}
+
+static bool grow_rows(struct groups *g)
+{
+	size_t n_slots = g->n_row_slots ? g->n_row_slots * 2 : FIRST_SLOTS;
+	struct group **slots, **rows;
+
+	if (g->n_rows * 2 < g->n_row_slots) {
+		return true;
+	}
+	slots = calloc(n_slots, sizeof(struct group *));
+	rows = realloc(g->rows, n_slots / 2 * sizeof(struct group *));
+	g->rows = rows ? rows : g->rows;
+	if (!slots || !rows) {
+		free(slots);
+		return false;
+	}
+	for (size_t i = 0; i < g->n_rows; i++) {
+		slots[find_slot(slots, n_slots, rows[i]->labels, g->keys.n)] = rows[i];
+	}
+	free(g->row_slots);
+	g->row_slots = slots;
+	g->n_row_slots = n_slots;
+	return true;
+}
+
+/* The labels are interned in row_texts. */
+static struct group *find_row(struct groups *g, const char *const *labels)
+{
+	const char **copy;
+	struct group *row;
+	size_t slot;
+
+	if (!grow_rows(g)) {
+		return NULL;
+	}
+	slot = find_slot(g->row_slots, g->n_row_slots, labels, g->keys.n);
+	if (g->row_slots[slot]) {
+		return g->row_slots[slot];
+	}
+	row = new_group(g);
+	copy = texts_take(&g->row_texts, KEYS_MAX * sizeof(*copy));
+	if (!row || !copy) {
+		return NULL;
+	}
+	memcpy(copy, labels, g->keys.n * sizeof(*copy));
+	row->labels = copy;
+	g->rows[g->n_rows++] = row;
+	g->row_slots[slot] = row;
+	return row;
+}
+
+/* --- what a leaf is in -------------------------------------------------------------------------
+ */
+
+static enum key nesting_key(const struct groups *g)
+{
+	return g->keys.nested < 0 ? KEY_END : g->keys.keys[g->keys.nested];
+}
+
+static const char *scope_label(enum key key, const struct scope *scope)
+{
+	if (!scope) {
+		return "";
+	}
+	return key == KEY_NVTX ? scope->path : key == KEY_OP ? scope->name : scope->layer;
+}
+
+/* The scope that stands for this one: paths are cut at a depth. */
+static const struct scope *cut_scope(const struct groups *g, const struct scope *scope)
+{
+	unsigned depth = g->keys.nvtx_depth;
+
+	while (scope && nesting_key(g) == KEY_NVTX && depth > 0 && scope->depth >= depth) {
+		scope = scope->parent;
+	}
+	return scope;
+}
+
+/* The next one outwards that is a row. */
+static const struct scope *outer_scope(enum key key, const struct scope *scope)
+{
+	scope = scope->parent;
+	if (key == KEY_OP) {
+		return scope ? scope->op : NULL;
+	}
+	return scope && key == KEY_LAYER && *scope->layer == '\0' ? NULL : scope;
+}
+
+/* The row for a leaf, or of a scope around it. */
+static struct group *row_of(struct groups *g, const struct leaf *leaf, const struct scope *scope)
+{
+	const char *labels[KEYS_MAX];
+
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		const char *label = leaf->dims[i];
+
+		if ((int)i == g->keys.nested) {
+			label = scope_label(g->keys.keys[i], scope);
+		} else if (g->keys.keys[i] == KEY_SHAPE && nesting_key(g) == KEY_OP && scope) {
+			label = scope->sizes;
+		}
+		labels[i] = texts_add_string(&g->row_texts, label);
+		if (!labels[i]) {
+			return NULL;
+		}
+	}
+	return find_row(g, labels);
+}
+
+/* --- adding up ---------------------------------------------------------------------------------
+ */
+
+static void add_self(const struct groups *g, struct group *row, const struct leaf *leaf)
+{
+	for (size_t i = 0; i < g->n_measures; i++) {
+		sample_merge(&row->self[i], &leaf->stats[i]);
+	}
+	row->calls += leaf->calls;
+	row->small += leaf->small;
+	row->graphs += leaf->graphs;
+	row->peak_bytes += leaf->peak_bytes;
+	row->op = row->op ? row->op : leaf->op;
+}
+
+static void add_total(const struct groups *g, struct group *row, const struct leaf *leaf)
+{
+	for (size_t i = 0; i < g->n_measures; i++) {
+		row->total[i].n += leaf->stats[i].n;
+		row->total[i].sum += leaf->stats[i].sum;
+		row->timed[i].n += leaf->timed[i].n;
+		row->timed[i].sum += leaf->timed[i].sum;
+	}
+	row->total_calls += leaf->calls;
+	row->total_peak_bytes += leaf->peak_bytes;
+}
+
+static bool add_total_once(const struct groups *g, const struct leaf *leaf, struct group *row,
+			   struct group **seen, size_t *n_seen)
+{
+	for (size_t i = 0; i < *n_seen; i++) {
+		if (seen[i] == row) {
+			return true;
+		}
+	}
+	if (*n_seen < MAX_AROUND) {
+		seen[(*n_seen)++] = row;
+	}
+	add_total(g, row, leaf);
+	return true;
+}
+
+static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
+{
+	enum key key = nesting_key(g);
+	const struct scope *scope = key == KEY_END ? NULL : leaf->dims[g->keys.nested];
+	struct group *row;
+	size_t n_seen = 0;
+
+	scope = cut_scope(g, scope);
+	row = row_of(g, leaf, scope);
+	if (!row) {
+		return false;
+	}
+	add_self(g, row, leaf);
+	add_total_once(g, leaf, row, seen, &n_seen);
+	while (scope && (scope = outer_scope(key, scope))) {
+		row = row_of(g, leaf, scope);
+		if (!row || !add_total_once(g, leaf, row, seen, &n_seen)) {
+			return false;
+		}
+	}
+	add_self(g, g->all, leaf);
+	add_total(g, g->all, leaf);
+	return true;
+}
+
+int groups_finish(struct groups *g)
+{
+	struct group **seen = calloc(MAX_AROUND, sizeof(struct group *));
+	bool ok = seen != NULL;
+
+	forget_rows(g);
+	g->all = new_group(g);
+	ok = ok && g->all;
+	for (size_t i = 0; i < g->n_leaves && ok; i++) {
+		ok = fold(g, g->leaves[i], seen);
+	}
+	free(seen);
+	return ok ? 0 : -ENOMEM;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What groups know before records come: the columns of their captures, and processes with their
+ * devices. groups_records.c takes the records, fold.c makes rows of them. */
+
+#include "client/report/groups_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/peaks.h"
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+static bool needs_attribution(const struct keys *keys)
+{
+	for (unsigned i = 0; i < keys->n; i++) {
+		if (keys->keys[i] >= KEY_NVTX && keys->keys[i] <= KEY_STEP) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t add_measure(struct groups *g, const char *name, const char *unit)
+{
+	struct measure *measures = realloc(g->measures, (g->n_measures + 1) * sizeof(*g->measures));
+	struct measure *m;
+
+	if (!measures) {
+		return SIZE_MAX;
+	}
+	g->measures = measures;
+	m = &measures[g->n_measures];
+	*m = (struct measure){ .name = texts_add_string(&g->texts, name),
+			       .unit = texts_add_string(&g->texts, unit) };
+	return m->name && m->unit ? g->n_measures++ : SIZE_MAX;
+}
+
+struct groups *groups_new(const struct keys *keys)
+{
+	struct groups *g = calloc(1, sizeof(*g));
+
+	if (!g) {
+		return NULL;
+	}
+	g->keys = *keys;
+	g->attributes = needs_attribution(keys);
+	g->attributor = g->attributes ? attributor_new() : NULL;
+	if ((g->attributes && !g->attributor) || add_measure(g, "time", "ns") == SIZE_MAX) {
+		return groups_free(g);
+	}
+	g->measures[MEASURE_TIME].adds_up = true;
+	return g;
+}
+
+static void free_processes(struct groups *g)
+{
+	for (size_t i = 0; i < g->n_processes; i++) {
+		free(g->processes[i].devices);
+	}
+	free(g->processes);
+	g->processes = NULL;
+	g->n_processes = 0;
+}
+
+struct groups *groups_free(struct groups *g)
+{
+	if (!g) {
+		return NULL;
+	}
+	for (size_t i = 0; i < g->n_leaves; i++) {
+		free(g->leaves[i]->stats);
+		free(g->leaves[i]->timed);
+		free(g->leaves[i]);
+	}
+	free_processes(g);
+	attributor_free(g->attributor);
+	texts_deinit(&g->texts);
+	texts_deinit(&g->row_texts);
+	free(g->measures);
+	free(g->columns);
+	free(g->leaves);
+	free(g->slots);
+	free(g->rows);
+	free(g->row_slots);
+	free(g);
+	return NULL;
+}
+
+/* --- captures and processes --------------------------------------------------------------------
+ */
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), n_suffix = strlen(suffix);
+
+	return n >= n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
+}
+
+bool groups_adds_up(const char *column)
+{
+	return ends_with(column, ".sum") || !strchr(column, '.');
+}
+
+static size_t find_measure(const struct groups *g, const char *name)
+{
+	for (size_t i = MEASURE_TIME + 1; i < g->n_measures; i++) {
+		if (strcmp(g->measures[i].name, name) == 0) {
+			return i;
+		}
+	}
+	return SIZE_MAX;
+}
+
+static int take_column(struct groups *g, const struct gpuctr_column *column, size_t *ret,
+		       struct buf *why)
+{
+	const char *unit = column->unit ? column->unit : "";
+	size_t i = find_measure(g, column->name);
+
+	if (i == SIZE_MAX) {
+		i = add_measure(g, column->name, unit);
+		if (i == SIZE_MAX) {
+			return -ENOMEM;
+		}
+		g->measures[i].adds_up = groups_adds_up(column->name);
+		g->measures[i].of_range = strstr(column->name, "elapsed") ||
+					  strstr(column->name, ".per_second") ||
+					  strncmp(column->name, "gpu__time_duration", 18) == 0;
+	} else if (strcmp(g->measures[i].unit, unit) != 0) {
+		if (why) {
+			text_terminal(why, column->name);
+			buf_text(why, " is counted in '");
+			text_terminal(why, unit);
+			buf_text(why, "' here and in '");
+			text_terminal(why, g->measures[i].unit);
+			buf_text(why, "' in a capture before");
+		}
+		return -EINVAL;
+	}
+	*ret = i;
+	return 0;
+}
+
+/* A capture may bring counters that those before did not have. */
+static bool grow_stats(struct groups *g, size_t from)
+{
+	for (size_t i = 0; i < g->n_leaves && from < g->n_measures; i++) {
+		struct leaf *leaf = g->leaves[i];
+		struct sample *stats = realloc(leaf->stats, g->n_measures * sizeof(*stats));
+		struct part *timed = realloc(leaf->timed, g->n_measures * sizeof(*timed));
+
+		leaf->stats = stats ? stats : leaf->stats;
+		leaf->timed = timed ? timed : leaf->timed;
+		if (!stats || !timed) {
+			return false;
+		}
+		memset(stats + from, 0, (g->n_measures - from) * sizeof(*stats));
+		memset(timed + from, 0, (g->n_measures - from) * sizeof(*timed));
+	}
+	return true;
+}
+
+int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
+		 struct buf *why)
+{
+	size_t had = g->n_measures;
+	int r = 0;
+
+	free(g->columns);
+	g->n_columns = 0;
+	g->columns = calloc(plan->n_columns + 1, sizeof(*g->columns));
+	g->capture = texts_add_string(&g->texts, name);
+	if (!g->columns || !g->capture) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < plan->n_columns && r == 0; i++) {
+		r = take_column(g, &plan->columns[i], &g->columns[i], why);
+		g->n_columns = i + 1;
+	}
+	if (r || !grow_stats(g, had)) {
+		return r ? r : -ENOMEM;
+	}
+	if (g->attributor) {
+		attributor_next_capture(g->attributor);
+	}
+	memset(g->kernels, 0, sizeof(g->kernels));
+	free_processes(g);
+	return 0;
+}
+
+static const char *add_text(struct groups *g, struct buf *b)
+{
+	const char *text = b->failed ? NULL : texts_add_string(&g->texts, buf_string(b));
+
+	buf_deinit(b);
+	return text;
+}
+
+static int take_devices(struct groups *g, struct groups_process *p,
+			const struct gpuctr_process *process)
+{
+	free(p->devices);
+	p->n_devices = 0;
+	p->devices = calloc(process->n_devices + 1, sizeof(*p->devices));
+	if (!p->devices) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < process->n_devices; i++) {
+		const struct gpuctr_device *device = &process->devices[i];
+		struct groups_device *d = &p->devices[i];
+		struct buf b = { 0 };
+
+		/* The number is the process's own; the UUID says which one it is. */
+		buf_printf(&b, "%s %.12s", device->name, device->uuid);
+		d->index = device->index;
+		d->label = add_text(g, &b);
+		d->multiprocessors = peaks_multiprocessors(device);
+		d->bytes_a_ns = peaks_bytes_a_ns(device);
+		p->n_devices = i + 1;
+		if (!d->label) {
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+struct groups_process *groups_find_process(struct groups *g, unsigned process)
+{
+	for (size_t i = g->n_processes; i > 0; i--) {
+		if (g->processes[i - 1].process == process) {
+			return &g->processes[i - 1];
+		}
+	}
+	return NULL;
+}
+
+int groups_process(struct groups *g, const struct gpuctr_process *process)
+{
+	struct groups_process *p = groups_find_process(g, process->process);
+	struct buf b = { 0 };
+
+	if (!p) {
+		p = realloc(g->processes, (g->n_processes + 1) * sizeof(*p));
+		if (!p) {
+			return -ENOMEM;
+		}
+		g->processes = p;
+		p += g->n_processes++;
+		*p = (struct groups_process){ .process = process->process };
+	}
+	buf_printf(&b, "%s (%u)", process->program ? process->program : "?", process->pid);
+	p->label = add_text(g, &b);
+	return p->label ? take_devices(g, p, process) : -ENOMEM;
+}
+
+/* --- what is known -----------------------------------------------------------------------------
+ */
+
+bool groups_need_ranges(const struct groups *g)
+{
+	return g->attributes;
+}
+
+const struct keys *groups_keys(const struct groups *g)
+{
+	return &g->keys;
+}
+
+size_t groups_measures(const struct groups *g, const struct measure **ret)
+{
+	*ret = g->measures;
+	return g->n_measures;
+}
+
+size_t groups_rows(struct groups *g, struct group ***ret)
+{
+	*ret = g->rows;
+	return g->n_rows;
+}
+
+const struct group *groups_all(const struct groups *g)
+{
+	return g->all;
+}
+
+uint64_t groups_records(const struct groups *g)
+{
+	return g->records;
+}
+
+uint64_t groups_clock(const struct groups *g, enum gpuctr_clock clock)
+{
+	return g->by_clock[clock];
+}

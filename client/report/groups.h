@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_GROUPS_H
+#define CLIENT_REPORT_GROUPS_H
+
+/* Records added up by keys.
+ *
+ *	groups_begin(g, plan, "run.gpuctr");	// for each capture
+ *	groups_process(g, process);
+ *	groups_record(g, record);
+ *	...
+ *	groups_finish(g);
+ *
+ * and then rows. A row has what belongs to it alone (self). Where the keys nest (an operator that
+ * calls another), it also has the total with what is nested in it. Each record is in the self of
+ * exactly one row: the sums of all rows' selves are those of the capture. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/report/attribution.h"
+#include "client/report/keys.h"
+#include "client/report/sample.h"
+
+/* A measured quantity. Number 0 is the time of kernels, in ns, the others are counters. */
+struct measure {
+	const char *name, *unit;
+	bool adds_up;  /* a sum over launches means something */
+	bool of_range; /* relates to the range around the kernel, not to the kernel alone */
+};
+
+enum { MEASURE_TIME = 0 };
+
+/* Of a column of a plan: does a sum over launches mean something? A derived name without rollup is
+ * a weighted sum of ".sum" counters. */
+bool groups_adds_up(const char *column);
+
+struct group {
+	const char *const *labels; /* one a key; "": not known */
+	uint64_t calls;		   /* launches of its own */
+	uint64_t total_calls;	   /* and those nested in it */
+	struct sample *self;	   /* one a measure */
+	struct part *total;	   /* sums; those of self where nothing nests */
+	struct part *timed; /* the same of launches whose time is known: what a rate is made of */
+	/* Of its own launches. */
+	uint64_t small;	   /* with fewer blocks than its device has multiprocessors, where known */
+	uint64_t graphs;   /* launches of whole graphs */
+	double peak_bytes; /* what memory could have moved meanwhile at its peak; 0: not known */
+	double total_peak_bytes;    /* with those nested in it */
+	const struct scope *op;	    /* of one of them; NULL: none has an operator */
+	const struct group *before; /* the same row of the capture that is compared with; view.h */
+};
+
+struct groups;
+
+struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
+struct groups *groups_free(struct groups *g);	    /* takes NULL, returns NULL */
+
+/* 0; -ENOMEM; or -EINVAL when a counter has another unit than in a capture before, and then why is
+ * told. name is that of the file; why may be NULL. */
+int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
+		 struct buf *why);
+int groups_process(struct groups *g, const struct gpuctr_process *process);
+int groups_record(struct groups *g, const struct gpuctr_record *record);
+
+/* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
+int groups_finish(struct groups *g);
+
+/* Do the keys look at the ranges of records? */
+bool groups_need_ranges(const struct groups *g);
+const struct keys *groups_keys(const struct groups *g);
+size_t groups_measures(const struct groups *g, const struct measure **ret);
+/* In the order in which they came first; to be sorted by the caller. */
+size_t groups_rows(struct groups *g, struct group ***ret);
+/* All records together. */
+const struct group *groups_all(const struct groups *g);
+uint64_t groups_records(const struct groups *g);
+/* Records by whose time they tell. */
+uint64_t groups_clock(const struct groups *g, enum gpuctr_clock clock);
+
+#endif

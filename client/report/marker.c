@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The parts follow the name in a fixed order, each as ", key = value". A name may hold commas
+ * itself (a label of record_function() is the user's own), so the name ends where all that follows
+ * reads as parts. A message that was cut in the middle of its last list still counts. */
+
+#include "client/report/marker.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* Past the digits, or NULL when there are none or too many. */
+static const char *parse_number(const char *p, int64_t *ret)
+{
+	int64_t value = 0;
+	int digits = 0;
+
+	for (; isdigit((unsigned char)*p) && digits < 18; p++, digits++) {
+		value = value * 10 + (*p - '0');
+	}
+	if (digits == 0 || isdigit((unsigned char)*p)) {
+		return NULL;
+	}
+	*ret = value;
+	return p;
+}
+
+/* Past the bracket that closes the one at p, or at the end of the message. */
+static const char *skip_list(const char *p)
+{
+	size_t depth = 0;
+
+	if (*p != '[') {
+		return NULL;
+	}
+	for (; *p; p++) {
+		depth += *p == '[';
+		depth -= *p == ']';
+		if (depth == 0) {
+			return p + 1;
+		}
+	}
+	return p;
+}
+
+static const char *after(const char *p, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(p, prefix, n) == 0 ? p + n : NULL;
+}
+
+static const char *parse_part(const char *p, struct marker *m)
+{
+	const char *value, *end;
+
+	if ((value = after(p, ", seq = "))) {
+		return parse_number(value, &m->seq);
+	}
+	if ((value = after(p, ", op_id = "))) {
+		return parse_number(value, &m->op_id);
+	}
+	if ((value = after(p, ", input_op_ids = "))) {
+		return skip_list(value);
+	}
+	if ((value = after(p, ", sizes = "))) {
+		end = skip_list(value);
+		m->sizes = value;
+		m->n_sizes = end ? (size_t)(end - value) : 0;
+		return end;
+	}
+	return NULL;
+}
+
+void marker_parse(const char *message, struct marker *ret)
+{
+	const struct marker none = { .seq = -1, .op_id = -1 };
+	const char *comma = message;
+
+	while ((comma = strchr(comma, ','))) {
+		struct marker m = none;
+		const char *p = comma;
+
+		while (p && *p) {
+			p = parse_part(p, &m);
+		}
+		if (p) {
+			m.n_name = (size_t)(comma - message);
+			m.found = true;
+			*ret = m;
+			return;
+		}
+		comma++;
+	}
+	*ret = none;
+	ret->n_name = strlen(message);
+}
+
+bool marker_format_sizes(const char *sizes, size_t n, char *text, size_t max)
+{
+	size_t used = 0, keep = 0;
+	int depth = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		char c = sizes[i];
+
+		if (c == ' ' || (c == ',' && depth < 2)) {
+			continue;
+		}
+		depth += c == '[';
+		if (depth >= 2) {
+			if (used + 3 >= max) {
+				break;
+			}
+			if (c == '[' && depth == 2 && used > 0) {
+				text[used++] = ' ';
+			}
+			text[used++] = c;
+		}
+		depth -= c == ']';
+		if (c == ']' && depth == 1 && text[used - 2] != '[') {
+			keep = used;
+		}
+	}
+	/* All of them empty: one pair of brackets stands for them. */
+	keep = keep == 0 && used >= 2 ? 2 : keep;
+	text[keep] = '\0';
+	return depth == 0;
+}
+
+bool marker_is_step(const char *name, size_t n)
+{
+	static const char *const words[] = { "iteration", "iter",	  "step",      "batch",
+					     "epoch",	  "ProfilerStep", "train_step" };
+	size_t digits = n;
+
+	while (digits > 0 && isdigit((unsigned char)name[digits - 1])) {
+		digits--;
+	}
+	if (digits == n || digits == 0) {
+		return false;
+	}
+	n = digits;
+	while (n > 0 && strchr(" #:_-=", name[n - 1])) {
+		n--;
+	}
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (n == strlen(words[i]) && strncasecmp(name, words[i], n) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool marker_is_backward(const char *name, size_t n)
+{
+	static const char word[] = "Backward";
+	size_t n_word = sizeof(word) - 1;
+
+	while (n > 0 && isdigit((unsigned char)name[n - 1])) {
+		n--;
+	}
+	return n >= n_word && memcmp(name + n - n_word, word, n_word) == 0;
+}

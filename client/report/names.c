@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Three tries, each for the names that look alike after the one before:
+ *
+ *	1. the name as text_kernel() cuts it, or its begin and its end
+ *	2. its begin and what follows the place where it differs from those that look alike
+ *	3. a number behind it, "~2": some names differ in several far places, or in nothing that
+ *	   can be seen
+ *
+ * The third always ends, because a number is free. What looks alike is found by hashing, so that a
+ * hundred thousand rows cost no more than their texts. */
+
+#include "client/report/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/texts.h"
+
+enum { WORD_MAX = 20 };
+
+struct naming {
+	const char *const *texts;
+	size_t n, width;
+	bool kernels;
+	char **shown;
+	char **whole;  /* the names uncut, safe for a terminal */
+	char **bare;   /* of kernels, without what C++ adds */
+	size_t *order; /* sorted by shown, then by place */
+};
+
+/* --- cutting -----------------------------------------------------------------------------------
+ */
+
+static char *take(struct buf *b)
+{
+	char *text = b->failed ? NULL : strdup(buf_string(b));
+
+	buf_deinit(b);
+	return text;
+}
+
+/* The begin, two points, and the end: of a path both tell something. */
+static void add_middle_cut(struct buf *b, const char *text, size_t width)
+{
+	size_t n = strlen(text), begin, left = (width - 2) / 3, skip;
+
+	if (text_width(text, n) <= width) {
+		buf_text(b, text);
+		return;
+	}
+	begin = text_fit(text, n, left);
+	buf_add(b, text, begin);
+	buf_text(b, "..");
+	skip = text_width(text, n) - (width - 2 - left);
+	begin = text_fit(text, n, skip);
+	while (text_width(text + begin, n - begin) > width - 2 - left) {
+		begin += text_fit(text + begin, n - begin, 2);
+	}
+	buf_text(b, text + begin);
+}
+
+static char *show(const struct naming *g, const char *text)
+{
+	struct buf b = { 0 }, safe = { 0 };
+
+	if (g->kernels) {
+		text_kernel(&b, text, g->width);
+	} else {
+		text_terminal(&safe, text);
+		add_middle_cut(&b, buf_string(&safe), g->width);
+		b.failed |= safe.failed;
+		buf_deinit(&safe);
+	}
+	return take(&b);
+}
+
+static char *show_whole(const char *text)
+{
+	struct buf b = { 0 };
+
+	text_terminal(&b, text);
+	return take(&b);
+}
+
+static char *show_bare(const struct naming *g, const char *text)
+{
+	struct buf bare = { 0 };
+	char *shown;
+
+	if (!g->kernels) {
+		return show_whole(text);
+	}
+	text_kernel_bare(&bare, text);
+	shown = bare.failed ? NULL : show_whole(buf_string(&bare));
+	buf_deinit(&bare);
+	return shown;
+}
+
+/* --- what looks alike --------------------------------------------------------------------------
+ */
+
+static int compare(const void *a, const void *b, void *userdata)
+{
+	const struct naming *g = userdata;
+	size_t i = *(const size_t *)a, j = *(const size_t *)b;
+	int order = strcmp(g->shown[i], g->shown[j]);
+
+	return order ? order : (i > j) - (i < j);
+}
+
+/* The end of the run of equal names from order[at] on. */
+static size_t find_run(const struct naming *g, size_t at)
+{
+	size_t end = at + 1;
+
+	while (end < g->n && strcmp(g->shown[g->order[at]], g->shown[g->order[end]]) == 0) {
+		end++;
+	}
+	return end;
+}
+
+static void sort(struct naming *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		g->order[i] = i;
+	}
+	if (g->n > 1) {
+		qsort_r(g->order, g->n, sizeof(*g->order), compare, g);
+	}
+}
+
+/* --- the place where they differ ---------------------------------------------------------------
+ */
+
+/* Bytes that all of a run begin with, back to the begin of a word. */
+static size_t common_prefix(const struct naming *g, char *const *names, size_t at, size_t end)
+{
+	const char *first = names[g->order[at]];
+	size_t n = strlen(first), back = 0;
+
+	for (size_t i = at + 1; i < end; i++) {
+		const char *other = names[g->order[i]];
+		size_t same = 0;
+
+		while (same < n && first[same] == other[same]) {
+			same++;
+		}
+		n = same;
+	}
+	while (n > 0 && ((unsigned char)first[n] & 0xc0) == 0x80) {
+		n--;
+	}
+	while (back < WORD_MAX && back < n && !strchr("<>(,:/_ [", first[n - back - 1])) {
+		back++;
+	}
+	return back < WORD_MAX ? n - back : n;
+}
+
+static void add_cut(struct buf *b, const char *text, size_t width)
+{
+	size_t n = strlen(text);
+
+	if (text_width(text, n) <= width) {
+		buf_text(b, text);
+		return;
+	}
+	buf_add(b, text, text_fit(text, n, width - 2));
+	buf_text(b, "..");
+}
+
+static char *show_difference(const struct naming *g, const char *whole, size_t prefix)
+{
+	const char *rest = whole + prefix;
+	size_t n_rest = text_width(rest, strlen(rest)), head = (g->width - 2) / 2;
+	struct buf b = { 0 };
+
+	/* Where the rest is short, more of the begin fits. */
+	if (head + n_rest + 2 < g->width) {
+		head = g->width - 2 - n_rest;
+	}
+	if (text_width(whole, prefix) <= head) {
+		buf_add(&b, whole, prefix);
+	} else {
+		buf_add(&b, whole, text_fit(whole, prefix, head));
+		buf_text(&b, "..");
+	}
+	add_cut(&b, rest, g->width - (b.n ? text_width(b.data, b.n) : 0));
+	return take(&b);
+}
+
+/* What C++ adds is shown only where nothing else tells names apart. */
+static char *const *choose_names(const struct naming *g, size_t at, size_t end)
+{
+	struct texts seen = { 0 };
+	bool differ = true;
+
+	for (size_t i = at; i < end && differ; i++) {
+		differ = texts_add_string(&seen, g->bare[g->order[i]]) && seen.n == i - at + 1;
+	}
+	texts_deinit(&seen);
+	return differ ? g->bare : g->whole;
+}
+
+static bool tell_apart(struct naming *g)
+{
+	sort(g);
+	for (size_t at = 0, end; at < g->n; at = end) {
+		char *const *names;
+		size_t prefix;
+
+		end = find_run(g, at);
+		if (end == at + 1) {
+			continue;
+		}
+		names = choose_names(g, at, end);
+		prefix = common_prefix(g, names, at, end);
+		for (size_t i = at; i < end; i++) {
+			char *shown = show_difference(g, names[g->order[i]], prefix);
+
+			if (!shown) {
+				return false;
+			}
+			/* The order stands on what was shown before: find_run() is past it. */
+			free(g->shown[g->order[i]]);
+			g->shown[g->order[i]] = shown;
+		}
+	}
+	return true;
+}
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
+
+static char *show_number(const struct naming *g, const char *shown, size_t number)
+{
+	char mark[24];
+	size_t n = (size_t)snprintf(mark, sizeof(mark), "~%zu", number);
+	struct buf b = { 0 };
+
+	buf_add(&b, shown, text_fit(shown, strlen(shown), g->width - n));
+	buf_text(&b, mark);
+	return take(&b);
+}
+
+/* The first of a run keeps the name. */
+static bool number_run(struct naming *g, size_t at, size_t end, struct texts *taken)
+{
+	const char *base = g->shown[g->order[at]];
+	size_t number = 2, had;
+
+	for (size_t i = at + 1; i < end; i++) {
+		char *shown = NULL;
+
+		do {
+			free(shown);
+			shown = show_number(g, base, number++);
+			had = taken->n;
+		} while (shown && texts_add_string(taken, shown) && taken->n == had);
+		if (!shown) {
+			return false;
+		}
+		free(g->shown[g->order[i]]);
+		g->shown[g->order[i]] = shown;
+	}
+	return true;
+}
+
+static bool number(struct naming *g)
+{
+	struct texts taken = { 0 };
+	bool ok = true;
+
+	sort(g);
+	for (size_t i = 0; i < g->n && ok; i++) {
+		ok = texts_add_string(&taken, g->shown[i]) != NULL;
+	}
+	for (size_t at = 0, end; at < g->n && ok; at = end) {
+		end = find_run(g, at);
+		ok = number_run(g, at, end, &taken);
+	}
+	texts_deinit(&taken);
+	return ok;
+}
+
+/* --- all ---------------------------------------------------------------------------------------
+ */
+
+static bool begin(struct naming *g)
+{
+	g->shown = calloc(g->n + 1, sizeof(char *));
+	g->whole = calloc(g->n + 1, sizeof(char *));
+	g->order = calloc(g->n + 1, sizeof(*g->order));
+	g->bare = calloc(g->n + 1, sizeof(char *));
+	if (!g->shown || !g->whole || !g->bare || !g->order) {
+		return false;
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		const char *text = *g->texts[i] ? g->texts[i] : "na";
+
+		g->shown[i] = show(g, text);
+		g->whole[i] = show_whole(text);
+		g->bare[i] = show_bare(g, text);
+		if (!g->shown[i] || !g->whole[i] || !g->bare[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+char **names_shorten(const char *const *texts, size_t n, size_t width, bool kernels)
+{
+	struct naming g = { .texts = texts,
+			    .n = n,
+			    .width = width < NAMES_MIN_WIDTH ? NAMES_MIN_WIDTH : width,
+			    .kernels = kernels };
+	bool ok = begin(&g) && tell_apart(&g) && number(&g);
+
+	names_free(g.whole, n);
+	names_free(g.bare, n);
+	free(g.order);
+	if (!ok) {
+		names_free(g.shown, n);
+		g.shown = NULL;
+	}
+	return g.shown;
+}
+
+void names_free(char **shown, size_t n)
+{
+	for (size_t i = 0; shown && i < n; i++) {
+		free(shown[i]);
+	}
+	free(shown);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_SAMPLE_H
+#define CLIENT_REPORT_SAMPLE_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* Values of one counter. Those that were not available are left out of it. */
+struct sample {
+	uint64_t n;
+	double sum, mean, squares, min, max; /* squares: of the distances to the mean */
+};
+
+/* A sum, and of how many values. */
+struct part {
+	uint64_t n;
+	double sum;
+};
+
+void sample_add(struct sample *s, double value);
+void sample_merge(struct sample *s, const struct sample *other);
+/* The sample's standard deviation; NaN for less than two values. */
+double sample_deviation(const struct sample *s);
+
+#endif

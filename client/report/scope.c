@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The tree of scopes: a hash set over (parent, domain, name, sizes, is it a marker). */
+
+#include "client/report/scope.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/buf.h"
+
+enum { FIRST_SLOTS = 256, MAX_SIZES_BYTES = 256 };
+
+/* Only what PyTorch itself writes is a marker. An operator's name has a namespace, or the marker a
+ * sequence number; what record_function() names has neither and is a label. */
+static const char engine[] = "autograd::engine::evaluate_function: ";
+
+void scopes_deinit(struct scopes *s)
+{
+	texts_deinit(&s->texts);
+	free(s->slots);
+	memset(s, 0, sizeof(*s));
+}
+
+static enum scope_kind find_kind(const struct scope *parent, const char *name,
+				 const struct marker *marker)
+{
+	if (marker->found && strncmp(name, engine, sizeof(engine) - 1) == 0) {
+		return SCOPE_ENGINE;
+	}
+	if (marker->found && parent && parent->kind == SCOPE_ENGINE &&
+	    strcmp(parent->name + sizeof(engine) - 1, name) == 0) {
+		return SCOPE_NODE;
+	}
+	if (marker->found && marker->seq >= 0 && marker_is_backward(name, strlen(name))) {
+		return SCOPE_NODE;
+	}
+	if (marker->found && (marker->seq >= 0 || strstr(name, "::"))) {
+		return SCOPE_OP;
+	}
+	return marker_is_step(name, strlen(name)) ? SCOPE_STEP : SCOPE_LABEL;
+}
+
+/* --- what a scope says with those around it ----------------------------------------------------
+ */
+
+static const char *join(struct scopes *s, const char *left, char separator, const char *right)
+{
+	struct buf b = { 0 };
+	const char *text;
+
+	if (!*left) {
+		return right;
+	}
+	buf_text(&b, left);
+	buf_char(&b, separator);
+	buf_text(&b, right);
+	text = b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
+	buf_deinit(&b);
+	return text;
+}
+
+/* A module's name often begins with that of the module around it: "layer1", "layer1.0". */
+static const char *find_layer(struct scopes *s, const struct scope *scope)
+{
+	const char *outer = scope->parent ? scope->parent->layer : "";
+	const char *last = strrchr(outer, '/');
+	size_t n;
+
+	if (scope->kind != SCOPE_LABEL) {
+		return outer;
+	}
+	last = last ? last + 1 : outer;
+	n = strlen(last);
+	if (n > 0 && strncmp(scope->name, last, n) == 0 && scope->name[n] == '.') {
+		struct buf b = { 0 };
+		const char *text;
+
+		buf_add(&b, outer, (size_t)(last - outer));
+		buf_text(&b, scope->name);
+		text = b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
+		buf_deinit(&b);
+		return text;
+	}
+	return join(s, outer, '/', scope->name);
+}
+
+static bool derive(struct scopes *s, struct scope *scope)
+{
+	const struct scope *parent = scope->parent;
+
+	scope->label = join(s, scope->domain, ':', scope->name);
+	if (!scope->label) {
+		return false;
+	}
+	scope->depth = parent ? parent->depth + 1 : 0;
+	scope->op = scope->kind >= SCOPE_OP ? scope : parent ? parent->op : NULL;
+	scope->path = parent ? join(s, parent->path, '/', scope->label) : scope->label;
+	scope->layer = find_layer(s, scope);
+	scope->step = scope->kind == SCOPE_STEP ? scope->name : parent ? parent->step : "";
+	scope->backward = (parent && parent->backward) || scope->kind == SCOPE_NODE ||
+			  scope->kind == SCOPE_ENGINE;
+	return scope->path && scope->layer;
+}
+
+/* --- the set -----------------------------------------------------------------------------------
+ */
+
+static uint64_t hash_scope(const struct scope *scope)
+{
+	uint64_t hash = texts_mix(scope->kind, (uintptr_t)scope->parent);
+
+	hash = texts_mix(hash, (uintptr_t)scope->name);
+	hash = texts_mix(hash, (uintptr_t)scope->domain);
+	return texts_mix(hash, (uintptr_t)scope->sizes);
+}
+
+static bool is_equal(const struct scope *a, const struct scope *b)
+{
+	return a->parent == b->parent && a->name == b->name && a->sizes == b->sizes &&
+	       a->domain == b->domain && a->kind == b->kind;
+}
+
+static size_t find_slot(struct scope *const *slots, size_t n_slots, const struct scope *scope)
+{
+	size_t slot = hash_scope(scope) & (n_slots - 1);
+
+	while (slots[slot] && !is_equal(slots[slot], scope)) {
+		slot = (slot + 1) & (n_slots - 1);
+	}
+	return slot;
+}
+
+static bool grow(struct scopes *s)
+{
+	size_t n_slots = s->n_slots ? s->n_slots * 2 : FIRST_SLOTS;
+	struct scope **slots;
+
+	if (s->n * 2 < s->n_slots) {
+		return true;
+	}
+	slots = calloc(n_slots, sizeof(struct scope *));
+	if (!slots) {
+		return false;
+	}
+	for (size_t i = 0; i < s->n_slots; i++) {
+		if (s->slots[i]) {
+			slots[find_slot(slots, n_slots, s->slots[i])] = s->slots[i];
+		}
+	}
+	free(s->slots);
+	s->slots = slots;
+	s->n_slots = n_slots;
+	return true;
+}
+
+static const char *add_sizes(struct scopes *s, const struct marker *marker)
+{
+	char text[MAX_SIZES_BYTES];
+
+	if (!marker->sizes) {
+		return texts_add(&s->texts, "", 0);
+	}
+	if (!marker_format_sizes(marker->sizes, marker->n_sizes, text, sizeof(text) - 3)) {
+		/* What was cut must not be taken for another operator's whole list. */
+		strcat(text, "..");
+	}
+	return texts_add_string(&s->texts, text);
+}
+
+static const struct scope *intern(struct scopes *s, struct scope *key);
+
+/* The operators alone, from the outermost to this scope. */
+static bool find_chain(struct scopes *s, struct scope *scope)
+{
+	const struct scope *outer = scope->parent ? scope->parent->chain : NULL;
+	struct scope key = *scope;
+
+	if (scope->kind < SCOPE_OP || outer == scope->parent) {
+		scope->chain = scope->kind < SCOPE_OP ? outer : scope;
+		return true;
+	}
+	key.parent = outer;
+	scope->chain = intern(s, &key);
+	return scope->chain != NULL;
+}
+
+/* A copy of the key that lives, and knows what it says. */
+static const struct scope *intern(struct scopes *s, struct scope *key)
+{
+	struct scope *scope;
+	size_t slot;
+
+	if (!grow(s)) {
+		return NULL;
+	}
+	slot = find_slot(s->slots, s->n_slots, key);
+	if (s->slots[slot]) {
+		return s->slots[slot];
+	}
+	scope = texts_take(&s->texts, sizeof(*scope));
+	if (!scope) {
+		return NULL;
+	}
+	*scope = *key;
+	if (!derive(s, scope)) {
+		return NULL;
+	}
+	s->slots[slot] = scope;
+	s->n++;
+	return find_chain(s, scope) ? scope : NULL;
+}
+
+const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
+			       const struct gpuctr_range *range, const struct marker *marker)
+{
+	struct scope key = { .parent = parent };
+
+	key.name = texts_add(&s->texts, range->message, marker->n_name);
+	key.domain = texts_add_string(&s->texts, range->domain);
+	key.sizes = add_sizes(s, marker);
+	if (!key.name || !key.domain || !key.sizes) {
+		return NULL;
+	}
+	key.kind = find_kind(parent, key.name, marker);
+	return intern(s, &key);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_SCOPE_H
+#define CLIENT_REPORT_SCOPE_H
+
+/* A scope is a place in the program that NVTX ranges tell of, whatever the time: ranges that differ
+ * only in what PyTorch counts (seq, op_id) are one scope. Scopes form a tree by their parents, are
+ * made once and live as long as the set; equal scopes are the same pointer. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/report/marker.h"
+#include "client/report/texts.h"
+
+enum scope_kind {
+	SCOPE_LABEL, /* of the program's own, or a module: makes up the layer */
+	SCOPE_STEP,  /* "iteration 2" */
+	SCOPE_OP,    /* an operator of PyTorch's */
+	SCOPE_NODE,  /* a node of autograd's graph: a backward function */
+	SCOPE_ENGINE /* autograd's engine around a node */
+};
+
+struct scope {
+	const struct scope *parent; /* NULL: outermost */
+	enum scope_kind kind;
+	unsigned depth;	    /* 0: outermost */
+	const char *domain; /* of NVTX, "": the default */
+	const char *name;   /* without what PyTorch appends */
+	const char *sizes;  /* of the operator's inputs, as marker_format_sizes(); "": not told */
+	const char *label;  /* the text of a table: "domain:name" or name */
+
+	/* What this scope and those around it say together. */
+	const struct scope *op;	   /* the innermost operator, node or engine; NULL: none */
+	const struct scope *chain; /* op with the operators around it and nothing else: the same
+				      in each step and layer */
+	const char *path;	   /* all names, outermost first, joined by '/' */
+	const char *layer;	   /* names of labels, outermost first; "": none */
+	const char *step;	   /* innermost step; "": none */
+	bool backward;		   /* within autograd's engine or one of its nodes */
+};
+
+struct scopes {
+	struct texts texts;
+	struct scope **slots;
+	size_t n, n_slots;
+};
+
+void scopes_deinit(struct scopes *s);
+
+/* The scope of range, whose marker was parsed, within parent. NULL: out of memory. */
+const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
+			       const struct gpuctr_range *range, const struct marker *marker);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The layout of tables. Names get what the figures leave, and never less than a width at which they
+ * can be read; all tables of a view have the same names in the same rows. */
+
+#include "client/report/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/table_internal.h"
+
+enum {
+	CALLS_WIDTH = 8, /* at least */
+	GAP = 3,
+	MIN_NAME_WIDTH = 16,
+	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
+};
+
+/* One table: the columns first .. first + count. */
+struct layout {
+	size_t first, count;
+};
+
+/* --- rows --------------------------------------------------------------------------------------
+ */
+
+static void add_name(struct buf *b, const char *shown, size_t width)
+{
+	size_t has = text_width(shown, strlen(shown));
+
+	buf_text(b, shown);
+	table_pad(b, (has < width ? width - has : 0) + 1);
+}
+
+static void add_figures(const struct table *t, const struct layout *l, const struct group *row,
+			struct buf *b)
+{
+	struct buf field = { 0 };
+
+	text_count(&field, table_calls(t, row));
+	table_add_right(b, &field, t->calls_width);
+	for (size_t i = l->first; i < l->first + l->count; i++) {
+		const struct table_column *c = &t->columns[i];
+
+		table_pad(b, GAP + table_column_width(t, c) - table_fields_width(c));
+		for (unsigned k = 0; k < c->n_fields; k++) {
+			table_pad(b, k > 0);
+			table_format(t, c, k, row, &field);
+			table_add_right(b, &field, table_field_width(c, k));
+		}
+	}
+	buf_deinit(&field);
+	buf_char(b, '\n');
+}
+
+static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
+{
+	for (unsigned k = 0; k < t->v->keys->n; k++) {
+		const struct table_names *names = &t->names[k];
+
+		add_name(b, names->shown[names->of_row[i]], names->width);
+	}
+	add_figures(t, l, t->v->rows[i], b);
+}
+
+/* A row that stands for others has no labels of its own. */
+static void add_special(const struct table *t, const struct layout *l, const char *name,
+			const struct group *row, struct buf *b)
+{
+	for (unsigned k = 0; k < t->v->keys->n; k++) {
+		const struct table_names *names = &t->names[k];
+
+		add_name(b, k == 0 ? name : "", names->width);
+	}
+	add_figures(t, l, row, b);
+}
+
+static void add_head_names(const struct table *t, bool shown, struct buf *b)
+{
+	for (unsigned k = 0; k < t->v->keys->n; k++) {
+		add_name(b, shown ? keys_name(t->v->keys->keys[k]) : "", t->names[k].width);
+	}
+}
+
+static void add_heads(const struct table *t, const struct layout *l, struct buf *b)
+{
+	struct buf field = { 0 };
+
+	add_head_names(t, false, b);
+	table_pad(b, t->calls_width);
+	for (size_t i = l->first; i < l->first + l->count; i++) {
+		const struct table_column *c = &t->columns[i];
+
+		text_terminal(&field, c->name);
+		if (t->v->base_units && *c->unit) {
+			buf_text(&field, " [");
+			text_terminal(&field, c->unit);
+			buf_char(&field, ']');
+		}
+		table_pad(b, GAP);
+		table_add_right(b, &field, table_column_width(t, c));
+	}
+	buf_char(b, '\n');
+	add_head_names(t, true, b);
+	buf_printf(b, "%*s", (int)t->calls_width, "launches");
+	for (size_t i = l->first; i < l->first + l->count; i++) {
+		const struct table_column *c = &t->columns[i];
+
+		table_pad(b, GAP + table_column_width(t, c) - table_fields_width(c));
+		for (unsigned k = 0; k < c->n_fields; k++) {
+			buf_text(&field,
+				 c->is_derived ? "" : fields_name(c->fields[k], t->v->nested));
+			table_pad(b, k > 0);
+			table_add_right(b, &field, table_field_width(c, k));
+		}
+	}
+	buf_deinit(&field);
+	while (b->n > 0 && b->data[b->n - 1] == ' ') {
+		b->n--;
+	}
+	buf_char(b, '\n');
+}
+
+static void add_table(const struct table *t, const struct layout *l, const char *more,
+		      struct buf *b)
+{
+	const struct view *v = t->v;
+
+	add_heads(t, l, b);
+	for (size_t i = 0; i < v->n_shown; i++) {
+		add_row(t, l, i, b);
+	}
+	if (v->n_shown < v->n_rows) {
+		add_special(t, l, more, &t->rest, b);
+	}
+	if (v->n_rows != 1) {
+		add_special(t, l, "all", v->all, b);
+	}
+}
+
+/* --- all tables --------------------------------------------------------------------------------
+ */
+
+/* Rows that are left out because of the limit, added up. */
+static bool add_up_rest(struct table *t)
+{
+	const struct view *v = t->v;
+	struct sample *self = calloc(v->n_measures, sizeof(*self));
+	struct part *total = calloc(v->n_measures, sizeof(*total));
+	struct part *timed = calloc(v->n_measures, sizeof(*timed));
+
+	t->rest = (struct group){ .self = self, .total = total, .timed = timed };
+	t->rest_before.self = calloc(v->n_measures, sizeof(*self));
+	t->rest_before.total = calloc(v->n_measures, sizeof(*total));
+	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total) {
+		return false;
+	}
+	t->rest.before = v->all->before ? &t->rest_before : NULL;
+	for (size_t i = v->n_shown; i < v->n_rows; i++) {
+		const struct group *row = v->rows[i];
+
+		for (size_t k = 0; k < v->n_measures; k++) {
+			sample_merge(&self[k], &row->self[k]);
+			/* Totals of rows that nest hold each other, so there are none, nor rates.
+			 */
+			total[k] = (struct part){ self[k].n, self[k].sum };
+			if (!v->nested) {
+				timed[k].n += row->timed[k].n;
+				timed[k].sum += row->timed[k].sum;
+			}
+		}
+		for (size_t k = 0; row->before && k < v->n_measures; k++) {
+			sample_merge(&t->rest_before.self[k], &row->before->self[k]);
+			t->rest_before.total[k] = (struct part){ t->rest_before.self[k].n,
+								 t->rest_before.self[k].sum };
+		}
+		t->rest_before.total_calls += row->before ? row->before->calls : 0;
+		t->rest.calls += row->calls;
+		t->rest.total_calls += row->calls;
+		t->rest.peak_bytes += row->peak_bytes;
+		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
+	}
+	return true;
+}
+
+/* As many columns as fit, at least one. */
+static size_t fit(const struct table *t, size_t first, size_t room)
+{
+	size_t count = 0;
+
+	for (size_t i = first; i < t->n_columns; i++) {
+		size_t width = GAP + table_column_width(t, &t->columns[i]);
+
+		if (width > room && count > 0) {
+			break;
+		}
+		room -= width < room ? width : room;
+		count++;
+	}
+	return count;
+}
+
+/* What names would like to have at least. */
+static size_t wanted_names(const struct table *t, size_t each)
+{
+	size_t wanted = 0;
+
+	for (unsigned i = 0; i < t->v->keys->n; i++) {
+		wanted += 1 + (t->names[i].longest < each ? t->names[i].longest : each);
+	}
+	return wanted;
+}
+
+static size_t columns_width(const struct table *t, const struct layout *l)
+{
+	size_t width = t->calls_width;
+
+	for (size_t i = l->first; i < l->first + l->count; i++) {
+		width += GAP + table_column_width(t, &t->columns[i]);
+	}
+	return width;
+}
+
+static bool is_too_narrow(const struct table *t, size_t width)
+{
+	size_t needs = wanted_names(t, MIN_NAME_WIDTH) + t->calls_width, widest = 0;
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		size_t column = GAP + table_column_width(t, &t->columns[i]);
+
+		widest = column > widest ? column : widest;
+	}
+	return width < needs + widest;
+}
+
+/* The widest table says what is left for names. */
+static size_t room_for_names(const struct table *t, size_t width)
+{
+	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->calls_width, least = width;
+	struct layout l = { 0 };
+
+	do {
+		size_t taken;
+
+		l.count = fit(t, l.first, width > used ? width - used : 0);
+		taken = columns_width(t, &l) + t->v->keys->n;
+		least = width - taken < least ? width - taken : least;
+		l.first += l.count;
+	} while (l.first < t->n_columns);
+	return least;
+}
+
+static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
+{
+	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->calls_width;
+	struct layout l = { 0 };
+
+	do {
+		l.count = fit(t, l.first, width > used ? width - used : 0);
+		if (l.first > 0) {
+			buf_char(b, '\n');
+		}
+		add_table(t, &l, more, b);
+		l.first += l.count;
+	} while (l.first < t->n_columns);
+}
+
+static void measure_calls(struct table *t)
+{
+	struct buf count = { 0 };
+
+	text_count(&count, t->v->all->total_calls);
+	t->calls_width = count.n > CALLS_WIDTH ? count.n : CALLS_WIDTH;
+	buf_deinit(&count);
+}
+
+static bool make(struct table *t)
+{
+	measure_calls(t);
+	for (unsigned i = 0; i < t->v->keys->n; i++) {
+		if (!table_make_names(t, i)) {
+			return false;
+		}
+	}
+	return table_make_columns(t) && add_up_rest(t);
+}
+
+static void deinit(struct table *t)
+{
+	for (unsigned i = 0; i < t->v->keys->n; i++) {
+		names_free(t->names[i].shown, t->names[i].n);
+		free(t->names[i].texts);
+		free(t->names[i].of_row);
+	}
+	free(t->columns);
+	free(t->rest.self);
+	free(t->rest.total);
+	free(t->rest.timed);
+	free(t->rest_before.self);
+	free(t->rest_before.total);
+}
+
+int table_print(const struct view *v, size_t width, struct buf *b)
+{
+	struct table t = { .v = v };
+	char more[48];
+	bool ok;
+
+	snprintf(more, sizeof(more), "%zu more", v->n_rows - v->n_shown);
+	ok = make(&t);
+	if (ok && is_too_narrow(&t, width)) {
+		for (unsigned i = 0; i < v->keys->n; i++) {
+			t.names[i].width = width;
+		}
+		ok = table_shorten(&t);
+		if (ok) {
+			table_print_narrow(&t, width, b);
+		}
+	} else if (ok) {
+		table_share_room(&t, room_for_names(&t, width));
+		ok = table_shorten(&t);
+		if (ok) {
+			add_tables(&t, width, more, b);
+		}
+	}
+	deinit(&t);
+	return ok && !b->failed ? 0 : -ENOMEM;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_TABLE_INTERNAL_H
+#define CLIENT_REPORT_TABLE_INTERNAL_H
+
+#include "client/report/names.h"
+#include "client/report/table.h"
+
+/* A measure with its figures, or what is derived. */
+struct table_column {
+	const char *name, *unit;
+	size_t i; /* of the measure or derived column */
+	bool is_derived;
+	enum field fields[FIELD_END];
+	unsigned n_fields; /* a derived column has one, without a name */
+	size_t width;	   /* of a field */
+};
+
+/* The labels of a key as they are shown. */
+struct table_names {
+	const char **texts; /* distinct */
+	char **shown;
+	size_t n;
+	size_t *of_row; /* place in shown of each row's label */
+	size_t longest; /* whole */
+	size_t width;
+};
+
+struct table {
+	const struct view *v;
+	struct table_column *columns;
+	size_t n_columns;
+	size_t calls_width;
+	struct table_names names[KEYS_MAX];
+	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
+	struct group rest_before; /* of what is compared with */
+};
+
+/* --- table_columns.c */
+bool table_make_columns(struct table *t);
+void table_pad(struct buf *b, size_t n);
+/* Right-aligned in width columns; empties field. */
+void table_add_right(struct buf *b, struct buf *field, size_t width);
+size_t table_field_width(const struct table_column *c, unsigned field);
+size_t table_fields_width(const struct table_column *c); /* of all, with gaps */
+size_t table_column_width(const struct table *t, const struct table_column *c); /* and its head */
+/* What the table says of a row in a field. */
+void table_format(const struct table *t, const struct table_column *c, unsigned field,
+		  const struct group *row, struct buf *b);
+uint64_t table_calls(const struct table *t, const struct group *row);
+
+/* --- table_names.c */
+bool table_make_names(struct table *t, unsigned key);
+/* Sets the widths of names so that they take room together; what one does not need is left to those
+ * that need more. */
+void table_share_room(struct table *t, size_t room);
+/* Makes the names fit the widths that were set. */
+bool table_shorten(struct table *t);
+
+/* --- narrow.c */
+void table_print_narrow(struct table *t, size_t width, struct buf *b);
+
+#endif

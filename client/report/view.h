@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_VIEW_H
+#define CLIENT_REPORT_VIEW_H
+
+/* Which rows of groups are told, in which order, with which figures: what the terminal's table, CSV
+ * and JSON have in common. */
+
+#include "client/report/derived.h"
+#include "client/report/fields.h"
+
+struct view_options {
+	const char *sort;    /* "time", "dram__bytes_read.sum:max", "calls", "name"; NULL: by time,
+				or by the first counter when there is none */
+	const char *columns; /* "time,dram__bytes_read": only these; NULL: all */
+	const char *figures; /* as fields_parse(); NULL: the usual ones */
+	size_t limit;	     /* rows; 0: all */
+	bool skip_zero;	     /* leave out rows with nothing of their own but zeros */
+	bool base_units;     /* whole numbers of bytes and ns instead of GB and ms */
+	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
+};
+
+struct view {
+	const struct keys *keys;
+	const struct measure *measures;
+	size_t n_measures;
+	struct derived derived[DERIVED_MAX];
+	size_t n_derived;
+	bool *chosen; /* measures to be shown */
+	bool chosen_derived[DERIVED_MAX];
+	unsigned fields;
+	bool nested, base_units;
+	struct group **rows;
+	size_t n_rows;	/* all of them */
+	size_t n_shown; /* the first of them */
+	size_t n_zero;	/* left out because they are zero */
+	const struct group *all;
+	struct texts own; /* rows that only the other capture has, and their numbers */
+};
+
+/* The groups are finished, and live as long as the view. 0, -ENOMEM, or -EINVAL with why told. */
+int view_init(struct view *v, struct groups *groups, const struct view_options *options,
+	      struct buf *why);
+void view_deinit(struct view *v);
+
+#endif

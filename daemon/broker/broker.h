@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BROKER_BROKER_H
+#define GPUCTR_BROKER_BROKER_H
+
+/* Decides what becomes of a capture. The owner of the sockets reports what has happened by
+ * broker_handle(), then calls broker_next() and carries out each effect that it returns, until
+ * there is none. Pure: no clock, no loop, no sockets; time is a parameter.
+ *
+ * An event changes captures and queues effects, nothing else: it frees no capture and calls nobody
+ * back. So events may be handled while a list of captures is walked over, and while an effect is
+ * carried out. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/broker/arbiter.h"
+#include "daemon/broker/capture.h"
+
+enum event_type {
+	EVENT_REFUSED, /* cannot be planned, or not be opened: code, message, remedy */
+	EVENT_PLANNED,
+	EVENT_TURN,  /* made by the broker itself: the arbiter has given the capture its GPUs */
+	EVENT_ALONE, /* nobody else computes on its GPUs */
+	EVENT_ACCOMPANIED, /* somebody else does: code, message, remedy */
+	EVENT_GPU_BACK,	   /* the gpu process can be asked again who computes */
+	EVENT_NOT_NOTED,   /* the audit line of its lease could not be written: texts */
+	EVENT_OPENED,	   /* the granter has opened the lease */
+	EVENT_NOT_OPENED,  /* the granter has not: texts */
+	EVENT_EXTENDED,	   /* until_ns */
+	EVENT_ATTACHED,
+	EVENT_PROCESS_GONE,
+	EVENT_EXPIRED,	/* the lease is over by the granter's clock */
+	EVENT_LOST,	/* the granter is gone */
+	EVENT_DESERTED, /* the last process that it names went away before it began: texts */
+	EVENT_CLIENT_GONE,
+	EVENT_CLOSE,	  /* its client asks for the end */
+	EVENT_TICK,	  /* now_ns */
+	EVENT_WITHDRAWN,  /* settings or jobs no longer allow it: texts */
+	EVENT_HUNG,	  /* the driver hangs on one of its GPUs: texts */
+	EVENT_RENUMBERED, /* the machine's GPUs have changed: the bits of masks mean other GPUs */
+	EVENT_STALLED,	  /* an agent says that nothing moves: texts */
+	EVENT_FOREIGN,	  /* another user computes on a leased GPU: texts */
+	EVENT_STOPPING,	  /* the daemon stops: texts */
+	EVENT_TYPES,
+};
+
+/* Texts are borrowed; NULL is "". Events that are marked "texts" have code, message and remedy. */
+struct event {
+	enum event_type type;
+	uint64_t now_ns;
+	int code;
+	const char *message, *remedy;
+	uint64_t until_ns;
+};
+
+struct broker {
+	struct registry *registry;
+	struct arbiter *arbiter;
+	uint64_t lease_ns, lease_max_ns; /* of the settings */
+	bool grants;			 /* there is a granter, and the daemon stays */
+
+	struct list effects;
+	struct arena texts; /* of effects that wait */
+	bool released;	    /* GPUs were given back, and no turns have been given since */
+};
+
+void broker_init(struct broker *b, struct registry *registry, struct arbiter *arbiter);
+void broker_deinit(struct broker *b);
+
+/* Ignores an event that has no meaning in c's state. */
+void broker_handle(struct broker *b, struct capture *c, const struct event *e);
+
+/* Has turns given by the next broker_next(): there is a granter again. */
+void broker_wake(struct broker *b);
+
+/* Who keeps c waiting; NULL: nobody. */
+struct capture *broker_blocker(const struct broker *b, const struct capture *c);
+
+/* Takes the next effect. False: there is none, and the texts of earlier ones are gone. After
+ * EFFECT_FREE the caller frees the capture. */
+bool broker_next(struct broker *b, uint64_t now_ns, struct effect *ret);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BROKER_PROCESS_H
+#define GPUCTR_BROKER_PROCESS_H
+
+/* Programs with an agent, for as long as the agent is connected. A process that came with a token
+ * is attached to the capture of that token and goes with it. A process that came without one is
+ * registered: captures name it by its number, any number of them in its life, one at a time. The
+ * front talks to it. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/broker/account.h"
+#include "proto/base/list.h"
+#include "proto/wire/wire.h"
+
+struct capture;
+
+enum {
+	PROCESS_CLAIMS_BYTES_MAX = 1024, /* of one process, with a NUL after each */
+	PROCESS_BUCKETS = 1024,
+
+	PROCESS_E_CLAIMS = 1, /* too many bytes of claims */
+	PROCESS_E_FULL = 2,   /* the capture has as many processes as it may */
+};
+
+struct process {
+	struct list all_link; /* in the registry */
+	struct list bucket_link;
+	uint32_t id; /* never 0, never used again while the daemon lives */
+	void *peer;
+	pid_t pid; /* as the kernel says */
+	uid_t uid;
+	bool machine_root; /* see struct credentials */
+
+	bool registered;
+	uint64_t since_ns;	 /* when it registered */
+	struct account *account; /* pays for the claims */
+	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
+	uint32_t n_claims, claims_bytes;
+
+	/* Its part in a capture. */
+	struct capture *capture;     /* NULL: none */
+	struct list link;	     /* among the processes of the capture */
+	uint32_t number;	     /* in the capture; 0: it waits for the capture's turn */
+	struct gpuctr_totals totals; /* as last told */
+	uint64_t records;	     /* passed on to the client */
+	bool said_goodbye;
+};
+
+struct processes {
+	struct list all;
+	struct list buckets[PROCESS_BUCKETS]; /* by number */
+	uint32_t last_id;
+	size_t n_registered;
+};
+
+void processes_init(struct processes *all);
+
+/* Borrowed; NULL: it has gone, or never was. */
+struct process *processes_find(const struct processes *all, uint32_t id);
+
+/* NULL: out of memory. */
+struct process *process_new(struct processes *all, pid_t pid, uid_t uid, void *peer);
+struct process *process_free(struct processes *all, struct process *p);
+
+/* From now on captures may name p. PROCESS_E_CLAIMS; -EDQUOT or -ENOMEM for the claims. */
+int process_register(struct processes *all, struct process *p, struct account *payer,
+		     const struct wire_strings *claims, uint64_t now_ns);
+
+/* The claims as a list in a; empty when a is full. */
+struct wire_strings process_claims(struct arena *a, const struct process *p);
+
+/* Attaches p to c; no other capture may then. PROCESS_E_FULL. */
+int process_attach(struct process *p, struct capture *c);
+
+/* Begins to measure p: gives it a number in its capture. */
+void process_begin(struct process *p);
+
+/* Adds p's totals to its capture; p may be attached again. */
+void process_detach(struct process *p);
+
+/* Completes the totals of a process whose part in the capture is over: records that were passed on
+ * count as measured even when it could not say so any more; what it leaves open is lost. */
+void process_settle(struct process *p);
+
+void process_add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/effects.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/front/decision.h"
+#include "daemon/front/describe.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+#include "daemon/front/standby.h"
+#include "daemon/front/tenancy.h"
+#include "daemon/front/users.h"
+#include "proto/wire/limits.h"
+
+/* One function for each effect. None decides anything about a capture: an outcome that matters is
+ * reported to the broker as an event, and the effects of that event come after those that wait
+ * already. */
+
+static void send_to_client(struct capture *c, const struct wire_message *m)
+{
+	if (c->client) {
+		peer_send(c->client, m);
+	}
+}
+
+static void write_note(struct front *f, struct capture *c, const struct effect *e)
+{
+	static const enum audit_event events[] = {
+		[NOTE_REFUSED] = AUDIT_REFUSED,
+		[NOTE_ENDED] = AUDIT_LEASE_ENDED,
+		[NOTE_EXPIRED] = AUDIT_LEASE_EXPIRED,
+		[NOTE_REVOKED] = AUDIT_LEASE_REVOKED,
+	};
+
+	decision_of_capture(f, c, events[e->note], e->code, e->why);
+}
+
+static void refuse(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct wire_message m = {
+		.type = WIRE_REFUSAL,
+		.refusal = {
+			.request = c->request,
+			.code = (uint32_t)e->code,
+			.message = e->why,
+			.remedy = e->remedy,
+		},
+	};
+
+	(void)f;
+	send_to_client(c, &m);
+}
+
+static void check(struct front *f, struct capture *c, const struct effect *e)
+{
+	(void)e;
+	tenancy_check(f, c);
+}
+
+static uint64_t left_ns(const struct capture *c)
+{
+	uint64_t now = clock_now_ns();
+
+	return c->lease_until_ns > now ? c->lease_until_ns - now : 0;
+}
+
+static void send_queued(struct front *f, struct capture *c, const struct effect *e)
+{
+	const struct capture *holder = broker_blocker(&f->broker, c);
+	const char *uuids[LIMIT_GPUS];
+	struct arena a;
+	struct wire_message m = {
+		.type = WIRE_QUEUED,
+		.queued = { .capture = c->id,
+			    .position = arbiter_position(&f->arbiter, &c->claim) },
+	};
+
+	(void)e;
+	arena_init(&a, 16 * 1024);
+	if (holder) {
+		m.queued.holder = capture_describe_holder(&a, holder);
+		m.queued.holder_left_ns = left_ns(holder);
+		m.queued.gpu = describe_uuids(f, holder->claim.gpus & c->claim.gpus, uuids) > 0
+				       ? uuids[0]
+				       : "";
+	}
+	send_to_client(c, &m);
+	arena_deinit(&a);
+}
+
+static void tell_failure(struct front *f, struct capture *c, const char *message,
+			 const char *remedy)
+{
+	const struct event e = {
+		.type = EVENT_NOT_OPENED,
+		.code = GPUCTR_E_INTERNAL,
+		.message = message,
+		.remedy = remedy,
+	};
+
+	session_tell_event(f, c, &e);
+}
+
+static void on_opened(struct front *f, void *owner, const struct granter_reply *reply)
+{
+	struct capture *c = owner;
+
+	if (reply && reply->error == 0) {
+		session_tell(f, c, EVENT_OPENED);
+		return;
+	}
+	log_error("capture %u: the granter did not open the lease: %s", c->id,
+		  reply ? strerror(-reply->error) : "no answer");
+	tell_failure(f, c, "the lease could not be opened",
+		     "Try again; the daemon's log says more.");
+}
+
+/* Names the user whose programs are measured when it is not the one who asks; else NULL. */
+static const char *describe_target(const struct capture *c, char why[static 96])
+{
+	char owner[64];
+
+	if (c->target == c->uid) {
+		return NULL;
+	}
+	users_name(c->target, owner, sizeof(owner));
+	snprintf(why, 96, "measures programs of %s", owner);
+	return why;
+}
+
+static void open_lease(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct granter_request q = {
+		.op = GRANTER_OPEN,
+		.lease = c->id,
+		.gpus = c->claim.gpus,
+		.uid = (uint32_t)c->target,
+		.pid = (uint32_t)c->pid,
+		.device = c->device,
+		.lease_ns = e->until_ns - c->ready_ns,
+	};
+	struct refusal r;
+	char why[96];
+
+	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, describe_target(c, why)) < 0) {
+		decision_refusal(f, &r);
+		session_tell_refusal(f, c, EVENT_NOT_NOTED, &r);
+		return;
+	}
+	stats_note_wait(&f->stats, c->queued_ns ? clock_now_ns() - c->queued_ns : 0);
+	if (granter_link_request(&f->granter, &q, -1, on_opened, c) < 0) {
+		tell_failure(f, c, "the granter is not running just now", "Try again in a moment.");
+	}
+}
+
+static void send_ready(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct wire_message m = {
+		.type = WIRE_READY,
+		.ready = { .capture = c->id, .token = c->token, .lease_ns = left_ns(c) },
+	};
+
+	(void)e;
+	send_to_client(c, &m);
+	standby_begin(f, c);
+}
+
+/* When the line of a renewal cannot be written the lease is not extended; it runs out, and the
+ * client is told so. */
+static void extend(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct granter_request q = { .op = GRANTER_EXTEND, .lease = c->id };
+	const struct event extended = { .type = EVENT_EXTENDED, .until_ns = e->until_ns };
+	uint64_t now = clock_now_ns();
+
+	if (e->until_ns <= now || decision_of_capture(f, c, AUDIT_LEASE_RENEWED, 0, NULL) < 0) {
+		return;
+	}
+	q.lease_ns = e->until_ns - now;
+	if (granter_link_request(&f->granter, &q, -1, NULL, NULL) == 0) {
+		session_tell_event(f, c, &extended);
+	}
+}
+
+static void stop_agents(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct wire_message m = {
+		.type = WIRE_AGENT_STOP,
+		.agent_stop = { .code = c->end_code, .message = c->end_message },
+	};
+
+	(void)f;
+	(void)e;
+	list_for_each(l, &c->processes) {
+		struct process *p = list_entry(l, struct process, link);
+
+		if (p->number != 0) {
+			peer_send(p->peer, &m);
+		}
+	}
+}
+
+/* Takes the counters back at once. The claim stays until the capture's processes are gone. */
+static void close_lease(struct front *f, struct capture *c, const struct effect *e)
+{
+	(void)e;
+	granter_link_close_lease(&f->granter, c->id);
+}
+
+/* Lets go of the processes that are left. Those that have not begun never heard of the capture; the
+ * others have had their time to say goodbye and are closed. */
+static void detach_processes(struct front *f, struct capture *c)
+{
+	list_for_each_safe(l, &c->processes) {
+		struct process *p = list_entry(l, struct process, link);
+		bool begun = p->number != 0;
+
+		if (begun) {
+			stats_settle(&f->stats, p);
+		}
+		process_detach(p);
+		if (begun) {
+			peer_close(p->peer);
+		}
+	}
+}
+
+static void tell_end(struct front *f, struct capture *c, const struct effect *e)
+{
+	struct wire_message m = { .type = WIRE_CAPTURE_END };
+	struct gpuctr_totals totals;
+
+	(void)e;
+	detach_processes(f, c);
+	totals = capture_totals(c);
+	m.capture_end = (struct wire_capture_end){
+		.capture = c->id,
+		.totals = totals,
+		.processes = c->n_processes,
+		.code = c->end_code,
+		.message = c->end_message,
+		.remedy = c->end_remedy,
+	};
+	send_to_client(c, &m);
+	f->n_dropped += totals.dropped + totals.lost;
+	log_info("capture %u: over, %llu kernels measured of %llu", c->id,
+		 (unsigned long long)totals.measured, (unsigned long long)totals.seen);
+}
+
+static void free_capture(struct front *f, struct capture *c, const struct effect *e)
+{
+	(void)e;
+	gpu_link_forget(&f->planner, c);
+	granter_link_forget(&f->granter, c);
+	capture_free(&f->registry, c);
+}
+
+static const struct {
+	void (*carry_out)(struct front *f, struct capture *c, const struct effect *e);
+} table[] = {
+	[EFFECT_NOTE] = { write_note },	  [EFFECT_REFUSE] = { refuse },
+	[EFFECT_CHECK] = { check },	  [EFFECT_QUEUED] = { send_queued },
+	[EFFECT_OPEN] = { open_lease },	  [EFFECT_READY] = { send_ready },
+	[EFFECT_EXTEND] = { extend },	  [EFFECT_STOP] = { stop_agents },
+	[EFFECT_CLOSE] = { close_lease }, [EFFECT_END] = { tell_end },
+	[EFFECT_FREE] = { free_capture },
+};
+
+void effects_carry_out(struct front *f)
+{
+	struct effect e;
+
+	if (f->carrying_out) {
+		return;
+	}
+	f->carrying_out = true;
+	session_look_around(f);
+	while (broker_next(&f->broker, clock_now_ns(), &e)) {
+		table[e.type].carry_out(f, e.capture, &e);
+	}
+	f->carrying_out = false;
+	if (!list_is_empty(&f->registry.captures)) {
+		front_arm_tick(f);
+	}
+}

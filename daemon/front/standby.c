@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/standby.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/utf8.h"
+#include "daemon/front/agents.h"
+#include "daemon/front/decision.h"
+#include "daemon/front/front.h"
+#include "daemon/front/session.h"
+#include "daemon/front/users.h"
+#include "proto/wire/limits.h"
+
+/* Every user who may connect may register: that gives nothing away, and whether the user may
+ * measure is checked when a capture names a process. Registered programs are counted apart from
+ * other connections, because there are as many as a job has ranks. One that waits costs its
+ * connection, struct peer and struct process; its buffers are empty and its groups freed, since
+ * nobody asks for them again.
+ *
+ * A capture attaches to its processes when it is opened, so that no two captures wait for the same
+ * one. The processes are told when the capture has its lease, and say goodbye when it ends; one
+ * that does not is closed and may register again. Decisions use nothing but pid and uid, which the
+ * kernel told. */
+
+static void refuse(struct peer *p, const struct refusal *r)
+{
+	decision_of_peer(p, NULL, AUDIT_REFUSED, r, 0);
+	peer_refuse(p, 0, r);
+	if (!p->closing) {
+		peer_close_when_sent(p);
+	}
+}
+
+static bool may_register(struct peer *p, struct refusal *r)
+{
+	unsigned max = p->front->config.registered_per_user;
+
+	if (p->credentials.machine_root || p->account->registered < max) {
+		return true;
+	}
+	refusal_set(r, GPUCTR_E_QUOTA,
+		    "End some, or ask for a higher `registered-per-user` in gpucountd.conf.",
+		    "uid %u has %u programs in standby, which is the limit",
+		    (unsigned)p->credentials.uid, p->account->registered);
+	return false;
+}
+
+static int enter(struct peer *p, const struct wire_strings *claims, struct refusal *r)
+{
+	struct processes *all = &p->front->processes;
+	int e = -ENOMEM;
+
+	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
+	if (p->process) {
+		p->process->machine_root = p->credentials.machine_root;
+		e = process_register(all, p->process, p->account, claims, clock_now_ns());
+	}
+	if (e == 0) {
+		return 0;
+	}
+	p->process = process_free(all, p->process);
+	if (e == PROCESS_E_CLAIMS) {
+		refusal_set(r, GPUCTR_E_QUOTA, "Let it say less of its job.",
+			    "what the program says of its job has more than %d bytes",
+			    PROCESS_CLAIMS_BYTES_MAX);
+	} else {
+		account_refuse(p->account, r);
+	}
+	return r->code;
+}
+
+void standby_register(struct peer *p, const struct wire_agent_hello *h)
+{
+	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
+	struct refusal r;
+
+	snprintf(p->program, sizeof(p->program), "%s", h->program);
+	utf8_repair(p->program);
+	if (!may_register(p, &r) || enter(p, &h->claims, &r) != 0) {
+		refuse(p, &r);
+		return;
+	}
+	p->role = PEER_AGENT;
+	peer_forget_groups(p);
+	m.agent_registered = (struct wire_agent_registered){
+		.version = PROTO_VERSION,
+		.process = p->process->id,
+	};
+	peer_send(p, &m);
+}
+
+/* --- the list --- */
+
+/* Root of a container has the uid of the machine's root, and is not the same user. */
+static bool is_of(const struct process *process, const struct credentials *who)
+{
+	return who->machine_root || (process->uid == who->uid && !process->machine_root);
+}
+
+static bool may_see(const struct peer *p, const struct process *process)
+{
+	return process->registered && is_of(process, &p->credentials);
+}
+
+/* The name of a uid. Names stand in a file, which is read once for a run of processes of one
+ * user. */
+struct name {
+	uid_t uid;
+	char text[64];
+};
+
+static struct wire_registered_process describe(struct arena *a, const struct process *process,
+					       struct name *name)
+{
+	const struct peer *peer = process->peer;
+	struct wire_registered_process d = {
+		.id = process->id,
+		.pid = (uint32_t)process->pid,
+		.uid = process->uid,
+		.program = peer->program,
+		.age_ns = clock_now_ns() - process->since_ns,
+		.claims = process_claims(a, process),
+	};
+
+	if (name->text[0] == '\0' || name->uid != process->uid) {
+		users_name(process->uid, name->text, sizeof(name->text));
+		name->uid = process->uid;
+	}
+	d.user = arena_printf(a, "%s", name->text);
+	if (process->capture) {
+		d.capture = process->capture->id;
+		d.holder = capture_describe_holder(a, process->capture);
+	}
+	return d;
+}
+
+/* Fills an answer with processes from at on, as many as a frame takes. Returns where the next frame
+ * begins. */
+static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
+			       struct name *name, struct wire_registered_process *v, size_t *ret_n)
+{
+	const struct list *end = &p->front->processes.all;
+
+	*ret_n = 0;
+	for (; at != end && *ret_n < LIMIT_PROCESSES_PER_FRAME; at = at->next) {
+		const struct process *process = list_entry(at, struct process, all_link);
+
+		if (may_see(p, process)) {
+			v[(*ret_n)++] = describe(a, process, name);
+		}
+	}
+	return at;
+}
+
+int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
+{
+	struct wire_registered_process v[LIMIT_PROCESSES_PER_FRAME];
+	const struct list *end = &p->front->processes.all, *at = end->next;
+	struct name name = { 0 };
+
+	(void)frame;
+	do {
+		struct wire_message out = { .type = WIRE_PROCESSES_REPLY };
+		struct arena a;
+		size_t n;
+
+		arena_init(&a, 2 << 20);
+		at = fill(p, &a, at, &name, v, &n);
+		out.processes_reply = (struct wire_processes_reply){
+			.request = m->processes_request.request,
+			.processes = { n, v },
+			.last = at == end,
+		};
+		peer_send(p, &out);
+		arena_deinit(&a);
+	} while (at != end);
+	return 0;
+}
+
+/* --- captures of them --- */
+
+static int refuse_unknown(const struct processes *all, uint32_t id, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_BAD_REQUEST,
+		    "Ask for the list again; a program registers when it is started in standby.",
+		    id != 0 && id <= all->last_id ? "process %u has ended, or has left standby"
+						  : "no process %u is in standby here",
+		    (unsigned)id);
+	return r->code;
+}
+
+static int refuse_foreign(const struct process *p, struct refusal *r)
+{
+	char owner[64];
+
+	users_name(p->uid, owner, sizeof(owner));
+	refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Name your own processes, or ask its owner.",
+		    "process %u (pid %d) belongs to %s", (unsigned)p->id, (int)p->pid, owner);
+	return r->code;
+}
+
+static int refuse_captured(const struct process *p, struct refusal *r)
+{
+	struct arena a;
+
+	arena_init(&a, 16 * 1024);
+	refusal_set(r, GPUCTR_E_GPU_BUSY, "Wait until that has ended, or end it.",
+		    "process %u (pid %d) is measured by capture %u of %s", (unsigned)p->id,
+		    (int)p->pid, (unsigned)p->capture->id, capture_describe_holder(&a, p->capture));
+	arena_deinit(&a);
+	return r->code;
+}
+
+/* Sets *ret to the process if it is in standby, the client's user may name it, and it is free. */
+static int find_free(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
+{
+	const struct credentials *who = &client->credentials;
+	struct process *p = processes_find(&client->front->processes, id);
+
+	if (!p || !p->registered) {
+		return refuse_unknown(&client->front->processes, id, r);
+	}
+	if (!is_of(p, who)) {
+		return refuse_foreign(p, r);
+	}
+	if (p->capture) {
+		return refuse_captured(p, r);
+	}
+	*ret = p;
+	return 0;
+}
+
+static int add(struct peer *client, struct capture *c, uint32_t id, struct refusal *r)
+{
+	struct process *p = NULL;
+
+	if (find_free(client, id, &p, r) != 0) {
+		return r->code;
+	}
+	if (!list_is_empty(&c->processes) && p->uid != c->target) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user.",
+			    "the processes named belong to several users");
+		return r->code;
+	}
+	if (process_attach(p, c) != 0) {
+		refusal_set(r, GPUCTR_E_QUOTA, "Measure fewer processes at a time.",
+			    "too many processes in this capture");
+		return r->code;
+	}
+	c->target = p->uid;
+	return 0;
+}
+
+int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
+		   struct refusal *r)
+{
+	int e = 0;
+
+	for (size_t i = 0; i < ids->n && e == 0; i++) {
+		e = add(client, c, ids->v[i], r);
+	}
+	if (e != 0) {
+		list_for_each_safe(l, &c->processes) {
+			process_detach(list_entry(l, struct process, link));
+		}
+	}
+	return e;
+}
+
+uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus)
+{
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < t->gpu.n; i++) {
+		if (t->gpu.v[i] >= 64 || (gpus >> t->gpu.v[i] & 1) == 0) {
+			continue;
+		}
+		list_for_each(l, (struct list *)(uintptr_t)&c->processes) {
+			if (list_entry(l, struct process, link)->pid == (pid_t)t->pid.v[i]) {
+				seen |= UINT64_C(1) << t->gpu.v[i];
+			}
+		}
+	}
+	return seen;
+}
+
+static void welcome(struct process *p)
+{
+	struct wire_strings claims;
+	struct arena a;
+
+	arena_init(&a, 64 << 10); /* far more than the list of LIMIT_CLAIMS takes */
+	claims = process_claims(&a, p);
+	agents_welcome(p, "", &claims);
+	arena_deinit(&a);
+}
+
+void standby_begin(struct front *f, struct capture *c)
+{
+	list_for_each(l, &c->processes) {
+		struct process *p = list_entry(l, struct process, link);
+
+		if (p->number == 0) {
+			process_begin(p);
+			welcome(p);
+		}
+	}
+	if (c->n_processes > 0) {
+		session_tell(f, c, EVENT_ATTACHED);
+	}
+}
+
+void standby_on_goodbye(struct peer *p)
+{
+	struct process *process = p->process;
+	struct capture *c = process->capture;
+
+	if (!c || process->number == 0) {
+		return;
+	}
+	agents_tell_end(p->front, process);
+	process_detach(process);
+	session_tell(p->front, c, EVENT_PROCESS_GONE);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_STANDBY_H
+#define GPUCTR_FRONT_STANDBY_H
+
+/* Programs that wait for captures: they register, clients list them, and captures name them. */
+
+#include "daemon/front/peer.h"
+#include "daemon/broker/capture.h"
+#include "proto/wire/frame.h"
+
+struct front;
+
+/* p has said hello without a token. */
+void standby_register(struct peer *p, const struct wire_agent_hello *h);
+
+int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
+/* Attaches c to the processes that ids name, which all are of one user. A code with r filled, and
+ * then c is attached to none. */
+int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
+		   struct refusal *r);
+
+/* Of gpus, those on which c's processes compute according to t; 0: none. */
+uint64_t standby_gpus(const struct capture *c, const struct wire_tenants_reply *t, uint64_t gpus);
+
+/* Begins to measure the processes, in the order in which they were named. */
+void standby_begin(struct front *f, struct capture *c);
+
+/* A process that stays connected has said goodbye to its capture. */
+void standby_on_goodbye(struct peer *p);
+
+#endif

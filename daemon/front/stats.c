@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/stats.h"
+
+#include "proto/base/clock.h"
+
+/* Most counts are made where the audit log is written, because every grant and refusal passes
+ * there: the begin of a lease and its end, each with its cause, and every refusal of a user. So
+ * leases begun minus leases ended are the leases that are active. */
+
+static const uint64_t wait_bounds_ns[STATS_WAITS] = {
+	CLOCK_NS_PER_S / 10,
+	CLOCK_NS_PER_S,
+	10 * CLOCK_NS_PER_S,
+	60 * CLOCK_NS_PER_S,
+	600 * CLOCK_NS_PER_S,
+	3600 * CLOCK_NS_PER_S,
+	0,
+};
+
+static void count_code(uint64_t counts[LIMIT_CODES], int code)
+{
+	counts[code >= 0 && code < LIMIT_CODES ? code : GPUCTR_E_INTERNAL]++;
+}
+
+void stats_note_decision(struct stats *s, enum audit_event event, int code)
+{
+	switch (event) {
+	case AUDIT_REFUSED:
+	case AUDIT_PERMISSION_REFUSED:
+		count_code(s->refusals, code);
+		break;
+	case AUDIT_LEASE_GRANTED:
+		s->leases++;
+		break;
+	case AUDIT_LEASE_ENDED:
+	case AUDIT_LEASE_EXPIRED:
+	case AUDIT_LEASE_REVOKED:
+		count_code(s->lease_ends, code);
+		break;
+	case AUDIT_STARTED:
+	case AUDIT_LEASE_RENEWED:
+	case AUDIT_PERMISSION_GRANTED: /* counted when the driver has agreed */
+	case AUDIT_JOB_BEGUN:
+	case AUDIT_JOB_ENDED:
+		break;
+	}
+}
+
+void stats_note_refusal(struct stats *s, int code)
+{
+	count_code(s->refusals, code);
+}
+
+void stats_note_wait(struct stats *s, uint64_t wait_ns)
+{
+	size_t i = 0;
+
+	while (wait_bounds_ns[i] != 0 && wait_ns > wait_bounds_ns[i]) {
+		i++;
+	}
+	s->waits[i]++;
+	s->waited_ns += wait_ns;
+}
+
+void stats_note_records(struct stats *s, uint32_t records, size_t bytes)
+{
+	s->records += records;
+	s->record_bytes += bytes;
+}
+
+/* A program that tells a smaller total than before, or an impossible growth, changes nothing. */
+static void add_growth(uint64_t *total, uint64_t before, uint64_t now)
+{
+	if (now > before) {
+		*total +=
+			now - before < STATS_KERNELS_AT_ONCE ? now - before : STATS_KERNELS_AT_ONCE;
+	}
+}
+
+void stats_note_kernels(struct stats *s, const struct gpuctr_totals *before,
+			const struct gpuctr_totals *now)
+{
+#define ADD(name) add_growth(&s->kernels.name, before->name, now->name);
+	GPUCTR_TOTALS(ADD)
+#undef ADD
+}
+
+void stats_settle(struct stats *s, struct process *p)
+{
+	struct gpuctr_totals before = p->totals;
+
+	process_settle(p);
+	stats_note_kernels(s, &before, &p->totals);
+}
+
+static struct wire_code_counts list_codes(const uint64_t counts[LIMIT_CODES], struct arena *a)
+{
+	struct wire_code_count *v = arena_alloc(a, LIMIT_CODES * sizeof(*v));
+	size_t n = 0;
+
+	for (uint32_t code = 0; v && code < LIMIT_CODES; code++) {
+		if (counts[code] > 0) {
+			v[n++] = (struct wire_code_count){ .code = code, .count = counts[code] };
+		}
+	}
+	return (struct wire_code_counts){ n, v };
+}
+
+static struct wire_wait_buckets list_waits(const struct stats *s, struct arena *a)
+{
+	struct wire_wait_bucket *v = arena_alloc(a, STATS_WAITS * sizeof(*v));
+
+	for (size_t i = 0; v && i < STATS_WAITS; i++) {
+		v[i] = (struct wire_wait_bucket){ .up_to_ns = wait_bounds_ns[i],
+						  .count = s->waits[i] };
+	}
+	return (struct wire_wait_buckets){ v ? STATS_WAITS : 0, v };
+}
+
+struct wire_counts stats_describe(const struct stats *s, struct arena *a)
+{
+	return (struct wire_counts){
+		.known = true,
+		.connections = s->connections,
+		.leases = s->leases,
+		.refusals = list_codes(s->refusals, a),
+		.lease_ends = list_codes(s->lease_ends, a),
+		.waits = list_waits(s, a),
+		.waited_ns = s->waited_ns,
+		.records = s->records,
+		.record_bytes = s->record_bytes,
+		.kernels = s->kernels,
+	};
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/agents_daemon.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Agents that wait for captures, and the same program captured again and again. */
+
+static struct agents_daemon the_daemon;
+
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	setenv("GPUCTR_STANDBY", "1", 1);
+	setenv("CUDA_INJECTION64_PATH", TEST_AGENT, 1);
+	setenv("NVTX_INJECTION64_PATH", TEST_AGENT, 1);
+	return r;
+}
+
+static int teardown(void **state)
+{
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	unsetenv("GPUCTR_STANDBY");
+	unsetenv("CUDA_INJECTION64_PATH");
+	unsetenv("NVTX_INJECTION64_PATH");
+	return fixture_teardown(state);
+}
+
+#define STANDBY_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+/* --- what is right --- */
+
+/* Launch i of fakeapp is in the ranges "step <i/4>" and "layer <i%4>". */
+static long launch_number(const struct taken *t)
+{
+	const char *step = strstr(t->path, "step "), *layer = strstr(t->path, "layer ");
+
+	assert_non_null(step);
+	assert_non_null(layer);
+	return 4 * strtol(step + 5, NULL, 10) + strtol(layer + 6, NULL, 10);
+}
+
+/* One thread's launches, every one from the first to the last, with the values of their own.
+ * Returns the last one's number. */
+static long expect_launches_after(const struct agents_daemon *d, long before,
+				  double value_of_thread)
+{
+	long i = launch_number(&d->taken[0]);
+
+	assert_true(i > before);
+	for (size_t k = 0; k < d->n_taken; k++, i++) {
+		const struct taken *t = &d->taken[k];
+		char kernel[24];
+
+		snprintf(kernel, sizeof(kernel), "k%ld(float*)", i % 8);
+		assert_int_equal(launch_number(t), i);
+		assert_string_equal(t->kernel, kernel);
+		assert_int_equal(t->threads, (i % 97 + 1) * 128);
+		assert_true(t->value == value_of_thread * t->threads);
+		assert_int_equal(t->index, k);
+	}
+	assert_int_equal(d->totals.measured, d->n_taken);
+	assert_int_equal(d->totals.seen, d->n_taken + d->totals.unready);
+	assert_int_equal(d->totals.failed + d->totals.dropped + d->totals.filtered, 0);
+	return i - 1;
+}
+
+/* Nothing of a capture is left in the program. */
+static void expect_standby(struct fixture *f)
+{
+	expect_no_owner(f);
+	assert_int_equal(fixture_count(f, "objects", "b2cc"), 0);
+}
+
+static void captures_follow_one_another(void **state)
+{
+	static const struct {
+		const char *metric;
+		double value_of_thread;
+	} captures[] = {
+		{ "dram__bytes_read.sum", 16 },
+		{ "dram__bytes_write.sum", 8 },
+		{ "l1tex__t_bytes.sum", 40 },
+	};
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	long last = -1;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--sleep-us",
+			"200", NULL);
+	agent = agents_daemon_register(d, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++) {
+		long before = last;
+
+		sleep_ms(100); /* launches that nobody measures */
+		expect_standby(f);
+		agents_daemon_begin(d, agent, (uint32_t)i + 1, captures[i].metric);
+		agents_daemon_take(d, agent, 100);
+		agents_daemon_end(d, agent);
+		last = expect_launches_after(d, before, captures[i].value_of_thread);
+		assert_string_equal(d->notices, "");
+		/* Not the number that the range had in an earlier capture: the first one's is 1
+		 * to 3, with those around it. */
+		assert_in_range(d->taken[0].range_id, 1, 3);
+	}
+	expect_standby(f);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* --- a program that is at something --- */
+
+/* A filter is of one capture, also for kernels that a thread knows from another. */
+static void each_capture_has_its_filter(void **state)
+{
+	static const char *const expressions[] = { NULL, "^k[12]\\(", "^k[67]\\(", NULL };
+	static const char *const kernels[] = { "01234567", "12", "67", "01234567" };
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--sleep-us",
+			"200", NULL);
+	agent = agents_daemon_register(d, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(expressions); i++) {
+		d->kernel_regex = expressions[i];
+		agents_daemon_begin(d, agent, (uint32_t)i + 1, "dram__bytes_read.sum");
+		agents_daemon_take(d, agent, 16);
+		agents_daemon_end(d, agent);
+		for (size_t k = 0; k < d->n_taken; k++) {
+			assert_non_null(strchr(kernels[i], d->taken[k].kernel[1]));
+		}
+		assert_true((d->totals.filtered > 0) == (expressions[i] != NULL));
+	}
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* The capture of a graph that began before ours is not disturbed, what is launched meanwhile is
+ * counted for what it is, and CUPTI is free for its next user. */
+static void a_graph_is_being_captured(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	unsigned questions;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, built_path("tests/system/graphing"), NULL);
+	agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_start(d, agent);
+	fixture_release(f);
+	agents_daemon_take(d, agent, 21);
+	fixture_wait_held(f, 1);
+	agents_daemon_end(d, agent);
+	assert_int_equal(d->totals.seen, 31);
+	assert_int_equal(d->totals.capturing, 5);
+	assert_int_equal(d->totals.unready, 5);
+	assert_int_equal(d->totals.measured, 21);
+	questions = atomic_load(&d->n_questions);
+	assert_true(questions > 0);
+	fixture_release(f);
+	expect_exit(p, 0);
+	expect_output(p, "graph launched, CUPTI 0, profiler 0\n");
+	assert_int_equal(atomic_load(&d->n_questions), questions); /* its own goes to the driver */
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* --- a program within cuInit() --- */
+
+/* CUPTI is not even opened before cuInit() has returned. */
+static void a_capture_waits_for_cuinit(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	int agent;
+
+	setenv("GPUCTR_FAKE_INIT_MS", "1500", 1);
+	setenv("GPUCTR_FAKE_TRACE", "1", 1);
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--sleep-us",
+			"200", NULL);
+	agent = agents_daemon_register(d, NULL);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	sleep_ms(300);
+	assert_int_not_equal(access(fixture_path(f, "calls.log"), F_OK), 0);
+	agents_daemon_take(d, agent, 20);
+	agents_daemon_end(d, agent);
+	expect_launches_after(d, -1, 16);
+	unsetenv("GPUCTR_FAKE_INIT_MS");
+	unsetenv("GPUCTR_FAKE_TRACE");
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* A program that goes on without a GPU: its captures end when they are ended, and so does it. */
+static void a_program_whose_cuinit_fails_is_let_go(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	uint64_t begin_ms;
+	int agent;
+
+	setenv("GPUCTR_FAKE_INIT_FAILS", "1", 1);
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--hold", "failed", NULL);
+	agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	for (uint32_t i = 1; i <= 2; i++) {
+		agents_daemon_begin(d, agent, i, "dram__bytes_read.sum");
+		sleep_ms(200);
+		agents_daemon_end(d, agent);
+		assert_int_equal(d->totals.seen, 0);
+	}
+	agents_daemon_begin(d, agent, 3, "dram__bytes_read.sum");
+	sleep_ms(200);
+	begin_ms = now_ms();
+	fixture_release(f);
+	expect_exit(p, 3);
+	assert_true(now_ms() - begin_ms < 8000); /* an exit would wait 10 s for a capture */
+	unsetenv("GPUCTR_FAKE_INIT_FAILS");
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* --- registration --- */
+
+static void expect_claim(const struct wire_agent_hello *h, const char *claim, bool there)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < h->claims.n; i++) {
+		found = found || strcmp(h->claims.v[i], claim) == 0;
+	}
+	assert_true(found == there);
+}
+
+static void an_agent_says_who_it_is(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct wire_agent_hello hello;
+	struct program *p;
+	char pid[32];
+	int agent;
+
+	setenv("SLURM_JOB_ID", "4711", 1);
+	setenv("GPUCTR_CLAIM_TEAM", "vision", 1);
+	setenv("GPUCTR_JOB", "nightly", 1);
+	setenv("HOME_SWEET", "private", 1);
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--hold", "init", NULL);
+	agent = agents_daemon_register(d, &hello);
+	assert_string_equal(hello.token, "");
+	assert_string_equal(hello.program, "fakeapp");
+	expect_claim(&hello, "SLURM_JOB_ID=4711", true);
+	expect_claim(&hello, "GPUCTR_CLAIM_TEAM=vision", true);
+	expect_claim(&hello, "GPUCTR_JOB=nightly", true);
+	expect_claim(&hello, "HOME_SWEET=private", false);
+	snprintf(pid, sizeof(pid), "PID=%d", p->pid);
+	expect_claim(&hello, pid, true);
+	unsetenv("SLURM_JOB_ID");
+	unsetenv("GPUCTR_CLAIM_TEAM");
+	unsetenv("GPUCTR_JOB");
+	unsetenv("HOME_SWEET");
+	fixture_wait_held(f, 1);
+	fixture_release(f);
+	expect_exit(p, 0);
+	expect_output(p, "done 10\n");
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* The daemon registers nobody who says more: so the agent says what matters most. */
+static void who_has_much_to_say_says_a_part(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct wire_agent_hello hello;
+	char name[32], value[240];
+	struct program *p;
+	size_t bytes = 0;
+	int agent;
+
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "GPUCTR_CLAIM_%d", i);
+		setenv(name, value, 1);
+	}
+	setenv("RANK", "5", 1);
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--hold", "init", NULL);
+	agent = agents_daemon_register(d, &hello);
+	for (size_t i = 0; i < hello.claims.n; i++) {
+		bytes += strlen(hello.claims.v[i]) + 1;
+	}
+	assert_in_range(bytes, 1, 1024);
+	expect_claim(&hello, "RANK=5", true);
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "GPUCTR_CLAIM_%d", i);
+		unsetenv(name);
+	}
+	unsetenv("RANK");
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* Started without a daemon, and when a daemon has ended: it comes by itself. */
+static void an_agent_finds_its_daemon(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx",
+					"--sleep-us", "200", NULL);
+	int agent;
+
+	sleep_ms(300);
+	for (int i = 0; i < 2; i++) {
+		agents_daemon_open(d, f);
+		agent = agents_daemon_register(d, NULL);
+		agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+		agents_daemon_take(d, agent, 20);
+		close(agent); /* in the middle */
+		agents_daemon_close(d);
+		unlink(f->socket);
+	}
+	agents_daemon_open(d, f);
+	agent = agents_daemon_register(d, NULL);
+	expect_standby(f);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take(d, agent, 20);
+	agents_daemon_end(d, agent);
+	expect_launches_after(d, -1, 16);
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* --- the program's end --- */
+
+/* Exits are waited for once, though CUPTI makes us register our handler twice. */
+static void a_daemon_that_does_not_read_holds_up_an_exit_once(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	uint64_t begin_ms;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "12000", "--nvtx", "--hold", "context",
+			NULL);
+	agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_start(d, agent);
+	begin_ms = now_ms();
+	fixture_release(f);
+	while (program_is_running(p) && now_ms() - begin_ms < 30000) {
+		sleep_ms(100);
+	}
+	print_message("the program took %llu ms\n", (unsigned long long)(now_ms() - begin_ms));
+	/* 10 s of patience, and what it does; twice that would be more. */
+	assert_true(now_ms() - begin_ms < 19000);
+	expect_exit(p, 0);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+static void what_was_measured_comes_when_the_program_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "2000", "--nvtx", "--sleep-us", "200",
+			"--exit", "7", NULL);
+	agent = agents_daemon_register(d, NULL);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_goodbye(d, agent);
+	assert_int_equal(expect_launches_after(d, -1, 16), 1999);
+	expect_exit(p, 7);
+	expect_output(p, "done 2000\n");
+	close(agent);
+	agents_daemon_close(d);
+}
+
+static void a_program_in_standby_ends_as_ever(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	uint64_t began_ms;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--fork", "--hold", "end", "--exit", "3", NULL);
+	agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	began_ms = now_ms();
+	fixture_release(f);
+	expect_exit(p, 3);
+	assert_true(now_ms() - began_ms < 5000); /* it waits for nothing; what waits, waits 10 s */
+	raw_expect_closed(agent);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+/* --- again and again --- */
+
+static long of_status(pid_t pid, const char *name)
+{
+	char path[64], *text, *at;
+	long value;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	text = read_file(path);
+	at = strstr(text, name);
+	assert_non_null(at);
+	value = strtol(at + strlen(name), NULL, 10);
+	free(text);
+	return value;
+}
+
+/* The thread of a capture may be about to end when goodbye has come, and a machine that is busy
+ * takes its time: the least that is seen within so long, or as soon as it is no more than expected.
+ */
+static long least_threads(pid_t pid, long expected, uint64_t patience_ms)
+{
+	uint64_t until_ms = now_ms() + patience_ms;
+	long least = LONG_MAX;
+
+	while (least > expected && now_ms() < until_ms) {
+		long now = of_status(pid, "Threads:");
+
+		least = now < least ? now : least;
+		sleep_ms(10);
+	}
+	return least;
+}
+
+static void expect_values(const struct agents_daemon *d, double value_of_thread)
+{
+	for (size_t k = 0; k < d->n_taken; k++) {
+		const struct taken *t = &d->taken[k];
+
+		if (t->value != value_of_thread * t->threads) {
+			fail_msg("capture %u, record %zu of %zu: %s of %u threads has %f",
+				 d->welcome.capture, k, d->n_taken, t->kernel, t->threads,
+				 t->value);
+		}
+	}
+}
+
+/* Captures of very different lengths begin and end while threads launch. */
+static void captures_come_and_go(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	long memory_kib = 0, threads = 0;
+	size_t descriptors = 0, n = 0;
+	int agent;
+
+	fixture_limit(170);
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--threads", "4",
+			"--streams", "3", "--sleep-us", "100", NULL);
+	agent = agents_daemon_register(d, NULL);
+	for (uint32_t i = 0; i < 200; i++) {
+		agents_daemon_begin(d, agent, i + 1, metrics[i % 2]);
+		agents_daemon_take(d, agent, i % 5 == 0 ? 30 : 0);
+		agents_daemon_end(d, agent);
+		expect_values(d, i % 2 == 0 ? 16 : 8);
+		assert_int_equal(d->totals.measured, d->n_taken);
+		assert_int_equal(d->totals.failed + d->totals.dropped, 0);
+		n += d->n_taken;
+		if (i == 60) {
+			memory_kib = of_status(p->pid, "RssAnon:");
+			threads = least_threads(p->pid, 0, 1000);
+			descriptors = process_descriptors(p->pid);
+		}
+	}
+	expect_standby(f);
+	printf("200 captures, %zu records; memory %ld and %ld KiB, threads %ld and %ld\n", n,
+	       memory_kib, of_status(p->pid, "RssAnon:"), threads, of_status(p->pid, "Threads:"));
+	assert_true(n > 0);
+	assert_true(least_threads(p->pid, threads, PATIENCE_MS) <= threads);
+	assert_true(process_descriptors(p->pid) <= descriptors);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	/* A capture that were not freed would leave 100 KiB and more each time. */
+	assert_true(of_status(p->pid, "RssAnon:") < memory_kib + 2048);
+#endif
+	expect_running(p);
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STANDBY_TEST(captures_follow_one_another),
+		STANDBY_TEST(each_capture_has_its_filter),
+		STANDBY_TEST(a_graph_is_being_captured),
+		STANDBY_TEST(a_capture_waits_for_cuinit),
+		STANDBY_TEST(a_program_whose_cuinit_fails_is_let_go),
+		STANDBY_TEST(an_agent_says_who_it_is),
+		STANDBY_TEST(who_has_much_to_say_says_a_part),
+		STANDBY_TEST(an_agent_finds_its_daemon),
+		STANDBY_TEST(a_daemon_that_does_not_read_holds_up_an_exit_once),
+		STANDBY_TEST(what_was_measured_comes_when_the_program_ends),
+		STANDBY_TEST(a_program_in_standby_ends_as_ever),
+		STANDBY_TEST(captures_come_and_go),
+	};
+
+	return SYSTEM_RUN(tests);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Names that differ never look the same, at any width, and never take more than it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/names.h"
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void expect_apart(const char *const *texts, size_t n, size_t width, bool kernels)
+{
+	char **shown = names_shorten(texts, n, width, kernels);
+
+	assert_non_null(shown);
+	for (size_t i = 0; i < n; i++) {
+		if (text_width(shown[i], strlen(shown[i])) > width) {
+			fail_msg("wider than %zu: %s", width, shown[i]);
+		}
+	}
+	qsort(shown, n, sizeof(*shown), compare);
+	for (size_t i = 1; i < n; i++) {
+		if (strcmp(shown[i - 1], shown[i]) == 0) {
+			fail_msg("two look like this in %zu columns: %s", width, shown[i]);
+		}
+	}
+	names_free(shown, n);
+}
+
+/* As they come in deep learning, and as nobody would wish. */
+static const char *const kernels[] = {
+	"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+	"std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+	"void at::native::vectorized_elementwise_kernel<8, at::native::FillFunctor<float>, "
+	"std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+	"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+	"std::array<char*, 2ul> >(int, at::native::FillFunctor<float>, std::array<char*, 2ul>)",
+	"void other::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+	"std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+	"sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_"
+	"cgasize"
+	"1x1x1_stage4_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn",
+	"sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x256x64_"
+	"cgasize"
+	"1x1x1_stage4_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn",
+	"sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_"
+	"cgasize"
+	"1x1x1_stage3_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn",
+	"f(int)",
+	"f(float)",
+	"f",
+	"void f(int)",
+	"\x1b[31mred",
+	"\\x1b[31mred",
+	"\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5"
+	"\xbf\x83_a",
+	"\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5\xbf\x83\xe6\xa0\xb8\xe5"
+	"\xbf\x83_b",
+	"",
+	" ",
+	"\xff\xfe",
+	"a~2",
+	"a",
+	"na",
+};
+
+enum { N_KERNELS = sizeof(kernels) / sizeof(kernels[0]) };
+
+static void names_stay_apart_at_any_width(void **state)
+{
+	(void)state;
+	for (size_t width = NAMES_MIN_WIDTH; width <= 300; width++) {
+		expect_apart(kernels, N_KERNELS, width, true);
+		expect_apart(kernels, N_KERNELS, width, false);
+	}
+}
+
+/* Names made of few pieces, so that many share their begin, their end, or both. */
+static void made_up_names_stay_apart(void **state)
+{
+	static const char *const pieces[] = {
+		"at::native::", "<4, ",	   "float", "double", ">",
+		"(int)",	"kernel_", "void ", "/",      "aten::"
+	};
+	enum { N = 300, LENGTH = 200 };
+	static char texts[N][LENGTH + 32];
+	const char *list[N];
+	unsigned seed = 20261121;
+	size_t n = 0;
+
+	(void)state;
+	while (n < N) {
+		unsigned count = 3 + (unsigned)rand_r(&seed) % 24;
+		bool known = false;
+
+		texts[n][0] = '\0';
+		for (unsigned i = 0; i < count && strlen(texts[n]) < LENGTH; i++) {
+			strcat(texts[n], pieces[(unsigned)rand_r(&seed) % 10]);
+		}
+		for (size_t i = 0; i < n && !known; i++) {
+			known = strcmp(texts[i], texts[n]) == 0;
+		}
+		list[n] = texts[n];
+		n += !known;
+	}
+	for (size_t width = NAMES_MIN_WIDTH; width <= 300; width++) {
+		expect_apart(list, N, width, width % 2);
+	}
+}
+
+static void what_differs_is_shown(void **state)
+{
+	char **shown = names_shorten(kernels + 4, 3, 60, true);
+
+	(void)state;
+	assert_non_null(shown);
+	assert_non_null(strstr(shown[0], "128x128x64"));
+	assert_non_null(strstr(shown[1], "128x256x64"));
+	names_free(shown, 3);
+	shown = names_shorten(kernels, 2, 40, true);
+	assert_non_null(shown);
+	assert_non_null(strstr(shown[0], "<4, "));
+	assert_non_null(strstr(shown[1], "<8, "));
+	names_free(shown, 2);
+}
+
+static void short_names_are_whole(void **state)
+{
+	static const char *const ops[] = { "aten::copy_", "aten::mm" };
+	char **shown = names_shorten(ops, 2, 40, false);
+
+	(void)state;
+	assert_string_equal(shown[0], "aten::copy_");
+	assert_string_equal(shown[1], "aten::mm");
+	names_free(shown, 2);
+	assert_non_null(shown = names_shorten(NULL, 0, 40, false));
+	names_free(shown, 0);
+}
+
+/* Wide and combining characters take the columns that a terminal gives them. */
+static void columns_are_real(void **state)
+{
+	static const char *const wide = "\xe6\xa0\xb8\xe5\xbf\x83"; /* two, of two columns each */
+	static const char *const combined = "e\xcc\x81";	    /* an e with an accent */
+
+	(void)state;
+	assert_int_equal(text_width(wide, strlen(wide)), 4);
+	assert_int_equal(text_width(combined, strlen(combined)), 1);
+	assert_int_equal(text_fit(wide, strlen(wide), 3), 3);
+	assert_int_equal(text_fit(combined, strlen(combined), 1), 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_stay_apart_at_any_width),
+		cmocka_unit_test(made_up_names_stay_apart),
+		cmocka_unit_test(what_differs_is_shown),
+		cmocka_unit_test(short_names_are_whole),
+		cmocka_unit_test(columns_are_real),
+	};
+
+	if (!setlocale(LC_CTYPE, "C.UTF-8")) {
+		return 1;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

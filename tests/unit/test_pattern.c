@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/claims.h"
+#include "client/cli/expand.h"
+
+/* Names of files with places in them, and what is put there. */
+
+static const char *said[] = { "SLURM_JOB_ID=4711", "SLURM_STEP_ID=2", "SLURM_PROCID=3",
+			      "SLURM_NODEID=1", "RANK=13" };
+
+static struct claims of(const char **items, size_t n)
+{
+	return (struct claims){ .items = items, .n = n };
+}
+
+static void expect(const char *pattern, const struct claims *claims, const char *expected)
+{
+	char *path = expand_pattern(pattern, claims, 99);
+
+	assert_string_equal(path, expected);
+	free(path);
+}
+
+static void each_letter_has_its_value(void **state)
+{
+	struct claims all = of(said, ARRAY_SIZE(said));
+
+	(void)state;
+	setenv("SLURMD_NODENAME", "n7", 1);
+	expect("plain.gpuctr", &all, "plain.gpuctr");
+	expect("%h/%j.%J.%n.%t.%r.%p.gpuctr", &all, "n7/4711.4711.2.1.3.13.99.gpuctr");
+	expect("100%%.%%j", &all, "100%.%j");
+	unsetenv("SLURMD_NODENAME");
+}
+
+static void one_stands_in_for_the_other(void **state)
+{
+	static const char *torchrun[] = { "RANK=5" }, *task[] = { "SLURM_PROCID=6" },
+			  *script[] = { "SLURM_JOB_ID=8", "SLURM_STEP_ID=" };
+	struct claims c = of(torchrun, 1);
+
+	(void)state;
+	expect("%t.%r.%j.%J", &c, "5.5.none.none.none");
+	c = of(task, 1);
+	expect("%t.%r", &c, "6.6");
+	c = of(script, 2);
+	expect("%J", &c, "8.batch");
+}
+
+static void a_value_names_no_folder(void **state)
+{
+	static const char *hostile[] = { "SLURM_JOB_ID=../../etc/cron.d/x", "SLURM_PROCID=.." };
+	struct claims c = of(hostile, 2);
+
+	(void)state;
+	expect("out/%j/%t", &c, "out/_._.._etc_cron.d_x/_.");
+}
+
+static void wrong_letters_are_found(void **state)
+{
+	(void)state;
+	assert_int_equal(expand_wrong("%h%u%j%J%n%t%r%p%%"), 0);
+	assert_int_equal(expand_wrong("plain"), 0);
+	assert_int_equal(expand_wrong("%%x%x"), 'x');
+	assert_int_equal(expand_wrong("%j%"), '%');
+	assert_true(expand_has("%j.%p", "p"));
+	assert_false(expand_has("%%p.%j", "p"));
+	assert_false(expand_has("p%", "p"));
+}
+
+static void folders_are_made(void **state)
+{
+	char root[] = "/tmp/gpuctr-unit.XXXXXX", path[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/a/b/file", root);
+	assert_int_equal(expand_make_folders(path), 0);
+	assert_int_equal(expand_make_folders(path), 0);
+	snprintf(path, sizeof(path), "%s/a/b", root);
+	assert_int_equal(rmdir(path), 0);
+	snprintf(path, sizeof(path), "%s/a", root);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rmdir(root), 0);
+	assert_int_equal(expand_make_folders("/proc/none/file"), -ENOENT);
+}
+
+static void ones_own_are_known(void **state)
+{
+	struct claims c;
+
+	(void)state;
+	setenv("GPUCTR_JOB", "trainer-0", 1);
+	c = claims_of_self();
+	assert_string_equal(claims_find(&c, "GPUCTR_JOB"), "trainer-0");
+	assert_null(claims_find(&c, "GPUCTR_JO"));
+	unsetenv("GPUCTR_JOB");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_letter_has_its_value),
+		cmocka_unit_test(one_stands_in_for_the_other),
+		cmocka_unit_test(a_value_names_no_folder),
+		cmocka_unit_test(wrong_letters_are_found),
+		cmocka_unit_test(folders_are_made),
+		cmocka_unit_test(ones_own_are_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

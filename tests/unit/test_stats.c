@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "daemon/front/stats.h"
+#include "proto/base/clock.h"
+
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	arena_init(&arena, 64 * 1024);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_deinit(&arena);
+	return 0;
+}
+
+static uint64_t count_of(const struct wire_code_counts *counts, uint32_t code)
+{
+	for (size_t i = 0; i < counts->n; i++) {
+		if (counts->v[i].code == code) {
+			return counts->v[i].count;
+		}
+	}
+	return 0;
+}
+
+static void a_lease_begins_once_and_ends_once(void **state)
+{
+	struct stats s = { 0 };
+	struct wire_counts c;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		stats_note_decision(&s, AUDIT_LEASE_GRANTED, 0);
+		stats_note_decision(&s, AUDIT_LEASE_RENEWED, 0);
+	}
+	stats_note_decision(&s, AUDIT_LEASE_ENDED, 0);
+	stats_note_decision(&s, AUDIT_LEASE_ENDED, GPUCTR_E_DISCONNECTED);
+	stats_note_decision(&s, AUDIT_LEASE_EXPIRED, GPUCTR_E_LEASE_EXPIRED);
+	stats_note_decision(&s, AUDIT_LEASE_REVOKED, GPUCTR_E_STALLED);
+	c = stats_describe(&s, &arena);
+	assert_true(c.known);
+	assert_int_equal(c.leases, 5);
+	assert_int_equal(c.lease_ends.n, 4);
+	assert_int_equal(count_of(&c.lease_ends, 0), 1);
+	assert_int_equal(count_of(&c.lease_ends, GPUCTR_E_DISCONNECTED), 1);
+	assert_int_equal(count_of(&c.lease_ends, GPUCTR_E_LEASE_EXPIRED), 1);
+	assert_int_equal(count_of(&c.lease_ends, GPUCTR_E_STALLED), 1);
+	assert_int_equal(c.refusals.n, 0);
+}
+
+/* A permission is written as granted before the driver is asked. */
+static void refusals_are_counted_by_their_reason(void **state)
+{
+	struct stats s = { 0 };
+	struct wire_counts c;
+
+	(void)state;
+	stats_note_decision(&s, AUDIT_REFUSED, GPUCTR_E_NOT_ALLOWED);
+	stats_note_decision(&s, AUDIT_PERMISSION_GRANTED, 0);
+	stats_note_decision(&s, AUDIT_PERMISSION_REFUSED, GPUCTR_E_NOT_ALLOWED);
+	stats_note_refusal(&s, GPUCTR_E_QUOTA);
+	stats_note_refusal(&s, LIMIT_CODES); /* beyond what is counted by number */
+	stats_note_refusal(&s, -1);
+	c = stats_describe(&s, &arena);
+	assert_int_equal(count_of(&c.refusals, GPUCTR_E_NOT_ALLOWED), 2);
+	assert_int_equal(count_of(&c.refusals, GPUCTR_E_QUOTA), 1);
+	assert_int_equal(count_of(&c.refusals, GPUCTR_E_INTERNAL), 2);
+	assert_int_equal(c.refusals.n, 3);
+	assert_int_equal(c.permissions, 0);
+	assert_int_equal(c.lease_ends.n, 0);
+}
+
+/* Every number that an answer may hold fits into it. */
+static void every_code_fits_into_an_answer(void **state)
+{
+	struct stats s = { 0 };
+	struct wire_counts c;
+
+	(void)state;
+	for (int code = 0; code < LIMIT_CODES; code++) {
+		stats_note_refusal(&s, code);
+	}
+	c = stats_describe(&s, &arena);
+	assert_int_equal(c.refusals.n, LIMIT_CODES);
+	for (uint32_t code = 0; code < LIMIT_CODES; code++) {
+		assert_int_equal(count_of(&c.refusals, code), 1);
+	}
+}
+
+static void waits_fall_into_their_buckets(void **state)
+{
+	static const uint64_t waits_ms[] = { 0, 100, 101, 1000, 9000, 60000, 60001, 4000000 };
+	static const uint64_t expected[STATS_WAITS] = { 2, 2, 1, 1, 1, 0, 1 };
+	struct stats s = { 0 };
+	struct wire_counts c;
+	uint64_t sum_ms = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(waits_ms); i++) {
+		stats_note_wait(&s, waits_ms[i] * CLOCK_NS_PER_MS);
+		sum_ms += waits_ms[i];
+	}
+	c = stats_describe(&s, &arena);
+	assert_int_equal(c.waits.n, STATS_WAITS);
+	assert_int_equal(c.waited_ns, sum_ms * CLOCK_NS_PER_MS);
+	for (size_t i = 0; i < STATS_WAITS; i++) {
+		assert_int_equal(c.waits.v[i].count, expected[i]);
+		assert_true(i == 0 || c.waits.v[i].up_to_ns == 0 ||
+			    c.waits.v[i].up_to_ns > c.waits.v[i - 1].up_to_ns);
+	}
+	assert_int_equal(c.waits.v[STATS_WAITS - 1].up_to_ns, 0);
+}
+
+/* Each total has its own place: no two of what is told here are equal. */
+static void kernels_are_what_programs_tell_beyond_before(void **state)
+{
+	const struct gpuctr_totals before = { 100, 10, 20, 30, 40, 50, 60, 70 };
+	const struct gpuctr_totals now = { 101, 12, 23, 34, 45, 56, 67, 78 };
+	struct stats s = { 0 };
+
+	(void)state;
+	stats_note_kernels(&s, &before, &now);
+	assert_int_equal(s.kernels.seen, 1);
+	assert_int_equal(s.kernels.measured, 2);
+	assert_int_equal(s.kernels.filtered, 3);
+	assert_int_equal(s.kernels.capturing, 4);
+	assert_int_equal(s.kernels.unready, 5);
+	assert_int_equal(s.kernels.failed, 6);
+	assert_int_equal(s.kernels.dropped, 7);
+	assert_int_equal(s.kernels.lost, 8);
+}
+
+static void what_a_program_tells_moves_no_count_back_or_far(void **state)
+{
+	const struct gpuctr_totals none = { 0 }, few = { .seen = 5 },
+				   absurd = { .seen = UINT64_MAX };
+	struct stats s = { 0 };
+
+	(void)state;
+	stats_note_kernels(&s, &none, &few);
+	stats_note_kernels(&s, &few, &none);
+	assert_int_equal(s.kernels.seen, 5);
+	stats_note_kernels(&s, &few, &absurd);
+	assert_int_equal(s.kernels.seen, 5 + STATS_KERNELS_AT_ONCE);
+}
+
+static void a_process_that_is_gone_leaves_what_was_lost(void **state)
+{
+	struct process p = { .totals = { .seen = 10, .measured = 2, .filtered = 1 }, .records = 4 };
+	struct stats s = { 0 };
+
+	(void)state;
+	stats_note_kernels(&s, &(struct gpuctr_totals){ 0 }, &p.totals);
+	stats_settle(&s, &p);
+	assert_int_equal(s.kernels.seen, p.totals.seen);
+	assert_int_equal(s.kernels.measured, 4);
+	assert_int_equal(s.kernels.lost, 5);
+	assert_int_equal(p.totals.lost, 5);
+}
+
+static void records_are_counted_with_their_bytes(void **state)
+{
+	struct stats s = { 0 };
+	struct wire_counts c;
+
+	(void)state;
+	stats_note_records(&s, 64, 5000);
+	stats_note_records(&s, 1, 90);
+	c = stats_describe(&s, &arena);
+	assert_int_equal(c.records, 65);
+	assert_int_equal(c.record_bytes, 5090);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_lease_begins_once_and_ends_once),
+		TEST(refusals_are_counted_by_their_reason),
+		TEST(every_code_fits_into_an_answer),
+		TEST(waits_fall_into_their_buckets),
+		TEST(kernels_are_what_programs_tell_beyond_before),
+		TEST(what_a_program_tells_moves_no_count_back_or_far),
+		TEST(a_process_that_is_gone_leaves_what_was_lost),
+		TEST(records_are_counted_with_their_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
