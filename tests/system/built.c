@@ -29,6 +29,7 @@ static const char *const names[] = {
 	"tests/fake/fakeapp",
 	"tests/fake/fakewait",
 	"tests/fake/fakefields",
+	"tests/fake/fakerough",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",
 	"tests/fake/libfakefail.so",

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "tests/system/fixture.h"
+#include "tests/system/lines.h"
+#include "tests/system/recorder.h"
+
+/* The GPU, its driver and CUPTI where they are less kind than a fake likes to be: late, in another
+ * order, smaller than asked for, changed by being watched, busy, or older and newer than today's.
+ * tests/fake/README.md says what of this was seen on hardware. */
+
+#define MEMORY "dram__bytes_read.sum"
+#define SM "sm__inst_executed.sum"
+#define SASS "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+#define ARGUMENTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Runs fakeapp measured and loads its records. */
+static struct program *measure(struct fixture *f, struct lines *l, const char *metrics,
+			       const char *const *arguments)
+{
+	const char *argv[40] = { CLIENT,     "--metrics", metrics, "--format", "jsonl",
+				 "--output", "",	  "-f",	   "--",       FAKEAPP };
+	struct program *client;
+	size_t n = 10;
+
+	argv[6] = fixture_path(f, "records");
+	while (*arguments) {
+		argv[n++] = *arguments++;
+	}
+	client = fixture_runv(f, USER_ANN, argv);
+	expect_exit(client, 0);
+	lines_load(l, fixture_path(f, "records"));
+	return client;
+}
+
+static uint64_t total(const struct lines *l, const char *key)
+{
+	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
+}
+
+static double threads_of(const char *line)
+{
+	return line_number_at(line, "grid", 0) * line_number_at(line, "block", 0);
+}
+
+/* Every launch has a number of threads that its neighbours have not. */
+static void expect_values(const struct lines *l, const char *key, double per_thread)
+{
+	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
+		const char *line = lines_at(l, "kernel", i);
+
+		assert_true(line_number(line, key) == per_thread * threads_of(line));
+	}
+}
+
+static void expect_all_measured(const struct lines *l, size_t n)
+{
+	assert_int_equal(total(l, "seen"), n);
+	assert_int_equal(total(l, "measured"), n);
+	assert_int_equal(lines_count(l, "kernel"), n);
+}
+
+/* Times are the kernels' own, joined to the right launches. */
+static void expect_times(const struct lines *l)
+{
+	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
+		const char *line = lines_at(l, "kernel", i);
+		char clock[16];
+
+		line_text(line, "clock", clock, sizeof(clock));
+		assert_string_equal(clock, "gpu");
+		assert_true(line_number(line, "duration_ns") ==
+			    200 + (double)((long)threads_of(line) / 64));
+	}
+}
+
+/* --- late, and in another order --- */
+
+/* Programs launch ahead of the GPU; with metrics of the SMs each launch waits for it. */
+static void kernels_run_later_than_their_launches(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "300"));
+	expect_all_measured(&l, 300);
+	expect_values(&l, MEMORY, 16);
+	expect_times(&l);
+	lines_deinit(&l);
+	measure(f, &l, SM, ARGUMENTS("--kernels", "100"));
+	expect_all_measured(&l, 100);
+	expect_values(&l, SM, 100.0 / 32);
+	lines_deinit(&l);
+}
+
+/* What one stream has launched first may end last. */
+static void streams_overtake_each_other(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY,
+		ARGUMENTS("--kernels", "40", "--threads", "4", "--streams", "3", "--devices", "2",
+			  "--graph"));
+	assert_int_equal(total(&l, "seen"), 160 + 4 + 2);
+	assert_int_equal(total(&l, "capturing"), 4);
+	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 162);
+	assert_true(total(&l, "measured") > 80); /* two GPUs at a time, and both are measured */
+	for (size_t i = 0; i < lines_count(&l, "kernel"); i++) {
+		const char *line = lines_at(&l, "kernel", i);
+
+		if (!strstr(line, "\"kind\":\"graph\"")) {
+			assert_true(line_number(line, MEMORY) == 16 * threads_of(line));
+		}
+	}
+	lines_deinit(&l);
+}
+
+/* Of a program that filters most kernels out, so that measured and other ones alternate. */
+static void others_run_between_ranges(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--kernel", "^k3\\(", "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+				"--kernels", "200", "--streams", "3", NULL);
+	expect_exit(client, 0);
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(total(&l, "filtered"), 175);
+	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 25);
+	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	expect_values(&l, MEMORY, 16);
+	lines_deinit(&l);
+}
+
+/* Of several threads, whose other kernels may be counted by the range that is open just then: what
+ * was measured beside another launch that had not returned is not told as exact. */
+static void others_run_beside_ranges(void **state)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		struct program *client;
+		struct lines l;
+
+		setenv("GPUCTR_FAKE_LATE_US", "20", 1);
+		setenv("GPUCTR_FAKE_RETURN_US", "100", 1);
+		client = fixture_client(f, USER_ANN, "--metrics", metrics[i], "--kernel", "^k3\\(",
+					"--format", "jsonl", "-f", "--output",
+					fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+					"400", "--threads", "4", "--streams", "3", "--sleep-us",
+					"500", NULL);
+		expect_exit(client, 0);
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(total(&l, "filtered"), 1400);
+		assert_int_equal(total(&l, "measured") + total(&l, "unready"), 200);
+		assert_true(total(&l, "measured") > 0);
+		assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+		expect_values(&l, metrics[i], i == 0 ? 16 : 100.0 / 32);
+		lines_deinit(&l);
+	}
+}
+
+/* CUPTI promises no order of ranges: they are known by their names. */
+static void ranges_come_in_another_order(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_DECODE_REVERSED", "1", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "200"));
+	expect_all_measured(&l, 200);
+	expect_values(&l, MEMORY, 16);
+	expect_times(&l);
+	lines_deinit(&l);
+}
+
+/* Nor of the kernels' times: they are known by their correlation ids. */
+static void times_come_in_another_order(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_ACTIVITY_REVERSED", "1", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "200"));
+	expect_all_measured(&l, 200);
+	expect_times(&l);
+	lines_deinit(&l);
+}
+
+/* --- smaller than asked for --- */
+
+/* A Start of a quarter second pays for the growth from 64 to 256 ranges at the second turn. An
+ * object that was configured with the smaller image would lose all ranges beyond it. */
+static void batches_grow_past_the_first_image(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_START_US", "250000", 1);
+	setenv("GPUCTR_FAKE_TRACE", "1", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "500"));
+	assert_true(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfilerSetConfig") >= 2);
+	assert_true(count_text(fixture_path(f, "calls.log"), "cuptiRangeProfilerStart") < 7);
+	expect_all_measured(&l, 500);
+	expect_values(&l, MEMORY, 16);
+	lines_deinit(&l);
+}
+
+/* --- changed by being watched --- */
+
+/* CUPTI's tracing of kernels adds instructions to each warp, and empties SASS metrics: beside
+ * metrics of the SMs the agent does not trace. */
+static void the_sms_are_not_traced(void **state)
+{
+	static const char *const metrics[] = { SM, SASS, MEMORY "," SM };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		struct lines l;
+
+		measure(f, &l, metrics[i], ARGUMENTS("--kernels", "100"));
+		expect_all_measured(&l, 100);
+		expect_values(&l, i == 1 ? SASS : SM, i == 1 ? 6 : 100.0 / 32);
+		lines_deinit(&l);
+	}
+}
+
+/* --- busy --- */
+
+static void run_busy(struct fixture *f, struct recorder *r, const char *rule, const char *sleep_us)
+{
+	struct program *p;
+
+	recorder_connect(r, f, USER_ANN);
+	setenv("GPUCTR_FAKE_FAIL", rule, 1);
+	p = recorder_start(r, f, FAKEAPP, "--kernels", "200", "--sleep-us", sleep_us, NULL);
+	unsetenv("GPUCTR_FAKE_FAIL");
+	expect_exit(p, 0);
+	expect_output(p, "done 200\n");
+	recorder_close(r);
+	expect_balance(&r->totals);
+	assert_int_equal(r->totals.seen, 200);
+	assert_int_equal(r->records, r->totals.measured);
+	assert_true(recorder_has_notice(r, GPUCTR_E_HARDWARE_BUSY));
+}
+
+/* Whoever has the GPU's counters, a call that CUPTI refuses for it costs the measuring and never
+ * the program; the user is told once, and whom to look for. */
+static void a_gpu_that_stays_busy_is_told(void **state)
+{
+	static const char *const calls[] = { "cuptiRangeProfilerEnable",
+					     "cuptiRangeProfilerSetConfig",
+					     "cuptiRangeProfilerStart" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected =
+		true; /* an object that could not be configured stays until the end */
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct recorder r;
+		char rule[96];
+
+		snprintf(rule, sizeof(rule), "%s:0:26", calls[i]);
+		run_busy(f, &r, rule, "1000");
+		assert_int_equal(r.totals.measured, 0);
+		assert_int_equal(r.totals.unready, 200);
+		assert_int_equal(r.n_notices, 1);
+		recorder_disconnect(&r);
+	}
+	expect_no_owner(f);
+}
+
+/* The other profiler may end: the agent looks again ten times a second. */
+static void a_gpu_that_was_busy_is_measured(void **state)
+{
+	static const char *const calls[] = { "cuptiRangeProfilerEnable",
+					     "cuptiRangeProfilerStart" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct recorder r;
+		char rule[192];
+
+		snprintf(rule, sizeof(rule), "%s:1:26,%s:2:26", calls[i], calls[i]);
+		run_busy(f, &r, rule, "3000");
+		assert_true(r.totals.unready > 0);
+		assert_true(r.totals.measured > 50);
+		recorder_disconnect(&r);
+	}
+}
+
+/* By name, for users of the client. */
+static void a_busy_gpu_names_who_may_hold_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerEnable:0:26", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "hardware-busy");
+	expect_message(client, "cuptiRangeProfilerEnable failed on GPU 0");
+	expect_message(client, "ncu, DCGM");
+}
+
+/* --- NVML --- */
+
+/* What is not known about a GPU is never taken for permission to share it. */
+static void nvml_may_fail_in_each_call(void **state)
+{
+	static const struct {
+		const char *call;
+		bool measures;
+	} cases[] = {
+		{ "nvmlInit_v2", false },
+		{ "nvmlSystemGetDriverVersion", true },
+		{ "nvmlSystemGetConfComputeState", true },   /* left to the driver */
+		{ "nvmlDeviceGetVirtualizationMode", true }, /* the same */
+		{ "nvmlDeviceGetHandleByUUID", false },
+		{ "nvmlDeviceGetComputeRunningProcesses_v3", false },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct program *client;
+		char rule[80];
+
+		snprintf(rule, sizeof(rule), "%s:999", cases[i].call);
+		setenv("GPUCTR_FAKE_NVML_FAIL", rule, 1);
+		fixture_start_daemon(f, NULL);
+		client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP,
+					"--kernels", "5", NULL);
+		if (cases[i].measures) {
+			expect_exit(client, 0);
+			expect_message(client, "5 measured");
+		} else {
+			program_wait(client);
+			expect_message(client, "gpu-shared");
+			expect_message(client, "does not tell who runs on the GPU");
+			expect_message(client, "remedy: ");
+			expect_no_message(client, "measured");
+		}
+		fixture_stop_daemon(f);
+	}
+}
+
+/* Users who trust each other need not know. */
+static void shared_gpus_need_no_nvml(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_NVML_FAIL", "nvmlInit_v2:999", 1);
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP, "--kernels", "5",
+				NULL);
+	expect_exit(client, 0);
+	expect_message(client, "5 measured");
+}
+
+/* NVML that stops answering under a lease: it ends, the program goes on, and the lease that is
+ * opened at once when NVML answers again is as good as any. */
+static void a_lease_ends_when_nvml_goes_blind(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "100", "--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
+	fixture_set_knob(f, "nvml_fail", 999);
+	recorder_until(&r, &r.ended);
+	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
+	assert_non_null(strstr(r.end_message, "does not tell who runs on the GPU"));
+	fixture_set_knob(f, "nvml_fail", 0);
+	expect_service(f, 1000);
+	expect_no_owner(f);
+	fixture_release(f);
+	expect_exit(p, 0);
+	expect_output(p, "done 100\n");
+	expect_balance(&r.totals);
+	recorder_disconnect(&r);
+}
+
+/* --- older and newer drivers --- */
+
+/* The request for permission has a shorter form, told from the other by the size in its number. */
+static void the_short_request_is_answered(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_SHORT_IOCTL", "1", 1);
+	fixture_start_daemon(f, NULL);
+	client = measure(f, &l, MEMORY, ARGUMENTS("--kernels", "50"));
+	expect_output(client, "done 50\n");
+	expect_all_measured(&l, 50);
+	lines_deinit(&l);
+	fixture_set_knob(f, "rm_status", 0x1b);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "grant-refused");
+	expect_no_message(client, "10 measured");
+}
+
+/* Where the driver makes the object for everybody and refuses later, the daemon is asked all the
+ * same: whoever tried the driver first would be told that all is well. */
+static void a_driver_that_refuses_later(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_BLACKWELL", "1", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "50"));
+	expect_all_measured(&l, 50);
+	lines_deinit(&l);
+}
+
+/* The daemon goes away before it could be asked: the driver's own answer is told, whenever it
+ * comes.
+ */
+static void a_driver_that_refuses_later_is_heard(void **state)
+{
+	struct fixture *f = *state;
+	char away[128];
+
+	fixture_need_root();
+	snprintf(away, sizeof(away), "%s.away", f->socket);
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 2; i++) {
+		struct recorder r;
+		struct program *p;
+
+		recorder_connect(&r, f, USER_ANN);
+		p = recorder_start(&r, f, FAKEAPP, "--kernels", "20", "--hold", "init", NULL);
+		fixture_wait_held(f, 1);
+		assert_int_equal(rename(f->socket, away), 0);
+		fixture_release(f);
+		expect_exit(p, 0);
+		expect_output(p, "done 20\n");
+		assert_int_equal(rename(away, f->socket), 0);
+		recorder_close(&r);
+		expect_balance(&r.totals);
+		assert_int_equal(r.totals.measured, 0);
+		assert_true(recorder_has_notice(&r, GPUCTR_E_GRANT_REFUSED));
+		recorder_disconnect(&r);
+		setenv("GPUCTR_FAKE_BLACKWELL", "1", 1);
+	}
+}
+
+/* --- what is left at the end of a program --- */
+
+/* How many of this kind the programs since the last look have not given back. */
+static int left(struct fixture *f, const char *kind)
+{
+	CLEAN_FREE char *text = read_file(fixture_path(f, "left.log"));
+	int n = 0, sum = 0, used;
+	char name[32];
+
+	for (const char *p = text; sscanf(p, "%*d %31s %d%n", name, &n, &used) == 2; p += used) {
+		sum += strcmp(name, kind) == 0 ? n : 0;
+	}
+	return sum;
+}
+
+static void run_for_left(struct fixture *f, const char *metrics, const char *const *arguments)
+{
+	struct lines l;
+
+	unlink(fixture_path(f, "left.log"));
+	measure(f, &l, metrics, arguments);
+	lines_deinit(&l);
+}
+
+/* The agent's object lives as long as the process, and with it one subscriber, two kinds of
+ * activity and two host objects a device (for planning and for evaluation). When a program exits
+ * CUPTI is left in peace. Nothing of it grows with contexts or launches. */
+static void what_is_left_does_not_grow(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	run_for_left(f, MEMORY,
+		     ARGUMENTS("--kernels", "200", "--contexts", "8", "--streams", "2", "--graph",
+			       "--library"));
+	assert_int_equal(left(f, "profilers"), 0);
+	assert_int_equal(left(f, "buffers"), 0);
+	assert_int_equal(left(f, "events"), 0); /* they end with their contexts */
+	assert_int_equal(left(f, "hosts"), 2);
+	assert_int_equal(left(f, "subscribers"), 1);
+	assert_int_equal(left(f, "activities"), 2);
+	run_for_left(f, SM, ARGUMENTS("--kernels", "20", "--devices", "2", "--keep-contexts"));
+	assert_int_equal(left(f, "profilers"), 0);
+	assert_in_range(left(f, "events"), 0, 2 * 32); /* guard.h: GUARD_MARKS a context */
+	assert_int_equal(left(f, "hosts"), 4);
+	assert_int_equal(left(f, "subscribers"), 1);
+	assert_int_equal(left(f, "activities"), 0);
+}
+
+/* The program goes on when the capture is over, perhaps for days: CUPTI is free for others. */
+static void what_is_left_of_a_capture(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	recorder_connect(&r, f, USER_ANN);
+	p = recorder_start(&r, f, FAKEAPP, "--kernels", "200", "--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
+	recorder_close(&r);
+	assert_int_equal(r.process_ends, 1);
+	recorder_disconnect(&r);
+	expect_no_owner(f);
+	fixture_release(f);
+	expect_exit(p, 0);
+	expect_output(p, "done 200\n");
+	assert_int_equal(left(f, "profilers"), 0);
+	assert_int_equal(left(f, "activities"), 0);
+	assert_int_equal(left(f, "buffers"), 0);
+	assert_int_equal(left(f, "hosts"), 0);
+	assert_int_equal(left(f, "subscribers"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(kernels_run_later_than_their_launches),
+		SYSTEM_TEST(streams_overtake_each_other),
+		SYSTEM_TEST(others_run_between_ranges),
+		SYSTEM_TEST(others_run_beside_ranges),
+		SYSTEM_TEST(ranges_come_in_another_order),
+		SYSTEM_TEST(times_come_in_another_order),
+		SYSTEM_TEST(batches_grow_past_the_first_image),
+		SYSTEM_TEST(the_sms_are_not_traced),
+		SYSTEM_TEST(a_gpu_that_stays_busy_is_told),
+		SYSTEM_TEST(a_gpu_that_was_busy_is_measured),
+		SYSTEM_TEST(a_busy_gpu_names_who_may_hold_it),
+		SYSTEM_TEST(nvml_may_fail_in_each_call),
+		SYSTEM_TEST(shared_gpus_need_no_nvml),
+		SYSTEM_TEST(a_lease_ends_when_nvml_goes_blind),
+		SYSTEM_TEST(the_short_request_is_answered),
+		SYSTEM_TEST(a_driver_that_refuses_later),
+		SYSTEM_TEST(a_driver_that_refuses_later_is_heard),
+		SYSTEM_TEST(what_is_left_does_not_grow),
+		SYSTEM_TEST(what_is_left_of_a_capture),
+	};
+
+	return SYSTEM_RUN(tests);
+}

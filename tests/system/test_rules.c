@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/raw.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
+#include "tests/system/recorder.h"
+
+/* Rules that decide, each from both sides of its border, with the code that the user hears and the
+ * line that the audit log gets. */
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
+
+/* With an audit file, whose path is the result. */
+static const char *start_daemon(struct fixture *f)
+{
+	static char path[160];
+	char setting[192];
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "audit"));
+	snprintf(setting, sizeof(setting), "audit-file=%s", path);
+	fixture_start_daemon(f, "--set", setting, NULL);
+	return path;
+}
+
+static void open_capture(struct recorder *r, struct fixture *f, int uid)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+
+	recorder_connect(r, f, uid);
+	recorder_open(r, &options);
+	recorder_until(r, &r->ready);
+}
+
+/* How many lines of the file hold all of these. */
+static size_t count_lines(const char *path, const char *event, const char *a, const char *b)
+{
+	CLEAN_FREE char *text = read_file(path);
+	char *save = NULL;
+	size_t n = 0;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		n += strstr(line, event) && strstr(line, a) && strstr(line, b);
+	}
+	return n;
+}
+
+/* The front refuses a stranger's token itself; the granter would too, in other words. */
+static void a_permission_is_its_owners(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct wire_message m, whole;
+	struct raw_answer answer;
+	CLEAN_FD int device = -1;
+	const char *audit;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	device = raw_control_device();
+	open_capture(&r, f, USER_ANN);
+	m = raw_permission(recorder_token(&r), RAW_CLIENT, 0x5d000001);
+	answer = raw_ask(f, USER_BOB, &m, device);
+	assert_false(answer.granted);
+	assert_int_equal(answer.code, GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
+	whole = m;
+	whole.permission_request.client_target = whole.permission_request.context_target = 0;
+	answer = raw_ask(f, USER_ANN, &whole, device);
+	assert_int_equal(answer.code, GPUCTR_E_NOT_ALLOWED); /* she has no entitlement */
+	assert_int_equal(count_text(audit, "\"event\":\"permission-granted\""), 0);
+	assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
+	assert_true(raw_ask(f, USER_ANN, &m, device).granted);
+	assert_int_equal(fixture_counter(f, "profiler_granted"), 1);
+	assert_int_equal(count_lines(audit, "permission-refused", "\"uid\":1235,",
+				     "\"status\":\"bad-token\""),
+			 1);
+	assert_int_equal(
+		count_lines(audit, "permission-granted", "\"uid\":1234,", "\"status\":\"ok\""), 1);
+	assert_int_equal(count_lines(audit, "permission-refused", "\"uid\":1234,",
+				     "\"status\":\"not-allowed\""),
+			 1);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-"), 3);
+	recorder_close(&r);
+	recorder_disconnect(&r);
+}
+
+/* From its readiness to the wish for its end, and not while its programs deliver what they have. */
+static void a_permission_needs_a_capture_that_lives(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct wire_message m;
+	struct arena a;
+	uint32_t process;
+	CLEAN_FD int device = -1;
+	char token[128];
+	int agent;
+
+	fixture_need_root();
+	start_daemon(f);
+	device = raw_control_device();
+	open_capture(&r, f, USER_ANN);
+	snprintf(token, sizeof(token), "%s", recorder_token(&r)); /* it goes with the capture */
+	m = raw_permission(token, RAW_CLIENT, 0x5d000001);
+	agent = raw_agent(f, USER_ANN, token, &process);
+	assert_true(raw_ask(f, USER_ANN, &m, device).granted);
+	assert_int_equal(gpuctr_capture_close(r.capture), 0);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(raw_receive(agent, &a).type, WIRE_AGENT_STOP);
+	m.permission_request.object++;
+	assert_int_equal(raw_ask(f, USER_ANN, &m, device).code, GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(count_text(fixture_path(f, "audit"), "\"event\":\"permission-granted\""),
+			 1);
+	close(agent);
+	recorder_until(&r, &r.ended);
+	m.permission_request.object++;
+	assert_int_equal(raw_ask(f, USER_ANN, &m, device).code, GPUCTR_E_BAD_TOKEN);
+	arena_deinit(&a);
+	recorder_disconnect(&r);
+}
+
+/* The line before said that it was granted, so each of these is written, at whatever rate. */
+static void what_the_driver_refused_is_corrected(void **state)
+{
+	enum { MANY = 70, REFUSED = 0x1b }; /* a user's other refusals: 60 lines a minute */
+	struct fixture *f = *state;
+	struct recorder r;
+	struct wire_message m;
+	CLEAN_FD int device = -1;
+	const char *audit;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	device = raw_control_device();
+	open_capture(&r, f, USER_ANN);
+	m = raw_permission(recorder_token(&r), RAW_CLIENT, 0x5d000001);
+	fixture_set_knob(f, "rm_status", REFUSED);
+	for (int i = 0; i < MANY; i++) {
+		struct raw_answer answer = raw_ask(f, USER_ANN, &m, device);
+
+		assert_int_equal(answer.code, GPUCTR_E_GRANT_REFUSED);
+		assert_int_equal(answer.status, REFUSED);
+	}
+	fixture_set_knob(f, "rm_status", 0);
+	assert_true(raw_ask(f, USER_ANN, &m, device).granted);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-granted\""), MANY + 1);
+	assert_int_equal(count_lines(audit, "permission-refused", "\"status\":\"grant-refused\"",
+				     "\"driver_status\":27,"),
+			 MANY);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-refused\""), MANY);
+	recorder_disconnect(&r);
+}
+
+/* The user's seconds reach the daemon as such. */
+static void a_lease_is_as_long_as_was_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_capture_info info;
+
+	start_daemon(f);
+	fixture_client(f, USER_ANN, "--metrics", "memory", "--lease", "100", "--", FAKEAPP,
+		       "--hold", "start", NULL);
+	fixture_wait_held(f, 1);
+	assert_int_equal(raw_captures(f, USER_ANN, &info), 1);
+	assert_in_range(info.lease_left_ns / CLOCK_NS_PER_S, 40, 100);
+	fixture_release(f);
+}
+
+/* CAP_PERFMON counts from 565.57 on. */
+static void the_driver_is_new_enough_or_not(void **state)
+{
+	static const struct {
+		const char *version;
+		int status;
+	} drivers[] = {
+		{ "565.57.01", 0 }, { "565.56.99", 125 }, { "566.03", 0 },
+		{ "564.99", 125 },  { "1000.1", 0 },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		struct program *client;
+
+		setenv("GPUCTR_FAKE_DRIVER", drivers[i].version, 1);
+		fixture_start_daemon(f, NULL);
+		client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP,
+					"--kernels", "3", NULL);
+		expect_exit(client, drivers[i].status);
+		if (drivers[i].status != 0) {
+			expect_message(client, "error[driver-too-old]");
+			expect_message(client, drivers[i].version);
+		}
+		fixture_stop_daemon(f);
+	}
+}
+
+/* "gpus":[...] of the only line of this event that has text in it. */
+static void read_gpus(const char *path, const char *event, const char *text, char *ret, size_t size)
+{
+	CLEAN_FREE char *all = read_file(path);
+	char *save = NULL, *found = NULL;
+
+	for (char *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (strstr(line, event) && strstr(line, text)) {
+			assert_null(found);
+			found = line;
+		}
+	}
+	assert_non_null(found);
+	found = strstr(found, "\"gpus\":[");
+	assert_non_null(found);
+	snprintf(ret, size, "%.*s", (int)strcspn(found, "]") + 1, found);
+}
+
+static void the_audit_log_names_the_gpus_meant(void **state)
+{
+	struct fixture *f = *state;
+	char gpus[4][160], both[340];
+	const char *audit;
+
+	fixture_need_root();
+	setenv("GPUCTR_FAKE_GPUS", "3", 1);
+	audit = start_daemon(f);
+	for (int i = 0; i < 3; i++) {
+		const char number[] = { (char)('0' + i), '\0' };
+		char capture[32];
+
+		expect_exit(fixture_client(f, USER_ANN, "--metrics", "memory", "--devices", number,
+					   "--", FAKEAPP, "--devices", "3", "--kernels", "3", NULL),
+			    0);
+		snprintf(capture, sizeof(capture), "\"capture\":%d,", i + 1);
+		read_gpus(audit, "lease-granted", capture, gpus[i], sizeof(gpus[i]));
+		assert_null(strchr(gpus[i], ','));
+		for (int k = 0; k < i; k++) {
+			assert_string_not_equal(gpus[i], gpus[k]);
+		}
+		expect_text_soon(audit, "lease-ended");
+		assert_true(count_lines(audit, "permission-granted", capture, gpus[i]) >= 1);
+		assert_int_equal(count_lines(audit, "permission-granted", capture, ""),
+				 count_lines(audit, "permission-granted", capture, gpus[i]));
+	}
+	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "7", "--user", "1235",
+				   "--devices", "1,2", NULL),
+		    0);
+	read_gpus(audit, "job-begun", "\"job\":\"7\"", gpus[3], sizeof(gpus[3]));
+	snprintf(both, sizeof(both), "%.*s,%s", (int)strlen(gpus[1]) - 1, gpus[1],
+		 gpus[2] + strlen("\"gpus\":["));
+	assert_string_equal(gpus[3], both);
+}
+
+/* The front looks at jobs every five seconds: one of 100 s outlasts a look, one of a second does
+ * not, and is over without a word from the scheduler. */
+static void a_job_has_its_time(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	const char *audit;
+	uint64_t begin;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "long", "--user", "1235",
+				   "--devices", "0", "--time", "100", NULL),
+		    0);
+	sleep_ms(5500);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_message(client, "GPU 0 belongs to job long of uid 1235");
+	assert_int_equal(count_text(audit, "\"event\":\"job-ended\""), 0);
+	begin = now_ms();
+	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "short", "--user", "1235",
+				   "--devices", "0", "--time", "1", NULL),
+		    0);
+	expect_text_soon(audit, "its time is over");
+	assert_true(now_ms() - begin >= 1000);
+	assert_int_equal(count_lines(audit, "job-ended", "\"job\":\"short\"", "its time is over"),
+			 1);
+	assert_int_equal(count_text(audit, "\"event\":\"job-ended\""), 1);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "3",
+				NULL);
+	expect_exit(client, 0);
+}
+
+/* A child of root's connects and hands its socket on. While it lives the socket speaks for root of
+ * this machine. Once it has ended nobody knows whose pid it is: its number may be another's. */
+static int connect_by_child(struct fixture *f, bool lives, pid_t *ret)
+{
+	int fds[2], fd = -1;
+	pid_t pid;
+	char byte, room[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = room,
+			    .msg_controllen = sizeof(room) };
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		int own = raw_dial(f->socket);
+
+		(void)!raw_send_descriptors(fds[1], "x", 1, own, 1);
+		while (lives) {
+			pause();
+		}
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(recvmsg(fds[0], &m, 0), 1);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	close(fds[0]);
+	close(fds[1]);
+	if (!lives) { /* it has ended, and its pid and /proc entry are still there: a zombie */
+		siginfo_t info;
+
+		assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	}
+	*ret = pid;
+	return fd;
+}
+
+/* What the daemon answers to a statement of jobs on this socket. */
+static struct wire_message state_job(int fd, struct arena *a)
+{
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "raw" } };
+	struct wire_message end = { .type = WIRE_JOB_END, .job_end = { 7, "none" } };
+
+	assert_true(raw_send(fd, &hello, -1));
+	assert_int_equal(raw_receive(fd, a).type, WIRE_WELCOME);
+	assert_true(raw_send(fd, &end, -1));
+	return raw_receive(fd, a);
+}
+
+static void who_has_ended_is_not_root_of_this_machine(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_message answer;
+	struct arena a;
+	pid_t pid;
+	int fd, pidfd;
+	socklen_t n = sizeof(pidfd);
+
+	fixture_need_root();
+	start_daemon(f);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	fd = connect_by_child(f, true, &pid);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0) {
+		fixture_skip("needs SO_PEERPIDFD, of Linux 6.5");
+	}
+	answer = state_job(fd, &a);
+	assert_int_equal(answer.type, WIRE_REFUSAL);
+	assert_int_equal(answer.refusal.code, GPUCTR_E_BAD_REQUEST); /* no such job: it may ask */
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+
+	kill(fixture_worker(f, "front"), SIGSTOP); /* it looks when the child has ended */
+	fd = connect_by_child(f, false, &pid);
+	kill(fixture_worker(f, "front"), SIGCONT);
+	answer = state_job(fd, &a);
+	assert_int_equal(answer.type, WIRE_REFUSAL);
+	assert_int_equal(answer.refusal.code, GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+	arena_deinit(&a);
+}
+
+/* Says hello; true when she is refused because nobody knows her groups. */
+static bool is_refused_for_groups(struct fixture *f, struct arena *a)
+{
+	const struct wire_message hello = { .type = WIRE_HELLO,
+					    .hello = { PROTO_VERSION, 0, "raw" } };
+	int fd = raw_connect(f, USER_ANN);
+	struct wire_message m;
+	bool refused = false;
+
+	raw_send(fd, &hello, -1);
+	if (raw_next(fd, a, &m) && m.type == WIRE_REFUSAL &&
+	    strstr(m.refusal.message, "your groups could not be read")) {
+		assert_int_equal(m.refusal.code, GPUCTR_E_NOT_ALLOWED);
+		refused = true;
+		assert_false(raw_next(fd, a, &m));
+	}
+	close(fd);
+	return refused;
+}
+
+/* The kernel is asked twice: how many there are, and which. The front's calls fail one after the
+ * other, so each of the two is met. */
+static void whose_groups_are_not_known_is_not_let_in(void **state)
+{
+	const gid_t groups[] = { 5001, 5002 };
+	struct fixture *f = *state;
+	unsigned refused = 0;
+	struct arena a;
+
+	fixture_need_root();
+	f->preloads_failures = true;
+	fixture_start_daemon(f, NULL);
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	assert_false(is_refused_for_groups(f, &a));
+	fixture_set_knob(f, "fail_in", 3); /* the front */
+	fixture_set_knob(f, "fail_errno", ENOMEM);
+	for (unsigned i = 0; i < 48 && refused < 2; i++) {
+		fixture_set_knob(f, "fail_call", 1 + i % 16);
+		refused += is_refused_for_groups(f, &a);
+	}
+	fixture_set_knob(f, "fail_call", 0);
+	assert_int_equal(setgroups(0, NULL), 0);
+	assert_int_equal(refused, 2);
+	arena_deinit(&a);
+}
+
+/* --- who else computes --- */
+
+/* Stops the process that asks the driver for so long, under a lease of r's. */
+static void blind(struct fixture *f, struct recorder *r, unsigned ms)
+{
+	pid_t gpu = fixture_worker(f, "gpu");
+
+	kill(gpu, SIGSTOP);
+	recorder_for(r, ms);
+	kill(gpu, SIGCONT);
+}
+
+/* A user must not be able to blind us; and a moment is no reason to take anything away. */
+static void a_lease_does_not_outlast_our_blindness(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	const char *audit = start_daemon(f);
+
+	open_capture(&r, f, USER_ANN);
+	blind(f, &r, 1500);
+	recorder_for(&r, 500);
+	assert_false(r.ended);
+	blind(f, &r, 4000);
+	recorder_until(&r, &r.ended);
+	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
+	assert_non_null(strstr(r.end_message, "the driver does not tell who runs on the GPU"));
+	assert_int_equal(count_text(audit, "\"event\":\"lease-revoked\""), 1);
+	recorder_disconnect(&r);
+	expect_service_soon(f, PATIENCE_MS);
+}
+
+/* Each look opens the fake's list once. Events that nobody has read yet become one, so this reads
+ * far more often than anybody looks. */
+static size_t count_looks(struct recorder *r, int notify, unsigned ms)
+{
+	uint64_t by = now_ms() + ms;
+	size_t n = 0;
+
+	while (now_ms() < by) {
+		char events[4096];
+
+		recorder_for(r, 5);
+		n += read(notify, events, sizeof(events)) > 0;
+	}
+	return n;
+}
+
+/* Four a second, no more, and on a machine that others use as well not much less. */
+static void who_else_computes_is_asked_four_times_a_second(void **state)
+{
+	struct fixture *f = *state;
+	const char *list = fixture_path(f, "nvml_processes");
+	CLEAN_FD int notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	FILE *file = fopen(list, "w");
+	struct recorder r;
+	uint64_t begin_ms, ms;
+	size_t looks;
+
+	assert_non_null(file);
+	fclose(file);
+	start_daemon(f);
+	open_capture(&r, f, USER_ANN);
+	assert_true(inotify_add_watch(notify, list, IN_OPEN) >= 0);
+	begin_ms = now_ms();
+	looks = count_looks(&r, notify, 3000);
+	ms = now_ms() - begin_ms;
+	print_message("%zu looks in %u ms\n", looks, (unsigned)ms);
+	assert_in_range(1000 * looks, 2 * ms, 4 * ms + 2000);
+	recorder_close(&r);
+	count_looks(&r, notify, 100);
+	assert_int_equal(count_looks(&r, notify, 600), 0); /* nobody holds anything */
+	recorder_disconnect(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_permission_is_its_owners),
+		SYSTEM_TEST(a_permission_needs_a_capture_that_lives),
+		SYSTEM_TEST(what_the_driver_refused_is_corrected),
+		SYSTEM_TEST(a_lease_is_as_long_as_was_asked_for),
+		SYSTEM_TEST(the_driver_is_new_enough_or_not),
+		SYSTEM_TEST(the_audit_log_names_the_gpus_meant),
+		SYSTEM_TEST(a_job_has_its_time),
+		SYSTEM_TEST(who_has_ended_is_not_root_of_this_machine),
+		SYSTEM_TEST(whose_groups_are_not_known_is_not_let_in),
+		SYSTEM_TEST(a_lease_does_not_outlast_our_blindness),
+		SYSTEM_TEST(who_else_computes_is_asked_four_times_a_second),
+	};
+
+	return SYSTEM_RUN(tests);
+}

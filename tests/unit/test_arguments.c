@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define __CUDA_API_VERSION_INTERNAL
+
+#include "tests/unit/unit.h"
+
+#include "client/agent/arguments.h"
+
+#include <cupti_driver_cbid.h>
+#include <generated_cuda_meta.h>
+
+/* What is read of a call's arguments. */
+
+#define STREAM ((CUstream)0x1230)
+
+static void expect_stream(CUpti_CallbackId id, const void *params, bool per_thread)
+{
+	CUstream stream = NULL;
+	bool own = !per_thread;
+
+	assert_true(arguments_read_stream(id, params, &stream, &own));
+	assert_ptr_equal(stream, STREAM);
+	assert_true(own == per_thread);
+}
+
+static void the_stream_of_a_copy_or_fill(void **state)
+{
+	const cuMemcpyHtoDAsync_v2_params up = { 1, NULL, 64, STREAM };
+	const cuMemcpyDtoHAsync_v2_ptsz_params down = { NULL, 1, 64, STREAM };
+	const cuMemsetD8Async_params fill = { 1, 7, 64, STREAM };
+	const cuMemsetD32Async_ptsz_params wide = { 1, 7, 64, STREAM };
+
+	(void)state;
+	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2, &up, false);
+	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz, &down, true);
+	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, &fill, false);
+	expect_stream(CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async_ptsz, &wide, true);
+}
+
+/* A call that waits for the host, or for a value, is another matter. */
+static void other_calls_have_no_known_stream(void **state)
+{
+	const cuStreamWaitValue32_v2_params wait = { .stream = STREAM };
+	CUstream stream;
+	bool own;
+
+	(void)state;
+	assert_false(arguments_read_stream(CUPTI_DRIVER_TRACE_CBID_cuStreamWaitValue32_v2, &wait,
+					   &stream, &own));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_stream_of_a_copy_or_fill),
+		cmocka_unit_test(other_calls_have_no_known_stream),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

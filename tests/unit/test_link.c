@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/agent/link.h"
+#include "proto/base/clock.h"
+#include "proto/wire/limits.h"
+
+/* The agent's end of its connection, with a peer that reads slowly, not at all, or is gone. */
+
+enum { PIECE_BYTES = 65536, MESSAGES = 64, PATIENCE_MS = 400 };
+
+static struct link begin(int *ret_peer)
+{
+	struct link l = { 0 };
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	l.fd = fds[0];
+	l.file = link_file(l.fd);
+	arena_init(&l.arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&l.scratch, 2 * LIMIT_UNPACKED_BYTES);
+	*ret_peer = fds[1];
+	return l;
+}
+
+static struct wire_message big_message(void)
+{
+	static uint8_t data[PIECE_BYTES];
+
+	return (struct wire_message){ .type = WIRE_RAW_IMAGE,
+				      .raw_image = { .capture = 1,
+						     .process = 1,
+						     .count = 1,
+						     .size = sizeof(data),
+						     .data = { sizeof(data), data } } };
+}
+
+static int send_many(struct link *l)
+{
+	const struct wire_message m = big_message();
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < MESSAGES; i++) {
+		r = link_send(l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS);
+	}
+	return r;
+}
+
+static void who_reads_nothing_is_given_up(void **state)
+{
+	uint64_t begin_ns = clock_now_ns();
+	struct wire_message m = big_message();
+	int peer;
+	struct link l = begin(&peer);
+
+	(void)state;
+	assert_int_equal(send_many(&l), -ETIMEDOUT);
+	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
+	assert_int_equal(l.fd, -1);
+	assert_int_equal(link_send(&l, &m, -1, 0), -ENOTCONN);
+	close(peer);
+	link_close(&l);
+}
+
+/* A little at a time, until the sender closes. */
+static void *read_slowly(void *argument)
+{
+	static char data[PIECE_BYTES];
+	size_t *total = argument;
+	int peer = (int)*total;
+	ssize_t n;
+
+	*total = 0;
+	while ((n = read(peer, data, sizeof(data))) > 0) {
+		*total += (size_t)n;
+		nanosleep(&(struct timespec){ .tv_nsec = 20 * CLOCK_NS_PER_MS }, NULL);
+	}
+	close(peer);
+	return NULL;
+}
+
+/* The limit is on silence, and not on how long it all takes. */
+static void who_reads_slowly_is_waited_for(void **state)
+{
+	uint64_t begin_ns = clock_now_ns();
+	pthread_t thread;
+	size_t total;
+	int peer;
+	struct link l = begin(&peer);
+
+	(void)state;
+	total = (size_t)peer;
+	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &total), 0);
+	assert_int_equal(send_many(&l), 0);
+	link_close(&l);
+	pthread_join(thread, NULL);
+	assert_true(clock_now_ns() - begin_ns > 2 * PATIENCE_MS * CLOCK_NS_PER_MS);
+	assert_true(total > (size_t)MESSAGES * PIECE_BYTES);
+}
+
+static void who_says_nothing_is_not_waited_for_longer(void **state)
+{
+	uint64_t begin_ns = clock_now_ns();
+	struct wire_message m;
+	int peer;
+	struct link l = begin(&peer);
+
+	(void)state;
+	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EAGAIN);
+	assert_true(clock_now_ns() - begin_ns >= PATIENCE_MS * CLOCK_NS_PER_MS);
+	assert_true(l.fd >= 0); /* it may speak later */
+	close(peer);
+	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EPIPE);
+	assert_int_equal(l.fd, -1);
+	link_close(&l);
+}
+
+/* The program closes all descriptors that it does not know, and opens a socket which gets our
+ * number. Returns the other end of the program's. */
+static int take_number(const struct link *l)
+{
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(dup2(fds[0], l->fd), l->fd);
+	close(fds[0]);
+	assert_int_equal(write(fds[1], "mine", 4), 4);
+	return fds[1];
+}
+
+static void expect_untouched(int fd, int other)
+{
+	char text[8];
+
+	assert_int_equal(recv(fd, text, sizeof(text), MSG_DONTWAIT), 4);
+	assert_memory_equal(text, "mine", 4);
+	assert_int_equal(recv(other, text, sizeof(text), MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(fd);
+	close(other);
+}
+
+static void what_the_program_opened_at_our_number_is_its_own(void **state)
+{
+	struct wire_message m = big_message();
+	int peer, other, fd;
+	struct link l = begin(&peer);
+
+	(void)state;
+	fd = l.fd;
+	other = take_number(&l);
+	assert_int_equal(link_receive(&l, &m, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
+	assert_int_equal(l.fd, -1);
+	expect_untouched(fd, other);
+	close(peer);
+	l = begin(&peer);
+	fd = l.fd;
+	other = take_number(&l);
+	m = big_message();
+	assert_int_equal(link_send(&l, &m, -1, PATIENCE_MS * CLOCK_NS_PER_MS), -EBADF);
+	expect_untouched(fd, other);
+	close(peer);
+	l = begin(&peer);
+	fd = l.fd;
+	other = take_number(&l);
+	link_leave(l.fd, l.file); /* as a forked child does */
+	link_close(&l);
+	expect_untouched(fd, other);
+	close(peer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_reads_nothing_is_given_up),
+		cmocka_unit_test(who_reads_slowly_is_waited_for),
+		cmocka_unit_test(who_says_nothing_is_not_waited_for_longer),
+		cmocka_unit_test(what_the_program_opened_at_our_number_is_its_own),
+	};
+
+	alarm(30); /* a wait without end is what these are about */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

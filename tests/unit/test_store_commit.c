@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/store_fixture.h"
+
+#include "client/store/internal.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+
+/* When what is written can be read: after a second, 131,072 records or 64 MiB of images, and not
+ * before. The transaction's age is set by hand, so no clock decides. */
+
+enum { RECORDS = 1 << 17, IMAGE_BYTES = 1 << 20, IMAGES = 64 };
+
+static void set_age(struct store *s, uint64_t age_ms)
+{
+	s->began_ns = clock_now_ns() - age_ms * CLOCK_NS_PER_MS;
+}
+
+static int64_t records_to_be_read(struct fixture *f)
+{
+	return query(f, "SELECT count(*) FROM record");
+}
+
+static struct store *begin(struct fixture *f)
+{
+	struct store *s = create(f);
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	return s;
+}
+
+static void write_record(struct fixture *f, struct store *s, unsigned i)
+{
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, i)), 0);
+}
+
+static void a_second_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+
+	for (unsigned i = 0; i < 10; i++) {
+		write_record(f, s, i);
+	}
+	set_age(s, 0);
+	assert_int_equal(store_tick(s), 0);
+	assert_int_equal(records_to_be_read(f), 0);
+	set_age(s, 1000);
+	assert_int_equal(store_tick(s), 0);
+	assert_int_equal(records_to_be_read(f), 10);
+	store_close(s);
+}
+
+/* Without a tick as well: the clock is looked at every 64 records. */
+static void an_old_transaction_ends_with_a_record(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+
+	write_record(f, s, 0);
+	set_age(s, 1000);
+	for (unsigned i = 1; i < 64; i++) {
+		write_record(f, s, i);
+	}
+	assert_int_equal(records_to_be_read(f), 64);
+	store_close(s);
+}
+
+static void so_many_records_are_enough(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+
+	for (unsigned i = 0; i < RECORDS; i++) {
+		if (i == RECORDS - 1) {
+			assert_int_equal(records_to_be_read(f), 0);
+		}
+		set_age(s, 0);
+		write_record(f, s, i);
+	}
+	assert_int_equal(records_to_be_read(f), RECORDS);
+	store_close(s);
+}
+
+static void so_many_images_are_enough(void **state)
+{
+	CLEAN_FREE uint8_t *data = calloc(1, IMAGE_BYTES);
+	struct gpuctr_image image = { 1, 0, 1, data, IMAGE_BYTES };
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+
+	for (unsigned i = 0; i < IMAGES; i++) {
+		assert_int_equal(query(f, "SELECT count(*) FROM image"), 0);
+		set_age(s, 0);
+		image.first = i;
+		assert_int_equal(store_write_image(s, &image), 0);
+	}
+	assert_int_equal(query(f, "SELECT count(*) FROM image"), IMAGES);
+	store_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_second_is_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_old_transaction_ends_with_a_record, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(so_many_records_are_enough, setup, teardown),
+		cmocka_unit_test_setup_teardown(so_many_images_are_enough, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
