@@ -109,6 +109,9 @@ static void stop_now(struct capture *c)
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
+	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
+		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+	}
 	contexts_let_go(c);
 	if (!exiting) {
 		close_doors_soon(c);

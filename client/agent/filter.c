@@ -21,6 +21,10 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		f->has_regex = false;
 		return r->code;
 	}
+	if (nvtx_filter_init(&f->nvtx, selection, r) != 0) {
+		filter_deinit(f);
+		return r->code;
+	}
 	return 0;
 }
 
@@ -89,6 +93,7 @@ void filter_deinit(struct filter *f)
 	for (size_t i = 0; i < f->n_left_out; i++) {
 		free(f->left_out[i]);
 	}
+	nvtx_filter_deinit(&f->nvtx);
 	*f = (struct filter){ 0 };
 }
 

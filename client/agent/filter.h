@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/agent/nvtx_filter.h"
 #include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
@@ -22,6 +23,7 @@ struct filter {
 	pthread_mutex_t lock;
 	char *left_out[FILTER_NAMES_MAX]; /* of kernels that do not match; the first few */
 	size_t n_left_out;
+	struct nvtx_filter nvtx;
 	uint64_t skip, count;
 	atomic_uint_fast64_t matched;
 };

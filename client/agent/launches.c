@@ -14,6 +14,7 @@
 #include "client/agent/functions.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/nvtx_select.h"
 #include "client/agent/visits.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -46,10 +47,17 @@ static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream str
 	return true;
 }
 
-/* Is this launch to be measured, by the filter, skip and count? Counts it otherwise. */
+static bool is_in_ranges(struct capture *c)
+{
+	nvtx_filter_note_launch(&c->filter.nvtx);
+	return !nvtx_filter_is_used(&c->filter.nvtx) || nvtx_selects(&c->filter.nvtx, c->number);
+}
+
+/* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
+ * it otherwise. */
 static bool is_wanted(struct capture *c, const struct function *f)
 {
-	if (f->selected && filter_takes(&c->filter)) {
+	if (f->selected && is_in_ranges(c) && filter_takes(&c->filter)) {
 		return true;
 	}
 	atomic_fetch_add(&c->counters.filtered, 1);

@@ -183,6 +183,32 @@ void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domai
 	}
 }
 
+/* --- for who looks at them --- */
+
+struct stack *nvtx_stack(void)
+{
+	return thread_stack;
+}
+
+const char *nvtx_domain_name(const struct nvtx_domain *domain)
+{
+	return domain ? domain->name : "";
+}
+
+uint64_t nvtx_started_version(void)
+{
+	return atomic_load(&nvtx.version);
+}
+
+void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
+{
+	pthread_mutex_lock(&nvtx.lock);
+	for (struct list *l = nvtx.started.next; l && l != &nvtx.started; l = l->next) {
+		f(&list_entry(l, struct started, link)->event, userdata);
+	}
+	pthread_mutex_unlock(&nvtx.lock);
+}
+
 /* --- numbers --- */
 
 static uint32_t category_string(struct intern *in, const struct event *e)
@@ -271,6 +297,7 @@ static void free_stack(void *p)
 		event_deinit(&s->v[i].event);
 	}
 	free(s->v);
+	free(s->matches.v);
 	free(s);
 	thread_stack = NULL;
 }
@@ -377,6 +404,7 @@ int nvtx_pop(const struct nvtx_domain *domain)
 		s->v[k - 1].range = 0; /* has lost a range around it */
 	}
 	s->n--;
+	s->matches.n = s->matches.n < i ? s->matches.n : i - 1;
 	for (size_t k = 0; k < s->n; k++) {
 		depth += s->v[k].event.domain == domain;
 	}

@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_NVTX_STACK_H
 #define GPUCTR_AGENT_NVTX_STACK_H
 
-/* What nvtx.c keeps of a thread's push/pop ranges. */
+/* What nvtx.c keeps of a thread's push/pop ranges, for nvtx_select.c. */
 
 #include "client/agent/nvtx_event.h"
 
@@ -13,10 +13,32 @@ struct entry {
 	uint64_t name; /* nvtx_current_name(); 0: not asked yet */
 };
 
+/* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each
+ * one that has been looked at. */
+struct stack_matches {
+	uint64_t *v;
+	size_t bytes;	  /* allocated */
+	size_t n;	  /* ranges that have been looked at, of those that are there still */
+	uint32_t capture; /* whose expressions; 0: nobody's */
+};
+
 struct stack {
 	struct entry *v;
 	size_t n, room;
 	uint32_t thread;
+	struct stack_matches matches;
 };
+
+/* The calling thread's; NULL: it has pushed nothing yet. */
+struct stack *nvtx_stack(void);
+
+/* "" for the default one. */
+const char *nvtx_domain_name(const struct nvtx_domain *domain);
+
+/* A number that changes with the list of start/end ranges; 0: there has been none. */
+uint64_t nvtx_started_version(void);
+
+/* Calls f for each that is open now, under the list's lock. */
+void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata);
 
 #endif

@@ -12,6 +12,7 @@
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
 #include "client/replay/evaluator.h"
+#include "client/replay/ranges.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
@@ -46,6 +47,7 @@ struct player {
 
 	/* New numbers, by place in the recording's definitions. */
 	uint32_t *kernels, *ranges, *sets;
+	uint64_t *matches;		     /* of ranges with NVTX expressions */
 	bool *selected;			     /* kernels that the filter chooses */
 	int64_t recorded_begin_ns, begin_ns; /* for --realtime */
 };
@@ -124,7 +126,8 @@ static int define_all(struct player *p, struct refusal *r)
 	p->kernels = calloc(d->n_kernels + 1, sizeof(*p->kernels));
 	p->selected = calloc(d->n_kernels + 1, sizeof(*p->selected));
 	p->ranges = calloc(d->n_ranges + 1, sizeof(*p->ranges));
-	if (!p->kernels || !p->selected || !p->ranges) {
+	p->matches = ranges_match(&p->filter.nvtx, d);
+	if (!p->kernels || !p->selected || !p->ranges || !p->matches) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		return r->code;
 	}
@@ -165,7 +168,9 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	};
 	memcpy(l->grid, record->grid, sizeof(l->grid));
 	memcpy(l->block, record->block, sizeof(l->block));
-	if (!p->selected[kernel] || !filter_takes(&p->filter)) {
+	if (!p->selected[kernel] ||
+	    !ranges_select(&p->filter.nvtx, p->definitions, p->matches, record) ||
+	    !filter_takes(&p->filter)) {
 		l->fate = LAUNCH_FILTERED;
 	}
 	atomic_fetch_add(&p->counters.seen, 1);
@@ -421,14 +426,15 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	}
 	evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
 	if (p->welcome.selection.raw_images &&
-	    (p->filter.has_regex || p->filter.skip || p->filter.count)) {
+	    (p->filter.has_regex || p->filter.skip || p->filter.count ||
+	     nvtx_filter_is_used(&p->filter.nvtx))) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or what chooses kernels.",
 			    "a recording's counter data is copied whole, not filtered");
 		return r->code;
 	}
 	if (p->welcome.selection.capture_range[0] || p->welcome.selection.schedule.active > 0) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST,
-			    "Choose launches by --kernel or --launch-skip.",
+			    "Choose launches by --kernel, --nvtx-include or --launch-skip.",
 			    "a recording does not know when its program began a step or called "
 			    "cudaProfilerStart()");
 		return r->code;
@@ -455,6 +461,7 @@ static void player_free(struct player *p)
 	free(p->kernels);
 	free(p->selected);
 	free(p->ranges);
+	free(p->matches);
 	/* a thread that has not ended in time still uses the rest */
 	if (deliver_deinit(&p->deliver)) {
 		link_close(&p->link);
@@ -494,6 +501,8 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 		if (code != 0) {
 			deliver_notice(&p->deliver, code, r->message, r->remedy);
 		} else if (filter_missed_all(&p->filter, &missed)) {
+			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
+		} else if (nvtx_filter_missed(&p->filter.nvtx, &p->welcome.selection, &missed)) {
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);

@@ -29,6 +29,19 @@ static void check_plan(const struct wire_plan *p)
 	}
 }
 
+static void try_ranges(struct nvtx_filter *f, const struct wire_selection *s)
+{
+	struct nvtx_matched below, state, started = { { 0 } };
+	struct refusal r;
+
+	nvtx_filter_begin(f, below.v);
+	nvtx_filter_advance(f, below.v, state.v, "", "A");
+	nvtx_filter_advance(f, state.v, below.v, "D", "B");
+	nvtx_filter_add(f, started.v, "", "A");
+	nvtx_filter_selects(f, below.v, started.v);
+	nvtx_filter_missed(f, s, &r);
+}
+
 static void try_filter(const struct wire_agent_welcome *w)
 {
 	struct filter f;
@@ -38,6 +51,7 @@ static void try_filter(const struct wire_agent_welcome *w)
 		return;
 	}
 	filter_selects(&f, "_Z6kernelPf");
+	try_ranges(&f.nvtx, &w->selection);
 	for (int i = 0; i < 3; i++) {
 		filter_takes(&f);
 	}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/nvtx_filter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/utf8.h"
+
+/* Terms of all expressions are numbered through; the numbers of a stack are the states of their
+ * automatons, those of start/end ranges are 1 where one of them is meant. So a launch costs a few
+ * comparisons of numbers, and a name is compared when its range has been pushed and something is
+ * launched inside for the first time. */
+
+static int add(struct nvtx_filter *f, const char *text, struct refusal *r)
+{
+	if (nvtx_expression_parse(text, &f->v[f->n], r) != 0) {
+		return r->code;
+	}
+	f->first_term[f->n] = f->n_terms;
+	f->n_terms += nvtx_expression_n_terms(f->v[f->n++]);
+	if (f->n_terms > NVTX_TERMS_TOTAL_MAX) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave some out.",
+			    "the NVTX expressions have more than %d parts", NVTX_TERMS_TOTAL_MAX);
+		return r->code;
+	}
+	return 0;
+}
+
+static int add_all(struct nvtx_filter *f, const struct wire_strings *texts, struct refusal *r)
+{
+	for (size_t i = 0; i < texts->n; i++) {
+		if (add(f, texts->v[i], r) != 0) {
+			return r->code;
+		}
+	}
+	return 0;
+}
+
+static const char *range_text(const struct wire_selection *s)
+{
+	size_t n = strlen(NVTX_CAPTURE_RANGE);
+
+	return strncmp(s->capture_range, NVTX_CAPTURE_RANGE, n) == 0 ? s->capture_range + n : NULL;
+}
+
+static const char *step_text(const struct wire_selection *s)
+{
+	return s->step[0] && strcmp(s->step, NVTX_STEP_PROFILER) != 0 ? s->step : NULL;
+}
+
+/* What begins and ends phases: NVTX_EXPRESSIONS_MAX is no expression's place. */
+static int add_triggers(struct nvtx_filter *f, const struct wire_selection *s, struct refusal *r)
+{
+	if (range_text(s)) {
+		f->range = f->n;
+		if (add(f, range_text(s), r) != 0) {
+			return r->code;
+		}
+	}
+	if (step_text(s)) {
+		f->step = f->n;
+		return add(f, step_text(s), r);
+	}
+	return 0;
+}
+
+int nvtx_filter_init(struct nvtx_filter *f, const struct wire_selection *selection,
+		     struct refusal *r)
+{
+	int code;
+
+	*f = (struct nvtx_filter){ .range = NVTX_EXPRESSIONS_MAX, .step = NVTX_EXPRESSIONS_MAX };
+	pthread_mutex_init(&f->lock, NULL);
+	code = add_all(f, &selection->nvtx_include, r);
+	f->n_include = f->n;
+	code = code != 0 ? code : add_all(f, &selection->nvtx_exclude, r);
+	f->n_select = f->n;
+	return code != 0 ? code : add_triggers(f, selection, r);
+}
+
+void nvtx_filter_deinit(struct nvtx_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		nvtx_expression_free(f->v[i]);
+	}
+	for (size_t i = 0; i < f->n_names; i++) {
+		free(f->names[i]);
+	}
+	*f = (struct nvtx_filter){ 0 };
+}
+
+/* As it would be written in an expression, but for characters that need a backslash there. */
+static void note_name(struct nvtx_filter *f, const char *domain, const char *message,
+		      const char *end)
+{
+	char name[160];
+	size_t i = 0, n = atomic_load_explicit(&f->n_names, memory_order_relaxed);
+
+	if (n == NVTX_NAMES_MAX) {
+		return;
+	}
+	snprintf(name, sizeof(name), "%.50s%s%.100s%s", domain, domain[0] ? "@" : "", message, end);
+	pthread_mutex_lock(&f->lock);
+	n = f->n_names;
+	while (i < n && strcmp(f->names[i], name) != 0) {
+		i++;
+	}
+	if (i == n && n < NVTX_NAMES_MAX && (f->names[n] = strdup(name)) != NULL) {
+		f->n_names = n + 1;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+void nvtx_filter_begin(const struct nvtx_filter *f, uint64_t *state)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < nvtx_expression_n_terms(f->v[i]); k++) {
+			*state++ = nvtx_term_begin(f->v[i], k);
+		}
+	}
+}
+
+void nvtx_filter_advance(struct nvtx_filter *f, const uint64_t *below, uint64_t *state,
+			 const char *domain, const char *message)
+{
+	note_name(f, domain, message, "/");
+	for (size_t i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < nvtx_expression_n_terms(f->v[i]); k++) {
+			*state++ = nvtx_term_advance(f->v[i], k, *below++, domain, message);
+		}
+	}
+}
+
+void nvtx_filter_add(struct nvtx_filter *f, uint64_t *started, const char *domain,
+		     const char *message)
+{
+	note_name(f, domain, message, "");
+	for (size_t i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < nvtx_expression_n_terms(f->v[i]); k++, started++) {
+			*started |= nvtx_term_is_started(f->v[i], k) &&
+				    nvtx_term_names(f->v[i], k, domain, message);
+		}
+	}
+}
+
+static bool holds(const struct nvtx_expression *e, const uint64_t *state, const uint64_t *started)
+{
+	for (size_t k = 0; k < nvtx_expression_n_terms(e); k++) {
+		if (nvtx_term_is_started(e, k) ? started[k] == 0
+					       : !nvtx_term_holds(e, k, state[k])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void note_hit(struct nvtx_filter *f, size_t i)
+{
+	if (!atomic_load_explicit(&f->hit[i], memory_order_relaxed)) {
+		atomic_store(&f->hit[i], true);
+	}
+}
+
+bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uint64_t *started)
+{
+	bool included = f->n_include == 0, excluded = false;
+
+	for (size_t i = 0; i < f->n_select; i++) {
+		size_t term = f->first_term[i];
+
+		if (holds(f->v[i], state + term, started + term)) {
+			included |= i < f->n_include;
+			excluded |= i >= f->n_include;
+			note_hit(f, i);
+		}
+	}
+	return included && !excluded;
+}
+
+bool nvtx_filter_triggers(struct nvtx_filter *f, size_t place, const uint64_t *below,
+			  const uint64_t *state)
+{
+	const struct nvtx_expression *e = place < f->n ? f->v[place] : NULL;
+	size_t term;
+
+	if (!e || nvtx_term_is_started(e, 0)) {
+		return false;
+	}
+	term = f->first_term[place];
+	if (!nvtx_term_holds(e, 0, state[term]) || (below && nvtx_term_holds(e, 0, below[term]))) {
+		return false;
+	}
+	note_hit(f, place);
+	return true;
+}
+
+bool nvtx_filter_names(struct nvtx_filter *f, size_t place, const char *domain, const char *message)
+{
+	const struct nvtx_expression *e = place < f->n ? f->v[place] : NULL;
+
+	if (!e || !nvtx_term_is_started(e, 0)) {
+		return false;
+	}
+	note_name(f, domain, message, "");
+	if (!nvtx_term_names(e, 0, domain, message)) {
+		return false;
+	}
+	note_hit(f, place);
+	return true;
+}
+
+static const char *text_of(const struct nvtx_filter *f, const struct wire_selection *s, size_t i)
+{
+	if (i >= f->n_select) {
+		return i == f->range ? range_text(s) : step_text(s);
+	}
+	return i < f->n_include ? s->nvtx_include.v[i] : s->nvtx_exclude.v[i - f->n_include];
+}
+
+static void describe(const struct nvtx_filter *f, struct refusal *r)
+{
+	size_t n = strlen(r->message);
+
+	for (size_t i = 0; i < f->n_names && n < sizeof(r->message); i++) {
+		n += (size_t)snprintf(r->message + n, sizeof(r->message) - n, "%s %s", i ? ";" : "",
+				      f->names[i]);
+	}
+	utf8_repair(r->message); /* a name may have been cut within a character */
+}
+
+bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *selection,
+			struct refusal *r)
+{
+	size_t i = 0;
+
+	while (i < f->n && f->hit[i]) {
+		i++;
+	}
+	/* Its holder may have been interrupted for good, by a signal handler that exits. */
+	if (i == f->n || !f->asked || pthread_mutex_trylock(&f->lock) != 0) {
+		return false;
+	}
+	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
+		    f->n_names > 0
+			    ? "Write A/ for a push/pop range, A for a start/end range, DOMAIN@A/ "
+			      "with its domain."
+			    : "Look whether the program, or a library it uses, has NVTX turned on.",
+		    "the NVTX expression '%.150s' matched no %s; %s", text_of(f, selection, i),
+		    i < f->n_select ? "launch" : "range that began",
+		    f->n_names > 0 ? "ranges that were there:" : "there were no ranges");
+	describe(f, r);
+	pthread_mutex_unlock(&f->lock);
+	return true;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/nvtx_select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/agent/nvtx_stack.h"
+
+/* Matches stay with a thread's stack until their ranges are popped, so ranges that no launch is
+ * made in cost nothing, and many launches in one range cost its comparison once. Those of start/end
+ * ranges are kept by each thread until the list of them changes. */
+
+/* Room for the matches of all ranges of the stack; false: out of memory. */
+static bool make_room(struct stack *s, const struct nvtx_filter *f)
+{
+	size_t bytes = s->room * f->n_terms * sizeof(uint64_t);
+	uint64_t *v;
+
+	if (bytes <= s->matches.bytes) {
+		return true;
+	}
+	v = realloc(s->matches.v, bytes);
+	if (v) {
+		s->matches.v = v;
+		s->matches.bytes = bytes;
+	}
+	return v != NULL;
+}
+
+/* Without memory each launch goes through the whole stack. */
+static void match_anew(struct nvtx_filter *f, const struct stack *s, uint64_t *state)
+{
+	struct nvtx_matched below;
+
+	nvtx_filter_begin(f, state);
+	for (size_t i = 0; i < s->n; i++) {
+		memcpy(below.v, state, f->n_terms * sizeof(*state));
+		nvtx_filter_advance(f, below.v, state, nvtx_domain_name(s->v[i].event.domain),
+				    s->v[i].event.message);
+	}
+}
+
+const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
+				 struct nvtx_matched *buffer)
+{
+	struct stack *s = nvtx_stack();
+	struct stack_matches *m = s ? &s->matches : NULL;
+
+	if (!s || s->n == 0) {
+		nvtx_filter_begin(f, buffer->v);
+		return buffer->v;
+	}
+	if (!make_room(s, f)) {
+		match_anew(f, s, buffer->v);
+		return buffer->v;
+	}
+	m->n = m->capture == capture ? m->n : 0;
+	m->capture = capture;
+	for (; m->n < s->n; m->n++) {
+		const struct event *e = &s->v[m->n].event;
+		const uint64_t *below = m->v + (m->n - 1) * f->n_terms;
+
+		if (m->n == 0) {
+			nvtx_filter_begin(f, buffer->v);
+			below = buffer->v;
+		}
+		nvtx_filter_advance(f, below, m->v + m->n * f->n_terms, nvtx_domain_name(e->domain),
+				    e->message);
+	}
+	return m->v + (s->n - 1) * f->n_terms;
+}
+
+struct started {
+	struct nvtx_filter *filter;
+	struct nvtx_matched *matched;
+};
+
+static void add_started(const struct event *e, void *userdata)
+{
+	struct started *s = userdata;
+
+	nvtx_filter_add(s->filter, s->matched->v, nvtx_domain_name(e->domain), e->message);
+}
+
+static const uint64_t *match_started(struct nvtx_filter *f, uint32_t capture)
+{
+	static __thread struct nvtx_matched matched;
+	static __thread uint64_t seen_version;
+	static __thread uint32_t seen_capture;
+	uint64_t version = nvtx_started_version();
+
+	if (version != seen_version || capture != seen_capture) {
+		memset(&matched, 0, sizeof(matched));
+		nvtx_for_each_started(add_started, &(struct started){ f, &matched });
+		seen_version = version;
+		seen_capture = capture;
+	}
+	return matched.v;
+}
+
+bool nvtx_selects(struct nvtx_filter *f, uint32_t capture)
+{
+	struct nvtx_matched buffer;
+
+	return nvtx_filter_selects(f, nvtx_match_stack(f, capture, &buffer),
+				   match_started(f, capture));
+}

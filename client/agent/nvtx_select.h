@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_NVTX_SELECT_H
+#define GPUCTR_AGENT_NVTX_SELECT_H
+
+#include "client/agent/nvtx_filter.h"
+
+/* The numbers for the calling thread's stack, in buffer or in the stack, those of the stack below
+ * its topmost range before them. */
+const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
+				 struct nvtx_matched *buffer);
+
+/* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is
+ * the number of the one that f belongs to. */
+bool nvtx_selects(struct nvtx_filter *f, uint32_t capture);
+
+#endif
