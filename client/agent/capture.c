@@ -112,6 +112,9 @@ static void stop_now(struct capture *c)
 	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
+	if (phase_missed(&c->filter.phase, &missed)) {
+		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+	}
 	contexts_let_go(c);
 	if (!exiting) {
 		close_doors_soon(c);
@@ -123,7 +126,10 @@ static void on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
-	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active)) {
+	/* A program that was started to be measured is counted to its end, one that ran before is
+	 * left alone as soon as it can be. */
+	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active) ||
+	    (c->late && phase_is_finished(&c->filter.phase))) {
 		atomic_store(&c->active, false);
 		stop_now(c);
 	} else {
@@ -252,6 +258,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 		return code;
 	}
 	capture_announce(c);
+	nvtx_watch(c->filter.nvtx.n > c->filter.nvtx.n_select);
 	atomic_store(&c->active, true);
 	visits_open(c);
 	return 0;

@@ -21,6 +21,7 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		f->has_regex = false;
 		return r->code;
 	}
+	phase_init(&f->phase, selection);
 	if (nvtx_filter_init(&f->nvtx, selection, r) != 0) {
 		filter_deinit(f);
 		return r->code;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/agent/nvtx_filter.h"
+#include "client/agent/phase.h"
 #include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
@@ -24,6 +25,7 @@ struct filter {
 	char *left_out[FILTER_NAMES_MAX]; /* of kernels that do not match; the first few */
 	size_t n_left_out;
 	struct nvtx_filter nvtx;
+	struct phase phase;
 	uint64_t skip, count;
 	atomic_uint_fast64_t matched;
 };

@@ -50,6 +50,9 @@ static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream str
 static bool is_in_ranges(struct capture *c)
 {
 	nvtx_filter_note_launch(&c->filter.nvtx);
+	if (!phase_is_on(&c->filter.phase)) {
+		return false;
+	}
 	return !nvtx_filter_is_used(&c->filter.nvtx) || nvtx_selects(&c->filter.nvtx, c->number);
 }
 
@@ -305,6 +308,8 @@ static const CUpti_CallbackId callbacks[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
 	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
 	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
+	CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
 };
 
 static bool begins_capture(CUpti_CallbackId id)
@@ -382,6 +387,21 @@ static void on_resource(struct capture *c, const struct visit *v, CUpti_Callback
 	}
 }
 
+static bool is_profiler_call(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop;
+}
+
+/* cudaProfilerStart() and cudaProfilerStop() come here as well. */
+static void on_profiler_call(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		phase_on_profiler_call(&c->filter.phase,
+				       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
+	}
+}
+
 static bool is_launch(CUpti_CallbackId id)
 {
 	for (size_t i = 0; i < LAUNCH_CALLBACKS; i++) {
@@ -422,6 +442,8 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 {
 	if (begins_capture(id) || ends_capture(id)) {
 		on_capture_call(c, id, data);
+	} else if (is_profiler_call(id)) {
+		on_profiler_call(c, id, data);
 	} else if (is_launch(id)) {
 		on_launch(c, v, id, data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {

@@ -14,6 +14,7 @@
 #include "client/agent/capture.h"
 #include "client/agent/names.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/nvtx_watch.h"
 #include "client/agent/visits.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -46,6 +47,7 @@ struct started {
 	struct list link;
 	nvtxRangeId_t id;
 	struct event event;
+	uint32_t begun; /* as an entry's */
 };
 
 static struct {
@@ -54,6 +56,7 @@ static struct {
 	struct list started;
 	nvtxRangeId_t last_id;
 	_Atomic uint64_t version; /* of the list */
+	atomic_bool watched;
 	pthread_key_t key;
 	bool has_key; /* without one a thread's stack outlives it */
 	pthread_once_t once;
@@ -209,6 +212,16 @@ void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), voi
 	pthread_mutex_unlock(&nvtx.lock);
 }
 
+void nvtx_watch(bool on)
+{
+	atomic_store(&nvtx.watched, on);
+}
+
+static bool is_watched(void)
+{
+	return atomic_load_explicit(&nvtx.watched, memory_order_relaxed);
+}
+
 /* --- numbers --- */
 
 static uint32_t category_string(struct intern *in, const struct event *e)
@@ -294,6 +307,9 @@ static void free_stack(void *p)
 	struct stack *s = p;
 
 	for (size_t i = 0; i < s->n; i++) {
+		if (s->v[i].begun != 0) {
+			nvtx_watch_end(s->v[i].begun);
+		}
 		event_deinit(&s->v[i].event);
 	}
 	free(s->v);
@@ -356,6 +372,7 @@ static struct entry *stack_grow(struct stack *s)
 			v[i].range = s->v[i].range;
 			v[i].generation = s->v[i].generation;
 			v[i].name = s->v[i].name;
+			v[i].begun = s->v[i].begun;
 		}
 		free(s->v);
 		s->v = v;
@@ -381,7 +398,11 @@ int nvtx_push(struct event *e)
 	event_move(&top->event, e);
 	top->range = 0;
 	top->name = 0;
+	top->begun = 0;
 	s->n++;
+	if (is_watched()) {
+		top->begun = nvtx_watch_push(s);
+	}
 	return depth;
 }
 
@@ -397,10 +418,14 @@ int nvtx_pop(const struct nvtx_domain *domain)
 	if (i == 0) {
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
+	if (s->v[i - 1].begun != 0) {
+		nvtx_watch_end(s->v[i - 1].begun);
+	}
 	event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
 		event_move(&s->v[k - 1].event, &s->v[k].event);
 		s->v[k - 1].name = s->v[k].name;
+		s->v[k - 1].begun = s->v[k].begun;
 		s->v[k - 1].range = 0; /* has lost a range around it */
 	}
 	s->n--;
@@ -423,6 +448,7 @@ nvtxRangeId_t nvtx_start(struct event *e)
 		return 0;
 	}
 	event_move(&r->event, e);
+	r->begun = is_watched() ? nvtx_watch_start(&r->event) : 0;
 	pthread_mutex_lock(&nvtx.lock);
 	r->id = ++nvtx.last_id;
 	list_append(&nvtx.started, &r->link);
@@ -449,6 +475,9 @@ void nvtx_end(nvtxRangeId_t id)
 	}
 	pthread_mutex_unlock(&nvtx.lock);
 	if (found) {
+		if (found->begun != 0) {
+			nvtx_watch_end(found->begun);
+		}
 		event_deinit(&found->event);
 		free(found);
 	}
@@ -504,6 +533,9 @@ void nvtx_mark(struct event *e)
 
 	c = v && !inside ? visit_begin(v) : c;
 	if (c) {
+		if (is_watched()) {
+			nvtx_watch_mark(c, e);
+		}
 		note_mark(&c->intern, e);
 	}
 	if (v && !inside) {

@@ -19,6 +19,9 @@ uint64_t nvtx_current_name(void);
 /* The set of start/end ranges open in the process; 0: none. */
 uint32_t nvtx_active_set(struct intern *in);
 
+/* Whether ranges and marks may begin phases of a capture, from now on. */
+void nvtx_watch(bool on);
+
 /* Called by NVTX in each library that uses it; export_table is its function of that name. */
 int nvtx_initialize(const void *(*export_table)(uint32_t));
 

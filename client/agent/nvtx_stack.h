@@ -10,7 +10,8 @@ struct entry {
 	struct event event;
 	uint32_t range; /* 0: no number yet */
 	uint32_t generation;
-	uint64_t name; /* nvtx_current_name(); 0: not asked yet */
+	uint32_t begun; /* the number of the capture that it began a phase of; 0: none */
+	uint64_t name;	/* nvtx_current_name(); 0: not asked yet */
 };
 
 /* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/nvtx_watch.h"
+
+#include "client/agent/capture.h"
+#include "client/agent/nvtx_select.h"
+#include "client/agent/visits.h"
+
+/* A range begins a phase when its push, or start, makes the expression hold that did not hold
+ * before; the phase ends with this range. Ranges that were open before the capture began none. */
+
+static struct capture *enter(struct visit **v, bool *inside)
+{
+	struct capture *c;
+
+	*v = visit_of_thread();
+	c = *v ? atomic_load_explicit(&(*v)->capture, memory_order_relaxed) : NULL;
+	*inside = c != NULL;
+	return *v && !*inside ? visit_begin(*v) : c;
+}
+
+static void leave(struct visit *v, bool inside)
+{
+	if (v && !inside) {
+		visit_end(v);
+	}
+}
+
+static uint32_t begin(struct capture *c, bool range, bool step)
+{
+	if (step) {
+		phase_on_step(&c->filter.phase);
+	}
+	if (range) {
+		phase_on_range_begin(&c->filter.phase);
+	}
+	return range ? c->number : 0;
+}
+
+uint32_t nvtx_watch_push(const struct stack *s)
+{
+	struct nvtx_matched buffer;
+	const uint64_t *state, *below;
+	struct nvtx_filter *f;
+	uint32_t begun = 0;
+	struct capture *c;
+	struct visit *v;
+	bool inside;
+
+	c = enter(&v, &inside);
+	if (c) {
+		f = &c->filter.nvtx;
+		state = nvtx_match_stack(f, c->number, &buffer);
+		below = s->n > 1 && state != buffer.v ? state - f->n_terms : NULL;
+		begun = begin(c, nvtx_filter_triggers(f, f->range, below, state),
+			      nvtx_filter_triggers(f, f->step, below, state));
+	}
+	leave(v, inside);
+	return begun;
+}
+
+uint32_t nvtx_watch_start(const struct event *e)
+{
+	uint32_t begun = 0;
+	struct capture *c;
+	struct visit *v;
+	bool inside;
+
+	c = enter(&v, &inside);
+	if (c) {
+		struct nvtx_filter *f = &c->filter.nvtx;
+		const char *domain = nvtx_domain_name(e->domain);
+
+		begun = begin(c, nvtx_filter_names(f, f->range, domain, e->message),
+			      nvtx_filter_names(f, f->step, domain, e->message));
+	}
+	leave(v, inside);
+	return begun;
+}
+
+void nvtx_watch_end(uint32_t capture)
+{
+	struct capture *c;
+	struct visit *v;
+	bool inside;
+
+	c = enter(&v, &inside);
+	if (c && c->number == capture) {
+		phase_on_range_end(&c->filter.phase);
+	}
+	leave(v, inside);
+}
+
+void nvtx_watch_mark(struct capture *c, const struct event *e)
+{
+	struct nvtx_filter *f = &c->filter.nvtx;
+
+	if (nvtx_filter_names(f, f->step, nvtx_domain_name(e->domain), e->message)) {
+		phase_on_step(&c->filter.phase);
+	}
+}
