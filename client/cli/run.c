@@ -234,6 +234,7 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw;
+	selecting_fill(&o->selecting, &options);
 	options.recorded = o->recorded;
 	options.program = o->program;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);

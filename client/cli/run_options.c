@@ -44,7 +44,7 @@ enum {
 		{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" }, \
 		{ OPTION_LAUNCH_SKIP, "launch-skip", "N",                                          \
 		  "leave out the first N matching launches of a process" },                        \
-		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },                    \
+		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" }, SELECTING_OPTIONS, \
 		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
 		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
 		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
@@ -123,7 +123,7 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 	case OPTION_LEASE:
 		return take_seconds(&o->lease_ns, "lease", value);
 	default:
-		return false;
+		return selecting_takes(id) && selecting_take(&o->selecting, id, value);
 	}
 }
 
@@ -264,7 +264,8 @@ static bool complete_run(struct run_options *o)
 			       &o->recorded_chip);
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	return check_wishes(o) && check_paths(o) && default_metrics(o);
+	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	       default_metrics(o);
 }
 
 static enum run_parse parse(struct run_options *o, const struct option_def *defs,
@@ -298,5 +299,6 @@ void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
+	selecting_deinit(&o->selecting);
 	free(o->recorded_chip);
 }

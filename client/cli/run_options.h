@@ -4,10 +4,12 @@
 
 #include "client/cli/format.h"
 #include "client/cli/options.h"
+#include "client/cli/selecting.h"
 
 /* The command line of "run", checked. */
 struct run_options {
 	struct strings metrics, devices;
+	struct selecting selecting;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
 	const char *late;	  /* letters of it that are known when a process comes */
 	const char *stream_path;  /* --output; NULL: none */
