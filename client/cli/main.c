@@ -15,8 +15,9 @@
 
 #include "client/cli/verb.h"
 
-const struct verb *const verbs[] = { &verb_run, &verb_metrics, &verb_plan, &verb_status,
-				     &verb_job, &verb_version, &verb_help, NULL };
+const struct verb *const verbs[] = { &verb_run,	    &verb_capture, &verb_standby, &verb_ps,
+				     &verb_metrics, &verb_plan,	   &verb_status,  &verb_job,
+				     &verb_version, &verb_help,	   NULL };
 
 const struct verb *verb_find(const char *name)
 {

@@ -158,6 +158,18 @@ static void drain_tick(struct run *run)
 	}
 }
 
+/* Of processes that are not ours. */
+static bool is_enough(const struct run *run)
+{
+	uint64_t duration_ns = run->options->duration_ns;
+
+	if (run->path || run->state != RUN_RUNNING) {
+		return false;
+	}
+	return run->n_ended >= run->selected.n ||
+	       (duration_ns > 0 && progress_now_ns() - run->begin_ns >= duration_ns);
+}
+
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */
 static void on_tick(uv_timer_t *handle)
 {
@@ -170,7 +182,9 @@ static void on_tick(uv_timer_t *handle)
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
-	if (run->state == RUN_DRAINING) {
+	if (is_enough(run)) {
+		end_measuring(run);
+	} else if (run->state == RUN_DRAINING) {
 		drain_tick(run);
 	}
 	if (run->started && run->child.pid != 0 && child_reap(&run->child)) {
@@ -237,6 +251,8 @@ static int open_capture(struct run *run)
 	selecting_fill(&o->selecting, &options);
 	options.recorded = o->recorded;
 	options.program = o->program;
+	options.processes = run->selected.ids;
+	options.n_processes = run->selected.n;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 
@@ -268,15 +284,81 @@ static void run_loop(struct run *run)
 
 /* Processes that were killed, called _exit() or became another program: they have told what they
  * had counted up to a quarter of a second before. */
+static void tell_speechless(const struct run *run)
+{
+	if (run->n_speechless > 0 && !run->options->quiet) {
+		say("%zu process%s ended without a last word: what was launched up to a quarter of "
+		    "a "
+		    "second before may not be counted",
+		    run->n_speechless, run->n_speechless == 1 ? "" : "es");
+	}
+}
+
+/* The status is the program's. A script that wants to know asks for another one, when the program's
+ * would tell it that all went well and nothing could be measured. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 	enum summary_outcome outcome;
 
+	tell_speechless(run);
 	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
-	if (o->fail_if_none && run->status == 0 && outcome == SUMMARY_FAILED) {
+	if (o->fail_if_none && run->status == 0 &&
+	    (outcome == SUMMARY_FAILED || (!run->path && outcome != SUMMARY_MEASURED))) {
 		run->status = EXIT_UNMEASURED;
 	}
+}
+
+/* false: told why. */
+static bool choose(struct run *run)
+{
+	const struct selected *s = &run->selected;
+	int r = select_processes(run->g, &run->options->selector, &run->selected);
+
+	if (r != 0) {
+		if (r < 0) {
+			say_usage("%s", strerror(-r));
+		}
+		return false;
+	}
+	if (s->n == 0) {
+		say_error("none",
+			  s->busy > 0 ? "every process that matches is being measured already"
+			  : s->registered > 0 ? "none of the registered processes matches"
+					      : "no process of yours is registered",
+			  s->registered > 0
+				  ? "`gpuctr-client ps` lists them."
+				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
+	}
+	return s->n > 0;
+}
+
+/* Waits for a time of the clock. false: interrupted, which is said. */
+static bool wait_until(struct run *run, uint64_t at_ns)
+{
+	struct pollfd p = { .fd = run->signals.fd, .events = POLLIN };
+	struct signal_event event;
+	struct timespec ts;
+	int64_t left_ns;
+
+	for (;;) {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		left_ns = (int64_t)at_ns - ts.tv_sec * INT64_C(1000000000) - ts.tv_nsec;
+		if (left_ns <= 0) {
+			break;
+		}
+		ts = (struct timespec){ left_ns / 1000000000, left_ns % 1000000000 };
+		if (ppoll(&p, 1, &ts, NULL) > 0 && signals_next(&run->signals, &event) &&
+		    event.signo != SIGCHLD) {
+			say("interrupted: nothing was measured");
+			run->status = 128 + event.signo;
+			return false;
+		}
+	}
+	if (left_ns < -1000000000) {
+		say("begins %.1f s later than asked for", (double)-left_ns / 1e9);
+	}
+	return true;
 }
 
 /* false: it is not to go on, which was told. */
@@ -285,12 +367,15 @@ static bool begin_asking(struct run *run)
 	const struct run_options *o = run->options;
 	int r;
 
+	if (o->at_ns > 0 && !wait_until(run, o->at_ns)) {
+		return false;
+	}
 	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
 	if (r) {
 		say_failure(run, r);
 		return false;
 	}
-	return true;
+	return run->path || choose(run);
 }
 
 static int run_whole(struct run *run)
@@ -316,12 +401,20 @@ static int run_whole(struct run *run)
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);
+	free(run->selected.ids);
 	return run->status;
 }
 
 int run_program(const struct run_options *o, const char *path)
 {
 	struct run run = { .options = o, .path = path };
+
+	return run_whole(&run);
+}
+
+int run_on_demand(const struct run_options *o)
+{
+	struct run run = { .options = o };
 
 	return run_whole(&run);
 }

@@ -8,4 +8,7 @@
  * summary. path is where o->command[0] was found. Returns the exit status. */
 int run_program(const struct run_options *o, const char *path);
 
+/* The same with processes that run already: of those that o->selector chooses. */
+int run_on_demand(const struct run_options *o);
+
 #endif

@@ -99,6 +99,18 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 	}
 }
 
+static void begin_on_demand(struct run *run)
+{
+	run->started = true;
+	run->status = 0;
+	run->state = RUN_RUNNING;
+	run->begin_ns = progress_now_ns();
+	if (!run->options->quiet) {
+		say("measuring %zu process%s%s", run->selected.n, run->selected.n == 1 ? "" : "es",
+		    run->options->duration_ns ? "" : "; Ctrl-C ends it");
+	}
+}
+
 static void on_ready(struct gpuctr_capture *c, void *userdata)
 {
 	struct run *run = userdata;
@@ -109,8 +121,10 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 	say_clear();
 	if (!sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
-	} else {
+	} else if (run->path) {
 		start_program(run, c);
+	} else {
+		begin_on_demand(run);
 	}
 }
 
@@ -185,6 +199,8 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	struct run *run = userdata;
 
 	(void)c;
+	run->n_ended++;
+	run->n_speechless += !end->clean;
 	sinks_process_end(&run->sinks, end);
 }
 

@@ -19,7 +19,11 @@ enum run_state {
 
 struct run {
 	const struct run_options *options;
-	const char *path; /* of the program to start */
+	const char *path; /* of the program to start; NULL: it runs already */
+	struct selected selected;
+	unsigned n_ended;    /* of these */
+	size_t n_speechless; /* that ended without a goodbye */
+	uint64_t begin_ns;   /* of measuring them */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;

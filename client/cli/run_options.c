@@ -32,8 +32,14 @@ enum {
 	OPTION_FAIL_IF_NONE,
 	OPTION_NO_SUMMARY,
 	OPTION_SUMMARY_ROWS,
+	OPTION_TREE,
+	OPTION_JOB,
+	OPTION_PROGRAM,
+	OPTION_USER,
+	OPTION_AT,
 };
 
+/* What "run" and "capture" have in common. */
 #define MEASURE_OPTIONS                                                                            \
 	{ OPTION_METRICS, "metrics", "LIST",                                                       \
 	  "names, globs, regex:EXPR, presets (default: memory)" },                                 \
@@ -64,6 +70,21 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
 	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+const struct option_def capture_option_defs[] = {
+	{ 'p', "pid", "LIST", "these processes" },
+	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
+	{ OPTION_JOB, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },
+	{ OPTION_PROGRAM, "program", "GLOB", "whose program's name matches" },
+	{ OPTION_USER, "user", "USER", "of this user (root may)" },
+	{ 'a', "all", NULL, "everything of mine that is registered" },
+	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
+	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
+	MEASURE_OPTIONS,
+	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
@@ -104,6 +125,77 @@ static bool take_list(struct strings *list, const char *name, const char *value)
 	return true;
 }
 
+static bool take_pids(struct strings *list, const char *name, const char *value)
+{
+	size_t i = list->n;
+	uint64_t pid;
+
+	if (!take_list(list, name, value)) {
+		return false;
+	}
+	for (; i < list->n; i++) {
+		if (!options_parse_u64(list->items[i], &pid) || pid == 0 || pid > INT32_MAX) {
+			return wrong(name, list->items[i], "the number of a process");
+		}
+	}
+	return true;
+}
+
+/* A duration may have its unit behind it, as in sleep(1). */
+static bool take_duration(uint64_t *ret_ns, const char *value)
+{
+	size_t n = strlen(value);
+	char number[32];
+
+	if (n > 1 && n < sizeof(number) && value[n - 1] == 's') {
+		memcpy(number, value, n - 1);
+		number[n - 1] = '\0';
+		return take_seconds(ret_ns, "duration", number);
+	}
+	return take_seconds(ret_ns, "duration", value);
+}
+
+/* As `date +%s` or `date +%s.%N` prints it. */
+static bool take_time(uint64_t *ret_ns, const char *value)
+{
+	char *end;
+	double seconds = strtod(value, &end);
+
+	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
+		return wrong("at", value, "a time in seconds since 1970, as `date +%s` prints it");
+	}
+	*ret_ns = (uint64_t)(seconds * 1e9);
+	return true;
+}
+
+static bool take_selector(struct run_options *o, int id, const char *value)
+{
+	struct selector *s = &o->selector;
+
+	switch (id) {
+	case 'p':
+		return take_pids(&s->pids, "pid", value);
+	case OPTION_TREE:
+		return take_pids(&s->trees, "tree", value);
+	case OPTION_JOB:
+		return take_list(&s->jobs, "job", value);
+	case OPTION_PROGRAM:
+		return take_list(&s->programs, "program", value);
+	case OPTION_USER:
+		s->user = value;
+		return true;
+	case 'a':
+		s->all = true;
+		return true;
+	case 'd':
+		return take_duration(&o->duration_ns, value);
+	case OPTION_AT:
+		return take_time(&o->at_ns, value);
+	default:
+		return false;
+	}
+}
+
 static bool take_filter(struct run_options *o, int id, const char *value)
 {
 	switch (id) {
@@ -123,7 +215,8 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 	case OPTION_LEASE:
 		return take_seconds(&o->lease_ns, "lease", value);
 	default:
-		return selecting_takes(id) && selecting_take(&o->selecting, id, value);
+		return selecting_takes(id) ? selecting_take(&o->selecting, id, value)
+					   : take_selector(o, id, value);
 	}
 }
 
@@ -268,6 +361,24 @@ static bool complete_run(struct run_options *o)
 	       default_metrics(o);
 }
 
+static bool complete_capture(struct run_options *o)
+{
+	if (o->command[0]) {
+		say_usage("capture takes no argument '%s'; a program is started by run",
+			  o->command[0]);
+		return false;
+	}
+	if (selector_is_empty(&o->selector)) {
+		say_usage("capture what? --pid, --tree, --job, --program, --user or --all; "
+			  "`gpuctr-client ps` lists what there is");
+		return false;
+	}
+	o->program = "gpuctr-client capture";
+	o->late = "jJntrp";
+	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	       default_metrics(o);
+}
+
 static enum run_parse parse(struct run_options *o, const struct option_def *defs,
 			    bool (*complete)(struct run_options *), int argc, char **argv)
 {
@@ -295,10 +406,16 @@ enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
 	return parse(o, run_option_defs, complete_run, argc, argv);
 }
 
+enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv)
+{
+	return parse(o, capture_option_defs, complete_capture, argc, argv);
+}
+
 void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
 	selecting_deinit(&o->selecting);
+	selector_deinit(&o->selector);
 	free(o->recorded_chip);
 }

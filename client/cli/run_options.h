@@ -5,8 +5,9 @@
 #include "client/cli/format.h"
 #include "client/cli/options.h"
 #include "client/cli/selecting.h"
+#include "client/cli/select.h"
 
-/* The command line of "run", checked. */
+/* The command line of "run" or "capture", checked. */
 struct run_options {
 	struct strings metrics, devices;
 	struct selecting selecting;
@@ -17,16 +18,20 @@ struct run_options {
 	const char *kernel, *chip, *socket, *agent;
 	uint64_t launch_skip, launch_count, timeout_ns, lease_ns, summary_rows;
 	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
-	char **command;	     /* NULL-terminated, in argv */
-	const char *program; /* the last part of command[0] */
-	char *recorded_chip; /* what chip may point to */
+	char **command;		  /* NULL-terminated, in argv; of capture: empty */
+	const char *program;	  /* the last part of command[0] */
+	struct selector selector; /* of capture; empty: a program is run */
+	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
+	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
+	char *recorded_chip;	  /* what chip may point to */
 };
 
-extern const struct option_def run_option_defs[];
+extern const struct option_def run_option_defs[], capture_option_defs[];
 
 enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
 /* Zero-initialises and fills; deinit in any case. */
 enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
+enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv);
 void run_options_deinit(struct run_options *o);
 
 #endif

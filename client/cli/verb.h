@@ -19,6 +19,9 @@ struct verb {
 enum { EXIT_VERB_FAILED = 1, EXIT_VERB_USAGE = 2 };
 
 extern const struct verb verb_run;
+extern const struct verb verb_capture;
+extern const struct verb verb_standby;
+extern const struct verb verb_ps;
 extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_status;

@@ -284,6 +284,59 @@ static void what_never_began_is_told(void **state)
 	expect_message(client, "no launch came after cudaProfilerStart()");
 }
 
+/* It ends by itself, at the next step but two, and can be made again. */
+static void wait_registered(struct fixture *f, const char *pid)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	char text[32];
+	bool listed = false;
+
+	snprintf(text, sizeof(text), "\"pid\":%s,", pid);
+	while (!listed) {
+		size_t first = f->n_programs;
+		struct program *ps = fixture_client(f, USER_ANN, "ps", "--json", NULL);
+
+		assert_true(now_ms() < by);
+		program_wait(ps);
+		listed = count_text(ps->out, text) > 0;
+		fixture_forget_programs(f, first);
+	}
+}
+
+static void two_steps_of_a_program_that_runs_already(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char pid[16];
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
+			   "--sleep-us", "500", "--nvtx", "--hold", "first", NULL);
+	fixture_wait_held(f, 1);
+	fixture_release(f);
+	snprintf(pid, sizeof(pid), "%d", p->pid);
+	wait_registered(f, pid);
+	for (int i = 0; i < 2; i++) {
+		struct lines l;
+
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "--steps", "2",
+					   "--step", "regex:^step /", "--format", "jsonl", "-f",
+					   "--output", fixture_path(f, "records"), NULL),
+			    0);
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(lines_count(&l, "kernel"), 8);
+		for (size_t k = 0; k < 8; k++) {
+			char ranges[256], layer[16];
+
+			line_ranges(lines_at(&l, "kernel", k), "nvtx", ranges, sizeof(ranges));
+			snprintf(layer, sizeof(layer), "/layer %zu", k % 4);
+			assert_non_null(strstr(ranges, layer));
+		}
+		lines_deinit(&l);
+	}
+	expect_running(p);
+}
+
 static void phases_that_cannot_be_are_refused(void **state)
 {
 	static const struct {
@@ -363,6 +416,7 @@ int main(void)
 		SYSTEM_TEST(launches_are_chosen_by_phases),
 		SYSTEM_TEST(launches_are_chosen_by_steps),
 		SYSTEM_TEST(what_never_began_is_told),
+		SYSTEM_TEST(two_steps_of_a_program_that_runs_already),
 		SYSTEM_TEST(phases_that_cannot_be_are_refused),
 		SYSTEM_TEST(a_recording_is_chosen_from_as_its_program),
 	};

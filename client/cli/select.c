@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Choosing happens here and not in the daemon: what a process says of its job is nobody's knowledge
+ * but its own, and globs are the user's to pay for. The daemon takes numbers of processes, and
+ * checks whose they are. */
+
+#include "client/cli/select.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "client/cli/say.h"
+
+bool selector_is_empty(const struct selector *s)
+{
+	return s->pids.n + s->trees.n + s->jobs.n + s->programs.n == 0 && !s->user && !s->all;
+}
+
+void selector_deinit(struct selector *s)
+{
+	strings_deinit(&s->pids);
+	strings_deinit(&s->trees);
+	strings_deinit(&s->jobs);
+	strings_deinit(&s->programs);
+}
+
+/* --- what a process says -----------------------------------------------------------------------
+ */
+
+const char *select_claim(const struct gpuctr_registered_process *p, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < p->n_claims; i++) {
+		if (strncmp(p->claims[i], name, n) == 0 && p->claims[i][n] == '=') {
+			return p->claims[i] + n + 1;
+		}
+	}
+	return NULL;
+}
+
+static const char *job_claim(const struct gpuctr_registered_process *p)
+{
+	static const char *const names[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+					     "GPUCTR_JOB" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = select_claim(p, names[i]);
+
+		if (value && *value) {
+			return value;
+		}
+	}
+	return NULL;
+}
+
+void select_job(const struct gpuctr_registered_process *p, char *text, size_t size)
+{
+	const char *job = job_claim(p), *step = select_claim(p, "SLURM_STEP_ID");
+
+	snprintf(text, size, "%s%s%s", job ? job : "", job && step ? "." : "",
+		 job && step ? step : "");
+}
+
+static bool is_of_array(const struct gpuctr_registered_process *p, const char *wanted)
+{
+	const char *job = select_claim(p, "SLURM_ARRAY_JOB_ID"),
+		   *task = select_claim(p, "SLURM_ARRAY_TASK_ID");
+	size_t n = job ? strlen(job) : 0;
+
+	if (n == 0 || strncmp(wanted, job, n) != 0) {
+		return false;
+	}
+	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
+}
+
+static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
+{
+	const char *job = job_claim(p);
+	char whole[256];
+
+	select_job(p, whole, sizeof(whole));
+	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0) ||
+	       is_of_array(p, wanted);
+}
+
+/* --- pids --------------------------------------------------------------------------------------
+ */
+
+/* The kernel gives the machine's own namespace this number. There the daemon's word is the
+ * kernel's, and what a process says of itself counts nothing. */
+#define MACHINES_PID_NAMESPACE 4026531836ULL
+
+unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace)
+{
+	const char *pid = select_claim(p, "PID"), *its = select_claim(p, "PID_NAMESPACE");
+
+	if (own_namespace == 0 || own_namespace == MACHINES_PID_NAMESPACE || !pid || !its ||
+	    strtoull(its, NULL, 10) != own_namespace) {
+		return p->pid;
+	}
+	return (unsigned)strtoul(pid, NULL, 10);
+}
+
+unsigned select_pid(const struct gpuctr_registered_process *p)
+{
+	struct stat st;
+
+	return select_pid_in(p, stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
+}
+
+/* --- matching ----------------------------------------------------------------------------------
+ */
+
+/* 0: gone, or not ours to see. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[32], line[512];
+	const char *end;
+	FILE *f;
+	int parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f) {
+		return 0;
+	}
+	/* The name in parentheses may hold anything, a parenthesis too. */
+	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1) {
+		parent = 0;
+	}
+	fclose(f);
+	return parent;
+}
+
+static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
+{
+	return strtoul(wanted, NULL, 10) == select_pid(p);
+}
+
+static bool is_in_tree(const struct gpuctr_registered_process *p, const char *root)
+{
+	pid_t wanted = (pid_t)strtoul(root, NULL, 10), pid = (pid_t)select_pid(p);
+
+	for (unsigned depth = 0; pid > 0 && depth < 256; depth++) {
+		if (pid == wanted) {
+			return true;
+		}
+		pid = parent_of(pid);
+	}
+	return false;
+}
+
+static bool is_program(const struct gpuctr_registered_process *p, const char *glob)
+{
+	return fnmatch(glob, p->program, 0) == 0;
+}
+
+static bool is_one_of(const struct strings *list, const struct gpuctr_registered_process *p,
+		      bool (*is)(const struct gpuctr_registered_process *, const char *))
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (is(p, list->items[i])) {
+			return true;
+		}
+	}
+	return list->n == 0;
+}
+
+static bool is_users(const struct gpuctr_registered_process *p, const char *user)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", p->uid);
+	return !user || strcmp(user, p->user) == 0 || strcmp(user, number) == 0;
+}
+
+bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
+{
+	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
+	       is_one_of(&s->jobs, p, is_of_job) && is_one_of(&s->programs, p, is_program) &&
+	       is_users(p, s->user);
+}
+
+/* --- asking ------------------------------------------------------------------------------------
+ */
+
+struct asking {
+	const struct selector *selector;
+	struct selected *selected;
+	bool *registered; /* for each of the selector's pids */
+	bool done;
+	int result;
+};
+
+static void keep(struct asking *a, unsigned id)
+{
+	struct selected *s = a->selected;
+	unsigned *ids = realloc(s->ids, (s->n + 1) * sizeof(*ids));
+
+	if (!ids) {
+		a->result = -ENOMEM;
+		return;
+	}
+	ids[s->n++] = id;
+	s->ids = ids;
+}
+
+static void on_process(const struct gpuctr_registered_process *p, void *userdata)
+{
+	struct asking *a = userdata;
+
+	a->selected->registered++;
+	for (size_t i = 0; i < a->selector->pids.n; i++) {
+		a->registered[i] |= is_pid(p, a->selector->pids.items[i]);
+	}
+	if (!selector_matches(a->selector, p)) {
+		return;
+	}
+	if (p->capture != 0) {
+		a->selected->busy++;
+		say("%s (pid %u) is left out: capture %u of %s measures it now", p->program,
+		    select_pid(p), p->capture, p->holder);
+		return;
+	}
+	keep(a, p->process);
+}
+
+static void on_done(const struct gpuctr_error *error, void *userdata)
+{
+	struct asking *a = userdata;
+
+	a->done = true;
+	if (error) {
+		say_gpuctr_error(error);
+		a->result = error->code;
+	}
+}
+
+static void tell_unregistered(const struct asking *a)
+{
+	for (size_t i = 0; i < a->selector->pids.n; i++) {
+		const char *pid = a->selector->pids.items[i];
+		char path[64];
+
+		if (a->registered[i]) {
+			continue;
+		}
+		snprintf(path, sizeof(path), "/proc/%.20s", pid);
+		if (access(path, F_OK) < 0) {
+			say("there is no process %s", pid);
+		} else {
+			say("process %s is not registered, or is not yours: it can be captured "
+			    "when it was started with `gpuctr-client standby -- PROGRAM`",
+			    pid);
+		}
+	}
+}
+
+int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret)
+{
+	struct asking a = { .selector = s, .selected = ret };
+	int r;
+
+	*ret = (struct selected){ 0 };
+	a.registered = calloc(s->pids.n + 1, sizeof(*a.registered));
+	if (!a.registered) {
+		return -ENOMEM;
+	}
+	r = gpuctr_list_processes(g, on_process, on_done, &a);
+	while (r == 0 && !a.done) {
+		r = gpuctr_dispatch(g, -1);
+	}
+	if (a.done && a.result == 0) {
+		tell_unregistered(&a);
+	}
+	free(a.registered);
+	return a.done ? a.result : r;
+}

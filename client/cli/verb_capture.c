@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "capture": measures programs that run already. run.c is the loop. */
+
+#include "client/cli/verb.h"
+
+#include "client/cli/child.h"
+#include "client/cli/run.h"
+#include "client/cli/sinks.h"
+
+static int exec_capture(int argc, char **argv)
+{
+	struct run_options o;
+	int status = EXIT_REFUSED;
+
+	switch (capture_options_parse(&o, argc, argv)) {
+	case RUN_PARSED:
+		if (sinks_check(&o)) {
+			status = run_on_demand(&o);
+		}
+		break;
+	case RUN_HELP:
+		verb_print_help(&verb_capture);
+		status = 0;
+		break;
+	case RUN_WRONG:
+		break;
+	}
+	run_options_deinit(&o);
+	return status;
+}
+
+const struct verb verb_capture = {
+	.name = "capture",
+	.usage = "capture --pid LIST|--job LIST|--program GLOB|--all [OPTION...]",
+	.summary = "measure programs that run already, without restarting them",
+	.details = "What was started with `gpuctr-client standby` or with its variables can be "
+		   "captured, any\n"
+		   "number of times; several selectors must all match. Exit status: 0 when it "
+		   "ended as asked,\n"
+		   "125 when nothing matched, it was refused or it ended by itself, with "
+		   "--fail-if-none\n"
+		   "124 when no kernel was measured. The programs run on in any case.\n",
+	.options = capture_option_defs,
+	.exec = exec_capture,
+};

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "standby": starts a program that may be captured later. Nothing of ours stays: the program takes
+ * the client's place. */
+
+#include "client/cli/verb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/child.h"
+#include "client/cli/say.h"
+
+enum { OPTION_AGENT = 256 };
+
+static const struct option_def defs[] = {
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon; it may come later" },
+	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static int set_environment(const char *socket, const char *agent)
+{
+	char **v;
+	int r = gpuctr_standby_environment(socket, agent, &v);
+
+	if (r == GPUCTR_E_NO_AGENT) {
+		say_error("no-agent", "the agent libgpuctr-agent.so cannot be read",
+			  "Install gpuctr-agent, or name it with --agent.");
+		return EXIT_REFUSED;
+	}
+	if (r == 0) {
+		for (size_t i = 0; r == 0 && v[i]; i++) {
+			char *equals = strchr(v[i], '=');
+
+			*equals = '\0';
+			r = setenv(v[i], equals + 1, 1) == 0 ? 0 : -errno;
+		}
+		unsetenv("GPUCTR_TOKEN"); /* of a capture that we are part of ourselves */
+		free(v);
+	}
+	if (r != 0) {
+		say_usage("%s", strerror(r < 0 ? -r : EIO));
+	}
+	return r == 0 ? 0 : EXIT_REFUSED;
+}
+
+static int start(char **command, const char *socket, const char *agent)
+{
+	int error, status;
+	char *path;
+
+	if (!command[0]) {
+		say_usage("no program given: gpuctr-client standby -- PROGRAM [ARG...]");
+		return EXIT_REFUSED;
+	}
+	path = child_find(command[0], &error);
+	if (!path) {
+		say_usage("%s: %s", command[0],
+			  error == ENOENT ? "no such program" : strerror(error));
+		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+	}
+	status = set_environment(socket, agent);
+	if (status == 0) {
+		execv(path, command);
+		say_usage("%s: cannot be run: %s", command[0], strerror(errno));
+		status = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+	}
+	free(path);
+	return status;
+}
+
+static int exec_standby(int argc, char **argv)
+{
+	struct options_parser *parser = options_new(defs, true, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const char *value, *socket = NULL, *agent = NULL;
+	bool help = false;
+	int id, rest = argc;
+
+	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
+		socket = id == OPTION_SOCKET ? value : socket;
+		agent = id == OPTION_AGENT ? value : agent;
+		help |= id == 'h';
+	}
+	options_free(parser);
+	if (help) {
+		verb_print_help(&verb_standby);
+		return 0;
+	}
+	return result == OPTIONS_END ? start(argv + rest, socket, agent) : EXIT_REFUSED;
+}
+
+const struct verb verb_standby = {
+	.name = "standby",
+	.usage = "standby [OPTION...] [--] PROGRAM [ARG...]",
+	.summary = "start PROGRAM so that it can be captured later",
+	.details = "PROGRAM takes the client's place and runs unmeasured. See `gpuctr-client ps` "
+		   "and\n"
+		   "`gpuctr-client capture`. Its exit status is its own; 125, 126 and 127 as for "
+		   "run.\n",
+	.options = defs,
+	.exec = exec_standby,
+};

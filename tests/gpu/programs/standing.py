@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that runs for --seconds, and says what it did: each step's end and length, and what
+torch.profiler sees in two steps of its first or last. Under torchrun: DistributedDataParallel."""
+import argparse
+import json
+import os
+import time
+
+import torch
+import torchvision
+
+p = argparse.ArgumentParser()
+p.add_argument("--seconds", type=float, default=10)
+p.add_argument("--profile", choices=("before", "after"), help="torch.profiler at the beginning or at the end")
+a = p.parse_args()
+
+rank, ranks = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+torch.cuda.set_device(rank)
+torch.manual_seed(1)
+model = torchvision.models.resnet18().cuda().to(memory_format=torch.channels_last)
+if ranks > 1:
+    torch.distributed.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.randn(32, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
+y = torch.randint(0, 1000, (32,), device="cuda")
+steps = []
+
+
+def step():
+    t = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+    steps.append((time.time(), (time.perf_counter() - t) * 1e3))
+    return loss
+
+
+def profiled(when):
+    """Kernels that torch.profiler sees in two steps."""
+    if a.profile != when:
+        return None
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as prof:
+        step(), step()
+    return sum(e.device_type == torch.autograd.DeviceType.CUDA and not e.name.startswith(("Memcpy", "Memset")) for e in prof.events())
+
+
+for _ in range(5):
+    step()
+before = profiled("before")
+print("standing ready", flush=True)
+end = time.time() + a.seconds
+n = 0
+# Ranks end with the same step: the first one decides.
+going = torch.ones(1, device="cuda")
+while going.item():
+    loss = step()
+    n += 1
+    if n % 20 == 0:
+        if rank == 0:
+            going.fill_(1 if time.time() < end else 0)
+        if ranks > 1:
+            torch.distributed.broadcast(going, 0)
+after = profiled("after")
+if rank == 0:
+    print("standing " + json.dumps({"before": before, "after": after, "steps": steps, "loss": loss.item()}), flush=True)
+if ranks > 1:
+    torch.distributed.destroy_process_group()

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/system/lines.h"
+
+/* Programs that run already: started in standby, listed, captured, and left as they were. */
+
+/* A program that launches a kernel each half millisecond, for longer than any test. */
+#define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
+
+static struct program *start_standby(struct fixture *f, int uid)
+{
+	return fixture_client(f, uid, "standby", "--", FAKEAPP, LONG_RUN, NULL);
+}
+
+/* As `ps` of this user tells it. */
+static bool is_listed(struct fixture *f, int uid, const struct program *p, const char *with)
+{
+	size_t first = f->n_programs;
+	struct program *ps = fixture_client(f, uid, "ps", "--json", NULL);
+	char pid[32];
+	bool listed = false;
+	char *text, *line;
+
+	program_wait(ps);
+	text = read_file(ps->out);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		listed |= strstr(line, pid) && strstr(line, with);
+	}
+	free(text);
+	fixture_forget_programs(f, first);
+	return listed;
+}
+
+static void wait_listed(struct fixture *f, int uid, const struct program *p, const char *with)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (!is_listed(f, uid, p, with)) {
+		if (now_ms() > by) {
+			fail_msg("process %d is not listed with %s", p->pid, with);
+		}
+		sleep_ms(20);
+	}
+}
+
+static const char *pid_text(const struct program *p)
+{
+	static char text[16];
+
+	snprintf(text, sizeof(text), "%d", p->pid);
+	return text;
+}
+
+/* The lines of a stream of records: what was seen was measured, but for launches that had begun
+ * when the capture did, and each has the metric. */
+static void expect_measured(const char *path, const char *metric)
+{
+	struct lines l;
+	const char *totals;
+	double missed;
+
+	lines_load(&l, path);
+	assert_true(lines_count(&l, "kernel") > 0);
+	totals = lines_at(&l, "totals", 0);
+	missed = line_number(totals, "seen") - (double)lines_count(&l, "kernel");
+	assert_true(missed >= 0 && missed <= 2);
+	assert_true(line_number(totals, "unready") == missed);
+	assert_int_equal(line_number(lines_at(&l, "totals", 0), "measured"),
+			 lines_count(&l, "kernel"));
+	assert_true(count_text(path, metric) >= lines_count(&l, "kernel"));
+	lines_deinit(&l);
+}
+
+static void capture_once(struct fixture *f, const struct program *p, const char *metric)
+{
+	const char *path = fixture_path(f, "now.jsonl");
+	struct program *c = fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p),
+					   "--metrics", metric, "--duration", "0.5", "--format",
+					   "jsonl", "-f", "--output", path, NULL);
+
+	expect_exit(c, 0);
+	expect_measured(path, metric);
+}
+
+static void a_running_program_is_captured_any_number_of_times(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	capture_once(f, p, "dram__bytes_read.sum");
+	capture_once(f, p, "dram__bytes_write.sum");
+	capture_once(f, p, "dram__bytes_read.sum");
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_running(p);
+	expect_no_owner(f);
+	program_kill(p, SIGKILL);
+}
+
+/* In a container one knows a program by its number there. */
+static void a_container_has_its_own_pids(void **state)
+{
+	static const char script[] =
+		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
+		"until \"$1\" ps | grep -q \"^ *$p \"; do sleep 0.05; done\n"
+		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --duration 0.3 "
+		"--format jsonl -f --output \"$3\"\n"
+		"s=$?; kill -9 $p; exit $s\n";
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "inside.jsonl");
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false);
+	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh",
+				"-c", script, "sh", CLIENT, FAKEAPP, path, NULL),
+		    0);
+	expect_measured(path, "dram__bytes_read.sum");
+}
+
+/* Both have the same uid. */
+static void root_of_a_container_is_another_user(void **state)
+{
+	static const char script[] = "\"$1\" ps; \"$1\" capture --all --duration 0.3";
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_root();
+	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own");
+	}
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_SELF);
+	wait_listed(f, USER_SELF, p, "\"capture\":0");
+	fixture_check_leaks(false);
+	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
+			script, "sh", CLIENT, NULL);
+	expect_exit(c, 125);
+	expect_output(c, "no process of yours is registered; `gpuctr-client standby -- PROGRAM` "
+			 "starts one that is\n");
+	expect_message(c, "no process of yours is registered");
+	program_kill(p, SIGKILL);
+}
+
+static void others_are_neither_listed_nor_captured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	assert_false(is_listed(f, USER_BOB, p, ""));
+	c = fixture_client(f, USER_BOB, "capture", "--pid", pid_text(p), "--duration", "1", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "is not registered, or is not yours");
+	expect_message(c, "no process of yours is registered");
+	program_kill(p, SIGKILL);
+}
+
+static void who_measures_already_is_named(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *first, *second;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_text_soon(first->err, "measuring 1 process");
+	second = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_exit(second, 125);
+	expect_message(second, "measures it now");
+	expect_message(second, "every process that matches is being measured already");
+	expect_running(first);
+	program_kill(first, SIGINT);
+	expect_exit(first, 0);
+	expect_message(first, "kernels seen in 1 process");
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+static struct program *begin_capture(struct fixture *f)
+{
+	struct program *c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+
+	expect_text_soon(c->err, "measuring 1 process");
+	sleep_ms(500);
+	return c;
+}
+
+static void an_end_that_was_not_asked_for_has_a_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = begin_capture(f);
+	fixture_kill_daemon(f);
+	expect_exit(c, 125);
+	expect_message(c, "the daemon is gone");
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+/* What it had launched since it told its counts nobody knows. */
+static void a_program_that_is_killed_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	f->violations_expected = true;
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = begin_capture(f);
+	program_kill(p, SIGKILL);
+	expect_exit(c, 0);
+	expect_message(c, "1 process ended without a last word");
+}
+
+static void nothing_to_capture_is_said(void **state)
+{
+	struct fixture *f = *state;
+	struct program *c;
+
+	fixture_start_daemon(f, NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "gpuctr-client standby -- PROGRAM");
+	c = fixture_client(f, USER_ANN, "capture", "--pid", "1", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "process 1 is not registered");
+	c = fixture_client(f, USER_ANN, "capture", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "capture what?");
+	c = fixture_client(f, USER_ANN, "ps", NULL);
+	expect_exit(c, 0);
+	expect_output(c, "no process of yours is registered; `gpuctr-client standby -- PROGRAM` "
+			 "starts one that is\n");
+}
+
+/* Its exit status and output are its own, and the capture ends with it. */
+static void a_program_that_ends_meanwhile_ends_the_capture(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
+			   "500", "--exit", "7", NULL);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_exit(p, 7);
+	expect_exit(c, 0);
+	expect_message(c, "kernels seen in 1 process");
+	expect_no_objects(f);
+}
+
+static void a_client_that_dies_leaves_the_program_in_standby(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_text_soon(c->err, "measuring 1 process");
+	program_kill(c, SIGKILL);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_no_owner(f);
+	capture_once(f, p, "dram__bytes_read.sum");
+	program_kill(p, SIGKILL);
+}
+
+static void a_program_registers_when_the_daemon_comes(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = start_standby(f, USER_ANN);
+
+	sleep_ms(100);
+	fixture_start_daemon(f, NULL);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	capture_once(f, p, "dram__bytes_read.sum");
+	fixture_stop_daemon(f);
+	sleep_ms(100);
+	expect_running(p);
+	fixture_start_daemon(f, NULL);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	capture_once(f, p, "dram__bytes_read.sum");
+	program_kill(p, SIGKILL);
+}
+
+/* Both are measured; each record says whose it is. */
+static void several_programs_are_captured_together(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "now.jsonl");
+	struct program *p, *q, *c;
+	char text[64];
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	q = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	wait_listed(f, USER_ANN, q, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", "--duration", "1",
+			   "--format", "jsonl", "--output", path, NULL);
+	expect_exit(c, 0);
+	snprintf(text, sizeof(text), "\"pid\":%d,", p->pid);
+	assert_true(count_text(path, text) > 0);
+	snprintf(text, sizeof(text), "\"pid\":%d,", q->pid);
+	assert_true(count_text(path, text) > 0);
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
+		SYSTEM_TEST(a_container_has_its_own_pids),
+		SYSTEM_TEST(root_of_a_container_is_another_user),
+		SYSTEM_TEST(others_are_neither_listed_nor_captured),
+		SYSTEM_TEST(who_measures_already_is_named),
+		SYSTEM_TEST(an_end_that_was_not_asked_for_has_a_status),
+		SYSTEM_TEST(a_program_that_is_killed_is_told),
+		SYSTEM_TEST(nothing_to_capture_is_said),
+		SYSTEM_TEST(a_program_that_ends_meanwhile_ends_the_capture),
+		SYSTEM_TEST(a_client_that_dies_leaves_the_program_in_standby),
+		SYSTEM_TEST(a_program_registers_when_the_daemon_comes),
+		SYSTEM_TEST(several_programs_are_captured_together),
+	};
+
+	return SYSTEM_RUN(tests);
+}
