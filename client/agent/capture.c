@@ -30,7 +30,7 @@
  * kernels under way keep a context from letting go, goodbye is said all the same, and the capture
  * lingers, inactive, until they have ended. */
 
-enum { VISITS_PATIENCE_MS = 2000, LINGER_MS = 250 };
+enum { VISITS_PATIENCE_MS = 2000, LINGER_MS = 250, STRATA_EVERY_MS = 1000 };
 
 static atomic_uint last_number;
 
@@ -69,6 +69,48 @@ void capture_announce(struct capture *c)
 }
 
 /* --- events of the delivering thread --- */
+
+/* Launches by stratum, as many as there are now. */
+static void tell_strata(struct capture *c)
+{
+	size_t n = c->choosing.on ? strata_n(&c->choosing.strata) : 0;
+	struct pack_stratum *v = n > 0 ? calloc(n, sizeof(*v)) : NULL;
+
+	c->told_strata_ns = clock_now_ns();
+	if (v && (n = choosing_tell(&c->choosing, v, n)) > 0) {
+		pack_send_strata(c->link, &c->welcome, &c->intern, v, n, c->deliver.next_index);
+	}
+	free(v);
+}
+
+static void tell_strata_now_and_then(struct capture *c)
+{
+	if (c->choosing.on &&
+	    clock_now_ns() - c->told_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
+		tell_strata(c);
+	}
+}
+
+/* What was spent, and how that is known. */
+static void tell_spent(struct capture *c)
+{
+	char text[1024];
+	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
+
+	if (text[0] != '\0') {
+		deliver_notice(&c->deliver, GPUCTR_OK, text,
+			       too_short ? "The program was too short for its budget. Leave "
+					   "--budget out, and everything is measured."
+					 : "");
+	}
+}
+
+static void on_values(void *userdata, const struct launch *launches, size_t n, const double *values)
+{
+	struct capture *c = userdata;
+
+	choosing_note_values(&c->choosing, launches, n, values, c->welcome.plan.columns.n);
+}
 
 /* True: no thread is inside any more, none comes in, and no context has anything of CUPTI's.
  * Otherwise the doors stay open, so that we hear of a context's end. */
@@ -119,6 +161,7 @@ static void stop_now(struct capture *c)
 	if (!exiting) {
 		close_doors_soon(c);
 	}
+	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }
 
@@ -134,6 +177,7 @@ static void on_idle(void *userdata)
 		stop_now(c);
 	} else {
 		contexts_flush_old(c);
+		tell_strata_now_and_then(c);
 		watch_look(c);
 	}
 }
@@ -172,6 +216,7 @@ static void on_end(void *userdata)
 {
 	struct capture *c = userdata;
 
+	tell_strata(c);
 	if (c->closed) {
 		leave_cupti(c);
 	}
@@ -220,8 +265,9 @@ static void start_activity(struct capture *c)
 	c->activity->may_flush = is_quiet;
 	c->activity->userdata = c;
 	/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high,
-	 * and SASS metrics read 0 (H200, CUPTI 2025.3). */
-	if (c->method->may_block) {
+	 * and SASS metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not
+	 * only those that a budget chooses. */
+	if (c->method->may_block || c->welcome.selection.budget_ppm > 0) {
 		measure_ranges(c);
 		return;
 	}
@@ -236,10 +282,28 @@ static void start_activity(struct capture *c)
 	}
 }
 
+/* Processes that share a capture choose differently. */
+static int init_choosing(struct capture *c, struct refusal *r)
+{
+	const struct wire_selection *s = &c->welcome.selection;
+
+	if (choosing_init(&c->choosing, s->budget_ppm,
+			  s->seed + c->welcome.process * UINT64_C(0x9e3779b97f4a7c15),
+			  c->welcome.plan.columns.n, c->method->may_block) == 0) {
+		return 0;
+	}
+	refusal_set(r, GPUCTR_E_PROFILER, "Measure without --budget, or give it more memory.",
+		    "the program has no memory for what a budget has to keep");
+	return r->code;
+}
+
 static int start_measuring(struct capture *c, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
 	c->method = method_of_metrics(c->welcome.plan.metrics.v, c->welcome.plan.metrics.n);
+	if (init_choosing(c, r) != 0) {
+		return r->code;
+	}
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(c, r) != 0) {
 		return r->code;
@@ -274,6 +338,7 @@ static void init_deliver(struct capture *c, struct link *link)
 	c->deliver.on_stop = on_stop;
 	c->deliver.on_idle = on_idle;
 	c->deliver.on_batch = on_batch;
+	c->deliver.on_values = on_values;
 	c->deliver.on_end = on_end;
 	c->deliver.userdata = c;
 }
@@ -330,6 +395,7 @@ bool capture_free(struct capture *c)
 	contexts_free(c);
 	devices_free(c);
 	filter_deinit(&c->filter);
+	choosing_deinit(&c->choosing);
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
 	pthread_mutex_destroy(&c->lock);

@@ -7,6 +7,7 @@
  * process is in agent.h. Threads of the program come in through visits.h alone. */
 
 #include "client/agent/activity.h"
+#include "client/agent/choosing.h"
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/method.h"
@@ -37,7 +38,9 @@ struct capture {
 	struct counters counters;
 	struct deliver deliver;
 	struct filter filter;
-	bool told_drops; /* by the delivering thread */
+	struct choosing choosing;
+	uint64_t told_strata_ns; /* by the delivering thread */
+	bool told_drops;	 /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
 
 	pthread_mutex_t lock; /* of the lists */

@@ -156,7 +156,7 @@ static bool flush_old(struct capture *c, struct ranges *r)
 {
 	return r->state != RANGES_STARTED || r->batch->n == 0 ||
 	       clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
-	       c->method->flush(c, r);
+	       !choosing_batch_is_old(&c->choosing) || c->method->flush(c, r);
 }
 
 void contexts_flush_old(struct capture *c)

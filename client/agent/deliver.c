@@ -380,6 +380,9 @@ static void process_batch(struct deliver *d, struct batch *b)
 	} else {
 		kept = keep_measured(d, b, values, measured);
 	}
+	if (d->on_values) {
+		d->on_values(d->userdata, b->launches, kept, values);
+	}
 	if (pack_send(d->link, d->welcome, d->intern, b->launches, kept, values, d->next_index) ==
 	    0) {
 		atomic_fetch_add(&d->counters->measured, kept);

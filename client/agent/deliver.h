@@ -37,6 +37,9 @@ struct launch {
 	uint8_t kind;  /* enum wire_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
 	uint8_t clock; /* enum wire_clock, of start and duration */
+	/* With a budget, else both are 0. */
+	uint32_t stratum;
+	float chance;
 };
 
 /* Launches that were measured together, with their counter data. The range of launch i is named by
@@ -68,7 +71,10 @@ struct deliver {
 			const char *message); /* the daemon ends it */
 	void (*on_idle)(void *userdata);      /* about four times a second, to flush what is old */
 	void (*on_batch)(void *userdata, struct batch *b); /* before it is evaluated, or NULL */
-	void (*on_end)(void *userdata);			   /* all but goodbye is said, or NULL */
+	/* What was measured, before it is sent, or NULL. */
+	void (*on_values)(void *userdata, const struct launch *launches, size_t n,
+			  const double *values);
+	void (*on_end)(void *userdata); /* all but goodbye is said, or NULL */
 	/* In the place of evaluate_batch(), for counter data that is not our own; NULL: none. */
 	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;

@@ -111,6 +111,71 @@ static void find_stream(struct capture *c, struct visit *v, CUcontext context, C
 					: (uintptr_t)stream;
 }
 
+/* --- with a budget --- */
+
+struct met {
+	struct capture *capture;
+	const struct function *function;
+};
+
+/* By a number that the function has already, or by its name alone. */
+static uint32_t name_function(void *userdata)
+{
+	const struct met *m = userdata;
+	const struct function *f = m->function;
+
+	if (f->id != 0 && f->generation == intern_generation(&m->capture->intern)) {
+		return f->id;
+	}
+	return intern_function(&m->capture->intern, f->name, WIRE_UNKNOWN_ATTRIBUTE,
+			       WIRE_UNKNOWN_ATTRIBUTE);
+}
+
+static uint32_t name_range(void *userdata)
+{
+	const struct met *m = userdata;
+
+	return nvtx_current_range(&m->capture->intern);
+}
+
+/* Known before the context is set up, so that a launch is of one stratum from the first one on. */
+static uint32_t find_device(struct capture *c, struct ranges *r)
+{
+	uint32_t device = atomic_load_explicit(&r->device, memory_order_relaxed);
+	CUdevice current;
+
+	if (device == UINT32_MAX && c->profiler->cuCtxGetDevice(&current) == CUDA_SUCCESS) {
+		device = (uint32_t)current;
+	}
+	return device;
+}
+
+/* False: it is counted, and not measured. */
+static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r,
+		      const struct function *f, const struct arguments *g)
+{
+	struct met met = { c, f };
+	struct stratum_key key;
+
+	if (!c->choosing.on) {
+		v->chosen = (struct chosen){ .stratum = 0 };
+		return true;
+	}
+	key = (struct stratum_key){
+		.kernel = f->hash ^ (uintptr_t)g->graph,
+		.range = nvtx_current_name(),
+		.shared_bytes = g->dynamic_shared_bytes,
+		.device = find_device(c, r),
+	};
+	memcpy(key.grid, g->grid, sizeof(key.grid));
+	memcpy(key.block, g->block, sizeof(key.block));
+	v->chosen = choosing_take(&c->choosing, &key, name_function, name_range, &met);
+	if (!v->chosen.choice.measure) {
+		atomic_fetch_add(&c->counters.unchosen, 1);
+	}
+	return v->chosen.choice.measure;
+}
+
 static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
@@ -130,6 +195,8 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 		.set = nvtx_active_set(&c->intern),
 		.start_ns = clock_wall_ns(), /* until it is known when it began */
 		.kind = g->kind,
+		.stratum = v->chosen.stratum,
+		.chance = v->chosen.choice.chance,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
@@ -229,6 +296,9 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		return;
 	}
 	r = find_context(c, v, data->context);
+	if (r && !is_chosen(c, v, r, f, &g)) {
+		return;
+	}
 	if (!r || !lock_for_launch(c, r)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return;

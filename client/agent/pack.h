@@ -10,4 +10,17 @@
 int pack_send(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
 	      const struct launch *launches, size_t n, const double *values, uint64_t first);
 
+/* Launches of a kind, with a budget. */
+struct pack_stratum {
+	uint32_t id, function, range;
+	uint32_t grid[3], block[3];
+	uint32_t shared_bytes, device;
+	bool merged;
+	uint64_t seen;
+};
+
+/* As pack_send() for strata: the numbers that they name were given out before. */
+int pack_send_strata(struct link *l, const struct wire_agent_welcome *welcome, struct intern *in,
+		     const struct pack_stratum *v, size_t n, uint64_t first);
+
 #endif

@@ -133,15 +133,28 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
 }
 
+/* The first one of a configuration pays for that as well. */
+static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
+{
+	if (r->setup_ns != 0) {
+		choosing_note_first_start(&c->choosing, r->setup_ns, r->size);
+		r->setup_ns = 0;
+	} else {
+		choosing_note_start(&c->choosing, begin_ns);
+	}
+}
+
 static bool start(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
+	uint64_t begin_ns;
 
 	r->batch = deliver_new_batch(&c->deliver, r->size);
 	if (!r->batch) {
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
+	begin_ns = clock_now_ns();
 	result = ranges_init_image(c, r);
 	if (result == CUPTI_SUCCESS) {
 		result = call_start(c, r);
@@ -150,6 +163,7 @@ static bool start(struct capture *c, struct ranges *r)
 		result = call_start(c, r);
 	}
 	if (result == CUPTI_SUCCESS) {
+		note_start(c, r, begin_ns);
 		r->state = RANGES_STARTED;
 		return true;
 	}
@@ -173,6 +187,7 @@ static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
+	uint64_t begin_ns = clock_now_ns();
 	CUptiResult result;
 
 	enter_call(r, "cuptiRangeProfilerStop");
@@ -181,6 +196,7 @@ static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 	if (result == CUPTI_SUCCESS) {
 		result = c->profiler->cuptiRangeProfilerDecodeData(&decode);
 	}
+	choosing_note_stop(&c->choosing, begin_ns);
 	if (result == CUPTI_SUCCESS && decode.numOfRangeDropped > 0) {
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI dropped ranges; their kernels count as failed", "");
@@ -243,22 +259,26 @@ static void disable(struct capture *c, struct ranges *r)
 	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
 }
 
-/* The next size when the present one has cost enough, else 0. */
-static size_t next_size(const struct ranges *r)
+/* The next size when the present one has cost enough, else 0. A budget has its own rule. */
+static size_t next_size(struct capture *c, const struct ranges *r)
 {
 	size_t most = IMAGE_BYTES_MAX / (r->image_size / r->size);
 	size_t size = r->size * SIZE_GROWTH;
 
 	most = most < SIZE_LAST ? most : SIZE_LAST;
+	if (c->choosing.on) {
+		return choosing_next_size(&c->choosing, most);
+	}
 	size = size < most ? size : most;
 	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
 }
 
 static void grow(struct capture *c, struct ranges *r)
 {
-	size_t size = next_size(r);
+	size_t size = next_size(c, r);
 
 	if (size != 0) {
+		r->setup_ns = clock_now_ns();
 		disable(c, r);
 		r->size = size;
 		r->paid_ns = 0;
@@ -299,12 +319,13 @@ static bool become_started(struct capture *c, struct ranges *r)
 		return false;
 	}
 	if (full) {
-		return turn(c, r);
+		return choosing_may_turn(&c->choosing) && turn(c, r);
 	}
 	if (r->state == RANGES_WAITING) {
 		r->state = r->object ? RANGES_OFF : RANGES_NEW;
 	}
 	if (r->state == RANGES_NEW) {
+		r->setup_ns = clock_now_ns();
 		if (!ranges_setup(c, r)) {
 			return false;
 		}
@@ -330,6 +351,12 @@ static void format_name(size_t n, char name[24])
 	name[k] = '\0';
 }
 
+/* How long the call under way has taken; asked only when somebody wants to know. */
+static uint64_t call_ns(const struct capture *c, struct ranges *r)
+{
+	return c->choosing.on ? clock_now_ns() - atomic_load(&r->call_since_ns) : 0;
+}
+
 static void pop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_PopRange_Params p = {
@@ -340,6 +367,7 @@ static void pop(struct capture *c, struct ranges *r)
 
 	enter_call(r, "cuptiRangeProfilerPopRange");
 	result = c->profiler->cuptiRangeProfilerPopRange(&p);
+	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r));
 	if (result != CUPTI_SUCCESS) {
 		stop(c, r);
 		if (r->state == RANGES_OFF) {
@@ -362,6 +390,7 @@ static bool push(struct capture *c, struct ranges *r)
 	atomic_store(&r->guard.disturbed, false);
 	enter_call(r, "cuptiRangeProfilerPushRange");
 	result = c->profiler->cuptiRangeProfilerPushRange(&p);
+	r->push_ns = call_ns(c, r);
 	if (result == CUPTI_SUCCESS) {
 		return true;
 	}

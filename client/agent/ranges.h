@@ -37,9 +37,11 @@ struct ranges {
 	bool running; /* between Start and Stop */
 	struct host_config config;
 	struct device_info *info;
-	size_t size;	  /* ranges a batch takes now */
-	uint64_t paid_ns; /* spent on turning batches of this size */
-	uint8_t *image;	  /* CUPTI decodes into it */
+	size_t size;	   /* ranges a batch takes now */
+	uint64_t setup_ns; /* when a configuration began whose first Start is to come; 0: none */
+	uint64_t push_ns;  /* that the last push took, with a budget */
+	uint64_t paid_ns;  /* spent on turning batches of this size */
+	uint8_t *image;	   /* CUPTI decodes into it */
 	size_t image_size;
 	struct guard guard;
 	/* Of the thread that holds the lock: what it called last, and when; NULL: nothing. Read

@@ -11,6 +11,7 @@
 
 #include <cuda.h>
 
+#include "client/agent/choosing.h"
 #include "client/agent/guard.h"
 
 struct capture;
@@ -29,6 +30,7 @@ struct visit {
 	/* What the thread remembers of the capture with this number, and of no other. */
 	uint32_t number;
 	struct ranges *last_context;
+	struct chosen chosen; /* of the launch that is looked at */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	struct {
 		CUcontext context;

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/budget.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+/* Two accounts.
+ *
+ * The balance is for going steadily: it grows with the time, by a little less than the share, up to
+ * what two seconds bring, and everything that is spent is taken from it. Half of what comes in goes
+ * to the loan while there is one. The loan holds what comes in lumps before it can be saved for:
+ * the first Start, larger batches, and the balance that a program begins with.
+ *
+ * The window is for the promise: what was spent in each tenth of a second of the last ten seconds.
+ * No lump is spent that does not fit in there. So the balance decides, and the window is the net
+ * below.
+ *
+ * A range costs its own cost and its part of the turn at the batch's end, which is set aside as the
+ * batch fills (the debt): when it is full, its turn can be paid. With several passes the next
+ * change of configuration is set aside for in the same way.
+ *
+ * Sizes grow by the rule of ranges.c (as soon as turns have cost the price of the next size), but
+ * for the window: no size is chosen whose first Start takes more than a third of what may be spent
+ * in ten seconds, and it is saved for, at half the pace, until it fits.
+ *
+ * The costs that are assumed until the first ones are noted are those of an H200 with CUDA 13.0. */
+
+#define PLANNED 0.93	 /* of the share: what is left is for calls that cost more than before */
+#define WINDOW_USED 0.97 /* likewise, of the window */
+#define RESERVE_NS 2e9	 /* the balance holds the income of so long */
+#define STEADY_NS 5e8	 /* and is that of so long when all goes steadily */
+#define FIRST_NS 1000000000u /* no window begins before */
+#define SLOT_NS 100000000u
+#define WINDOW_NS 1e10
+#define LUMP 0.3   /* of what may be spent in ten seconds */
+#define BESIDE 0.2 /* of a lump, that is left in the window */
+#define CYCLE_NS 6e10
+#define OLD_NS (5 * CLOCK_NS_PER_S)
+#define NEWEST 0.2    /* part that the last call has in what is expected of the next */
+#define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
+
+#define RANGE_GPU_NS 46e3
+#define RANGE_CPU_NS 5e3
+#define START_NS 6e6
+#define STOP_NS 8e6
+#define FIRST_START_NS_PER_RANGE 9e5
+
+enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, TURN_BATCHES_MAX = 64 };
+
+int budget_init(struct budget *b, const struct budget_options *options)
+{
+	memset(b, 0, sizeof(*b));
+	if (!(options->share > 0 && options->share <= 1) || options->passes == 0) {
+		return -EINVAL;
+	}
+	b->options = *options;
+	b->now_ns = options->now_ns;
+	b->size = options->size ? options->size : SIZE_FIRST;
+	b->costs[BUDGET_RANGE_CPU].each_ns = RANGE_CPU_NS;
+	b->costs[BUDGET_RANGE_GPU].each_ns =
+		options->range_ns > 0 ? options->range_ns : RANGE_GPU_NS;
+	b->costs[BUDGET_START].each_ns = START_NS;
+	b->costs[BUDGET_STOP].each_ns = STOP_NS;
+	b->costs[BUDGET_FIRST_START].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
+	b->costs[BUDGET_CHANGE].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
+	b->balance_ns = PLANNED * options->share * FIRST_NS;
+	b->loan_ns = b->balance_ns;
+	return 0;
+}
+
+/* --- prices --- */
+
+static double each(const struct budget *b, enum budget_item item)
+{
+	return b->costs[item].each_ns;
+}
+
+static double turn_price(const struct budget *b)
+{
+	return each(b, BUDGET_STOP) + each(b, BUDGET_START);
+}
+
+/* A batch that is started is stopped at some time, at the program's end if not before: whatever is
+ * spent, the window keeps room for that. */
+static double turn_room(const struct budget *b)
+{
+	return turn_price(b) + each(b, BUDGET_STOP);
+}
+
+static double change_price(const struct budget *b)
+{
+	return b->options.passes > 1 ? each(b, BUDGET_CHANGE) : 0;
+}
+
+static double range_price(const struct budget *b)
+{
+	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU);
+}
+
+/* The last one, and what is added for each range more. */
+static double first_start_price(const struct budget *b, size_t size)
+{
+	double last = each(b, BUDGET_FIRST_START);
+
+	return last + FIRST_START_NS_PER_RANGE * ((double)size - (double)b->size);
+}
+
+/* A range, and its part of what comes after it. */
+static double whole_price(const struct budget *b)
+{
+	double batches = (double)budget_batches_of_turn(b);
+
+	if (b->options.share < budget_least_share(b)) {
+		return range_price(b); /* nothing will come after it */
+	}
+	return range_price(b) + (turn_price(b) + change_price(b) / batches) / (double)b->size;
+}
+
+/* What is set aside for the end of the batch, and of the configuration's turn. */
+static double debt(const struct budget *b)
+{
+	double of_turn =
+		(double)b->taken_of_pass / ((double)b->size * (double)budget_batches_of_turn(b));
+
+	if (b->options.share < budget_least_share(b)) {
+		return 0;
+	}
+	return turn_price(b) * (double)b->taken / (double)b->size +
+	       change_price(b) * (of_turn < 1 ? of_turn : 1);
+}
+
+/* --- time --- */
+
+/* The window keeps room for the end of a batch, and on average for half of a turn: an income that
+ * did not leave it would be stopped by the window now and then, instead of going steadily. */
+static double planned_share(const struct budget *b)
+{
+	double room = each(b, BUDGET_STOP) + turn_price(b) / 2;
+	double share = WINDOW_USED * b->options.share - room / WINDOW_NS;
+	double most = PLANNED * b->options.share;
+
+	return share > most ? most : share > most / 2 ? share : most / 2;
+}
+
+static double income_ns(const struct budget *b, double elapsed_ns)
+{
+	return planned_share(b) * elapsed_ns;
+}
+
+static double reserve_ns(const struct budget *b)
+{
+	double least = 2 * FULL_LEAST * whole_price(b), reserve = income_ns(b, RESERVE_NS);
+
+	return (reserve > least ? reserve : least) + debt(b);
+}
+
+static bool wants_to_grow(const struct budget *b);
+
+/* Half of what comes in is kept back while something is to be paid back, or saved for. */
+static bool is_saving(const struct budget *b)
+{
+	return b->loan_ns > 0 || wants_to_grow(b);
+}
+
+static void earn(struct budget *b, uint64_t elapsed_ns)
+{
+	double income = income_ns(b, (double)elapsed_ns);
+
+	if (is_saving(b)) {
+		double kept = income / 2;
+
+		b->loan_ns = b->loan_ns > kept ? b->loan_ns - kept : 0;
+		income -= kept;
+	}
+	b->balance_ns += income;
+	if (b->balance_ns > reserve_ns(b)) {
+		b->balance_ns = reserve_ns(b);
+	}
+}
+
+static void slide_window(struct budget *b)
+{
+	uint64_t slot = (b->now_ns - b->options.now_ns) / SLOT_NS;
+	uint64_t steps = slot - b->slot;
+
+	if (steps > BUDGET_WINDOW_SLOTS) {
+		steps = BUDGET_WINDOW_SLOTS;
+	}
+	for (uint64_t i = 0; i < steps; i++) {
+		b->window_ns[(slot - i) % BUDGET_WINDOW_SLOTS] = 0;
+	}
+	b->slot = slot;
+}
+
+static void advance(struct budget *b, uint64_t now_ns)
+{
+	if (now_ns > b->now_ns) {
+		earn(b, now_ns - b->now_ns);
+		b->now_ns = now_ns;
+		slide_window(b);
+	}
+}
+
+static bool is_beginning(const struct budget *b)
+{
+	return b->now_ns - b->options.now_ns < FIRST_NS;
+}
+
+/* What may still be spent in the ten seconds that end now. */
+static double window_left_ns(const struct budget *b)
+{
+	double left = WINDOW_USED * b->options.share * WINDOW_NS;
+
+	for (size_t i = 0; i < BUDGET_WINDOW_SLOTS; i++) {
+		left -= b->window_ns[i];
+	}
+	return left;
+}
+
+static bool fits(const struct budget *b, double price_ns)
+{
+	return is_beginning(b) || window_left_ns(b) >= price_ns;
+}
+
+/* --- spending --- */
+
+static void note(struct budget *b, enum budget_item item, enum budget_source source, double ns)
+{
+	struct budget_cost *c = &b->costs[item];
+
+	c->each_ns += (ns - c->each_ns) * (c->n == 0 ? 1 : NEWEST);
+	c->total_ns += ns;
+	c->n++;
+	c->source = source > c->source ? source : c->source;
+	if (!is_beginning(b)) {
+		b->window_ns[b->slot % BUDGET_WINDOW_SLOTS] += ns;
+	}
+}
+
+static void begin_batch(struct budget *b)
+{
+	b->open = true;
+	b->taken = 0;
+}
+
+void budget_note_start(struct budget *b, uint64_t now_ns, double ns)
+{
+	advance(b, now_ns);
+	note(b, BUDGET_START, BUDGET_TIMED, ns);
+	b->balance_ns -= ns;
+	b->turned_ns += ns;
+	begin_batch(b);
+}
+
+void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, double ns)
+{
+	advance(b, now_ns);
+	note(b, BUDGET_FIRST_START, BUDGET_TIMED, ns);
+	b->costs[BUDGET_FIRST_START].each_ns = ns;
+	b->costs[BUDGET_CHANGE].each_ns *= (double)size / (double)b->size;
+	b->loan_ns += ns;
+	b->turned_ns = ns;
+	b->size = size;
+	begin_batch(b);
+}
+
+void budget_note_stop(struct budget *b, uint64_t now_ns, double ns)
+{
+	advance(b, now_ns);
+	note(b, BUDGET_STOP, BUDGET_TIMED, ns);
+	b->balance_ns -= ns;
+	b->turned_ns += ns;
+	b->open = false;
+	b->taken = 0;
+	b->batches_of_pass++;
+}
+
+void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
+		       enum budget_source gpu_source)
+{
+	advance(b, now_ns);
+	note(b, BUDGET_RANGE_CPU, BUDGET_TIMED, cpu_ns);
+	note(b, BUDGET_RANGE_GPU, gpu_source, gpu_ns);
+	b->balance_ns -= cpu_ns + gpu_ns;
+	if (b->taken == 0) {
+		b->batch_ns = now_ns;
+	}
+	b->taken++;
+	b->taken_of_pass++;
+}
+
+void budget_note_change(struct budget *b, uint64_t now_ns, double ns)
+{
+	advance(b, now_ns);
+	note(b, BUDGET_CHANGE, BUDGET_TIMED, ns);
+	b->balance_ns -= ns;
+	b->taken_of_pass = 0;
+	b->batches_of_pass = 0;
+	begin_batch(b);
+}
+
+void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns)
+{
+	advance(b, now_ns);
+	note(b, item, BUDGET_TIMED, ns);
+	b->balance_ns -= ns;
+}
+
+/* --- deciding --- */
+
+/* What ranges may take, now. */
+static double left_for_ranges(const struct budget *b)
+{
+	double left = b->balance_ns - debt(b), end = b->open ? each(b, BUDGET_STOP) : 0, window;
+
+	if (is_beginning(b)) {
+		return left;
+	}
+	window = window_left_ns(b) - debt(b) - end;
+	return window < left ? window : left;
+}
+
+struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
+{
+	double price = whole_price(b), left, income;
+	struct budget_pace pace;
+
+	advance(b, now_ns);
+	left = left_for_ranges(b);
+	income = income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1);
+	pace.credit = left > 0 ? (int64_t)(left / price) : 0;
+	pace.full = (int64_t)(income_ns(b, STEADY_NS) / price);
+	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
+	pace.per_s = income / price;
+	/* A batch that cannot be turned now takes no more than it has room for. */
+	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)(b->size - b->taken)) {
+		pace.credit = (int64_t)(b->size - b->taken);
+	}
+	return pace;
+}
+
+bool budget_may_turn(struct budget *b, uint64_t now_ns)
+{
+	advance(b, now_ns);
+	return fits(b, turn_room(b));
+}
+
+bool budget_batch_is_old(struct budget *b, uint64_t now_ns)
+{
+	advance(b, now_ns);
+	return b->taken > 0 && now_ns > b->batch_ns + OLD_NS && b->balance_ns >= turn_price(b) &&
+	       fits(b, turn_room(b));
+}
+
+bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size)
+{
+	advance(b, now_ns);
+	return fits(b, first_start_price(b, size) + each(b, BUDGET_STOP));
+}
+
+/* The most that is spent at once: with a little beside it, it fits into ten seconds in which as
+ * much was spent as at half the pace. So measuring does not pause, which would leave out the same
+ * time in all strata. */
+static double lump_ns(const struct budget *b)
+{
+	double window = b->options.share * WINDOW_NS;
+	double room = ((WINDOW_USED - PLANNED / 2) * window - turn_room(b)) / (1 + BESIDE) * 0.97;
+
+	return room < LUMP * window ? room : LUMP * window;
+}
+
+/* The largest size whose first Start is no larger lump. */
+static size_t affordable_size(const struct budget *b)
+{
+	double left = lump_ns(b) - each(b, BUDGET_FIRST_START);
+
+	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
+}
+
+static size_t batches_of_turn(const struct budget *b, double size, double change_ns)
+{
+	double batches = 1 + 2 * change_ns / (turn_price(b) + size * range_price(b));
+
+	return batches < TURN_BATCHES_MAX ? (size_t)batches : TURN_BATCHES_MAX;
+}
+
+size_t budget_batches_of_turn(const struct budget *b)
+{
+	return batches_of_turn(b, (double)b->size, change_price(b));
+}
+
+/* How long it takes until each pass had its turn, with batches of this size. Larger ones measure
+ * more and have each pass wait longer. */
+static double cycle_ns(const struct budget *b, double size)
+{
+	double change_ns = change_price(b) * size / (double)b->size;
+	double batches = (double)batches_of_turn(b, size, change_ns);
+	double turn_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
+
+	return (double)b->options.passes * turn_ns / (PLANNED * b->options.share);
+}
+
+/* The next size if there is one that can be paid for, else 0. */
+static size_t larger_size(const struct budget *b)
+{
+	size_t most = affordable_size(b), size = b->size * SIZE_GROWTH;
+
+	most = most < SIZE_LAST ? most : SIZE_LAST;
+	if (b->options.size_most && most > b->options.size_most) {
+		most = b->options.size_most;
+	}
+	size = size < most ? size : most;
+	if (b->options.passes > 1 && cycle_ns(b, (double)size) > CYCLE_NS) {
+		return 0;
+	}
+	return size >= b->size + b->size / 2 ? size : 0;
+}
+
+static bool wants_to_grow(const struct budget *b)
+{
+	size_t size = larger_size(b);
+
+	return size != 0 && b->turned_ns >= first_start_price(b, size);
+}
+
+size_t budget_next_size(struct budget *b, uint64_t now_ns)
+{
+	size_t size = larger_size(b);
+
+	advance(b, now_ns);
+	if (!wants_to_grow(b) || b->loan_ns > 0 ||
+	    window_left_ns(b) < first_start_price(b, size) * (1 + BESIDE) + turn_room(b)) {
+		return 0;
+	}
+	return size;
+}
+
+bool budget_may_change(struct budget *b, uint64_t now_ns)
+{
+	advance(b, now_ns);
+	return b->options.passes > 1 && b->batches_of_pass >= budget_batches_of_turn(b) &&
+	       fits(b, change_price(b) + turn_room(b));
+}
+
+double budget_least_share(const struct budget *b)
+{
+	return (turn_room(b) + change_price(b)) / (WINDOW_USED * WINDOW_NS);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_BUDGET_H
+#define GPUCTR_AGENT_BUDGET_H
+
+/* How much measuring a program can be asked to pay for. What measuring costs is noted as it is
+ * spent; the answers are how many launches may be chosen now, how large a batch is to be, and
+ * whether a batch, or a configuration, may change now.
+ *
+ * The promise: over any ten seconds after the first one, costs are at most the share of the time
+ * that the user has granted, as far as a single call costs what such calls cost before. What the
+ * first second costs, above all the first Start, is a loan that is paid back from what comes in.
+ *
+ * Not thread-safe: whoever shares one has a lock. There is no clock in here; times of all calls are
+ * of one clock and do not go back (one that does counts as the latest). */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BUDGET_WINDOW_SLOTS = 101 }; /* of a tenth of a second; the last one is under way */
+
+enum budget_item {
+	BUDGET_RANGE_CPU,   /* push and pop */
+	BUDGET_RANGE_GPU,   /* what a range adds to its kernel on the GPU */
+	BUDGET_START,	    /* but the first after a configuration */
+	BUDGET_STOP,	    /* with the decoding */
+	BUDGET_FIRST_START, /* and all else that a new batch size takes */
+	BUDGET_CHANGE, /* to another configuration of the same batch size, with its first Start */
+	BUDGET_DRAIN,  /* waiting until the GPU is idle */
+	BUDGET_OTHER,
+	BUDGET_ITEMS,
+};
+
+/* How a cost is known, the surest first. */
+enum budget_source {
+	BUDGET_TIMED,	   /* by a clock around the call */
+	BUDGET_CALIBRATED, /* by the same work with and without */
+	BUDGET_ASSUMED,	   /* by what it cost elsewhere */
+};
+
+struct budget_cost {
+	uint64_t n;
+	double total_ns;
+	double each_ns;		   /* expected of the next one */
+	enum budget_source source; /* the least sure one of the total */
+};
+
+struct budget_options {
+	double share;	  /* of the time, above 0 and at most 1 */
+	uint64_t now_ns;  /* of the first launch that may be measured */
+	uint32_t passes;  /* configurations that take turns, at least 1 */
+	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
+	size_t size;	  /* of the first batches; 0: the usual one */
+	size_t size_most; /* that an image has room for; 0: no bound but ours */
+};
+
+struct budget {
+	struct budget_options options;
+	uint64_t now_ns;
+	double balance_ns, loan_ns; /* to spend; to pay back */
+	double window_ns[BUDGET_WINDOW_SLOTS];
+	uint64_t slot; /* that is under way, since the beginning */
+	struct budget_cost costs[BUDGET_ITEMS];
+	size_t size, taken; /* of a batch; ranges in the one under way */
+	size_t taken_of_pass, batches_of_pass;
+	bool open; /* between Start and Stop */
+	uint64_t batch_ns;
+	double turned_ns; /* spent on turns of batches of this size */
+};
+
+struct budget_pace {
+	int64_t credit; /* launches that may be chosen until the next pace */
+	int64_t full;	/* what credit is when all goes steadily */
+	double per_s;	/* launches a second that the income pays for */
+};
+
+/* -EINVAL for a share that is none. */
+int budget_init(struct budget *b, const struct budget_options *options);
+
+/* --- what was spent --- */
+
+/* A Start for batches of this size, or the first one of that size; ns is of all that it took. */
+void budget_note_start(struct budget *b, uint64_t now_ns, double ns);
+void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, double ns);
+
+/* Of one launch. gpu_source says how gpu_ns is known; cpu_ns is always timed. */
+void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
+		       enum budget_source gpu_source);
+void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
+
+/* The configuration changed, the batch size did not; the batch that follows is started with it. */
+void budget_note_change(struct budget *b, uint64_t now_ns, double ns);
+
+/* DRAIN and OTHER. */
+void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns);
+
+/* --- what may be spent --- */
+
+/* Every tenth of a second or so, for chooser_grant(). */
+struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns);
+
+/* May a full batch be stopped, and the next one started? Until then nothing can be measured. */
+bool budget_may_turn(struct budget *b, uint64_t now_ns);
+
+/* Is the batch to be handed over now though it is not full, because its first record has waited for
+ * long and it can be paid for? */
+bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
+
+/* May the first Start for batches of this size be made? Within the first second, yes. */
+bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
+
+/* The size that the next batches are to have, when it pays to change it now, else 0. */
+size_t budget_next_size(struct budget *b, uint64_t now_ns);
+
+/* Has the configuration had its turn, and may the next one come? Asked when a batch has ended. */
+bool budget_may_change(struct budget *b, uint64_t now_ns);
+
+/* Batches that a configuration is kept for: as many as its change is worth. */
+size_t budget_batches_of_turn(const struct budget *b);
+
+/* The least share with which batches can be turned at all. Below it the first batch is the last,
+ * which has to be told: a lump of this size in ten seconds is more than the share. */
+double budget_least_share(const struct budget *b);
+
+/* --- telling --- */
+
+const char *budget_item_to_string(enum budget_item item);
+const char *budget_source_to_string(enum budget_source source);
+double budget_spent_ns(const struct budget *b);
+
+/* Spent / elapsed until now. */
+double budget_spent_share(const struct budget *b, uint64_t now_ns);
+
+/* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as
+ * snprintf(). */
+int budget_describe(const struct budget *b, uint64_t now_ns, char *text, size_t bytes);
+
+#endif

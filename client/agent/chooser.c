@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/chooser.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The k-th launch of a stratum that brings gain g when it is measured has the chance
+ *
+ *	f * (rate * g + few / k)
+ *
+ * where f is the credit that is left, as part of what is usual. Until one of its stratum was
+ * chosen, the chance is 1 when more than half of the credit is left, and else f * rate * g.
+ *
+ * - rate * g spends most of the income. The error of a total is smallest for a given cost when
+ *   the chance is proportional to the standard deviation within the stratum (Neyman's
+ *   allocation: Cochran, Sampling Techniques, 3rd ed., section 5.5), so g is that deviation, in
+ *   units of the metric's mean over all launches, so that metrics can be added up. A stratum's
+ *   share of the total is in it: its values are as large as it is important. The rate is the
+ *   income divided by the gain that is offered.
+ * - few / k sees to strata that the first term leaves out. It spreads over a stratum's life
+ *   evenly by the logarithm of k: a stratum of a hundred launches is looked at as often as the
+ *   first hundred of one with a million.
+ * - The first launch is often not like the others (cold caches), but its chance of 1 says that
+ *   it stands for itself only.
+ *
+ * Chances depend on the past and never on the launch's own value. The random number is a
+ * function of seed, stratum, pass and k, so nothing in the program's rhythm meets it, and it
+ * does not matter which thread comes first. The chances themselves follow the clock, through
+ * the grants. */
+
+/* What is assumed of a stratum's deviation counts as so many launches. */
+#define PRIOR_LAUNCHES 1.0
+#define PRIOR_DEVIATION 0.5 /* of the mean */
+#define GAIN_UNKNOWN 1.0f
+#define RATE_FIRST 0.02f /* until the first tenth of a second has shown the demand */
+#define RATE_MAX 1e6
+#define FEW_FIRST 0.5f
+#define FEW_MAX 8.0
+#define FEW_LEAST 0.05
+#define FEW_SHARE 0.25 /* of the income, at most */
+#define FEW_MEMORY_S 2.0
+#define BOOST_MAX 100.0
+#define DEMAND_UNIT 1024.0
+#define DEMAND_MEMORY_NS 2e9
+
+enum { DEMAND_EVERY = 64 }; /* launches of a stratum that are looked at as one */
+
+static void init_states(struct chooser *c)
+{
+	size_t n = c->strata->max * c->strata->passes;
+
+	for (size_t i = 0; i < n; i++) {
+		atomic_init(&c->states[i].gain, GAIN_UNKNOWN);
+	}
+}
+
+int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_options *options)
+{
+	memset(c, 0, sizeof(*c));
+	if (options->metrics > CHOOSER_METRICS_MAX) {
+		return -EINVAL;
+	}
+	c->strata = strata;
+	c->seed = options->seed;
+	c->metrics = options->metrics;
+	c->rate = RATE_FIRST;
+	c->few = FEW_FIRST;
+	c->boost = 1;
+	pthread_mutex_init(&c->lock, NULL);
+	c->states = calloc(strata->max * strata->passes, sizeof(*c->states));
+	c->moments = calloc(strata->max * (c->metrics ? c->metrics : 1), sizeof(*c->moments));
+	if (!c->states || !c->moments) {
+		chooser_deinit(c);
+		return -ENOMEM;
+	}
+	init_states(c);
+	return 0;
+}
+
+void chooser_deinit(struct chooser *c)
+{
+	free(c->states);
+	free(c->moments);
+	pthread_mutex_destroy(&c->lock);
+	memset(c, 0, sizeof(*c));
+}
+
+static struct chooser_state *state_of(struct chooser *c, uint32_t stratum, uint32_t pass)
+{
+	return &c->states[(size_t)stratum * c->strata->passes + pass];
+}
+
+/* --- choosing --- */
+
+/* The finaliser that David Stafford found for Steele, Lea and Flood's SplitMix (his mix 13). */
+static uint64_t scramble(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* In [0, 1), the same for the same launch. */
+static double random_of(const struct chooser *c, uint32_t stratum, uint32_t pass, uint64_t k)
+{
+	uint64_t stream = scramble(c->seed ^ c->strata->v[stratum].hash) + pass;
+	uint64_t x = scramble(scramble(stream) + k * UINT64_C(0x9e3779b97f4a7c15));
+
+	return (double)(x >> 11) * 0x1p-53;
+}
+
+/* One launch of DEMAND_EVERY stands for them all: what all of them together would cost to note is
+ * more than a launch may cost. */
+static void note_demand(struct chooser *c, float gain)
+{
+	double demand = (double)gain * DEMAND_EVERY * DEMAND_UNIT;
+
+	atomic_fetch_add_explicit(&c->demand, (uint64_t)demand, memory_order_relaxed);
+}
+
+/* The credit that is left, as part of what is usual. */
+static double credit_part(struct chooser *c, int64_t credit)
+{
+	int64_t full = atomic_load_explicit(&c->full, memory_order_relaxed);
+
+	return credit < full ? (double)credit / (double)full : 1.0;
+}
+
+/* Takes one from the credit; false: another thread took the last one. */
+static bool pay(struct chooser *c)
+{
+	if (atomic_fetch_sub_explicit(&c->credit, 1, memory_order_relaxed) > 0) {
+		return true;
+	}
+	atomic_fetch_add_explicit(&c->credit, 1, memory_order_relaxed);
+	return false;
+}
+
+static struct choice withhold(struct chooser *c)
+{
+	atomic_fetch_add_explicit(&c->withheld, 1, memory_order_relaxed);
+	return (struct choice){ false, 0 };
+}
+
+static struct choice choose(struct chooser *c, struct chooser_state *state, double chance,
+			    double few, double u)
+{
+	struct choice choice = { u < chance, (float)(chance < 1 ? chance : 1) };
+
+	if (!choice.measure) {
+		return choice;
+	}
+	if (!pay(c)) {
+		return withhold(c);
+	}
+	atomic_fetch_add_explicit(&state->taken, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->chosen, 1, memory_order_relaxed);
+	if (u < few) {
+		atomic_fetch_add_explicit(&c->few_taken, 1, memory_order_relaxed);
+	}
+	return choice;
+}
+
+struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
+{
+	struct chooser_state *state = state_of(c, stratum, pass);
+	uint64_t k = strata_see(c->strata, stratum, pass);
+	float gain = atomic_load_explicit(&state->gain, memory_order_relaxed);
+	int64_t credit = atomic_load_explicit(&c->credit, memory_order_relaxed);
+	double part, chance, few = 0;
+
+	if (k % DEMAND_EVERY == 0) {
+		note_demand(c, gain);
+	}
+	if (credit <= 0) {
+		return withhold(c);
+	}
+	part = credit_part(c, credit);
+	chance = part * (double)gain * (double)atomic_load_explicit(&c->rate, memory_order_relaxed);
+	if (atomic_load_explicit(&state->taken, memory_order_relaxed) > 0) {
+		few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) /
+		      (double)k;
+	} else if (part > 0.5) {
+		/* Half of the credit is for strata that are known, however many new ones come. */
+		return choose(c, state, 1, 0, 0);
+	}
+	return choose(c, state, chance + few, few, random_of(c, stratum, pass, k));
+}
+
+/* --- the rate --- */
+
+/* Credit that nobody took means that chances are cut off at 1 or that what was seen of the demand
+ * was too much. */
+static void adapt_boost(struct chooser *c, int64_t unused, int64_t full, double demand)
+{
+	if (unused >= full && demand > 0 && c->boost < BOOST_MAX) {
+		c->boost *= 1.1;
+	} else if (unused < full / 2 && c->boost > 1) {
+		c->boost *= 0.9;
+	}
+}
+
+static void adapt_rate(struct chooser *c, double per_s, uint64_t elapsed_ns)
+{
+	uint64_t total = atomic_load(&c->demand);
+	double demand = (double)(total - c->demand_before) / DEMAND_UNIT;
+	double keep = exp(-(double)elapsed_ns / DEMAND_MEMORY_NS);
+	double rate;
+
+	c->demand_before = total;
+	adapt_boost(c, atomic_load(&c->credit), atomic_load(&c->full), demand);
+	c->demand_per_s = keep * c->demand_per_s + (1 - keep) * demand * 1e9 / (double)elapsed_ns;
+	rate = c->demand_per_s > 0 ? c->boost * per_s / c->demand_per_s : RATE_MAX;
+	atomic_store(&c->rate, (float)(rate < RATE_MAX ? rate : RATE_MAX));
+}
+
+/* Over some seconds, as programs come in bursts. */
+static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
+{
+	uint64_t taken = atomic_load(&c->few_taken);
+	double few = (double)atomic_load(&c->few), most = FEW_SHARE * per_s * FEW_MEMORY_S;
+
+	c->few_left += FEW_SHARE * per_s * (double)elapsed_ns * 1e-9;
+	c->few_left -= (double)(taken - c->few_before);
+	c->few_left = fmax(-most, fmin(most, c->few_left));
+	c->few_before = taken;
+	few *= c->few_left < 0 ? 0.8 : 1.1;
+	atomic_store(&c->few, (float)fmax(FEW_LEAST, fmin(FEW_MAX, few)));
+}
+
+void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
+		   uint64_t elapsed_ns)
+{
+	if (elapsed_ns > 0) {
+		adapt_rate(c, per_s, elapsed_ns);
+		adapt_few(c, per_s, elapsed_ns);
+	}
+	atomic_store(&c->full, full > 1 ? full : 1);
+	atomic_store(&c->credit, credit);
+}
+
+/* --- values --- */
+
+static void add_moment(struct chooser_moments *m, double value)
+{
+	double before = value - m->mean;
+
+	m->n += 1;
+	m->mean += before / m->n;
+	m->m2 += before * (value - m->mean);
+}
+
+static void add_scale(struct chooser_scale *s, double value, double weight)
+{
+	s->weight += weight;
+	s->mean += (value - s->mean) * weight / s->weight;
+}
+
+/* The variance within the stratum, of which one launch alone says nothing. */
+static double variance_of(const struct chooser_moments *m)
+{
+	double assumed = PRIOR_DEVIATION * m->mean;
+
+	return (m->m2 + PRIOR_LAUNCHES * assumed * assumed) / (m->n - 1 + PRIOR_LAUNCHES);
+}
+
+void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
+		  const double *values)
+{
+	struct chooser_moments *m = &c->moments[(size_t)stratum * c->metrics];
+	double sum = 0, weight = chance > 0 ? 1 / (double)chance : 1;
+	size_t n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->metrics; i++) {
+		struct chooser_scale *s = &c->scales[i];
+
+		if (!isfinite(values[i])) {
+			continue;
+		}
+		add_moment(&m[i], values[i]);
+		add_scale(s, values[i], weight);
+		if (s->mean != 0) {
+			sum += variance_of(&m[i]) / (s->mean * s->mean);
+			n++;
+		}
+	}
+	if (n > 0) {
+		atomic_store(&state_of(c, stratum, pass)->gain, (float)sqrt(sum / (double)n));
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t chooser_chosen(struct chooser *c)
+{
+	return atomic_load_explicit(&c->chosen, memory_order_relaxed);
+}
+
+uint64_t chooser_withheld(struct chooser *c)
+{
+	return atomic_load_explicit(&c->withheld, memory_order_relaxed);
+}

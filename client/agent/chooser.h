@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_CHOOSER_H
+#define GPUCTR_AGENT_CHOOSER_H
+
+/* Whether a launch is measured. Each launch has a chance, which is known before anything is known
+ * of its value, and a random number decides. So a record with chance c stands for 1/c launches, and
+ * estimates from records and their chances are right on average whatever the program does (see
+ * client/estimate and docs/budget.md).
+ *
+ * How many may be measured is somebody else's decision (budget.h): chooser_grant() says it.
+ *
+ * Thread-safe but for init and deinit. chooser_take() takes no lock. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/agent/strata.h"
+
+enum { CHOOSER_METRICS_MAX = 64 };
+
+struct choice {
+	bool measure;
+	float chance; /* that it was to be measured; 0: nothing was granted */
+};
+
+struct chooser_options {
+	uint64_t seed;	  /* another one in each process that shares a capture */
+	uint32_t metrics; /* columns of all passes, at most CHOOSER_METRICS_MAX */
+};
+
+/* Of one stratum under one pass. */
+struct chooser_state {
+	_Atomic uint32_t taken; /* launches that were chosen */
+	_Atomic float gain;	/* what measuring another one is worth */
+};
+
+struct chooser_moments {
+	double n, mean, m2;
+};
+
+/* A metric's mean over launches, as far as it is known. */
+struct chooser_scale {
+	double weight, mean;
+};
+
+struct chooser {
+	struct strata *strata; /* borrowed; its passes are ours */
+	uint64_t seed;
+	uint32_t metrics;
+	struct chooser_state *states; /* [stratum * passes + pass] */
+	/* What the next grant makes of the last ones. */
+	_Atomic int64_t credit; /* launches that may still be chosen */
+	_Atomic int64_t full;	/* credit at which chances are as planned; less lowers them */
+	_Atomic float rate;	/* a launch's chance for each unit of gain */
+	_Atomic float few; /* expected launches of the first one, for each e-fold of launches */
+	_Atomic uint64_t demand;    /* gain of launches that were offered, in 1/1024 */
+	_Atomic uint64_t few_taken; /* of those chosen, for being of strata that have few */
+	_Atomic uint64_t chosen, withheld;
+	double demand_per_s, few_left, boost;
+	uint64_t few_before, demand_before;
+	pthread_mutex_t lock;		 /* of the values below */
+	struct chooser_moments *moments; /* [stratum * metrics + metric] */
+	struct chooser_scale scales[CHOOSER_METRICS_MAX];
+};
+
+/* Nothing is granted yet. -ENOMEM, -EINVAL. */
+int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_options *options);
+void chooser_deinit(struct chooser *c);
+
+/* At every launch that may be measured. It is counted in its stratum, under the pass that is
+ * configured now. */
+struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass);
+
+/* From now on, credit launches may be chosen, out of a regular income of per_s; full is the credit
+ * that a steady program is to have on average. Every tenth of a second or so, elapsed_ns after the
+ * last one; from one thread at a time. */
+void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
+		   uint64_t elapsed_ns);
+
+/* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
+void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
+		  const double *values);
+
+/* Launches that were chosen, and those that passed while nothing was granted. */
+uint64_t chooser_chosen(struct chooser *c);
+uint64_t chooser_withheld(struct chooser *c);
+
+#endif

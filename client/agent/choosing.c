@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/choosing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/wire/wire.h"
+
+/* Strata count, the chooser decides, the budget says how often: here they meet the agent. A launch
+ * costs a look into the strata, a random number and the time; ten times a second one of them asks
+ * the budget for the pace.
+ *
+ * The budget is the process's. With several contexts each fills batches of its own, while the
+ * budget knows of one that is under way: what they cost is noted all the same, and the window of
+ * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
+ * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
+ *
+ * The client hears of a stratum by the numbers of the kernel and range that were met first. */
+
+enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
+
+#define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
+#define RANGE_GPU_NS 46e3
+
+int choosing_init(struct choosing *c, uint32_t ppm, uint64_t seed, size_t columns, bool may_block)
+{
+	struct chooser_options options = {
+		.seed = seed,
+		.metrics = columns < CHOOSER_METRICS_MAX ? (uint32_t)columns : CHOOSER_METRICS_MAX,
+	};
+	int r;
+
+	if (ppm == 0 || ppm >= WIRE_PPM) {
+		return 0;
+	}
+	c->share = (double)ppm / WIRE_PPM;
+	c->may_block = may_block;
+	r = strata_init(&c->strata, STRATA_DEFAULT_MAX, 1);
+	if (r < 0) {
+		return r;
+	}
+	c->names = calloc(c->strata.max, sizeof(*c->names));
+	r = c->names ? chooser_init(&c->chooser, &c->strata, &options) : -ENOMEM;
+	if (r < 0) {
+		free(c->names);
+		c->names = NULL;
+		strata_deinit(&c->strata);
+		return r;
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	c->on = true;
+	return 0;
+}
+
+void choosing_deinit(struct choosing *c)
+{
+	if (c->on) {
+		chooser_deinit(&c->chooser);
+		strata_deinit(&c->strata);
+		free(c->names);
+		pthread_mutex_destroy(&c->lock);
+		c->on = false;
+	}
+}
+
+/* --- a launch --- */
+
+/* With the lock. */
+static void begin(struct choosing *c, uint64_t now_ns)
+{
+	const struct budget_options options = {
+		.share = c->share,
+		.now_ns = now_ns,
+		.passes = 1,
+		.range_ns = c->may_block ? 1 : RANGE_GPU_NS,
+	};
+
+	budget_init(&c->budget, &options);
+	c->granted_ns = now_ns;
+}
+
+static void grant(struct choosing *c, uint64_t now_ns)
+{
+	struct budget_pace pace;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->granted_ns == 0) {
+		begin(c, now_ns);
+	}
+	pace = budget_take_pace(&c->budget, now_ns);
+	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
+	c->granted_ns = now_ns;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* One of the threads that come at the time does it. */
+static void grant_if_due(struct choosing *c)
+{
+	uint64_t now_ns = clock_now_ns();
+	uint64_t due_ns = atomic_load_explicit(&c->grant_ns, memory_order_relaxed);
+
+	if (now_ns >= due_ns &&
+	    atomic_compare_exchange_strong(&c->grant_ns, &due_ns, now_ns + GRANT_EVERY_NS)) {
+		grant(c, now_ns);
+	}
+}
+
+static void name_stratum(struct choosing *c, uint32_t number,
+			 uint32_t (*name_function)(void *userdata),
+			 uint32_t (*name_range)(void *userdata), void *userdata)
+{
+	struct chosen_name *name = &c->names[number];
+	enum stratum_level level = c->strata.v[number].level;
+	uint8_t none = NAME_NONE;
+
+	if (atomic_load_explicit(&name->state, memory_order_acquire) != NAME_NONE ||
+	    !atomic_compare_exchange_strong(&name->state, &none, NAME_BEING_WRITTEN)) {
+		return;
+	}
+	name->function = level >= STRATUM_KERNEL ? name_function(userdata) : 0;
+	name->range = level == STRATUM_RANGE ? name_range(userdata) : 0;
+	atomic_store_explicit(&name->state, NAME_WRITTEN, memory_order_release);
+}
+
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key,
+			    uint32_t (*name_function)(void *userdata),
+			    uint32_t (*name_range)(void *userdata), void *userdata)
+{
+	uint32_t number;
+
+	if (!c->on) {
+		return (struct chosen){ 0, { true, 1 } };
+	}
+	grant_if_due(c);
+	number = strata_find(&c->strata, key);
+	name_stratum(c, number, name_function, name_range, userdata);
+	return (struct chosen){ number + 1, chooser_take(&c->chooser, number, 0) };
+}
+
+/* --- costs --- */
+
+static bool has_begun(const struct choosing *c)
+{
+	return c->on && c->granted_ns != 0;
+}
+
+/* Locks, if there is a budget that has begun. */
+static bool lock_budget(struct choosing *c)
+{
+	if (!c->on) {
+		return false;
+	}
+	pthread_mutex_lock(&c->lock);
+	if (has_begun(c)) {
+		return true;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return false;
+}
+
+void choosing_note_start(struct choosing *c, uint64_t begin_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (lock_budget(c)) {
+		budget_note_start(&c->budget, now_ns, (double)(now_ns - begin_ns));
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (lock_budget(c)) {
+		budget_note_first_start(&c->budget, now_ns, size, (double)(now_ns - begin_ns));
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (lock_budget(c)) {
+		budget_note_stop(&c->budget, now_ns, (double)(now_ns - begin_ns));
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void choosing_note_range(struct choosing *c, uint64_t cpu_ns)
+{
+	double gpu_ns = c->may_block ? 0 : RANGE_GPU_NS;
+
+	if (lock_budget(c)) {
+		budget_note_range(&c->budget, clock_now_ns(), (double)cpu_ns, gpu_ns,
+				  BUDGET_ASSUMED);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void choosing_note_values(struct choosing *c, const struct launch *launches, size_t n,
+			  const double *values, size_t columns)
+{
+	for (size_t i = 0; c->on && i < n; i++) {
+		if (launches[i].stratum > 0) {
+			chooser_note(&c->chooser, launches[i].stratum - 1, 0, launches[i].chance,
+				     values + i * columns);
+		}
+	}
+}
+
+/* --- decisions --- */
+
+bool choosing_may_turn(struct choosing *c)
+{
+	bool may = true;
+
+	if (lock_budget(c)) {
+		may = budget_may_turn(&c->budget, clock_now_ns());
+		pthread_mutex_unlock(&c->lock);
+	}
+	return may;
+}
+
+bool choosing_batch_is_old(struct choosing *c)
+{
+	bool old = true;
+
+	if (lock_budget(c)) {
+		old = budget_batch_is_old(&c->budget, clock_now_ns());
+		pthread_mutex_unlock(&c->lock);
+	}
+	return old;
+}
+
+size_t choosing_next_size(struct choosing *c, size_t most)
+{
+	size_t size = 0;
+
+	if (lock_budget(c)) {
+		c->budget.options.size_most = most;
+		size = budget_next_size(&c->budget, clock_now_ns());
+		pthread_mutex_unlock(&c->lock);
+	}
+	return size;
+}
+
+/* --- telling --- */
+
+static void fill(struct choosing *c, uint32_t number, uint64_t seen, struct pack_stratum *ret)
+{
+	const struct stratum *s = &c->strata.v[number];
+
+	*ret = (struct pack_stratum){
+		.id = number + 1,
+		.function = c->names[number].function,
+		.range = c->names[number].range,
+		.shared_bytes = s->key.shared_bytes,
+		.device = s->key.device,
+		.merged = atomic_load(&s->merged),
+		.seen = seen,
+	};
+	memcpy(ret->grid, s->key.grid, sizeof(ret->grid));
+	memcpy(ret->block, s->key.block, sizeof(ret->block));
+}
+
+size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max)
+{
+	uint32_t strata = c->on ? strata_n(&c->strata) : 0;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < strata && n < max; i++) {
+		struct chosen_name *name = &c->names[i];
+		uint64_t seen = strata_seen(&c->strata, i);
+
+		if (seen > name->told &&
+		    atomic_load_explicit(&name->state, memory_order_acquire) == NAME_WRITTEN) {
+			fill(c, i, seen, &v[n++]);
+			name->told = seen;
+		}
+	}
+	return n;
+}
+
+static size_t count_merged(struct choosing *c)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < strata_n(&c->strata); i++) {
+		n += atomic_load(&c->strata.v[i].merged) && strata_seen(&c->strata, i) > 0;
+	}
+	return n;
+}
+
+bool choosing_describe(struct choosing *c, char *text, size_t bytes)
+{
+	uint64_t now_ns = clock_now_ns(), withheld;
+	size_t merged, n;
+	bool too_short;
+
+	text[0] = '\0';
+	if (!lock_budget(c)) {
+		return false;
+	}
+	too_short = budget_spent_share(&c->budget, now_ns) > c->share;
+	budget_describe(&c->budget, now_ns, text, bytes);
+	pthread_mutex_unlock(&c->lock);
+	n = strlen(text);
+	withheld = chooser_withheld(&c->chooser);
+	merged = count_merged(c);
+	if (withheld > 0 && n < bytes) {
+		n += (size_t)snprintf(text + n, bytes - n,
+				      "; %llu launches passed while nothing could be paid for",
+				      (unsigned long long)withheld);
+	}
+	if (merged > 0 && n < bytes) {
+		snprintf(text + n, bytes - n,
+			 "; there were too many kinds of launches: %zu of %u strata stand for "
+			 "several",
+			 merged, strata_n(&c->strata));
+	}
+	return too_short;
+}

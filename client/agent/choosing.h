@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_CHOOSING_H
+#define GPUCTR_AGENT_CHOOSING_H
+
+/* The budget of one capture in one process: which launches are measured, what that has cost, and
+ * what the client is to be told of those that are not. Thread-safe but for init and deinit.
+ *
+ * Without a budget nothing of it is there, and everything is measured. */
+
+#include "client/agent/budget.h"
+#include "client/agent/chooser.h"
+#include "client/agent/pack.h"
+#include "client/agent/strata.h"
+
+/* A stratum as the client knows it, by numbers of intern.h. Written once, by whoever met it first.
+ */
+struct chosen_name {
+	_Atomic uint8_t state; /* enum in choosing.c */
+	uint32_t function, range;
+	uint64_t told; /* launches that the client knows of; the delivering thread's */
+};
+
+struct choosing {
+	bool on; /* there is a budget; constant */
+	double share;
+	uint64_t seed;
+	bool may_block; /* of the method */
+	struct strata strata;
+	struct chooser chooser;
+	struct chosen_name *names; /* by stratum */
+	_Atomic uint64_t
+		grant_ns;     /* when the next launch is to ask for the pace; 0: none was made */
+	pthread_mutex_t lock; /* of the two below, and the innermost of all */
+	struct budget budget;
+	uint64_t granted_ns;
+};
+
+/* With a budget of ppm millionths; 0, or all of them: there is none. -ENOMEM. */
+int choosing_init(struct choosing *c, uint32_t ppm, uint64_t seed, size_t columns, bool may_block);
+void choosing_deinit(struct choosing *c);
+
+struct chosen {
+	uint32_t stratum; /* from 1; 0: there is no budget */
+	struct choice choice;
+};
+
+/* At every launch that may be measured. name_function() gives the number of the kernel's name, and
+ * name_range() that of the innermost range; they are called when the stratum is new. */
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key,
+			    uint32_t (*name_function)(void *userdata),
+			    uint32_t (*name_range)(void *userdata), void *userdata);
+
+/* --- what it has cost; begin_ns as clock_now_ns() --- */
+
+void choosing_note_start(struct choosing *c, uint64_t begin_ns);
+void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size);
+void choosing_note_stop(struct choosing *c, uint64_t begin_ns);
+void choosing_note_range(struct choosing *c, uint64_t cpu_ns);
+
+/* What was measured of launches, a row of values each. */
+void choosing_note_values(struct choosing *c, const struct launch *launches, size_t n,
+			  const double *values, size_t columns);
+
+/* --- what may be done; without a budget, anything --- */
+
+bool choosing_may_turn(struct choosing *c);
+
+/* Is a batch to be handed over that is not full? */
+bool choosing_batch_is_old(struct choosing *c);
+
+/* The size that the next batches are to have, at most most; 0: the present one. */
+size_t choosing_next_size(struct choosing *c, size_t most);
+
+/* --- what is told --- */
+
+/* Strata with more launches than were told, at most max of them. */
+size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max);
+
+/* What was spent, on what, and how that is known; empty: nothing was launched. True: more than the
+ * budget, since the program was too short to pay back what measuring costs at first. */
+bool choosing_describe(struct choosing *c, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/strata.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A table of numbers with open addressing, twice as large as there can be strata, so that a search
+ * ends at a free slot. Strata are added under the lock and never removed or changed; the slot is
+ * written last, so whoever reads a number from it may read that stratum.
+ *
+ * A stratum has a parent, whose key says less: without the range, then without the shape. Parents
+ * are made first and count their children. A parent that has as many as it may takes what would be
+ * another child itself: a program whose every range has a name of its own, or every launch a shape
+ * of its own, ends up with strata by shape, or by kernel, instead of strata of one launch each. */
+
+int strata_init(struct strata *s, size_t max, uint32_t passes)
+{
+	memset(s, 0, sizeof(*s));
+	if (max == 0 || passes == 0 || passes > STRATA_PASSES_MAX) {
+		return -EINVAL;
+	}
+	s->max = max;
+	s->passes = passes;
+	for (s->n_slots = 1; s->n_slots < 2 * max; s->n_slots *= 2) {
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	s->v = calloc(max, sizeof(*s->v));
+	s->seen = calloc(max * passes, sizeof(*s->seen));
+	s->slots = calloc(s->n_slots, sizeof(*s->slots));
+	if (!s->v || !s->seen || !s->slots) {
+		strata_deinit(s);
+		return -ENOMEM;
+	}
+	s->v[STRATA_REST].merged = true;
+	s->n = 1;
+	return 0;
+}
+
+void strata_deinit(struct strata *s)
+{
+	free(s->v);
+	free(s->seen);
+	free(s->slots);
+	pthread_mutex_destroy(&s->lock);
+	memset(s, 0, sizeof(*s));
+}
+
+/* --- keys --- */
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 31;
+	x *= UINT64_C(0x7fb5d329728ea185);
+	x ^= x >> 27;
+	x *= UINT64_C(0x81dadef4bc2dd44d);
+	return x ^ x >> 33;
+}
+
+static uint64_t hash_key(const struct stratum_key *key)
+{
+	uint64_t words[sizeof(*key) / sizeof(uint64_t)], hash = UINT64_C(0x243f6a8885a308d3);
+
+	memcpy(words, key, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		hash = mix(hash ^ words[i]) + i;
+	}
+	return hash;
+}
+
+static bool has_shape(const struct stratum_key *key)
+{
+	return key->grid[0] || key->grid[1] || key->grid[2] || key->block[0] || key->block[1] ||
+	       key->block[2] || key->shared_bytes;
+}
+
+static enum stratum_level level_of(const struct stratum_key *key)
+{
+	return key->range ? STRATUM_RANGE : has_shape(key) ? STRATUM_SHAPE : STRATUM_KERNEL;
+}
+
+static struct stratum_key parent_of(const struct stratum_key *key)
+{
+	struct stratum_key parent = { .kernel = key->kernel, .device = key->device };
+
+	if (key->range) {
+		parent = *key;
+		parent.range = 0;
+	}
+	return parent;
+}
+
+static uint32_t children_max(enum stratum_level level)
+{
+	return level == STRATUM_SHAPE ? STRATA_RANGES_OF_A_SHAPE_MAX
+				      : STRATA_SHAPES_OF_A_KERNEL_MAX;
+}
+
+/* --- the table --- */
+
+/* The stratum's number, or 0; *ret_slot is where it is, or is to be. */
+static uint32_t look_up(struct strata *s, const struct stratum_key *key, uint64_t hash,
+			size_t *ret_slot)
+{
+	size_t i = hash & (s->n_slots - 1);
+	uint32_t number;
+
+	while ((number = atomic_load_explicit(&s->slots[i], memory_order_acquire)) != 0) {
+		const struct stratum *found = &s->v[number];
+
+		if (found->hash == hash && memcmp(&found->key, key, sizeof(*key)) == 0) {
+			break;
+		}
+		i = (i + 1) & (s->n_slots - 1);
+	}
+	*ret_slot = i;
+	return number;
+}
+
+/* With the lock. 0: no room. */
+static uint32_t add_locked(struct strata *s, const struct stratum_key *key, uint64_t hash,
+			   size_t slot, struct stratum *parent)
+{
+	uint32_t number = s->n;
+
+	if (number == s->max) {
+		return 0;
+	}
+	s->v[number].key = *key;
+	s->v[number].hash = hash;
+	s->v[number].level = level_of(key);
+	parent->children++;
+	atomic_store_explicit(&s->n, number + 1, memory_order_release);
+	atomic_store_explicit(&s->slots[slot], number, memory_order_release);
+	return number;
+}
+
+static uint32_t add(struct strata *s, const struct stratum_key *key, uint64_t hash,
+		    struct stratum *parent)
+{
+	uint32_t number;
+	size_t slot;
+
+	pthread_mutex_lock(&s->lock);
+	number = look_up(s, key, hash, &slot);
+	if (number == 0) {
+		number = add_locked(s, key, hash, slot, parent);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
+static uint32_t merge_into(struct strata *s, uint32_t number)
+{
+	if (!atomic_load_explicit(&s->v[number].merged, memory_order_relaxed)) {
+		s->v[number].merged = true;
+	}
+	return number;
+}
+
+uint32_t strata_find(struct strata *s, const struct stratum_key *key)
+{
+	uint64_t hash = hash_key(key);
+	struct stratum_key above;
+	uint32_t number, parent = STRATA_REST;
+	size_t slot;
+
+	number = look_up(s, key, hash, &slot);
+	if (number != 0) {
+		return number;
+	}
+	if (level_of(key) != STRATUM_KERNEL) {
+		above = parent_of(key);
+		parent = strata_find(s, &above);
+		/* There was no room for the parent, or the parent takes no more children. */
+		if (memcmp(&s->v[parent].key, &above, sizeof(above)) != 0 ||
+		    s->v[parent].children >= children_max(s->v[parent].level)) {
+			return merge_into(s, parent);
+		}
+	}
+	number = strata_are_full(s) ? 0 : add(s, key, hash, &s->v[parent]);
+	return number != 0 ? number : merge_into(s, parent);
+}
+
+/* --- counts --- */
+
+uint64_t strata_seen(struct strata *s, uint32_t number)
+{
+	uint64_t n = 0;
+
+	for (uint32_t pass = 0; pass < s->passes; pass++) {
+		n += atomic_load_explicit(&s->seen[(size_t)number * s->passes + pass],
+					  memory_order_relaxed);
+	}
+	return n;
+}
+
+uint64_t strata_total(struct strata *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t number = 0; number < strata_n(s); number++) {
+		n += strata_seen(s, number);
+	}
+	return n;
+}

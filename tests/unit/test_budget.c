@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "client/agent/budget.h"
+
+#define MS UINT64_C(1000000)
+#define S UINT64_C(1000000000)
+
+enum { LOG_MS = 400000 };
+
+/* A process that does whatever it may: it measures as fast as the pace allows and turns at once.
+ * Costs are those of an H200, times anything from 0.8 to 1.2. */
+struct greedy {
+	struct budget b;
+	uint64_t now_ns, random;
+	double range_ns, first_ns, change_ns; /* true ones */
+	double *spent;			      /* in each ms */
+	size_t taken, largest, changes, turns, n_first;
+};
+
+static double vary(struct greedy *g, double ns)
+{
+	return ns * (0.8 + 0.4 * (double)(unit_random(&g->random) >> 11) * 0x1p-53);
+}
+
+static double spend(struct greedy *g, double ns)
+{
+	g->now_ns += (uint64_t)ns;
+	if (g->now_ns / MS < LOG_MS) {
+		g->spent[g->now_ns / MS] += ns;
+	}
+	return ns;
+}
+
+static void greedy_open(struct greedy *g, const struct budget_options *options)
+{
+	memset(g, 0, sizeof(*g));
+	assert_int_equal(budget_init(&g->b, options), 0);
+	g->random = 7 + (uint64_t)(options->share * 1e6);
+	g->range_ns = options->range_ns > 0 ? options->range_ns : 46e3;
+	g->first_ns = 9e5;
+	g->spent = calloc(LOG_MS, sizeof(*g->spent));
+	assert_non_null(g->spent);
+}
+
+static void greedy_close(struct greedy *g)
+{
+	free(g->spent);
+}
+
+static void first_start(struct greedy *g, size_t size)
+{
+	double ns = spend(g, vary(g, g->first_ns * (double)size));
+
+	budget_note_first_start(&g->b, g->now_ns, size, ns);
+	g->largest = size;
+	g->n_first++;
+}
+
+static bool turn(struct greedy *g)
+{
+	size_t size;
+
+	if (!budget_may_turn(&g->b, g->now_ns)) {
+		return false;
+	}
+	g->turns++;
+	budget_note_stop(&g->b, g->now_ns, spend(g, vary(g, 8e6)));
+	size = budget_next_size(&g->b, g->now_ns);
+	if (size != 0) {
+		first_start(g, size);
+	} else if (budget_may_change(&g->b, g->now_ns)) {
+		budget_note_change(&g->b, g->now_ns,
+				   spend(g, vary(g, g->first_ns * (double)g->b.size)));
+		g->changes++;
+	} else {
+		budget_note_start(&g->b, g->now_ns, spend(g, vary(g, 6e6)));
+	}
+	return true;
+}
+
+static void greedy_tick(struct greedy *g)
+{
+	struct budget_pace pace = budget_take_pace(&g->b, g->now_ns);
+
+	for (int64_t i = 0; i < pace.credit; i++) {
+		double cpu, gpu;
+
+		if (!g->b.open && g->n_first == 0) {
+			first_start(g, g->b.size);
+		}
+		if (g->b.taken == g->b.size && !turn(g)) {
+			break;
+		}
+		cpu = vary(g, 5e3);
+		gpu = vary(g, g->range_ns);
+		spend(g, cpu + gpu);
+		budget_note_range(&g->b, g->now_ns, cpu, gpu, BUDGET_CALIBRATED);
+		g->taken++;
+	}
+}
+
+static void greedy_run(struct greedy *g, uint64_t seconds)
+{
+	uint64_t end_ns = g->now_ns + seconds * S;
+
+	while (g->now_ns < end_ns) {
+		greedy_tick(g);
+		g->now_ns += 100 * MS;
+	}
+}
+
+/* The largest part of any ten seconds after the first one. */
+static double worst_window(const struct greedy *g)
+{
+	double sum = 0, worst = 0;
+
+	for (size_t i = 1000; i < LOG_MS; i++) {
+		sum += g->spent[i];
+		sum -= i >= 11000 ? g->spent[i - 10000] : 0;
+		worst = sum > worst ? sum : worst;
+	}
+	return worst / 1e10;
+}
+
+static void any_ten_seconds_keep_the_budget(void **state)
+{
+	static const double shares[] = { 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.8 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++) {
+		const struct budget_options options = { .share = shares[i], .passes = 1 };
+		struct greedy g;
+		double all;
+
+		greedy_open(&g, &options);
+		greedy_run(&g, 120);
+		all = budget_spent_share(&g.b, g.now_ns);
+		print_message("%5.2f %%: worst ten seconds %.3f %%, all %.3f %%, %zu launches in "
+			      "batches of up to %zu\n",
+			      100 * shares[i], 100 * worst_window(&g), 100 * all, g.taken,
+			      g.largest);
+		assert_true(worst_window(&g) <= shares[i]);
+		assert_true(all <= shares[i]);
+		/* And it is used: two minutes pay the loan back. Where little more than a turn fits
+		 * into ten seconds, some of it always waits for the next. */
+		assert_true(all > (shares[i] < 0.01 ? 0.35 : 0.7) * shares[i]);
+		greedy_close(&g);
+	}
+}
+
+/* The same for SM metrics, whose ranges cost 17 times as much; and for a first Start that is dear.
+ */
+static void dear_ranges_and_starts_keep_it_too(void **state)
+{
+	static const double shares[] = { 0.01, 0.05 };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(shares); i++) {
+		const struct budget_options options = { .share = shares[i / 2],
+							.passes = 1,
+							.range_ns = i % 2 ? 763e3 : 0 };
+		struct greedy g;
+
+		greedy_open(&g, &options);
+		g.first_ns = i % 2 ? 9e5 : 3.4e6;
+		greedy_run(&g, 120);
+		assert_true(worst_window(&g) <= options.share);
+		assert_true(g.taken > 100);
+		greedy_close(&g);
+	}
+}
+
+/* What is assumed is far too little: the first ranges say so, and the promise holds from then on.
+ */
+static void a_wrong_assumption_is_corrected(void **state)
+{
+	const struct budget_options options = { .share = 0.02, .passes = 1 };
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	g.range_ns = 700e3;
+	greedy_run(&g, 120);
+	assert_true(worst_window(&g) <= 0.02);
+	greedy_close(&g);
+}
+
+static void idle_time_is_no_savings_account(void **state)
+{
+	const struct budget_options options = { .share = 0.02, .passes = 1 };
+	struct budget_pace pace;
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	greedy_run(&g, 60);
+	pace = budget_take_pace(&g.b, g.now_ns + 3600 * S);
+	print_message("after an hour: %lld launches, %.0f a second\n", (long long)pace.credit,
+		      pace.per_s);
+	assert_true((double)pace.credit > pace.per_s);
+	assert_true((double)pace.credit < 2.1 * pace.per_s);
+	greedy_close(&g);
+}
+
+static void a_share_that_no_turn_fits_is_known(void **state)
+{
+	const struct budget_options options = { .share = 0.001, .passes = 1 };
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	assert_true(budget_least_share(&g.b) > options.share);
+	greedy_run(&g, 120);
+	/* The first batch is measured, and is the last one. */
+	assert_int_equal(g.taken, g.b.size);
+	assert_int_equal(g.turns, 0);
+	assert_int_equal(budget_take_pace(&g.b, g.now_ns).credit, 0);
+	assert_true(worst_window(&g) <= 0.001);
+	greedy_close(&g);
+}
+
+static void the_first_start_is_paid_back(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 1 };
+	struct budget b;
+	double first, later;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 300 * MS, 64, 300e6);
+	first = budget_take_pace(&b, 2 * S).per_s;
+	assert_true(b.loan_ns > 0);
+	/* Half of 5 % pays 300 ms back in 12 s, and the second that it began with. */
+	assert_true(budget_take_pace(&b, 10 * S).per_s == first);
+	later = budget_take_pace(&b, 20 * S).per_s;
+	assert_true(b.loan_ns == 0);
+	assert_true(fabs(later / first - 2) < 1e-6);
+}
+
+static void batches_grow_when_turns_have_cost_as_much(void **state)
+{
+	const struct budget_options options = { .share = 0.3, .passes = 1, .size_most = 700 };
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	greedy_run(&g, 1);
+	assert_int_equal(g.largest, 64);
+	greedy_run(&g, 200);
+	assert_int_equal(g.largest, 700);
+	assert_int_equal(g.n_first, 3); /* 64, 256, 700 */
+	greedy_close(&g);
+}
+
+static void passes_take_turns_as_long_as_their_change_is_worth(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 8 };
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	assert_true(budget_batches_of_turn(&g.b) > 1);
+	greedy_run(&g, 120);
+	print_message("8 passes at 5 %%: %zu changes in 120 s, turns of %zu batches of %zu\n",
+		      g.changes, budget_batches_of_turn(&g.b), g.b.size);
+	assert_true(g.changes >= 16); /* each pass had its turn in each minute */
+	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.6 * budget_spent_ns(&g.b));
+	assert_true(worst_window(&g) <= 0.05);
+	greedy_close(&g);
+}
+
+static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 1 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 60 * MS, 64, 60e6);
+	assert_false(budget_batch_is_old(&b, 30 * S)); /* it is empty */
+	budget_note_range(&b, 30 * S, 5e3, 46e3, BUDGET_ASSUMED);
+	assert_false(budget_batch_is_old(&b, 34 * S));
+	assert_true(budget_batch_is_old(&b, 36 * S));
+	budget_note_other(&b, 36 * S, BUDGET_DRAIN, 200e6);
+	assert_false(budget_batch_is_old(&b, 36 * S));
+}
+
+static void time_that_goes_back_is_the_latest(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 1, .now_ns = 50 * S };
+	struct budget_pace a, b;
+	struct budget budget;
+
+	(void)state;
+	assert_int_equal(budget_init(&budget, &options), 0);
+	a = budget_take_pace(&budget, 60 * S);
+	b = budget_take_pace(&budget, 40 * S);
+	assert_int_equal(a.credit, b.credit);
+	assert_true(budget_spent_share(&budget, 40 * S) == 0);
+}
+
+static void what_was_spent_is_told_with_how_it_is_known(void **state)
+{
+	const struct budget_options options = { .share = 0.02, .passes = 1 };
+	struct budget b;
+	char text[512], small[16];
+	int n;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 60 * MS, 64, 60e6);
+	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_CALIBRATED);
+	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_ASSUMED);
+	budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
+	n = budget_describe(&b, 10 * S, text, sizeof(text));
+	assert_int_equal(n, strlen(text));
+	assert_string_equal(text, "spent 0.611 % of 10.0 s (2 % granted): ranges on the CPU 0.0 ms "
+				  "(2, timed), ranges on the GPU 0.1 ms (2, assumed), first starts "
+				  "60.0 ms (1, timed), other 1.0 ms (1, timed)");
+	assert_int_equal(budget_describe(&b, 10 * S, small, sizeof(small)), n);
+	assert_memory_equal(small, text, sizeof(small) - 1);
+}
+
+static void no_share_is_refused(void **state)
+{
+	static const double shares[] = { 0, -1, 1.01, (double)NAN };
+	struct budget b;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++) {
+		const struct budget_options options = { .share = shares[i], .passes = 1 };
+
+		assert_int_equal(budget_init(&b, &options), -EINVAL);
+	}
+	assert_int_equal(budget_init(&b, &(struct budget_options){ .share = 0.1 }), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_ten_seconds_keep_the_budget),
+		cmocka_unit_test(dear_ranges_and_starts_keep_it_too),
+		cmocka_unit_test(a_wrong_assumption_is_corrected),
+		cmocka_unit_test(idle_time_is_no_savings_account),
+		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
+		cmocka_unit_test(the_first_start_is_paid_back),
+		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
+		cmocka_unit_test(passes_take_turns_as_long_as_their_change_is_worth),
+		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
+		cmocka_unit_test(time_that_goes_back_is_the_latest),
+		cmocka_unit_test(what_was_spent_is_told_with_how_it_is_known),
+		cmocka_unit_test(no_share_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

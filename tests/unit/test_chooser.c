@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+
+#include "client/agent/chooser.h"
+
+struct fixture {
+	struct strata strata;
+	struct chooser chooser;
+};
+
+static void fixture_open(struct fixture *f, uint64_t seed, uint32_t passes)
+{
+	const struct chooser_options options = { .seed = seed, .metrics = 1 };
+
+	assert_int_equal(strata_init(&f->strata, STRATA_DEFAULT_MAX, passes), 0);
+	assert_int_equal(chooser_init(&f->chooser, &f->strata, &options), 0);
+}
+
+static void fixture_close(struct fixture *f)
+{
+	chooser_deinit(&f->chooser);
+	strata_deinit(&f->strata);
+}
+
+static uint32_t fixture_stratum(struct fixture *f, uint64_t kernel)
+{
+	const struct stratum_key key = { .kernel = kernel, .grid = { 1, 1, 1 } };
+
+	return strata_find(&f->strata, &key);
+}
+
+/* As much credit as anybody wants, at this rate for each unit of gain. */
+static void fixture_rate(struct fixture *f, float rate)
+{
+	chooser_grant(&f->chooser, INT64_MAX / 2, 1, 0, 0);
+	f->chooser.rate = rate;
+	f->chooser.few = 0;
+}
+
+static void nothing_is_chosen_that_was_not_granted(void **state)
+{
+	struct fixture f;
+	uint32_t stratum;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	stratum = fixture_stratum(&f, 1);
+	for (int i = 0; i < 100; i++) {
+		struct choice c = chooser_take(&f.chooser, stratum, 0);
+
+		assert_false(c.measure);
+		assert_true(c.chance == 0);
+	}
+	assert_int_equal(chooser_withheld(&f.chooser), 100);
+	assert_int_equal(strata_seen(&f.strata, stratum), 100); /* counted all the same */
+	fixture_close(&f);
+}
+
+static void the_first_launch_of_each_stratum_and_pass_is_certain(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 3);
+	fixture_rate(&f, 0);
+	for (uint32_t pass = 0; pass < 3; pass++) {
+		for (uint64_t kernel = 1; kernel <= 50; kernel++) {
+			struct choice c =
+				chooser_take(&f.chooser, fixture_stratum(&f, kernel), pass);
+
+			assert_true(c.measure);
+			assert_true(c.chance == 1);
+			c = chooser_take(&f.chooser, fixture_stratum(&f, kernel), pass);
+			assert_false(c.measure);
+		}
+	}
+	assert_int_equal(chooser_chosen(&f.chooser), 150);
+	fixture_close(&f);
+}
+
+enum { SEQUENCE = 4000, SEQUENCE_STRATA = 5 };
+
+/* Which of each stratum's launches are chosen, when strata take turns of this length. */
+static void choose_sequence(uint64_t seed, int turn, bool chosen[SEQUENCE_STRATA][SEQUENCE])
+{
+	struct fixture f;
+
+	fixture_open(&f, seed, 1);
+	fixture_rate(&f, 0.1f);
+	for (int i = 0; i < SEQUENCE; i += turn) {
+		for (uint32_t s = 0; s < SEQUENCE_STRATA; s++) {
+			for (int j = 0; j < turn; j++) {
+				uint32_t stratum = fixture_stratum(&f, s + 1);
+
+				chosen[s][i + j] = chooser_take(&f.chooser, stratum, 0).measure;
+			}
+		}
+	}
+	fixture_close(&f);
+}
+
+static void the_seed_decides_and_not_the_order_of_strata(void **state)
+{
+	static bool a[SEQUENCE_STRATA][SEQUENCE], b[SEQUENCE_STRATA][SEQUENCE];
+
+	(void)state;
+	choose_sequence(42, 1, a);
+	choose_sequence(42, 50, b);
+	assert_memory_equal(a, b, sizeof(a));
+	choose_sequence(43, 1, b);
+	assert_memory_not_equal(a, b, sizeof(a));
+	assert_memory_not_equal(a[0], a[1], sizeof(a[0]));
+}
+
+/* Chances are what they say: chosen launches are as many as the chances add up to. */
+static void chances_are_what_they_say(void **state)
+{
+	static const float rates[] = { 0.5f, 0.01f, 1e-3f, 1e-5f };
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		double expected = 0, variance = 0;
+		uint32_t stratum;
+
+		fixture_open(&f, i, 1);
+		fixture_rate(&f, rates[i]);
+		stratum = fixture_stratum(&f, 9);
+		for (int n = 0; n < 1000000; n++) {
+			double p = (double)chooser_take(&f.chooser, stratum, 0).chance;
+
+			expected += p;
+			variance += p * (1 - p);
+		}
+		print_message("chance %g: %llu chosen, %.1f expected\n", (double)rates[i],
+			      (unsigned long long)chooser_chosen(&f.chooser), expected);
+		assert_true(fabs((double)chooser_chosen(&f.chooser) - expected) <
+			    4 * sqrt(variance) + 1);
+		fixture_close(&f);
+	}
+}
+
+/* No place of a step is chosen more often than the others, whatever the step's length. */
+static void no_rhythm_meets_the_choice(void **state)
+{
+	static const unsigned periods[] = { 2, 3, 10, 64, 97, 100, 128, 356 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(periods); i++) {
+		unsigned counts[356] = { 0 }, period = periods[i], n = 0;
+		double chi = 0, expected;
+		struct fixture f;
+		uint32_t stratum;
+
+		fixture_open(&f, 5, 1);
+		fixture_rate(&f, 0.02f);
+		stratum = fixture_stratum(&f, 1);
+		for (unsigned k = 0; k < 400000; k++) {
+			if (chooser_take(&f.chooser, stratum, 0).measure) {
+				counts[k % period]++;
+				n++;
+			}
+		}
+		expected = (double)n / period;
+		for (unsigned k = 0; k < period; k++) {
+			chi += (counts[k] - expected) * (counts[k] - expected) / expected;
+		}
+		/* The mean of chi is period - 1, its deviation sqrt(2 (period - 1)). */
+		assert_true(chi < period - 1 + 5 * sqrt(2.0 * (period - 1)));
+		fixture_close(&f);
+	}
+}
+
+static void note_values(struct fixture *f, uint64_t kernel, double mean, double deviation)
+{
+	for (int i = 0; i < 100; i++) {
+		double value = mean + (i % 2 ? deviation : -deviation);
+
+		chooser_note(&f->chooser, fixture_stratum(f, kernel), 0, 1, &value);
+	}
+}
+
+static double chance_of(struct fixture *f, uint64_t kernel)
+{
+	struct choice c = chooser_take(&f->chooser, fixture_stratum(f, kernel), 0);
+
+	if (c.chance == 1) { /* its first launch */
+		c = chooser_take(&f->chooser, fixture_stratum(f, kernel), 0);
+	}
+	return (double)c.chance;
+}
+
+static void what_varies_more_is_chosen_more(void **state)
+{
+	const double nan = (double)NAN;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	fixture_rate(&f, 0.001f);
+	note_values(&f, 1, 1000, 300);
+	note_values(&f, 2, 1000, 30);
+	note_values(&f, 3, 10, 3); /* as 1 in its own measure, but with little part in the total */
+	chooser_note(&f.chooser, fixture_stratum(&f, 3), 0, 1, &nan);
+	/* The assumed deviation counts as one launch of 101. */
+	assert_true(fabs(chance_of(&f, 1) / chance_of(&f, 2) / 5.2 - 1) < 0.1);
+	assert_true(chance_of(&f, 1) / chance_of(&f, 3) > 50);
+	assert_true(chance_of(&f, 3) > 0);
+	fixture_close(&f);
+}
+
+static void strata_that_come_once_leave_half_of_the_credit(void **state)
+{
+	struct fixture f;
+	uint32_t known;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	chooser_grant(&f.chooser, 100, 100, 0, 0);
+	f.chooser.rate = 0;
+	f.chooser.few = 0;
+	for (uint64_t kernel = 1; kernel <= 1000; kernel++) {
+		chooser_take(&f.chooser, fixture_stratum(&f, kernel), 0);
+	}
+	assert_int_equal(chooser_chosen(&f.chooser), 50);
+	/* With the rate they are chosen like all others. */
+	f.chooser.rate = 1e6f;
+	known = fixture_stratum(&f, 1);
+	for (int i = 0; i < 200; i++) {
+		chooser_take(&f.chooser, known, 0);
+	}
+	assert_int_equal(chooser_chosen(&f.chooser), 100);
+	fixture_close(&f);
+}
+
+/* A launch of a hundred and one of a hundred thousand: few / k looks at both alike. */
+static void rare_strata_are_looked_at_as_often_by_their_launches(void **state)
+{
+	struct fixture f;
+	double chances[2] = { 0, 0 };
+	uint32_t rare, often;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	fixture_rate(&f, 0);
+	f.chooser.few = 1;
+	rare = fixture_stratum(&f, 1);
+	often = fixture_stratum(&f, 2);
+	for (int i = 0; i < 100000; i++) {
+		chances[0] += i % 1000 == 0 ? (double)chooser_take(&f.chooser, rare, 0).chance : 0;
+		chances[1] += (double)chooser_take(&f.chooser, often, 0).chance;
+	}
+	assert_true(fabs(chances[0] - (0.5772 + log(100))) < 0.1); /* the harmonic series */
+	assert_true(fabs(chances[1] - (0.5772 + log(100000))) < 0.1);
+	fixture_close(&f);
+}
+
+/* The rate follows the demand: as many are chosen as come in. */
+static void as_many_are_chosen_as_come_in(void **state)
+{
+	static const int launches[] = { 100, 1000, 100000 }; /* in a tenth of a second */
+	const double per_s = 200;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(launches); i++) {
+		struct fixture f;
+		uint64_t before = 0;
+
+		fixture_open(&f, 3, 1);
+		for (int tick = 0; tick < 600; tick++) {
+			int64_t left = tick ? f.chooser.credit : 0, full = 100;
+
+			before = tick == 100 ? chooser_chosen(&f.chooser) : before;
+			left += (int64_t)(per_s / 10);
+			chooser_grant(&f.chooser, left < 2 * full ? left : 2 * full, full, per_s,
+				      100000000);
+			for (int n = 0; n < launches[i]; n++) {
+				chooser_take(&f.chooser, fixture_stratum(&f, 1 + (uint64_t)n % 30),
+					     0);
+			}
+		}
+		print_message("%d launches: %.1f chosen a second\n", launches[i] * 10,
+			      (double)(chooser_chosen(&f.chooser) - before) / 50);
+		assert_true((double)(chooser_chosen(&f.chooser) - before) / 50 > 0.9 * per_s);
+		assert_true((double)(chooser_chosen(&f.chooser) - before) / 50 < 1.05 * per_s);
+		fixture_close(&f);
+	}
+}
+
+enum { THREADS = 8, THREAD_LAUNCHES = 100000 };
+
+static void *take_many(void *argument)
+{
+	struct fixture *f = argument;
+	double value = 5;
+
+	for (uint64_t i = 0; i < THREAD_LAUNCHES; i++) {
+		uint32_t stratum = fixture_stratum(f, 1 + i % 40);
+		struct choice c = chooser_take(&f->chooser, stratum, 0);
+
+		if (c.measure) {
+			chooser_note(&f->chooser, stratum, 0, c.chance, &value);
+		}
+	}
+	return NULL;
+}
+
+static void threads_take_no_more_than_is_granted(void **state)
+{
+	pthread_t threads[THREADS];
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	chooser_grant(&f.chooser, 5000, 1, 0, 0);
+	f.chooser.rate = 0.5f;
+	for (size_t i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_create(&threads[i], NULL, take_many, &f), 0);
+	}
+	for (size_t i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+	}
+	assert_int_equal(chooser_chosen(&f.chooser), 5000);
+	assert_int_equal(f.chooser.credit, 0);
+	assert_int_equal(strata_total(&f.strata), THREADS * THREAD_LAUNCHES);
+	fixture_close(&f);
+}
+
+static void too_many_metrics_are_refused(void **state)
+{
+	const struct chooser_options options = { .metrics = CHOOSER_METRICS_MAX + 1 };
+	struct chooser c;
+
+	(void)state;
+	assert_int_equal(chooser_init(&c, NULL, &options), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_chosen_that_was_not_granted),
+		cmocka_unit_test(the_first_launch_of_each_stratum_and_pass_is_certain),
+		cmocka_unit_test(the_seed_decides_and_not_the_order_of_strata),
+		cmocka_unit_test(chances_are_what_they_say),
+		cmocka_unit_test(no_rhythm_meets_the_choice),
+		cmocka_unit_test(what_varies_more_is_chosen_more),
+		cmocka_unit_test(strata_that_come_once_leave_half_of_the_credit),
+		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),
+		cmocka_unit_test(as_many_are_chosen_as_come_in),
+		cmocka_unit_test(threads_take_no_more_than_is_granted),
+		cmocka_unit_test(too_many_metrics_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+
+#include "client/agent/choosing.h"
+#include "proto/base/clock.h"
+
+enum { COLUMNS = 2, KINDS = 5, THREADS = 4, LAUNCHES = 20000 };
+
+static int setup(void **state)
+{
+	static struct choosing c;
+
+	c = (struct choosing){ .on = false };
+	*state = &c;
+	return choosing_init(&c, 50000, 7, COLUMNS, false);
+}
+
+static int teardown(void **state)
+{
+	choosing_deinit(*state);
+	return 0;
+}
+
+static uint32_t name_function(void *userdata)
+{
+	return *(const uint32_t *)userdata + 1;
+}
+
+static uint32_t name_range(void *userdata)
+{
+	return *(const uint32_t *)userdata + 101;
+}
+
+static struct chosen take(struct choosing *c, uint32_t kind)
+{
+	const struct stratum_key key = {
+		.kernel = kind + 1, .range = 9, .grid = { 1, 2, 3 }, .block = { 4, 5, 6 }
+	};
+
+	return choosing_take(c, &key, name_function, name_range, &kind);
+}
+
+static void *launch(void *userdata)
+{
+	for (uint32_t i = 0; i < LAUNCHES; i++) {
+		take(userdata, i % KINDS);
+	}
+	return NULL;
+}
+
+static void every_launch_is_counted_and_told(void **state)
+{
+	struct choosing *c = *state;
+	struct pack_stratum v[4 * KINDS];
+	pthread_t threads[THREADS];
+	uint64_t seen = 0;
+
+	for (int i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_create(&threads[i], NULL, launch, c), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+	}
+	assert_int_equal(choosing_tell(c, v, 4 * KINDS), KINDS);
+	for (int i = 0; i < KINDS; i++) {
+		assert_int_equal(v[i].seen, THREADS * LAUNCHES / KINDS);
+		assert_in_range(v[i].function, 1, KINDS);
+		assert_int_equal(v[i].range, v[i].function + 100);
+		assert_int_equal(v[i].grid[2], 3);
+		assert_int_equal(v[i].block[0], 4);
+		assert_true(v[i].id > 0);
+		assert_false(v[i].merged);
+		seen += v[i].seen;
+	}
+	assert_int_equal(seen, THREADS * LAUNCHES);
+}
+
+/* Only what has grown, and with all that were seen. */
+static void what_was_told_is_told_again_when_it_grows(void **state)
+{
+	struct choosing *c = *state;
+	struct pack_stratum v[KINDS];
+	uint32_t id = take(c, 0).stratum;
+
+	take(c, 1);
+	assert_int_equal(choosing_tell(c, v, 1), 1); /* no more than there is room for */
+	assert_int_equal(choosing_tell(c, v, KINDS), 1);
+	assert_int_equal(choosing_tell(c, v, KINDS), 0);
+	take(c, 0);
+	assert_int_equal(choosing_tell(c, v, KINDS), 1);
+	assert_int_equal(v[0].id, id);
+	assert_int_equal(v[0].seen, 2);
+}
+
+/* Measuring that costs more than the budget has to stop, and the rest is counted. */
+static void costs_are_held_against_the_budget(void **state)
+{
+	struct choosing *c = *state;
+	uint64_t chosen = 0;
+	char text[1024];
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		struct chosen one = take(c, i % KINDS);
+
+		assert_true(one.choice.measure ? one.choice.chance > 0 : true);
+		chosen += one.choice.measure;
+		if (one.choice.measure) {
+			choosing_note_range(c, 10 * CLOCK_NS_PER_MS);
+		}
+	}
+	assert_in_range(chosen, KINDS, 999);
+	assert_true(choosing_describe(c, text, sizeof(text))); /* too short: all of it is a loan */
+	assert_non_null(strstr(text, "(5 % granted)"));
+	assert_non_null(strstr(text, "assumed"));
+	assert_null(strstr(text, "stand for several"));
+}
+
+static void without_a_budget_everything_is_measured(void **state)
+{
+	static const uint32_t none[] = { 0, 1000000, UINT32_MAX };
+	struct choosing c = { .on = false };
+	struct pack_stratum v;
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		struct chosen one;
+
+		assert_int_equal(choosing_init(&c, none[i], 7, COLUMNS, false), 0);
+		assert_false(c.on);
+		one = take(&c, 1);
+		assert_true(one.choice.measure && one.stratum == 0 && one.choice.chance == 1);
+		assert_true(choosing_may_turn(&c) && choosing_batch_is_old(&c));
+		assert_int_equal(choosing_next_size(&c, 100), 0);
+		choosing_note_range(&c, 1);
+		assert_int_equal(choosing_tell(&c, &v, 1), 0);
+		assert_false(choosing_describe(&c, text, sizeof(text)));
+		assert_string_equal(text, "");
+		choosing_deinit(&c);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_launch_is_counted_and_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_told_is_told_again_when_it_grows, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
+		cmocka_unit_test(without_a_budget_everything_is_measured),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
