@@ -8,6 +8,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "client/cli/estimates.h"
 
 /* What a format knows before the first record. Borrowed for the life of the format, but for the
  * plan, which may be gone when it is closed. */
@@ -37,6 +38,8 @@ struct format {
 	void (*write_mark)(void *f, struct buf *b, const struct gpuctr_mark *mark);
 	void (*write_notice)(void *f, struct buf *b, const struct gpuctr_notice *notice);
 	void (*write_process_end)(void *f, struct buf *b, const struct gpuctr_process_end *end);
+	/* With a budget, before the end; NULL: the format has no place for it. */
+	void (*write_estimates)(void *f, struct buf *b, struct estimates *e);
 	void (*write_end)(void *f, struct buf *b, const struct gpuctr_end *end);
 };
 

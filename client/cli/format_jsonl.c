@@ -356,6 +356,11 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	struct jsonl *j = f;
 
 	add_launch(j, b, record);
+	if (record->stratum != 0) {
+		add_u64(b, ",\"stratum\":", record->stratum);
+		ADD(b, ",\"chance\":");
+		buf_double(b, record->chance);
+	}
 	ADD(b, ",\"metrics\":{");
 	for (size_t i = 0; i < j->n_keys; i++) {
 		buf_add(b, j->keys[i].data, j->keys[i].n);
@@ -419,6 +424,43 @@ static void jsonl_process_end(void *f, struct buf *b, const struct gpuctr_proces
 	ADD(b, "}\n");
 }
 
+static void add_double(struct buf *b, const char *key, double value)
+{
+	buf_text(b, key);
+	if (isfinite(value)) {
+		buf_double(b, value);
+	} else {
+		ADD(b, "null");
+	}
+}
+
+/* What all launches of a kernel did, by column. A standard error of 0 is that of an exact sum. */
+static void jsonl_estimates(void *f, struct buf *b, struct estimates *e)
+{
+	const struct jsonl *j = f;
+	size_t n;
+	const struct estimates_row *rows = estimates_rows(e, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < j->n_keys; k++) {
+			const struct estimate_total *t = &rows[i].columns[k];
+			struct estimate x = estimates_of(e, &rows[i], k);
+
+			add_text(b, "{\"type\":\"estimate\",\"kernel\":", rows[i].kernel);
+			add_text(b, ",\"metric\":", j->capture->plan->columns[k].name);
+			add_text(b, ",\"of\":", estimates_adds_up(e, k) ? "sum" : "mean");
+			add_text(b, ",\"kind\":", estimates_kind_to_string(x.kind));
+			add_u64(b, ",\"launches\":", t->seen);
+			add_u64(b, ",\"measured\":", t->measured);
+			add_u64(b, ",\"without_error\":", t->once);
+			add_u64(b, ",\"unknown\":", t->unknown);
+			add_double(b, ",\"value\":", x.value);
+			add_double(b, ",\"standard_error\":", x.error);
+			ADD(b, "}\n");
+		}
+	}
+}
+
 static void jsonl_end(void *f, struct buf *b, const struct gpuctr_end *end)
 {
 	(void)f;
@@ -445,5 +487,6 @@ const struct format format_jsonl = {
 	.write_mark = jsonl_mark,
 	.write_notice = jsonl_notice,
 	.write_process_end = jsonl_process_end,
+	.write_estimates = jsonl_estimates,
 	.write_end = jsonl_end,
 };

@@ -37,6 +37,8 @@ enum {
 	OPTION_PROGRAM,
 	OPTION_USER,
 	OPTION_AT,
+	OPTION_BUDGET,
+	OPTION_SEED,
 };
 
 /* What "run" and "capture" have in common. */
@@ -50,7 +52,11 @@ enum {
 		{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" }, \
 		{ OPTION_LAUNCH_SKIP, "launch-skip", "N",                                          \
 		  "leave out the first N matching launches of a process" },                        \
-		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" }, SELECTING_OPTIONS, \
+		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },                    \
+		{ OPTION_BUDGET, "budget", "PERCENT",                                              \
+		  "measure launches at random, as many as this part of the time pays for" },       \
+		{ OPTION_SEED, "seed", "N", "of that choice (default: another one each time)" },   \
+		SELECTING_OPTIONS,                                                                 \
 		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
 		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
 		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
@@ -196,6 +202,21 @@ static bool take_selector(struct run_options *o, int id, const char *value)
 	}
 }
 
+/* "2", "2%", "0.5 %"; all of it is no budget. */
+static bool take_budget(struct run_options *o, const char *value)
+{
+	char *end;
+	double percent = strtod(value, &end);
+
+	end += strspn(end, " ");
+	end += *end == '%';
+	if (end == value || *end || !(percent >= 0.01 && percent <= 100)) {
+		return wrong("budget", value, "a part of the time, from 0.01% to 100%");
+	}
+	o->budget_ppm = percent < 100 ? (uint32_t)(percent * 1e4 + 0.5) : 0;
+	return true;
+}
+
 static bool take_filter(struct run_options *o, int id, const char *value)
 {
 	switch (id) {
@@ -210,6 +231,11 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 		return take_number(&o->launch_skip, "launch-skip", value);
 	case OPTION_LAUNCH_COUNT:
 		return take_number(&o->launch_count, "launch-count", value);
+	case OPTION_BUDGET:
+		return take_budget(o, value);
+	case OPTION_SEED:
+		o->has_seed = true;
+		return take_number(&o->seed, "seed", value);
 	case OPTION_TIMEOUT:
 		return take_seconds(&o->timeout_ns, "timeout", value);
 	case OPTION_LEASE:
@@ -318,8 +344,31 @@ static bool check_paths(struct run_options *o)
 	return true;
 }
 
+/* On an H200 programs were slower than their budget said, and totals of kernels further from a full
+ * capture's than the told errors: docs/budget.md has the figures. Until that is mended nobody gets
+ * such numbers without having asked for them by name. */
+static bool may_choose(const struct run_options *o)
+{
+	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");
+
+	if (o->budget_ppm == 0 || (wanted && strcmp(wanted, "budget") == 0)) {
+		return true;
+	}
+	say_usage(
+		"--budget is experimental: its totals and its costs were seen to be further off on "
+		"a GPU than it tells (docs/budget.md). GPUCTR_EXPERIMENTAL=budget lets you try it; "
+		"leave it out and everything is measured");
+	return false;
+}
+
 static bool check_wishes(struct run_options *o)
 {
+	if (!may_choose(o)) {
+		return false;
+	}
+	if (!o->has_seed && getrandom(&o->seed, sizeof(o->seed), 0) != sizeof(o->seed)) {
+		o->seed = (uint64_t)getpid();
+	}
 	if (o->no_wait && o->timeout_ns > 0) {
 		say_usage("--no-wait and --timeout: wait in the queue, or not; leave one out");
 		return false;
@@ -351,7 +400,16 @@ static bool complete_run(struct run_options *o)
 	}
 	o->late = "p";
 	o->program = last_part(o->command[0]);
+	if (o->raw && o->budget_ppm > 0) {
+		say_usage(
+			"--raw and --budget: counter data is kept of all launches; leave one out");
+		return false;
+	}
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
+	if (o->recorded && o->budget_ppm > 0) {
+		say_usage("--budget: a recording costs nothing to play; leave it out");
+		return false;
+	}
 	if (o->recorded) {
 		recording_find(o->command, o->metrics.n > 0 ? NULL : &o->metrics,
 			       &o->recorded_chip);

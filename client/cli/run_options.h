@@ -17,6 +17,9 @@ struct run_options {
 	const struct format *format;
 	const char *kernel, *chip, *socket, *agent;
 	uint64_t launch_skip, launch_count, timeout_ns, lease_ns, summary_rows;
+	uint32_t budget_ppm; /* 0: everything is measured */
+	uint64_t seed;
+	bool has_seed;
 	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
 	char **command;		  /* NULL-terminated, in argv; of capture: empty */
 	const char *program;	  /* the last part of command[0] */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/estimates.h"
 #include "client/cli/expand.h"
 #include "client/cli/out.h"
 #include "client/cli/say.h"
@@ -63,7 +64,9 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	s->summary = summary_new(&by_kernel);
-	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
+	s->estimates = options->budget_ppm > 0 ? estimates_new(opened->plan) : NULL;
+	if (!s->driver || !s->summary || (options->budget_ppm > 0 && !s->estimates) ||
+	    summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
 	s->capture = (struct format_capture){ .capture = opened->capture,
@@ -126,6 +129,9 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	summary_record(s->summary, record);
+	if (s->estimates) {
+		estimates_record(s->estimates, record);
+	}
 	files_record(&s->files, record);
 	if (s->stream) {
 		stream_record(s->stream, record);
@@ -134,6 +140,9 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 
 void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum)
 {
+	if (s->estimates) {
+		estimates_stratum(s->estimates, stratum);
+	}
 	files_stratum(&s->files, stratum);
 }
 
@@ -234,6 +243,9 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
 	if (s->stream) {
+		if (estimates_any(s->estimates)) {
+			stream_estimates(s->stream, s->estimates);
+		}
 		stream_end(s->stream, &whole);
 	}
 }
@@ -248,7 +260,8 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
 				   .width = say_width(),
-				   .rows = s->options->summary_rows };
+				   .rows = s->options->summary_rows,
+				   .estimates = s->estimates };
 	struct buf b = { 0 };
 
 	s->stream = stream_close(s->stream);
@@ -275,6 +288,7 @@ void sinks_close(struct sinks *s)
 	s->stream = stream_close(s->stream);
 	files_close(&s->files);
 	s->summary = summary_free(s->summary);
+	s->estimates = estimates_free(s->estimates);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;

@@ -124,6 +124,14 @@ void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
 	}
 }
 
+void stream_estimates(struct stream *s, struct estimates *e)
+{
+	need_head(s);
+	if (s->format->write_estimates) {
+		s->format->write_estimates(s->f, &s->buf, e);
+	}
+}
+
 void stream_end(struct stream *s, const struct gpuctr_end *end)
 {
 	need_head(s);

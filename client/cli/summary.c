@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/estimates.h"
 #include "client/report/table.h"
 
 /* --- life --------------------------------------------------------------------------------------
@@ -156,6 +157,8 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 {
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
+	} else if (estimates_any(end->estimates)) {
+		estimates_print(end->estimates, end->rows, end->width, b);
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");
 	}

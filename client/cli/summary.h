@@ -38,6 +38,7 @@ struct summary_end {
 	const char *driver;    /* of the machine; "": none */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
+	struct estimates *estimates; /* with a budget, in place of the tables; NULL: without */
 };
 
 enum summary_outcome {

@@ -4,6 +4,7 @@
  * measured, and whether that is a failure. It is none when there was nothing to measure, or nothing
  * that was asked for; a script is told the others by the exit status. */
 
+#include "client/cli/estimates.h"
 #include "client/cli/summary_internal.h"
 
 #include "client/cli/text.h"
@@ -28,14 +29,14 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
 		   processes == 1 ? "" : "es");
 	add_part(b, t->measured, "measured", &first);
-	add_part(b, t->unchosen, "not chosen", &first);
+	add_part(b, t->unchosen, "not chosen by --budget", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
 	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost, "lost with their process", &first);
-	if (t->unchosen > 0) {
+	if (t->unchosen > 0 && !estimates_any(end->estimates)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "
 			    "those that were not)");
@@ -203,6 +204,9 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 	} else if (t->seen == 0) {
 		buf_text(b,
 			 "Nothing was measured: the program used CUDA but launched no kernel.\n");
+	} else if (t->unchosen > 0 && t->unchosen + t->filtered + t->capturing == t->seen) {
+		buf_text(b, "Nothing was measured: the program was too short for its --budget. "
+			    "Leave it out, and\neverything is measured.\n");
 	} else if (t->filtered == t->seen) {
 		add_all_filtered(end, b);
 	} else if (t->capturing == t->seen) {

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/estimate/estimate.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* Of N launches in a stratum n were measured, launch i with the chance p_i. The total is
+ *
+ *	sum of what was measured + (N - n) * mean of the others
+ *
+ * and that mean is the mean of what was measured, weighted with the odds w_i = (1 - p_i) / p_i:
+ * a launch with the chance p stands for 1 / p launches, itself and w others. Without the mean's
+ * denominator this is the estimator of Horvitz and Thompson (Cochran, Sampling Techniques, 3rd
+ * ed., section 9A.7), right on average whatever the values are; with it, it is the
+ * post-stratified one (section 5A.9), which knows N and so does not suffer when more or fewer
+ * launches were chosen than expected. With equal chances it is N times the mean, and its
+ * variance is N (N - n) s^2 / n (theorem 2.2). A launch that was certain to be measured, as the
+ * first of its stratum is, has odds 0 and says nothing of the others, until there is nothing
+ * else to go by.
+ *
+ * The variance is the larger one of two estimates.
+ *
+ * - Of values that differ at random, each with the variance s^2, the unmeasured ones together
+ *   have (N - n) s^2, and their mean is known to s^2 / m, where m = (sum w)^2 / sum w^2 is the
+ *   number of equally likely launches that would tell as much (Kish, Survey Sampling, chapter
+ *   11): together s^2 (N - n) (1 + (N - n) / m).
+ * - Where chances and values changed together, as in a program with phases, that is too little.
+ *   The linearised variance of the weighted mean (Cochran, section 6.3 for a ratio, 9A.7 for
+ *   the weights) sums g^2 w_i^2 r_i^2 over the deviations r_i from the mean, where
+ *   g = (N - n) / sum w, and adds the deviations of the unmeasured ones themselves, g w_i r_i^2.
+ *   It is taken m / (m - 1) times, because the mean lies nearer to the values than the truth.
+ *
+ * From few launches s^2 itself is known badly: the error is widened to hold the truth in 68 of
+ * 100 cases under Student's distribution (the expansion of its quantile in 1 / (degrees of
+ * freedom), Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5). */
+
+/* --- moments --- */
+
+/* One value more, with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence
+ * for weights). */
+static void add_moments(struct estimate_moments *m, double weight, const double v[2])
+{
+	double before[2], part;
+
+	m->weight += weight;
+	if (!(m->weight > 0)) {
+		return;
+	}
+	part = weight / m->weight;
+	for (int i = 0; i < 2; i++) {
+		before[i] = v[i] - m->mean[i];
+		m->mean[i] += before[i] * part;
+		m->m2[i] += weight * before[i] * (v[i] - m->mean[i]);
+	}
+	m->cross += weight * before[0] * (v[1] - m->mean[1]);
+}
+
+/* Two sets of values become one (Chan, Golub and LeVeque, COMPSTAT 1982). */
+static void merge_moments(struct estimate_moments *m, const struct estimate_moments *o)
+{
+	double weight = m->weight + o->weight, apart[2], both;
+
+	if (!(o->weight > 0)) {
+		return;
+	}
+	both = m->weight * o->weight / weight;
+	for (int i = 0; i < 2; i++) {
+		apart[i] = o->mean[i] - m->mean[i];
+		m->m2[i] += o->m2[i] + apart[i] * apart[i] * both;
+		m->mean[i] += apart[i] * o->weight / weight;
+	}
+	m->cross += o->cross + apart[0] * apart[1] * both;
+	m->weight = weight;
+}
+
+/* Neumaier's summation: a total of everything is what the records add up to. */
+static void add_sum(struct estimate_sample *s, int i, double v)
+{
+	double sum = s->sum[i] + v;
+
+	s->lost[i] += fabs(s->sum[i]) >= fabs(v) ? s->sum[i] - sum + v : v - sum + s->sum[i];
+	s->sum[i] = sum;
+}
+
+void estimate_add(struct estimate_sample *s, double x, double y, double chance)
+{
+	const double v[2] = { x, y };
+	double odds = (1 - chance) / chance;
+
+	s->n++;
+	add_sum(s, 0, x);
+	add_sum(s, 1, y);
+	add_moments(&s->all, 1, v);
+	if (odds > 0) {
+		s->n_free++;
+		add_moments(&s->free, 1, v);
+		add_moments(&s->odds, odds, v);
+		add_moments(&s->square, odds * odds, v);
+	}
+}
+
+void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other)
+{
+	s->n += other->n;
+	s->n_free += other->n_free;
+	for (int i = 0; i < 2; i++) {
+		add_sum(s, i, other->sum[i]);
+		s->lost[i] += other->lost[i];
+	}
+	merge_moments(&s->all, &other->all);
+	merge_moments(&s->free, &other->free);
+	merge_moments(&s->odds, &other->odds);
+	merge_moments(&s->square, &other->square);
+}
+
+/* --- variance --- */
+
+struct variance {
+	double of[2], covariance;
+};
+
+/* The number of launches with equal chances that would tell as much. */
+static double effective_number(const struct estimate_sample *s)
+{
+	return s->n_free > 0 ? s->odds.weight * s->odds.weight / s->square.weight : (double)s->n;
+}
+
+/* Widens a variance that is known with so many degrees of freedom. */
+static double student_factor(double degrees)
+{
+	double d = 1 / (degrees > 1 ? degrees : 1);
+	double t = 1 + d * (0.5 + d * (0.25 + d * 0.0625));
+
+	return t * t;
+}
+
+/* Of values that differ at random. */
+static struct variance random_variance(const struct estimate_sample *s, double unmeasured)
+{
+	const struct estimate_moments *m = s->n_free >= 2 ? &s->free : &s->all;
+	double degrees = m->weight - 1;
+	double factor = unmeasured * (1 + unmeasured / effective_number(s)) / degrees *
+			student_factor(degrees);
+
+	return (struct variance){ { m->m2[0] * factor, m->m2[1] * factor }, m->cross * factor };
+}
+
+/* Squares and products around the mean that odds give. */
+static struct variance linearised_sum(const struct estimate_sample *s, double g)
+{
+	const struct estimate_moments *o = &s->odds, *q = &s->square;
+	double apart[2] = { q->mean[0] - o->mean[0], q->mean[1] - o->mean[1] };
+	struct variance v;
+
+	for (int i = 0; i < 2; i++) {
+		v.of[i] = g * g * (q->m2[i] + q->weight * apart[i] * apart[i]) + g * o->m2[i];
+	}
+	v.covariance = g * g * (q->cross + q->weight * apart[0] * apart[1]) + g * o->cross;
+	return v;
+}
+
+/* Of what was drawn as it was drawn; 0 where too few launches tell. */
+static struct variance drawn_variance(const struct estimate_sample *s, double unmeasured)
+{
+	struct variance v = { { 0, 0 }, 0 };
+	double m = effective_number(s), factor;
+
+	if (s->n_free < 2 || m < 1.5) {
+		return v;
+	}
+	v = linearised_sum(s, unmeasured / s->odds.weight);
+	factor = m / (m - 1) * student_factor(m - 1);
+	v.of[0] *= factor;
+	v.of[1] *= factor;
+	v.covariance *= factor;
+	return v;
+}
+
+/* One of both for both metrics, so that variances and covariance belong together. */
+static struct variance choose_variance(const struct variance *a, const struct variance *b)
+{
+	double part[2] = { 0, 0 };
+
+	for (int i = 0; i < 2; i++) {
+		double sum = a->of[i] + b->of[i];
+
+		part[0] += sum > 0 ? a->of[i] / sum : 0;
+		part[1] += sum > 0 ? b->of[i] / sum : 0;
+	}
+	return part[0] >= part[1] ? *a : *b;
+}
+
+static struct variance variance_of(const struct estimate_sample *s, double unmeasured)
+{
+	struct variance random = random_variance(s, unmeasured);
+	struct variance drawn = drawn_variance(s, unmeasured);
+
+	return choose_variance(&random, &drawn);
+}
+
+/* --- totals --- */
+
+static enum estimate_kind kind_of(uint64_t n, uint64_t seen)
+{
+	return n == 0	   ? ESTIMATE_NONE
+	       : n >= seen ? ESTIMATE_EXACT
+	       : n == 1	   ? ESTIMATE_ONCE
+			   : ESTIMATE_GUESS;
+}
+
+struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen)
+{
+	struct estimate_pair p = { .kind = kind_of(s->n, seen), .measured = s->n };
+	double unmeasured = seen > s->n ? (double)(seen - s->n) : 0;
+	const struct estimate_moments *m = s->n_free > 0 ? &s->odds : &s->all;
+
+	p.seen = seen > s->n ? seen : s->n;
+	for (int i = 0; i < 2; i++) {
+		p.value[i] = s->sum[i] + s->lost[i] + unmeasured * m->mean[i];
+		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
+		p.variance[i] = p.kind == ESTIMATE_EXACT ? 0 : (double)NAN;
+	}
+	p.covariance = p.variance[0];
+	if (p.kind == ESTIMATE_GUESS) {
+		struct variance v = variance_of(s, unmeasured);
+
+		p.variance[0] = v.of[0];
+		p.variance[1] = v.of[1];
+		p.covariance = v.covariance;
+	}
+	return p;
+}
+
+struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen)
+{
+	struct estimate_pair p = estimate_pair(s, seen);
+
+	return (struct estimate){ .kind = p.kind,
+				  .value = p.value[0],
+				  .error = sqrt(p.variance[0]),
+				  .seen = p.seen,
+				  .measured = p.measured };
+}

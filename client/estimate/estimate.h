@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_ESTIMATE_ESTIMATE_H
+#define GPUCTR_ESTIMATE_ESTIMATE_H
+
+/* What all launches of a stratum did, from those of them that were measured, and how far that may
+ * be from the truth. A sample is of one stratum and one metric, or of two metrics that were
+ * measured in the same launches, when their ratio is wanted. Pure arithmetic: no allocation, no
+ * lock. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Weighted moments of two variables. */
+struct estimate_moments {
+	double weight;
+	double mean[2], m2[2]; /* m2: weighted squares around the mean */
+	double cross;	       /* weighted products around the means */
+};
+
+/* Starts zeroed. Launches whose chance was 1 stand for themselves only; the others are free. */
+struct estimate_sample {
+	uint64_t n, n_free;
+	double sum[2], lost[2];		/* what rounding took from the sum */
+	struct estimate_moments all;	/* each launch once */
+	struct estimate_moments free;	/* of those that are, each once */
+	struct estimate_moments odds;	/* each by how many unmeasured ones it stands for */
+	struct estimate_moments square; /* each by the square of that */
+};
+
+enum estimate_kind {
+	ESTIMATE_NONE,	/* nothing was measured: there is no value */
+	ESTIMATE_ONCE,	/* one launch was measured for several: there is no error */
+	ESTIMATE_GUESS, /* value and error */
+	ESTIMATE_EXACT, /* every launch was measured: the error is 0 */
+};
+
+/* The total over a stratum. The error is a standard error: the truth is within one of it in 68 of
+ * 100 cases, as far as the stratum is as its sample. NAN where there is none. */
+struct estimate {
+	enum estimate_kind kind;
+	double value, error;
+	uint64_t seen, measured;
+};
+
+/* A launch that was measured: its value (and that of the second metric, or 0), and the chance that
+ * it had, above 0 and at most 1. What is not a number must be left out by the caller. */
+void estimate_add(struct estimate_sample *s, double x, double y, double chance);
+
+/* Adds what another process, or another part of the run, measured of the same stratum. */
+void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other);
+
+/* The total of the first metric over all launches of the stratum, of which seen were counted. */
+struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen);
+
+/* Variance and covariance of both totals, for sums and ratios over strata: value[i] +-
+ * sqrt(variance[i]). Returns what estimate_total() says of the first. */
+struct estimate_pair {
+	enum estimate_kind kind;
+	double value[2], variance[2], covariance;
+	uint64_t seen, measured;
+};
+struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen);
+
+#endif

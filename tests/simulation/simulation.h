@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SIMULATION_SIMULATION_H
+#define TESTS_SIMULATION_SIMULATION_H
+
+/* A run of a program that is not there, measured by the agent's own strata, chooser and budget, at
+ * the costs that were seen on an H200. All that comes out is simulated. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/agent/budget.h"
+#include "client/agent/chooser.h"
+#include "client/agent/strata.h"
+#include "client/estimate/total.h"
+#include "tests/simulation/programs.h"
+
+enum simulation_choice {
+	CHOICE_REAL,
+	/* Wrong ones, which tests have to notice. */
+	CHOICE_EVERY_NTH, /* every 100th launch */
+	CHOICE_BY_VALUE,  /* large values twice as often, at the chances of the real one */
+};
+
+struct simulation_options {
+	const struct program *program;
+	double share, seconds;
+	uint64_t seed;
+	uint32_t passes;       /* 0: one */
+	double range_gpu_ns;   /* 0: as memory metrics */
+	double first_fixed_ns; /* of a first Start, beside what each range takes */
+	enum simulation_choice choice;
+};
+
+/* Of a stratum. */
+struct simulation_truth {
+	double total[PROGRAM_VALUES];
+	uint64_t seen, measured;
+	uint64_t first_ns, hundredth_ns, measured_ns; /* when it came, and was first measured */
+	struct estimate_sample sample;
+};
+
+struct simulation_record {
+	uint32_t stratum, pass;
+	float chance;
+	double values[PROGRAM_VALUES];
+};
+
+struct simulation {
+	struct simulation_options options;
+	struct strata strata;
+	struct chooser chooser;
+	struct budget budget;
+	struct program_state program;
+	struct simulation_truth *strata_truth; /* [number] */
+	uint64_t now_ns, granted_ns, random;
+	uint32_t pass;
+	bool started;
+	struct simulation_record *batch;
+	size_t n_batch;
+	double *spent; /* in each 10 ms */
+	size_t n_spent;
+	uint64_t launches, measured, refused; /* refused: chosen, but a batch could not be turned */
+};
+
+/* Runs it. -errno. */
+int simulation_run(struct simulation *s, const struct simulation_options *options);
+void simulation_deinit(struct simulation *s);
+
+/* The largest part of any ten seconds after the first one that was spent. */
+double simulation_worst_window(const struct simulation *s);
+
+/* All strata. */
+struct estimate_total simulation_total(const struct simulation *s);
+double simulation_true_total(const struct simulation *s, int value);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <math.h>
+#include <sqlite3.h>
+
+#include "tests/system/lines.h"
+
+/* Launches chosen at random under a budget. What fakeapp launches, and what the fakes count for it,
+ * is known (tests/fake/README.md): so all totals are, whatever was measured. */
+
+enum {
+	KINDS = 8, /* of kernels */
+	BYTES_A_BLOCK = 16 * 128,
+	PUSH_US = 100, /* push and pop each */
+	GRIDS = 3,
+	UNEVEN = 7, /* launches of a stratum do 1 to 7 times the work */
+	LAUNCHES = 60000,
+};
+
+#define BUDGET 0.05
+
+static void measure(struct fixture *f, const char *budget, const char *kernels, const char *grids,
+		    struct lines *l)
+{
+	struct program *client =
+		fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", budget,
+			       "--seed", "7", "-o", fixture_path(f, "run.gpuctr"), "-f", "--format",
+			       "jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
+			       "--kernels", kernels, "--grids", grids, "--sleep-us", "100", NULL);
+
+	expect_exit(client, 0);
+	lines_load(l, fixture_path(f, "records"));
+}
+
+static double query(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	sqlite3_stmt *s = NULL;
+	double value;
+
+	if (sqlite3_open(fixture_path(f, "run.gpuctr"), &db) != SQLITE_OK ||
+	    sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_ROW) {
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	}
+	value = sqlite3_column_double(s, 0);
+	sqlite3_finalize(s);
+	sqlite3_close(db);
+	return value;
+}
+
+/* Of kernel k in n launches; *ret_bytes is what they read. */
+static long launches_of(long k, long n, double *ret_bytes)
+{
+	long count = 0;
+
+	*ret_bytes = 0;
+	for (long i = k; i < n; i += KINDS) {
+		*ret_bytes += (double)((i % GRIDS + 1) * (i % UNEVEN + 1)) * BYTES_A_BLOCK;
+		count++;
+	}
+	return count;
+}
+
+static long kernel_of(const char *line)
+{
+	char name[64];
+
+	line_text(line, "kernel", name, sizeof(name));
+	assert_int_equal(name[0], 'k');
+	return strtol(name + 1, NULL, 10);
+}
+
+/* Is it within three of its own errors? They must not be so large that anything is. */
+static bool check_estimate(const char *line)
+{
+	double truth, value = line_number(line, "value");
+	double error = line_number(line, "standard_error");
+	long count = launches_of(kernel_of(line), LAUNCHES, &truth);
+
+	print_message("k%ld: truth %.6g, off %.2f errors, which are %.1f %%, measured %g of %g\n",
+		      kernel_of(line), truth, (value - truth) / error, 100 * error / truth,
+		      line_number(line, "measured"), line_number(line, "launches"));
+	assert_int_equal((long)line_number(line, "launches"), count);
+	assert_true(line_number(line, "measured") < (double)count / 2);
+	assert_true(line_number(line, "unknown") == 0);
+	assert_true(error > 0 && error < 0.5 * truth);
+	assert_true(fabs(value - truth) <= 4 * error);
+	return fabs(value - truth) <= 3 * error;
+}
+
+static void check_totals(const struct lines *l, long n)
+{
+	const char *totals = lines_at(l, "totals", 0);
+
+	assert_int_equal((long)line_number(totals, "seen"), n);
+	assert_true(line_number(totals, "unchosen") > 0.5 * (double)n);
+	assert_int_equal((long)(line_number(totals, "measured") + line_number(totals, "unchosen") +
+				line_number(totals, "unready")),
+			 n);
+}
+
+/* The first second is a loan, and so are the first batches: over the whole it is half paid back.
+ * The cost is what the fakes make a range cost, not what was noted of it. */
+static void check_cost(const struct lines *l)
+{
+	size_t n = lines_count(l, "kernel");
+	double begin = line_number(lines_at(l, "kernel", 0), "start_ns");
+	double end = line_number(lines_at(l, "kernel", n - 1), "start_ns");
+	double part = (double)n * 2 * PUSH_US * 1e3 / (end - begin);
+
+	print_message("ranges took %.2f %% of %.1f s\n", 100 * part, (end - begin) * 1e-9);
+	assert_true(part < 1.2 * BUDGET);
+}
+
+/* A record stands for 1 / chance launches: together for all of them, but for those that passed
+ * while nothing could be paid for, and for chance. */
+static void check_chances(const struct lines *l)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < lines_count(l, "kernel"); i++) {
+		sum += 1 / line_number(lines_at(l, "kernel", i), "chance");
+	}
+	print_message("records stand for %.0f launches\n", sum);
+	assert_true(sum > 0.4 * LAUNCHES && sum < 1.6 * LAUNCHES);
+}
+
+/* Where the machine does not get to this program, pauses count as costs, and little is measured: of
+ * so little no error can be told. */
+static void measure_enough(struct fixture *f, struct lines *l)
+{
+	for (int i = 0;; i++) {
+		measure(f, "5%", "60000", "3", l);
+		if (lines_count(l, "kernel") >= 400 || i == 4) {
+			break;
+		}
+		lines_deinit(l);
+	}
+	assert_true(lines_count(l, "kernel") >= 400);
+}
+
+static void totals_are_right_within_their_errors(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+	size_t within = 0;
+
+	fixture_limit(180);
+	setenv("GPUCTR_FAKE_PUSH_US", "100", 1);
+	setenv("GPUCTR_FAKE_UNEVEN", "7", 1);
+	fixture_start_daemon(f, NULL);
+	measure_enough(f, &l);
+	check_totals(&l, LAUNCHES);
+	check_cost(&l);
+	check_chances(&l);
+	assert_int_equal(lines_count(&l, "estimate"), KINDS);
+	for (size_t i = 0; i < KINDS; i++) {
+		within += check_estimate(lines_at(&l, "estimate", i));
+	}
+	assert_true(within >= KINDS - 1);
+	lines_deinit(&l);
+}
+
+static void the_file_keeps_counts_and_chances(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, "20%", "4000", "3", &l);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 4000);
+	assert_true(query(f, "SELECT count(*) FROM stratum") == 24);
+	assert_true(query(f,
+			  "SELECT count(*) FROM stratum s JOIN kernel k ON k.process = s.process "
+			  "AND k.id = s.kernel WHERE k.name LIKE 'k%' AND s.grid_x BETWEEN 1 AND "
+			  "3 AND s.block_x = 128 AND s.merged = 0") == 24);
+	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			     "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
+		    (double)lines_count(&l, "kernel"));
+	assert_true(query(f, "SELECT unchosen FROM process") ==
+		    line_number(lines_at(&l, "totals", 0), "unchosen"));
+	lines_deinit(&l);
+}
+
+/* All of the time is no budget: what comes out is as without the option. */
+static void all_of_it_is_everything(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, "100%", "200", "97", &l);
+	assert_int_equal(lines_count(&l, "kernel"), 200);
+	assert_int_equal(lines_count(&l, "estimate"), 0);
+	assert_null(strstr(lines_at(&l, "kernel", 0), "chance"));
+	assert_true(line_number(lines_at(&l, "totals", 0), "unchosen") == 0);
+	assert_true(query(f, "SELECT count(*) FROM stratum") == 0);
+	assert_true(query(f, "SELECT count(*) FROM choice") == 0);
+	lines_deinit(&l);
+}
+
+static void what_was_spent_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_START_US", "50000", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",
+				"--", FAKEAPP, "--kernels", "500", "--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "(1 % granted)");
+	expect_message(client, "assumed");
+	expect_message(client, "too short for its budget");
+	expect_message(client, "not chosen by --budget");
+	expect_message(client, "dram__bytes_read.sum, all launches together");
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+	static const char *const odd[] = { "0", "-1", "101", "5x", "", "nan" };
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		client = fixture_client(f, USER_ANN, "--budget", odd[i], "--", FAKEAPP, NULL);
+		program_wait(client);
+		assert_int_not_equal(client->status, 0);
+		expect_message(client, "is not a part of the time");
+	}
+	client = fixture_client(f, USER_ANN, "--budget", "5", "--raw", "-o",
+				fixture_path(f, "raw.gpuctr"), "--", FAKEAPP, NULL);
+	program_wait(client);
+	expect_message(client, "leave one out");
+}
+
+static void nobody_gets_estimates_unasked(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	unsetenv("GPUCTR_EXPERIMENTAL");
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--budget", "5", "--", FAKEAPP, NULL);
+	setenv("GPUCTR_EXPERIMENTAL", "budget", 1);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "--budget is experimental");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(nobody_gets_estimates_unasked),
+		SYSTEM_TEST(totals_are_right_within_their_errors),
+		SYSTEM_TEST(the_file_keeps_counts_and_chances),
+		SYSTEM_TEST(all_of_it_is_everything),
+		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(what_cannot_be_is_refused),
+	};
+
+	setenv("GPUCTR_EXPERIMENTAL", "budget", 1);
+	return SYSTEM_RUN(tests);
+}

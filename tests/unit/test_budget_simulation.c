@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "tests/simulation/simulation.h"
+
+/* The real chooser, controller and estimator on simulated programs. What is asserted is of many
+ * strata and runs together; the runs are the same each time, so that nothing here fails by chance.
+ * Wrong choices and wrong errors go through the same judgement, which has to notice them. */
+
+#define RUN_S 60.0
+
+enum { SEEDS = 4, SEEDS_FEW = 2 };
+
+/* Of the strata of several runs. */
+struct verdict {
+	double strata, within_1, within_3, sum_z; /* of those with an error */
+	double total_squares, total_told;	  /* relative, of the runs' totals */
+	double total_off, runs;
+	double withheld, launches;
+};
+
+static void judge_stratum(struct verdict *v, const struct simulation_truth *t, double factor)
+{
+	struct estimate e = estimate_total(&t->sample, t->seen);
+	double z = (e.value - t->total[0]) / (factor * e.error);
+
+	if (e.kind != ESTIMATE_GUESS || e.error == 0) {
+		return;
+	}
+	v->strata++;
+	v->within_1 += fabs(z) <= 1;
+	v->within_3 += fabs(z) <= 3;
+	v->sum_z += fmax(-5, fmin(5, z)); /* two launches that are nearly alike make any z */
+}
+
+/* Errors are taken times factor: 1 but for the judgement's own test. */
+static void judge_run(struct verdict *v, struct simulation *s, double factor)
+{
+	struct estimate_total total = simulation_total(s);
+	struct estimate e = estimate_total_of(&total, 0);
+	double truth = simulation_true_total(s, 0), off = e.value / truth - 1;
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		judge_stratum(v, &s->strata_truth[i], factor);
+	}
+	v->runs++;
+	v->total_off += off;
+	v->total_squares += off * off;
+	v->total_told += factor * factor * e.error * e.error / (truth * truth);
+	v->withheld += (double)chooser_withheld(&s->chooser);
+	v->launches += (double)s->launches;
+}
+
+static void expect_budget_kept(const struct simulation *s)
+{
+	double worst = simulation_worst_window(s);
+
+	if (worst > s->options.share) {
+		fail_msg("%s: %.3f %% of ten seconds are spent, %.3f %% are granted",
+			 s->options.program->name, 100 * worst, 100 * s->options.share);
+	}
+	/* But for what is still owed of the first Start. */
+	assert_true(budget_spent_ns(&s->budget) - s->budget.loan_ns <=
+		    s->options.share * (double)s->now_ns);
+}
+
+static struct verdict judge(const struct simulation_options *options, uint64_t seeds, double factor)
+{
+	struct simulation_options o = *options;
+	struct verdict v = { 0 };
+
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
+		struct simulation s;
+
+		o.seed = seed;
+		assert_int_equal(simulation_run(&s, &o), 0);
+		assert_int_equal(strata_total(&s.strata), s.launches);
+		if (o.choice != CHOICE_EVERY_NTH) {
+			expect_budget_kept(&s);
+		}
+		judge_run(&v, &s, factor);
+		simulation_deinit(&s);
+	}
+	return v;
+}
+
+static double rms(const struct verdict *v)
+{
+	return sqrt(v->total_squares / v->runs);
+}
+
+static double told(const struct verdict *v)
+{
+	return sqrt(v->total_told / v->runs);
+}
+
+static void print_verdict(const char *name, const struct verdict *v)
+{
+	print_message(
+		"%-9s %5.1f %% of %4.0f strata within 1 error, %5.1f %% within 3, mean z %5.2f; "
+		"total off by %.3f %%, told %.3f %%; %.2f %% withheld\n",
+		name, 100 * v->within_1 / v->strata, v->strata, 100 * v->within_3 / v->strata,
+		v->sum_z / v->strata, 100 * rms(v), 100 * told(v), 100 * v->withheld / v->launches);
+}
+
+/* How a program's strata, and its totals, may be. Of strata whose values have rare modes (bursts,
+ * phases) a few launches know less than their spread says: hence the bounds below 95 for one
+ * program alone. */
+static bool is_honest(const struct verdict *v)
+{
+	double within_1 = v->within_1 / v->strata;
+
+	return v->within_3 / v->strata > 0.85 && within_1 < 0.90 &&
+	       within_1 > (v->strata >= 100 ? 0.55 : 0.4) && fabs(v->sum_z / v->strata) < 0.8 &&
+	       rms(v) < 2.5 * told(v);
+}
+
+static void add_verdict(struct verdict *all, const struct verdict *v)
+{
+	all->strata += v->strata;
+	all->within_1 += v->within_1;
+	all->within_3 += v->within_3;
+	all->sum_z += v->sum_z;
+	all->runs += v->runs;
+	all->total_squares += v->total_squares;
+	all->total_told += v->total_told;
+	all->withheld += v->withheld;
+	all->launches += v->launches;
+}
+
+static void every_program_is_estimated_honestly(void **state)
+{
+	struct verdict all = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < programs_n; i++) {
+		const struct simulation_options options = { .program = &programs[i],
+							    .share = 0.02,
+							    .seconds = RUN_S };
+		struct verdict v = judge(&options, SEEDS, 1);
+
+		print_verdict(programs[i].name, &v);
+		assert_true(is_honest(&v));
+		add_verdict(&all, &v);
+	}
+	print_verdict("all", &all);
+	assert_true(all.within_3 / all.strata >= 0.95);
+	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.8);
+	assert_true(all.withheld / all.launches < 0.02);
+}
+
+static void wrong_choices_are_noticed(void **state)
+{
+	const struct simulation_options every = { .program = program_find("rhythm"),
+						  .share = 0.02,
+						  .seconds = RUN_S,
+						  .choice = CHOICE_EVERY_NTH };
+	const struct simulation_options by_value = { .program = program_find("data"),
+						     .share = 0.02,
+						     .seconds = RUN_S,
+						     .choice = CHOICE_BY_VALUE };
+	struct verdict v = judge(&every, SEEDS_FEW, 1);
+
+	(void)state;
+	print_verdict("every 100", &v);
+	assert_false(is_honest(&v));
+	v = judge(&by_value, SEEDS_FEW, 1);
+	print_verdict("by value", &v);
+	assert_false(is_honest(&v));
+}
+
+static void wrong_errors_are_noticed(void **state)
+{
+	const struct simulation_options options = { .program = program_find("training"),
+						    .share = 0.02,
+						    .seconds = RUN_S };
+	struct verdict v = judge(&options, SEEDS_FEW, 0.4);
+
+	(void)state;
+	print_verdict("too small", &v);
+	assert_false(is_honest(&v));
+	v = judge(&options, SEEDS_FEW, 2.5);
+	print_verdict("too large", &v);
+	assert_false(is_honest(&v));
+}
+
+/* More budget, smaller error. */
+static void a_larger_budget_buys_a_smaller_error(void **state)
+{
+	static const double shares[] = { 0.005, 0.02, 0.08 };
+	double before = 1;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++) {
+		const struct simulation_options options = { .program = program_find("training"),
+							    .share = shares[i],
+							    .seconds = RUN_S };
+		struct verdict v = judge(&options, SEEDS_FEW, 1);
+
+		print_verdict("training", &v);
+		assert_true(told(&v) < 0.7 * before);
+		before = told(&v);
+	}
+}
+
+/* A stratum of more than a hundred launches is measured within a minute of them. */
+static void expect_measured_soon(const struct simulation *s)
+{
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		const struct simulation_truth *t = &s->strata_truth[i];
+
+		if (t->seen <= 100 || t->hundredth_ns + 60000000000u > s->now_ns) {
+			continue;
+		}
+		if (t->measured == 0 || t->measured_ns > t->hundredth_ns + 60000000000u) {
+			fail_msg("%s: stratum %u was launched %llu times and measured %llu times",
+				 s->options.program->name, i, (unsigned long long)t->seen,
+				 (unsigned long long)t->measured);
+		}
+	}
+}
+
+static void every_stratum_is_measured_within_a_minute(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < programs_n; i++) {
+		const struct simulation_options options = {
+			.program = &programs[i], .share = 0.01, .seconds = 2 * RUN_S, .seed = 9
+		};
+		struct simulation s;
+
+		assert_int_equal(simulation_run(&s, &options), 0);
+		expect_measured_soon(&s);
+		expect_budget_kept(&s);
+		simulation_deinit(&s);
+	}
+}
+
+/* SM metrics wait for the GPU; a first Start may have a large fixed part. */
+static void dear_measuring_keeps_the_budget(void **state)
+{
+	static const double shares[] = { 0.005, 0.01, 0.05 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++) {
+		const struct simulation_options options = { .program = program_find("training"),
+							    .share = shares[i],
+							    .seconds = RUN_S,
+							    .seed = 3,
+							    .range_gpu_ns = 763e3,
+							    .first_fixed_ns = 160e6 };
+		struct simulation s;
+
+		assert_int_equal(simulation_run(&s, &options), 0);
+		print_message("SM metrics at %.1f %%: worst ten seconds %.3f %%, %llu of %llu "
+			      "launches\n",
+			      100 * shares[i], 100 * simulation_worst_window(&s),
+			      (unsigned long long)s.measured, (unsigned long long)s.launches);
+		expect_budget_kept(&s);
+		assert_true(s.measured > 50);
+		simulation_deinit(&s);
+	}
+}
+
+/* Eight passes in two minutes: each stratum has each of them. */
+static void passes_take_turns(void **state)
+{
+	const struct simulation_options options = { .program = program_find("training"),
+						    .share = 0.05,
+						    .seconds = 2 * RUN_S,
+						    .seed = 4,
+						    .passes = 8 };
+	struct simulation s;
+
+	(void)state;
+	assert_int_equal(simulation_run(&s, &options), 0);
+	expect_budget_kept(&s);
+	for (uint32_t i = 1; i < s.strata.n; i++) {
+		for (uint32_t pass = 0; pass < 8; pass++) {
+			if (strata_seen(&s.strata, i) > 0) {
+				assert_true(s.chooser.states[i * 8 + pass].taken > 0);
+			}
+		}
+	}
+	simulation_deinit(&s);
+}
+
+/* Instructions of a kernel that does the same each time are exact from the first launch on. */
+static void constant_counters_are_exact(void **state)
+{
+	const struct simulation_options options = {
+		.program = program_find("training"), .share = 0.01, .seconds = 20, .seed = 5
+	};
+	struct simulation s;
+
+	(void)state;
+	assert_int_equal(simulation_run(&s, &options), 0);
+	for (uint32_t i = 0; i < s.strata.n; i++) {
+		const struct simulation_truth *t = &s.strata_truth[i];
+		struct estimate_pair p = estimate_pair(&t->sample, t->seen);
+
+		if (p.kind == ESTIMATE_GUESS) {
+			assert_true(fabs(p.value[1] / t->total[1] - 1) < 1e-9);
+			assert_true(sqrt(p.variance[1]) < 1e-9 * p.value[1]);
+		}
+	}
+	simulation_deinit(&s);
+}
+
+/* A program that ends at once, and one that launches nothing for long. */
+static void the_same_seed_is_the_same_run(void **state)
+{
+	const struct simulation_options options = {
+		.program = program_find("rare"), .share = 0.02, .seconds = 10, .seed = 6
+	};
+	struct simulation a, b;
+
+	(void)state;
+	assert_int_equal(simulation_run(&a, &options), 0);
+	assert_int_equal(simulation_run(&b, &options), 0);
+	assert_int_equal(a.measured, b.measured);
+	assert_true(simulation_total(&a).value[0] == simulation_total(&b).value[0]);
+	simulation_deinit(&a);
+	simulation_deinit(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_program_is_estimated_honestly),
+		cmocka_unit_test(wrong_choices_are_noticed),
+		cmocka_unit_test(wrong_errors_are_noticed),
+		cmocka_unit_test(a_larger_budget_buys_a_smaller_error),
+		cmocka_unit_test(every_stratum_is_measured_within_a_minute),
+		cmocka_unit_test(dear_measuring_keeps_the_budget),
+		cmocka_unit_test(passes_take_turns),
+		cmocka_unit_test(constant_counters_are_exact),
+		cmocka_unit_test(the_same_seed_is_the_same_run),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

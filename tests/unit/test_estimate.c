@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "client/estimate/total.h"
+
+/* The reference keeps all values and computes the head comment of estimate.c as it is written, in
+ * two passes and in long double. */
+
+enum { VALUES_MAX = 400 };
+
+struct reference {
+	size_t n;
+	long double x[VALUES_MAX], y[VALUES_MAX], chance[VALUES_MAX];
+};
+
+static double uniform(uint64_t *random)
+{
+	return (double)(unit_random(random) >> 11) * 0x1p-53;
+}
+
+static void expect_near(double found, long double expected)
+{
+	double allowed = 1e-9 * fabs((double)expected) + 1e-9;
+
+	if (!(fabs(found - (double)expected) <= allowed)) {
+		fail_msg("%.17g is not %.17g", found, (double)expected);
+	}
+}
+
+static long double odds_of(const struct reference *r, size_t i)
+{
+	return (1 - r->chance[i]) / r->chance[i];
+}
+
+/* The mean of v that the unmeasured launches are taken to have. */
+static long double reference_mean(const struct reference *r, const long double *v)
+{
+	long double sum = 0, weight = 0, plain = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		sum += odds_of(r, i) * v[i];
+		weight += odds_of(r, i);
+		plain += v[i];
+	}
+	return weight > 0 ? sum / weight : plain / (long double)r->n;
+}
+
+static long double reference_total(const struct reference *r, const long double *v, uint64_t seen)
+{
+	long double sum = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		sum += v[i];
+	}
+	return sum + (long double)(seen - r->n) * reference_mean(r, v);
+}
+
+static long double widen(long double degrees)
+{
+	long double d = 1 / (degrees > 1 ? degrees : 1);
+	long double t = 1 + d / 2 + d * d / 4 + d * d * d / 16;
+
+	return t * t;
+}
+
+static long double reference_random_variance(const struct reference *r, const long double *v,
+					     long double unmeasured, long double m, size_t n_free)
+{
+	long double mean = 0, squares = 0, n = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		n = 0;
+		for (size_t i = 0; i < r->n; i++) {
+			if (n_free >= 2 && odds_of(r, i) == 0) {
+				continue;
+			}
+			n++;
+			mean += pass == 0 ? v[i] : 0;
+			squares += pass == 1 ? (v[i] - mean) * (v[i] - mean) : 0;
+		}
+		mean = pass == 0 ? mean / n : mean;
+	}
+	return squares / (n - 1) * unmeasured * (1 + unmeasured / m) * widen(n - 1);
+}
+
+static long double reference_drawn_variance(const struct reference *r, const long double *v,
+					    long double unmeasured, long double m)
+{
+	long double mean = reference_mean(r, v), weight = 0, variance = 0, g;
+
+	for (size_t i = 0; i < r->n; i++) {
+		weight += odds_of(r, i);
+	}
+	g = unmeasured / weight;
+	for (size_t i = 0; i < r->n; i++) {
+		long double w = g * odds_of(r, i), apart = v[i] - mean;
+
+		variance += (w * w + w) * apart * apart;
+	}
+	return variance * m / (m - 1) * widen(m - 1);
+}
+
+static long double reference_variance(const struct reference *r, const long double *v,
+				      uint64_t seen)
+{
+	long double unmeasured = (long double)(seen - r->n), w = 0, ww = 0, m, random, drawn = 0;
+	size_t n_free = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		n_free += odds_of(r, i) > 0;
+		w += odds_of(r, i);
+		ww += odds_of(r, i) * odds_of(r, i);
+	}
+	m = n_free > 0 ? w * w / ww : (long double)r->n;
+	random = reference_random_variance(r, v, unmeasured, m, n_free);
+	if (n_free >= 2 && m >= 1.5L) {
+		drawn = reference_drawn_variance(r, v, unmeasured, m);
+	}
+	return random > drawn ? random : drawn;
+}
+
+/* Random values at random chances, some of them 1; y is 0. */
+static void make_sample(uint64_t *random, struct reference *r, struct estimate_sample *s)
+{
+	double size = pow(10, 12 * uniform(random)), spread = uniform(random);
+
+	memset(s, 0, sizeof(*s));
+	r->n = 2 + unit_random(random) % (VALUES_MAX - 2);
+	r->n = unit_random(random) % 2 ? r->n : 2 + r->n % 5;
+	for (size_t i = 0; i < r->n; i++) {
+		double value = size * (1 + spread * (uniform(random) - 0.5));
+		double chance = unit_random(random) % 4 ? pow(uniform(random), 3) + 1e-5 : 1;
+
+		chance = chance < 1 ? chance : 1;
+		r->x[i] = (long double)value;
+		r->y[i] = 0;
+		r->chance[i] = (long double)chance;
+		estimate_add(s, value, 0, chance);
+	}
+}
+
+static void agrees_with_what_is_written(void **state)
+{
+	uint64_t random = 88172645463325252u;
+	static struct reference r;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		struct estimate_sample s;
+		uint64_t seen;
+		struct estimate e;
+		long double variance;
+
+		make_sample(&random, &r, &s);
+		seen = r.n + 1 + unit_random(&random) % 1000000;
+		e = estimate_total(&s, seen);
+		variance = reference_variance(&r, r.x, seen);
+		assert_int_equal(e.kind, ESTIMATE_GUESS);
+		expect_near(e.value, reference_total(&r, r.x, seen));
+		assert_true(fabs(e.error * e.error - (double)variance) <= 1e-6 * (double)variance);
+	}
+}
+
+/* Cochran's variance of a total under simple random sampling, N (N - n) s^2 / n. */
+static void equal_chances_are_simple_random_sampling(void **state)
+{
+	struct estimate_sample s = { 0 };
+	const double values[] = { 3, 5, 4, 9, 6, 2, 7, 8, 5, 1, 4, 6, 3, 5, 8, 7, 2, 4, 6, 5 };
+	double n = ARRAY_SIZE(values), mean = 0, squares = 0, N = 1000, variance;
+	struct estimate e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		estimate_add(&s, values[i], 0, 0.02);
+		mean += values[i] / n;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		squares += (values[i] - mean) * (values[i] - mean);
+	}
+	e = estimate_total(&s, 1000);
+	expect_near(e.value, (long double)(N * mean));
+	variance = N * (N - n) * squares / (n - 1) / n;
+	/* Student's 68 % quantile of 19 degrees of freedom is 1.027. */
+	assert_true(fabs(e.error / sqrt(variance) - 1.0270) < 0.0005);
+}
+
+static void everything_measured_is_exact(void **state)
+{
+	struct estimate_sample s = { 0 };
+	struct estimate e;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 100000; i++) {
+		estimate_add(&s, i % 2 ? 9007199254740991.0 : 1.0, 0, i % 3 ? 1 : 0.25);
+	}
+	e = estimate_total(&s, 100000);
+	assert_int_equal(e.kind, ESTIMATE_EXACT);
+	assert_true(e.value == 50000.0 * 9007199254740992.0);
+	assert_true(e.error == 0);
+	/* Of a process that went away fewer may have been counted than came. */
+	assert_int_equal(estimate_total(&s, 99999).seen, 100000);
+}
+
+static void once_is_marked_and_nothing_is_nothing(void **state)
+{
+	struct estimate_sample s = { 0 };
+	struct estimate e = estimate_total(&s, 10);
+
+	(void)state;
+	assert_int_equal(e.kind, ESTIMATE_NONE);
+	assert_true(isnan(e.value));
+	estimate_add(&s, 5, 0, 1);
+	e = estimate_total(&s, 10);
+	assert_int_equal(e.kind, ESTIMATE_ONCE);
+	assert_true(e.value == 50);
+	assert_true(isnan(e.error));
+	e = estimate_total(&s, 1);
+	assert_int_equal(e.kind, ESTIMATE_EXACT);
+}
+
+/* A launch that was certain to be measured is no sign of what the others do. */
+static void the_first_launch_stands_for_itself(void **state)
+{
+	struct estimate_sample s = { 0 };
+	struct estimate e;
+
+	(void)state;
+	estimate_add(&s, 1e6, 0, 1);
+	for (int i = 0; i < 10; i++) {
+		estimate_add(&s, 100 + i % 2, 0, 0.01);
+	}
+	e = estimate_total(&s, 1011);
+	expect_near(e.value, 1e6L + 1010 * 100.5L);
+	assert_true(e.error < 1000);
+}
+
+static void constant_values_have_no_error(void **state)
+{
+	struct estimate_sample s = { 0 };
+	struct estimate e;
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		estimate_add(&s, 123456789, 0, i ? 0.01 : 1);
+	}
+	e = estimate_total(&s, 1000);
+	assert_true(e.value == 123456789000.0);
+	assert_true(e.error == 0);
+}
+
+static void parts_merge_to_the_whole(void **state)
+{
+	uint64_t random = 99;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct estimate_sample parts[3] = { 0 }, whole = { 0 };
+		struct estimate_pair a, b;
+
+		for (int j = 0; j < 50; j++) {
+			double x = 1e9 * uniform(&random), y = x * uniform(&random);
+			double chance = j % 7 ? 0.01 + 0.9 * uniform(&random) : 1;
+
+			estimate_add(&whole, x, y, chance);
+			estimate_add(&parts[unit_random(&random) % 3], x, y, chance);
+		}
+		estimate_merge(&parts[0], &parts[1]);
+		estimate_merge(&parts[0], &parts[2]);
+		a = estimate_pair(&whole, 5000);
+		b = estimate_pair(&parts[0], 5000);
+		for (int k = 0; k < 2; k++) {
+			assert_true(fabs(a.value[k] / b.value[k] - 1) < 1e-12);
+			assert_true(fabs(a.variance[k] / b.variance[k] - 1) < 1e-9);
+		}
+		assert_true(fabs(a.covariance - b.covariance) <=
+			    1e-9 * sqrt(a.variance[0] * a.variance[1]));
+	}
+}
+
+/* How often 1 and 3 errors hold the truth, for samples of n from normal values; and the mean z. */
+struct coverage {
+	double one, three, mean_z;
+};
+
+static struct coverage cover(uint64_t *random, int n, double factor)
+{
+	enum { RUNS = 4000, N = 500 };
+	struct coverage c = { 0, 0, 0 };
+
+	for (int run = 0; run < RUNS; run++) {
+		struct estimate_sample s = { 0 };
+		double truth = 0, z;
+		struct estimate e;
+
+		for (int i = 0; i < N; i++) {
+			double v = 50 + sqrt(-2 * log(1 - uniform(random))) *
+						cos(2 * M_PI * uniform(random));
+
+			truth += v;
+			if (i < n) {
+				estimate_add(&s, v, 0, (double)n / N);
+			}
+		}
+		e = estimate_total(&s, N);
+		z = (e.value - truth) / (factor * e.error);
+		c.one += (fabs(z) <= 1) / (double)RUNS;
+		c.three += (fabs(z) <= 3) / (double)RUNS;
+		c.mean_z += z / RUNS;
+	}
+	return c;
+}
+
+static bool is_honest(const struct coverage *c)
+{
+	return c->one > 0.65 && c->one < 0.73 && c->three > 0.87;
+}
+
+static void errors_hold_the_truth_as_often_as_they_say(void **state)
+{
+	static const int sizes[] = { 2, 3, 5, 10, 50 };
+	uint64_t random = 4711;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct coverage c = cover(&random, sizes[i], 1);
+
+		print_message("n = %2d: %.1f %% within 1, %.1f %% within 3\n", sizes[i],
+			      100 * c.one, 100 * c.three);
+		assert_true(is_honest(&c));
+		/* Errors that are a quarter off either way would be noticed. */
+		c = cover(&random, sizes[i], 0.75);
+		assert_false(is_honest(&c));
+		c = cover(&random, sizes[i], 1.3);
+		assert_false(is_honest(&c));
+	}
+}
+
+/* --- totals --- */
+
+static void a_total_tells_what_its_error_does_not_hold(void **state)
+{
+	struct estimate_sample guess = { 0 }, once = { 0 }, none = { 0 }, exact = { 0 };
+	struct estimate_total t = { 0 };
+	struct estimate_pair p;
+	struct estimate e;
+
+	(void)state;
+	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_NONE);
+	estimate_add(&exact, 7, 0, 1);
+	p = estimate_pair(&exact, 1);
+	estimate_total_add(&t, &p);
+	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_EXACT);
+	estimate_add(&guess, 10, 0, 0.1);
+	estimate_add(&guess, 12, 0, 0.1);
+	p = estimate_pair(&guess, 20);
+	estimate_total_add(&t, &p);
+	estimate_add(&once, 5, 0, 1);
+	p = estimate_pair(&once, 3);
+	estimate_total_add(&t, &p);
+	p = estimate_pair(&none, 8);
+	estimate_total_add(&t, &p);
+	e = estimate_total_of(&t, 0);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_true(e.value == 7 + 220 + 15);
+	assert_true(e.error == estimate_total(&guess, 20).error);
+	assert_int_equal(t.once, 3);
+	assert_int_equal(t.unknown, 8);
+	assert_int_equal(e.seen, 32);
+	assert_int_equal(e.measured, 4);
+	expect_near(estimate_total_mean(&t, 0).value, 242.0L / 24);
+}
+
+/* Of launches whose y is about twice their x: the error of the ratio is small though both vary. */
+static double ratio_spread(uint64_t *random, double *ret_error, double *ret_mean)
+{
+	enum { RUNS = 1500, N = 500, MEASURED = 25 };
+	double squares = 0, sum = 0;
+
+	*ret_error = 0;
+	for (int run = 0; run < RUNS; run++) {
+		struct estimate_total t = { 0 };
+		double x = 0, y = 0;
+		struct estimate e;
+
+		for (int stratum = 1; stratum <= 4; stratum++) {
+			struct estimate_sample s = { 0 };
+			struct estimate_pair p;
+
+			for (int i = 0; i < N; i++) {
+				double a = stratum * (1 + uniform(random));
+				double b = a * (stratum + 0.2 * uniform(random));
+
+				x += a;
+				y += b;
+				if (i < MEASURED) {
+					estimate_add(&s, a, b, (double)MEASURED / N);
+				}
+			}
+			p = estimate_pair(&s, N);
+			estimate_total_add(&t, &p);
+		}
+		e = estimate_total_ratio(&t);
+		squares += (e.value - y / x) * (e.value - y / x) / RUNS;
+		sum += (e.value - y / x) / RUNS;
+		*ret_error += e.error * e.error / RUNS;
+	}
+	*ret_mean = sum;
+	*ret_error = sqrt(*ret_error);
+	return sqrt(squares);
+}
+
+static void ratios_know_how_far_off_they_are(void **state)
+{
+	uint64_t random = 1234567;
+	double told, mean, spread = ratio_spread(&random, &told, &mean);
+
+	(void)state;
+	print_message("ratio: off by %.5f rms, %.5f told, %.6f on average\n", spread, told, mean);
+	assert_true(told / spread > 0.9 && told / spread < 1.15);
+	assert_true(fabs(mean) < 0.1 * spread);
+}
+
+static void a_ratio_of_strangers_adds_their_errors(void **state)
+{
+	const struct estimate y = { ESTIMATE_GUESS, 600, 6, 10, 2 };
+	const struct estimate x = { ESTIMATE_GUESS, 200, 2, 10, 2 };
+	const struct estimate nothing = { ESTIMATE_EXACT, 0, 0, 10, 10 };
+	struct estimate e = estimate_ratio(&y, &x);
+
+	(void)state;
+	expect_near(e.value, 3);
+	expect_near(e.error, 3 * sqrtl(0.0002L));
+	assert_int_equal(estimate_ratio(&y, &nothing).kind, ESTIMATE_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(agrees_with_what_is_written),
+		cmocka_unit_test(equal_chances_are_simple_random_sampling),
+		cmocka_unit_test(everything_measured_is_exact),
+		cmocka_unit_test(once_is_marked_and_nothing_is_nothing),
+		cmocka_unit_test(the_first_launch_stands_for_itself),
+		cmocka_unit_test(constant_values_have_no_error),
+		cmocka_unit_test(parts_merge_to_the_whole),
+		cmocka_unit_test(errors_hold_the_truth_as_often_as_they_say),
+		cmocka_unit_test(a_total_tells_what_its_error_does_not_hold),
+		cmocka_unit_test(ratios_know_how_far_off_they_are),
+		cmocka_unit_test(a_ratio_of_strangers_adds_their_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
