@@ -95,6 +95,35 @@ static void file_and_stream_agree(void **state)
 	lines_deinit(&l);
 }
 
+/* The table at the end of a run is the one that its capture file gives. */
+static void summary_and_report_are_the_same(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE char *summary = NULL, *table = NULL;
+	struct program *run, *report;
+	char *end;
+
+	fixture_start_daemon(f, NULL);
+	setenv("COLUMNS", "110", 1);
+	run = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,dram__bytes_write.sum",
+			     "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--children", "1",
+			     "--kernels", "300", "--nvtx", NULL);
+	expect_exit(run, 0);
+	report = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), NULL);
+	unsetenv("COLUMNS");
+	expect_exit(report, 0);
+	summary = read_file(run->err);
+	table = read_file(report->out);
+	end = strstr(table, "\n\nhint: "); /* only reports have them */
+	end = end ? end : strstr(table, "\n\nsingle pass");
+	assert_non_null(end);
+	*end = '\0';
+	assert_non_null(strstr(table, "dram_bandwidth"));
+	if (!strstr(summary, table)) {
+		fail_msg("the summary\n%s\nis without the report\n%s", summary, table);
+	}
+}
+
 /* Each with its own records and totals, in folders that were not there. */
 static void each_process_has_its_file(void **state)
 {
@@ -324,6 +353,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(file_and_stream_agree),
+		SYSTEM_TEST(summary_and_report_are_the_same),
 		SYSTEM_TEST(each_process_has_its_file),
 		SYSTEM_TEST(a_process_without_a_file_is_told),
 		SYSTEM_TEST(marks_that_are_left_out_are_told),

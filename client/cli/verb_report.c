@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "report": what a capture file says, added up. The groups, tables and figures are client/report's,
+ * as at the end of a run; this file reads the command line and the captures, and writes. */
+
+#include "client/cli/verb.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "client/cli/say.h"
+#include "client/cli/summary.h"
+#include "client/cli/text.h"
+#include "client/report/hints.h"
+#include "client/report/machine.h"
+#include "client/report/reading.h"
+#include "client/report/table.h"
+
+enum {
+	OPTION_BY = 2000,
+	OPTION_SORT,
+	OPTION_LIMIT,
+	OPTION_WIDTH,
+	OPTION_UNITS,
+	OPTION_COLUMNS,
+	OPTION_FIGURES,
+	OPTION_SKIP_ZERO,
+	OPTION_AGAINST,
+	OPTION_CSV,
+	OPTION_JSON,
+};
+
+enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
+
+static const struct option_def defs[] = {
+	{ OPTION_BY, "by", "KEYS",
+	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
+	  "capture; several with commas (default: kernel)" },
+	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); calls, name" },
+	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
+	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
+	{ OPTION_FIGURES, "figures", "LIST",
+	  "of each column: total, sum, mean, share, min, max, stddev, all" },
+	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
+	{ OPTION_SKIP_ZERO, "skip-zero", NULL, "leave out rows whose own counters are all zero" },
+	{ OPTION_AGAINST, "against", "CAPTURE", "what became more or less since that capture" },
+	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
+	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
+	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+struct report_options {
+	struct keys keys;
+	struct view_options view;
+	const char *against;
+	bool csv, json, help, has_limit;
+	size_t width;
+};
+
+/* What is read: all captures that were named, or the one to compare with. */
+struct source {
+	struct summary *summary;
+	struct summary_end end;
+	char *driver, *recorded_from;
+	struct buf why;
+	unsigned unfinished; /* captures that are not complete */
+};
+
+/* --- captures ----------------------------------------------------------------------------------
+ */
+
+static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
+{
+#define ADD(name) sum->name += t->name;
+	GPUCTR_TOTALS(ADD)
+#undef ADD
+}
+
+static int on_capture(const struct store_info *info, void *userdata)
+{
+	struct source *s = userdata;
+
+	s->driver = s->driver ? s->driver : strdup(info->driver);
+	s->end.driver = s->driver ? s->driver : "";
+	s->unfinished += !info->complete;
+	s->end.error = s->end.error ? s->end.error : info->end_code;
+	if (info->complete || info->totals.seen > 0) {
+		add_totals(&s->end.totals, &info->totals);
+	} else {
+		/* It has not been written yet, or never will: what is there is what is known. */
+		struct gpuctr_totals known = { 0 };
+
+		for (size_t i = 0; i < info->n_processes; i++) {
+			known.measured += info->processes[i].records;
+		}
+		known.seen = known.measured;
+		add_totals(&s->end.totals, &known);
+		s->end.has_totals = false;
+	}
+	return summary_begin(s->summary, &info->plan, info->path, &s->why);
+}
+
+static int on_process(const struct store_process *process, void *userdata)
+{
+	struct source *s = userdata;
+
+	summary_process(s->summary, &process->process);
+	if (!s->recorded_from && *process->process.recorded_from) {
+		s->recorded_from = strdup(process->process.recorded_from);
+	}
+	return 0;
+}
+
+static int on_record(const struct gpuctr_record *record, void *userdata)
+{
+	struct source *s = userdata;
+
+	summary_record(s->summary, record);
+	return 0;
+}
+
+static bool read_capture(struct source *s, const char *path)
+{
+	const struct reading_handler handler = { .on_capture = on_capture,
+						 .on_process = on_process,
+						 .on_record = on_record,
+						 .without_ranges =
+							 !summary_needs_ranges(s->summary) };
+	struct store_error error;
+	int r = reading_capture(path, &handler, s, &error);
+
+	if (r && error.code) {
+		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
+	} else if (r == -EINVAL) {
+		say_error("unit-clash", buf_string(&s->why),
+			  "Report on these captures one by one.");
+	} else if (r) {
+		say_usage("out of memory");
+	}
+	return r == 0;
+}
+
+static bool source_open(struct source *s, const struct keys *keys)
+{
+	*s = (struct source){ .end = { .has_totals = true, .driver = "" } };
+	s->summary = summary_new(keys);
+	if (!s->summary) {
+		say_usage("out of memory");
+	}
+	return s->summary != NULL;
+}
+
+static void source_close(struct source *s)
+{
+	summary_free(s->summary);
+	free(s->driver);
+	free(s->recorded_from);
+	buf_deinit(&s->why);
+}
+
+/* --- output ------------------------------------------------------------------------------------
+ */
+
+/* Who closes a pipe has seen enough. */
+static int put(const struct buf *b)
+{
+	if (b->failed) {
+		say_usage("out of memory");
+		return EXIT_VERB_FAILED;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if ((b->n == 0 || fwrite(b->data, 1, b->n, stdout) == b->n) && fflush(stdout) == 0) {
+		return 0;
+	}
+	if (errno == EPIPE) {
+		fclose(stdout);
+		return 0;
+	}
+	say_error("output", strerror(errno), "Write the report to where there is room for it.");
+	return EXIT_VERB_FAILED;
+}
+
+static void add_table(struct source *s, const struct report_options *o, const struct view *v,
+		      struct buf *b)
+{
+	if (summary_records(s->summary) > 0) {
+		b->failed |= table_print(v, o->width, b) != 0;
+		buf_char(b, '\n');
+	} else {
+		buf_text(b, "There are no kernels in it.\n");
+	}
+	if (v->n_zero > 0) {
+		text_count(b, v->n_zero);
+		buf_text(b, " rows whose own counters are all zero are left out\n");
+	}
+	if (!o->view.against && summary_records(s->summary) > 0) {
+		b->failed |= hints_print(v, o->width, b) != 0;
+	}
+	summary_print_tail(s->summary, &s->end, b);
+	if (s->unfinished > 0) {
+		buf_printf(b,
+			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
+			   "an error\n",
+			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	}
+}
+
+static int print(struct source *s, const struct report_options *o, const struct strings *files)
+{
+	struct groups *groups = summary_groups(s->summary);
+	struct machine_source source = { .captures = strings_items(files),
+					 .n_captures = files->n,
+					 .recorded_from = s->recorded_from ? s->recorded_from : "",
+					 .complete = s->unfinished == 0,
+					 .records = summary_records(s->summary) };
+	struct buf b = { 0 }, why = { 0 };
+	struct view view;
+	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;
+
+	if (r) {
+		say_usage("report: %s", r == -ENOMEM ? "out of memory" : buf_string(&why));
+		buf_deinit(&why);
+		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
+	}
+	if (o->csv) {
+		machine_csv(&view, &b);
+	} else if (o->json) {
+		machine_json(&view, &source, &b);
+	} else {
+		add_table(s, o, &view, &b);
+	}
+	view_deinit(&view);
+	r = put(&b);
+	buf_deinit(&b);
+	return r;
+}
+
+static int report(struct report_options *o, const struct strings *files)
+{
+	struct source now, before = { 0 };
+	int status = EXIT_VERB_FAILED;
+	bool ok = source_open(&now, &o->keys);
+
+	for (size_t i = 0; i < files->n && ok; i++) {
+		ok = read_capture(&now, files->items[i]);
+	}
+	if (ok && o->against) {
+		ok = source_open(&before, &o->keys) && read_capture(&before, o->against);
+		o->view.against = ok ? summary_groups(before.summary) : NULL;
+		ok = o->view.against != NULL;
+	}
+	if (ok) {
+		status = print(&now, o, files);
+	}
+	source_close(&now);
+	source_close(&before);
+	return status;
+}
+
+/* --- command line ------------------------------------------------------------------------------
+ */
+
+static size_t terminal_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+	long n = columns ? strtol(columns, NULL, 10) : 0;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_MIN) {
+		return size.ws_col;
+	}
+	return n >= WIDTH_MIN && n <= WIDTH_MAX ? (size_t)n : USUAL_WIDTH;
+}
+
+static bool parse_keys(struct report_options *o, const char *value)
+{
+	struct buf why = { 0 };
+	bool ok = keys_parse(value, &o->keys, &why);
+
+	if (!ok) {
+		say_usage("--by: %s", buf_string(&why));
+	}
+	buf_deinit(&why);
+	return ok;
+}
+
+static bool parse_units(struct report_options *o, const char *value)
+{
+	o->view.base_units = strcmp(value, "base") == 0;
+	if (!o->view.base_units && strcmp(value, "auto") != 0) {
+		say_usage("--units is 'auto' or 'base', not '%s'", value);
+		return false;
+	}
+	return true;
+}
+
+static bool parse_number(const char *option, const char *value, uint64_t min, uint64_t max,
+			 size_t *ret)
+{
+	uint64_t n;
+
+	if (!options_parse_u64(value, &n) || n < min || n > max) {
+		say_usage("%s wants a number from %llu to %llu, not '%s'", option,
+			  (unsigned long long)min, (unsigned long long)max, value);
+		return false;
+	}
+	*ret = (size_t)n;
+	return true;
+}
+
+static bool take_option(struct report_options *o, int id, const char *value)
+{
+	switch (id) {
+	case OPTION_BY:
+		return parse_keys(o, value);
+	case OPTION_SORT:
+		o->view.sort = value;
+		return true;
+	case OPTION_LIMIT:
+		o->has_limit = true;
+		return parse_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
+	case OPTION_WIDTH:
+		return parse_number("--width", value, WIDTH_MIN, WIDTH_MAX, &o->width);
+	case OPTION_UNITS:
+		return parse_units(o, value);
+	case OPTION_COLUMNS:
+		o->view.columns = value;
+		return true;
+	case OPTION_FIGURES:
+		o->view.figures = value;
+		return true;
+	case OPTION_SKIP_ZERO:
+		o->view.skip_zero = true;
+		return true;
+	case OPTION_AGAINST:
+		o->against = value;
+		return true;
+	case OPTION_CSV:
+		o->csv = true;
+		return true;
+	case OPTION_JSON:
+		o->json = true;
+		return true;
+	default:
+		o->help = true;
+		return true;
+	}
+}
+
+/* What does not go together. */
+static bool check(const struct report_options *o, const struct strings *files)
+{
+	size_t inputs = o->against && strcmp(o->against, "-") == 0;
+
+	if (files->n == 0) {
+		say_usage("report: which capture? Name its file, or '-' for standard input");
+		return false;
+	}
+	for (size_t i = 0; i < files->n; i++) {
+		inputs += strcmp(files->items[i], "-") == 0;
+	}
+	if (inputs > 1) {
+		say_usage("report: standard input can be read only once");
+		return false;
+	}
+	if (o->csv && o->json) {
+		say_usage("report: take --csv or --json, not both");
+		return false;
+	}
+	return true;
+}
+
+static int exec_report(int argc, char **argv)
+{
+	struct options_parser *parser = options_new(defs, false, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	struct report_options o = { .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
+				    .view = { .limit = USUAL_LIMIT },
+				    .width = terminal_width() };
+	struct strings files = { 0 };
+	const char *value;
+	int id, rest = argc, status = EXIT_VERB_USAGE;
+
+	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
+		if (!take_option(&o, id, value)) {
+			break;
+		}
+	}
+	options_free(parser);
+	for (; result == OPTIONS_END && rest < argc; rest++) {
+		strings_add(&files, argv[rest], strlen(argv[rest]));
+	}
+	/* Programs take all rows unless they ask for less. */
+	o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
+	if (o.help) {
+		verb_print_help(&verb_report);
+		status = 0;
+	} else if (result == OPTIONS_END && check(&o, &files)) {
+		status = report(&o, &files);
+	}
+	strings_deinit(&files);
+	return status;
+}
+
+const struct verb verb_report = {
+	.name = "report",
+	.usage = "report CAPTURE...|- [--by KEYS] [OPTION...]",
+	.summary = "add up what capture files hold: by kernel, operator, layer, shape, ...",
+	.details = "examples:\n"
+		   "  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
+		   "  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
+		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
+		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n",
+	.options = defs,
+	.exec = exec_report,
+};

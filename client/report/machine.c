@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* CSV and JSON. A value that is not known is an empty field, or null. */
+
+#include "client/report/machine.h"
+
+#include <string.h>
+
+#include "client/cli/text.h"
+
+static bool is_told(const struct view *v, enum field field, size_t i)
+{
+	const struct measure *m = &v->measures[i];
+	bool compares = v->all->before != NULL;
+
+	if (!v->chosen[i]) {
+		return false;
+	}
+	if (field == FIELD_BEFORE || field == FIELD_CHANGE) {
+		return compares;
+	}
+	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
+}
+
+/* --- CSV ---------------------------------------------------------------------------------------
+ */
+
+static void add_label(struct buf *b, const char *label)
+{
+	struct buf safe = { 0 };
+
+	if (*label && strchr("=+-@\t\r", *label)) {
+		buf_char(&safe, '\'');
+	}
+	buf_text(&safe, label);
+	text_csv(b, buf_string(&safe));
+	buf_deinit(&safe);
+}
+
+static void add_heads(const struct view *v, struct buf *b)
+{
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
+	}
+	buf_text(b, v->nested ? "launches,total_launches" : "launches");
+	for (size_t i = 0; i < v->n_measures; i++) {
+		for (int f = 0; f < FIELD_END; f++) {
+			struct buf name = { 0 };
+
+			if (is_told(v, (enum field)f, i)) {
+				buf_printf(&name, "%s:%s", v->measures[i].name,
+					   fields_name((enum field)f, false));
+				buf_char(b, ',');
+				text_csv(b, buf_string(&name));
+			}
+			buf_deinit(&name);
+		}
+	}
+	for (size_t i = 0; i < v->n_derived; i++) {
+		if (v->chosen_derived[i]) {
+			buf_printf(b, ",%s", v->derived[i].name);
+		}
+	}
+	buf_char(b, '\n');
+}
+
+static void add_number(struct buf *b, double value, const char *unknown)
+{
+	if (isfinite(value)) {
+		buf_double(b, value);
+	} else {
+		buf_text(b, unknown);
+	}
+}
+
+static void add_row(const struct view *v, const struct group *row, struct buf *b)
+{
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		add_label(b, row->labels[i]);
+		buf_char(b, ',');
+	}
+	buf_u64(b, row->calls);
+	if (v->nested) {
+		buf_char(b, ',');
+		buf_u64(b, row->total_calls);
+	}
+	for (size_t i = 0; i < v->n_measures; i++) {
+		for (int f = 0; f < FIELD_END; f++) {
+			if (is_told(v, (enum field)f, i)) {
+				buf_char(b, ',');
+				add_number(b,
+					   fields_value((enum field)f, &v->measures[i], i, row,
+							v->all),
+					   "");
+			}
+		}
+	}
+	for (size_t i = 0; i < v->n_derived; i++) {
+		if (v->chosen_derived[i]) {
+			buf_char(b, ',');
+			add_number(b, derived_value(&v->derived[i], row), "");
+		}
+	}
+	buf_char(b, '\n');
+}
+
+void machine_csv(const struct view *v, struct buf *b)
+{
+	add_heads(v, b);
+	for (size_t i = 0; i < v->n_shown; i++) {
+		add_row(v, v->rows[i], b);
+	}
+}
+
+/* --- JSON --------------------------------------------------------------------------------------
+ */
+
+static void add_object(const struct view *v, const struct group *row, struct buf *b)
+{
+	const char *separator = "";
+
+	buf_text(b, "\"launches\":");
+	buf_u64(b, row->calls);
+	buf_text(b, ",\"total_launches\":");
+	buf_u64(b, row->total_calls);
+	buf_text(b, ",\"measures\":{");
+	for (size_t i = 0; i < v->n_measures; i++) {
+		if (!v->chosen[i]) {
+			continue;
+		}
+		buf_text(b, separator);
+		separator = ",";
+		text_json(b, v->measures[i].name);
+		buf_text(b, ":{\"n\":");
+		buf_u64(b, row->self[i].n);
+		for (int f = 0; f < FIELD_END; f++) {
+			if (is_told(v, (enum field)f, i)) {
+				buf_printf(b, ",\"%s\":", fields_name((enum field)f, false));
+				add_number(b,
+					   fields_value((enum field)f, &v->measures[i], i, row,
+							v->all),
+					   "null");
+			}
+		}
+		buf_char(b, '}');
+	}
+	buf_text(b, "},\"derived\":{");
+	separator = "";
+	for (size_t i = 0; i < v->n_derived; i++) {
+		if (!v->chosen_derived[i]) {
+			continue;
+		}
+		buf_printf(b, "%s\"%s\":", separator, v->derived[i].name);
+		separator = ",";
+		add_number(b, derived_value(&v->derived[i], row), "null");
+	}
+	buf_char(b, '}');
+}
+
+static void add_list(struct buf *b, const char *const *texts, size_t n)
+{
+	buf_char(b, '[');
+	for (size_t i = 0; i < n; i++) {
+		buf_text(b, i > 0 ? "," : "");
+		text_json(b, texts[i]);
+	}
+	buf_char(b, ']');
+}
+
+static void add_columns(const struct view *v, struct buf *b)
+{
+	const char *separator = "";
+
+	buf_text(b, ",\n\"columns\":[");
+	for (size_t i = 0; i < v->n_measures; i++) {
+		if (!v->chosen[i]) {
+			continue;
+		}
+		buf_printf(b, "%s{\"name\":", separator);
+		separator = ",";
+		text_json(b, v->measures[i].name);
+		buf_text(b, ",\"unit\":");
+		text_json(b, v->measures[i].unit);
+		buf_printf(b, ",\"adds_up\":%s,\"of_range\":%s}",
+			   v->measures[i].adds_up ? "true" : "false",
+			   v->measures[i].of_range ? "true" : "false");
+	}
+	for (size_t i = 0; i < v->n_derived; i++) {
+		if (v->chosen_derived[i]) {
+			buf_printf(b, "%s{\"name\":\"%s\",\"unit\":\"%s\",\"derived\":true}",
+				   separator, v->derived[i].name, v->derived[i].unit);
+			separator = ",";
+		}
+	}
+	buf_char(b, ']');
+}
+
+static void add_keyed_row(const struct view *v, const struct group *row, struct buf *b)
+{
+	buf_text(b, "{\"key\":{");
+	for (unsigned k = 0; k < v->keys->n; k++) {
+		buf_printf(b, "%s\"%s\":", k > 0 ? "," : "", keys_name(v->keys->keys[k]));
+		if (*row->labels[k]) {
+			text_json(b, row->labels[k]);
+		} else {
+			buf_text(b, "null");
+		}
+	}
+	buf_text(b, "},");
+	add_object(v, row, b);
+	buf_char(b, '}');
+}
+
+void machine_json(const struct view *v, const struct machine_source *source, struct buf *b)
+{
+	const char *keys[KEYS_MAX];
+
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		keys[i] = keys_name(v->keys->keys[i]);
+	}
+	buf_text(b, "{\"captures\":");
+	add_list(b, source->captures, source->n_captures);
+	buf_text(b, ",\"recorded_from\":");
+	text_json(b, source->recorded_from);
+	buf_printf(b, ",\"complete\":%s,\"records\":%llu,\"rows_left_out\":%zu",
+		   source->complete ? "true" : "false", (unsigned long long)source->records,
+		   v->n_rows - v->n_shown + v->n_zero);
+	buf_text(b, ",\"by\":");
+	add_list(b, keys, v->keys->n);
+	add_columns(v, b);
+	buf_text(b, ",\n\"all\":{");
+	add_object(v, v->all, b);
+	buf_text(b, "},\n\"rows\":[");
+	for (size_t i = 0; i < v->n_shown; i++) {
+		buf_text(b, i > 0 ? ",\n" : "\n");
+		add_keyed_row(v, v->rows[i], b);
+	}
+	buf_text(b, "\n]}\n");
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_MACHINE_H
+#define CLIENT_REPORT_MACHINE_H
+
+/* A view for programs: all figures of all its rows, in base units. */
+
+#include "client/report/view.h"
+
+/* What is told besides the rows. */
+struct machine_source {
+	const char *const *captures; /* names of the files */
+	size_t n_captures;
+	const char *recorded_from; /* "": measured live */
+	bool complete;
+	uint64_t records;
+};
+
+/* One row a line, with a head of names: "time:sum". Labels that a spreadsheet would take for a
+ * formula get an apostrophe in front. */
+void machine_csv(const struct view *v, struct buf *b);
+/* One object. */
+void machine_json(const struct view *v, const struct machine_source *source, struct buf *b);
+
+#endif

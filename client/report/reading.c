@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Walks through a capture file. Standard input is copied first: SQLite needs to seek. The copy is
+ * opened by its name and then loses it, so nothing is left behind, however the program ends. */
+
+#include "client/report/reading.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- standard input ----------------------------------------------------------------------------
+ */
+
+static int tell_errno(struct store_error *error, int code, const char *doing)
+{
+	*error = (struct store_error){ .code = -code };
+	snprintf(error->message, sizeof(error->message), "%s: %s.", doing, strerror(code));
+	snprintf(error->remedy, sizeof(error->remedy),
+		 "Set TMPDIR to a folder with room for the capture, or name its file.");
+	return -code;
+}
+
+static int write_whole(int fd, const char *data, size_t n)
+{
+	while (n > 0) {
+		ssize_t done = write(fd, data, n);
+
+		if (done < 0 && errno == EINTR) {
+			continue;
+		}
+		if (done < 0) {
+			return -errno;
+		}
+		data += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+static int copy_input(int fd, struct store_error *error)
+{
+	char data[64 * 1024];
+	ssize_t n;
+	int r = 0;
+
+	while (r == 0 &&
+	       ((n = read(STDIN_FILENO, data, sizeof(data))) > 0 || (n < 0 && errno == EINTR))) {
+		r = n > 0 ? write_whole(fd, data, (size_t)n) : 0;
+	}
+	if (r < 0) {
+		return tell_errno(error, -r, "Copying standard input to a temporary file failed");
+	}
+	return n < 0 ? tell_errno(error, errno, "Reading standard input failed") : 0;
+}
+
+static int open_input(struct store_error *error, struct store_reader **ret)
+{
+	const char *folder = getenv("TMPDIR");
+	char *path = NULL;
+	int fd, r;
+
+	if (asprintf(&path, "%s/gpuctr-report-XXXXXX", folder && *folder ? folder : "/tmp") < 0) {
+		return tell_errno(error, ENOMEM, "Reading standard input failed");
+	}
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0) {
+		r = tell_errno(error, errno, "No temporary file can be made for standard input");
+		free(path);
+		return r;
+	}
+	r = copy_input(fd, error);
+	close(fd);
+	r = r ? r : store_open(path, error, ret);
+	unlink(path);
+	free(path);
+	return r;
+}
+
+/* --- the capture -------------------------------------------------------------------------------
+ */
+
+struct reading {
+	struct store_reader *reader;
+	const struct reading_handler *handler;
+	void *userdata;
+	struct store_error *error;
+};
+
+/* Of the file: what the reader says of its last failure. */
+static int tell(struct reading *r, int result)
+{
+	if (result) {
+		*r->error = *store_reader_error(r->reader);
+	}
+	return result;
+}
+
+static int read_records(struct reading *r, unsigned process)
+{
+	const struct gpuctr_record *record;
+	struct store_cursor *cursor;
+	int result = tell(r, store_records(r->reader, process, 0, 0, &cursor));
+
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_record(cursor, &record))) == 0 && record) {
+		result = r->handler->on_record(record, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_cursor_free(cursor);
+	return result;
+}
+
+static int read_marks(struct reading *r, unsigned process)
+{
+	const struct gpuctr_mark *mark;
+	struct store_cursor *cursor;
+	int result = tell(r, store_marks(r->reader, process, &cursor));
+
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_mark(cursor, &mark))) == 0 && mark) {
+		result = r->handler->on_mark(mark, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_cursor_free(cursor);
+	return result;
+}
+
+static int read_notices(struct reading *r)
+{
+	const struct gpuctr_notice *notice;
+	struct store_cursor *cursor;
+	int result = tell(r, store_notices(r->reader, &cursor));
+
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_notice(cursor, &notice))) == 0 && notice) {
+		result = r->handler->on_notice(notice, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_cursor_free(cursor);
+	return result;
+}
+
+static int read_process(struct reading *r, const struct store_process *process)
+{
+	const struct reading_handler *h = r->handler;
+	int result = h->on_process ? h->on_process(process, r->userdata) : 0;
+
+	if (result == 0 && h->on_record) {
+		result = read_records(r, process->process.process);
+	}
+	if (result == 0 && h->on_mark) {
+		result = read_marks(r, process->process.process);
+	}
+	if (result == 0 && h->on_process_end) {
+		result = h->on_process_end(process, r->userdata);
+	}
+	return result;
+}
+
+static int read_all(struct reading *r)
+{
+	const struct reading_handler *h = r->handler;
+	const struct store_info *info = store_info(r->reader);
+	int result = h->on_capture ? h->on_capture(info, r->userdata) : 0;
+
+	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
+		result = read_process(r, &info->processes[i]);
+	}
+	if (result == 0 && h->on_notice) {
+		result = read_notices(r);
+	}
+	if (result == 0 && h->on_end) {
+		result = h->on_end(info, r->userdata);
+	}
+	return result;
+}
+
+int reading_capture(const char *path, const struct reading_handler *handler, void *userdata,
+		    struct store_error *error)
+{
+	struct reading r = { .handler = handler, .userdata = userdata, .error = error };
+	int result;
+
+	memset(error, 0, sizeof(*error));
+	result = strcmp(path, "-") == 0 ? open_input(error, &r.reader)
+					: store_open(path, error, &r.reader);
+	if (result) {
+		return result;
+	}
+	if (handler->without_ranges) {
+		store_without_ranges(r.reader);
+	}
+	result = read_all(&r);
+	store_reader_free(r.reader);
+	return result;
+}

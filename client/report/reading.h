@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_READING_H
+#define CLIENT_REPORT_READING_H
+
+/* Reads a capture file as a live capture would come: what a report or an export does with records,
+ * it does by these handlers, whoever calls them. */
+
+#include "client/store/reader.h"
+
+/* NULL members are skipped. A handler that returns other than 0 ends the reading. Processes come
+ * one after the other, each with its records in order of their index, then its marks; notices come
+ * last. What a handler gets is borrowed for the call, but for what hangs on info, and the kernels
+ * and ranges of records: they live until reading_capture() has returned. */
+struct reading_handler {
+	int (*on_capture)(const struct store_info *info, void *userdata);
+	int (*on_process)(const struct store_process *process, void *userdata);
+	int (*on_record)(const struct gpuctr_record *record, void *userdata);
+	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
+	int (*on_process_end)(const struct store_process *process, void *userdata);
+	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
+	/* Before the file is closed. */
+	int (*on_end)(const struct store_info *info, void *userdata);
+	bool without_ranges; /* records and marks have none: a program may have more ranges than
+				kernels */
+};
+
+/* path "-": a capture file comes on standard input; it is copied to a file in $TMPDIR that has no
+ * name any more when it is read. Returns 0, a positive STORE_E_* or a negative errno of the file
+ * with *error set, or what a handler returned with error->code 0. */
+int reading_capture(const char *path, const struct reading_handler *handler, void *userdata,
+		    struct store_error *error);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How long "gpuctr-client report" takes for a capture of many kernels, and how much
+ * memory: makes two files in the folder given (default: the current one), reports on each by
+ * several keys.
+ *
+ *	bench_report [FOLDER [KERNELS]]
+ *
+ * layers: 256 ranges that come again and again, as a program has them that names its layers. emit:
+ * two ranges of their own for each kernel, as PyTorch's emit_nvtx() makes them, with the messages
+ * of the lengths that it makes. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/store/store.h"
+#include "tests/bench/synthetic.h"
+
+enum { OPERATORS = 40, KERNELS_A_STEP = 1000 };
+
+/* --- files -------------------------------------------------------------------------------------
+ */
+
+struct emitted {
+	struct gpuctr_range step, outer, inner;
+	char texts[3][256];
+};
+
+/* The ranges of the kernel with this index. */
+static const struct gpuctr_range *emit(struct emitted *e, uint64_t index)
+{
+	unsigned step = (unsigned)(index / KERNELS_A_STEP);
+	unsigned id = step + (unsigned)index * 2 + 1;
+
+	if (index % KERNELS_A_STEP == 0) {
+		snprintf(e->texts[0], sizeof(e->texts[0]), "iteration %u", step);
+		e->step = (struct gpuctr_range){
+			.domain = "", .message = e->texts[0], .category = "", .id = id
+		};
+	}
+	snprintf(e->texts[1], sizeof(e->texts[1]),
+		 "aten::operator_%u, seq = %llu, op_id = %llu, sizes = [[64, %u, 56, 56], [64, 64, "
+		 "3, 3], [], [], []], input_op_ids = [(%llu,0), (0,-1), (0,-1)]",
+		 (unsigned)(index % OPERATORS), (unsigned long long)index,
+		 (unsigned long long)index * 2, 64u << index % 4,
+		 (unsigned long long)index * 2 - 1);
+	snprintf(e->texts[2], sizeof(e->texts[2]),
+		 "aten::inner_%u, op_id = %llu, sizes = [[64, %u, 56, 56], []], input_op_ids = "
+		 "[(%llu,0), (0,-1)]",
+		 (unsigned)(index % OPERATORS), (unsigned long long)index * 2 + 1, 64u << index % 4,
+		 (unsigned long long)index * 2);
+	e->outer = (struct gpuctr_range){ .parent = &e->step,
+					  .domain = "",
+					  .message = e->texts[1],
+					  .category = "",
+					  .id = id + 1,
+					  .depth = 1 };
+	e->inner = (struct gpuctr_range){ .parent = &e->outer,
+					  .domain = "",
+					  .message = e->texts[2],
+					  .category = "",
+					  .id = id + 2,
+					  .depth = 2 };
+	return &e->inner;
+}
+
+static int make_file(const char *path, uint64_t n, bool emitting)
+{
+	static struct synthetic s;
+	struct emitted e;
+	struct store_options options = {
+		.path = path, .force = true, .plan = &s.plan, .driver = "", .version = "bench"
+	};
+	const struct gpuctr_end end = { .totals = { .seen = n, .measured = n },
+					.processes = 1,
+					.error = { 0, "", "" } };
+	struct store_error error;
+	struct store *store;
+
+	synthetic_init(&s);
+	if (store_create(&options, &error, &store)) {
+		fprintf(stderr, "bench_report: %s\n", error.message);
+		return -1;
+	}
+	store_write_process(store, &s.process);
+	for (uint64_t i = 0; i < n; i++) {
+		struct gpuctr_record record = *synthetic_record(&s, i);
+
+		record.range = emitting ? emit(&e, i) : record.range;
+		if (store_write_record(store, &record)) {
+			break;
+		}
+	}
+	store_finish(store, &end);
+	if (store_last_error(store)->code) {
+		fprintf(stderr, "bench_report: %s\n", store_last_error(store)->message);
+		n = 0;
+	}
+	store_close(store);
+	return n > 0 ? 0 : -1;
+}
+
+/* --- reports -----------------------------------------------------------------------------------
+ */
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+/* Of gpuctr-client. */
+struct command {
+	const char *verb, *option, *value;
+};
+
+static int run_command(const char *file, const struct command *c)
+{
+	double began = now();
+	struct rusage usage;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (!freopen("/dev/null", "w", stdout)) {
+			_exit(126);
+		}
+		execl(TEST_CLIENT, TEST_CLIENT, c->verb, c->option, c->value, file, (char *)NULL);
+		_exit(127);
+	}
+	if (pid < 0 || wait4(pid, &status, 0, &usage) < 0 || status != 0) {
+		fprintf(stderr, "bench_report: %s %s %s failed\n", c->verb, c->option, c->value);
+		return -1;
+	}
+	printf("  %s %s %-20s %6.2f s (user %.2f, system %.2f), %ld MiB", c->verb, c->option,
+	       c->value, now() - began, seconds(usage.ru_utime), seconds(usage.ru_stime),
+	       usage.ru_maxrss / 1024);
+	return 0;
+}
+
+static int bench_file(const char *folder, const char *name, uint64_t n, bool emitting)
+{
+	static const struct command commands[] = {
+		{ "report", "--by", "kernel" },
+		{ "report", "--by", "op" },
+		{ "report", "--by", "nvtx" },
+		{ "report", "--by", "layer,dir" },
+		{ "report", "--by", "op,shape,kernel" },
+	};
+	char path[4096];
+	struct stat st;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/bench-%s.gpuctr", folder, name);
+	r = make_file(path, n, emitting);
+	if (r == 0 && stat(path, &st) == 0) {
+		printf("%s: %llu kernels, %lld MiB\n", name, (unsigned long long)n,
+		       (long long)st.st_size / 1048576);
+	}
+	fflush(stdout);
+	for (size_t i = 0; r == 0 && i < sizeof(commands) / sizeof(commands[0]); i++) {
+		double began = now();
+
+		r = run_command(path, &commands[i]);
+		printf(", %.0f kernels/s\n", (double)n / (now() - began));
+		fflush(stdout);
+	}
+	unlink(path);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	const char *folder = argc > 1 ? argv[1] : ".";
+	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
+
+	return bench_file(folder, "layers", n, false) || bench_file(folder, "emit", n, true);
+}

@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""report CLIENT REPLAY SOURCE [--renew]: what gpuctr-client report prints of the bundled recording, and what it does
+with files that are no captures.
+
+Outputs are compared with tests/system/report/*.txt, which were read by eye. --renew
+writes them anew, to be read again before they are committed."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unicodedata
+
+CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
+RENEW = "--renew" in sys.argv
+GOLDEN = SOURCE / "tests/system/report"
+COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAIL", what)
+
+
+def run(*arguments, stdin=None, env=None, **more):
+    """A report, in the folder of run.gpuctr; values of env are added."""
+    environment = dict(os.environ, LC_ALL="C", **(env or {}))
+    environment.pop("COLUMNS", None)
+    return subprocess.run([CLIENT, "report", *map(str, arguments)], input=stdin, env=environment,
+                          capture_output=True, timeout=100, **more)
+
+
+def report(*arguments, **more):
+    r = run("run.gpuctr", *arguments, **more)
+    check(r.returncode == 0 and r.stderr == b"", f"{arguments}: {r.returncode} {r.stderr!r}")
+    return r.stdout.decode()
+
+
+def width(line):
+    """Columns on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+# --- golden outputs ---------------------------------------------------------------------------------
+
+
+GOLDENS = {
+    "kernel": ["--width", 120, "--limit", 12],
+    "kernel-wide": ["--width", 240, "--limit", 12, "--figures", "all"],
+    "narrow": ["--width", 40, "--limit", 2],
+    "base": ["--width", 120, "--limit", 5, "--units", "base"],
+    "op": ["--by", "op", "--width", 120, "--limit", 16],
+    "op-shape": ["--by", "op,shape", "--width", 140, "--limit", 8, "--skip-zero"],
+    "nvtx-2": ["--by", "nvtx:2", "--width", 120, "--limit", 10],
+    "layer-dir-step": ["--by", "layer,dir,step", "--width", 120],
+    "columns": ["--by", "op", "--skip-zero", "--columns", "time,dram_bandwidth,of_peak", "--figures", "self,share,max",
+                "--sort", "of_peak", "--width", 100, "--limit", 10],
+    "who": ["--by", "device,process,stream,thread", "--width", 120],
+}
+
+
+def goldens():
+    for name, arguments in GOLDENS.items():
+        path = GOLDEN / f"{name}.txt"
+        got = report(*arguments)
+        if RENEW:
+            path.write_text(got)
+        check(got == path.read_text(), f"{path.name} is not what comes out")
+
+
+def totals():
+    db = sqlite3.connect("run.gpuctr")
+    sums = {c: db.execute(f'SELECT sum("{c}") FROM record').fetchone()[0] for c in COLUMNS}
+    sums["time"] = db.execute("SELECT sum(duration_ns) FROM record").fetchone()[0]
+    db.close()
+    return sums
+
+
+def sums_are_the_captures():
+    """By whatever key: the rows' own sums are those that SQL finds, exactly."""
+    want = totals()
+    for by in ("kernel", "op", "op,shape", "nvtx", "nvtx:1", "layer", "dir,step", "kernel,op,stream"):
+        r = json.loads(report("--by", by, "--json"))
+        check(sum(row["launches"] for row in r["rows"]) == r["records"] == 716, f"{by}: launches")
+        for name, value in want.items():
+            got = sum(row["measures"][name]["sum"] for row in r["rows"])
+            check(got == value == r["all"]["measures"][name]["sum"], f"{by}: {name} is {got}, not {value}")
+        check(r["complete"] and r["rows_left_out"] == 0, f"{by}: complete")
+
+
+def operators_are_those_of_sql():
+    """Each operator's bytes against a query of its own."""
+    db = sqlite3.connect("run.gpuctr")
+    query = ("SELECT CASE WHEN instr(g.message, ', ') THEN substr(g.message, 1, instr(g.message, ', ') - 1)"
+             " ELSE g.message END, count(*), sum(\"dram__bytes_read.sum\"), min(duration_ns), max(duration_ns)"
+             " FROM record r JOIN range g ON g.id = r.range GROUP BY 1")
+    want = {row[0]: row[1:] for row in db.execute(query)}
+    db.close()
+    r = json.loads(report("--by", "op", "--json"))
+    rows = {row["key"]["op"]: row for row in r["rows"] if row["launches"]}
+    check(set(rows) == set(want), "other operators than SQL finds")
+    for name, (launches, read, least, most) in want.items():
+        row = rows.get(name, {"launches": 0, "measures": {"time": {}, COLUMNS[0]: {}}})
+        got = (row["launches"], row["measures"][COLUMNS[0]].get("sum"), row["measures"]["time"].get("min"),
+               row["measures"]["time"].get("max"))
+        check(got == (launches, read, least, most), f"{name}: {got}")
+
+
+def csv_is_csv():
+    rows = list(csv.reader(io.StringIO(report("--by", "op,shape", "--csv"))))
+    check(len({len(row) for row in rows}) == 1, "rows of CSV have other columns than the head")
+    column = rows[0].index("dram__bytes_read.sum:sum")
+    check(sum(float(row[column] or 0) for row in rows[1:]) == totals()[COLUMNS[0]], "CSV sums")
+
+
+def lines_fit():
+    for columns in (40, 41, 60, 79, 80, 100, 163, 300):
+        for by in ("kernel", "op", "op,shape,kernel", "nvtx", "layer,dir,step,device,process,stream"):
+            text = report("--by", by, "--width", columns, "--limit", 0, "--figures", "all")
+            table = text[:text.index("single pass")]
+            check(all(width(line) <= columns for line in table.split("\n")), f"{by}: wider than {columns}")
+    check(report("--limit", 3, env={"COLUMNS": "80"}) != "", "COLUMNS")
+
+
+def rows_differ():
+    """No two kernels look the same, at any width."""
+    for columns in range(40, 301, 13):
+        text = report("--width", columns, "--limit", 0)
+        lines = text[:text.index("\n\n")].split("\n")
+        if lines[1].startswith("kernel "):
+            names = [line[:lines[1].index("launches")] for line in lines[2:]]
+        else:
+            names = [line for line in lines if not line.startswith(" ")]
+        check(len(names) == 59, f"{len(names)} rows in {columns} columns")
+        check(len(set(names)) == len(names), f"rows look the same in {columns} columns")
+
+
+def comparison():
+    shutil.copy("run.gpuctr", "more.gpuctr")
+    db = sqlite3.connect("more.gpuctr")
+    db.execute('UPDATE record SET "dram__bytes_read.sum" = "dram__bytes_read.sum" * 2, duration_ns = duration_ns * 3 '
+               "WHERE kernel = 1")
+    db.commit()
+    db.close()
+    text = run("more.gpuctr", "--against", "run.gpuctr", "--width", 120, "--limit", 3).stdout.decode()
+    check("+200.0%" in text and "+100.0%" in text and "hint" not in text, f"comparison:\n{text}")
+    r = json.loads(run("more.gpuctr", "--against", "run.gpuctr", "--json").stdout)
+    changes = [row["measures"]["time"]["change"] for row in r["rows"]]
+    check(abs(changes[0] - 200) < 1e-9 and changes[1:] == [0] * (len(changes) - 1), "what changed most comes first")
+
+
+def several_files_add_up():
+    shutil.copy("run.gpuctr", "again.gpuctr")
+    r = json.loads(run("run.gpuctr", "again.gpuctr", "--by", "capture,op", "--json").stdout)
+    check(r["records"] == 2 * 716 and {row["key"]["capture"] for row in r["rows"]} == {"run.gpuctr", "again.gpuctr"},
+          "two captures")
+    check(r["all"]["measures"][COLUMNS[0]]["sum"] == 2 * totals()[COLUMNS[0]], "the sum of two captures")
+
+
+# --- what is no capture, and who does not read ---------------------------------------------------
+
+
+def refused(what, code, *arguments, status=1, **more):
+    r = run(*arguments, **more)
+    message = r.stderr.decode()
+    check(r.returncode == status and r.stdout == b"" and code in message, f"{what}: {r.returncode} {message}")
+    check(status != 1 or "remedy: " in message, f"{what}: no remedy: {message}")
+
+
+def bad_files():
+    data = pathlib.Path("run.gpuctr").read_bytes()
+    pathlib.Path("cut.gpuctr").write_bytes(data[:len(data) // 2])
+    pathlib.Path("text.gpuctr").write_text("not a capture\n" * 100)
+    pathlib.Path("empty.gpuctr").write_bytes(b"")
+    pathlib.Path("newer.gpuctr").write_bytes(data[:60] + (99).to_bytes(4, "big") + data[64:])
+    shutil.copy("run.gpuctr", "damaged.gpuctr")
+    db = sqlite3.connect("damaged.gpuctr")
+    db.execute("UPDATE record SET duration_ns = 'x' WHERE idx = 700")
+    db.commit()
+    db.close()
+    refused("cut off", "error[store-truncated]", "cut.gpuctr")
+    refused("text", "error[store-not-capture]", "text.gpuctr")
+    refused("empty", "error[store-not-capture]", "empty.gpuctr")
+    refused("newer", "error[store-version]", "newer.gpuctr")
+    refused("damaged", "error[store-corrupt]", "damaged.gpuctr")
+    refused("not there", "error[store-path]", "no\nsuch.gpuctr")
+    refused("a folder", "error[store-", ".")
+    refused("a good and a bad one", "error[store-truncated]", "run.gpuctr", "cut.gpuctr")
+    refused("text on standard input", "error[store-not-capture]", "-", stdin=b"nothing")
+    refused("no room for standard input", "error[input]", "-", stdin=data, env={"TMPDIR": "/nowhere"})
+
+
+def standard_input():
+    data = pathlib.Path("run.gpuctr").read_bytes()
+    r = run("-", "--by", "op", "--width", 100, stdin=data)
+    check(r.returncode == 0 and r.stdout.decode() == report("--by", "op", "--width", 100), "standard input")
+    check(not list(pathlib.Path(os.environ["TMPDIR"]).glob("gpuctr-report-*")), "a copy is left behind")
+
+
+def wrong_command_lines():
+    for arguments, message in (
+            ([], "which capture?"), (["run.gpuctr", "--by", "kernal"], "did you mean 'kernel'?"),
+            (["run.gpuctr", "--sort", "x"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
+            (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
+            (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
+            (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
+            (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "rank"], "take 'process'")):
+        refused(str(arguments), message, *arguments, status=2)
+
+
+def change(path, *statements):
+    shutil.copy("run.gpuctr", path)
+    db = sqlite3.connect(path)
+    for s in statements:
+        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
+    db.commit()
+    db.close()
+
+
+def no_kernels():
+    change("none.gpuctr", "DELETE FROM record", "DELETE FROM image")
+    r = run("none.gpuctr", "--by", "op")
+    check(r.returncode == 0 and b"no kernels in it" in r.stdout, "a capture without kernels")
+    r = json.loads(run("none.gpuctr", "--json").stdout)
+    check(r["rows"] == [] and r["all"]["measures"]["time"]["mean"] is None, "JSON without kernels")
+    check(run("none.gpuctr", "--csv").stdout.count(b"\n") == 1, "CSV without kernels")
+
+
+def not_finished():
+    """A file that its writer has open, and will write to again."""
+    change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key IN ('complete', 'seen', 'measured', 'filtered')")
+    writer = sqlite3.connect("growing.gpuctr", isolation_level=None)
+    writer.execute("BEGIN")
+    writer.execute("UPDATE record SET duration_ns = 1 WHERE idx = 0")
+    r = run("growing.gpuctr")
+    writer.execute("ROLLBACK")
+    writer.close()
+    check(r.returncode == 0 and b"NOT COMPLETE" in r.stdout and b"716 kernels seen" in r.stdout, f"growing: {r}")
+    check(json.loads(run("growing.gpuctr", "--json").stdout)["complete"] is False, "growing: JSON")
+
+
+def hostile_names():
+    evil = "=HYPERLINK(\"x\")\x1b]0;title\x07\x1b[31m\u202e,\"quoted\"\nnext \x9b2J \ud7ff</script>"
+    change("evil.gpuctr", ("UPDATE kernel SET name = ? WHERE id = 1", (evil,)),
+           ("UPDATE range SET message = ? WHERE id = 5", (evil,)))
+    for by in ("kernel", "op", "nvtx", "layer"):
+        for columns in (40, 120, 300):
+            text = run("evil.gpuctr", "--by", by, "--width", columns, "--limit", 0).stdout.decode()
+            check(not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text), f"{by}: control characters")
+        r = json.loads(run("evil.gpuctr", "--by", by, "--json").stdout)
+        found = any(evil in (row["key"][by] or "") for row in r["rows"])
+        check(found or by == "op", f"{by}: JSON has another name")
+    rows = list(csv.reader(io.StringIO(run("evil.gpuctr", "--csv").stdout.decode(), newline="")))
+    check(any(row[0].startswith("'=HYPERLINK") for row in rows), "a formula in CSV")
+    check(len({len(row) for row in rows}) == 1, "hostile names break CSV")
+
+
+def wild_values():
+    """No number breaks a line, and none is made of what is not known."""
+    change("wild.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
+           f'UPDATE record SET "{COLUMNS[0]}" = -1e308 WHERE idx IN (2, 3)',
+           f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx > 5',
+           "UPDATE record SET duration_ns = 9223372036854775807, grid_x = 4294967295 WHERE idx = 7")
+    for columns in (40, 80, 170):
+        for more in ([], ["--units", "base"], ["--against", "run.gpuctr"]):
+            text = run("wild.gpuctr", "--limit", 0, "--figures", "all", "--width", columns, *more).stdout.decode()
+            table = text[:text.index("single pass")]
+            check(all(width(line) <= columns for line in table.split("\n")), f"wild values in {columns}, {more}")
+    r = json.loads(run("wild.gpuctr", "--json").stdout)
+    check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
+
+
+def nobody_reads():
+    read, write = os.pipe()
+    os.close(read)
+    r = subprocess.run([CLIENT, "report", "run.gpuctr"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    check(r.returncode == 0 and r.stderr == b"", f"closed pipe: {r.returncode} {r.stderr!r}")
+    with open("/dev/full", "wb") as full:
+        r = subprocess.run([CLIENT, "report", "run.gpuctr"], stdout=full, stderr=subprocess.PIPE, check=False)
+    check(r.returncode == 1 and b"No space left" in r.stderr and b"remedy" in r.stderr, f"disk full: {r}")
+
+
+def main():
+    tests = [goldens, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
+             comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
+             hostile_names, wild_values, nobody_reads]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["TMPDIR"] = folder
+        shutil.copy(RECORDING, "run.gpuctr")
+        for test in tests:
+            before = len(failures)
+            test()
+            print("ok  " if len(failures) == before else "FAIL", test.__name__)
+        os.chdir("/")
+    return 1 if failures else 0
+
+
+sys.exit(main())
