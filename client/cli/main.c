@@ -7,6 +7,7 @@
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
+ *	     └► verb_export ─►             client/report, outfile       └► client/store
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
@@ -17,8 +18,9 @@
 #include "client/cli/verb.h"
 
 const struct verb *const verbs[] = { &verb_run,	    &verb_capture, &verb_standby, &verb_ps,
-				     &verb_metrics, &verb_plan,	   &verb_report,  &verb_status,
-				     &verb_job,	    &verb_version, &verb_help,	  NULL };
+				     &verb_metrics, &verb_plan,	   &verb_report,  &verb_export,
+				     &verb_status,  &verb_job,	   &verb_version, &verb_help,
+				     NULL };
 
 const struct verb *verb_find(const char *name)
 {

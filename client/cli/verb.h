@@ -25,6 +25,7 @@ extern const struct verb verb_ps;
 extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_report;
+extern const struct verb verb_export;
 extern const struct verb verb_status;
 extern const struct verb verb_job;
 extern const struct verb verb_version;

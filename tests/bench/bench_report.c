@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How long "gpuctr-client report" takes for a capture of many kernels, and how much
- * memory: makes two files in the folder given (default: the current one), reports on each by
- * several keys.
+/* How long "gpuctr-client report" and "export" take for a capture of many kernels, and how much
+ *memory: makes two files in the folder given (default: the current one), reports on each by several
+ *keys and exports it to /dev/null in each format.
  *
  *	bench_report [FOLDER [KERNELS]]
  *
@@ -158,6 +158,10 @@ static int bench_file(const char *folder, const char *name, uint64_t n, bool emi
 		{ "report", "--by", "nvtx" },
 		{ "report", "--by", "layer,dir" },
 		{ "report", "--by", "op,shape,kernel" },
+		{ "export", "--to", "chrome" },
+		{ "export", "--to", "csv" },
+		{ "export", "--to", "jsonl" },
+		{ "export", "--to", "folded" },
 	};
 	char path[4096];
 	struct stat st;

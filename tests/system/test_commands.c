@@ -128,7 +128,8 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
-	expect_message(client, "there are run, capture, standby, ps, metrics, plan, report");
+	expect_message(client,
+		       "there are run, capture, standby, ps, metrics, plan, report, export");
 }
 
 /* Whatever the default preset is, a recording need not hold it. */

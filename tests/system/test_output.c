@@ -349,10 +349,49 @@ static void metrics_and_plans_need_no_gpu(void **state)
 	expect_message(p, "GH100"); /* those there are */
 }
 
+/* Lines of both files, in whatever order, but for those that head and end a stream of JSON lines. A
+ * live stream tells of a process again when more is known of it; exported is what it told last. */
+static void expect_same_lines(const char *live, const char *exported)
+{
+	char command[1024];
+
+	snprintf(command, sizeof(command),
+		 "for f in '%s' '%s'; do grep -v -e '^{\"type\":\"capture\"' -e "
+		 "'^{\"type\":\"totals\"' \"$f\" | sort >\"$f.all\"; grep -v "
+		 "'^{\"type\":\"process\"' \"$f.all\" >\"$f.sorted\"; done; cmp '%s.sorted' "
+		 "'%s.sorted' && test -s '%s.sorted' && test -z \"$(comm -13 '%s.all' '%s.all')\"",
+		 live, exported, live, exported, live, live, exported);
+	assert_int_equal(system(command), 0);
+}
+
+/* What is exported of the file is what was streamed when it was written. */
+static void an_export_is_the_stream(void **state)
+{
+	static const char *const formats[] = { "jsonl", "csv" };
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < 2; i++) {
+		expect_exit(fixture_client(f, USER_ANN, "-f", "--metrics",
+					   "dram__bytes_read.sum,sm__inst_executed.sum", "-o",
+					   fixture_path(f, "run.gpuctr"), "--format", formats[i],
+					   "--output", fixture_path(f, "live"), "--", FAKEAPP,
+					   "--children", "1", "--threads", "4", "--kernels", "50",
+					   "--nvtx", NULL),
+			    0);
+		expect_exit(fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"),
+					   "--to", formats[i], "-f", "-o",
+					   fixture_path(f, "exported"), NULL),
+			    0);
+		expect_same_lines(fixture_path(f, "live"), fixture_path(f, "exported"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(file_and_stream_agree),
+		SYSTEM_TEST(an_export_is_the_stream),
 		SYSTEM_TEST(summary_and_report_are_the_same),
 		SYSTEM_TEST(each_process_has_its_file),
 		SYSTEM_TEST(a_process_without_a_file_is_told),

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The formats of the live stream, fed from a file: the same code writes the same lines. What only a
+ * live capture knows is not there: its number in the daemon (0), and GPUs that no process used. A
+ * file holds the command as one quoted string, which is then the command's only part. */
+
+#include "client/cli/export_live.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/format.h"
+
+struct live {
+	const struct format *format;
+	void *f;
+	const struct store_info *info;
+	const char *command[2];
+	struct format_capture capture;
+	struct gpuctr_gpu *gpus;
+	bool has_head;
+	uint64_t processes;
+};
+
+/* Each device of a process once. */
+static void add_gpus(struct live *l, const struct gpuctr_process *process)
+{
+	for (size_t i = 0; i < process->n_devices; i++) {
+		const struct gpuctr_device *d = &process->devices[i];
+		size_t k = 0;
+
+		while (k < l->capture.n_gpus && strcmp(l->gpus[k].uuid, d->uuid) != 0) {
+			k++;
+		}
+		if (k == l->capture.n_gpus) {
+			l->gpus[l->capture.n_gpus++] = (struct gpuctr_gpu){
+				.index = d->index, .uuid = d->uuid, .name = d->name, .chip = d->chip
+			};
+		}
+	}
+}
+
+static bool find_gpus(struct live *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->info->n_processes; i++) {
+		n += l->info->processes[i].process.n_devices;
+	}
+	l->gpus = calloc(n + 1, sizeof(*l->gpus));
+	for (size_t i = 0; l->gpus && i < l->info->n_processes; i++) {
+		add_gpus(l, &l->info->processes[i].process);
+	}
+	l->capture.gpus = l->gpus;
+	return l->gpus != NULL;
+}
+
+static void live_close(void *e)
+{
+	struct live *l = e;
+
+	if (l->f) {
+		l->format->close(l->f);
+	}
+	free(l->gpus);
+	free(l);
+}
+
+static void *live_open(const struct format *format, const struct store_info *info)
+{
+	struct live *l = calloc(1, sizeof(*l));
+	const char *from = info->recorded_from;
+
+	if (!l) {
+		return NULL;
+	}
+	for (size_t i = 0; i < info->n_processes && !*from; i++) {
+		from = info->processes[i].process.recorded_from;
+	}
+	l->format = format;
+	l->info = info;
+	l->command[0] = info->command;
+	l->capture = (struct format_capture){
+		.plan = &info->plan,
+		.driver = info->driver,
+		.program = info->n_processes > 0 ? info->processes[0].process.program : "",
+		.command = l->command,
+		.recorded_from = from,
+		.recorded = *from,
+	};
+	l->f = find_gpus(l) ? format->open(&l->capture) : NULL;
+	if (!l->f) {
+		live_close(l);
+		return NULL;
+	}
+	return l;
+}
+
+static void *open_jsonl(const struct store_info *info, const struct exporter_options *options,
+			struct buf *why)
+{
+	(void)options;
+	(void)why;
+	return live_open(&format_jsonl, info);
+}
+
+static void *open_csv(const struct store_info *info, const struct exporter_options *options,
+		      struct buf *why)
+{
+	(void)options;
+	(void)why;
+	return live_open(&format_csv, info);
+}
+
+static void need_head(struct live *l, struct buf *b)
+{
+	if (!l->has_head && l->format->write_head) {
+		l->format->write_head(l->f, b);
+	}
+	l->has_head = true;
+}
+
+static int live_process(void *e, struct buf *b, const struct store_process *process)
+{
+	struct live *l = e;
+
+	need_head(l, b);
+	l->processes++;
+	if (l->format->write_process) {
+		l->format->write_process(l->f, b, &process->process);
+	}
+	return 0;
+}
+
+static int live_record(void *e, struct buf *b, const struct gpuctr_record *record)
+{
+	struct live *l = e;
+
+	l->format->write_record(l->f, b, record);
+	return 0;
+}
+
+static int live_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
+{
+	struct live *l = e;
+
+	if (l->format->write_mark) {
+		l->format->write_mark(l->f, b, mark);
+	}
+	return 0;
+}
+
+static int live_process_end(void *e, struct buf *b, const struct store_process *process)
+{
+	struct live *l = e;
+	const struct gpuctr_process_end end = { .process = process->process.process,
+						.clean = process->clean,
+						.totals = process->totals };
+
+	if (process->ended && l->format->write_process_end) {
+		l->format->write_process_end(l->f, b, &end);
+	}
+	return 0;
+}
+
+static int live_notice(void *e, struct buf *b, const struct gpuctr_notice *notice)
+{
+	struct live *l = e;
+
+	need_head(l, b);
+	if (l->format->write_notice) {
+		l->format->write_notice(l->f, b, notice);
+	}
+	return 0;
+}
+
+/* A capture that has not ended has no totals. */
+static int live_end(void *e, struct buf *b)
+{
+	struct live *l = e;
+	const struct gpuctr_end end = { .totals = l->info->totals,
+					.processes = (unsigned)l->processes,
+					.error = { .code = l->info->end_code,
+						   .message = l->info->end_message,
+						   .remedy = "" } };
+
+	need_head(l, b);
+	if (l->format->write_end && (l->info->complete || l->info->end_code != GPUCTR_OK)) {
+		l->format->write_end(l->f, b, &end);
+	}
+	return 0;
+}
+
+const struct exporter export_live_jsonl = {
+	.name = "jsonl",
+	.open = open_jsonl,
+	.close = live_close,
+	.process = live_process,
+	.record = live_record,
+	.mark = live_mark,
+	.process_end = live_process_end,
+	.notice = live_notice,
+	.end = live_end,
+};
+
+const struct exporter export_live_csv = {
+	.name = "csv",
+	.open = open_csv,
+	.close = live_close,
+	.process = live_process,
+	.record = live_record,
+	.end = live_end,
+};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The temporary file lies beside the final one, because a name is given within one file system. */
+
+#include "client/cli/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/out.h"
+
+static int open_temporary(struct outfile *out)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (asprintf(&out->temporary, "%s.XXXXXX", out->path) < 0) {
+		out->temporary = NULL;
+		return -ENOMEM;
+	}
+	out->fd = mkostemp(out->temporary, O_CLOEXEC);
+	if (out->fd < 0) {
+		int r = -errno;
+
+		free(out->temporary);
+		out->temporary = NULL;
+		return r;
+	}
+	return fchmod(out->fd, 0666 & ~mask) < 0 ? -errno : 0;
+}
+
+int outfile_open(struct outfile *out, const char *path, bool force)
+{
+	struct stat st;
+	int r = out_check(path, force);
+
+	*out = (struct outfile){ .fd = -1, .path = path };
+	signal(SIGPIPE, SIG_IGN);
+	if (r < 0) {
+		return r;
+	}
+	if (strcmp(path, "-") == 0) {
+		out->fd = STDOUT_FILENO;
+		return 0;
+	}
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
+		return open_temporary(out);
+	}
+	out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	return out->fd < 0 ? -errno : 0;
+}
+
+int outfile_write(struct outfile *out, struct buf *b)
+{
+	size_t n = 0;
+
+	if (b->failed) {
+		return -ENOMEM;
+	}
+	while (n < b->n && !out->unread) {
+		ssize_t done = write(out->fd, b->data + n, b->n - n);
+
+		if (done >= 0) {
+			n += (size_t)done;
+		} else if (errno == EPIPE) {
+			out->unread = true;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	buf_clear(b);
+	return 0;
+}
+
+int outfile_finish(struct outfile *out)
+{
+	if (out->fd == STDOUT_FILENO) {
+		return 0;
+	}
+	if (close(out->fd) < 0) {
+		out->fd = -1;
+		return -errno;
+	}
+	out->fd = -1;
+	if (out->temporary && rename(out->temporary, out->path) < 0) {
+		return -errno;
+	}
+	free(out->temporary);
+	out->temporary = NULL;
+	return 0;
+}
+
+void outfile_close(struct outfile *out)
+{
+	if (out->fd >= 0 && out->fd != STDOUT_FILENO) {
+		close(out->fd);
+	}
+	if (out->temporary) {
+		unlink(out->temporary);
+		free(out->temporary);
+	}
+	*out = (struct outfile){ .fd = -1 };
+}

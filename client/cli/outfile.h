@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_OUTFILE_H
+#define CLIENT_CLI_OUTFILE_H
+
+/* A file that is there whole or not at all: it gets its name when all of it is written. What is no
+ * regular file (standard output, a pipe, a device) is written to at once. */
+
+#include <stdbool.h>
+
+#include "client/cli/buf.h"
+
+struct outfile {
+	int fd; /* -1: not open */
+	const char *path;
+	char *temporary; /* NULL: there is none */
+	bool unread;	 /* nobody reads: a closed pipe */
+};
+
+/* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file is there and
+ * force was not given. */
+int outfile_open(struct outfile *out, const char *path, bool force);
+
+/* Empties b. 0 or a negative errno; 0 too when nobody reads any more. */
+int outfile_write(struct outfile *out, struct buf *b);
+
+/* Gives the file its name. 0 or a negative errno. */
+int outfile_finish(struct outfile *out);
+
+/* In any case: removes what was not finished. */
+void outfile_close(struct outfile *out);
+
+#endif

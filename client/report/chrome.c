@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A trace in Chrome's format, with the events that PyTorch's profiler wrote of counters, so that
+ * HolisticTraceAnalysis, Perfetto and chrome://tracing read it. For each record:
+ *
+ *	cuda_profiler_range	the kernel with its counters, on track 0 of its device
+ *	cuda_runtime		its launch, on its thread
+ *	cpu_op			the NVTX ranges around the launch, on the same thread
+ *	kernel			the same kernel on the track of its stream, where its time is known
+ *
+ * HTA pairs the i-th of the first with the i-th of the second by their ts and wants a cpu_op around
+ * each launch. A record says when its kernel began, and not when the launch was called or a range
+ * was opened. So the first three kinds stand in the order of the launches, each at the whole
+ * microsecond in which the kernel began, or as much later as the order and the nesting need; the
+ * end of the trace says how often that was and by how much. A range is drawn around the launches
+ * that came while it was open, and ends with the last of them. The fourth kind has the exact times.
+ *
+ * What is kept is the ranges that are open on each thread, so memory does not grow with records. */
+
+#include "client/report/chrome.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/cli/text.h"
+
+/* A file may say anything; what is nested deeper is shown without its outermost ranges. */
+enum { MAX_DEPTH = 512 };
+
+#define SECOND_NS INT64_C(1000000000)
+
+static void chrome_close(void *e)
+{
+	struct chrome *c = e;
+
+	tracks_deinit(&c->tracks);
+	fragments_free(c->kernels);
+	for (size_t i = 0; c->keys && i < c->n_keys; i++) {
+		buf_deinit(&c->keys[i]);
+	}
+	free(c->keys);
+	free(c);
+}
+
+static void *chrome_open(const struct store_info *info, const struct exporter_options *options,
+			 struct buf *why)
+{
+	struct chrome *c = calloc(1, sizeof(*c));
+
+	(void)why;
+	if (!c) {
+		return NULL;
+	}
+	c->info = info;
+	c->options = options;
+	c->several = options->process == 0 && info->n_processes > 1;
+	c->kernels = fragments_new();
+	c->keys = calloc(info->plan.n_columns + 1, sizeof(*c->keys));
+	if (!c->kernels || !c->keys) {
+		chrome_close(c);
+		return NULL;
+	}
+	c->n_keys = info->plan.n_columns;
+	for (size_t i = 0; i < c->n_keys; i++) {
+		text_json(&c->keys[i], info->plan.columns[i].name);
+		buf_char(&c->keys[i], ':');
+	}
+	c->base_ns = info->created_ns - info->created_ns % SECOND_NS;
+	return c;
+}
+
+static int chrome_process(void *e, struct buf *b, const struct store_process *process)
+{
+	struct chrome *c = e;
+
+	if (!c->has_event) {
+		chrome_write_head(c, b);
+	}
+	c->process = process;
+	c->last_us = INT64_MIN / 2;
+	chrome_write_process(c, b);
+	return 0;
+}
+
+/* --- ranges ------------------------------------------------------------------------------------
+ */
+
+/* The ranges around a launch, outermost first. */
+struct path {
+	const struct gpuctr_range *ranges[MAX_DEPTH];
+	size_t n, n_same; /* the first of them are open already */
+};
+
+static void find_path(const struct track *thread, const struct gpuctr_range *innermost,
+		      struct path *path)
+{
+	const struct gpuctr_range *range = innermost;
+
+	path->n = 0;
+	for (; range && path->n < MAX_DEPTH; range = range->parent) {
+		path->n++;
+	}
+	range = innermost;
+	for (size_t i = path->n; i > 0; i--, range = range->parent) {
+		path->ranges[i - 1] = range;
+	}
+	for (path->n_same = 0; path->n_same < path->n && path->n_same < thread->n_open;
+	     path->n_same++) {
+		if (path->ranges[path->n_same] != thread->open[path->n_same].range) {
+			break;
+		}
+	}
+}
+
+/* Ends all but the outermost n, each after those within it. */
+static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, size_t n)
+{
+	int64_t end_us = thread->end_us;
+
+	while (thread->n_open > n) {
+		const struct track_range *r = &thread->open[--thread->n_open];
+
+		chrome_write_range(c, b, thread->id, r->range, r->begin_us, ++end_us);
+	}
+}
+
+static int open_ranges(struct track *thread, const struct path *path, int64_t at_us)
+{
+	int r = 0;
+
+	for (size_t i = path->n_same; i < path->n && r == 0; i++) {
+		r = track_push(thread, path->ranges[i], at_us - (int64_t)(path->n - i));
+	}
+	return r;
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+static int64_t to_us(const struct chrome *c, int64_t ns)
+{
+	int64_t since;
+
+	if (__builtin_sub_overflow(ns, c->base_ns, &since)) {
+		return 0;
+	}
+	return since / 1000 - (since % 1000 < 0);
+}
+
+/* Not before the launch that came before, and with room for the ends of ranges that are over and
+ * the begins of those that are new. */
+static int64_t find_time(struct chrome *c, const struct track *thread, const struct path *path,
+			 int64_t start_ns)
+{
+	int64_t started_us = to_us(c, start_ns), at_us = started_us;
+	int64_t opened = path->n == 0 ? 1 : (int64_t)(path->n - path->n_same);
+	int64_t free_us = thread->end_us + (int64_t)(thread->n_open - path->n_same) + opened + 1;
+
+	at_us = at_us > c->last_us ? at_us : c->last_us + 1;
+	at_us = at_us >= free_us ? at_us : free_us;
+	c->last_us = at_us;
+	if (at_us > started_us) {
+		int64_t delayed_us = at_us - started_us;
+
+		c->delayed++;
+		c->most_delayed_us =
+			delayed_us > c->most_delayed_us ? delayed_us : c->most_delayed_us;
+	}
+	return at_us;
+}
+
+static struct track *get_track(struct chrome *c, struct buf *b, enum track_kind kind,
+			       unsigned device, uint64_t id)
+{
+	bool fresh;
+	struct track *track = tracks_get(&c->tracks, kind, device, id, &fresh);
+
+	if (track && fresh) {
+		chrome_write_names(c, b, track);
+	}
+	return track;
+}
+
+static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *record)
+{
+	struct chrome *c = e;
+	struct track *thread = get_track(c, b, TRACK_THREAD, 0, record->thread);
+	struct path path;
+	int64_t at_us;
+
+	if (!thread || !get_track(c, b, TRACK_COUNTERS, record->device, 0) ||
+	    !get_track(c, b, TRACK_STREAM, record->device, record->stream)) {
+		return -ENOMEM;
+	}
+	find_path(thread, record->range, &path);
+	at_us = find_time(c, thread, &path, record->start_ns);
+	close_ranges(c, b, thread, path.n_same);
+	if (open_ranges(thread, &path, at_us)) {
+		return -ENOMEM;
+	}
+	if (path.n == 0) {
+		chrome_write_range(c, b, thread->id, NULL, at_us - 1, at_us + 2);
+		thread->end_us = at_us + 2;
+	} else {
+		thread->end_us = at_us + 1;
+	}
+	chrome_write_launch(c, b, record, at_us);
+	chrome_write_counters(c, b, record, at_us);
+	chrome_write_kernel(c, b, record);
+	c->records++;
+	return 0;
+}
+
+static int chrome_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
+{
+	struct chrome *c = e;
+
+	if (!get_track(c, b, TRACK_THREAD, 0, mark->thread)) {
+		return -ENOMEM;
+	}
+	chrome_write_mark(c, b, mark);
+	return 0;
+}
+
+static int chrome_process_end(void *e, struct buf *b, const struct store_process *process)
+{
+	struct chrome *c = e;
+
+	(void)process;
+	for (size_t i = 0; i < c->tracks.n; i++) {
+		close_ranges(c, b, c->tracks.items[i], 0);
+	}
+	tracks_deinit(&c->tracks);
+	return 0;
+}
+
+static int chrome_end(void *e, struct buf *b)
+{
+	struct chrome *c = e;
+
+	if (!c->has_event) {
+		chrome_write_head(c, b);
+	}
+	chrome_write_tail(c, b);
+	return 0;
+}
+
+static void chrome_tell(void *e, struct buf *b)
+{
+	const struct chrome *c = e;
+
+	if (c->several) {
+		buf_text(b, "several processes are in this trace; HTA wants one each: --process "
+			    "N --rank R\n");
+	}
+}
+
+const struct exporter exporter_chrome = {
+	.name = "chrome",
+	.open = chrome_open,
+	.close = chrome_close,
+	.process = chrome_process,
+	.record = chrome_record,
+	.mark = chrome_mark,
+	.process_end = chrome_process_end,
+	.end = chrome_end,
+	.tell = chrome_tell,
+};

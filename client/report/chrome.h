@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_CHROME_H
+#define CLIENT_REPORT_CHROME_H
+
+/* What chrome.c (when) and chrome_events.c (how an event is written) share. */
+
+#include "client/cli/fragments.h"
+#include "client/report/exporter.h"
+#include "client/report/tracks.h"
+
+struct chrome {
+	const struct store_info *info;
+	const struct exporter_options *options;
+	const struct store_process *process; /* the present one */
+	struct fragments *kernels;	     /* names as JSON */
+	struct buf *keys;		     /* "name": for each column */
+	size_t n_keys;
+	struct tracks tracks; /* of the present process */
+	bool several;	      /* processes are exported */
+	bool has_event;	      /* so a comma comes first */
+	int64_t base_ns;
+	int64_t last_us; /* of the launches of the present process */
+	uint64_t records, ranges, delayed;
+	int64_t most_delayed_us;
+};
+
+/* Whose pid a device has in the trace: its index, as PyTorch's traces have it. With several
+ * processes, whose devices are counted by each for itself, the process counts as well. */
+uint64_t chrome_device_pid(const struct chrome *c, unsigned device);
+
+void chrome_write_head(struct chrome *c, struct buf *b);
+void chrome_write_tail(struct chrome *c, struct buf *b);
+void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track);
+void chrome_write_process(struct chrome *c, struct buf *b);
+
+/* range NULL: none is there. */
+void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread,
+			const struct gpuctr_range *range, int64_t begin_us, int64_t end_us);
+void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
+			 int64_t at_us);
+void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
+			   int64_t at_us);
+void chrome_write_kernel(struct chrome *c, struct buf *b, const struct gpuctr_record *record);
+void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark *mark);
+
+#endif

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""export CLIENT RECORDING SOURCE: what gpuctr-client export makes of the bundled recording, and of captures that were made
+worse than it: launches at one time, on many threads, out of order, without ranges, without values.
+
+The trace is checked against all that HolisticTraceAnalysis needs to give each kernel its counters and operators
+(check_trace), by nothing but this file and SQL."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
+COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+NO_RANGE = "(no NVTX range)"
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAIL", what)
+
+
+def export(*arguments, status=0, says=b"", **more):
+    r = subprocess.run([CLIENT, "export", *map(str, arguments)], capture_output=True, timeout=100, check=False, **more)
+    check(r.returncode == status and says in r.stderr and bool(r.stderr) == bool(says),
+          f"{arguments}: {r.returncode} {r.stderr!r}")
+    return r.stdout
+
+
+def change(path, *statements):
+    shutil.copy("run.gpuctr", path)
+    db = sqlite3.connect(path)
+    for s in statements:
+        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
+    db.commit()
+    db.close()
+    return path
+
+
+# --- the trace --------------------------------------------------------------------------------------
+
+
+def operator(message):
+    """The name in a range's message."""
+    return re.split(r", (?:seq|op_id|sizes) = ", message)[0]
+
+
+def records(path, process=1):
+    """Of a capture: index, kernel, correlation, thread, device, stream, start, duration, ranges, kind, values."""
+    db = sqlite3.connect(path)
+    ranges = {row[0]: row[1:] for row in
+              db.execute("SELECT id, parent, message, domain FROM range WHERE process = ?", (process,))}
+    query = (f"SELECT idx, k.name, correlation, thread, device, stream, start_ns, duration_ns, range, r.kind,"
+             f" {','.join(chr(34) + c + chr(34) for c in COLUMNS)} FROM record r LEFT JOIN kernel k"
+             " ON k.process = r.process AND k.id = r.kernel WHERE r.process = ? ORDER BY idx")
+    rows = []
+    for row in db.execute(query, (process,)):
+        path_of, at = [], row[8]
+        while at:
+            at, message, domain = ranges[at]
+            path_of.append((domain + ":" if domain else "") + operator(message))
+        rows.append(row[:8] + (path_of[::-1], row[9], dict(zip(COLUMNS, row[10:]))))
+    db.close()
+    return rows
+
+
+def spans(trace, category):
+    found = [e for e in trace["traceEvents"] if e.get("cat") == category]
+    for e in found:
+        check(e["ph"] == "X" and {"name", "pid", "tid", "ts", "dur"} <= set(e), f"{category}: {e}")
+    return found
+
+
+def check_order(events, what):
+    """Sorting by ts, however unstable, gives the order of launches."""
+    ts = [e["ts"] for e in events]
+    check(all(a < b for a, b in zip(ts, ts[1:])), f"{what}: not in the order of the launches")
+    check(all(type(e["ts"]) is int and type(e["dur"]) is int and e["dur"] > 0 for e in events), f"{what}: whole us")
+
+
+def check_counters(events, want, what):
+    for e, (_, kernel, _, _, device, _, _, _, _, _, values) in zip(events, want):
+        check(e["name"] == (kernel or "(not known)") and (e["pid"], e["tid"]) == (device, 0), f"{what}: {e}")
+        check(all(type(v) in (int, float) for v in e["args"].values()), f"{what}: arguments are not numbers: {e}")
+        got = {k: v for k, v in e["args"].items() if not k.startswith("gpuctr::")}
+        check(got == {k: v for k, v in values.items() if v is not None}, f"{what}: other values: {e}")
+
+
+def check_launches(events, want, what):
+    for e, (_, _, correlation, thread, *_) in zip(events, want):
+        check(e["name"].startswith("cudaLaunchKernel") and e["tid"] == thread and
+              e["args"]["correlation"] == correlation, f"{what}: {e}")
+
+
+def stacks(operators, launches, what):
+    """The names of the spans around each launch, outermost first; spans of a thread nest strictly."""
+    threads = collections.defaultdict(list)
+    for e in operators + launches:
+        threads[e["pid"], e["tid"]].append(e)
+    found = {}
+    for events in threads.values():
+        events.sort(key=lambda e: e["ts"])
+        around = []
+        for e in events:
+            while around and around[-1]["ts"] + around[-1]["dur"] <= e["ts"]:
+                around.pop()
+            end = e["ts"] + e["dur"]
+            check(not around or (around[-1]["ts"] < e["ts"] and end < around[-1]["ts"] + around[-1]["dur"]),
+                  f"{what}: spans overlap: {around[-1:]} {e}")
+            if e["cat"] == "cuda_runtime":
+                found[e["ts"]] = [o["name"] for o in around]
+            else:
+                around.append(e)
+    return [found.get(e["ts"], []) for e in launches]
+
+
+def check_kernels(trace, want, what):
+    """On the tracks of streams: exact times."""
+    base = trace["baseTimeNanoseconds"]
+    got = sorted((e["pid"], e["tid"], round(e["ts"] * 1000) + base, round(e["dur"] * 1000), e["args"]["correlation"])
+                 for e in spans(trace, "kernel"))
+    expected = sorted((device, stream, start, duration, correlation)
+                      for _, _, correlation, _, device, stream, start, duration, *_ in want if duration >= 0)
+    check(got == expected, f"{what}: kernels' times")
+
+
+def check_trace(path, rank=0, arguments=(), process=1):
+    trace = json.loads(export(path, "--to", "chrome", *arguments))
+    want = records(path, process)
+    check(trace["distributedInfo"]["rank"] == rank, f"{path}: rank")
+    ranges, launches, operators = (spans(trace, c) for c in ("cuda_profiler_range", "cuda_runtime", "cpu_op"))
+    check(len(ranges) == len(launches) == len(want), f"{path}: {len(ranges)} ranges, {len(launches)} launches")
+    for events, what in ((ranges, "ranges"), (launches, "launches")):
+        check_order(events, f"{path}: {what}")
+    check_counters(ranges, want, path)
+    check_launches(launches, want, path)
+    check(all(type(e["ts"]) is int and type(e["dur"]) is int for e in operators), f"{path}: whole us of operators")
+    for got, row in zip(stacks(operators, launches, path), want):
+        check(got == (row[8] or [NO_RANGE]), f"{path}: launch {row[0]} is in {got}, not {row[8]}")
+    check_kernels(trace, want, path)
+    end = trace["gpuctr_end"]
+    check(end["records"] == len(want), f"{path}: end")
+    return trace
+
+
+def the_recording():
+    trace = check_trace("run.gpuctr")
+    end = trace["gpuctr_end"]
+    check(end["complete"] and end["seen"] == 3240 and end["measured"] == 716, "counts at the end")
+    check(end["delayed"] == 0, "launches are shown later than they were")
+    check(check_trace("run.gpuctr", 5, ("--rank", 5)) is not None, "rank")
+    names = {(e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
+             if e["ph"] == "M" and "name" in e["args"]}
+    check(names[("process_name", 0, 0)] == "GPU 0: NVIDIA H200" and names[("thread_name", 0, 7)] == "stream 7", "names")
+
+
+def worse_captures():
+    check_trace(change("tie.gpuctr", "UPDATE record SET start_ns = 1795284035820087640"))
+    check_trace(change("back.gpuctr", "UPDATE record SET start_ns = 1795284035820087640 - idx * 1000"))
+    check_trace(change("dense.gpuctr", "UPDATE record SET start_ns = 1795284035820087640 + idx * 700"))
+    check_trace(change("threads.gpuctr", "UPDATE record SET thread = idx % 5, stream = idx % 3 + 7"))
+    check_trace(change("jumps.gpuctr", "UPDATE record SET range = (idx * 389) % 900 + 1, thread = idx % 2"))
+    check_trace(change("bare.gpuctr", "UPDATE record SET range = 0 WHERE idx % 7 < 3"))
+    check_trace(change("none.gpuctr", "UPDATE record SET range = 0"))
+    check_trace(change("null.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx % 2',
+                       "UPDATE record SET duration_ns = -1, clock = 0 WHERE idx % 3 = 0"))
+    check_trace(change("graph.gpuctr", "UPDATE record SET kind = idx % 3"))
+    check_trace(change("empty.gpuctr", "DELETE FROM record"))
+
+
+def wild_values():
+    """No number breaks the trace or the order of its launches."""
+    path = change("wild.gpuctr", "UPDATE record SET start_ns = 9223372036854775807 WHERE idx = 3",
+                  "UPDATE record SET start_ns = -9223372036854775807 WHERE idx = 9",
+                  "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 5",
+                  f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 11',
+                  "UPDATE meta SET value = -9223372036854775807 WHERE key = 'created_ns'")
+    trace = json.loads(export(path, "--to", "chrome"))
+    for category in ("cuda_profiler_range", "cuda_runtime"):
+        check(len(spans(trace, category)) == 716, f"wild: {category}")
+        check_order(spans(trace, category), f"wild: {category}")
+    check(COLUMNS[0] not in spans(trace, "cuda_profiler_range")[11]["args"], "a value that is no number")
+    lines = [len(export(p, "--to", "folded").splitlines()) for p in (path, "run.gpuctr")]
+    check(lines[0] == lines[1] > 50, f"wild: folded: {lines}")
+    for line in export(path, "--to", "jsonl").splitlines():
+        json.loads(line)
+
+
+def hostile_names():
+    evil = "=X(\"y\")\x1b]0;t\x07\u202e\nnext \x9b </script>; 1"
+    path = change("evil.gpuctr", ("UPDATE kernel SET name = ? WHERE id = 1", (evil,)),
+                  ("UPDATE range SET message = ? WHERE id = 5", (evil,)), ("UPDATE process SET program = ?", (evil,)))
+    trace = check_trace(path)
+    check(any(e["name"] == evil for e in spans(trace, "kernel")), "the name is another one")
+    for line in export(path, "--to", "folded").decode().splitlines():
+        check(re.fullmatch(r"[^\x00-\x1f\x7f-\x9f\u202e]+ [0-9.]+", line), f"folded: {line!r}")
+
+
+def several_processes():
+    """Each process alone is a trace for HTA; all together are one to look at."""
+    path = change("two.gpuctr", *(f"INSERT INTO {table} SELECT 2, {columns} FROM {table} WHERE process = 1" for
+                                  table, columns in (("device", "idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"),
+                                                     ("kernel", "id, name, mangled, static_shared_bytes, registers"))),
+                  "INSERT INTO process SELECT 2, 4711, 'other', cupti, driver, recorded_from, 1, 1, 0, 0, 0, 0, 0, 0, 0,"
+                  " 0 FROM process", f"UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, range = 0 WHERE idx >= 400")
+    check_trace(path, 0, ("--process", 1))
+    check_trace(path, 1, ("--process", 2, "--rank", 1), 2)
+    trace = json.loads(export(path, "--to", "chrome", says=b"--process N"))
+    check(len(spans(trace, "cuda_profiler_range")) == 716, "records of both")
+    check({e["pid"] for e in spans(trace, "cpu_op")} == {1724, 4711}, "a track of each")
+    check(len({e["pid"] for e in spans(trace, "kernel")}) == 2, "devices are counted by each process")
+    lines = export(path, "--to", "folded").decode().splitlines()
+    check(any(s.startswith("other (4711);") for s in lines), "folded: the process is a frame")
+
+
+# --- folded stacks ----------------------------------------------------------------------------------
+
+
+def folded_sums():
+    for weight, column in (("time", "duration_ns"), (COLUMNS[0], COLUMNS[0]), ("write", COLUMNS[1])):
+        want = collections.Counter()
+        column = -1 if column == "duration_ns" else column
+        for row in records("run.gpuctr"):
+            want[";".join(row[8] + [row[1]]).replace("\n", "?")] += row[7] if column == -1 else row[10][column]
+        got = {}
+        for line in export("run.gpuctr", "--to", "folded", "--weight", weight).decode().splitlines():
+            stack, value = line.rsplit(" ", 1)
+            check(stack not in got, f"folded: twice: {stack}")
+            got[stack] = float(value)
+        check(got == dict(want), f"folded by {weight} is another sum than SQL's")
+    export("run.gpuctr", "--to", "folded", "--weight", "dram", status=2, says=b"more than one counter")
+    export("run.gpuctr", "--to", "folded", "--weight", "l2", status=2, says=b"no counter")
+    export(change("nulls.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx < 9'), "--to", "folded",
+           "--weight", COLUMNS[0], says=b"9 kernels are not in it")
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def files():
+    export("run.gpuctr", "-o", "a.json")
+    check(pathlib.Path("a.json").read_bytes() == export("run.gpuctr", "--to", "chrome"), "a file")
+    export("run.gpuctr", "-o", "a.json", status=2, says=b"-f replaces it")
+    export("run.gpuctr", "-f", "-o", "a.json")
+    export("-", "--to", "csv", stdin=open("run.gpuctr", "rb"))
+    pathlib.Path("cut.gpuctr").write_bytes(pathlib.Path("run.gpuctr").read_bytes()[:2000000])
+    export("cut.gpuctr", "-o", "cut.json", status=1, says=b"error[store-")
+    change("late.gpuctr", "UPDATE record SET duration_ns = 'x' WHERE idx = 700")
+    export("late.gpuctr", "-f", "-o", "a.json", status=1, says=b"error[store-corrupt]")
+    check(json.loads(pathlib.Path("a.json").read_text())["gpuctr_end"]["records"] == 716, "the file before is gone")
+    left = [p.name for p in pathlib.Path(".").iterdir() if ".json." in p.name or p.name == "cut.json"]
+    check(not left, f"left behind: {left}")
+    for arguments, message in ((["run.gpuctr"], b"to what?"), (["run.gpuctr", "--to", "xml"], b"not 'xml'"),
+                               (["--to", "csv"], b"name one"), (["run.gpuctr", "--to", "csv", "--weight", "time"],
+                                                               b"belongs to"),
+                               (["run.gpuctr", "--to", "chrome", "--process", "9"], b"no process 9")):
+        export(*arguments, status=2, says=message)
+    change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key = 'complete'")
+    export("growing.gpuctr", "--to", "chrome", says=b"warning[not-complete]")
+
+
+def nobody_reads():
+    read, write = os.pipe()
+    os.close(read)
+    r = subprocess.run([CLIENT, "export", "run.gpuctr", "--to", "chrome"], stdout=write, stderr=subprocess.PIPE,
+                       check=False)
+    os.close(write)
+    check(r.returncode == 0 and r.stderr == b"", f"closed pipe: {r.returncode} {r.stderr!r}")
+    with open("/dev/full", "wb") as full:
+        r = subprocess.run([CLIENT, "export", "run.gpuctr", "--to", "csv"], stdout=full, stderr=subprocess.PIPE,
+                           check=False)
+    check(r.returncode == 1 and b"No space left" in r.stderr and b"remedy" in r.stderr, f"disk full: {r}")
+
+
+def main():
+    tests = [the_recording, worse_captures, wild_values, hostile_names, several_processes, folded_sums, files, nobody_reads]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["TMPDIR"] = folder
+        shutil.copy(RECORDING, "run.gpuctr")
+        for test in tests:
+            before = len(failures)
+            test()
+            print("ok  " if len(failures) == before else "FAIL", test.__name__)
+        os.chdir("/")
+    return 1 if failures else 0
+
+
+sys.exit(main())
