@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/cli/report_html.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
@@ -33,6 +34,7 @@ enum {
 	OPTION_AGAINST,
 	OPTION_CSV,
 	OPTION_JSON,
+	OPTION_HTML,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -52,6 +54,8 @@ static const struct option_def defs[] = {
 	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
 	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
 	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
+	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
+	{ 'f', "force", NULL, "replace FILE" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
@@ -59,8 +63,8 @@ static const struct option_def defs[] = {
 struct report_options {
 	struct keys keys;
 	struct view_options view;
-	const char *against;
-	bool csv, json, help, has_limit;
+	const char *against, *html;
+	bool csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
 
@@ -317,6 +321,7 @@ static bool parse_number(const char *option, const char *value, uint64_t min, ui
 
 static bool take_option(struct report_options *o, int id, const char *value)
 {
+	o->has_choice = o->has_choice || (id != OPTION_HTML && id != 'f');
 	switch (id) {
 	case OPTION_BY:
 		return parse_keys(o, value);
@@ -348,6 +353,12 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case OPTION_JSON:
 		o->json = true;
 		return true;
+	case OPTION_HTML:
+		o->html = value;
+		return true;
+	case 'f':
+		o->force = true;
+		return true;
 	default:
 		o->help = true;
 		return true;
@@ -372,6 +383,14 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (o->csv && o->json) {
 		say_usage("report: take --csv or --json, not both");
+		return false;
+	}
+	if (o->html && o->has_choice) {
+		say_usage("report: --html has all rows and figures; it goes with --force alone");
+		return false;
+	}
+	if (o->force && !o->html) {
+		say_usage("report: --force belongs to --html");
 		return false;
 	}
 	return true;
@@ -403,7 +422,7 @@ static int exec_report(int argc, char **argv)
 		verb_print_help(&verb_report);
 		status = 0;
 	} else if (result == OPTIONS_END && check(&o, &files)) {
-		status = report(&o, &files);
+		status = o.html ? report_html(&files, o.html, o.force) : report(&o, &files);
 	}
 	strings_deinit(&files);
 	return status;
@@ -417,7 +436,8 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
 		   "  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
 		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
-		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n",
+		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
+		   "  gpuctr-client report run.gpuctr --html run.html\n",
 	.options = defs,
 	.exec = exec_report,
 };

@@ -162,6 +162,7 @@ static int bench_file(const char *folder, const char *name, uint64_t n, bool emi
 		{ "export", "--to", "csv" },
 		{ "export", "--to", "jsonl" },
 		{ "export", "--to", "folded" },
+		{ "report", "--html", "/dev/null" },
 	};
 	char path[4096];
 	struct stat st;

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_REPORT_HTML_H
+#define CLIENT_CLI_REPORT_HTML_H
+
+#include "client/cli/options.h"
+
+/* "report --html": writes the page on these captures. Returns the exit status; what went wrong has
+ * been told. */
+int report_html(const struct strings *files, const char *path, bool force);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_PAGE_H
+#define CLIENT_REPORT_PAGE_H
+
+/* A report as one web page that needs nothing else: charts and tables by kernel and by operator,
+ * and counters over time. All of it is aggregated, so the page's size does not grow with records.
+ */
+
+#include "client/report/groups.h"
+#include "client/report/machine.h"
+#include "client/store/reader.h"
+
+enum { PAGE_MAX_BYTES = 4500000 };
+
+struct page;
+
+struct page *page_new(void);		/* NULL: out of memory */
+struct page *page_free(struct page *p); /* takes NULL, returns NULL */
+
+/* Once, from the first capture: its counters are those over time. 0, -ENOMEM, or -EINVAL with why
+ * told: see groups_begin(). */
+int page_capture(struct page *p, const struct store_info *info, struct buf *why);
+int page_process(struct page *p, const struct gpuctr_process *process);
+int page_record(struct page *p, const struct gpuctr_record *record);
+
+/* Appends the page. notes: lines that a reader must not miss; hardware: a line. 0 or -ENOMEM. */
+int page_print(struct page *p, const struct machine_source *source, const char *notes,
+	       const char *hardware, struct buf *b);
+
+#endif

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""page CLIENT RECORDING [--browser]: the page that gpuctr-client report --html writes.
+
+Alone, what stands in the file. With --browser, what a headless Chromium makes of it: the elements are there, their
+numbers are those of the capture, nothing is said on the console, and names do nothing."""
+
+import collections
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+EVIL = ("</script><script>document.documentElement.dataset.evil='yes'</script><img src=x onerror="
+        "\"document.documentElement.dataset.evil='yes'\"><!--\u2028]]>&lt;\x1b[31m'\"\\")
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAIL", what)
+
+
+def write(*arguments, status=0, says=b""):
+    r = subprocess.run([CLIENT, "report", *map(str, arguments)], capture_output=True, timeout=100, check=False)
+    check(r.returncode == status and says in r.stderr and bool(r.stderr) == bool(says) and r.stdout == b"",
+          f"{arguments}: {r.returncode} {r.stderr!r}")
+
+
+def data_of(page):
+    text = pathlib.Path(page).read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">\n(.*?)</script>', text, re.DOTALL)[1])
+
+
+def change(path, *statements):
+    shutil.copy("run.gpuctr", path)
+    db = sqlite3.connect(path)
+    for s in statements:
+        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
+    db.commit()
+    db.close()
+    return path
+
+
+def sums(path="run.gpuctr"):
+    db = sqlite3.connect(path)
+    found = {c: db.execute(f'SELECT sum("{c}") FROM record').fetchone()[0] for c in COLUMNS}
+    found["time"] = db.execute("SELECT sum(duration_ns) FROM record").fetchone()[0]
+    db.close()
+    return found
+
+
+# --- the file ---------------------------------------------------------------------------------------
+
+
+def numbers_are_the_captures():
+    write("run.gpuctr", "--html", "run.html")
+    data = data_of("run.html")
+    for by in ("kernel", "op"):
+        for name, value in sums().items():
+            check(sum(r["measures"][name]["sum"] for r in data[by]["rows"]) == value, f"{by}: {name}")
+        check(len(data[by]["names"]) == len(set(data[by]["names"])) == len(data[by]["rows"]), f"{by}: short names")
+    for series in data["timeline"]["measures"]:
+        check(sum(series["sums"]) == sums()[series["name"]] and len(series["sums"]) <= 512, f"over time: {series['name']}")
+    check(data["meta"]["peak_of"] == "NVIDIA H200", "peak")
+    check(any("2,524 of 3,240" in n for n in data["meta"]["notes"]), "what was not measured")
+
+
+def timeline_is_where_kernels_are():
+    """Each bin against SQL, and with times that go back."""
+    change("back.gpuctr", "UPDATE record SET start_ns = 1795284035820087640 - idx * 777777")
+    for path in ("run.gpuctr", "back.gpuctr"):
+        write(path, "-f", "--html", "t.html")
+        line = data_of("t.html")["timeline"]
+        db = sqlite3.connect(path)
+        want = collections.Counter()
+        for start, duration in db.execute("SELECT start_ns, duration_ns FROM record"):
+            want[(start - line["begin_ns"]) // line["bin_ns"]] += duration
+        db.close()
+        got = {i: v for i, v in enumerate(line["measures"][0]["sums"]) if v}
+        check(got == dict(want), f"{path}: bins")
+        check(max(want) >= 255, f"{path}: half of the bins are used")
+
+
+def nothing_from_outside():
+    text = pathlib.Path("run.html").read_text()
+    check("default-src 'none'" in text, "the page may load something")
+    check(not re.search(r"(src|href)\s*=|url\(|@import", text.split('id="data"')[0]), "the page loads something")
+    check(len(text) < 1 << 20, "the page is large")
+
+
+def hostile_names():
+    change("evil.gpuctr", ("UPDATE kernel SET name = ? || id", (EVIL,)), ("UPDATE range SET message = ? || id % 50", (EVIL,)),
+           ("UPDATE process SET program = ?, recorded_from = ?", (EVIL, EVIL)), ("UPDATE device SET name = ?", (EVIL,)),
+           ("UPDATE meta SET value = ? WHERE key IN ('command', 'host', 'driver')", (EVIL,)))
+    write("evil.gpuctr", "--html", "evil.html")
+
+    class Scripts(html.parser.HTMLParser):
+        found = []
+
+        def handle_starttag(self, tag, attributes):
+            if tag in ("script", "img"):
+                self.found.append((tag, dict(attributes).get("type")))
+
+    parser = Scripts()
+    parser.feed(pathlib.Path("evil.html").read_text())
+    check(parser.found == [("script", "application/json"), ("script", None)], f"elements of names: {parser.found}")
+    check("<" not in re.search(r'id="data">\n(.*?)</script>', pathlib.Path("evil.html").read_text(), re.DOTALL)[1],
+          "a < in the data")
+    check(any(EVIL in r["key"]["kernel"] for r in data_of("evil.html")["kernel"]["rows"]), "the name is another one")
+
+
+def many_rows():
+    """As many kernels as there are records, with long names: the page stays small and says what it leaves out."""
+    change("many.gpuctr", "INSERT INTO kernel SELECT 1, 1000 + idx, idx || printf('%.*c', 9000, 'k'), 'm', 0, 0 FROM record",
+           "UPDATE record SET kernel = 1000 + idx")
+    write("many.gpuctr", "--html", "many.html")
+    data = data_of("many.html")
+    check(pathlib.Path("many.html").stat().st_size < 5000000, "5 MB")
+    check(data["kernel"]["rows_left_out"] + len(data["kernel"]["rows"]) == 716 and data["kernel"]["rows_left_out"] > 0,
+          "rows that are left out are not counted")
+
+
+def files():
+    write("run.gpuctr", "--html", "run.html", status=2, says=b"-f replaces it")
+    write("run.gpuctr", "--html", "x.html", "--by", "op", status=2, says=b"--force alone")
+    write("run.gpuctr", "--force", status=2, says=b"belongs to --html")
+    write("run.gpuctr", "--html", "/nowhere/x.html", status=2, says=b"No such file")
+    pathlib.Path("text.gpuctr").write_text("nothing")
+    write("text.gpuctr", "-f", "--html", "run.html", status=1, says=b"remedy")
+    check(data_of("run.html")["kernel"]["records"] == 716, "the page before is gone")
+    write("run.gpuctr", "run.gpuctr", "--html", "two.html")
+    check(data_of("two.html")["kernel"]["records"] == 2 * 716, "two captures")
+    change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key = 'complete'")
+    write("growing.gpuctr", "--html", "growing.html")
+    check(any("NOT COMPLETE" in n for n in data_of("growing.html")["meta"]["notes"]), "not complete")
+
+
+# --- in a browser -----------------------------------------------------------------------------------
+
+
+class Elements(html.parser.HTMLParser):
+    """Start tags with their attributes, and the text of each element that has an id."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.inside = [], collections.defaultdict(str), None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside = dict(attributes).get("id", self.inside)
+
+    def handle_data(self, data):
+        self.text[self.inside] += data
+
+    def all(self, tag, **attributes):
+        return [a for t, a in self.tags if t == tag and all(a.get(k.replace("_", "-")) == v for k, v in attributes.items())]
+
+
+def browse(page, script=""):
+    """The page's elements after its script and this one have run."""
+    path = pathlib.Path("browse.html").resolve()
+    path.write_text(pathlib.Path(page).read_text() + (f"<script>{script}</script>" if script else ""))
+    r = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom",
+                        "--user-data-dir=" + str(pathlib.Path("profile").resolve()), path.as_uri()],
+                       capture_output=True, timeout=120, check=False)
+    console = [s for s in r.stderr.decode(errors="replace").splitlines() if "CONSOLE" in s]
+    check(not console, f"{page}: on the console: {console}")
+    elements = Elements(r.stdout.decode())
+    root = elements.all("html")[0]
+    check(root.get("data-ready") == "yes" and "data-error" not in root, f"{page}: {root}")
+    check("data-evil" not in root, f"{page}: a name was run")
+    return elements
+
+
+def shows_the_capture():
+    write("run.gpuctr", "-f", "--html", "run.html")
+    e = browse("run.html")
+    check(e.text["title"].startswith("python3 "), "title")
+    for name, value in sums().items():
+        figure = e.all("dd", data_name=name)
+        check(len(figure) == 1 and float(figure[0]["data-value"]) == value, f"figure {name}: {figure}")
+        cells = [float(a["data-value"]) for a in e.all("td", data_id=name)]
+        check(len(cells) == 58 and sum(cells) == value, f"table: {name}")
+        check(name != "time" or cells == sorted(cells, reverse=True), "most time first")
+    check(float(e.all("dd", data_name="kernels measured")[0]["data-value"]) == 716, "kernels")
+    check(len(e.all("div", **{"class": "bar"})) == 12, "bars")
+    check(len(e.all("circle", **{"class": "dot"})) == 58, f"points: {len(e.all('circle'))}")
+    check(len(e.all("path", **{"class": "roof"})) == 1 and "NVIDIA H200" in e.text["roofline-note"], "roof")
+    check(len(e.all("rect", **{"class": "bin"})) > 100, "over time")
+    check(all(a.get("aria-label") and a.get("tabindex") == "0" for a in e.all("circle")), "points by keyboard")
+
+
+def is_used():
+    """Sorting, choosing, filtering, the other theme: as a user does it."""
+    e = browse("run.html", """
+        const pick = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event("change")); };
+        pick("table-by", "op"); pick("top-by", "op"); pick("roofline-by", "op"); pick("timeline-measure", "1");
+        pick("top-measure", "dram__bytes_write.sum");
+        document.querySelector('th button[data-id="launches"]').click();
+        document.querySelector('th button[data-id="launches"]').click();
+        root.dataset.was = root.dataset.theme; $("theme").click();""")
+    launches = [float(a["data-value"]) for a in e.all("td", data_id="launches")]
+    check(launches == sorted(launches) and sum(launches) == 716, "operators by launches, least first")
+    check(len(e.all("th", aria_sort="ascending")) == 1, "the order is told")
+    root = e.all("html")[0]
+    check({root["data-was"], root["data-theme"]} == {"light", "dark"}, "theme")
+    check(float(e.all("svg", role="img")[0]["data-sum"]) == sums()[COLUMNS[0]], "another counter over time")
+    e = browse("run.html", '$("table-filter").value = "MAX_POOL"; $("table-filter").dispatchEvent(new Event("input"));')
+    check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
+
+
+def roofline():
+    """With operations: a slope from the device's peak, or from what was measured where that is not known."""
+    name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+    flops = (f"UPDATE column_def SET name = '{name}', unit = '' WHERE idx = 2",
+             "DROP VIEW records", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{name}"',
+             f'UPDATE record SET "{name}" = 1000 * duration_ns')
+    for path, more, says in (("flops.gpuctr", (), "that of NVIDIA H200"),
+                             ("board.gpuctr", ("UPDATE device SET name = 'GPU X'",), "the highest measured")):
+        write(change(path, *flops, *more), "-f", "--html", "flops.html")
+        e = browse("flops.html")
+        roof = e.all("path", **{"class": "roof"})[0]
+        check(e.text["h-roofline"] == "Roofline" and says in e.text["roofline-note"], f"{path}: {e.text['roofline-note']}")
+        check(abs(float(roof["data-top"]) - 1e12) < 1e3, f"{path}: {roof}")
+        check(all(float(a["data-y"]) <= float(a["data-x"]) * float(roof["data-peak"]) * 1.0001 for a in e.all("circle")),
+              f"{path}: points above the roof")
+
+
+def hostile_names_do_nothing():
+    browse("evil.html")
+
+
+def empty_captures():
+    write(change("none.gpuctr", "DELETE FROM record", "DELETE FROM image"), "-f", "--html", "none.html")
+    e = browse("none.html")
+    check("No row has bytes" in e.text["roofline-note"] and not e.all("circle"), "no kernels")
+    write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
+    e = browse("bare.html")
+    check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
+
+
+def main():
+    tests = [numbers_are_the_captures, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
+             files]
+    if "--browser" in sys.argv:
+        if not BROWSER:
+            print("SKIP: no Chromium is installed (Debian's package chromium)")
+            return 77
+        tests = [hostile_names, shows_the_capture, is_used, roofline, hostile_names_do_nothing, empty_captures]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        shutil.copy(RECORDING, "run.gpuctr")
+        for test in tests:
+            before = len(failures)
+            test()
+            print("ok  " if len(failures) == before else "FAIL", test.__name__)
+        os.chdir("/")
+    return 1 if failures else 0
+
+
+sys.exit(main())
