@@ -7,7 +7,7 @@
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
- *	     └► verb_export ─►             client/report, outfile       └► client/store
+ *	     └► verb_export, verb_merge ─► client/report, outfile       └► client/store
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
@@ -19,8 +19,8 @@
 
 const struct verb *const verbs[] = { &verb_run,	    &verb_capture, &verb_standby, &verb_ps,
 				     &verb_metrics, &verb_plan,	   &verb_report,  &verb_export,
-				     &verb_status,  &verb_job,	   &verb_version, &verb_help,
-				     NULL };
+				     &verb_merge,   &verb_status,  &verb_job,	  &verb_version,
+				     &verb_help,    NULL };
 
 const struct verb *verb_find(const char *name)
 {

@@ -26,6 +26,7 @@ extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_report;
 extern const struct verb verb_export;
+extern const struct verb verb_merge;
 extern const struct verb verb_status;
 extern const struct verb verb_job;
 extern const struct verb verb_version;

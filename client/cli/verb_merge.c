@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "merge": our counters into a trace that torch.profiler wrote. The trace is read twice, in pieces:
+ * once for its kernels, then it is copied byte by byte with the counters put in. */
+
+#include "client/cli/verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/outfile.h"
+#include "client/cli/say.h"
+#include "client/cli/text.h"
+#include "client/report/merge.h"
+#include "client/report/reading.h"
+
+enum { OPTION_PROCESS = 2000 };
+
+enum { PIECE_BYTES = 256 * 1024 };
+
+static const struct option_def defs[] = {
+	{ 'o', "output", "FILE", "the trace with counters; default: -, standard output" },
+	{ 'f', "force", NULL, "replace FILE" },
+	{ OPTION_PROCESS, "process", "N", "the process of the capture (default: its only one)" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+struct merge_options {
+	const char *path, *trace, *capture;
+	unsigned process;
+	bool force, help;
+};
+
+struct merging {
+	const struct merge_options *options;
+	struct trace trace;
+	struct merge *merge;
+	int fd;
+	bool chosen, found;
+};
+
+enum { MERGE_E_PROCESS = 1000 };
+
+/* --- the capture -------------------------------------------------------------------------------
+ */
+
+static int on_capture(const struct store_info *info, void *userdata)
+{
+	struct merging *m = userdata;
+
+	if (m->options->process == 0 && info->n_processes > 1) {
+		return MERGE_E_PROCESS;
+	}
+	m->merge = merge_new(&m->trace, &info->plan);
+	return m->merge ? 0 : -ENOMEM;
+}
+
+static int on_process(const struct store_process *process, void *userdata)
+{
+	struct merging *m = userdata;
+	unsigned wanted = m->options->process;
+
+	m->chosen = wanted == 0 || wanted == process->process.process;
+	m->found = m->found || m->chosen;
+	return 0;
+}
+
+static int on_record(const struct gpuctr_record *record, void *userdata)
+{
+	struct merging *m = userdata;
+
+	return m->chosen ? merge_record(m->merge, record) : 0;
+}
+
+static int on_end(const struct store_info *info, void *userdata)
+{
+	struct merging *m = userdata;
+
+	(void)info;
+	return m->found ? 0 : MERGE_E_PROCESS;
+}
+
+static int read_capture(struct merging *m)
+{
+	const struct reading_handler handler = { .on_capture = on_capture,
+						 .on_process = on_process,
+						 .on_record = on_record,
+						 .on_end = on_end,
+						 .without_ranges = true };
+	struct store_error error;
+	int r = reading_capture(m->options->capture, &handler, m, &error);
+
+	if (r == MERGE_E_PROCESS) {
+		say_usage(
+			"merge: a trace is of one process: say which of the capture's by --process "
+			"(report --by process lists them)");
+		return EXIT_VERB_USAGE;
+	}
+	if (r && error.code) {
+		say_error(store_error_name(r), error.message, error.remedy);
+	} else if (r) {
+		say_usage("out of memory");
+	}
+	return r ? EXIT_VERB_FAILED : 0;
+}
+
+/* --- the trace ---------------------------------------------------------------------------------
+ */
+
+static int read_trace(struct merging *m)
+{
+	struct buf why = { 0 };
+	int r;
+
+	m->fd = open(m->options->trace, O_RDONLY | O_CLOEXEC);
+	r = m->fd < 0 ? -errno : trace_read(&m->trace, m->fd, &why);
+	if (r == 0 && m->trace.n == 0) {
+		buf_text(&why, "there is no kernel in it");
+		r = -EINVAL;
+	}
+	if (r) {
+		say_error("trace", why.n > 0 ? buf_string(&why) : strerror(-r),
+			  "Name a trace that torch.profiler's export_chrome_trace() has written, "
+			  "of a "
+			  "run on a GPU.");
+	}
+	buf_deinit(&why);
+	return r ? EXIT_VERB_FAILED : 0;
+}
+
+/* From where the copy is up to end. */
+static int copy(struct merging *m, struct outfile *out, struct buf *b, uint64_t *at, uint64_t end)
+{
+	int r = 0;
+
+	while (r == 0 && *at < end) {
+		size_t n = end - *at < PIECE_BYTES ? (size_t)(end - *at) : PIECE_BYTES;
+		ssize_t done = buf_reserve(b, n) ? pread(m->fd, b->data + b->n, n, (off_t)*at) : -1;
+
+		if (done <= 0) {
+			return done == 0 ? -EIO : -errno;
+		}
+		b->n += (size_t)done;
+		*at += (uint64_t)done;
+		r = b->n >= PIECE_BYTES ? outfile_write(out, b) : 0;
+	}
+	return r;
+}
+
+static int write_trace(struct merging *m, struct outfile *out)
+{
+	struct buf b = { 0 };
+	uint64_t at = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < m->trace.n && r == 0; i++) {
+		const struct trace_kernel *k = &m->trace.kernels[i];
+
+		if (k->values > 0) {
+			r = copy(m, out, &b, &at, k->at);
+			merge_add_values(m->merge, k, &b);
+		}
+	}
+	r = r ? r : copy(m, out, &b, &at, m->trace.bytes);
+	r = r ? r : outfile_write(out, &b);
+	r = r ? r : outfile_finish(out);
+	buf_deinit(&b);
+	if (r) {
+		say_error("output", strerror(-r), "Write the trace to where there is room for it.");
+	}
+	return r ? EXIT_VERB_FAILED : 0;
+}
+
+static void tell(const struct merge_counts *n)
+{
+	struct buf b = { 0 };
+
+	text_count(&b, n->joined);
+	buf_text(&b, " kernels have counters now; without a partner: ");
+	text_count(&b, n->trace_alone);
+	buf_text(&b, " of the trace, ");
+	text_count(&b, n->capture_alone);
+	buf_text(&b, " of the capture\n");
+	say_text(&b);
+	buf_deinit(&b);
+}
+
+static int merge_into(struct merging *m, struct outfile *out)
+{
+	struct merge_counts counts;
+	int status = read_trace(m);
+
+	status = status ? status : read_capture(m);
+	if (status) {
+		return status;
+	}
+	merge_finish(m->merge, &counts);
+	if (counts.joined == 0) {
+		say_error("trace", "No kernel of the capture has the name of one in the trace.",
+			  "Take a trace and a capture of the same program.");
+		return EXIT_VERB_FAILED;
+	}
+	status = write_trace(m, out);
+	if (status == 0) {
+		tell(&counts);
+	}
+	return status;
+}
+
+static int merge(const struct merge_options *o)
+{
+	struct merging m = { .options = o, .fd = -1 };
+	struct outfile out;
+	int r = outfile_open(&out, o->path, o->force), status = EXIT_VERB_USAGE;
+
+	if (r < 0) {
+		say_usage("--output %s: %s", o->path,
+			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+	} else {
+		status = merge_into(&m, &out);
+	}
+	outfile_close(&out);
+	merge_free(m.merge);
+	trace_deinit(&m.trace);
+	if (m.fd >= 0) {
+		close(m.fd);
+	}
+	return status;
+}
+
+/* --- command line ------------------------------------------------------------------------------
+ */
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	struct merge_options *o = userdata;
+	uint64_t n = 0;
+
+	switch (id) {
+	case 'o':
+		o->path = value;
+		return true;
+	case 'f':
+		o->force = true;
+		return true;
+	case OPTION_PROCESS:
+		if (!options_parse_u64(value, &n) || n < 1 || n > INT32_MAX) {
+			say_usage("--process wants a number from 1 on, not '%s'", value);
+			return false;
+		}
+		o->process = (unsigned)n;
+		return true;
+	default:
+		o->help = true;
+		return true;
+	}
+}
+
+static int exec_merge(int argc, char **argv)
+{
+	struct merge_options o = { .path = "-" };
+	enum options_result result;
+	int rest;
+
+	result = options_parse(defs, argc, argv, take_option, &o, &rest);
+	if (o.help) {
+		verb_print_help(&verb_merge);
+		return 0;
+	}
+	if (result != OPTIONS_END) {
+		return EXIT_VERB_USAGE;
+	}
+	if (argc - rest != 2) {
+		say_usage("merge: name a trace and a capture file");
+		return EXIT_VERB_USAGE;
+	}
+	o.trace = argv[rest];
+	o.capture = argv[rest + 1];
+	return merge(&o);
+}
+
+const struct verb verb_merge = {
+	.name = "merge",
+	.usage = "merge TRACE.json CAPTURE [-o FILE] [OPTION...]",
+	.summary = "put counters into a trace that torch.profiler wrote",
+	.details =
+		"The i-th launch of a kernel's name in the trace gets the counters of the i-th of "
+		"that name in\nthe capture; what found no partner is counted.\n\nexample:\n"
+		"  gpuctr-client merge trace.json run.gpuctr -o merged.json\n",
+	.options = defs,
+	.exec = exec_merge,
+};
