@@ -282,8 +282,30 @@ def nobody_reads():
     check(r.returncode == 1 and b"No space left" in r.stderr and b"remedy" in r.stderr, f"disk full: {r}")
 
 
+def commands_of_the_docs():
+    """Every command in a block of docs/coming-from.md does something, and all of its verbs and options exist."""
+    text = (SOURCE / "docs/coming-from.md").read_text()
+    commands = [c for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for c in block.splitlines()]
+    check(len(commands) >= 10, "the commands are gone")
+    path = f"{CLIENT.parent}:{os.environ['PATH']}"
+    for command in commands:
+        if command.startswith("sqlite3") and not shutil.which("sqlite3"):
+            continue
+        for output in re.findall(r" (?:-o|--html) (\S+)", command):
+            pathlib.Path(output).unlink(missing_ok=True)
+        r = subprocess.run(["sh", "-c", command], capture_output=True, timeout=100, check=False,
+                           env=dict(os.environ, PATH=path))
+        made = [pathlib.Path(o).stat().st_size for o in re.findall(r" (?:-o|--html) (\S+)", command)]
+        check(r.returncode == 0 and not r.stderr and (r.stdout or made), f"{command}: {r.stderr!r}")
+    help_text = b"".join(subprocess.run([CLIENT, "help", v], capture_output=True, check=False).stdout
+                         for v in ("run", "metrics", "report", "export")).decode()
+    for cell in re.findall(r"`(gpuctr-client [^`]*)`", text):
+        for option in re.findall(r" (--[a-z][a-z-]*)", cell.split(" -- ")[0]):
+            check(option in help_text, f"{cell}: no option {option}")
+
+
 def main():
-    tests = [the_recording, worse_captures, wild_values, hostile_names, several_processes, folded_sums, files, nobody_reads]
+    tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, folded_sums, files, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

@@ -3,8 +3,8 @@
 """report CLIENT REPLAY SOURCE [--renew]: what gpuctr-client report prints of the bundled recording, and what it does
 with files that are no captures.
 
-Outputs are compared with tests/system/report/*.txt, which were read by eye. --renew
-writes them anew, to be read again before they are committed."""
+Outputs are compared with tests/system/report/*.txt, which were read by eye, and with docs/tutorial.md, whose
+commands are all run. --renew writes both anew, to be read again before they are committed."""
 
 import csv
 import io
@@ -22,6 +22,7 @@ import unicodedata
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
 GOLDEN = SOURCE / "tests/system/report"
+TUTORIAL = SOURCE / "docs/tutorial.md"
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
 
 failures = []
@@ -77,6 +78,27 @@ def goldens():
         if RENEW:
             path.write_text(got)
         check(got == path.read_text(), f"{path.name} is not what comes out")
+
+
+def tutorial():
+    """Every command of the tutorial prints what stands there."""
+    os.environ["PATH"] = f"{CLIENT.parent}:{os.environ['PATH']}"
+    text = TUTORIAL.read_text()
+    blocks = re.findall(r"^```\n\$ (.*?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    check(len(blocks) >= 7, "the tutorial has lost its commands")
+    for command, shown in blocks:
+        r = subprocess.run(["sh", "-c", command], capture_output=True, timeout=100, check=False)
+        got = r.stdout.decode()
+        check(r.returncode == 0 and not r.stderr, f"tutorial: {command}: {r.stderr!r}")
+        if RENEW:
+            text = text.replace(f"```\n$ {command}\n{shown}```", f"```\n$ {command}\n{got}```")
+        else:
+            check(got == shown, f"tutorial: {command} prints something else:\n{got}")
+    if RENEW:
+        TUTORIAL.write_text(text)
+
+
+# --- numbers ----------------------------------------------------------------------------------------
 
 
 def totals():
@@ -293,7 +315,7 @@ def nobody_reads():
 
 
 def main():
-    tests = [goldens, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
+    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
