@@ -321,6 +321,19 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 	}
 }
 
+void files_write_names(const struct files *f, const char *node, FILE *out)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		char *path = f->items[i].store ? realpath(f->items[i].path, NULL) : NULL;
+
+		/* A name with an end of a line in it is left where it is. */
+		if (path && !strpbrk(path, "\t\n")) {
+			fprintf(out, "file\t%s\t%s\n", node, path);
+		}
+		free(path);
+	}
+}
+
 uint64_t files_unsaved(const struct files *f)
 {
 	uint64_t unsaved = f->unmade;

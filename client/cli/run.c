@@ -304,7 +304,7 @@ static void conclude(struct run *run)
 	enum summary_outcome outcome;
 
 	tell_speechless(run);
-	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->no_summary);
+	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
 	if (o->fail_if_none && run->status == 0 &&
 	    (outcome == SUMMARY_FAILED || (!run->path && outcome != SUMMARY_MEASURED))) {
 		run->status = EXIT_UNMEASURED;
@@ -386,7 +386,8 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.quiet = o->quiet;
+	run->progress.quiet = o->quiet || o->part;
+	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {
 		say_usage("signalfd: %s", strerror(-r));
 		return EXIT_REFUSED;

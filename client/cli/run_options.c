@@ -37,6 +37,8 @@ enum {
 	OPTION_PROGRAM,
 	OPTION_USER,
 	OPTION_AT,
+	OPTION_HERE,
+	OPTION_PART,
 	OPTION_BUDGET,
 	OPTION_SEED,
 };
@@ -89,6 +91,8 @@ const struct option_def capture_option_defs[] = {
 	{ 'a', "all", NULL, "everything of mine that is registered" },
 	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
 	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
+	{ OPTION_HERE, "here", NULL, "on this node alone (default: on all of a Slurm job's)" },
+	{ OPTION_PART, "part", NULL, NULL },
 	MEASURE_OPTIONS,
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
 	{ 'h', "help", NULL, "show this" },
@@ -268,6 +272,12 @@ static bool take(struct run_options *o, int id, const char *value)
 		return true;
 	case OPTION_RECORDED:
 		o->recorded = true;
+		return true;
+	case OPTION_HERE:
+		o->here = true;
+		return true;
+	case OPTION_PART:
+		o->part = true;
 		return true;
 	case OPTION_RAW:
 		o->raw = true;

@@ -26,6 +26,8 @@ struct run_options {
 	struct selector selector; /* of capture; empty: a program is run */
 	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
 	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
+	bool here;		  /* of capture: this node alone */
+	bool part;		  /* of capture: of one on many nodes, see slurm.c */
 	char *recorded_chip;	  /* what chip may point to */
 };
 

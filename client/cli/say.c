@@ -18,8 +18,14 @@
 
 #include "client/cli/text.h"
 
-/* The sink: whether a status line is on the terminal. */
+/* The sink: whether a status line is on the terminal, and what stands before each message. */
 static bool status_shown;
+static const char *node;
+
+void say_set_node(const char *name)
+{
+	node = name;
+}
 
 bool say_is_terminal(void)
 {
@@ -63,6 +69,9 @@ static void put(struct buf *b)
 	if (status_shown) {
 		buf_text(&all, "\r\033[K");
 		status_shown = false;
+	}
+	if (node) {
+		buf_printf(&all, "%s: ", node);
 	}
 	buf_add(&all, b->data, b->n);
 	write_all(all.data, all.n);

@@ -20,6 +20,9 @@ __attribute__((format(printf, 1, 2))) void say_usage(const char *format, ...);
 /* "gpuctr: ..." */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
+/* Set before each message, for one of several nodes; borrowed. NULL: nothing is. */
+void say_set_node(const char *node);
+
 /* Lines that are safe already. */
 struct buf;
 void say_text(const struct buf *text);

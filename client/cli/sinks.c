@@ -63,6 +63,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
+	ranks_plan(&s->ranks, opened->plan);
 	s->summary = summary_new(&by_kernel);
 	s->estimates = options->budget_ppm > 0 ? estimates_new(opened->plan) : NULL;
 	if (!s->driver || !s->summary || (options->budget_ppm > 0 && !s->estimates) ||
@@ -120,6 +121,9 @@ bool sinks_open(struct sinks *s)
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
 	summary_process(s->summary, process);
+	if (s->options->part) {
+		ranks_process(&s->ranks, process);
+	}
 	files_process(&s->files, process);
 	if (s->stream) {
 		stream_process(s->stream, process);
@@ -129,6 +133,9 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	summary_record(s->summary, record);
+	if (s->options->part) {
+		ranks_record(&s->ranks, record);
+	}
 	if (s->estimates) {
 		estimates_record(s->estimates, record);
 	}
@@ -181,6 +188,9 @@ void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
 {
+	if (s->options->part) {
+		ranks_process_end(&s->ranks, end);
+	}
 	files_process_end(&s->files, end);
 	if (s->stream) {
 		stream_process_end(s->stream, end);
@@ -286,6 +296,11 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 void sinks_close(struct sinks *s)
 {
 	s->stream = stream_close(s->stream);
+	if (s->options && s->options->part) {
+		ranks_write(&s->ranks, expand_node(), stdout);
+		files_write_names(&s->files, expand_node(), stdout);
+	}
+	ranks_deinit(&s->ranks);
 	files_close(&s->files);
 	s->summary = summary_free(s->summary);
 	s->estimates = estimates_free(s->estimates);

@@ -3,6 +3,7 @@
 #define CLIENT_CLI_SINKS_H
 
 #include "client/cli/files.h"
+#include "client/cli/ranks.h"
 #include "client/cli/run_options.h"
 #include "client/cli/stream.h"
 #include "client/cli/summary.h"
@@ -15,6 +16,7 @@ struct sinks {
 	struct files files;
 	struct stream *stream; /* NULL: no --format and no --output */
 	struct summary *summary;
+	struct ranks ranks;	     /* of options->part */
 	struct estimates *estimates; /* of a capture with a budget; NULL: of another */
 	struct gpuctr_gpu *gpus;
 	char *driver;

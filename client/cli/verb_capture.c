@@ -7,6 +7,7 @@
 #include "client/cli/child.h"
 #include "client/cli/run.h"
 #include "client/cli/sinks.h"
+#include "client/cli/slurm.h"
 
 static int exec_capture(int argc, char **argv)
 {
@@ -15,6 +16,9 @@ static int exec_capture(int argc, char **argv)
 
 	switch (capture_options_parse(&o, argc, argv)) {
 	case RUN_PARSED:
+		if (slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status)) {
+			break;
+		}
 		if (sinks_check(&o)) {
 			status = run_on_demand(&o);
 		}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/ranks.h"
+
+/* Rows of a node's processes, written on each node and read where they are shown. */
+
+static const struct gpuctr_column columns[] = { { .name = "dram__bytes_read.sum",
+						  .unit = "byte" } };
+static const struct gpuctr_plan plan = { .columns = columns, .n_columns = 1 };
+
+static void measure(struct ranks *r, unsigned process, const char *claim, const char *program)
+{
+	const char *claims[] = { claim };
+	const double value[] = { 1000 }, missing[] = { NAN };
+	struct gpuctr_process p = { .process = process,
+				    .pid = 100 + process,
+				    .program = program,
+				    .claims = claims,
+				    .n_claims = 1 };
+	struct gpuctr_record record = { .process = process, .duration_ns = 500, .values = value };
+	struct gpuctr_process_end end = { .process = process, .totals = { .seen = 7 } };
+
+	ranks_process(r, &p);
+	ranks_process(r, &p); /* it comes again when more is known */
+	ranks_record(r, &record);
+	record.duration_ns = -1;
+	record.values = missing;
+	ranks_record(r, &record);
+	ranks_process_end(r, &end);
+}
+
+static char *write_lines(const struct ranks *r, const char *node)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+
+	assert_non_null(f);
+	ranks_write(r, node, f);
+	fclose(f);
+	return text;
+}
+
+static void read_lines(struct ranks *r, char *text)
+{
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		assert_true(ranks_read(r, line));
+	}
+	free(text);
+}
+
+static void rows_of_many_nodes_become_one_table(void **state)
+{
+	struct ranks first = { 0 }, second = { 0 }, all = { 0 };
+	struct buf b = { 0 };
+	const char *text, *ten, *two;
+
+	(void)state;
+	ranks_plan(&first, &plan);
+	ranks_plan(&second, &plan);
+	measure(&first, 1, "SLURM_PROCID=10", "python3");
+	measure(&second, 1, "RANK=2", "python3");
+	read_lines(&all, write_lines(&first, "n1"));
+	read_lines(&all, write_lines(&second, "n2"));
+	ranks_print(&all, &b);
+	text = buf_string(&b);
+	ten = strstr(text, "   10  n1");
+	two = strstr(text, "    2  n2");
+	assert_non_null(ten);
+	assert_non_null(two);
+	assert_true(two < ten);
+	assert_non_null(strstr(text, "dram__bytes_read.sum"));
+	assert_non_null(strstr(two, " 7 "));	/* seen */
+	assert_non_null(strstr(two, " 2 "));	/* measured */
+	assert_non_null(strstr(two, "500 ns")); /* of one whose time is known */
+	assert_non_null(strstr(two, "1.00 kB"));
+	buf_deinit(&b);
+	ranks_deinit(&first);
+	ranks_deinit(&second);
+	ranks_deinit(&all);
+}
+
+static void a_program_breaks_no_line(void **state)
+{
+	struct ranks r = { 0 }, read = { 0 };
+	char *text;
+
+	(void)state;
+	measure(&r, 1, "RANK=1\t9", "a\tb\nrank\tx");
+	text = write_lines(&r, "n1");
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	read_lines(&read, text);
+	assert_int_equal(read.n, 1);
+	ranks_deinit(&r);
+	ranks_deinit(&read);
+}
+
+static void other_lines_are_none(void **state)
+{
+	struct ranks r = { 0 };
+
+	(void)state;
+	assert_false(ranks_read(&r, ""));
+	assert_false(ranks_read(&r, "rank"));
+	assert_false(ranks_read(&r, "rank\tn1\t0\t1"));
+	assert_false(ranks_read(&r, "file\tn1\t/a"));
+	assert_int_equal(r.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_of_many_nodes_become_one_table),
+		cmocka_unit_test(a_program_breaks_no_line),
+		cmocka_unit_test(other_lines_are_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
