@@ -93,6 +93,15 @@ static void on_program_end(struct run *run)
 	end_with_programs(run);
 }
 
+/* Also when they have ended before it was their turn. */
+void run_followed_end(struct run *run)
+{
+	if (run->state == RUN_OPENING) {
+		run_refuse(run, EXIT_REFUSED);
+	}
+	end_with_programs(run);
+}
+
 /* What a terminal sends reaches the program by itself, unless it has left our process group. */
 static void pass_on(struct run *run, const struct signal_event *event)
 {
@@ -107,6 +116,9 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		if (run->child.pid != 0 && child_reap(&run->child)) {
 			on_program_end(run);
 		}
+		return;
+	}
+	if (run_is_following(run)) {
 		return;
 	}
 	switch (run->state) {
@@ -163,7 +175,7 @@ static bool is_enough(const struct run *run)
 {
 	uint64_t duration_ns = run->options->duration_ns;
 
-	if (run->path || run->state != RUN_RUNNING) {
+	if (run->path || run_is_following(run) || run->state != RUN_RUNNING) {
 		return false;
 	}
 	return run->n_ended >= run->selected.n ||
@@ -213,7 +225,7 @@ static int start_loop(struct run *run)
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
 	r = uv_poll_start(&run->signal_poll, UV_READABLE, on_signal);
-	return r;
+	return r || !run_is_following(run) ? r : run_watch_followed(run);
 }
 
 static void close_handle(uv_handle_t *handle, void *userdata)
@@ -377,7 +389,7 @@ static bool begin_asking(struct run *run)
 		say_failure(run, r);
 		return false;
 	}
-	return run->path || choose(run);
+	return run->path || run_is_following(run) || choose(run);
 }
 
 static int run_whole(struct run *run)
@@ -386,7 +398,7 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.quiet = o->quiet || o->part;
+	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {
 		say_usage("signalfd: %s", strerror(-r));
@@ -416,6 +428,13 @@ int run_program(const struct run_options *o, const char *path)
 }
 
 int run_on_demand(const struct run_options *o)
+{
+	struct run run = { .options = o };
+
+	return run_whole(&run);
+}
+
+int run_followed(const struct run_options *o)
 {
 	struct run run = { .options = o };
 

@@ -11,4 +11,7 @@ int run_program(const struct run_options *o, const char *path);
 /* The same with processes that run already: of those that o->selector chooses. */
 int run_on_demand(const struct run_options *o);
 
+/* The same with programs that somebody else starts: see verb_follow.c. */
+int run_followed(const struct run_options *o);
+
 #endif

@@ -123,6 +123,8 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 		run_refuse(run, EXIT_REFUSED);
 	} else if (run->path) {
 		start_program(run, c);
+	} else if (run_is_following(run)) {
+		run_begin_followed(run, c);
 	} else {
 		begin_on_demand(run);
 	}
@@ -237,7 +239,7 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		break;
 	case RUN_RUNNING:
 		tell_early_end(&end->error);
-		run->state = run->path ? RUN_ALONE : RUN_OVER;
+		run->state = run->path || run_is_following(run) ? RUN_ALONE : RUN_OVER;
 		/* What is captured has a status of its own, and the end was not asked for. */
 		if (run->state == RUN_OVER && end->error.code != GPUCTR_OK) {
 			run->status = EXIT_REFUSED;

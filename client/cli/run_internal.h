@@ -19,7 +19,7 @@ enum run_state {
 
 struct run {
 	const struct run_options *options;
-	const char *path; /* of the program to start; NULL: it runs already */
+	const char *path; /* of the program to start; NULL: others start them, or have */
 	struct selected selected;
 	unsigned n_ended;    /* of these */
 	size_t n_speechless; /* that ended without a goodbye */
@@ -31,7 +31,7 @@ struct run {
 	int silent_ticks; /* of a connection that has brought nothing */
 
 	uv_loop_t loop;
-	uv_poll_t connection, signal_poll;
+	uv_poll_t connection, signal_poll, until /* of those who are followed */;
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	int watched; /* events of the connection, 0: not watched */
@@ -50,5 +50,16 @@ extern const struct gpuctr_capture_handler run_handler;
 void run_refuse(struct run *run, int status);
 /* The program has ended, or enough was measured: ask for what is left. */
 void run_drain(struct run *run);
+
+static inline bool run_is_following(const struct run *run)
+{
+	return run->options->until_fd >= 0;
+}
+
+/* --- run_follow.c: programs of others */
+int run_watch_followed(struct run *run);
+void run_begin_followed(struct run *run, struct gpuctr_capture *c);
+/* --- run.c */
+void run_followed_end(struct run *run);
 
 #endif

@@ -36,6 +36,8 @@ enum {
 	OPTION_JOB,
 	OPTION_PROGRAM,
 	OPTION_USER,
+	OPTION_READY_FD,
+	OPTION_UNTIL_FD,
 	OPTION_AT,
 	OPTION_HERE,
 	OPTION_PART,
@@ -95,6 +97,16 @@ const struct option_def capture_option_defs[] = {
 	{ OPTION_PART, "part", NULL, NULL },
 	MEASURE_OPTIONS,
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+const struct option_def follow_option_defs[] = {
+	{ OPTION_READY_FD, "ready-fd", "N", "where the variables of the capture go" },
+	{ OPTION_UNTIL_FD, "until-fd", "N", "whose end is the end of the capture" },
+	MEASURE_OPTIONS,
+	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
+	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the programs see it" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
@@ -178,6 +190,19 @@ static bool take_time(uint64_t *ret_ns, const char *value)
 	return true;
 }
 
+/* One that is open and not standard. */
+static bool take_fd(int *ret, const char *name, const char *value)
+{
+	uint64_t n;
+
+	if (!options_parse_u64(value, &n) || n < 3 || n > INT32_MAX ||
+	    fcntl((int)n, F_SETFD, FD_CLOEXEC) < 0) {
+		return wrong(name, value, "an open descriptor");
+	}
+	*ret = (int)n;
+	return true;
+}
+
 static bool take_selector(struct run_options *o, int id, const char *value)
 {
 	struct selector *s = &o->selector;
@@ -201,6 +226,10 @@ static bool take_selector(struct run_options *o, int id, const char *value)
 		return take_duration(&o->duration_ns, value);
 	case OPTION_AT:
 		return take_time(&o->at_ns, value);
+	case OPTION_READY_FD:
+		return take_fd(&o->ready_fd, "ready-fd", value);
+	case OPTION_UNTIL_FD:
+		return take_fd(&o->until_fd, "until-fd", value);
 	default:
 		return false;
 	}
@@ -447,6 +476,18 @@ static bool complete_capture(struct run_options *o)
 	       default_metrics(o);
 }
 
+static bool complete_follow(struct run_options *o)
+{
+	if (o->ready_fd < 0 || o->until_fd < 0) {
+		say_usage("follow needs --ready-fd and --until-fd; a program is measured by run");
+		return false;
+	}
+	o->late = "trp";
+	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
+	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	       default_metrics(o);
+}
+
 static enum run_parse parse(struct run_options *o, const struct option_def *defs,
 			    bool (*complete)(struct run_options *), int argc, char **argv)
 {
@@ -455,7 +496,7 @@ static enum run_parse parse(struct run_options *o, const struct option_def *defs
 	const char *value;
 	int id = 0, rest = argc;
 
-	*o = (struct run_options){ .summary_rows = 20 };
+	*o = (struct run_options){ .summary_rows = 20, .ready_fd = -1, .until_fd = -1 };
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		if (id == 'h' || !take(o, id, value)) {
 			break;
@@ -477,6 +518,11 @@ enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
 enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv)
 {
 	return parse(o, capture_option_defs, complete_capture, argc, argv);
+}
+
+enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv)
+{
+	return parse(o, follow_option_defs, complete_follow, argc, argv);
 }
 
 void run_options_deinit(struct run_options *o)

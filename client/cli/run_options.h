@@ -7,7 +7,7 @@
 #include "client/cli/selecting.h"
 #include "client/cli/select.h"
 
-/* The command line of "run" or "capture", checked. */
+/* The command line of "run", "capture" or "follow", checked. */
 struct run_options {
 	struct strings metrics, devices;
 	struct selecting selecting;
@@ -28,15 +28,17 @@ struct run_options {
 	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
 	bool here;		  /* of capture: this node alone */
 	bool part;		  /* of capture: of one on many nodes, see slurm.c */
+	int ready_fd, until_fd;	  /* of follow; -1: none */
 	char *recorded_chip;	  /* what chip may point to */
 };
 
-extern const struct option_def run_option_defs[], capture_option_defs[];
+extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[];
 
 enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
 /* Zero-initialises and fills; deinit in any case. */
 enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
 enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv);
+enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv);
 void run_options_deinit(struct run_options *o);
 
 #endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/slurm/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAIT_S = 60, DRAIN_S = 30, SECONDS_MAX = 86400 };
+
+void settings_init(struct settings *s)
+{
+	*s = (struct settings){
+		.socket = GPUCTR_DEFAULT_SOCKET,
+		.agent = GPUCTR_AGENT_PATH,
+		.client = GPUCTR_CLIENT_PATH,
+		.wait_s = WAIT_S,
+		.drain_s = DRAIN_S,
+	};
+}
+
+static bool take_seconds(unsigned *ret, const char *value)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (errno != 0 || end == value || *end || value[0] == '-' || n > SECONDS_MAX) {
+		return false;
+	}
+	*ret = (unsigned)n;
+	return true;
+}
+
+static const char *take_path(const char **ret, const char *value)
+{
+	if (value[0] != '/') {
+		return "is not an absolute path";
+	}
+	*ret = value;
+	return NULL;
+}
+
+/* The value behind NAME=; NULL: another word. */
+static const char *value_of(const char *word, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(word, name, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
+}
+
+const char *settings_take_word(struct settings *s, const char *word)
+{
+	const char *value;
+
+	if ((value = value_of(word, "socket"))) {
+		s->with_socket = true;
+		return take_path(&s->socket, value);
+	}
+	if ((value = value_of(word, "agent"))) {
+		return take_path(&s->agent, value);
+	}
+	if ((value = value_of(word, "client"))) {
+		return take_path(&s->client, value);
+	}
+	if ((value = value_of(word, "wait"))) {
+		return take_seconds(&s->wait_s, value) ? NULL : "is not a number of seconds";
+	}
+	if ((value = value_of(word, "drain"))) {
+		return take_seconds(&s->drain_s, value) ? NULL : "is not a number of seconds";
+	}
+	if ((value = value_of(word, "default"))) {
+		if (strcmp(value, "standby") != 0 && strcmp(value, "off") != 0) {
+			return "is neither default=standby nor default=off";
+		}
+		s->mode = strcmp(value, "standby") == 0 ? SETTINGS_STANDBY : SETTINGS_OFF;
+		return NULL;
+	}
+	return "is not known: there are socket=, agent=, client=, wait=, drain= and default=";
+}
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+static const char *keep(char **ret, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (!copy) {
+		return "cannot be kept: out of memory";
+	}
+	free(*ret);
+	*ret = copy;
+	return NULL;
+}
+
+static const char *take_gpuctr(struct settings *s, const char *value)
+{
+	if (strcmp(value, "standby") == 0 || strcmp(value, "off") == 0) {
+		s->mode = strcmp(value, "off") == 0 ? SETTINGS_OFF : SETTINGS_STANDBY;
+		return NULL;
+	}
+	s->mode = SETTINGS_MEASURE;
+	return keep(&s->metrics, value);
+}
+
+/* The letters are those of gpuctr-client's -o: one that it does not know is refused when the job is
+ * submitted, and not when it runs. */
+static const char *take_output(struct settings *s, const char *value)
+{
+	for (const char *p = strchr(value, '%'); p; p = strchr(p + 2, '%')) {
+		if (p[1] == '\0' || !strchr("hujJntrp%", p[1])) {
+			return "has a '%' that stands for nothing: there are %h host, %u user, "
+			       "%j job, %J job.step, %n node, %t task, %r rank, %p pid, %%";
+		}
+	}
+	return keep(&s->output, value);
+}
+
+const char *settings_take_option(struct settings *s, enum settings_option option, const char *value)
+{
+	if (!value || !*value) {
+		return "needs a value";
+	}
+	switch (option) {
+	case SETTINGS_GPUCTR:
+		return take_gpuctr(s, value);
+	case SETTINGS_OUTPUT:
+		return take_output(s, value);
+	case SETTINGS_MODE:
+		return strcmp(value, "exact") == 0
+			       ? NULL
+			       : "is no mode: there is exact, which measures every kernel";
+	case SETTINGS_FILTER:
+		return keep(&s->filter, value);
+	case SETTINGS_WAIT:
+		return take_seconds(&s->wait_s, value) ? NULL : "is not a number of seconds";
+	}
+	return "is no option of this plugin";
+}
