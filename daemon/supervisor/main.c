@@ -20,6 +20,7 @@
 #include "proto/base/closer.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
+#include "daemon/doctor/doctor.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
@@ -677,6 +678,10 @@ int main(int argc, char **argv)
 	s.starter = geteuid();
 	config_init(&s.config);
 	r = options_parse(&s.config, argc, argv, s.starter);
+	if (options_ask_for_doctor(argc, argv)) {
+		return doctor_run(&(struct doctor_case){ &s.config, r >= 0, privilege_leave_root,
+							 privilege_has_perfmon });
+	}
 	if (r <= 0) {
 		return r < 0 ? 2 : 0;
 	}

@@ -24,6 +24,9 @@ static void print_help(void)
 	     "  -u, --user NAME      become this user when started as root (gpucountd, else "
 	     "nobody)\n"
 	     "      --set KEY=VALUE  any setting of gpucountd.conf(5)\n"
+	     "      --doctor         look at all that the daemon needs, say what is wrong and what "
+	     "to\n"
+	     "                       do, and exit\n"
 	     "      --check-config   read the settings, say what is wrong, and exit\n"
 	     "  -v, --verbose        log more\n"
 	     "  -V, --version\n"
@@ -72,7 +75,7 @@ static int load(struct config *c, const char *path, uid_t starter, bool must_exi
 	return r;
 }
 
-enum { OPTION_SET = 256, OPTION_CHECK };
+enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DOCTOR };
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
@@ -80,6 +83,7 @@ static const struct option options[] = {
 	{ "user", required_argument, NULL, 'u' },
 	{ "set", required_argument, NULL, OPTION_SET },
 	{ "check-config", no_argument, NULL, OPTION_CHECK },
+	{ "doctor", no_argument, NULL, OPTION_DOCTOR },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
@@ -160,6 +164,25 @@ static int check_audit(const struct config *c)
 			c->audit_file, strerror(-r));
 	}
 	return r;
+}
+
+bool options_ask_for_doctor(int argc, char **argv)
+{
+	int o, before = opterr;
+	bool asked = false;
+
+	opterr = 0; /* errors are printed when everything is parsed */
+	optind = 1;
+	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+		asked |= o == OPTION_DOCTOR;
+		if (o == '?' || o == 'h' || o == 'V') {
+			asked = false;
+			break;
+		}
+	}
+	asked = asked && optind == argc;
+	opterr = before;
+	return asked;
 }
 
 int options_parse(struct config *c, int argc, char **argv, uid_t starter)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DOCTOR_DOCTOR_H
+#define GPUCTR_DOCTOR_DOCTOR_H
+
+/* "gpucountd --doctor": looks at everything that the daemon needs, whether it runs or not, and
+ * changes nothing. */
+
+#include <stdbool.h>
+
+#include "daemon/config/config.h"
+
+struct doctor_case {
+	const struct config *config; /* with the settings that could be read */
+	bool settings_are_read;	     /* false: an error was printed on standard error */
+	/* What the daemon does at its start; the doctor does it to look as the same user. */
+	int (*leave_root)(const char *user);
+	bool (*has_perfmon)(void);
+};
+
+/* Prints a line for each finding. The exit status: 0, or 1 when there is a fault. */
+int doctor_run(const struct doctor_case *c);
+
+#endif

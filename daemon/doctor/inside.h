@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_DOCTOR_INSIDE_H
+#define GPUCTR_DOCTOR_INSIDE_H
+
+#include "daemon/doctor/doctor.h"
+#include "daemon/doctor/finding.h"
+
+struct inside_case {
+	const struct doctor_case *doctor;
+	bool runs; /* a daemon runs, and its own capabilities were looked at */
+};
+
+/* For apart_run(); userdata is a struct inside_case. Becomes the daemon's user and stays it. */
+void inside_look(struct finding_sink *sink, void *userdata);
+
+#endif
