@@ -20,6 +20,7 @@
 static const char *const names[] = {
 	"daemon/gpucountd",
 	"client/cli/gpuctr-client",
+	"client/exporter/gpuctr-exporter",
 	"client/agent/libgpuctr-agent.so",
 	"client/lib/libgpuctr.so.0",
 	"client/replay/gpuctr-replay",

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/exporter/server.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* libmicrohttpd reads, checks and writes; its loop is here, and limits that it does not have. Its
+ * timeout starts again with every byte, so a client that sends one now and then would stay for
+ * ever: each connection therefore has a deadline here. Connections at a Unix socket have no
+ * address, so their users are counted here too. A connection that is to end is shut down; the
+ * library notices and closes it. */
+
+enum { NS_PER_S = 1000000000 };
+
+static const char index_text[] = "gpuctr-exporter: the metrics are at /metrics\n";
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* --- answers --- */
+
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const char *type,
+			      const char *text, size_t n)
+{
+	struct MHD_Response *r =
+		MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result result;
+
+	if (!r) {
+		return MHD_NO;
+	}
+	MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	}
+	result = MHD_queue_response(c, code, r);
+	MHD_destroy_response(r);
+	return result;
+}
+
+static enum MHD_Result answer_text(struct MHD_Connection *c, unsigned code, const char *text)
+{
+	return answer(c, code, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *c)
+{
+	enum metrics_syntax syntax = metrics_choose(
+		MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT));
+	const struct buf *text = &s->scrape->text[syntax];
+
+	scrape_refresh(s->scrape);
+	if (text->failed) {
+		return answer_text(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+	}
+	return answer(c, MHD_HTTP_OK, metrics_content_type(syntax), text->data, text->n);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
+				  const char *method, const char *version, const char *data,
+				  size_t *n_data, void **request)
+{
+	(void)version;
+	(void)data;
+	(void)n_data;
+	(void)request;
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+		return answer_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+	}
+	if (strcmp(url, "/metrics") == 0) {
+		return answer_metrics(cls, c);
+	}
+	if (strcmp(url, "/") == 0) {
+		return answer_text(c, MHD_HTTP_OK, index_text);
+	}
+	return answer_text(c, MHD_HTTP_NOT_FOUND, "not found; the metrics are at /metrics\n");
+}
+
+/* --- connections --- */
+
+static bool read_uid(int fd, uid_t *ret)
+{
+	struct ucred u;
+	socklen_t size = sizeof(u);
+	int domain;
+	socklen_t domain_size = sizeof(domain);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_size) < 0 || domain != AF_UNIX ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &size) < 0) {
+		return false;
+	}
+	*ret = u.uid;
+	return true;
+}
+
+static size_t count_uid(const struct server *s, uid_t uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
+		n += s->clients[i].used && s->clients[i].has_uid && s->clients[i].uid == uid;
+	}
+	return n;
+}
+
+static struct server_client *take_client(struct server *s)
+{
+	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
+		if (!s->clients[i].used) {
+			s->clients[i] =
+				(struct server_client){ .used = true, .since_ns = now_ns() };
+			return &s->clients[i];
+		}
+	}
+	return NULL;
+}
+
+static void begin_client(struct server *s, struct MHD_Connection *c, void **ret)
+{
+	int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	struct server_client *client = take_client(s);
+
+	*ret = client;
+	if (!client) {
+		shutdown(fd, SHUT_RDWR);
+		return;
+	}
+	client->fd = fd;
+	client->has_uid = read_uid(fd, &client->uid);
+	if (client->has_uid && count_uid(s, client->uid) > SERVER_CONNECTIONS_OF_ONE) {
+		shutdown(fd, SHUT_RDWR);
+	}
+}
+
+static void on_connection(void *cls, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct server_client *client = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		begin_client(cls, c, context);
+	} else if (client) {
+		client->used = false;
+	}
+}
+
+static void on_answered(void *cls, struct MHD_Connection *c, void **request,
+			enum MHD_RequestTerminationCode how)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct server_client *client = info ? info->socket_context : NULL;
+
+	(void)cls;
+	(void)request;
+	if (client && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+		client->since_ns = now_ns();
+	}
+}
+
+/* Shuts down connections whose time is over. True: some connections are left. */
+static bool cut_slow(struct server *s)
+{
+	uint64_t now = now_ns();
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
+		struct server_client *client = &s->clients[i];
+
+		if (!client->used) {
+			continue;
+		}
+		any = true;
+		if (now - client->since_ns > (uint64_t)SERVER_PATIENCE_S * NS_PER_S) {
+			shutdown(client->fd, SHUT_RDWR);
+		}
+	}
+	return any;
+}
+
+/* --- loop --- */
+
+int server_add(struct server *s, int fd)
+{
+	struct MHD_Daemon *d = NULL;
+
+	if (s->n < SERVER_SOCKETS) {
+		d = MHD_start_daemon(
+			MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd,
+			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned)SERVER_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+			(unsigned)SERVER_CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT,
+			(unsigned)SERVER_PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+			(size_t)SERVER_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+			MHD_OPTION_NOTIFY_COMPLETED, on_answered, s, MHD_OPTION_END);
+	}
+	if (!d) {
+		fprintf(stderr, "gpuctr-exporter: a socket cannot be served (at most %d are)\n",
+			(int)SERVER_SOCKETS);
+		close(fd);
+		return -1;
+	}
+	s->daemons[s->n++] = d;
+	return 0;
+}
+
+static int wait_ms(const struct server *s, bool has_clients)
+{
+	int ms = has_clients ? 1000 : -1;
+
+	for (size_t i = 0; i < s->n; i++) {
+		MHD_UNSIGNED_LONG_LONG wish;
+
+		if (MHD_get_timeout(s->daemons[i], &wish) == MHD_YES &&
+		    (ms < 0 || wish < (unsigned)ms)) {
+			ms = wish < 1000 ? (int)wish : 1000;
+		}
+	}
+	return ms;
+}
+
+void server_run(struct server *s, int signals)
+{
+	struct pollfd fds[SERVER_SOCKETS + 1] = { { signals, POLLIN, 0 } };
+	bool has_clients = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		fds[i + 1] = (struct pollfd){
+			MHD_get_daemon_info(s->daemons[i], MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+			POLLIN, 0
+		};
+	}
+	for (;;) {
+		poll(fds, s->n + 1, wait_ms(s, has_clients));
+		if (fds[0].revents != 0) {
+			return;
+		}
+		for (size_t i = 0; i < s->n; i++) {
+			MHD_run(s->daemons[i]);
+		}
+		has_clients = cut_slow(s);
+	}
+}
+
+void server_stop(struct server *s)
+{
+	while (s->n > 0) {
+		MHD_stop_daemon(s->daemons[--s->n]);
+	}
+}
