@@ -28,6 +28,8 @@ static const char *const names[] = {
 	"tests/system/graphing",
 	"tests/fake", /* the folder of those below it */
 	"tests/fake/fakeapp",
+	"tests/system/example_job_manager",
+	"tests/system/example_training",
 	"tests/fake/fakewait",
 	"tests/fake/fakefields",
 	"tests/fake/fakerough",

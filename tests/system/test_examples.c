@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+/* The examples of the library do what they say. */
+
+#define EXAMPLE(name) built_path("tests/system/" name)
+
+/* Steps 2 and 3 of five, 30 kernels each. */
+static void a_training_measures_two_of_its_steps(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	CLEAN_FREE char *out = NULL;
+	unsigned long kernels = 0;
+	double bytes = 0;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", EXAMPLE("example_training"), NULL);
+	expect_exit(p, 0);
+	out = read_file(p->out);
+	if (sscanf(out, "%lu kernels, %lf bytes", &kernels, &bytes) != 2) {
+		fail_msg("%s", out);
+	}
+	assert_int_equal(kernels, 60);
+	assert_true(bytes > 0);
+}
+
+static void a_job_manager_captures_a_job(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *m;
+	CLEAN_FREE char *out = NULL;
+	unsigned long kernels = 0, processes = 0;
+
+	fixture_start_daemon(f, NULL);
+	setenv("SLURM_JOB_ID", "1234", 1);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
+			   "--sleep-us", "500", NULL);
+	unsetenv("SLURM_JOB_ID");
+	sleep_ms(500);
+	m = fixture_run(f, USER_ANN, EXAMPLE("example_job_manager"), "1234", NULL);
+	expect_exit(m, 0);
+	out = read_file(m->out);
+	if (sscanf(out, "%lu processes, %lu kernels", &processes, &kernels) != 2) {
+		fail_msg("%s", out);
+	}
+	assert_int_equal(processes, 1);
+	assert_true(kernels > 100);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+	m = fixture_run(f, USER_ANN, EXAMPLE("example_job_manager"), "4321", NULL);
+	expect_exit(m, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_training_measures_two_of_its_steps),
+		SYSTEM_TEST(a_job_manager_captures_a_job),
+	};
+
+	return SYSTEM_RUN(tests);
+}
