@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/peer_parts.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/fdpass.h"
+#include "daemon/front/descriptors.h"
+#include "daemon/front/dispatch.h"
+#include "daemon/front/front.h"
+#include "proto/wire/limits.h"
+
+/* A user who has much waiting has one connection read at a time, up to the end of a frame. Many
+ * halves of frames could otherwise fill the account so that none of them ever becomes whole. A
+ * connection that does not end its frame while siblings wait for that is closed. Without siblings
+ * that wait, a frame may take its time, since its sender may have been stopped by Ctrl-Z.
+ *
+ * One read in a round of the loop, and the user's share of the round's time, keep one busy peer
+ * from starving the others. A peer that stops reading fills its own queue and no other. The agents
+ * that fill it are paused long before the account is full, and so is a client that asks and does
+ * not read the answers. What comes all the same, such as long answers of the planner, ends the
+ * connection when the account is full. */
+
+enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
+
+/* --- whose turn it is to be read --- */
+
+static bool has_room(const struct peer *p)
+{
+	return descriptors_may_receive(p->front, p->role != PEER_NEW);
+}
+
+static struct peer *find_waiting(struct account *a)
+{
+	list_for_each(l, &a->waiting) {
+		struct peer *p = list_entry(l, struct peer, waiting_link);
+
+		if (has_room(p)) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* Lets waiting connections of a read: the next one while the account is high, else all of them. */
+void peer_wake_waiting(struct account *a)
+{
+	struct peer *p;
+
+	while ((!account_is_high(a) || !a->reader) && (p = find_waiting(a)) != NULL) {
+		list_remove(&p->waiting_link);
+		if (account_is_high(a)) {
+			a->reader = p;
+			a->reader_since_ns = clock_now_ns();
+		}
+		peer_update_poll(p);
+	}
+}
+
+static void stop_being_reader(struct peer *p)
+{
+	if (p->account->reader == p) {
+		p->account->reader = NULL;
+	}
+}
+
+void peer_leave_account(struct peer *p)
+{
+	stop_being_reader(p);
+	list_remove(&p->waiting_link);
+	peer_wake_waiting(p->account);
+	p->account = account_unref(p->account);
+}
+
+static bool may_read(struct peer *p)
+{
+	struct account *a = p->account;
+
+	if (has_room(p) && account_is_high(a) && !a->reader) {
+		a->reader = p;
+		a->reader_since_ns = clock_now_ns();
+	}
+	if (has_room(p) && (!account_is_high(a) || a->reader == p)) {
+		return true;
+	}
+	list_append(&a->waiting, &p->waiting_link);
+	front_arm_tick(p->front);
+	peer_update_poll(p);
+	return false;
+}
+
+/* --- frames --- */
+
+static void refuse_frame(struct peer *p, const char *what)
+{
+	struct refusal r;
+
+	refusal_set(&r, GPUCTR_E_PROTOCOL, "Use a client or agent of this daemon's version.", "%s",
+		    what);
+	peer_refuse_and_close(p, &r);
+}
+
+static void handle_frame(struct peer *p, const struct frame *f)
+{
+	int r = dispatch_frame(p, f);
+
+	if (r > 0 && !p->closing) {
+		refuse_frame(p, r == WIRE_E_UNKNOWN ? "the message is unknown or not allowed here"
+						    : "the message is malformed");
+	} else if (r < 0) {
+		peer_close(p);
+	} else if ((p->role & (PEER_CLIENT | PEER_GUEST)) != 0 &&
+		   p->out.bytes > PEER_OUT_HIGH_BYTES) {
+		peer_pause(p);
+	}
+}
+
+static bool takes_frames(const struct peer *p)
+{
+	return !p->closing && !p->close_when_sent && !p->paused;
+}
+
+/* Handles whole frames until a handler pauses or closes the peer, or the round's time is over; at
+ * least one. What is left waits for another round. Returns how many bytes were handled. */
+static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
+{
+	size_t done = 0;
+
+	while (takes_frames(p)) {
+		struct frame f;
+		int r = frame_parse(data + done, bytes - done, &f);
+
+		if (r == FRAME_E_MORE) {
+			break;
+		}
+		if (r != 0) {
+			refuse_frame(p, r == FRAME_E_TOO_LARGE ? "the frame is too large"
+							       : "the frame is malformed");
+			break;
+		}
+		if (done > 0 && clock_now_ns() >= until_ns) {
+			p->resumed = true;
+			peer_update_poll(p);
+			break;
+		}
+		handle_frame(p, &f);
+		done += FRAME_HEADER_BYTES + f.size;
+	}
+	return done;
+}
+
+/* Keeps what is left over. The buffer grows with the frame, and not beyond it. */
+static int keep(struct peer *p, const uint8_t *data, size_t bytes)
+{
+	size_t length = buffer_length(&p->in), more = length;
+	uint32_t size;
+	int r;
+
+	if (length >= FRAME_HEADER_BYTES) {
+		memcpy(&size, p->in.data + p->in.start, sizeof(size));
+		size = le32toh(size);
+		more = FRAME_HEADER_BYTES + size > length ? FRAME_HEADER_BYTES + size - length : 0;
+		more = more < length ? more : length;
+	}
+	r = buffer_reserve_exactly(&p->in, bytes > more ? bytes : more);
+	return r < 0 ? r : buffer_append(&p->in, data, bytes);
+}
+
+static void handle_kept(struct peer *p, uint64_t until_ns)
+{
+	size_t done = handle_frames(p, p->in.data + p->in.start, buffer_length(&p->in), until_ns);
+
+	if (p->closing) {
+		return;
+	}
+	if (done > 0) {
+		stop_being_reader(p);
+	}
+	p->in.start += done;
+	if (buffer_length(&p->in) == 0) {
+		buffer_deinit(&p->in);
+	}
+}
+
+static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
+{
+	bool whole = buffer_length(&p->in) == 0;
+	size_t done = whole ? handle_frames(p, data, bytes, until_ns) : 0;
+	struct refusal r;
+
+	if (p->closing || p->close_when_sent) {
+		return; /* what else comes is thrown away */
+	}
+	if (done > 0) {
+		stop_being_reader(p);
+	}
+	if (done < bytes && keep(p, data + done, bytes - done) < 0) {
+		account_refuse(p->account, &r);
+		peer_refuse_and_close(p, &r);
+	} else if (!whole) {
+		handle_kept(p, until_ns);
+	}
+}
+
+/* A peer may send one descriptor at a time. False: there were more, and they go to the closers. */
+static bool take_received(struct peer *p, const struct fdpass_set *set)
+{
+	descriptors_add_received(p->front, p->account, set->n);
+	if (set->n == 1 && p->received_fd < 0) {
+		p->received_fd = set->fds[0];
+		return true;
+	}
+	descriptors_close_received(p->front, p->account, set->fds, set->n);
+	return set->n == 0;
+}
+
+static void read_some(struct peer *p, uint64_t until_ns)
+{
+	size_t most = account_is_high(p->account) ? PEER_BITE_BYTES : FRONT_READ_BYTES;
+	struct fdpass_set set;
+	struct refusal r;
+	ssize_t n;
+
+	if (!descriptors_may_send(p->account, &r)) {
+		peer_refuse_and_close(p, &r);
+		return;
+	}
+	n = fdpass_receive_set(p->fd, p->front->received, most, &set, MSG_DONTWAIT);
+	if (n == -EAGAIN) {
+		return;
+	}
+	if (!take_received(p, &set) || n <= 0) {
+		peer_close(p);
+		return;
+	}
+	handle_received(p, p->front->received, (size_t)n, until_ns);
+}
+
+/* Handles what p has sent, within what is left of its user's time in this round. */
+void peer_work(struct peer *p)
+{
+	struct account *a = p->account;
+	uint64_t began = clock_now_ns();
+	uint64_t until = began + ACCOUNT_ROUND_US * UINT64_C(1000) - a->spent_ns;
+
+	account_ref(a);
+	if (p->resumed) {
+		p->resumed = false;
+		peer_update_poll(p);
+		handle_kept(p, until);
+	} else if (may_read(p)) {
+		read_some(p, until);
+	}
+	a->spent_ns += clock_now_ns() - began;
+	if (!p->closing && (p->paused || buffer_length(&p->in) == 0)) {
+		stop_being_reader(p);
+	}
+	peer_wake_waiting(a);
+	account_unref(a);
+}
+

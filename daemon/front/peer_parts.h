@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_PEER_PARTS_H
+#define GPUCTR_FRONT_PEER_PARTS_H
+
+/* What the three files of a peer need of each other; nobody else includes this. */
+
+#include "daemon/front/peer.h"
+
+/* --- peer.c --- */
+
+/* Has the poll wait for what p can do now: to be called when any of that has changed. */
+void peer_update_poll(struct peer *p);
+
+/* --- peer_input.c --- */
+
+/* p may be read when its siblings' halves of frames are whole. */
+static inline bool peer_is_waiting(const struct peer *p)
+{
+	return !list_is_empty(&p->waiting_link);
+}
+
+/* Handles what p has sent, within what is left of its user's time in this round. p may be closed
+ * afterwards. */
+void peer_work(struct peer *p);
+/* Lets waiting connections of a be read: the next one while the account is high, else all of them. */
+void peer_wake_waiting(struct account *a);
+/* p is closing: its siblings need not wait for it any more. */
+void peer_leave_account(struct peer *p);
+
+/* --- peer_output.c --- */
+
+/* Sends what is queued, as far as the socket takes it. p may be closed afterwards. */
+void peer_flush(struct peer *p);
+/* Sends the sentence and closes when it is sent. */
+void peer_refuse_and_close(struct peer *p, const struct refusal *r);
+
+#endif
