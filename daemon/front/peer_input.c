@@ -259,4 +259,3 @@ void peer_work(struct peer *p)
 	peer_wake_waiting(a);
 	account_unref(a);
 }
-

@@ -22,7 +22,8 @@ static inline bool peer_is_waiting(const struct peer *p)
 /* Handles what p has sent, within what is left of its user's time in this round. p may be closed
  * afterwards. */
 void peer_work(struct peer *p);
-/* Lets waiting connections of a be read: the next one while the account is high, else all of them. */
+/* Lets waiting connections of a be read: the next one while the account is high, else all of them.
+ */
 void peer_wake_waiting(struct account *a);
 /* p is closing: its siblings need not wait for it any more. */
 void peer_leave_account(struct peer *p);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_SUPERVISOR_SUMMARY_H
+#define GPUCTR_SUPERVISOR_SUMMARY_H
+
+#include "daemon/supervisor/workers.h"
+
+/* Tells systemd in its status line what the front has last told, and how many workers were
+ * replaced. */
+void supervisor_tell_systemd(struct supervisor *s);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_SUPERVISOR_WORKERS_H
+#define GPUCTR_SUPERVISOR_WORKERS_H
+
+/* The four workers: how they are started, reaped, and replaced. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "daemon/config/config.h"
+#include "daemon/config/control.h"
+#include "daemon/front/front.h"
+#include "daemon/supervisor/restart.h"
+
+/* Each but the front has a link to the front. */
+enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
+
+struct supervisor {
+	struct config config;
+	int argc;
+	char **argv;   /* read again by a reload */
+	uid_t starter; /* the user whose settings count, beside root's */
+	int listeners[FRONT_LISTENERS_MAX];
+	size_t n_listeners;
+	pid_t pids[WORKERS];
+	int control;	  /* link to the front */
+	int audit;	  /* the audit file; -1: none */
+	struct jobs jobs; /* as the front told them */
+	int signals;
+	bool own_socket; /* the socket was bound by us and is removed at the end */
+	bool has_perfmon;
+	bool stopping;
+	struct restart restarts[WORKERS];
+	struct control_restarts replaced; /* so far */
+	struct control_summary summary;	  /* as the front has last told; at first without trouble */
+	bool is_ready; /* systemd was told that the daemon is ready, so it shows the status line */
+};
+
+/* Starts the front, and with it all others. -errno: the front was not started. */
+int workers_start(struct supervisor *s);
+/* Ends the front, then those that were linked to it. */
+void workers_end(struct supervisor *s);
+/* Kills a worker that hangs; it is then reaped and replaced like any other. */
+void workers_kill_hung(struct supervisor *s, enum worker_id id);
+/* Notes every worker that has ended before any is replaced, because a new front comes with new
+ * workers. */
+void workers_reap(struct supervisor *s);
+/* Replaces the workers that are due. One that cannot be started now is tried again later. */
+void workers_replace_due(struct supervisor *s);
+/* Milliseconds until the next worker is due, for poll(); -1: none is. */
+int workers_next_ms(const struct supervisor *s);
+
+#endif
