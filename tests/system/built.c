@@ -32,6 +32,7 @@ static const char *const names[] = {
 	"tests/system/example_training",
 	"tests/fake/fakewait",
 	"tests/fake/fakefields",
+	"tests/fake/fakenvtx",
 	"tests/fake/fakerough",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",

@@ -135,7 +135,7 @@ void line_value(const char *line, const char *key, char *ret, size_t size)
 void line_ranges(const char *line, const char *key, char *ret, size_t size)
 {
 	const char *at = find(line, key), *end = strchr(at, ']'), *next;
-	char message[256];
+	static char message[20000];
 
 	ret[0] = '\0';
 	while ((next = strstr(at, "\"message\":")) != NULL && next < end) {

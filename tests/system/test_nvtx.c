@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <string.h>
+
+#include "proto/base/clean.h"
+#include "tests/system/lines.h"
+
+/* NVTX has many functions that do nearly the same, and each is a callback of ours. fakenvtx calls
+ * every one of them and says what it has open at each launch; the records have to agree. */
+
+enum { MESSAGES_BYTES = 40000 };
+
+static struct program *measure(struct fixture *f, const char *option)
+{
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
+				"jsonl", "--output", fixture_path(f, "records"), "--",
+				TEST_FAKENVTX, option, NULL);
+	expect_exit(client, 0);
+	return client;
+}
+
+/* The next line of the text, without its end; NULL: there is none. */
+static char *take_line(char **text)
+{
+	char *line = *text, *end = strchr(line, '\n');
+
+	if (!end) {
+		return NULL;
+	}
+	*end = '\0';
+	*text = end + 1;
+	return line;
+}
+
+static void expect_mark(const struct lines *l, size_t i, const char *text)
+{
+	char message[256];
+
+	line_text(lines_at(l, "mark", i), "message", message, sizeof(message));
+	assert_string_equal(message, text);
+}
+
+/* What is open, as the program has it: PUSHED<tab>STARTED. */
+static void expect_open(const struct lines *l, size_t i, char *open)
+{
+	static char messages[MESSAGES_BYTES];
+	const char *line = lines_at(l, "kernel", i);
+	char *started = strchr(open, '\t');
+
+	*started++ = '\0';
+	line_ranges(line, "nvtx", messages, sizeof(messages));
+	assert_string_equal(messages, open);
+	line_ranges(line, "ranges", messages, sizeof(messages));
+	assert_string_equal(messages, started);
+}
+
+static void every_function_is_followed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client = measure(f, NULL);
+	CLEAN_FREE char *out = read_file(client->out);
+	size_t kernels = 0, marks = 0;
+	char *text = out, *line;
+	struct lines l;
+
+	lines_load(&l, fixture_path(f, "records"));
+	while ((line = take_line(&text)) != NULL) {
+		if (strncmp(line, "mark\t", 5) == 0) {
+			expect_mark(&l, marks++, line + 5);
+		} else {
+			expect_open(&l, kernels++, line);
+		}
+	}
+	assert_int_equal(lines_count(&l, "kernel"), kernels);
+	assert_int_equal(lines_count(&l, "mark"), marks);
+	assert_true(kernels > 100 && marks == 4);
+	lines_deinit(&l);
+}
+
+/* A child may be forked while another thread is within one of our functions. */
+static void children_do_not_hang(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_output(measure(f, "--fork"), "children 20\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(every_function_is_followed),
+		SYSTEM_TEST(children_do_not_hang),
+	};
+
+	return SYSTEM_RUN(tests);
+}
