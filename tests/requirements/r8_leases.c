@@ -333,19 +333,22 @@ static void attach(struct holder *h)
 	get_object(h);
 }
 
+enum { ASKING_MS = 1000, BEYOND_MS = 250 };
+
 /* The driver takes its time over the last object, beyond the end of the lease. */
 static void be_asking(struct holder *h)
 {
 	const struct wire_message m =
 		raw_permission(h->token, ROOT_HANDLE, h->object = next_object());
-	uint64_t left_ms = (h->ends_ns - clock_wall_ns()) / CLOCK_NS_PER_MS;
+	double left_ms = ms_between(clock_wall_ns(), h->ends_ns);
 	int socket;
 
-	sleep_ms((unsigned)left_ms - 100);
-	fixture_set_knob(h->f, "ioctl_delay_ms", 200);
+	assert_true(left_ms > ASKING_MS);
+	sleep_ms((unsigned)left_ms - ASKING_MS);
+	fixture_set_knob(h->f, "ioctl_delay_ms", ASKING_MS + BEYOND_MS);
 	socket = raw_connect(h->f, USER_ANN);
 	assert_true(raw_send(socket, &m, h->device));
-	sleep_ms(150);
+	sleep_ms(ASKING_MS); /* the call is under way by then */
 	fixture_set_knob(h->f, "ioctl_delay_ms", 0);
 	close(socket);
 }
@@ -364,7 +367,7 @@ static const struct {
 } holder_states[] = {
 	{ "ready", stay_ready, 0 },
 	{ "running", attach, 0 },
-	{ "being granted", be_asking, 250 },
+	{ "being granted", be_asking, BEYOND_MS },
 	{ "ending", be_ending, 0 },
 };
 
@@ -403,7 +406,7 @@ static void a_lease_runs_out_in_every_state(void **state)
 
 	fixture_limit(3000);
 	setenv("GPUCTR_FAKE_LOG_KIB", "4096", 1);
-	fixture_start_daemon(f, "--set", "lease=1s", "--set", "lease-max=1s", NULL);
+	fixture_start_daemon(f, "--set", "lease=3s", "--set", "lease-max=3s", NULL);
 	for (size_t i = 0; i < rounds; i++) {
 		for (size_t s = 0; s < ARRAY_SIZE(holder_states); s++) {
 			double ms = expire_in(f, s);
