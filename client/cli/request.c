@@ -8,8 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
+
+/* How long the library waits for an answer, and how long we do. A service that is restarted has its
+ * socket open all the while, but systemd gives it 15 s to stop, and a worker that ended too often
+ * comes back after eight. */
+enum { ATTEMPT_S = 5, PATIENCE_S = 30 };
+
+#define NS_PER_S UINT64_C(1000000000)
 
 static void fail(struct request *request, int result)
 {
@@ -21,12 +29,32 @@ static void fail(struct request *request, int result)
 	request->status = EXIT_VERB_FAILED;
 }
 
+/* Asks again where somebody listens who has not answered. Where nobody does, that is known at once.
+ */
+static int connect_patiently(const char *socket, struct gpuctr **ret)
+{
+	uint64_t by_ns = progress_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
+	int r;
+
+	for (;;) {
+		begin_ns = progress_now_ns();
+		r = gpuctr_connect(socket, "gpuctr-client", ret);
+		if (r != GPUCTR_E_NO_DAEMON || progress_now_ns() >= by_ns ||
+		    progress_now_ns() - begin_ns < ATTEMPT_S * NS_PER_S) {
+			say_clear();
+			return r;
+		}
+		gpuctr_disconnect(*ret);
+		say_status("the daemon listens and is slow to answer: waiting for it");
+	}
+}
+
 bool request_open(struct request *request, const char *socket)
 {
 	int r;
 
 	*request = (struct request){ 0 };
-	r = gpuctr_connect(socket, "gpuctr-client", &request->g);
+	r = connect_patiently(socket, &request->g);
 	if (r) {
 		fail(request, r);
 		request->g = gpuctr_disconnect(request->g);

@@ -43,7 +43,7 @@ def remove_cgroup(top):
     return not top.exists()
 
 
-def finish(process, limit=30):
+def finish(process, limit=120):
     try:
         out, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -101,7 +101,7 @@ class Container:
         self.process = subprocess.Popen(["bash", "-c", enter + "exec " + shlex.join(nspawn)], stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, start_new_session=True,
                                         env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
-        if wait_until(self.find_leader, 30) is None or wait_until(self.is_up, 60, 0.3) is None:
+        if wait_until(self.find_leader, 120) is None or wait_until(self.is_up, 240, 0.3) is None:
             self.log.seek(0)
             sys.exit(f"{self.log.read()[-4000:]}\nthe container did not boot")
 
@@ -122,7 +122,7 @@ class Container:
         return [*enter, "systemd-run", "-q", "--pipe", "--wait", "--collect", f"--uid={user}", "-p", "WorkingDirectory=/tmp",
                 *[f"--setenv={e}" for e in env], "sh", "-c", command]
 
-    def inside(self, command, user=None, limit=60, env=()):
+    def inside(self, command, user=None, limit=120, env=()):
         try:
             return sh(self.command(command, user, env), limit)
         except subprocess.TimeoutExpired:

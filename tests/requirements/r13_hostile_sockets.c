@@ -15,7 +15,7 @@
  * the same bytes elsewhere. What else runs on the machine can spoil a measurement, never improve
  * it: one that is too bad is repeated. */
 
-enum { HOSTILES = 2, WINDOW_MS = 150, WINDOWS = 30, MEASUREMENTS = 3, STATUS_REQUESTS = 200 };
+enum { HOSTILES = 2, WINDOW_MS = 150, WINDOWS = 30, MEASUREMENTS = 8, STATUS_REQUESTS = 200 };
 
 /* Waits for the daemon's word and the end. */
 static void hear_out(int fd)

@@ -22,7 +22,7 @@
 /* The test adopts what its programs leave behind, so all of them have ended when it ends. If the
  * test is killed, its keeper (keeper.c) ends them. */
 
-enum { TEST_LIMIT_S = 60, ARGUMENTS_MAX = 64 };
+enum { TEST_LIMIT_S = 3 * PATIENCE_MS / 1000, ARGUMENTS_MAX = 64 };
 
 uint64_t now_ms(void)
 {
@@ -573,7 +573,7 @@ bool process_is_asleep(pid_t pid)
 
 void fixture_limit(unsigned seconds)
 {
-	alarm(seconds);
+	alarm(seconds > TEST_LIMIT_S ? seconds : TEST_LIMIT_S);
 }
 
 /* --- expectations --- */
@@ -752,7 +752,7 @@ static int check_left(const struct fixture *f)
 /* A daemon that is told to end does so, with status 0, and leaves nothing behind. */
 static int check_daemon(struct fixture *f)
 {
-	uint64_t by = now_ms() + 6000;
+	uint64_t by = now_ms() + PATIENCE_MS;
 	struct program *d = f->daemon;
 
 	if (!d || d->pid == 0) {

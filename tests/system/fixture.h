@@ -32,7 +32,7 @@ enum {
 	USER_BOB = 1235,
 	USER_SELF = -1, /* as the test */
 
-	PATIENCE_MS = 20000, /* for what must happen, however slowly */
+	PATIENCE_MS = 60000, /* for what must happen, however slowly */
 	PROGRAMS_MAX = 64,
 };
 
@@ -122,7 +122,7 @@ bool process_is_asleep(pid_t pid);
  * places are used again. For tests that run more than PROGRAMS_MAX programs. */
 void fixture_forget_programs(struct fixture *f, size_t first);
 
-/* Sets the time limit of this test from now on, in place of a minute. */
+/* Sets the time limit of this test from now on, in place of three minutes, which are the least. */
 void fixture_limit(unsigned seconds);
 
 /* --- the fake driver, and programs that wait ("fakeapp --hold") --- */
@@ -170,7 +170,7 @@ void expect_message(struct program *p, const char *text); /* somewhere on stderr
 void expect_no_message(struct program *p, const char *text);
 void expect_running(struct program *p);
 
-/* The fake driver's state: within a second nobody owns a GPU and nothing is allocated. */
+/* The fake driver's state: soon nobody owns a GPU and nothing is allocated. */
 void expect_no_owner(struct fixture *f);
 void expect_no_objects(struct fixture *f);
 

@@ -66,9 +66,10 @@ static bool fake_has_none(struct fixture *f, const char *verb)
 	return text[0] == '\0';
 }
 
+/* Within a second on a machine that does nothing else: how soon is r8's to say. */
 static void expect_none(struct fixture *f, const char *verb)
 {
-	uint64_t by = now_ms() + 1000;
+	uint64_t by = now_ms() + (getenv("GPUCTR_TEST_FULL") ? 1000 : PATIENCE_MS);
 
 	while (!fake_has_none(f, verb)) {
 		if (now_ms() >= by) {

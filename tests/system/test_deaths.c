@@ -331,7 +331,7 @@ static void who_waits_hears_of_the_fronts_death(void **state)
 	open_waiting(f, r);
 	kill_worker(f, "front");
 	for (size_t i = 0; i < WAITING; i++) {
-		uint64_t by = now_ms() + 1000;
+		uint64_t by = now_ms() + PATIENCE_MS;
 
 		while (!r[i].ended && now_ms() < by) {
 			gpuctr_dispatch(r[i].g, 20);

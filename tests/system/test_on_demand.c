@@ -76,15 +76,37 @@ static void expect_measured(const char *path, const char *metric)
 	lines_deinit(&l);
 }
 
+/* Until something was measured, which takes its time on a machine that is busy. */
 static void capture_once(struct fixture *f, const struct program *p, const char *metric)
 {
 	const char *path = fixture_path(f, "now.jsonl");
-	struct program *c = fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p),
-					   "--metrics", metric, "--duration", "0.5", "--format",
-					   "jsonl", "-f", "--output", path, NULL);
+	struct program *c;
 
+	unlink(path);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p), "--metrics", metric,
+			   "--format", "jsonl", "-f", "--output", path, NULL);
+	expect_text_soon(path, "\"type\":\"kernel\"");
+	program_kill(c, SIGINT);
 	expect_exit(c, 0);
 	expect_measured(path, metric);
+}
+
+static void a_capture_ends_after_its_duration(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t begin_ms;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	begin_ms = now_ms();
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p), "--duration",
+				   "0.5", NULL),
+		    0);
+	assert_true(now_ms() - begin_ms >= 500);
+	expect_running(p);
+	program_kill(p, SIGKILL);
 }
 
 static void a_running_program_is_captured_any_number_of_times(void **state)
@@ -110,9 +132,10 @@ static void a_container_has_its_own_pids(void **state)
 	static const char script[] =
 		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
 		"until \"$1\" ps | grep -q \"^ *$p \"; do sleep 0.05; done\n"
-		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --duration 0.3 "
-		"--format jsonl -f --output \"$3\"\n"
-		"s=$?; kill -9 $p; exit $s\n";
+		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum "
+		"--format jsonl -f --output \"$3\" & c=$!\n"
+		"until grep -qs '\"type\":\"kernel\"' \"$3\"; do sleep 0.05; done\n"
+		"kill -TERM $c; wait $c; s=$?; kill -9 $p; exit $s\n";
 	struct fixture *f = *state;
 	const char *path = fixture_path(f, "inside.jsonl");
 
@@ -318,13 +341,14 @@ static void several_programs_are_captured_together(void **state)
 	q = start_standby(f, USER_ANN);
 	wait_listed(f, USER_ANN, p, "\"capture\":0");
 	wait_listed(f, USER_ANN, q, "\"capture\":0");
-	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", "--duration", "1",
-			   "--format", "jsonl", "--output", path, NULL);
-	expect_exit(c, 0);
+	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", "--format", "jsonl",
+			   "--output", path, NULL);
 	snprintf(text, sizeof(text), "\"pid\":%d,", p->pid);
-	assert_true(count_text(path, text) > 0);
+	expect_text_soon(path, text);
 	snprintf(text, sizeof(text), "\"pid\":%d,", q->pid);
-	assert_true(count_text(path, text) > 0);
+	expect_text_soon(path, text);
+	program_kill(c, SIGINT);
+	expect_exit(c, 0);
 	program_kill(p, SIGKILL);
 	program_kill(q, SIGKILL);
 }
@@ -333,6 +357,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
+		SYSTEM_TEST(a_capture_ends_after_its_duration),
 		SYSTEM_TEST(a_container_has_its_own_pids),
 		SYSTEM_TEST(root_of_a_container_is_another_user),
 		SYSTEM_TEST(others_are_neither_listed_nor_captured),

@@ -329,6 +329,26 @@ static void what_is_asked_is_answered_and_nothing_starts(void **state)
 		      0, "", "");
 }
 
+/* A service that is restarted on a slow machine: its socket is open, and nobody reads. The library
+ * waits for five seconds. */
+static void who_asks_waits_for_a_daemon_that_is_slow_to_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	pid_t front;
+
+	fixture_need_root_to_look();
+	fixture_start_daemon(f, NULL);
+	front = fixture_worker(f, "front");
+	assert_int_equal(kill(front, SIGSTOP), 0);
+	p = fixture_client(f, USER_BOB, "status", NULL);
+	sleep_ms(7000);
+	expect_running(p);
+	assert_int_equal(kill(front, SIGCONT), 0);
+	expect_exit(p, 0);
+	expect_no_message(p, "does not answer");
+}
+
 /* Runs on as Bob until it is killed: what has the socket's name in Bob's folder is now this, now a
  * link to a file of root's. */
 static pid_t start_symlinker(const char *name, const char *victim)
@@ -417,6 +437,7 @@ int main(void)
 		SYSTEM_TEST(the_status_line_says_what_is_wrong),
 		SYSTEM_TEST(the_status_line_counts_replaced_workers),
 		SYSTEM_TEST(who_is_connected_at_a_stop_is_answered),
+		SYSTEM_TEST(who_asks_waits_for_a_daemon_that_is_slow_to_answer),
 		SYSTEM_TEST(a_reload_lasts_until_the_settings_hold),
 		SYSTEM_TEST(a_reload_of_wrong_settings_is_over_too),
 		SYSTEM_TEST(a_reload_outlives_the_front),

@@ -20,7 +20,7 @@
 /* The granter in a process of its own, as in the daemon, with a driver that notes every call. The
  * tests are the front: a good one, and one that was taken over. */
 
-enum { UID = 1234, LEASE = 7, PATIENCE_MS = 5000 };
+enum { UID = 1234, LEASE = 7, PATIENCE_MS = 60000 };
 
 struct fixture {
 	int link;
