@@ -169,6 +169,11 @@ static struct gpuctr_capture_options everything(void)
 		.active = 4,
 		.repeat = 5,
 		.step = "B/",
+		.kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED,
+		.launch_every = 2,
+		.filter_mode = GPUCTR_FILTER_PER_KERNEL,
+		.nvtx_process_scope = 1,
+		.record_limit = 9,
 	};
 }
 
@@ -204,6 +209,12 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, capture_range),
 		offsetof(struct gpuctr_capture_options, stop_on_range_end),
 		offsetof(struct gpuctr_capture_options, skip_first),
+		offsetof(struct gpuctr_capture_options, kernel_name),
+		offsetof(struct gpuctr_capture_options, kernel_name_base),
+		offsetof(struct gpuctr_capture_options, launch_every),
+		offsetof(struct gpuctr_capture_options, filter_mode),
+		offsetof(struct gpuctr_capture_options, nvtx_process_scope),
+		offsetof(struct gpuctr_capture_options, record_limit),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -240,6 +251,11 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.schedule.active, i >= 17 ? 4 : 0);
 		assert_int_equal(m.selection.schedule.repeat, i >= 17 ? 5 : 0);
 		assert_string_equal(m.selection.step, i >= 17 ? "B/" : "");
+		assert_int_equal(m.selection.kernel_name_base, i >= 19 ? 2 : 0);
+		assert_int_equal(m.selection.launch_every, i >= 20 ? 2 : 0);
+		assert_int_equal(m.selection.filter_mode, i >= 21 ? 2 : 0);
+		assert_int_equal(m.selection.nvtx_process_scope, i >= 22);
+		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
 	}
 }
 
