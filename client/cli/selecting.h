@@ -43,10 +43,9 @@ enum {
 /* Rows of a table of options. */
 #define SELECTING_OPTIONS                                                                         \
 	{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" },        \
-		{ 'k', "kernel-name", "NAME|regex:EXPR",                                          \
-		  "only kernels whose function has this name" },                                  \
+		{ 'k', "kernel-name", "NAME", "only kernels of this function, or regex:EXPR" },   \
 		{ OPTION_KERNEL_NAME_BASE, "kernel-name-base", "BASE",                            \
-		  "function, demangled or mangled: what is compared" },                           \
+		  "what is compared: function, demangled or mangled" },                           \
 		{ 's', "launch-skip", "N",                                                        \
 		  "leave out the first N matching launches of a process" },                       \
 		{ OPTION_LAUNCH_EVERY, "launch-every", "N", "then measure the first of each N" }, \
@@ -71,7 +70,8 @@ enum {
 		{ OPTION_STEPS, "steps", "N",                                                     \
 		  "the next N steps: as --schedule active=N,repeat=1" },                          \
 	{                                                                                         \
-		OPTION_STEP, "step", "EXPR", "what begins a step: NVTX, or cudaProfilerStart"     \
+		OPTION_STEP, "step", "EXPR",                                                      \
+			"what begins a step: NVTX, cudaProfilerStart or gpuctr_step"              \
 	}
 
 /* Is it one of these options? Then takes its value; false: told why not. */

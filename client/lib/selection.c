@@ -97,6 +97,33 @@ static int check_ranges(struct gpuctr *g, const char *const *texts, size_t n, si
 					 "Join some by a regular expression: regex:^(A|B)$/");
 }
 
+static bool is_among(const char *text, const char *const *texts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(texts[i], text) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whatever would be included is excluded by the same words. */
+static int check_contradiction(struct gpuctr *g, const struct gpuctr_capture_options *o)
+{
+	size_t i = 0;
+
+	while (i < o->n_nvtx_include &&
+	       is_among(o->nvtx_include[i], o->nvtx_exclude, o->n_nvtx_exclude)) {
+		i++;
+	}
+	return i == 0 || i < o->n_nvtx_include
+		       ? 0
+		       : connection_fail(g, GPUCTR_E_BAD_PATTERN,
+					 "no launch can be chosen: the NVTX expressions that "
+					 "include are those that exclude",
+					 "Leave one of them out.");
+}
+
 /* What begins a phase is one range. */
 static int check_trigger(struct gpuctr *g, const char *text, size_t *n_terms)
 {
@@ -162,6 +189,7 @@ int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o)
 	}
 	r = r != 0 ? r : check_ranges(g, o->nvtx_include, o->n_nvtx_include, &n_terms);
 	r = r != 0 ? r : check_ranges(g, o->nvtx_exclude, o->n_nvtx_exclude, &n_terms);
+	r = r != 0 ? r : check_contradiction(g, o);
 	return r != 0 ? r : check_phases(g, o, &n_terms);
 }
 

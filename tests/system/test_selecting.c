@@ -578,6 +578,35 @@ static void two_steps_of_a_program_that_runs_already(void **state)
 	expect_running(p);
 }
 
+/* Its processes are let go of, and measured again by the next one. */
+static void a_capture_of_what_runs_ends_with_its_last_record(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char pid[16];
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
+			   "--sleep-us", "500", "--hold", "first", NULL);
+	fixture_wait_held(f, 1);
+	fixture_release(f);
+	snprintf(pid, sizeof(pid), "%d", p->pid);
+	wait_registered(f, pid);
+	for (int i = 0; i < 2; i++) {
+		struct lines l;
+
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "--record-limit",
+					   "7", "--launch-every", "8", "--format", "jsonl", "-f",
+					   "--output", fixture_path(f, "records"), NULL),
+			    0);
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(lines_count(&l, "kernel"), 7);
+		assert_int_equal(total(&l, "measured"), 7);
+		lines_deinit(&l);
+	}
+	expect_running(p);
+}
+
 static void phases_that_cannot_be_are_refused(void **state)
 {
 	static const struct {
@@ -612,6 +641,7 @@ static void phases_that_cannot_be_are_refused(void **state)
 		  "none of global, per-gpu, per-kernel and per-launch-config" },
 		{ { "--filter-mode", "per-kernel" }, "what is counted so" },
 		{ { "--nvtx-push-pop-scope", "process" }, "of which ranges" },
+		{ { "--nvtx-include", "A/", "--nvtx-exclude", "A/" }, "no launch can be chosen" },
 		{ { "--nvtx-include", "A/", "--nvtx-push-pop-scope", "gpu" },
 		  "none of thread and process" },
 	};
@@ -690,6 +720,7 @@ int main(void)
 		SYSTEM_TEST(launches_are_chosen_by_steps),
 		SYSTEM_TEST(what_never_began_is_told),
 		SYSTEM_TEST(two_steps_of_a_program_that_runs_already),
+		SYSTEM_TEST(a_capture_of_what_runs_ends_with_its_last_record),
 		SYSTEM_TEST(phases_that_cannot_be_are_refused),
 		SYSTEM_TEST(a_recording_is_chosen_from_as_its_program),
 	};
