@@ -12,6 +12,7 @@
 #include "client/agent/guard.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
+#include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
 #include "client/agent/visits.h"
 #include "client/agent/watch.h"
@@ -144,12 +145,16 @@ static void stop_now(struct capture *c)
 {
 	bool exiting = atomic_load(&c->stop_requested);
 	struct refusal missed;
+	char text[256];
 
 	if (atomic_load(&c->capturing) > 0 && !exiting) {
 		return;
 	}
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+	}
+	if (filter_describe(&c->filter, text, sizeof(text))) {
+		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
 	}
 	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
@@ -172,7 +177,7 @@ static void on_idle(void *userdata)
 	/* A program that was started to be measured is counted to its end, one that ran before is
 	 * left alone as soon as it can be. */
 	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active) ||
-	    (c->late && phase_is_finished(&c->filter.phase))) {
+	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
 		atomic_store(&c->active, false);
 		stop_now(c);
 	} else {
@@ -308,6 +313,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	    permission_install(socket_path, token, r) != 0 || launches_subscribe(c, r) != 0) {
 		return r->code;
 	}
+	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
 	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
 	start_activity(c);
 	return launches_enable(c, r);
@@ -322,7 +328,8 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 		return code;
 	}
 	capture_announce(c);
-	nvtx_watch(c->filter.nvtx.n > c->filter.nvtx.n_select);
+	nvtx_watch(c->scope.on || c->filter.nvtx.n > c->filter.nvtx.n_select);
+	nvtx_adopt_stack(&c->scope, c->number);
 	atomic_store(&c->active, true);
 	visits_open(c);
 	return 0;
@@ -394,6 +401,7 @@ bool capture_free(struct capture *c)
 	}
 	contexts_free(c);
 	devices_free(c);
+	nvtx_scope_deinit(&c->scope);
 	filter_deinit(&c->filter);
 	choosing_deinit(&c->choosing);
 	intern_deinit(&c->intern);

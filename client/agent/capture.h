@@ -11,6 +11,7 @@
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/method.h"
+#include "client/agent/nvtx_scope.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
 #include "proto/wire/limits.h"
@@ -38,6 +39,7 @@ struct capture {
 	struct counters counters;
 	struct deliver deliver;
 	struct filter filter;
+	struct nvtx_scope scope;
 	struct choosing choosing;
 	uint64_t told_strata_ns; /* by the delivering thread */
 	bool told_drops;	 /* by the delivering thread */

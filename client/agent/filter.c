@@ -9,19 +9,37 @@
 #include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
 
+static char *(*const names_of[])(const char *mangled) = {
+	[GPUCTR_KERNEL_NAME_DEMANGLED] = demangle_kernel,
+	[GPUCTR_KERNEL_NAME_FUNCTION] = demangle_function,
+	[GPUCTR_KERNEL_NAME_MANGLED] = demangle_nothing,
+};
+
 int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r)
 {
-	*f = (struct filter){ .skip = selection->launch_skip };
-	f->count = selection->launch_count;
-	atomic_init(&f->matched, 0);
-	atomic_init(&f->matches, false);
+	*f = (struct filter){
+		.skip = selection->launch_skip,
+		.every = selection->launch_every > 1 ? selection->launch_every : 1,
+		.count = selection->launch_count,
+		.mode = selection->filter_mode,
+		.limit = selection->record_limit,
+	};
 	pthread_mutex_init(&f->lock, NULL);
+	f->name = selection->kernel_name[0] ? selection->kernel_name : NULL;
+	f->name_of = names_of[selection->kernel_name_base];
 	f->has_regex = selection->kernel_regex[0] != '\0';
 	if (f->has_regex && expression_compile(&f->regex, selection->kernel_regex, r) != 0) {
 		f->has_regex = false;
 		return r->code;
 	}
 	phase_init(&f->phase, selection);
+	if (filter_is_grouped(f) && strata_init(&f->groups, STRATA_DEFAULT_MAX, 1) != 0) {
+		refusal_set(r, GPUCTR_E_PROFILER, "Measure without --filter-mode.",
+			    "the program has no memory to count launches by what they are");
+		f->mode = GPUCTR_FILTER_GLOBAL;
+		filter_deinit(f);
+		return r->code;
+	}
 	if (nvtx_filter_init(&f->nvtx, selection, r) != 0) {
 		filter_deinit(f);
 		return r->code;
@@ -47,33 +65,36 @@ static void note_left_out(struct filter *f, const char *name)
 bool filter_selects(struct filter *f, const char *mangled)
 {
 	const char *name;
-	char *plain;
+	char *own;
 	bool selected;
 
-	if (!f->has_regex) {
+	if (!filter_chooses_kernels(f)) {
 		return true;
 	}
-	plain = demangle_kernel(mangled);
-	name = plain ? plain : mangled;
-	selected = regexec(&f->regex, name, 0, NULL, 0) == 0;
+	own = f->name_of(mangled);
+	name = own ? own : mangled;
+	selected = (!f->name || strcmp(name, f->name) == 0) &&
+		   (!f->has_regex || regexec(&f->regex, name, 0, NULL, 0) == 0);
 	if (selected) {
 		atomic_store(&f->matches, true);
 	} else if (!atomic_load(&f->matches)) {
 		note_left_out(f, name);
 	}
-	free(plain);
+	free(own);
 	return selected;
 }
 
-bool filter_missed_all(struct filter *f, struct refusal *r)
+/* An expression, or a name. */
+static bool missed_kernels(struct filter *f, struct refusal *r)
 {
 	size_t n;
 
 	/* Its holder may have been interrupted for good, by a signal handler that exits. */
-	if (!f->has_regex || pthread_mutex_trylock(&f->lock) != 0) {
+	if (!filter_chooses_kernels(f) || pthread_mutex_trylock(&f->lock) != 0) {
 		return false;
 	}
-	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Write an expression that matches one of them.",
+	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
+		    "Write an expression or a name that matches one of them.",
 		    "kernels that were there, and do not match:");
 	n = strlen(r->message);
 	for (size_t i = 0; i < f->n_left_out; i++) {
@@ -86,6 +107,52 @@ bool filter_missed_all(struct filter *f, struct refusal *r)
 	return f->n_left_out > 0 && !atomic_load(&f->matches);
 }
 
+static const char *const group_names[] = {
+	[GPUCTR_FILTER_GLOBAL] = "the process",
+	[GPUCTR_FILTER_PER_GPU] = "each GPU",
+	[GPUCTR_FILTER_PER_KERNEL] = "each kernel",
+	[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "each launch configuration",
+};
+
+static uint64_t count_matched(struct filter *f)
+{
+	return filter_is_grouped(f) ? strata_total(&f->groups) : atomic_load(&f->matched);
+}
+
+static bool skipped_all(struct filter *f, struct refusal *r)
+{
+	unsigned long long matched = count_matched(f);
+
+	if (matched == 0 || atomic_load(&f->took)) {
+		return false;
+	}
+	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Skip fewer.",
+		    "--launch-skip leaves out the first %llu launches of %s, and there were %llu%s "
+		    "that match",
+		    (unsigned long long)f->skip, group_names[f->mode], matched,
+		    filter_is_grouped(f) ? " in all" : "");
+	return true;
+}
+
+bool filter_missed_all(struct filter *f, struct refusal *r)
+{
+	return missed_kernels(f, r) || skipped_all(f, r);
+}
+
+bool filter_describe(struct filter *f, char *text, size_t bytes)
+{
+	size_t merged = 0;
+
+	for (uint32_t i = 0; filter_is_grouped(f) && i < strata_n(&f->groups); i++) {
+		merged += atomic_load(&f->groups.v[i].merged) && strata_seen(&f->groups, i) > 0;
+	}
+	snprintf(text, bytes,
+		 "there were too many launch configurations for --filter-mode: what came last is "
+		 "counted together, in %zu groups",
+		 merged);
+	return merged > 0;
+}
+
 void filter_deinit(struct filter *f)
 {
 	if (f->has_regex) {
@@ -94,13 +161,72 @@ void filter_deinit(struct filter *f)
 	for (size_t i = 0; i < f->n_left_out; i++) {
 		free(f->left_out[i]);
 	}
+	if (filter_is_grouped(f)) {
+		strata_deinit(&f->groups);
+	}
 	nvtx_filter_deinit(&f->nvtx);
 	*f = (struct filter){ 0 };
 }
 
-bool filter_takes(struct filter *f)
+/* What launches that are counted together have in common. */
+static struct stratum_key group_of(const struct filter *f, const struct stratum_key *key)
 {
-	uint64_t place = atomic_fetch_add(&f->matched, 1);
+	struct stratum_key group = { .kernel = key->kernel };
 
-	return place >= f->skip && (f->count == 0 || place - f->skip < f->count);
+	if (f->mode == GPUCTR_FILTER_PER_GPU) {
+		group = (struct stratum_key){ .kernel = 1, .device = key->device };
+	} else if (f->mode == GPUCTR_FILTER_PER_LAUNCH_CONFIG) {
+		group = *key;
+		group.range = 0;
+		group.device = 0;
+	}
+	return group;
+}
+
+/* The place of this launch among those that are counted with it, from 0. */
+static uint64_t take_place(struct filter *f, const struct stratum_key *key)
+{
+	struct stratum_key group;
+
+	if (!filter_is_grouped(f)) {
+		return atomic_fetch_add(&f->matched, 1);
+	}
+	group = group_of(f, key);
+	return strata_see(&f->groups, strata_find(&f->groups, &group), 0) - 1;
+}
+
+bool filter_takes(struct filter *f, const struct stratum_key *key)
+{
+	uint64_t place = take_place(f, key), left = place - f->skip;
+
+	if (place < f->skip || left % f->every != 0 ||
+	    (f->count > 0 && left / f->every >= f->count)) {
+		return false;
+	}
+	if (!atomic_load_explicit(&f->took, memory_order_relaxed)) {
+		atomic_store(&f->took, true);
+	}
+	return true;
+}
+
+bool filter_reserve(struct filter *f)
+{
+	uint_fast64_t n = atomic_load(&f->reserved);
+
+	if (f->limit == 0) {
+		return true;
+	}
+	while (n < f->limit) {
+		if (atomic_compare_exchange_weak(&f->reserved, &n, n + 1)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void filter_give_back(struct filter *f)
+{
+	if (f->limit > 0) {
+		atomic_fetch_sub(&f->reserved, 1);
+	}
 }

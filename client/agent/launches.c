@@ -47,26 +47,6 @@ static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream str
 	return true;
 }
 
-static bool is_in_ranges(struct capture *c)
-{
-	nvtx_filter_note_launch(&c->filter.nvtx);
-	if (!phase_is_on(&c->filter.phase)) {
-		return false;
-	}
-	return !nvtx_filter_is_used(&c->filter.nvtx) || nvtx_selects(&c->filter.nvtx, c->number);
-}
-
-/* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
- * it otherwise. */
-static bool is_wanted(struct capture *c, const struct function *f)
-{
-	if (f->selected && is_in_ranges(c) && filter_takes(&c->filter)) {
-		return true;
-	}
-	atomic_fetch_add(&c->counters.filtered, 1);
-	return false;
-}
-
 /* The context of a launch, which is mostly the thread's last one. */
 static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext context)
 {
@@ -111,6 +91,65 @@ static void find_stream(struct capture *c, struct visit *v, CUcontext context, C
 					: (uintptr_t)stream;
 }
 
+/* --- what is wanted --- */
+
+static bool is_in_ranges(struct capture *c)
+{
+	nvtx_filter_note_launch(&c->filter.nvtx);
+	if (!phase_is_on(&c->filter.phase)) {
+		return false;
+	}
+	return !nvtx_filter_is_used(&c->filter.nvtx) ||
+	       nvtx_selects(&c->filter.nvtx, &c->scope, c->number);
+}
+
+/* Of the calling thread's context, which a launch is for; UINT32_MAX: it has none. */
+static uint32_t current_device(const struct capture *c)
+{
+	CUdevice current;
+
+	return c->profiler->cuCtxGetDevice(&current) == CUDA_SUCCESS ? (uint32_t)current
+								     : UINT32_MAX;
+}
+
+/* What launches may be counted by. */
+static struct stratum_key key_of(uint64_t kernel, const struct arguments *g, uint32_t device)
+{
+	struct stratum_key key = {
+		.kernel = kernel,
+		.shared_bytes = g->dynamic_shared_bytes,
+		.device = device,
+	};
+
+	memcpy(key.grid, g->grid, sizeof(key.grid));
+	memcpy(key.block, g->block, sizeof(key.block));
+	return key;
+}
+
+static bool filter_takes_launch(struct capture *c, const struct function *f,
+				const struct arguments *g)
+{
+	struct stratum_key key;
+
+	if (!filter_is_grouped(&c->filter)) {
+		return filter_takes(&c->filter, NULL);
+	}
+	key = key_of(f->hash, g, c->filter.mode == GPUCTR_FILTER_PER_GPU ? current_device(c) : 0);
+	return filter_takes(&c->filter, &key);
+}
+
+/* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
+ * it otherwise. */
+static bool is_wanted(struct capture *c, const struct function *f, const struct arguments *g)
+{
+	if (f->selected && !filter_is_full(&c->filter) && is_in_ranges(c) &&
+	    filter_takes_launch(c, f, g)) {
+		return true;
+	}
+	atomic_fetch_add(&c->counters.filtered, 1);
+	return false;
+}
+
 /* --- with a budget --- */
 
 struct met {
@@ -142,12 +181,8 @@ static uint32_t name_range(void *userdata)
 static uint32_t find_device(struct capture *c, struct ranges *r)
 {
 	uint32_t device = atomic_load_explicit(&r->device, memory_order_relaxed);
-	CUdevice current;
 
-	if (device == UINT32_MAX && c->profiler->cuCtxGetDevice(&current) == CUDA_SUCCESS) {
-		device = (uint32_t)current;
-	}
-	return device;
+	return device == UINT32_MAX ? current_device(c) : device;
 }
 
 /* False: it is counted, and not measured. */
@@ -161,14 +196,8 @@ static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r,
 		v->chosen = (struct chosen){ .stratum = 0 };
 		return true;
 	}
-	key = (struct stratum_key){
-		.kernel = f->hash ^ (uintptr_t)g->graph,
-		.range = nvtx_current_name(),
-		.shared_bytes = g->dynamic_shared_bytes,
-		.device = find_device(c, r),
-	};
-	memcpy(key.grid, g->grid, sizeof(key.grid));
-	memcpy(key.block, g->block, sizeof(key.block));
+	key = key_of(f->hash ^ (uintptr_t)g->graph, g, find_device(c, r));
+	key.range = nvtx_current_name();
 	v->chosen = choosing_take(&c->choosing, &key, name_function, name_range, &met);
 	if (!v->chosen.choice.measure) {
 		atomic_fetch_add(&c->counters.unchosen, 1);
@@ -244,8 +273,8 @@ static void note_for_guard(struct visit *v, struct function *f, const struct arg
 	r->told_stuck = false;
 }
 
-/* With the context's lock, which is held on if a range is open then. */
-static void open_range(struct capture *c, struct visit *v, struct function *f,
+/* With the context's lock, which is held on if a range is open then. False: none is. */
+static bool open_range(struct capture *c, struct visit *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	struct launch *l;
@@ -253,17 +282,29 @@ static void open_range(struct capture *c, struct visit *v, struct function *f,
 	if (!atomic_load(&c->active)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		unlock_after_launch(r);
-		return;
+		return false;
 	}
 	functions_prepare(c, f);
 	find_stream(c, v, data->context, g->stream, g->per_thread_stream);
 	note_for_guard(v, f, g, r);
 	if (!c->method->open(c, r, &v->launched, &l)) {
 		unlock_after_launch(r);
-		return;
+		return false;
 	}
 	note_launch(c, v, l, r, f, g, data);
 	v->launching = r;
+	return true;
+}
+
+/* False: it is not, and counted. */
+static bool measure(struct capture *c, struct visit *v, struct function *f,
+		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
+{
+	if (!r || !lock_for_launch(c, r)) {
+		atomic_fetch_add(&c->counters.unready, 1);
+		return false;
+	}
+	return open_range(c, v, f, g, data, r);
 }
 
 static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
@@ -292,18 +333,18 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	if (!is_wanted(c, f)) {
+	if (!is_wanted(c, f, &g)) {
 		return;
 	}
 	r = find_context(c, v, data->context);
 	if (r && !is_chosen(c, v, r, f, &g)) {
 		return;
 	}
-	if (!r || !lock_for_launch(c, r)) {
-		atomic_fetch_add(&c->counters.unready, 1);
-		return;
+	if (!filter_reserve(&c->filter)) {
+		atomic_fetch_add(&c->counters.filtered, 1);
+	} else if (!measure(c, v, f, &g, data, r)) {
+		filter_give_back(&c->filter);
 	}
-	open_range(c, v, f, &g, data, r);
 }
 
 static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_CallbackData *data)

@@ -302,14 +302,22 @@ uint64_t nvtx_current_name(void)
 
 /* --- push and pop --- */
 
+static void tell_end(const struct entry *e)
+{
+	if (e->begun != 0) {
+		nvtx_watch_end(e->begun);
+	}
+	if (e->scope != 0) {
+		nvtx_watch_pop(e);
+	}
+}
+
 static void free_stack(void *p)
 {
 	struct stack *s = p;
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (s->v[i].begun != 0) {
-			nvtx_watch_end(s->v[i].begun);
-		}
+		tell_end(&s->v[i]);
 		event_deinit(&s->v[i].event);
 	}
 	free(s->v);
@@ -373,6 +381,8 @@ static struct entry *stack_grow(struct stack *s)
 			v[i].generation = s->v[i].generation;
 			v[i].name = s->v[i].name;
 			v[i].begun = s->v[i].begun;
+			v[i].scope = s->v[i].scope;
+			v[i].scoped = s->v[i].scoped;
 		}
 		free(s->v);
 		s->v = v;
@@ -399,6 +409,7 @@ int nvtx_push(struct event *e)
 	top->range = 0;
 	top->name = 0;
 	top->begun = 0;
+	top->scope = 0;
 	s->n++;
 	if (is_watched()) {
 		top->begun = nvtx_watch_push(s);
@@ -418,14 +429,14 @@ int nvtx_pop(const struct nvtx_domain *domain)
 	if (i == 0) {
 		return NVTX_NO_PUSH_POP_TRACKING;
 	}
-	if (s->v[i - 1].begun != 0) {
-		nvtx_watch_end(s->v[i - 1].begun);
-	}
+	tell_end(&s->v[i - 1]);
 	event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
 		event_move(&s->v[k - 1].event, &s->v[k].event);
 		s->v[k - 1].name = s->v[k].name;
 		s->v[k - 1].begun = s->v[k].begun;
+		s->v[k - 1].scope = s->v[k].scope;
+		s->v[k - 1].scoped = s->v[k].scoped;
 		s->v[k - 1].range = 0; /* has lost a range around it */
 	}
 	s->n--;

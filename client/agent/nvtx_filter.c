@@ -241,6 +241,12 @@ bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *sele
 	if (i == f->n || !f->asked || pthread_mutex_trylock(&f->lock) != 0) {
 		return false;
 	}
+	if (i == f->step && strcmp(step_text(selection), NVTX_STEP_LIBRARY) == 0) {
+		refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH, "Call it where a step begins.",
+			    "no step began: gpuctr_step() was not called");
+		pthread_mutex_unlock(&f->lock);
+		return true;
+	}
 	refusal_set(r, GPUCTR_E_KERNEL_NO_MATCH,
 		    f->n_names > 0
 			    ? "Write A/ for a push/pop range, A for a start/end range, DOMAIN@A/ "

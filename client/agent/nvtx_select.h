@@ -3,14 +3,19 @@
 #define GPUCTR_AGENT_NVTX_SELECT_H
 
 #include "client/agent/nvtx_filter.h"
+#include "client/agent/nvtx_scope.h"
 
 /* The numbers for the calling thread's stack, in buffer or in the stack, those of the stack below
  * its topmost range before them. */
 const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
 				 struct nvtx_matched *buffer);
 
+/* Puts what the calling thread has pushed, and the scope does not know yet, on top of it, if it is
+ * on: its ranges from before the capture as well. */
+void nvtx_adopt_stack(struct nvtx_scope *scope, uint32_t capture);
+
 /* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is
- * the number of the one that f belongs to. */
-bool nvtx_selects(struct nvtx_filter *f, uint32_t capture);
+ * the number of the one that f and scope belong to. */
+bool nvtx_selects(struct nvtx_filter *f, struct nvtx_scope *scope, uint32_t capture);
 
 #endif

@@ -12,6 +12,9 @@ struct entry {
 	uint32_t generation;
 	uint32_t begun; /* the number of the capture that it began a phase of; 0: none */
 	uint64_t name;	/* nvtx_current_name(); 0: not asked yet */
+	uint32_t
+		scope; /* the number of the capture whose nvtx_scope has been told of it; 0: none */
+	uint64_t scoped; /* its number there; 0: it found no room */
 };
 
 /* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each

@@ -36,7 +36,7 @@ static uint32_t begin(struct capture *c, bool range, bool step)
 	return range ? c->number : 0;
 }
 
-uint32_t nvtx_watch_push(const struct stack *s)
+uint32_t nvtx_watch_push(struct stack *s)
 {
 	struct nvtx_matched buffer;
 	const uint64_t *state, *below;
@@ -49,6 +49,7 @@ uint32_t nvtx_watch_push(const struct stack *s)
 	c = enter(&v, &inside);
 	if (c) {
 		f = &c->filter.nvtx;
+		nvtx_adopt_stack(&c->scope, c->number);
 		state = nvtx_match_stack(f, c->number, &buffer);
 		below = s->n > 1 && state != buffer.v ? state - f->n_terms : NULL;
 		begun = begin(c, nvtx_filter_triggers(f, f->range, below, state),
@@ -86,6 +87,19 @@ void nvtx_watch_end(uint32_t capture)
 	c = enter(&v, &inside);
 	if (c && c->number == capture) {
 		phase_on_range_end(&c->filter.phase);
+	}
+	leave(v, inside);
+}
+
+void nvtx_watch_pop(const struct entry *e)
+{
+	struct capture *c;
+	struct visit *v;
+	bool inside;
+
+	c = enter(&v, &inside);
+	if (c && c->number == e->scope) {
+		nvtx_scope_pop(&c->scope, e->scoped);
 	}
 	leave(v, inside);
 }

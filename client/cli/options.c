@@ -242,6 +242,16 @@ bool options_parse_u64(const char *text, uint64_t *ret)
 	return true;
 }
 
+bool options_take_u64(const char *name, const char *text, uint64_t *ret)
+{
+	bool is_number = options_parse_u64(text, ret);
+
+	if (!is_number) {
+		say_usage("--%s: '%s' is not a number", name, text);
+	}
+	return is_number;
+}
+
 bool options_parse_seconds(const char *text, uint64_t *ret_ns)
 {
 	char *end;

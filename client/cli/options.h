@@ -54,6 +54,8 @@ const char *const *strings_items(const struct strings *s);
 
 /* Non-negative numbers; false: not one. */
 bool options_parse_u64(const char *text, uint64_t *ret);
+/* The same of the option of this name; false: told what is wrong. */
+bool options_take_u64(const char *name, const char *text, uint64_t *ret);
 bool options_parse_seconds(const char *text, uint64_t *ret_ns);
 
 #endif

@@ -170,6 +170,27 @@ static void drain_tick(struct run *run)
 	}
 }
 
+/* What a capture of ours is limited to has come: the program runs on without it. */
+static void end_at_limit(struct run *run)
+{
+	const struct run_options *o = run->options;
+	uint64_t limit = o->selecting.record_limit;
+
+	if (run->state != RUN_RUNNING || run->is_enough || limit == 0 ||
+	    summary_records(run->sinks.summary) < limit) {
+		return;
+	}
+	run->is_enough = true;
+	if (!run->progress.quiet) {
+		say("--record-limit: there are %llu records", (unsigned long long)limit);
+	}
+	if (!run->path && !run_is_following(run)) {
+		end_measuring(run);
+	} else if (run->capture) {
+		gpuctr_capture_close(run->capture); /* on_end comes even if that fails */
+	}
+}
+
 /* Of processes that are not ours. */
 static bool is_enough(const struct run *run)
 {
@@ -194,6 +215,7 @@ static void on_tick(uv_timer_t *handle)
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
+	end_at_limit(run);
 	if (is_enough(run)) {
 		end_measuring(run);
 	} else if (run->state == RUN_DRAINING) {
@@ -253,9 +275,6 @@ static int open_capture(struct run *run)
 	options.gpus = strings_items(&o->devices);
 	options.n_gpus = o->devices.n;
 	options.chip = o->chip;
-	options.kernel_regex = o->kernel;
-	options.launch_skip = o->launch_skip;
-	options.launch_count = o->launch_count;
 	options.no_wait = o->no_wait;
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;

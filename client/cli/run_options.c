@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Options of "run" and "capture". Names that users know from ncu are kept: --metrics, --kernel,
- * --launch-skip,
- * --launch-count, --devices, -o, -f. What is left unsaid gets its default here, in one place. */
+/* Options of "run" and "capture". Names that users know from ncu are kept: --metrics, --devices,
+ * -o, -f, and those of selecting.h. What is left unsaid gets its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
@@ -19,9 +18,6 @@
 enum {
 	OPTION_FORMAT = 256,
 	OPTION_OUTPUT,
-	OPTION_KERNEL,
-	OPTION_LAUNCH_SKIP,
-	OPTION_LAUNCH_COUNT,
 	OPTION_DEVICES,
 	OPTION_NO_WAIT,
 	OPTION_TIMEOUT,
@@ -53,14 +49,10 @@ enum {
 		{ 'f', "force", NULL, "replace the files of -o and --output" },                    \
 		{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },    \
 		{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, standard output)" },   \
-		{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" }, \
-		{ OPTION_LAUNCH_SKIP, "launch-skip", "N",                                          \
-		  "leave out the first N matching launches of a process" },                        \
-		{ OPTION_LAUNCH_COUNT, "launch-count", "N", "then measure N" },                    \
+		SELECTING_OPTIONS,                                                                 \
 		{ OPTION_BUDGET, "budget", "PERCENT",                                              \
 		  "measure launches at random, as many as this part of the time pays for" },       \
 		{ OPTION_SEED, "seed", "N", "of that choice (default: another one each time)" },   \
-		SELECTING_OPTIONS,                                                                 \
 		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
 		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
 		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
@@ -115,11 +107,6 @@ static bool wrong(const char *name, const char *value, const char *wants)
 {
 	say_usage("--%s: '%s' is not %s", name, value, wants);
 	return false;
-}
-
-static bool take_number(uint64_t *ret, const char *name, const char *value)
-{
-	return options_parse_u64(value, ret) || wrong(name, value, "a number");
 }
 
 /* 0 would mean the default, which nobody writes so. */
@@ -257,18 +244,11 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 		return take_list(&o->metrics, "metrics", value);
 	case OPTION_DEVICES:
 		return take_list(&o->devices, "devices", value);
-	case OPTION_KERNEL:
-		o->kernel = value;
-		return true;
-	case OPTION_LAUNCH_SKIP:
-		return take_number(&o->launch_skip, "launch-skip", value);
-	case OPTION_LAUNCH_COUNT:
-		return take_number(&o->launch_count, "launch-count", value);
 	case OPTION_BUDGET:
 		return take_budget(o, value);
 	case OPTION_SEED:
 		o->has_seed = true;
-		return take_number(&o->seed, "seed", value);
+		return options_take_u64("seed", value, &o->seed);
 	case OPTION_TIMEOUT:
 		return take_seconds(&o->timeout_ns, "timeout", value);
 	case OPTION_LEASE:
@@ -327,7 +307,7 @@ static bool take(struct run_options *o, int id, const char *value)
 		o->no_summary = true;
 		return true;
 	case OPTION_SUMMARY_ROWS:
-		return take_number(&o->summary_rows, "summary-rows", value);
+		return options_take_u64("summary-rows", value, &o->summary_rows);
 	default:
 		return take_filter(o, id, value);
 	}

@@ -15,8 +15,8 @@ struct run_options {
 	const char *late;	  /* letters of it that are known when a process comes */
 	const char *stream_path;  /* --output; NULL: none */
 	const struct format *format;
-	const char *kernel, *chip, *socket, *agent;
-	uint64_t launch_skip, launch_count, timeout_ns, lease_ns, summary_rows;
+	const char *chip, *socket, *agent;
+	uint64_t timeout_ns, lease_ns, summary_rows;
 	uint32_t budget_ppm; /* 0: everything is measured */
 	uint64_t seed;
 	bool has_seed;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/buf.h"
 #include "client/cli/say.h"
 #include "proto/base/clean.h"
 
@@ -12,7 +13,94 @@
 
 bool selecting_takes(int id)
 {
-	return id >= OPTION_NVTX_INCLUDE && id < OPTION_SELECTING_END;
+	return id == 'k' || id == 's' || id == 'c' ||
+	       (id >= OPTION_KERNEL && id < OPTION_SELECTING_END);
+}
+
+static const char regex_prefix[] = "regex:";
+
+static bool take_kernel(struct selecting *s, const char *value, bool by_function)
+{
+	bool is_regex = strncmp(value, regex_prefix, sizeof(regex_prefix) - 1) == 0;
+
+	value += is_regex ? sizeof(regex_prefix) - 1 : 0;
+	if (is_regex && value[0] == '\0') {
+		say_usage("--kernel%s: the expression is missing, at character %zu",
+			  by_function ? "-name" : "", sizeof(regex_prefix));
+		return false;
+	}
+	if (s->kernel_regex || s->kernel_name) {
+		say_usage("kernels are chosen once: by one --kernel or --kernel-name");
+		return false;
+	}
+	if (is_regex || !by_function) {
+		s->kernel_regex = value;
+	} else {
+		s->kernel_name = value;
+	}
+	s->by_function = by_function;
+	return true;
+}
+
+/* The place of value in names, which is what --name can be. */
+static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
+		      unsigned *ret)
+{
+	struct buf list = { 0 };
+
+	for (unsigned i = 0; i < n; i++) {
+		if (strcmp(names[i], value) == 0) {
+			*ret = i;
+			buf_deinit(&list);
+			return true;
+		}
+		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
+	}
+	say_usage("--%s: '%s' is none of %s", name, value, buf_string(&list));
+	buf_deinit(&list);
+	return false;
+}
+
+static bool take_base(struct selecting *s, const char *value)
+{
+	static const char *const names[] = {
+		[GPUCTR_KERNEL_NAME_DEMANGLED] = "demangled",
+		[GPUCTR_KERNEL_NAME_FUNCTION] = "function",
+		[GPUCTR_KERNEL_NAME_MANGLED] = "mangled",
+	};
+
+	s->has_base = true;
+	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names), &s->kernel_name_base);
+}
+
+static bool take_mode(struct selecting *s, const char *value)
+{
+	static const char *const names[] = {
+		[GPUCTR_FILTER_GLOBAL] = "global",
+		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
+		[GPUCTR_FILTER_PER_KERNEL] = "per-kernel",
+		[GPUCTR_FILTER_PER_LAUNCH_CONFIG] = "per-launch-config",
+	};
+
+	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->filter_mode);
+}
+
+static bool take_scope(struct selecting *s, const char *value)
+{
+	static const char *const names[] = { "thread", "process" };
+
+	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
+			 &s->nvtx_process_scope);
+}
+
+/* 0 would be none, or all. */
+static bool take_above_0(const char *name, const char *value, uint64_t *ret)
+{
+	if (!options_parse_u64(value, ret) || *ret == 0) {
+		say_usage("--%s: '%s' is no number above 0", name, value);
+		return false;
+	}
+	return true;
 }
 
 static bool take_expression(struct strings *list, const char *value)
@@ -86,17 +174,31 @@ static bool take_schedule(struct selecting *s, const char *value)
 
 static bool take_steps(struct selecting *s, const char *value)
 {
-	if (!options_parse_u64(value, &s->active) || s->active == 0) {
-		say_usage("--steps: '%s' is no number above 0", value);
-		return false;
-	}
 	s->repeat = 1;
-	return true;
+	return take_above_0("steps", value, &s->active);
 }
 
 bool selecting_take(struct selecting *s, int id, const char *value)
 {
 	switch (id) {
+	case OPTION_KERNEL:
+		return take_kernel(s, value, false);
+	case 'k':
+		return take_kernel(s, value, true);
+	case OPTION_KERNEL_NAME_BASE:
+		return take_base(s, value);
+	case 's':
+		return options_take_u64("launch-skip", value, &s->launch_skip);
+	case 'c':
+		return options_take_u64("launch-count", value, &s->launch_count);
+	case OPTION_LAUNCH_EVERY:
+		return take_above_0("launch-every", value, &s->launch_every);
+	case OPTION_FILTER_MODE:
+		return take_mode(s, value);
+	case OPTION_RECORD_LIMIT:
+		return take_above_0("record-limit", value, &s->record_limit);
+	case OPTION_NVTX_SCOPE:
+		return take_scope(s, value);
 	case OPTION_NVTX_INCLUDE:
 		return take_expression(&s->nvtx_include, value);
 	case OPTION_NVTX_EXCLUDE:
@@ -121,6 +223,21 @@ bool selecting_take(struct selecting *s, int id, const char *value)
 
 bool selecting_check(const struct selecting *s)
 {
+	if (s->has_base && !s->kernel_regex && !s->kernel_name) {
+		say_usage("--kernel-name-base: of which name? Add --kernel-name");
+		return false;
+	}
+	if (s->filter_mode != GPUCTR_FILTER_GLOBAL && s->launch_skip == 0 && s->launch_every == 0 &&
+	    s->launch_count == 0) {
+		say_usage("--filter-mode: what is counted so? Add --launch-skip, --launch-every or "
+			  "--launch-count");
+		return false;
+	}
+	if (s->nvtx_process_scope && s->nvtx_include.n == 0 && s->nvtx_exclude.n == 0) {
+		say_usage("--nvtx-push-pop-scope: of which ranges? Add --nvtx-include or "
+			  "--nvtx-exclude");
+		return false;
+	}
 	if ((s->active > 0) != (s->step != NULL)) {
 		say_usage("--schedule or --steps says how many steps, and --step EXPR what begins "
 			  "one; "
@@ -143,6 +260,17 @@ void selecting_deinit(struct selecting *s)
 
 void selecting_fill(const struct selecting *s, struct gpuctr_capture_options *o)
 {
+	o->kernel_regex = s->kernel_regex;
+	o->kernel_name = s->kernel_name;
+	o->kernel_name_base = s->has_base      ? s->kernel_name_base
+			      : s->by_function ? GPUCTR_KERNEL_NAME_FUNCTION
+					       : GPUCTR_KERNEL_NAME_DEMANGLED;
+	o->launch_skip = s->launch_skip;
+	o->launch_every = s->launch_every;
+	o->launch_count = s->launch_count;
+	o->filter_mode = s->filter_mode;
+	o->record_limit = s->record_limit;
+	o->nvtx_process_scope = s->nvtx_process_scope;
 	o->nvtx_include = strings_items(&s->nvtx_include);
 	o->n_nvtx_include = s->nvtx_include.n;
 	o->nvtx_exclude = strings_items(&s->nvtx_exclude);

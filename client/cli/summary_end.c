@@ -184,7 +184,7 @@ static void add_all_filtered(const struct summary_end *end, struct buf *b)
 	buf_text(b,
 		 "Nothing was measured: no kernel passed --kernel, --launch-skip, --launch-count "
 		 "and what\n"
-		 "chooses NVTX ranges, capture ranges or steps.\n");
+		 "else chooses kernels, NVTX ranges, capture ranges or steps.\n");
 	if (end->unmatched && *end->unmatched) {
 		text_terminal(b, end->unmatched);
 		buf_char(b, '\n');

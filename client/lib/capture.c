@@ -7,9 +7,7 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
-#include "proto/wire/expression.h"
 #include "proto/wire/limits.h"
-#include "proto/wire/nvtx_expression.h"
 
 /* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
  * processes keep what records point to. */
@@ -65,105 +63,6 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
 }
 
-/* The daemon refuses a wrong expression as well; here there is time to say where the fault is. */
-static int check_kernels(struct gpuctr *g, const char *expression)
-{
-	struct refusal r;
-	regex_t regex;
-	size_t n;
-
-	if (!expression) {
-		return 0;
-	}
-	if (expression_compile(&regex, expression, &r) == 0) {
-		regfree(&regex);
-		return 0;
-	}
-	n = strlen(r.message);
-	snprintf(r.message + n, sizeof(r.message) - n, ", at character %zu",
-		 expression_wrong_at(expression));
-	return connection_fail(g, r.code, r.message, r.remedy);
-}
-
-static int check_ranges(struct gpuctr *g, const char *const *texts, size_t n, size_t *n_terms)
-{
-	struct nvtx_expression *e;
-	struct refusal r;
-
-	for (size_t i = 0; i < n; i++) {
-		if (nvtx_expression_parse(texts[i], &e, &r) != 0) {
-			return connection_fail(g, r.code, r.message, r.remedy);
-		}
-		*n_terms += nvtx_expression_n_terms(e);
-		nvtx_expression_free(e);
-	}
-	return n <= LIMIT_EXPRESSIONS && *n_terms <= NVTX_TERMS_TOTAL_MAX
-		       ? 0
-		       : connection_fail(g, GPUCTR_E_BAD_REQUEST,
-					 "there are too many NVTX expressions",
-					 "Join some by a regular expression: regex:^(A|B)$/");
-}
-
-/* What begins a phase is one range. */
-static int check_trigger(struct gpuctr *g, const char *text, size_t *n_terms)
-{
-	size_t before = *n_terms;
-	int r = check_ranges(g, &text, 1, n_terms);
-
-	return r != 0 || *n_terms == before + 1
-		       ? r
-		       : connection_fail(
-				 g, GPUCTR_E_BAD_PATTERN,
-				 "what begins a capture range or a step is one NVTX range, and "
-				 "the expression has several between commas",
-				 "Put a backslash before a comma that belongs to a name.");
-}
-
-static int check_phases(struct gpuctr *g, const struct gpuctr_capture_options *o, size_t *n_terms)
-{
-	size_t prefix = strlen(NVTX_CAPTURE_RANGE);
-	bool by_range =
-		o->capture_range && strncmp(o->capture_range, NVTX_CAPTURE_RANGE, prefix) == 0;
-	int r = by_range ? check_trigger(g, o->capture_range + prefix, n_terms) : 0;
-
-	if (r == 0 && o->capture_range && !by_range &&
-	    strcmp(o->capture_range, NVTX_CAPTURE_PROFILER) != 0) {
-		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "there is no such capture range",
-				    "Use " NVTX_CAPTURE_PROFILER " or " NVTX_CAPTURE_RANGE
-				    "EXPRESSION.");
-	}
-	if (r == 0 && o->stop_on_range_end != 0 && !o->capture_range) {
-		r = connection_fail(g, GPUCTR_E_BAD_REQUEST,
-				    "there is no capture range at whose end to stop",
-				    "Give the capture range as well.");
-	}
-	if (r == 0 && (o->active > 0) != (o->step != NULL)) {
-		r = connection_fail(g, GPUCTR_E_BAD_REQUEST,
-				    "a schedule needs steps, and steps a schedule with active ones",
-				    "Give both.");
-	}
-	if (r == 0 && (o->skip_first > UINT32_MAX || o->wait > UINT32_MAX ||
-		       o->warmup > UINT32_MAX || o->active > UINT32_MAX)) {
-		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "the schedule has too many steps",
-				    "Use smaller numbers.");
-	}
-	return r == 0 && o->step && strcmp(o->step, NVTX_STEP_PROFILER) != 0
-		       ? check_trigger(g, o->step, n_terms)
-		       : r;
-}
-
-/* The agent would refuse it in the middle of the program, and the daemon does not look: what it
- * means costs only the user. */
-static int check_selection(struct gpuctr *g, const struct gpuctr_capture_options *o)
-{
-	size_t n_terms = 0;
-	int r = check_kernels(g, o->kernel_regex);
-
-	r = r != 0 ? r : check_ranges(g, o->nvtx_include, o->n_nvtx_include, &n_terms);
-	r = r != 0 ? r : check_ranges(g, o->nvtx_exclude, o->n_nvtx_exclude, &n_terms);
-	return r != 0 ? r : check_phases(g, o, &n_terms);
-}
-
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
 			const struct gpuctr_capture_handler *handler, void *userdata,
 			struct gpuctr_capture **ret)
@@ -176,7 +75,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	int r = options_copy(g, &o, sizeof(o), options);
 
 	r = r != 0 ? r : options_copy(g, &h, sizeof(h), handler);
-	r = r != 0 ? r : check_selection(g, &o);
+	r = r != 0 ? r : selection_check(g, &o);
 	if (r == 0) {
 		c = capture_new(g, &h, userdata);
 	}
@@ -189,20 +88,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.metrics = { o.n_metrics, o.metrics },
 		.gpus = { o.n_gpus, o.gpus },
 		.chip = o.chip,
-		.selection = {
-			.kernel_regex = o.kernel_regex,
-			.launch_skip = o.launch_skip,
-			.launch_count = o.launch_count,
-			.raw_images = o.raw_images,
-			.budget_ppm = o.budget_ppm < WIRE_PPM ? o.budget_ppm : 0,
-			.seed = o.seed,
-			.nvtx_include = { o.n_nvtx_include, o.nvtx_include },
-			.nvtx_exclude = { o.n_nvtx_exclude, o.nvtx_exclude },
-			.capture_range = o.capture_range,
-			.stop_on_range_end = o.stop_on_range_end != 0,
-			.schedule = { o.skip_first, o.wait, o.warmup, o.active, o.repeat },
-			.step = o.step,
-		},
+		.selection = selection_to_wire(&o),
 		.no_wait = o.no_wait,
 		.timeout_ns = o.timeout_ns,
 		.program = program,

@@ -47,6 +47,11 @@ struct request {
 	char *chip;			/* of the plan whose patterns are expanded */
 };
 
+/* 0, or the code with which g was told what is wrong. */
+int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o);
+/* Borrows from o. */
+struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o);
+
 struct gpuctr_capture {
 	struct list link;
 	struct gpuctr *g;

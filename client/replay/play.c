@@ -11,6 +11,7 @@
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
+#include "client/agent/names.h"
 #include "client/replay/evaluator.h"
 #include "client/replay/ranges.h"
 #include "proto/base/clean.h"
@@ -146,6 +147,20 @@ static int define_all(struct player *p, struct refusal *r)
 
 /* --- launches --- */
 
+static bool takes(struct player *p, size_t kernel, const struct gpuctr_record *record)
+{
+	struct stratum_key key = { .device = record->device };
+
+	if (!filter_is_grouped(&p->filter)) {
+		return filter_takes(&p->filter, NULL);
+	}
+	key.kernel = names_hash(0, p->definitions->kernels[kernel].mangled);
+	key.shared_bytes = record->dynamic_shared_bytes;
+	memcpy(key.grid, record->grid, sizeof(key.grid));
+	memcpy(key.block, record->block, sizeof(key.block));
+	return filter_takes(&p->filter, &key);
+}
+
 static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)
 {
 	size_t kernel = record->kernel ? (size_t)(record->kernel - p->definitions->kernels)
@@ -170,7 +185,7 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	memcpy(l->block, record->block, sizeof(l->block));
 	if (!p->selected[kernel] ||
 	    !ranges_select(&p->filter.nvtx, p->definitions, p->matches, record) ||
-	    !filter_takes(&p->filter)) {
+	    !takes(p, kernel, record) || !filter_reserve(&p->filter)) {
 		l->fate = LAUNCH_FILTERED;
 	}
 	atomic_fetch_add(&p->counters.seen, 1);
@@ -399,6 +414,33 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 	atomic_store(&p->stopped, true);
 }
 
+static bool chooses(const struct filter *f)
+{
+	return filter_chooses_kernels(f) || f->skip || f->every > 1 || f->count || f->limit ||
+	       nvtx_filter_is_used(&f->nvtx);
+}
+
+/* What a recording does not know cannot be chosen by. */
+static int check_selection(const struct player *p, struct refusal *r)
+{
+	const struct wire_selection *s = &p->welcome.selection;
+
+	r->code = 0;
+	if (s->raw_images && chooses(&p->filter)) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or what chooses kernels.",
+			    "a recording's counter data is copied whole, not filtered");
+	} else if (s->capture_range[0] || s->schedule.active > 0) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST,
+			    "Choose launches by --kernel, --nvtx-include or --launch-skip.",
+			    "a recording does not know when its program began a step or called "
+			    "cudaProfilerStart()");
+	} else if (s->nvtx_process_scope) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave --nvtx-push-pop-scope out.",
+			    "a recording does not know what other threads had pushed at a launch");
+	}
+	return r->code;
+}
+
 static int player_init(struct player *p, const struct vendor_host *vendor, const char *socket_path,
 		       const char *token, struct refusal *r)
 {
@@ -421,24 +463,10 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	}
 	if (host_init(&p->host, vendor, p->info->plan.chip, r) != 0 ||
 	    hello_say(&p->link, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
-	    filter_init(&p->filter, &p->welcome.selection, r) != 0) {
+	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
 		return r->code;
 	}
 	evaluator_init(&p->evaluator, &p->host, &p->welcome.plan);
-	if (p->welcome.selection.raw_images &&
-	    (p->filter.has_regex || p->filter.skip || p->filter.count ||
-	     nvtx_filter_is_used(&p->filter.nvtx))) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Leave out --raw, or what chooses kernels.",
-			    "a recording's counter data is copied whole, not filtered");
-		return r->code;
-	}
-	if (p->welcome.selection.capture_range[0] || p->welcome.selection.schedule.active > 0) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST,
-			    "Choose launches by --kernel, --nvtx-include or --launch-skip.",
-			    "a recording does not know when its program began a step or called "
-			    "cudaProfilerStart()");
-		return r->code;
-	}
 	p->deliver.link = &p->link;
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;

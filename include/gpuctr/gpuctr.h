@@ -41,11 +41,12 @@ enum gpuctr_error_code {
 	GPUCTR_E_METRIC_OTHER_CHIP = 12, /* a metric, but of other chips */
 	GPUCTR_E_TOO_MANY_PASSES = 13, /* the set needs several passes; plan shown, groups named */
 	GPUCTR_E_TOO_MANY_METRICS = 14,
-	GPUCTR_E_BAD_PATTERN = 15, /* a regular expression that does not compile */
+	GPUCTR_E_BAD_PATTERN = 15, /* an expression or name that can match nothing */
 	GPUCTR_E_CHIP_UNKNOWN = 16,
 	GPUCTR_E_BAD_REQUEST = 17,     /* a field out of range, or a request not allowed now */
-	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex, or
-					  none was launched where an NVTX expression holds */
+	GPUCTR_E_KERNEL_NO_MATCH = 18, /* a notice: no kernel of a process matched kernel_regex or
+					  kernel_name, or none was launched where an NVTX
+					  expression holds */
 
 	/* Of the machine. */
 	GPUCTR_E_NO_DAEMON = 30,
@@ -566,6 +567,22 @@ struct gpuctr_capture_handler {
 			   void *userdata);
 };
 
+/* By which of its names a kernel is chosen. */
+enum gpuctr_kernel_name_base {
+	GPUCTR_KERNEL_NAME_DEMANGLED = 0, /* "void linear::gemm<float>(float*, int)" */
+	GPUCTR_KERNEL_NAME_FUNCTION = 1,  /* "gemm" */
+	GPUCTR_KERNEL_NAME_MANGLED = 2,	  /* "_ZN6linear4gemmIfEEvPT_i" */
+};
+
+/* Of what launch_skip, launch_every and launch_count count the launches. */
+enum gpuctr_filter_mode {
+	GPUCTR_FILTER_GLOBAL = 0,	     /* of a process, all together */
+	GPUCTR_FILTER_PER_GPU = 1,	     /* of each GPU */
+	GPUCTR_FILTER_PER_KERNEL = 2,	     /* of each kernel, by its name */
+	GPUCTR_FILTER_PER_LAUNCH_CONFIG = 3, /* of each kernel with the same grid, block and dynamic
+						shared memory */
+};
+
 struct gpuctr_capture_options {
 	size_t size;
 	const char *const *metrics; /* names, globs, "regex:...", presets */
@@ -573,7 +590,7 @@ struct gpuctr_capture_options {
 	const char *const *gpus; /* indices or UUIDs; none: all of the machine */
 	size_t n_gpus;
 	const char *chip;	  /* of the recording; NULL: this machine's, or GH100 */
-	const char *kernel_regex; /* POSIX extended, matched in the demangled name; NULL: all */
+	const char *kernel_regex; /* POSIX extended, matched in the kernel's name; NULL: all */
 	uint64_t launch_skip;	  /* matching launches of each process left out first */
 	uint64_t launch_count;	  /* then measured; 0: all */
 	bool no_wait;		  /* GPUCTR_E_GPU_BUSY instead of a place in the queue */
@@ -607,10 +624,19 @@ struct gpuctr_capture_options {
 	uint64_t stop_on_range_end;
 	/* Only in some steps: skip_first ones are not measured, then, repeat times or for 0 without
 	 * end, wait and warmup ones are not and active ones are. A step begins with
-	 * "cudaProfilerStart", or with a range or mark that the expression step means. active 0:
-	 * always. */
+	 * "cudaProfilerStart", with "gpuctr_step", or with a range or mark that the expression step
+	 * means. active 0: always. */
 	uint64_t skip_first, wait, warmup, active, repeat;
 	const char *step;
+	/* Only kernels of exactly this name, in place of kernel_regex; NULL: all. */
+	const char *kernel_name;
+	uint64_t kernel_name_base; /* enum gpuctr_kernel_name_base, for either of them */
+	uint64_t launch_every;	   /* behind those left out, the first of each so many; 0: all */
+	uint64_t filter_mode;	   /* enum gpuctr_filter_mode */
+	/* For nvtx_include and nvtx_exclude the push/pop ranges of all threads of a process are one
+	 * stack, in the order in which they are pushed; 0: each thread has its own. */
+	uint64_t nvtx_process_scope;
+	uint64_t record_limit; /* no process measures more launches than this; 0: no limit */
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */
@@ -630,6 +656,11 @@ GPUCTR_API const char *const *gpuctr_capture_environment(struct gpuctr_capture *
 GPUCTR_API int gpuctr_capture_close(struct gpuctr_capture *c);
 
 GPUCTR_API unsigned gpuctr_capture_id(const struct gpuctr_capture *c);
+
+/* Says, from any thread of a program, that a step begins: one of a capture whose options have
+ * "gpuctr_step" for step, and a mark "step" in the NVTX domain "gpuctr" for whoever else looks. In
+ * a program that nobody measures it does nothing. Needs no connection. */
+GPUCTR_API void gpuctr_step(void);
 
 /* Version of the library, "major.minor.patch". */
 GPUCTR_API const char *gpuctr_version(void);

@@ -34,6 +34,16 @@ bool utf8_is_control(const char *s)
 	return u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] < 0xa0);
 }
 
+size_t utf8_count(const char *s, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		count += ((unsigned char)s[i] & 0xc0) != 0x80;
+	}
+	return count;
+}
+
 void utf8_repair(char *s)
 {
 	while (*s) {

@@ -14,6 +14,9 @@ size_t utf8_sequence(const char *s);
 /* Is the sequence at s a control character: C0, DEL, or C1, which terminals obey as well? */
 bool utf8_is_control(const char *s);
 
+/* How many characters the first n bytes of s begin. */
+size_t utf8_count(const char *s, size_t n);
+
 /* Puts '?' in place of each byte that is not UTF-8. */
 void utf8_repair(char *s);
 

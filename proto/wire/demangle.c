@@ -41,19 +41,69 @@ static bool demangle(const char *mangled, char *text)
 	       cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_ANSI, on_piece, &to);
 }
 
+char *demangle_nothing(const char *mangled)
+{
+	char *name = strndup(mangled, LIMIT_STRING_BYTES);
+
+	if (name) {
+		utf8_repair(name);
+	}
+	return name;
+}
+
 char *demangle_kernel(const char *mangled)
 {
-	char *name = strndup(mangled, LIMIT_STRING_BYTES), *text;
+	char *name = demangle_nothing(mangled), *text;
 
 	if (!name) {
 		return NULL;
 	}
-	utf8_repair(name);
 	text = malloc(LIMIT_STRING_BYTES + 1);
 	if (text && demangle(name, text)) {
 		free(name);
 		return text;
 	}
 	free(text);
+	return name;
+}
+
+/* What stands around a name, and which part of that has it; NULL: none, this is the name. */
+static const struct demangle_component *step_inwards(const struct demangle_component *c)
+{
+	switch (c->type) {
+	case DEMANGLE_COMPONENT_QUAL_NAME:
+	case DEMANGLE_COMPONENT_LOCAL_NAME:
+		return c->u.s_binary.right;
+	case DEMANGLE_COMPONENT_TYPED_NAME:
+	case DEMANGLE_COMPONENT_TEMPLATE:
+	case DEMANGLE_COMPONENT_TAGGED_NAME:
+	case DEMANGLE_COMPONENT_CLONE:
+		return c->u.s_binary.left;
+	default:
+		return NULL;
+	}
+}
+
+char *demangle_function(const char *mangled)
+{
+	char *plain = demangle_nothing(mangled), *name = NULL;
+	const struct demangle_component *c, *inner;
+	void *memory = NULL;
+
+	if (!plain) {
+		return NULL;
+	}
+	c = cplus_demangle_v3_components(plain, DMGL_PARAMS | DMGL_ANSI, &memory);
+	while (c && (inner = step_inwards(c)) != NULL) {
+		c = inner;
+	}
+	if (c && c->type == DEMANGLE_COMPONENT_NAME) {
+		name = strndup(c->u.s_name.s, (size_t)c->u.s_name.len);
+	}
+	free(memory);
+	if (!name) {
+		return plain;
+	}
+	free(plain);
 	return name;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/utf8.h"
+
 /* Client, front and agent accept the same expressions, so that a wrong one is refused before the
  * program starts. glibc's regcomp() writes repetitions out: "x{50}" is fifty copies of x, "x+" two,
  * and nested ones multiply. The product of all of them is bounded before regcomp() is called,
@@ -92,7 +94,7 @@ int expression_compile(regex_t *ret, const char *text, struct refusal *r)
  * which is never closed compiles. */
 size_t expression_wrong_at(const char *text)
 {
-	size_t n = strlen(text), at = 1;
+	size_t n = strlen(text);
 	char *part = strdup(text);
 	regex_t regex;
 
@@ -103,9 +105,6 @@ size_t expression_wrong_at(const char *text)
 			break;
 		}
 	}
-	for (size_t i = 0; i < n; i++) {
-		at += ((unsigned char)text[i] & 0xc0) != 0x80;
-	}
 	free(part);
-	return at;
+	return utf8_count(text, n) + 1;
 }

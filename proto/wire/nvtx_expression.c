@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/utf8.h"
 #include "proto/wire/expression.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
@@ -254,11 +255,8 @@ static bool read_all(struct reader *in, struct nvtx_expression *e)
 
 static int refuse(const struct reader *in, struct refusal *r)
 {
-	size_t at = 1;
+	size_t at = utf8_count(in->text, (size_t)(in->wrong - in->text)) + 1;
 
-	for (const char *s = in->text; s < in->wrong; s++) {
-		at += ((unsigned char)*s & 0xc0) != 0x80;
-	}
 	if (in->no_memory) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 	} else {

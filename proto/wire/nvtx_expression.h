@@ -22,6 +22,9 @@
 #define NVTX_CAPTURE_PROFILER "cudaProfilerApi"
 #define NVTX_CAPTURE_RANGE "nvtx:"
 #define NVTX_STEP_PROFILER "cudaProfilerStart"
+#define NVTX_STEP_DOMAIN "gpuctr" /* of the mark that gpuctr_step() makes */
+#define NVTX_STEP_MESSAGE "step"
+#define NVTX_STEP_LIBRARY NVTX_STEP_DOMAIN "@" NVTX_STEP_MESSAGE
 
 struct nvtx_expression;
 

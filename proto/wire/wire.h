@@ -307,11 +307,17 @@ struct wire_selection {
 	bool raw_images;
 	uint32_t budget_ppm; /* at most WIRE_PPM; 0: everything is measured */
 	uint64_t seed;
+	uint32_t kernel_name_base; /* enum gpuctr_kernel_name_base */
+	const char *kernel_name;
 	struct wire_strings nvtx_include, nvtx_exclude;
 	const char *capture_range;
 	bool stop_on_range_end;
 	struct wire_schedule schedule;
 	const char *step;
+	uint64_t launch_every;
+	uint32_t filter_mode; /* enum gpuctr_filter_mode */
+	bool nvtx_process_scope;
+	uint64_t record_limit;
 };
 
 struct wire_open_capture {

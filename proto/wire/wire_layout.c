@@ -193,10 +193,16 @@ LAYOUT(schedule, NULL, U64(wire_schedule, 1, skip_first), U64(wire_schedule, 2, 
 LAYOUT(selection, NULL, STR(wire_selection, 1, kernel_regex, TEXT),
        U64(wire_selection, 2, launch_skip), U64(wire_selection, 3, launch_count),
        BOOL(wire_selection, 4, raw_images), ENUM(wire_selection, 5, budget_ppm, WIRE_PPM),
-       U64(wire_selection, 6, seed), STRS(wire_selection, 10, nvtx_include, LIMIT_EXPRESSIONS),
+       U64(wire_selection, 6, seed),
+       ENUM(wire_selection, 7, kernel_name_base, GPUCTR_KERNEL_NAME_MANGLED),
+       STR(wire_selection, 8, kernel_name, LIMIT_STRING_BYTES),
+       STRS(wire_selection, 10, nvtx_include, LIMIT_EXPRESSIONS),
        STRS(wire_selection, 11, nvtx_exclude, LIMIT_EXPRESSIONS),
        STR(wire_selection, 12, capture_range, TEXT), BOOL(wire_selection, 13, stop_on_range_end),
-       MSG(wire_selection, 14, schedule, schedule), STR(wire_selection, 15, step, TEXT));
+       MSG(wire_selection, 14, schedule, schedule), STR(wire_selection, 15, step, TEXT),
+       U64(wire_selection, 9, launch_every),
+       ENUM(wire_selection, 16, filter_mode, GPUCTR_FILTER_PER_LAUNCH_CONFIG),
+       BOOL(wire_selection, 17, nvtx_process_scope), U64(wire_selection, 18, record_limit));
 
 LAYOUT(open_capture, NULL, U32(wire_open_capture, 1, request),
        STRS(wire_open_capture, 2, metrics, LIMIT_METRICS),

@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <gpuctr/gpuctr.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include <dlfcn.h>
@@ -54,6 +55,8 @@ enum option_id {
 	OPT_LIBRARY,
 	OPT_GRIDS,
 	OPT_PROFILER,
+	OPT_STEPS,
+	OPT_OUTER,
 	OPT_COUNT,
 };
 
@@ -84,6 +87,8 @@ static const struct option options[] = {
 	{ "hold", required_argument, NULL, OPT_HOLD },
 	{ "marks", required_argument, NULL, OPT_MARKS },
 	{ "profiler", required_argument, NULL, OPT_PROFILER },
+	{ "library-steps", no_argument, NULL, OPT_STEPS },
+	{ "outer", no_argument, NULL, OPT_OUTER },
 	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ "grids", required_argument, NULL, OPT_GRIDS },
 	{ NULL, 0, NULL, 0 },
@@ -270,6 +275,9 @@ static void *thread_main(void *argument)
 			check(i / value[OPT_PROFILER] % 2 ? cuProfilerStart() : cuProfilerStop(),
 			      "cuProfilerStart");
 		}
+		if (value[OPT_STEPS] && i % LAYERS == 0) {
+			gpuctr_step();
+		}
 		if (value[OPT_NVTX]) {
 			range_begin(i);
 		}
@@ -293,6 +301,9 @@ static void run_threads(void)
 	if (value[OPT_NVTX]) {
 		loading = nvtxRangeStartA("whole run");
 	}
+	if (value[OPT_OUTER]) {
+		nvtxRangePushA("outer");
+	}
 	for (long i = 0; i < value[OPT_MARKS]; i++) {
 		nvtxMarkA("mark");
 	}
@@ -306,6 +317,9 @@ static void run_threads(void)
 	}
 	for (long t = 0; threads && value[OPT_THREADS] > 1 && t < value[OPT_THREADS]; t++) {
 		pthread_join(threads[t], NULL);
+	}
+	if (value[OPT_OUTER]) {
+		nvtxRangePop();
 	}
 	if (value[OPT_NVTX]) {
 		nvtxRangeEnd(loading);
@@ -506,6 +520,9 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	if (value[OPT_CHILDREN] && !getenv("FAKEAPP_IS_CHILD")) {
 		status = run_children(argv);
+	}
+	if (value[OPT_OUTER]) {
+		nvtxRangePushA("early");
 	}
 	if (!value[OPT_NO_CUDA]) {
 		run_cuda();

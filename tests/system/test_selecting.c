@@ -9,11 +9,21 @@
 
 enum { KERNELS = 40 };
 
+/* More options of fakeapp, and what they make of the grid: launch i has i % grids + 1 blocks. */
+static const char *const no_options[] = { NULL };
+static const char *const with_grids[] = { "--grids", "3", NULL };
+static const char *const with_devices[] = { "--devices", "2", NULL };
+static const char *const with_steps[] = { "--library-steps", NULL };
+static const char *const with_threads[] = { "--outer", "--threads", "2", NULL };
+static const char *const with_outer[] = { "--outer", NULL };
+static const char *const *app_options = no_options;
+static unsigned grids = KERNELS;
+
 /* Measures fakeapp with these options, and returns the launches that were measured, as the indices
  * of their layers and steps: "step/layer step/layer ...". */
 static struct program *measure(struct fixture *f, struct lines *l, const char *const *options)
 {
-	const char *argv[40] = { CLIENT,  "--metrics", "dram__bytes_read.sum",	   "--format",
+	const char *argv[48] = { CLIENT,  "--metrics", "dram__bytes_read.sum",	   "--format",
 				 "jsonl", "--output",  fixture_path(f, "records"), "-f" };
 	struct program *client;
 	size_t n = 8;
@@ -28,6 +38,9 @@ static struct program *measure(struct fixture *f, struct lines *l, const char *c
 	argv[n++] = "--nvtx";
 	argv[n++] = "--profiler"; /* Start before launch 10 and 30, Stop before 20 */
 	argv[n++] = "10";
+	for (size_t i = 0; app_options[i]; i++) {
+		argv[n++] = app_options[i];
+	}
 	client = fixture_runv(f, USER_ANN, argv);
 	expect_exit(client, 0);
 	lines_load(l, fixture_path(f, "records"));
@@ -41,7 +54,6 @@ static uint64_t total(const struct lines *l, const char *key)
 	return (uint64_t)line_number(lines_at(l, "totals", 0), key);
 }
 
-/* Launch i of fakeapp has a grid of i + 1 blocks. */
 static void expect_launches(const struct lines *l, bool (*wanted)(unsigned i))
 {
 	size_t n = 0;
@@ -49,7 +61,7 @@ static void expect_launches(const struct lines *l, bool (*wanted)(unsigned i))
 	for (unsigned i = 0; i < KERNELS; i++) {
 		if (wanted(i)) {
 			assert_int_equal(line_number_at(lines_at(l, "kernel", n++), "grid", 0),
-					 i + 1);
+					 i % grids + 1);
 		}
 	}
 	assert_int_equal(lines_count(l, "kernel"), n);
@@ -149,6 +161,235 @@ static bool second_step_by_marks(unsigned i)
 static bool second_step_in_layer_1(unsigned i)
 {
 	return i == 5;
+}
+
+static bool k1(unsigned i)
+{
+	return i % 8 == 1;
+}
+
+static bool k1_or_k2(unsigned i)
+{
+	return i % 8 == 1 || i % 8 == 2;
+}
+
+static bool first_of_each_kernel(unsigned i)
+{
+	return i < 8;
+}
+
+static bool second_and_third_of_each_kernel(unsigned i)
+{
+	return i >= 8 && i < 24;
+}
+
+static bool second_of_k1(unsigned i)
+{
+	return i == 9;
+}
+
+static bool each_third(unsigned i)
+{
+	return i % 3 == 0;
+}
+
+static bool two_of_each_third_from_the_second(unsigned i)
+{
+	return i == 1 || i == 4;
+}
+
+/* Kernel and grid repeat after 8 * 3 launches. */
+static bool first_of_each_configuration(unsigned i)
+{
+	return i < 24;
+}
+
+static bool second_of_each_configuration(unsigned i)
+{
+	return i >= 24;
+}
+
+static bool first_two(unsigned i)
+{
+	return i < 2;
+}
+
+static bool last_one(unsigned i)
+{
+	return i == KERNELS - 1;
+}
+
+static bool second_step(unsigned i)
+{
+	return i / 4 == 1;
+}
+
+static void kernels_are_chosen_by_name(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	expect_chosen(f, OPTIONS("--kernel-name", "k1"), k1);
+	expect_chosen(f, OPTIONS("-k", "regex:^k[12]$"), k1_or_k2);
+	expect_chosen(f, OPTIONS("-k", "k1(float*)", "--kernel-name-base", "demangled"), k1);
+	expect_chosen(f, OPTIONS("-k", "_Z2k1Pf", "--kernel-name-base", "mangled"), k1);
+	expect_chosen(f, OPTIONS("--kernel", "^_Z2k[12]Pf$", "--kernel-name-base", "mangled"),
+		      k1_or_k2);
+	expect_chosen(f, OPTIONS("--kernel", "regex:^k1\\("), k1);
+	/* A name is compared whole, and those that are shown are what it was compared with. */
+	client = measure(f, &l, OPTIONS("--kernel-name", "k"));
+	assert_int_equal(total(&l, "filtered"), KERNELS);
+	expect_message(client, "kernels that were there, and do not "
+			       "match: k0; k1; k2");
+	lines_deinit(&l);
+}
+
+static void launches_are_counted_by_what_they_are(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	expect_chosen(f, OPTIONS("--launch-every", "3"), each_third);
+	expect_chosen(f,
+		      OPTIONS("--launch-skip", "1", "--launch-every", "3", "--launch-count", "2"),
+		      two_of_each_third_from_the_second);
+	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-kernel"), first_of_each_kernel);
+	expect_chosen(f, OPTIONS("-s", "1", "-c", "2", "--filter-mode", "per-kernel"),
+		      second_and_third_of_each_kernel);
+	expect_chosen(f, OPTIONS("-s", "1", "-c", "1", "--filter-mode", "per-kernel", "-k", "k1"),
+		      second_of_k1);
+	expect_chosen(f, OPTIONS("-c", "2", "--filter-mode", "global"), first_two);
+	grids = 3;
+	app_options = with_grids;
+	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-launch-config"),
+		      first_of_each_configuration);
+	expect_chosen(f, OPTIONS("-s", "1", "--filter-mode", "per-launch-config"),
+		      second_of_each_configuration);
+	grids = KERNELS;
+	app_options = with_devices;
+	expect_chosen(f, OPTIONS("-c", "1", "--filter-mode", "per-gpu"), first_two);
+	app_options = no_options;
+}
+
+static void skipping_everything_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = measure(f, &l, OPTIONS("--launch-skip", "40"));
+	assert_int_equal(total(&l, "filtered"), KERNELS);
+	expect_message(client, "--launch-skip leaves out the first 40 launches of the process, and "
+			       "there were 40 that match");
+	lines_deinit(&l);
+	expect_chosen(f, OPTIONS("--launch-skip", "39"), last_one);
+	client = measure(f, &l, OPTIONS("-s", "5", "--filter-mode", "per-kernel"));
+	expect_message(client, "the first 5 launches of each kernel, and there were 40 in all");
+	lines_deinit(&l);
+	client = measure(f, &l, OPTIONS("-s", "4", "--filter-mode", "per-kernel"));
+	assert_int_equal(total(&l, "measured"), 8);
+	expect_no_message(client, "leaves out");
+	lines_deinit(&l);
+}
+
+static void the_program_says_where_a_step_begins(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	app_options = with_steps;
+	expect_chosen(
+		f, OPTIONS("--step", "gpuctr_step", "--schedule", "skip_first=1,active=1,repeat=1"),
+		second_step);
+	/* A mark as any other. */
+	expect_chosen(f, OPTIONS("--step", "gpuctr@step", "--steps", "2"), two_steps);
+	app_options = no_options;
+	client = measure(f, &l, OPTIONS("--step", "gpuctr_step", "--steps", "1"));
+	assert_int_equal(total(&l, "filtered"), KERNELS);
+	expect_message(client, "gpuctr_step() was not called");
+	lines_deinit(&l);
+	/* Nobody listens. */
+	client = fixture_run(f, USER_ANN, FAKEAPP, "--library-steps", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 10\n");
+}
+
+static void a_capture_ends_with_its_last_record(void **state)
+{
+	static const unsigned limits[][2] = { { 5, 5 }, { 39, 39 }, { 40, 40 }, { 41, 40 } };
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		char limit[16];
+		struct lines l;
+
+		snprintf(limit, sizeof(limit), "%u", limits[i][0]);
+		measure(f, &l, OPTIONS("--record-limit", limit));
+		assert_int_equal(lines_count(&l, "kernel"), limits[i][1]);
+		assert_int_equal(total(&l, "measured"), limits[i][1]);
+		lines_deinit(&l);
+	}
+	/* The program runs on, and others get the GPU. */
+	client = fixture_client(f, USER_ANN, "--record-limit", "6", "--", FAKEAPP, "--kernels",
+				"40", "--hold", "end", "--exit", "7", NULL);
+	fixture_wait_held(f, 1);
+	expect_text_soon(client->err, "--record-limit: there are 6 records");
+	expect_text_soon(client->err, "the capture is over: the program runs on");
+	expect_exit(fixture_client(f, USER_ANN, "--no-wait", "--", "true", NULL), 0);
+	fixture_release(f);
+	expect_exit(client, 7);
+}
+
+static bool none(unsigned i)
+{
+	(void)i;
+	return false;
+}
+
+/* Launches of two threads, in ranges that a third one has open. */
+static void expect_scoped(struct fixture *f, const char *const *options, size_t kernels)
+{
+	struct lines l;
+
+	measure(f, &l, options);
+	assert_int_equal(lines_count(&l, "kernel"), kernels);
+	assert_int_equal(total(&l, "seen"), 2 * KERNELS);
+	lines_deinit(&l);
+}
+
+static void ranges_of_other_threads_are_of_the_process(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	app_options = with_threads;
+	expect_scoped(f, OPTIONS("--nvtx-include", "outer/"), 0);
+	expect_scoped(f, OPTIONS("--nvtx-include", "outer/", "--nvtx-push-pop-scope", "thread"), 0);
+	expect_scoped(f, OPTIONS("--nvtx-include", "outer/", "--nvtx-push-pop-scope", "process"),
+		      2 * KERNELS);
+	expect_scoped(f,
+		      OPTIONS("--nvtx-include", "[early/outer", "--nvtx-push-pop-scope", "process"),
+		      2 * KERNELS);
+	expect_scoped(f, OPTIONS("--nvtx-exclude", "early/", "--nvtx-push-pop-scope", "process"),
+		      0);
+	/* Where one thread does it all, the two scopes are one. */
+	app_options = with_outer;
+	expect_chosen(f,
+		      OPTIONS("--nvtx-include", "outer/*/layer 1]", "--nvtx-push-pop-scope",
+			      "process"),
+		      in_layer_1);
+	expect_chosen(f, OPTIONS("--nvtx-include", "outer/*/layer 1]"), in_layer_1);
+	expect_chosen(f, OPTIONS("--nvtx-include", "[step 1/", "--nvtx-push-pop-scope", "process"),
+		      none);
+	app_options = no_options;
 }
 
 static void launches_are_chosen_by_their_ranges(void **state)
@@ -337,10 +578,39 @@ static void two_steps_of_a_program_that_runs_already(void **state)
 	expect_running(p);
 }
 
+/* Its processes are let go of, and measured again by the next one. */
+static void a_capture_of_what_runs_ends_with_its_last_record(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	char pid[16];
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
+			   "--sleep-us", "500", "--hold", "first", NULL);
+	fixture_wait_held(f, 1);
+	fixture_release(f);
+	snprintf(pid, sizeof(pid), "%d", p->pid);
+	wait_registered(f, pid);
+	for (int i = 0; i < 2; i++) {
+		struct lines l;
+
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid, "--record-limit",
+					   "7", "--launch-every", "8", "--format", "jsonl", "-f",
+					   "--output", fixture_path(f, "records"), NULL),
+			    0);
+		lines_load(&l, fixture_path(f, "records"));
+		assert_int_equal(lines_count(&l, "kernel"), 7);
+		assert_int_equal(total(&l, "measured"), 7);
+		lines_deinit(&l);
+	}
+	expect_running(p);
+}
+
 static void phases_that_cannot_be_are_refused(void **state)
 {
 	static const struct {
-		const char *options[5];
+		const char *options[6];
 		const char *message;
 	} wrong[] = {
 		{ { "--schedule", "active=1" }, "give both" },
@@ -356,6 +626,24 @@ static void phases_that_cannot_be_are_refused(void **state)
 		{ { "--capture-range", "step" }, "no such capture range" },
 		{ { "--capture-range", "nvtx:" }, "a name is missing, at character 1" },
 		{ { "--profile-from-start", "maybe" }, "neither on nor off" },
+		{ { "--kernel-name", "" }, "it is missing, at character 1" },
+		{ { "--kernel-name", "regex:" }, "the expression is missing, at character 7" },
+		{ { "--kernel-name", "regex:a(b" }, "at character 2" },
+		{ { "--kernel-name", "gemm<float>" }, "at character 5" },
+		{ { "--kernel-name", "ns::gemm(int)" }, "at character 3" },
+		{ { "-k", "a", "--kernel", "b" }, "kernels are chosen once" },
+		{ { "-k", "a", "--kernel-name-base", "plain" },
+		  "'plain' is none of demangled, function and mangled" },
+		{ { "--kernel-name-base", "function" }, "of which name" },
+		{ { "--launch-every", "0" }, "no number above 0" },
+		{ { "--record-limit", "0" }, "no number above 0" },
+		{ { "-c", "1", "--filter-mode", "each" },
+		  "none of global, per-gpu, per-kernel and per-launch-config" },
+		{ { "--filter-mode", "per-kernel" }, "what is counted so" },
+		{ { "--nvtx-push-pop-scope", "process" }, "of which ranges" },
+		{ { "--nvtx-include", "A/", "--nvtx-exclude", "A/" }, "no launch can be chosen" },
+		{ { "--nvtx-include", "A/", "--nvtx-push-pop-scope", "gpu" },
+		  "none of thread and process" },
 	};
 	struct fixture *f = *state;
 
@@ -381,10 +669,17 @@ static void phases_that_cannot_be_are_refused(void **state)
 /* The same launches, played. */
 static void a_recording_is_chosen_from_as_its_program(void **state)
 {
-	const char *choices[][2] = { { "--nvtx-include", "layer 1/" },
-				     { "--nvtx-exclude", "step 2/" },
-				     { "--nvtx-include", "whole run,layer 1/" } };
-	bool (*wanted[])(unsigned i) = { in_layer_1, not_in_step_2, in_layer_1 };
+	static const struct {
+		const char *options[6];
+		bool (*wanted)(unsigned i);
+	} choices[] = {
+		{ { "--nvtx-include", "layer 1/" }, in_layer_1 },
+		{ { "--nvtx-exclude", "step 2/" }, not_in_step_2 },
+		{ { "--nvtx-include", "whole run,layer 1/" }, in_layer_1 },
+		{ { "--kernel-name", "k1" }, k1 },
+		{ { "-c", "1", "--filter-mode", "per-kernel" }, first_of_each_kernel },
+		{ { "--launch-every", "3" }, each_third },
+	};
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
@@ -395,13 +690,15 @@ static void a_recording_is_chosen_from_as_its_program(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(choices); i++) {
 		struct lines l;
 
+		const char *const *o = choices[i].options;
+
 		expect_exit(fixture_client(f, USER_ANN, "--format", "jsonl", "--output",
-					   fixture_path(f, "records"), "-f", choices[i][0],
-					   choices[i][1], "--", TEST_REPLAY,
-					   fixture_path(f, "recording"), NULL),
+					   fixture_path(f, "records"), "-f", o[0], o[1],
+					   o[2] ? o[2] : "--devices", o[3] ? o[3] : "0", "--",
+					   TEST_REPLAY, fixture_path(f, "recording"), NULL),
 			    0);
 		lines_load(&l, fixture_path(f, "records"));
-		expect_launches(&l, wanted[i]);
+		expect_launches(&l, choices[i].wanted);
 		lines_deinit(&l);
 	}
 }
@@ -410,6 +707,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(launches_are_chosen_by_their_ranges),
+		SYSTEM_TEST(kernels_are_chosen_by_name),
+		SYSTEM_TEST(launches_are_counted_by_what_they_are),
+		SYSTEM_TEST(skipping_everything_is_told),
+		SYSTEM_TEST(the_program_says_where_a_step_begins),
+		SYSTEM_TEST(a_capture_ends_with_its_last_record),
+		SYSTEM_TEST(ranges_of_other_threads_are_of_the_process),
 		SYSTEM_TEST(skip_and_count_are_of_what_was_chosen),
 		SYSTEM_TEST(what_matches_nothing_is_told_with_what_was_there),
 		SYSTEM_TEST(what_is_no_expression_is_refused_before_anything_starts),
@@ -417,6 +720,7 @@ int main(void)
 		SYSTEM_TEST(launches_are_chosen_by_steps),
 		SYSTEM_TEST(what_never_began_is_told),
 		SYSTEM_TEST(two_steps_of_a_program_that_runs_already),
+		SYSTEM_TEST(a_capture_of_what_runs_ends_with_its_last_record),
 		SYSTEM_TEST(phases_that_cannot_be_are_refused),
 		SYSTEM_TEST(a_recording_is_chosen_from_as_its_program),
 	};

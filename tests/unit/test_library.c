@@ -169,6 +169,11 @@ static struct gpuctr_capture_options everything(void)
 		.active = 4,
 		.repeat = 5,
 		.step = "B/",
+		.kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED,
+		.launch_every = 2,
+		.filter_mode = GPUCTR_FILTER_PER_KERNEL,
+		.nvtx_process_scope = 1,
+		.record_limit = 9,
 	};
 }
 
@@ -204,6 +209,12 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, capture_range),
 		offsetof(struct gpuctr_capture_options, stop_on_range_end),
 		offsetof(struct gpuctr_capture_options, skip_first),
+		offsetof(struct gpuctr_capture_options, kernel_name),
+		offsetof(struct gpuctr_capture_options, kernel_name_base),
+		offsetof(struct gpuctr_capture_options, launch_every),
+		offsetof(struct gpuctr_capture_options, filter_mode),
+		offsetof(struct gpuctr_capture_options, nvtx_process_scope),
+		offsetof(struct gpuctr_capture_options, record_limit),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -240,7 +251,45 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.schedule.active, i >= 17 ? 4 : 0);
 		assert_int_equal(m.selection.schedule.repeat, i >= 17 ? 5 : 0);
 		assert_string_equal(m.selection.step, i >= 17 ? "B/" : "");
+		assert_int_equal(m.selection.kernel_name_base, i >= 19 ? 2 : 0);
+		assert_int_equal(m.selection.launch_every, i >= 20 ? 2 : 0);
+		assert_int_equal(m.selection.filter_mode, i >= 21 ? 2 : 0);
+		assert_int_equal(m.selection.nvtx_process_scope, i >= 22);
+		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
 	}
+}
+
+/* What the client's options cannot say, and other programs can. */
+static void what_cannot_be_chosen_is_refused(void **state)
+{
+	static const char *const one[] = { "A/" };
+	struct fixture *f = *state;
+	struct gpuctr_capture_options wrong[5];
+	static const int codes[] = { GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_REQUEST,
+				     GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_PATTERN,
+				     GPUCTR_E_BAD_PATTERN };
+	struct gpuctr_capture *c;
+	unsigned over = 0;
+
+	for (size_t i = 0; i < 5; i++) {
+		wrong[i] = everything();
+	}
+	wrong[0].kernel_name = "gemm"; /* and an expression */
+	wrong[1].kernel_name_base = GPUCTR_KERNEL_NAME_MANGLED + 1;
+	wrong[2].filter_mode = GPUCTR_FILTER_PER_LAUNCH_CONFIG + 1;
+	wrong[3].nvtx_include = wrong[3].nvtx_exclude = one;
+	wrong[3].n_nvtx_include = wrong[3].n_nvtx_exclude = 1;
+	wrong[4].kernel_regex = NULL;
+	wrong[4].kernel_name = "a::b";
+	wrong[4].kernel_name_base = GPUCTR_KERNEL_NAME_FUNCTION;
+	for (size_t i = 0; i < 5; i++) {
+		assert_int_equal(gpuctr_capture_open(f->g, &wrong[i], &handler, &over, &c),
+				 codes[i]);
+		assert_true(gpuctr_last_error(f->g)->remedy[0] != '\0');
+	}
+	wrong[3].n_nvtx_exclude = 0; /* the other side of that border */
+	assert_int_equal(gpuctr_capture_open(f->g, &wrong[3], &handler, &over, &c), 0);
+	expect_request(f);
 }
 
 static void a_handler_may_end_after_any_member(void **state)
@@ -467,6 +516,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(options_may_end_after_any_member, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_be_chosen_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_handler_may_end_after_any_member, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(options_of_a_list_may_end_early, setup, teardown),

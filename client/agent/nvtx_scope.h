@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_NVTX_SCOPE_H
+#define GPUCTR_AGENT_NVTX_SCOPE_H
+
+/* The push/pop ranges of all threads as one stack, for --nvtx-push-pop-scope process. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/agent/nvtx_filter.h"
+
+struct scoped_range {
+	uint64_t id;
+	const char *domain; /* lives as long as the process */
+	char *message;
+};
+
+struct nvtx_scope {
+	bool on; /* constant; false: each thread has a stack of its own, and this one is empty */
+	struct nvtx_filter *filter;
+	pthread_mutex_t lock; /* the innermost of all */
+	struct scoped_range *v;
+	uint64_t *states; /* of the filter's terms, for each range */
+	size_t n, room;
+	uint64_t last_id;
+	_Atomic uint64_t version; /* changes with the stack; never 0 */
+};
+
+/* filter is borrowed, and is there already. */
+void nvtx_scope_init(struct nvtx_scope *s, bool on, struct nvtx_filter *filter);
+void nvtx_scope_deinit(struct nvtx_scope *s);
+
+/* Puts a range on top, and gives its number; 0: out of memory. The message is copied. */
+uint64_t nvtx_scope_push(struct nvtx_scope *s, const char *domain, const char *message);
+
+/* Takes it out, wherever it is. */
+void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id);
+
+/* What the filter knows of the stack as it is now: n_terms numbers, which are the calling thread's
+ * until its next call. capture is the number of the one that s belongs to. */
+const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture);
+
+#endif
