@@ -306,6 +306,38 @@ static void the_quota_is_its_own(void **state)
 	close(client);
 }
 
+/* Whoever comes first leaves as many places as it takes. */
+static void one_user_does_not_keep_others_out(void **state)
+{
+	struct fixture *f = *state;
+	struct agent ann[5], bob[2], more;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", "registered=10", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		ann[i] = wait_in_standby(f, USER_ANN);
+	}
+	say_hello(f, USER_ANN, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	expect_text_soon(f->daemon->err, "as many as are left for all other users");
+	for (size_t i = 0; i < ARRAY_SIZE(bob); i++) {
+		bob[i] = wait_in_standby(f, USER_BOB);
+	}
+	say_hello(f, USER_BOB, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	for (size_t i = 0; i < 3; i++) { /* root of the machine takes what is left */
+		wait_in_standby(f, USER_SELF);
+	}
+	say_hello(f, USER_SELF, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		close(ann[i].fd);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bob); i++) {
+		close(bob[i].fd);
+	}
+}
+
 /* --- captures --- */
 
 static void three_captures_one_after_another(void **state)
@@ -405,6 +437,135 @@ static void what_cannot_be_captured_says_why(void **state)
 	expect_refusal(other, GPUCTR_E_BAD_REQUEST, text);
 	close(client);
 	close(other);
+}
+
+/* Between the list and the wish some end, and some while it waits for its turn: the others are
+ * measured, and the client is told. */
+static void those_that_have_ended_are_left_out_and_told(void **state)
+{
+	struct fixture *f = *state;
+	struct agent holder, a, b, c;
+	struct wire_message m;
+	uint32_t ids[3], first, id;
+	int client, other, watcher;
+
+	start(f);
+	holder = wait_in_standby(f, USER_ANN);
+	a = wait_in_standby(f, USER_ANN);
+	b = wait_in_standby(f, USER_ANN);
+	c = wait_in_standby(f, USER_ANN);
+	ids[0] = a.id;
+	ids[1] = b.id;
+	ids[2] = c.id;
+	other = raw_client(f, USER_ANN);
+	watcher = raw_client(f, USER_ANN);
+	client = raw_client(f, USER_ANN);
+	close(a.fd);
+	for (int i = 0; i < 1000 && count(watcher) != 3; i++) {
+		sleep_ms(10);
+	}
+	wish(other, 1, &holder.id);
+	first = expect_ready(other);
+	expect_welcome(&holder);
+	wish(client, 3, ids);
+	id = expect(client, WIRE_OPENED).opened.capture;
+	expect(client, WIRE_QUEUED);
+	close(b.fd);
+	for (int i = 0; i < 1000 && count(watcher) != 2; i++) {
+		sleep_ms(10);
+	}
+	ask_to_close(other, first);
+	expect_stop(&holder, 0);
+	say_goodbye(&holder, 1);
+	assert_int_equal(expect(client, WIRE_READY).ready.capture, id);
+	expect_welcome(&c);
+	assert_int_equal(c.number, 1);
+	assert_int_equal(expect(client, WIRE_PROCESS).process.process, 1);
+	m = expect(client, WIRE_NOTICE);
+	assert_int_equal(m.notice.capture, id);
+	assert_int_equal(m.notice.code, GPUCTR_E_AGENT_LOST);
+	assert_non_null(strstr(m.notice.message, "2 of the 3 processes"));
+	ask_to_close(client, id);
+	expect_stop(&c, 0);
+	close(client);
+	close(other);
+	close(watcher);
+	close(c.fd);
+	close(holder.fd);
+}
+
+/* An agent that would skip what it does not know is not asked. */
+static void an_older_agent_is_not_asked_for_what_it_does_not_know(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct fixture *f = *state;
+	struct agent a;
+	struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = {
+			.request = 7,
+			.metrics = { 1, metrics },
+			.selection = { .budget_ppm = 10000 },
+			.processes = { 1, &a.id },
+		},
+	};
+	int client;
+
+	start(f);
+	a = wait_in_standby(f, USER_ANN); /* announces nothing */
+	client = raw_client(f, USER_ANN);
+	assert_true(raw_send(client, &m, -1));
+	expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know budgets");
+	expect_silence(a.fd);
+	m.open_capture.selection = (struct wire_selection){ .step = "step" };
+	assert_true(raw_send(client, &m, -1));
+	expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know schedules and steps");
+	m.open_capture.selection = (struct wire_selection){ .kernel_regex = "k" };
+	assert_true(raw_send(client, &m, -1));
+	expect_ready(client);
+	close(client);
+	close(a.fd);
+}
+
+/* Nor one that a client has started: the program runs on, and the client hears why it brings
+ * nothing. */
+static void an_older_agent_with_a_token_is_told_to_the_client(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct fixture *f = *state;
+	struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = {
+			.request = 7,
+			.metrics = { 1, metrics },
+			.selection = { .capture_range = "cudaProfilerApi" },
+		},
+	};
+	struct wire_message hello = { .type = WIRE_AGENT_HELLO,
+				      .agent_hello = { .version = PROTO_VERSION,
+						       .program = "old" } };
+	char token[LIMIT_TOKEN_BYTES + 1];
+	int client, agent;
+
+	start(f);
+	client = raw_client(f, USER_ANN);
+	assert_true(raw_send(client, &m, -1));
+	expect(client, WIRE_OPENED);
+	snprintf(token, sizeof(token), "%s", expect(client, WIRE_READY).ready.token);
+	hello.agent_hello.token = token;
+	agent = raw_connect(f, USER_ANN);
+	assert_true(raw_send(agent, &hello, -1));
+	raw_expect_refused(agent, GPUCTR_E_PROTOCOL);
+	m = expect(client, WIRE_NOTICE);
+	assert_int_equal(m.notice.code, GPUCTR_E_PROTOCOL);
+	assert_non_null(strstr(m.notice.message, "old (pid "));
+	assert_non_null(strstr(m.notice.message, "capture ranges"));
+	hello.agent_hello.features = PROTO_FEATURES_MEASURING;
+	agent = raw_connect(f, USER_ANN);
+	assert_true(raw_send(agent, &hello, -1));
+	assert_int_equal(raw_receive(agent, &arena).type, WIRE_AGENT_WELCOME);
+	close(agent);
+	close(client);
 }
 
 static void a_client_that_goes_lets_them_go(void **state)
@@ -593,7 +754,7 @@ static void root_measures_others_and_the_log_names_them(void **state)
 	int root, device;
 
 	fixture_need_two_users();
-	start(f);
+	fixture_start_daemon(f, "--set", "sharing=shared", "--set", "operator-captures=yes", NULL);
 	ann = wait_in_standby(f, USER_ANN);
 	bob = wait_in_standby(f, USER_BOB);
 	root = raw_client(f, USER_SELF);
@@ -706,8 +867,12 @@ int main(void)
 		TEST(a_long_list_comes_in_frames),
 		TEST(others_are_neither_listed_nor_captured),
 		TEST(the_quota_is_its_own),
+		TEST(one_user_does_not_keep_others_out),
 		TEST(three_captures_one_after_another),
 		TEST(what_cannot_be_captured_says_why),
+		TEST(those_that_have_ended_are_left_out_and_told),
+		TEST(an_older_agent_is_not_asked_for_what_it_does_not_know),
+		TEST(an_older_agent_with_a_token_is_told_to_the_client),
 		TEST(a_client_that_goes_lets_them_go),
 		TEST(who_says_no_goodbye_is_closed),
 		TEST(who_waits_has_nothing_to_say),
