@@ -180,7 +180,11 @@ bool contexts_are_quiet(struct capture *c)
 
 static bool disable(struct capture *c, struct ranges *r)
 {
-	return c->method->disable(c, r);
+	if (!c->method->disable(c, r)) {
+		return false;
+	}
+	guard_give_back(&r->guard, c->profiler);
+	return true;
 }
 
 static bool abandon(struct capture *c, struct ranges *r)
@@ -207,7 +211,7 @@ void contexts_let_go(struct capture *c)
 
 static bool retire(struct capture *c, struct ranges *r)
 {
-	return guard_is_quiet(c, r, false) && c->method->disable(c, r);
+	return guard_is_quiet(c, r, false) && disable(c, r);
 }
 
 bool contexts_retire(struct capture *c)

@@ -52,7 +52,16 @@ void guard_deinit(struct guard *g)
 	free((char *)(uintptr_t)g->held.name);
 	g->held.name = NULL;
 	g->holds = false;
-	g->n_marks = g->made_marks = 0; /* they go with their context */
+	g->n_marks = g->made_marks = 0; /* given back, or gone with their context */
+}
+
+void guard_give_back(struct guard *g, const struct profiler *p)
+{
+	for (unsigned i = 0; i < g->made_marks; i++) {
+		p->cuEventDestroy(g->marks[i]);
+	}
+	g->n_marks = g->made_marks = 0;
+	streams_give_back(&g->streams, p);
 }
 
 bool guard_blocks(const char *const *metrics, size_t n)

@@ -52,6 +52,9 @@ struct ranges;
 
 void guard_init(struct guard *g);
 void guard_deinit(struct guard *g);
+/* Gives the driver its events back, while their context is there and none of its launches is
+ * measured any more. Otherwise a program that is captured again and again collects them. */
+void guard_give_back(struct guard *g, const struct profiler *p);
 
 /* Whether pushing and popping a range waits for the GPU with these metrics. */
 bool guard_blocks(const char *const *metrics, size_t n);

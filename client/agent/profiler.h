@@ -41,6 +41,7 @@
 	X(cuDeviceGetAttribute)      \
 	X(cuDriverGetVersion)        \
 	X(cuEventCreate)             \
+	X(cuEventDestroy)            \
 	X(cuEventQuery)              \
 	X(cuEventRecord)             \
 	X(cuFuncGetAttribute)        \

@@ -128,6 +128,7 @@ static int say_hello(struct wire_message *answer)
 
 	m.agent_hello = (struct wire_agent_hello){
 		.version = PROTO_VERSION,
+		.features = PROTO_FEATURES_MEASURING,
 		.program = standby.program,
 		.claims = claims_list(),
 	};

@@ -152,6 +152,17 @@ bool streams_has_others(struct streams *s, CUstream stream)
 	return others;
 }
 
+void streams_give_back(struct streams *s, const struct profiler *p)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->anything) {
+		p->cuEventDestroy(s->anything);
+	}
+	s->anything = NULL;
+	s->asked = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
 static bool is_idle(const struct profiler *p, CUstream stream)
 {
 	/* A context that failed has nothing under way any more; its calls say so themselves. */

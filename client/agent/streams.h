@@ -29,7 +29,10 @@ struct streams {
 };
 
 void streams_init(struct streams *s);
-void streams_deinit(struct streams *s); /* the event goes with its context */
+void streams_deinit(struct streams *s); /* the event was given back, or goes with its context */
+
+/* Gives the driver its event back. */
+void streams_give_back(struct streams *s, const struct profiler *p);
 
 /* The handle that stands for a launch's stream; per_thread: NULL means the thread's own. */
 CUstream streams_normal(CUstream stream, bool per_thread);

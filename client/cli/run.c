@@ -199,7 +199,7 @@ static bool is_enough(const struct run *run)
 	if (run->path || run_is_following(run) || run->state != RUN_RUNNING) {
 		return false;
 	}
-	return run->n_ended >= run->selected.n ||
+	return (run->n_begun > 0 && run->n_ended >= run->n_begun) ||
 	       (duration_ns > 0 && progress_now_ns() - run->begin_ns >= duration_ns);
 }
 
@@ -435,7 +435,7 @@ static int run_whole(struct run *run)
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);
-	free(run->selected.ids);
+	selected_deinit(&run->selected);
 	return run->status;
 }
 

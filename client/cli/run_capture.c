@@ -63,6 +63,7 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 	struct run *run = userdata;
 
 	(void)c;
+	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
 	if (!sinks_prepare(&run->sinks, run->options, opened)) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
@@ -99,6 +100,18 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 	}
 }
 
+static void say_begin(const struct run *run)
+{
+	const struct selected *s = &run->selected;
+	struct buf b = { 0 };
+
+	selected_describe(s, &b);
+	say("measuring %zu process%s%s%s: %s%s", s->n, s->n == 1 ? "" : "es",
+	    run->owner[0] ? " of " : "", run->owner, buf_string(&b),
+	    run->options->duration_ns ? "" : "; Ctrl-C ends it");
+	buf_deinit(&b);
+}
+
 static void begin_on_demand(struct run *run)
 {
 	run->started = true;
@@ -106,8 +119,7 @@ static void begin_on_demand(struct run *run)
 	run->state = RUN_RUNNING;
 	run->begin_ns = progress_now_ns();
 	if (!run->options->quiet) {
-		say("measuring %zu process%s%s", run->selected.n, run->selected.n == 1 ? "" : "es",
-		    run->options->duration_ns ? "" : "; Ctrl-C ends it");
+		say_begin(run);
 	}
 }
 
@@ -136,8 +148,13 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
 		       void *userdata)
 {
+	struct run *run = userdata;
+
 	(void)c;
-	sinks_process(&((struct run *)userdata)->sinks, process);
+	/* They are numbered in the order in which they begin, all of them before the first ends. */
+	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
+	selected_note_begin(&run->selected, process->pid);
+	sinks_process(&run->sinks, process);
 }
 
 static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
@@ -185,14 +202,19 @@ static void say_told(const struct run *run, const struct gpuctr_notice *notice)
 
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
 {
+	struct run *run = userdata;
+
 	(void)c;
+	if (notice->process == 0 && notice->error.code == GPUCTR_E_AGENT_LOST) {
+		selected_tell_gone(&run->selected);
+	}
 	if (notice->error.code == GPUCTR_OK) {
-		say_told(userdata, notice);
+		say_told(run, notice);
 	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
 	}
-	sinks_notice(&((struct run *)userdata)->sinks, notice);
+	sinks_notice(&run->sinks, notice);
 }
 
 static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process_end *end,

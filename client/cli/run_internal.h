@@ -21,7 +21,9 @@ struct run {
 	const struct run_options *options;
 	const char *path; /* of the program to start; NULL: others start them, or have */
 	struct selected selected;
-	unsigned n_ended;    /* of these */
+	unsigned n_begun;    /* of these; others had gone before it was our turn */
+	unsigned n_ended;    /* of those that have begun */
+	char owner[64];	     /* of these, when it is another user; "" */
 	size_t n_speechless; /* that ended without a goodbye */
 	uint64_t begin_ns;   /* of measuring them */
 	enum run_state state;

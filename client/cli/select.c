@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "client/cli/say.h"
+#include "client/cli/text.h"
+
+enum { DESCRIBED_MAX = 4 };
 
 bool selector_is_empty(const struct selector *s)
 {
@@ -118,26 +121,43 @@ unsigned select_pid(const struct gpuctr_registered_process *p)
 /* --- matching ----------------------------------------------------------------------------------
  */
 
-/* 0: gone, or not ours to see. */
-static pid_t parent_of(pid_t pid)
+/* False: gone, or not ours to see. */
+static bool read_stat(pid_t pid, char *ret_state, int *ret_parent)
 {
 	char path[32], line[512];
 	const char *end;
 	FILE *f;
-	int parent = 0;
+	bool known;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	f = fopen(path, "re");
 	if (!f) {
-		return 0;
+		return false;
 	}
 	/* The name in parentheses may hold anything, a parenthesis too. */
 	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1) {
-		parent = 0;
-	}
+	known = end && sscanf(end + 1, " %c %d", ret_state, ret_parent) == 2;
 	fclose(f);
-	return parent;
+	return known;
+}
+
+/* 0: gone, or not ours to see. */
+static pid_t parent_of(pid_t pid)
+{
+	int parent;
+	char state;
+
+	return read_stat(pid, &state, &parent) ? parent : 0;
+}
+
+/* It still has a number, and its parent has not asked for its status. */
+static bool is_ending(const char *pid)
+{
+	int parent;
+	char state;
+
+	return read_stat((pid_t)strtoul(pid, NULL, 10), &state, &parent) &&
+	       (state == 'Z' || state == 'X');
 }
 
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
@@ -182,11 +202,17 @@ static bool is_users(const struct gpuctr_registered_process *p, const char *user
 	return !user || strcmp(user, p->user) == 0 || strcmp(user, number) == 0;
 }
 
+/* "Everything" is of one's own: whoever means another user's says so. */
+static bool is_meant(const struct selector *s, const struct gpuctr_registered_process *p)
+{
+	return !p->foreign || !s->all || s->user || s->pids.n + s->trees.n > 0;
+}
+
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
 {
 	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
 	       is_one_of(&s->jobs, p, is_of_job) && is_one_of(&s->programs, p, is_program) &&
-	       is_users(p, s->user);
+	       is_users(p, s->user) && is_meant(s, p);
 }
 
 /* --- asking ------------------------------------------------------------------------------------
@@ -200,17 +226,23 @@ struct asking {
 	int result;
 };
 
-static void keep(struct asking *a, unsigned id)
+static void keep(struct asking *a, const struct gpuctr_registered_process *p)
 {
 	struct selected *s = a->selected;
 	unsigned *ids = realloc(s->ids, (s->n + 1) * sizeof(*ids));
+	struct matched *matched;
 
-	if (!ids) {
+	s->ids = ids ? ids : s->ids;
+	matched = ids ? realloc(s->matched, (s->n + 1) * sizeof(*matched)) : NULL;
+	if (!matched) {
 		a->result = -ENOMEM;
 		return;
 	}
-	ids[s->n++] = id;
-	s->ids = ids;
+	s->matched = matched;
+	ids[s->n] = p->process;
+	matched[s->n] = (struct matched){ .pid = p->pid, .shown_pid = select_pid(p) };
+	snprintf(matched[s->n].program, sizeof(matched[s->n].program), "%s", p->program);
+	s->n++;
 }
 
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
@@ -230,7 +262,7 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 		    select_pid(p), p->capture, p->holder);
 		return;
 	}
-	keep(a, p->process);
+	keep(a, p);
 }
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
@@ -242,6 +274,26 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 		say_gpuctr_error(error);
 		a->result = error->code;
 	}
+}
+
+/* Was it started with the variables of standby? False also when it is not ours to see. */
+static bool is_prepared(const char *pid)
+{
+	char path[64], *line = NULL;
+	bool prepared = false;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+	f = fopen(path, "re");
+	while (f && !prepared && getdelim(&line, &room, '\0', f) >= 0) {
+		prepared = strcmp(line, "GPUCTR_STANDBY=1") == 0;
+	}
+	if (f) {
+		fclose(f);
+	}
+	free(line);
+	return prepared;
 }
 
 static void tell_unregistered(const struct asking *a)
@@ -256,6 +308,12 @@ static void tell_unregistered(const struct asking *a)
 		snprintf(path, sizeof(path), "/proc/%.20s", pid);
 		if (access(path, F_OK) < 0) {
 			say("there is no process %s", pid);
+		} else if (is_ending(pid)) {
+			say("process %s has ended, or ends just now", pid);
+		} else if (is_prepared(pid)) {
+			say("process %s is in standby and is not registered: it has not used CUDA "
+			    "yet, or the daemon has refused it, which its log tells",
+			    pid);
 		} else {
 			say("process %s is not registered, or is not yours: it can be captured "
 			    "when it was started with `gpuctr-client standby -- PROGRAM`",
@@ -283,4 +341,53 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 	}
 	free(a.registered);
 	return a.done ? a.result : r;
+}
+
+void selected_deinit(struct selected *s)
+{
+	free(s->ids);
+	free(s->matched);
+}
+
+/* --- telling ------------------------------------------------------------------------------------
+ */
+
+static void describe(const struct matched *m, struct buf *b)
+{
+	text_terminal(b, m->program);
+	buf_printf(b, " (pid %u)", m->shown_pid);
+}
+
+void selected_describe(const struct selected *s, struct buf *b)
+{
+	size_t shown = s->n <= DESCRIBED_MAX ? s->n : DESCRIBED_MAX;
+
+	for (size_t i = 0; i < shown; i++) {
+		buf_text(b, i > 0 ? ", " : "");
+		describe(&s->matched[i], b);
+	}
+	if (shown < s->n) {
+		buf_printf(b, " and %zu more", s->n - shown);
+	}
+}
+
+void selected_note_begin(struct selected *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		s->matched[i].begun |= s->matched[i].pid == pid;
+	}
+}
+
+void selected_tell_gone(const struct selected *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct buf b = { 0 };
+
+		if (!s->matched[i].begun) {
+			describe(&s->matched[i], &b);
+			say("%s has ended, or has left standby: it is not measured",
+			    buf_string(&b));
+		}
+		buf_deinit(&b);
+	}
 }

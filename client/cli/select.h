@@ -6,6 +6,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/cli/buf.h"
 #include "client/cli/options.h"
 
 /* Which of the registered processes are meant. What is given is joined by "and", the words of one
@@ -16,7 +17,7 @@ struct selector {
 	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
 	struct strings programs; /* globs */
 	const char *user;	 /* name or number */
-	bool all;
+	bool all;		 /* of one's own */
 };
 
 bool selector_is_empty(const struct selector *s);
@@ -34,8 +35,16 @@ unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long 
 /* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
 void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
 
+struct matched {
+	uint32_t pid; /* the daemon's */
+	unsigned shown_pid;
+	char program[64];
+	bool begun; /* it is being measured */
+};
+
 struct selected {
-	unsigned *ids; /* owned */
+	unsigned *ids;		 /* owned */
+	struct matched *matched; /* owned: one for each of ids */
 	size_t n;
 	unsigned busy;	     /* matched, and measured by somebody already: told */
 	unsigned registered; /* that were there to choose from */
@@ -44,5 +53,13 @@ struct selected {
 /* Asks the daemon, and tells of those that match and are busy and of pids that are not registered.
  * 0, -ENOMEM, or a code of the library, as for gpuctr_last_error(). */
 int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret);
+void selected_deinit(struct selected *s);
+
+/* "python3 (pid 4711), python3 (pid 4712) and 6 more" */
+void selected_describe(const struct selected *s, struct buf *b);
+/* The daemon has begun to measure this one. */
+void selected_note_begin(struct selected *s, uint32_t pid);
+/* Says which have ended before the capture began. */
+void selected_tell_gone(const struct selected *s);
 
 #endif

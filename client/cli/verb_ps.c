@@ -82,7 +82,7 @@ static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 	buf_printf(b, ",\"age_ns\":%llu,\"capture\":%u,\"holder\":", (unsigned long long)p->age_ns,
 		   p->capture);
 	text_json(b, p->holder);
-	buf_text(b, ",\"claims\":{");
+	buf_printf(b, ",\"foreign\":%s,\"claims\":{", p->foreign ? "true" : "false");
 	for (size_t i = 0; i < p->n_claims; i++) {
 		const char *equals = strchr(p->claims[i], '=');
 		char name[256];
@@ -162,7 +162,8 @@ const struct verb verb_ps = {
 	.name = "ps",
 	.usage = "ps [--json]",
 	.summary = "list processes that can be captured",
-	.details = "Your own; for root everybody's. JOB and RANK are what a process says of "
+	.details = "Your own; for root and operators others' as well. JOB and RANK are what a "
+		   "process says of "
 		   "itself.\n",
 	.options = defs,
 	.exec = exec_ps,

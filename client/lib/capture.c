@@ -7,6 +7,7 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
@@ -96,8 +97,12 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.recorded = o.recorded,
 		.processes = { o.n_processes, o.processes },
 	};
-	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
-							 : connection_send(g, &m);
+	r = connection_check_features(g,
+				      feature_needs(&m.open_capture.selection, o.n_processes > 0));
+	if (r == 0) {
+		r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
+								 : connection_send(g, &m);
+	}
 	if (r != 0) {
 		capture_free(c);
 		return r;
@@ -224,8 +229,8 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 	}
 	c->id = w->capture;
 	o = (struct gpuctr_opened){
-		w->capture, &c->plan,  gpus_from_wire(&g->arena, &w->gpus),
-		w->gpus.n,  w->driver, w->recorded,
+		w->capture,  &c->plan, gpus_from_wire(&g->arena, &w->gpus), w->gpus.n, w->driver,
+		w->recorded, w->owner,
 	};
 	if (keep_plan(c, &w->plan) < 0 || !o.gpus) {
 		return GPUCTR_E_PROTOCOL;

@@ -12,6 +12,7 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
@@ -194,7 +195,25 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 				       "what answers there does not speak gpucountd's protocol",
 				       "Use a client and daemon of the same release.");
 	}
+	g->features = m.welcome.features;
+	snprintf(g->daemon, sizeof(g->daemon), "%s", m.welcome.daemon);
 	return 0;
+}
+
+/* Whoever is denied hears of that instead. */
+int connection_check_features(struct gpuctr *g, uint32_t needed)
+{
+	uint32_t missing = needed & ~g->features;
+	char text[192];
+
+	if (missing == 0 || g->broken || g->denied.code != 0) {
+		return 0;
+	}
+	snprintf(text, sizeof(text), "gpucountd %s does not know %s", g->daemon,
+		 feature_describe(missing));
+	return connection_fail(g, GPUCTR_E_PROTOCOL, text,
+			       "Ask for less, or have the daemon brought to the client's release "
+			       "(" GPUCTR_VERSION ").");
 }
 
 void connection_name(const char *program, char *name, size_t size)
@@ -231,7 +250,7 @@ static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by
 {
 	const struct refusal denied = g->refusal;
 
-	if (introduce(g, program, PROTO_FEATURE_CATALOGUE, by) != 0) {
+	if (introduce(g, program, PROTO_FEATURES_MEASURING | PROTO_FEATURE_CATALOGUE, by) != 0) {
 		return connection_refuse(g, &denied);
 	}
 	g->denied = denied;
@@ -259,7 +278,7 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->captures);
 	*ret = g;
 	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
-		r = introduce(g, program, 0, by);
+		r = introduce(g, program, PROTO_FEATURES_MEASURING, by);
 	}
 	if (r == GPUCTR_E_NOT_ALLOWED) {
 		r = introduce_as_guest(g, program, by);

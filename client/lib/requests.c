@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/lib/internal.h"
+#include "proto/wire/limits.h"
 
 /* Questions and their answers, matched by the number that the library gave the question.
  *
@@ -231,9 +232,14 @@ int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done, vo
 int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_process,
 			  gpuctr_on_done on_done, void *userdata)
 {
-	struct request *q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 	struct wire_message m = { .type = WIRE_PROCESSES_REQUEST };
+	int r = connection_check_features(g, PROTO_FEATURE_STANDBY);
+	struct request *q;
 
+	if (r != 0) {
+		return r;
+	}
+	q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 	if (!q) {
 		return -ENOMEM;
 	}
@@ -549,6 +555,7 @@ static void answer_processes(struct request *q, const struct wire_processes_repl
 			.holder = w->holder,
 			.claims = w->claims.v,
 			.n_claims = w->claims.n,
+			.foreign = w->foreign,
 		};
 
 		q->on_process(&p, q->userdata);

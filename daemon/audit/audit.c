@@ -167,6 +167,7 @@ static int format_line(struct buffer *out, const struct audit_line *l)
 	add_optional(&j, "user", l->user);
 	json_number(&j, "pid", (uint64_t)l->pid);
 	add_optional(&j, "program", l->program);
+	add_optional(&j, "owner", l->owner);
 	if (l->capture) {
 		json_number(&j, "capture", l->capture);
 	}
@@ -231,6 +232,7 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 
 static void format_message(const struct audit_line *l, char *text, size_t size)
 {
+	bool foreign = l->owner && *l->owner;
 	char what[160] = "", refused[64] = "";
 
 	if (l->job) {
@@ -242,9 +244,10 @@ static void format_message(const struct audit_line *l, char *text, size_t size)
 		snprintf(refused, sizeof(refused), " (%llu refusals before it are not listed)",
 			 (unsigned long long)l->missed);
 	}
-	snprintf(text, size, "%s: %s%s (uid %u, %s, pid %d)%s%s%s", events[l->event].text, what,
+	snprintf(text, size, "%s: %s%s (uid %u, %s, pid %d)%s%s%s%s%s", events[l->event].text, what,
 		 l->user ? l->user : "user", (unsigned)l->uid,
 		 l->program && *l->program ? l->program : "unknown program", (int)l->pid,
+		 foreign ? ", measures programs of " : "", foreign ? l->owner : "",
 		 l->why ? ": " : "", l->why ? l->why : "", refused);
 }
 
@@ -261,6 +264,7 @@ static int write_journal(const struct audit_line *l, const char *message)
 	journal_add(&e, "GPUCTR_EVENT=%s", events[l->event].name);
 	journal_add(&e, "GPUCTR_UID=%u", (unsigned)l->uid);
 	journal_add(&e, "GPUCTR_USER=%s", l->user ? l->user : "");
+	journal_add(&e, "GPUCTR_OWNER=%s", l->owner ? l->owner : "");
 	journal_add(&e, "GPUCTR_PID=%d", (int)l->pid);
 	journal_add(&e, "GPUCTR_PROGRAM=%s", l->program ? l->program : "");
 	journal_add(&e, "GPUCTR_STATUS=%s", status_to_string(l->code));

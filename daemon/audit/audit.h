@@ -33,8 +33,10 @@ struct audit_line {
 	uid_t uid;
 	pid_t pid;
 	const char *user, *program; /* NULL: unknown */
-	uint32_t capture;	    /* 0: none */
-	const char *const *gpus;    /* UUIDs */
+	const char *owner; /* of the programs that are measured, when it is not user; else NULL or
+			      "" */
+	uint32_t capture;  /* 0: none */
+	const char *const *gpus; /* UUIDs */
 	size_t n_gpus;
 	const char *const *metrics; /* as asked for */
 	size_t n_metrics;

@@ -74,10 +74,11 @@ struct capture {
 	uid_t uid;
 	pid_t pid;
 	uid_t target; /* whose programs it measures: uid's own, or those of another user that root
-			 names */
+			 or an operator names */
 	bool machine_root; /* the user who opened it is root of this machine, see struct credentials
 			    */
 	char user[64];
+	char owner[64]; /* the name of target, when that is another user; "": one's own programs */
 	char token[CAPTURE_TOKEN_BYTES];
 
 	struct arena arena; /* options and plan live here */

@@ -100,6 +100,16 @@ bool policy_monitors(const struct policy *p, const struct credentials *c)
 	return names_cover(&p->monitor, c);
 }
 
+bool policy_names_operator(const struct policy *p, const struct credentials *c)
+{
+	return p->operator_captures && (c->machine_root || names_cover(&p->operators, c));
+}
+
+bool policy_operates(const struct policy *p, const struct credentials *c)
+{
+	return c->of_machine && policy_names_operator(p, c);
+}
+
 bool policy_allows_device(const struct policy *p, const struct credentials *c)
 {
 	return c->uid == 0 || names_cover(&p->device, c);

@@ -39,6 +39,8 @@ struct policy {
 	struct policy_names allow;   /* may measure, on every GPU */
 	struct policy_names monitor; /* may see what all users do together; this admits to no GPU */
 	struct policy_names device;  /* may also have objects that count the whole GPU */
+	struct policy_names operators;
+	bool operator_captures; /* operators and root may capture programs of other users */
 	struct policy_rule rules[POLICY_RULES_MAX];
 	size_t n_rules;
 	bool job_owners;       /* the owner of a job may measure its GPUs without being named */
@@ -50,6 +52,7 @@ struct credentials {
 	gid_t gid;
 	pid_t pid;
 	bool machine_root;   /* root of this machine, not of a container */
+	bool of_machine;     /* not in a container; looked up for root and operators alone */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };
@@ -63,6 +66,13 @@ bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size
 
 /* May c see the counts of all users together? */
 bool policy_monitors(const struct policy *p, const struct credentials *c);
+
+/* Is c root or in a group of operators, and are these let in at all? In a container one can take
+ * any group, so this is no answer yet. */
+bool policy_names_operator(const struct policy *p, const struct credentials *c);
+
+/* May c capture programs of other users? Whether c may measure at all is another question. */
+bool policy_operates(const struct policy *p, const struct credentials *c);
 
 /* Does c have the `device` entitlement? Root has it; the daemon's own user only when it is
  * named. */

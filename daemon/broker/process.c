@@ -72,6 +72,15 @@ struct process *process_free(struct processes *all, struct process *p)
 	return NULL;
 }
 
+unsigned processes_share(const struct processes *all, const struct account *a, unsigned max,
+			 unsigned total)
+{
+	size_t others = all->n_registered - a->registered;
+	size_t half = others < total ? (total - others) / 2 : 0;
+
+	return half < max ? (unsigned)half : max;
+}
+
 static size_t count_bytes(const struct wire_strings *claims)
 {
 	size_t bytes = 0;

@@ -33,6 +33,7 @@ struct process {
 	pid_t pid; /* as the kernel says */
 	uid_t uid;
 	bool machine_root; /* see struct credentials */
+	uint32_t features; /* that its agent knows */
 
 	bool registered;
 	uint64_t since_ns;	 /* when it registered */
@@ -64,6 +65,12 @@ struct process *processes_find(const struct processes *all, uint32_t id);
 /* NULL: out of memory. */
 struct process *process_new(struct processes *all, pid_t pid, uid_t uid, void *peer);
 struct process *process_free(struct processes *all, struct process *p);
+
+/* How many programs of a's user may be in standby: at most max of one user and total of all, and
+ * never more than are left free for others. So one user cannot take all places, nor can a few: each
+ * leaves the next as many as it holds itself. */
+unsigned processes_share(const struct processes *all, const struct account *a, unsigned max,
+			 unsigned total);
 
 /* From now on captures may name p. PROCESS_E_CLAIMS; -EDQUOT or -ENOMEM for the claims. */
 int process_register(struct processes *all, struct process *p, struct account *payer,

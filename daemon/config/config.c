@@ -32,6 +32,7 @@ void config_init(struct config *c)
 		.connections_max = 1024,
 		.connections_per_user = 64,
 		.captures_per_user = 8,
+		.registered_max = 12288,
 		.registered_per_user = 4096,
 		.captures_per_minute = 120,
 		.permissions_per_minute = 6000,
@@ -136,11 +137,11 @@ static int set_allow_groups(struct config *c, const char *value, size_t offset, 
 				sizeof(c->policy.groups_text), error, size);
 }
 
-static int set_device_groups(struct config *c, const char *value, size_t offset, char *error,
-			     size_t size)
+/* Groups that refusals do not name. */
+static int set_groups(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
-	return names_add_groups(&c->policy.device, value, NULL, 0, error, size);
+	return names_add_groups((struct policy_names *)((char *)c + offset), value, NULL, 0, error,
+				size);
 }
 
 static int set_group_gpus(struct config *c, const char *value, size_t offset, char *error,
@@ -150,15 +151,13 @@ static int set_group_gpus(struct config *c, const char *value, size_t offset, ch
 	return names_add_rule(&c->policy, value, error, size);
 }
 
-static int set_job_owners(struct config *c, const char *value, size_t offset, char *error,
-			  size_t size)
+static int set_switch(struct config *c, const char *value, size_t offset, char *error, size_t size)
 {
-	(void)offset;
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
 		snprintf(error, size, "'%s' is neither yes nor no", value);
 		return -EINVAL;
 	}
-	c->policy.job_owners = strcmp(value, "yes") == 0;
+	*(bool *)((char *)c + offset) = strcmp(value, "yes") == 0;
 	return 0;
 }
 
@@ -218,10 +217,12 @@ static const struct key keys[] = {
 	{ "allow-groups", set_allow_groups, 0 },
 	{ "group-gpus", set_group_gpus, 0 },
 	{ "device-users", set_users, offsetof(struct config, policy.device) },
-	{ "device-groups", set_device_groups, 0 },
+	{ "device-groups", set_groups, offsetof(struct config, policy.device) },
+	{ "operator-captures", set_switch, offsetof(struct config, policy.operator_captures) },
+	{ "operator-groups", set_groups, offsetof(struct config, policy.operators) },
 	{ "monitor-users", set_users, offsetof(struct config, policy.monitor) },
 	{ "metric-labels", set_labels, 0 },
-	{ "job-owners", set_job_owners, 0 },
+	{ "job-owners", set_switch, offsetof(struct config, policy.job_owners) },
 	{ "sharing", set_sharing, 0 },
 	{ "lease", set_time, offsetof(struct config, lease_ns) },
 	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
@@ -229,6 +230,7 @@ static const struct key keys[] = {
 	{ "connections", set_count, offsetof(struct config, connections_max) },
 	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
 	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
+	{ "registered", set_count, offsetof(struct config, registered_max) },
 	{ "registered-per-user", set_count, offsetof(struct config, registered_per_user) },
 	{ "captures-per-minute", set_rate, offsetof(struct config, captures_per_minute) },
 	{ "permissions-per-minute", set_rate, offsetof(struct config, permissions_per_minute) },
@@ -239,7 +241,7 @@ static const struct key keys[] = {
 
 int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
 {
-	char known[512] = "";
+	char known[640] = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, key) == 0) {

@@ -20,7 +20,7 @@ struct config {
 	uint64_t lease_ns, lease_max_ns;
 	unsigned queue_max;
 	unsigned connections_max, connections_per_user, captures_per_user;
-	unsigned registered_per_user;			      /* programs in standby */
+	unsigned registered_max, registered_per_user;	      /* programs in standby */
 	unsigned captures_per_minute, permissions_per_minute; /* of one user */
 	unsigned questions_per_minute;
 	bool label_users, label_jobs; /* which names metrics may carry */

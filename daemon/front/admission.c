@@ -44,11 +44,11 @@ static uint64_t gpus_by_policy(const struct front *f, const struct credentials *
 	return gpus;
 }
 
-/* The GPUs that belong to jobs of other users. None for root of the machine, who states the jobs
- * and may measure all GPUs. */
-static uint64_t gpus_of_others(const struct front *f, uid_t uid, bool machine_root)
+/* The GPUs that belong to jobs of other users than the one whose programs are measured. None for
+ * root of the machine, who states the jobs and may measure all GPUs. */
+static uint64_t gpus_of_others(const struct front *f, uid_t target, bool machine_root)
 {
-	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, uid);
+	return machine_root ? 0 : jobs_gpus_of_others(&f->jobs, target);
 }
 
 uint64_t admission_by_job(const struct front *f, const struct credentials *c, uint64_t gpus)
@@ -58,11 +58,11 @@ uint64_t admission_by_job(const struct front *f, const struct credentials *c, ui
 
 uint64_t admission_lost(const struct front *f, const struct capture *c)
 {
-	return c->claim.gpus & (gpus_of_others(f, c->uid, c->machine_root) |
+	return c->claim.gpus & (gpus_of_others(f, c->target, c->machine_root) |
 				(c->by_job & ~jobs_gpus_of(&f->jobs, c->uid)));
 }
 
-static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
+static int refuse_gpu(const struct front *f, uid_t uid, uid_t target, uint64_t gpus,
 		      struct refusal *r);
 
 bool admission_still_allows(const struct front *f, const struct credentials *who,
@@ -75,7 +75,15 @@ bool admission_still_allows(const struct front *f, const struct credentials *who
 		return false;
 	}
 	if (lost != 0) {
-		refuse_gpu(f, who, lost, r);
+		refuse_gpu(f, who->uid, c->target, lost, r);
+		return false;
+	}
+	if (c->target != c->uid && !policy_operates(&f->config.policy, who)) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Ask the owner of the programs, or the administrator about "
+			    "`operator-captures` and `operator-groups` in gpucountd.conf.",
+			    "uid %u may not capture other users' programs any more",
+			    (unsigned)who->uid);
 		return false;
 	}
 	if (c->device && !policy_allows_device(&f->config.policy, who)) {
@@ -104,15 +112,15 @@ const char *admission_chip(const struct front *f, const char *chip)
 	return chip[0] == '\0' && f->machine.gpus.n > 0 ? f->machine.gpus.v[0].chip : chip;
 }
 
-/* Says why c may not have one of gpus. */
-static int refuse_gpu(const struct front *f, const struct credentials *c, uint64_t gpus,
+/* Says why uid may not have one of gpus for programs of target. */
+static int refuse_gpu(const struct front *f, uid_t uid, uid_t target, uint64_t gpus,
 		      struct refusal *r)
 {
 	size_t gpu = (size_t)__builtin_ctzll(gpus);
 	const struct job *job = jobs_owner(&f->jobs, gpu);
 	char owner[64];
 
-	if (job && job->uid != c->uid) {
+	if (job && job->uid != target) {
 		users_name(job->uid, owner, sizeof(owner));
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Measure within a job of your own, or take another GPU with --devices.",
@@ -121,8 +129,7 @@ static int refuse_gpu(const struct front *f, const struct credentials *c, uint64
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Take another GPU with --devices, or ask the administrator about "
 			    "`group-gpus` in gpucountd.conf.",
-			    "uid %u may not measure GPU %zu of this machine", (unsigned)c->uid,
-			    gpu);
+			    "uid %u may not measure GPU %zu of this machine", (unsigned)uid, gpu);
 	}
 	return r->code;
 }
@@ -144,20 +151,20 @@ static int find_named(const struct front *f, const struct wire_strings *names, u
 	return 0;
 }
 
-int admission_choose(const struct front *f, const struct credentials *c,
+int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
 		     const struct wire_strings *names, uint64_t *ret, struct refusal *r)
 {
 	uint64_t may = (gpus_by_policy(f, c) | gpus_by_job(f, c->uid)) &
-		       ~gpus_of_others(f, c->uid, c->machine_root);
+		       ~gpus_of_others(f, target, c->machine_root);
 	uint64_t asked = 0;
 
 	if (names->n == 0) {
 		*ret = may;
-		return may != 0 ? 0 : refuse_gpu(f, c, 1, r);
+		return may != 0 ? 0 : refuse_gpu(f, c->uid, target, 1, r);
 	}
 	if (find_named(f, names, &asked, r) != 0) {
 		return r->code;
 	}
 	*ret = asked;
-	return (asked & ~may) == 0 ? 0 : refuse_gpu(f, c, asked & ~may, r);
+	return (asked & ~may) == 0 ? 0 : refuse_gpu(f, c->uid, target, asked & ~may, r);
 }

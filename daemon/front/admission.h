@@ -22,9 +22,9 @@ bool admission_allows(const struct front *f, const struct credentials *c, struct
 bool admission_allows_questions(const struct front *f, const struct credentials *c,
 				struct refusal *r);
 
-/* The GPUs that names stand for, as a mask; without names, all that c may measure. A code with r
- * filled when a GPU is not there, or not c's to measure. */
-int admission_choose(const struct front *f, const struct credentials *c,
+/* The GPUs that names stand for, as a mask; without names, all that c may measure for programs of
+ * target. A code with r filled when a GPU is not there, or not c's to measure. */
+int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
 		     const struct wire_strings *names, uint64_t *ret, struct refusal *r);
 
 /* Of these GPUs, those that c may measure only as the owner of a job, and no longer when the job

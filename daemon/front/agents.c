@@ -10,6 +10,7 @@
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
@@ -59,6 +60,7 @@ static void send_agent_welcome(struct process *process)
 
 	m.agent_welcome = (struct wire_agent_welcome){
 		.version = PROTO_VERSION,
+		.features = PROTO_FEATURES_MEASURING,
 		.capture = c->id,
 		.process = process->number,
 		.plan = c->plan,
@@ -90,6 +92,32 @@ static int attach(struct peer *p, struct capture *c)
 	return 0;
 }
 
+static uint32_t missing_features(const struct capture *c, const struct wire_agent_hello *h)
+{
+	return feature_needs(&c->options.selection, false) & ~h->features;
+}
+
+/* An agent of an older release would skip what it does not know and measure something else. */
+static void refuse_old_agent(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
+{
+	struct wire_message m = { .type = WIRE_NOTICE };
+	const char *remedy = "Use the agent of the daemon's release.";
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		 "%.100s (pid %d) is not measured: its agent is of an older release and does not "
+		 "know %s",
+		 h->program, (int)p->credentials.pid, feature_describe(missing_features(c, h)));
+	utf8_repair(text);
+	m.notice = (struct wire_notice){
+		.capture = c->id, .code = GPUCTR_E_PROTOCOL, .message = text, .remedy = remedy
+	};
+	if (c->client) {
+		peer_send(c->client, &m);
+	}
+	refuse_agent(p, GPUCTR_E_PROTOCOL, remedy, text);
+}
+
 int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	const struct wire_agent_hello *h = &m->agent_hello;
@@ -118,6 +146,10 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 		refuse_agent(p, GPUCTR_E_NO_GPU,
 			     "Play a recording with gpuctr-replay, or leave out --recorded.",
 			     "this capture leases no GPU: only a recording can answer it");
+		return 0;
+	}
+	if (missing_features(c, h) != 0) {
+		refuse_old_agent(p, c, h);
 		return 0;
 	}
 	if (attach(p, c) != 0) {

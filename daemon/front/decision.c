@@ -75,6 +75,7 @@ int decision_of_capture(struct front *f, const struct capture *c, enum audit_eve
 		.uid = c->uid,
 		.pid = c->pid,
 		.user = c->user,
+		.owner = c->owner,
 		.program = c->options.program,
 		.capture = c->id,
 		.gpus = gpus,
@@ -104,7 +105,8 @@ int decision_of_peer(const struct peer *p, const struct capture *c, enum audit_e
 	};
 
 	if (c) {
-		l.user = c->user;
+		/* A program of the capture asks, which may be another user's than the capture. */
+		l.user = c->uid == l.uid ? c->user : NULL;
 		l.program = c->options.program;
 		l.capture = c->id;
 		l.gpus = gpus;

@@ -120,19 +120,6 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 		     "Try again; the daemon's log says more.");
 }
 
-/* Names the user whose programs are measured when it is not the one who asks; else NULL. */
-static const char *describe_target(const struct capture *c, char why[static 96])
-{
-	char owner[64];
-
-	if (c->target == c->uid) {
-		return NULL;
-	}
-	users_name(c->target, owner, sizeof(owner));
-	snprintf(why, 96, "measures programs of %s", owner);
-	return why;
-}
-
 static void open_lease(struct front *f, struct capture *c, const struct effect *e)
 {
 	struct granter_request q = {
@@ -145,9 +132,8 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 		.lease_ns = e->until_ns - c->ready_ns,
 	};
 	struct refusal r;
-	char why[96];
 
-	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, describe_target(c, why)) < 0) {
+	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);
 		session_tell_refusal(f, c, EVENT_NOT_NOTED, &r);
 		return;

@@ -10,9 +10,9 @@
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
  * connect, and for root whether it is this machine's, which alone has no quota. The peer adds the
- * supplementary groups. A peer whose identity cannot be read is refused. A connection is charged to
- * its user before anything else is decided, even when it is refused. When descriptors run out,
- * accepting pauses for a second instead of spinning. */
+ * supplementary groups, and looks where an operator is. A peer whose identity cannot be read is
+ * refused. A connection is charged to its user before anything else is decided, even when it is
+ * refused. When descriptors run out, accepting pauses for a second instead of spinning. */
 
 enum { LISTENER_PAUSE_MS = 1000, LISTENER_MOMENT_MS = 5, LISTENER_BURST = 8 };
 
@@ -29,6 +29,7 @@ static int read_credentials(int fd, struct credentials *c)
 	c->gid = u.gid;
 	c->pid = u.pid;
 	c->machine_root = u.uid == 0 && proc_peer_is_of_this_machine(fd, u.pid);
+	c->of_machine = c->machine_root;
 	return 0;
 }
 

@@ -114,8 +114,8 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 	arena_init(&a, 64 * 1024);
 	answer.opened = (struct wire_opened){
-		c->request,	   c->id,	c->plan, describe_gpu_mask(f, &a, c->claim.gpus),
-		f->machine.driver, c->recorded,
+		c->request,	   c->id,	c->plan,  describe_gpu_mask(f, &a, c->claim.gpus),
+		f->machine.driver, c->recorded, c->owner,
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
@@ -165,7 +165,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 				    r) && /* settings may have changed since its hello */
 		   check_kernels(o->selection.kernel_regex, r) == 0 &&
 		   !o->recorded && describe_machine_trouble(f, r) == 0) {
-		return admission_choose(f, &p->credentials, &o->gpus, ret_gpus, r);
+		return admission_choose(f, &p->credentials, standby_target(p, &o->processes),
+					&o->gpus, ret_gpus, r);
 	}
 	return r->code;
 }
@@ -299,6 +300,9 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	c->device = c->target == c->uid &&
 		    policy_allows_device(&p->front->config.policy, &p->credentials);
 	users_name(c->uid, c->user, sizeof(c->user));
+	if (c->target != c->uid) {
+		users_name(c->target, c->owner, sizeof(c->owner));
+	}
 	c->client = p;
 	list_append(&p->captures, &c->client_link);
 	return c;

@@ -11,6 +11,7 @@
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 #include "daemon/front/peer_parts.h"
+#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
@@ -233,6 +234,17 @@ static int read_groups(struct peer *p)
 	return 0;
 }
 
+/* Who may act for other users must not be in a container, whose root takes any uid and group. A
+ * look into /proc, so only for those to whom it matters. */
+static void find_place(struct peer *p)
+{
+	struct credentials *c = &p->credentials;
+
+	if (!c->of_machine && policy_names_operator(&p->front->config.policy, c)) {
+		c->of_machine = proc_peer_is_of_this_machine(p->fd, c->pid);
+	}
+}
+
 void peer_forget_groups(struct peer *p)
 {
 	buffer_deinit(&p->groups);
@@ -287,6 +299,8 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	r = read_groups(p);
 	if (r < 0) {
 		refuse_groups(p, r);
+	} else {
+		find_place(p);
 	}
 	return 0;
 }

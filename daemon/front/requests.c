@@ -30,6 +30,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	utf8_repair(p->program);
 	if (admission_allows_questions(p->front, &p->credentials, &r)) {
 		p->role = PEER_CLIENT;
+		answer.welcome.features = PROTO_FEATURES_MEASURING;
 	} else if ((m->hello.features & PROTO_FEATURE_CATALOGUE) != 0) {
 		p->role = PEER_GUEST;
 		p->deadline_ns = clock_now_ns() + PEER_GUEST_S * CLOCK_NS_PER_S;

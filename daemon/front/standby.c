@@ -8,10 +8,12 @@
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 #include "daemon/front/agents.h"
+#include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
@@ -34,21 +36,44 @@ static void refuse(struct peer *p, const struct refusal *r)
 	}
 }
 
+/* Of all users. Descriptors must be left for clients, and for what they send. */
+static unsigned total_max(const struct front *f)
+{
+	size_t room = closers_room() / 4 * 3;
+
+	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
+}
+
 static bool may_register(struct peer *p, struct refusal *r)
 {
-	unsigned max = p->front->config.registered_per_user;
+	const struct processes *all = &p->front->processes;
+	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
 
-	if (p->credentials.machine_root || p->account->registered < max) {
+	if (all->n_registered >= total) {
+		refusal_set(r, GPUCTR_E_QUOTA,
+			    "Ask for a higher `registered` in gpucountd.conf, and more descriptors "
+			    "(LimitNOFILE=).",
+			    "the daemon has %u programs in standby, which is as many as it takes",
+			    total);
+		return false;
+	}
+	if (p->credentials.machine_root ||
+	    p->account->registered < processes_share(all, p->account, max, total)) {
 		return true;
 	}
 	refusal_set(r, GPUCTR_E_QUOTA,
-		    "End some, or ask for a higher `registered-per-user` in gpucountd.conf.",
-		    "uid %u has %u programs in standby, which is the limit",
-		    (unsigned)p->credentials.uid, p->account->registered);
+		    p->account->registered < max
+			    ? "End some, or ask for a higher `registered` in gpucountd.conf."
+			    : "End some, or ask for a higher `registered-per-user` in "
+			      "gpucountd.conf.",
+		    "uid %u has %u programs in standby, which is %s", (unsigned)p->credentials.uid,
+		    p->account->registered,
+		    p->account->registered < max ? "as many as are left for all other users"
+						 : "the limit");
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_strings *claims, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	int e = -ENOMEM;
@@ -56,7 +81,8 @@ static int enter(struct peer *p, const struct wire_strings *claims, struct refus
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
-		e = process_register(all, p->process, p->account, claims, clock_now_ns());
+		p->process->features = h->features;
+		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
 	}
 	if (e == 0) {
 		return 0;
@@ -79,7 +105,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	if (!may_register(p, &r) || enter(p, &h->claims, &r) != 0) {
+	if (!may_register(p, &r) || enter(p, h, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}
@@ -87,6 +113,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,
+		.features = PROTO_FEATURES_MEASURING,
 		.process = p->process->id,
 	};
 	peer_send(p, &m);
@@ -95,14 +122,23 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 /* --- the list --- */
 
 /* Root of a container has the uid of the machine's root, and is not the same user. */
-static bool is_of(const struct process *process, const struct credentials *who)
+static bool is_own(const struct process *process, const struct credentials *who)
 {
-	return who->machine_root || (process->uid == who->uid && !process->machine_root);
+	return process->uid == who->uid && (who->machine_root || !process->machine_root);
+}
+
+/* What belongs to root of the machine is out of every other operator's reach. */
+static bool may_capture(const struct peer *p, const struct process *process)
+{
+	const struct credentials *who = &p->credentials;
+
+	return is_own(process, who) || (policy_operates(&p->front->config.policy, who) &&
+					(who->machine_root || !process->machine_root));
 }
 
 static bool may_see(const struct peer *p, const struct process *process)
 {
-	return process->registered && is_of(process, &p->credentials);
+	return process->registered && (p->credentials.machine_root || may_capture(p, process));
 }
 
 /* The name of a uid. Names stand in a file, which is read once for a run of processes of one
@@ -112,8 +148,8 @@ struct name {
 	char text[64];
 };
 
-static struct wire_registered_process describe(struct arena *a, const struct process *process,
-					       struct name *name)
+static struct wire_registered_process describe(const struct peer *p, struct arena *a,
+					       const struct process *process, struct name *name)
 {
 	const struct peer *peer = process->peer;
 	struct wire_registered_process d = {
@@ -123,6 +159,7 @@ static struct wire_registered_process describe(struct arena *a, const struct pro
 		.program = peer->program,
 		.age_ns = clock_now_ns() - process->since_ns,
 		.claims = process_claims(a, process),
+		.foreign = !is_own(process, &p->credentials),
 	};
 
 	if (name->text[0] == '\0' || name->uid != process->uid) {
@@ -149,7 +186,7 @@ static const struct list *fill(struct peer *p, struct arena *a, const struct lis
 		const struct process *process = list_entry(at, struct process, all_link);
 
 		if (may_see(p, process)) {
-			v[(*ret_n)++] = describe(a, process, name);
+			v[(*ret_n)++] = describe(p, a, process, name);
 		}
 	}
 	return at;
@@ -182,23 +219,48 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 
 /* --- captures of them --- */
 
+/* A number that nothing has: its process has ended, or there was none. */
+static bool is_gone(const struct processes *all, uint32_t id)
+{
+	return id != 0 && id <= all->last_id && !processes_find(all, id);
+}
+
 static int refuse_unknown(const struct processes *all, uint32_t id, struct refusal *r)
 {
 	refusal_set(r, GPUCTR_E_BAD_REQUEST,
 		    "Ask for the list again; a program registers when it is started in standby.",
-		    id != 0 && id <= all->last_id ? "process %u has ended, or has left standby"
-						  : "no process %u is in standby here",
+		    is_gone(all, id) ? "process %u has ended, or has left standby"
+				     : "no process %u is in standby here",
 		    (unsigned)id);
 	return r->code;
 }
 
-static int refuse_foreign(const struct process *p, struct refusal *r)
+/* Who may not capture p. What an administrator can do is told to those who have a say. */
+static int refuse_foreign(const struct peer *client, const struct process *p, struct refusal *r)
 {
+	const struct policy *policy = &client->front->config.policy;
+	const char *why = "", *remedy = "Name your own processes, or ask its owner.";
 	char owner[64];
 
 	users_name(p->uid, owner, sizeof(owner));
-	refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Name your own processes, or ask its owner.",
-		    "process %u (pid %d) belongs to %s", (unsigned)p->id, (int)p->pid, owner);
+	if (p->machine_root) {
+		why = ", whose programs root alone captures";
+	} else if (!policy->operator_captures) {
+		why = ", and nobody captures other users' programs on this machine";
+		remedy = client->credentials.machine_root
+				 ? "Ask its owner, or set `operator-captures = yes` in "
+				   "gpucountd.conf and reload the daemon."
+				 : remedy;
+	} else if (policy_names_operator(policy, &client->credentials)) {
+		why = ", and an operator in a container captures nothing of others";
+		remedy = "Ask from outside of the container.";
+	} else {
+		why = ", and you are no operator of this machine";
+		remedy = "Name your own processes, ask its owner, or ask the administrator for a "
+			 "group of `operator-groups` in gpucountd.conf.";
+	}
+	refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "process %u (pid %d) belongs to %s%s",
+		    (unsigned)p->id, (int)p->pid, owner, why);
 	return r->code;
 }
 
@@ -214,17 +276,26 @@ static int refuse_captured(const struct process *p, struct refusal *r)
 	return r->code;
 }
 
+/* An agent of an older release would skip what it does not know and measure something else. */
+static int refuse_old(const struct process *p, uint32_t missing, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_PROTOCOL,
+		    "Leave it out, ask for less, or start the program with the daemon's agent.",
+		    "the agent of process %u (pid %d) is of an older release and does not know %s",
+		    (unsigned)p->id, (int)p->pid, feature_describe(missing));
+	return r->code;
+}
+
 /* Sets *ret to the process if it is in standby, the client's user may name it, and it is free. */
 static int find_free(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
 {
-	const struct credentials *who = &client->credentials;
 	struct process *p = processes_find(&client->front->processes, id);
 
 	if (!p || !p->registered) {
 		return refuse_unknown(&client->front->processes, id, r);
 	}
-	if (!is_of(p, who)) {
-		return refuse_foreign(p, r);
+	if (!may_capture(client, p)) {
+		return refuse_foreign(client, p, r);
 	}
 	if (p->capture) {
 		return refuse_captured(p, r);
@@ -236,12 +307,17 @@ static int find_free(struct peer *client, uint32_t id, struct process **ret, str
 static int add(struct peer *client, struct capture *c, uint32_t id, struct refusal *r)
 {
 	struct process *p = NULL;
+	uint32_t missing;
 
 	if (find_free(client, id, &p, r) != 0) {
 		return r->code;
 	}
+	missing = feature_needs(&c->options.selection, false) & ~p->features;
+	if (missing != 0) {
+		return refuse_old(p, missing, r);
+	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
-		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user.",
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --user.",
 			    "the processes named belong to several users");
 		return r->code;
 	}
@@ -254,13 +330,29 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	return 0;
 }
 
+uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
+{
+	for (size_t i = 0; i < ids->n; i++) {
+		const struct process *p = processes_find(&client->front->processes, ids->v[i]);
+
+		if (p && p->registered && may_capture(client, p)) {
+			return p->uid;
+		}
+	}
+	return client->credentials.uid;
+}
+
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r)
 {
+	const struct processes *all = &client->front->processes;
 	int e = 0;
 
 	for (size_t i = 0; i < ids->n && e == 0; i++) {
-		e = add(client, c, ids->v[i], r);
+		e = is_gone(all, ids->v[i]) ? 0 : add(client, c, ids->v[i], r);
+	}
+	if (e == 0 && ids->n > 0 && list_is_empty(&c->processes)) {
+		e = refuse_unknown(all, ids->v[0], r);
 	}
 	if (e != 0) {
 		list_for_each_safe(l, &c->processes) {
@@ -298,6 +390,28 @@ static void welcome(struct process *p)
 	arena_deinit(&a);
 }
 
+/* Those that have ended between the client's list and the capture's turn. */
+static void tell_gone(struct capture *c)
+{
+	size_t named = c->options.processes.n;
+	struct wire_message m = { .type = WIRE_NOTICE };
+	char text[128];
+
+	if (!c->client || c->n_processes >= named) {
+		return;
+	}
+	snprintf(text, sizeof(text),
+		 "%zu of the %zu processes that were named had ended before the capture began",
+		 named - c->n_processes, named);
+	m.notice = (struct wire_notice){
+		.capture = c->id,
+		.code = GPUCTR_E_AGENT_LOST,
+		.message = text,
+		.remedy = "`gpuctr-client ps` lists those that are there now.",
+	};
+	peer_send(c->client, &m);
+}
+
 void standby_begin(struct front *f, struct capture *c)
 {
 	list_for_each(l, &c->processes) {
@@ -308,6 +422,7 @@ void standby_begin(struct front *f, struct capture *c)
 			welcome(p);
 		}
 	}
+	tell_gone(c);
 	if (c->n_processes > 0) {
 		session_tell(f, c, EVENT_ATTACHED);
 	}

@@ -362,8 +362,8 @@ GPUCTR_API int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done 
 /* --- processes ----------------------------------------------------------------------------------
  *
  * A program that was started with the variables of gpuctr_standby_environment() is registered with
- * the daemon, unmeasured, and may be captured by its owner at any time: see
- * gpuctr_capture_options.processes. */
+ * the daemon, unmeasured, and may be captured at any time by its owner, and by operators where the
+ * configuration has any: see gpuctr_capture_options.processes. */
 
 struct gpuctr_registered_process {
 	unsigned process; /* the daemon's number, not used again while it runs */
@@ -376,9 +376,11 @@ struct gpuctr_registered_process {
 	 * it. */
 	const char *const *claims;
 	size_t n_claims;
+	bool foreign; /* another user's, seen as root or as an operator */
 };
 
-/* One's own; for root everybody's. on_process is called for each, then on_done once. */
+/* One's own; for root and operators those of others as well. on_process is called for each, then
+ * on_done once. */
 typedef void (*gpuctr_on_registered_process)(const struct gpuctr_registered_process *process,
 					     void *userdata);
 GPUCTR_API int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_process,
@@ -511,7 +513,8 @@ struct gpuctr_opened {
 	const struct gpuctr_gpu *gpus;
 	size_t n_gpus;
 	const char *driver;
-	bool recorded; /* this capture leases no GPU: only gpuctr-replay can answer it */
+	bool recorded;	   /* this capture leases no GPU: only gpuctr-replay can answer it */
+	const char *owner; /* of the processes that it names, when they are another user's; "" */
 };
 
 struct gpuctr_queued {

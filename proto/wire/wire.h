@@ -340,6 +340,7 @@ struct wire_registered_process {
 	uint32_t capture;
 	const char *holder;
 	struct wire_strings claims;
+	bool foreign;
 };
 struct wire_registered_processes {
 	size_t n;
@@ -360,6 +361,7 @@ struct wire_opened {
 	struct wire_gpus gpus;
 	const char *driver;
 	bool recorded;
+	const char *owner;
 };
 
 struct wire_queued {

@@ -217,7 +217,8 @@ LAYOUT(registered_process, NULL, U32(wire_registered_process, 1, id),
        STR(wire_registered_process, 4, user, NAME), STR(wire_registered_process, 5, program, NAME),
        U64(wire_registered_process, 6, age_ns), U32(wire_registered_process, 7, capture),
        STR(wire_registered_process, 8, holder, TEXT),
-       STRS(wire_registered_process, 9, claims, LIMIT_CLAIMS));
+       STRS(wire_registered_process, 9, claims, LIMIT_CLAIMS),
+       BOOL(wire_registered_process, 10, foreign));
 
 LAYOUT(processes_request, NULL, U32(wire_processes_request, 1, request));
 
@@ -227,7 +228,8 @@ LAYOUT(processes_reply, NULL, U32(wire_processes_reply, 1, request),
 
 LAYOUT(opened, NULL, U32(wire_opened, 1, request), U32(wire_opened, 2, capture),
        MSG(wire_opened, 3, plan, plan), MSGS(wire_opened, 4, gpus, LIMIT_GPUS, gpu),
-       STR(wire_opened, 5, driver, NAME), BOOL(wire_opened, 6, recorded));
+       STR(wire_opened, 5, driver, NAME), BOOL(wire_opened, 6, recorded),
+       STR(wire_opened, 7, owner, NAME));
 
 LAYOUT(queued, NULL, U32(wire_queued, 1, capture), U32(wire_queued, 2, position),
        STR(wire_queued, 3, holder, TEXT), STR(wire_queued, 4, gpu, NAME),

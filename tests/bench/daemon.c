@@ -44,7 +44,9 @@ static void run_daemon(const struct bench_daemon *d, bool fakes)
 		setenv("LD_PRELOAD", TEST_FAKE_DRIVER, 1);
 	}
 	execl(TEST_DAEMON, TEST_DAEMON, "-s", d->socket, "--set", "allow-users=*", "--set",
-	      "connections=65536", NULL);
+	      "connections=65536", "--set", "registered=65536", "--set",
+	      "registered-per-user=65536", "--set", "captures-per-minute=10000000", "--set",
+	      "permissions-per-minute=10000000", NULL);
 	_exit(127);
 }
 

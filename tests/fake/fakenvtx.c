@@ -54,8 +54,7 @@ static void print_list(const char *const *v, size_t n)
 
 static void launch(void)
 {
-	check("cuLaunchKernel",
-	      cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	check("cuLaunchKernel", cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	print_list(pushed, n_pushed);
 	printf("\t");
 	print_list(started, n_started);
@@ -131,8 +130,8 @@ static void push_and_pop(void)
 		registered(nvtxDomainRegisterStringW(wide_domain, L"registriert \u20ac"));
 
 	note_push("ascii", nvtxRangePushA("ascii"), 0);
-	note_push("wide \303\274\342\202\254\360\237\224\245", nvtxRangePushW(L"wide \u00fc\u20ac\U0001f525"),
-		  1);
+	note_push("wide \303\274\342\202\254\360\237\224\245",
+		  nvtxRangePushW(L"wide \u00fc\u20ac\U0001f525"), 1);
 	note_push("extended \303\274", nvtxRangePushEx(&ex), 2);
 	note_push("of a domain", nvtxDomainRangePushEx(wide_domain, &inner), 0);
 	note_push("registriert \342\202\254", nvtxDomainRangePushEx(wide_domain, &string), 1);

@@ -20,14 +20,15 @@
 
 enum { LISTS_MAX = 8, LINE_MAX = 1 << 18 };
 
-static const char *const keys[] = { "time",    "event",		"uid",	"user",		 "pid",
-				    "program", "capture",	"gpus", "metrics",	 "job",
-				    "status",  "driver_status", "why",	"refused_before" };
-static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",     "PRIORITY",
-				      "SYSLOG_IDENTIFIER", "GPUCTR_EVENT",   "GPUCTR_UID",
-				      "GPUCTR_USER",	   "GPUCTR_PID",     "GPUCTR_PROGRAM",
-				      "GPUCTR_STATUS",	   "GPUCTR_CAPTURE", "GPUCTR_JOB",
-				      "GPUCTR_GPUS",	   "GPUCTR_METRICS" };
+static const char *const keys[] = {
+	"time", "event",   "uid", "user",   "pid",	     "program", "owner",	 "capture",
+	"gpus", "metrics", "job", "status", "driver_status", "why",	"refused_before"
+};
+static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",    "PRIORITY",
+				      "SYSLOG_IDENTIFIER", "GPUCTR_EVENT",  "GPUCTR_UID",
+				      "GPUCTR_USER",	   "GPUCTR_OWNER",  "GPUCTR_PID",
+				      "GPUCTR_PROGRAM",	   "GPUCTR_STATUS", "GPUCTR_CAPTURE",
+				      "GPUCTR_JOB",	   "GPUCTR_GPUS",   "GPUCTR_METRICS" };
 
 static unsigned entries; /* of the journal, so far */
 

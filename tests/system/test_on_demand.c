@@ -4,77 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* Programs that run already: started in standby, listed, captured, and left as they were. */
-
-/* A program that launches a kernel each half millisecond, for longer than any test. */
-#define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
-
-static struct program *start_standby(struct fixture *f, int uid)
-{
-	return fixture_client(f, uid, "standby", "--", FAKEAPP, LONG_RUN, NULL);
-}
-
-/* As `ps` of this user tells it. */
-static bool is_listed(struct fixture *f, int uid, const struct program *p, const char *with)
-{
-	size_t first = f->n_programs;
-	struct program *ps = fixture_client(f, uid, "ps", "--json", NULL);
-	char pid[32];
-	bool listed = false;
-	char *text, *line;
-
-	program_wait(ps);
-	text = read_file(ps->out);
-	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		listed |= strstr(line, pid) && strstr(line, with);
-	}
-	free(text);
-	fixture_forget_programs(f, first);
-	return listed;
-}
-
-static void wait_listed(struct fixture *f, int uid, const struct program *p, const char *with)
-{
-	uint64_t by = now_ms() + PATIENCE_MS;
-
-	while (!is_listed(f, uid, p, with)) {
-		if (now_ms() > by) {
-			fail_msg("process %d is not listed with %s", p->pid, with);
-		}
-		sleep_ms(20);
-	}
-}
-
-static const char *pid_text(const struct program *p)
-{
-	static char text[16];
-
-	snprintf(text, sizeof(text), "%d", p->pid);
-	return text;
-}
-
-/* The lines of a stream of records: what was seen was measured, but for launches that had begun
- * when the capture did, and each has the metric. */
-static void expect_measured(const char *path, const char *metric)
-{
-	struct lines l;
-	const char *totals;
-	double missed;
-
-	lines_load(&l, path);
-	assert_true(lines_count(&l, "kernel") > 0);
-	totals = lines_at(&l, "totals", 0);
-	missed = line_number(totals, "seen") - (double)lines_count(&l, "kernel");
-	assert_true(missed >= 0 && missed <= 2);
-	assert_true(line_number(totals, "unready") == missed);
-	assert_int_equal(line_number(lines_at(&l, "totals", 0), "measured"),
-			 lines_count(&l, "kernel"));
-	assert_true(count_text(path, metric) >= lines_count(&l, "kernel"));
-	lines_deinit(&l);
-}
 
 /* Until something was measured, which takes its time on a machine that is busy. */
 static void capture_once(struct fixture *f, const struct program *p, const char *metric)
@@ -83,12 +15,12 @@ static void capture_once(struct fixture *f, const struct program *p, const char 
 	struct program *c;
 
 	unlink(path);
-	c = fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p), "--metrics", metric,
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics", metric,
 			   "--format", "jsonl", "-f", "--output", path, NULL);
 	expect_text_soon(path, "\"type\":\"kernel\"");
 	program_kill(c, SIGINT);
 	expect_exit(c, 0);
-	expect_measured(path, metric);
+	on_demand_expect_measured(path, metric);
 }
 
 static void a_capture_ends_after_its_duration(void **state)
@@ -98,10 +30,10 @@ static void a_capture_ends_after_its_duration(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	begin_ms = now_ms();
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", pid_text(p), "--duration",
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration",
 				   "0.5", NULL),
 		    0);
 	assert_true(now_ms() - begin_ms >= 500);
@@ -115,12 +47,12 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	capture_once(f, p, "dram__bytes_read.sum");
 	capture_once(f, p, "dram__bytes_write.sum");
 	capture_once(f, p, "dram__bytes_read.sum");
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	expect_running(p);
 	expect_no_owner(f);
 	program_kill(p, SIGKILL);
@@ -148,7 +80,7 @@ static void a_container_has_its_own_pids(void **state)
 	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh",
 				"-c", script, "sh", CLIENT, FAKEAPP, path, NULL),
 		    0);
-	expect_measured(path, "dram__bytes_read.sum");
+	on_demand_expect_measured(path, "dram__bytes_read.sum");
 }
 
 /* Both have the same uid. */
@@ -163,8 +95,8 @@ static void root_of_a_container_is_another_user(void **state)
 		fixture_skip("needs a pid namespace of its own");
 	}
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_SELF);
-	wait_listed(f, USER_SELF, p, "\"capture\":0");
+	p = on_demand_start(f, USER_SELF);
+	on_demand_wait_listed(f, USER_SELF, p, "\"capture\":0");
 	fixture_check_leaks(false);
 	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
 			script, "sh", CLIENT, NULL);
@@ -175,6 +107,37 @@ static void root_of_a_container_is_another_user(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* As in a rootless container: inside they are root, the kernel knows better. */
+static void roots_of_user_namespaces_see_their_own(void **state)
+{
+	static const char script[] = "test $(id -u) = 0 && \"$1\" ps --json";
+	struct fixture *f = *state;
+	struct program *of[2], *ps;
+	char pid[2][32];
+
+	fixture_need_two_users();
+	if (system("setpriv --reuid 1234 --regid 1234 --clear-groups unshare --user "
+		   "--map-root-user true 2>/dev/null") != 0) {
+		fixture_skip("users may make no user namespace here");
+	}
+	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false);
+	for (int i = 0; i < 2; i++) {
+		of[i] = on_demand_start(f, USER_ANN + i);
+		on_demand_wait_listed(f, USER_ANN + i, of[i], "\"capture\":0");
+		snprintf(pid[i], sizeof(pid[i]), "\"pid\":%d,", of[i]->pid);
+	}
+	for (int i = 0; i < 2; i++) {
+		ps = fixture_run(f, USER_ANN + i, "/usr/bin/unshare", "--user", "--map-root-user",
+				 "/bin/sh", "-c", script, "sh", CLIENT, NULL);
+		expect_exit(ps, 0);
+		assert_int_equal(count_text(ps->out, pid[i]), 1);
+		assert_int_equal(count_text(ps->out, pid[1 - i]), 0);
+	}
+	program_kill(of[0], SIGKILL);
+	program_kill(of[1], SIGKILL);
+}
+
 static void others_are_neither_listed_nor_captured(void **state)
 {
 	struct fixture *f = *state;
@@ -182,10 +145,11 @@ static void others_are_neither_listed_nor_captured(void **state)
 
 	fixture_need_two_users();
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
-	assert_false(is_listed(f, USER_BOB, p, ""));
-	c = fixture_client(f, USER_BOB, "capture", "--pid", pid_text(p), "--duration", "1", NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
+	c = fixture_client(f, USER_BOB, "capture", "--pid", on_demand_pid(p), "--duration", "1",
+			   NULL);
 	expect_exit(c, 125);
 	expect_message(c, "is not registered, or is not yours");
 	expect_message(c, "no process of yours is registered");
@@ -198,8 +162,8 @@ static void who_measures_already_is_named(void **state)
 	struct program *p, *first, *second;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(first->err, "measuring 1 process");
 	second = fixture_client(f, USER_ANN, "capture", "--all", NULL);
@@ -229,8 +193,8 @@ static void an_end_that_was_not_asked_for_has_a_status(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	c = begin_capture(f);
 	fixture_kill_daemon(f);
 	expect_exit(c, 125);
@@ -247,8 +211,8 @@ static void a_program_that_is_killed_is_told(void **state)
 
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	c = begin_capture(f);
 	program_kill(p, SIGKILL);
 	expect_exit(c, 0);
@@ -258,7 +222,8 @@ static void a_program_that_is_killed_is_told(void **state)
 static void nothing_to_capture_is_said(void **state)
 {
 	struct fixture *f = *state;
-	struct program *c;
+	struct program *p, *c;
+	char path[64];
 
 	fixture_start_daemon(f, NULL);
 	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
@@ -267,6 +232,13 @@ static void nothing_to_capture_is_said(void **state)
 	c = fixture_client(f, USER_ANN, "capture", "--pid", "1", NULL);
 	expect_exit(c, 125);
 	expect_message(c, "process 1 is not registered");
+	p = fixture_client(f, USER_ANN, "standby", "--", "/bin/sleep", "1000", NULL);
+	snprintf(path, sizeof(path), "/proc/%d/comm", p->pid);
+	expect_text_soon(path, "sleep");
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), NULL);
+	expect_exit(c, 125);
+	expect_message(c, "it has not used CUDA yet");
+	program_kill(p, SIGTERM);
 	c = fixture_client(f, USER_ANN, "capture", NULL);
 	expect_exit(c, 125);
 	expect_message(c, "capture what?");
@@ -285,7 +257,7 @@ static void a_program_that_ends_meanwhile_ends_the_capture(void **state)
 	fixture_start_daemon(f, NULL);
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
 			   "500", "--exit", "7", NULL);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_exit(p, 7);
 	expect_exit(c, 0);
@@ -299,12 +271,12 @@ static void a_client_that_dies_leaves_the_program_in_standby(void **state)
 	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
 	expect_text_soon(c->err, "measuring 1 process");
 	program_kill(c, SIGKILL);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	expect_no_owner(f);
 	capture_once(f, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
@@ -313,17 +285,17 @@ static void a_client_that_dies_leaves_the_program_in_standby(void **state)
 static void a_program_registers_when_the_daemon_comes(void **state)
 {
 	struct fixture *f = *state;
-	struct program *p = start_standby(f, USER_ANN);
+	struct program *p = on_demand_start(f, USER_ANN);
 
 	sleep_ms(100);
 	fixture_start_daemon(f, NULL);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	capture_once(f, p, "dram__bytes_read.sum");
 	fixture_stop_daemon(f);
 	sleep_ms(100);
 	expect_running(p);
 	fixture_start_daemon(f, NULL);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	capture_once(f, p, "dram__bytes_read.sum");
 	program_kill(p, SIGKILL);
 }
@@ -337,10 +309,10 @@ static void several_programs_are_captured_together(void **state)
 	char text[64];
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, USER_ANN);
-	q = start_standby(f, USER_ANN);
-	wait_listed(f, USER_ANN, p, "\"capture\":0");
-	wait_listed(f, USER_ANN, q, "\"capture\":0");
+	p = on_demand_start(f, USER_ANN);
+	q = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, q, "\"capture\":0");
 	c = fixture_client(f, USER_ANN, "capture", "--program", "fake*", "--format", "jsonl",
 			   "--output", path, NULL);
 	snprintf(text, sizeof(text), "\"pid\":%d,", p->pid);
@@ -360,6 +332,7 @@ int main(void)
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
 		SYSTEM_TEST(a_container_has_its_own_pids),
 		SYSTEM_TEST(root_of_a_container_is_another_user),
+		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),
 		SYSTEM_TEST(others_are_neither_listed_nor_captured),
 		SYSTEM_TEST(who_measures_already_is_named),
 		SYSTEM_TEST(an_end_that_was_not_asked_for_has_a_status),

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/system/raw.h"
+#include "tests/system/standby.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/wire/limits.h"
 #include "tests/system/footprint.h"
+#include "tests/system/raw.h"
 
 /* Programs that wait for captures, as the daemon sees them: the test is the agents and the clients.
  * All of them are one process, whose pid the kernel tells; leases are shared, or that process of
@@ -16,192 +13,9 @@
 
 enum { IDLE = 2000, IDLE_BYTES_MAX = 64 << 20, IDLE_BYTES_OF = 10000 };
 
-static struct arena arena; /* of the last message */
-
-static int setup(void **state)
-{
-	arena_init(&arena, LIMIT_UNPACKED_BYTES);
-	return fixture_setup(state);
-}
-
-static int teardown(void **state)
-{
-	arena_deinit(&arena);
-	return fixture_teardown(state);
-}
-
 static void start(struct fixture *f)
 {
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-}
-
-/* --- agents --- */
-
-struct agent {
-	int fd;
-	uint32_t id, capture, number;
-	char token[LIMIT_TOKEN_BYTES + 1];
-	size_t n_gpus;
-};
-
-static void say_hello(struct fixture *f, int uid, struct agent *ret)
-{
-	static const char *const claims[] = { "SLURM_JOB_ID=4711", "RANK=3" };
-	const struct wire_message hello = {
-		.type = WIRE_AGENT_HELLO,
-		.agent_hello = { .version = PROTO_VERSION,
-				 .program = "python3",
-				 .claims = { 2, claims } },
-	};
-
-	*ret = (struct agent){ .fd = raw_connect(f, uid) };
-	assert_true(raw_send(ret->fd, &hello, -1));
-}
-
-static struct agent wait_in_standby(struct fixture *f, int uid)
-{
-	struct wire_message m;
-	struct agent a;
-
-	say_hello(f, uid, &a);
-	m = raw_receive(a.fd, &arena);
-	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
-	assert_int_equal(m.agent_registered.version, PROTO_VERSION);
-	assert_true(m.agent_registered.process != 0);
-	a.id = m.agent_registered.process;
-	return a;
-}
-
-static void expect_welcome(struct agent *a)
-{
-	struct wire_message m = raw_receive(a->fd, &arena);
-
-	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
-	a->capture = m.agent_welcome.capture;
-	a->number = m.agent_welcome.process;
-	a->n_gpus = m.agent_welcome.gpus.n;
-	snprintf(a->token, sizeof(a->token), "%s", m.agent_welcome.token);
-	assert_int_equal(m.agent_welcome.plan.passes, 1);
-}
-
-static void say_goodbye(const struct agent *a, uint64_t measured)
-{
-	const struct wire_message m = {
-		.type = WIRE_GOODBYE,
-		.goodbye.totals = { .seen = measured + 1, .measured = measured, .filtered = 1 },
-	};
-
-	assert_true(raw_send(a->fd, &m, -1));
-}
-
-static void expect_stop(const struct agent *a, int code)
-{
-	struct wire_message m = raw_receive(a->fd, &arena);
-
-	assert_int_equal(m.type, WIRE_AGENT_STOP);
-	assert_int_equal(m.agent_stop.code, code);
-}
-
-/* Nothing has come, and nothing comes in a moment. */
-static void expect_silence(int fd)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-
-	assert_int_equal(poll(&p, 1, 100), 0);
-}
-
-/* --- clients --- */
-
-static void wish_on(int client, const char *gpu, size_t n, const uint32_t *ids)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message m = {
-		.type = WIRE_OPEN_CAPTURE,
-		.open_capture = {
-			.request = 7,
-			.metrics = { 1, metrics },
-			.gpus = { gpu ? 1 : 0, &gpu },
-			.program = "capture",
-			.processes = { n, ids },
-		},
-	};
-
-	assert_true(raw_send(client, &m, -1));
-}
-
-static void wish(int client, size_t n, const uint32_t *ids)
-{
-	wish_on(client, NULL, n, ids);
-}
-
-/* The next message of this kind; those that only tell of progress are skipped. */
-static struct wire_message expect(int client, enum wire_type type)
-{
-	struct wire_message m;
-
-	do {
-		m = raw_receive(client, &arena);
-	} while (m.type == WIRE_PROGRESS && type != WIRE_PROGRESS);
-	if (m.type != type) {
-		fail_msg("%s came, and not %s: %s", wire_type_to_string(m.type),
-			 wire_type_to_string(type),
-			 m.type == WIRE_REFUSAL	      ? m.refusal.message
-			 : m.type == WIRE_CAPTURE_END ? m.capture_end.message
-						      : "");
-	}
-	return m;
-}
-
-static uint32_t expect_ready(int client)
-{
-	uint32_t id = expect(client, WIRE_OPENED).opened.capture;
-
-	assert_int_equal(expect(client, WIRE_READY).ready.capture, id);
-	return id;
-}
-
-static void ask_to_close(int client, uint32_t capture)
-{
-	const struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { capture } };
-
-	assert_true(raw_send(client, &m, -1));
-}
-
-static void expect_refusal(int client, int code, const char *text)
-{
-	struct wire_message m = expect(client, WIRE_REFUSAL);
-
-	assert_int_equal(m.refusal.code, code);
-	assert_int_equal(m.refusal.request, 7);
-	assert_non_null(strstr(m.refusal.message, text));
-	assert_true(m.refusal.remedy[0] != '\0');
-}
-
-/* Counts them, over all frames; *ret is the last one, whose texts live until the next message. */
-static size_t list(int client, struct wire_registered_process *ret)
-{
-	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
-					.processes_request = { 9 } };
-	struct wire_message m;
-	size_t n = 0;
-
-	assert_true(raw_send(client, &q, -1));
-	do {
-		m = expect(client, WIRE_PROCESSES_REPLY);
-		assert_int_equal(m.processes_reply.request, 9);
-		n += m.processes_reply.processes.n;
-		if (m.processes_reply.processes.n > 0) {
-			*ret = m.processes_reply.processes.v[m.processes_reply.processes.n - 1];
-		}
-	} while (!m.processes_reply.last);
-	return n;
-}
-
-static size_t count(int client)
-{
-	struct wire_registered_process p;
-
-	return list(client, &p);
 }
 
 /* --- registering --- */
@@ -210,14 +24,14 @@ static void a_program_registers_and_is_listed(void **state)
 {
 	struct fixture *f = *state;
 	struct wire_registered_process p = { 0 };
-	struct agent a;
+	struct standby_agent a;
 	int client;
 
 	start(f);
 	client = raw_client(f, USER_ANN);
-	assert_int_equal(list(client, &p), 0);
-	a = wait_in_standby(f, USER_ANN);
-	assert_int_equal(list(client, &p), 1);
+	assert_int_equal(standby_list(client, &p), 0);
+	a = standby_register(f, USER_ANN);
+	assert_int_equal(standby_list(client, &p), 1);
 	assert_int_equal(p.id, a.id);
 	assert_int_equal(p.pid, getpid());
 	assert_int_equal(p.uid, geteuid() == 0 ? USER_ANN : geteuid());
@@ -228,27 +42,27 @@ static void a_program_registers_and_is_listed(void **state)
 	assert_string_equal(p.claims.v[0], "SLURM_JOB_ID=4711");
 	assert_string_equal(p.claims.v[1], "RANK=3");
 	close(a.fd);
-	for (int i = 0; i < 100 && count(client) != 0; i++) {
+	for (int i = 0; i < 100 && standby_count(client) != 0; i++) {
 		sleep_ms(10);
 	}
-	assert_int_equal(count(client), 0);
+	assert_int_equal(standby_count(client), 0);
 	close(client);
 }
 
 static void a_long_list_comes_in_frames(void **state)
 {
 	enum { MANY = 600 };
-	static struct agent a[MANY];
+	static struct standby_agent a[MANY];
 	struct fixture *f = *state;
 	struct wire_registered_process p = { 0 };
 	int client;
 
 	start(f);
 	for (size_t i = 0; i < MANY; i++) {
-		a[i] = wait_in_standby(f, USER_ANN);
+		a[i] = standby_register(f, USER_ANN);
 	}
 	client = raw_client(f, USER_ANN);
-	assert_int_equal(list(client, &p), MANY);
+	assert_int_equal(standby_list(client, &p), MANY);
 	assert_int_equal(p.id, a[MANY - 1].id);
 	for (size_t i = 0; i < MANY; i++) {
 		close(a[i].fd);
@@ -259,19 +73,19 @@ static void a_long_list_comes_in_frames(void **state)
 static void others_are_neither_listed_nor_captured(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	int bob, root;
 
 	fixture_need_two_users();
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	bob = raw_client(f, USER_BOB);
 	root = raw_client(f, USER_SELF);
-	assert_int_equal(count(bob), 0);
-	assert_int_equal(count(root), 1);
-	wish(bob, 1, &a.id);
-	expect_refusal(bob, GPUCTR_E_NOT_ALLOWED, fixture_user(USER_ANN, ""));
-	expect_silence(a.fd);
+	assert_int_equal(standby_count(bob), 0);
+	assert_int_equal(standby_count(root), 1);
+	standby_wish(bob, 1, &a.id);
+	standby_expect_refusal(bob, GPUCTR_E_NOT_ALLOWED, fixture_user(USER_ANN, ""));
+	standby_expect_silence(a.fd);
 	close(bob);
 	close(root);
 	close(a.fd);
@@ -280,30 +94,62 @@ static void others_are_neither_listed_nor_captured(void **state)
 static void the_quota_is_its_own(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a[8], more;
+	struct standby_agent a[8], more;
 	int client;
 
 	fixture_need_two_users();
 	fixture_start_daemon(f, "--set", "registered-per-user=8", "--set", "connections-per-user=2",
 			     NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
-		a[i] = wait_in_standby(f, USER_ANN);
+		a[i] = standby_register(f, USER_ANN);
 	}
-	say_hello(f, USER_ANN, &more);
+	standby_hello(f, USER_ANN, &more);
 	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
 	client = raw_client(f, USER_ANN); /* nor do they count among the connections */
-	assert_int_equal(count(client), ARRAY_SIZE(a));
-	more = wait_in_standby(f, USER_BOB);
+	assert_int_equal(standby_count(client), ARRAY_SIZE(a));
+	more = standby_register(f, USER_BOB);
 	close(more.fd);
 	close(a[0].fd);
-	for (int i = 0; i < 100 && count(client) == ARRAY_SIZE(a); i++) {
+	for (int i = 0; i < 100 && standby_count(client) == ARRAY_SIZE(a); i++) {
 		sleep_ms(10);
 	}
-	a[0] = wait_in_standby(f, USER_ANN);
+	a[0] = standby_register(f, USER_ANN);
 	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
 		close(a[i].fd);
 	}
 	close(client);
+}
+
+/* Whoever comes first leaves as many places as it takes. */
+static void one_user_does_not_keep_others_out(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent ann[5], bob[2], more;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", "registered=10", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		ann[i] = standby_register(f, USER_ANN);
+	}
+	standby_hello(f, USER_ANN, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	expect_text_soon(f->daemon->err, "as many as are left for all other users");
+	for (size_t i = 0; i < ARRAY_SIZE(bob); i++) {
+		bob[i] = standby_register(f, USER_BOB);
+	}
+	standby_hello(f, USER_BOB, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	for (size_t i = 0; i < 3; i++) { /* root of the machine takes what is left */
+		standby_register(f, USER_SELF);
+	}
+	standby_hello(f, USER_SELF, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		close(ann[i].fd);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bob); i++) {
+		close(bob[i].fd);
+	}
 }
 
 /* --- captures --- */
@@ -312,13 +158,13 @@ static void three_captures_one_after_another(void **state)
 {
 	struct fixture *f = *state;
 	struct wire_registered_process p = { 0 };
-	struct agent a, b;
+	struct standby_agent a, b;
 	uint32_t ids[2];
 	int client, device;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
-	b = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
+	b = standby_register(f, USER_ANN);
 	ids[0] = b.id; /* in the order in which they are named */
 	ids[1] = a.id;
 	client = raw_client(f, USER_ANN);
@@ -327,39 +173,39 @@ static void three_captures_one_after_another(void **state)
 		struct wire_message m, permission;
 		uint32_t id;
 
-		wish(client, 2, ids);
-		id = expect_ready(client);
-		expect_welcome(&a);
-		expect_welcome(&b);
+		standby_wish(client, 2, ids);
+		id = standby_expect_ready(client);
+		standby_expect_welcome(&a);
+		standby_expect_welcome(&b);
 		assert_int_equal(a.capture, id);
 		assert_int_equal(b.number, 1);
 		assert_int_equal(a.number, 2);
-		m = expect(client, WIRE_PROCESS);
+		m = standby_expect(client, WIRE_PROCESS);
 		assert_int_equal(m.process.process, 1);
 		assert_int_equal(m.process.pid, getpid());
 		assert_string_equal(m.process.program, "python3");
-		assert_int_equal(expect(client, WIRE_PROCESS).process.process, 2);
-		assert_int_equal(list(client, &p), 2);
+		assert_int_equal(standby_expect(client, WIRE_PROCESS).process.process, 2);
+		assert_int_equal(standby_list(client, &p), 2);
 		assert_int_equal(p.capture, id);
 		assert_non_null(strstr(p.holder, "capture, pid"));
 		permission = raw_permission(a.token, (uint32_t)RAW_CLIENT, 0x5c0000e0);
 		assert_true(raw_ask(f, USER_ANN, &permission, device).granted);
 
-		ask_to_close(client, id);
-		expect_stop(&a, 0);
-		expect_stop(&b, 0);
-		say_goodbye(&a, 10 * round);
-		m = expect(client, WIRE_PROCESS_END);
+		standby_close_capture(client, id);
+		standby_expect_stop(&a, 0);
+		standby_expect_stop(&b, 0);
+		standby_goodbye(&a, 10 * round);
+		m = standby_expect(client, WIRE_PROCESS_END);
 		assert_int_equal(m.process_end.process, 2);
 		assert_true(m.process_end.clean);
 		assert_int_equal(m.process_end.totals.measured, 10 * round);
-		say_goodbye(&b, 1);
-		assert_int_equal(expect(client, WIRE_PROCESS_END).process_end.process, 1);
-		m = expect(client, WIRE_CAPTURE_END);
+		standby_goodbye(&b, 1);
+		assert_int_equal(standby_expect(client, WIRE_PROCESS_END).process_end.process, 1);
+		m = standby_expect(client, WIRE_CAPTURE_END);
 		assert_int_equal(m.capture_end.code, 0);
 		assert_int_equal(m.capture_end.processes, 2);
 		assert_int_equal(m.capture_end.totals.measured, 10 * round + 1);
-		assert_int_equal(list(client, &p), 2);
+		assert_int_equal(standby_list(client, &p), 2);
 		assert_int_equal(p.capture, 0);
 		assert_false(raw_ask(f, USER_ANN, &permission, device).granted);
 		for (int i = 0; i < 100 && fixture_count(f, "objects", "0x5c0000e0") != 0; i++) {
@@ -377,64 +223,193 @@ static void three_captures_one_after_another(void **state)
 static void what_cannot_be_captured_says_why(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	uint32_t unknown = 4711, twice[2], id;
 	char text[64];
 	int client, other;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	client = raw_client(f, USER_ANN);
 	other = raw_client(f, USER_ANN);
-	wish(client, 1, &unknown);
-	expect_refusal(client, GPUCTR_E_BAD_REQUEST, "no process 4711 is in standby");
+	standby_wish(client, 1, &unknown);
+	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "no process 4711 is in standby");
 	twice[0] = twice[1] = a.id;
-	wish(client, 2, twice);
-	expect_refusal(client, GPUCTR_E_GPU_BUSY, "is measured by capture");
-	wish(client, 1, &a.id); /* a refused wish holds nothing */
-	id = expect_ready(client);
-	expect_welcome(&a);
-	wish(other, 1, &a.id);
+	standby_wish(client, 2, twice);
+	standby_expect_refusal(client, GPUCTR_E_GPU_BUSY, "is measured by capture");
+	standby_wish(client, 1, &a.id); /* a refused wish holds nothing */
+	id = standby_expect_ready(client);
+	standby_expect_welcome(&a);
+	standby_wish(other, 1, &a.id);
 	snprintf(text, sizeof(text), "is measured by capture %u of ", id);
-	expect_refusal(other, GPUCTR_E_GPU_BUSY, text);
+	standby_expect_refusal(other, GPUCTR_E_GPU_BUSY, text);
 	close(a.fd);
-	expect(client, WIRE_PROCESS);
-	assert_false(expect(client, WIRE_PROCESS_END).process_end.clean);
-	wish(other, 1, &a.id);
+	standby_expect(client, WIRE_PROCESS);
+	assert_false(standby_expect(client, WIRE_PROCESS_END).process_end.clean);
+	standby_wish(other, 1, &a.id);
 	snprintf(text, sizeof(text), "process %u has ended", a.id);
-	expect_refusal(other, GPUCTR_E_BAD_REQUEST, text);
+	standby_expect_refusal(other, GPUCTR_E_BAD_REQUEST, text);
 	close(client);
 	close(other);
+}
+
+/* Between the list and the wish some end, and some while it waits for its turn: the others are
+ * measured, and the client is told. */
+static void those_that_have_ended_are_left_out_and_told(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent holder, a, b, c;
+	struct wire_message m;
+	uint32_t ids[3], first, id;
+	int client, other, watcher;
+
+	start(f);
+	holder = standby_register(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
+	b = standby_register(f, USER_ANN);
+	c = standby_register(f, USER_ANN);
+	ids[0] = a.id;
+	ids[1] = b.id;
+	ids[2] = c.id;
+	other = raw_client(f, USER_ANN);
+	watcher = raw_client(f, USER_ANN);
+	client = raw_client(f, USER_ANN);
+	close(a.fd);
+	for (int i = 0; i < 1000 && standby_count(watcher) != 3; i++) {
+		sleep_ms(10);
+	}
+	standby_wish(other, 1, &holder.id);
+	first = standby_expect_ready(other);
+	standby_expect_welcome(&holder);
+	standby_wish(client, 3, ids);
+	id = standby_expect(client, WIRE_OPENED).opened.capture;
+	standby_expect(client, WIRE_QUEUED);
+	close(b.fd);
+	for (int i = 0; i < 1000 && standby_count(watcher) != 2; i++) {
+		sleep_ms(10);
+	}
+	standby_close_capture(other, first);
+	standby_expect_stop(&holder, 0);
+	standby_goodbye(&holder, 1);
+	assert_int_equal(standby_expect(client, WIRE_READY).ready.capture, id);
+	standby_expect_welcome(&c);
+	assert_int_equal(c.number, 1);
+	assert_int_equal(standby_expect(client, WIRE_PROCESS).process.process, 1);
+	m = standby_expect(client, WIRE_NOTICE);
+	assert_int_equal(m.notice.capture, id);
+	assert_int_equal(m.notice.code, GPUCTR_E_AGENT_LOST);
+	assert_non_null(strstr(m.notice.message, "2 of the 3 processes"));
+	standby_close_capture(client, id);
+	standby_expect_stop(&c, 0);
+	close(client);
+	close(other);
+	close(watcher);
+	close(c.fd);
+	close(holder.fd);
+}
+
+/* An agent that would skip what it does not know is not asked. */
+static void an_older_agent_is_not_asked_for_what_it_does_not_know(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct fixture *f = *state;
+	struct standby_agent a;
+	struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = {
+			.request = 7,
+			.metrics = { 1, metrics },
+			.selection = { .budget_ppm = 10000 },
+			.processes = { 1, &a.id },
+		},
+	};
+	int client;
+
+	start(f);
+	a = standby_register(f, USER_ANN); /* announces nothing */
+	client = raw_client(f, USER_ANN);
+	assert_true(raw_send(client, &m, -1));
+	standby_expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know budgets");
+	standby_expect_silence(a.fd);
+	m.open_capture.selection = (struct wire_selection){ .step = "step" };
+	assert_true(raw_send(client, &m, -1));
+	standby_expect_refusal(client, GPUCTR_E_PROTOCOL, "does not know schedules and steps");
+	m.open_capture.selection = (struct wire_selection){ .kernel_regex = "k" };
+	assert_true(raw_send(client, &m, -1));
+	standby_expect_ready(client);
+	close(client);
+	close(a.fd);
+}
+
+/* Nor one that a client has started: the program runs on, and the client hears why it brings
+ * nothing. */
+static void an_older_agent_with_a_token_is_told_to_the_client(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	struct fixture *f = *state;
+	struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = {
+			.request = 7,
+			.metrics = { 1, metrics },
+			.selection = { .capture_range = "cudaProfilerApi" },
+		},
+	};
+	struct wire_message hello = { .type = WIRE_AGENT_HELLO,
+				      .agent_hello = { .version = PROTO_VERSION,
+						       .program = "old" } };
+	char token[LIMIT_TOKEN_BYTES + 1];
+	int client, agent;
+
+	start(f);
+	client = raw_client(f, USER_ANN);
+	assert_true(raw_send(client, &m, -1));
+	standby_expect(client, WIRE_OPENED);
+	snprintf(token, sizeof(token), "%s", standby_expect(client, WIRE_READY).ready.token);
+	hello.agent_hello.token = token;
+	agent = raw_connect(f, USER_ANN);
+	assert_true(raw_send(agent, &hello, -1));
+	raw_expect_refused(agent, GPUCTR_E_PROTOCOL);
+	m = standby_expect(client, WIRE_NOTICE);
+	assert_int_equal(m.notice.code, GPUCTR_E_PROTOCOL);
+	assert_non_null(strstr(m.notice.message, "old (pid "));
+	assert_non_null(strstr(m.notice.message, "capture ranges"));
+	hello.agent_hello.features = PROTO_FEATURES_MEASURING;
+	agent = raw_connect(f, USER_ANN);
+	assert_true(raw_send(agent, &hello, -1));
+	assert_int_equal(standby_receive(agent).type, WIRE_AGENT_WELCOME);
+	close(agent);
+	close(client);
 }
 
 static void a_client_that_goes_lets_them_go(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	int client;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	for (int closes = 0; closes < 2; closes++) { /* with a word before, and without */
 		uint32_t id;
 
 		client = raw_client(f, USER_ANN);
-		wish(client, 1, &a.id);
-		id = expect_ready(client);
-		expect_welcome(&a);
-		expect(client, WIRE_PROCESS); /* unread, it would be a reset */
+		standby_wish(client, 1, &a.id);
+		id = standby_expect_ready(client);
+		standby_expect_welcome(&a);
+		standby_expect(client, WIRE_PROCESS); /* unread, it would be a reset */
 		if (closes) {
-			ask_to_close(client, id);
+			standby_close_capture(client, id);
 		}
 		close(client);
-		expect_stop(&a, closes ? 0 : GPUCTR_E_DISCONNECTED);
-		say_goodbye(&a, 1);
-		expect_silence(a.fd); /* it is not closed */
+		standby_expect_stop(&a, closes ? 0 : GPUCTR_E_DISCONNECTED);
+		standby_goodbye(&a, 1);
+		standby_expect_silence(a.fd); /* it is not closed */
 	}
 	client = raw_client(f, USER_ANN);
-	wish(client, 1, &a.id);
-	expect_ready(client);
-	expect_welcome(&a);
+	standby_wish(client, 1, &a.id);
+	standby_expect_ready(client);
+	standby_expect_welcome(&a);
 	close(client);
 	close(a.fd);
 	expect_no_owner(f);
@@ -443,19 +418,19 @@ static void a_client_that_goes_lets_them_go(void **state)
 static void who_says_no_goodbye_is_closed(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	int client;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	client = raw_client(f, USER_ANN);
-	wish(client, 1, &a.id);
-	expect_ready(client);
-	expect_welcome(&a);
+	standby_wish(client, 1, &a.id);
+	standby_expect_ready(client);
+	standby_expect_welcome(&a);
 	close(client);
-	expect_stop(&a, GPUCTR_E_DISCONNECTED);
+	standby_expect_stop(&a, GPUCTR_E_DISCONNECTED);
 	raw_expect_closed(a.fd);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	close(a.fd);
 	expect_no_owner(f);
 }
@@ -464,13 +439,13 @@ static void who_says_no_goodbye_is_closed(void **state)
 static void who_waits_has_nothing_to_say(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	struct wire_message m = { .type = WIRE_PROGRESS };
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
-	say_goodbye(&a, 5); /* of a capture that has just ended */
-	expect_silence(a.fd);
+	a = standby_register(f, USER_ANN);
+	standby_goodbye(&a, 5); /* of a capture that has just ended */
+	standby_expect_silence(a.fd);
 	assert_true(raw_send(a.fd, &m, -1));
 	raw_expect_refused(a.fd, GPUCTR_E_PROTOCOL);
 }
@@ -479,25 +454,25 @@ static void who_waits_has_nothing_to_say(void **state)
 static void who_waits_for_a_turn_has_nothing_to_say(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a, b;
+	struct standby_agent a, b;
 	int first, second;
 	uint32_t id;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
-	b = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
+	b = standby_register(f, USER_ANN);
 	first = raw_client(f, USER_ANN);
 	second = raw_client(f, USER_ANN);
-	wish(first, 1, &a.id);
-	expect_ready(first);
-	expect_welcome(&a);
-	wish(second, 1, &b.id);
-	id = expect(second, WIRE_OPENED).opened.capture;
-	expect(second, WIRE_QUEUED);
-	say_goodbye(&b, 1000);
+	standby_wish(first, 1, &a.id);
+	standby_expect_ready(first);
+	standby_expect_welcome(&a);
+	standby_wish(second, 1, &b.id);
+	id = standby_expect(second, WIRE_OPENED).opened.capture;
+	standby_expect(second, WIRE_QUEUED);
+	standby_goodbye(&b, 1000);
 	sleep_ms(100);
-	ask_to_close(second, id);
-	assert_int_equal(expect(second, WIRE_CAPTURE_END).capture_end.totals.seen, 0);
+	standby_close_capture(second, id);
+	assert_int_equal(standby_expect(second, WIRE_CAPTURE_END).capture_end.totals.seen, 0);
 	close(first);
 	close(second);
 	close(a.fd);
@@ -507,26 +482,27 @@ static void who_waits_for_a_turn_has_nothing_to_say(void **state)
 static void nobody_waits_for_those_that_have_ended(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a, b;
+	struct standby_agent a, b;
 	int client, waiting;
 	uint32_t id;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
-	b = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
+	b = standby_register(f, USER_ANN);
 	client = raw_client(f, USER_ANN);
 	waiting = raw_client(f, USER_ANN);
-	wish(client, 1, &a.id);
-	id = expect_ready(client);
-	expect_welcome(&a);
-	wish(waiting, 1, &b.id);
-	expect(waiting, WIRE_OPENED);
-	expect(waiting, WIRE_QUEUED);
-	expect_silence(b.fd); /* its turn has not come */
+	standby_wish(client, 1, &a.id);
+	id = standby_expect_ready(client);
+	standby_expect_welcome(&a);
+	standby_wish(waiting, 1, &b.id);
+	standby_expect(waiting, WIRE_OPENED);
+	standby_expect(waiting, WIRE_QUEUED);
+	standby_expect_silence(b.fd); /* its turn has not come */
 	close(b.fd);
-	assert_int_equal(expect(waiting, WIRE_CAPTURE_END).capture_end.code, GPUCTR_E_AGENT_LOST);
-	ask_to_close(client, id);
-	expect_stop(&a, 0);
+	assert_int_equal(standby_expect(waiting, WIRE_CAPTURE_END).capture_end.code,
+			 GPUCTR_E_AGENT_LOST);
+	standby_close_capture(client, id);
+	standby_expect_stop(&a, 0);
 	close(a.fd);
 	close(client);
 	close(waiting);
@@ -547,14 +523,14 @@ static void tell_where_it_runs(struct fixture *f, const char *gpu)
 static void a_capture_leases_the_gpus_that_its_processes_use(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	uint32_t id;
 	int client;
 
 	setenv("GPUCTR_FAKE_GPUS", "3", 1);
 	start(f);
 	unsetenv("GPUCTR_FAKE_GPUS");
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	client = raw_client(f, USER_ANN);
 	for (int i = 0; i < 3; i++) { /* seen nowhere; seen on one; named */
 		struct wire_message m;
@@ -562,20 +538,20 @@ static void a_capture_leases_the_gpus_that_its_processes_use(void **state)
 		if (i == 1) {
 			tell_where_it_runs(f, "1");
 		}
-		wish_on(client, i == 2 ? "2" : NULL, 1, &a.id);
-		m = expect(client, WIRE_OPENED);
+		standby_wish_on(client, i == 2 ? "2" : NULL, 1, &a.id);
+		m = standby_expect(client, WIRE_OPENED);
 		id = m.opened.capture;
 		assert_int_equal(m.opened.gpus.n, i == 0 ? 3 : 1);
 		assert_int_equal(m.opened.gpus.v[0].index, i);
-		expect(client, WIRE_READY);
-		expect_welcome(&a);
+		standby_expect(client, WIRE_READY);
+		standby_expect_welcome(&a);
 		assert_int_equal(a.n_gpus, i == 0 ? 3 : 1);
-		ask_to_close(client, id);
-		expect_stop(&a, 0);
-		say_goodbye(&a, 1);
-		expect(client, WIRE_PROCESS);
-		expect(client, WIRE_PROCESS_END);
-		expect(client, WIRE_CAPTURE_END);
+		standby_close_capture(client, id);
+		standby_expect_stop(&a, 0);
+		standby_goodbye(&a, 1);
+		standby_expect(client, WIRE_PROCESS);
+		standby_expect(client, WIRE_PROCESS_END);
+		standby_expect(client, WIRE_CAPTURE_END);
 	}
 	close(client);
 	close(a.fd);
@@ -588,22 +564,22 @@ static void root_measures_others_and_the_log_names_them(void **state)
 	struct fixture *f = *state;
 	struct wire_message permission, whole;
 	struct raw_answer answer;
-	struct agent ann, bob;
+	struct standby_agent ann, bob;
 	uint32_t ids[2];
 	int root, device;
 
 	fixture_need_two_users();
-	start(f);
-	ann = wait_in_standby(f, USER_ANN);
-	bob = wait_in_standby(f, USER_BOB);
+	fixture_start_daemon(f, "--set", "sharing=shared", "--set", "operator-captures=yes", NULL);
+	ann = standby_register(f, USER_ANN);
+	bob = standby_register(f, USER_BOB);
 	root = raw_client(f, USER_SELF);
 	ids[0] = ann.id;
 	ids[1] = bob.id;
-	wish(root, 2, ids);
-	expect_refusal(root, GPUCTR_E_BAD_REQUEST, "several users");
-	wish(root, 1, ids);
-	expect_ready(root);
-	expect_welcome(&ann);
+	standby_wish(root, 2, ids);
+	standby_expect_refusal(root, GPUCTR_E_BAD_REQUEST, "several users");
+	standby_wish(root, 1, ids);
+	standby_expect_ready(root);
+	standby_expect_welcome(&ann);
 	expect_text_soon(f->daemon->err, fixture_user(USER_ANN, ""));
 	expect_text_soon(f->daemon->err, "measures programs of");
 	device = raw_control_device();
@@ -627,18 +603,18 @@ static void root_measures_others_and_the_log_names_them(void **state)
 static void they_register_again_with_the_next_daemon(void **state)
 {
 	struct fixture *f = *state;
-	struct agent a;
+	struct standby_agent a;
 	int client;
 
 	start(f);
-	a = wait_in_standby(f, USER_ANN);
+	a = standby_register(f, USER_ANN);
 	fixture_stop_daemon(f);
 	raw_expect_closed(a.fd);
 	start(f);
 	client = raw_client(f, USER_ANN);
-	assert_int_equal(count(client), 0);
-	a = wait_in_standby(f, USER_ANN);
-	assert_int_equal(count(client), 1);
+	assert_int_equal(standby_count(client), 0);
+	a = standby_register(f, USER_ANN);
+	assert_int_equal(standby_count(client), 1);
 	close(a.fd);
 	close(client);
 }
@@ -662,7 +638,7 @@ static unsigned long worked(struct fixture *f)
 
 static void two_thousand_cost_nearly_nothing(void **state)
 {
-	static struct agent a[IDLE];
+	static struct standby_agent a[IDLE];
 	struct fixture *f = *state;
 	struct footprint before, after;
 	struct rlimit limit;
@@ -675,10 +651,10 @@ static void two_thousand_cost_nearly_nothing(void **state)
 		fixture_skip("not as many descriptors may be open");
 	}
 	start(f);
-	close(wait_in_standby(f, USER_ANN).fd);
+	close(standby_register(f, USER_ANN).fd);
 	footprint_take(f, &before);
 	for (size_t i = 0; i < IDLE; i++) {
-		a[i] = wait_in_standby(f, USER_ANN);
+		a[i] = standby_register(f, USER_ANN);
 	}
 	footprint_take(f, &after);
 	begin = worked(f);
@@ -697,7 +673,7 @@ static void two_thousand_cost_nearly_nothing(void **state)
 	}
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
 
 int main(void)
 {
@@ -706,8 +682,12 @@ int main(void)
 		TEST(a_long_list_comes_in_frames),
 		TEST(others_are_neither_listed_nor_captured),
 		TEST(the_quota_is_its_own),
+		TEST(one_user_does_not_keep_others_out),
 		TEST(three_captures_one_after_another),
 		TEST(what_cannot_be_captured_says_why),
+		TEST(those_that_have_ended_are_left_out_and_told),
+		TEST(an_older_agent_is_not_asked_for_what_it_does_not_know),
+		TEST(an_older_agent_with_a_token_is_told_to_the_client),
 		TEST(a_client_that_goes_lets_them_go),
 		TEST(who_says_no_goodbye_is_closed),
 		TEST(who_waits_has_nothing_to_say),

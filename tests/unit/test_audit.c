@@ -96,6 +96,26 @@ static void a_line_is_json(void **state)
 	unlink(path);
 }
 
+/* Who measures programs of another user stands beside whose they are. */
+static void the_owner_of_what_is_measured_is_named(void **state)
+{
+	const char *path = make_path(), *text;
+	struct audit *a = begin(path);
+	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
+
+	(void)state;
+	l.owner = "bob";
+	assert_int_equal(say(a, l), 0);
+	text = contents(path);
+	assert_non_null(strstr(text, "\"user\":\"ann\",\"pid\":77,\"program\":\"net.py\","
+				     "\"owner\":\"bob\",\"capture\":3,"));
+	l.owner = ""; /* one's own */
+	assert_int_equal(say(a, l), 0);
+	assert_null(strstr(strchr(contents(path), '\n'), "owner"));
+	audit_deinit(a);
+	unlink(path);
+}
+
 static void a_full_disk_is_an_error_until_there_is_room(void **state)
 {
 	struct audit *a = begin(make_path());
@@ -294,6 +314,7 @@ static void the_journal_gets_every_field(void **state)
 	expect_field("GPUCTR_EVENT=permission-refused");
 	expect_field("GPUCTR_UID=1234");
 	expect_field("GPUCTR_USER=ann");
+	expect_field("GPUCTR_OWNER=");
 	expect_field("GPUCTR_PID=77");
 	expect_field("GPUCTR_PROGRAM=net.py");
 	expect_field("GPUCTR_STATUS=not-allowed");
@@ -425,6 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_is_json),
+		cmocka_unit_test(the_owner_of_what_is_measured_is_named),
 		cmocka_unit_test(a_full_disk_is_an_error_until_there_is_room),
 		cmocka_unit_test(a_torn_line_does_not_spoil_the_next),
 		cmocka_unit_test(refusals_do_not_flood),

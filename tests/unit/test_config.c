@@ -43,6 +43,9 @@ static void defaults_are_safe(void **state)
 	assert_int_equal(c.lease_ns, 600 * CLOCK_NS_PER_S);
 	assert_int_equal(c.lease_max_ns, 3600 * CLOCK_NS_PER_S);
 	assert_true(c.connections_per_user < c.connections_max);
+	assert_true(c.registered_per_user < c.registered_max / 2);
+	assert_false(c.policy.operator_captures);
+	assert_false(c.policy.job_owners);
 }
 
 static void every_key_is_read(void **state)
@@ -76,6 +79,10 @@ static void every_key_is_read(void **state)
 			      "monitor-users = 4713\n"
 			      "metric-labels = user, job\n"
 			      "job-owners = yes\n"
+			      "operator-captures = yes\n"
+			      "operator-groups = 80, root\n"
+			      "registered = 300\n"
+			      "registered-per-user = 30\n"
 			      "audit-file = /var/log/x\n"
 			      "log-level = debug",
 			      error, sizeof(error)),
@@ -103,6 +110,13 @@ static void every_key_is_read(void **state)
 	assert_true(c.label_users);
 	assert_true(c.label_jobs);
 	assert_true(c.policy.job_owners);
+	assert_true(c.policy.operator_captures);
+	assert_int_equal(c.policy.operators.n_gids, 2);
+	assert_int_equal(c.policy.operators.gids[0], 80);
+	assert_int_equal(c.policy.operators.gids[1], 0);
+	assert_int_equal(c.policy.operators.n_uids, 0);
+	assert_int_equal(c.registered_max, 300);
+	assert_int_equal(c.registered_per_user, 30);
 	assert_string_equal(c.audit_file, "/var/log/x");
 	assert_int_equal(c.captures_per_minute, 7);
 	assert_int_equal(c.permissions_per_minute, 8);
@@ -193,6 +207,12 @@ static void wrong_values_are_refused(void **state)
 		{ "metric-labels", "" },
 		{ "metric-labels", "uid" },
 		{ "job-owners", "maybe" },
+		{ "operator-captures", "" },
+		{ "operator-captures", "root" },
+		{ "operator-groups", "no-such-group-here" },
+		{ "operator-groups", "*" },
+		{ "registered", "0" },
+		{ "registered-per-user", "65537" },
 		{ "audit-file", "relative/path" },
 		{ "captures-per-minute", "0" },
 		{ "permissions-per-minute", "10000001" },

@@ -126,6 +126,36 @@ static void the_whole_device_needs_an_entitlement(void **state)
 	assert_true(policy_allows_device(&p, &c));
 }
 
+/* Root as well needs the switch; neither a uid nor a container's root gets further by it. */
+static void operators_are_named_and_on_this_machine(void **state)
+{
+	struct policy p = { .allow.everybody = true,
+			    .operators.gids = { 50 },
+			    .operators.n_gids = 1 };
+	struct credentials root = { .uid = 0, .machine_root = true, .of_machine = true };
+	struct credentials inside = { .uid = 0, .gid = 0 };
+	struct credentials c = { .uid = SOMEBODY, .gid = 50, .of_machine = true };
+	gid_t other = 50;
+
+	(void)state;
+	assert_false(policy_operates(&p, &root) || policy_operates(&p, &c));
+	p.operator_captures = true;
+	assert_true(policy_operates(&p, &root));
+	assert_true(policy_operates(&p, &c));
+	assert_false(policy_operates(&p, &inside));
+	c.of_machine = false;
+	assert_true(policy_names_operator(&p, &c));
+	assert_false(policy_operates(&p, &c));
+	c = (struct credentials){ .uid = 50, .gid = 51, .of_machine = true };
+	assert_false(policy_operates(&p, &c));
+	c.groups = &other;
+	c.n_groups = 1;
+	assert_true(policy_operates(&p, &c));
+	p.operators.n_gids = 0;
+	assert_false(policy_operates(&p, &c));
+	assert_true(policy_operates(&p, &root));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +165,7 @@ int main(void)
 		cmocka_unit_test(named_groups_first_and_supplementary),
 		cmocka_unit_test(rules_give_some_gpus),
 		cmocka_unit_test(the_whole_device_needs_an_entitlement),
+		cmocka_unit_test(operators_are_named_and_on_this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,51 @@ static void is_attached_to_one_capture_after_the_other(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void put_in_standby(struct account *a, size_t n)
+{
+	const struct wire_strings none = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		struct process *p = process_new(&w.all, (pid_t)i + 1, a->uid, NULL);
+
+		assert_non_null(p);
+		assert_int_equal(process_register(&w.all, p, a, &none, 1), 0);
+	}
+}
+
+/* As the front does it: until it is refused. */
+static unsigned take_all(struct account *a, unsigned max, unsigned total)
+{
+	while (a->registered < processes_share(&w.all, a, max, total)) {
+		put_in_standby(a, 1);
+	}
+	return a->registered;
+}
+
+/* One after the other takes all it can get, and there is always something left for the next. */
+static void nobody_takes_all_places(void **state)
+{
+	const unsigned expected[] = { 500, 250, 125, 62, 31, 16, 8 };
+	struct account *users[ARRAY_SIZE(expected)];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		users[i] = account_of(&w.accounts, 2000 + (uid_t)i);
+		assert_non_null(users[i]);
+		assert_int_equal(take_all(users[i], 4096, 1000), expected[i]);
+	}
+	assert_int_equal(processes_share(&w.all, w.account, 4096, 1000), 4);
+	assert_int_equal(processes_share(&w.all, w.account, 3, 1000), 3);
+	assert_int_equal(processes_share(&w.all, w.account, 4096, 500), 0); /* made smaller */
+	while (!list_is_empty(&w.all.all)) {
+		process_free(&w.all, list_entry(w.all.all.next, struct process, all_link));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		account_unref(users[i]);
+	}
+	assert_int_equal(take_all(w.account, 40, 1000), 40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +303,7 @@ int main(void)
 		TEST(is_found_by_a_number_that_is_not_used_again),
 		TEST(claims_are_kept_and_paid_for),
 		TEST(claims_are_bounded),
+		TEST(nobody_takes_all_places),
 		TEST(is_attached_to_one_capture_after_the_other),
 	};
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/on_demand.h"
+
+#include "tests/system/lines.h"
+
+/* A program that launches a kernel each half millisecond, for longer than any test. */
+#define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
+
+struct program *on_demand_start(struct fixture *f, int uid)
+{
+	return fixture_client(f, uid, "standby", "--", FAKEAPP, LONG_RUN, NULL);
+}
+
+/* As `ps` of this user tells it. */
+bool on_demand_is_listed(struct fixture *f, int uid, const struct program *p, const char *with)
+{
+	size_t first = f->n_programs;
+	struct program *ps = fixture_client(f, uid, "ps", "--json", NULL);
+	char pid[32];
+	bool listed = false;
+	char *text, *line;
+
+	program_wait(ps);
+	text = read_file(ps->out);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		listed |= strstr(line, pid) && strstr(line, with);
+	}
+	free(text);
+	fixture_forget_programs(f, first);
+	return listed;
+}
+
+void on_demand_wait_listed(struct fixture *f, int uid, const struct program *p, const char *with)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (!on_demand_is_listed(f, uid, p, with)) {
+		if (now_ms() > by) {
+			fail_msg("process %d is not listed with %s", p->pid, with);
+		}
+		sleep_ms(20);
+	}
+}
+
+const char *on_demand_pid(const struct program *p)
+{
+	static char text[16];
+
+	snprintf(text, sizeof(text), "%d", p->pid);
+	return text;
+}
+
+/* The lines of a stream of records: what was seen was measured, but for launches that had begun
+ * when the capture did, and each has the metric. */
+void on_demand_expect_measured(const char *path, const char *metric)
+{
+	struct lines l;
+	const char *totals;
+	double missed;
+
+	lines_load(&l, path);
+	assert_true(lines_count(&l, "kernel") > 0);
+	totals = lines_at(&l, "totals", 0);
+	missed = line_number(totals, "seen") - (double)lines_count(&l, "kernel");
+	assert_true(missed >= 0 && missed <= 2);
+	assert_true(line_number(totals, "unready") == missed);
+	assert_int_equal(line_number(lines_at(&l, "totals", 0), "measured"),
+			 lines_count(&l, "kernel"));
+	assert_true(count_text(path, metric) >= lines_count(&l, "kernel"));
+	lines_deinit(&l);
+}

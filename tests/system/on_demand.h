@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SYSTEM_ON_DEMAND_H
+#define TESTS_SYSTEM_ON_DEMAND_H
+
+/* Programs that run already, and wait for captures. */
+
+#include "tests/system/fixture.h"
+
+/* Launches a kernel each half millisecond, for longer than any test. */
+struct program *on_demand_start(struct fixture *f, int uid);
+
+/* Does `gpuctr-client ps` of this user tell of p, with this text in its line? */
+bool on_demand_is_listed(struct fixture *f, int uid, const struct program *p, const char *with);
+void on_demand_wait_listed(struct fixture *f, int uid, const struct program *p, const char *with);
+
+/* For --pid; static. */
+const char *on_demand_pid(const struct program *p);
+
+/* The lines of a stream of records: what was seen was measured, but for launches that had begun
+ * when the capture did, and each has the metric. */
+void on_demand_expect_measured(const char *path, const char *metric);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/standby.h"
+
+#include <poll.h>
+
+#include "tests/system/raw.h"
+
+static struct arena arena; /* of the last message */
+
+int standby_setup(void **state)
+{
+	arena_init(&arena, LIMIT_UNPACKED_BYTES);
+	return fixture_setup(state);
+}
+
+int standby_teardown(void **state)
+{
+	arena_deinit(&arena);
+	return fixture_teardown(state);
+}
+
+struct wire_message standby_receive(int fd)
+{
+	return raw_receive(fd, &arena);
+}
+
+/* --- agents --- */
+
+void standby_hello(struct fixture *f, int uid, struct standby_agent *ret)
+{
+	static const char *const claims[] = { "SLURM_JOB_ID=4711", "RANK=3" };
+	const struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION,
+				 .program = "python3",
+				 .claims = { 2, claims } },
+	};
+
+	*ret = (struct standby_agent){ .fd = raw_connect(f, uid) };
+	assert_true(raw_send(ret->fd, &hello, -1));
+}
+
+struct standby_agent standby_register(struct fixture *f, int uid)
+{
+	struct wire_message m;
+	struct standby_agent a;
+
+	standby_hello(f, uid, &a);
+	m = standby_receive(a.fd);
+	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
+	assert_int_equal(m.agent_registered.version, PROTO_VERSION);
+	assert_true(m.agent_registered.process != 0);
+	a.id = m.agent_registered.process;
+	return a;
+}
+
+void standby_expect_welcome(struct standby_agent *a)
+{
+	struct wire_message m = standby_receive(a->fd);
+
+	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
+	a->capture = m.agent_welcome.capture;
+	a->number = m.agent_welcome.process;
+	a->n_gpus = m.agent_welcome.gpus.n;
+	snprintf(a->token, sizeof(a->token), "%s", m.agent_welcome.token);
+	assert_int_equal(m.agent_welcome.plan.passes, 1);
+}
+
+void standby_goodbye(const struct standby_agent *a, uint64_t measured)
+{
+	const struct wire_message m = {
+		.type = WIRE_GOODBYE,
+		.goodbye.totals = { .seen = measured + 1, .measured = measured, .filtered = 1 },
+	};
+
+	assert_true(raw_send(a->fd, &m, -1));
+}
+
+void standby_expect_stop(const struct standby_agent *a, int code)
+{
+	struct wire_message m = standby_receive(a->fd);
+
+	assert_int_equal(m.type, WIRE_AGENT_STOP);
+	assert_int_equal(m.agent_stop.code, code);
+}
+
+void standby_expect_silence(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	assert_int_equal(poll(&p, 1, 100), 0);
+}
+
+/* --- clients --- */
+
+void standby_wish_on(int client, const char *gpu, size_t n, const uint32_t *ids)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	const struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = {
+			.request = 7,
+			.metrics = { 1, metrics },
+			.gpus = { gpu ? 1 : 0, &gpu },
+			.program = "capture",
+			.processes = { n, ids },
+		},
+	};
+
+	assert_true(raw_send(client, &m, -1));
+}
+
+void standby_wish(int client, size_t n, const uint32_t *ids)
+{
+	standby_wish_on(client, NULL, n, ids);
+}
+
+struct wire_message standby_expect(int client, enum wire_type type)
+{
+	struct wire_message m;
+
+	do {
+		m = standby_receive(client);
+	} while (m.type == WIRE_PROGRESS && type != WIRE_PROGRESS);
+	if (m.type != type) {
+		fail_msg("%s came, and not %s: %s", wire_type_to_string(m.type),
+			 wire_type_to_string(type),
+			 m.type == WIRE_REFUSAL	      ? m.refusal.message
+			 : m.type == WIRE_CAPTURE_END ? m.capture_end.message
+						      : "");
+	}
+	return m;
+}
+
+uint32_t standby_expect_ready(int client)
+{
+	uint32_t id = standby_expect(client, WIRE_OPENED).opened.capture;
+
+	assert_int_equal(standby_expect(client, WIRE_READY).ready.capture, id);
+	return id;
+}
+
+void standby_close_capture(int client, uint32_t capture)
+{
+	const struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { capture } };
+
+	assert_true(raw_send(client, &m, -1));
+}
+
+void standby_expect_refusal(int client, int code, const char *text)
+{
+	struct wire_message m = standby_expect(client, WIRE_REFUSAL);
+
+	assert_int_equal(m.refusal.code, code);
+	assert_int_equal(m.refusal.request, 7);
+	assert_non_null(strstr(m.refusal.message, text));
+	assert_true(m.refusal.remedy[0] != '\0');
+}
+
+size_t standby_list(int client, struct wire_registered_process *ret)
+{
+	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
+					.processes_request = { 9 } };
+	struct wire_message m;
+	size_t n = 0;
+
+	assert_true(raw_send(client, &q, -1));
+	do {
+		m = standby_expect(client, WIRE_PROCESSES_REPLY);
+		assert_int_equal(m.processes_reply.request, 9);
+		n += m.processes_reply.processes.n;
+		if (m.processes_reply.processes.n > 0) {
+			*ret = m.processes_reply.processes.v[m.processes_reply.processes.n - 1];
+		}
+	} while (!m.processes_reply.last);
+	return n;
+}
+
+size_t standby_count(int client)
+{
+	struct wire_registered_process p;
+
+	return standby_list(client, &p);
+}

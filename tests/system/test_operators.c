@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/raw.h"
+
+#include <grp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "proto/wire/limits.h"
+#include "tests/system/on_demand.h"
+#include "tests/system/settings.h"
+
+/* Who captures whose programs: root and operators those of others, where the configuration lets
+ * them; nobody else, and nobody by default. Users of the tests are members of a group with their
+ * own number. */
+
+enum { USER_EVE = 1236, GROUP_OPS = 4242 };
+
+#define OPERATORS "operator-captures=yes", "--set", "operator-groups=1235" /* Bob's */
+
+static struct arena arena; /* of the last message */
+
+static int setup(void **state)
+{
+	arena_init(&arena, LIMIT_UNPACKED_BYTES);
+	return fixture_setup(state);
+}
+
+static int teardown(void **state)
+{
+	arena_deinit(&arena);
+	return fixture_teardown(state);
+}
+
+static struct program *capture(struct fixture *f, int uid, const struct program *p,
+			       const char *path)
+{
+	return fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
+			      "dram__bytes_read.sum", "--duration", "0.5", "--format", "jsonl",
+			      "-f", "--output", path, NULL);
+}
+
+static void expect_captured(struct fixture *f, int uid, const struct program *p, const char *told)
+{
+	const char *path = fixture_path(f, "now.jsonl");
+	struct program *c = capture(f, uid, p, path);
+
+	expect_exit(c, 0);
+	expect_message(c, told);
+	on_demand_expect_measured(path, "dram__bytes_read.sum");
+}
+
+/* The first program that has registered is number 1. */
+static void wish(int client)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	static const uint32_t first = 1;
+	const struct wire_message m = {
+		.type = WIRE_OPEN_CAPTURE,
+		.open_capture = { .request = 7,
+				  .metrics = { 1, metrics },
+				  .processes = { 1, &first } },
+	};
+
+	assert_true(raw_send(client, &m, -1));
+}
+
+static void expect_refusal(int client, const char *why, const char *remedy)
+{
+	struct wire_message m;
+
+	wish(client);
+	m = raw_receive(client, &arena);
+	assert_int_equal(m.type, WIRE_REFUSAL);
+	assert_int_equal(m.refusal.code, GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(m.refusal.request, 7);
+	if (!strstr(m.refusal.message, why) || !strstr(m.refusal.remedy, remedy)) {
+		fail_msg("refused with '%s' '%s'", m.refusal.message, m.refusal.remedy);
+	}
+	close(client);
+}
+
+static void nobody_captures_others_by_default(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", "operator-groups=1235", NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
+	expect_refusal(raw_client(f, USER_BOB), "nobody captures other users' programs",
+		       "ask its owner");
+	assert_true(on_demand_is_listed(f, USER_SELF, p, "\"foreign\":true"));
+	c = capture(f, USER_SELF, p, fixture_path(f, "now.jsonl"));
+	expect_exit(c, 125);
+	expect_message(c, fixture_user(USER_ANN, ", and nobody captures"));
+	expect_message(c, "operator-captures = yes");
+	expect_text_soon(f->daemon->err, "and nobody captures"); /* in the log as well */
+	assert_true(on_demand_is_listed(f, USER_ANN, p, "\"foreign\":false"));
+	program_kill(p, SIGKILL);
+}
+
+static void root_and_operators_do_where_they_may(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATORS, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
+	expect_captured(f, USER_BOB, p, fixture_user(USER_ANN, ": fakeapp (pid "));
+	expect_text_soon(f->daemon->err, fixture_user(USER_ANN, ""));
+	expect_text_soon(f->daemon->err, "measures programs of");
+	expect_captured(f, USER_SELF, p, "measuring 1 process of ");
+	expect_captured(f, USER_ANN, p, "measuring 1 process: fakeapp");
+	assert_false(on_demand_is_listed(f, USER_EVE, p, ""));
+	expect_refusal(raw_client(f, USER_EVE), "no operator of this machine", "operator-groups");
+	program_kill(p, SIGKILL);
+}
+
+/* What the kernel said at connect counts, of supplementary groups too. */
+static void the_kernel_knows_the_group(void **state)
+{
+	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
+					.processes_request = { 9 } };
+	const gid_t groups[] = { 5001, GROUP_OPS }, others[] = { 5001, GROUP_OPS + 1 };
+	struct fixture *f = *state;
+	struct program *p;
+	int inside, outside;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", "operator-captures=yes", "--set", "operator-groups=4242",
+			     NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	inside = raw_client(f, USER_EVE);
+	assert_int_equal(setgroups(ARRAY_SIZE(others), others), 0);
+	outside = raw_client(f, USER_EVE);
+	assert_int_equal(setgroups(0, NULL), 0);
+	assert_true(raw_send(outside, &q, -1));
+	assert_int_equal(raw_receive(outside, &arena).processes_reply.processes.n, 0);
+	expect_refusal(outside, "no operator of this machine", "operator-groups");
+	assert_true(raw_send(inside, &q, -1));
+	assert_int_equal(raw_receive(inside, &arena).processes_reply.processes.n, 1);
+	wish(inside);
+	assert_int_equal(raw_receive(inside, &arena).type, WIRE_OPENED);
+	close(inside);
+	program_kill(p, SIGKILL);
+}
+
+static void an_operators_everything_is_their_own(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *q, *c;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATORS, "--set", "sharing=shared", NULL);
+	p = on_demand_start(f, USER_ANN);
+	q = on_demand_start(f, USER_BOB);
+	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
+	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":false");
+	c = fixture_client(f, USER_BOB, "capture", "--all", "--duration", "0.3", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "measuring 1 process: ");
+	c = fixture_client(f, USER_BOB, "capture", "--all", "--user", "1234", "--duration", "0.3",
+			   NULL);
+	expect_exit(c, 0);
+	expect_message(c, "measuring 1 process of ");
+	c = fixture_client(f, USER_BOB, "capture", "--program", "fakeapp", "--duration", "0.3",
+			   NULL);
+	expect_exit(c, 125);
+	expect_message(c, "belong to several users");
+	expect_message(c, "--user");
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
+static void programs_of_root_are_roots_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATORS, NULL);
+	p = on_demand_start(f, USER_SELF);
+	on_demand_wait_listed(f, USER_SELF, p, "\"foreign\":false");
+	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
+	expect_refusal(raw_client(f, USER_BOB), "whose programs root alone captures",
+		       "ask its owner");
+	expect_captured(f, USER_SELF, p, "measuring 1 process: ");
+	program_kill(p, SIGKILL);
+}
+
+/* There root takes any uid and group. */
+static void in_a_container_nobody_is_an_operator(void **state)
+{
+	static const char script[] =
+		"setpriv --reuid 1235 --regid 1235 --clear-groups \"$1\" ps --json";
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_need_two_users();
+	if (system("unshare --pid --fork setpriv --reuid 1235 true 2>/dev/null") != 0) {
+		fixture_skip("needs a pid namespace of its own, and setpriv");
+	}
+	fixture_start_daemon(f, "--set", OPERATORS, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
+	fixture_check_leaks(false);
+	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
+			script, "sh", CLIENT, NULL);
+	expect_exit(c, 0);
+	expect_output(c, "");
+	program_kill(p, SIGKILL);
+}
+
+/* The owner's job stands for the owner's programs, whoever measures them. */
+static void a_job_does_not_keep_operators_off(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *q, *c;
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATORS, NULL);
+	expect_exit(fixture_client(f, USER_SELF, "job", "begin", "--job", "7", "--user", "1234",
+				   "--devices", "0", NULL),
+		    0);
+	p = on_demand_start(f, USER_ANN);
+	q = on_demand_start(f, USER_EVE);
+	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
+	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":true");
+	expect_captured(f, USER_BOB, p, "measuring 1 process of ");
+	c = capture(f, USER_BOB, q, fixture_path(f, "now.jsonl"));
+	expect_exit(c, 125);
+	expect_message(c, "belongs to job 7");
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
+static void what_is_taken_back_ends_captures(void **state)
+{
+	struct settings s;
+	struct program *p, *c;
+
+	fixture_need_two_users();
+	settings_start_daemon(&s, *state,
+			      "allow-users = *\noperator-captures = yes\noperator-groups = 1235\n");
+	p = on_demand_start(s.f, USER_ANN);
+	on_demand_wait_listed(s.f, USER_BOB, p, "\"foreign\":true");
+	c = fixture_client(s.f, USER_BOB, "capture", "--pid", on_demand_pid(p), NULL);
+	expect_text_soon(c->err, "measuring 1 process");
+	settings_reload(&s, "allow-users = *\noperator-captures = yes\noperator-groups = 77\n");
+	expect_exit(c, 125);
+	expect_message(c, "may not capture other users' programs any more");
+	assert_false(on_demand_is_listed(s.f, USER_BOB, p, ""));
+	on_demand_wait_listed(s.f, USER_ANN, p, "\"capture\":0");
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nobody_captures_others_by_default), TEST(root_and_operators_do_where_they_may),
+		TEST(the_kernel_knows_the_group),	 TEST(an_operators_everything_is_their_own),
+		TEST(programs_of_root_are_roots_alone),	 TEST(in_a_container_nobody_is_an_operator),
+		TEST(a_job_does_not_keep_operators_off), TEST(what_is_taken_back_ends_captures),
+	};
+
+	return SYSTEM_RUN(tests);
+}
