@@ -12,12 +12,9 @@
 #include "client/cli/status_json.h"
 #include "client/cli/text.h"
 
-enum { OPTION_JSON = 256 };
-
 static const struct option_def defs[] = {
-	{ OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
+	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
+	REQUEST_OPTIONS,
 	{ 0, NULL, NULL, NULL },
 };
 
@@ -195,35 +192,19 @@ static void on_status_for_programs(const struct gpuctr_status *status,
 
 static int exec_status(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value, *socket = NULL;
+	struct request_options o;
 	struct request request;
-	bool help = false, json = false;
-	int id, rest = argc;
+	int status = request_parse(&o, &verb_status, argc, argv);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		socket = id == OPTION_SOCKET ? value : socket;
-		help |= id == 'h';
-		json |= id == OPTION_JSON;
+	if (status >= 0) {
+		return status;
 	}
-	options_free(parser);
-	if (help) {
-		verb_print_help(&verb_status);
-		return 0;
-	}
-	if (result != OPTIONS_END || rest < argc) {
-		if (result == OPTIONS_END) {
-			say_usage("status takes no argument '%s'", argv[rest]);
-		}
-		return EXIT_VERB_USAGE;
-	}
-	if (!request_open(&request, socket)) {
+	if (!request_open(&request, o.socket)) {
 		return request.status;
 	}
 	return request_finish(&request, gpuctr_get_status(request.g,
-							  json ? on_status_for_programs
-							       : on_status_for_people,
+							  o.json ? on_status_for_programs
+								 : on_status_for_people,
 							  &request));
 }
 
@@ -231,6 +212,8 @@ const struct verb verb_status = {
 	.name = "status",
 	.usage = "status [--json]",
 	.summary = "show the daemon, its GPUs, captures and queue",
+	.examples = "  gpuctr-client status\n"
+		    "  gpuctr-client status --json | jq '.gpus[].name'\n",
 	.options = defs,
 	.exec = exec_status,
 };
