@@ -26,6 +26,17 @@ static bool is_due(const struct progress *p, uint64_t now)
 	return now - p->told_ns >= (say_is_terminal() ? TERMINAL_NS : PLAIN_NS);
 }
 
+void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
+{
+	buf_printf(b, "waiting, number %u in the queue: %s is held by %s", queued->position,
+		   queued->gpu && *queued->gpu ? queued->gpu : "the GPU",
+		   queued->holder && *queued->holder ? queued->holder : "another capture");
+	if (queued->holder_left_ns > 0) {
+		buf_printf(b, ", for up to %llu s",
+			   (unsigned long long)(queued->holder_left_ns / 1000000000u) + 1);
+	}
+}
+
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 {
 	uint64_t now = progress_now_ns();
@@ -35,13 +46,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	if (p->quiet || (queued->position == p->position && !is_due(p, now))) {
 		return;
 	}
-	buf_printf(&b, "waiting, number %u in the queue: %s is held by %s", queued->position,
-		   queued->gpu && *queued->gpu ? queued->gpu : "the GPU",
-		   queued->holder && *queued->holder ? queued->holder : "another capture");
-	if (queued->holder_left_ns > 0) {
-		buf_printf(&b, ", for up to %llu s",
-			   (unsigned long long)(queued->holder_left_ns / 1000000000u) + 1);
-	}
+	progress_add_queued(&b, queued);
 	say_status(buf_string(&b));
 	buf_deinit(&b);
 	p->position = queued->position;

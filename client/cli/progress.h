@@ -7,6 +7,8 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/cli/buf.h"
+
 /* What a waiting or measuring client tells on stderr, and how often: twice a second on a terminal,
  * every five seconds elsewhere, never when quiet. Zero-initialised, but for quiet. */
 struct progress {
@@ -17,6 +19,8 @@ struct progress {
 	unsigned position; /* in the queue, as last told */
 };
 
+/* "waiting, number 2 in the queue: ...". */
+void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued);
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
 uint64_t progress_now_ns(void);

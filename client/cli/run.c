@@ -323,30 +323,6 @@ static void conclude(struct run *run)
 	}
 }
 
-/* false: told why. */
-static bool choose(struct run *run)
-{
-	const struct selected *s = &run->selected;
-	int r = select_processes(run->g, &run->options->selector, &run->selected);
-
-	if (r != 0) {
-		if (r < 0) {
-			say_usage("%s", strerror(-r));
-		}
-		return false;
-	}
-	if (s->n == 0) {
-		say_error("none",
-			  s->busy > 0 ? "every process that matches is being measured already"
-			  : s->registered > 0 ? "none of the registered processes matches"
-					      : "no process of yours is registered",
-			  s->registered > 0
-				  ? "`gpuctr-client ps` lists them."
-				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
-	}
-	return s->n > 0;
-}
-
 /* Waits for a time of the clock. false: interrupted, which is said. */
 static bool wait_until(struct run *run, uint64_t at_ns)
 {
@@ -389,7 +365,8 @@ static bool begin_asking(struct run *run)
 		say_failure(run, r);
 		return false;
 	}
-	return run->path || run_is_following(run) || choose(run);
+	return run->path || run_is_following(run) ||
+	       select_some(run->g, &o->selector, &run->selected);
 }
 
 static int run_whole(struct run *run)

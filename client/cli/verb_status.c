@@ -18,24 +18,6 @@ static const struct option_def defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-static void add_duration(struct buf *b, uint64_t ns)
-{
-	uint64_t seconds = ns / 1000000000u;
-
-	if (seconds >= 86400) {
-		buf_printf(b, "%llu d %llu h", (unsigned long long)(seconds / 86400),
-			   (unsigned long long)(seconds % 86400 / 3600));
-	} else if (seconds >= 3600) {
-		buf_printf(b, "%llu h %llu min", (unsigned long long)(seconds / 3600),
-			   (unsigned long long)(seconds % 3600 / 60));
-	} else if (seconds >= 60) {
-		buf_printf(b, "%llu min %llu s", (unsigned long long)(seconds / 60),
-			   (unsigned long long)(seconds % 60));
-	} else {
-		buf_printf(b, "%llu s", (unsigned long long)seconds);
-	}
-}
-
 static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 {
 	static const char *const restricted[] = { "open to every user",
@@ -47,7 +29,7 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 	buf_text(b, "gpucountd ");
 	text_terminal(b, status->daemon);
 	buf_text(b, ", up ");
-	add_duration(b, status->uptime_ns);
+	text_duration(b, status->uptime_ns);
 	buf_printf(b, ", %u connection%s\n", status->peers, status->peers == 1 ? "" : "s");
 	buf_text(b, "driver ");
 	text_terminal(b, *status->driver ? status->driver : "none");
@@ -111,7 +93,7 @@ static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 	}
 	if (info->lease_left_ns) {
 		buf_text(b, "  lease ");
-		add_duration(b, info->lease_left_ns);
+		text_duration(b, info->lease_left_ns);
 	}
 	buf_char(b, '\n');
 	for (size_t i = 0; i < info->n_metrics; i++) {
