@@ -140,8 +140,8 @@ static void leave_out(const struct grid *g, size_t width, size_t *widths)
 		for (size_t c = 1; c < g->n_columns; c++) {
 			bool shown = widths[c] > 0;
 
-			if (shown && (widths[worst] == 0 ||
-				      g->columns[c].rank > g->columns[worst].rank)) {
+			if (shown &&
+			    (widths[worst] == 0 || g->columns[c].rank > g->columns[worst].rank)) {
 				worst = c;
 			}
 		}

@@ -9,9 +9,9 @@
 
 struct grid_column {
 	const char *title;
-	bool right;	/* aligned */
-	bool cut;	/* the one that may be cut; it stands last */
-	unsigned rank;	/* the highest is left out first; 0: never */
+	bool right;    /* aligned */
+	bool cut;      /* the one that may be cut; it stands last */
+	unsigned rank; /* the highest is left out first; 0: never */
 };
 
 struct grid_cell {

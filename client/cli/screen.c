@@ -229,11 +229,11 @@ static int meaning(const unsigned char *sequence, size_t n)
 		const char *sequence;
 		int key;
 	} known[] = {
-		{ "[A", SCREEN_UP },	   { "OA", SCREEN_UP },	     { "[B", SCREEN_DOWN },
-		{ "OB", SCREEN_DOWN },	   { "[C", SCREEN_RIGHT },   { "OC", SCREEN_RIGHT },
-		{ "[D", SCREEN_LEFT },	   { "OD", SCREEN_LEFT },    { "[5~", SCREEN_PAGE_UP },
+		{ "[A", SCREEN_UP },	     { "OA", SCREEN_UP },    { "[B", SCREEN_DOWN },
+		{ "OB", SCREEN_DOWN },	     { "[C", SCREEN_RIGHT }, { "OC", SCREEN_RIGHT },
+		{ "[D", SCREEN_LEFT },	     { "OD", SCREEN_LEFT },  { "[5~", SCREEN_PAGE_UP },
 		{ "[6~", SCREEN_PAGE_DOWN }, { "[H", SCREEN_HOME },  { "OH", SCREEN_HOME },
-		{ "[1~", SCREEN_HOME },	   { "[F", SCREEN_END },     { "OF", SCREEN_END },
+		{ "[1~", SCREEN_HOME },	     { "[F", SCREEN_END },   { "OF", SCREEN_END },
 		{ "[4~", SCREEN_END },
 	};
 

@@ -247,8 +247,10 @@ static void add_losses(const struct gpuctr_totals *t, struct buf *b)
 	const struct {
 		uint64_t n;
 		const char *name;
-	} losses[] = { { t->filtered, "filtered" }, { t->unready + t->capturing, "skipped" },
-		       { t->failed, "failed" },	    { t->dropped, "dropped" },
+	} losses[] = { { t->filtered, "filtered" },
+		       { t->unready + t->capturing, "skipped" },
+		       { t->failed, "failed" },
+		       { t->dropped, "dropped" },
 		       { t->lost, "lost" } };
 
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {

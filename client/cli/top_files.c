@@ -132,8 +132,7 @@ static uint64_t find_changed(const struct strings *files)
 		snprintf(path, sizeof(path), "%s%s", files->items[i / 2], i % 2 ? "-wal" : "");
 		if (stat(path, &st) == 0) {
 			mixed = (mixed ^ (uint64_t)st.st_ino ^ (uint64_t)st.st_size ^
-				 (uint64_t)st.st_mtim.tv_sec << 30 ^
-				 (uint64_t)st.st_mtim.tv_nsec) *
+				 (uint64_t)st.st_mtim.tv_sec << 30 ^ (uint64_t)st.st_mtim.tv_nsec) *
 				UINT64_C(0x9e3779b97f4a7c15);
 		}
 	}

@@ -13,7 +13,11 @@
 #include "client/cli/text.h"
 #include "client/report/table.h"
 
-enum { TABLE_WIDTH_MIN = 40, ROWS_BESIDE = 4 /* two of titles, the rest, the sum */, USUAL_ROWS = 20 };
+enum {
+	TABLE_WIDTH_MIN = 40,
+	ROWS_BESIDE = 4 /* two of titles, the rest, the sum */,
+	USUAL_ROWS = 20
+};
 
 uint64_t top_now_ns(void)
 {
@@ -24,8 +28,8 @@ void top_rate_update(struct top_rate *r, uint64_t value, uint64_t now_ns)
 {
 	bool known = r->at_ns > 0 && now_ns > r->at_ns && value >= r->value;
 
-	r->per_second = known ? (double)(value - r->value) * 1e9 / (double)(now_ns - r->at_ns)
-			      : NAN;
+	r->per_second =
+		known ? (double)(value - r->value) * 1e9 / (double)(now_ns - r->at_ns) : NAN;
 	r->value = value;
 	r->at_ns = now_ns;
 }
@@ -147,8 +151,8 @@ static void add_table(const struct view *v, const struct top_look *look, const c
 int top_add_kernels(struct summary *s, const char *sort, const struct top_look *look,
 		    struct frame *f, struct buf *why)
 {
-	size_t rows = look->height > f->n + ROWS_BESIDE + 2 ? look->height - f->n - ROWS_BESIDE - 2
-							    : 1;
+	size_t rows =
+		look->height > f->n + ROWS_BESIDE + 2 ? look->height - f->n - ROWS_BESIDE - 2 : 1;
 	struct view_options options = { .limit = look->height ? rows + look->scroll : USUAL_ROWS };
 	struct groups *groups = summary_groups(s);
 	struct view view;

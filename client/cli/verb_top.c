@@ -56,8 +56,9 @@ static const struct option_def defs[] = {
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
 	{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },
 	{ OPTION_BY, "by", "KEYS", "rows: as for report (default: kernel)" },
-	{ OPTION_SORT, "sort", "COLUMN", "as for report; of captures number, rate, kernels, user, "
-					 "program" },
+	{ OPTION_SORT, "sort", "COLUMN",
+	  "as for report; of captures number, rate, kernels, user, "
+	  "program" },
 	{ OPTION_INTERVAL, "interval", "SECONDS", "between two frames (default: 1)" },
 	{ OPTION_ONCE, "once", NULL, "print one frame and end, as without a terminal" },
 	{ OPTION_BATCH, "batch", "N", "print N frames and end" },
@@ -254,7 +255,7 @@ static int print_frame(struct top *t, bool more)
 	bool good;
 
 	t->look = (struct top_look){ .width = t->o->width ? t->o->width
-							   : screen_width(STDOUT_FILENO) };
+							  : screen_width(STDOUT_FILENO) };
 	if (!draw(t)) {
 		return t->status;
 	}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* What is shown live, on a terminal and without one. top.py is the terminal. */
+
+/* A program that launches a kernel each half millisecond, for longer than any test. */
+#define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
+enum { SCENARIO_LIMIT_S = 120 };
+#define TOP_PY TEST_SOURCE "/tests/system/top.py"
+#define RECORDING TEST_SOURCE "/client/replay/resnet18-h200.gpuctr"
+
+static struct program *start_scenario(struct fixture *f, const char *scenario, const char *argument)
+{
+	return fixture_run(f, USER_SELF, "/usr/bin/env", "python3", TOP_PY, scenario, CLIENT,
+			   argument, NULL);
+}
+
+static void expect_scenario(struct fixture *f, const char *scenario, const char *argument)
+{
+	struct program *p = start_scenario(f, scenario, argument);
+
+	/* It has a patience of its own with each thing that it waits for. */
+	fixture_limit(SCENARIO_LIMIT_S);
+	while (program_is_running(p)) {
+		sleep_ms(10);
+	}
+	if (p->status != 0) {
+		char *err = read_file(p->err);
+
+		print_message("%s", err);
+		free(err);
+	}
+	expect_exit(p, 0);
+}
+
+/* Of root's own, or of the one user that there is. */
+static struct program *start_standby(struct fixture *f, const char *program)
+{
+	struct program *p =
+		fixture_client(f, USER_SELF, "standby", "--", program, LONG_RUN, NULL);
+	uint64_t by = now_ms() + PATIENCE_MS;
+	size_t n = 0;
+
+	while (n == 0) {
+		struct program *ps = fixture_client(f, USER_SELF, "ps", "--json", NULL);
+		char pid[32];
+
+		assert_true(now_ms() < by);
+		program_wait(ps);
+		snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
+		n = count_text(ps->out, pid);
+		fixture_forget_programs(f, f->n_programs - 1);
+	}
+	return p;
+}
+
+static const char *pid_text(const struct program *p)
+{
+	static char text[16];
+
+	snprintf(text, sizeof(text), "%d", p->pid);
+	return text;
+}
+
+static void the_daemon_is_shown_at_any_width(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, FAKEAPP);
+	expect_scenario(f, "widths", NULL);
+	program_kill(p, SIGKILL);
+}
+
+static void keys_move_sort_and_help(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_scenario(f, "keys", NULL);
+}
+
+static void without_a_terminal_frames_are_printed(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_scenario(f, "plain", NULL);
+}
+
+static void the_terminal_is_given_back_whatever_happens(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	/* It ends by faults that a sanitizer would report, and would keep for itself. */
+	setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0:detect_leaks=0", 1);
+	setenv("TSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+	expect_scenario(f, "ends", NULL);
+	expect_scenario(f, "hangs_up", NULL);
+	expect_scenario(f, "stops", NULL);
+}
+
+static void a_hostile_name_is_only_shown(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+	const char *evil = fixture_path(f, "evil\033]0;x\007\033[2J\xe2\x80\xae");
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s", evil);
+	assert_int_equal(symlink(FAKEAPP, path), 0);
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, path);
+	expect_scenario(f, "hostile", NULL);
+	program_kill(p, SIGKILL);
+}
+
+static void anothers_capture_is_shown_with_its_rate(void **state)
+{
+	struct fixture *f = *state;
+	struct program *c;
+
+	fixture_start_daemon(f, NULL);
+	c = fixture_client(f, USER_SELF, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
+			   LONG_RUN, NULL);
+	expect_scenario(f, "captures", NULL);
+	program_kill(c, SIGKILL);
+}
+
+static void a_capture_file_is_shown_while_it_is_written(void **state)
+{
+	struct fixture *f = *state;
+	char path[160];
+	struct program *c;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	c = fixture_client(f, USER_SELF, "--metrics", "dram__bytes_read.sum", "-o", path, "--",
+			   FAKEAPP, LONG_RUN, NULL);
+	while (access(path, R_OK) < 0) {
+		expect_running(c);
+		sleep_ms(10);
+	}
+	expect_scenario(f, "file_grows", path);
+	program_kill(c, SIGKILL);
+	expect_scenario(f, "recording", RECORDING);
+}
+
+static void processes_are_measured_while_they_are_looked_at(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, FAKEAPP);
+	expect_scenario(f, "own", pid_text(p));
+	expect_running(p);
+	expect_no_owner(f);
+	program_kill(p, SIGKILL);
+}
+
+static void a_daemon_that_goes_and_comes_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = start_scenario(f, "outlives", NULL);
+	expect_text_soon(p->out, "seen");
+	fixture_stop_daemon(f);
+	expect_text_soon(p->out, "lost");
+	fixture_start_daemon(f, NULL);
+	while (program_is_running(p)) {
+		sleep_ms(10);
+	}
+	expect_exit(p, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(the_daemon_is_shown_at_any_width),
+		SYSTEM_TEST(keys_move_sort_and_help),
+		SYSTEM_TEST(without_a_terminal_frames_are_printed),
+		SYSTEM_TEST(the_terminal_is_given_back_whatever_happens),
+		SYSTEM_TEST(a_hostile_name_is_only_shown),
+		SYSTEM_TEST(anothers_capture_is_shown_with_its_rate),
+		SYSTEM_TEST(a_capture_file_is_shown_while_it_is_written),
+		SYSTEM_TEST(processes_are_measured_while_they_are_looked_at),
+		SYSTEM_TEST(a_daemon_that_goes_and_comes_is_told),
+	};
+
+	return SYSTEM_RUN(tests);
+}
