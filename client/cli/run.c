@@ -375,6 +375,8 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
+	run->progress.wanted = o->launch_count;
+	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {

@@ -26,6 +26,7 @@ extern const struct verb verb_standby;
 extern const struct verb verb_ps;
 extern const struct verb verb_follow;
 extern const struct verb verb_top;
+extern const struct verb verb_completion;
 extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_report;

@@ -160,7 +160,7 @@ const struct verb verb_job = {
 	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need "
 		   "not be\n"
 		   "alone on it. The last statement about a GPU counts.\n",
-	.examples = "  sudo gpuctr-client job begin --job 4711 --user alice --devices 0\n"
+	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
 		    "  sudo gpuctr-client job end --job 4711\n",
 	.options = defs,
 	.exec = exec_job,

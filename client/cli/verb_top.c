@@ -598,7 +598,7 @@ const struct verb verb_top = {
 		   "frame is printed.\n",
 	.examples = "  gpuctr-client top\n"
 		    "  gpuctr-client top run.gpuctr\n"
-		    "  gpuctr-client top --program net.py --metrics roofline --once\n"
+		    "  gpuctr-client top --program python --once\n"
 		    "  gpuctr-client top --batch 3 --interval 0.5\n",
 	.options = defs,
 	.exec = exec_top,

@@ -1,60 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/system/fixture.h"
+#include "tests/system/scenario.h"
 
 #include <signal.h>
 #include <unistd.h>
 
 /* What is shown live, on a terminal and without one. top.py is the terminal. */
 
-/* A program that launches a kernel each half millisecond, for longer than any test. */
-#define LONG_RUN "--kernels", "400000", "--sleep-us", "500"
-enum { SCENARIO_LIMIT_S = 120 };
-#define TOP_PY TEST_SOURCE "/tests/system/top.py"
 #define RECORDING TEST_SOURCE "/client/replay/resnet18-h200.gpuctr"
-
-static struct program *start_scenario(struct fixture *f, const char *scenario, const char *argument)
-{
-	return fixture_run(f, USER_SELF, "/usr/bin/env", "python3", TOP_PY, scenario, CLIENT,
-			   argument, NULL);
-}
 
 static void expect_scenario(struct fixture *f, const char *scenario, const char *argument)
 {
-	struct program *p = start_scenario(f, scenario, argument);
-
-	/* It has a patience of its own with each thing that it waits for. */
-	fixture_limit(SCENARIO_LIMIT_S);
-	while (program_is_running(p)) {
-		sleep_ms(10);
-	}
-	if (p->status != 0) {
-		char *err = read_file(p->err);
-
-		print_message("%s", err);
-		free(err);
-	}
-	expect_exit(p, 0);
-}
-
-/* Of root's own, or of the one user that there is. */
-static struct program *start_standby(struct fixture *f, const char *program)
-{
-	struct program *p =
-		fixture_client(f, USER_SELF, "standby", "--", program, LONG_RUN, NULL);
-	uint64_t by = now_ms() + PATIENCE_MS;
-	size_t n = 0;
-
-	while (n == 0) {
-		struct program *ps = fixture_client(f, USER_SELF, "ps", "--json", NULL);
-		char pid[32];
-
-		assert_true(now_ms() < by);
-		program_wait(ps);
-		snprintf(pid, sizeof(pid), "\"pid\":%d,", p->pid);
-		n = count_text(ps->out, pid);
-		fixture_forget_programs(f, f->n_programs - 1);
-	}
-	return p;
+	scenario_end(scenario_start(f, "top.py", scenario, CLIENT, argument, NULL));
 }
 
 static const char *pid_text(const struct program *p)
@@ -71,7 +27,7 @@ static void the_daemon_is_shown_at_any_width(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, FAKEAPP);
+	p = scenario_standby(f, FAKEAPP);
 	expect_scenario(f, "widths", NULL);
 	program_kill(p, SIGKILL);
 }
@@ -115,7 +71,7 @@ static void a_hostile_name_is_only_shown(void **state)
 	snprintf(path, sizeof(path), "%s", evil);
 	assert_int_equal(symlink(FAKEAPP, path), 0);
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, path);
+	p = scenario_standby(f, path);
 	expect_scenario(f, "hostile", NULL);
 	program_kill(p, SIGKILL);
 }
@@ -127,7 +83,7 @@ static void anothers_capture_is_shown_with_its_rate(void **state)
 
 	fixture_start_daemon(f, NULL);
 	c = fixture_client(f, USER_SELF, "--metrics", "dram__bytes_read.sum", "--", FAKEAPP,
-			   LONG_RUN, NULL);
+			   SCENARIO_LONG_RUN, NULL);
 	expect_scenario(f, "captures", NULL);
 	program_kill(c, SIGKILL);
 }
@@ -141,7 +97,7 @@ static void a_capture_file_is_shown_while_it_is_written(void **state)
 	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
 	fixture_start_daemon(f, NULL);
 	c = fixture_client(f, USER_SELF, "--metrics", "dram__bytes_read.sum", "-o", path, "--",
-			   FAKEAPP, LONG_RUN, NULL);
+			   FAKEAPP, SCENARIO_LONG_RUN, NULL);
 	while (access(path, R_OK) < 0) {
 		expect_running(c);
 		sleep_ms(10);
@@ -157,7 +113,7 @@ static void processes_are_measured_while_they_are_looked_at(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = start_standby(f, FAKEAPP);
+	p = scenario_standby(f, FAKEAPP);
 	expect_scenario(f, "own", pid_text(p));
 	expect_running(p);
 	expect_no_owner(f);
@@ -170,15 +126,12 @@ static void a_daemon_that_goes_and_comes_is_told(void **state)
 	struct program *p;
 
 	fixture_start_daemon(f, NULL);
-	p = start_scenario(f, "outlives", NULL);
+	p = scenario_start(f, "top.py", "outlives", CLIENT, NULL);
 	expect_text_soon(p->out, "seen");
 	fixture_stop_daemon(f);
 	expect_text_soon(p->out, "lost");
 	fixture_start_daemon(f, NULL);
-	while (program_is_running(p)) {
-		sleep_ms(10);
-	}
-	expect_exit(p, 0);
+	scenario_end(p);
 }
 
 int main(void)
