@@ -54,8 +54,7 @@ static bool takes_program(const struct verb *verb)
 /* --- the words before --------------------------------------------------------------------------
  */
 
-static const struct option_def *find_long(const struct option_def *defs, const char *word,
-					  size_t n)
+static const struct option_def *find_long(const struct option_def *defs, const char *word, size_t n)
 {
 	for (; defs->name; defs++) {
 		if (strlen(defs->name) == n && strncmp(defs->name, word, n) == 0) {

@@ -120,6 +120,17 @@ static void processes_are_measured_while_they_are_looked_at(void **state)
 	program_kill(p, SIGKILL);
 }
 
+static void progress_is_told_and_erased(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = scenario_standby(f, FAKEAPP);
+	expect_scenario(f, "progress", pid_text(p));
+	program_kill(p, SIGKILL);
+}
+
 static void a_daemon_that_goes_and_comes_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -145,6 +156,7 @@ int main(void)
 		SYSTEM_TEST(anothers_capture_is_shown_with_its_rate),
 		SYSTEM_TEST(a_capture_file_is_shown_while_it_is_written),
 		SYSTEM_TEST(processes_are_measured_while_they_are_looked_at),
+		SYSTEM_TEST(progress_is_told_and_erased),
 		SYSTEM_TEST(a_daemon_that_goes_and_comes_is_told),
 	};
 

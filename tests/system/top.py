@@ -3,7 +3,7 @@
 """top SCENARIO CLIENT [ARG...]: what gpuctr-client draws on a terminal, seen by a terminal of the test's own.
 
 test_top.c starts the daemon and the programs. The terminal knows what the client may send and nothing else: any
-other escape sequence, and any character beyond the last column, is a failure. Nothing is waited for by the clock but
+other escape sequence, and any character beyond the last column while nothing wraps, is a failure. Nothing is waited for by the clock but
 up to PATIENCE seconds."""
 
 import codecs
@@ -67,11 +67,20 @@ class Terminal:
 
     def put(self, c):
         cells = 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        if self.x + cells > self.width:
+        if self.x + cells > self.width and self.wraps:
+            self.x = 0
+            self.feed()
+        elif self.x + cells > self.width:
             raise AssertionError(f"{c!r} beyond column {self.width} of {self.text()!r}")
         if self.y < self.height and cells:
             self.rows[self.y][self.x] = c
             self.x += cells
+
+    def feed(self):
+        self.y += 1
+        if self.y >= self.height:
+            self.y = self.height - 1
+            self.rows = self.rows[1:] + [[" "] * self.width]
 
     def obey(self, private, parameters, final):
         n = [int(p or 0) for p in parameters.split(";")]
@@ -108,10 +117,7 @@ class Terminal:
             if c == "\r":
                 self.x = 0
             elif c == "\n":
-                self.y += 1
-                if self.y >= self.height:
-                    self.y = self.height - 1
-                    self.rows = self.rows[1:] + [[" "] * self.width]
+                self.feed()
             elif ord(c) < 32 or 0x7f <= ord(c) < 0xa0:
                 raise AssertionError(f"control character {c!r}")
             else:
@@ -394,6 +400,22 @@ def own(program):
     check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
     r = printed("top", "--pid", "1")
     check(r.returncode == 1 and r.stderr, r)
+
+
+def progress(program):
+    """On a terminal the line says what is left and is gone at the end; elsewhere there is none."""
+    arguments = ["capture", "--pid", program, "--metrics", "dram__bytes_read.sum", "--duration"]
+    line = re.compile(r"gpuctr: [0-9,]+ kernels?, [0-9,]+/s, 1 process, [0-9]+ s left")
+    with terminal(*arguments, "4", width=120) as t:
+        t.until(lambda: line.search(t.text()), "what is left")
+        t.ends(0)
+        check(not re.search("/s, .*left", t.text()), f"the line is still there:\n{t.text()}")
+        check("kernels seen" in t.text(), "no summary")
+    with terminal(*arguments[:-1], "--launch-count", "100000", "--duration", "3", width=40) as t:
+        t.see(" of 100,000, ")
+        t.ends(0)
+    r = printed(*arguments, "1.5")
+    check(r.returncode == 0 and b"/s, " not in r.stderr and b"\033" not in r.stderr, r)
 
 
 def outlives():
