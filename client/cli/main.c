@@ -7,9 +7,12 @@
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
- *	     └► verb_export, verb_merge ─► client/report, outfile       └► client/store
+ *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
+ *	     ├► verb_top ─► screen, top_daemon, top_capture, top_files ─► frame, grid, client/report
+ *	     └► verb_completion ─► completion, completion_values
  *
- * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
+ * say.c alone writes to stderr, and screen.c to a terminal that is all ours; buf and text carry and
+ *escape what is written anywhere. */
 
 #include <locale.h>
 #include <stdio.h>

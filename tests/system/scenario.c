@@ -30,16 +30,17 @@ void scenario_end(struct program *p)
 	while (program_is_running(p)) {
 		sleep_ms(10);
 	}
-	if (p->status != 0) {
+	if (p->status != 0 || count_text(p->out, "SKIP: ") > 0) {
 		char *out = read_file(p->out), *err = read_file(p->err);
 
 		print_message("%s%s", out, err);
 		free(out);
 		free(err);
 	}
-	if (!WIFEXITED(p->status) || WEXITSTATUS(p->status) != SCENARIO_SKIPPED) {
-		expect_exit(p, 0);
+	if (WIFEXITED(p->status) && WEXITSTATUS(p->status) == SCENARIO_SKIPPED) {
+		fixture_skip("what it needs is not installed, as is said above");
 	}
+	expect_exit(p, 0);
 }
 
 static bool is_registered(struct fixture *f, const struct program *p)

@@ -56,6 +56,11 @@ static void zsh_completes(void **state)
 	expect_completed(*state, "zsh");
 }
 
+static void zsh_completes_where_it_is_installed(void **state)
+{
+	expect_completed(*state, "zsh_installed");
+}
+
 static void fish_completes(void **state)
 {
 	expect_completed(*state, "fish");
@@ -68,6 +73,7 @@ int main(void)
 		SYSTEM_TEST(the_client_knows_what_can_stand_where),
 		SYSTEM_TEST(bash_completes),
 		SYSTEM_TEST(zsh_completes),
+		SYSTEM_TEST(zsh_completes_where_it_is_installed),
 		SYSTEM_TEST(fish_completes),
 	};
 
