@@ -126,16 +126,19 @@ int screen_enter(struct screen *s)
 
 int screen_open(struct screen *s)
 {
-	*s = (struct screen){ .fd = open_terminal() };
-	if (s->fd < 0 || tcgetattr(s->fd, &s->were) < 0) {
-		int r = -errno;
+	int r;
 
-		screen_close(s);
-		return r;
+	*s = (struct screen){ .fd = open_terminal() };
+	r = s->fd < 0 || tcgetattr(s->fd, &s->were) < 0 ? -errno : 0;
+	if (r == 0) {
+		open_screen = s;
+		catch_faults();
+		r = screen_enter(s);
 	}
-	open_screen = s;
-	catch_faults();
-	return screen_enter(s);
+	if (r < 0) {
+		screen_close(s);
+	}
+	return r;
 }
 
 void screen_leave(struct screen *s)

@@ -6,11 +6,14 @@
 
 enum { SCENARIO_LIMIT_S = 240, SCENARIO_SKIPPED = 77, ARGUMENTS_MAX = 16 };
 
+/* Interpreters and shells leave memory at their end, which is no finding of ours. */
 struct program *scenario_start(struct fixture *f, const char *script, ...)
 {
 	const char *argv[ARGUMENTS_MAX] = { "/usr/bin/env", "python3" };
 	char path[PATH_MAX];
 	size_t n = 2;
+	bool checked = fixture_check_leaks(false);
+	struct program *p;
 	va_list ap;
 
 	snprintf(path, sizeof(path), "%s/tests/system/%s", TEST_SOURCE, script);
@@ -21,7 +24,9 @@ struct program *scenario_start(struct fixture *f, const char *script, ...)
 		argv[n] = va_arg(ap, const char *);
 	} while (argv[n++]);
 	va_end(ap);
-	return fixture_runv(f, USER_SELF, argv);
+	p = fixture_runv(f, USER_SELF, argv);
+	fixture_check_leaks(checked);
+	return p;
 }
 
 void scenario_end(struct program *p)

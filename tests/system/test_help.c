@@ -11,8 +11,6 @@ static void every_example_works_as_printed(void **state)
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	/* bash(1) and others of the system's that leak are started with our libraries. */
-	fixture_check_leaks(false);
 	scenario_end(scenario_start(f, "help.py", CLIENT, FAKEAPP,
 				    TEST_SOURCE "/client/replay/resnet18-h200.gpuctr", NULL));
 }
@@ -21,7 +19,6 @@ static void expect_completed(struct fixture *f, const char *shell)
 {
 	struct program *p;
 
-	fixture_check_leaks(false);
 	fixture_start_daemon(f, NULL);
 	p = scenario_standby(f, FAKEAPP);
 	scenario_end(scenario_start(f, "completion.py", shell, CLIENT, NULL));
@@ -38,7 +35,6 @@ static void the_client_knows_what_can_stand_where(void **state)
 	snprintf(path, sizeof(path), "%s", fixture_path(f, "$(touch evil)"));
 	assert_int_equal(symlink(FAKEAPP, path), 0);
 	fixture_start_daemon(f, NULL);
-	fixture_check_leaks(false);
 	p = scenario_standby(f, path);
 	q = scenario_standby(f, FAKEAPP);
 	scenario_end(scenario_start(f, "completion.py", "the_client", CLIENT, NULL));

@@ -53,9 +53,6 @@ static void the_terminal_is_given_back_whatever_happens(void **state)
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
-	/* It ends by faults that a sanitizer would report, and would keep for itself. */
-	setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0:detect_leaks=0", 1);
-	setenv("TSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
 	expect_scenario(f, "ends", NULL);
 	expect_scenario(f, "hangs_up", NULL);
 	expect_scenario(f, "stops", NULL);

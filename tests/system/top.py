@@ -383,6 +383,13 @@ def recording(path):
             t.expect_given_back()
 
 
+def until_free(program):
+    """A capture whose client is gone ends a moment later."""
+    by = time.monotonic() + PATIENCE
+    while not re.search(rf'"pid":{program},.*"capture":0,'.encode(), printed("ps", "--json").stdout):
+        check(time.monotonic() < by, "it is still measured")
+
+
 def own(program):
     """A capture of one's own: the kernels come, and end with the looking."""
     with terminal("top", "--pid", program, "--metrics", "dram__bytes_read.sum", width=100) as t:
@@ -393,9 +400,11 @@ def own(program):
         t.press("q")
         t.ends(0)
         t.expect_given_back()
-    r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--once", "--width", "80")
+    until_free(program)
+    r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--batch", "5", "--width", "80")
     check(r.returncode == 0 and kernels(r.stdout.decode()) > 0, r)
     check(re.search(rb"kernels, [1-9][0-9,]*/s, 1 process", r.stdout), r.stdout)
+    until_free(program)
     r = printed("top", "--pid", program, "--metrics", "no__such_thing")
     check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
     r = printed("top", "--pid", "1")
