@@ -7,9 +7,12 @@
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► format_*, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
- *	     └► verb_export, verb_merge ─► client/report, outfile       └► client/store
+ *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
+ *	     ├► verb_top ─► screen, top_daemon, top_capture, top_files ─► frame, grid, client/report
+ *	     └► verb_completion ─► completion, completion_values
  *
- * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
+ * say.c alone writes to stderr, and screen.c to a terminal that is all ours; buf and text carry and
+ *escape what is written anywhere. */
 
 #include <locale.h>
 #include <stdio.h>
@@ -17,10 +20,11 @@
 
 #include "client/cli/verb.h"
 
-const struct verb *const verbs[] = { &verb_run,	    &verb_capture, &verb_standby, &verb_ps,
-				     &verb_metrics, &verb_plan,	   &verb_report,  &verb_export,
-				     &verb_merge,   &verb_status,  &verb_job,	  &verb_version,
-				     &verb_help,    &verb_follow,  NULL };
+const struct verb *const verbs[] = { &verb_run,	    &verb_capture,    &verb_standby, &verb_ps,
+				     &verb_metrics, &verb_plan,	      &verb_report,  &verb_export,
+				     &verb_merge,   &verb_status,     &verb_top,     &verb_job,
+				     &verb_version, &verb_completion, &verb_help,    &verb_follow,
+				     NULL };
 
 const struct verb *verb_find(const char *name)
 {

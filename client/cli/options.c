@@ -145,16 +145,14 @@ enum options_result options_next(struct options_parser *p, int *ret_id, const ch
 	return OPTIONS_ONE;
 }
 
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest)
+static enum options_result parse(struct options_parser *parser,
+				 bool (*take)(void *userdata, int id, const char *value),
+				 void *userdata, int *ret_rest)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
 	enum options_result result = OPTIONS_WRONG;
 	const char *value;
 	int id;
 
-	*ret_rest = argc;
 	while (parser && (result = options_next(parser, &id, &value, ret_rest)) == OPTIONS_ONE) {
 		if (!take(userdata, id, value)) {
 			break;
@@ -162,6 +160,22 @@ enum options_result options_parse(const struct option_def *defs, int argc, char 
 	}
 	options_free(parser);
 	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
+}
+
+enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
+				  bool (*take)(void *userdata, int id, const char *value),
+				  void *userdata, int *ret_rest)
+{
+	*ret_rest = argc;
+	return parse(options_new(defs, false, argc, argv), take, userdata, ret_rest);
+}
+
+enum options_result options_parse_leading(const struct option_def *defs, int argc, char **argv,
+					  bool (*take)(void *userdata, int id, const char *value),
+					  void *userdata, int *ret_rest)
+{
+	*ret_rest = argc;
+	return parse(options_new(defs, true, argc, argv), take, userdata, ret_rest);
 }
 
 void options_print_help(const struct option_def *defs)

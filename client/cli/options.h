@@ -37,6 +37,10 @@ enum options_result options_next(struct options_parser *p, int *ret_id, const ch
 enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
 				  bool (*take)(void *userdata, int id, const char *value),
 				  void *userdata, int *ret_rest);
+/* The same for those before the first argument that is none. */
+enum options_result options_parse_leading(const struct option_def *defs, int argc, char **argv,
+					  bool (*take)(void *userdata, int id, const char *value),
+					  void *userdata, int *ret_rest);
 
 /* On stdout, a line for each option. */
 void options_print_help(const struct option_def *defs);

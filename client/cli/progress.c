@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "waiting, 2nd in the queue: GPU-... is held by alice (python3, pid 4711), up to 43 s" and
- * "12,345 kernels, 4,321/s, 3 processes". */
+ * "12,345 kernels, 4,321/s, 3 processes, 12 s left". What is left is known where a capture has a
+ * duration, or a number of launches: of steps nobody tells how many have been. */
 
 #include "client/cli/progress.h"
 
@@ -21,9 +22,56 @@ uint64_t progress_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Of what is still to come, from what is known of the end; 0: it is not known. */
+static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records,
+			unsigned processes, double per_second)
+{
+	uint64_t spent_ns = now - p->began_ns, wanted = p->wanted * processes, by_count = 0;
+	uint64_t by_time = p->duration_ns > spent_ns ? p->duration_ns - spent_ns : 0;
+
+	if (wanted > records && per_second > 0) {
+		by_count = (uint64_t)((double)(wanted - records) / per_second * 1e9);
+	}
+	return by_time && (!by_count || by_time < by_count) ? by_time : by_count;
+}
+
+/* "12,345 kernels of 20,000, 4,321/s, 3 processes, 2 s left". */
+static void add_kernels(struct buf *b, const struct progress *p, uint64_t now, uint64_t records,
+			unsigned processes)
+{
+	double per_second = (double)(records - p->records) * 1e9 / (double)(now - p->told_ns);
+	uint64_t left = left_ns(p, now, records, processes, per_second);
+
+	text_count(b, records);
+	buf_printf(b, " kernel%s", records == 1 ? "" : "s");
+	if (p->wanted > 0 && processes > 0) {
+		buf_text(b, " of ");
+		text_count(b, p->wanted * processes);
+	}
+	buf_text(b, ", ");
+	text_count(b, (uint64_t)(per_second + 0.5));
+	buf_printf(b, "/s, %u process%s", processes, processes == 1 ? "" : "es");
+	if (left > 0) {
+		buf_text(b, ", ");
+		text_duration(b, left + 999999999);
+		buf_text(b, " left");
+	}
+}
+
 static bool is_due(const struct progress *p, uint64_t now)
 {
 	return now - p->told_ns >= (say_is_terminal() ? TERMINAL_NS : PLAIN_NS);
+}
+
+void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
+{
+	buf_printf(b, "waiting, number %u in the queue: %s is held by %s", queued->position,
+		   queued->gpu && *queued->gpu ? queued->gpu : "the GPU",
+		   queued->holder && *queued->holder ? queued->holder : "another capture");
+	if (queued->holder_left_ns > 0) {
+		buf_printf(b, ", for up to %llu s",
+			   (unsigned long long)(queued->holder_left_ns / 1000000000u) + 1);
+	}
 }
 
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
@@ -35,13 +83,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 	if (p->quiet || (queued->position == p->position && !is_due(p, now))) {
 		return;
 	}
-	buf_printf(&b, "waiting, number %u in the queue: %s is held by %s", queued->position,
-		   queued->gpu && *queued->gpu ? queued->gpu : "the GPU",
-		   queued->holder && *queued->holder ? queued->holder : "another capture");
-	if (queued->holder_left_ns > 0) {
-		buf_printf(&b, ", for up to %llu s",
-			   (unsigned long long)(queued->holder_left_ns / 1000000000u) + 1);
-	}
+	progress_add_queued(&b, queued);
 	say_status(buf_string(&b));
 	buf_deinit(&b);
 	p->position = queued->position;
@@ -52,20 +94,15 @@ void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 {
 	uint64_t now = progress_now_ns();
 	struct buf b = { 0 };
-	double seconds;
 
 	if (p->began_ns == 0) {
 		p->began_ns = now;
 		p->told_ns = now;
 	}
-	if (p->quiet || !is_due(p, now)) {
+	if (p->quiet || !say_is_terminal() || !is_due(p, now)) {
 		return;
 	}
-	seconds = (double)(now - p->told_ns) / 1e9;
-	text_count(&b, records);
-	buf_printf(&b, " kernel%s, ", records == 1 ? "" : "s");
-	text_count(&b, (uint64_t)((double)(records - p->records) / seconds + 0.5));
-	buf_printf(&b, "/s, %u process%s", processes, processes == 1 ? "" : "es");
+	add_kernels(&b, p, now, records, processes);
 	say_status(buf_string(&b));
 	buf_deinit(&b);
 	p->told_ns = now;

@@ -7,16 +7,23 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* What a waiting or measuring client tells on stderr, and how often: twice a second on a terminal,
- * every five seconds elsewhere, never when quiet. Zero-initialised, but for quiet. */
+#include "client/cli/buf.h"
+
+/* What a waiting or measuring client tells on stderr, twice a second. Elsewhere than on a terminal
+ * it is told every five seconds who is waited for, and nothing while kernels come. Never when
+ * quiet. Zero-initialised, but for quiet and what is known of the end. */
 struct progress {
 	bool quiet;
-	uint64_t told_ns;  /* when the last line was shown */
-	uint64_t began_ns; /* of measuring */
-	uint64_t records;  /* at told_ns */
-	unsigned position; /* in the queue, as last told */
+	uint64_t wanted;      /* launches of each process that are measured; 0: all */
+	uint64_t duration_ns; /* of the whole; 0: until it ends */
+	uint64_t told_ns;     /* when the last line was shown */
+	uint64_t began_ns;    /* of measuring */
+	uint64_t records;     /* at told_ns */
+	unsigned position;    /* in the queue, as last told */
 };
 
+/* "waiting, number 2 in the queue: ...". */
+void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued);
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
 uint64_t progress_now_ns(void);

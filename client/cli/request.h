@@ -16,6 +16,24 @@ struct request {
 	struct buf b; /* gathered for stdout */
 };
 
+/* The options of a verb that only asks. */
+struct request_options {
+	const char *socket; /* NULL: the default */
+	bool json, help;
+};
+
+enum { REQUEST_OPTION_JSON = 900 };
+#define REQUEST_OPTIONS                                       \
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" }, \
+	{                                                     \
+		'h', "help", NULL, "show this"                \
+	}
+
+/* Reads them; a verb that only asks takes no arguments. -1: go on; else it is the exit status, and
+ * help has been shown or what is wrong told. */
+struct verb;
+int request_parse(struct request_options *o, const struct verb *verb, int argc, char **argv);
+
 /* false: told why, status is set. */
 bool request_open(struct request *request, const char *socket);
 /* result is that of the call that asked. Waits for the answer, prints what was gathered,

@@ -342,30 +342,6 @@ static void conclude(struct run *run)
 	}
 }
 
-/* false: told why. */
-static bool choose(struct run *run)
-{
-	const struct selected *s = &run->selected;
-	int r = select_processes(run->g, &run->options->selector, &run->selected);
-
-	if (r != 0) {
-		if (r < 0) {
-			say_usage("%s", strerror(-r));
-		}
-		return false;
-	}
-	if (s->n == 0) {
-		say_error("none",
-			  s->busy > 0 ? "every process that matches is being measured already"
-			  : s->registered > 0 ? "none of the registered processes matches"
-					      : "no process of yours is registered",
-			  s->registered > 0
-				  ? "`gpuctr-client ps` lists them."
-				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
-	}
-	return s->n > 0;
-}
-
 /* Waits for a time of the clock. false: interrupted, which is said. */
 static bool wait_until(struct run *run, uint64_t at_ns)
 {
@@ -408,7 +384,18 @@ static bool begin_asking(struct run *run)
 		say_failure(run, r);
 		return false;
 	}
-	return run->path || run_is_following(run) || choose(run);
+	return run->path || run_is_following(run) ||
+	       select_some(run->g, &o->selector, &run->selected);
+}
+
+/* How many launches of a process are to be measured, where that is said of a process; 0: it is not.
+ */
+static uint64_t launches_wanted(const struct selecting *s)
+{
+	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
+
+	return count == 0 || (s->record_limit > 0 && s->record_limit < count) ? s->record_limit
+									      : count;
 }
 
 static int run_whole(struct run *run)
@@ -417,6 +404,8 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
+	run->progress.wanted = launches_wanted(&o->selecting);
+	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
 	if (r < 0) {

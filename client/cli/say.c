@@ -21,6 +21,8 @@
 /* The sink: whether a status line is on the terminal, and what stands before each message. */
 static bool status_shown;
 static const char *node;
+static bool holds;
+static struct buf held;
 
 void say_set_node(const char *name)
 {
@@ -74,9 +76,22 @@ static void put(struct buf *b)
 		buf_printf(&all, "%s: ", node);
 	}
 	buf_add(&all, b->data, b->n);
-	write_all(all.data, all.n);
+	if (holds) {
+		buf_add(&held, all.data, all.n);
+	} else {
+		write_all(all.data, all.n);
+	}
 	buf_deinit(&all);
 	buf_deinit(b);
+}
+
+void say_hold(bool on)
+{
+	holds = on;
+	if (!on) {
+		write_all(held.data, held.n);
+		buf_deinit(&held);
+	}
 }
 
 static void put_message(const char *head, const char *name, const char *message, const char *remedy)

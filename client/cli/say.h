@@ -23,6 +23,9 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* Set before each message, for one of several nodes; borrowed. NULL: nothing is. */
 void say_set_node(const char *node);
 
+/* While the terminal shows something else, messages are kept; they come when it no longer does. */
+void say_hold(bool on);
+
 /* Lines that are safe already. */
 struct buf;
 void say_text(const struct buf *text);

@@ -343,6 +343,24 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 	return a.done ? a.result : r;
 }
 
+bool select_some(struct gpuctr *g, const struct selector *selector, struct selected *s)
+{
+	int r = select_processes(g, selector, s);
+
+	if (r < 0) {
+		say_usage("%s", strerror(-r));
+	} else if (r == 0 && s->n == 0) {
+		say_error("none",
+			  s->busy > 0 ? "every process that matches is being measured already"
+			  : s->registered > 0 ? "none of the registered processes matches"
+					      : "no process of yours is registered",
+			  s->registered > 0
+				  ? "`gpuctr-client ps` lists them."
+				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
+	}
+	return r == 0 && s->n > 0;
+}
+
 void selected_deinit(struct selected *s)
 {
 	free(s->ids);

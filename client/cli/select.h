@@ -53,6 +53,8 @@ struct selected {
 /* Asks the daemon, and tells of those that match and are busy and of pids that are not registered.
  * 0, -ENOMEM, or a code of the library, as for gpuctr_last_error(). */
 int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret);
+/* The same; false: there are none that could be captured, which was told, as any error was. */
+bool select_some(struct gpuctr *g, const struct selector *s, struct selected *ret);
 void selected_deinit(struct selected *s);
 
 /* "python3 (pid 4711), python3 (pid 4712) and 6 more" */

@@ -38,5 +38,7 @@ void text_kernel_bare(struct buf *b, const char *name);
 void text_count(struct buf *b, uint64_t value);
 void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
+/* A long one: "43 s", "4 min 3 s", "2 d 1 h". */
+void text_duration(struct buf *b, uint64_t ns);
 
 #endif

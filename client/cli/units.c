@@ -64,6 +64,24 @@ void text_time(struct buf *b, double ns)
 	buf_printf(b, " %s", units[i].unit);
 }
 
+void text_duration(struct buf *b, uint64_t ns)
+{
+	uint64_t seconds = ns / 1000000000u;
+
+	if (seconds >= 86400) {
+		buf_printf(b, "%llu d %llu h", (unsigned long long)(seconds / 86400),
+			   (unsigned long long)(seconds % 86400 / 3600));
+	} else if (seconds >= 3600) {
+		buf_printf(b, "%llu h %llu min", (unsigned long long)(seconds / 3600),
+			   (unsigned long long)(seconds % 3600 / 60));
+	} else if (seconds >= 60) {
+		buf_printf(b, "%llu min %llu s", (unsigned long long)(seconds / 60),
+			   (unsigned long long)(seconds % 60));
+	} else {
+		buf_printf(b, "%llu s", (unsigned long long)seconds);
+	}
+}
+
 /* Units that have a short form. Of the others (instruction, l2_sector, warp, ...) the name of the
  * metric tells enough. */
 static const struct {

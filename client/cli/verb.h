@@ -7,9 +7,11 @@
 /* One verb of gpuctr-client: a file verb_<name>.c and a line in main.c. */
 struct verb {
 	const char *name;
-	const char *usage;   /* after "gpuctr-client " */
-	const char *summary; /* one line */
-	const char *details; /* more lines for help, or NULL */
+	const char *usage;    /* after "gpuctr-client " */
+	const char *summary;  /* one line */
+	const char *details;  /* more lines for help, or NULL */
+	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
+				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
 	/* argv[0] is the verb. Returns the exit status. */
 	int (*exec)(int argc, char **argv);
@@ -23,6 +25,8 @@ extern const struct verb verb_capture;
 extern const struct verb verb_standby;
 extern const struct verb verb_ps;
 extern const struct verb verb_follow;
+extern const struct verb verb_top;
+extern const struct verb verb_completion;
 extern const struct verb verb_metrics;
 extern const struct verb verb_plan;
 extern const struct verb verb_report;

@@ -26,6 +26,9 @@ void verb_print_help(const struct verb *verb)
 	if (verb->details) {
 		printf("\n%s", verb->details);
 	}
+	if (verb->examples) {
+		printf("\nexamples:\n%s", verb->examples);
+	}
 }
 
 static void print_overview(void)
@@ -39,19 +42,15 @@ static void print_overview(void)
 	}
 	printf("\noptions of run:\n");
 	options_print_help(verb_run.options);
-	printf("\nexamples:\n"
-	       "  gpuctr-client python net.py\n"
-	       "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -- ./program "
-	       "--its-option\n"
-	       "  gpuctr-client --format jsonl --output net.jsonl python net.py\n"
-	       "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n"
-	       "  gpuctr-client metrics 'dram__*' --describe\n\n"
-	       "gpuctr-client(1) has the details.\n");
+	printf("\nexamples:\n%s\n"
+	       "`gpuctr-client help VERB` has the options of a verb and examples; "
+	       "gpuctr-client(1) has the\ndetails.\n",
+	       verb_run.examples);
 }
 
 static int exec_help(int argc, char **argv)
 {
-	const char *names[16] = { NULL };
+	const char *names[32] = { NULL };
 	const char *nearest;
 	struct buf all = { 0 };
 
@@ -63,7 +62,7 @@ static int exec_help(int argc, char **argv)
 		verb_print_help(verb_find(argv[1]));
 		return 0;
 	}
-	for (size_t i = 0; verbs[i] && i < 15; i++) {
+	for (size_t i = 0; verbs[i] && i < 31; i++) {
 		names[i] = verbs[i]->name;
 		buf_printf(&all, "%s%s", i ? ", " : "", verbs[i]->name);
 	}

@@ -29,8 +29,19 @@ struct job_options {
 	bool help;
 };
 
-static bool take_option(struct job_options *o, int id, const char *value)
+static bool take_time(struct job_options *o, const char *value)
 {
+	if (!options_parse_seconds(value, &o->time_ns)) {
+		say_usage("--time wants a number of seconds, not '%s'", value);
+		return false;
+	}
+	return true;
+}
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	struct job_options *o = userdata;
+
 	switch (id) {
 	case OPTION_JOB:
 		o->job = value;
@@ -41,7 +52,7 @@ static bool take_option(struct job_options *o, int id, const char *value)
 	case OPTION_DEVICES:
 		return strings_add_list(&o->gpus, value);
 	case OPTION_TIME:
-		return options_parse_seconds(value, &o->time_ns);
+		return take_time(o, value);
 	case OPTION_SOCKET:
 		o->socket = value;
 		return true;
@@ -108,19 +119,9 @@ static int end(const struct job_options *o)
 /* 0, or the exit status of wrong usage. */
 static int read_options(struct job_options *o, int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value;
-	int id, rest = argc;
+	int rest;
+	enum options_result result = options_parse(defs, argc, argv, take_option, o, &rest);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		if (!take_option(o, id, value)) {
-			say_usage("--time wants a number of seconds, not '%s'", value);
-			result = OPTIONS_WRONG;
-			break;
-		}
-	}
-	options_free(parser);
 	if (result == OPTIONS_END && rest < argc) {
 		say_usage("job wants 'begin' or 'end' and options, not '%s'", argv[rest]);
 		return EXIT_VERB_USAGE;
@@ -159,6 +160,8 @@ const struct verb verb_job = {
 	.details = "While a GPU belongs to a job nobody else may measure it, and its owner need "
 		   "not be\n"
 		   "alone on it. The last statement about a GPU counts.\n",
+	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
+		    "  sudo gpuctr-client job end --job 4711\n",
 	.options = defs,
 	.exec = exec_job,
 };

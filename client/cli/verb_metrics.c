@@ -214,47 +214,62 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 	request_answer(&listing->request, error);
 }
 
-static int list(struct listing *listing, const char *socket, const char *chip, char **patterns,
-		int n)
+/* --- command line ------------------------------------------------------------------------------
+ */
+
+struct metrics_options {
+	const char *socket, *chip;
+	bool describe, help;
+};
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	struct metrics_options *o = userdata;
+
+	switch (id) {
+	case OPTION_CHIP:
+		o->chip = value;
+		return true;
+	case OPTION_SOCKET:
+		o->socket = value;
+		return true;
+	case OPTION_DESCRIBE:
+		o->describe = true;
+		return true;
+	default:
+		o->help = true;
+		return true;
+	}
+}
+
+static int list(const struct metrics_options *o, char **patterns, int n)
 {
 	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
+	struct listing listing = { .describe = o->describe };
 	int r;
 
-	options.chip = chip;
+	options.chip = o->chip;
 	options.patterns = (const char *const *)patterns;
 	options.n_patterns = (size_t)n;
-	options.describe = listing->describe;
-	if (!request_open(&listing->request, socket)) {
-		return listing->request.status;
+	options.describe = o->describe;
+	if (!request_open(&listing.request, o->socket)) {
+		return listing.request.status;
 	}
-	r = gpuctr_list_metrics(listing->request.g, &options, on_metric, on_end, listing);
-	return request_finish(&listing->request, r);
+	r = gpuctr_list_metrics(listing.request.g, &options, on_metric, on_end, &listing);
+	return request_finish(&listing.request, r);
 }
 
 static int exec_metrics(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value, *chip = NULL, *socket = NULL;
-	struct listing listing = { .describe = false };
-	bool help = false;
-	int id, rest = argc;
+	struct metrics_options o = { 0 };
+	int rest;
+	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		chip = id == OPTION_CHIP ? value : chip;
-		socket = id == OPTION_SOCKET ? value : socket;
-		listing.describe |= id == OPTION_DESCRIBE;
-		help |= id == 'h';
-	}
-	options_free(parser);
-	if (result != OPTIONS_END) {
-		return EXIT_VERB_USAGE;
-	}
-	if (help) {
+	if (o.help) {
 		verb_print_help(&verb_metrics);
 		return 0;
 	}
-	return list(&listing, socket, chip, argv + rest, argc - rest);
+	return result == OPTIONS_END ? list(&o, argv + rest, argc - rest) : EXIT_VERB_USAGE;
 }
 
 const struct verb verb_metrics = {
@@ -263,6 +278,9 @@ const struct verb verb_metrics = {
 	.summary = "list metrics, presets and derived metrics",
 	.details = "PATTERN is a word that names contain, a glob ('dram__*', quoted) or "
 		   "regex:EXPR.\n",
+	.examples = "  gpuctr-client metrics dram\n"
+		    "  gpuctr-client metrics 'dram__*' --describe\n"
+		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n",
 	.options = defs,
 	.exec = exec_metrics,
 };

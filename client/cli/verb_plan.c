@@ -107,42 +107,55 @@ static int plan_metrics(const char *socket, const char *chip, const struct strin
 	return request_finish(&request, r);
 }
 
+struct plan_options {
+	const char *socket, *chip;
+	struct strings metrics;
+	bool given, help;
+};
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	struct plan_options *o = userdata;
+
+	switch (id) {
+	case OPTION_CHIP:
+		o->chip = value;
+		return true;
+	case OPTION_SOCKET:
+		o->socket = value;
+		return true;
+	case OPTION_METRICS:
+		o->given = true;
+		return strings_add_list(&o->metrics, value);
+	default:
+		o->help = true;
+		return true;
+	}
+}
+
 static int exec_plan(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	struct strings metrics = { 0 };
-	const char *value, *chip = NULL, *socket = NULL;
-	bool help = false, given = false;
-	int id, rest = argc, status = EXIT_VERB_USAGE;
+	struct plan_options o = { 0 };
+	int rest, status = EXIT_VERB_USAGE;
+	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		chip = id == OPTION_CHIP ? value : chip;
-		socket = id == OPTION_SOCKET ? value : socket;
-		help |= id == 'h';
-		given |= id == OPTION_METRICS;
-		if (id == OPTION_METRICS && !strings_add_list(&metrics, value)) {
-			break;
-		}
-	}
-	options_free(parser);
 	/* "plan a,b" is what people type. */
-	given |= rest < argc;
+	o.given |= rest < argc;
 	for (; result == OPTIONS_END && rest < argc; rest++) {
-		strings_add_list(&metrics, argv[rest]);
+		strings_add_list(&o.metrics, argv[rest]);
 	}
-	if (metrics.n == 0 && !given) {
-		strings_add_list(&metrics, "memory");
+	if (o.metrics.n == 0 && !o.given) {
+		strings_add_list(&o.metrics, "memory");
 	}
-	if (help) {
+	if (o.help) {
 		verb_print_help(&verb_plan);
 		status = 0;
-	} else if (result == OPTIONS_END && metrics.n == 0) {
+	} else if (result == OPTIONS_END && o.metrics.n == 0) {
 		say_usage("plan: the list of metrics is empty; leave it out for its default");
 	} else if (result == OPTIONS_END) {
-		status = plan_metrics(socket, chip, &metrics);
+		status = plan_metrics(o.socket, o.chip, &o.metrics);
 	}
-	strings_deinit(&metrics);
+	strings_deinit(&o.metrics);
 	return status;
 }
 
@@ -150,6 +163,8 @@ const struct verb verb_plan = {
 	.name = "plan",
 	.usage = "plan --metrics LIST [--chip CHIP]",
 	.summary = "show how many passes metrics need, and which fit together",
+	.examples = "  gpuctr-client plan memory\n"
+		    "  gpuctr-client plan --metrics 'dram__bytes_*.sum,sm__inst_executed.sum'\n",
 	.options = defs,
 	.exec = exec_plan,
 };

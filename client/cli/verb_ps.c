@@ -13,12 +13,9 @@
 #include "client/cli/select.h"
 #include "client/cli/text.h"
 
-enum { OPTION_JSON = 256 };
-
 static const struct option_def defs[] = {
-	{ OPTION_JSON, "json", NULL, "one JSON object a line, for programs" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
+	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object a line, for programs" },
+	REQUEST_OPTIONS,
 	{ 0, NULL, NULL, NULL },
 };
 
@@ -127,33 +124,17 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 
 static int exec_ps(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value, *socket = NULL;
+	struct request_options o;
 	struct listing l = { .n = 0 };
-	bool help = false, json = false;
-	int id, rest = argc;
+	int status = request_parse(&o, &verb_ps, argc, argv);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		socket = id == OPTION_SOCKET ? value : socket;
-		json |= id == OPTION_JSON;
-		help |= id == 'h';
+	if (status >= 0) {
+		return status;
 	}
-	options_free(parser);
-	if (help) {
-		verb_print_help(&verb_ps);
-		return 0;
-	}
-	if (result != OPTIONS_END || rest < argc) {
-		if (result == OPTIONS_END) {
-			say_usage("ps takes no argument '%s'", argv[rest]);
-		}
-		return EXIT_VERB_USAGE;
-	}
-	if (!request_open(&l.request, socket)) {
+	if (!request_open(&l.request, o.socket)) {
 		return l.request.status;
 	}
-	l.json = json;
+	l.json = o.json;
 	return request_finish(&l.request,
 			      gpuctr_list_processes(l.request.g, on_process, on_done, &l));
 }
@@ -165,6 +146,8 @@ const struct verb verb_ps = {
 	.details = "Your own; for root and operators others' as well. JOB and RANK are what a "
 		   "process says of "
 		   "itself.\n",
+	.examples = "  gpuctr-client ps\n"
+		    "  gpuctr-client ps --json | jq .pid\n",
 	.options = defs,
 	.exec = exec_ps,
 };

@@ -87,6 +87,12 @@ const struct verb verb_run = {
 		"126 when it cannot be run, 127 when there is no such program. With "
 		"--fail-if-none 124\n"
 		"when it ended with 0 and nothing could be measured.\n",
+	.examples = "  gpuctr-client python net.py\n"
+		    "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -f -- ./program "
+		    "--its-option\n"
+		    "  gpuctr-client --kernel gemm --launch-count 10 python net.py\n"
+		    "  gpuctr-client --format jsonl --output net.jsonl python net.py\n"
+		    "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n",
 	.options = run_option_defs,
 	.exec = exec_run,
 };

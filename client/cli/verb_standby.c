@@ -73,25 +73,40 @@ static int start(char **command, const char *socket, const char *agent)
 	return status;
 }
 
+struct standby_options {
+	const char *socket, *agent;
+	bool help;
+};
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	struct standby_options *o = userdata;
+
+	switch (id) {
+	case OPTION_SOCKET:
+		o->socket = value;
+		return true;
+	case OPTION_AGENT:
+		o->agent = value;
+		return true;
+	default:
+		o->help = true;
+		return true;
+	}
+}
+
 static int exec_standby(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, true, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value, *socket = NULL, *agent = NULL;
-	bool help = false;
-	int id, rest = argc;
+	struct standby_options o = { 0 };
+	int rest;
+	enum options_result result =
+		options_parse_leading(defs, argc, argv, take_option, &o, &rest);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		socket = id == OPTION_SOCKET ? value : socket;
-		agent = id == OPTION_AGENT ? value : agent;
-		help |= id == 'h';
-	}
-	options_free(parser);
-	if (help) {
+	if (o.help) {
 		verb_print_help(&verb_standby);
 		return 0;
 	}
-	return result == OPTIONS_END ? start(argv + rest, socket, agent) : EXIT_REFUSED;
+	return result == OPTIONS_END ? start(argv + rest, o.socket, o.agent) : EXIT_REFUSED;
 }
 
 const struct verb verb_standby = {
@@ -102,6 +117,8 @@ const struct verb verb_standby = {
 		   "and\n"
 		   "`gpuctr-client capture`. Its exit status is its own; 125, 126 and 127 as for "
 		   "run.\n",
+	.examples = "  gpuctr-client standby python net.py &\n"
+		    "  gpuctr-client ps\n",
 	.options = defs,
 	.exec = exec_standby,
 };

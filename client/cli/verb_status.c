@@ -12,32 +12,11 @@
 #include "client/cli/status_json.h"
 #include "client/cli/text.h"
 
-enum { OPTION_JSON = 256 };
-
 static const struct option_def defs[] = {
-	{ OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
+	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
+	REQUEST_OPTIONS,
 	{ 0, NULL, NULL, NULL },
 };
-
-static void add_duration(struct buf *b, uint64_t ns)
-{
-	uint64_t seconds = ns / 1000000000u;
-
-	if (seconds >= 86400) {
-		buf_printf(b, "%llu d %llu h", (unsigned long long)(seconds / 86400),
-			   (unsigned long long)(seconds % 86400 / 3600));
-	} else if (seconds >= 3600) {
-		buf_printf(b, "%llu h %llu min", (unsigned long long)(seconds / 3600),
-			   (unsigned long long)(seconds % 3600 / 60));
-	} else if (seconds >= 60) {
-		buf_printf(b, "%llu min %llu s", (unsigned long long)(seconds / 60),
-			   (unsigned long long)(seconds % 60));
-	} else {
-		buf_printf(b, "%llu s", (unsigned long long)seconds);
-	}
-}
 
 static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 {
@@ -50,7 +29,7 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 	buf_text(b, "gpucountd ");
 	text_terminal(b, status->daemon);
 	buf_text(b, ", up ");
-	add_duration(b, status->uptime_ns);
+	text_duration(b, status->uptime_ns);
 	buf_printf(b, ", %u connection%s\n", status->peers, status->peers == 1 ? "" : "s");
 	buf_text(b, "driver ");
 	text_terminal(b, *status->driver ? status->driver : "none");
@@ -114,7 +93,7 @@ static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 	}
 	if (info->lease_left_ns) {
 		buf_text(b, "  lease ");
-		add_duration(b, info->lease_left_ns);
+		text_duration(b, info->lease_left_ns);
 	}
 	buf_char(b, '\n');
 	for (size_t i = 0; i < info->n_metrics; i++) {
@@ -195,35 +174,19 @@ static void on_status_for_programs(const struct gpuctr_status *status,
 
 static int exec_status(int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value, *socket = NULL;
+	struct request_options o;
 	struct request request;
-	bool help = false, json = false;
-	int id, rest = argc;
+	int status = request_parse(&o, &verb_status, argc, argv);
 
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		socket = id == OPTION_SOCKET ? value : socket;
-		help |= id == 'h';
-		json |= id == OPTION_JSON;
+	if (status >= 0) {
+		return status;
 	}
-	options_free(parser);
-	if (help) {
-		verb_print_help(&verb_status);
-		return 0;
-	}
-	if (result != OPTIONS_END || rest < argc) {
-		if (result == OPTIONS_END) {
-			say_usage("status takes no argument '%s'", argv[rest]);
-		}
-		return EXIT_VERB_USAGE;
-	}
-	if (!request_open(&request, socket)) {
+	if (!request_open(&request, o.socket)) {
 		return request.status;
 	}
 	return request_finish(&request, gpuctr_get_status(request.g,
-							  json ? on_status_for_programs
-							       : on_status_for_people,
+							  o.json ? on_status_for_programs
+								 : on_status_for_people,
 							  &request));
 }
 
@@ -231,6 +194,8 @@ const struct verb verb_status = {
 	.name = "status",
 	.usage = "status [--json]",
 	.summary = "show the daemon, its GPUs, captures and queue",
+	.examples = "  gpuctr-client status\n"
+		    "  gpuctr-client status --json | jq '.gpus[].name'\n",
 	.options = defs,
 	.exec = exec_status,
 };

@@ -58,6 +58,31 @@ static void a_running_program_is_captured_any_number_of_times(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* The daemon would otherwise go on believing in a capture that is freed: it told its holder from
+ * memory that was another's by then, and ended. */
+static void a_capture_that_is_refused_lets_go_of_its_programs(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	pid_t front;
+
+	fixture_start_daemon(f, NULL);
+	front = fixture_worker(f, "front");
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	for (int i = 0; i < 3; i++) {
+		c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+				   "no__such_metric.sum", NULL);
+		expect_exit(c, 125);
+		expect_message(c, "metric-unknown");
+		assert_true(on_demand_is_listed(f, USER_ANN, p, "\"capture\":0"));
+	}
+	capture_once(f, p, "dram__bytes_read.sum");
+	assert_int_equal(fixture_worker(f, "front"), front);
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
 /* In a container one knows a program by its number there. */
 static void a_container_has_its_own_pids(void **state)
 {
@@ -330,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
+		SYSTEM_TEST(a_capture_that_is_refused_lets_go_of_its_programs),
 		SYSTEM_TEST(a_container_has_its_own_pids),
 		SYSTEM_TEST(root_of_a_container_is_another_user),
 		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What values options take: words that are known, files, and what the daemon tells of metrics, GPUs
+ * and processes, if it answers at once. Somebody waits at a prompt: after two seconds there are no
+ * candidates, and whatever goes wrong is not told. */
+
+#include "client/cli/completion.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/format.h"
+#include "client/cli/select.h"
+#include "client/report/fields.h"
+#include "client/report/keys.h"
+
+enum { PATIENCE_S = 2 };
+
+/* --- the daemon --------------------------------------------------------------------------------
+ */
+
+struct asked {
+	const struct completion *c;
+	void (*offer)(struct asked *a, const struct gpuctr_registered_process *p);
+	bool done, more;
+};
+
+/* NULL: nobody answers. */
+static struct gpuctr *connect_daemon(const struct completion *c)
+{
+	struct gpuctr *g;
+
+	alarm(PATIENCE_S); /* ends us quietly, after what was printed until then */
+	if (gpuctr_connect(c->socket, "gpuctr-client", &g) != 0) {
+		return gpuctr_disconnect(g);
+	}
+	return g;
+}
+
+static void wait_answer(struct gpuctr *g, struct asked *a, int result)
+{
+	while (result == 0 && !a->done) {
+		result = gpuctr_dispatch(g, -1);
+	}
+	gpuctr_disconnect(g);
+}
+
+/* A counter needs a rollup behind its name, which is completed next. */
+static void on_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	struct asked *a = userdata;
+	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
+	const char *typed = a->c->typed;
+	char text[512];
+
+	if (strchr(typed, '.')) {
+		for (size_t i = 0; i < metric->n_submetrics && !whole; i++) {
+			snprintf(text, sizeof(text), "%s%s", metric->name, metric->submetrics[i]);
+			completion_offer(a->c, text, NULL);
+		}
+		return;
+	}
+	snprintf(text, sizeof(text), "%s%s", metric->name, whole ? "" : ".");
+	a->more |= !whole;
+	completion_offer(a->c, text, metric->description);
+}
+
+static void on_base_metric(const struct gpuctr_metric *metric, void *userdata)
+{
+	struct asked *a = userdata;
+
+	completion_offer(a->c, metric->name, metric->description);
+}
+
+static void on_metrics_end(const char *chip, const struct gpuctr_error *error, void *userdata)
+{
+	(void)chip;
+	(void)error;
+	((struct asked *)userdata)->done = true;
+}
+
+static const char *offer_metrics(const struct completion *c, gpuctr_on_metric on_each)
+{
+	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
+	struct asked a = { .c = c };
+	const char *patterns[1];
+	char pattern[256];
+	struct gpuctr *g;
+	size_t n = 0;
+
+	for (; isalnum((unsigned char)c->typed[n]) || c->typed[n] == '_'; n++) {
+	}
+	if ((c->typed[n] && c->typed[n] != '.') || !(g = connect_daemon(c))) {
+		return ":none";
+	}
+	snprintf(pattern, sizeof(pattern), "%.*s%s", (int)n, c->typed, c->typed[n] ? "" : "*");
+	patterns[0] = pattern;
+	options.chip = c->chip;
+	options.patterns = patterns;
+	options.n_patterns = 1;
+	options.describe = true;
+	wait_answer(g, &a, gpuctr_list_metrics(g, &options, on_each, on_metrics_end, &a));
+	return a.more ? ":more" : ":none";
+}
+
+static void offer_pid(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", select_pid(p));
+	completion_offer(a->c, text, p->program);
+}
+
+static void offer_job(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	char job[256];
+
+	select_job(p, job, sizeof(job));
+	completion_offer(a->c, job, p->program);
+}
+
+static void offer_program(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	completion_offer(a->c, p->program, p->user);
+}
+
+static void on_process(const struct gpuctr_registered_process *p, void *userdata)
+{
+	struct asked *a = userdata;
+
+	a->offer(a, p);
+}
+
+static void on_done(const struct gpuctr_error *error, void *userdata)
+{
+	(void)error;
+	((struct asked *)userdata)->done = true;
+}
+
+static const char *offer_processes(const struct completion *c,
+				   void (*offer)(struct asked *,
+						 const struct gpuctr_registered_process *))
+{
+	struct asked a = { .c = c, .offer = offer };
+	struct gpuctr *g = connect_daemon(c);
+
+	if (g) {
+		wait_answer(g, &a, gpuctr_list_processes(g, on_process, on_done, &a));
+	}
+	return ":none";
+}
+
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
+{
+	struct asked *a = userdata;
+	char text[16];
+
+	(void)error;
+	for (size_t i = 0; status && i < status->n_gpus; i++) {
+		snprintf(text, sizeof(text), "%u", status->gpus[i].index);
+		completion_offer(a->c, text, status->gpus[i].name);
+	}
+	a->done = true;
+}
+
+static const char *offer_gpus(const struct completion *c)
+{
+	struct asked a = { .c = c };
+	struct gpuctr *g = connect_daemon(c);
+
+	if (g) {
+		wait_answer(g, &a, gpuctr_get_status(g, on_status, &a));
+	}
+	return ":none";
+}
+
+/* --- what is known without it ------------------------------------------------------------------
+ */
+
+/* "a|b c": words with a space or a bar between them. */
+static const char *offer_words(const struct completion *c, const char *words)
+{
+	char text[64];
+
+	while (*words) {
+		size_t n = strcspn(words, "| ");
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, words);
+		completion_offer(c, text, NULL);
+		words += n + (words[n] != '\0');
+	}
+	return ":none";
+}
+
+static const char *offer_formats(const struct completion *c)
+{
+	for (size_t i = 0; formats[i]; i++) {
+		completion_offer(c, formats[i]->name, NULL);
+	}
+	return ":none";
+}
+
+static const char *offer_keys(const struct completion *c)
+{
+	for (int i = 0; i < KEY_END; i++) {
+		completion_offer(c, keys_name((enum key)i), NULL);
+	}
+	return ":none";
+}
+
+static const char *offer_figures(const struct completion *c)
+{
+	for (int i = 0; i < FIELD_END; i++) {
+		if (FIELDS_ALL & FIELD_BIT((unsigned)i)) {
+			completion_offer(c, fields_name((enum field)i, false), NULL);
+		}
+	}
+	return offer_words(c, "all");
+}
+
+static const char *offer_plan(const struct completion *c)
+{
+	return offer_metrics(c, on_metric);
+}
+
+static const char *offer_pids(const struct completion *c)
+{
+	return offer_processes(c, offer_pid);
+}
+
+static const char *offer_jobs(const struct completion *c)
+{
+	return offer_processes(c, offer_job);
+}
+
+static const char *offer_programs(const struct completion *c)
+{
+	return offer_processes(c, offer_program);
+}
+
+static const char *offer_parts(const struct completion *c)
+{
+	offer_words(c, "skip_first= wait= warmup= active= repeat=");
+	return ":more";
+}
+
+/* By the name of the option, whatever its verb. */
+static const struct {
+	const char *option;
+	const char *(*offer)(const struct completion *c);
+	const char *words; /* in place of offer */
+} values[] = {
+	{ .option = "metrics", .offer = offer_plan },
+	{ .option = "pid", .offer = offer_pids },
+	{ .option = "tree", .offer = offer_pids },
+	{ .option = "job", .offer = offer_jobs },
+	{ .option = "program", .offer = offer_programs },
+	{ .option = "devices", .offer = offer_gpus },
+	{ .option = "format", .offer = offer_formats },
+	{ .option = "by", .offer = offer_keys },
+	{ .option = "figures", .offer = offer_figures },
+	{ .option = "schedule", .offer = offer_parts },
+	{ .option = "to", .words = "chrome csv jsonl folded" },
+	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
+	{ .option = "step", .words = "cudaProfilerStart" },
+	{ .option = "sort", .words = "time calls name" },
+};
+
+static bool is_choice(const char *argument)
+{
+	return strchr(argument, '|') &&
+	       argument[strspn(argument, "abcdefghijklmnopqrstuvwxyz|")] == '\0';
+}
+
+/* Behind the last comma: lists are completed part by part, and for what is no list this is all. */
+static struct completion last_part(const struct completion *c, const char *argument)
+{
+	struct completion part = *c;
+	const char *comma = strrchr(c->typed, ',');
+
+	if (comma && (strcmp(argument, "LIST") == 0 || strcmp(argument, "KEYS") == 0)) {
+		/* Behind a '=' that the shell has split off, the word begins with the value. */
+		part.given = c->split ? c->typed : c->given;
+		part.n_given = (size_t)(comma + 1 - part.given);
+		part.typed = comma + 1;
+	}
+	return part;
+}
+
+const char *completion_of_option(const struct completion *c, const struct option_def *def)
+{
+	struct completion part = last_part(c, def->argument);
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		if (strcmp(values[i].option, def->name) == 0) {
+			return values[i].offer ? values[i].offer(&part)
+					       : offer_words(&part, values[i].words);
+		}
+	}
+	if (is_choice(def->argument)) {
+		return offer_words(c, def->argument);
+	}
+	return strstr(def->argument, "FILE") || strstr(def->argument, "PATH") ||
+			       strcmp(def->argument, "CAPTURE") == 0
+		       ? ":files"
+		       : ":none";
+}
+
+const char *completion_of_argument(const struct completion *c, const struct verb *verb)
+{
+	if (verb == &verb_metrics) {
+		return offer_metrics(c, on_base_metric);
+	}
+	if (verb == &verb_plan) {
+		struct completion part = last_part(c, "LIST");
+
+		return offer_plan(&part);
+	}
+	if (verb == &verb_job) {
+		return offer_words(c, c->n == 2 ? "begin end" : "");
+	}
+	if (verb == &verb_completion) {
+		return offer_words(c, "bash zsh fish");
+	}
+	return verb == &verb_report || verb == &verb_export || verb == &verb_merge ||
+			       verb == &verb_top
+		       ? ":files"
+		       : ":none";
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* "completion": the scripts that shells load, and, for these, what can stand at a place. */
+
+#include "client/cli/verb.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/completion.h"
+#include "client/cli/say.h"
+
+/* Made from client/cli/completion by the build. */
+extern const char *const completion_bash[];
+extern const char *const completion_zsh[];
+extern const char *const completion_fish[];
+
+static const struct {
+	const char *shell;
+	const char *const *lines;
+} scripts[] = {
+	{ "bash", completion_bash },
+	{ "zsh", completion_zsh },
+	{ "fish", completion_fish },
+};
+
+static const struct option_def defs[] = {
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static bool take_option(void *userdata, int id, const char *value)
+{
+	(void)id;
+	(void)value;
+	*(bool *)userdata = true;
+	return true;
+}
+
+static int print_words(char **words, int n)
+{
+	struct completion c = { .words = words, .n = (size_t)n };
+
+	/* A prompt is no place for messages. */
+	if (!freopen("/dev/null", "w", stderr)) {
+		close(STDERR_FILENO);
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	completion_print(&c);
+	return 0;
+}
+
+static int print_script(const char *shell)
+{
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		if (strcmp(scripts[i].shell, shell) == 0) {
+			for (const char *const *line = scripts[i].lines; *line; line++) {
+				fputs(*line, stdout);
+			}
+			return 0;
+		}
+	}
+	say_usage("completion: there is none for '%s'; bash, zsh and fish have one", shell);
+	return EXIT_VERB_USAGE;
+}
+
+static int exec_completion(int argc, char **argv)
+{
+	bool help = false;
+	int rest;
+	enum options_result result;
+
+	/* Behind this is what somebody is typing: nothing in it is ours. */
+	if (argc > 2 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0) {
+		return print_words(argv + 3, argc - 3);
+	}
+	result = options_parse(defs, argc, argv, take_option, &help, &rest);
+	if (help) {
+		verb_print_help(&verb_completion);
+		return 0;
+	}
+	if (result != OPTIONS_END || argc - rest != 1) {
+		if (result == OPTIONS_END) {
+			say_usage("completion: of which shell? bash, zsh or fish");
+		}
+		return EXIT_VERB_USAGE;
+	}
+	return print_script(argv[rest]);
+}
+
+const struct verb verb_completion = {
+	.name = "completion",
+	.usage = "completion bash|zsh|fish",
+	.summary = "print what a shell needs to complete command lines",
+	.details = "Where the package or `meson install` has put it into place, nothing is to be "
+		   "done. Metrics, GPUs\n"
+		   "and processes are those of the daemon, if it answers within two seconds.\n",
+	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
+		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
+	.options = defs,
+	.exec = exec_completion,
+};

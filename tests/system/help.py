@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""help CLIENT FAKEAPP RECORDING: runs every example that --help prints, as it stands.
+
+They run in a folder that has what they name: `python`, `./program` and the processes in standby are fakeapp, the
+captures are the bundled recording. What changes the machine's jobs is left to root. An example that wants jq is left
+out where there is none, which is told."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE = 60
+CLIENT, FAKEAPP, RECORDING = sys.argv[1:4]
+
+# python(1) as far as the examples know it: named so, and with kernels, steps and time enough.
+PYTHON = f"""#!/bin/bash
+exec -a python {FAKEAPP} --kernels "${{KERNELS:-20}}" --profiler 4 --sleep-us 500
+"""
+TRACE = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {"correlation": 1}}]}'
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+
+
+def prepare(folder):
+    os.mkdir(f"{folder}/bin")
+    os.symlink(CLIENT, f"{folder}/bin/gpuctr-client")
+    write(f"{folder}/bin/python", PYTHON)
+    write(f"{folder}/bin/sudo", '#!/bin/sh\nexec "$@"\n')
+    write(f"{folder}/program", PYTHON)
+    for name in ("run", "new", "old"):
+        shutil.copy(RECORDING, f"{folder}/{name}.gpuctr")
+    write(f"{folder}/trace.json", TRACE)
+
+
+def shell(command, folder, **environment):
+    return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE,
+                          stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", **environment})
+
+
+def start_standby(folder):
+    """One whose job is known, for as long as the test."""
+    program = subprocess.Popen([f"{folder}/bin/gpuctr-client", "standby", f"{folder}/bin/python", "net.py"], cwd=folder,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, "KERNELS": "4000000", "GPUCTR_JOB": "4711"})
+    by = time.monotonic() + PATIENCE
+    while f'"pid":{program.pid},' not in shell("gpuctr-client ps --json", folder).stdout:
+        if time.monotonic() > by:
+            raise AssertionError("the program is not registered")
+        time.sleep(0.05)
+    return program
+
+
+def examples(verb, folder):
+    text = shell(f"gpuctr-client help {verb}", folder).stdout
+    found = re.search(r"^examples?:\n((?:  .*\n)+)", text, re.MULTILINE)
+    return [line.strip() for line in found.group(1).splitlines()] if found else []
+
+
+def verbs(folder):
+    text = shell("gpuctr-client help", folder).stdout
+    return re.findall(r"^  ([a-z]+) +[^ ]", text.split("options of run")[0], re.MULTILINE)
+
+
+def run_example(command, folder):
+    """False: it did not work."""
+    if "jq" in command and not shutil.which("jq"):
+        print(f"SKIP: {command}: no jq")
+        return True
+    if "sudo" in command and os.geteuid() != 0:
+        print(f"SKIP: {command}: wants root")
+        return True
+    # Files that an example makes are made anew, as where nobody has run it before.
+    for made in re.findall(r"(?:-o|--html|>) ?([a-z]+\.[a-z]+)", command):
+        if made not in ("run.gpuctr",) and os.path.exists(f"{folder}/{made}"):
+            os.remove(f"{folder}/{made}")
+    r = shell(f"set -o pipefail; {command}", folder)
+    if r.returncode or "error[" in r.stderr:
+        print(f"FAIL: {command}: {r.returncode}\n{r.stdout}{r.stderr}")
+        return False
+    return True
+
+
+def main():
+    without = {"follow", "version", "help"}
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(folder)
+        program = start_standby(folder)
+        try:
+            for verb in verbs(folder):
+                commands = examples(verb, folder)
+                if not commands and verb not in without:
+                    print(f"FAIL: {verb} has no examples")
+                    failed += 1
+                failed += sum(not run_example(c, folder) for c in commands)
+        finally:
+            program.send_signal(signal.SIGKILL)
+            program.wait()
+    sys.exit(1 if failed else 0)
+
+
+main()

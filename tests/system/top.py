@@ -1,0 +1,444 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""top SCENARIO CLIENT [ARG...]: what gpuctr-client draws on a terminal, seen by a terminal of the test's own.
+
+test_top.c starts the daemon and the programs. The terminal knows what the client may send and nothing else: any
+other escape sequence, and any character beyond the last column while nothing wraps, is a failure. Nothing is waited for by the clock but
+up to PATIENCE seconds."""
+
+import codecs
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import unicodedata
+
+PATIENCE = 60
+CLIENT = sys.argv[2]
+
+
+class Terminal:
+    """A program on a terminal of a size."""
+
+    def __init__(self, argv, width, height, env=None):
+        self.width, self.height = width, height
+        self.alternate = False
+        self.cursor_shown = True
+        self.wraps = True
+        self.looks = set()  # parameters of SGR that were used
+        self.bytes = b""
+        self.pending = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self.clear()
+        self.master, slave = pty.openpty()
+        self.resize(width, height)
+        self.before = termios.tcgetattr(slave)
+        environment = {**os.environ, "TERM": "xterm", **(env or {})}
+        environment.pop("COLUMNS", None)
+        if not env or "NO_COLOR" not in env:
+            environment.pop("NO_COLOR", None)
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.program = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=environment,
+                                        preexec_fn=own_terminal)
+        self.slave = slave  # kept, so that what was set can be read
+
+    def clear(self):
+        self.rows = [[" "] * self.width for _ in range(self.height)]
+        self.x = self.y = 0
+
+    def resize(self, width, height):
+        self.width, self.height = width, height
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        self.clear()
+
+    # --- what the program sends ---
+
+    def put(self, c):
+        cells = 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        if self.x + cells > self.width and self.wraps:
+            self.x = 0
+            self.feed()
+        elif self.x + cells > self.width:
+            raise AssertionError(f"{c!r} beyond column {self.width} of {self.text()!r}")
+        if self.y < self.height and cells:
+            self.rows[self.y][self.x] = c
+            self.x += cells
+
+    def feed(self):
+        self.y += 1
+        if self.y >= self.height:
+            self.y = self.height - 1
+            self.rows = self.rows[1:] + [[" "] * self.width]
+
+    def obey(self, private, parameters, final):
+        n = [int(p or 0) for p in parameters.split(";")]
+        if final == "H":
+            self.y, self.x = max(n[0], 1) - 1, max(n[1] if len(n) > 1 else 1, 1) - 1
+        elif final == "K" and n == [0]:
+            if self.y < self.height:
+                self.rows[self.y][self.x:] = [" "] * (self.width - self.x)
+        elif final == "J" and n[0] in (0, 2):
+            for y in range(0 if n[0] == 2 else self.y, self.height):
+                self.rows[y] = [" "] * self.width
+        elif final == "m":
+            self.looks.update(n)
+        elif private and final in "hl" and n[0] in (1049, 25, 7):
+            name = {1049: "alternate", 25: "cursor_shown", 7: "wraps"}[n[0]]
+            setattr(self, name, final == "h")
+        else:
+            raise AssertionError(f"escape sequence {private}{parameters}{final}")
+
+    def take(self, data):
+        self.bytes += data
+        self.pending += self.decoder.decode(data)
+        while self.pending:
+            if self.pending[0] == "\033":
+                m = re.match(r"\033\[(\??)([0-9;]*)([A-Za-z])", self.pending)
+                if not m:
+                    if re.fullmatch(r"\033(\[[?0-9;]*)?", self.pending):
+                        return
+                    raise AssertionError(f"escape sequence {self.pending[:20]!r}")
+                self.obey(*m.groups())
+                self.pending = self.pending[m.end():]
+                continue
+            c, self.pending = self.pending[0], self.pending[1:]
+            if c == "\r":
+                self.x = 0
+            elif c == "\n":
+                self.feed()
+            elif ord(c) < 32 or 0x7f <= ord(c) < 0xa0:
+                raise AssertionError(f"control character {c!r}")
+            else:
+                self.put(c)
+
+    def text(self):
+        return "\n".join("".join(r).rstrip() for r in self.rows)
+
+    def read(self, seconds):
+        """False: nothing came, or nobody writes any more."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return False
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:
+            return False
+        self.take(data)
+        return bool(data)
+
+    # --- what is expected ---
+
+    def until(self, condition, what):
+        by = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > by:
+                raise AssertionError(f"not seen: {what}; there was\n{self.text()}")
+            self.read(0.05)
+
+    def see(self, text):
+        self.until(lambda: text in self.text(), text)
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def ends(self, status):
+        self.until(lambda: self.program.poll() is not None, "its end")
+        while self.read(0.1):
+            pass
+        if self.program.returncode != status:
+            raise AssertionError(f"status {self.program.returncode}, not {status}\n{self.text()}")
+
+    def expect_given_back(self):
+        if self.alternate or not self.cursor_shown or not self.wraps:
+            raise AssertionError("the terminal was not given back")
+        if termios.tcgetattr(self.slave) != self.before:
+            raise AssertionError("the terminal's settings were not given back")
+
+    def close(self):
+        if self.program.poll() is None:
+            self.program.kill()
+        self.program.wait()
+        with contextlib.suppress(OSError):
+            os.close(self.master)
+            os.close(self.slave)
+
+
+@contextlib.contextmanager
+def terminal(*arguments, width=100, height=30, env=None):
+    t = Terminal([CLIENT, *arguments], width, height, env)
+    try:
+        yield t
+    finally:
+        t.close()
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def printed(*arguments, **more):
+    return subprocess.run([CLIENT, *arguments], capture_output=True, timeout=60, stdin=subprocess.DEVNULL, **more)
+
+
+# --- the daemon ---------------------------------------------------------------------------------------
+
+
+def widths():
+    """A frame fits whatever the width, at once and after a change."""
+    with terminal("top", width=40) as t:
+        t.see("programs in standby")
+        check(t.alternate and not t.cursor_shown, "the screen is not the client's")
+        for width in (60, 80, 120, 200, 300, 20, 100):
+            t.resize(width, 30)
+            t.see("programs in standby" if width > 20 else "captures, by number")
+            check("UUID" in t.text() or width < 80, f"no UUID at {width}")
+        t.resize(100, 3)
+        t.see("q end")
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+    for width in (40, 80, 300):
+        for line in printed("top", "--width", str(width)).stdout.decode().split("\n"):
+            check(len(line) <= width, f"{line!r} is wider than {width}")
+
+
+def keys():
+    with terminal("top", height=8) as t:
+        t.see("captures, by number")
+        for name in ("rate", "kernels", "user", "program", "number"):
+            t.press("s")
+            t.see(f"captures, by {name}")
+        t.press("S")
+        t.see("captures, by program")
+        t.press("?")
+        t.see("the next order of rows")
+        t.press("?")
+        t.see("captures, by program")
+        top_line = t.text().split("\n")[0]
+        check("GPUs" in t.text(), "the body's begin is not shown")
+        t.press("\033[B\033[B\033[B")
+        t.until(lambda: "GPUs" not in t.text(), "scrolled down")
+        check(t.text().split("\n")[0].split(",")[0] == top_line.split(",")[0], "the head was scrolled away")
+        t.press("\033[H")
+        t.see("GPUs")
+        t.press("\033[F")
+        t.until(lambda: "GPUs" not in t.text(), "scrolled to the end")
+        t.press("\033[5~")
+        t.see("GPUs")
+        t.press("\033[99~\033x")  # nothing that is known
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+
+
+def ends():
+    """Whatever ends it, the terminal is as it was."""
+    with terminal("top") as t:
+        t.see("GPUs")
+        t.press("\x03")
+        t.ends(0)
+        t.expect_given_back()
+    for signo, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGUSR1, 138),
+                          (signal.SIGSEGV, -11), (signal.SIGABRT, -6)):
+        with terminal("top") as t:
+            t.see("GPUs")
+            t.program.send_signal(signo)
+            t.ends(status)
+            t.expect_given_back()
+
+
+def hangs_up():
+    t = Terminal([CLIENT, "top"], 80, 24)
+    t.see("GPUs")
+    os.close(t.slave)
+    os.close(t.master)
+    t.program.wait(PATIENCE)
+    check(t.program.returncode in (0, 129), f"status {t.program.returncode}")
+
+
+def stops():
+    """Ctrl-Z gives the terminal to the shell for a while; one that is stopped itself holds up nobody."""
+    with terminal("top") as t:
+        t.see("GPUs")
+        # As an orphan of its session it is not stopped by the terminal, so it is told.
+        t.program.send_signal(signal.SIGTSTP)
+        t.until(lambda: not t.alternate, "the shell's screen")
+        t.until(lambda: os.waitid(os.P_PID, t.program.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT), "stopped")
+        t.expect_given_back()
+        t.program.send_signal(signal.SIGCONT)
+        t.until(lambda: t.alternate, "its own screen again")
+        t.see("GPUs")
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+    with terminal("top", "--interval", "0.1", width=300, height=200) as t:
+        t.see("GPUs")
+        # Nobody reads: it fills what there is between it and us, and waits.
+        t.resize(299, 200)
+        t.press("s" * 3000)
+        t.program.send_signal(signal.SIGTERM)
+        t.program.wait(PATIENCE)
+        check(t.program.returncode == 143, f"status {t.program.returncode}")
+
+
+def plain():
+    """Without a terminal one frame is printed, or as many as are wanted."""
+    r = printed("top")
+    check(r.returncode == 0 and r.stderr == b"", r)
+    check(b"\033" not in r.stdout and r.stdout.count(b"GPUs") == 1, r.stdout)
+    r = printed("top", "--batch", "3", "--interval", "0.1")
+    check(r.stdout.count(b"GPUs") == 3, r.stdout)
+    with terminal("top", "--once") as t:
+        t.ends(0)
+        check(not t.looks and b"\033" not in t.bytes and "GPUs" in t.text(), "more than a frame")
+    with terminal("top", env={"TERM": "dumb"}) as t:
+        t.ends(0)
+        check(b"\033" not in t.bytes, "a dumb terminal got escapes")
+    r = subprocess.run(["sh", "-c", '"$0" top --batch 100000 --interval 0.1 | head -n 1', CLIENT],
+                       capture_output=True, timeout=60)
+    check(r.returncode == 0 and r.stderr == b"" and r.stdout.count(b"\n") == 1, r)
+    for wrong in (["--interval", "0"], ["--batch", "0"], ["--sort", "nothing"], ["--by", "nothing", "x"], ["--width", "1"],
+                  ["--metrics", "memory"], ["x", "--all"]):
+        r = printed("top", *wrong)
+        check(r.returncode == 2 and r.stderr.startswith(b"gpuctr-client: "), (wrong, r))
+    with terminal("top", env={"NO_COLOR": "1"}) as t:
+        t.see("GPUs")
+        t.press("q")
+        t.ends(0)
+        check(t.looks <= {0}, f"NO_COLOR, and looks {t.looks}")
+    with terminal("top") as t:
+        t.see("GPUs")
+        t.press("q")
+        t.ends(0)
+        check({1, 2} <= t.looks, f"without NO_COLOR looks {t.looks}")
+
+
+def hostile():
+    """A program's name cannot move the cursor; the terminal above refuses what it does not know."""
+    with terminal("top", width=200) as t:
+        t.see("evil")
+        check("\\x1b" in t.text() or "\\e" in t.text() or "\\033" in t.text(), t.text())
+        t.press("q")
+        t.ends(0)
+
+
+def captures():
+    """Another's capture, with its kernels a second, which come with the second answer."""
+    with terminal("top", width=200) as t:
+        t.until(lambda: re.search(r"fakeapp +running +[0-9,]+ +[1-9][0-9,]*/s", t.text()), "a rate")
+        t.press("s")
+        t.see("captures, by rate")
+        t.press("q")
+        t.ends(0)
+
+
+# --- kernels ------------------------------------------------------------------------------------------
+
+
+def kernels(text):
+    """The launches of all rows."""
+    m = re.search(r"^all +([0-9,]+)", text, re.MULTILINE)
+    return int(m.group(1).replace(",", "")) if m else 0
+
+
+def file_grows(path):
+    with terminal("top", path, width=120) as t:
+        t.until(lambda: kernels(t.text()) > 0, "kernels")
+        first = kernels(t.text())
+        t.until(lambda: kernels(t.text()) > first and re.search(r"not complete, [1-9][0-9,]*/s", t.text()), "more of them")
+        t.see("by time")
+        t.press("s")
+        t.see("by dram__bytes_read.sum")
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+
+
+def recording(path):
+    for width in (40, 80, 120, 300):
+        with terminal("top", path, width=width, height=24) as t:
+            t.see("716 kernels, 1 process, complete")
+            if width in (80, 120):
+                t.see("columns 1 of")
+                t.press("\033[C")
+                t.see("columns 2 of")
+                t.press("\033[D")
+                t.see("columns 1 of")
+            check("716" in t.text(), "the sum is not in sight")
+            t.press("\033[6~")
+            t.press("q")
+            t.ends(0)
+            t.expect_given_back()
+
+
+def until_free(program):
+    """A capture whose client is gone ends a moment later."""
+    by = time.monotonic() + PATIENCE
+    while not re.search(rf'"pid":{program},.*"capture":0,'.encode(), printed("ps", "--json").stdout):
+        check(time.monotonic() < by, "it is still measured")
+
+
+def own(program):
+    """A capture of one's own: the kernels come, and end with the looking."""
+    with terminal("top", "--pid", program, "--metrics", "dram__bytes_read.sum", width=100) as t:
+        t.see("measuring")
+        t.until(lambda: kernels(t.text()) > 0, "kernels")
+        first = kernels(t.text())
+        t.until(lambda: kernels(t.text()) > first, "more of them")
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+    until_free(program)
+    r = printed("top", "--pid", program, "--metrics", "dram__bytes_read.sum", "--batch", "5", "--width", "80")
+    check(r.returncode == 0 and kernels(r.stdout.decode()) > 0, r)
+    check(re.search(rb"kernels, [1-9][0-9,]*/s, 1 process", r.stdout), r.stdout)
+    until_free(program)
+    r = printed("top", "--pid", program, "--metrics", "no__such_thing")
+    check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
+    r = printed("top", "--pid", "1")
+    check(r.returncode == 1 and r.stderr, r)
+
+
+def progress(program):
+    """On a terminal the line says what is left and is gone at the end; elsewhere there is none."""
+    arguments = ["capture", "--pid", program, "--metrics", "dram__bytes_read.sum", "--duration"]
+    line = re.compile(r"gpuctr: [0-9,]+ kernels?, [0-9,]+/s, 1 process, [0-9]+ s left")
+    with terminal(*arguments, "4", width=120) as t:
+        t.until(lambda: line.search(t.text()), "what is left")
+        t.ends(0)
+        check(not re.search("/s, .*left", t.text()), f"the line is still there:\n{t.text()}")
+        check("kernels seen" in t.text(), "no summary")
+    with terminal(*arguments[:-1], "--launch-count", "100000", "--duration", "3", width=40) as t:
+        t.see(" of 100,000, ")
+        t.ends(0)
+    r = printed(*arguments, "1.5")
+    check(r.returncode == 0 and b"/s, " not in r.stderr and b"\033" not in r.stderr, r)
+
+
+def outlives():
+    """The daemon goes and comes: both are told, and the terminal stays the client's. The test does it at our word."""
+    with terminal("top") as t:
+        t.see("GPUs")
+        print("seen", flush=True)
+        t.see("trying again")
+        print("lost", flush=True)
+        t.until(lambda: "trying again" not in t.text(), "the daemon again")
+        t.press("q")
+        t.ends(0)
+        t.expect_given_back()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[3:])
