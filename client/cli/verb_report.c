@@ -135,6 +135,7 @@ static bool read_capture(struct source *s, const char *path)
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
+						 .check_beside = true,
 						 .without_ranges =
 							 !summary_needs_ranges(s->summary) };
 	struct store_error error;
