@@ -136,6 +136,7 @@ static bool read_capture(struct source *s, const char *path)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .check_beside = true,
+						 .plain_ranges = true,
 						 .without_ranges =
 							 !summary_needs_ranges(s->summary) };
 	struct store_error error;

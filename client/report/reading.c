@@ -218,6 +218,9 @@ int reading_capture(const char *path, const struct reading_handler *handler, voi
 	if (result) {
 		return result;
 	}
+	if (handler->plain_ranges) {
+		store_plain_ranges(r.reader);
+	}
 	if (handler->without_ranges) {
 		store_without_ranges(r.reader);
 	}

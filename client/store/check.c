@@ -4,7 +4,8 @@
  * its own does it while the reader may already read. Whoever reads before the verdict gets values
  * that are checked one by one, and no more of them than the file's size allows, so a damaged file
  * is as harmless as one that was checked before; but nothing may be told of it before the verdict,
- * which store_check_pages() waits for. Where no thread can be had, the pages are checked at once. */
+ * which store_check_pages() waits for. Where no thread can be had, the pages are checked at once.
+ */
 
 #include <pthread.h>
 #include <stdlib.h>

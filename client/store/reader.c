@@ -431,6 +431,11 @@ void store_without_ranges(struct store_reader *r)
 	r->without_ranges = true;
 }
 
+void store_plain_ranges(struct store_reader *r)
+{
+	r->plain_ranges = true;
+}
+
 const struct store_info *store_info(const struct store_reader *r)
 {
 	return &r->info;

@@ -85,6 +85,8 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 /* Ranges are neither loaded nor pointed to by records: for who does not look at them, because a
  * program may have more ranges than kernels. To be called before anything is loaded. */
 void store_without_ranges(struct store_reader *r);
+/* Ranges are loaded without category, colour and payload, likewise. */
+void store_plain_ranges(struct store_reader *r);
 
 /* Loads the definitions of a process once; later calls return the same. */
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);

@@ -25,7 +25,7 @@ struct store_reader {
 	struct store_info info;
 	struct store_process *processes;
 	struct store_loaded *loaded;
-	bool without_ranges;
+	bool without_ranges, plain_ranges;
 	struct store_check *check; /* of the pages; NULL: not begun */
 	struct store_error error;
 };
