@@ -42,7 +42,7 @@ enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
 static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
-	  "capture; several with commas (default: kernel)" },
+	  "capture, rank, task, host; several with commas (default: kernel)" },
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); calls, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
@@ -90,6 +90,7 @@ static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct source *s = userdata;
+	int r;
 
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
@@ -108,7 +109,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 		add_totals(&s->end.totals, &known);
 		s->end.has_totals = false;
 	}
-	return summary_begin(s->summary, &info->plan, info->path, &s->why);
+	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
+	return r ? r : summary_host(s->summary, info->host);
 }
 
 static int on_process(const struct store_process *process, void *userdata)

@@ -237,7 +237,7 @@ def wrong_command_lines():
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
-            (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "rank"], "take 'process'")):
+            (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
         refused(str(arguments), message, *arguments, status=2)
 
 
@@ -303,6 +303,28 @@ def wild_values():
     check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
 
 
+def ranks():
+    """Files of two ranks in one report, apart; and a process that says nothing, or a wild thing."""
+    claim = "INSERT INTO meta VALUES(?, ?)"
+    change("rank0.gpuctr", (claim, ("process.1.RANK", "0")), (claim, ("process.1.SLURM_PROCID", "8")),
+           (claim, ("process.11.RANK", "5")), "UPDATE meta SET value = 'node0' WHERE key = 'host'")
+    change("rank1.gpuctr", (claim, ("process.1.SLURM_PROCID", "1")),
+           "UPDATE meta SET value = 'node1' WHERE key = 'host'", "DELETE FROM record WHERE idx < 10")
+    alone = [json.loads(run(f"rank{i}.gpuctr", "--json").stdout)["all"] for i in (0, 1)]
+    r = json.loads(run("rank0.gpuctr", "rank1.gpuctr", "--by", "rank,task,host", "--json").stdout)
+    rows = {tuple(row["key"][k] for k in ("rank", "task", "host")): row for row in r["rows"]}
+    check(set(rows) == {("rank 0", "task 8", "node0"), ("rank 1", "task 1", "node1")}, f"ranks: {list(rows)}")
+    for (_, row), one in zip(sorted(rows.items()), alone):
+        check(row["launches"] == one["launches"] and
+              all(row["measures"][c]["sum"] == one["measures"][c]["sum"] for c in COLUMNS), "a rank's sums")
+    check(json.loads(run("run.gpuctr", "--by", "rank", "--json").stdout)["rows"][0]["key"]["rank"] is None, "a rank")
+    change("rankless.gpuctr", (claim, ("process.1.RANK", "\x1b[2J")))
+    check("\x1b" not in run("rankless.gpuctr", "--by", "rank").stdout.decode(), "a hostile rank")
+    change("rankblob.gpuctr", (claim, ("process.1.RANK", b"\x00\xff")), *[
+        (claim, (f"process.1.N{i}", "x")) for i in range(300)])
+    refused("too many claims", "damaged", "rankblob.gpuctr")
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -317,7 +339,7 @@ def nobody_reads():
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, nobody_reads]
+             hostile_names, wild_values, ranks, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
