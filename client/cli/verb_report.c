@@ -35,6 +35,7 @@ enum {
 	OPTION_CSV,
 	OPTION_JSON,
 	OPTION_HTML,
+	OPTION_DEFINE,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -46,6 +47,7 @@ static const struct option_def defs[] = {
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); calls, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
+	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
 	  "of each column: total, sum, mean, share, min, max, stddev, all" },
 	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
@@ -64,6 +66,7 @@ struct report_options {
 	struct keys keys;
 	struct view_options view;
 	const char *against, *html;
+	struct buf define;
 	bool csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
@@ -220,6 +223,21 @@ static void add_table(struct source *s, const struct report_options *o, const st
 	}
 }
 
+/* What a definition is refused for has the line and the place below. */
+static void refuse(struct buf *why)
+{
+	const char *text = buf_string(why), *end = strchrnul(text, '\n');
+	struct buf more = { 0 };
+
+	say_usage("report: %.*s", (int)(end - text), text);
+	if (*end) {
+		buf_text(&more, end + 1);
+		buf_char(&more, '\n');
+		say_text(&more);
+	}
+	buf_deinit(&more);
+}
+
 static int print(struct source *s, const struct report_options *o, const struct strings *files)
 {
 	struct groups *groups = summary_groups(s->summary);
@@ -233,7 +251,11 @@ static int print(struct source *s, const struct report_options *o, const struct 
 	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;
 
 	if (r) {
-		say_usage("report: %s", r == -ENOMEM ? "out of memory" : buf_string(&why));
+		if (r == -ENOMEM) {
+			say_usage("out of memory");
+		} else {
+			refuse(&why);
+		}
 		buf_deinit(&why);
 		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
 	}
@@ -323,6 +345,30 @@ static bool parse_number(const char *option, const char *value, uint64_t min, ui
 	return true;
 }
 
+/* It is compiled when the columns of the captures are known. */
+static bool read_define(struct report_options *o, const char *path)
+{
+	char text[DEFINE_MAX_BYTES + 1];
+	FILE *f = fopen(path, "re");
+	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
+	int error = !f || ferror(f) ? errno : 0;
+
+	if (f) {
+		fclose(f);
+	}
+	if (error || n > DEFINE_MAX_BYTES || memchr(text, '\0', n)) {
+		say_usage("--define %s: %s", path,
+			  error			 ? strerror(error)
+			  : n > DEFINE_MAX_BYTES ? "it has more than 64 KiB"
+						 : "it is no text");
+		return false;
+	}
+	buf_clear(&o->define);
+	buf_add(&o->define, text, n);
+	o->view.define = (struct define_source){ path, buf_string(&o->define) };
+	return true;
+}
+
 static bool take_option(struct report_options *o, int id, const char *value)
 {
 	o->has_choice = o->has_choice || (id != OPTION_HTML && id != 'f');
@@ -345,6 +391,8 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case OPTION_FIGURES:
 		o->view.figures = value;
 		return true;
+	case OPTION_DEFINE:
+		return read_define(o, value);
 	case OPTION_SKIP_ZERO:
 		o->view.skip_zero = true;
 		return true;
@@ -429,6 +477,7 @@ static int exec_report(int argc, char **argv)
 		status = o.html ? report_html(&files, o.html, o.force) : report(&o, &files);
 	}
 	strings_deinit(&files);
+	buf_deinit(&o.define);
 	return status;
 }
 
@@ -440,6 +489,7 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
 		   "  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
 		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
+		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
 		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
 		   "  gpuctr-client report run.gpuctr --html run.html\n",
 	.options = defs,

@@ -325,6 +325,49 @@ def ranks():
     refused("too many claims", "damaged", "rankblob.gpuctr")
 
 
+def definitions():
+    """Columns of the user's own: their values, their units, and where they are wrong."""
+    path = pathlib.Path("my.columns")
+    path.write_text("# a comment\n\ntraffic = dram__bytes_read.sum + dram__bytes_write\r\n"
+                    "speed = traffic / time # bytes by seconds\nper_launch = traffic / launches\n"
+                    "wrong_way = -(2 - 3.5e0) * (traffic - traffic) / traffic\nnever = 1 / (traffic - traffic)\n"
+                    "share = traffic / peak_bytes\nslow = gpu__time_duration - time\n")
+    r = json.loads(run("run.gpuctr", "--by", "op", "--define", path, "--json").stdout)
+    units = {c["name"]: c["unit"] for c in r["columns"]}
+    check([units[c] for c in ("traffic", "speed", "per_launch", "wrong_way", "share", "slow")] ==
+          ["byte", "byte/second", "byte", "", "", "second"], f"units: {units}")
+    for row in [r["all"], *r["rows"]]:
+        d, m = row["derived"], row["measures"]
+        check(d["traffic"] == m[COLUMNS[0]]["total"] + m[COLUMNS[1]]["total"] and d["never"] is None, "a sum")
+        check(d["wrong_way"] == (0 if d["traffic"] else None), "signs and parentheses")
+        for own, same in (("speed", d["dram_bandwidth"]), ("share", d["of_peak"] and d["of_peak"] / 100),
+                          ("per_launch", d["traffic"] / row["total_launches"]),
+                          ("slow", (m[COLUMNS[2]]["total"] - m["time"]["total"]) / 1e9)):
+            check(d[own] == same or abs(d[own] - same) <= 1e-9 * abs(same), f"{own}: {d[own]}, not {same}")
+    check(r["rows"] and "speed" in run("run.gpuctr", "--define", path, "--sort", "speed", "--csv").stdout.decode(), "CSV")
+    for line, message, column in (
+            ("x = time + dram__bytes_read", "'second' and 'byte' cannot be added", 9),
+            ("x = dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?", 4),
+            ("x = 2 * (1 + 2", "this '(' is not closed", 8), ("x 3", "'=' is expected", 2),
+            ("time = 3", "is there already", 0), ("dram_bandwidth = 3", "is there already", 0),
+            ("x = 1 +", "a number, a name or '('", 7), ("x = 3 4", "an operator or the end", 6),
+            ("x = 1e999", "too large", 4), ("x = 3x", "an operator is expected", 5), ("3 = x", "NAME = EXPRESSION", 0),
+            ("x = " + "(" * 40, "nested too deep", 36), ("x = 1" + "+1" * 99, "too long", 67),
+            ("x = \x1b[2J", "a number, a name", 4)):
+        path.write_text("# before\n" + line + "\n")
+        r = run("run.gpuctr", "--define", path)
+        lines = r.stderr.decode().split("\n")
+        check(r.returncode == 2 and r.stdout == b"" and "my.columns:2: " in lines[0] and message in lines[0],
+              f"{line}: {lines[0]}")
+        check(len(lines) > 2 and lines[2] == " " * (2 + column) + "^" and "\x1b" not in r.stderr.decode(),
+              f"{line}: the place: {lines[1:]}")
+    path.write_bytes(b"x = 1\0")
+    refused("no text", "no text", "run.gpuctr", "--define", path, status=2)
+    path.write_text("".join(f"x{i} = {i}\n" for i in range(40)))
+    refused("too many", "too many definitions", "run.gpuctr", "--define", path, status=2)
+    refused("no file", "No such file", "run.gpuctr", "--define", "none", status=2)
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -339,7 +382,7 @@ def nobody_reads():
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, ranks, nobody_reads]
+             hostile_names, wild_values, ranks, definitions, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
