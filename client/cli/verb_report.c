@@ -20,6 +20,7 @@
 #include "client/report/hints.h"
 #include "client/report/machine.h"
 #include "client/report/reading.h"
+#include "client/report/roofline.h"
 #include "client/report/table.h"
 
 enum {
@@ -36,6 +37,7 @@ enum {
 	OPTION_JSON,
 	OPTION_HTML,
 	OPTION_DEFINE,
+	OPTION_ROOFLINE,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -56,6 +58,8 @@ static const struct option_def defs[] = {
 	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
 	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
 	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
+	{ OPTION_ROOFLINE, "roofline", NULL,
+	  "draw the rows below the memory's roof, with letters" },
 	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
 	{ 'f', "force", NULL, "replace FILE" },
 	{ 'h', "help", NULL, "show this" },
@@ -67,7 +71,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct buf define;
-	bool csv, json, help, has_limit, force, has_choice;
+	bool roofline, csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
 
@@ -198,6 +202,30 @@ static int put(const struct buf *b)
 	return EXIT_VERB_FAILED;
 }
 
+/* What the terminal shows: text has been made safe for UTF-8 whatever it says, but lines need it.
+ */
+static bool shows_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	const char *value = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !(value && *value); i++) {
+		value = getenv(names[i]);
+	}
+	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
+}
+
+static void add_tail(struct source *s, struct buf *b)
+{
+	summary_print_tail(s->summary, &s->end, b);
+	if (s->unfinished > 0) {
+		buf_printf(b,
+			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
+			   "an error\n",
+			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	}
+}
+
 static void add_table(struct source *s, const struct report_options *o, const struct view *v,
 		      struct buf *b)
 {
@@ -214,13 +242,7 @@ static void add_table(struct source *s, const struct report_options *o, const st
 	if (!o->view.against && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
-	summary_print_tail(s->summary, &s->end, b);
-	if (s->unfinished > 0) {
-		buf_printf(b,
-			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
-			   "an error\n",
-			   s->unfinished == 1 ? "a capture is" : "several captures are");
-	}
+	add_tail(s, b);
 }
 
 /* What a definition is refused for has the line and the place below. */
@@ -263,10 +285,21 @@ static int print(struct source *s, const struct report_options *o, const struct 
 		machine_csv(&view, &b);
 	} else if (o->json) {
 		machine_json(&view, &source, &b);
+	} else if (o->roofline && summary_records(s->summary) > 0) {
+		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
+		b.failed |= r == -ENOMEM;
+		r = r == -ENOMEM ? 0 : r;
+		add_tail(s, &b);
 	} else {
 		add_table(s, o, &view, &b);
 	}
 	view_deinit(&view);
+	if (r) {
+		refuse(&why);
+		buf_deinit(&why);
+		buf_deinit(&b);
+		return EXIT_VERB_FAILED;
+	}
 	r = put(&b);
 	buf_deinit(&b);
 	return r;
@@ -405,6 +438,9 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case OPTION_JSON:
 		o->json = true;
 		return true;
+	case OPTION_ROOFLINE:
+		o->roofline = true;
+		return true;
 	case OPTION_HTML:
 		o->html = value;
 		return true;
@@ -435,6 +471,11 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (o->csv && o->json) {
 		say_usage("report: take --csv or --json, not both");
+		return false;
+	}
+	if (o->roofline && (o->csv || o->json || o->against)) {
+		say_usage("report: --roofline is a picture of one report; it goes without --csv, "
+			  "--json and --against");
 		return false;
 	}
 	if (o->html && o->has_choice) {

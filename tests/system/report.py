@@ -36,7 +36,7 @@ def check(condition, what):
 
 def run(*arguments, stdin=None, env=None, **more):
     """A report, in the folder of run.gpuctr; values of env are added."""
-    environment = dict(os.environ, LC_ALL="C", **(env or {}))
+    environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     environment.pop("COLUMNS", None)
     return subprocess.run([CLIENT, "report", *map(str, arguments)], input=stdin, env=environment,
                           capture_output=True, timeout=100, **more)
@@ -368,6 +368,54 @@ def definitions():
     refused("no file", "No such file", "run.gpuctr", "--define", "none", status=2)
 
 
+def with_operations(path):
+    """The recording, as if it had counted operations of the tensor pipe in place of its third column."""
+    change(path, f'UPDATE record SET "{COLUMNS[2]}" = "{COLUMNS[0]}" * (1 + idx % 7) * 5 + 1')
+    db = sqlite3.connect(path)
+    name = "sm__ops_path_tensor_x.sum"
+    db.execute("PRAGMA writable_schema = ON")
+    db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'record'", (COLUMNS[2], name))
+    db.execute("UPDATE column_def SET name = ?, unit = '' WHERE name = ?", (name, COLUMNS[2]))
+    db.commit()
+    db.close()
+
+
+def rooflines():
+    """Rows stand where their values say, below the roof, within the width, in any locale."""
+    with_operations("operations.gpuctr")
+    for capture, values in (("operations.gpuctr", ("intensity", "flop_rate")), ("run.gpuctr", ("time", "dram_bandwidth"))):
+        for columns in (40, 41, 79, 120, 300):
+            picture = [capture, "--by", "op", "--skip-zero", "--limit", 5, "--roofline", "--width", columns]
+            ascii_text, text = (run(*picture, env={"LC_ALL": l, "NO_COLOR": "1"}).stdout.decode()
+                                for l in ("C", "en_US.UTF-8"))
+            drawn = text[:text.index("single pass")]
+            check(all(width(line) <= columns for line in drawn.split("\n") if " rows more, " not in line and
+                      ", the " not in line and "were measured" not in line), f"a roofline in {columns} columns")
+            check(ascii_text.isascii() and "\x1b" not in text and "─" in text, "lines of the locale")
+            check(ascii_text == text.translate(str.maketrans("─╱│└", "-/|+")), "two locales, two pictures")
+            rows = json.loads(run(capture, "--by", "op", "--skip-zero", "--limit", 5, "--json").stdout)["rows"]
+            area = [line[13:] for line in ascii_text.split("\n") if line[12:13] == "|"]
+            check(len(area) >= 8 and len({line[:1] for line in area}) <= 5, "the area")
+            place = {c: (line.index(c), -i) for i, line in enumerate(area) for c in "abcde" if c in line}
+            value = {c: (row["derived"].get(values[0]) or row["measures"]["time"]["total"], row["derived"][values[1]])
+                     for c, row in zip("abcde", rows)}
+            check(len(place) >= 2, f"points in {columns} columns: {place}")
+            for one in place:
+                for other in place:
+                    check(all(a <= b for a, b, x, y in zip(place[one], place[other], value[one], value[other]) if x < y),
+                          f"{capture} {columns}: {one} {place[one]} and {other} {place[other]}")
+                above = [line[place[one][0]:place[one][0] + 1] for line in area[:-place[one][1]]]
+                below = [line[place[one][0]:place[one][0] + 1] for line in area[1 - place[one][1]:]]
+                check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
+    refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
+    change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
+    r = run("no-bytes.gpuctr", "--roofline")
+    check(r.returncode == 1 and r.stdout == b"" and b"--metrics roofline" in r.stderr, f"nothing to draw: {r}")
+    change("far.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
+           "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 7")
+    check(run("far.gpuctr", "--roofline", "--limit", 0).returncode == 0, "wild values in a roofline")
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -382,10 +430,11 @@ def nobody_reads():
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, ranks, definitions, nobody_reads]
+             hostile_names, wild_values, ranks, definitions, rooflines, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
+        os.environ["LC_ALL"] = "C"
         shutil.copy(RECORDING, "run.gpuctr")
         for test in tests:
             before = len(failures)
