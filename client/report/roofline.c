@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Both axes are logarithmic and end at whole powers of ten. The slope of the roof is the peak of the
- * memory where the devices are known, else the highest bandwidth of a row; its flat part is the
+/* Both axes are logarithmic and end at whole powers of ten. The slope of the roof is the peak of
+ * the memory where the devices are known, else the highest bandwidth of a row; its flat part is the
  * highest rate of a row, because what a chip can compute depends on the kind of operation. */
 
 #include "client/report/roofline.h"
@@ -143,7 +143,9 @@ static size_t cell_of(const struct axis *axis, double value)
 	double share = (log10(value) - axis->low) / (axis->high - axis->low);
 	double cell = share * (double)(axis->cells - 1);
 
-	return cell < 0 ? 0 : cell > (double)(axis->cells - 1) ? axis->cells - 1 : (size_t)lround(cell);
+	return cell < 0				  ? 0
+	       : cell > (double)(axis->cells - 1) ? axis->cells - 1
+						  : (size_t)lround(cell);
 }
 
 static char *cell_at(const struct roofline *r, size_t column, double y)

@@ -397,6 +397,10 @@ def rooflines():
             area = [line[13:] for line in ascii_text.split("\n") if line[12:13] == "|"]
             check(len(area) >= 8 and len({line[:1] for line in area}) <= 5, "the area")
             place = {c: (line.index(c), -i) for i, line in enumerate(area) for c in "abcde" if c in line}
+            roof = [next((i for i, line in enumerate(area) if line[x:x + 1] in ("/", "-")), None)
+                    for x in range(max(map(len, area)))]
+            steps = [b - a for a, b in zip(roof, roof[1:]) if a is not None and b is not None]
+            check(len(steps) > columns / 2 and all(-2 <= step <= 0 for step in steps), f"{capture} {columns}: the roof")
             value = {c: (row["derived"].get(values[0]) or row["measures"]["time"]["total"], row["derived"][values[1]])
                      for c, row in zip("abcde", rows)}
             check(len(place) >= 2, f"points in {columns} columns: {place}")
