@@ -37,3 +37,17 @@ const char *claims_job(const struct claims *c)
 	}
 	return job;
 }
+
+const char *claims_rank(const struct claims *c)
+{
+	const char *rank = claims_find(c, "RANK");
+
+	return rank ? rank : claims_find(c, "SLURM_PROCID");
+}
+
+const char *claims_task(const struct claims *c)
+{
+	const char *task = claims_find(c, "SLURM_PROCID");
+
+	return task ? task : claims_find(c, "RANK");
+}

@@ -19,5 +19,9 @@ const char *claims_find(const struct claims *c, const char *name);
 
 /* The scheduler's name of the job; NULL: none. */
 const char *claims_job(const struct claims *c);
+/* The number among the processes that compute together, and the scheduler's number of the task;
+ * where one is not said, it is the other's. NULL: neither is. */
+const char *claims_rank(const struct claims *c);
+const char *claims_task(const struct claims *c);
 
 #endif

@@ -84,11 +84,8 @@ static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 	}
 }
 
-static const char *either(const struct claims *claims, const char *first, const char *second)
+static const char *or_none(const char *value)
 {
-	const char *value = claims_find(claims, first);
-
-	value = value ? value : claims_find(claims, second);
 	return value ? value : "none";
 }
 
@@ -106,13 +103,13 @@ static void add(struct buf *b, char letter, const struct claims *claims, pid_t p
 		add_job(b, claims, letter == 'J');
 		break;
 	case 'n':
-		add_safe(b, either(claims, "SLURM_NODEID", "SLURM_NODEID"));
+		add_safe(b, or_none(claims_find(claims, "SLURM_NODEID")));
 		break;
 	case 't':
-		add_safe(b, either(claims, "SLURM_PROCID", "RANK"));
+		add_safe(b, or_none(claims_task(claims)));
 		break;
 	case 'r':
-		add_safe(b, either(claims, "RANK", "SLURM_PROCID"));
+		add_safe(b, or_none(claims_rank(claims)));
 		break;
 	case 'p':
 		buf_printf(b, "%d", (int)pid);

@@ -84,17 +84,15 @@ void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan)
 void ranks_process(struct ranks *r, const struct gpuctr_process *process)
 {
 	struct claims claims = { process->claims, process->n_claims };
-	const char *rank = claims_find(&claims, "RANK");
 	struct rank *row = find(r, process->process);
 
 	row = row ? row : add(r);
 	if (!row) {
 		return;
 	}
-	rank = rank ? rank : claims_find(&claims, "SLURM_PROCID");
 	row->process = process->process;
 	row->pid = process->pid;
-	copy_plain(row->rank, sizeof(row->rank), rank);
+	copy_plain(row->rank, sizeof(row->rank), claims_rank(&claims));
 	copy_plain(row->program, sizeof(row->program), process->program);
 }
 

@@ -86,7 +86,9 @@ static bool read_capture(struct html *h, const char *path)
 {
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
-						 .on_record = on_record };
+						 .on_record = on_record,
+						 .check_beside = true,
+						 .plain_ranges = true };
 	struct store_error error;
 	int r = reading_capture(path, &handler, h, &error);
 

@@ -58,6 +58,11 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 	return groups_begin(s->groups, plan, name, why);
 }
 
+int summary_host(struct summary *s, const char *host)
+{
+	return groups_host(s->groups, host);
+}
+
 /* --- processes ---------------------------------------------------------------------------------
  */
 

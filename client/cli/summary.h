@@ -20,6 +20,7 @@ struct summary *summary_free(struct summary *s);      /* takes NULL, returns NUL
 /* For each capture, before its processes: as groups_begin(). */
 int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
 		  struct buf *why);
+int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record);
 uint64_t summary_records(const struct summary *s);

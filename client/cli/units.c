@@ -101,6 +101,10 @@ void text_scaled(struct buf *b, double value, const char *unit)
 		text_time(b, value);
 		return;
 	}
+	if (strcmp(unit, "second") == 0) {
+		text_time(b, value * 1e9);
+		return;
+	}
 	if (strcmp(unit, "percent") == 0 || strcmp(unit, "%") == 0) {
 		buf_printf(b, "%.1f %%", value);
 		return;

@@ -20,6 +20,7 @@
 #include "client/report/hints.h"
 #include "client/report/machine.h"
 #include "client/report/reading.h"
+#include "client/report/roofline.h"
 #include "client/report/table.h"
 
 enum {
@@ -35,6 +36,8 @@ enum {
 	OPTION_CSV,
 	OPTION_JSON,
 	OPTION_HTML,
+	OPTION_DEFINE,
+	OPTION_ROOFLINE,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -42,10 +45,11 @@ enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
 static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
-	  "capture; several with commas (default: kernel)" },
+	  "capture, rank, task, host; several with commas (default: kernel)" },
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); calls, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
+	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
 	  "of each column: total, sum, mean, share, min, max, stddev, all" },
 	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
@@ -54,6 +58,8 @@ static const struct option_def defs[] = {
 	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
 	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
 	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
+	{ OPTION_ROOFLINE, "roofline", NULL,
+	  "draw the rows below the memory's roof, with letters" },
 	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
 	{ 'f', "force", NULL, "replace FILE" },
 	{ 'h', "help", NULL, "show this" },
@@ -64,7 +70,8 @@ struct report_options {
 	struct keys keys;
 	struct view_options view;
 	const char *against, *html;
-	bool csv, json, help, has_limit, force, has_choice;
+	struct buf define;
+	bool roofline, csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
 
@@ -90,6 +97,7 @@ static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct source *s = userdata;
+	int r;
 
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
@@ -108,7 +116,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 		add_totals(&s->end.totals, &known);
 		s->end.has_totals = false;
 	}
-	return summary_begin(s->summary, &info->plan, info->path, &s->why);
+	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
+	return r ? r : summary_host(s->summary, info->host);
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -135,6 +144,8 @@ static bool read_capture(struct source *s, const char *path)
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
+						 .check_beside = true,
+						 .plain_ranges = true,
 						 .without_ranges =
 							 !summary_needs_ranges(s->summary) };
 	struct store_error error;
@@ -191,6 +202,30 @@ static int put(const struct buf *b)
 	return EXIT_VERB_FAILED;
 }
 
+/* What the terminal shows: text has been made safe for UTF-8 whatever it says, but lines need it.
+ */
+static bool shows_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	const char *value = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !(value && *value); i++) {
+		value = getenv(names[i]);
+	}
+	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
+}
+
+static void add_tail(struct source *s, struct buf *b)
+{
+	summary_print_tail(s->summary, &s->end, b);
+	if (s->unfinished > 0) {
+		buf_printf(b,
+			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
+			   "an error\n",
+			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	}
+}
+
 static void add_table(struct source *s, const struct report_options *o, const struct view *v,
 		      struct buf *b)
 {
@@ -207,13 +242,22 @@ static void add_table(struct source *s, const struct report_options *o, const st
 	if (!o->view.against && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
-	summary_print_tail(s->summary, &s->end, b);
-	if (s->unfinished > 0) {
-		buf_printf(b,
-			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
-			   "an error\n",
-			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	add_tail(s, b);
+}
+
+/* What a definition is refused for has the line and the place below. */
+static void refuse(struct buf *why)
+{
+	const char *text = buf_string(why), *end = strchrnul(text, '\n');
+	struct buf more = { 0 };
+
+	say_usage("report: %.*s", (int)(end - text), text);
+	if (*end) {
+		buf_text(&more, end + 1);
+		buf_char(&more, '\n');
+		say_text(&more);
 	}
+	buf_deinit(&more);
 }
 
 static int print(struct source *s, const struct report_options *o, const struct strings *files)
@@ -229,7 +273,11 @@ static int print(struct source *s, const struct report_options *o, const struct 
 	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;
 
 	if (r) {
-		say_usage("report: %s", r == -ENOMEM ? "out of memory" : buf_string(&why));
+		if (r == -ENOMEM) {
+			say_usage("out of memory");
+		} else {
+			refuse(&why);
+		}
 		buf_deinit(&why);
 		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
 	}
@@ -237,10 +285,21 @@ static int print(struct source *s, const struct report_options *o, const struct 
 		machine_csv(&view, &b);
 	} else if (o->json) {
 		machine_json(&view, &source, &b);
+	} else if (o->roofline && summary_records(s->summary) > 0) {
+		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
+		b.failed |= r == -ENOMEM;
+		r = r == -ENOMEM ? 0 : r;
+		add_tail(s, &b);
 	} else {
 		add_table(s, o, &view, &b);
 	}
 	view_deinit(&view);
+	if (r) {
+		refuse(&why);
+		buf_deinit(&why);
+		buf_deinit(&b);
+		return EXIT_VERB_FAILED;
+	}
 	r = put(&b);
 	buf_deinit(&b);
 	return r;
@@ -319,6 +378,30 @@ static bool parse_number(const char *option, const char *value, uint64_t min, ui
 	return true;
 }
 
+/* It is compiled when the columns of the captures are known. */
+static bool read_define(struct report_options *o, const char *path)
+{
+	char text[DEFINE_MAX_BYTES + 1];
+	FILE *f = fopen(path, "re");
+	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
+	int error = !f || ferror(f) ? errno : 0;
+
+	if (f) {
+		fclose(f);
+	}
+	if (error || n > DEFINE_MAX_BYTES || memchr(text, '\0', n)) {
+		say_usage("--define %s: %s", path,
+			  error			 ? strerror(error)
+			  : n > DEFINE_MAX_BYTES ? "it has more than 64 KiB"
+						 : "it is no text");
+		return false;
+	}
+	buf_clear(&o->define);
+	buf_add(&o->define, text, n);
+	o->view.define = (struct define_source){ path, buf_string(&o->define) };
+	return true;
+}
+
 static bool take_option(struct report_options *o, int id, const char *value)
 {
 	o->has_choice = o->has_choice || (id != OPTION_HTML && id != 'f');
@@ -341,6 +424,8 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case OPTION_FIGURES:
 		o->view.figures = value;
 		return true;
+	case OPTION_DEFINE:
+		return read_define(o, value);
 	case OPTION_SKIP_ZERO:
 		o->view.skip_zero = true;
 		return true;
@@ -352,6 +437,9 @@ static bool take_option(struct report_options *o, int id, const char *value)
 		return true;
 	case OPTION_JSON:
 		o->json = true;
+		return true;
+	case OPTION_ROOFLINE:
+		o->roofline = true;
 		return true;
 	case OPTION_HTML:
 		o->html = value;
@@ -383,6 +471,11 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (o->csv && o->json) {
 		say_usage("report: take --csv or --json, not both");
+		return false;
+	}
+	if (o->roofline && (o->csv || o->json || o->against)) {
+		say_usage("report: --roofline is a picture of one report; it goes without --csv, "
+			  "--json and --against");
 		return false;
 	}
 	if (o->html && o->has_choice) {
@@ -425,6 +518,7 @@ static int exec_report(int argc, char **argv)
 		status = o.html ? report_html(&files, o.html, o.force) : report(&o, &files);
 	}
 	strings_deinit(&files);
+	buf_deinit(&o.define);
 	return status;
 }
 
@@ -436,6 +530,7 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --sort dram__bytes_read\n"
 		   "  gpuctr-client report run.gpuctr --by op,shape --limit 10\n"
 		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
+		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
 		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
 		   "  gpuctr-client report run.gpuctr --html run.html\n",
 	.options = defs,

@@ -8,6 +8,7 @@
  * it: with one precision measured, those of the others are missing. */
 
 #include "client/report/derived.h"
+#include "client/report/define.h"
 
 #include <string.h>
 
@@ -115,8 +116,12 @@ static double intensity(const struct derived *d, const struct group *group)
 double derived_value(const struct derived *d, const struct group *group)
 {
 	const struct part *time = &group->timed[MEASURE_TIME];
-	double bytes = add_up(group->timed, d->bytes, d->n_bytes, time->n);
+	double bytes;
 
+	if (d->kind == DERIVED_DEFINED) {
+		return define_value(d->define, group);
+	}
+	bytes = add_up(group->timed, d->bytes, d->n_bytes, time->n);
 	switch (d->kind) {
 	case DERIVED_BANDWIDTH:
 		return divide(bytes, time->sum) * 1e9;
@@ -126,6 +131,8 @@ double derived_value(const struct derived *d, const struct group *group)
 		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
 	case DERIVED_INTENSITY:
 		return intensity(d, group);
+	case DERIVED_DEFINED:
+		break;
 	}
 	return NAN;
 }

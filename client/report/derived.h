@@ -14,15 +14,17 @@ enum derived_kind {
 	DERIVED_PEAK,	   /* the same, of what the memory could move at its peak */
 	DERIVED_RATE,	   /* floating-point operations by time */
 	DERIVED_INTENSITY, /* floating-point operations a byte */
+	DERIVED_DEFINED,   /* by the user; define.h */
 };
 
-enum { DERIVED_MAX = 4, DERIVED_TERMS = 8 };
+enum { DERIVED_MAX = 20, DERIVED_TERMS = 8 };
 
 struct derived {
 	enum derived_kind kind;
 	const char *name, *unit;
 	size_t bytes[DERIVED_TERMS], flops[DERIVED_TERMS]; /* measures whose sum it is */
 	size_t n_bytes, n_flops;
+	const struct define *define;
 };
 
 /* Those that are there. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/claims.h"
 #include "client/cli/text.h"
 #include "client/report/peaks.h"
 
@@ -176,6 +177,7 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	g->n_columns = 0;
 	g->columns = calloc(plan->n_columns + 1, sizeof(*g->columns));
 	g->capture = texts_add_string(&g->texts, name);
+	g->host = "";
 	if (!g->columns || !g->capture) {
 		return -ENOMEM;
 	}
@@ -192,6 +194,14 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
 	return 0;
+}
+
+int groups_host(struct groups *g, const char *host)
+{
+	const char *text = texts_add_string(&g->texts, host);
+
+	g->host = text ? text : "";
+	return text ? 0 : -ENOMEM;
 }
 
 static const char *add_text(struct groups *g, struct buf *b)
@@ -240,6 +250,27 @@ struct groups_process *groups_find_process(struct groups *g, unsigned process)
 	return NULL;
 }
 
+/* "rank 3"; "" where it is not said. NULL: out of memory. */
+static const char *add_claim(struct groups *g, const char *what, const char *value)
+{
+	struct buf b = { 0 };
+
+	if (value) {
+		buf_printf(&b, "%s %s", what, value);
+	}
+	return add_text(g, &b);
+}
+
+static int take_claims(struct groups *g, struct groups_process *p,
+		       const struct gpuctr_process *process)
+{
+	const struct claims claims = { process->claims, process->n_claims };
+
+	p->rank = add_claim(g, "rank", claims_rank(&claims));
+	p->task = add_claim(g, "task", claims_task(&claims));
+	return p->rank && p->task ? 0 : -ENOMEM;
+}
+
 int groups_process(struct groups *g, const struct gpuctr_process *process)
 {
 	struct groups_process *p = groups_find_process(g, process->process);
@@ -256,7 +287,10 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 	}
 	buf_printf(&b, "%s (%u)", process->program ? process->program : "?", process->pid);
 	p->label = add_text(g, &b);
-	return p->label ? take_devices(g, p, process) : -ENOMEM;
+	if (!p->label || take_claims(g, p, process)) {
+		return -ENOMEM;
+	}
+	return take_devices(g, p, process);
 }
 
 /* --- what is known -----------------------------------------------------------------------------

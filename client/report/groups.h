@@ -61,6 +61,8 @@ struct groups *groups_free(struct groups *g);	    /* takes NULL, returns NULL */
  * told. name is that of the file; why may be NULL. */
 int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
 		 struct buf *why);
+/* Where the present capture was taken; "" until told. Borrowed for the call. 0 or -ENOMEM. */
+int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
 int groups_record(struct groups *g, const struct gpuctr_record *record);
 

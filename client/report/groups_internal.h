@@ -28,6 +28,7 @@ struct groups_device {
 struct groups_process {
 	unsigned process;
 	const char *label;
+	const char *rank, *task; /* "": not said */
 	struct groups_device *devices;
 	size_t n_devices;
 };
@@ -44,7 +45,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the present capture */
 	size_t n_columns;
-	const char *capture;
+	const char *capture, *host;
 
 	struct groups_process *processes; /* of the present capture */
 	size_t n_processes;

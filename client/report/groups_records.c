@@ -101,6 +101,12 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return number_text(g, "stream ", record->stream);
 	case KEY_THREAD:
 		return number_text(g, "thread ", record->thread);
+	case KEY_RANK:
+		return p ? p->rank : "";
+	case KEY_TASK:
+		return p ? p->task : "";
+	case KEY_HOST:
+		return g->host;
 	case KEY_CAPTURE:
 	case KEY_END:
 		break;

@@ -15,6 +15,7 @@ static const char *const names[] = {
 	[KEY_LAYER] = "layer",	 [KEY_SHAPE] = "shape",	  [KEY_DIR] = "dir",
 	[KEY_STEP] = "step",	 [KEY_DEVICE] = "device", [KEY_PROCESS] = "process",
 	[KEY_STREAM] = "stream", [KEY_THREAD] = "thread", [KEY_CAPTURE] = "capture",
+	[KEY_RANK] = "rank",	 [KEY_TASK] = "task",	  [KEY_HOST] = "host",
 	[KEY_END] = NULL,
 };
 
@@ -27,10 +28,6 @@ static bool refuse_unknown(struct buf *why, const char *word)
 {
 	const char *near = near_word(word, names);
 
-	if (strcmp(word, "rank") == 0) {
-		buf_text(why, "captures do not tell ranks: take 'process' or 'capture'");
-		return false;
-	}
 	buf_text(why, "there is no key '");
 	text_terminal(why, word);
 	buf_printf(why, "'; %s%s%s", near ? "did you mean '" : "the keys are ", near ? near : "",

@@ -22,6 +22,9 @@ enum key {
 	KEY_STREAM,
 	KEY_THREAD,
 	KEY_CAPTURE, /* the file */
+	KEY_RANK,    /* what the process says of its job, and where it ran */
+	KEY_TASK,
+	KEY_HOST,
 	KEY_END,
 };
 

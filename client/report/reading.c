@@ -57,7 +57,13 @@ static int copy_input(int fd, struct store_error *error)
 	return n < 0 ? tell_errno(error, errno, "Reading standard input failed") : 0;
 }
 
-static int open_input(struct store_error *error, struct store_reader **ret)
+static int open_path(const char *path, bool check_beside, struct store_error *error,
+		     struct store_reader **ret)
+{
+	return check_beside ? store_open_unchecked(path, error, ret) : store_open(path, error, ret);
+}
+
+static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret)
 {
 	const char *folder = getenv("TMPDIR");
 	char *path = NULL;
@@ -74,7 +80,7 @@ static int open_input(struct store_error *error, struct store_reader **ret)
 	}
 	r = copy_input(fd, error);
 	close(fd);
-	r = r ? r : store_open(path, error, ret);
+	r = r ? r : open_path(path, check_beside, error, ret);
 	unlink(path);
 	free(path);
 	return r;
@@ -173,6 +179,14 @@ static int read_process(struct reading *r, const struct store_process *process)
 	return result;
 }
 
+/* What is wrong with the file's pages comes before what is only its consequence. */
+static int check(struct reading *r, int result)
+{
+	int wrong = result == 0 || r->error->code ? tell(r, store_check_pages(r->reader)) : 0;
+
+	return wrong ? wrong : result;
+}
+
 static int read_all(struct reading *r)
 {
 	const struct reading_handler *h = r->handler;
@@ -182,6 +196,7 @@ static int read_all(struct reading *r)
 	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
 		result = read_process(r, &info->processes[i]);
 	}
+	result = check(r, result);
 	if (result == 0 && h->on_notice) {
 		result = read_notices(r);
 	}
@@ -198,10 +213,13 @@ int reading_capture(const char *path, const struct reading_handler *handler, voi
 	int result;
 
 	memset(error, 0, sizeof(*error));
-	result = strcmp(path, "-") == 0 ? open_input(error, &r.reader)
-					: store_open(path, error, &r.reader);
+	result = strcmp(path, "-") == 0 ? open_input(handler->check_beside, error, &r.reader)
+					: open_path(path, handler->check_beside, error, &r.reader);
 	if (result) {
 		return result;
+	}
+	if (handler->plain_ranges) {
+		store_plain_ranges(r.reader);
 	}
 	if (handler->without_ranges) {
 		store_without_ranges(r.reader);

@@ -20,6 +20,9 @@ struct reading_handler {
 	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
 	/* Before the file is closed. */
 	int (*on_end)(const struct store_info *info, void *userdata);
+	bool check_beside; /* the file's pages are checked while it is read: for handlers that tell
+			      nothing before on_notice and on_end */
+	bool plain_ranges; /* those of records and marks have no category, colour and payload */
 	bool without_ranges; /* records and marks have none: a program may have more ranges than
 				kernels */
 };

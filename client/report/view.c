@@ -362,6 +362,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 		 struct buf *why)
 {
 	struct group **rows;
+	int r;
 
 	*v = (struct view){ .keys = groups_keys(groups),
 			    .fields = FIELDS_USUAL,
@@ -370,6 +371,13 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	v->nested = v->keys->nested >= 0;
 	v->n_measures = groups_measures(groups, &v->measures);
 	v->n_derived = derived_find(v->measures, v->n_measures, v->derived);
+	if (o->define.path) {
+		r = define_columns(&o->define, v->measures, v->n_measures, &v->own, v->derived,
+				   &v->n_derived, why);
+		if (r) {
+			return r;
+		}
+	}
 	v->n_rows = groups_rows(groups, &rows);
 	v->rows = calloc(v->n_rows + 1, sizeof(struct group *));
 	v->chosen = calloc(v->n_measures, sizeof(*v->chosen));

@@ -5,7 +5,7 @@
 /* Which rows of groups are told, in which order, with which figures: what the terminal's table, CSV
  * and JSON have in common. */
 
-#include "client/report/derived.h"
+#include "client/report/define.h"
 #include "client/report/fields.h"
 
 struct view_options {
@@ -13,10 +13,11 @@ struct view_options {
 				or by the first counter when there is none */
 	const char *columns; /* "time,dram__bytes_read": only these; NULL: all */
 	const char *figures; /* as fields_parse(); NULL: the usual ones */
-	size_t limit;	     /* rows; 0: all */
-	bool skip_zero;	     /* leave out rows with nothing of their own but zeros */
-	bool base_units;     /* whole numbers of bytes and ns instead of GB and ms */
-	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
+	struct define_source define; /* columns of the user's; path NULL: none */
+	size_t limit;		     /* rows; 0: all */
+	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */
+	bool base_units;	     /* whole numbers of bytes and ns instead of GB and ms */
+	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
 };
 
 struct view {

@@ -12,7 +12,7 @@
 #include "client/store/schema.h"
 
 /* SQLite has at most 2,000 columns a table. */
-enum { MAX_METRIC_COLUMNS = 1900, MAX_DEVICES = 4096, MAX_META = 1 << 16 };
+enum { MAX_METRIC_COLUMNS = 1900, MAX_DEVICES = 4096, MAX_META = 1 << 16, MAX_CLAIMS = 256 };
 
 /* --- the capture -------------------------------------------------------- */
 
@@ -194,6 +194,40 @@ static int read_devices(struct store_reader *r, struct store_process *p)
 	return reader_rows(r, "device", sql, p->process.n_devices, take_device, devices);
 }
 
+/* "NAME=value", as a live process has them. */
+static void take_claim(struct row *row, size_t i, void *userdata)
+{
+	const char **claims = userdata;
+
+	claims[i] = row_text(row, 0);
+}
+
+/* Keys of a process are "process.N.NAME". */
+static int read_claims(struct store_reader *r, struct store_process *p)
+{
+	unsigned process = p->process.process;
+	const char **claims;
+	char table[96], sql[192];
+	int result;
+
+	snprintf(table, sizeof(table), "meta WHERE key > 'process.%u.' AND key < 'process.%u/'",
+		 process, process);
+	result = reader_count(r, table, MAX_CLAIMS, &p->process.n_claims);
+	if (result) {
+		return result;
+	}
+	claims = store_pool_take(&r->pool, p->process.n_claims, sizeof(*claims));
+	if (!claims) {
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	p->process.claims = claims;
+	snprintf(sql, sizeof(sql),
+		 "SELECT substr(key, instr(substr(key, 9), '.') + 9) || '=' || value FROM %s"
+		 " ORDER BY key",
+		 table);
+	return reader_rows(r, "meta", sql, p->process.n_claims, take_claim, claims);
+}
+
 static void take_counts(struct row *row, size_t i, void *userdata)
 {
 	struct store_process *p = userdata;
@@ -242,6 +276,7 @@ int info_read_processes(struct store_reader *r)
 	result = reader_rows(r, "process", sql, n, take_process, r->processes);
 	for (size_t i = 0; i < n && result == 0; i++) {
 		result = read_devices(r, &r->processes[i]);
+		result = result ? result : read_claims(r, &r->processes[i]);
 		result = result ? result : read_counts(r, &r->processes[i]);
 	}
 	return result;

@@ -111,11 +111,15 @@ static void take_range(struct row *row, size_t i, void *userdata)
 	loading->parents[i] = row_u32(row, 1);
 	range->domain = row_text(row, 2);
 	range->message = row_text(row, 3);
-	range->category = row_text(row, 4);
-	range->color = row_u32(row, 5);
-	range->payload_type = (unsigned)row_int(row, 6, 0, 64);
-	range->payload = (uint64_t)row_i64(row, 7);
-	range->depth = row_u32(row, 8);
+	range->depth = row_u32(row, 4);
+	range->category = "";
+	if (row->reader->plain_ranges) {
+		return;
+	}
+	range->category = row_text(row, 5);
+	range->color = row_u32(row, 6);
+	range->payload_type = (unsigned)row_int(row, 7, 0, 64);
+	range->payload = (uint64_t)row_i64(row, 8);
 }
 
 static int link_parents(struct store_reader *r, const struct loading *loading, size_t n)
@@ -153,9 +157,8 @@ static int load_ranges(struct store_reader *r, unsigned process, struct store_de
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
 	snprintf(sql, sizeof(sql),
-		 "SELECT id, parent, domain, message, category, color, payload_type, payload, depth"
-		 " FROM %s ORDER BY id",
-		 table);
+		 "SELECT id, parent, domain, message, depth%s FROM %s ORDER BY id",
+		 r->plain_ranges ? "" : ", category, color, payload_type, payload", table);
 	result = reader_rows(r, "range", sql, d->n_ranges, take_range, &loading);
 	result = result ? result : link_parents(r, &loading, d->n_ranges);
 	free(loading.parents);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Memory for the definitions of a capture: many small strings that live as long as the reader. It
- * comes in chunks of 64 KiB; a larger request gets a chunk of its own. */
+ * comes in chunks, the first of 64 KiB and later ones of an eighth of what there is, up to 8 MiB; a
+ * larger request gets a chunk of its own. Large chunks ask for huge pages: a capture may have
+ * millions of ranges, and the faults of small pages then take longer than the copying. */
 
 #include "client/store/pool.h"
 
@@ -9,8 +11,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define CHUNK_BYTES ((size_t)64 << 10)
+#define CHUNK_BYTES_MAX ((size_t)8 << 20)
+#define HUGE_BYTES ((size_t)2 << 20)
 
 struct store_pool_chunk {
 	struct store_pool_chunk *next;
@@ -28,17 +34,38 @@ void store_pool_deinit(struct store_pool *pool)
 	}
 }
 
+static size_t usual_bytes(const struct store_pool *pool)
+{
+	size_t bytes = pool->bytes / 8;
+
+	return bytes < CHUNK_BYTES	 ? CHUNK_BYTES
+	       : bytes < CHUNK_BYTES_MAX ? bytes
+					 : CHUNK_BYTES_MAX;
+}
+
+/* A wish: where the system has none, nothing is different. */
+static void want_huge_pages(void *data, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)data % page;
+
+	if (bytes >= HUGE_BYTES + page) {
+		madvise((char *)data + skip, (bytes - skip) & ~(page - 1), MADV_HUGEPAGE);
+	}
+}
+
 static struct store_pool_chunk *add_chunk(struct store_pool *pool, size_t bytes)
 {
-	size_t size = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
+	size_t usual = usual_bytes(pool), size = bytes > usual / 4 ? bytes : usual;
 	struct store_pool_chunk *chunk = calloc(1, sizeof(*chunk) + size);
 
 	if (!chunk) {
 		return NULL;
 	}
+	want_huge_pages(chunk, sizeof(*chunk) + size);
 	chunk->size = size;
+	pool->bytes += size;
 	/* A large one goes second, so that the room left in the first is still used. */
-	if (pool->chunks && size != CHUNK_BYTES) {
+	if (pool->chunks && size != usual) {
 		chunk->next = pool->chunks->next;
 		pool->chunks->next = chunk;
 	} else {

@@ -7,6 +7,7 @@
 /* Memory that is freed all at once. Zero-initialised by the caller. */
 struct store_pool {
 	struct store_pool_chunk *chunks;
+	size_t bytes; /* of all chunks */
 };
 
 void store_pool_deinit(struct store_pool *pool);

@@ -4,7 +4,8 @@
  *
  * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
  * user_version (another file, a newer format), the size (a copy that was cut off), the tables, the
- * structure of all pages (quick_check, which reads the file once) and the shape of record.
+ * structure of all pages (quick_check in check.c, which reads the file once) and the shape of
+ * record.
  *
  * A file may come from anywhere, so the schema is not trusted: no function of ours or of an
  * extension runs from it. Each of our tables must be declared to the letter as we declare it, and
@@ -38,7 +39,7 @@ enum {
 };
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
-static const char take_intact[] = "Record it again, or take an intact copy.";
+const char reader_take_intact[] = "Record it again, or take an intact copy.";
 
 int reader_fail(struct store_reader *r, int rc, const char *call)
 {
@@ -50,7 +51,7 @@ int reader_fail(struct store_reader *r, int rc, const char *call)
 				       r->path);
 	}
 	if (rc == SQLITE_INTERRUPT) {
-		return store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
+		return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
 				       "%s: the file is damaged (reading it would not end).",
 				       r->path);
 	}
@@ -59,7 +60,7 @@ int reader_fail(struct store_reader *r, int rc, const char *call)
 
 int reader_corrupt(struct store_reader *r, const char *table, const char *what)
 {
-	return store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
+	return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
 			       "%s: the file is damaged (table %s: %s).", r->path, table, what);
 }
 
@@ -86,7 +87,7 @@ static uint32_t load_be32(const unsigned char *p)
 
 static int truncated(struct store_reader *r, uint64_t has, uint64_t wants)
 {
-	return store_error_set(&r->error, STORE_E_TRUNCATED, take_intact,
+	return store_error_set(&r->error, STORE_E_TRUNCATED, reader_take_intact,
 			       "%s is cut off: it has %llu of %llu bytes.", r->path,
 			       (unsigned long long)has, (unsigned long long)wants);
 }
@@ -175,7 +176,7 @@ static void bound_steps(struct store_reader *r)
 	sqlite3_progress_handler(r->db, STEPS_AT_ONCE, count_steps, r);
 }
 
-static int open_db(struct store_reader *r)
+int reader_open_db(struct store_reader *r)
 {
 	/* SQLite falls back to read-only by itself where the file may not be written. */
 	int rc =
@@ -197,29 +198,6 @@ static int open_db(struct store_reader *r)
 		r->db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0;",
 		NULL, NULL, NULL);
 	return rc == SQLITE_OK ? 0 : reader_fail(r, rc, "open");
-}
-
-static int check_pages(struct store_reader *r)
-{
-	sqlite3_stmt *stmt;
-	const char *verdict;
-	int result = reader_prepare(r, "PRAGMA quick_check(1)", &stmt);
-	int rc;
-
-	if (result) {
-		return result;
-	}
-	rc = sqlite3_step(stmt);
-	verdict = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
-	if (rc != SQLITE_ROW) {
-		result = reader_fail(r, rc, "check");
-	} else if (!verdict || strcmp(verdict, "ok") != 0) {
-		result = store_error_set(&r->error, STORE_E_CORRUPT, take_intact,
-					 "%s: the file is damaged (%s).", r->path,
-					 verdict ? verdict : "no verdict");
-	}
-	sqlite3_finalize(stmt);
-	return result;
 }
 
 /* Is sql one of the statements, each of which ends with a semicolon that SQLite does not keep? */
@@ -368,14 +346,20 @@ static int open_and_check(struct store_reader *r)
 {
 	int result = check_header(r);
 
-	result = result ? result : open_db(r);
+	result = result ? result : reader_open_db(r);
 	result = result ? result : check_nothing_else(r);
 	result = result ? result : check_tables(r);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
-	result = result ? result : check_pages(r);
+	result = result ? result : reader_check_begin(r);
 	result = result ? result : check_record_shape(r);
-	result = result ? result : info_read_processes(r);
+	return result ? result : info_read_processes(r);
+}
+
+int store_check_pages(struct store_reader *r)
+{
+	int result = reader_check_end(r);
+
 	if (result == 0) {
 		sqlite3_progress_handler(r->db, 0, NULL, NULL);
 	}
@@ -384,8 +368,28 @@ static int open_and_check(struct store_reader *r)
 
 int store_open(const char *path, struct store_error *error, struct store_reader **ret)
 {
+	struct store_reader *r;
+	int result = store_open_unchecked(path, error, &r);
+
+	if (result) {
+		return result;
+	}
+	result = store_check_pages(r);
+	if (result) {
+		if (error) {
+			*error = r->error;
+		}
+		store_reader_free(r);
+		return result;
+	}
+	*ret = r;
+	return 0;
+}
+
+int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret)
+{
 	struct store_reader *r = calloc(1, sizeof(*r));
-	int result;
+	int result, wrong;
 
 	if (r) {
 		r->path = strdup(path);
@@ -396,6 +400,9 @@ int store_open(const char *path, struct store_error *error, struct store_reader 
 	}
 	result = open_and_check(r);
 	if (result) {
+		/* What is wrong with the pages comes before what is only its consequence. */
+		wrong = r->check ? reader_check_end(r) : 0;
+		result = wrong ? wrong : result;
 		if (error) {
 			*error = r->error;
 		}
@@ -411,6 +418,7 @@ struct store_reader *store_reader_free(struct store_reader *r)
 	if (!r) {
 		return NULL;
 	}
+	reader_check_free(r);
 	sqlite3_close(r->db);
 	store_pool_deinit(&r->pool);
 	free(r->path);
@@ -421,6 +429,11 @@ struct store_reader *store_reader_free(struct store_reader *r)
 void store_without_ranges(struct store_reader *r)
 {
 	r->without_ranges = true;
+}
+
+void store_plain_ranges(struct store_reader *r)
+{
+	r->plain_ranges = true;
 }
 
 const struct store_info *store_info(const struct store_reader *r)

@@ -72,6 +72,11 @@ struct store_cursor;
 
 /* *ret is only written on success. error may be NULL. */
 int store_open(const char *path, struct store_error *error, struct store_reader **ret);
+/* The same while the pages are still being checked: nothing that is read may be told before
+ * store_check_pages() has returned 0. */
+int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret);
+int store_check_pages(
+	struct store_reader *r); /* waits for the verdict; the same when asked again */
 struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
 const struct store_info *store_info(const struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
@@ -80,6 +85,8 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 /* Ranges are neither loaded nor pointed to by records: for who does not look at them, because a
  * program may have more ranges than kernels. To be called before anything is loaded. */
 void store_without_ranges(struct store_reader *r);
+/* Ranges are loaded without category, colour and payload, likewise. */
+void store_plain_ranges(struct store_reader *r);
 
 /* Loads the definitions of a process once; later calls return the same. */
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);

@@ -25,15 +25,24 @@ struct store_reader {
 	struct store_info info;
 	struct store_process *processes;
 	struct store_loaded *loaded;
-	bool without_ranges;
+	bool without_ranges, plain_ranges;
+	struct store_check *check; /* of the pages; NULL: not begun */
 	struct store_error error;
 };
 
 /* --- reader.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
+extern const char reader_take_intact[]; /* the remedy for a damaged file */
 /* STORE_E_CORRUPT, naming the table. */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
+/* A connection to path, whose steps are counted. */
+int reader_open_db(struct store_reader *r);
+
+/* --- check.c: the check of all pages, which runs beside the reader until its end is asked for. */
+int reader_check_begin(struct store_reader *r);
+int reader_check_end(struct store_reader *r); /* the verdict; may be asked again */
+void reader_check_free(struct store_reader *r);
 
 /* --- row.c: a row whose values are checked. The first bad value is remembered, and every getter
  * still returns something harmless, so that one check per row, row_end(), is enough. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How long "gpuctr-client report" and "export" take for a capture of many kernels, and how much
- *memory: makes two files in the folder given (default: the current one), reports on each by several
- *keys and exports it to /dev/null in each format.
+ * memory: makes two files in the folder given (default: the current one), reports on each by
+ *several keys and exports it to /dev/null in each format. What SQLite alone takes to check the
+ *file's pages and to hand out every value of the tables that are read is the floor; each line tells
+ *how many times the floor's processor time it took, which holds on a machine that does other things
+ *as well.
  *
  *	bench_report [FOLDER [KERNELS]]
  *
@@ -10,6 +13,7 @@
  * two ranges of their own for each kernel, as PyTorch's emit_nvtx() makes them, with the messages
  * of the lengths that it makes. */
 
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -121,12 +125,73 @@ static double seconds(struct timeval t)
 	return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
 }
 
+static double processor_s(const struct rusage *usage)
+{
+	return seconds(usage->ru_utime) + seconds(usage->ru_stime);
+}
+
+/* Hands out every value, as a reader must. */
+static int step_through(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *stmt;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+	volatile double seen = 0;
+
+	while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+			if (sqlite3_column_type(stmt, i) == SQLITE_TEXT) {
+				seen = seen + sqlite3_column_bytes(stmt, i);
+			} else {
+				seen = seen + sqlite3_column_double(stmt, i);
+			}
+		}
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(stmt);
+	return rc == SQLITE_DONE ? 0 : -1;
+}
+
+static int read_plainly(const char *file)
+{
+	static const char *const statements[] = {
+		"PRAGMA quick_check(1)",
+		"SELECT * FROM range ORDER BY process, id",
+		"SELECT record.*, choice.chance FROM record LEFT JOIN choice ON choice.record = "
+		"record.id ORDER BY record.id",
+	};
+	sqlite3 *db;
+	int r = sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ? -1 : 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(statements) / sizeof(statements[0]); i++) {
+		r = step_through(db, statements[i]);
+	}
+	sqlite3_close(db);
+	return r;
+}
+
+/* Processor time; less than 0: it cannot be read. */
+static double measure_floor(const char *file)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		_exit(read_plainly(file) ? 1 : 0);
+	}
+	if (pid < 0 || wait4(pid, &status, 0, &usage) < 0 || status != 0) {
+		fprintf(stderr, "bench_report: %s cannot be read\n", file);
+		return -1;
+	}
+	return processor_s(&usage);
+}
+
 /* Of gpuctr-client. */
 struct command {
 	const char *verb, *option, *value;
 };
 
-static int run_command(const char *file, const struct command *c)
+static int run_command(const char *file, const struct command *c, double floor_s)
 {
 	double began = now();
 	struct rusage usage;
@@ -144,9 +209,9 @@ static int run_command(const char *file, const struct command *c)
 		fprintf(stderr, "bench_report: %s %s %s failed\n", c->verb, c->option, c->value);
 		return -1;
 	}
-	printf("  %s %s %-20s %6.2f s (user %.2f, system %.2f), %ld MiB", c->verb, c->option,
-	       c->value, now() - began, seconds(usage.ru_utime), seconds(usage.ru_stime),
-	       usage.ru_maxrss / 1024);
+	printf("  %s %s %-20s %6.2f s (user %.2f, system %.2f, %.2f floors), %ld MiB", c->verb,
+	       c->option, c->value, now() - began, seconds(usage.ru_utime), seconds(usage.ru_stime),
+	       processor_s(&usage) / floor_s, usage.ru_maxrss / 1024);
 	return 0;
 }
 
@@ -166,6 +231,7 @@ static int bench_file(const char *folder, const char *name, uint64_t n, bool emi
 	};
 	char path[4096];
 	struct stat st;
+	double floor_s;
 	int r;
 
 	snprintf(path, sizeof(path), "%s/bench-%s.gpuctr", folder, name);
@@ -174,11 +240,14 @@ static int bench_file(const char *folder, const char *name, uint64_t n, bool emi
 		printf("%s: %llu kernels, %lld MiB\n", name, (unsigned long long)n,
 		       (long long)st.st_size / 1048576);
 	}
+	floor_s = r == 0 ? measure_floor(path) : 0;
+	r = floor_s < 0 ? -1 : r;
+	printf("  floor: %.2f s of a processor\n", floor_s);
 	fflush(stdout);
 	for (size_t i = 0; r == 0 && i < sizeof(commands) / sizeof(commands[0]); i++) {
 		double began = now();
 
-		r = run_command(path, &commands[i]);
+		r = run_command(path, &commands[i], floor_s);
 		printf(", %.0f kernels/s\n", (double)n / (now() - began));
 		fflush(stdout);
 	}

@@ -36,7 +36,7 @@ def check(condition, what):
 
 def run(*arguments, stdin=None, env=None, **more):
     """A report, in the folder of run.gpuctr; values of env are added."""
-    environment = dict(os.environ, LC_ALL="C", **(env or {}))
+    environment = {**os.environ, "LC_ALL": "C", **(env or {})}
     environment.pop("COLUMNS", None)
     return subprocess.run([CLIENT, "report", *map(str, arguments)], input=stdin, env=environment,
                           capture_output=True, timeout=100, **more)
@@ -237,7 +237,7 @@ def wrong_command_lines():
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
-            (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "rank"], "take 'process'")):
+            (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
         refused(str(arguments), message, *arguments, status=2)
 
 
@@ -303,6 +303,123 @@ def wild_values():
     check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
 
 
+def ranks():
+    """Files of two ranks in one report, apart; and a process that says nothing, or a wild thing."""
+    claim = "INSERT INTO meta VALUES(?, ?)"
+    change("rank0.gpuctr", (claim, ("process.1.RANK", "0")), (claim, ("process.1.SLURM_PROCID", "8")),
+           (claim, ("process.11.RANK", "5")), "UPDATE meta SET value = 'node0' WHERE key = 'host'")
+    change("rank1.gpuctr", (claim, ("process.1.SLURM_PROCID", "1")),
+           "UPDATE meta SET value = 'node1' WHERE key = 'host'", "DELETE FROM record WHERE idx < 10")
+    alone = [json.loads(run(f"rank{i}.gpuctr", "--json").stdout)["all"] for i in (0, 1)]
+    r = json.loads(run("rank0.gpuctr", "rank1.gpuctr", "--by", "rank,task,host", "--json").stdout)
+    rows = {tuple(row["key"][k] for k in ("rank", "task", "host")): row for row in r["rows"]}
+    check(set(rows) == {("rank 0", "task 8", "node0"), ("rank 1", "task 1", "node1")}, f"ranks: {list(rows)}")
+    for (_, row), one in zip(sorted(rows.items()), alone):
+        check(row["launches"] == one["launches"] and
+              all(row["measures"][c]["sum"] == one["measures"][c]["sum"] for c in COLUMNS), "a rank's sums")
+    check(json.loads(run("run.gpuctr", "--by", "rank", "--json").stdout)["rows"][0]["key"]["rank"] is None, "a rank")
+    change("rankless.gpuctr", (claim, ("process.1.RANK", "\x1b[2J")))
+    check("\x1b" not in run("rankless.gpuctr", "--by", "rank").stdout.decode(), "a hostile rank")
+    change("rankblob.gpuctr", (claim, ("process.1.RANK", b"\x00\xff")), *[
+        (claim, (f"process.1.N{i}", "x")) for i in range(300)])
+    refused("too many claims", "damaged", "rankblob.gpuctr")
+
+
+def definitions():
+    """Columns of the user's own: their values, their units, and where they are wrong."""
+    path = pathlib.Path("my.columns")
+    path.write_text("# a comment\n\ntraffic = dram__bytes_read.sum + dram__bytes_write\r\n"
+                    "speed = traffic / time # bytes by seconds\nper_launch = traffic / launches\n"
+                    "wrong_way = -(2 - 3.5e0) * (traffic - traffic) / traffic\nnever = 1 / (traffic - traffic)\n"
+                    "share = traffic / peak_bytes\nslow = gpu__time_duration - time\n")
+    r = json.loads(run("run.gpuctr", "--by", "op", "--define", path, "--json").stdout)
+    units = {c["name"]: c["unit"] for c in r["columns"]}
+    check([units[c] for c in ("traffic", "speed", "per_launch", "wrong_way", "share", "slow")] ==
+          ["byte", "byte/second", "byte", "", "", "second"], f"units: {units}")
+    for row in [r["all"], *r["rows"]]:
+        d, m = row["derived"], row["measures"]
+        check(d["traffic"] == m[COLUMNS[0]]["total"] + m[COLUMNS[1]]["total"] and d["never"] is None, "a sum")
+        check(d["wrong_way"] == (0 if d["traffic"] else None), "signs and parentheses")
+        for own, same in (("speed", d["dram_bandwidth"]), ("share", d["of_peak"] and d["of_peak"] / 100),
+                          ("per_launch", d["traffic"] / row["total_launches"]),
+                          ("slow", (m[COLUMNS[2]]["total"] - m["time"]["total"]) / 1e9)):
+            check(d[own] == same or abs(d[own] - same) <= 1e-9 * abs(same), f"{own}: {d[own]}, not {same}")
+    check(r["rows"] and "speed" in run("run.gpuctr", "--define", path, "--sort", "speed", "--csv").stdout.decode(), "CSV")
+    for line, message, column in (
+            ("x = time + dram__bytes_read", "'second' and 'byte' cannot be added", 9),
+            ("x = dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?", 4),
+            ("x = 2 * (1 + 2", "this '(' is not closed", 8), ("x 3", "'=' is expected", 2),
+            ("time = 3", "is there already", 0), ("dram_bandwidth = 3", "is there already", 0),
+            ("x = 1 +", "a number, a name or '('", 7), ("x = 3 4", "an operator or the end", 6),
+            ("x = 1e999", "too large", 4), ("x = 3x", "an operator is expected", 5), ("3 = x", "NAME = EXPRESSION", 0),
+            ("x = " + "(" * 40, "nested too deep", 36), ("x = 1" + "+1" * 99, "too long", 67),
+            ("x = \x1b[2J", "a number, a name", 4)):
+        path.write_text("# before\n" + line + "\n")
+        r = run("run.gpuctr", "--define", path)
+        lines = r.stderr.decode().split("\n")
+        check(r.returncode == 2 and r.stdout == b"" and "my.columns:2: " in lines[0] and message in lines[0],
+              f"{line}: {lines[0]}")
+        check(len(lines) > 2 and lines[2] == " " * (2 + column) + "^" and "\x1b" not in r.stderr.decode(),
+              f"{line}: the place: {lines[1:]}")
+    path.write_bytes(b"x = 1\0")
+    refused("no text", "no text", "run.gpuctr", "--define", path, status=2)
+    path.write_text("".join(f"x{i} = {i}\n" for i in range(40)))
+    refused("too many", "too many definitions", "run.gpuctr", "--define", path, status=2)
+    refused("no file", "No such file", "run.gpuctr", "--define", "none", status=2)
+
+
+def with_operations(path):
+    """The recording, as if it had counted operations of the tensor pipe in place of its third column."""
+    change(path, f'UPDATE record SET "{COLUMNS[2]}" = "{COLUMNS[0]}" * (1 + idx % 7) * 5 + 1')
+    db = sqlite3.connect(path)
+    name = "sm__ops_path_tensor_x.sum"
+    db.execute("PRAGMA writable_schema = ON")
+    db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'record'", (COLUMNS[2], name))
+    db.execute("UPDATE column_def SET name = ?, unit = '' WHERE name = ?", (name, COLUMNS[2]))
+    db.commit()
+    db.close()
+
+
+def rooflines():
+    """Rows stand where their values say, below the roof, within the width, in any locale."""
+    with_operations("operations.gpuctr")
+    for capture, values in (("operations.gpuctr", ("intensity", "flop_rate")), ("run.gpuctr", ("time", "dram_bandwidth"))):
+        for columns in (40, 41, 79, 120, 300):
+            picture = [capture, "--by", "op", "--skip-zero", "--limit", 5, "--roofline", "--width", columns]
+            ascii_text, text = (run(*picture, env={"LC_ALL": l, "NO_COLOR": "1"}).stdout.decode()
+                                for l in ("C", "en_US.UTF-8"))
+            drawn = text[:text.index("single pass")]
+            check(all(width(line) <= columns for line in drawn.split("\n") if " rows more, " not in line and
+                      ", the " not in line and "were measured" not in line), f"a roofline in {columns} columns")
+            check(ascii_text.isascii() and "\x1b" not in text and "─" in text, "lines of the locale")
+            check(ascii_text == text.translate(str.maketrans("─╱│└", "-/|+")), "two locales, two pictures")
+            rows = json.loads(run(capture, "--by", "op", "--skip-zero", "--limit", 5, "--json").stdout)["rows"]
+            area = [line[13:] for line in ascii_text.split("\n") if line[12:13] == "|"]
+            check(len(area) >= 8 and len({line[:1] for line in area}) <= 5, "the area")
+            place = {c: (line.index(c), -i) for i, line in enumerate(area) for c in "abcde" if c in line}
+            roof = [next((i for i, line in enumerate(area) if line[x:x + 1] in ("/", "-")), None)
+                    for x in range(max(map(len, area)))]
+            steps = [b - a for a, b in zip(roof, roof[1:]) if a is not None and b is not None]
+            check(len(steps) > columns / 2 and all(-2 <= step <= 0 for step in steps), f"{capture} {columns}: the roof")
+            value = {c: (row["derived"].get(values[0]) or row["measures"]["time"]["total"], row["derived"][values[1]])
+                     for c, row in zip("abcde", rows)}
+            check(len(place) >= 2, f"points in {columns} columns: {place}")
+            for one in place:
+                for other in place:
+                    check(all(a <= b for a, b, x, y in zip(place[one], place[other], value[one], value[other]) if x < y),
+                          f"{capture} {columns}: {one} {place[one]} and {other} {place[other]}")
+                above = [line[place[one][0]:place[one][0] + 1] for line in area[:-place[one][1]]]
+                below = [line[place[one][0]:place[one][0] + 1] for line in area[1 - place[one][1]:]]
+                check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
+    refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
+    change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
+    r = run("no-bytes.gpuctr", "--roofline")
+    check(r.returncode == 1 and r.stdout == b"" and b"--metrics roofline" in r.stderr, f"nothing to draw: {r}")
+    change("far.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
+           "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 7")
+    check(run("far.gpuctr", "--roofline", "--limit", 0).returncode == 0, "wild values in a roofline")
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -317,10 +434,11 @@ def nobody_reads():
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, nobody_reads]
+             hostile_names, wild_values, ranks, definitions, rooflines, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
+        os.environ["LC_ALL"] = "C"
         shutil.copy(RECORDING, "run.gpuctr")
         for test in tests:
             before = len(failures)

@@ -410,7 +410,7 @@ static void wrong_keys_are_refused(void **state)
 	expect_refused("op:2", "only 'nvtx' has one");
 	expect_refused("nvtx:0", "not a number from 1 on");
 	expect_refused("nvtx:2x", "not a number from 1 on");
-	expect_refused("rank", "take 'process'");
+	expect_refused("ranks", "did you mean 'rank'?");
 	expect_refused("\033[2J", "'\\x1b[2J'");
 	expect_refused("kernel,nvtx,op,layer,shape,dir,step", "more than 6 keys");
 }

@@ -129,6 +129,8 @@ static void test_numbers_for_people(void **state)
 	expect_text(&b, "0 B");
 	text_scaled(&b, 12.5, "percent");
 	expect_text(&b, "12.5 %");
+	text_scaled(&b, 0.0015, "second");
+	expect_text(&b, "1.50 ms");
 	text_scaled(&b, 46000, "nanosecond");
 	expect_text(&b, "46.0 us");
 	text_scaled(&b, 2097152, "l2_sector");

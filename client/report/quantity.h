@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_QUANTITY_H
+#define CLIENT_REPORT_QUANTITY_H
+
+/* What a number counts: "byte/second" is byte to the power of 1 and second to that of -1. */
+
+#include <stdbool.h>
+
+#include "client/cli/buf.h"
+
+enum { QUANTITY_FACTORS = 8, QUANTITY_NAME_BYTES = 32 };
+
+struct quantity {
+	struct {
+		char name[QUANTITY_NAME_BYTES];
+		int power; /* never 0 */
+	} factors[QUANTITY_FACTORS];
+	unsigned n;
+};
+
+/* As CUPTI writes units; *ret_scale is what a value is to be multiplied by, so that times are in
+ * seconds. false: it has too many factors, or too long ones. */
+bool quantity_parse(const char *unit, struct quantity *ret, double *ret_scale);
+/* a with b, or by b where power is -1. false: too many factors. */
+bool quantity_multiply(struct quantity *a, const struct quantity *b, int power);
+bool quantity_equal(const struct quantity *a, const struct quantity *b);
+/* "byte/second"; "" for a plain number. */
+void quantity_format(const struct quantity *q, struct buf *b);
+
+#endif
