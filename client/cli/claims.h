@@ -20,4 +20,7 @@ const char *claims_find(const struct claims *c, const char *name);
 /* The scheduler's name of the job; NULL: none. */
 const char *claims_job(const struct claims *c);
 
+/* The number of the process among those of its program; NULL: not said. */
+const char *claims_rank(const struct claims *c);
+
 #endif

@@ -84,16 +84,15 @@ static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 	}
 }
 
-static const char *either(const struct claims *claims, const char *first, const char *second)
+static void add_known(struct buf *b, const char *value)
 {
-	const char *value = claims_find(claims, first);
-
-	value = value ? value : claims_find(claims, second);
-	return value ? value : "none";
+	add_safe(b, value ? value : "none");
 }
 
 static void add(struct buf *b, char letter, const struct claims *claims, pid_t pid)
 {
+	const char *task;
+
 	switch (letter) {
 	case 'h':
 		buf_text(b, expand_node());
@@ -106,13 +105,14 @@ static void add(struct buf *b, char letter, const struct claims *claims, pid_t p
 		add_job(b, claims, letter == 'J');
 		break;
 	case 'n':
-		add_safe(b, either(claims, "SLURM_NODEID", "SLURM_NODEID"));
+		add_known(b, claims_find(claims, "SLURM_NODEID"));
 		break;
 	case 't':
-		add_safe(b, either(claims, "SLURM_PROCID", "RANK"));
+		task = claims_find(claims, "SLURM_PROCID");
+		add_known(b, task ? task : claims_rank(claims));
 		break;
 	case 'r':
-		add_safe(b, either(claims, "RANK", "SLURM_PROCID"));
+		add_known(b, claims_rank(claims));
 		break;
 	case 'p':
 		buf_printf(b, "%d", (int)pid);

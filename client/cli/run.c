@@ -27,7 +27,7 @@
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
  * one that hangs. */
-enum { TICK_MS = 250, DRAIN_TOLD = 6 /* ticks */, DRAIN_SILENT = 60 };
+enum { TICK_MS = 250, LOOK_TICKS = 2, DRAIN_TOLD = 6, DRAIN_SILENT = 60 };
 
 /* --- events ------------------------------------------------------------------------------------
  */
@@ -138,6 +138,7 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		break;
 	case RUN_DRAINING:
 		say("interrupted: what was still on its way is lost");
+		run->status = run_is_on_demand(run) ? 128 + event->signo : run->status;
 		run->state = RUN_OVER;
 		break;
 	case RUN_OVER:
@@ -170,12 +171,31 @@ static void drain_tick(struct run *run)
 	}
 }
 
+static void on_stopped(unsigned pid, const char *program, void *userdata)
+{
+	const struct run *run = userdata;
+
+	say("process %u (%s) is stopped, by a signal or a debugger: %s", pid, program,
+	    run->state == RUN_DRAINING
+		    ? "its last records come only if it goes on within 10 s (Ctrl-C gives up)"
+		    : "nothing of it is measured until it goes on");
+}
+
+/* What runs already may have been stopped by anybody, and answers nothing then. */
+static void look_at_processes(struct run *run)
+{
+	if (run_is_on_demand(run) && (run->state == RUN_RUNNING || run->state == RUN_DRAINING) &&
+	    ++run->n_ticks % LOOK_TICKS == 0) {
+		ranks_look(&run->sinks.ranks, on_stopped, run);
+	}
+}
+
 /* Of processes that are not ours. */
 static bool is_enough(const struct run *run)
 {
 	uint64_t duration_ns = run->options->duration_ns;
 
-	if (run->path || run_is_following(run) || run->state != RUN_RUNNING) {
+	if (!run_is_on_demand(run) || run->state != RUN_RUNNING) {
 		return false;
 	}
 	return run->n_ended >= run->selected.n ||
@@ -194,6 +214,7 @@ static void on_tick(uv_timer_t *handle)
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
+	look_at_processes(run);
 	if (is_enough(run)) {
 		end_measuring(run);
 	} else if (run->state == RUN_DRAINING) {
@@ -300,11 +321,13 @@ static void run_loop(struct run *run)
  * had counted up to a quarter of a second before. */
 static void tell_speechless(const struct run *run)
 {
-	if (run->n_speechless > 0 && !run->options->quiet) {
+	size_t n = run->sinks.ranks.n_speechless;
+
+	if (n > 0 && !run->options->quiet) {
 		say("%zu process%s ended without a last word: what was launched up to a quarter of "
 		    "a "
 		    "second before may not be counted",
-		    run->n_speechless, run->n_speechless == 1 ? "" : "es");
+		    n, n == 1 ? "" : "es");
 	}
 }
 
@@ -343,6 +366,9 @@ static bool choose(struct run *run)
 			  s->registered > 0
 				  ? "`gpuctr-client ps` lists them."
 				  : "Start programs with `gpuctr-client standby -- PROGRAM`.");
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		ranks_expect(&run->sinks.ranks, &s->items[i]);
 	}
 	return s->n > 0;
 }
@@ -389,7 +415,7 @@ static bool begin_asking(struct run *run)
 		say_failure(run, r);
 		return false;
 	}
-	return run->path || run_is_following(run) || choose(run);
+	return !run_is_on_demand(run) || choose(run);
 }
 
 static int run_whole(struct run *run)
@@ -416,7 +442,7 @@ static int run_whole(struct run *run)
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);
-	free(run->selected.ids);
+	selected_deinit(&run->selected);
 	return run->status;
 }
 

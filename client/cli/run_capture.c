@@ -202,7 +202,6 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 
 	(void)c;
 	run->n_ended++;
-	run->n_speechless += !end->clean;
 	sinks_process_end(&run->sinks, end);
 }
 

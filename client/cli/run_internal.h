@@ -21,9 +21,9 @@ struct run {
 	const struct run_options *options;
 	const char *path; /* of the program to start; NULL: others start them, or have */
 	struct selected selected;
-	unsigned n_ended;    /* of these */
-	size_t n_speechless; /* that ended without a goodbye */
-	uint64_t begin_ns;   /* of measuring them */
+	unsigned n_ended;  /* of these */
+	unsigned n_ticks;  /* since they are measured */
+	uint64_t begin_ns; /* of measuring them */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
@@ -54,6 +54,11 @@ void run_drain(struct run *run);
 static inline bool run_is_following(const struct run *run)
 {
 	return run->options->until_fd >= 0;
+}
+
+static inline bool run_is_on_demand(const struct run *run)
+{
+	return !run->path && !run_is_following(run);
 }
 
 /* --- run_follow.c: programs of others */

@@ -15,6 +15,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "client/cli/claims.h"
+#include "client/cli/procstat.h"
 #include "client/cli/say.h"
 
 bool selector_is_empty(const struct selector *s)
@@ -121,23 +123,9 @@ unsigned select_pid(const struct gpuctr_registered_process *p)
 /* 0: gone, or not ours to see. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[32], line[512];
-	const char *end;
-	FILE *f;
-	int parent = 0;
+	struct procstat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f) {
-		return 0;
-	}
-	/* The name in parentheses may hold anything, a parenthesis too. */
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1) {
-		parent = 0;
-	}
-	fclose(f);
-	return parent;
+	return procstat_read(pid, &stat) ? stat.parent : 0;
 }
 
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
@@ -200,17 +188,37 @@ struct asking {
 	int result;
 };
 
-static void keep(struct asking *a, unsigned id)
+static void describe(struct chosen *c, const struct gpuctr_registered_process *p)
+{
+	const struct claims claims = { p->claims, p->n_claims };
+	const char *rank = claims_rank(&claims);
+
+	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p) };
+	snprintf(c->program, sizeof(c->program), "%s", p->program);
+	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
+}
+
+static void keep(struct asking *a, const struct gpuctr_registered_process *p)
 {
 	struct selected *s = a->selected;
 	unsigned *ids = realloc(s->ids, (s->n + 1) * sizeof(*ids));
+	struct chosen *items = realloc(s->items, (s->n + 1) * sizeof(*items));
 
-	if (!ids) {
+	s->ids = ids ? ids : s->ids;
+	s->items = items ? items : s->items;
+	if (!ids || !items) {
 		a->result = -ENOMEM;
 		return;
 	}
-	ids[s->n++] = id;
-	s->ids = ids;
+	ids[s->n] = p->process;
+	describe(&items[s->n++], p);
+}
+
+void selected_deinit(struct selected *s)
+{
+	free(s->ids);
+	free(s->items);
+	*s = (struct selected){ 0 };
 }
 
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
@@ -230,7 +238,7 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 		    select_pid(p), p->capture, p->holder);
 		return;
 	}
-	keep(a, p->process);
+	keep(a, p);
 }
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
@@ -248,14 +256,18 @@ static void tell_unregistered(const struct asking *a)
 {
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
 		const char *pid = a->selector->pids.items[i];
-		char path[64];
+		struct procstat stat;
 
 		if (a->registered[i]) {
 			continue;
 		}
-		snprintf(path, sizeof(path), "/proc/%.20s", pid);
-		if (access(path, F_OK) < 0) {
+		if (!procstat_read((pid_t)strtoul(pid, NULL, 10), &stat)) {
 			say("there is no process %s", pid);
+		} else if (procstat_is_stopped(&stat)) {
+			say("process %s is stopped, by a signal or a debugger, and answers "
+			    "nothing: it "
+			    "can be captured when it goes on",
+			    pid);
 		} else {
 			say("process %s is not registered, or is not yours: it can be captured "
 			    "when it was started with `gpuctr-client standby -- PROGRAM`",

@@ -34,8 +34,17 @@ unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long 
 /* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
 void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
 
+/* One that was chosen. */
+struct chosen {
+	unsigned pid;	  /* as the daemon sees it */
+	unsigned own_pid; /* as we see it */
+	char program[64];
+	char rank[32]; /* as it says; "": it does not */
+};
+
 struct selected {
-	unsigned *ids; /* owned */
+	unsigned *ids;	      /* owned */
+	struct chosen *items; /* owned; in the same order */
 	size_t n;
 	unsigned busy;	     /* matched, and measured by somebody already: told */
 	unsigned registered; /* that were there to choose from */
@@ -44,5 +53,6 @@ struct selected {
 /* Asks the daemon, and tells of those that match and are busy and of pids that are not registered.
  * 0, -ENOMEM, or a code of the library, as for gpuctr_last_error(). */
 int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret);
+void selected_deinit(struct selected *s);
 
 #endif

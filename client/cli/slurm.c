@@ -395,7 +395,7 @@ static int conclude(struct gathering *g, int srun_status)
 	}
 	gather_files(g);
 	if (!g->options->quiet && !g->options->no_summary) {
-		ranks_print(&g->ranks, &b);
+		ranks_print(&g->ranks, 0, &b);
 		say_text(&b);
 		buf_deinit(&b);
 	}
