@@ -75,8 +75,14 @@ static void add_user(struct buf *b)
 static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 {
 	const char *job = claims_job(claims), *step = claims_find(claims, "SLURM_STEP_ID");
+	const char *again = claims_find(claims, "SLURM_RESTART_COUNT");
 
 	add_safe(b, job ? job : "none");
+	/* A job that Slurm has put into its queue again has left files when it ran before. */
+	if (job && again && strcmp(again, "0") != 0) {
+		buf_char(b, 'r');
+		add_safe(b, again);
+	}
 	if (with_step) {
 		buf_char(b, '.');
 		/* The script of a job has no number of a step. */

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/clocks.h"
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
 
@@ -373,6 +374,15 @@ static bool choose(struct run *run)
 	return s->n > 0;
 }
 
+/* A clock that is behind the one of who asked would make us wait for longer than was meant. */
+static uint64_t begin_at(const struct run_options *o)
+{
+	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
+	uint64_t latest_ns = clocks_now_ns() + ahead_ns;
+
+	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
+}
+
 /* Waits for a time of the clock. false: interrupted, which is said. */
 static bool wait_until(struct run *run, uint64_t at_ns)
 {
@@ -382,8 +392,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	int64_t left_ns;
 
 	for (;;) {
-		clock_gettime(CLOCK_REALTIME, &ts);
-		left_ns = (int64_t)at_ns - ts.tv_sec * INT64_C(1000000000) - ts.tv_nsec;
+		left_ns = (int64_t)(at_ns - clocks_now_ns());
 		if (left_ns <= 0) {
 			break;
 		}
@@ -407,7 +416,7 @@ static bool begin_asking(struct run *run)
 	const struct run_options *o = run->options;
 	int r;
 
-	if (o->at_ns > 0 && !wait_until(run, o->at_ns)) {
+	if (o->at_ns > 0 && !wait_until(run, begin_at(o))) {
 		return false;
 	}
 	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
@@ -430,6 +439,9 @@ static int run_whole(struct run *run)
 		say_usage("signalfd: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
+	if (o->part) {
+		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
+	}
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
@@ -439,6 +451,9 @@ static int run_whole(struct run *run)
 	gpuctr_disconnect(run->g);
 	if (run->started) {
 		conclude(run);
+	}
+	if (o->part) {
+		clocks_write(stdout, expand_node(), clocks_now_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);

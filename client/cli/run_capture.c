@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
@@ -105,6 +106,7 @@ static void begin_on_demand(struct run *run)
 	run->status = 0;
 	run->state = RUN_RUNNING;
 	run->begin_ns = progress_now_ns();
+	run->begun_ns = clocks_now_ns();
 	if (!run->options->quiet) {
 		say("measuring %zu process%s%s", run->selected.n, run->selected.n == 1 ? "" : "es",
 		    run->options->duration_ns ? "" : "; Ctrl-C ends it");

@@ -24,6 +24,7 @@ struct run {
 	unsigned n_ended;  /* of these */
 	unsigned n_ticks;  /* since they are measured */
 	uint64_t begin_ns; /* of measuring them */
+	uint64_t begun_ns; /* the same by the clock */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;

@@ -41,6 +41,7 @@ enum {
 	OPTION_AT,
 	OPTION_HERE,
 	OPTION_PART,
+	OPTION_SENT,
 	OPTION_BUDGET,
 	OPTION_SEED,
 };
@@ -94,7 +95,8 @@ const struct option_def capture_option_defs[] = {
 	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
 	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
 	{ OPTION_HERE, "here", NULL, "on this node alone (default: on all of a Slurm job's)" },
-	{ OPTION_PART, "part", NULL, NULL },
+	{ OPTION_PART, "part", "JOB", NULL },
+	{ OPTION_SENT, "sent", "TIME", NULL },
 	MEASURE_OPTIONS,
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
 	{ 'h', "help", NULL, "show this" },
@@ -178,13 +180,13 @@ static bool take_duration(uint64_t *ret_ns, const char *value)
 }
 
 /* As `date +%s` or `date +%s.%N` prints it. */
-static bool take_time(uint64_t *ret_ns, const char *value)
+static bool take_time(uint64_t *ret_ns, const char *name, const char *value)
 {
 	char *end;
 	double seconds = strtod(value, &end);
 
 	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
-		return wrong("at", value, "a time in seconds since 1970, as `date +%s` prints it");
+		return wrong(name, value, "a time in seconds since 1970, as `date +%s` prints it");
 	}
 	*ret_ns = (uint64_t)(seconds * 1e9);
 	return true;
@@ -225,7 +227,9 @@ static bool take_selector(struct run_options *o, int id, const char *value)
 	case 'd':
 		return take_duration(&o->duration_ns, value);
 	case OPTION_AT:
-		return take_time(&o->at_ns, value);
+		return take_time(&o->at_ns, "at", value);
+	case OPTION_SENT:
+		return take_time(&o->sent_ns, "sent", value);
 	case OPTION_READY_FD:
 		return take_fd(&o->ready_fd, "ready-fd", value);
 	case OPTION_UNTIL_FD:
@@ -306,7 +310,7 @@ static bool take(struct run_options *o, int id, const char *value)
 		o->here = true;
 		return true;
 	case OPTION_PART:
-		o->part = true;
+		o->part = value;
 		return true;
 	case OPTION_RAW:
 		o->raw = true;
@@ -469,6 +473,15 @@ static bool complete_capture(struct run_options *o)
 		say_usage("capture what? --pid, --tree, --job, --program, --user or --all; "
 			  "`gpuctr-client ps` lists what there is");
 		return false;
+	}
+	/* Who asked knows which of the jobs that were meant this one is. */
+	if (o->part) {
+		strings_deinit(&o->selector.jobs);
+		o->selector.jobs = (struct strings){ 0 };
+		o->selector.exact = true;
+		if (!take_list(&o->selector.jobs, "part", o->part)) {
+			return false;
+		}
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";

@@ -82,13 +82,20 @@ static bool is_of_array(const struct gpuctr_registered_process *p, const char *w
 	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
 }
 
-static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
+static bool is_job_itself(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	const char *job = job_claim(p);
 	char whole[256];
 
 	select_job(p, whole, sizeof(whole));
-	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0) ||
+	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0);
+}
+
+static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
+{
+	const char *leader = select_claim(p, "SLURM_HET_JOB_ID");
+
+	return is_job_itself(p, wanted) || (leader && strcmp(wanted, leader) == 0) ||
 	       is_of_array(p, wanted);
 }
 
@@ -173,8 +180,8 @@ static bool is_users(const struct gpuctr_registered_process *p, const char *user
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
 {
 	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
-	       is_one_of(&s->jobs, p, is_of_job) && is_one_of(&s->programs, p, is_program) &&
-	       is_users(p, s->user);
+	       is_one_of(&s->jobs, p, s->exact ? is_job_itself : is_of_job) &&
+	       is_one_of(&s->programs, p, is_program) && is_users(p, s->user);
 }
 
 /* --- asking ------------------------------------------------------------------------------------

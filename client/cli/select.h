@@ -15,7 +15,8 @@ struct selector {
 	struct strings trees;	 /* pids: these and all that come from them */
 	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
 	struct strings programs; /* globs */
-	const char *user;	 /* name or number */
+	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
+	const char *user; /* name or number */
 	bool all;
 };
 
