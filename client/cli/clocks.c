@@ -4,7 +4,8 @@
  *
  * A node wrote what its clock said after we had asked and before we had the line. So its clock is
  * ahead of ours by at least its time less the one of our reading, and by at most its time less the
- * one of our asking. Several lines of a node narrow that down; what is told is only what is certain.
+ * one of our asking. Several lines of a node narrow that down; what is told is only what is
+ * certain.
  */
 
 #include "client/cli/clocks.h"
@@ -135,6 +136,7 @@ void clocks_print(const struct clocks *c, struct buf *b)
 	if (n > 1) {
 		buf_printf(b, "%zu nodes began %s", n, wrong ? "about " : "");
 		text_time(b, (double)(last - first));
-		buf_printf(b, " apart, by their clocks%s\n", wrong ? " less these differences" : "");
+		buf_printf(b, " apart, by their clocks%s\n",
+			   wrong ? " less these differences" : "");
 	}
 }

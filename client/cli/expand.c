@@ -28,14 +28,19 @@ char expand_wrong(const char *pattern)
 	return 0;
 }
 
-bool expand_has(const char *pattern, const char *letters)
+size_t expand_before(const char *pattern, const char *letters)
 {
 	for (const char *p = strchr(pattern, '%'); p && p[1]; p = strchr(p + 2, '%')) {
 		if (strchr(letters, p[1])) {
-			return true;
+			return (size_t)(p - pattern);
 		}
 	}
-	return false;
+	return strlen(pattern);
+}
+
+bool expand_has(const char *pattern, const char *letters)
+{
+	return pattern[expand_before(pattern, letters)] != '\0';
 }
 
 static void add_safe(struct buf *b, const char *value)

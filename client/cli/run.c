@@ -341,6 +341,11 @@ static void conclude(struct run *run)
 
 	tell_speechless(run);
 	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
+	/* What is captured has a status of its own, and what was asked for is not there. */
+	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
+		say("not all that was measured is in the files");
+		run->status = EXIT_REFUSED;
+	}
 	if (o->fail_if_none && run->status == 0 &&
 	    (outcome == SUMMARY_FAILED || (!run->path && outcome != SUMMARY_MEASURED))) {
 		run->status = EXIT_UNMEASURED;

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/cli/claims.h"
 #include "client/cli/expand.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
@@ -431,6 +432,16 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* A launcher's children have ranks that the launcher has not. */
+static const char *late_letters(void)
+{
+	struct claims own = claims_of_self();
+	bool has_task = claims_find(&own, "SLURM_PROCID");
+	bool has_rank = claims_find(&own, "RANK") || claims_find(&own, "OMPI_COMM_WORLD_RANK");
+
+	return has_rank ? "p" : has_task ? "pr" : "prt";
+}
+
 static bool complete_run(struct run_options *o)
 {
 	if (!o->command[0]) {
@@ -441,7 +452,7 @@ static bool complete_run(struct run_options *o)
 		say_usage("--raw needs -o FILE");
 		return false;
 	}
-	o->late = "p";
+	o->late = late_letters();
 	o->program = last_part(o->command[0]);
 	if (o->raw && o->budget_ppm > 0) {
 		say_usage(

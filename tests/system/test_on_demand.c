@@ -436,6 +436,43 @@ static void the_second_interrupt_gives_up(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* The child runs exit handlers, as multiprocessing's does; it is no process of the capture. */
+static void a_fork_without_exec_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
+			   "500", "--fork", "--exit", "7", NULL);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_exit(p, 7);
+	expect_exit(c, 0);
+	expect_message(c, "kernels seen in 1 process:");
+	expect_no_message(c, "without a last word");
+}
+
+/* What was asked for is not there, and a script hears it. */
+static void a_file_that_is_there_costs_the_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	const char *path = fixture_path(f, "ranks/%p.gpuctr");
+
+	fixture_start_daemon(f, NULL);
+	p = start_standby(f, USER_ANN);
+	wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path,
+				   NULL),
+		    0);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path, NULL);
+	expect_exit(c, 125);
+	expect_message(c, "error[store-exists]");
+	expect_message(c, "not all that was measured is in the files");
+	program_kill(p, SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +492,8 @@ int main(void)
 		SYSTEM_TEST(a_stopped_program_holds_nobody_up),
 		SYSTEM_TEST(a_program_that_goes_on_is_measured),
 		SYSTEM_TEST(the_second_interrupt_gives_up),
+		SYSTEM_TEST(a_fork_without_exec_is_left_alone),
+		SYSTEM_TEST(a_file_that_is_there_costs_the_status),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -6,8 +6,8 @@
 
 #include "client/cli/clocks.h"
 
-/* We ask at second 100 and have the last lines at second 101: what is certain of a node's clock lies
- * between. */
+/* We ask at second 100 and have the last lines at second 101: what is certain of a node's clock
+ * lies between. */
 
 #define S UINT64_C(1000000000)
 
@@ -58,15 +58,17 @@ static void a_wrong_clock_is_told_with_what_is_certain(void **state)
 
 	(void)state;
 	hear(&c, "n1", 101 * S, 103 * S, 101 * S);
-	hear(&c, "n2", 131 * S, 0, 102 * S);	/* 29 to 31 s */
+	hear(&c, "n2", 131 * S, 0, 102 * S);	   /* 29 to 31 s */
 	hear(&c, "n2", 134 * S, 132 * S, 104 * S); /* at least 30 */
-	expect(&c, "n2's clock is at least 30.0 s ahead of this machine's, and so are the times in its "
-		   "records\n"
-		   "2 nodes began about 1.00 s apart, by their clocks less these differences\n");
+	expect(&c,
+	       "n2's clock is at least 30.0 s ahead of this machine's, and so are the times in its "
+	       "records\n"
+	       "2 nodes began about 1.00 s apart, by their clocks less these differences\n");
 	c.asked_ns = 100 * S;
 	hear(&c, "n3", 41 * S, 44 * S, 101 * S);
-	expect(&c, "n3's clock is at least 59.0 s behind this machine's, and so are the times in its "
-		   "records\n");
+	expect(&c,
+	       "n3's clock is at least 59.0 s behind this machine's, and so are the times in its "
+	       "records\n");
 	c.asked_ns = 100 * S;
 	hear(&c, "n4", 101 * S + 90000000, 0, 101 * S); /* 0.09 s */
 	expect(&c, "");
