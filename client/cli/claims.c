@@ -26,28 +26,35 @@ const char *claims_find(const struct claims *c, const char *name)
 	return NULL;
 }
 
-const char *claims_job(const struct claims *c)
+static const char *first_of(const struct claims *c, const char *const *names, size_t n)
 {
-	static const char *const jobs[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-					    "GPUCTR_JOB" };
-	const char *job = NULL;
+	const char *value = NULL;
 
-	for (size_t i = 0; !job && i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-		job = claims_find(c, jobs[i]);
+	for (size_t i = 0; !value && i < n; i++) {
+		value = claims_find(c, names[i]);
 	}
-	return job;
+	return value;
 }
 
+const char *claims_job(const struct claims *c)
+{
+	static const char *const names[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+					     "GPUCTR_JOB" };
+
+	return first_of(c, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* The launcher that is nearest to the program knows best. */
 const char *claims_rank(const struct claims *c)
 {
-	const char *rank = claims_find(c, "RANK");
+	static const char *const names[] = { "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID" };
 
-	return rank ? rank : claims_find(c, "SLURM_PROCID");
+	return first_of(c, names, sizeof(names) / sizeof(names[0]));
 }
 
 const char *claims_task(const struct claims *c)
 {
 	const char *task = claims_find(c, "SLURM_PROCID");
 
-	return task ? task : claims_find(c, "RANK");
+	return task ? task : claims_rank(c);
 }

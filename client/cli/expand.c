@@ -28,14 +28,19 @@ char expand_wrong(const char *pattern)
 	return 0;
 }
 
-bool expand_has(const char *pattern, const char *letters)
+size_t expand_before(const char *pattern, const char *letters)
 {
 	for (const char *p = strchr(pattern, '%'); p && p[1]; p = strchr(p + 2, '%')) {
 		if (strchr(letters, p[1])) {
-			return true;
+			return (size_t)(p - pattern);
 		}
 	}
-	return false;
+	return strlen(pattern);
+}
+
+bool expand_has(const char *pattern, const char *letters)
+{
+	return pattern[expand_before(pattern, letters)] != '\0';
 }
 
 static void add_safe(struct buf *b, const char *value)
@@ -75,8 +80,14 @@ static void add_user(struct buf *b)
 static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 {
 	const char *job = claims_job(claims), *step = claims_find(claims, "SLURM_STEP_ID");
+	const char *again = claims_find(claims, "SLURM_RESTART_COUNT");
 
 	add_safe(b, job ? job : "none");
+	/* A job that Slurm has put into its queue again has left files when it ran before. */
+	if (job && again && strcmp(again, "0") != 0) {
+		buf_char(b, 'r');
+		add_safe(b, again);
+	}
 	if (with_step) {
 		buf_char(b, '.');
 		/* The script of a job has no number of a step. */
@@ -84,9 +95,9 @@ static void add_job(struct buf *b, const struct claims *claims, bool with_step)
 	}
 }
 
-static const char *or_none(const char *value)
+static void add_known(struct buf *b, const char *value)
 {
-	return value ? value : "none";
+	add_safe(b, value ? value : "none");
 }
 
 static void add(struct buf *b, char letter, const struct claims *claims, pid_t pid)
@@ -103,13 +114,13 @@ static void add(struct buf *b, char letter, const struct claims *claims, pid_t p
 		add_job(b, claims, letter == 'J');
 		break;
 	case 'n':
-		add_safe(b, or_none(claims_find(claims, "SLURM_NODEID")));
+		add_known(b, claims_find(claims, "SLURM_NODEID"));
 		break;
 	case 't':
-		add_safe(b, or_none(claims_task(claims)));
+		add_known(b, claims_task(claims));
 		break;
 	case 'r':
-		add_safe(b, or_none(claims_rank(claims)));
+		add_known(b, claims_rank(claims));
 		break;
 	case 'p':
 		buf_printf(b, "%d", (int)pid);

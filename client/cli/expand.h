@@ -22,6 +22,9 @@ char expand_wrong(const char *pattern);
 /* Does pattern have one of these letters? */
 bool expand_has(const char *pattern, const char *letters);
 
+/* How much of pattern stands before the first of these letters; all of it, when there is none. */
+size_t expand_before(const char *pattern, const char *letters);
+
 /* This node, as the scheduler calls it, or else the host's name; none of it but letters, digits,
  * '.',
  * '-' and '_'. Static. */

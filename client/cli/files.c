@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
@@ -38,14 +40,42 @@ static char *early_path(const struct run_options *o)
 /* --- making ------------------------------------------------------------------------------------
  */
 
+/* The folder of names that processes give, as far as it is known without them. */
+static bool check_folder(const struct run_options *o)
+{
+	struct claims claims = claims_of_self();
+	char *pattern = strndup(o->capture_path, expand_before(o->capture_path, o->late));
+	char *slash = pattern ? strrchr(pattern, '/') : NULL;
+	char *folder;
+	int r;
+
+	if (pattern && slash) {
+		slash[1] = '\0';
+	}
+	folder = pattern ? expand_pattern(slash ? pattern : "./", &claims, 0) : NULL;
+	free(pattern);
+	r = folder ? expand_make_folders(folder) : -ENOMEM;
+	if (r == 0 && access(folder, W_OK | X_OK) < 0) {
+		r = -errno;
+	}
+	if (r < 0) {
+		say_usage("-o %s: %s: %s", o->capture_path, folder ? folder : "", strerror(-r));
+	}
+	free(folder);
+	return r == 0;
+}
+
 bool files_check(const struct run_options *o)
 {
 	struct store_error error;
 	char *path;
 	int r = 0;
 
-	if (!o->capture_path || is_late(o)) {
+	if (!o->capture_path) {
 		return true;
+	}
+	if (is_late(o)) {
+		return check_folder(o);
 	}
 	path = early_path(o);
 	/* Folders are made when there is something to put into them. */
@@ -325,10 +355,13 @@ void files_write_names(const struct files *f, const char *node, FILE *out)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		char *path = f->items[i].store ? realpath(f->items[i].path, NULL) : NULL;
+		struct stat st;
 
 		/* A name with an end of a line in it is left where it is. */
-		if (path && !strpbrk(path, "\t\n")) {
-			fprintf(out, "file\t%s\t%s\n", node, path);
+		if (path && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
+			fprintf(out, "file\t%s\t%ju\t%jd\t%jd.%09ld\t%s\n", node,
+				(uintmax_t)st.st_ino, (intmax_t)st.st_size,
+				(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
 		}
 		free(path);
 	}

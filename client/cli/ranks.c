@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is "rank", then fields, each behind a tab: node, rank, pid, program, kernels seen,
- * measured, their time in ns, the sum of the first column, its name and unit. Text has no control
- * characters in it. */
+/* A row begins when its process is chosen, or comes unchosen as a child of a program does, and
+ * knows at the end what became of each of its kernels.
+ *
+ * A line is "rank", then fields, each behind a tab: node, rank, pid, program, kernels seen,
+ * measured, lost, the time of those measured in ns, the sum of the first column, its name and unit,
+ * and why something was not measured. Text has no control characters in it. */
 
 #include "client/cli/ranks.h"
 
@@ -12,14 +15,21 @@
 #include <string.h>
 
 #include "client/cli/claims.h"
+#include "client/cli/procstat.h"
 #include "client/cli/text.h"
 
-enum { FIELDS = 10 };
+enum { FIELDS = 12 };
+
+#define STOPPED "stopped, by a signal or a debugger"
 
 struct rank {
-	char node[64], rank[32], program[64];
-	unsigned process, pid;
-	uint64_t seen, measured, time_ns;
+	char node[64], rank[32], program[64], note[64], why[256];
+	unsigned process; /* number in the capture; 0: has not come */
+	unsigned pid;	  /* as the daemon sees it */
+	unsigned own_pid; /* as we do */
+	bool answered, ended, stopped;
+	struct gpuctr_totals totals; /* of a process that has ended */
+	uint64_t seen, measured, lost, time_ns;
 	double value;
 };
 
@@ -46,9 +56,23 @@ static void copy_plain(char *to, size_t size, const char *from)
 
 static struct rank *find(struct ranks *r, unsigned process)
 {
+	if (r->last < r->n && r->items[r->last].process == process) {
+		return &r->items[r->last];
+	}
 	for (size_t i = r->n; i > 0; i--) {
 		if (r->items[i - 1].process == process) {
+			r->last = i - 1;
 			return &r->items[i - 1];
+		}
+	}
+	return NULL;
+}
+
+static struct rank *find_expected(struct ranks *r, unsigned pid)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->items[i].process == 0 && r->items[i].pid == pid) {
+			return &r->items[i];
 		}
 	}
 	return NULL;
@@ -81,19 +105,36 @@ void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan)
 	}
 }
 
+static void name(struct rank *row, unsigned pid, const char *rank, const char *program)
+{
+	row->pid = pid;
+	row->own_pid = row->own_pid ? row->own_pid : pid;
+	copy_plain(row->rank, sizeof(row->rank), rank && *rank ? rank : NULL);
+	copy_plain(row->program, sizeof(row->program), program);
+}
+
+void ranks_expect(struct ranks *r, const struct chosen *chosen)
+{
+	struct rank *row = add(r);
+
+	if (row) {
+		row->own_pid = chosen->own_pid;
+		name(row, chosen->pid, chosen->rank, chosen->program);
+	}
+}
+
 void ranks_process(struct ranks *r, const struct gpuctr_process *process)
 {
 	struct claims claims = { process->claims, process->n_claims };
 	struct rank *row = find(r, process->process);
 
+	row = row ? row : find_expected(r, process->pid);
 	row = row ? row : add(r);
-	if (!row) {
-		return;
+	if (row) {
+		row->process = process->process;
+		row->answered = row->answered || (process->cupti && *process->cupti);
+		name(row, process->pid, claims_rank(&claims), process->program);
 	}
-	row->process = process->process;
-	row->pid = process->pid;
-	copy_plain(row->rank, sizeof(row->rank), claims_rank(&claims));
-	copy_plain(row->program, sizeof(row->program), process->program);
 }
 
 void ranks_record(struct ranks *r, const struct gpuctr_record *record)
@@ -107,12 +148,127 @@ void ranks_record(struct ranks *r, const struct gpuctr_record *record)
 	}
 }
 
+void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
+{
+	struct rank *row = notice->process ? find(r, notice->process) : NULL;
+
+	/* What a filter left out is counted. */
+	if (row && !*row->note && notice->error.code != GPUCTR_OK &&
+	    notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) {
+		copy_plain(row->note, sizeof(row->note), gpuctr_error_name(notice->error.code));
+	}
+}
+
 void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
 {
 	struct rank *row = find(r, end->process);
+	struct procstat stat;
 
-	if (row) {
-		row->seen = end->totals.seen;
+	if (!row) {
+		return;
+	}
+	row->ended = true;
+	row->totals = end->totals;
+	if (!end->clean) {
+		bool stopped =
+			procstat_read((pid_t)row->own_pid, &stat) && procstat_is_stopped(&stat);
+
+		row->stopped = stopped;
+		r->n_speechless += !stopped;
+		copy_plain(row->note, sizeof(row->note),
+			   stopped ? STOPPED : "ended without a last word");
+	}
+}
+
+bool ranks_tell(const struct ranks *r)
+{
+	return r->n > 1 || (r->n == 1 && (!r->items[0].ended || r->items[0].stopped));
+}
+
+bool ranks_none_answered(const struct ranks *r)
+{
+	bool none = r->n > 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		none = none && !r->items[i].answered;
+	}
+	return none;
+}
+
+void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct rank *row = &r->items[i];
+		struct procstat stat;
+		bool stopped = !row->ended && procstat_read((pid_t)row->own_pid, &stat) &&
+			       procstat_is_stopped(&stat);
+
+		if (stopped && !row->stopped) {
+			on_stopped(row->own_pid, row->program, userdata);
+		}
+		row->stopped = stopped;
+	}
+}
+
+/* --- the end of one node -----------------------------------------------------------------------
+ */
+
+static void add_part(struct buf *b, uint64_t n, const char *what)
+{
+	if (n > 0) {
+		buf_text(b, b->n > 0 ? ", " : "");
+		text_count(b, n);
+		buf_printf(b, " %s", what);
+	}
+}
+
+static void add_note(struct buf *b, const char *note)
+{
+	if (*note) {
+		buf_printf(b, "%s%s", b->n > 0 ? "; " : "", note);
+	}
+}
+
+/* Of one that has not said goodbye. */
+static const char *look_after(const struct rank *row)
+{
+	struct procstat stat;
+
+	if (!procstat_read((pid_t)row->own_pid, &stat)) {
+		return "had ended";
+	}
+	if (procstat_is_stopped(&stat)) {
+		return STOPPED;
+	}
+	return row->answered ? "its last word did not come" : "did not answer";
+}
+
+static void end_row(struct rank *row)
+{
+	const struct gpuctr_totals *t = &row->totals;
+	struct buf b = { 0 };
+
+	add_part(&b, t->unchosen, "not chosen");
+	add_part(&b, t->filtered, "filtered");
+	add_part(&b, t->capturing, "into graphs");
+	add_part(&b, t->unready, "not ready");
+	add_part(&b, t->failed, "failed");
+	add_part(&b, t->dropped, "dropped");
+	add_part(&b, t->lost, "lost with it");
+	add_note(&b, row->note);
+	if (!row->ended) {
+		add_note(&b, look_after(row));
+	}
+	copy_plain(row->why, sizeof(row->why), buf_string(&b));
+	buf_deinit(&b);
+	row->lost = t->unready + t->failed + t->dropped + t->lost;
+	row->seen = t->seen > row->measured ? t->seen : row->measured;
+}
+
+void ranks_end(struct ranks *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		end_row(&r->items[i]);
 	}
 }
 
@@ -125,11 +281,11 @@ void ranks_write(const struct ranks *r, const char *node, FILE *f)
 		const struct rank *row = &r->items[i];
 
 		fprintf(f,
-			"rank\t%s\t%s\t%u\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			"\t%.17g\t%s\t%s\n",
+			"rank\t%s\t%s\t%u\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%.17g\t%s\t%s\t%s\n",
 			node, row->rank, row->pid, row->program, row->seen, row->measured,
-			row->time_ns, row->value, r->metric ? r->metric : "",
-			r->unit ? r->unit : "");
+			row->lost, row->time_ns, row->value, r->metric ? r->metric : "",
+			r->unit ? r->unit : "", row->why);
 	}
 }
 
@@ -155,11 +311,13 @@ static void take_fields(struct ranks *r, struct rank *row, char **fields)
 	copy_plain(row->program, sizeof(row->program), fields[3]);
 	row->seen = strtoull(fields[4], NULL, 10);
 	row->measured = strtoull(fields[5], NULL, 10);
-	row->time_ns = strtoull(fields[6], NULL, 10);
-	row->value = strtod(fields[7], NULL);
-	if (!r->metric && *fields[8]) {
-		r->metric = strdup(fields[8]);
-		r->unit = strdup(fields[9]);
+	row->lost = strtoull(fields[6], NULL, 10);
+	row->time_ns = strtoull(fields[7], NULL, 10);
+	row->value = strtod(fields[8], NULL);
+	copy_plain(row->why, sizeof(row->why), fields[11]);
+	if (!r->metric && *fields[9]) {
+		r->metric = strdup(fields[9]);
+		r->unit = strdup(fields[10]);
 	}
 }
 
@@ -212,39 +370,67 @@ static void add_number(struct buf *b, struct buf *number, int width)
 	buf_deinit(number);
 }
 
-static void print_row(const struct ranks *r, const struct rank *row, struct buf *b)
+/* Under the metric's name. */
+static int value_width(const struct ranks *r)
 {
-	struct buf seen = { 0 }, measured = { 0 }, time = { 0 }, value = { 0 };
+	int n = (int)strlen(r->metric);
+
+	return n > 12 ? n : 12;
+}
+
+static void print_row(const struct ranks *r, const struct rank *row, bool with_node, struct buf *b)
+{
+	struct buf seen = { 0 }, measured = { 0 }, lost = { 0 }, time = { 0 }, value = { 0 };
 
 	buf_printf(b, "%5s", row->rank);
-	add_text(b, row->node, 12);
+	if (with_node) {
+		add_text(b, row->node, 12);
+	}
 	buf_printf(b, " %8u", row->pid);
 	add_text(b, row->program, 15);
 	text_count(&seen, row->seen);
 	add_number(b, &seen, 10);
 	text_count(&measured, row->measured);
 	add_number(b, &measured, 10);
+	text_count(&lost, row->lost);
+	add_number(b, &lost, 10);
 	text_time(&time, (double)row->time_ns);
 	add_number(b, &time, 10);
 	if (r->metric) {
 		text_scaled(&value, row->value, r->unit ? r->unit : "");
-		add_number(b, &value, 12);
+		add_number(b, &value, value_width(r) + 1);
+	}
+	if (*row->why) {
+		buf_text(b, "  ");
+		text_terminal(b, row->why);
 	}
 	buf_char(b, '\n');
 }
 
-void ranks_print(struct ranks *r, struct buf *b)
+void ranks_print(struct ranks *r, size_t max, struct buf *b)
 {
+	size_t n = max > 0 && max < r->n ? max : r->n;
+	bool with_node = r->n > 0 && *r->items[0].node; /* of one node alone it is not said */
+	struct buf metric = { 0 };
+
 	if (r->n > 0) {
 		qsort(r->items, r->n, sizeof(*r->items), compare);
 	}
-	buf_printf(b, "\n%5s  %-12s %8s  %-15s %10s %10s %10s", "rank", "node", "pid", "program",
-		   "kernels", "measured", "time");
+	buf_printf(b, "\n%5s", "rank");
+	if (with_node) {
+		add_text(b, "node", 12);
+	}
+	buf_printf(b, " %8s  %-15s %10s %10s %10s %10s", "pid", "program", "kernels", "measured",
+		   "lost", "time");
 	if (r->metric) {
-		add_text(b, r->metric, 12);
+		text_terminal(&metric, r->metric);
+		add_number(b, &metric, value_width(r) + 1);
 	}
 	buf_char(b, '\n');
-	for (size_t i = 0; i < r->n; i++) {
-		print_row(r, &r->items[i], b);
+	for (size_t i = 0; i < n; i++) {
+		print_row(r, &r->items[i], with_node, b);
+	}
+	if (n < r->n) {
+		buf_printf(b, "and %zu process%s more\n", r->n - n, r->n - n == 1 ? "" : "es");
 	}
 }

@@ -22,12 +22,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/clocks.h"
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
  * one that hangs. */
-enum { TICK_MS = 250, DRAIN_TOLD = 6 /* ticks */, DRAIN_SILENT = 60 };
+enum { TICK_MS = 250, LOOK_TICKS = 2, DRAIN_TOLD = 6, DRAIN_SILENT = 60 };
 
 /* --- events ------------------------------------------------------------------------------------
  */
@@ -138,6 +139,7 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		break;
 	case RUN_DRAINING:
 		say("interrupted: what was still on its way is lost");
+		run->status = run_is_on_demand(run) ? 128 + event->signo : run->status;
 		run->state = RUN_OVER;
 		break;
 	case RUN_OVER:
@@ -191,12 +193,31 @@ static void end_at_limit(struct run *run)
 	}
 }
 
+static void on_stopped(unsigned pid, const char *program, void *userdata)
+{
+	const struct run *run = userdata;
+
+	say("process %u (%s) is stopped, by a signal or a debugger: %s", pid, program,
+	    run->state == RUN_DRAINING
+		    ? "its last records come only if it goes on within 10 s (Ctrl-C gives up)"
+		    : "nothing of it is measured until it goes on");
+}
+
+/* What runs already may have been stopped by anybody, and answers nothing then. */
+static void look_at_processes(struct run *run)
+{
+	if (run_is_on_demand(run) && (run->state == RUN_RUNNING || run->state == RUN_DRAINING) &&
+	    ++run->n_ticks % LOOK_TICKS == 0) {
+		ranks_look(&run->sinks.ranks, on_stopped, run);
+	}
+}
+
 /* Of processes that are not ours. */
 static bool is_enough(const struct run *run)
 {
 	uint64_t duration_ns = run->options->duration_ns;
 
-	if (run->path || run_is_following(run) || run->state != RUN_RUNNING) {
+	if (!run_is_on_demand(run) || run->state != RUN_RUNNING) {
 		return false;
 	}
 	return (run->n_begun > 0 && run->n_ended >= run->n_begun) ||
@@ -216,6 +237,7 @@ static void on_tick(uv_timer_t *handle)
 				 summary_processes(run->sinks.summary));
 	}
 	end_at_limit(run);
+	look_at_processes(run);
 	if (is_enough(run)) {
 		end_measuring(run);
 	} else if (run->state == RUN_DRAINING) {
@@ -319,11 +341,13 @@ static void run_loop(struct run *run)
  * had counted up to a quarter of a second before. */
 static void tell_speechless(const struct run *run)
 {
-	if (run->n_speechless > 0 && !run->options->quiet) {
+	size_t n = run->sinks.ranks.n_speechless;
+
+	if (n > 0 && !run->options->quiet) {
 		say("%zu process%s ended without a last word: what was launched up to a quarter of "
 		    "a "
 		    "second before may not be counted",
-		    run->n_speechless, run->n_speechless == 1 ? "" : "es");
+		    n, n == 1 ? "" : "es");
 	}
 }
 
@@ -336,10 +360,38 @@ static void conclude(struct run *run)
 
 	tell_speechless(run);
 	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
+	/* What is captured has a status of its own, and what was asked for is not there. */
+	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
+		say("not all that was measured is in the files");
+		run->status = EXIT_REFUSED;
+	}
 	if (o->fail_if_none && run->status == 0 &&
 	    (outcome == SUMMARY_FAILED || (!run->path && outcome != SUMMARY_MEASURED))) {
 		run->status = EXIT_UNMEASURED;
 	}
+}
+
+/* false: told why. */
+static bool choose(struct run *run)
+{
+	const struct selected *s = &run->selected;
+
+	if (!select_some(run->g, &run->options->selector, &run->selected)) {
+		return false;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		ranks_expect(&run->sinks.ranks, &s->items[i]);
+	}
+	return true;
+}
+
+/* A clock that is behind the one of who asked would make us wait for longer than was meant. */
+static uint64_t begin_at(const struct run_options *o)
+{
+	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
+	uint64_t latest_ns = clocks_now_ns() + ahead_ns;
+
+	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
 }
 
 /* Waits for a time of the clock. false: interrupted, which is said. */
@@ -351,8 +403,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	int64_t left_ns;
 
 	for (;;) {
-		clock_gettime(CLOCK_REALTIME, &ts);
-		left_ns = (int64_t)at_ns - ts.tv_sec * INT64_C(1000000000) - ts.tv_nsec;
+		left_ns = (int64_t)(at_ns - clocks_now_ns());
 		if (left_ns <= 0) {
 			break;
 		}
@@ -376,7 +427,7 @@ static bool begin_asking(struct run *run)
 	const struct run_options *o = run->options;
 	int r;
 
-	if (o->at_ns > 0 && !wait_until(run, o->at_ns)) {
+	if (o->at_ns > 0 && !wait_until(run, begin_at(o))) {
 		return false;
 	}
 	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
@@ -384,8 +435,7 @@ static bool begin_asking(struct run *run)
 		say_failure(run, r);
 		return false;
 	}
-	return run->path || run_is_following(run) ||
-	       select_some(run->g, &o->selector, &run->selected);
+	return !run_is_on_demand(run) || choose(run);
 }
 
 /* How many launches of a process are to be measured, where that is said of a process; 0: it is not.
@@ -412,6 +462,9 @@ static int run_whole(struct run *run)
 		say_usage("signalfd: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
+	if (o->part) {
+		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
+	}
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
@@ -421,6 +474,9 @@ static int run_whole(struct run *run)
 	gpuctr_disconnect(run->g);
 	if (run->started) {
 		conclude(run);
+	}
+	if (o->part) {
+		clocks_write(stdout, expand_node(), clocks_now_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
@@ -118,6 +119,7 @@ static void begin_on_demand(struct run *run)
 	run->status = 0;
 	run->state = RUN_RUNNING;
 	run->begin_ns = progress_now_ns();
+	run->begun_ns = clocks_now_ns();
 	if (!run->options->quiet) {
 		say_begin(run);
 	}
@@ -224,7 +226,6 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 
 	(void)c;
 	run->n_ended++;
-	run->n_speechless += !end->clean;
 	sinks_process_end(&run->sinks, end);
 }
 

@@ -25,7 +25,9 @@ struct run {
 	unsigned n_ended;    /* of those that have begun */
 	char owner[64];	     /* of these, when it is another user; "" */
 	size_t n_speechless; /* that ended without a goodbye */
+	unsigned n_ticks;    /* since they are measured */
 	uint64_t begin_ns;   /* of measuring them */
+	uint64_t begun_ns;   /* the same by the clock */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
@@ -57,6 +59,11 @@ void run_drain(struct run *run);
 static inline bool run_is_following(const struct run *run)
 {
 	return run->options->until_fd >= 0;
+}
+
+static inline bool run_is_on_demand(const struct run *run)
+{
+	return !run->path && !run_is_following(run);
 }
 
 /* --- run_follow.c: programs of others */

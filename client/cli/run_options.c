@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/cli/claims.h"
 #include "client/cli/expand.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
@@ -37,6 +38,7 @@ enum {
 	OPTION_AT,
 	OPTION_HERE,
 	OPTION_PART,
+	OPTION_SENT,
 	OPTION_BUDGET,
 	OPTION_SEED,
 };
@@ -86,7 +88,8 @@ const struct option_def capture_option_defs[] = {
 	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
 	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
 	{ OPTION_HERE, "here", NULL, "on this node alone (default: on all of a Slurm job's)" },
-	{ OPTION_PART, "part", NULL, NULL },
+	{ OPTION_PART, "part", "JOB", NULL },
+	{ OPTION_SENT, "sent", "TIME", NULL },
 	MEASURE_OPTIONS,
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
 	{ 'h', "help", NULL, "show this" },
@@ -165,13 +168,13 @@ static bool take_duration(uint64_t *ret_ns, const char *value)
 }
 
 /* As `date +%s` or `date +%s.%N` prints it. */
-static bool take_time(uint64_t *ret_ns, const char *value)
+static bool take_time(uint64_t *ret_ns, const char *name, const char *value)
 {
 	char *end;
 	double seconds = strtod(value, &end);
 
 	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
-		return wrong("at", value, "a time in seconds since 1970, as `date +%s` prints it");
+		return wrong(name, value, "a time in seconds since 1970, as `date +%s` prints it");
 	}
 	*ret_ns = (uint64_t)(seconds * 1e9);
 	return true;
@@ -212,7 +215,9 @@ static bool take_selector(struct run_options *o, int id, const char *value)
 	case 'd':
 		return take_duration(&o->duration_ns, value);
 	case OPTION_AT:
-		return take_time(&o->at_ns, value);
+		return take_time(&o->at_ns, "at", value);
+	case OPTION_SENT:
+		return take_time(&o->sent_ns, "sent", value);
 	case OPTION_READY_FD:
 		return take_fd(&o->ready_fd, "ready-fd", value);
 	case OPTION_UNTIL_FD:
@@ -286,7 +291,7 @@ static bool take(struct run_options *o, int id, const char *value)
 		o->here = true;
 		return true;
 	case OPTION_PART:
-		o->part = true;
+		o->part = value;
 		return true;
 	case OPTION_RAW:
 		o->raw = true;
@@ -407,6 +412,16 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* A launcher's children have ranks that the launcher has not. */
+static const char *late_letters(void)
+{
+	struct claims own = claims_of_self();
+	bool has_task = claims_find(&own, "SLURM_PROCID");
+	bool has_rank = claims_find(&own, "RANK") || claims_find(&own, "OMPI_COMM_WORLD_RANK");
+
+	return has_rank ? "p" : has_task ? "pr" : "prt";
+}
+
 static bool complete_run(struct run_options *o)
 {
 	if (!o->command[0]) {
@@ -417,7 +432,7 @@ static bool complete_run(struct run_options *o)
 		say_usage("--raw needs -o FILE");
 		return false;
 	}
-	o->late = "p";
+	o->late = late_letters();
 	o->program = last_part(o->command[0]);
 	if (o->raw && o->budget_ppm > 0) {
 		say_usage(
@@ -449,6 +464,15 @@ static bool complete_capture(struct run_options *o)
 		say_usage("capture what? --pid, --tree, --job, --program, --user or --all; "
 			  "`gpuctr-client ps` lists what there is");
 		return false;
+	}
+	/* Who asked knows which of the jobs that were meant this one is. */
+	if (o->part) {
+		strings_deinit(&o->selector.jobs);
+		o->selector.jobs = (struct strings){ 0 };
+		o->selector.exact = true;
+		if (!take_list(&o->selector.jobs, "part", o->part)) {
+			return false;
+		}
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";

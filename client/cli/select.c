@@ -15,6 +15,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "client/cli/claims.h"
+#include "client/cli/procstat.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
@@ -83,13 +85,20 @@ static bool is_of_array(const struct gpuctr_registered_process *p, const char *w
 	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
 }
 
-static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
+static bool is_job_itself(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	const char *job = job_claim(p);
 	char whole[256];
 
 	select_job(p, whole, sizeof(whole));
-	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0) ||
+	return (job && strcmp(wanted, job) == 0) || (whole[0] && strcmp(wanted, whole) == 0);
+}
+
+static bool is_of_job(const struct gpuctr_registered_process *p, const char *wanted)
+{
+	const char *leader = select_claim(p, "SLURM_HET_JOB_ID");
+
+	return is_job_itself(p, wanted) || (leader && strcmp(wanted, leader) == 0) ||
 	       is_of_array(p, wanted);
 }
 
@@ -121,43 +130,18 @@ unsigned select_pid(const struct gpuctr_registered_process *p)
 /* --- matching ----------------------------------------------------------------------------------
  */
 
-/* False: gone, or not ours to see. */
-static bool read_stat(pid_t pid, char *ret_state, int *ret_parent)
-{
-	char path[32], line[512];
-	const char *end;
-	FILE *f;
-	bool known;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f) {
-		return false;
-	}
-	/* The name in parentheses may hold anything, a parenthesis too. */
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	known = end && sscanf(end + 1, " %c %d", ret_state, ret_parent) == 2;
-	fclose(f);
-	return known;
-}
-
 /* 0: gone, or not ours to see. */
 static pid_t parent_of(pid_t pid)
 {
-	int parent;
-	char state;
+	struct procstat stat;
 
-	return read_stat(pid, &state, &parent) ? parent : 0;
+	return procstat_read(pid, &stat) ? stat.parent : 0;
 }
 
 /* It still has a number, and its parent has not asked for its status. */
-static bool is_ending(const char *pid)
+static bool is_ending(const struct procstat *stat)
 {
-	int parent;
-	char state;
-
-	return read_stat((pid_t)strtoul(pid, NULL, 10), &state, &parent) &&
-	       (state == 'Z' || state == 'X');
+	return stat->state == 'Z' || stat->state == 'X';
 }
 
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
@@ -211,8 +195,8 @@ static bool is_meant(const struct selector *s, const struct gpuctr_registered_pr
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p)
 {
 	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
-	       is_one_of(&s->jobs, p, is_of_job) && is_one_of(&s->programs, p, is_program) &&
-	       is_users(p, s->user) && is_meant(s, p);
+	       is_one_of(&s->jobs, p, s->exact ? is_job_itself : is_of_job) &&
+	       is_one_of(&s->programs, p, is_program) && is_users(p, s->user) && is_meant(s, p);
 }
 
 /* --- asking ------------------------------------------------------------------------------------
@@ -226,23 +210,37 @@ struct asking {
 	int result;
 };
 
+static void describe(struct chosen *c, const struct gpuctr_registered_process *p)
+{
+	const struct claims claims = { p->claims, p->n_claims };
+	const char *rank = claims_rank(&claims);
+
+	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p) };
+	snprintf(c->program, sizeof(c->program), "%s", p->program);
+	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
+}
+
 static void keep(struct asking *a, const struct gpuctr_registered_process *p)
 {
 	struct selected *s = a->selected;
 	unsigned *ids = realloc(s->ids, (s->n + 1) * sizeof(*ids));
-	struct matched *matched;
+	struct chosen *items = realloc(s->items, (s->n + 1) * sizeof(*items));
 
 	s->ids = ids ? ids : s->ids;
-	matched = ids ? realloc(s->matched, (s->n + 1) * sizeof(*matched)) : NULL;
-	if (!matched) {
+	s->items = items ? items : s->items;
+	if (!ids || !items) {
 		a->result = -ENOMEM;
 		return;
 	}
-	s->matched = matched;
 	ids[s->n] = p->process;
-	matched[s->n] = (struct matched){ .pid = p->pid, .shown_pid = select_pid(p) };
-	snprintf(matched[s->n].program, sizeof(matched[s->n].program), "%s", p->program);
-	s->n++;
+	describe(&items[s->n++], p);
+}
+
+void selected_deinit(struct selected *s)
+{
+	free(s->ids);
+	free(s->items);
+	*s = (struct selected){ 0 };
 }
 
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
@@ -300,15 +298,18 @@ static void tell_unregistered(const struct asking *a)
 {
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
 		const char *pid = a->selector->pids.items[i];
-		char path[64];
+		struct procstat stat;
 
 		if (a->registered[i]) {
 			continue;
 		}
-		snprintf(path, sizeof(path), "/proc/%.20s", pid);
-		if (access(path, F_OK) < 0) {
+		if (!procstat_read((pid_t)strtoul(pid, NULL, 10), &stat)) {
 			say("there is no process %s", pid);
-		} else if (is_ending(pid)) {
+		} else if (procstat_is_stopped(&stat)) {
+			say("process %s is stopped, by a signal or a debugger, and answers "
+			    "nothing: it can be captured when it goes on",
+			    pid);
+		} else if (is_ending(&stat)) {
 			say("process %s has ended, or ends just now", pid);
 		} else if (is_prepared(pid)) {
 			say("process %s is in standby and is not registered: it has not used CUDA "
@@ -361,19 +362,13 @@ bool select_some(struct gpuctr *g, const struct selector *selector, struct selec
 	return r == 0 && s->n > 0;
 }
 
-void selected_deinit(struct selected *s)
-{
-	free(s->ids);
-	free(s->matched);
-}
-
 /* --- telling ------------------------------------------------------------------------------------
  */
 
-static void describe(const struct matched *m, struct buf *b)
+static void add_chosen(const struct chosen *c, struct buf *b)
 {
-	text_terminal(b, m->program);
-	buf_printf(b, " (pid %u)", m->shown_pid);
+	text_terminal(b, c->program);
+	buf_printf(b, " (pid %u)", c->own_pid);
 }
 
 void selected_describe(const struct selected *s, struct buf *b)
@@ -382,7 +377,7 @@ void selected_describe(const struct selected *s, struct buf *b)
 
 	for (size_t i = 0; i < shown; i++) {
 		buf_text(b, i > 0 ? ", " : "");
-		describe(&s->matched[i], b);
+		add_chosen(&s->items[i], b);
 	}
 	if (shown < s->n) {
 		buf_printf(b, " and %zu more", s->n - shown);
@@ -392,7 +387,7 @@ void selected_describe(const struct selected *s, struct buf *b)
 void selected_note_begin(struct selected *s, uint32_t pid)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		s->matched[i].begun |= s->matched[i].pid == pid;
+		s->items[i].begun |= s->items[i].pid == pid;
 	}
 }
 
@@ -401,8 +396,8 @@ void selected_tell_gone(const struct selected *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct buf b = { 0 };
 
-		if (!s->matched[i].begun) {
-			describe(&s->matched[i], &b);
+		if (!s->items[i].begun) {
+			add_chosen(&s->items[i], &b);
 			say("%s has ended, or has left standby: it is not measured",
 			    buf_string(&b));
 		}

@@ -16,8 +16,9 @@ struct selector {
 	struct strings trees;	 /* pids: these and all that come from them */
 	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
 	struct strings programs; /* globs */
-	const char *user;	 /* name or number */
-	bool all;		 /* of one's own */
+	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
+	const char *user; /* name or number */
+	bool all;	  /* of one's own */
 };
 
 bool selector_is_empty(const struct selector *s);
@@ -35,16 +36,18 @@ unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long 
 /* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
 void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
 
-struct matched {
-	uint32_t pid; /* the daemon's */
-	unsigned shown_pid;
+/* One that was chosen. */
+struct chosen {
+	unsigned pid;	  /* as the daemon sees it */
+	unsigned own_pid; /* as we see it */
 	char program[64];
-	bool begun; /* it is being measured */
+	char rank[32]; /* as it says; "": it does not */
+	bool begun;    /* it is being measured */
 };
 
 struct selected {
-	unsigned *ids;		 /* owned */
-	struct matched *matched; /* owned: one for each of ids */
+	unsigned *ids;	      /* owned */
+	struct chosen *items; /* owned; in the same order */
 	size_t n;
 	unsigned busy;	     /* matched, and measured by somebody already: told */
 	unsigned registered; /* that were there to choose from */

@@ -121,9 +121,7 @@ bool sinks_open(struct sinks *s)
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
 	summary_process(s->summary, process);
-	if (s->options->part) {
-		ranks_process(&s->ranks, process);
-	}
+	ranks_process(&s->ranks, process);
 	files_process(&s->files, process);
 	if (s->stream) {
 		stream_process(s->stream, process);
@@ -133,9 +131,7 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	summary_record(s->summary, record);
-	if (s->options->part) {
-		ranks_record(&s->ranks, record);
-	}
+	ranks_record(&s->ranks, record);
 	if (s->estimates) {
 		estimates_record(s->estimates, record);
 	}
@@ -180,6 +176,7 @@ static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
 	note_refusal(s, notice);
+	ranks_notice(&s->ranks, notice);
 	files_notice(&s->files, notice);
 	if (s->stream) {
 		stream_notice(s->stream, notice);
@@ -188,9 +185,7 @@ void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
 {
-	if (s->options->part) {
-		ranks_process_end(&s->ranks, end);
-	}
+	ranks_process_end(&s->ranks, end);
 	files_process_end(&s->files, end);
 	if (s->stream) {
 		stream_process_end(s->stream, end);
@@ -260,9 +255,20 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
+/* A program may have any number of children; of processes that were chosen each is of interest. */
+static void print_ranks(struct sinks *s, struct buf *b)
+{
+	bool chosen = !selector_is_empty(&s->options->selector);
+
+	if (ranks_tell(&s->ranks)) {
+		ranks_print(&s->ranks, chosen ? 0 : s->options->summary_rows, b);
+	}
+}
+
 enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
+				   .unanswered = ranks_none_answered(&s->ranks),
 				   .has_totals = s->has_totals,
 				   .error = s->error,
 				   .refused = s->refused,
@@ -277,8 +283,10 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 	s->stream = stream_close(s->stream);
 	complete_totals(s);
 	end.totals = s->totals;
+	ranks_end(&s->ranks);
 	if (with_summary) {
 		summary_print(s->summary, &end, &b);
+		print_ranks(s, &b);
 	} else {
 		summary_print_nothing(s->summary, &end, &b);
 	}

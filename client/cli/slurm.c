@@ -2,14 +2,17 @@
 
 /* A job of Slurm has processes on nodes whose daemons do not know each other. Slurm reaches them
  * all: a step beside the job's own (srun --overlap) is a client on each node, told to begin at one
- * time of the clock. Each writes lines to its standard output, which srun brings here: a row for
- * each process (ranks.h), and the name of each file,
+ * time of the clock. A name may stand for several jobs, the components of a heterogeneous one or
+ *the tasks of an array: each has a step of its own, and all of them begin together.
  *
- *	file	NODE	PATH
+ * Each client writes lines to its standard output, which srun brings here: a row for each process
+ * (ranks.h), what its clock says (clocks.h), and each file,
  *
- * which is fetched through Slurm as well when it is not there where we are. srun runs in a process
- * group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on, and a second one
- * ends srun. */
+ *	file	NODE	INODE	SIZE	TIME	PATH
+ *
+ * which is fetched through Slurm as well when it is not the one that is there where we are. srun
+ * runs in a process group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun passes on,
+ * and a second one ends srun. When we are killed, the kernel sends it that SIGUSR1. */
 
 #include "client/cli/slurm.h"
 
@@ -23,30 +26,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/buf.h"
 #include "client/cli/child.h"
+#include "client/cli/clocks.h"
 #include "client/cli/expand.h"
 #include "client/cli/ranks.h"
 #include "client/cli/say.h"
 
 /* Until every node's client has asked its daemon; a large job's step starts slower. */
-enum { AHEAD_S = 3, NODES_PER_S = 100, WORDS = 24, LINE_MAX_BYTES = 16384 };
+enum { AHEAD_S = 3, NODES_PER_S = 100, WORDS = 26, LINE_MAX_BYTES = 16384, JOBS_MAX = 64 };
 
 struct job {
-	char id[32], state[32], reason[128]; /* id: what srun takes, also for a task of an array */
+	char id[32], name[64], state[32], reason[128]; /* name: as Slurm shows it, 12_3 or 5+1 */
 	unsigned nodes;
-	unsigned lines; /* that Slurm has for this name */
+
+	/* The step beside it. */
+	pid_t srun;
+	int fd;	      /* its output; -1: there is none, or it has ended */
+	struct buf b; /* of a line that is not whole */
+};
+
+/* Those that a name stands for. */
+struct jobs {
+	struct job items[JOBS_MAX];
+	size_t n;
+	unsigned nodes;
+	bool more; /* than there is room for */
+};
+
+struct brought {
+	const struct job *job;
+	char *node, *path;
+	uintmax_t inode;
+	intmax_t size, time_s;
+	long time_ns;
 };
 
 struct gathering {
 	const struct run_options *options;
-	const struct job *job;
+	struct jobs *jobs;
 	struct ranks ranks;
-	struct strings files; /* NODE, PATH, NODE, PATH, ... */
+	struct clocks clocks;
+	struct brought *files;
+	size_t n_files;
 };
 
 static bool is_there(const char *program)
@@ -70,8 +97,76 @@ bool slurm_is_meant(const struct run_options *o)
 	       is_there("srun") && is_there("squeue");
 }
 
+/* --- command lines -----------------------------------------------------------------------------
+ */
+
+struct words {
+	char *items[WORDS];
+	size_t n;
+	char text[7][96];
+	char client[PATH_MAX];
+};
+
+static void add_word(struct words *w, const char *word)
+{
+	w->items[w->n++] = (char *)word;
+}
+
+/* srun reaches a component of a heterogeneous job, which has an id of its own, by the job's first
+ * one. */
+static void add_place(struct words *w, const struct job *job)
+{
+	const char *plus = strchr(job->name, '+');
+
+	snprintf(w->text[0], sizeof(w->text[0]), "--jobid=%.*s",
+		 plus ? (int)(plus - job->name) : (int)sizeof(job->id), plus ? job->name : job->id);
+	add_word(w, w->text[0]);
+	if (plus) {
+		snprintf(w->text[6], sizeof(w->text[6]), "--het-group=%s", plus + 1);
+		add_word(w, w->text[6]);
+	}
+}
+
 /* --- programs of Slurm -------------------------------------------------------------------------
  */
+
+/* Between fork and exec. A parent that has ended meanwhile sends no signal. */
+static void become_step(char *const *argv, pid_t parent, int output)
+{
+	sigset_t none;
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0) {
+		execvp(argv[0], argv);
+	}
+	_exit(127);
+}
+
+/* The step of a job, which ends with us. 0 or an errno. */
+static int start_step(char *const *argv, struct job *job)
+{
+	pid_t parent = getpid();
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0) {
+		return errno;
+	}
+	job->srun = fork();
+	r = errno;
+	if (job->srun == 0) {
+		become_step(argv, parent, fds[1]);
+	}
+	close(fds[1]);
+	if (job->srun < 0) {
+		close(fds[0]);
+		return r;
+	}
+	job->fd = fds[0];
+	return 0;
+}
 
 /* With its standard output in *ret_fd. 0 or an errno. */
 static int start(char *const *argv, pid_t *ret_pid, int *ret_fd)
@@ -134,7 +229,7 @@ static int ask(char *const *argv, struct buf *ret)
 	return wait_status(pid);
 }
 
-/* --- the job -----------------------------------------------------------------------------------
+/* --- the jobs ----------------------------------------------------------------------------------
  */
 
 static void job_part(const char *name, char *ret, size_t size)
@@ -142,67 +237,116 @@ static void job_part(const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%.*s", (int)strcspn(name, "."), name);
 }
 
-/* false: Slurm knows none, which it has said. */
-static bool find_job(const char *name, struct job *ret)
+/* For one component of a heterogeneous job squeue lists all of them. */
+static void take_job(struct jobs *jobs, const char *name, const char *line)
 {
-	char *argv[] = { (char *)"squeue", (char *)"-h",	  (char *)"-j", (char *)name,
-			 (char *)"-o",	   (char *)"%A|%T|%D|%r", NULL };
-	struct buf b = { 0 };
-	const char *text;
-	bool found = ask(argv, &b) == 0;
+	struct job job = { .fd = -1 };
 
-	*ret = (struct job){ 0 };
-	text = buf_string(&b);
-	for (const char *p = text; *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : "") {
-		ret->lines++;
+	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, job.state,
+		   &job.nodes, job.reason) < 4 ||
+	    (strchr(name, '+') && strcmp(name, job.name) != 0)) {
+		return;
 	}
-	sscanf(text, "%31[0-9]|%31[^|]|%u|%127[^\n]", ret->id, ret->state, &ret->nodes,
-	       ret->reason);
-	buf_deinit(&b);
-	return found;
+	if (jobs->n == JOBS_MAX) {
+		jobs->more = true;
+		return;
+	}
+	jobs->items[jobs->n++] = job;
 }
 
-/* false: told why not. */
-static bool check_job(const char *name, const struct job *job)
+/* false: Slurm knows none, which it has said. */
+static bool find_jobs(const char *name, struct jobs *ret)
+{
+	char *argv[] = { (char *)"squeue",
+			 (char *)"-h",
+			 (char *)"-r",
+			 (char *)"-j",
+			 (char *)name,
+			 (char *)"-o",
+			 (char *)"%A|%i|%T|%D|%r",
+			 NULL };
+	struct buf b = { 0 };
+	bool found = ask(argv, &b) == 0;
+
+	for (const char *p = buf_string(&b); *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : "") {
+		take_job(ret, name, p);
+	}
+	buf_deinit(&b);
+	return found && ret->n > 0;
+}
+
+/* Those that run now are kept, the others are told. false: there are none. */
+static bool keep_running(const char *name, struct jobs *jobs)
 {
 	char message[384];
+	size_t n = 0;
 
-	if (strcmp(job->state, "RUNNING") == 0 && job->lines == 1 && job->nodes > 0) {
-		return true;
-	}
-	if (job->lines > 1) {
-		snprintf(message, sizeof(message), "%s stands for %u jobs", name, job->lines);
-		say_error("none", message, "Name one of them, as `squeue --me` lists them.");
-	} else {
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct job *job = &jobs->items[i];
+
+		if (strcmp(job->state, "RUNNING") == 0 && job->nodes > 0) {
+			jobs->nodes += job->nodes;
+			jobs->items[n++] = *job;
+			continue;
+		}
 		snprintf(message, sizeof(message), "job %s is %s (%s): it has no processes now",
-			 name, job->state, job->reason);
-		say_error("none", message, "Ask again while it runs.");
+			 job->name, job->state, job->reason);
+		if (jobs->n > 1) {
+			say("%s", message);
+		} else {
+			say_error("none", message, "Ask again while it runs.");
+		}
 	}
-	return false;
+	if (n == 0 && jobs->n > 1) {
+		snprintf(message, sizeof(message), "none of the %zu jobs of %s runs", jobs->n,
+			 name);
+		say_error("none", message, "Ask again while one does.");
+	}
+	jobs->n = n;
+	return n > 0;
+}
+
+/* What one client keeps apart by itself several cannot: each writes to a file of its own. false:
+ * told what to do. */
+static bool check_output(const struct run_options *o, const struct jobs *jobs)
+{
+	const char *path = o->capture_path;
+
+	if (jobs->more) {
+		say_usage("%s stands for more than %d jobs; name one of them",
+			  o->selector.jobs.items[0], JOBS_MAX);
+		return false;
+	}
+	if (o->stream_path) {
+		say_usage(
+			"--format: a stream is of one node; use -o and `gpuctr-client export`, or "
+			"--here on a node");
+		return false;
+	}
+	if (path && jobs->nodes > 1 && !expand_has(path, "hntrp")) {
+		say_usage(
+			"-o %s: %u nodes would write one file; put %%h, %%n, %%t, %%r or %%p into "
+			"its name",
+			path, jobs->nodes);
+		return false;
+	}
+	if (path && jobs->n > 1 && !expand_has(path, "jJp")) {
+		say_usage("-o %s: %zu jobs would write one file; put %%j or %%J into its name",
+			  path, jobs->n);
+		return false;
+	}
+	return true;
 }
 
 /* --- the step beside it ------------------------------------------------------------------------
  */
 
-struct words {
-	char *items[WORDS];
-	size_t n;
-	char text[4][96];
-	char client[PATH_MAX];
-};
-
-static void add_word(struct words *w, const char *word)
+static void add_srun(struct words *w, const struct job *job)
 {
-	w->items[w->n++] = (char *)word;
-}
-
-static void add_srun(struct words *w, const char *job, unsigned nodes)
-{
-	snprintf(w->text[0], sizeof(w->text[0]), "--jobid=%s", job);
-	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", nodes);
-	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", nodes);
+	snprintf(w->text[1], sizeof(w->text[1]), "--nodes=%u", job->nodes);
+	snprintf(w->text[2], sizeof(w->text[2]), "--ntasks=%u", job->nodes);
 	add_word(w, "srun");
-	add_word(w, w->text[0]);
+	add_place(w, job);
 	add_word(w, "--overlap");
 	add_word(w, w->text[1]);
 	add_word(w, w->text[2]);
@@ -216,9 +360,37 @@ static void add_srun(struct words *w, const char *job, unsigned nodes)
 	add_word(w, "--quiet");
 }
 
+/* Our own file, for this job and its step, if one was named, at one time for all. */
+static void add_client(struct words *w, const struct gathering *g, const struct job *job)
+{
+	const char *step = strchr(g->options->selector.jobs.items[0], '.');
+	uint64_t asked_ns = g->clocks.asked_ns;
+	uint64_t at_ns = asked_ns + (AHEAD_S + g->jobs->nodes / NODES_PER_S) * UINT64_C(1000000000);
+
+	step = step ? step : "";
+	snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s", job->id, step);
+	/* Tasks of a component say the id of the job's first one. */
+	if (strchr(job->name, '+')) {
+		snprintf(w->text[3], sizeof(w->text[3]), "%s%.24s,%.*s%.24s", job->id, step,
+			 (int)strcspn(job->name, "+"), job->name, step);
+	}
+	snprintf(w->text[4], sizeof(w->text[4]), "%.6f", (double)at_ns / 1e9);
+	snprintf(w->text[5], sizeof(w->text[5]), "%.6f", (double)asked_ns / 1e9);
+	add_word(w, w->client);
+	add_word(w, "capture");
+	add_word(w, "--here");
+	add_word(w, "--part");
+	add_word(w, w->text[3]);
+	add_word(w, "--at");
+	add_word(w, w->text[4]);
+	add_word(w, "--sent");
+	add_word(w, w->text[5]);
+}
+
 /* srun, our own file, and the options that we were given. free(); the strings are w's and argv's.
  */
-static char **make_command(struct words *w, const struct job *job, int argc, char **argv)
+static char **make_command(struct words *w, const struct gathering *g, const struct job *job,
+			   int argc, char **argv)
 {
 	ssize_t n = readlink("/proc/self/exe", w->client, sizeof(w->client) - 1);
 	char **command = calloc((size_t)argc + WORDS, sizeof(*command));
@@ -227,142 +399,220 @@ static char **make_command(struct words *w, const struct job *job, int argc, cha
 		free(command);
 		return NULL;
 	}
-	add_srun(w, job->id, job->nodes);
-	add_word(w, w->client);
-	add_word(w, "capture");
-	add_word(w, "--here");
-	add_word(w, "--part");
-	add_word(w, "--at");
-	snprintf(w->text[3], sizeof(w->text[3]), "%lld",
-		 (long long)time(NULL) + AHEAD_S + job->nodes / NODES_PER_S);
-	add_word(w, w->text[3]);
+	add_srun(w, job);
+	add_client(w, g, job);
 	memcpy(command, w->items, w->n * sizeof(*command));
 	memcpy(command + w->n, argv + 1, (size_t)(argc - 1) * sizeof(*command));
 	return command;
 }
 
+/* false: told why. */
+static bool start_all(struct gathering *g, int argc, char **argv)
+{
+	for (size_t i = 0; i < g->jobs->n; i++) {
+		struct words words = { .n = 0 };
+		char **command = make_command(&words, g, &g->jobs->items[i], argc, argv);
+		int r = command ? start_step(command, &g->jobs->items[i]) : ENOMEM;
+
+		free(command);
+		if (r != 0) {
+			say_usage("srun: %s", strerror(r));
+			return false;
+		}
+	}
+	return true;
+}
+
 /* --- what comes back ---------------------------------------------------------------------------
  */
 
-static void take_line(struct gathering *g, char *line)
+static void take_file(struct gathering *g, const struct job *job, const char *line)
 {
-	char *node, *path;
+	struct brought file = { .job = job };
+	struct brought *files = realloc(g->files, (g->n_files + 1) * sizeof(*files));
+	char node[256], path[PATH_MAX];
 
-	if (ranks_read(&g->ranks, line)) {
+	g->files = files ? files : g->files;
+	if (!files || sscanf(line, "file\t%255[^\t]\t%ju\t%jd\t%jd.%ld\t%4095[^\n]", node,
+			     &file.inode, &file.size, &file.time_s, &file.time_ns, path) != 6) {
 		return;
 	}
-	if (strncmp(line, "file\t", 5) != 0) {
-		return;
-	}
-	node = line + 5;
-	path = strchr(node, '\t');
-	if (path) {
-		*path++ = '\0';
-		strings_add(&g->files, node, strlen(node));
-		strings_add(&g->files, path, strlen(path));
+	file.node = strdup(node);
+	file.path = strdup(path);
+	if (file.node && file.path) {
+		files[g->n_files++] = file;
 	}
 }
 
-/* false: the end. */
-static bool take_output(struct gathering *g, int fd, struct buf *b)
+static void take_line(struct gathering *g, const struct job *job, const char *line)
 {
-	char *end, *at;
-	ssize_t n;
-
-	if (!buf_reserve(b, LINE_MAX_BYTES)) {
-		return false;
+	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clocks_now_ns())) {
+		take_file(g, job, line);
 	}
-	n = read(fd, b->data + b->n, LINE_MAX_BYTES);
+}
+
+static void take_output(struct gathering *g, struct job *job)
+{
+	struct buf *b = &job->b;
+	char *end, *at;
+	ssize_t n =
+		buf_reserve(b, LINE_MAX_BYTES) ? read(job->fd, b->data + b->n, LINE_MAX_BYTES) : 0;
+
 	if (n <= 0) {
-		return n < 0 && errno == EINTR;
+		if (n == 0 || errno != EINTR) {
+			close(job->fd);
+			job->fd = -1;
+		}
+		return;
 	}
 	b->n += (size_t)n;
 	for (at = b->data; (end = memchr(at, '\n', b->n - (size_t)(at - b->data))); at = end + 1) {
 		*end = '\0';
-		take_line(g, at);
+		take_line(g, job, at);
 	}
 	b->n -= (size_t)(at - b->data);
 	memmove(b->data, at, b->n);
-	return true;
 }
 
-static void interrupt(pid_t srun, unsigned times)
+static void interrupt(const struct jobs *jobs, unsigned times)
 {
 	if (times == 1) {
 		say("ending the capture on all nodes (Ctrl-C again gives up)");
 	}
-	kill(srun, times == 1 ? SIGUSR1 : SIGTERM);
-}
-
-static void gather_lines(struct gathering *g, pid_t srun, int fd)
-{
-	struct signals signals;
-	struct signal_event event;
-	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .events = POLLIN } };
-	struct buf b = { 0 };
-	unsigned interrupts = 0;
-	bool more = true;
-
-	p[1].fd = signals_open(&signals) == 0 ? signals.fd : -1;
-	while (more) {
-		if (poll(p, 2, -1) < 0) {
-			continue;
-		}
-		while ((p[1].revents & POLLIN) != 0 && signals_next(&signals, &event)) {
-			if (event.signo != SIGCHLD) {
-				interrupt(srun, ++interrupts);
-			}
-		}
-		if (p[0].revents != 0) {
-			more = take_output(g, fd, &b);
+	for (size_t i = 0; i < jobs->n; i++) {
+		if (jobs->items[i].srun > 0) {
+			kill(jobs->items[i].srun, times == 1 ? SIGUSR1 : SIGTERM);
 		}
 	}
-	signals_release(&signals);
-	signals_close(&signals);
-	buf_deinit(&b);
+}
+
+/* Those whose output has not ended. */
+static size_t watch(const struct jobs *jobs, struct pollfd *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < jobs->n; i++) {
+		p[i] = (struct pollfd){ .fd = jobs->items[i].fd, .events = POLLIN };
+		n += jobs->items[i].fd >= 0;
+	}
+	return n;
+}
+
+static void gather_lines(struct gathering *g, struct signals *signals)
+{
+	struct pollfd p[JOBS_MAX + 1];
+	struct signal_event event;
+	unsigned interrupts = 0;
+
+	while (watch(g->jobs, p) > 0) {
+		p[g->jobs->n] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
+		if (poll(p, g->jobs->n + 1, -1) < 0) {
+			continue;
+		}
+		while ((p[g->jobs->n].revents & POLLIN) != 0 && signals_next(signals, &event)) {
+			if (event.signo != SIGCHLD) {
+				interrupt(g->jobs, ++interrupts);
+			}
+		}
+		for (size_t i = 0; i < g->jobs->n; i++) {
+			if (p[i].revents != 0) {
+				take_output(g, &g->jobs->items[i]);
+			}
+		}
+	}
+}
+
+/* The worst of them. */
+static int wait_steps(const struct jobs *jobs)
+{
+	int worst = 0;
+
+	for (size_t i = 0; i < jobs->n; i++) {
+		int status = jobs->items[i].srun > 0 ? wait_status(jobs->items[i].srun) : 127;
+
+		worst = status > worst ? status : worst;
+	}
+	return worst;
 }
 
 /* --- files -------------------------------------------------------------------------------------
  */
 
-/* Through a step that writes the file to its standard output. */
-static bool fetch(const struct gathering *g, const char *node, const char *path)
+/* Of a file system that the nodes share with us. It is opened, because NFS knows no better before.
+ * What is there and another file is not replaced. */
+static bool is_same(const struct brought *file)
 {
-	char where[300], jobid[80];
-	char *argv[] = { (char *)"srun",
-			 jobid,
-			 (char *)"--overlap",
-			 (char *)"--nodes=1",
-			 (char *)"--ntasks=1",
-			 where,
-			 (char *)"--gres=none",
-			 (char *)"--mpi=none",
-			 (char *)"--input=none",
-			 (char *)"--quiet",
-			 (char *)"cat",
-			 (char *)path,
-			 NULL };
-	char part[PATH_MAX], block[65536];
-	int fd, out, status;
-	ssize_t n;
-	pid_t pid;
-	bool whole = expand_make_folders(path) == 0;
+	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	bool same = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file->inode &&
+		    st.st_size == file->size && st.st_mtim.tv_sec == file->time_s &&
+		    st.st_mtim.tv_nsec == file->time_ns;
 
-	snprintf(jobid, sizeof(jobid), "--jobid=%s", g->job->id);
-	snprintf(where, sizeof(where), "--nodelist=%s", node);
-	snprintf(part, sizeof(part), "%s.part", path);
-	out = whole ? open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
-	if (out < 0 || start(argv, &pid, &fd) != 0) {
+	if (fd >= 0) {
+		close(fd);
+	}
+	return same;
+}
+
+static bool copy(int from, int to)
+{
+	char block[65536];
+	bool whole = true;
+	ssize_t n;
+
+	while ((n = read(from, block, sizeof(block))) > 0) {
+		whole &= write(to, block, (size_t)n) == n;
+	}
+	return whole && n == 0;
+}
+
+/* By a step that writes the file to its standard output. */
+static bool fetch_into(const struct brought *file, int out)
+{
+	struct words w = { .n = 0 };
+	bool whole;
+	pid_t pid;
+	int fd;
+
+	add_word(&w, "srun");
+	add_place(&w, file->job);
+	snprintf(w.text[1], sizeof(w.text[1]), "--nodelist=%s", file->node);
+	add_word(&w, w.text[1]);
+	add_word(&w, "--overlap");
+	add_word(&w, "--nodes=1");
+	add_word(&w, "--ntasks=1");
+	add_word(&w, "--gres=none");
+	add_word(&w, "--mpi=none");
+	add_word(&w, "--input=none");
+	add_word(&w, "--quiet");
+	add_word(&w, "cat");
+	add_word(&w, file->path);
+	add_word(&w, NULL);
+	if (start(w.items, &pid, &fd) != 0) {
 		return false;
 	}
-	while ((n = read(fd, block, sizeof(block))) > 0) {
-		whole &= write(out, block, (size_t)n) == n;
-	}
+	whole = copy(fd, out);
 	close(fd);
-	status = wait_status(pid);
-	whole &= status == 0 && n == 0 && fsync(out) == 0;
-	close(out);
-	whole = whole && rename(part, path) == 0;
+	return wait_status(pid) == 0 && whole && fsync(out) == 0;
+}
+
+static bool fetch(const struct brought *file)
+{
+	char part[PATH_MAX];
+	bool whole;
+	int out;
+
+	snprintf(part, sizeof(part), "%.4000s.part", file->path);
+	if (expand_make_folders(file->path) < 0) {
+		return false;
+	}
+	out = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (out < 0) {
+		return false;
+	}
+	whole = fetch_into(file, out);
+	whole = close(out) == 0 && whole;
+	whole = whole && rename(part, file->path) == 0;
 	if (!whole) {
 		unlink(part);
 	}
@@ -371,16 +621,19 @@ static bool fetch(const struct gathering *g, const char *node, const char *path)
 
 static void gather_files(const struct gathering *g)
 {
-	for (size_t i = 0; i + 1 < g->files.n; i += 2) {
-		const char *node = g->files.items[i], *path = g->files.items[i + 1];
+	for (size_t i = 0; i < g->n_files; i++) {
+		const struct brought *file = &g->files[i];
 
-		if (access(path, F_OK) == 0) {
-			continue; /* a file system that the nodes share with us */
+		if (is_same(file)) {
+			continue;
 		}
-		if (fetch(g, node, path)) {
-			say("%s: brought from %s", path, node);
+		if (access(file->path, F_OK) == 0) {
+			say("%s is another file here: the one of %s stays there", file->path,
+			    file->node);
+		} else if (fetch(file)) {
+			say("%s: brought from %s", file->path, file->node);
 		} else {
-			say("%s could not be brought here; it is on %s", path, node);
+			say("%s could not be brought here; it is on %s", file->path, file->node);
 		}
 	}
 }
@@ -390,54 +643,82 @@ static int conclude(struct gathering *g, int srun_status)
 	struct buf b = { 0 };
 
 	if (g->ranks.n == 0) {
+		clocks_print(&g->clocks, &b);
+		say_text(&b);
+		buf_deinit(&b);
 		say("nothing was measured on any node");
 		return srun_status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
 	}
 	gather_files(g);
 	if (!g->options->quiet && !g->options->no_summary) {
-		ranks_print(&g->ranks, &b);
-		say_text(&b);
-		buf_deinit(&b);
+		ranks_print(&g->ranks, 0, &b);
 	}
+	if (!g->options->quiet) {
+		clocks_print(&g->clocks, &b);
+	}
+	say_text(&b);
+	buf_deinit(&b);
 	if (srun_status != 0) {
 		say("not all nodes took part: their messages are above");
 	}
 	return 0;
 }
 
+static void gathering_deinit(struct gathering *g)
+{
+	for (size_t i = 0; i < g->n_files; i++) {
+		free(g->files[i].node);
+		free(g->files[i].path);
+	}
+	free(g->files);
+	for (size_t i = 0; i < g->jobs->n; i++) {
+		buf_deinit(&g->jobs->items[i].b);
+	}
+	ranks_deinit(&g->ranks);
+	clocks_deinit(&g->clocks);
+}
+
+/* The exit status. */
+static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
+{
+	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clocks_now_ns() };
+	struct signals signals;
+	int status = EXIT_REFUSED;
+
+	if (signals_open(&signals) < 0) {
+		signals.fd = -1;
+	}
+	if (!start_all(&g, argc, argv)) {
+		interrupt(jobs, 2);
+		wait_steps(jobs);
+	} else {
+		gather_lines(&g, &signals);
+		status = wait_steps(jobs);
+		signals_release(&signals);
+		status = conclude(&g, status);
+	}
+	signals_close(&signals);
+	gathering_deinit(&g);
+	return status;
+}
+
 bool slurm_capture(const struct run_options *o, int argc, char **argv, int *ret_status)
 {
 	const char *name = o->selector.jobs.items[0];
-	struct words words = { .n = 0 };
-	char number[64], **command;
-	struct job job;
-	struct gathering g = { .options = o, .job = &job };
-	int fd, r;
-	pid_t srun;
+	struct jobs jobs = { .n = 0 };
+	char number[64];
 
 	*ret_status = EXIT_REFUSED;
 	job_part(name, number, sizeof(number));
-	if (!find_job(number, &job) || job.lines == 0) {
+	if (!find_jobs(number, &jobs)) {
 		say("Slurm has no job %s in its queue: it has ended, or is not Slurm's; looking "
 		    "for "
 		    "its processes on this node",
 		    number);
 		return false;
 	}
-	if (!check_job(number, &job)) {
-		return true;
+	if (keep_running(name, &jobs) && check_output(o, &jobs)) {
+		*ret_status = capture_jobs(o, &jobs, argc, argv);
 	}
-	command = make_command(&words, &job, argc, argv);
-	r = command ? start(command, &srun, &fd) : ENOMEM;
-	free(command);
-	if (r != 0) {
-		say_usage("srun: %s", strerror(r));
-		return true;
-	}
-	gather_lines(&g, srun, fd);
-	close(fd);
-	*ret_status = conclude(&g, wait_status(srun));
-	ranks_deinit(&g.ranks);
-	strings_deinit(&g.files);
 	return true;
 }

@@ -32,6 +32,7 @@ struct groups *summary_groups(struct summary *s);
 struct summary_end {
 	struct gpuctr_totals totals;
 	bool recorded;	       /* no GPU was leased: only a recording could answer */
+	bool unanswered;       /* no process said more than that it is there */
 	bool has_totals;       /* false: the connection broke, what is known is what came */
 	int error;	       /* why it ended early, GPUCTR_OK: it did not */
 	bool refused;	       /* a process said why it cannot be measured */

@@ -197,6 +197,8 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 
 	if (end->error != GPUCTR_OK) {
 		buf_text(b, "Nothing was measured before the capture ended; why stands above.\n");
+	} else if (t->seen == 0 && end->unanswered && !end->refused) {
+		buf_text(b, "Nothing was measured: no process answered.\n");
 	} else if (summary_processes(s) == 0) {
 		add_no_process(end, b);
 	} else if (t->seen == 0 && end->refused) {

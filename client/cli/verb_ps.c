@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/claims.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/select.h"
@@ -48,17 +49,17 @@ static void add_cell(struct buf *b, const char *text, size_t width)
 
 static void add_line(struct buf *b, const struct gpuctr_registered_process *p)
 {
-	const char *rank = select_claim(p, "RANK");
+	const struct claims claims = { p->claims, p->n_claims };
+	const char *rank = claims_rank(&claims);
 	char job[256];
 
-	rank = rank ? rank : select_claim(p, "SLURM_PROCID");
 	select_job(p, job, sizeof(job));
 	buf_printf(b, "%8u  ", select_pid(p));
 	add_cell(b, p->user, 12);
 	add_age(b, p->age_ns);
 	buf_text(b, "  ");
 	add_cell(b, *job ? job : "-", 12);
-	add_cell(b, rank && *rank ? rank : "-", 4);
+	add_cell(b, rank ? rank : "-", 4);
 	add_cell(b, p->program, 16);
 	if (p->capture) {
 		buf_printf(b, "measured by capture %u of ", p->capture);

@@ -178,6 +178,25 @@ static int fill(struct store *s, const char *file, const struct store_options *o
 	return r ? r : store_commit(s, false);
 }
 
+/* Whoever writes a capture holds SQLite's lock nearly all of the time. What is no database is
+ * nobody's. */
+static int check_unwritten(struct store *s)
+{
+	sqlite3 *db = NULL;
+	int rc = sqlite3_open_v2(s->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+	rc = rc == SQLITE_OK ? sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) : rc;
+	sqlite3_close(db);
+	if ((rc & 0xff) != SQLITE_BUSY) {
+		return 0;
+	}
+	return store_error_set(
+		&s->error, STORE_E_BUSY,
+		"Give every capture a name of its own: %h, %t and %p in it are host, "
+		"task and process.",
+		"%s is being written by another program.", s->path);
+}
+
 /* SQLite derives the journal's name from the path a file was opened with, so the file is closed
  * before it moves. */
 static int replace(struct store *s, const char *file)
@@ -203,7 +222,8 @@ static int create_at(struct store *s, const struct store_options *options)
 	    (int)sizeof(file)) {
 		return store_error_errno(&s->error, ENAMETOOLONG, s->path, "create");
 	}
-	r = claim(s, file);
+	r = replacing ? check_unwritten(s) : 0;
+	r = r ? r : claim(s, file);
 	if (r) {
 		return r;
 	}

@@ -85,6 +85,16 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 				       "with --kernel or --launch-count.",
 				       "%s: %s: the file may not grow further.", path, call);
 	}
+	/* As a second capture of that name does with -f, on a node that shares the folder. */
+	if (rc == SQLITE_READONLY_DBMOVED) {
+		return store_error_set(
+			error, STORE_E_PATH,
+			"Give every capture a name of its own: %h, %t and %p in it are "
+			"host, task and process.",
+			"%s: another program has replaced or removed it while it was "
+			"written.",
+			path);
+	}
 	switch (rc & 0xff) {
 	case SQLITE_NOMEM:
 		return store_error_set(error, -ENOMEM, "", "%s: out of memory.", path);

@@ -26,7 +26,7 @@ AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -47,6 +47,9 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 DebugFlags=NO_CONF_HASH
 PlugStackConfig={plugstack}
+TaskProlog={folder}/{name}.prolog
+JobRequeue=1
+SchedulerParameters=bf_interval=1,bf_hetjob_immediate
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs=4 RealMemory=500 Gres=gpu:2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs=4 RealMemory=500 Gres=gpu:2
 PartitionName=all Nodes=n1,n2 Default=YES OverSubscribe=YES:4 MaxTime=INFINITE State=UP
@@ -97,7 +100,7 @@ def is_running(pid, name):
 
 
 class Cluster:
-    def __init__(self, build, plugstack):
+    def __init__(self, build, plugstack, proctrack="linuxproc"):
         self.build = pathlib.Path(build)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuctr-slurm."))
         self.folder.chmod(0o755)
@@ -105,6 +108,7 @@ class Cluster:
         self.work.mkdir()
         self.work.chmod(0o1777)
         self.started = []
+        self.proctrack = proctrack
         self.plugstack = plugstack
         fake = self.build / "tests/fake"
         self.libraries = f"{fake}:{self.build}/client/lib"
@@ -122,17 +126,32 @@ class Cluster:
         return process
 
     def write_conf(self):
-        keys = {"host": socket.gethostname().split(".")[0], "folder": self.folder, "ctld_port": free_port(),
+        if self.proctrack == "cgroup":
+            (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\nCgroupPlugin=cgroup/v1\n")
+        keys = {"proctrack": self.proctrack, "host": socket.gethostname().split(".")[0], "folder": self.folder, "ctld_port": free_port(),
                 "n1_port": free_port(), "n2_port": free_port()}
         for name in ("slurm", "n1", "n2"):
             lines = self.plugstack[name]
             (self.folder / f"{name}.plugstack").write_text("\n".join(lines) + "\n" if lines else "")
-            (self.folder / f"{name}.conf").write_text(CONF.format(plugstack=self.folder / f"{name}.plugstack", **keys))
+            (self.folder / f"{name}.conf").write_text(CONF.format(plugstack=self.folder / f"{name}.plugstack", name=name, **keys))
+            self.write_prolog(name)
         for gpu in range(2):
             os.mknod(self.folder / f"nvidia{gpu}", 0o20666, os.makedev(195, gpu))
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/nvidia[0-1]\n")
         for name in ("state", "spool.n1", "spool.n2"):
             (self.folder / name).mkdir()
+
+    def write_prolog(self, node):
+        """Tasks of this node have another clock while there is a file that says by how many seconds. Where there is
+        no plugin to name the node's socket, a file that is there does."""
+        prolog = self.folder / f"{node}.prolog"
+        prolog.write_text(f"""#!/bin/sh
+[ -f {self.folder}/{node}.socket ] && echo export GPUCTR_SOCKET={self.folder}/{node}/run/socket
+[ -f {self.folder}/{node}.clock ] || exit 0
+echo export GPUCTR_FAKE_CLOCK_S=$(cat {self.folder}/{node}.clock)
+echo export LD_PRELOAD={self.build}/tests/fake/libfakeclock.so
+""")
+        prolog.chmod(0o755)
 
     def start_daemon(self, node):
         place = self.folder / node
@@ -195,6 +214,10 @@ exec {self.build}/tests/fake/fakeapp "$@"
 """)
         program.chmod(0o755)
 
+    def why_no_cgroups(self):
+        lines = [line for p in self.folder.glob("slurmd.*.log") for line in p.read_text(errors="replace").split("\n") if "error" in line]
+        return lines[0] if lines else self.trouble.split("\n")[0]
+
     # --- users ---
 
     def root(self, argv, limit=60):
@@ -240,5 +263,8 @@ exec {self.build}/tests/fake/fakeapp "$@"
             except ChildProcessError:
                 break
             time.sleep(0.05)
+        for place in pathlib.Path("/sys/fs/cgroup").glob("*/slurm_n[12]"):
+            for folder in sorted((p for p in [place, *place.rglob("*")] if p.is_dir()), reverse=True):
+                folder.rmdir()
         shutil.rmtree(self.folder, ignore_errors=True)
         return descendants(os.getpid())

@@ -350,6 +350,150 @@ static void several_programs_are_captured_together(void **state)
 	program_kill(q, SIGKILL);
 }
 
+/* The line of a process in the table at the end. */
+static void expect_row(struct program *c, const struct program *p, const char *why)
+{
+	char *text, *line, *lines;
+	char pid[32];
+	bool found = false;
+
+	program_wait(c);
+	text = read_file(c->err);
+	snprintf(pid, sizeof(pid), " %d  fakeapp ", p->pid);
+	for (line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
+		found |= strstr(line, pid) && strstr(line, why);
+	}
+	if (!found) {
+		fail_msg("no row of %d with \"%s\" in %s", p->pid, why, c->err);
+	}
+	free(text);
+}
+
+/* Two programs on one GPU: the counters are the first one's. */
+static void each_process_has_a_row_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *q, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	q = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, q, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--kernel", "^k[0-3]", "--duration",
+			   "1", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "kernels   measured       lost");
+	expect_row(c, p, " filtered");
+	expect_row(c, q, " filtered");
+	expect_message(c, "hardware-busy\n");
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
+/* By a debugger, as it looks from outside. */
+static void a_stopped_program_holds_nobody_up(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	program_kill(p, SIGSTOP);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.2", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "is stopped, by a signal or a debugger: ");
+	expect_message(c, "Nothing was measured: no process answered.");
+	expect_row(c, p, "stopped, by a signal");
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), NULL);
+	expect_exit(c, 125);
+	expect_message(c, "is stopped, by a signal or a debugger, and answers nothing");
+	program_kill(p, SIGCONT);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	capture_once(f, p, "dram__bytes_read.sum");
+	program_kill(p, SIGKILL);
+}
+
+static void a_program_that_goes_on_is_measured(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	const char *path = fixture_path(f, "now.jsonl");
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	program_kill(p, SIGSTOP);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--format", "jsonl", "--output", path,
+			   NULL);
+	expect_text_soon(c->err, "is stopped, by a signal or a debugger");
+	program_kill(p, SIGCONT);
+	expect_text_soon(path, "\"type\":\"kernel\"");
+	program_kill(c, SIGINT);
+	expect_exit(c, 0);
+	program_kill(p, SIGKILL);
+}
+
+static void the_second_interrupt_gives_up(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	program_kill(p, SIGSTOP);
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_text_soon(c->err, "is stopped");
+	program_kill(c, SIGINT);
+	expect_text_soon(c->err, "waiting for the last records (Ctrl-C gives up)");
+	program_kill(c, SIGINT);
+	expect_exit(c, 128 + SIGINT);
+	expect_message(c, "what was still on its way is lost");
+	program_kill(p, SIGCONT);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_no_owner(f);
+	program_kill(p, SIGKILL);
+}
+
+/* The child runs exit handlers, as multiprocessing's does; it is no process of the capture. */
+static void a_fork_without_exec_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "3000", "--sleep-us",
+			   "500", "--fork", "--exit", "7", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_exit(p, 7);
+	expect_exit(c, 0);
+	expect_message(c, "kernels seen in 1 process:");
+	expect_no_message(c, "without a last word");
+}
+
+/* What was asked for is not there, and a script hears it. */
+static void a_file_that_is_there_costs_the_status(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	const char *path = fixture_path(f, "ranks/%p.gpuctr");
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path,
+				   NULL),
+		    0);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--duration", "0.5", "-o", path, NULL);
+	expect_exit(c, 125);
+	expect_message(c, "error[store-exists]");
+	expect_message(c, "not all that was measured is in the files");
+	program_kill(p, SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +512,12 @@ int main(void)
 		SYSTEM_TEST(a_client_that_dies_leaves_the_program_in_standby),
 		SYSTEM_TEST(a_program_registers_when_the_daemon_comes),
 		SYSTEM_TEST(several_programs_are_captured_together),
+		SYSTEM_TEST(each_process_has_a_row_at_the_end),
+		SYSTEM_TEST(a_stopped_program_holds_nobody_up),
+		SYSTEM_TEST(a_program_that_goes_on_is_measured),
+		SYSTEM_TEST(the_second_interrupt_gives_up),
+		SYSTEM_TEST(a_fork_without_exec_is_left_alone),
+		SYSTEM_TEST(a_file_that_is_there_costs_the_status),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -159,16 +159,53 @@ static void a_process_without_a_file_is_told(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
+	FILE *touch;
 	char *err;
 
 	fixture_start_daemon(f, NULL);
+	touch = fopen(fixture_path(f, "rank.none"), "w");
+	assert_non_null(touch);
+	fclose(touch);
 	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
-				"/proc/none/%p.gpuctr", "--", FAKEAPP, "--kernels", "20", NULL);
+				fixture_path(f, "rank.%r/%p.gpuctr"), "--", FAKEAPP, "--kernels",
+				"20", NULL);
 	expect_exit(client, 0);
 	err = read_file(client->err);
 	assert_non_null(strstr(err, "is not kept"));
 	assert_non_null(strstr(err, "20 not written to the file"));
 	free(err);
+}
+
+/* What can be known before anything starts is refused then. */
+static void a_folder_that_cannot_be_made_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "-o", "/proc/none/%p.gpuctr", "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_output(client, "");
+	expect_message(client, "-o /proc/none/%p.gpuctr: /proc/none/: No such file or directory");
+}
+
+/* A launcher has no rank, its children have. */
+static void each_rank_has_its_file(void **state)
+{
+	static const char script[] = "RANK=0 \"$0\" --kernels 3; RANK=1 \"$0\" --kernels 4";
+	struct fixture *f = *state;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				   fixture_path(f, "ranks/%r.gpuctr"), "--", "sh", "-c", script,
+				   FAKEAPP, NULL),
+		    0);
+	for (int rank = 0; rank < 2; rank++) {
+		db = open_capture(fixture_path(f, rank ? "ranks/1.gpuctr" : "ranks/0.gpuctr"));
+		assert_int_equal((int)query(db, "SELECT count(*) FROM record"), 3 + rank);
+		sqlite3_close(db);
+	}
 }
 
 /* Marks that come faster than they can be sent are left out, and the user hears how many. */
@@ -395,6 +432,8 @@ int main(void)
 		SYSTEM_TEST(summary_and_report_are_the_same),
 		SYSTEM_TEST(each_process_has_its_file),
 		SYSTEM_TEST(a_process_without_a_file_is_told),
+		SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused),
+		SYSTEM_TEST(each_rank_has_its_file),
 		SYSTEM_TEST(marks_that_are_left_out_are_told),
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),

@@ -54,6 +54,27 @@ static void one_stands_in_for_the_other(void **state)
 	expect("%J", &c, "8.batch");
 }
 
+static void a_job_that_is_queued_again_has_other_names(void **state)
+{
+	static const char *first[] = { "SLURM_JOB_ID=8", "SLURM_RESTART_COUNT=0" },
+			  *again[] = { "SLURM_JOB_ID=8", "SLURM_RESTART_COUNT=2" };
+	struct claims c = of(first, 2);
+
+	(void)state;
+	expect("%j.%J", &c, "8.8.batch");
+	c = of(again, 2);
+	expect("%j.%J", &c, "8r2.8r2.batch");
+}
+
+static void the_nearest_launcher_knows_the_rank(void **state)
+{
+	static const char *mpi[] = { "SLURM_PROCID=1", "OMPI_COMM_WORLD_RANK=4" };
+	struct claims c = of(mpi, 2);
+
+	(void)state;
+	expect("%t.%r", &c, "1.4");
+}
+
 static void a_value_names_no_folder(void **state)
 {
 	static const char *hostile[] = { "SLURM_JOB_ID=../../etc/cron.d/x", "SLURM_PROCID=.." };
@@ -109,6 +130,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_letter_has_its_value),
 		cmocka_unit_test(one_stands_in_for_the_other),
+		cmocka_unit_test(a_job_that_is_queued_again_has_other_names),
+		cmocka_unit_test(the_nearest_launcher_knows_the_rank),
 		cmocka_unit_test(a_value_names_no_folder),
 		cmocka_unit_test(wrong_letters_are_found),
 		cmocka_unit_test(folders_are_made),

@@ -23,7 +23,9 @@ static void measure(struct ranks *r, unsigned process, const char *claim, const 
 				    .claims = claims,
 				    .n_claims = 1 };
 	struct gpuctr_record record = { .process = process, .duration_ns = 500, .values = value };
-	struct gpuctr_process_end end = { .process = process, .totals = { .seen = 7 } };
+	struct gpuctr_process_end end = { .process = process,
+					  .totals = { .seen = 7, .filtered = 4, .dropped = 1 },
+					  .clean = true };
 
 	ranks_process(r, &p);
 	ranks_process(r, &p); /* it comes again when more is known */
@@ -32,6 +34,7 @@ static void measure(struct ranks *r, unsigned process, const char *claim, const 
 	record.values = missing;
 	ranks_record(r, &record);
 	ranks_process_end(r, &end);
+	ranks_end(r);
 }
 
 static char *write_lines(const struct ranks *r, const char *node)
@@ -67,7 +70,7 @@ static void rows_of_many_nodes_become_one_table(void **state)
 	measure(&second, 1, "RANK=2", "python3");
 	read_lines(&all, write_lines(&first, "n1"));
 	read_lines(&all, write_lines(&second, "n2"));
-	ranks_print(&all, &b);
+	ranks_print(&all, 0, &b);
 	text = buf_string(&b);
 	ten = strstr(text, "   10  n1");
 	two = strstr(text, "    2  n2");
@@ -79,6 +82,7 @@ static void rows_of_many_nodes_become_one_table(void **state)
 	assert_non_null(strstr(two, " 2 "));	/* measured */
 	assert_non_null(strstr(two, "500 ns")); /* of one whose time is known */
 	assert_non_null(strstr(two, "1.00 kB"));
+	assert_non_null(strstr(two, "4 filtered, 1 dropped\n"));
 	buf_deinit(&b);
 	ranks_deinit(&first);
 	ranks_deinit(&second);
@@ -100,6 +104,54 @@ static void a_program_breaks_no_line(void **state)
 	ranks_deinit(&read);
 }
 
+/* A pid that no process has: the kernel gives none so large. */
+static void who_does_not_come_has_a_row(void **state)
+{
+	const struct chosen chosen = {
+		.pid = 1 << 30, .own_pid = 1 << 30, .program = "python3", .rank = "3"
+	};
+	struct gpuctr_process came = { .process = 1, .pid = 1 << 30, .program = "python3" };
+	struct gpuctr_process_end end = { .process = 1, .totals = { .seen = 2, .lost = 2 } };
+	struct ranks r = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	ranks_expect(&r, &chosen);
+	assert_true(ranks_tell(&r));
+	assert_true(ranks_none_answered(&r));
+	ranks_end(&r);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "    3 1073741824  python3"));
+	assert_non_null(strstr(buf_string(&b), "  had ended\n"));
+	buf_clear(&b);
+	ranks_process(&r, &came);
+	assert_int_equal(r.n, 1);
+	ranks_process_end(&r, &end);
+	assert_int_equal(r.n_speechless, 1);
+	ranks_end(&r);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "2 lost with it; ended without a last word\n"));
+	buf_deinit(&b);
+	ranks_deinit(&r);
+}
+
+static void rows_can_be_too_many(void **state)
+{
+	struct ranks r = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	measure(&r, 1, "RANK=1", "python3");
+	measure(&r, 2, "RANK=2", "python3");
+	measure(&r, 3, "RANK=3", "python3");
+	ranks_print(&r, 2, &b);
+	assert_non_null(strstr(buf_string(&b), "  102  "));
+	assert_null(strstr(buf_string(&b), "  103  "));
+	assert_non_null(strstr(buf_string(&b), "and 1 process more\n"));
+	buf_deinit(&b);
+	ranks_deinit(&r);
+}
+
 static void other_lines_are_none(void **state)
 {
 	struct ranks r = { 0 };
@@ -117,6 +169,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_many_nodes_become_one_table),
 		cmocka_unit_test(a_program_breaks_no_line),
+		cmocka_unit_test(who_does_not_come_has_a_row),
+		cmocka_unit_test(rows_can_be_too_many),
 		cmocka_unit_test(other_lines_are_none),
 	};
 

@@ -196,9 +196,36 @@ static void a_pid_is_what_the_user_sees(void **state)
 	assert_int_equal(select_pid_in(&p, 4026532000), 52007);
 }
 
+/* As the client on a node is told: the other jobs of the array have clients of their own. */
+static void an_exact_job_is_no_array(void **state)
+{
+	static const char *const first[] = { "SLURM_JOB_ID=70", "SLURM_ARRAY_JOB_ID=70",
+					     "SLURM_ARRAY_TASK_ID=8" };
+	static const char *const part[] = { "SLURM_JOB_ID=91", "SLURM_HET_JOB_ID=90" };
+	const struct gpuctr_registered_process last = { .claims = first, .n_claims = 3 },
+					       component = { .claims = part, .n_claims = 2 };
+	struct selector s = { .user = NULL };
+
+	(void)state;
+	assert_true(strings_add_list(&s.jobs, "70"));
+	assert_true(selector_matches(&s, &array));
+	assert_true(selector_matches(&s, &last));
+	s.exact = true;
+	assert_false(selector_matches(&s, &array));
+	assert_true(selector_matches(&s, &last));
+	selector_deinit(&s);
+	s = (struct selector){ .user = NULL };
+	assert_true(strings_add_list(&s.jobs, "90"));
+	assert_true(selector_matches(&s, &component));
+	s.exact = true;
+	assert_false(selector_matches(&s, &component));
+	selector_deinit(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_exact_job_is_no_array),
 		cmocka_unit_test(pids_are_whole_numbers),
 		cmocka_unit_test(jobs_are_what_a_process_says),
 		cmocka_unit_test(programs_are_globs),

@@ -653,6 +653,37 @@ static void test_failure_keeps_what_was_committed(void **state)
 	store_reader_free(r);
 }
 
+/* Two captures of one name: whoever is second does not take a file away that is being written, and
+ * the first one notices when it lost its file all the same. */
+static void test_a_file_has_one_writer(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .force = true,
+					 .plan = &f->synthetic.plan,
+					 .driver = "",
+					 .version = "" };
+	struct store *first = create(f), *second;
+	char other[128];
+
+	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 0)), 0);
+	assert_int_equal(store_create(&options, &f->error, &second), STORE_E_BUSY);
+	assert_non_null(strstr(f->error.message, "is being written by another program"));
+	assert_int_equal(store_finish(first, &all_well), 0);
+	assert_int_equal(store_create(&options, &f->error, &second), 0);
+	assert_int_equal(store_write_record(first, synthetic_record(&f->synthetic, 1)),
+			 STORE_E_PATH);
+	assert_non_null(strstr(store_last_error(first)->message, "replaced or removed"));
+	assert_int_equal(store_unsaved(first), 1);
+	store_close(first);
+	snprintf(other, sizeof(other), "%s.moved", f->path);
+	assert_int_equal(rename(f->path, other), 0);
+	assert_int_equal(store_write_record(second, synthetic_record(&f->synthetic, 0)),
+			 STORE_E_PATH);
+	assert_int_equal(store_unsaved(second), 1);
+	store_close(second);
+}
+
 /* Somebody who looks at the file while it grows delays the commit and costs nothing. */
 static void test_reader_does_not_cost_records(void **state)
 {
@@ -710,6 +741,7 @@ int main(void)
 		TEST(test_bad_paths_are_refused),
 		TEST(test_killed_writer_leaves_a_readable_file),
 		TEST(test_failure_keeps_what_was_committed),
+		TEST(test_a_file_has_one_writer),
 		TEST(test_reader_does_not_cost_records),
 		TEST(test_record_cannot_be_written_twice),
 	};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_PROCSTAT_H
+#define CLIENT_CLI_PROCSTAT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What /proc/PID/stat says of a process. */
+struct procstat {
+	char state; /* as proc(5) has it: R, S, D, Z, T, t, ... */
+	pid_t parent;
+};
+
+/* false: it is gone, or not ours to see. */
+bool procstat_read(pid_t pid, struct procstat *ret);
+
+/* By a signal or by a debugger. */
+bool procstat_is_stopped(const struct procstat *s);
+
+#endif
