@@ -16,8 +16,7 @@ struct sinks {
 	struct files files;
 	struct stream *stream; /* NULL: no --format and no --output */
 	struct summary *summary;
-	struct ranks ranks;	     /* of options->part */
-	struct estimates *estimates; /* of a capture with a budget; NULL: of another */
+	struct ranks ranks; /* of options->part */
 	struct gpuctr_gpu *gpus;
 	char *driver;
 	bool has_totals;
