@@ -15,7 +15,8 @@ enum {
 	PUSH_US = 100, /* push and pop each */
 	GRIDS = 3,
 	UNEVEN = 7, /* launches of a stratum do 1 to 7 times the work */
-	LAUNCHES = 60000,
+	LAUNCHES = 30000,
+	ENOUGH = 250, /* of them, for an error of each kernel */
 };
 
 #define BUDGET 0.05
@@ -132,13 +133,13 @@ static void check_chances(const struct lines *l)
 static void measure_enough(struct fixture *f, struct lines *l)
 {
 	for (int i = 0;; i++) {
-		measure(f, "5%", "60000", "3", l);
-		if (lines_count(l, "kernel") >= 400 || i == 4) {
+		measure(f, "5%", "30000", "3", l);
+		if (lines_count(l, "kernel") >= ENOUGH || i == 4) {
 			break;
 		}
 		lines_deinit(l);
 	}
-	assert_true(lines_count(l, "kernel") >= 400);
+	assert_true(lines_count(l, "kernel") >= ENOUGH);
 }
 
 static void totals_are_right_within_their_errors(void **state)
@@ -315,6 +316,23 @@ static void what_was_spent_is_told(void **state)
 	expect_message(client, "--budget 1%, seed ");
 }
 
+/* What CUPTI takes to tell of launches is asked for at the beginning, and leaves nothing to
+ * measure. */
+static void a_budget_that_seeing_uses_up_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_TELL_US", "200", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "2%",
+				"--", FAKEAPP, "--kernels", "3000", "--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 3000\n");
+	expect_message(client, "seeing launches ");
+	expect_message(client, "the budget of 2 % cannot be kept");
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
 	static const char *const odd[] = { "0", "-1", "101", "5x", "", "nan" };
@@ -358,6 +376,7 @@ int main(void)
 		SYSTEM_TEST(a_report_mixes_nothing),
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
 		SYSTEM_TEST(what_cannot_be_is_refused),
 	};
 

@@ -265,7 +265,7 @@ static void dear_measuring_keeps_the_budget(void **state)
 }
 
 /* Eight passes in two minutes: each stratum has each of them. */
-static void passes_take_turns(void **state)
+static void passes_follow_each_other(void **state)
 {
 	const struct simulation_options options = { .program = program_find("training"),
 						    .share = 0.05,
@@ -335,7 +335,7 @@ int main(void)
 		cmocka_unit_test(a_larger_budget_buys_a_smaller_error),
 		cmocka_unit_test(every_stratum_is_measured_within_a_minute),
 		cmocka_unit_test(dear_measuring_keeps_the_budget),
-		cmocka_unit_test(passes_take_turns),
+		cmocka_unit_test(passes_follow_each_other),
 		cmocka_unit_test(constant_counters_are_exact),
 		cmocka_unit_test(the_same_seed_is_the_same_run),
 	};
