@@ -6,7 +6,10 @@
 
 #include "proto/base/clock.h"
 
-/* Two accounts.
+/* A turn is the end of a batch: Stop, and the Start of the next. A stay is what one of several
+ * passes has of batches, until the configuration is changed for the next pass.
+ *
+ * Two accounts.
  *
  * The balance is for going steadily: it grows with the time, by a little less than the share, up to
  * what two seconds bring, and everything that is spent is taken from it. Half of what comes in goes
@@ -47,7 +50,7 @@
 #define STOP_NS 8e6
 #define FIRST_START_NS_PER_RANGE 9e5
 
-enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, TURN_BATCHES_MAX = 64 };
+enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, STAY_BATCHES_MAX = 64 };
 
 int budget_init(struct budget *b, const struct budget_options *options)
 {
@@ -110,7 +113,7 @@ static double first_start_price(const struct budget *b, size_t size)
 /* A range, and its part of what comes after it. */
 static double whole_price(const struct budget *b)
 {
-	double batches = (double)budget_batches_of_turn(b);
+	double batches = (double)budget_batches_of_stay(b);
 
 	if (b->options.share < budget_least_share(b)) {
 		return range_price(b); /* nothing will come after it */
@@ -118,17 +121,17 @@ static double whole_price(const struct budget *b)
 	return range_price(b) + (turn_price(b) + change_price(b) / batches) / (double)b->size;
 }
 
-/* What is set aside for the end of the batch, and of the configuration's turn. */
+/* What is set aside for the end of the batch, and of the configuration's stay. */
 static double debt(const struct budget *b)
 {
-	double of_turn =
-		(double)b->taken_of_pass / ((double)b->size * (double)budget_batches_of_turn(b));
+	double of_stay =
+		(double)b->taken_of_pass / ((double)b->size * (double)budget_batches_of_stay(b));
 
 	if (b->options.share < budget_least_share(b)) {
 		return 0;
 	}
 	return turn_price(b) * (double)b->taken / (double)b->size +
-	       change_price(b) * (of_turn < 1 ? of_turn : 1);
+	       change_price(b) * (of_stay < 1 ? of_stay : 1);
 }
 
 /* --- time --- */
@@ -301,6 +304,26 @@ void budget_note_change(struct budget *b, uint64_t now_ns, double ns)
 	begin_batch(b);
 }
 
+void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double ns)
+{
+	double floor_ns = -income_ns(b, RESERVE_NS), share;
+
+	advance(b, now_ns);
+	share = b->now_ns > b->seeing_ns ? ns / (double)(b->now_ns - b->seeing_ns) : 0;
+	b->seeing_share += (share - b->seeing_share) * (b->seeing_ns == 0 ? 1 : NEWEST);
+	b->seeing_ns = b->now_ns;
+	if (n == 0) {
+		return;
+	}
+	note(b, BUDGET_SEEING, BUDGET_CALIBRATED, ns);
+	b->costs[BUDGET_SEEING].n += n - 1;
+	b->costs[BUDGET_SEEING].each_ns = ns / (double)n;
+	/* A time in which seeing takes more than comes in is not held against all that follows. */
+	if (b->balance_ns > floor_ns) {
+		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;
+	}
+}
+
 void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns)
 {
 	advance(b, now_ns);
@@ -329,7 +352,8 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 
 	advance(b, now_ns);
 	left = left_for_ranges(b);
-	income = income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1);
+	income = income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1) - b->seeing_share * 1e9;
+	income = income > 0 ? income : 0;
 	pace.credit = left > 0 ? (int64_t)(left / price) : 0;
 	pace.full = (int64_t)(income_ns(b, STEADY_NS) / price);
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
@@ -379,27 +403,27 @@ static size_t affordable_size(const struct budget *b)
 	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
 }
 
-static size_t batches_of_turn(const struct budget *b, double size, double change_ns)
+static size_t batches_of_stay(const struct budget *b, double size, double change_ns)
 {
 	double batches = 1 + 2 * change_ns / (turn_price(b) + size * range_price(b));
 
-	return batches < TURN_BATCHES_MAX ? (size_t)batches : TURN_BATCHES_MAX;
+	return batches < STAY_BATCHES_MAX ? (size_t)batches : STAY_BATCHES_MAX;
 }
 
-size_t budget_batches_of_turn(const struct budget *b)
+size_t budget_batches_of_stay(const struct budget *b)
 {
-	return batches_of_turn(b, (double)b->size, change_price(b));
+	return batches_of_stay(b, (double)b->size, change_price(b));
 }
 
-/* How long it takes until each pass had its turn, with batches of this size. Larger ones measure
+/* How long it takes until each pass was configured, with batches of this size. Larger ones measure
  * more and have each pass wait longer. */
 static double cycle_ns(const struct budget *b, double size)
 {
 	double change_ns = change_price(b) * size / (double)b->size;
-	double batches = (double)batches_of_turn(b, size, change_ns);
-	double turn_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
+	double batches = (double)batches_of_stay(b, size, change_ns);
+	double stay_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
 
-	return (double)b->options.passes * turn_ns / (PLANNED * b->options.share);
+	return (double)b->options.passes * stay_ns / (PLANNED * b->options.share);
 }
 
 /* The next size if there is one that can be paid for, else 0. */
@@ -440,7 +464,7 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 bool budget_may_change(struct budget *b, uint64_t now_ns)
 {
 	advance(b, now_ns);
-	return b->options.passes > 1 && b->batches_of_pass >= budget_batches_of_turn(b) &&
+	return b->options.passes > 1 && b->batches_of_pass >= budget_batches_of_stay(b) &&
 	       fits(b, change_price(b) + turn_room(b));
 }
 

@@ -26,6 +26,7 @@ enum budget_item {
 	BUDGET_STOP,	    /* with the decoding */
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
 	BUDGET_CHANGE, /* to another configuration of the same batch size, with its first Start */
+	BUDGET_SEEING, /* callbacks around launches, whether they are chosen or not */
 	BUDGET_DRAIN,  /* waiting until the GPU is idle */
 	BUDGET_OTHER,
 	BUDGET_ITEMS,
@@ -48,7 +49,7 @@ struct budget_cost {
 struct budget_options {
 	double share;	  /* of the time, above 0 and at most 1 */
 	uint64_t now_ns;  /* of the first launch that may be measured */
-	uint32_t passes;  /* configurations that take turns, at least 1 */
+	uint32_t passes;  /* configurations that follow each other, at least 1 */
 	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
 	size_t size;	  /* of the first batches; 0: the usual one */
 	size_t size_most; /* that an image has room for; 0: no bound but ours */
@@ -65,7 +66,9 @@ struct budget {
 	size_t taken_of_pass, batches_of_pass;
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
-	double turned_ns; /* spent on turns of batches of this size */
+	double seeing_share; /* of the time, that seeing has lately taken */
+	uint64_t seeing_ns;  /* when that was noted */
+	double turned_ns;    /* spent on turns of batches of this size */
 };
 
 struct budget_pace {
@@ -91,6 +94,10 @@ void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
 /* The configuration changed, the batch size did not; the batch that follows is started with it. */
 void budget_note_change(struct budget *b, uint64_t now_ns, double ns);
 
+/* Of n callbacks, taken together. It is not asked for and cannot be saved: what is left over from
+ * the income measures. */
+void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double ns);
+
 /* DRAIN and OTHER. */
 void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns);
 
@@ -112,11 +119,12 @@ bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 /* The size that the next batches are to have, when it pays to change it now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);
 
-/* Has the configuration had its turn, and may the next one come? Asked when a batch has ended. */
+/* Has the configuration stayed long enough, and may the next one come? Asked when a batch has
+ * ended. */
 bool budget_may_change(struct budget *b, uint64_t now_ns);
 
 /* Batches that a configuration is kept for: as many as its change is worth. */
-size_t budget_batches_of_turn(const struct budget *b);
+size_t budget_batches_of_stay(const struct budget *b);
 
 /* The least share with which batches can be turned at all. Below it the first batch is the last,
  * which has to be told: a lump of this size in ten seconds is more than the share. */
@@ -130,6 +138,9 @@ double budget_spent_ns(const struct budget *b);
 
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
+
+/* What seeing alone has taken. Above the share, the budget cannot be kept whatever is measured. */
+double budget_seeing_share(const struct budget *b, uint64_t now_ns);
 
 /* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as
  * snprintf(). */

@@ -11,7 +11,7 @@
 
 /* Strata count, the chooser decides, the budget says how often: here they meet the agent. A launch
  * costs a look into the strata, a random number and the time; ten times a second one of them asks
- * the budget for the pace.
+ * the budget for the pace, and tells it what seeing them all has cost meanwhile.
  *
  * The budget is the process's. With several contexts each fills batches of its own, while the
  * budget knows of one that is under way: what they cost is noted all the same, and the window of
@@ -24,6 +24,7 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
 #define RANGE_GPU_NS 46e3
+#define CALLBACK_NS_MAX 20000
 
 int choosing_init(struct choosing *c, uint32_t ppm, uint64_t seed, size_t columns, bool may_block)
 {
@@ -82,6 +83,31 @@ static void begin(struct choosing *c, uint64_t now_ns)
 	c->granted_ns = now_ns;
 }
 
+void choosing_end_callback(struct choosing *c, uint64_t begin_ns)
+{
+	uint64_t ns = clock_now_ns() - begin_ns;
+
+	/* The thread was not running: that is not ours. */
+	ns = ns < CALLBACK_NS_MAX ? ns : CALLBACK_NS_MAX;
+	atomic_fetch_add_explicit(&c->timed_ns, ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->timed, 1, memory_order_relaxed);
+}
+
+/* With the lock. One that was timed stands for all until the next one, and for what CUPTI takes for
+ * each of them. */
+static void note_seeing(struct choosing *c, uint64_t now_ns)
+{
+	uint64_t timed = atomic_load_explicit(&c->timed, memory_order_relaxed);
+	uint64_t timed_ns = atomic_load_explicit(&c->timed_ns, memory_order_relaxed);
+	uint64_t n = (timed - c->told_timed) * CHOOSING_TIMES_ONE_IN;
+
+	budget_note_seeing(&c->budget, now_ns, n,
+			   (double)(timed_ns - c->told_timed_ns) * CHOOSING_TIMES_ONE_IN +
+				   (double)n * c->telling_ns);
+	c->told_timed = timed;
+	c->told_timed_ns = timed_ns;
+}
+
 static void grant(struct choosing *c, uint64_t now_ns)
 {
 	struct budget_pace pace;
@@ -90,6 +116,7 @@ static void grant(struct choosing *c, uint64_t now_ns)
 	if (c->granted_ns == 0) {
 		begin(c, now_ns);
 	}
+	note_seeing(c, now_ns);
 	pace = budget_take_pace(&c->budget, now_ns);
 	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
 	c->granted_ns = now_ns;
@@ -99,12 +126,13 @@ static void grant(struct choosing *c, uint64_t now_ns)
 /* One of the threads that come at the time does it. */
 static void grant_if_due(struct choosing *c)
 {
-	uint64_t now_ns = clock_now_ns();
+	/* A few ms early or late are nothing here, and the coarse clock reads no counter. */
+	uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
 	uint64_t due_ns = atomic_load_explicit(&c->grant_ns, memory_order_relaxed);
 
 	if (now_ns >= due_ns &&
 	    atomic_compare_exchange_strong(&c->grant_ns, &due_ns, now_ns + GRANT_EVERY_NS)) {
-		grant(c, now_ns);
+		grant(c, clock_now_ns());
 	}
 }
 
@@ -125,7 +153,7 @@ static void name_stratum(struct choosing *c, uint32_t number,
 	atomic_store_explicit(&name->state, NAME_WRITTEN, memory_order_release);
 }
 
-struct chosen choosing_take(struct choosing *c, const struct stratum_key *key,
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t *before,
 			    uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata)
 {
@@ -135,7 +163,8 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key,
 		return (struct chosen){ 0, { true, 1 } };
 	}
 	grant_if_due(c);
-	number = strata_find(&c->strata, key);
+	number = strata_find_again(&c->strata, key, *before);
+	*before = number;
 	name_stratum(c, number, name_function, name_range, userdata);
 	return (struct chosen){ number + 1, chooser_take(&c->chooser, number, 0) };
 }
@@ -284,6 +313,24 @@ size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max)
 		}
 	}
 	return n;
+}
+
+void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes)
+{
+	double seeing = 0;
+
+	text[0] = '\0';
+	if (lock_budget(c)) {
+		seeing = budget_seeing_share(&c->budget, clock_now_ns());
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (seeing > c->share) {
+		snprintf(text, bytes,
+			 "the budget of %.4g %% cannot be kept: that the program's launches are "
+			 "seen "
+			 "takes %.2g %% of the time, whatever is measured",
+			 100 * c->share, 100 * seeing);
+	}
 }
 
 static size_t count_merged(struct choosing *c)

@@ -11,6 +11,7 @@
 #include "client/agent/chooser.h"
 #include "client/agent/pack.h"
 #include "client/agent/strata.h"
+#include "proto/base/clock.h"
 
 /* A stratum as the client knows it, by numbers of intern.h. Written once, by whoever met it first.
  */
@@ -29,8 +30,11 @@ struct choosing {
 	struct chooser chooser;
 	struct chosen_name *names; /* by stratum */
 	_Atomic uint64_t
-		grant_ns;     /* when the next launch is to ask for the pace; 0: none was made */
-	pthread_mutex_t lock; /* of the two below, and the innermost of all */
+		grant_ns;  /* when the next launch is to ask for the pace; 0: none was made */
+	double telling_ns; /* that a callback takes before and after ours; constant */
+	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
+	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
+	pthread_mutex_t lock;		      /* of the two below, and the innermost of all */
 	struct budget budget;
 	uint64_t granted_ns;
 };
@@ -44,11 +48,34 @@ struct chosen {
 	struct choice choice;
 };
 
-/* At every launch that may be measured. name_function() gives the number of the kernel's name, and
- * name_range() that of the innermost range; they are called when the stratum is new. */
-struct chosen choosing_take(struct choosing *c, const struct stratum_key *key,
+/* At every launch that may be measured. *before is the caller's, of this capture, and 0 at first:
+ * the stratum of a launch that was like this one, to look there first. name_function() gives the
+ * number of the kernel's name, and name_range() that of the innermost range; they are called when
+ * the stratum is new. */
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t *before,
 			    uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata);
+
+/* --- what it costs that launches are seen ---
+ *
+ * Of each thread's callbacks one in CHOOSING_TIMES_ONE_IN is timed; a launch has two of them, so
+ * that the number is odd. counter is the thread's own. */
+
+enum { CHOOSING_TIMES_ONE_IN = 61 };
+
+/* 0: this one is not timed. */
+static inline uint64_t choosing_begin_callback(const struct choosing *c, uint32_t *counter)
+{
+	if (!c->on || ++*counter % CHOOSING_TIMES_ONE_IN != 0) {
+		return 0;
+	}
+	return clock_now_ns();
+}
+
+void choosing_end_callback(struct choosing *c, uint64_t begin_ns);
+
+/* What the budget cannot pay for, in words: seeing alone takes more. Empty: it does not. */
+void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
 
 /* --- what it has cost; begin_ns as clock_now_ns() --- */
 

@@ -388,8 +388,11 @@ void guard_disturb(struct guard *g, const struct guard_work *work)
 {
 	CUstream used = atomic_load(&g->used);
 
-	atomic_store(&g->disturbed, true);
-	if (work->launch && used && used != work->stream) {
+	/* What is true already need not be written by every launch. */
+	if (!atomic_load(&g->disturbed)) {
+		atomic_store(&g->disturbed, true);
+	}
+	if (work->launch && used && used != work->stream && !atomic_load(&g->several)) {
 		atomic_store(&g->several, true);
 	}
 	if (work->stream) {

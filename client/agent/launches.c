@@ -15,6 +15,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
+#include "client/agent/seeing.h"
 #include "client/agent/visits.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -186,8 +187,8 @@ static uint32_t find_device(struct capture *c, struct ranges *r)
 }
 
 /* False: it is counted, and not measured. */
-static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r,
-		      const struct function *f, const struct arguments *g)
+static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
+		      const struct arguments *g)
 {
 	struct met met = { c, f };
 	struct stratum_key key;
@@ -198,7 +199,7 @@ static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r,
 	}
 	key = key_of(f->hash ^ (uintptr_t)g->graph, g, find_device(c, r));
 	key.range = nvtx_current_name();
-	v->chosen = choosing_take(&c->choosing, &key, name_function, name_range, &met);
+	v->chosen = choosing_take(&c->choosing, &key, &f->stratum, name_function, name_range, &met);
 	if (!v->chosen.choice.measure) {
 		atomic_fetch_add(&c->counters.unchosen, 1);
 	}
@@ -568,6 +569,7 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 		  CUpti_CallbackId id, const void *data)
 {
 	bool was_launching = v->launching != NULL;
+	uint64_t begin_ns = choosing_begin_callback(&c->choosing, &v->callbacks);
 	int cancel;
 
 	/* A thread that is cancelled with a lock of ours held would stop all others. */
@@ -581,6 +583,10 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 		v->cancel_before = cancel; /* until the launch is over */
 	} else if (!v->launching) {
 		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
+	}
+	/* What measuring costs is noted where it is done. */
+	if (begin_ns != 0 && !was_launching && !v->launching) {
+		choosing_end_callback(&c->choosing, begin_ns);
 	}
 }
 
@@ -670,6 +676,9 @@ int launches_enable(struct capture *c, struct refusal *r)
 	const struct profiler *p = c->profiler;
 	CUptiResult result = CUPTI_SUCCESS;
 
+	if (c->choosing.on) {
+		c->choosing.telling_ns = seeing_calibrate(p, c->subscriber);
+	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
 							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);

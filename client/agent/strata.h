@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	STRATA_REST = 0, /* the number of the stratum for what finds no room */
@@ -67,6 +68,16 @@ void strata_deinit(struct strata *s);
 /* The number of the launch's stratum, below strata_n(). It stays the same, but that a launch with a
  * key that was not there may get another one once there is no room. */
 uint32_t strata_find(struct strata *s, const struct stratum_key *key);
+
+/* The same for who has found one before, 0 being none: mostly it is the same again. */
+static inline uint32_t strata_find_again(struct strata *s, const struct stratum_key *key,
+					 uint32_t before)
+{
+	if (before != STRATA_REST && memcmp(&s->v[before].key, key, sizeof(*key)) == 0) {
+		return before;
+	}
+	return strata_find(s, key);
+}
 
 /* Counts a launch made while this pass was configured. Its place among those, from 1. */
 static inline uint64_t strata_see(struct strata *s, uint32_t number, uint32_t pass)

@@ -17,12 +17,14 @@ struct streams {
 	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
 	CUstream *v;	      /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
-	size_t n_busy;	     /* the first ones, which were given work since they were seen idle */
-	bool incomplete;     /* out of memory, or more than STREAMS_MAX */
-	bool late;	     /* there may be streams that nobody has told of; until deinit */
-	bool per_thread;     /* default streams of threads are in use: only their threads can ask */
-	CUevent anything;    /* of all work of the context; made when it is first needed */
-	bool asked;	     /* it was recorded */
+	size_t n_busy;	  /* the first ones, which were given work since they were seen idle */
+	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
+	bool late;	  /* there may be streams that nobody has told of; until deinit */
+	bool per_thread;  /* default streams of threads are in use: only their threads can ask */
+	CUevent anything; /* of all work of the context; made when it is first needed */
+	bool asked;	  /* it was recorded */
+	/* Given work last, and not looked at since: giving it more changes nothing. NULL: none. */
+	_Atomic(CUstream) touched;
 	atomic_uint given;   /* work, counted */
 	unsigned asked_at;   /* the count when it was recorded */
 	atomic_bool unknown; /* work other than launches was given to any of them */

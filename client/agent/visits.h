@@ -31,6 +31,7 @@ struct visit {
 	uint32_t number;
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
+	uint32_t callbacks;   /* counted where some of them are timed */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	struct {
 		CUcontext context;

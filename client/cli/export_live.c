@@ -87,6 +87,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.command = l->command,
 		.recorded_from = from,
 		.recorded = *from,
+		.chosen = info->budget_ppm > 0,
 	};
 	l->f = find_gpus(l) ? format->open(&l->capture) : NULL;
 	if (!l->f) {

@@ -15,6 +15,7 @@
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
+#include "client/report/estimated.h"
 
 struct file {
 	char *path;
@@ -102,7 +103,9 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .plan = f->capture->plan,
 					       .command = f->capture->command,
 					       .driver = f->driver,
-					       .version = gpuctr_version() };
+					       .version = gpuctr_version(),
+					       .budget_ppm = f->options->budget_ppm,
+					       .seed = f->options->seed };
 	struct store_error error;
 	int r = strchr(f->options->capture_path, '%') ? expand_make_folders(path) : 0;
 
@@ -276,6 +279,41 @@ void files_stratum(struct files *f, const struct gpuctr_stratum *stratum)
 
 	if (file && file->store) {
 		check(file, store_write_stratum(file->store, stratum));
+	}
+}
+
+static int write_estimates(struct store *s, const struct view *kernels, const struct group *row)
+{
+	int r = 0;
+
+	for (size_t i = MEASURE_TIME + 1; r == 0 && i < kernels->n_measures; i++) {
+		const struct measure *m = &kernels->measures[i];
+		const struct estimate_total *t = &row->estimated->total[i];
+		struct estimate e = fields_estimate(m, i, row);
+
+		r = store_write_estimate(s, &(struct store_estimate){
+						    .kernel = row->labels[0],
+						    .metric = m->name,
+						    .of = m->adds_up ? "sum" : "mean",
+						    .kind = estimated_kind_name(e.kind),
+						    .launches = (uint64_t)group_launches(row, true),
+						    .measured = t->measured,
+						    .without_error = t->once,
+						    .unknown = t->unknown,
+						    .value = e.value,
+						    .error = e.error });
+	}
+	return r;
+}
+
+void files_estimates(struct files *f, const struct view *kernels)
+{
+	struct file *file = f->n == 1 && !is_late(f->options) ? &f->items[0] : NULL;
+
+	for (size_t i = 0; file && file->store && i < kernels->n_rows; i++) {
+		if (kernels->rows[i]->estimated) {
+			check(file, write_estimates(file->store, kernels, kernels->rows[i]));
+		}
 	}
 }
 

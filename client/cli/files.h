@@ -32,6 +32,8 @@ bool files_open(struct files *f, const struct run_options *options,
 void files_process(struct files *f, const struct gpuctr_process *process);
 void files_record(struct files *f, const struct gpuctr_record *record);
 void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
+/* Of a file of all processes; one of some of them keeps their strata and choices alone. */
+void files_estimates(struct files *f, const struct view *kernels);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);

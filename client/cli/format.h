@@ -8,7 +8,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
-#include "client/cli/estimates.h"
+#include "client/report/view.h"
 
 /* What a format knows before the first record. Borrowed for the life of the format, but for the
  * plan, which may be gone when it is closed. */
@@ -22,6 +22,7 @@ struct format_capture {
 	const char *const *command; /* NULL-terminated */
 	const char *recorded_from;  /* "": live */
 	bool recorded;
+	bool chosen;  /* launches at random: records have a stratum and a chance */
 	size_t width; /* columns of the terminal the table goes to */
 };
 
@@ -39,7 +40,7 @@ struct format {
 	void (*write_notice)(void *f, struct buf *b, const struct gpuctr_notice *notice);
 	void (*write_process_end)(void *f, struct buf *b, const struct gpuctr_process_end *end);
 	/* With a budget, before the end; NULL: the format has no place for it. */
-	void (*write_estimates)(void *f, struct buf *b, struct estimates *e);
+	void (*write_estimates)(void *f, struct buf *b, const struct view *kernels);
 	void (*write_end)(void *f, struct buf *b, const struct gpuctr_end *end);
 };
 

@@ -3,7 +3,8 @@
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
  * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded;
- * it is empty for what was measured here. */
+ * it is empty for what was measured here. Of a capture with a budget two more say of which stratum
+ * a launch is, and what chance it had: sums over lines are of what was measured. */
 
 #include "client/cli/format.h"
 
@@ -63,7 +64,8 @@ static void csv_head(void *f, struct buf *b)
 		buf_char(b, ',');
 		text_csv(b, c->capture->plan->columns[i].name);
 	}
-	buf_text(b, ",nvtx,ranges,recorded_from\r\n");
+	buf_text(b, ",nvtx,ranges,recorded_from");
+	buf_text(b, c->capture->chosen ? ",stratum,chance\r\n" : "\r\n");
 }
 
 static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
@@ -227,6 +229,11 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 	add_active(b, record);
 	buf_char(b, ',');
 	add_recorded(c, b, record->process);
+	if (c->capture->chosen) {
+		buf_char(b, ',');
+		field_u64(b, record->stratum);
+		buf_double(b, record->chance);
+	}
 	buf_text(b, "\r\n");
 }
 

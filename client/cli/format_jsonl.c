@@ -15,6 +15,7 @@
 #include "client/cli/fragments.h"
 #include "client/cli/json_range.h"
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 
 struct jsonl {
 	const struct format_capture *capture;
@@ -434,29 +435,33 @@ static void add_double(struct buf *b, const char *key, double value)
 	}
 }
 
-/* What all launches of a kernel did, by column. A standard error of 0 is that of an exact sum. */
-static void jsonl_estimates(void *f, struct buf *b, struct estimates *e)
+/* What all launches of a kernel did. A standard error of 0 is that of an exact sum. */
+static void add_estimate(struct buf *b, const struct group *row, const struct measure *m, size_t i)
 {
-	const struct jsonl *j = f;
-	size_t n;
-	const struct estimates_row *rows = estimates_rows(e, &n);
+	const struct estimate_total *t = &row->estimated->total[i];
+	struct estimate e = fields_estimate(m, i, row);
 
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < j->n_keys; k++) {
-			const struct estimate_total *t = &rows[i].columns[k];
-			struct estimate x = estimates_of(e, &rows[i], k);
+	add_text(b, "{\"type\":\"estimate\",\"kernel\":", row->labels[0]);
+	add_text(b, ",\"metric\":", m->name);
+	add_text(b, ",\"of\":", m->adds_up ? "sum" : "mean");
+	add_text(b, ",\"kind\":", estimated_kind_name(e.kind));
+	add_u64(b, ",\"launches\":", (uint64_t)group_launches(row, true));
+	add_u64(b, ",\"measured\":", t->measured);
+	add_u64(b, ",\"without_error\":", t->once);
+	add_u64(b, ",\"unknown\":", t->unknown);
+	add_double(b, ",\"value\":", e.value);
+	add_double(b, ",\"standard_error\":", e.error);
+	ADD(b, "}\n");
+}
 
-			add_text(b, "{\"type\":\"estimate\",\"kernel\":", rows[i].kernel);
-			add_text(b, ",\"metric\":", j->capture->plan->columns[k].name);
-			add_text(b, ",\"of\":", estimates_adds_up(e, k) ? "sum" : "mean");
-			add_text(b, ",\"kind\":", estimates_kind_to_string(x.kind));
-			add_u64(b, ",\"launches\":", t->seen);
-			add_u64(b, ",\"measured\":", t->measured);
-			add_u64(b, ",\"without_error\":", t->once);
-			add_u64(b, ",\"unknown\":", t->unknown);
-			add_double(b, ",\"value\":", x.value);
-			add_double(b, ",\"standard_error\":", x.error);
-			ADD(b, "}\n");
+static void jsonl_estimates(void *f, struct buf *b, const struct view *kernels)
+{
+	(void)f;
+	for (size_t i = 0; i < kernels->n_rows; i++) {
+		const struct group *row = kernels->rows[i];
+
+		for (size_t k = MEASURE_TIME + 1; row->estimated && k < kernels->n_measures; k++) {
+			add_estimate(b, row, &kernels->measures[k], k);
 		}
 	}
 }

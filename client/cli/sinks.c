@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/estimates.h"
 #include "client/cli/expand.h"
 #include "client/cli/out.h"
 #include "client/cli/say.h"
@@ -65,9 +64,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
 	s->summary = summary_new(&by_kernel);
-	s->estimates = options->budget_ppm > 0 ? estimates_new(opened->plan) : NULL;
-	if (!s->driver || !s->summary || (options->budget_ppm > 0 && !s->estimates) ||
-	    summary_begin(s->summary, opened->plan, "", NULL)) {
+	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
 	s->capture = (struct format_capture){ .capture = opened->capture,
@@ -77,6 +74,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 					      .command = (const char *const *)options->command,
 					      .recorded_from = "",
 					      .recorded = opened->recorded,
+					      .chosen = options->budget_ppm > 0,
 					      .width = isatty(STDOUT_FILENO) ? say_width() : 200 };
 	return copy_gpus(s, opened) || no_memory();
 }
@@ -132,9 +130,6 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
 	summary_record(s->summary, record);
 	ranks_record(&s->ranks, record);
-	if (s->estimates) {
-		estimates_record(s->estimates, record);
-	}
 	files_record(&s->files, record);
 	if (s->stream) {
 		stream_record(s->stream, record);
@@ -143,9 +138,7 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 
 void sinks_stratum(struct sinks *s, const struct gpuctr_stratum *stratum)
 {
-	if (s->estimates) {
-		estimates_stratum(s->estimates, stratum);
-	}
+	summary_stratum(s->summary, stratum);
 	files_stratum(&s->files, stratum);
 }
 
@@ -230,6 +223,22 @@ static void complete_totals(struct sinks *s)
 	t->lost += t->seen - totals_accounted(t);
 }
 
+/* What all launches of a kernel did, by column. */
+static void tell_estimates(struct sinks *s)
+{
+	struct groups *groups = summary_groups(s->summary);
+	struct view view;
+
+	if (!groups || view_init(&view, groups, &(struct view_options){ 0 }, NULL)) {
+		return;
+	}
+	files_estimates(&s->files, &view);
+	if (s->stream) {
+		stream_estimates(s->stream, &view);
+	}
+	view_deinit(&view);
+}
+
 void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 {
 	struct gpuctr_end whole = *end;
@@ -245,12 +254,12 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	whole.processes = summary_processes(s->summary) > end->processes
 				  ? summary_processes(s->summary)
 				  : end->processes;
+	if (summary_is_estimated(s->summary)) {
+		tell_estimates(s);
+	}
 	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
 	if (s->stream) {
-		if (estimates_any(s->estimates)) {
-			stream_estimates(s->stream, s->estimates);
-		}
 		stream_end(s->stream, &whole);
 	}
 }
@@ -276,10 +285,13 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
 				   .width = say_width(),
-				   .rows = s->options->summary_rows,
-				   .estimates = s->estimates };
-	struct buf b = { 0 };
+				   .rows = s->options->summary_rows };
+	struct buf b = { 0 }, budget = { 0 };
 
+	if (s->options->budget_ppm > 0) {
+		summary_add_budget(&budget, s->options->budget_ppm, s->options->seed);
+		end.budgets = buf_string(&budget);
+	}
 	s->stream = stream_close(s->stream);
 	complete_totals(s);
 	end.totals = s->totals;
@@ -294,6 +306,7 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 		say_text(&b);
 	}
 	buf_deinit(&b);
+	buf_deinit(&budget);
 	/* Where there were several processes, it may be another one that was meant. */
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
@@ -311,7 +324,6 @@ void sinks_close(struct sinks *s)
 	ranks_deinit(&s->ranks);
 	files_close(&s->files);
 	s->summary = summary_free(s->summary);
-	s->estimates = estimates_free(s->estimates);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;

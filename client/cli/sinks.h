@@ -17,7 +17,6 @@ struct sinks {
 	struct stream *stream; /* NULL: no --format and no --output */
 	struct summary *summary;
 	struct ranks ranks;
-	struct estimates *estimates; /* of a capture with a budget; NULL: of another */
 	struct gpuctr_gpu *gpus;
 	char *driver;
 	bool has_totals;

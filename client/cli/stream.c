@@ -124,11 +124,11 @@ void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
 	}
 }
 
-void stream_estimates(struct stream *s, struct estimates *e)
+void stream_estimates(struct stream *s, const struct view *kernels)
 {
 	need_head(s);
 	if (s->format->write_estimates) {
-		s->format->write_estimates(s->f, &s->buf, e);
+		s->format->write_estimates(s->f, &s->buf, kernels);
 	}
 }
 

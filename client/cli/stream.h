@@ -19,7 +19,7 @@ void stream_record(struct stream *s, const struct gpuctr_record *record);
 void stream_mark(struct stream *s, const struct gpuctr_mark *mark);
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice);
 void stream_process_end(struct stream *s, const struct gpuctr_process_end *end);
-void stream_estimates(struct stream *s, struct estimates *e);
+void stream_estimates(struct stream *s, const struct view *kernels);
 void stream_end(struct stream *s, const struct gpuctr_end *end);
 
 /* Hands over what has been gathered: after each round of messages. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/estimates.h"
 #include "client/report/table.h"
 
 /* --- life --------------------------------------------------------------------------------------
@@ -118,6 +117,16 @@ void summary_record(struct summary *s, const struct gpuctr_record *record)
 	s->failed |= groups_record(s->groups, record) != 0;
 }
 
+void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
+{
+	s->failed |= groups_stratum(s->groups, stratum) != 0;
+}
+
+bool summary_is_estimated(const struct summary *s)
+{
+	return groups_are_estimated(s->groups);
+}
+
 uint64_t summary_records(const struct summary *s)
 {
 	return groups_records(s->groups);
@@ -162,8 +171,6 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 {
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
-	} else if (estimates_any(end->estimates)) {
-		estimates_print(end->estimates, end->rows, end->width, b);
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");
 	}

@@ -23,8 +23,10 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record);
+void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
+bool summary_is_estimated(const struct summary *s); /* not everything was measured */
 bool summary_needs_ranges(const struct summary *s); /* of records */
 /* All that came until now, finished; NULL: memory ran out. */
 struct groups *summary_groups(struct summary *s);
@@ -40,8 +42,11 @@ struct summary_end {
 	const char *driver;    /* of the machine; "": none */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
-	struct estimates *estimates; /* with a budget, in place of the tables; NULL: without */
+	const char *budgets; /* and seeds, in words; NULL or "": everything was measured */
 };
+
+/* Appends "--budget 2%, seed 7". */
+void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed);
 
 enum summary_outcome {
 	SUMMARY_MEASURED,

@@ -4,10 +4,10 @@
  * measured, and whether that is a failure. It is none when there was nothing to measure, or nothing
  * that was asked for; a script is told the others by the exit status. */
 
-#include "client/cli/estimates.h"
 #include "client/cli/summary_internal.h"
 
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 
 static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
 {
@@ -36,7 +36,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost, "lost with their process", &first);
-	if (t->unchosen > 0 && !estimates_any(end->estimates)) {
+	if (t->unchosen > 0 && !summary_is_estimated(s)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "
 			    "those that were not)");
@@ -129,10 +129,56 @@ static void add_of_range(const struct summary *s, struct buf *b)
 	}
 }
 
+void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
+{
+	buf_printf(b, "%s--budget %g%%, seed %llu", b->n > 0 ? "; " : "", budget_ppm * 1e-4,
+		   (unsigned long long)seed);
+}
+
+/* The most that any column lacks. */
+static uint64_t count_unknown(const struct summary *s, size_t from)
+{
+	const struct group *all = groups_all(s->groups);
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
+	uint64_t unknown = 0;
+
+	for (size_t i = from; all && all->estimated && i < n; i++) {
+		const struct estimate_total *t = &all->estimated->total[i];
+
+		unknown = t->unknown > unknown ? t->unknown : unknown;
+	}
+	return unknown;
+}
+
+/* What of the figures is counted, what estimated, and how far that may be off. */
+static void add_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
+
+	buf_text(b,
+		 "launches are counted, but for \"~\"; sums, means and shares are ESTIMATED from "
+		 "launches chosen at\nrandom and within \"error\", a standard error, in 68 of 100 "
+		 "cases (\"once\": of one launch, its error is\nnot known); min, max and stddev "
+		 "are of what was measured");
+	if (end->budgets && *end->budgets) {
+		buf_text(b, "; ");
+		buf_text(b, end->budgets);
+	}
+	buf_char(b, '\n');
+	if (unknown > 0) {
+		text_count(b, unknown);
+		buf_text(b, " launches are of kinds of which none was measured, and in no value\n");
+	}
+}
+
 void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
+	if (summary_is_estimated(s)) {
+		add_estimated(s, end, b);
+	}
 	add_clocks(s, b);
 	add_of_range(s, b);
 	if (s->recorded_from) {

@@ -51,7 +51,7 @@ static const struct option_def defs[] = {
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
-	  "of each column: total, sum, mean, share, min, max, stddev, all" },
+	  "of each column: total, sum, mean, share, min, max, stddev, error, all" },
 	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
 	{ OPTION_SKIP_ZERO, "skip-zero", NULL, "leave out rows whose own counters are all zero" },
 	{ OPTION_AGAINST, "against", "CAPTURE", "what became more or less since that capture" },
@@ -80,8 +80,11 @@ struct source {
 	struct summary *summary;
 	struct summary_end end;
 	char *driver, *recorded_from;
-	struct buf why;
+	struct buf why, budgets;
+	struct strings seeds;
 	unsigned unfinished; /* captures that are not complete */
+	unsigned chosen;     /* captures with a budget */
+	unsigned captures;
 };
 
 /* --- captures ----------------------------------------------------------------------------------
@@ -94,10 +97,30 @@ static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 #undef ADD
 }
 
+static void take_budget(struct source *s, const struct store_info *info)
+{
+	char seed[24];
+	int n = snprintf(seed, sizeof(seed), "%llu", (unsigned long long)info->seed);
+
+	s->captures++;
+	if (info->budget_ppm > 0) {
+		s->chosen++;
+		summary_add_budget(&s->budgets, info->budget_ppm, info->seed);
+		strings_add(&s->seeds, seed, (size_t)n);
+	}
+}
+
 static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct source *s = userdata;
 	int r;
+
+	take_budget(s, info);
+	if (s->chosen > 0 && s->chosen < s->captures) {
+		buf_text(&s->why, "some captures were made with --budget, and others without: "
+				  "estimates and what was measured in full are not added up");
+		return -EINVAL;
+	}
 
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
@@ -131,6 +154,14 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
+static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
+{
+	struct source *s = userdata;
+
+	summary_stratum(s->summary, stratum);
+	return 0;
+}
+
 static int on_record(const struct gpuctr_record *record, void *userdata)
 {
 	struct source *s = userdata;
@@ -144,6 +175,7 @@ static bool read_capture(struct source *s, const char *path)
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
+						 .on_stratum = on_stratum,
 						 .check_beside = true,
 						 .plain_ranges = true,
 						 .without_ranges =
@@ -154,8 +186,8 @@ static bool read_capture(struct source *s, const char *path)
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
-		say_error("unit-clash", buf_string(&s->why),
-			  "Report on these captures one by one.");
+		say_error(s->chosen > 0 && s->chosen < s->captures ? "budget-clash" : "unit-clash",
+			  buf_string(&s->why), "Report on these captures one by one.");
 	} else if (r) {
 		say_usage("out of memory");
 	}
@@ -178,6 +210,8 @@ static void source_close(struct source *s)
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);
+	buf_deinit(&s->budgets);
+	strings_deinit(&s->seeds);
 }
 
 /* --- output ------------------------------------------------------------------------------------
@@ -217,6 +251,7 @@ static bool shows_utf8(void)
 
 static void add_tail(struct source *s, struct buf *b)
 {
+	s->end.budgets = buf_string(&s->budgets);
 	summary_print_tail(s->summary, &s->end, b);
 	if (s->unfinished > 0) {
 		buf_printf(b,
@@ -239,7 +274,7 @@ static void add_table(struct source *s, const struct report_options *o, const st
 		text_count(b, v->n_zero);
 		buf_text(b, " rows whose own counters are all zero are left out\n");
 	}
-	if (!o->view.against && summary_records(s->summary) > 0) {
+	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
 	add_tail(s, b);
@@ -267,7 +302,9 @@ static int print(struct source *s, const struct report_options *o, const struct 
 					 .n_captures = files->n,
 					 .recorded_from = s->recorded_from ? s->recorded_from : "",
 					 .complete = s->unfinished == 0,
-					 .records = summary_records(s->summary) };
+					 .records = summary_records(s->summary),
+					 .seeds = strings_items(&s->seeds),
+					 .n_seeds = s->seeds.n };
 	struct buf b = { 0 }, why = { 0 };
 	struct view view;
 	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;

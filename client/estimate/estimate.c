@@ -113,6 +113,31 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
 	merge_moments(&s->square, &other->square);
 }
 
+/* What is missing of whole, with zeros for values. Rounding must not make a weight of nothing. */
+static struct estimate_moments zeros_of(const struct estimate_moments *whole,
+					const struct estimate_moments *part)
+{
+	double weight = whole->weight - part->weight;
+
+	return (struct estimate_moments){ .weight = weight > 1e-12 * whole->weight ? weight : 0 };
+}
+
+void estimate_widen(struct estimate_sample *part, const struct estimate_sample *whole)
+{
+	const struct estimate_sample zeros = {
+		.n = whole->n - part->n,
+		.n_free = whole->n_free - part->n_free,
+		.all = zeros_of(&whole->all, &part->all),
+		.free = zeros_of(&whole->free, &part->free),
+		.odds = zeros_of(&whole->odds, &part->odds),
+		.square = zeros_of(&whole->square, &part->square),
+	};
+
+	if (zeros.n > 0) {
+		estimate_merge(part, &zeros);
+	}
+}
+
 /* --- variance --- */
 
 struct variance {

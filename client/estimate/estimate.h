@@ -49,6 +49,13 @@ void estimate_add(struct estimate_sample *s, double x, double y, double chance);
 /* Adds what another process, or another part of the run, measured of the same stratum. */
 void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other);
 
+/* What a part of a stratum's launches measured, as a sample of the whole stratum: the others, of
+ * which whole has the sample, have the value 0. Of how many launches the part is need not be known
+ * then: the total over it is estimated with that of the stratum (Cochran, Sampling Techniques, 3rd
+ * ed., section 2.13, totals over subpopulations), and so is the number of its launches, by a value
+ * that is 1 in each. */
+void estimate_widen(struct estimate_sample *part, const struct estimate_sample *whole);
+
 /* The total of the first metric over all launches of the stratum, of which seen were counted. */
 struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen);
 

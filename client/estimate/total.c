@@ -94,3 +94,48 @@ struct estimate estimate_ratio(const struct estimate *y, const struct estimate *
 		ratio_variance(e.value, x->value, y->error * y->error, 0, x->error * x->error));
 	return e;
 }
+
+/* What may be said of several figures together is what may be said of the least sure one; where
+ * some are known and others not, that is a guess. */
+static enum estimate_kind together(enum estimate_kind a, enum estimate_kind b)
+{
+	if (a == b) {
+		return a;
+	}
+	return a == ESTIMATE_NONE || b == ESTIMATE_NONE ? ESTIMATE_NONE : ESTIMATE_GUESS;
+}
+
+void estimate_add_up(struct estimate *sum, const struct estimate *part)
+{
+	double known = isnan(sum->error) ? 0 : sum->error;
+	double more = isnan(part->error) ? 0 : part->error;
+
+	if (part->kind == ESTIMATE_NONE) {
+		return;
+	}
+	if (sum->kind == ESTIMATE_NONE) {
+		*sum = *part;
+		return;
+	}
+	sum->kind = together(sum->kind, part->kind);
+	sum->value += part->value;
+	sum->error = sum->kind == ESTIMATE_ONCE ? (double)NAN : hypot(known, more);
+	sum->seen += part->seen;
+	sum->measured += part->measured;
+}
+
+struct estimate estimate_change(const struct estimate *x, const struct estimate *y)
+{
+	struct estimate e = estimate_ratio(x, y);
+
+	e.value = y->value != 0 ? (x->value - y->value) / fabs(y->value) * 100 : (double)NAN;
+	e.error *= 100;
+	return e;
+}
+
+double estimate_distance(const struct estimate *x, const struct estimate *y)
+{
+	double apart = fabs(x->value - y->value), error = hypot(x->error, y->error);
+
+	return apart > 0 ? apart / error : isnan(error) ? (double)NAN : 0;
+}

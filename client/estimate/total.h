@@ -34,6 +34,17 @@ struct estimate estimate_total_mean(const struct estimate_total *t, int metric);
  * and 6.11: the combined ratio estimate). NONE for X = 0. */
 struct estimate estimate_total_ratio(const struct estimate_total *t);
 
+/* More of a sum whose parts know nothing of each other: values and variances add up. */
+void estimate_add_up(struct estimate *sum, const struct estimate *part);
+
+/* What x became from y in percent, and the standard error of that, in percent of y. */
+struct estimate estimate_change(const struct estimate *x, const struct estimate *y);
+
+/* By how many standard errors of their difference two figures differ: above 2, chance alone would
+ * have it so in 5 of 100 cases. NAN where one has no error; of two exact ones that differ it is
+ * endless. */
+double estimate_distance(const struct estimate *x, const struct estimate *y);
+
 /* The same of two totals from different launches, which know nothing of each other: C = 0. */
 struct estimate estimate_ratio(const struct estimate *y, const struct estimate *x);
 

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "client/report/estimated.h"
+
 static size_t find(const struct measure *measures, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -113,11 +115,84 @@ static double intensity(const struct derived *d, const struct group *group)
 		      add_up(group->total, d->bytes, d->n_bytes, group->total_calls));
 }
 
+static double add_values(const double *values, const size_t *terms, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += values[terms[i]];
+	}
+	return sum;
+}
+
+bool derived_terms(const struct derived *d, const double *values, double time_ns, double peak_bytes,
+		   double *ret_part, double *ret_whole)
+{
+	double bytes = add_values(values, d->bytes, d->n_bytes);
+	double flops = add_values(values, d->flops, d->n_flops);
+
+	*ret_part = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK ? bytes : flops;
+	*ret_whole = d->kind == DERIVED_PEAK	    ? peak_bytes / 100
+		     : d->kind == DERIVED_INTENSITY ? bytes
+						    : time_ns * 1e-9;
+	return isfinite(*ret_part) && isfinite(*ret_whole);
+}
+
+/* Of columns that were not measured in the same launches. */
+static struct estimate add_estimates(const struct group *group, const size_t *terms, size_t n)
+{
+	struct estimate sum = { .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+
+	for (size_t i = 0; i < n; i++) {
+		struct estimate one = estimate_total_of(&group->estimated->total[terms[i]], 1);
+
+		if (one.kind == ESTIMATE_NONE) {
+			return one;
+		}
+		estimate_add_up(&sum, &one);
+	}
+	return sum;
+}
+
+static struct estimate apart(const struct derived *d, const struct group *group)
+{
+	static const size_t time = MEASURE_TIME;
+	bool of_bytes = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK;
+	struct estimate part = of_bytes ? add_estimates(group, d->bytes, d->n_bytes)
+					: add_estimates(group, d->flops, d->n_flops);
+	struct estimate whole = d->kind == DERIVED_INTENSITY
+					? add_estimates(group, d->bytes, d->n_bytes)
+					: add_estimates(group, &time, 1);
+	double scale = d->kind == DERIVED_INTENSITY ? 1 : 1e-9;
+
+	/* What a memory could have moved is known by launches only. */
+	if (d->kind == DERIVED_PEAK) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	}
+	whole.value *= scale;
+	whole.error *= scale;
+	return estimate_ratio(&part, &whole);
+}
+
+struct estimate derived_estimate(const struct derived *d, const struct group *group)
+{
+	const struct estimate_total *together = &group->estimated->derived[d->kind];
+
+	/* A definition may take sums and means of anything: its error is not known. */
+	if (d->kind == DERIVED_DEFINED) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	}
+	return together->measured > 0 ? estimate_total_ratio(together) : apart(d, group);
+}
+
 double derived_value(const struct derived *d, const struct group *group)
 {
 	const struct part *time = &group->timed[MEASURE_TIME];
 	double bytes;
 
+	if (group->estimated) {
+		return derived_estimate(d, group).value;
+	}
 	if (d->kind == DERIVED_DEFINED) {
 		return define_value(d->define, group);
 	}

@@ -30,6 +30,15 @@ struct derived {
 /* Those that are there. */
 size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
 
+/* What a launch adds: part of whole. False: not known of it. values are by measure; a time that is
+ * not known is NaN, as is the peak. */
+bool derived_terms(const struct derived *d, const double *values, double time_ns, double peak_bytes,
+		   double *ret_part, double *ret_whole);
+
+/* Where only some launches were measured: the value, and its standard error by the delta method
+ * (total.h), with the covariance of what was measured in the same launches. */
+struct estimate derived_estimate(const struct derived *d, const struct group *group);
+
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);
 

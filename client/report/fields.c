@@ -8,11 +8,15 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 
 static const char *const names[] = {
-	[FIELD_TOTAL] = "total",   [FIELD_SUM] = "sum",	      [FIELD_MEAN] = "mean",
-	[FIELD_SHARE] = "share",   [FIELD_MIN] = "min",	      [FIELD_MAX] = "max",
-	[FIELD_STDDEV] = "stddev", [FIELD_BEFORE] = "before", [FIELD_CHANGE] = "change",
+	[FIELD_TOTAL] = "total",     [FIELD_SUM] = "sum",
+	[FIELD_MEAN] = "mean",	     [FIELD_SHARE] = "share",
+	[FIELD_MIN] = "min",	     [FIELD_MAX] = "max",
+	[FIELD_STDDEV] = "stddev",   [FIELD_BEFORE] = "before",
+	[FIELD_CHANGE] = "change",   [FIELD_ERROR] = "error",
+	[FIELD_DIFFERS] = "differs", [FIELD_CHANGE_ERROR] = "change_error",
 	[FIELD_END] = NULL,
 };
 
@@ -38,7 +42,8 @@ static bool parse_one(const char *word, unsigned *fields, struct buf *why)
 	}
 	buf_text(why, "there is no figure '");
 	text_terminal(why, word);
-	buf_text(why, "'; they are total, sum (or self), mean, share, min, max, stddev, all");
+	buf_text(why, "'; they are total, sum (or self), mean, share, min, max, stddev, error, "
+		      "all");
 	return false;
 }
 
@@ -69,46 +74,79 @@ static double percent(double part, double whole)
 	return whole > 0 ? part / whole * 100 : NAN;
 }
 
-/* What is compared: totals where they mean something. */
-static double compared(const struct measure *measure, size_t i, const struct group *group)
+bool fields_is_of_errors(enum field field)
 {
-	if (!group || group->total_calls == 0) {
-		return NAN;
+	return field == FIELD_ERROR || field == FIELD_CHANGE_ERROR || field == FIELD_DIFFERS;
+}
+
+struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group)
+{
+	if (!group || group_launches(group, true) == 0) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
 	}
-	if (measure->adds_up) {
-		return group->total[i].n > 0 ? group->total[i].sum : NAN;
+	return estimated_total(group, measure, i);
+}
+
+static double compare(enum field field, const struct measure *measure, size_t i,
+		      const struct group *group)
+{
+	struct estimate before = fields_estimate(measure, i, group->before);
+	struct estimate now = fields_estimate(measure, i, group), change;
+	double distance;
+
+	if (field == FIELD_BEFORE) {
+		return before.value;
 	}
-	return group->self[i].n > 0 ? group->self[i].mean : NAN;
+	if (field == FIELD_DIFFERS) {
+		distance = estimate_distance(&now, &before);
+		return isnan(distance) ? NAN : distance > 2;
+	}
+	change = estimate_change(&now, &before);
+	return field == FIELD_CHANGE ? change.value : change.error;
+}
+
+static double self_value(enum field field, const struct measure *measure, size_t i,
+			 const struct group *group, const struct group *all)
+{
+	struct estimate self = estimated_self(group, measure, i);
+
+	if (field == FIELD_SUM) {
+		return self.value;
+	}
+	return percent(self.value, estimated_self(all, measure, i).value);
 }
 
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all)
 {
 	const struct sample *self = &group->self[i];
-	double before;
 
 	switch (field) {
 	case FIELD_TOTAL:
-		return group->total[i].n > 0 ? group->total[i].sum : NAN;
+		return estimated_total(group, measure, i).value;
+	case FIELD_ERROR:
+		return fields_estimate(measure, i, group).error;
 	case FIELD_BEFORE:
-		return compared(measure, i, group->before);
 	case FIELD_CHANGE:
-		before = compared(measure, i, group->before);
-		return percent(compared(measure, i, group) - before, fabs(before));
+	case FIELD_CHANGE_ERROR:
+	case FIELD_DIFFERS:
+		return compare(field, measure, i, group);
 	case FIELD_STDDEV:
 		return sample_deviation(self);
-	default:
+	case FIELD_SUM:
+	case FIELD_SHARE:
+		if (group_launches(group, false) == 0) {
+			return 0;
+		}
+		return self_value(field, measure, i, group, all);
+	case FIELD_MEAN:
+		return estimated_mean(group, i).value;
+	case FIELD_MIN:
+		return self->n > 0 ? self->min : NAN;
+	case FIELD_MAX:
+		return self->n > 0 ? self->max : NAN;
+	case FIELD_END:
 		break;
 	}
-	if (group->calls == 0 && (field == FIELD_SUM || field == FIELD_SHARE)) {
-		return 0;
-	}
-	if (self->n == 0) {
-		return NAN;
-	}
-	return field == FIELD_SUM     ? self->sum
-	       : field == FIELD_MEAN  ? self->mean
-	       : field == FIELD_SHARE ? percent(self->sum, all->self[i].sum)
-	       : field == FIELD_MIN   ? self->min
-				      : self->max;
+	return NAN;
 }

@@ -14,8 +14,11 @@ enum field {
 	FIELD_MIN,
 	FIELD_MAX,
 	FIELD_STDDEV,
+	FIELD_ERROR,  /* standard error of the total, or of the mean where a sum means nothing */
 	FIELD_BEFORE, /* the sum, or mean, of the capture that is compared with */
 	FIELD_CHANGE, /* from there, in percent */
+	FIELD_CHANGE_ERROR, /* standard error of the change, in percent */
+	FIELD_DIFFERS,	    /* by more than two standard errors: 1, else 0 */
 	FIELD_END,
 };
 
@@ -32,10 +35,17 @@ bool fields_parse(const char *list, unsigned *ret, struct buf *why);
 
 const char *fields_name(enum field field, bool nested);
 
+/* Those that only captures have of which some launches were measured, and others not. */
+bool fields_is_of_errors(enum field field);
+
 /* A sum of ratios means nothing. */
 bool fields_applies(enum field field, const struct measure *measure);
 
-/* NaN: not known, or nothing to tell. Shares and changes are in percent. */
+/* The total, or the mean where a sum means nothing, with its error: what is compared. */
+struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
+
+/* NaN: not known, or nothing to tell. Shares and changes are in percent. Least, largest and
+ * standard deviation are always those of launches that were measured. */
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all);
 

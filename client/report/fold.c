@@ -193,7 +193,7 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 	row->total_peak_bytes += leaf->peak_bytes;
 }
 
-static bool add_total_once(const struct groups *g, const struct leaf *leaf, struct group *row,
+static bool add_total_once(struct groups *g, const struct leaf *leaf, struct group *row,
 			   struct group **seen, size_t *n_seen)
 {
 	for (size_t i = 0; i < *n_seen; i++) {
@@ -205,7 +205,7 @@ static bool add_total_once(const struct groups *g, const struct leaf *leaf, stru
 		seen[(*n_seen)++] = row;
 	}
 	add_total(g, row, leaf);
-	return true;
+	return estimated_place(g, row, leaf, false);
 }
 
 static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
@@ -221,7 +221,9 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 		return false;
 	}
 	add_self(g, row, leaf);
-	add_total_once(g, leaf, row, seen, &n_seen);
+	if (!estimated_place(g, row, leaf, true) || !add_total_once(g, leaf, row, seen, &n_seen)) {
+		return false;
+	}
 	while (scope && (scope = outer_scope(key, scope))) {
 		row = row_of(g, leaf, scope);
 		if (!row || !add_total_once(g, leaf, row, seen, &n_seen)) {
@@ -230,13 +232,13 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	}
 	add_self(g, g->all, leaf);
 	add_total(g, g->all, leaf);
-	return true;
+	return estimated_place(g, g->all, leaf, true) && estimated_place(g, g->all, leaf, false);
 }
 
 int groups_finish(struct groups *g)
 {
 	struct group **seen = calloc(MAX_AROUND, sizeof(struct group *));
-	bool ok = seen != NULL;
+	bool ok = seen && estimated_begin_rows(g) == 0;
 
 	forget_rows(g);
 	g->all = new_group(g);
@@ -245,5 +247,5 @@ int groups_finish(struct groups *g)
 		ok = fold(g, g->leaves[i], seen);
 	}
 	free(seen);
-	return ok ? 0 : -ENOMEM;
+	return ok ? estimated_finish_rows(g) : -ENOMEM;
 }

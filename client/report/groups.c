@@ -80,11 +80,13 @@ struct groups *groups_free(struct groups *g)
 		free(g->leaves[i]);
 	}
 	free_processes(g);
+	estimated_free(g);
 	attributor_free(g->attributor);
 	texts_deinit(&g->texts);
 	texts_deinit(&g->row_texts);
 	free(g->measures);
 	free(g->columns);
+	free(g->values);
 	free(g->leaves);
 	free(g->slots);
 	free(g->rows);
@@ -185,9 +187,13 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 		r = take_column(g, &plan->columns[i], &g->columns[i], why);
 		g->n_columns = i + 1;
 	}
-	if (r || !grow_stats(g, had)) {
+	free(g->values);
+	g->values = calloc(g->n_measures, sizeof(*g->values));
+	if (r || !g->values || !grow_stats(g, had)) {
 		return r ? r : -ENOMEM;
 	}
+	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
+	g->n_captures++;
 	if (g->attributor) {
 		attributor_next_capture(g->attributor);
 	}

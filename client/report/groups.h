@@ -19,6 +19,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/estimate/total.h"
 #include "client/report/attribution.h"
 #include "client/report/keys.h"
 #include "client/report/sample.h"
@@ -36,6 +37,8 @@ enum { MEASURE_TIME = 0 };
  * a weighted sum of ".sum" counters. */
 bool groups_adds_up(const char *column);
 
+struct estimated;
+
 struct group {
 	const char *const *labels; /* one a key; "": not known */
 	uint64_t calls;		   /* launches of its own */
@@ -47,8 +50,11 @@ struct group {
 	uint64_t small;	   /* with fewer blocks than its device has multiprocessors, where known */
 	uint64_t graphs;   /* launches of whole graphs */
 	double peak_bytes; /* what memory could have moved meanwhile at its peak; 0: not known */
-	double total_peak_bytes;    /* with those nested in it */
-	const struct scope *op;	    /* of one of them; NULL: none has an operator */
+	double total_peak_bytes; /* with those nested in it */
+	const struct scope *op;	 /* of one of them; NULL: none has an operator */
+	/* What all its launches did, where only some were measured (estimated.h); NULL: all were.
+	 * Then the members above are of those that were. */
+	const struct estimated *estimated;
 	const struct group *before; /* the same row of the capture that is compared with; view.h */
 };
 
@@ -65,6 +71,10 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
 int groups_record(struct groups *g, const struct gpuctr_record *record);
+
+/* Of a capture with a budget; may be told again, with more launches. */
+int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
+bool groups_are_estimated(const struct groups *g);
 
 /* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);

@@ -2,9 +2,11 @@
 #ifndef CLIENT_REPORT_GROUPS_INTERNAL_H
 #define CLIENT_REPORT_GROUPS_INTERNAL_H
 
-/* What groups.c, groups_records.c (records to leaves) and fold.c (leaves to rows) share. */
+/* What groups.c, groups_records.c (records to leaves), fold.c (leaves to rows) and estimated.c
+ * (figures of rows of which only some launches were measured) share. */
 
-#include "client/report/groups.h"
+#include "client/report/derived.h"
+#include "client/report/estimated.h"
 
 /* Records that nothing can tell apart: finer than a row where keys nest, because a leaf knows its
  * place among the ranges. */
@@ -34,6 +36,37 @@ struct groups_process {
 };
 
 enum { GROUPS_SLOTS = 1024 };
+
+/* Samples of launches that were chosen at random, one after the other: how many they are, derived
+ * columns by kind, measures. Each is of two values, a whole and a part of it: 1 and the measure, or
+ * what a derived column divides by, and what it divides. */
+enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_MAX };
+
+struct groups_stratum {
+	size_t capture; /* the how many-th */
+	unsigned process, id;
+	uint64_t seen;
+	bool told;		    /* of seen */
+	bool several;		    /* kernels */
+	const void *dims[KEYS_MAX]; /* of a launch that was not measured; once it is told */
+	struct estimate_sample *samples;
+	size_t n_samples;
+	bool met; /* some of it was measured */
+};
+
+/* What was measured of a stratum in a leaf. */
+struct cell {
+	struct leaf *leaf;
+	size_t stratum;
+	struct estimate_sample *samples; /* as many as the stratum's */
+};
+
+/* A leaf is in the self of one row, and in the total of several. */
+struct placed {
+	struct group *row;
+	const struct leaf *leaf;
+	bool self;
+};
 
 struct groups {
 	struct keys keys;
@@ -66,9 +99,41 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
+	/* Of captures with a budget. */
+	size_t n_captures;
+	bool chosen; /* launches were told of that were not measured: rows have estimates */
+	struct groups_stratum *strata;
+	size_t n_strata, max_strata;
+	size_t *stratum_slots; /* of both: open addressing, a power of two; number and 1 */
+	size_t n_stratum_slots;
+	struct cell *cells;
+	size_t n_cells, max_cells;
+	size_t *cell_slots;
+	size_t n_cell_slots;
+	struct derived derived[DERIVED_MAX];
+	size_t n_derived;
+	double *values; /* of a record, by measure */
+	struct placed *placed;
+	size_t n_placed, max_placed;
+
 	uint64_t records;
 	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1];
 };
+
+/* groups_records.c: the leaf of these; NULL: out of memory. */
+struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
+/* Of a stratum, as of a record of it, but for what only a launch has. */
+void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
+
+/* estimated.c. 0 or -ENOMEM. */
+int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
+		     double bytes_a_ns);
+/* Leaves for strata of which nothing was measured, before leaves become rows. */
+int estimated_begin_rows(struct groups *g);
+bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self);
+/* Once all leaves are placed. */
+int estimated_finish_rows(struct groups *g);
+void estimated_free(struct groups *g);
 
 /* NULL: not announced. */
 struct groups_process *groups_find_process(struct groups *g, unsigned process);

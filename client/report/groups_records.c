@@ -114,6 +114,27 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 	return g->capture;
 }
 
+void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims)
+{
+	const struct groups_process *p = groups_find_process(g, s->process);
+	const struct gpuctr_record like = { .process = s->process,
+					    .kernel = s->kernel,
+					    .device = s->device };
+
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		enum key key = g->keys.keys[i];
+
+		if (key == KEY_KERNEL && !s->kernel) {
+			dims[i] = texts_add_string(&g->texts, "(several kernels)");
+		} else if (key == KEY_KERNEL || key == KEY_DEVICE || key == KEY_PROCESS ||
+			   key == KEY_CAPTURE) {
+			dims[i] = find_dim(g, &like, NULL, p, i);
+		} else {
+			dims[i] = (int)i == g->keys.nested ? NULL : texts_add_string(&g->texts, "");
+		}
+	}
+}
+
 /* --- leaves ------------------------------------------------------------------------------------
  */
 
@@ -162,7 +183,7 @@ static bool grow_leaves(struct groups *g)
 	return true;
 }
 
-static struct leaf *find_leaf(struct groups *g, const void *const *dims)
+struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
 {
 	struct leaf *leaf;
 	size_t slot;
@@ -229,6 +250,7 @@ int groups_record(struct groups *g, const struct gpuctr_record *record)
 {
 	const struct groups_process *p = groups_find_process(g, record->process);
 	struct attribution what = { .layer = "", .step = "" };
+	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
 	struct leaf *leaf;
 
@@ -240,11 +262,14 @@ int groups_record(struct groups *g, const struct gpuctr_record *record)
 	for (unsigned i = 0; i < g->keys.n; i++) {
 		dims[i] = find_dim(g, record, &what, p, i);
 	}
-	leaf = find_leaf(g, dims);
+	leaf = groups_find_leaf(g, dims);
 	if (!leaf) {
 		return -ENOMEM;
 	}
 	leaf->op = leaf->op ? leaf->op : what.op;
-	add_record(g, leaf, record, find_device(p, record->device));
-	return 0;
+	device = find_device(p, record->device);
+	add_record(g, leaf, record, device);
+	return record->stratum == 0
+		       ? 0
+		       : estimated_record(g, leaf, record, device ? device->bytes_a_ns : 0);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CSV and JSON. A value that is not known is an empty field, or null. */
+/* CSV and JSON. A value that is not known is an empty field, or null. Where only some launches were
+ * measured, each value comes with its kind and its error, and launches with theirs. */
 
 #include "client/report/machine.h"
 
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)
 {
@@ -16,7 +18,10 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (!v->chosen[i]) {
 		return false;
 	}
-	if (field == FIELD_BEFORE || field == FIELD_CHANGE) {
+	if (fields_is_of_errors(field) && !v->estimated) {
+		return false;
+	}
+	if (field >= FIELD_BEFORE) {
 		return compares;
 	}
 	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
@@ -43,6 +48,7 @@ static void add_heads(const struct view *v, struct buf *b)
 		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
 	}
 	buf_text(b, v->nested ? "launches,total_launches" : "launches");
+	buf_text(b, v->estimated ? ",launches_error,measured" : "");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		for (int f = 0; f < FIELD_END; f++) {
 			struct buf name = { 0 };
@@ -55,10 +61,18 @@ static void add_heads(const struct view *v, struct buf *b)
 			}
 			buf_deinit(&name);
 		}
+		if (v->estimated && v->chosen[i]) {
+			buf_char(b, ',');
+			text_csv(b, v->measures[i].name);
+			buf_text(b, ":kind");
+		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
 			buf_printf(b, ",%s", v->derived[i].name);
+			if (v->estimated) {
+				buf_printf(b, ",%s:error", v->derived[i].name);
+			}
 		}
 	}
 	buf_char(b, '\n');
@@ -73,16 +87,43 @@ static void add_number(struct buf *b, double value, const char *unknown)
 	}
 }
 
+static uint64_t launches_of(const struct group *row, bool total)
+{
+	return (uint64_t)(group_launches(row, total) + 0.5);
+}
+
+static uint64_t measured_of(const struct group *row)
+{
+	return row->estimated ? row->estimated->measured : row->calls;
+}
+
+static const char *kind_of(const struct view *v, const struct group *row, size_t i)
+{
+	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
+}
+
+/* Of a row of which everything was measured it is exact. */
+static double derived_error(const struct derived *d, const struct group *row)
+{
+	return row->estimated ? derived_estimate(d, row).error : 0;
+}
+
 static void add_row(const struct view *v, const struct group *row, struct buf *b)
 {
 	for (unsigned i = 0; i < v->keys->n; i++) {
 		add_label(b, row->labels[i]);
 		buf_char(b, ',');
 	}
-	buf_u64(b, row->calls);
+	buf_u64(b, launches_of(row, false));
 	if (v->nested) {
 		buf_char(b, ',');
-		buf_u64(b, row->total_calls);
+		buf_u64(b, launches_of(row, true));
+	}
+	if (v->estimated) {
+		buf_char(b, ',');
+		add_number(b, group_launches_error(row, v->nested), "");
+		buf_char(b, ',');
+		buf_u64(b, measured_of(row));
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
 		for (int f = 0; f < FIELD_END; f++) {
@@ -94,11 +135,18 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 					   "");
 			}
 		}
+		if (v->estimated && v->chosen[i]) {
+			buf_printf(b, ",%s", kind_of(v, row, i));
+		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
 			buf_char(b, ',');
 			add_number(b, derived_value(&v->derived[i], row), "");
+			if (v->estimated) {
+				buf_char(b, ',');
+				add_number(b, derived_error(&v->derived[i], row), "");
+			}
 		}
 	}
 	buf_char(b, '\n');
@@ -115,14 +163,32 @@ void machine_csv(const struct view *v, struct buf *b)
 /* --- JSON --------------------------------------------------------------------------------------
  */
 
+/* Launches of kinds that were measured once, which are in the value and not in its error, and of
+ * those that were never measured, which are in neither. */
+static uint64_t once_of(const struct group *row, size_t i)
+{
+	return row->estimated ? row->estimated->total[i].once : 0;
+}
+
+static uint64_t unknown_of(const struct group *row, size_t i)
+{
+	return row->estimated ? row->estimated->total[i].unknown : 0;
+}
+
 static void add_object(const struct view *v, const struct group *row, struct buf *b)
 {
 	const char *separator = "";
 
 	buf_text(b, "\"launches\":");
-	buf_u64(b, row->calls);
+	buf_u64(b, launches_of(row, false));
 	buf_text(b, ",\"total_launches\":");
-	buf_u64(b, row->total_calls);
+	buf_u64(b, launches_of(row, true));
+	if (v->estimated) {
+		buf_text(b, ",\"launches_error\":");
+		add_number(b, group_launches_error(row, true), "null");
+		buf_text(b, ",\"measured\":");
+		buf_u64(b, measured_of(row));
+	}
 	buf_text(b, ",\"measures\":{");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		if (!v->chosen[i]) {
@@ -133,6 +199,11 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 		text_json(b, v->measures[i].name);
 		buf_text(b, ":{\"n\":");
 		buf_u64(b, row->self[i].n);
+		if (v->estimated) {
+			buf_printf(b, ",\"kind\":\"%s\",\"without_error\":%llu,\"unknown\":%llu",
+				   kind_of(v, row, i), (unsigned long long)once_of(row, i),
+				   (unsigned long long)unknown_of(row, i));
+		}
 		for (int f = 0; f < FIELD_END; f++) {
 			if (is_told(v, (enum field)f, i)) {
 				buf_printf(b, ",\"%s\":", fields_name((enum field)f, false));
@@ -153,6 +224,10 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 		buf_printf(b, "%s\"%s\":", separator, v->derived[i].name);
 		separator = ",";
 		add_number(b, derived_value(&v->derived[i], row), "null");
+		if (v->estimated) {
+			buf_printf(b, ",\"%s:error\":", v->derived[i].name);
+			add_number(b, derived_error(&v->derived[i], row), "null");
+		}
 	}
 	buf_char(b, '}');
 }
@@ -225,6 +300,10 @@ void machine_json(const struct view *v, const struct machine_source *source, str
 	buf_printf(b, ",\"complete\":%s,\"records\":%llu,\"rows_left_out\":%zu",
 		   source->complete ? "true" : "false", (unsigned long long)source->records,
 		   v->n_rows - v->n_shown + v->n_zero);
+	if (v->estimated) {
+		buf_text(b, ",\"estimated\":true,\"seeds\":");
+		add_list(b, source->seeds, source->n_seeds);
+	}
 	buf_text(b, ",\"by\":");
 	add_list(b, keys, v->keys->n);
 	add_columns(v, b);

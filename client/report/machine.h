@@ -13,6 +13,8 @@ struct machine_source {
 	const char *recorded_from; /* "": measured live */
 	bool complete;
 	uint64_t records;
+	const char *const *seeds; /* of captures with a budget */
+	size_t n_seeds;
 };
 
 /* One row a line, with a head of names: "time:sum". Labels that a spreadsheet would take for a

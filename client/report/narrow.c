@@ -83,8 +83,12 @@ static void add_figures(const struct table *t, size_t width, const struct group 
 {
 	struct buf calls = { 0 };
 
-	text_count(&calls, table_calls(t, row));
+	table_format_calls(t, row, &calls);
 	add_line(b, width, "launches", &calls);
+	if (t->v->estimated) {
+		table_format_measured(t, row, &calls);
+		add_line(b, width, "measured", &calls);
+	}
 	for (size_t i = 0; i < t->n_columns; i++) {
 		add_column(t, width, &t->columns[i], row, b);
 	}

@@ -143,6 +143,25 @@ static int read_marks(struct reading *r, unsigned process)
 	return result;
 }
 
+static int read_strata(struct reading *r, unsigned process)
+{
+	const struct gpuctr_stratum *stratum;
+	struct store_cursor *cursor;
+	int result = tell(r, store_strata(r->reader, process, &cursor));
+
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_stratum(cursor, &stratum))) == 0 && stratum) {
+		result = r->handler->on_stratum(stratum, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_cursor_free(cursor);
+	return result;
+}
+
 static int read_notices(struct reading *r)
 {
 	const struct gpuctr_notice *notice;
@@ -172,6 +191,9 @@ static int read_process(struct reading *r, const struct store_process *process)
 	}
 	if (result == 0 && h->on_mark) {
 		result = read_marks(r, process->process.process);
+	}
+	if (result == 0 && h->on_stratum) {
+		result = read_strata(r, process->process.process);
 	}
 	if (result == 0 && h->on_process_end) {
 		result = h->on_process_end(process, r->userdata);

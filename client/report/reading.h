@@ -16,6 +16,8 @@ struct reading_handler {
 	int (*on_process)(const struct store_process *process, void *userdata);
 	int (*on_record)(const struct gpuctr_record *record, void *userdata);
 	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
+	/* Of a capture with a budget: after the records. */
+	int (*on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
 	int (*on_process_end)(const struct store_process *process, void *userdata);
 	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
 	/* Before the file is closed. */

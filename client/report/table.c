@@ -41,8 +41,7 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 {
 	struct buf field = { 0 };
 
-	text_count(&field, table_calls(t, row));
-	table_add_right(b, &field, t->calls_width);
+	table_add_counts(t, row, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -91,7 +90,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	struct buf field = { 0 };
 
 	add_head_names(t, false, b);
-	table_pad(b, t->calls_width);
+	table_pad(b, t->counts_width);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -107,13 +106,15 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	buf_char(b, '\n');
 	add_head_names(t, true, b);
 	buf_printf(b, "%*s", (int)t->calls_width, "launches");
+	buf_text(b, t->v->estimated ? " measured" : "");
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
 		table_pad(b, GAP + table_column_width(t, c) - table_fields_width(c));
 		for (unsigned k = 0; k < c->n_fields; k++) {
-			buf_text(&field,
-				 c->is_derived ? "" : fields_name(c->fields[k], t->v->nested));
+			buf_text(&field, c->is_derived && k == 0
+						 ? ""
+						 : fields_name(c->fields[k], t->v->nested));
 			table_pad(b, k > 0);
 			table_add_right(b, &field, table_field_width(c, k));
 		}
@@ -144,6 +145,48 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* --- all tables --------------------------------------------------------------------------------
  */
+
+static bool make_estimated(const struct view *v, struct estimated *e)
+{
+	e->self = calloc(v->n_measures, sizeof(*e->self));
+	e->total = calloc(v->n_measures, sizeof(*e->total));
+	e->derived = calloc(DERIVED_MAX, sizeof(*e->derived));
+	return e->self && e->total && e->derived;
+}
+
+static void free_estimated(struct estimated *e)
+{
+	free(e->self);
+	free(e->total);
+	free(e->derived);
+}
+
+/* Estimates of the rows that are left out, and of those before. A launch is in one row, and rows of
+ * the same strata are taken to know nothing of each other. */
+static bool add_up_estimates(struct table *t)
+{
+	const struct view *v = t->v;
+	const struct group *before = v->all->before;
+
+	if (!make_estimated(v, &t->rest_estimated) ||
+	    !make_estimated(v, &t->rest_before_estimated)) {
+		return false;
+	}
+	for (size_t i = v->n_shown; i < v->n_rows; i++) {
+		const struct group *row = v->rows[i];
+
+		if (row->estimated) {
+			estimated_add(&t->rest_estimated, row->estimated, v->n_measures);
+		}
+		if (row->before && row->before->estimated) {
+			estimated_add(&t->rest_before_estimated, row->before->estimated,
+				      v->n_measures);
+		}
+	}
+	t->rest.estimated = v->all->estimated ? &t->rest_estimated : NULL;
+	t->rest_before.estimated = before && before->estimated ? &t->rest_before_estimated : NULL;
+	return true;
+}
 
 /* Rows that are left out because of the limit, added up. */
 static bool add_up_rest(struct table *t)
@@ -184,7 +227,7 @@ static bool add_up_rest(struct table *t)
 		t->rest.peak_bytes += row->peak_bytes;
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 	}
-	return true;
+	return !v->estimated || add_up_estimates(t);
 }
 
 /* As many columns as fit, at least one. */
@@ -217,7 +260,7 @@ static size_t wanted_names(const struct table *t, size_t each)
 
 static size_t columns_width(const struct table *t, const struct layout *l)
 {
-	size_t width = t->calls_width;
+	size_t width = t->counts_width;
 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		width += GAP + table_column_width(t, &t->columns[i]);
@@ -227,7 +270,7 @@ static size_t columns_width(const struct table *t, const struct layout *l)
 
 static bool is_too_narrow(const struct table *t, size_t width)
 {
-	size_t needs = wanted_names(t, MIN_NAME_WIDTH) + t->calls_width, widest = 0;
+	size_t needs = wanted_names(t, MIN_NAME_WIDTH) + t->counts_width, widest = 0;
 
 	for (size_t i = 0; i < t->n_columns; i++) {
 		size_t column = GAP + table_column_width(t, &t->columns[i]);
@@ -240,7 +283,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 /* The widest table says what is left for names. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->calls_width, least = width;
+	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width, least = width;
 	struct layout l = { 0 };
 
 	do {
@@ -256,7 +299,7 @@ static size_t room_for_names(const struct table *t, size_t width)
 
 static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
 {
-	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->calls_width;
+	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
 	struct layout l = { 0 };
 
 	do {
@@ -274,7 +317,13 @@ static void measure_calls(struct table *t)
 	struct buf count = { 0 };
 
 	text_count(&count, t->v->all->total_calls);
+	if (t->v->estimated) {
+		buf_clear(&count);
+		buf_char(&count, '~');
+		text_count(&count, (uint64_t)group_launches(t->v->all, true));
+	}
 	t->calls_width = count.n > CALLS_WIDTH ? count.n : CALLS_WIDTH;
+	t->counts_width = t->calls_width + (t->v->estimated ? 1 + CALLS_WIDTH : 0);
 	buf_deinit(&count);
 }
 
@@ -302,6 +351,8 @@ static void deinit(struct table *t)
 	free(t->rest.timed);
 	free(t->rest_before.self);
 	free(t->rest_before.total);
+	free_estimated(&t->rest_estimated);
+	free_estimated(&t->rest_before_estimated);
 }
 
 int table_print(const struct view *v, size_t width, struct buf *b)

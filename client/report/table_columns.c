@@ -31,7 +31,7 @@ void table_add_right(struct buf *b, struct buf *field, size_t width)
 
 static bool is_percent(enum field field)
 {
-	return field == FIELD_SHARE || field == FIELD_CHANGE;
+	return field == FIELD_SHARE || field == FIELD_CHANGE || field == FIELD_CHANGE_ERROR;
 }
 
 /* Of a row that only holds others there is nothing to tell. */
@@ -52,9 +52,34 @@ static void add_value(const struct table *t, const struct table_column *c, doubl
 	}
 }
 
+static void add_error(double percent, struct buf *b)
+{
+	if (isnan(percent)) {
+		buf_char(b, '-');
+	} else {
+		buf_printf(b, "+-%.2g%%", percent);
+	}
+}
+
+/* As part of what it is of, or why there is none. */
+static void add_error_of(const struct estimate *e, struct buf *b)
+{
+	if (e->kind == ESTIMATE_EXACT) {
+		buf_text(b, "exact");
+	} else if (e->kind == ESTIMATE_ONCE) {
+		buf_text(b, "once");
+	} else if (e->kind == ESTIMATE_GUESS && e->value == 0 && e->error == 0) {
+		buf_text(b, "+-0%");
+	} else {
+		add_error(e->value != 0 ? 100 * e->error / fabs(e->value) : NAN, b);
+	}
+}
+
 static void add_percent(enum field field, const struct group *row, double value, struct buf *b)
 {
-	if (!isnan(value)) {
+	if (field == FIELD_CHANGE_ERROR) {
+		add_error(value, b);
+	} else if (!isnan(value)) {
 		buf_printf(b, field == FIELD_CHANGE ? "%+.1f%%" : "%.1f%%", value);
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
@@ -73,6 +98,18 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 	}
 }
 
+static struct estimate estimate_of(const struct table *t, const struct table_column *c,
+				   const struct group *row)
+{
+	const struct view *v = t->v;
+
+	if (!c->is_derived) {
+		return fields_estimate(&v->measures[c->i], c->i, row);
+	}
+	return row->estimated ? derived_estimate(&v->derived[c->i], row)
+			      : (struct estimate){ .kind = ESTIMATE_EXACT };
+}
+
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b)
 {
@@ -80,8 +117,20 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	size_t start = b->n;
 	double value;
 
-	if (!c->is_derived && row->calls == 0 && is_of_row_alone(c->fields[field])) {
+	if (!c->is_derived && group_launches(row, false) == 0 &&
+	    is_of_row_alone(c->fields[field])) {
 		buf_char(b, '-');
+		return;
+	}
+	if (c->fields[field] == FIELD_ERROR) {
+		struct estimate e = estimate_of(t, c, row);
+
+		add_error_of(&e, b);
+		return;
+	}
+	if (c->fields[field] == FIELD_DIFFERS) {
+		value = fields_value(FIELD_DIFFERS, &v->measures[c->i], c->i, row, v->all);
+		buf_text(b, isnan(value) ? "-" : value > 0 ? "yes" : "no");
 		return;
 	}
 	value = c->is_derived
@@ -96,9 +145,33 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	}
 }
 
-uint64_t table_calls(const struct table *t, const struct group *row)
+void table_format_calls(const struct table *t, const struct group *row, struct buf *b)
 {
-	return t->v->nested ? row->total_calls : row->calls;
+	if (group_launches_error(row, t->v->nested) > 0) {
+		buf_char(b, '~');
+	}
+	text_count(b, (uint64_t)(group_launches(row, t->v->nested) + 0.5));
+}
+
+void table_format_measured(const struct table *t, const struct group *row, struct buf *b)
+{
+	const struct estimated *e = row->estimated;
+
+	text_count(b, t->v->nested ? (e ? e->total_measured : row->total_calls)
+				   : (e ? e->measured : row->calls));
+}
+
+void table_add_counts(const struct table *t, const struct group *row, struct buf *b)
+{
+	struct buf field = { 0 };
+
+	table_format_calls(t, row, &field);
+	table_add_right(b, &field, t->calls_width);
+	if (t->v->estimated) {
+		table_format_measured(t, row, &field);
+		table_add_right(b, &field, t->counts_width - t->calls_width);
+	}
+	buf_deinit(&field);
 }
 
 /* --- columns -----------------------------------------------------------------------------------
@@ -178,12 +251,15 @@ bool table_make_columns(struct table *t)
 		if (!v->chosen_derived[i]) {
 			continue;
 		}
-		t->columns[t->n_columns++] = (struct table_column){ .name = v->derived[i].name,
-								    .unit = v->derived[i].unit,
-								    .i = i,
-								    .is_derived = true,
-								    .n_fields = 1,
-								    .width = width + 4 };
+		t->columns[t->n_columns++] =
+			(struct table_column){ .name = v->derived[i].name,
+					       .unit = v->derived[i].unit,
+					       .i = i,
+					       .is_derived = true,
+					       .fields = { FIELD_TOTAL, FIELD_ERROR },
+					       .n_fields =
+						       v->fields & FIELD_BIT(FIELD_ERROR) ? 2 : 1,
+					       .width = width + 4 };
 	}
 	return true;
 }

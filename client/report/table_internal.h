@@ -2,6 +2,7 @@
 #ifndef CLIENT_REPORT_TABLE_INTERNAL_H
 #define CLIENT_REPORT_TABLE_INTERNAL_H
 
+#include "client/report/estimated.h"
 #include "client/report/names.h"
 #include "client/report/table.h"
 
@@ -30,9 +31,11 @@ struct table {
 	struct table_column *columns;
 	size_t n_columns;
 	size_t calls_width;
+	size_t counts_width; /* and with it how many of them were measured, if not all */
 	struct table_names names[KEYS_MAX];
 	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
 	struct group rest_before; /* of what is compared with */
+	struct estimated rest_estimated, rest_before_estimated;
 };
 
 /* --- table_columns.c */
@@ -46,7 +49,10 @@ size_t table_column_width(const struct table *t, const struct table_column *c); 
 /* What the table says of a row in a field. */
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b);
-uint64_t table_calls(const struct table *t, const struct group *row);
+/* Launches, and of those the measured ones where that is not all. */
+void table_add_counts(const struct table *t, const struct group *row, struct buf *b);
+void table_format_calls(const struct table *t, const struct group *row, struct buf *b);
+void table_format_measured(const struct table *t, const struct group *row, struct buf *b);
 
 /* --- table_names.c */
 bool table_make_names(struct table *t, unsigned key);

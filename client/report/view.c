@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 
 enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_CALLS, SORT_NAME };
 
@@ -56,6 +57,34 @@ static struct group *find_row(struct group **slots, size_t n_slots, const struct
 	return slots[slot];
 }
 
+static bool same_measure(const struct measure *a, const struct measure *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
+}
+
+static const struct estimated *translate_estimated(struct view *v, const struct group *row,
+						   const struct measure *measures,
+						   size_t n_measures)
+{
+	struct estimated *copy = row->estimated ? texts_take(&v->own, sizeof(*copy)) : NULL;
+
+	if (!copy) {
+		return NULL;
+	}
+	*copy = *row->estimated;
+	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
+	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
+	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
+		for (size_t k = 0; k < n_measures; k++) {
+			if (same_measure(&v->measures[i], &measures[k])) {
+				copy->self[i] = row->estimated->self[k];
+				copy->total[i] = row->estimated->total[k];
+			}
+		}
+	}
+	return copy->self && copy->total ? copy : NULL;
+}
+
 /* The numbers of a row of the other capture in the order of our measures. */
 static const struct group *translate(struct view *v, const struct group *row,
 				     const struct measure *measures, size_t n_measures)
@@ -70,10 +99,13 @@ static const struct group *translate(struct view *v, const struct group *row,
 	*copy = *row;
 	copy->self = self;
 	copy->total = total;
+	copy->estimated = translate_estimated(v, row, measures, n_measures);
+	if (row->estimated && !copy->estimated) {
+		return NULL;
+	}
 	for (size_t i = 0; i < v->n_measures; i++) {
 		for (size_t k = 0; k < n_measures; k++) {
-			if (strcmp(v->measures[i].name, measures[k].name) == 0 &&
-			    strcmp(v->measures[i].unit, measures[k].unit) == 0) {
+			if (same_measure(&v->measures[i], &measures[k])) {
 				self[i] = row->self[k];
 				total[i] = row->total[k];
 			}
@@ -157,6 +189,10 @@ static int compare_captures(struct view *v, struct groups *against)
 	all->before = translate(v, groups_all(against), measures, n_measures);
 	v->all = all;
 	v->fields = FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
+	v->estimated = v->estimated || (all->before && all->before->estimated);
+	if (v->estimated) {
+		v->fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
+	}
 	return all->before ? join(v, against) : -ENOMEM;
 }
 
@@ -170,7 +206,7 @@ static double sort_value(const struct sort *sort, const struct group *row)
 
 	switch (sort->kind) {
 	case SORT_CALLS:
-		return (double)(v->nested ? row->total_calls : row->calls);
+		return group_launches(row, v->nested);
 	case SORT_DERIVED:
 		return derived_value(&v->derived[sort->i], row);
 	case SORT_NAME:
@@ -185,10 +221,11 @@ static double sort_value(const struct sort *sort, const struct group *row)
 /* By how much it became more or less: what matters most comes first. */
 static double change_value(const struct sort *sort, const struct group *row)
 {
-	double now = row->total[sort->i].sum;
-	double before = row->before ? row->before->total[sort->i].sum : 0;
+	const struct measure *m = &sort->view->measures[sort->i];
+	double now = fields_estimate(m, sort->i, row).value;
+	double before = fields_estimate(m, sort->i, row->before).value;
 
-	return fabs(now - before);
+	return fabs((isnan(now) ? 0 : now) - (isnan(before) ? 0 : before));
 }
 
 /* More first, what is not known last; equal rows by name, so that the order is the same each time.
@@ -356,6 +393,9 @@ static void choose_fields(struct view *v)
 		v->fields |= v->fields & FIELD_BIT(FIELD_TOTAL) ? FIELD_BIT(FIELD_SUM) : 0;
 		v->fields &= ~FIELD_BIT(FIELD_TOTAL);
 	}
+	if (!v->estimated) {
+		v->fields &= ~FIELD_BIT(FIELD_ERROR);
+	}
 }
 
 static int begin(struct view *v, struct groups *groups, const struct view_options *o,
@@ -390,7 +430,13 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	if (!choose_columns(v, o->columns, why)) {
 		return -EINVAL;
 	}
-	return o->figures && !fields_parse(o->figures, &v->fields, why) ? -EINVAL : 0;
+	if (o->figures && !fields_parse(o->figures, &v->fields, why)) {
+		return -EINVAL;
+	}
+	v->estimated = v->all->estimated != NULL;
+	/* An estimate is never told without its error. */
+	v->fields |= v->estimated ? FIELD_BIT(FIELD_ERROR) : 0;
+	return 0;
 }
 
 /* Time where there is one. */

@@ -30,6 +30,8 @@ struct view {
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
 	bool nested, base_units;
+	bool estimated; /* here, or in what is compared with, some launches were measured, others
+			   not */
 	struct group **rows;
 	size_t n_rows;	/* all of them */
 	size_t n_shown; /* the first of them */

@@ -115,6 +115,7 @@ static int prepare(struct store *s)
 			"INSERT INTO stratum VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 			" ON CONFLICT(process, id) DO UPDATE SET merged=excluded.merged,"
 			" seen=excluded.seen",
+		[STORE_STMT_ESTIMATE] = "INSERT INTO estimate VALUES(?,?,?,?,?,?,?,?,?,?)",
 		[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?)",
 	};
 	sqlite3_str *record = sqlite3_str_new(NULL);

@@ -22,6 +22,7 @@ struct store_cursor {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
 		struct gpuctr_mark mark;
+		struct gpuctr_stratum stratum;
 		struct gpuctr_notice notice;
 	} item;
 };
@@ -296,6 +297,69 @@ int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
 	}
 	if (result == 0) {
 		*ret = more ? &c->item.mark : NULL;
+	}
+	return result;
+}
+
+/* --- strata ------------------------------------------------------------------------------------
+ */
+
+int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret)
+{
+	const struct store_definitions *definitions;
+	struct store_cursor *c = NULL;
+	char sql[256];
+	int result = store_load(r, process, &definitions);
+
+	result = result ? result : cursor_new(r, "stratum", process, &c);
+	if (result) {
+		return result;
+	}
+	c->definitions = definitions;
+	snprintf(sql, sizeof(sql),
+		 r->format < 3 ? "SELECT 1 WHERE %u < 0"
+			       : "SELECT id, kernel, range, grid_x, grid_y, grid_z, block_x,"
+				 " block_y, block_z, dynamic_shared_bytes, device, merged, seen"
+				 " FROM stratum WHERE process = %u ORDER BY id",
+		 process);
+	return cursor_start(c, sql, ret);
+}
+
+static void take_stratum(struct store_cursor *c, struct gpuctr_stratum *stratum)
+{
+	struct row *row = &c->row;
+	unsigned kernel = row_u32(row, 1);
+	unsigned range = row->reader->without_ranges ? 0 : row_u32(row, 2);
+
+	stratum->process = c->process;
+	stratum->id = (unsigned)row_int(row, 0, 1, UINT32_MAX);
+	stratum->kernel = store_find_kernel(c->definitions, kernel);
+	stratum->range = store_find_range(c->definitions, range);
+	for (int i = 0; i < 3; i++) {
+		stratum->grid[i] = row_u32(row, 3 + i);
+		stratum->block[i] = row_u32(row, 6 + i);
+	}
+	stratum->dynamic_shared_bytes = row_u32(row, 9);
+	stratum->device = row_u32(row, 10);
+	stratum->merged = row_int(row, 11, 0, 1) != 0;
+	stratum->seen = row_u63(row, 12);
+	if (row->error == 0 && ((kernel && !stratum->kernel) || (range && !stratum->range))) {
+		row->error =
+			reader_corrupt(row->reader, row->table, "a kernel or range is missing");
+	}
+}
+
+int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret)
+{
+	bool more;
+	int result = row_step(&c->row, &more);
+
+	if (result == 0 && more) {
+		take_stratum(c, &c->item.stratum);
+		result = row_end(&c->row);
+	}
+	if (result == 0) {
+		*ret = more ? &c->item.stratum : NULL;
 	}
 	return result;
 }

@@ -7,6 +7,7 @@
 #include "client/store/reader_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/store/schema.h"
@@ -63,6 +64,10 @@ static void take_meta(struct row *row, size_t i_row, void *userdata)
 		info->plan.passes = row_u32(row, 1);
 	} else if (key && strcmp(key, "groups") == 0) {
 		info->plan.groups = row_u32(row, 1);
+	} else if (key && strcmp(key, "budget_ppm") == 0) {
+		info->budget_ppm = row_u32(row, 1);
+	} else if (key && strcmp(key, "seed") == 0) {
+		info->seed = strtoull(row_text(row, 1), NULL, 10);
 	} else if (key && strcmp(key, "end_code") == 0) {
 		info->end_code = (int)row_int(row, 1, 0, INT32_MAX);
 	}

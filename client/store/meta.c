@@ -7,6 +7,7 @@
 #include "client/store/meta.h"
 
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,6 +140,21 @@ static int write_origin(struct store *s, const struct store_options *options)
 	return r;
 }
 
+/* Of a capture with a budget, so that its choice can be made again. SQLite's numbers have a sign;
+ * the seed is a text. */
+static int write_budget(struct store *s, const struct store_options *options)
+{
+	char seed[24];
+	int r;
+
+	if (options->budget_ppm == 0) {
+		return 0;
+	}
+	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
+	r = write_int(s, "budget_ppm", options->budget_ppm);
+	return r ? r : meta_write_text(s, "seed", seed);
+}
+
 int meta_write_head(struct store *s, const struct store_options *options)
 {
 	static const struct gpuctr_totals none;
@@ -152,6 +168,7 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	r = r ? r : meta_write_text(s, "driver", options->driver);
 	r = r ? r : write_int(s, "passes", plan->passes);
 	r = r ? r : write_int(s, "groups", plan->groups);
+	r = r ? r : write_budget(s, options);
 	r = r ? r : meta_write_text(s, "recorded_from", "");
 	r = r ? r : write_int(s, "complete", 0);
 	r = r ? r : write_int(s, "end_code", 0);

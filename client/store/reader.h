@@ -45,6 +45,8 @@ struct store_info {
 	bool complete; /* the capture ended as asked, and its totals are those of the end */
 	struct gpuctr_totals totals;
 	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
+	uint32_t budget_ppm;	 /* 0: everything was measured */
+	uint64_t seed;		 /* of the random choice */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
 	const struct store_process *processes; /* by number */
@@ -101,6 +103,8 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		 struct store_cursor **ret);
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret);
+/* Of a capture with a budget; of another there are none. */
+int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret);
 int store_notices(struct store_reader *r,
 		  struct store_cursor **ret); /* of all processes, in order */
 struct store_cursor *store_cursor_free(struct store_cursor *c);
@@ -110,6 +114,7 @@ struct store_cursor *store_cursor_free(struct store_cursor *c);
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
+int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret);
 int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);
 
 #endif

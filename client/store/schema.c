@@ -63,7 +63,17 @@ const char schema_tables[] =
 	" block_z INTEGER NOT NULL, dynamic_shared_bytes INTEGER NOT NULL, device INTEGER NOT NULL,"
 	" merged INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
 	"CREATE TABLE choice(record INTEGER PRIMARY KEY, stratum INTEGER NOT NULL,"
-	" chance REAL NOT NULL);";
+	" chance REAL NOT NULL);"
+	"CREATE TABLE estimate(kernel TEXT NOT NULL, metric TEXT NOT NULL, \"of\" TEXT NOT NULL,"
+	" kind TEXT NOT NULL, launches INTEGER NOT NULL, measured INTEGER NOT NULL,"
+	" without_error INTEGER NOT NULL, unknown INTEGER NOT NULL, value REAL,"
+	" standard_error REAL);"
+	"CREATE VIEW strata AS SELECT s.process, s.id, k.name AS kernel, s.grid_x, s.grid_y,"
+	" s.grid_z, s.block_x, s.block_y, s.block_z, s.dynamic_shared_bytes, s.device, s.merged,"
+	" s.seen, count(c.record) AS measured FROM stratum s"
+	" LEFT JOIN kernel k ON k.process = s.process AND k.id = s.kernel"
+	" LEFT JOIN choice c ON c.stratum = s.id AND c.record >> 40 = s.process"
+	" GROUP BY s.process, s.id;";
 
 const char schema_process_2[] =
 	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"

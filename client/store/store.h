@@ -48,6 +48,8 @@ struct store_options {
 	const char *const *command;	/* argv of the measured program, or NULL */
 	const char *driver;
 	const char *version; /* of the client */
+	uint32_t budget_ppm; /* 0: everything is measured */
+	uint64_t seed;	     /* of the random choice */
 };
 
 /* Would store_create() refuse this path? To be asked before anybody waits for a GPU. */
@@ -66,6 +68,16 @@ int store_write_claim(struct store *s, unsigned process, const char *claim);
 int store_write_record(struct store *s, const struct gpuctr_record *record);
 /* Once a stratum is told, its launches; the last telling stays. */
 int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum);
+
+/* What all launches of a kernel did, as told at the end. NAN: not known. */
+struct store_estimate {
+	const char *kernel, *metric;
+	const char *of;	  /* "sum" or "mean" */
+	const char *kind; /* "exact", "estimate", "once", "none" */
+	uint64_t launches, measured, without_error, unknown;
+	double value, error;
+};
+int store_write_estimate(struct store *s, const struct store_estimate *estimate);
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);

@@ -313,6 +313,27 @@ int store_write_stratum(struct store *s, const struct gpuctr_stratum *stratum)
 	return step(s, STORE_STMT_STRATUM, "write stratum");
 }
 
+int store_write_estimate(struct store *s, const struct store_estimate *estimate)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ESTIMATE];
+	const char *texts[] = { estimate->kernel, estimate->metric, estimate->of, estimate->kind };
+	int r = store_begin(s);
+
+	if (r) {
+		return r;
+	}
+	for (int i = 0; i < 4; i++) {
+		sqlite3_bind_text(stmt, 1 + i, texts[i], -1, SQLITE_STATIC);
+	}
+	sqlite3_bind_int64(stmt, 5, store_count(estimate->launches));
+	sqlite3_bind_int64(stmt, 6, store_count(estimate->measured));
+	sqlite3_bind_int64(stmt, 7, store_count(estimate->without_error));
+	sqlite3_bind_int64(stmt, 8, store_count(estimate->unknown));
+	sqlite3_bind_double(stmt, 9, estimate->value);
+	sqlite3_bind_double(stmt, 10, estimate->error);
+	return step(s, STORE_STMT_ESTIMATE, "write estimate");
+}
+
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_MARK];

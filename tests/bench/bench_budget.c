@@ -5,6 +5,7 @@
  * that is not measured, which is timed.
  *
  *	bench_budget [SECONDS [RUNS [PROGRAM]]]
+ *	bench_budget cache [SECONDS [RUNS]]
  */
 
 #include <math.h>
@@ -105,6 +106,52 @@ static void print_table(double seconds, int seeds, const char *only)
 	}
 }
 
+/* What a range does to the cache, and what windows help: the total against that of the program as
+ * it runs unmeasured, and against that of a full capture. */
+static void print_cache(double seconds, int seeds)
+{
+	static const struct {
+		const char *name;
+		struct simulation_cache cache;
+	} caches[] = {
+		{ "none", { 0, 0, 0 } },
+		{ "spill", { 0.5, 0, 0 } },
+		{ "lost", { 0, 0.5, 0.3 } },
+		{ "both", { 0.5, 0.5, 0.3 } },
+	};
+	static const unsigned windows[] = { 1, 2, 4, 8 };
+
+	printf("cache    window  off plain  off full  told by itself  within 3 of plain\n");
+	for (size_t c = 0; c < ARRAY_SIZE(caches); c++) {
+		for (size_t w = 0; w < ARRAY_SIZE(windows); w++) {
+			struct simulation_options o = { .program = program_find("training"),
+							.share = 0.02,
+							.seconds = seconds,
+							.cache = caches[c].cache,
+							.window = windows[w] };
+			struct row row = { 0 };
+			double plain = 0, full = 0;
+
+			for (int i = 0; i < seeds; i++) {
+				struct simulation s;
+				struct estimate_total total;
+
+				o.seed = (uint64_t)i + 1;
+				if (simulation_run(&s, &o) == 0) {
+					total = simulation_total(&s);
+					plain += total.value[0] / simulation_true_total(&s, 0) - 1;
+					full += total.value[0] / simulation_full_total(&s) - 1;
+					add_run(&row, &s);
+				}
+				simulation_deinit(&s);
+			}
+			printf("%-8s %6u %8.2f %% %7.2f %% %13.2f %% %16.1f %%\n", caches[c].name,
+			       windows[w], 100 * plain / seeds, 100 * full / seeds,
+			       100 * sqrt(row.told / seeds), 100 * row.within_3 / row.strata);
+		}
+	}
+}
+
 enum { TIMED = 4000000 };
 
 /* 300 strata, credit that never ends and chances that are nearly 0. */
@@ -137,6 +184,10 @@ static void time_takes(void)
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "cache") == 0) {
+		print_cache(argc > 2 ? atof(argv[2]) : 60, argc > 3 ? atoi(argv[3]) : 10);
+		return 0;
+	}
 	time_takes();
 	print_table(argc > 1 ? atof(argv[1]) : 60, argc > 2 ? atoi(argv[2]) : 10,
 		    argc > 3 ? argv[3] : NULL);

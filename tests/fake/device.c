@@ -119,11 +119,15 @@ CUresult cuInit(unsigned int flags)
 
 CUresult cuDriverGetVersion(int *version)
 {
-	if (!version) {
-		return CUDA_ERROR_INVALID_VALUE;
+	cuDriverGetVersion_params params = { .driverVersion = version };
+	struct fake_trace trace;
+
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion, "cuDriverGetVersion",
+		    &params, NULL);
+	if (version) {
+		*version = DRIVER_VERSION;
 	}
-	*version = DRIVER_VERSION;
-	return CUDA_SUCCESS;
+	return trace_exit(&trace, version ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuDeviceGetCount(int *count)

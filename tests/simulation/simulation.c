@@ -11,6 +11,14 @@
  * as a calibrated mean. Records come to the chooser when their batch ends, as they do in the agent.
  */
 
+/* The cache. A launch reuses what the four before it have left, half of it the last one's, and so
+ * on. A range waits for what runs, and that costs a part of what is in the cache; what is left
+ * passes one beginning for each measured launch since it was put there. So one measured launch in
+ * plain flow loses once, one in a window as often as it is far from the window's begin, and with
+ * everything measured most is lost. And what the launch before still has to write is counted with a
+ * launch, unless that had a range of its own, which has waited for it. */
+enum { REUSE_DEPTH = 4 };
+
 #define TICK_NS 100000000u
 #define SPENT_SLOT_NS 10000000u
 
@@ -41,6 +49,9 @@ static void deliver(struct simulation *s)
 		const struct simulation_record *r = &s->batch[i];
 		struct simulation_truth *t = &s->strata_truth[r->stratum];
 
+		if (!r->counts) {
+			continue;
+		}
 		chooser_note(&s->chooser, r->stratum, r->pass, r->chance, r->values);
 		if (r->pass == 0) {
 			estimate_add(&t->sample, r->values[0], r->values[1], (double)r->chance);
@@ -125,10 +136,35 @@ static bool become_started(struct simulation *s)
 	return true;
 }
 
+/* --- the cache --- */
+
+/* What of its hits a launch keeps that is the n-th measured one in a row; 0: it is not measured. */
+static double kept(const struct simulation_cache *c, unsigned in_row)
+{
+	double kept = 0, whole = 0, part = 1;
+
+	for (unsigned depth = 1; depth <= REUSE_DEPTH; depth++) {
+		part /= 2;
+		whole += part;
+		kept += part * pow(1 - c->lost, depth < in_row ? depth : in_row);
+	}
+	return kept / whole;
+}
+
+/* What counters say of a launch that would take these bytes with an empty cache. */
+static double bytes_of(const struct simulation *s, double bytes, unsigned in_row)
+{
+	const struct simulation_cache *c = &s->options.cache;
+	double spilt = in_row == 1 ? c->spill * s->before_bytes : 0;
+
+	return bytes * (1 - c->hits * kept(c, in_row)) + spilt;
+}
+
 /* --- launches --- */
 
-static void measure(struct simulation *s, uint32_t stratum, float chance,
-		    const struct program_launch *l)
+/* The first launch of a window stands for none. */
+static bool measure(struct simulation *s, uint32_t stratum, float chance,
+		    const struct program_launch *l, bool counts)
 {
 	struct simulation_truth *t = &s->strata_truth[stratum];
 	double cpu = 5e3 * noise(s), gpu = s->options.range_gpu_ns;
@@ -136,15 +172,56 @@ static void measure(struct simulation *s, uint32_t stratum, float chance,
 
 	if (!become_started(s)) {
 		s->refused++;
-		return;
+		return false;
 	}
 	spend(s, cpu + gpu * noise(s));
 	budget_note_range(&s->budget, s->now_ns, cpu, gpu, BUDGET_CALIBRATED);
+	s->in_row++;
 	r = &s->batch[s->n_batch++];
-	*r = (struct simulation_record){ stratum, s->pass, chance, { l->values[0], l->values[1] } };
+	*r = (struct simulation_record){ stratum,
+					 s->pass,
+					 chance,
+					 { bytes_of(s, l->values[0], s->in_row), l->values[1] },
+					 counts };
 	s->measured++;
 	t->measured++;
 	t->measured_ns = t->measured == 1 ? s->now_ns : t->measured_ns;
+	return true;
+}
+
+/* That this launch is in a window, and not its first: that one of those before has opened it. */
+static double chance_in_window(const struct simulation *s)
+{
+	double none = 1;
+
+	for (unsigned i = 0; i + 1 < s->options.window; i++) {
+		none *= 1 - s->opened[i];
+	}
+	return 1 - none;
+}
+
+static void note_chance(struct simulation *s, double chance)
+{
+	memmove(s->opened + 1, s->opened, sizeof(s->opened) - sizeof(s->opened[0]));
+	s->opened[0] = chance;
+}
+
+/* With windows the chooser says where one begins. */
+static bool measure_window(struct simulation *s, uint32_t stratum, const struct choice *choice,
+			   const struct program_launch *l)
+{
+	double chance = chance_in_window(s);
+	bool first = s->left == 0 && choice->measure, measured = false;
+
+	if (first) {
+		s->left = s->options.window;
+	}
+	if (s->left > 0) {
+		measured = measure(s, stratum, first ? 1 : (float)chance, l, !first);
+		s->left--;
+	}
+	note_chance(s, (double)choice->chance);
+	return measured;
 }
 
 static struct choice choose(struct simulation *s, uint32_t stratum, const struct program_launch *l)
@@ -167,7 +244,8 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 	struct simulation_truth *t = &s->strata_truth[stratum];
 
 	t->seen++;
-	t->total[0] += l->values[0];
+	t->total[0] += bytes_of(s, l->values[0], 0);
+	t->full += bytes_of(s, l->values[0], REUSE_DEPTH);
 	t->total[1] += l->values[1];
 	t->first_ns = t->seen == 1 ? s->now_ns : t->first_ns;
 	t->hundredth_ns = t->seen == 100 ? s->now_ns : t->hundredth_ns;
@@ -175,13 +253,15 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 
 static void tick(struct simulation *s)
 {
+	unsigned window = s->options.window ? s->options.window : 1;
 	struct budget_pace pace;
 
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
 	}
 	pace = budget_take_pace(&s->budget, s->now_ns);
-	chooser_grant(&s->chooser, pace.credit, pace.full, pace.per_s, s->now_ns - s->granted_ns);
+	chooser_grant(&s->chooser, pace.credit / window, pace.full / window, pace.per_s / window,
+		      s->now_ns - s->granted_ns);
 	s->granted_ns = s->now_ns;
 }
 
@@ -190,6 +270,7 @@ static void launch(struct simulation *s)
 	struct program_launch l;
 	struct choice choice;
 	uint32_t stratum;
+	bool measured = false;
 
 	s->program.now_ns = s->now_ns;
 	s->options.program->next(&s->program, &l);
@@ -202,9 +283,13 @@ static void launch(struct simulation *s)
 	stratum = strata_find(&s->strata, &l.key);
 	choice = choose(s, stratum, &l);
 	note_truth(s, stratum, &l);
-	if (choice.measure) {
-		measure(s, stratum, choice.chance, &l);
+	if (s->options.window > 1) {
+		measured = measure_window(s, stratum, &choice, &l);
+	} else if (choice.measure) {
+		measured = measure(s, stratum, choice.chance, &l, true);
 	}
+	s->in_row = measured ? s->in_row : 0;
+	s->before_bytes = l.values[0];
 }
 
 static int prepare(struct simulation *s)
@@ -294,6 +379,16 @@ double simulation_true_total(const struct simulation *s, int value)
 
 	for (uint32_t i = 0; i < s->strata.n; i++) {
 		total += s->strata_truth[i].total[value];
+	}
+	return total;
+}
+
+double simulation_full_total(const struct simulation *s)
+{
+	double total = 0;
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		total += s->strata_truth[i].full;
 	}
 	return total;
 }

@@ -21,6 +21,16 @@ enum simulation_choice {
 	CHOICE_BY_VALUE,  /* large values twice as often, at the chances of the real one */
 };
 
+/* How a range changes what it measures; docs/budget.md says what is meant. Zeros: not at all. */
+struct simulation_cache {
+	double spill; /* part of the launch before that is counted with this one, unless that was
+			 measured as well */
+	double hits;  /* part of its bytes that a launch in plain flow finds in the cache */
+	double lost;  /* part of what is in there that a range's beginning costs */
+};
+
+enum { SIMULATION_WINDOW_MAX = 16 };
+
 struct simulation_options {
 	const struct program *program;
 	double share, seconds;
@@ -29,11 +39,16 @@ struct simulation_options {
 	double range_gpu_ns;   /* 0: as memory metrics */
 	double first_fixed_ns; /* of a first Start, beside what each range takes */
 	enum simulation_choice choice;
+	struct simulation_cache cache;
+	/* Launches that are measured one after the other where one is chosen, the first of which is
+	 * only to bring the cache into the state of the others. 0: one, which counts. */
+	unsigned window;
 };
 
 /* Of a stratum. */
 struct simulation_truth {
-	double total[PROGRAM_VALUES];
+	double total[PROGRAM_VALUES]; /* of the program as it runs unmeasured */
+	double full;		      /* of the first value, had everything been measured */
 	uint64_t seen, measured;
 	uint64_t first_ns, hundredth_ns, measured_ns; /* when it came, and was first measured */
 	struct estimate_sample sample;
@@ -43,6 +58,7 @@ struct simulation_record {
 	uint32_t stratum, pass;
 	float chance;
 	double values[PROGRAM_VALUES];
+	bool counts; /* not of a window's first launch */
 };
 
 struct simulation {
@@ -59,6 +75,11 @@ struct simulation {
 	size_t n_batch;
 	double *spent; /* in each 10 ms */
 	size_t n_spent;
+	/* Of windows. */
+	unsigned left,
+		in_row; /* launches to come in this one; measured ones without a gap before */
+	double opened[SIMULATION_WINDOW_MAX]; /* chances that the last launches had to open one */
+	double before_bytes;		      /* of the launch before */
 	uint64_t launches, measured, refused; /* refused: chosen, but a batch could not be turned */
 };
 
@@ -72,5 +93,6 @@ double simulation_worst_window(const struct simulation *s);
 /* All strata. */
 struct estimate_total simulation_total(const struct simulation *s);
 double simulation_true_total(const struct simulation *s, int value);
+double simulation_full_total(const struct simulation *s); /* of the first value */
 
 #endif

@@ -15,7 +15,8 @@ enum {
 	PUSH_US = 100, /* push and pop each */
 	GRIDS = 3,
 	UNEVEN = 7, /* launches of a stratum do 1 to 7 times the work */
-	LAUNCHES = 60000,
+	LAUNCHES = 30000,
+	ENOUGH = 250, /* of them, for an error of each kernel */
 };
 
 #define BUDGET 0.05
@@ -132,13 +133,13 @@ static void check_chances(const struct lines *l)
 static void measure_enough(struct fixture *f, struct lines *l)
 {
 	for (int i = 0;; i++) {
-		measure(f, "5%", "60000", "3", l);
-		if (lines_count(l, "kernel") >= 400 || i == 4) {
+		measure(f, "5%", "30000", "3", l);
+		if (lines_count(l, "kernel") >= ENOUGH || i == 4) {
 			break;
 		}
 		lines_deinit(l);
 	}
-	assert_true(lines_count(l, "kernel") >= 400);
+	assert_true(lines_count(l, "kernel") >= ENOUGH);
 }
 
 static void totals_are_right_within_their_errors(void **state)
@@ -163,6 +164,22 @@ static void totals_are_right_within_their_errors(void **state)
 	lines_deinit(&l);
 }
 
+static const char *line_of_kernel(const struct lines *l, const char *kernel)
+{
+	char name[64];
+
+	for (size_t i = 0; i < lines_count(l, "estimate"); i++) {
+		const char *line = lines_at(l, "estimate", i);
+
+		line_text(line, "kernel", name, sizeof(name));
+		if (strncmp(name, kernel, strlen(kernel)) == 0) {
+			return line;
+		}
+	}
+	fail_msg("nothing is told of %s", kernel);
+	return NULL;
+}
+
 static void the_file_keeps_counts_and_chances(void **state)
 {
 	struct fixture *f = *state;
@@ -180,9 +197,88 @@ static void the_file_keeps_counts_and_chances(void **state)
 			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
 			     "c.chance > 0 AND c.chance <= 1 AND s.grid_x = r.grid_x") ==
 		    (double)lines_count(&l, "kernel"));
+	assert_true(query(f, "SELECT value FROM meta WHERE key = 'seed'") == 7);
+	assert_true(query(f, "SELECT value FROM meta WHERE key = 'budget_ppm'") == 200000);
+	assert_true(query(f, "SELECT sum(seen) FROM strata WHERE measured <= seen") == 4000);
+	assert_true(query(f, "SELECT sum(measured) FROM strata") ==
+		    (double)lines_count(&l, "kernel"));
+	assert_true(query(f, "SELECT sum(launches) FROM estimate") == 4000);
+	assert_true(query(f, "SELECT value FROM estimate WHERE kernel LIKE 'k0%'") ==
+		    line_number(line_of_kernel(&l, "k0"), "value"));
 	assert_true(query(f, "SELECT unchosen FROM process") ==
 		    line_number(lines_at(&l, "totals", 0), "unchosen"));
 	lines_deinit(&l);
+}
+
+static struct program *report(struct fixture *f, const char *option, const char *value)
+{
+	struct program *client = fixture_client(f, USER_ANN, "report",
+						fixture_path(f, "run.gpuctr"), option, value, NULL);
+
+	program_wait(client);
+	return client;
+}
+
+static void expect_in_output(struct program *p, const char *text)
+{
+	char *found = NULL;
+	size_t n = 0;
+	FILE *file = fopen(p->out, "re");
+
+	assert_non_null(file);
+	if (getdelim(&found, &n, '\0', file) < 0 || !strstr(found, text)) {
+		fail_msg("no \"%s\" in %s", text, found ? found : "nothing");
+	}
+	free(found);
+	fclose(file);
+}
+
+/* What is read from the file is what was told live, with its error, and is nowhere without. */
+static void a_report_has_the_errors(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char value[64];
+	struct lines l;
+
+	setenv("GPUCTR_FAKE_UNEVEN", "7", 1);
+	fixture_start_daemon(f, NULL);
+	measure(f, "5%", "4000", "3", &l);
+	/* The first digits: each writes as many as it takes. */
+	snprintf(value, sizeof(value), "\"error\":%.6s",
+		 strstr(line_of_kernel(&l, "k0"), "standard_error") + strlen("standard_error\":"));
+	client = report(f, "--json", NULL);
+	expect_exit(client, 0);
+	expect_in_output(client, "\"seeds\":[\"7\"]");
+	expect_in_output(client, "\"kind\":\"");
+	expect_in_output(client, value);
+	client = report(f, "--csv", NULL);
+	expect_in_output(client, "kernel,launches,launches_error,measured,time:");
+	expect_in_output(client, "dram__bytes_read.sum:error,dram__bytes_read.sum:kind");
+	client = report(f, "--columns", "dram__bytes_read");
+	expect_in_output(client, "launches measured");
+	expect_in_output(client, "seed 7");
+	client = report(f, "--against", fixture_path(f, "run.gpuctr"));
+	expect_in_output(client, "differs");
+	lines_deinit(&l);
+}
+
+/* Nobody adds an estimate to what was measured in full. */
+static void a_report_mixes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	measure(f, "20%", "400", "3", &l);
+	lines_deinit(&l);
+	client = fixture_client(f, USER_ANN, "-o", fixture_path(f, "full.gpuctr"), "--", FAKEAPP,
+				"--kernels", "20", NULL);
+	expect_exit(client, 0);
+	client = report(f, fixture_path(f, "full.gpuctr"), NULL);
+	assert_int_not_equal(client->status, 0);
+	expect_message(client, "budget-clash");
 }
 
 /* All of the time is no budget: what comes out is as without the option. */
@@ -216,7 +312,25 @@ static void what_was_spent_is_told(void **state)
 	expect_message(client, "assumed");
 	expect_message(client, "too short for its budget");
 	expect_message(client, "not chosen by --budget");
-	expect_message(client, "dram__bytes_read.sum, all launches together");
+	expect_message(client, "sums, means and shares are ESTIMATED");
+	expect_message(client, "--budget 1%, seed ");
+}
+
+/* What CUPTI takes to tell of launches is asked for at the beginning, and leaves nothing to
+ * measure. */
+static void a_budget_that_seeing_uses_up_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_TELL_US", "200", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "2%",
+				"--", FAKEAPP, "--kernels", "3000", "--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_output(client, "done 3000\n");
+	expect_message(client, "seeing launches ");
+	expect_message(client, "the budget of 2 % cannot be kept");
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -258,8 +372,11 @@ int main(void)
 		SYSTEM_TEST(nobody_gets_estimates_unasked),
 		SYSTEM_TEST(totals_are_right_within_their_errors),
 		SYSTEM_TEST(the_file_keeps_counts_and_chances),
+		SYSTEM_TEST(a_report_has_the_errors),
+		SYSTEM_TEST(a_report_mixes_nothing),
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
 		SYSTEM_TEST(what_cannot_be_is_refused),
 	};
 

@@ -38,8 +38,9 @@ static struct chosen take(struct choosing *c, uint32_t kind)
 	const struct stratum_key key = {
 		.kernel = kind + 1, .range = 9, .grid = { 1, 2, 3 }, .block = { 4, 5, 6 }
 	};
+	static _Thread_local uint32_t before; /* the one found last: of this kind, or of another */
 
-	return choosing_take(c, &key, name_function, name_range, &kind);
+	return choosing_take(c, &key, &before, name_function, name_range, &kind);
 }
 
 static void *launch(void *userdata)
@@ -92,6 +93,40 @@ static void what_was_told_is_told_again_when_it_grows(void **state)
 	assert_int_equal(choosing_tell(c, v, KINDS), 1);
 	assert_int_equal(v[0].id, id);
 	assert_int_equal(v[0].seen, 2);
+}
+
+/* One callback in so many is timed and stands for the others; what they take is spent, and when
+ * that is more than the budget has, it is said. */
+static void what_seeing_costs_is_spent(void **state)
+{
+	struct choosing *c = *state;
+	uint32_t counter = 0, timed = 0;
+	uint64_t until_ns;
+	char text[1024];
+
+	c->telling_ns = 1e5;
+	take(c, 0);
+	choosing_describe_seeing(c, text, sizeof(text));
+	assert_string_equal(text, "");
+	for (uint32_t i = 0; i < 100 * CHOOSING_TIMES_ONE_IN; i++) {
+		uint64_t begin_ns = choosing_begin_callback(c, &counter);
+
+		if (begin_ns != 0) {
+			choosing_end_callback(c, begin_ns);
+			timed++;
+		}
+	}
+	assert_int_equal(timed, 100);
+	for (until_ns = clock_now_ns() + 300 * CLOCK_NS_PER_MS; clock_now_ns() < until_ns;) {
+		take(c, 0);
+	}
+	choosing_describe(c, text, sizeof(text));
+	assert_non_null(strstr(text, "seeing launches 6"));
+	assert_non_null(strstr(text, "(6100, calibrated)"));
+	choosing_describe_seeing(c, text, sizeof(text));
+	assert_non_null(strstr(text, "the budget of 5 % cannot be kept"));
+	/* Nothing is left for measuring. */
+	assert_false(take(c, 1).choice.measure);
 }
 
 /* Measuring that costs more than the budget has to stop, and the rest is counted. */
@@ -148,6 +183,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_launch_is_counted_and_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_told_is_told_again_when_it_grows, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};

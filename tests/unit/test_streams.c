@@ -61,6 +61,27 @@ static void only_those_with_work_are_asked(void **state)
 	streams_deinit(s);
 }
 
+/* Without the lock a stream is given more work; what was looked at since is asked again. */
+static void work_after_a_look_is_asked_for(void **state)
+{
+	struct streams *s = begin(3);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		streams_touch(s, STREAM(1));
+		busy[1] = true;
+		assert_false(are_idle(s, NULL));
+		busy[1] = false;
+		assert_true(are_idle(s, NULL));
+	}
+	streams_touch(s, STREAM(1));
+	streams_remove(s, STREAM(1));
+	streams_touch(s, STREAM(1)); /* another one, at the same address */
+	busy[1] = true;
+	assert_false(are_idle(s, NULL));
+	streams_deinit(s);
+}
+
 static void work_of_an_unknown_stream_is_looked_for(void **state)
 {
 	struct streams *s = begin(40);
@@ -118,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_those_with_work_are_asked),
+		cmocka_unit_test(work_after_a_look_is_asked_for),
 		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
 		cmocka_unit_test(one_may_be_excepted),
 		cmocka_unit_test(streams_come_and_go),

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_SEEING_H
+#define GPUCTR_AGENT_SEEING_H
+
+/* What it costs that a call is seen, though nothing is measured: CUPTI tells of it before and
+ * after. */
+
+#include "client/agent/profiler.h"
+
+/* What one such telling takes in CUPTI, in ns; it takes about a tenth of a millisecond to find out.
+ * 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
+double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
+
+#endif

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Launches that were chosen at random, to figures of rows.
+ *
+ * A record goes into the samples of its stratum, and into those of a cell, which is what the
+ * stratum and a leaf have in common. Mostly a stratum has one cell: a kernel is in one row. Where
+ * it has several (by operator, step or stream), how many of its launches are in which row is not
+ * known but for those that were measured. Then a row's part is estimated with the others' values as
+ * zeros (estimate_widen()), and so is its number of launches: parts of a stratum add up to what is
+ * told of the stratum, whose launches are counted.
+ *
+ * A row adds up its strata, which were chosen independently of each other. Strata of which nothing
+ * was measured are launches without a value: they are in the row of their kernel, or in the one of
+ * which nothing is known. Who tells of no strata gets no estimates, and rows of what was measured.
+ * Captures of which everything was measured are not added to others: whoever
+ * reads them asks before.
+ *
+ * A process that died has not told of its last second: of a stratum whose
+ * count is not known there were more launches than were measured, so that nothing is told as exact.
+ */
+
+#include "client/report/estimated.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/report/groups_internal.h"
+
+enum { FIRST_SLOTS = 256 };
+
+/* --- strata and cells --------------------------------------------------------------------------
+ */
+
+static size_t n_samples(const struct groups *g)
+{
+	return SAMPLE_MEASURES + g->n_measures;
+}
+
+/* Room for one item more, and twice as many slots as items. */
+static bool make_room(void **items, size_t size, size_t n, size_t *max)
+{
+	size_t more = *max ? *max * 2 : FIRST_SLOTS / 2;
+	void *grown;
+
+	if (n < *max) {
+		return true;
+	}
+	grown = realloc(*items, more * size);
+	if (!grown) {
+		return false;
+	}
+	*items = grown;
+	*max = more;
+	return true;
+}
+
+static uint64_t hash_stratum(const struct groups_stratum *s)
+{
+	return texts_mix(texts_mix(texts_mix(1, s->capture), s->process), s->id);
+}
+
+static bool same_stratum(const struct groups_stratum *a, const struct groups_stratum *b)
+{
+	return a->capture == b->capture && a->process == b->process && a->id == b->id;
+}
+
+static uint64_t hash_cell(const struct cell *c)
+{
+	return texts_mix(texts_mix(2, (uintptr_t)c->leaf), c->stratum);
+}
+
+static size_t stratum_slot(const struct groups *g, const struct groups_stratum *s)
+{
+	size_t i = hash_stratum(s) & (g->n_stratum_slots - 1);
+
+	while (g->stratum_slots[i] && !same_stratum(&g->strata[g->stratum_slots[i] - 1], s)) {
+		i = (i + 1) & (g->n_stratum_slots - 1);
+	}
+	return i;
+}
+
+static size_t cell_slot(const struct groups *g, const struct cell *c)
+{
+	size_t i = hash_cell(c) & (g->n_cell_slots - 1);
+
+	while (g->cell_slots[i]) {
+		const struct cell *found = &g->cells[g->cell_slots[i] - 1];
+
+		if (found->leaf == c->leaf && found->stratum == c->stratum) {
+			break;
+		}
+		i = (i + 1) & (g->n_cell_slots - 1);
+	}
+	return i;
+}
+
+static bool grow_strata(struct groups *g)
+{
+	size_t max = g->max_strata, *slots;
+
+	if (!make_room((void **)&g->strata, sizeof(*g->strata), g->n_strata, &g->max_strata)) {
+		return false;
+	}
+	if (g->max_strata == max) {
+		return true;
+	}
+	slots = calloc(g->max_strata * 2, sizeof(*slots));
+	if (!slots) {
+		g->max_strata = max;
+		return false;
+	}
+	free(g->stratum_slots);
+	g->stratum_slots = slots;
+	g->n_stratum_slots = g->max_strata * 2;
+	for (size_t i = 0; i < g->n_strata; i++) {
+		slots[stratum_slot(g, &g->strata[i])] = i + 1;
+	}
+	return true;
+}
+
+static bool grow_cells(struct groups *g)
+{
+	size_t max = g->max_cells, *slots;
+
+	if (!make_room((void **)&g->cells, sizeof(*g->cells), g->n_cells, &g->max_cells)) {
+		return false;
+	}
+	if (g->max_cells == max) {
+		return true;
+	}
+	slots = calloc(g->max_cells * 2, sizeof(*slots));
+	if (!slots) {
+		g->max_cells = max;
+		return false;
+	}
+	free(g->cell_slots);
+	g->cell_slots = slots;
+	g->n_cell_slots = g->max_cells * 2;
+	for (size_t i = 0; i < g->n_cells; i++) {
+		slots[cell_slot(g, &g->cells[i])] = i + 1;
+	}
+	return true;
+}
+
+/* NULL: out of memory. */
+static struct groups_stratum *find_stratum(struct groups *g, unsigned process, unsigned id)
+{
+	struct groups_stratum fresh = { .capture = g->n_captures, .process = process, .id = id };
+	size_t slot;
+
+	if (!grow_strata(g)) {
+		return NULL;
+	}
+	slot = stratum_slot(g, &fresh);
+	if (g->stratum_slots[slot]) {
+		return &g->strata[g->stratum_slots[slot] - 1];
+	}
+	fresh.n_samples = n_samples(g);
+	fresh.samples = calloc(fresh.n_samples, sizeof(*fresh.samples));
+	if (!fresh.samples) {
+		return NULL;
+	}
+	g->strata[g->n_strata++] = fresh;
+	g->stratum_slots[slot] = g->n_strata;
+	return &g->strata[g->n_strata - 1];
+}
+
+static struct cell *find_cell(struct groups *g, struct leaf *leaf, size_t stratum)
+{
+	struct cell fresh = { .leaf = leaf, .stratum = stratum };
+	size_t slot;
+
+	if (!grow_cells(g)) {
+		return NULL;
+	}
+	slot = cell_slot(g, &fresh);
+	if (g->cell_slots[slot]) {
+		return &g->cells[g->cell_slots[slot] - 1];
+	}
+	fresh.samples = calloc(g->strata[stratum].n_samples, sizeof(*fresh.samples));
+	if (!fresh.samples) {
+		return NULL;
+	}
+	g->cells[g->n_cells++] = fresh;
+	g->cell_slots[slot] = g->n_cells;
+	return &g->cells[g->n_cells - 1];
+}
+
+void estimated_free(struct groups *g)
+{
+	for (size_t i = 0; i < g->n_strata; i++) {
+		free(g->strata[i].samples);
+	}
+	for (size_t i = 0; i < g->n_cells; i++) {
+		free(g->cells[i].samples);
+	}
+	free(g->strata);
+	free(g->stratum_slots);
+	free(g->cells);
+	free(g->cell_slots);
+	free(g->placed);
+}
+
+int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum)
+{
+	struct groups_stratum *s = find_stratum(g, stratum->process, stratum->id);
+
+	if (!s) {
+		return -ENOMEM;
+	}
+	if (!s->told) {
+		groups_dims_of_stratum(g, stratum, s->dims);
+	}
+	s->seen = stratum->seen > s->seen ? stratum->seen : s->seen;
+	s->several = !stratum->kernel;
+	s->told = true;
+	g->chosen = true;
+	return 0;
+}
+
+bool groups_are_estimated(const struct groups *g)
+{
+	return g->chosen;
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+static void add_sample(struct estimate_sample *samples, const struct groups *g, double chance,
+		       double time_ns, double peak_bytes)
+{
+	double part, whole;
+
+	estimate_add(&samples[SAMPLE_LAUNCHES], 1, 1, chance);
+	for (size_t i = 0; i < g->n_derived; i++) {
+		const struct derived *d = &g->derived[i];
+
+		if (derived_terms(d, g->values, time_ns, peak_bytes, &part, &whole)) {
+			estimate_add(&samples[SAMPLE_DERIVED + d->kind], whole, part, chance);
+		}
+	}
+	for (size_t i = 0; i < g->n_measures; i++) {
+		if (isfinite(g->values[i])) {
+			estimate_add(&samples[SAMPLE_MEASURES + i], 1, g->values[i], chance);
+		}
+	}
+}
+
+int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
+		     double bytes_a_ns)
+{
+	struct groups_stratum *s = find_stratum(g, record->process, record->stratum);
+	struct cell *cell = s ? find_cell(g, leaf, (size_t)(s - g->strata)) : NULL;
+	double time_ns = record->clock != GPUCTR_CLOCK_NONE ? (double)record->duration_ns : NAN;
+	double peak_bytes = bytes_a_ns > 0 ? time_ns * bytes_a_ns : NAN;
+
+	if (!cell) {
+		return -ENOMEM;
+	}
+	s->met = true;
+	for (size_t i = 0; i < g->n_measures; i++) {
+		g->values[i] = NAN;
+	}
+	g->values[MEASURE_TIME] = time_ns;
+	for (size_t i = 0; i < g->n_columns; i++) {
+		g->values[g->columns[i]] = record->values[i];
+	}
+	add_sample(s->samples, g, record->chance, time_ns, peak_bytes);
+	add_sample(cell->samples, g, record->chance, time_ns, peak_bytes);
+	return 0;
+}
+
+/* --- rows --------------------------------------------------------------------------------------
+ */
+
+/* A cell in a row. Cells of the same stratum are put together before anything is estimated. */
+struct entry {
+	struct group *row;
+	bool self;
+	const struct cell *cell;
+};
+
+int estimated_begin_rows(struct groups *g)
+{
+	g->n_placed = 0;
+	for (size_t i = 0; i < g->n_strata; i++) {
+		const struct groups_stratum *s = &g->strata[i];
+		struct leaf *leaf;
+
+		if (s->met || s->seen == 0) {
+			continue;
+		}
+		leaf = groups_find_leaf(g, s->dims);
+		if (!leaf || !find_cell(g, leaf, i)) {
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+bool estimated_place(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
+{
+	if (!g->chosen) {
+		return true;
+	}
+	if (!make_room((void **)&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
+		return false;
+	}
+	g->placed[g->n_placed++] = (struct placed){ row, leaf, self };
+	return true;
+}
+
+/* --- figures of a row --- */
+
+static uint64_t seen_of(const struct groups_stratum *s)
+{
+	uint64_t measured = s->samples[SAMPLE_LAUNCHES].n;
+
+	if (!s->told) {
+		return measured + 1;
+	}
+	return s->seen > measured ? s->seen : measured;
+}
+
+/* Is a launch in the same row as the others of its stratum, whether it was measured or not? */
+static bool is_of_one_row(const struct groups *g, const struct groups_stratum *s,
+			  const struct group *row)
+{
+	for (unsigned i = 0; row != g->all && i < g->keys.n; i++) {
+		enum key key = g->keys.keys[i];
+
+		if (!((key == KEY_KERNEL && !s->several) || key == KEY_PROCESS ||
+		      key == KEY_CAPTURE || (key == KEY_DEVICE && !s->several))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* One of the samples of all these cells, which are of one stratum, as one of the stratum. */
+static struct estimate_pair pair_of(const struct groups *g, const struct entry *entries, size_t n,
+				    size_t sample)
+{
+	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
+	struct estimate_sample sum = { 0 };
+
+	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
+		estimate_merge(&sum, &entries[i].cell->samples[sample]);
+	}
+	if (sample < s->n_samples) {
+		estimate_widen(&sum, &s->samples[sample]);
+	}
+	return estimate_pair(&sum, seen_of(s));
+}
+
+static void add_launches(const struct groups *g, const struct entry *entries, size_t n,
+			 struct estimate *launches, uint64_t *measured)
+{
+	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
+	struct estimate one = { .kind = ESTIMATE_EXACT, .value = (double)seen_of(s) };
+
+	if (!is_of_one_row(g, s, entries[0].row)) {
+		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_LAUNCHES);
+		struct estimate_total t = { { 0 } };
+
+		/* That one launch, or none, was in another row says that others may be. */
+		estimate_total_add(&t, &p);
+		one = estimate_total_of(&t, 0);
+		one.kind = one.kind == ESTIMATE_EXACT ? ESTIMATE_EXACT : ESTIMATE_GUESS;
+		one.value = p.kind == ESTIMATE_NONE ? (double)seen_of(s) : one.value;
+	}
+	if (launches->kind == ESTIMATE_NONE) {
+		launches->error = 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		*measured += entries[i].cell->samples[SAMPLE_LAUNCHES].n;
+	}
+	estimate_add_up(launches, &one);
+}
+
+/* One stratum of a row. */
+static void add_stratum(const struct groups *g, struct estimated *e, const struct entry *entries,
+			size_t n)
+{
+	bool self = entries[0].self;
+	struct estimate_total *totals = self ? e->self : e->total;
+
+	add_launches(g, entries, n, self ? &e->launches : &e->total_launches,
+		     self ? &e->measured : &e->total_measured);
+	for (size_t i = 0; i < g->n_measures; i++) {
+		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_MEASURES + i);
+
+		estimate_total_add(&totals[i], &p);
+	}
+	for (size_t i = 0; !self && i < DERIVED_MAX; i++) {
+		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_DERIVED + i);
+
+		estimate_total_add(&e->derived[i], &p);
+	}
+}
+
+static struct estimated *new_estimated(struct groups *g)
+{
+	struct estimated *e = texts_take(&g->row_texts, sizeof(*e));
+
+	if (!e) {
+		return NULL;
+	}
+	e->self = texts_take(&g->row_texts, g->n_measures * sizeof(*e->self));
+	e->total = texts_take(&g->row_texts, g->n_measures * sizeof(*e->total));
+	e->derived = texts_take(&g->row_texts, DERIVED_MAX * sizeof(*e->derived));
+	return e->self && e->total && e->derived ? e : NULL;
+}
+
+/* By row, then by self and total, then by stratum; a stratum's cells as they came. */
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->row != y->row) {
+		return (uintptr_t)x->row < (uintptr_t)y->row ? -1 : 1;
+	}
+	if (x->self != y->self) {
+		return x->self ? -1 : 1;
+	}
+	if (x->cell->stratum != y->cell->stratum) {
+		return x->cell->stratum < y->cell->stratum ? -1 : 1;
+	}
+	return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+static bool add_up(struct groups *g, const struct entry *entries, size_t n)
+{
+	struct estimated *e = NULL;
+
+	for (size_t i = 0, next; i < n; i = next) {
+		for (next = i + 1; next < n && entries[next].row == entries[i].row &&
+				   entries[next].self == entries[i].self &&
+				   entries[next].cell->stratum == entries[i].cell->stratum;
+		     next++) {
+		}
+		if (i == 0 || entries[i].row != entries[i - 1].row) {
+			e = new_estimated(g);
+			entries[i].row->estimated = e;
+		}
+		if (!e) {
+			return false;
+		}
+		add_stratum(g, e, entries + i, next - i);
+	}
+	return true;
+}
+
+static int compare_placed(const void *a, const void *b)
+{
+	const struct placed *x = a, *y = b;
+
+	return ((uintptr_t)x->leaf > (uintptr_t)y->leaf) -
+	       ((uintptr_t)x->leaf < (uintptr_t)y->leaf);
+}
+
+/* The first place of a leaf among those sorted. */
+static size_t find_placed(const struct groups *g, const struct leaf *leaf)
+{
+	size_t low = 0, high = g->n_placed;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)g->placed[middle].leaf < (uintptr_t)leaf) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+int estimated_finish_rows(struct groups *g)
+{
+	struct entry *entries = NULL;
+	size_t n = 0, max = 0;
+	bool ok = true;
+
+	if (!g->chosen) {
+		return 0;
+	}
+	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	for (size_t i = 0; i < g->n_cells && ok; i++) {
+		const struct leaf *leaf = g->cells[i].leaf;
+
+		for (size_t k = find_placed(g, leaf);
+		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
+			ok = make_room((void **)&entries, sizeof(*entries), n, &max);
+			if (ok) {
+				entries[n++] = (struct entry){ g->placed[k].row, g->placed[k].self,
+							       &g->cells[i] };
+			}
+		}
+	}
+	if (ok && n > 0) {
+		qsort(entries, n, sizeof(*entries), compare_entries);
+		ok = add_up(g, entries, n);
+	}
+	free(entries);
+	return ok ? 0 : -ENOMEM;
+}
+
+/* --- what is told ------------------------------------------------------------------------------
+ */
+
+double group_launches(const struct group *group, bool total)
+{
+	const struct estimated *e = group->estimated;
+
+	if (!e) {
+		return (double)(total ? group->total_calls : group->calls);
+	}
+	return total ? e->total_launches.value : e->launches.value;
+}
+
+double group_launches_error(const struct group *group, bool total)
+{
+	const struct estimated *e = group->estimated;
+
+	return !e ? 0 : total ? e->total_launches.error : e->launches.error;
+}
+
+static struct estimate of(const struct estimate_total *t, bool adds_up)
+{
+	return adds_up ? estimate_total_of(t, 1) : estimate_total_ratio(t);
+}
+
+static struct estimate exact(uint64_t n, double value)
+{
+	return (struct estimate){ .kind = n > 0 ? ESTIMATE_EXACT : ESTIMATE_NONE,
+				  .value = n > 0 ? value : NAN,
+				  .error = n > 0 ? 0 : NAN,
+				  .seen = n,
+				  .measured = n };
+}
+
+struct estimate estimated_mean(const struct group *group, size_t i)
+{
+	return group->estimated ? of(&group->estimated->self[i], false)
+				: exact(group->self[i].n, group->self[i].mean);
+}
+
+struct estimate estimated_self(const struct group *group, const struct measure *m, size_t i)
+{
+	if (!m->adds_up) {
+		return estimated_mean(group, i);
+	}
+	return group->estimated ? of(&group->estimated->self[i], true)
+				: exact(group->self[i].n, group->self[i].sum);
+}
+
+struct estimate estimated_total(const struct group *group, const struct measure *m, size_t i)
+{
+	if (!m->adds_up) {
+		return estimated_mean(group, i);
+	}
+	return group->estimated ? of(&group->estimated->total[i], true)
+				: exact(group->total[i].n, group->total[i].sum);
+}
+
+static void add_total(struct estimate_total *sum, const struct estimate_total *t)
+{
+	for (int i = 0; i < 2; i++) {
+		sum->value[i] += t->value[i];
+		sum->variance[i] += t->variance[i];
+	}
+	sum->covariance += t->covariance;
+	sum->seen += t->seen;
+	sum->measured += t->measured;
+	sum->once += t->once;
+	sum->unknown += t->unknown;
+}
+
+void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
+{
+	sum->measured += row->measured;
+	sum->total_measured += row->measured;
+	estimate_add_up(&sum->launches, &row->launches);
+	sum->total_launches = sum->launches;
+	for (size_t i = 0; i < n; i++) {
+		add_total(&sum->self[i], &row->self[i]);
+		add_total(&sum->total[i], &row->self[i]);
+	}
+	for (size_t i = 0; i < DERIVED_MAX; i++) {
+		add_total(&sum->derived[i], &row->derived[i]);
+	}
+}
+
+const char *estimated_kind_name(enum estimate_kind kind)
+{
+	static const char *const names[] = {
+		[ESTIMATE_NONE] = "none",
+		[ESTIMATE_ONCE] = "once",
+		[ESTIMATE_GUESS] = "estimate",
+		[ESTIMATE_EXACT] = "exact",
+	};
+
+	return names[kind];
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What reports tell of captures in which launches were chosen at random, against programs whose
+ * every launch is known. Errors are checked over many runs: they are to be neither too small nor
+ * too large. */
+
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/report/estimated.h"
+#include "client/report/table.h"
+#include "client/report/view.h"
+
+enum { KERNELS = 3, STREAMS = 2, LAUNCHES = 400, RUNS = 400 };
+
+#define CHANCE 0.1
+
+static const struct gpuctr_column columns[] = {
+	{ .name = "dram__bytes.sum", .unit = "byte" },
+	{ .name = "sm__throughput.avg.pct", .unit = "percent" },
+};
+static const char *const names[KERNELS] = { "alpha", "beta", "gamma" };
+
+struct made {
+	struct groups *groups;
+	struct gpuctr_kernel kernels[KERNELS];
+	uint64_t random;
+	double work; /* of each launch, times */
+	/* What the program did. */
+	double bytes[KERNELS], stream_bytes[STREAMS], percent[KERNELS], time_ns;
+	double launches[KERNELS], stream_launches[STREAMS];
+};
+
+static double uniform(uint64_t *random)
+{
+	return (double)(unit_random(random) >> 11) * 0x1p-53;
+}
+
+static void begin(struct made *m, const char *by)
+{
+	static const struct gpuctr_plan plan = {
+		.chip = "GH100", .passes = 1, .columns = columns, .n_columns = 2
+	};
+	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+	struct keys keys;
+
+	assert_true(keys_parse(by, &keys, NULL));
+	m->groups = groups_new(&keys);
+	assert_non_null(m->groups);
+	assert_int_equal(groups_begin(m->groups, &plan, "made", NULL), 0);
+	assert_int_equal(groups_process(m->groups, &process), 0);
+	for (unsigned i = 0; i < KERNELS; i++) {
+		m->kernels[i] =
+			(struct gpuctr_kernel){ .name = names[i], .mangled = "", .id = i + 1 };
+	}
+}
+
+static void note_truth(struct made *m, unsigned k, unsigned stream, const double *values,
+		       double time_ns)
+{
+	m->bytes[k] += values[0];
+	m->percent[k] += values[1];
+	m->launches[k]++;
+	m->stream_bytes[stream] += values[0];
+	m->stream_launches[stream]++;
+	m->time_ns += time_ns;
+}
+
+/* Bytes and time go together, and streams do not do the same. */
+static void launch(struct made *m, unsigned k)
+{
+	unsigned stream = uniform(&m->random) < 0.3;
+	double size = (1 + k) * (1 + uniform(&m->random)) * (stream ? 3 : 1) * m->work;
+	double values[2] = { floor(1000 * size), 50 + 10 * uniform(&m->random) };
+	double time_ns = floor(100 + 300 * size * (1 + 0.1 * uniform(&m->random)));
+	const struct gpuctr_record record = { .process = 1,
+					      .kernel = &m->kernels[k],
+					      .stream = stream,
+					      .clock = GPUCTR_CLOCK_GPU,
+					      .duration_ns = (int64_t)time_ns,
+					      .values = values,
+					      .stratum = k + 1,
+					      .chance = CHANCE };
+
+	note_truth(m, k, stream, values, time_ns);
+	if (uniform(&m->random) < CHANCE) {
+		assert_int_equal(groups_record(m->groups, &record), 0);
+	}
+}
+
+static void tell(struct made *m, unsigned k, uint64_t seen)
+{
+	const struct gpuctr_stratum stratum = {
+		.process = 1, .id = k + 1, .kernel = &m->kernels[k % KERNELS], .seen = seen
+	};
+
+	assert_int_equal(groups_stratum(m->groups, &stratum), 0);
+}
+
+static void run(struct made *m, const char *by, uint64_t seed, double work)
+{
+	*m = (struct made){ .random = seed * 7919 + 17, .work = work };
+	begin(m, by);
+	for (unsigned i = 0; i < LAUNCHES * KERNELS; i++) {
+		launch(m, i % KERNELS);
+	}
+	for (unsigned k = 0; k < KERNELS; k++) {
+		tell(m, k, LAUNCHES);
+	}
+	assert_int_equal(groups_finish(m->groups), 0);
+}
+
+static const struct group *find(const struct made *m, const char *label)
+{
+	struct group **rows;
+	size_t n = groups_rows(m->groups, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rows[i]->labels[0], label) == 0) {
+			return rows[i];
+		}
+	}
+	fail_msg("no row %s", label);
+	return NULL;
+}
+
+static const struct measure *measure(const struct made *m, size_t i)
+{
+	const struct measure *measures;
+
+	groups_measures(m->groups, &measures);
+	return &measures[i];
+}
+
+/* How often truth lay within one error, and how far off the estimates were on average. */
+struct score {
+	unsigned n, within;
+	double off;
+};
+
+static void note(struct score *s, const struct estimate *e, double truth)
+{
+	assert_int_equal(e->kind, ESTIMATE_GUESS);
+	assert_true(e->error > 0);
+	s->n++;
+	s->within += fabs(e->value - truth) <= e->error;
+	s->off += (e->value - truth) / e->error;
+}
+
+/* 68 of 100, within 4 of its own standard deviations; and off to neither side. */
+static void expect_honest(const struct score *s, const char *what)
+{
+	double part = (double)s->within / s->n, allowed = 4 * sqrt(0.68 * 0.32 / s->n);
+
+	print_message("%s: within one error in %.1f %% of %u, off by %.2f errors\n", what,
+		      100 * part, s->n, s->off / s->n);
+	if (fabs(part - 0.68) > allowed + 0.02 || fabs(s->off / s->n) > 0.25) {
+		fail_msg("%s: the errors are not honest", what);
+	}
+}
+
+static void rows_of_strata_are_honest(void **state)
+{
+	struct score sums = { 0 }, means = { 0 }, rates = { 0 };
+	struct derived derived[DERIVED_MAX];
+	struct made m;
+
+	(void)state;
+	for (unsigned i = 0; i < RUNS; i++) {
+		const struct measure *measures;
+		struct estimate e;
+
+		run(&m, "kernel", i, 1);
+		for (unsigned k = 0; k < KERNELS; k++) {
+			const struct group *row = find(&m, names[k]);
+
+			e = fields_estimate(measure(&m, 1), 1, row);
+			note(&sums, &e, m.bytes[k]);
+			e = estimated_mean(row, 2);
+			note(&means, &e, m.percent[k] / LAUNCHES);
+			assert_true(group_launches(row, true) == LAUNCHES);
+			assert_true(group_launches_error(row, true) == 0);
+		}
+		groups_measures(m.groups, &measures);
+		assert_true(derived_find(measures, 3, derived) >= 1);
+		assert_int_equal(derived[0].kind, DERIVED_BANDWIDTH);
+		e = derived_estimate(&derived[0], groups_all(m.groups));
+		note(&rates, &e, (m.bytes[0] + m.bytes[1] + m.bytes[2]) / m.time_ns * 1e9);
+		groups_free(m.groups);
+	}
+	expect_honest(&sums, "sums");
+	expect_honest(&means, "means");
+	expect_honest(&rates, "rates");
+}
+
+/* A rate of what goes together is known better than its parts: without the covariance its error
+ * would be larger than the sum's. */
+static void what_goes_together_is_known_better(void **state)
+{
+	const struct measure *measures;
+	struct derived derived[DERIVED_MAX];
+	struct estimate sum, rate;
+	struct made m;
+
+	(void)state;
+	run(&m, "kernel", 3, 1);
+	groups_measures(m.groups, &measures);
+	derived_find(measures, 3, derived);
+	sum = fields_estimate(&measures[1], 1, groups_all(m.groups));
+	rate = derived_estimate(&derived[0], groups_all(m.groups));
+	assert_true(rate.error / rate.value < 0.3 * sum.error / sum.value);
+	groups_free(m.groups);
+}
+
+/* Streams cut through strata: of how many launches they are is estimated as well. */
+static void rows_that_cut_strata_are_honest(void **state)
+{
+	struct score sums = { 0 }, launches = { 0 };
+	struct made m;
+
+	(void)state;
+	for (unsigned i = 0; i < RUNS; i++) {
+		double all = 0, seen = 0;
+
+		run(&m, "stream", i, 1);
+		for (unsigned k = 0; k < STREAMS; k++) {
+			const struct group *row = find(&m, k ? "stream 1" : "stream 0");
+			struct estimate e = fields_estimate(measure(&m, 1), 1, row);
+
+			note(&sums, &e, m.stream_bytes[k]);
+			all += e.value;
+			note(&launches, &row->estimated->launches, m.stream_launches[k]);
+			seen += row->estimated->launches.value;
+		}
+		/* Nothing is counted twice or lost. */
+		assert_true(fabs(seen - LAUNCHES * KERNELS) < 1e-6);
+		assert_true(
+			fabs(all / fields_estimate(measure(&m, 1), 1, groups_all(m.groups)).value -
+			     1) < 1e-12);
+		groups_free(m.groups);
+	}
+	expect_honest(&sums, "sums of streams");
+	expect_honest(&launches, "launches of streams");
+}
+
+static void what_was_not_measured_is_told(void **state)
+{
+	const struct view_options options = { .limit = 0 };
+	const struct group *row;
+	struct buf b = { 0 };
+	struct view view;
+	struct made m;
+
+	(void)state;
+	m = (struct made){ .random = 1, .work = 1 };
+	begin(&m, "kernel");
+	for (unsigned i = 0; i < LAUNCHES; i++) {
+		launch(&m, 0);
+	}
+	tell(&m, 0, LAUNCHES);
+	tell(&m, 1, 70);
+	assert_int_equal(groups_finish(m.groups), 0);
+	row = find(&m, "beta");
+	assert_true(group_launches(row, true) == 70);
+	assert_int_equal(row->estimated->measured, 0);
+	assert_int_equal(fields_estimate(measure(&m, 1), 1, row).kind, ESTIMATE_NONE);
+	assert_int_equal(groups_all(m.groups)->estimated->total[1].unknown, 70);
+	assert_int_equal(view_init(&view, m.groups, &options, NULL), 0);
+	assert_int_equal(table_print(&view, 120, &b), 0);
+	assert_non_null(strstr(buf_string(&b), "measured"));
+	assert_non_null(strstr(buf_string(&b), "+-"));
+	buf_deinit(&b);
+	view_deinit(&view);
+	groups_free(m.groups);
+}
+
+/* A process that died told of nothing: what there is is not told as all there was. */
+static void without_a_count_nothing_is_exact(void **state)
+{
+	double values[2] = { 64, 1 };
+	struct gpuctr_record record = { .process = 1,
+					.values = values,
+					.clock = GPUCTR_CLOCK_NONE,
+					.duration_ns = -1,
+					.stratum = 9,
+					.chance = 1 };
+	struct made m = { .random = 1, .work = 1 };
+
+	(void)state;
+	begin(&m, "kernel");
+	record.kernel = &m.kernels[2];
+	tell(&m, 0, 5);
+	assert_int_equal(groups_record(m.groups, &record), 0);
+	assert_int_equal(groups_record(m.groups, &record), 0);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_int_equal(fields_estimate(measure(&m, 1), 1, find(&m, "gamma")).kind,
+			 ESTIMATE_GUESS);
+	groups_free(m.groups);
+}
+
+static double differs(const struct made *now, const struct made *before)
+{
+	const struct view_options options = { .against = before->groups };
+	struct view view;
+	double value = 0;
+
+	assert_int_equal(view_init(&view, now->groups, &options, NULL), 0);
+	for (size_t i = 0; i < view.n_rows; i++) {
+		value += fields_value(FIELD_DIFFERS, &view.measures[1], 1, view.rows[i], view.all);
+		assert_true(fields_value(FIELD_CHANGE_ERROR, &view.measures[1], 1, view.rows[i],
+					 view.all) > 0);
+	}
+	view_deinit(&view);
+	return value;
+}
+
+/* Beyond two errors by chance in 5 of 100; by half as much work nearly always. */
+static void captures_are_compared_by_their_errors(void **state)
+{
+	double same = 0, other = 0;
+	struct made a, b, c;
+
+	(void)state;
+	for (unsigned i = 0; i < RUNS / 4; i++) {
+		run(&a, "kernel", 3 * i, 1);
+		run(&b, "kernel", 3 * i + 1, 1);
+		run(&c, "kernel", 3 * i + 2, 2);
+		same += differs(&a, &b);
+		other += differs(&c, &a);
+		groups_free(a.groups);
+		groups_free(b.groups);
+		groups_free(c.groups);
+	}
+	same /= RUNS / 4 * KERNELS;
+	other /= RUNS / 4 * KERNELS;
+	print_message("the same differs in %.1f %%, another in %.1f %%\n", 100 * same, 100 * other);
+	assert_true(same < 0.1 && other > 0.9);
+}
+
+static void two_sums_become_one(void **state)
+{
+	struct estimate sum = { .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	const struct estimate none = sum;
+	const struct estimate a = { .kind = ESTIMATE_GUESS, .value = 10, .error = 3 };
+	const struct estimate b = { .kind = ESTIMATE_EXACT, .value = 5, .error = 0 };
+	const struct estimate c = { .kind = ESTIMATE_GUESS, .value = 1, .error = 4 };
+
+	(void)state;
+	estimate_add_up(&sum, &a);
+	estimate_add_up(&sum, &none);
+	estimate_add_up(&sum, &b);
+	estimate_add_up(&sum, &c);
+	assert_int_equal(sum.kind, ESTIMATE_GUESS);
+	assert_true(sum.value == 16 && fabs(sum.error - 5) < 1e-12);
+	assert_true(estimate_distance(&b, &b) == 0);
+	assert_true(isinf(estimate_distance(&b, &(struct estimate){ ESTIMATE_EXACT, 6, 0, 1, 1 })));
+	assert_true(isnan(estimate_distance(&none, &b)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_of_strata_are_honest),
+		cmocka_unit_test(what_goes_together_is_known_better),
+		cmocka_unit_test(rows_that_cut_strata_are_honest),
+		cmocka_unit_test(what_was_not_measured_is_told),
+		cmocka_unit_test(without_a_count_nothing_is_exact),
+		cmocka_unit_test(captures_are_compared_by_their_errors),
+		cmocka_unit_test(two_sums_become_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
