@@ -39,6 +39,8 @@ def prepare(folder):
     write(f"{folder}/program", PYTHON)
     for name in ("run", "new", "old"):
         shutil.copy(RECORDING, f"{folder}/{name}.gpuctr")
+    with open(f"{folder}/my.columns", "w") as columns:
+        columns.write("per_launch = dram__bytes_read / launches\n")
     write(f"{folder}/trace.json", TRACE)
 
 
