@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SLURM_INTERNAL_H
+#define CLIENT_CLI_SLURM_INTERNAL_H
+
+/* What the files of slurm.c need of each other; nobody else includes this. */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/cli/buf.h"
+#include "client/cli/clocks.h"
+#include "client/cli/ranks.h"
+#include "client/cli/run_options.h"
+
+enum { SLURM_WORDS = 26, SLURM_JOBS_MAX = 64 };
+
+struct job {
+	char id[32], name[64], state[32], reason[128]; /* name: as Slurm shows it, 12_3 or 5+1 */
+	unsigned nodes;
+
+	/* The step beside it. */
+	pid_t srun;
+	int fd;	      /* its output; -1: there is none, or it has ended */
+	struct buf b; /* of a line that is not whole */
+};
+
+/* Those that a name stands for. */
+struct jobs {
+	struct job items[SLURM_JOBS_MAX];
+	size_t n;
+	unsigned nodes;
+	bool more; /* than there is room for */
+};
+
+struct brought {
+	const struct job *job;
+	char *node, *path;
+	uintmax_t inode;
+	intmax_t size, time_s;
+	long time_ns;
+};
+
+struct gathering {
+	const struct run_options *options;
+	struct jobs *jobs;
+	struct ranks ranks;
+	struct clocks clocks;
+	struct brought *files;
+	size_t n_files;
+};
+
+/* A command line: the words, and those that are made for it. */
+struct words {
+	char *items[SLURM_WORDS];
+	size_t n;
+	char text[7][96];
+	char client[PATH_MAX];
+};
+
+/* --- slurm_programs.c --- */
+
+void slurm_add_word(struct words *w, const char *word);
+/* Where the step is to run. */
+void slurm_add_place(struct words *w, const struct job *job);
+/* The step of a job, which ends with us. 0 or an errno. */
+int slurm_start_step(char *const *argv, struct job *job);
+/* With its standard output in *ret_fd. 0 or an errno. */
+int slurm_start(char *const *argv, pid_t *ret_pid, int *ret_fd);
+/* The exit status; 128 and the signal. */
+int slurm_wait_status(pid_t pid);
+/* What a short command prints. Its exit status, or 127. */
+int slurm_ask(char *const *argv, struct buf *ret);
+
+/* --- slurm_jobs.c --- */
+
+/* JOB of JOB.STEP. */
+void slurm_job_part(const char *name, char *ret, size_t size);
+/* false: Slurm knows none, which it has said. */
+bool slurm_find_jobs(const char *name, struct jobs *ret);
+/* Those that run now are kept, the others are told. false: there are none. */
+bool slurm_keep_running(const char *name, struct jobs *jobs);
+/* What one client keeps apart by itself several cannot: each writes to a file of its own. false:
+ * told what to do. */
+bool slurm_check_output(const struct run_options *o, const struct jobs *jobs);
+
+/* --- slurm_files.c --- */
+
+/* Brings the files here that are not here already, through Slurm. */
+void slurm_gather_files(const struct gathering *g);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/slurm_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/expand.h"
+#include "client/cli/say.h"
+
+/* What Slurm says of the jobs that a name stands for. */
+
+void slurm_job_part(const char *name, char *ret, size_t size)
+{
+	snprintf(ret, size, "%.*s", (int)strcspn(name, "."), name);
+}
+
+/* For one component of a heterogeneous job squeue lists all of them. */
+static void take_job(struct jobs *jobs, const char *name, const char *line)
+{
+	struct job job = { .fd = -1 };
+
+	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, job.state,
+		   &job.nodes, job.reason) < 4 ||
+	    (strchr(name, '+') && strcmp(name, job.name) != 0)) {
+		return;
+	}
+	if (jobs->n == SLURM_JOBS_MAX) {
+		jobs->more = true;
+		return;
+	}
+	jobs->items[jobs->n++] = job;
+}
+
+bool slurm_find_jobs(const char *name, struct jobs *ret)
+{
+	char *argv[] = { (char *)"squeue",
+			 (char *)"-h",
+			 (char *)"-r",
+			 (char *)"-j",
+			 (char *)name,
+			 (char *)"-o",
+			 (char *)"%A|%i|%T|%D|%r",
+			 NULL };
+	struct buf b = { 0 };
+	bool found = slurm_ask(argv, &b) == 0;
+
+	for (const char *p = buf_string(&b); *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : "") {
+		take_job(ret, name, p);
+	}
+	buf_deinit(&b);
+	return found && ret->n > 0;
+}
+
+bool slurm_keep_running(const char *name, struct jobs *jobs)
+{
+	char message[384];
+	size_t n = 0;
+
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct job *job = &jobs->items[i];
+
+		if (strcmp(job->state, "RUNNING") == 0 && job->nodes > 0) {
+			jobs->nodes += job->nodes;
+			jobs->items[n++] = *job;
+			continue;
+		}
+		snprintf(message, sizeof(message), "job %s is %s (%s): it has no processes now",
+			 job->name, job->state, job->reason);
+		if (jobs->n > 1) {
+			say("%s", message);
+		} else {
+			say_error("none", message, "Ask again while it runs.");
+		}
+	}
+	if (n == 0 && jobs->n > 1) {
+		snprintf(message, sizeof(message), "none of the %zu jobs of %s runs", jobs->n,
+			 name);
+		say_error("none", message, "Ask again while one does.");
+	}
+	jobs->n = n;
+	return n > 0;
+}
+
+bool slurm_check_output(const struct run_options *o, const struct jobs *jobs)
+{
+	const char *path = o->capture_path;
+
+	if (jobs->more) {
+		say_usage("%s stands for more than %d jobs; name one of them",
+			  o->selector.jobs.items[0], SLURM_JOBS_MAX);
+		return false;
+	}
+	if (o->stream_path) {
+		say_usage(
+			"--format: a stream is of one node; use -o and `gpuctr-client export`, or "
+			"--here on a node");
+		return false;
+	}
+	if (path && jobs->nodes > 1 && !expand_has(path, "hntrp")) {
+		say_usage(
+			"-o %s: %u nodes would write one file; put %%h, %%n, %%t, %%r or %%p into "
+			"its name",
+			path, jobs->nodes);
+		return false;
+	}
+	if (path && jobs->n > 1 && !expand_has(path, "jJp")) {
+		say_usage("-o %s: %zu jobs would write one file; put %%j or %%J into its name",
+			  path, jobs->n);
+		return false;
+	}
+	return true;
+}
