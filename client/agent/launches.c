@@ -14,9 +14,9 @@
 #include "client/agent/functions.h"
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_select.h"
 #include "client/agent/seeing.h"
 #include "client/agent/visits.h"
+#include "client/agent/wanted.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -90,120 +90,6 @@ static void find_stream(struct capture *c, struct visit *v, CUcontext context, C
 								&number) == CUPTI_SUCCESS
 					? number
 					: (uintptr_t)stream;
-}
-
-/* --- what is wanted --- */
-
-static bool is_in_ranges(struct capture *c)
-{
-	nvtx_filter_note_launch(&c->filter.nvtx);
-	if (!phase_is_on(&c->filter.phase)) {
-		return false;
-	}
-	return !nvtx_filter_is_used(&c->filter.nvtx) ||
-	       nvtx_selects(&c->filter.nvtx, &c->scope, c->number);
-}
-
-/* Of the calling thread's context, which a launch is for; UINT32_MAX: it has none. */
-static uint32_t current_device(const struct capture *c)
-{
-	CUdevice current;
-
-	return c->profiler->cuCtxGetDevice(&current) == CUDA_SUCCESS ? (uint32_t)current
-								     : UINT32_MAX;
-}
-
-/* What launches may be counted by. */
-static struct stratum_key key_of(uint64_t kernel, const struct arguments *g, uint32_t device)
-{
-	struct stratum_key key = {
-		.kernel = kernel,
-		.shared_bytes = g->dynamic_shared_bytes,
-		.device = device,
-	};
-
-	memcpy(key.grid, g->grid, sizeof(key.grid));
-	memcpy(key.block, g->block, sizeof(key.block));
-	return key;
-}
-
-static bool filter_takes_launch(struct capture *c, const struct function *f,
-				const struct arguments *g)
-{
-	struct stratum_key key;
-
-	if (!filter_is_grouped(&c->filter)) {
-		return filter_takes(&c->filter, NULL);
-	}
-	key = key_of(f->hash, g, c->filter.mode == GPUCTR_FILTER_PER_GPU ? current_device(c) : 0);
-	return filter_takes(&c->filter, &key);
-}
-
-/* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
- * it otherwise. */
-static bool is_wanted(struct capture *c, const struct function *f, const struct arguments *g)
-{
-	if (f->selected && !filter_is_full(&c->filter) && is_in_ranges(c) &&
-	    filter_takes_launch(c, f, g)) {
-		return true;
-	}
-	atomic_fetch_add(&c->counters.filtered, 1);
-	return false;
-}
-
-/* --- with a budget --- */
-
-struct met {
-	struct capture *capture;
-	const struct function *function;
-};
-
-/* By a number that the function has already, or by its name alone. */
-static uint32_t name_function(void *userdata)
-{
-	const struct met *m = userdata;
-	const struct function *f = m->function;
-
-	if (f->id != 0 && f->generation == intern_generation(&m->capture->intern)) {
-		return f->id;
-	}
-	return intern_function(&m->capture->intern, f->name, WIRE_UNKNOWN_ATTRIBUTE,
-			       WIRE_UNKNOWN_ATTRIBUTE);
-}
-
-static uint32_t name_range(void *userdata)
-{
-	const struct met *m = userdata;
-
-	return nvtx_current_range(&m->capture->intern);
-}
-
-/* Known before the context is set up, so that a launch is of one stratum from the first one on. */
-static uint32_t find_device(struct capture *c, struct ranges *r)
-{
-	uint32_t device = atomic_load_explicit(&r->device, memory_order_relaxed);
-
-	return device == UINT32_MAX ? current_device(c) : device;
-}
-
-/* False: it is counted, and not measured. */
-static bool is_chosen(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
-		      const struct arguments *g)
-{
-	struct met met = { c, f };
-	struct stratum_key key;
-
-	if (!c->choosing.on) {
-		v->chosen = (struct chosen){ .stratum = 0 };
-		return true;
-	}
-	key = key_of(f->hash ^ (uintptr_t)g->graph, g, find_device(c, r));
-	key.range = nvtx_current_name();
-	v->chosen = choosing_take(&c->choosing, &key, &f->stratum, name_function, name_range, &met);
-	if (!v->chosen.choice.measure) {
-		atomic_fetch_add(&c->counters.unchosen, 1);
-	}
-	return v->chosen.choice.measure;
 }
 
 static void note_launch(struct capture *c, struct visit *v, struct launch *l,
@@ -334,11 +220,11 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	if (!is_wanted(c, f, &g)) {
+	if (!wanted_by_filter(c, f, &g)) {
 		return;
 	}
 	r = find_context(c, v, data->context);
-	if (r && !is_chosen(c, v, r, f, &g)) {
+	if (r && !wanted_by_budget(c, v, r, f, &g)) {
 		return;
 	}
 	if (!filter_reserve(&c->filter)) {

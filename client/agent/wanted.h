@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_WANTED_H
+#define GPUCTR_AGENT_WANTED_H
+
+#include <stdbool.h>
+
+struct arguments;
+struct capture;
+struct function;
+struct ranges;
+struct visit;
+
+/* Is this launch to be measured, by the filter, the NVTX ranges around it, skip and count? Counts
+ * it otherwise. */
+bool wanted_by_filter(struct capture *c, const struct function *f, const struct arguments *g);
+
+/* With a budget: is it chosen? v->chosen says of which stratum it is. False: it is counted, and not
+ * measured. */
+bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
+		      const struct arguments *g);
+
+#endif
