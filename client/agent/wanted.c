@@ -124,4 +124,3 @@ bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, stru
 	}
 	return v->chosen.choice.measure;
 }
-

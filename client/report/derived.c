@@ -176,12 +176,13 @@ static struct estimate apart(const struct derived *d, const struct group *group)
 
 struct estimate derived_estimate(const struct derived *d, const struct group *group)
 {
-	const struct estimate_total *together = &group->estimated->derived[d->kind];
+	const struct estimate_total *together;
 
 	/* A definition may take sums and means of anything: its error is not known. */
 	if (d->kind == DERIVED_DEFINED) {
 		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
 	}
+	together = &group->estimated->derived[d->kind];
 	return together->measured > 0 ? estimate_total_ratio(together) : apart(d, group);
 }
 

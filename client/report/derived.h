@@ -17,7 +17,11 @@ enum derived_kind {
 	DERIVED_DEFINED,   /* by the user; define.h */
 };
 
-enum { DERIVED_MAX = 20, DERIVED_TERMS = 8 };
+enum {
+	DERIVED_BUILT_IN = DERIVED_DEFINED, /* kinds, each of which a report has once at most */
+	DERIVED_MAX = 20,
+	DERIVED_TERMS = 8,
+};
 
 struct derived {
 	enum derived_kind kind;

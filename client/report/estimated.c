@@ -393,7 +393,7 @@ static void add_stratum(const struct groups *g, struct estimated *e, const struc
 
 		estimate_total_add(&totals[i], &p);
 	}
-	for (size_t i = 0; !self && i < DERIVED_MAX; i++) {
+	for (size_t i = 0; !self && i < DERIVED_BUILT_IN; i++) {
 		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_DERIVED + i);
 
 		estimate_total_add(&e->derived[i], &p);
@@ -409,7 +409,7 @@ static struct estimated *new_estimated(struct groups *g)
 	}
 	e->self = texts_take(&g->row_texts, g->n_measures * sizeof(*e->self));
 	e->total = texts_take(&g->row_texts, g->n_measures * sizeof(*e->total));
-	e->derived = texts_take(&g->row_texts, DERIVED_MAX * sizeof(*e->derived));
+	e->derived = texts_take(&g->row_texts, DERIVED_BUILT_IN * sizeof(*e->derived));
 	return e->self && e->total && e->derived ? e : NULL;
 }
 
@@ -588,7 +588,7 @@ void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
 		add_total(&sum->self[i], &row->self[i]);
 		add_total(&sum->total[i], &row->self[i]);
 	}
-	for (size_t i = 0; i < DERIVED_MAX; i++) {
+	for (size_t i = 0; i < DERIVED_BUILT_IN; i++) {
 		add_total(&sum->derived[i], &row->derived[i]);
 	}
 }

@@ -40,7 +40,7 @@ enum { GROUPS_SLOTS = 1024 };
 /* Samples of launches that were chosen at random, one after the other: how many they are, derived
  * columns by kind, measures. Each is of two values, a whole and a part of it: 1 and the measure, or
  * what a derived column divides by, and what it divides. */
-enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_MAX };
+enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_BUILT_IN };
 
 struct groups_stratum {
 	size_t capture; /* the how many-th */

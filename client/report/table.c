@@ -150,7 +150,7 @@ static bool make_estimated(const struct view *v, struct estimated *e)
 {
 	e->self = calloc(v->n_measures, sizeof(*e->self));
 	e->total = calloc(v->n_measures, sizeof(*e->total));
-	e->derived = calloc(DERIVED_MAX, sizeof(*e->derived));
+	e->derived = calloc(DERIVED_BUILT_IN, sizeof(*e->derived));
 	return e->self && e->total && e->derived;
 }
 
