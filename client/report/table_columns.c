@@ -52,12 +52,13 @@ static void add_value(const struct table *t, const struct table_column *c, doubl
 	}
 }
 
+/* What rounding leaves of equal values is none. */
 static void add_error(double percent, struct buf *b)
 {
 	if (isnan(percent)) {
 		buf_char(b, '-');
 	} else {
-		buf_printf(b, "+-%.2g%%", percent);
+		buf_printf(b, "+-%.2g%%", percent < 1e-9 ? 0 : percent);
 	}
 }
 
