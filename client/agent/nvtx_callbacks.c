@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/agent/nvtx.h"
@@ -163,11 +165,29 @@ static void on_domain_name_category_w(nvtxDomainHandle_t domain, uint32_t id, co
 	on_domain_name_category_a(domain, id, text);
 }
 
-/* A registered string is its text: it lives as long as the process. */
+/* A registered string is its text. It lives as long as the process, and is kept here as well: a
+ * program that has lost the handle must not be told by its sanitizer that we lost memory. */
+struct registered {
+	struct registered *next;
+	char text[];
+};
+
+static _Atomic(struct registered *) registered;
+
 static nvtxStringHandle_t on_register_a(nvtxDomainHandle_t domain, const char *s)
 {
+	size_t size = s ? strlen(s) + 1 : 1;
+	struct registered *r = malloc(sizeof(*r) + size);
+
 	(void)domain;
-	return (nvtxStringHandle_t)strdup(s ? s : "");
+	if (!r) {
+		return NULL;
+	}
+	memcpy(r->text, s ? s : "", size);
+	r->next = atomic_load(&registered);
+	while (!atomic_compare_exchange_weak(&registered, &r->next, r)) {
+	}
+	return (nvtxStringHandle_t)r->text;
 }
 
 static nvtxStringHandle_t on_register_w(nvtxDomainHandle_t domain, const wchar_t *s)
