@@ -119,6 +119,15 @@ void fixture_skip(const char *reason)
 	abort();
 }
 
+void fixture_need_no_thread_sanitizer(const char *reason)
+{
+#ifdef __SANITIZE_THREAD__
+	fixture_skip(reason);
+#else
+	(void)reason;
+#endif
+}
+
 void fixture_need_root(void)
 {
 	if (geteuid() != 0) {

@@ -68,6 +68,9 @@ int fixture_teardown(void **state);
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
 void fixture_need_two_users(void);
+#define FOREIGN_PROGRAMS \
+	"programs that it does not know end at once where the thread sanitizer is loaded"
+void fixture_need_no_thread_sanitizer(const char *reason);
 void fixture_need_root_to_look(void); /* to look at what the daemon's processes have open */
 
 /* Switches the check for leaks on or off for what is started from now on; returns how it was.

@@ -142,13 +142,8 @@ static void measure_enough(struct fixture *f, struct lines *l)
 	assert_true(lines_count(l, "kernel") >= ENOUGH);
 }
 
-/* Under it the agent's own work at each launch takes more than these budgets have. */
-static void need_no_thread_sanitizer(void)
-{
-#ifdef __SANITIZE_THREAD__
-	fixture_skip("with the thread sanitizer seeing launches costs more than the budget");
-#endif
-}
+static const char seeing_is_dear[] =
+	"with the thread sanitizer seeing launches costs more than the budget";
 
 static void totals_are_right_within_their_errors(void **state)
 {
@@ -156,7 +151,7 @@ static void totals_are_right_within_their_errors(void **state)
 	struct lines l;
 	size_t within = 0;
 
-	need_no_thread_sanitizer();
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	fixture_limit(180);
 	setenv("GPUCTR_FAKE_PUSH_US", "100", 1);
 	setenv("GPUCTR_FAKE_UNEVEN", "7", 1);
@@ -312,7 +307,7 @@ static void what_was_spent_is_told(void **state)
 	struct fixture *f = *state;
 	struct program *client;
 
-	need_no_thread_sanitizer();
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	setenv("GPUCTR_FAKE_START_US", "50000", 1);
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",

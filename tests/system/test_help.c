@@ -59,12 +59,10 @@ static void zsh_completes_where_it_is_installed(void **state)
 
 static void fish_completes(void **state)
 {
+	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
 	expect_completed(*state, "fish");
 }
 
-#ifdef __SANITIZE_THREAD__
-fixture_skip("programs that it does not know end at once where the thread sanitizer is loaded");
-#endif
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

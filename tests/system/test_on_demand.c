@@ -144,10 +144,7 @@ static void roots_of_user_namespaces_see_their_own(void **state)
 	struct program *of[2], *ps;
 	char pid[2][32];
 
-#ifdef __SANITIZE_THREAD__
-	fixture_skip(
-		"programs that it does not know end at once where the thread sanitizer is loaded");
-#endif
+	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
 	fixture_need_two_users();
 	if (system("setpriv --reuid 1234 --regid 1234 --clear-groups unshare --user "
 		   "--map-root-user true 2>/dev/null") != 0) {

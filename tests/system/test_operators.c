@@ -202,10 +202,7 @@ static void in_a_container_nobody_is_an_operator(void **state)
 	struct fixture *f = *state;
 	struct program *p, *c;
 
-#ifdef __SANITIZE_THREAD__
-	fixture_skip(
-		"programs that it does not know end at once where the thread sanitizer is loaded");
-#endif
+	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
 	fixture_need_two_users();
 	if (system("unshare --pid --fork setpriv --reuid 1235 true 2>/dev/null") != 0) {
 		fixture_skip("needs a pid namespace of its own, and setpriv");
