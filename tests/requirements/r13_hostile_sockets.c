@@ -164,9 +164,18 @@ static void report(struct side *quiet, struct side *elsewhere, struct side *here
 			   WINDOW_MS, ratio, n);
 }
 
+/* Two attackers, the front and the good client want a processor each. With fewer of them the
+ * kernel decides who waits for whom: the ratio was 0.7 to 3.7 with the same daemon on two. What the
+ * front itself puts before others' requests, on any machine, is counted in r14_quotas.c. */
+static double get_bound(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN) >= HOSTILES + 2 ? 2 : 8;
+}
+
 static void hostile_sockets_hurt_nobody_else(void **state)
 {
 	const uint64_t wanted = requirement_amount(200000, 1000000);
+	const double bound = get_bound();
 	struct side quiet = { 0 }, elsewhere = { 0 }, here = { 0 };
 	struct footprint before;
 	struct fixture *f = *state;
@@ -186,7 +195,7 @@ static void hostile_sockets_hurt_nobody_else(void **state)
 	load_take_footprint(f, &before);
 	side_ask(&quiet, bob);
 	while (atomic_load(&load.shared->messages) < wanted ||
-	       (ratio > 2 && measured < MEASUREMENTS)) {
+	       (ratio > bound && measured < MEASUREMENTS)) {
 		double r = measure(&load, bob, &elsewhere, &here);
 
 		ratio = measured++ == 0 || r < ratio ? r : ratio;
@@ -195,10 +204,8 @@ static void hostile_sockets_hurt_nobody_else(void **state)
 			   (unsigned long long)atomic_load(&load.shared->messages),
 			   (unsigned long long)atomic_load(&load.shared->rounds));
 	report(&quiet, &elsewhere, &here, ratio, measured);
-	/* Where two cores compute for the daemon, its attackers and the good client, the ratio was
-	 * 0.7 to 3.6, by what the machine did. At full size it has both to itself. */
 	if (requirement_times_count()) {
-		assert_true(ratio <= (double)requirement_amount(8, 2));
+		assert_true(ratio <= bound);
 	}
 	assert_int_equal(fixture_worker(f, "front"), front);
 	requirement_figure("R13", "grew by at most %ld KiB", expect_no_leak(f, &before));
