@@ -860,13 +860,12 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
 }
 
-/* Tokens are the same in every run. */
-/* The files that a box's peer attaches are sockets; each stands for the control device. */
+/* What a box's peer attaches stands for the control device. */
 EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
 {
 	int r = (int)syscall(SYS_statx, folder, path, flags, mask, st);
 
-	if (r == 0 && path[0] == '\0' && S_ISSOCK(st->stx_mode)) {
+	if (r == 0 && path[0] == '\0' && closers_box_is_attachment(folder)) {
 		st->stx_mode = S_IFCHR;
 		st->stx_rdev_major = RM_DEVICE_MAJOR;
 		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
@@ -874,6 +873,7 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
 	return r;
 }
 
+/* Tokens are the same in every run. */
 EXPORT ssize_t getrandom(void *data, size_t n, unsigned flags)
 {
 	if (!box.active) {
