@@ -369,6 +369,28 @@ static void an_envelope_reads_as_the_whole(void **state)
 	assert_true(read > 1000 && refused > 1000);
 }
 
+/* A piece of an image that is as long as it may be. */
+static void an_envelope_takes_the_longest_piece(void **state)
+{
+	static const uint8_t zeroes[LIMIT_IMAGE_PIECE_BYTES];
+	const struct wire_message m = { .type = WIRE_RAW_IMAGE,
+					.raw_image = { .size = sizeof(zeroes),
+						       .data = { sizeof(zeroes), zeroes } } };
+	struct buffer b = { 0 };
+	struct wire_message read;
+	struct arena scratch;
+
+	(void)state;
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
+	assert_int_equal(wire_decode_envelope(WIRE_RAW_IMAGE, b.data + b.start, buffer_length(&b),
+					      &read),
+			 0);
+	assert_int_equal(read.raw_image.data.n, sizeof(zeroes));
+	buffer_deinit(&b);
+	arena_deinit(&scratch);
+}
+
 static void an_envelope_borrows_and_knows_its_limits(void **state)
 {
 	static const uint8_t payload[] = { 0x08, 7, 0x20, 0x80, 0x20, 0x2a, 3, 'a', 'b', 'c' };
@@ -838,6 +860,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_envelope_reads_as_the_whole),
+		cmocka_unit_test(an_envelope_takes_the_longest_piece),
 		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
 		cmocka_unit_test(a_copy_stands_on_its_own),
 		cmocka_unit_test(a_copy_has_limits_and_no_null),
