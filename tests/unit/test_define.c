@@ -152,10 +152,10 @@ static void parentheses_have_a_depth(void **state)
 	char text[512] = "x = ";
 
 	(void)state;
-	for (unsigned i = 0; i < 31; i++) {
-		strcat(text, i > 0 ? "+(1)" : "(1)");
+	for (unsigned i = 0; i < 17; i++) {
+		strcat(text, i > 0 ? "+((1))" : "((1))");
 	}
-	expect_column(text + 4, 31, "");
+	expect_column(text + 4, 17, "");
 	strcpy(text, "x = ");
 	for (unsigned i = 0; i < 33; i++) {
 		strcat(text, "(");
