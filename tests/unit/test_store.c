@@ -491,6 +491,50 @@ static void test_view_joins_names_and_path(void **state)
 	store_reader_free(open_file(f));
 }
 
+/* Two processes number their kernels, devices and strata alike, and each time has its clock. */
+static void test_views_keep_processes_apart(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	struct gpuctr_device device = f->synthetic.process.devices[0];
+	struct gpuctr_process second = f->synthetic.process;
+	struct gpuctr_stratum stratum = { .id = 2, .seen = 5 };
+
+	device.name = "NVIDIA B200";
+	second.process = 2;
+	second.devices = &device;
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_process(s, &second), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		struct gpuctr_record record = *synthetic_record(&f->synthetic, i);
+
+		record.process = 1 + i % 2;
+		record.clock = (enum gpuctr_clock)(i / 2);
+		record.duration_ns = record.clock == GPUCTR_CLOCK_NONE ? -1 : 5;
+		record.stratum = 2;
+		record.chance = 1;
+		stratum.process = record.process;
+		stratum.kernel = record.kernel;
+		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_stratum(s, &stratum), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM records"), 6);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE process = 2 AND device_name ="
+				  " 'NVIDIA B200'"),
+			 3);
+	assert_int_equal(query(f, "SELECT count(*) FROM strata WHERE measured = 3 AND seen = 5"),
+			 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'none' AND"
+				  " duration_ns IS NULL"),
+			 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'range'"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'gpu' AND"
+				  " duration_ns = 5"),
+			 2);
+}
+
 /* --- creation and failure ----------------------------------------------------------------------
  */
 
@@ -735,6 +779,7 @@ int main(void)
 		TEST(test_huge_counts_are_cut),
 		TEST(test_process_may_be_told_again),
 		TEST(test_view_joins_names_and_path),
+		TEST(test_views_keep_processes_apart),
 		TEST(test_existing_file_is_refused_unless_forced),
 		TEST(test_failed_replacement_leaves_the_old_file),
 		TEST(test_stale_journal_is_not_applied),
