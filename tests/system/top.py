@@ -366,6 +366,10 @@ def file_grows(path):
         t.expect_given_back()
 
 
+    r = printed("top", path, f"{os.path.dirname(os.path.abspath(__file__))}/../../client/replay/resnet18-h200.gpuctr")
+    check(b", 2 processes, not complete, " in r.stdout, f"one of two files is not complete:\n{r.stdout.decode()}")
+
+
 def recording(path):
     for width in (40, 80, 120, 300):
         with terminal("top", path, width=width, height=24) as t:
