@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/doctor/apart.h"
 #include "daemon/doctor/ask.h"
 #include "daemon/doctor/outside.h"
 #include "daemon/doctor/running.h"
@@ -314,6 +315,47 @@ static void everybody_may_connect_to_the_socket(void **state)
 	assert_int_equal(chmod(config.socket, 0666), 0);
 }
 
+/* --- a look that ends its process --- */
+
+static void look_and_end(struct finding_sink *sink, void *userdata)
+{
+	int how = *(int *)userdata;
+
+	finding_tell(sink, FINDING_OK, "seccomp", "", "before");
+	finding_tell(sink, FINDING_STEP, "CUPTI", "", "%s", "");
+	if (how < 0) {
+		raise(-how);
+	} else if (how > 0) {
+		_exit(how);
+	}
+	finding_tell(sink, FINDING_OK, "CUPTI", "", "behind");
+}
+
+static void the_step_that_ended_a_look_is_a_fault(void **state)
+{
+	static const struct {
+		int how;
+		enum finding_grade grade;
+		const char *text;
+	} rows[] = {
+		{ -SIGKILL, FINDING_FAULT, "looking at it ended by signal 9" },
+		{ 3, FINDING_FAULT, "looking at it ended with status 3" },
+		{ 0, FINDING_OK, "behind" },
+	};
+	struct finding_sink sink = { take };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int how = rows[i].how;
+
+		n_findings = 0;
+		apart_run(&sink, look_and_end, &how);
+		assert_int_equal(n_findings, 2);
+		expect_finding("seccomp", FINDING_OK, "before");
+		expect_finding("CUPTI", rows[i].grade, rows[i].text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +365,7 @@ int main(void)
 		cmocka_unit_test(the_daemon_is_the_one_that_listens),
 		cmocka_unit_test(what_it_answers_is_a_finding),
 		cmocka_unit_test(everybody_may_connect_to_the_socket),
+		cmocka_unit_test(the_step_that_ended_a_look_is_a_fault),
 	};
 
 	return cmocka_run_group_tests(tests, make_socket, remove_socket);
