@@ -38,7 +38,7 @@ static void really_close(int fd)
 	syscall(SYS_close, fd);
 }
 
-static bool is_of_a_user(int fd)
+bool closers_box_is_attachment(int fd)
 {
 	struct stat st;
 
@@ -60,7 +60,7 @@ static bool is_connection_with_more(int fd)
 
 EXPORT int close(int fd)
 {
-	if (box.active && is_of_a_user(fd)) {
+	if (box.active && closers_box_is_attachment(fd)) {
 		fuzz_fail("the front closes what a user has sent");
 	}
 	if (box.active && is_connection_with_more(fd)) {

@@ -12,6 +12,7 @@ void closers_box_end(void); /* all is closed then */
 
 /* What peers attach: the front may not close it. */
 int closers_box_attachment(void);
+bool closers_box_is_attachment(int fd);
 
 void closers_box_hold(bool hold);
 void closers_box_turn(void);

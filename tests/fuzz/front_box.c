@@ -31,9 +31,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TOKENS = 8, REQUESTS = 64, STOP_TURNS = 4000 };
+enum { TOKENS = 8, REQUESTS = 64, STOP_TURNS = 4000, CONTAINER_ROOT = FRONT_BOX_USERS };
 
-static const uid_t uids[FRONT_BOX_USERS] = { 0, 1001, 1002, 6666 };
+static const uid_t uids[FRONT_BOX_USERS + 1] = { 0, 1001, 1002, 6666, 0 };
+static const pid_t nobodys_pid = 0x7ffffff0; /* beyond the largest that the kernel gives */
 
 struct box_peer {
 	int fd; /* -1: not connected */
@@ -87,9 +88,17 @@ static struct {
 	struct sockaddr_un address;
 	socklen_t address_length;
 	struct box_process granter, asked[FRONT_BOX_ASKED];
+	uint32_t tenants[FRONT_BOX_GPUS]; /* pids */
 	struct config config;
 	struct arena arena, scratch;
 } box;
+
+static struct front_box_listener listener;
+
+void front_box_listen(const struct front_box_listener *l)
+{
+	listener = *l;
+}
 
 /* --- instead of daemon/base/log.c --- */
 
@@ -132,7 +141,7 @@ static void peer_close(struct box_peer *p)
 	*p = (struct box_peer){ .fd = -1, .reading = true };
 }
 
-void front_box_connect(unsigned peer, unsigned user)
+static void connect_as(unsigned peer, unsigned user)
 {
 	struct box_peer *p = peer_at(peer);
 
@@ -146,8 +155,23 @@ void front_box_connect(unsigned peer, unsigned user)
 		peer_close(p); /* more wait to be accepted than may */
 		return;
 	}
-	p->user = user % FRONT_BOX_USERS;
+	p->user = user;
 	box.users[box.n_connected++ % 256] = p->user;
+}
+
+void front_box_connect(unsigned peer, unsigned user)
+{
+	connect_as(peer, user % FRONT_BOX_USERS);
+}
+
+void front_box_connect_container(unsigned peer)
+{
+	connect_as(peer, CONTAINER_ROOT);
+}
+
+uid_t front_box_uid(unsigned user)
+{
+	return uids[user % FRONT_BOX_USERS];
 }
 
 void front_box_close(unsigned peer, bool half)
@@ -279,8 +303,8 @@ static void hear_message(struct box_peer *p, const struct wire_message *m)
 		hear_token(m->ready.token);
 		break;
 	case WIRE_AGENT_WELCOME:
-		p->heard = (struct front_box_heard){ m->agent_welcome.capture,
-						     m->agent_welcome.process };
+		p->heard.capture = m->agent_welcome.capture;
+		p->heard.process = m->agent_welcome.process;
 		break;
 	case WIRE_JOB_REPLY:
 		fuzz_check(p->user == FRONT_BOX_ROOT);
@@ -309,6 +333,9 @@ static void hear_frames(struct box_peer *p)
 				  wire_type_to_string(f.type));
 		}
 		hear_message(p, &m);
+		if (listener.on_message) {
+			listener.on_message((unsigned)(p - box.peers), &f);
+		}
 		buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
 	}
 	fuzz_check(r == FRAME_E_MORE);
@@ -340,28 +367,31 @@ static void find_readable(void)
 	poll(box.readable, n, 0);
 }
 
-static bool receive_into(int fd, struct buffer *b)
+/* How many bytes came; 0: the other end is closed. -EAGAIN: none. */
+static ssize_t receive_into(int fd, struct buffer *b)
 {
 	ssize_t n;
 
 	if (!is_readable(fd)) {
-		return false;
+		return -EAGAIN;
 	}
 	fuzz_check(buffer_reserve(b, 64 * 1024) == 0);
 	n = recv(fd, b->data + b->end, b->size - b->end, MSG_DONTWAIT);
 	if (n > 0) {
 		b->end += (size_t)n;
 	}
-	return n > 0;
+	return n < 0 ? -EAGAIN : n;
 }
 
 static bool peer_read(struct box_peer *p)
 {
-	if (p->fd < 0 || !p->reading || !receive_into(p->fd, &p->in)) {
-		return false;
+	ssize_t n = p->fd >= 0 && p->reading ? receive_into(p->fd, &p->in) : -EAGAIN;
+
+	p->heard.closed = p->heard.closed || n == 0;
+	if (n > 0) {
+		hear_frames(p);
 	}
-	hear_frames(p);
-	return true;
+	return n > 0;
 }
 
 /* --- the granter --- */
@@ -472,6 +502,18 @@ void front_box_granter_expire(unsigned lease)
 	}
 }
 
+void front_box_granter_hang(uint64_t gpus)
+{
+	struct granter_reply reply = { .size = sizeof(reply), .op = GRANTER_HUNG, .gpus = gpus };
+
+	for (unsigned i = box.n_leases; i > 0; i--) {
+		if ((box.leases[i - 1].gpus & gpus) != 0) {
+			lease_remove(&box.leases[i - 1]);
+		}
+	}
+	granter_send(&reply, sizeof(reply));
+}
+
 void front_box_granter_say(const void *data, size_t n)
 {
 	granter_send(data, n);
@@ -495,6 +537,9 @@ static bool granter_receive(void)
 	fuzz_check((q.op == GRANTER_ALLOC) == (fd >= 0));
 	if (fd >= 0) {
 		closers_box_close(fd);
+	}
+	if (listener.on_granter_request) {
+		listener.on_granter_request(&q);
 	}
 	box.granter.requests[box.granter.n_requests++].granter = q;
 	if (box.granter.prompt) {
@@ -579,19 +624,39 @@ static void answer_status(enum front_box_asked which, uint32_t id)
 	gpu_send(which, &m);
 }
 
+static void say_tenants(uint32_t id, bool known, const uint32_t *gpu, const uint32_t *pid, size_t n)
+{
+	struct wire_message m = {
+		.type = WIRE_TENANTS_REPLY,
+		.tenants_reply = { id, known, { n, gpu }, { n, pid } },
+	};
+
+	gpu_send(FRONT_BOX_GPU, &m);
+}
+
 static void answer_tenants(uint32_t id, bool known, bool foreign)
 {
 	/* The first is there, and root's or whose the test is; the second has gone. */
-	const uint32_t gpu[] = { 1, 0 }, pid[] = { 1, 0x7ffffff0 };
-	struct wire_message m = {
-		.type = WIRE_TENANTS_REPLY,
-		.tenants_reply = { id, known, { 2, gpu }, { 2, pid } },
-	};
+	const uint32_t foreign_gpu[] = { 1, 0 }, foreign_pid[] = { 1, (uint32_t)nobodys_pid };
+	uint32_t gpu[FRONT_BOX_GPUS], pid[FRONT_BOX_GPUS];
+	size_t n = 0;
 
-	if (!foreign) {
-		m.tenants_reply.gpu.n = m.tenants_reply.pid.n = 0;
+	if (foreign) {
+		say_tenants(id, known, foreign_gpu, foreign_pid, ARRAY_SIZE(foreign_gpu));
+		return;
 	}
-	gpu_send(FRONT_BOX_GPU, &m);
+	for (uint32_t i = 0; i < FRONT_BOX_GPUS; i++) {
+		if (box.tenants[i] != 0) {
+			gpu[n] = i;
+			pid[n++] = box.tenants[i];
+		}
+	}
+	say_tenants(id, known, gpu, pid, n);
+}
+
+void front_box_set_tenant(unsigned gpu, uint32_t pid)
+{
+	box.tenants[gpu % FRONT_BOX_GPUS] = pid;
 }
 
 void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answer)
@@ -653,7 +718,7 @@ static bool gpu_receive(enum front_box_asked which)
 		return false;
 	}
 	if (frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f) != 0) {
-		return receive_into(p->fd, &p->in);
+		return receive_into(p->fd, &p->in) > 0;
 	}
 	arena_reset(&box.arena);
 	fuzz_check(wire_decode(&box.arena, f.type, f.payload, f.size, &m) == 0);
@@ -731,6 +796,16 @@ void front_box_reload(bool shared, unsigned limit)
 	box.config.shared = shared;
 	box.config.queue_max = box.config.captures_per_user = box.config.connections_per_user =
 		1 + limit % 32;
+	front_box_reload_settings();
+}
+
+struct config *front_box_settings(void)
+{
+	return &box.config;
+}
+
+void front_box_reload_settings(void)
+{
 	control_send_reload(box.control, &box.config, -1);
 }
 
@@ -848,9 +923,11 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	struct ucred *u = value;
 
 	if (box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
-		uid_t uid = uids[box.users[box.n_accepted++ % 256]];
+		unsigned user = box.users[box.n_accepted++ % 256];
 
-		*u = (struct ucred){ .pid = getpid(), .uid = uid, .gid = 50000 };
+		*u = (struct ucred){ .pid = user == CONTAINER_ROOT ? nobodys_pid : getpid(),
+				     .uid = uids[user],
+				     .gid = 50000 };
 		return 0;
 	}
 	if (box.active && level == SOL_SOCKET && name == SO_PEERGROUPS) {
@@ -860,13 +937,12 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
 }
 
-/* Tokens are the same in every run. */
-/* The files that a box's peer attaches are sockets; each stands for the control device. */
+/* What a box's peer attaches stands for the control device. */
 EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct statx *st)
 {
 	int r = (int)syscall(SYS_statx, folder, path, flags, mask, st);
 
-	if (r == 0 && path[0] == '\0' && S_ISSOCK(st->stx_mode)) {
+	if (r == 0 && path[0] == '\0' && closers_box_is_attachment(folder)) {
 		st->stx_mode = S_IFCHR;
 		st->stx_rdev_major = RM_DEVICE_MAJOR;
 		st->stx_rdev_minor = RM_DEVICE_MINOR_CONTROL;
@@ -874,6 +950,7 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
 	return r;
 }
 
+/* Tokens are the same in every run. */
 EXPORT ssize_t getrandom(void *data, size_t n, unsigned flags)
 {
 	if (!box.active) {

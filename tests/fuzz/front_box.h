@@ -13,6 +13,7 @@
  * public, to who is not allowed, asks the granter for what the arbiter must not have given, leaves
  * a descriptor open, or does not stop. */
 
+#include "daemon/config/config.h"
 #include "daemon/granter/granter.h"
 #include "proto/wire/wire.h"
 
@@ -31,6 +32,13 @@ enum {
 struct front_box_heard {
 	uint32_t capture; /* the last one opened, or that an agent was welcomed to */
 	uint32_t process; /* of an agent */
+	bool closed;	  /* its connection, by the front */
+};
+
+/* Who is told what goes by; each may be NULL. */
+struct front_box_listener {
+	void (*on_message)(unsigned peer, const struct frame *f);
+	void (*on_granter_request)(const struct granter_request *q);
 };
 
 /* Acts, and returns true; false when there is nothing left to do. */
@@ -39,10 +47,15 @@ typedef bool (*front_box_act)(void *userdata);
 /* Runs a front until act has nothing left to do, and then has it stopped. */
 void front_box_run(front_box_act act, void *userdata);
 
+/* In this run and all that follow. */
+void front_box_listen(const struct front_box_listener *listener);
+
 /* --- what a test may do in its act; numbers are taken modulo what there is --- */
 
 void front_box_connect(unsigned peer, unsigned user);
 void front_box_close(unsigned peer, bool half);
+/* As root, but of a container. */
+void front_box_connect_container(unsigned peer);
 
 /* Queues bytes to be sent, chunk by chunk, while the loop turns. */
 void front_box_say(unsigned peer, const void *data, size_t n);
@@ -57,6 +70,7 @@ const char *front_box_token(unsigned capture); /* of the captures that became re
 void front_box_granter_set_prompt(bool prompt);
 void front_box_granter_answer(int error, uint32_t status);
 void front_box_granter_expire(unsigned lease);
+void front_box_granter_hang(uint64_t gpus);
 void front_box_granter_say(const void *data, size_t n);
 void front_box_granter_replace(bool dies_first);
 
@@ -77,9 +91,16 @@ void front_box_gpu_answer(enum front_box_asked which, enum front_box_answer answ
 void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n);
 void front_box_gpu_replace(enum front_box_asked which, bool dies_first);
 
+/* Computes on a GPU, as a good answer tells; 0: nobody does. */
+void front_box_set_tenant(unsigned gpu, uint32_t pid);
+
 void front_box_hold_closes(bool hold); /* of what users have sent */
 void front_box_pass(uint64_t ms);
 void front_box_reload(bool shared, unsigned limit);
+/* What a test changes here the front knows after front_box_reload_settings(). */
+struct config *front_box_settings(void);
+void front_box_reload_settings(void);
+uid_t front_box_uid(unsigned user);
 void front_box_stop(void);
 
 #endif

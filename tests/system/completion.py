@@ -59,6 +59,8 @@ def the_client():
     check(words("--", "-") == ([], ":program 1"), "options behind --")
     check(words("python", "--metrics", "m") == ([], ":program 0"), "options of the program")
     check(words("-f", "--metrics=memory", "python", "x") == ([], ":program 2"), "options before the program")
+    check(words("-o", "f", "python", "x") == ([], ":program 2"), "a short option and its value")
+    check(words("-of", "python", "x") == ([], ":program 1"), "a short option with its value")
     # As bash splits it; the numbers of words are those of bash.
     check(words("--metrics", "=", "memory", "python", "") == ([], ":program 3"), "a split option")
     check(words("--metrics", "=", "mem")[0] == ["memory"], "a split value")

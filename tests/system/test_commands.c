@@ -295,6 +295,41 @@ static void nothing_to_measure_is_told_and_no_failure(void **state)
 	expect_no_message(client, "do not match");
 }
 
+static const char *write_script(struct fixture *f, const char *name, const char *text)
+{
+	const char *path = fixture_path(f, name);
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	assert_int_equal(chmod(path, 0755), 0);
+	return path;
+}
+
+/* Its variables, but for those that name the agent and the capture; and the status that a shell
+ * would have given. */
+static void a_program_has_its_own_environment_and_status(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_TOK", "7", 1); /* ours begins like it */
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--", "sh", "-c",
+				   "exit ${GPUCTR_TOK:-9}", NULL),
+		    7);
+	unsetenv("GPUCTR_TOK");
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--",
+				   write_script(f, "plain", "exit 5\n"), NULL),
+		    5);
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--",
+				   write_script(f, "script", "#!/nonexistent/interpreter\n"), NULL),
+		    127);
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--metrics", "memory", "--", "/etc/passwd",
+				   NULL),
+		    126);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +346,7 @@ int main(void)
 		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
 		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
+		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};
 
 	return SYSTEM_RUN(tests);

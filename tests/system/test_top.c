@@ -114,7 +114,7 @@ static void processes_are_measured_while_they_are_looked_at(void **state)
 	expect_scenario(f, "own", pid_text(p));
 	expect_running(p);
 	expect_no_owner(f);
-	program_kill(p, SIGKILL);
+	expect_scenario(f, "own_ends", pid_text(p));
 }
 
 static void progress_is_told_and_erased(void **state)

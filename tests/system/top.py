@@ -366,6 +366,10 @@ def file_grows(path):
         t.expect_given_back()
 
 
+    r = printed("top", path, f"{os.path.dirname(os.path.abspath(__file__))}/../../client/replay/resnet18-h200.gpuctr")
+    check(b", 2 processes, not complete, " in r.stdout, f"one of two files is not complete:\n{r.stdout.decode()}")
+
+
 def recording(path):
     for width in (40, 80, 120, 300):
         with terminal("top", path, width=width, height=24) as t:
@@ -381,6 +385,22 @@ def recording(path):
             t.press("q")
             t.ends(0)
             t.expect_given_back()
+
+
+    with terminal("top", path, width=80, height=24) as t:
+        t.see("by time, columns 1 of 5")
+        t.press("s")
+        t.see("by dram__bytes_read.sum, columns 2 of 5")  # where that column is
+        t.press("\033[C")
+        t.see("columns 3 of 5")
+        t.press("q")
+        t.ends(0)
+    with terminal("top", path, "--sort", "calls", width=120, height=24) as t:
+        t.see("by calls")
+        t.press("s")
+        t.see("by time")
+        t.press("q")
+        t.ends(0)
 
 
 def until_free(program):
@@ -409,6 +429,17 @@ def own(program):
     check(r.returncode == 1 and b"metric-unknown" in r.stderr, r)
     r = printed("top", "--pid", "1")
     check(r.returncode == 1 and r.stderr, r)
+
+
+def own_ends(program):
+    """What is measured ends, and what was measured stays to be looked at."""
+    with terminal("top", "--pid", program, "--metrics", "dram__bytes_read.sum", width=120) as t:
+        t.until(lambda: kernels(t.text()) > 0, "kernels")
+        os.kill(int(program), signal.SIGKILL)
+        t.see("over: all of the processes have ended")
+        check(kernels(t.text()) > 0, "what was measured is gone")
+        t.press("q")
+        t.ends(0)
 
 
 def progress(program):

@@ -304,6 +304,8 @@ static void a_record_comes_once(void **state)
 	assert_false(feed(f));
 	s->first = UINT64_MAX - 1;
 	assert_false(feed(f));
+	s->first = UINT64_MAX - RECORDS + 1; /* the next one would be the first again */
+	assert_false(feed(f));
 	assert_int_equal(f->n_records, 0);
 	s->first = 100; /* a batch was left out */
 	assert_true(feed(f));
@@ -428,6 +430,17 @@ static void strata_and_chances_arrive(void **state)
 	assert_int_equal(f->stratum.device, 1);
 	assert_false(f->stratum.merged);
 	assert_true(f->stratum.seen == UINT64_MAX);
+}
+
+static void the_last_number_of_a_stratum_is_one(void **state)
+{
+	static const uint32_t last[] = { 1, LIMIT_STRATA };
+	struct fixture *f = *state;
+
+	add_budget(&f->sample);
+	f->sample.columns.stratum_id.v = last;
+	assert_true(feed(f));
+	assert_int_equal(f->stratum.id, LIMIT_STRATA);
 }
 
 static void without_a_budget_every_launch_was_sure(void **state)
@@ -889,6 +902,7 @@ int main(void)
 		TEST(a_batch_of_definitions_alone_is_fine),
 		TEST(every_malformed_batch_is_refused),
 		TEST(strata_and_chances_arrive),
+		TEST(the_last_number_of_a_stratum_is_one),
 		TEST(without_a_budget_every_launch_was_sure),
 		TEST(odd_chances_and_strata_are_malformed),
 		TEST(an_unknown_kind_is_a_kernel),

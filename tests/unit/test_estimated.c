@@ -361,6 +361,35 @@ static void two_sums_become_one(void **state)
 	assert_true(isnan(estimate_distance(&none, &b)));
 }
 
+/* Of two figures of one launch the error is not known, and neither is that of their sum. */
+static void a_sum_is_as_sure_as_its_parts(void **state)
+{
+	const struct estimate once = { .kind = ESTIMATE_ONCE, .value = 2, .error = NAN };
+	const struct estimate guess = { .kind = ESTIMATE_GUESS, .value = 3, .error = 1 };
+	struct estimate sum = once;
+
+	(void)state;
+	estimate_add_up(&sum, &once);
+	assert_int_equal(sum.kind, ESTIMATE_ONCE);
+	assert_true(sum.value == 4 && isnan(sum.error));
+	estimate_add_up(&sum, &guess);
+	assert_int_equal(sum.kind, ESTIMATE_GUESS);
+	assert_true(sum.value == 7 && sum.error == 1);
+}
+
+/* Of a value below 0, such as a difference that a user has defined, less is less. */
+static void a_change_has_the_direction_of_the_value(void **state)
+{
+	const struct estimate before = { ESTIMATE_EXACT, -10, 0, 1, 1 };
+	const struct estimate more = { ESTIMATE_EXACT, -5, 0, 1, 1 };
+	const struct estimate nothing = { ESTIMATE_EXACT, 0, 0, 1, 1 };
+
+	(void)state;
+	assert_true(estimate_change(&more, &before).value == 50);
+	assert_true(estimate_change(&before, &more).value == -100);
+	assert_true(isnan(estimate_change(&more, &nothing).value));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +400,8 @@ int main(void)
 		cmocka_unit_test(without_a_count_nothing_is_exact),
 		cmocka_unit_test(captures_are_compared_by_their_errors),
 		cmocka_unit_test(two_sums_become_one),
+		cmocka_unit_test(a_sum_is_as_sure_as_its_parts),
+		cmocka_unit_test(a_change_has_the_direction_of_the_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

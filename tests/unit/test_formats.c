@@ -594,6 +594,40 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	buf_deinit(&b);
 }
 
+/* By which a script knows whether something is wrong. */
+static void test_what_was_not_measured_is_a_failure_or_none(void **state)
+{
+	static const struct {
+		struct summary_end end;
+		enum summary_outcome outcome;
+	} rows[] = {
+		{ { .totals = { .seen = 0 } }, SUMMARY_NOTHING },
+		{ { .totals = { .seen = 5, .filtered = 5 } }, SUMMARY_NOTHING },
+		{ { .totals = { .seen = 5, .capturing = 5 } }, SUMMARY_NOTHING },
+		{ { .totals = { .seen = 5, .filtered = 2, .capturing = 3 } }, SUMMARY_NOTHING },
+		{ { .totals = { .seen = 5, .filtered = 4, .unready = 1 } }, SUMMARY_FAILED },
+		{ { .totals = { .seen = 5, .failed = 5 } }, SUMMARY_FAILED },
+		{ { .totals = { .seen = 5, .unchosen = 5 } }, SUMMARY_FAILED },
+		{ { .totals = { .seen = 5, .filtered = 5 }, .refused = true }, SUMMARY_FAILED },
+		{ { .error = GPUCTR_E_REVOKED }, SUMMARY_FAILED },
+	};
+	static struct synthetic synthetic;
+	struct summary *s;
+
+	(void)state;
+	synthetic_init(&synthetic);
+	s = new_summary(&synthetic.plan);
+	summary_process(s, &synthetic.process);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (summary_outcome(s, &rows[i].end) != rows[i].outcome) {
+			fail_msg("row %zu", i);
+		}
+	}
+	summary_record(s, synthetic_record(&synthetic, 0));
+	assert_int_equal(summary_outcome(s, &rows[8].end), SUMMARY_MEASURED);
+	summary_free(s);
+}
+
 static void test_summary_of_ratios(void **state)
 {
 	static struct synthetic synthetic;
@@ -636,6 +670,7 @@ int main(void)
 		cmocka_unit_test(test_summary_rows_and_width),
 		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
+		cmocka_unit_test(test_what_was_not_measured_is_a_failure_or_none),
 		cmocka_unit_test(test_summary_of_ratios),
 	};
 

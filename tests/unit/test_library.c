@@ -590,6 +590,125 @@ static void an_older_daemon_is_not_asked_for_what_it_does_not_know(void **state)
 	assert_int_equal(expect_request(f).type, WIRE_OPEN_CAPTURE);
 }
 
+/* --- answers, with a value in each field that no other has --- */
+
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
+{
+	const struct gpuctr_capture_info *c = &status->captures[0];
+	const struct gpuctr_gpu *g = &status->gpus[0];
+
+	assert_null(error);
+	(*(unsigned *)userdata)++;
+	assert_string_equal(status->daemon, "0.0.9");
+	assert_string_equal(status->driver, "580");
+	assert_string_equal(status->cupti, "13");
+	assert_int_equal(status->restricted, GPUCTR_RESTRICTED);
+	assert_int_equal(status->trouble.code, GPUCTR_E_NO_GPU);
+	assert_string_equal(status->trouble.message, "none");
+	assert_string_equal(status->trouble.remedy, "buy one");
+	assert_int_equal(status->uptime_ns, 101);
+	assert_int_equal(status->peers, 102);
+	assert_int_equal(status->n_gpus, 1);
+	assert_int_equal(g->index, 3);
+	assert_string_equal(g->uuid, "GPU-3");
+	assert_string_equal(g->name, "H200");
+	assert_string_equal(g->chip, "GH100");
+	assert_int_equal(g->holder, 103);
+	assert_int_equal(g->waiting, 104);
+	assert_string_equal(g->job, "4711");
+	assert_string_equal(g->job_user, "bob");
+	assert_int_equal(status->n_captures, 1);
+	assert_int_equal(c->capture, 105);
+	assert_int_equal(c->uid, 106);
+	assert_string_equal(c->user, "ann");
+	assert_int_equal(c->pid, 107);
+	assert_string_equal(c->program, "train");
+	assert_int_equal(c->state, GPUCTR_CAPTURE_RUNNING);
+	assert_int_equal(c->n_gpus, 1);
+	assert_string_equal(c->gpus[0], "step/");
+	assert_int_equal(c->n_metrics, 1);
+	assert_string_equal(c->metrics[0], "dram__bytes_read.sum");
+	assert_int_equal(c->position, 108);
+	assert_int_equal(c->totals.seen, 109);
+	assert_int_equal(c->lease_left_ns, 110);
+	assert_int_equal(c->processes, 111);
+	assert_null(status->counts);
+}
+
+static void a_status_arrives_whole(void **state)
+{
+	struct fixture *f = *state;
+	const struct wire_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
+	const struct wire_capture_info capture = {
+		105,	       106,
+		"ann",	       107,
+		"train",       WIRE_CAPTURE_RUNNING,
+		{ 1, ranges }, { 1, metrics },
+		108,	       { .seen = 109 },
+		110,	       111,
+	};
+	struct wire_message m = { .type = WIRE_STATUS_REPLY,
+				  .status_reply = { .daemon = "0.0.9",
+						    .driver = "580",
+						    .cupti = "13",
+						    .restricted = GPUCTR_RESTRICTED,
+						    .gpus = { 1, &gpu },
+						    .captures = { 1, &capture },
+						    .uptime_ns = 101,
+						    .trouble = "none",
+						    .peers = 102,
+						    .trouble_code = GPUCTR_E_NO_GPU,
+						    .trouble_remedy = "buy one" } };
+	unsigned answers = 0;
+
+	assert_int_equal(gpuctr_get_status(f->g, on_status, &answers), 0);
+	m.status_reply.request = expect_request(f).status_request.request;
+	answer(f, &m);
+	assert_int_equal(answers, 1);
+}
+
+static void on_registered(const struct gpuctr_registered_process *p, void *userdata)
+{
+	(*(unsigned *)userdata)++;
+	assert_int_equal(p->process, 201);
+	assert_int_equal(p->pid, 202);
+	assert_int_equal(p->uid, 203);
+	assert_string_equal(p->user, "ann");
+	assert_string_equal(p->program, "train");
+	assert_int_equal(p->age_ns, 204);
+	assert_int_equal(p->capture, 205);
+	assert_string_equal(p->holder, "bob");
+	assert_int_equal(p->n_claims, 2);
+	assert_string_equal(p->claims[1], "epoch");
+	assert_true(p->foreign);
+}
+
+static void on_listed(const struct gpuctr_error *error, void *userdata)
+{
+	assert_null(error);
+	*(unsigned *)userdata += 100;
+}
+
+static void a_list_of_processes_arrives_whole(void **state)
+{
+	struct fixture *f = *state;
+	const struct wire_registered_process process = {
+		201, 202, 203, "ann", "train", 204, 205, "bob", { 2, ranges }, true,
+	};
+	struct wire_message m = { .type = WIRE_PROCESSES_REPLY,
+				  .processes_reply = { .processes = { 1, &process } } };
+	unsigned seen = 0;
+
+	assert_int_equal(gpuctr_list_processes(f->g, on_registered, on_listed, &seen), 0);
+	m.processes_reply.request = expect_request(f).processes_request.request;
+	answer(f, &m);
+	assert_int_equal(seen, 1);
+	m.processes_reply.last = true;
+	answer(f, &m);
+	assert_int_equal(seen, 102);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +727,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_status_arrives_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_older_daemon_is_not_asked_for_what_it_does_not_know, setup_older_daemon,
 			teardown),

@@ -135,6 +135,45 @@ static void who_does_not_come_has_a_row(void **state)
 	ranks_deinit(&r);
 }
 
+/* Filtered kernels are not lost; what went wrong first is said, and what a filter left out is none
+ * of it. */
+static void what_is_lost_is_added_up_and_said(void **state)
+{
+	const struct gpuctr_process came = { .process = 1, .pid = 7, .program = "python3" };
+	const struct gpuctr_process_end end = {
+		.process = 1,
+		.totals = { .seen = 1024,
+			    .filtered = 16,
+			    .unready = 1,
+			    .failed = 2,
+			    .dropped = 4,
+			    .lost = 8 },
+		.clean = true,
+	};
+	struct gpuctr_notice notice = { .process = 1,
+					.error = { GPUCTR_E_KERNEL_NO_MATCH, "", "" } };
+	struct ranks r = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	ranks_process(&r, &came);
+	ranks_notice(&r, &notice);
+	notice.error.code = GPUCTR_OK;
+	ranks_notice(&r, &notice);
+	notice.error.code = GPUCTR_E_KERNEL_WAITS;
+	ranks_notice(&r, &notice);
+	notice.error.code = GPUCTR_E_QUOTA;
+	ranks_notice(&r, &notice);
+	ranks_process_end(&r, &end);
+	ranks_end(&r);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "     1,024          0         15 "));
+	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
+					       "8 lost with it; kernel-waits\n"));
+	buf_deinit(&b);
+	ranks_deinit(&r);
+}
+
 static void rows_can_be_too_many(void **state)
 {
 	struct ranks r = { 0 };
@@ -170,6 +209,7 @@ int main(void)
 		cmocka_unit_test(rows_of_many_nodes_become_one_table),
 		cmocka_unit_test(a_program_breaks_no_line),
 		cmocka_unit_test(who_does_not_come_has_a_row),
+		cmocka_unit_test(what_is_lost_is_added_up_and_said),
 		cmocka_unit_test(rows_can_be_too_many),
 		cmocka_unit_test(other_lines_are_none),
 	};

@@ -133,6 +133,25 @@ static void all_is_everything_and_nothing_is_empty(void **state)
 	assert_int_equal(matching(&all), 15);
 }
 
+/* Another user's process is meant by who names it, or its user. */
+static void everything_is_of_ones_own(void **state)
+{
+	struct gpuctr_registered_process bobs = pbs;
+	struct selector all = { .all = true }, of_user = { .all = true, .user = "bob" },
+			pid = { .all = true }, tree = { .all = true };
+
+	(void)state;
+	bobs.foreign = true;
+	assert_true(strings_add_list(&pid.pids, "471"));
+	assert_true(strings_add_list(&tree.trees, "471"));
+	assert_false(selector_matches(&all, &bobs));
+	assert_true(selector_matches(&of_user, &bobs));
+	assert_true(selector_matches(&pid, &bobs));
+	assert_true(selector_matches(&tree, &bobs));
+	selector_deinit(&pid);
+	selector_deinit(&tree);
+}
+
 /* A child of a child is of the tree, its parents' other children are not. */
 static void a_tree_is_a_process_and_what_comes_from_it(void **state)
 {
@@ -232,6 +251,7 @@ int main(void)
 		cmocka_unit_test(users_have_names_and_numbers),
 		cmocka_unit_test(selectors_are_joined_by_and),
 		cmocka_unit_test(all_is_everything_and_nothing_is_empty),
+		cmocka_unit_test(everything_is_of_ones_own),
 		cmocka_unit_test(a_tree_is_a_process_and_what_comes_from_it),
 		cmocka_unit_test(a_job_is_shown_as_it_is_asked_for),
 		cmocka_unit_test(a_pid_is_what_the_user_sees),

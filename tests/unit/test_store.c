@@ -473,6 +473,44 @@ static void test_process_may_be_told_again(void **state)
 	store_reader_free(r);
 }
 
+static void test_ends_of_processes_come_back(void **state)
+{
+	struct fixture *f = *state;
+	const struct gpuctr_process_end end = { .process = 1, .totals = { .seen = 9, .lost = 4 } };
+	struct store *s = create(f);
+	const struct store_process *p;
+	struct store_reader *r;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_process_end(s, &end), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	p = &store_info(r)->processes[0];
+	assert_true(p->ended);
+	assert_false(p->clean);
+	assert_int_equal(p->totals.seen, 9);
+	assert_int_equal(p->totals.lost, 4);
+	store_reader_free(r);
+}
+
+/* SQLite takes "UUID" and "uuid" for the same column. */
+static void test_metrics_may_be_called_like_columns(void **state)
+{
+	static const char *const names[] = { "UUID", "nvtx", "device_name", "mangled", "clock" };
+	struct fixture *f = *state;
+	char sql[96];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		f->synthetic.columns[0].name = names[i];
+		write_file(f, 1);
+		snprintf(sql, sizeof(sql),
+			 "SELECT count([metric:%s]) FROM records WHERE uuid <> ''", names[i]);
+		assert_int_equal(query(f, sql), 1);
+		unlink(f->path);
+	}
+}
+
 static void test_view_joins_names_and_path(void **state)
 {
 	struct fixture *f = *state;
@@ -489,6 +527,50 @@ static void test_view_joins_names_and_path(void **state)
 		      " device_name = 'NVIDIA H200' AND \"metric:Kernel\" > 0 AND \"a\"\"b\" > 0"),
 		400);
 	store_reader_free(open_file(f));
+}
+
+/* Two processes number their kernels, devices and strata alike, and each time has its clock. */
+static void test_views_keep_processes_apart(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	struct gpuctr_device device = f->synthetic.process.devices[0];
+	struct gpuctr_process second = f->synthetic.process;
+	struct gpuctr_stratum stratum = { .id = 2, .seen = 5 };
+
+	device.name = "NVIDIA B200";
+	second.process = 2;
+	second.devices = &device;
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_process(s, &second), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		struct gpuctr_record record = *synthetic_record(&f->synthetic, i);
+
+		record.process = 1 + i % 2;
+		record.clock = (enum gpuctr_clock)(i / 2);
+		record.duration_ns = record.clock == GPUCTR_CLOCK_NONE ? -1 : 5;
+		record.stratum = 2;
+		record.chance = 1;
+		stratum.process = record.process;
+		stratum.kernel = record.kernel;
+		assert_int_equal(store_write_record(s, &record), 0);
+		assert_int_equal(store_write_stratum(s, &stratum), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM records"), 6);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE process = 2 AND device_name ="
+				  " 'NVIDIA B200'"),
+			 3);
+	assert_int_equal(query(f, "SELECT count(*) FROM strata WHERE measured = 3 AND seen = 5"),
+			 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'none' AND"
+				  " duration_ns IS NULL"),
+			 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'range'"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE clock = 'gpu' AND"
+				  " duration_ns = 5"),
+			 2);
 }
 
 /* --- creation and failure ----------------------------------------------------------------------
@@ -735,6 +817,9 @@ int main(void)
 		TEST(test_huge_counts_are_cut),
 		TEST(test_process_may_be_told_again),
 		TEST(test_view_joins_names_and_path),
+		TEST(test_views_keep_processes_apart),
+		TEST(test_ends_of_processes_come_back),
+		TEST(test_metrics_may_be_called_like_columns),
 		TEST(test_existing_file_is_refused_unless_forced),
 		TEST(test_failed_replacement_leaves_the_old_file),
 		TEST(test_stale_journal_is_not_applied),

@@ -145,6 +145,21 @@ static void test_numbers_for_people(void **state)
 	expect_text(&b, "2.50 s");
 	text_time(&b, 7);
 	expect_text(&b, "7.00 ns");
+	/* Three digits, also when rounding makes one more of them. */
+	text_time(&b, 9.994);
+	expect_text(&b, "9.99 ns");
+	text_time(&b, 9.996);
+	expect_text(&b, "10.0 ns");
+	text_time(&b, 99.96);
+	expect_text(&b, "100 ns");
+	text_duration(&b, UINT64_C(59999999999));
+	expect_text(&b, "59 s");
+	text_duration(&b, UINT64_C(61000000000));
+	expect_text(&b, "1 min 1 s");
+	text_duration(&b, (2 * 3600 + 5 * 60) * UINT64_C(1000000000));
+	expect_text(&b, "2 h 5 min");
+	text_duration(&b, (3 * 86400 + 4 * 3600) * UINT64_C(1000000000));
+	expect_text(&b, "3 d 4 h");
 	buf_deinit(&b);
 }
 

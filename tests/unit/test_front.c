@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/nvidia/rm.h"
+#include "proto/wire/limits.h"
+#include "tests/unit/front_script.h"
+
+/* What peers may say to the front, what of it counts, and what the others hear. */
+
+/* --- clients --- */
+
+static void test_only_its_client_closes_a_capture(void **state)
+{
+	uint32_t anns;
+
+	(void)state;
+	connect_client(0, ANN);
+	anns = open_capture(0, "0");
+	connect_client(1, BOB);
+	close_capture(1, anns);
+	connect_client(2, ANN);
+	close_capture(2, anns);
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 0);
+	close_capture(0, anns);
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 1);
+}
+
+static void test_who_waits_is_told_of_a_gpu_that_both_want(void **state)
+{
+	const struct wire_message *m;
+
+	(void)state;
+	connect_client(0, BOB);
+	open_capture(0, NULL);
+	connect_client(1, ANN);
+	open_capture(1, "1");
+	m = last_heard(1, WIRE_QUEUED);
+	assert_non_null(m);
+	assert_string_equal(m->queued.gpu, "GPU-1");
+	assert_int_equal(m->queued.position, 1);
+}
+
+static void test_captures_of_a_user_are_counted(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, ANN);
+	for (unsigned i = 0; i < 4; i++) {
+		open_capture(i % 2, "0");
+	}
+	assert_int_equal(refused_for(0) + refused_for(1), 0);
+	open_capture(1, "0");
+	assert_int_equal(refused_for(1), GPUCTR_E_QUOTA);
+	connect_client(2, BOB);
+	open_capture(2, "1");
+	assert_int_equal(refused_for(2), 0);
+}
+
+static void test_refusals_are_counted(void **state)
+{
+	const struct wire_counts *counts;
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "7");
+	assert_int_equal(refused_for(0), GPUCTR_E_NO_GPU);
+	connect_client(1, ROOT);
+	counts = &ask_status(1)->counts;
+	assert_int_equal(counts->refusals.n, 1);
+	assert_int_equal(counts->refusals.v[0].code, GPUCTR_E_NO_GPU);
+	assert_int_equal(counts->refusals.v[0].count, 1);
+}
+
+static const struct wire_capture_info *find_info(const struct wire_status_reply *status,
+						 uint32_t capture)
+{
+	for (size_t i = 0; i < status->captures.n; i++) {
+		if (status->captures.v[i].capture == capture) {
+			return &status->captures.v[i];
+		}
+	}
+	return NULL;
+}
+
+static void test_what_is_measured_is_told_to_its_owner_alone(void **state)
+{
+	uint32_t anns, roots;
+
+	(void)state;
+	connect_client(0, ANN);
+	anns = open_capture(0, "0");
+	connect_client(1, ROOT);
+	roots = open_capture(1, "1");
+	assert_int_not_equal(find_info(ask_status(0), anns)->metrics.n, 0);
+	assert_int_equal(find_info(ask_status(0), roots)->metrics.n, 0);
+	assert_int_not_equal(find_info(ask_status(1), anns)->metrics.n, 0);
+
+	/* Root of a container has the number of the machine's root, and is another user. */
+	front_box_connect_container(2);
+	settle();
+	say(2, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	assert_int_equal(find_info(ask_status(2), roots)->metrics.n, 0);
+	assert_int_equal(find_info(ask_status(2), anns)->metrics.n, 0);
+	assert_false(ask_status(2)->counts.known);
+}
+
+static void test_a_guest_sees_no_processes(void **state)
+{
+	(void)state;
+	connect_standby(0, ANN);
+	connect_peer(1, FRONT_BOX_MALLORY);
+	say(1, &(struct wire_message){ .type = WIRE_HELLO,
+				       .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "t" } });
+	assert_int_equal(count_heard(1, WIRE_WELCOME), 1);
+	say(1,
+	    &(struct wire_message){ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 1 } });
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(1, WIRE_PROCESSES_REPLY), 0);
+}
+
+/* --- who does not read --- */
+
+/* More than the socket takes, so that the front holds a part of the answers. */
+static void ask_without_reading(unsigned peer)
+{
+	const struct wire_message m = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
+
+	front_box_set_reading(peer, false);
+	for (unsigned i = 0; i < 4000; i++) {
+		front_box_say_message(peer, &m);
+	}
+	settle();
+}
+
+static void test_who_is_refused_and_does_not_read_is_closed_in_time(void **state)
+{
+	(void)state;
+	connect_client(1, ROOT);
+	connect_client(0, ANN);
+	ask_without_reading(0);
+	pass_s(1); /* nothing else has a deadline then */
+	front_box_say(0, "\xff\xff\xff\xff\xff\xff\xff\xff", FRAME_HEADER_BYTES);
+	settle();
+	assert_int_equal(ask_status(1)->peers, 2);
+	pass_s(11);
+	assert_int_equal(ask_status(1)->peers, 1);
+}
+
+static void test_what_comes_after_a_refusal_is_thrown_away(void **state)
+{
+	static const char zeroes[1 << 20];
+
+	(void)state;
+	connect_client(0, ANN);
+	ask_without_reading(0);
+	front_box_say(0, "\xff\xff\xff\xff\xff\xff\xff\xff", FRAME_HEADER_BYTES);
+	for (unsigned i = 0; i < 20; i++) {
+		front_box_say(0, zeroes, sizeof(zeroes));
+		settle();
+	}
+	front_box_set_reading(0, true);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 1);
+	assert_int_equal(refused_for(0), GPUCTR_E_PROTOCOL);
+}
+
+/* --- agents --- */
+
+/* Ann's capture on GPU 0 with two agents at the peers 1 and 2. */
+static uint32_t open_with_two_agents(void)
+{
+	uint32_t capture;
+
+	connect_client(0, ANN);
+	capture = open_capture(0, "0");
+	connect_agent(1, ANN, 0);
+	connect_agent(2, ANN, 0);
+	assert_int_equal(front_box_heard(1).process, 1);
+	assert_int_equal(front_box_heard(2).process, 2);
+	return capture;
+}
+
+static void test_a_token_is_its_users(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_agent(1, BOB, 0);
+	assert_int_equal(refused_for(1), GPUCTR_E_BAD_TOKEN);
+	assert_true(is_closed(1));
+	assert_int_equal(count_heard(0, WIRE_PROCESS), 0);
+}
+
+static void test_an_agent_speaks_of_its_own_process(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+
+	(void)state;
+	say(2, &(struct wire_message){ .type = WIRE_PROGRESS,
+				       .progress = { capture, 1, { .seen = 5 } } });
+	assert_int_equal(count_heard(0, WIRE_PROGRESS), 0);
+	assert_true(is_closed(2));
+	tell_progress(1, 7, 7);
+	assert_int_equal(last_heard(0, WIRE_PROGRESS)->progress.totals.seen, 7);
+}
+
+static void test_a_pid_is_what_the_kernel_says(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+	struct wire_message m = { .type = WIRE_PROCESS,
+				  .process = { .capture = capture,
+					       .process = 1,
+					       .pid = 1,
+					       .program = "another",
+					       .cupti = "13" } };
+
+	(void)state;
+	say(1, &m);
+	m = *last_heard(0, WIRE_PROCESS);
+	assert_int_equal(m.process.process, 1);
+	assert_int_equal(m.process.pid, getpid());
+	assert_string_equal(m.process.program, "train");
+	assert_string_equal(m.process.cupti, "13");
+}
+
+static void test_kernels_are_counted_as_they_are_told(void **state)
+{
+	const struct wire_counts *counts;
+
+	(void)state;
+	open_with_two_agents();
+	connect_client(3, ROOT);
+	tell_progress(1, 10, 4);
+	tell_progress(1, 12, 6);
+	tell_progress(2, 3, 3);
+	counts = &ask_status(3)->counts;
+	assert_int_equal(counts->kernels.seen, 15);
+	assert_int_equal(counts->kernels.measured, 9);
+	assert_int_equal(last_heard(0, WIRE_PROGRESS)->progress.totals.seen, 15);
+}
+
+/* Two processes took part, though one of them has gone before the end. */
+static void test_the_end_tells_all_processes(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+	struct wire_message m;
+
+	(void)state;
+	say(1, &(struct wire_message){ .type = WIRE_GOODBYE,
+				       .goodbye = { { .seen = 2, .measured = 2 } } });
+	assert_int_equal(count_heard(0, WIRE_PROCESS_END), 1);
+	tell_progress(2, 10, 4);
+	close_capture(0, capture);
+	assert_int_equal(count_heard(2, WIRE_AGENT_STOP), 1);
+	pass_s(12); /* it does not say goodbye */
+	m = *last_heard(0, WIRE_CAPTURE_END);
+	assert_int_equal(m.capture_end.processes, 2);
+	assert_int_equal(m.capture_end.totals.seen, 12);
+	assert_int_equal(m.capture_end.totals.lost, 6);
+	connect_client(3, ROOT);
+	assert_int_equal(ask_status(3)->counts.kernels.lost, 6);
+	assert_int_equal(ask_status(3)->counts.kernels.seen, 12);
+}
+
+static void say_wish_with_a_step(unsigned peer)
+{
+	static const char *const gpus[] = { "0" };
+
+	say_open(peer, &(struct wire_open_capture){ .gpus = { 1, gpus },
+						    .selection = { .step = "step" } });
+}
+
+static void test_the_client_hears_of_an_agent_that_is_too_old(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	say_wish_with_a_step(0);
+	connect_peer(1, ANN);
+	say(1, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
+				       .agent_hello = { .version = PROTO_VERSION,
+							.token = front_box_token(0),
+							.program = "train" } });
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 1);
+	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.code, GPUCTR_E_PROTOCOL);
+	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.capture, front_box_heard(0).capture);
+}
+
+/* --- permissions --- */
+
+static uint32_t permission_code(unsigned peer)
+{
+	const struct wire_message *m = last_heard(peer, WIRE_PERMISSION_REPLY);
+
+	assert_non_null(m);
+	assert_int_equal(m->permission_reply.status == RM_STATUS_OK, m->permission_reply.code == 0);
+	return m->permission_reply.code;
+}
+
+static void test_a_permission_is_for_the_captures_own_programs(void **state)
+{
+	(void)state;
+	open_with_two_agents();
+	ask_permission(3, BOB, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+	ask_permission(4, ANN, 0);
+	assert_int_equal(permission_code(4), GPUCTR_OK);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).uid, front_box_uid(ANN));
+	connect_client(5, ROOT);
+	assert_int_equal(ask_status(5)->counts.permissions, 1);
+}
+
+/* Its processes still have to deliver, and need nothing new for that. */
+static void test_a_capture_that_ends_gets_no_permissions(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+
+	(void)state;
+	close_capture(0, capture);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+}
+
+static void test_a_driver_that_hangs_is_told_as_such(void **state)
+{
+	(void)state;
+	open_with_two_agents();
+	front_box_granter_set_prompt(false);
+	ask_permission(3, ANN, 0);
+	front_box_granter_answer(-ETIMEDOUT, 0);
+	settle();
+	assert_int_equal(permission_code(3), GPUCTR_E_DRIVER_HUNG);
+	ask_permission(4, ANN, 0);
+	front_box_granter_answer(0, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+	settle();
+	assert_int_equal(permission_code(4), GPUCTR_E_GRANT_REFUSED);
+	ask_permission(5, ANN, 0);
+	front_box_granter_answer(-ENOENT, 0);
+	settle();
+	assert_int_equal(permission_code(5), GPUCTR_E_NOT_ALLOWED);
+}
+
+static void test_a_hang_ends_captures_of_its_gpu_alone(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	front_box_granter_hang(1);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+	assert_int_equal(count_heard(1, WIRE_CAPTURE_END), 0);
+}
+
+#define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FRONT_TEST(test_only_its_client_closes_a_capture),
+		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
+		FRONT_TEST(test_captures_of_a_user_are_counted),
+		FRONT_TEST(test_refusals_are_counted),
+		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
+		FRONT_TEST(test_a_guest_sees_no_processes),
+		FRONT_TEST(test_who_is_refused_and_does_not_read_is_closed_in_time),
+		FRONT_TEST(test_what_comes_after_a_refusal_is_thrown_away),
+		FRONT_TEST(test_a_token_is_its_users),
+		FRONT_TEST(test_an_agent_speaks_of_its_own_process),
+		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
+		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
+		FRONT_TEST(test_the_end_tells_all_processes),
+		FRONT_TEST(test_the_client_hears_of_an_agent_that_is_too_old),
+		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
+		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
+		FRONT_TEST(test_a_driver_that_hangs_is_told_as_such),
+		FRONT_TEST(test_a_hang_ends_captures_of_its_gpu_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

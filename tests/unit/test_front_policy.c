@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include "proto/wire/limits.h"
+#include "tests/unit/front_script.h"
+
+/* Who may measure, for how long, and who else computes: settings that are read again, jobs that a
+ * scheduler states, rates, and the look at a leased GPU. */
+
+static bool has_ended(unsigned client)
+{
+	return count_heard(client, WIRE_CAPTURE_END) > 0;
+}
+
+/* --- settings --- */
+
+static void allow_nobody(struct config *c)
+{
+	c->policy.allow.n_uids = 0;
+}
+
+static void test_who_loses_the_right_while_the_plan_is_made_is_refused(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	open_capture(0, "0");
+	change_settings(allow_nobody);
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_GOOD);
+	settle();
+	assert_int_equal(refused_for(0), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+static void test_who_loses_the_right_loses_the_lease(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	change_settings(allow_nobody);
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+}
+
+static void entitle_ann(struct config *c)
+{
+	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(ANN);
+}
+
+static void entitle_nobody(struct config *c)
+{
+	c->policy.device.n_uids = 0;
+}
+
+static void test_who_loses_the_entitlement_loses_the_lease(void **state)
+{
+	(void)state;
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	change_settings(entitle_ann);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+	change_settings(entitle_nobody);
+	assert_true(has_ended(0));
+	assert_false(has_ended(1)); /* had none */
+}
+
+/* --- jobs --- */
+
+static void allow_owners_of_jobs(struct config *c)
+{
+	c->policy.allow.n_uids = 0;
+	c->policy.job_owners = true;
+}
+
+static void test_what_a_job_allows_ends_with_it(void **state)
+{
+	(void)state;
+	change_settings(allow_owners_of_jobs);
+	connect_client(1, ROOT);
+	begin_job(1, "4711", ANN, "0", 0);
+	connect_client(0, ANN);
+	open_capture(0, NULL);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
+	end_job(1, "4711");
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+}
+
+static void test_what_the_settings_allow_does_not_end_with_a_job(void **state)
+{
+	(void)state;
+	connect_client(1, ROOT);
+	begin_job(1, "4711", ANN, "0", 0);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	end_job(1, "4711");
+	assert_false(has_ended(0));
+	begin_job(1, "4712", BOB, "0", 0);
+	assert_true(has_ended(0));
+}
+
+static void test_a_job_lasts_as_long_as_it_was_stated(void **state)
+{
+	(void)state;
+	connect_client(0, ROOT);
+	begin_job(0, "4711", ANN, "0", UINT64_MAX);
+	begin_job(0, "4712", ANN, "1", UINT64_C(5000000000));
+	pass_s(4);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "4711");
+	assert_string_equal(ask_status(0)->gpus.v[1].job, "4712");
+	pass_s(4);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "4711");
+	assert_string_equal(ask_status(0)->gpus.v[1].job, "");
+}
+
+/* --- rates --- */
+
+static void allow_two_a_minute(struct config *c)
+{
+	c->permissions_per_minute = c->captures_per_minute = 2;
+}
+
+static uint32_t permission_status(unsigned peer)
+{
+	return last_heard(peer, WIRE_PERMISSION_REPLY)->permission_reply.code;
+}
+
+static void test_permissions_have_a_rate_but_for_root(void **state)
+{
+	(void)state;
+	change_settings(allow_two_a_minute);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, ROOT);
+	open_capture(1, "1");
+	for (unsigned i = 0; i < 3; i++) {
+		ask_permission(2, ANN, 0);
+		assert_int_equal(permission_status(2), i < 2 ? GPUCTR_OK : GPUCTR_E_QUOTA);
+		ask_permission(3, ROOT, 1);
+		assert_int_equal(permission_status(3), GPUCTR_OK);
+	}
+	pass_s(31); /* half a minute gives one back */
+	ask_permission(2, ANN, 0);
+	assert_int_equal(permission_status(2), GPUCTR_OK);
+	ask_permission(2, ANN, 0);
+	assert_int_equal(permission_status(2), GPUCTR_E_QUOTA);
+}
+
+static void test_captures_have_a_rate_but_for_root(void **state)
+{
+	(void)state;
+	change_settings(allow_two_a_minute);
+	connect_client(0, ANN);
+	connect_client(1, ROOT);
+	for (unsigned i = 0; i < 3; i++) {
+		close_capture(0, open_capture(0, "0"));
+		assert_int_equal(refused_for(0), i < 2 ? GPUCTR_OK : GPUCTR_E_QUOTA);
+		close_capture(1, open_capture(1, "1"));
+		assert_int_equal(refused_for(1), GPUCTR_OK);
+	}
+}
+
+/* --- who else computes --- */
+
+static void test_a_lease_lasts_while_nobody_else_computes(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	front_box_set_tenant(1, 1); /* root's, on another GPU */
+	pass_s(10);
+	assert_false(has_ended(0));
+	front_box_set_tenant(0, 1);
+	pass_s(1);
+	assert_true(has_ended(0));
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
+}
+
+/* Time counts from the look before the lease, also for one that begins between two ticks. */
+static void test_a_lease_begins_with_a_look(void **state)
+{
+	(void)state;
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	pass_s(5);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	pass_s(2);
+	assert_false(has_ended(0));
+}
+
+static void share_gpus(struct config *c)
+{
+	c->shared = true;
+}
+
+static void test_shared_gpus_are_not_looked_at(void **state)
+{
+	(void)state;
+	change_settings(share_gpus);
+	front_box_set_tenant(0, 1);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	pass_s(10);
+	assert_false(has_ended(0));
+}
+
+static void test_a_lease_ends_when_nobody_can_look(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	pass_s(1);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	pass_s(2);
+	assert_false(has_ended(0));
+	pass_s(2);
+	assert_true(has_ended(0));
+}
+
+/* Who was stopped has not looked either, and nobody is to blame. */
+static void test_time_in_which_the_front_stood_still_does_not_count(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	pass_s(1);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	front_box_pass(60 * 1000);
+	settle();
+	pass_s(2);
+	assert_false(has_ended(0));
+	pass_s(2);
+	assert_true(has_ended(0));
+}
+
+#define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused),
+		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
+		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
+		FRONT_TEST(test_what_a_job_allows_ends_with_it),
+		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
+		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
+		FRONT_TEST(test_permissions_have_a_rate_but_for_root),
+		FRONT_TEST(test_captures_have_a_rate_but_for_root),
+		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
+		FRONT_TEST(test_a_lease_begins_with_a_look),
+		FRONT_TEST(test_shared_gpus_are_not_looked_at),
+		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
+		FRONT_TEST(test_time_in_which_the_front_stood_still_does_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

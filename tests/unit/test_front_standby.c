@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <unistd.h>
+
+#include "tests/unit/front_script.h"
+
+/* Programs in standby: whose captures reach them, on which GPUs, and what their end means. In the
+ * box every program has the pid of the test, so a tenant of that pid is a program in standby. */
+
+enum { CLIENT = 0, OTHER = 1, PROGRAM = 2 };
+
+static void let_operators_capture(struct config *c)
+{
+	c->policy.operator_captures = true;
+	c->policy.operators.uids[c->policy.operators.n_uids++] = front_box_uid(BOB);
+	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(BOB);
+}
+
+static void share_gpus(struct config *c)
+{
+	c->shared = true;
+}
+
+/* --- GPUs --- */
+
+static void test_gpus_are_those_that_the_program_computes_on(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(share_gpus);
+	front_box_set_tenant(1, (uint32_t)getpid());
+	connect_client(CLIENT, ANN);
+	open_processes(CLIENT, &program, 1);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 2);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 1);
+}
+
+/* That it computes there gives Ann no right to the GPU, which is Bob's job's. */
+static void test_gpus_of_others_are_not_leased_though_the_program_computes_there(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(share_gpus);
+	connect_client(OTHER, ROOT);
+	begin_job(OTHER, "4711", BOB, "1", 0);
+	front_box_set_tenant(1, (uint32_t)getpid());
+	connect_client(CLIENT, ANN);
+	open_processes(CLIENT, &program, 1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
+}
+
+/* Which GPUs it needs is known only then, and the one that is held is not among them. */
+static void test_who_does_not_wait_is_refused_for_the_programs_gpus_alone(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(share_gpus);
+	connect_client(OTHER, BOB);
+	open_capture(OTHER, "0");
+	connect_client(CLIENT, ANN);
+	front_box_set_tenant(1, (uint32_t)getpid());
+	say_open(CLIENT,
+		 &(struct wire_open_capture){ .processes = { 1, &program }, .no_wait = true });
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	close_capture(CLIENT, front_box_heard(CLIENT).capture);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	front_box_set_tenant(1, 0);
+	front_box_set_tenant(0, (uint32_t)getpid());
+	say_open(CLIENT,
+		 &(struct wire_open_capture){ .processes = { 1, &program }, .no_wait = true });
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_BUSY);
+}
+
+/* --- whose --- */
+
+static uint32_t capture_as(unsigned user, uint32_t program)
+{
+	connect_client(CLIENT, user);
+	return open_processes(CLIENT, &program, 1);
+}
+
+/* The permission is for the programs, and their user has no such entitlement. */
+static void test_an_operators_entitlement_is_not_the_programs(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).uid, front_box_uid(ANN));
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0);
+	connect_client(OTHER, BOB);
+	close_capture(CLIENT, front_box_heard(CLIENT).capture);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	open_capture(OTHER, NULL);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).uid, front_box_uid(BOB));
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+}
+
+/* Ann's job has the GPU, and it is Ann's program that is measured. */
+static void test_an_operator_measures_programs_within_their_users_job(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	connect_client(OTHER, ROOT);
+	begin_job(OTHER, "4711", ANN, "0", 0);
+	begin_job(OTHER, "4712", BOB, "1", 0);
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
+}
+
+/* The operator's own processes are strangers to the programs that are measured. */
+static void test_who_captures_may_not_compute_there(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	front_box_set_tenant(0, 1); /* root's */
+	connect_client(CLIENT, ROOT);
+	open_processes(CLIENT, &program, 1);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 0);
+	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code,
+			 GPUCTR_E_GPU_SHARED);
+}
+
+static void let_nobody_operate(struct config *c)
+{
+	c->policy.operator_captures = false;
+}
+
+static void test_an_operator_who_is_none_any_more_loses_the_capture(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	capture_as(BOB, program);
+	change_settings(let_nobody_operate);
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_STOP), 1);
+}
+
+/* --- ends --- */
+
+static void test_programs_that_end_before_the_plan_are_missed(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	capture_as(ANN, program);
+	front_box_close(PROGRAM, false);
+	settle();
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, true);
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_GOOD);
+	settle();
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_AGENT_LOST);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+static void test_programs_that_end_before_their_turn_end_the_capture(void **state)
+{
+	uint32_t programs[2] = { connect_standby(PROGRAM, ANN), connect_standby(PROGRAM + 1, ANN) };
+
+	(void)state;
+	connect_client(OTHER, BOB);
+	open_capture(OTHER, NULL);
+	connect_client(CLIENT, ANN);
+	open_processes(CLIENT, programs, 2);
+	assert_int_equal(count_heard(CLIENT, WIRE_QUEUED), 1);
+	front_box_close(PROGRAM, false);
+	settle();
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 0);
+	front_box_close(PROGRAM + 1, false);
+	settle();
+	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code,
+			 GPUCTR_E_AGENT_LOST);
+}
+
+/* --- numbers --- */
+
+static void let_two_connect(struct config *c)
+{
+	c->connections_per_user = 2;
+	c->registered_per_user = 2;
+}
+
+static void test_programs_take_no_place_of_other_connections(void **state)
+{
+	(void)state;
+	change_settings(let_two_connect);
+	assert_int_not_equal(connect_standby(0, ANN), 0);
+	assert_int_not_equal(connect_standby(1, ANN), 0);
+	connect_client(2, ANN);
+	connect_client(3, ANN);
+	assert_int_equal(count_heard(2, WIRE_WELCOME) + count_heard(3, WIRE_WELCOME), 2);
+	connect_client(4, ANN);
+	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
+	front_box_close(3, false);
+	settle();
+	assert_int_equal(connect_standby(4, ANN), 0);
+	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
+}
+
+#define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FRONT_TEST(test_gpus_are_those_that_the_program_computes_on),
+		FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there),
+		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
+		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
+		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
+		FRONT_TEST(test_who_captures_may_not_compute_there),
+		FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture),
+		FRONT_TEST(test_programs_that_end_before_the_plan_are_missed),
+		FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture),
+		FRONT_TEST(test_programs_take_no_place_of_other_connections),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/agent/capture.h"
+#include "client/agent/guard.h"
+#include "proto/base/clock.h"
+
+/* When ranges are opened and closed, and how long a program is kept waiting for that. The GPU is a
+ * time for each stream at which its work ends; time itself is the test's, and passes by sleeping.
+ */
+
+#define STREAM(n) ((CUstream)(uintptr_t)(0x1000 + (n)))
+#define WORK(n) ((uintptr_t)(0x2000 + 2 * (n)))
+#define MS CLOCK_NS_PER_MS
+
+enum { STREAMS = 4 };
+
+static struct {
+	uint64_t now_ns;
+	uint64_t ends_ns[STREAMS];
+	unsigned n_asked, n_events, n_recorded;
+	unsigned moves_each_ms; /* marks are passed one after the other; 0: none is */
+	uint64_t begin_ns;
+} gpu;
+
+/* --- instead of libc --- */
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	(void)id;
+	gpu.now_ns += 1000; /* so that a loop that never sleeps comes to its end */
+	*t = clock_timespec(gpu.now_ns);
+	return 0;
+}
+
+int nanosleep(const struct timespec *t, struct timespec *left)
+{
+	(void)left;
+	gpu.now_ns += (uint64_t)t->tv_nsec;
+	return 0;
+}
+
+/* --- the GPU --- */
+
+static CUresult query(CUstream stream)
+{
+	gpu.n_asked++;
+	return gpu.now_ns < gpu.ends_ns[(uintptr_t)stream - 0x1000] ? CUDA_ERROR_NOT_READY
+								    : CUDA_SUCCESS;
+}
+
+static CUresult create_event(CUevent *event, unsigned flags)
+{
+	(void)flags;
+	*event = (CUevent)(uintptr_t)++gpu.n_events;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	(void)event;
+	gpu.n_events--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult record_event(CUevent event, CUstream stream)
+{
+	(void)event;
+	(void)stream;
+	gpu.n_recorded++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query_event(CUevent event)
+{
+	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_ms * MS;
+
+	return gpu.moves_each_ms > 0 && gpu.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static const struct profiler profiler = {
+	.cuStreamQuery = query,
+	.cuEventCreate = create_event,
+	.cuEventDestroy = destroy_event,
+	.cuEventRecord = record_event,
+	.cuEventQuery = query_event,
+};
+
+/* --- a capture of one context --- */
+
+static struct capture c;
+static struct ranges r;
+static struct batch batch;
+static struct method method;
+static uint8_t proofs;
+
+static int begin(void **state)
+{
+	static const struct wire_agent_welcome welcome;
+
+	(void)state;
+	memset(&gpu, 0, sizeof(gpu));
+	memset(&c, 0, sizeof(c));
+	memset(&r, 0, sizeof(r));
+	gpu.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
+	method.may_block = false;
+	proofs = 0;
+	c.profiler = &profiler;
+	c.method = &method;
+	c.active = true;
+	c.n_contexts = 1;
+	deliver_init(&c.deliver);
+	c.deliver.welcome = &welcome;
+	guard_init(&r.guard);
+	streams_add(&r.guard.streams, STREAM(0));
+	r.state = RANGES_STARTED;
+	r.batch = &batch;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	guard_give_back(&r.guard, &profiler);
+	assert_int_equal(gpu.n_events, 0);
+	guard_deinit(&r.guard);
+	assert_true(deliver_deinit(&c.deliver));
+	return 0;
+}
+
+static struct guard_launch launch(unsigned stream, unsigned work)
+{
+	return (struct guard_launch){
+		.stream = STREAM(stream), .work = WORK(work), .name = "kernel", .proofs = &proofs
+	};
+}
+
+/* A kernel that takes so long, and its range. */
+static bool may_close(unsigned stream, unsigned work, uint64_t takes_ns)
+{
+	const struct guard_launch l = launch(stream, work);
+
+	gpu.ends_ns[stream] = gpu.now_ns + takes_ns;
+	return guard_may_close(&c, &r, &l);
+}
+
+static bool may_open(unsigned stream, unsigned work)
+{
+	const struct guard_launch l = launch(stream, work);
+
+	return guard_may_open(&c, &r, &l);
+}
+
+static unsigned count_notices(void)
+{
+	unsigned n = 0;
+
+	list_for_each(l, &c.deliver.notes) {
+		n++;
+	}
+	return n;
+}
+
+/* --- who is asked --- */
+
+static void one_stream_of_one_context_is_not_asked(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		assert_true(may_open(0, i));
+		assert_true(may_close(0, i, 1000 * MS));
+	}
+	assert_int_equal(gpu.n_asked, 0);
+}
+
+/* Kernels on two GPUs may wait for each other. */
+static void with_two_contexts_a_kernel_is_waited_for(void **state)
+{
+	uint64_t began_ns = gpu.now_ns;
+
+	(void)state;
+	c.n_contexts = 2;
+	assert_true(may_open(0, 1));
+	assert_true(may_close(0, 1, 5 * MS));
+	assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	assert_int_equal(count_notices(), 0);
+}
+
+static void who_has_ended_often_enough_is_believed(void **state)
+{
+	unsigned asked;
+
+	(void)state;
+	streams_add(&r.guard.streams, STREAM(1)); /* another one, which is not used */
+	for (unsigned i = 0; i < 4; i++) {
+		asked = gpu.n_asked;
+		assert_true(may_close(0, 1, MS));
+		assert_true(gpu.n_asked > asked);
+	}
+	asked = gpu.n_asked;
+	assert_true(may_close(0, 1, 1000 * MS));
+	assert_int_equal(gpu.n_asked, asked);
+}
+
+static void a_range_is_not_opened_beside_other_streams_work(void **state)
+{
+	uint64_t began_ns = gpu.now_ns;
+
+	(void)state;
+	assert_true(may_open(0, 1));
+	gpu.ends_ns[1] = gpu.now_ns + 3 * MS;
+	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
+	assert_true(may_open(0, 1));
+	assert_true(gpu.now_ns >= began_ns + 3 * MS);
+}
+
+static void streams_that_capture_a_graph_are_not_asked(void **state)
+{
+	(void)state;
+	c.n_contexts = 2;
+	c.capturing = 1;
+	assert_false(may_open(0, 1));
+	assert_false(may_close(0, 1, 0));
+	assert_false(guard_may_release(&c, &r));
+	assert_false(guard_is_quiet(&c, &r, true));
+	assert_int_equal(gpu.n_asked, 0);
+}
+
+/* --- what does not end --- */
+
+static void patience_is_long_once_and_short_then(void **state)
+{
+	uint64_t began_ns = gpu.now_ns, waited_ns;
+
+	(void)state;
+	c.n_contexts = 2;
+	assert_false(may_close(0, 1, 60000 * MS));
+	waited_ns = gpu.now_ns - began_ns;
+	assert_true(waited_ns > 1900 * MS && waited_ns < 2100 * MS);
+	assert_int_equal(count_notices(), 1);
+	assert_true(r.guard.holds);
+	began_ns = gpu.now_ns;
+	assert_false(may_close(0, 2, 60000 * MS)); /* another one */
+	waited_ns = gpu.now_ns - began_ns;
+	assert_true(waited_ns > 5 * MS && waited_ns < 20 * MS);
+	assert_int_equal(count_notices(), 2);
+	began_ns = gpu.now_ns;
+	assert_false(may_close(0, 1, 60000 * MS)); /* it is not waited for again */
+	assert_true(gpu.now_ns - began_ns < MS);
+	assert_int_equal(count_notices(), 2);
+}
+
+static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **state)
+{
+	struct guard_launch l = launch(0, 1);
+	uint64_t began_ns = gpu.now_ns;
+
+	(void)state;
+	c.n_contexts = 2;
+	l.collective = true;
+	gpu.ends_ns[0] = gpu.now_ns + 100 * MS;
+	assert_false(guard_may_close(&c, &r, &l));
+	assert_true(gpu.now_ns - began_ns < MS);
+	assert_int_equal(count_notices(), 0);
+}
+
+/* It ends after all: it was late. When something else was given to the GPU meanwhile, that may have
+ * been what it had waited for. */
+static void hold_and_release(bool disturbed)
+{
+	c.n_contexts = 2;
+	assert_false(may_close(0, 1, 10000 * MS));
+	if (disturbed) {
+		guard_disturb(&r.guard, &(struct guard_work){ STREAM(0), false });
+	}
+	assert_false(guard_may_release(&c, &r));
+	gpu.now_ns += 20000 * MS;
+	assert_true(guard_may_release(&c, &r));
+	r.guard.holds = r.guard.disturbed = false;
+}
+
+static void who_was_late_is_waited_for_again(void **state)
+{
+	(void)state;
+	hold_and_release(false);
+	assert_true(may_close(0, 1, 5 * MS));
+	assert_int_equal(count_notices(), 1);
+}
+
+static void who_may_have_waited_for_other_work_stays_a_suspect(void **state)
+{
+	(void)state;
+	hold_and_release(true);
+	assert_false(may_close(0, 1, 5 * MS));
+	assert_int_equal(count_notices(), 1);
+}
+
+/* --- marks --- */
+
+static void mark_launches(unsigned n)
+{
+	const struct guard_launch l = launch(0, 1);
+
+	r.size = 2 * GUARD_MARKS;
+	for (batch.n = 1; batch.n <= n; batch.n++) {
+		guard_mark(&c, &r, &l);
+	}
+}
+
+/* The GPU works off what it was given, which takes longer than anybody would wait for one kernel.
+ */
+static void patience_begins_anew_while_the_gpu_moves(void **state)
+{
+	(void)state;
+	mark_launches(20);
+	assert_int_equal(gpu.n_recorded, 10);
+	gpu.begin_ns = gpu.now_ns;
+	gpu.moves_each_ms = 1000;
+	gpu.ends_ns[0] = gpu.now_ns + 11500 * MS;
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_true(guard_is_quiet(&c, &r, true));
+}
+
+static void patience_ends_when_the_gpu_stands_still(void **state)
+{
+	uint64_t began_ns = gpu.now_ns;
+
+	(void)state;
+	mark_launches(20);
+	gpu.ends_ns[0] = gpu.now_ns + 11500 * MS;
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_false(guard_is_quiet(&c, &r, true));
+	assert_true(gpu.now_ns - began_ns < 2500 * MS);
+}
+
+static void each_batch_has_its_marks(void **state)
+{
+	(void)state;
+	for (unsigned i = 1; i <= 3; i++) {
+		mark_launches(2 * GUARD_MARKS);
+		assert_int_equal(gpu.n_recorded, i * GUARD_MARKS);
+		assert_int_equal(gpu.n_events, GUARD_MARKS);
+	}
+}
+
+/* --- names --- */
+
+static void collectives_are_known_by_their_names(void **state)
+{
+	static const char *const names[] = {
+		"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+		"ncclKernel_Broadcast_RING_LL_Sum_int8_t",
+		"nvshmemi_proxy_channels",
+		"void vllm::cross_device_reduce_1stage<float, 2>",
+		"one_shot_all_reduce_kernel",
+		"two_shot_all_reduce_kernel",
+		"multimem_all_reduce_kernel",
+		"void deep_ep::internode::dispatch<8>",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_true(guard_name_is_collective(names[i]));
+	}
+	assert_false(guard_name_is_collective("void gemm<float>"));
+	assert_false(guard_name_is_collective("reduce_kernel"));
+}
+
+static void metrics_of_the_sms_block(void **state)
+{
+	static const char *const memory[] = { "dram__bytes_read.sum", "gpu__time_duration.sum",
+					      "lts__t_bytes.sum" };
+	static const char *const mixed[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
+
+	(void)state;
+	assert_false(guard_blocks(memory, ARRAY_SIZE(memory)));
+	assert_true(guard_blocks(mixed, ARRAY_SIZE(mixed)));
+	assert_true(guard_blocks(mixed + 1, 1));
+}
+
+#define GUARD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		GUARD_TEST(one_stream_of_one_context_is_not_asked),
+		GUARD_TEST(with_two_contexts_a_kernel_is_waited_for),
+		GUARD_TEST(who_has_ended_often_enough_is_believed),
+		GUARD_TEST(a_range_is_not_opened_beside_other_streams_work),
+		GUARD_TEST(streams_that_capture_a_graph_are_not_asked),
+		GUARD_TEST(patience_is_long_once_and_short_then),
+		GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus),
+		GUARD_TEST(who_was_late_is_waited_for_again),
+		GUARD_TEST(who_may_have_waited_for_other_work_stays_a_suspect),
+		GUARD_TEST(patience_begins_anew_while_the_gpu_moves),
+		GUARD_TEST(patience_ends_when_the_gpu_stands_still),
+		GUARD_TEST(each_batch_has_its_marks),
+		cmocka_unit_test(collectives_are_known_by_their_names),
+		cmocka_unit_test(metrics_of_the_sms_block),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

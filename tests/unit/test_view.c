@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "client/report/groups_internal.h"
+#include "client/report/hints.h"
+#include "client/report/view.h"
+
+/* A few records that are written out, and the rows, their order and the hints that follow. */
+
+static const struct gpuctr_column columns[] = {
+	{ .name = "dram__bytes.sum", .unit = "byte" },
+	{ .name = "sm__busy.avg.pct", .unit = "percent" },
+};
+static const struct gpuctr_column sectors[] = { { .name = "dram__bytes.sum", .unit = "sector" } };
+static const struct gpuctr_plan plan = { .chip = "GH100", .columns = columns, .n_columns = 2 };
+static const struct gpuctr_plan other_plan = { .chip = "GH100",
+					       .columns = sectors,
+					       .n_columns = 1 };
+
+static struct groups *begin(const char *by, const struct gpuctr_plan *p)
+{
+	struct groups *g;
+	struct keys keys;
+
+	assert_true(keys_parse(by, &keys, NULL));
+	g = groups_new(&keys);
+	assert_non_null(g);
+	assert_int_equal(groups_begin(g, p, "run.gpuctr", NULL), 0);
+	return g;
+}
+
+static void add_process(struct groups *g, unsigned process, const char *const *claims, size_t n)
+{
+	static const struct gpuctr_device device = {
+		.uuid = "GPU-1", .name = "NVIDIA H200", .chip = "GH100", .clock_mem_mhz = 3201
+	};
+
+	assert_int_equal(groups_process(g, &(struct gpuctr_process){ .process = process,
+								     .program = "p",
+								     .claims = claims,
+								     .n_claims = n,
+								     .devices = &device,
+								     .n_devices = 1 }),
+			 0);
+}
+
+/* Kernels are numbered by their process. */
+static void add(struct groups *g, unsigned process, unsigned id, const char *kernel,
+		const struct gpuctr_range *range, int64_t ns, double bytes, double busy)
+{
+	const struct gpuctr_kernel k = { .name = kernel, .mangled = "", .id = id };
+	const double values[] = { bytes, busy };
+	const struct gpuctr_record record = { .process = process,
+					      .kernel = &k,
+					      .grid = { 1000, 1, 1 },
+					      .block = { 32, 1, 1 },
+					      .range = range,
+					      .clock = GPUCTR_CLOCK_GPU,
+					      .duration_ns = ns,
+					      .values = values };
+
+	assert_int_equal(groups_record(g, &record), 0);
+}
+
+static struct view open_view(struct groups *g, const struct view_options *options)
+{
+	struct view v;
+
+	assert_int_equal(groups_finish(g), 0);
+	assert_int_equal(view_init(&v, g, options, NULL), 0);
+	return v;
+}
+
+/* The rows' first labels in their order. */
+static void expect_rows(const struct view *v, const char *expected)
+{
+	char text[512] = "";
+
+	for (size_t i = 0; i < v->n_shown; i++) {
+		size_t n = strlen(text);
+
+		snprintf(text + n, sizeof(text) - n, "%s%s", i > 0 ? " " : "",
+			 *v->rows[i]->labels[0] ? v->rows[i]->labels[0] : "-");
+	}
+	assert_string_equal(text, expected);
+}
+
+static const struct group *find_row(const struct view *v, const char *label)
+{
+	for (size_t i = 0; i < v->n_rows; i++) {
+		if (strcmp(v->rows[i]->labels[0], label) == 0) {
+			return v->rows[i];
+		}
+	}
+	fail_msg("there is no row %s", label);
+	return NULL;
+}
+
+/* --- order and choice --- */
+
+static void zeros_are_left_out_however_long_they_took(void **state)
+{
+	const struct view_options all = { 0 }, some = { .skip_zero = true };
+	struct groups *g = begin("kernel", &plan);
+	struct view v;
+
+	(void)state;
+	add(g, 1, 1, "works", NULL, 10, 32, 0);
+	add(g, 1, 2, "idles", NULL, 500, 0, 0);
+	add(g, 1, 3, "spins", NULL, 100, 0, 7);
+	v = open_view(g, &all);
+	expect_rows(&v, "idles spins works");
+	view_deinit(&v);
+	v = open_view(g, &some);
+	expect_rows(&v, "spins works");
+	assert_int_equal(v.n_zero, 1);
+	view_deinit(&v);
+	groups_free(g);
+}
+
+static void ratios_are_sorted_by_their_mean(void **state)
+{
+	const struct view_options options = { .sort = "sm__busy" };
+	struct groups *g = begin("kernel", &plan);
+	struct view v;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		add(g, 1, 1, "often", NULL, 10, 0, 10);
+	}
+	add(g, 1, 2, "once", NULL, 10, 0, 20);
+	v = open_view(g, &options);
+	expect_rows(&v, "once often");
+	view_deinit(&v);
+	groups_free(g);
+}
+
+/* --- comparison --- */
+
+static void what_has_changed_most_comes_first(void **state)
+{
+	struct groups *before = begin("kernel", &plan), *now = begin("kernel", &plan);
+	struct view_options options = { .sort = "dram__bytes.sum:change", .against = before };
+	struct view v;
+
+	(void)state;
+	add(before, 1, 1, "less", NULL, 10, 100, 0);
+	add(now, 1, 1, "less", NULL, 10, 10, 0);
+	add(before, 1, 2, "more", NULL, 10, 10, 0);
+	add(now, 1, 2, "more", NULL, 10, 60, 0);
+	add(now, 1, 3, "new", NULL, 10, 70, 0);
+	add(before, 1, 4, "same", NULL, 10, 1000, 0);
+	add(now, 1, 4, "same", NULL, 10, 1000, 0);
+	assert_int_equal(groups_finish(before), 0);
+	v = open_view(now, &options);
+	expect_rows(&v, "less new more same");
+	view_deinit(&v);
+	groups_free(before);
+	groups_free(now);
+}
+
+static void counters_in_other_units_are_not_compared(void **state)
+{
+	struct groups *before = begin("kernel", &other_plan), *now = begin("kernel", &plan);
+	struct view_options options = { .against = before };
+	struct view v;
+
+	(void)state;
+	add(before, 1, 1, "k", NULL, 10, 100, 0);
+	add(now, 1, 1, "k", NULL, 30, 10, 0);
+	assert_int_equal(groups_finish(before), 0);
+	v = open_view(now, &options);
+	assert_true(fields_value(FIELD_BEFORE, &v.measures[0], 0, v.rows[0], v.all) == 10);
+	assert_int_equal(v.rows[0]->before->total[1].n, 0);
+	view_deinit(&v);
+	groups_free(before);
+	groups_free(now);
+}
+
+/* --- whose records --- */
+
+static void numbers_are_those_of_the_process_and_capture(void **state)
+{
+	const struct view_options options = { .sort = "name" };
+	struct groups *g = begin("kernel", &plan);
+	struct view v;
+
+	(void)state;
+	add(g, 1, 1, "a", NULL, 10, 0, 0);
+	add(g, 1 + GROUPS_SLOTS, 1, "b", NULL, 10, 0, 0); /* where the first one is remembered */
+	assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
+	add(g, 1 + GROUPS_SLOTS, 1, "c", NULL, 10, 0, 0);
+	v = open_view(g, &options);
+	expect_rows(&v, "a b c");
+	view_deinit(&v);
+	groups_free(g);
+}
+
+static void a_capture_without_a_host_has_none(void **state)
+{
+	const struct view_options options = { .sort = "name" };
+	struct groups *g = begin("host", &plan);
+	struct view v;
+
+	(void)state;
+	assert_int_equal(groups_host(g, "n1"), 0);
+	add(g, 1, 1, "a", NULL, 10, 0, 0);
+	assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
+	add(g, 1, 1, "a", NULL, 10, 0, 0);
+	v = open_view(g, &options);
+	expect_rows(&v, "- n1");
+	view_deinit(&v);
+	groups_free(g);
+}
+
+/* torchrun's rank is another number than that of the task that Slurm has started. */
+static void tasks_are_not_ranks(void **state)
+{
+	static const char *const claims[] = { "SLURM_PROCID=1", "RANK=3" };
+	const struct view_options options = { 0 };
+	struct groups *g = begin("task,rank", &plan);
+	struct view v;
+
+	(void)state;
+	add_process(g, 1, claims, 2);
+	add(g, 1, 1, "a", NULL, 10, 0, 0);
+	v = open_view(g, &options);
+	expect_rows(&v, "task 1");
+	assert_string_equal(v.rows[0]->labels[1], "rank 3");
+	view_deinit(&v);
+	groups_free(g);
+}
+
+/* --- hints --- */
+
+static struct gpuctr_range operator_range(unsigned id, const char *text)
+{
+	return (struct gpuctr_range){ .domain = "", .message = text, .category = "", .id = id };
+}
+
+static void expect_hints(struct groups *g, const char *const *expected, size_t n)
+{
+	const struct view_options options = { 0 };
+	struct view v = open_view(g, &options);
+	struct buf b = { 0 };
+	const char *at;
+	size_t found = 0;
+
+	assert_int_equal(hints_print(&v, 2000, &b), 0);
+	for (at = strstr(buf_string(&b), "hint: "); at; at = strstr(at + 1, "hint: ")) {
+		found++;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!strstr(buf_string(&b), expected[i])) {
+			fail_msg("no '%s' in:\n%s", expected[i], buf_string(&b));
+		}
+	}
+	assert_int_equal(found, n);
+	buf_deinit(&b);
+	view_deinit(&v);
+}
+
+static void dimensions_that_eight_does_not_divide_are_told(void **state)
+{
+	static const char *const expected[] = { "aten::mm: a dimension of 7, as in [1,7] [8,16]" };
+	const struct gpuctr_range odd =
+		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[1, 7], [8, 16]]");
+	const struct gpuctr_range even =
+		operator_range(2, "aten::addmm, seq = 2, op_id = 2, sizes = [[1, 8], [16, 24]]");
+	const struct gpuctr_range no_product =
+		operator_range(3, "aten::relu, seq = 3, op_id = 3, sizes = [[7, 7]]");
+	struct groups *g = begin("op", &plan);
+
+	(void)state;
+	add(g, 1, 1, "gemm", &odd, 100, 0, 0);
+	add(g, 1, 1, "gemm", &even, 100, 0, 0);
+	add(g, 1, 2, "relu", &no_product, 100, 0, 0);
+	expect_hints(g, expected, 1);
+	groups_free(g);
+}
+
+/* Of the time of all, five in a hundred. */
+static void what_takes_little_time_is_worth_no_hint(void **state)
+{
+	static const char *const expected[] = { "hint: long: moves bytes at" };
+	struct groups *g = begin("kernel", &plan);
+
+	(void)state;
+	add_process(g, 1, NULL, 0);
+	add(g, 1, 1, "long", NULL, 960, 4000000, 0);
+	add(g, 1, 2, "short", NULL, 40, 170000, 0);
+	expect_hints(g, expected, 1);
+	groups_free(g);
+}
+
+/* --- layers --- */
+
+/* What is in no layer is around the layers, and holds nothing of theirs. */
+static void a_layer_is_in_no_row_without_a_layer(void **state)
+{
+	const struct gpuctr_range outside = operator_range(1, "iteration 1");
+	const struct gpuctr_range layer = { .parent = &outside,
+					    .domain = "",
+					    .message = "layer1.conv",
+					    .category = "",
+					    .id = 2,
+					    .depth = 1 };
+	const struct gpuctr_range op = { .parent = &layer,
+					 .domain = "",
+					 .message =
+						 "aten::mm, seq = 1, op_id = 1, sizes = [[8, 8]]",
+					 .category = "",
+					 .id = 3,
+					 .depth = 2 };
+	const struct view_options options = { 0 };
+	struct groups *g = begin("layer", &plan);
+	struct view v;
+
+	(void)state;
+	add(g, 1, 1, "gemm", &op, 100, 5, 0);
+	add(g, 1, 2, "copy", &outside, 30, 7, 0);
+	v = open_view(g, &options);
+	assert_int_equal(find_row(&v, "layer1.conv")->total_calls, 1);
+	assert_int_equal(find_row(&v, "")->total_calls, 1);
+	assert_true(find_row(&v, "")->total[1].sum == 7);
+	view_deinit(&v);
+	groups_free(g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(zeros_are_left_out_however_long_they_took),
+		cmocka_unit_test(ratios_are_sorted_by_their_mean),
+		cmocka_unit_test(what_has_changed_most_comes_first),
+		cmocka_unit_test(counters_in_other_units_are_not_compared),
+		cmocka_unit_test(numbers_are_those_of_the_process_and_capture),
+		cmocka_unit_test(a_capture_without_a_host_has_none),
+		cmocka_unit_test(tasks_are_not_ranks),
+		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
+		cmocka_unit_test(what_takes_little_time_is_worth_no_hint),
+		cmocka_unit_test(a_layer_is_in_no_row_without_a_layer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
