@@ -177,9 +177,7 @@ static bool read_capture(struct source *s, const char *path)
 						 .on_record = on_record,
 						 .on_stratum = on_stratum,
 						 .check_beside = true,
-						 .plain_ranges = true,
-						 .without_ranges =
-							 !summary_needs_ranges(s->summary) };
+						 .without = summary_without(s->summary) };
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
 
