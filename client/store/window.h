@@ -16,8 +16,8 @@ struct window *window_free(struct window *w); /* takes NULL, returns NULL */
 /* To be called before what is asked for the next row: what was found before may be gone then. */
 void window_next(struct window *w);
 
-/* *ret is NULL where the table has no such range, and of id 0. A set is found where *ret_n is not 0.
- * 0, or as row_end(). */
+/* *ret is NULL where the table has no such range, and of id 0. A set is found where *ret_n is not
+ * 0. 0, or as row_end(). */
 int window_find_range(struct window *w, unsigned id, const struct gpuctr_range **ret);
 int window_find_set(struct window *w, unsigned id, const struct gpuctr_range *const **ret,
 		    size_t *ret_n);
