@@ -305,7 +305,12 @@ static int print(struct source *s, const struct report_options *o, const struct 
 					 .n_seeds = s->seeds.n };
 	struct buf b = { 0 }, why = { 0 };
 	struct view view;
-	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;
+	struct view_options options = o->view;
+	int r;
+
+	options.bars = isatty(STDOUT_FILENO);
+	options.utf8 = shows_utf8();
+	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 
 	if (r) {
 		if (r == -ENOMEM) {
