@@ -88,7 +88,8 @@ static bool read_capture(struct html *h, const char *path)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .check_beside = true,
-						 .plain_ranges = true };
+						 .without = STORE_LOOKS | STORE_ACTIVE |
+							    STORE_BLOCK | STORE_PLACE };
 	struct store_error error;
 	int r = reading_capture(path, &handler, h, &error);
 

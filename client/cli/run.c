@@ -172,20 +172,45 @@ static void drain_tick(struct run *run)
 	}
 }
 
+static bool is_over(const struct run *run)
+{
+	uint64_t duration_ns = run->options->duration_ns;
+
+	return duration_ns > 0 && run->begin_ns > 0 &&
+	       progress_now_ns() - run->begin_ns >= duration_ns;
+}
+
+static bool has_all_records(const struct run *run)
+{
+	uint64_t limit = run->options->selecting.record_limit;
+
+	return limit > 0 && summary_records(run->sinks.summary) >= limit;
+}
+
+static void say_limit(const struct run *run)
+{
+	const struct run_options *o = run->options;
+
+	if (run->progress.quiet) {
+		return;
+	}
+	if (has_all_records(run)) {
+		say("--record-limit: there are %llu records",
+		    (unsigned long long)o->selecting.record_limit);
+	} else {
+		say("--duration: %g s are over", (double)o->duration_ns / 1e9);
+	}
+}
+
 /* What a capture of ours is limited to has come: the program runs on without it. */
 static void end_at_limit(struct run *run)
 {
-	const struct run_options *o = run->options;
-	uint64_t limit = o->selecting.record_limit;
-
-	if (run->state != RUN_RUNNING || run->is_enough || limit == 0 ||
-	    summary_records(run->sinks.summary) < limit) {
+	if (run->state != RUN_RUNNING || run->is_enough ||
+	    !(has_all_records(run) || (run->path && is_over(run)))) {
 		return;
 	}
 	run->is_enough = true;
-	if (!run->progress.quiet) {
-		say("--record-limit: there are %llu records", (unsigned long long)limit);
-	}
+	say_limit(run);
 	if (!run->path && !run_is_following(run)) {
 		end_measuring(run);
 	} else if (run->capture) {
@@ -215,13 +240,10 @@ static void look_at_processes(struct run *run)
 /* Of processes that are not ours. */
 static bool is_enough(const struct run *run)
 {
-	uint64_t duration_ns = run->options->duration_ns;
-
 	if (!run_is_on_demand(run) || run->state != RUN_RUNNING) {
 		return false;
 	}
-	return (run->n_begun > 0 && run->n_ended >= run->n_begun) ||
-	       (duration_ns > 0 && progress_now_ns() - run->begin_ns >= duration_ns);
+	return (run->n_begun > 0 && run->n_ended >= run->n_begun) || is_over(run);
 }
 
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */

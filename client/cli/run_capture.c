@@ -155,6 +155,7 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	(void)c;
 	/* They are numbered in the order in which they begin, all of them before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
+	run->begin_ns = run->begin_ns ? run->begin_ns : progress_now_ns();
 	selected_note_begin(&run->selected, process->pid);
 	sinks_process(&run->sinks, process);
 }

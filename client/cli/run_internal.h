@@ -26,7 +26,7 @@ struct run {
 	char owner[64];	     /* of these, when it is another user; "" */
 	size_t n_speechless; /* that ended without a goodbye */
 	unsigned n_ticks;    /* since they are measured */
-	uint64_t begin_ns;   /* of measuring them */
+	uint64_t begin_ns;   /* of measuring them; 0: there is none yet */
 	uint64_t begun_ns;   /* the same by the clock */
 	enum run_state state;
 	int status; /* exit status */

@@ -69,6 +69,8 @@ enum {
 
 const struct option_def run_option_defs[] = {
 	MEASURE_OPTIONS,
+	{ 'd', "duration", "SECONDS",
+	  "end the capture so long after its first process began; PROGRAM runs on" },
 	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: all)" },
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
 	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },

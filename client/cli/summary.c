@@ -137,9 +137,9 @@ unsigned summary_processes(const struct summary *s)
 	return s->processes + s->processes_here;
 }
 
-bool summary_needs_ranges(const struct summary *s)
+unsigned summary_without(const struct summary *s)
 {
-	return groups_need_ranges(s->groups);
+	return groups_without(s->groups);
 }
 
 struct groups *summary_groups(struct summary *s)

@@ -27,7 +27,8 @@ void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
 bool summary_is_estimated(const struct summary *s); /* not everything was measured */
-bool summary_needs_ranges(const struct summary *s); /* of records */
+/* What it does not look at: enum store_part. */
+unsigned summary_without(const struct summary *s);
 /* All that came until now, finished; NULL: memory ran out. */
 struct groups *summary_groups(struct summary *s);
 

@@ -52,6 +52,11 @@ static uint32_t decode(const unsigned char *p, size_t n)
 	}
 }
 
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f;
+}
+
 /* C0, DEL, C1. */
 static bool is_control(uint32_t c)
 {
@@ -91,17 +96,17 @@ static void json_escape(struct buf *b, uint32_t c)
 	}
 }
 
-void text_json_body(struct buf *b, const char *text)
+void text_json_part(struct buf *b, const char *text, size_t length)
 {
-	const unsigned char *p = (const unsigned char *)(text ? text : "");
-	const unsigned char *end = p + strlen((const char *)p);
+	const unsigned char *p = (const unsigned char *)text;
+	const unsigned char *end = p + length;
 	const unsigned char *from = p;
 
 	while (p < end) {
 		uint32_t c;
 		size_t n;
 
-		if (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\') {
+		if (is_plain(*p) && *p != '"' && *p != '\\') {
 			p++;
 			continue;
 		}
@@ -123,6 +128,11 @@ void text_json_body(struct buf *b, const char *text)
 	buf_add(b, (const char *)from, (size_t)(p - from));
 }
 
+void text_json_body(struct buf *b, const char *text)
+{
+	text_json_part(b, text ? text : "", text ? strlen(text) : 0);
+}
+
 void text_json(struct buf *b, const char *text)
 {
 	buf_char(b, '"');
@@ -137,25 +147,31 @@ void text_csv(struct buf *b, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)(text ? text : "");
 	const unsigned char *end = p + strlen((const char *)p);
+	const unsigned char *from = p;
 	bool quote = p[strcspn((const char *)p, ",\"\r\n")] != '\0';
 
 	if (quote) {
 		buf_char(b, '"');
 	}
 	while (p < end) {
-		size_t n = text_utf8(p, end);
+		size_t n = 1;
 
 		if (*p == '"') {
+			buf_add(b, (const char *)from, (size_t)(p - from));
 			buf_char(b, '"');
+			from = p;
+		} else if (!is_plain(*p)) {
+			n = text_utf8(p, end);
 		}
 		if (n == 0 || (is_control(decode(p, n)) && !strchr("\t\r\n", *p))) {
+			buf_add(b, (const char *)from, (size_t)(p - from));
 			buf_add(b, replacement, 3);
-			p += n ? n : 1;
-			continue;
+			n = n ? n : 1;
+			from = p + n;
 		}
-		buf_add(b, (const char *)p, n);
 		p += n;
 	}
+	buf_add(b, (const char *)from, (size_t)(p - from));
 	if (quote) {
 		buf_char(b, '"');
 	}

@@ -16,6 +16,7 @@ size_t text_utf8(const unsigned char *p, const unsigned char *end);
  * UTF-8 become U+FFFD. NULL is "". */
 void text_json(struct buf *b, const char *text);
 /* The same without the quotes. */
+void text_json_part(struct buf *b, const char *text, size_t length);
 void text_json_body(struct buf *b, const char *text);
 /* A field as RFC 4180 has it, quoted only where it must be. It knows no escapes: control characters
  * but tabs and ends of lines become U+FFFD. */

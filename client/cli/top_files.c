@@ -77,8 +77,7 @@ static int read_one(struct reading *r, const char *path, struct store_error *err
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
-						 .without_ranges =
-							 !summary_needs_ranges(r->summary) };
+						 .without = summary_without(r->summary) };
 	int result = reading_capture(path, &handler, r, error);
 
 	if (result && error->code == 0) {

@@ -16,24 +16,30 @@
 #include "client/cli/text.h"
 #include "client/report/reading.h"
 
-enum { OPTION_TO = 2000, OPTION_WEIGHT, OPTION_RANK, OPTION_PROCESS };
+enum { OPTION_TO = 2000, OPTION_WEIGHT, OPTION_RANK, OPTION_PROCESS, OPTION_CSV };
 
 enum { BATCH_BYTES = 256 * 1024 };
 
 static const struct option_def defs[] = {
 	{ OPTION_TO, "to", "FORMAT",
-	  "chrome (HTA, Perfetto), csv, jsonl, folded (flame graphs); default: by FILE's name" },
+	  "chrome (HTA, Perfetto), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's "
+	  "name" },
 	{ 'o', "output", "FILE", "default: -, standard output" },
 	{ 'f', "force", NULL, "replace FILE" },
 	{ OPTION_WEIGHT, "weight", "METRIC|time", "folded: what is added up (default: time)" },
 	{ OPTION_RANK, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)" },
+	{ 'c', "columns", "LIST|all",
+	  "pyprof: of those below (default: idx,dir,sub,mod,op,kernel,params,sil)" },
+	{ 'w', "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)" },
+	{ OPTION_CSV, "csv", NULL, "pyprof: as comma-separated values" },
 	{ OPTION_PROCESS, "process", "N", "only this process of the capture (default: all)" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
 
 static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,
-						    &export_live_jsonl, &exporter_folded };
+						    &export_live_jsonl, &exporter_folded,
+						    &exporter_pyprof };
 
 struct export_options {
 	const struct exporter *exporter;
@@ -245,7 +251,7 @@ static bool parse_format(struct export_options *o, const char *value)
 			return true;
 		}
 	}
-	say_usage("--to is chrome, csv, jsonl or folded, not '%s'", value);
+	say_usage("--to is chrome, csv, jsonl, folded or pyprof, not '%s'", value);
 	return false;
 }
 
@@ -258,6 +264,17 @@ static bool parse_number(const char *option, const char *value, unsigned min, un
 		return false;
 	}
 	*ret = (unsigned)n;
+	return true;
+}
+
+static bool parse_width(struct export_options *o, const char *value)
+{
+	unsigned width;
+
+	if (!parse_number("--width", value, 1, &width)) {
+		return false;
+	}
+	o->more.width = width;
 	return true;
 }
 
@@ -279,6 +296,14 @@ static bool take_option(void *userdata, int id, const char *value)
 		return true;
 	case OPTION_RANK:
 		return parse_number("--rank", value, 0, &o->more.rank);
+	case 'c':
+		o->more.columns = value;
+		return true;
+	case 'w':
+		return parse_width(o, value);
+	case OPTION_CSV:
+		o->more.csv = true;
+		return true;
 	case OPTION_PROCESS:
 		return parse_number("--process", value, 1, &o->more.process);
 	default:
@@ -295,7 +320,8 @@ static void find_by_suffix(struct export_options *o)
 	} suffixes[] = { { ".json", &exporter_chrome },
 			 { ".csv", &export_live_csv },
 			 { ".jsonl", &export_live_jsonl },
-			 { ".folded", &exporter_folded } };
+			 { ".folded", &exporter_folded },
+			 { ".pyprof", &exporter_pyprof } };
 	const char *dot = strrchr(o->path, '.');
 
 	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
@@ -316,11 +342,20 @@ static bool check(struct export_options *o, int n_files)
 		find_by_suffix(o);
 	}
 	if (!o->exporter) {
-		say_usage("export: to what? --to chrome, csv, jsonl or folded");
+		say_usage("export: to what? --to chrome, csv, jsonl, folded or pyprof");
 		return false;
 	}
 	if (o->more.weight && o->exporter != &exporter_folded) {
 		say_usage("export: --weight belongs to --to folded");
+		return false;
+	}
+	if ((o->more.columns || o->more.width > 0 || o->more.csv) &&
+	    o->exporter != &exporter_pyprof) {
+		say_usage("export: --columns, --width and --csv belong to --to pyprof");
+		return false;
+	}
+	if (o->more.width > 0 && o->more.csv) {
+		say_usage("export: take --width or --csv, not both");
 		return false;
 	}
 	return true;
@@ -346,14 +381,18 @@ static int exec_export(int argc, char **argv)
 
 const struct verb verb_export = {
 	.name = "export",
-	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded [-o FILE] [OPTION...]",
+	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|pyprof [-o FILE] [OPTION...]",
 	.summary = "write a capture file for another program: trace, table, flame graph",
-	.details = "examples:\n"
-		   "  gpuctr-client export run.gpuctr -o trace.json        # ui.perfetto.dev, HTA\n"
-		   "  gpuctr-client export run.gpuctr --to csv -o run.csv\n"
-		   "  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
-		   "  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "
-		   "read.folded\n",
+	.details =
+		"examples:\n"
+		"  gpuctr-client export run.gpuctr -o trace.json        # ui.perfetto.dev, HTA\n"
+		"  gpuctr-client export run.gpuctr --to csv -o run.csv\n"
+		"  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
+		"  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "
+		"read.folded\n"
+		"  gpuctr-client export run.gpuctr --to pyprof -w 150 | head\n"
+		"\ncolumns of pyprof: idx seq altseq tid layer trace dir sub mod op kernel params "
+		"sil tc\ndevice stream grid block flops bytes\n",
 	.options = defs,
 	.exec = exec_export,
 };

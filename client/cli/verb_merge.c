@@ -90,7 +90,7 @@ static int read_capture(struct merging *m)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .on_end = on_end,
-						 .without_ranges = true };
+						 .without = STORE_RANGES };
 	struct store_error error;
 	int r = reading_capture(m->options->capture, &handler, m, &error);
 

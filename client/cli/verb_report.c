@@ -177,9 +177,7 @@ static bool read_capture(struct source *s, const char *path)
 						 .on_record = on_record,
 						 .on_stratum = on_stratum,
 						 .check_beside = true,
-						 .plain_ranges = true,
-						 .without_ranges =
-							 !summary_needs_ranges(s->summary) };
+						 .without = summary_without(s->summary) };
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
 
@@ -307,7 +305,12 @@ static int print(struct source *s, const struct report_options *o, const struct 
 					 .n_seeds = s->seeds.n };
 	struct buf b = { 0 }, why = { 0 };
 	struct view view;
-	int r = groups ? view_init(&view, groups, &o->view, &why) : -ENOMEM;
+	struct view_options options = o->view;
+	int r;
+
+	options.bars = isatty(STDOUT_FILENO);
+	options.utf8 = shows_utf8();
+	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 
 	if (r) {
 		if (r == -ENOMEM) {

@@ -6,7 +6,7 @@
  * number of records:
  *
  * places	a range's scope and sequence number, direct-mapped by (process, range). What was
- *		displaced is made again from the range, which the capture keeps.
+ *		displaced is made again from the range, which comes with each record in it.
  * forwards	the forward scope of a sequence number, direct-mapped by (process, number). Numbers
  *		count up, so a backward pass finds the operators of its step as long as fewer than
  *		FORWARD_SLOTS of them lie between. Numbers of one process may come from several
@@ -27,7 +27,6 @@ enum { PLACE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
 struct place {
 	unsigned process, range; /* range 0: empty */
 	const struct scope *scope;
-	const struct gpuctr_range *op_range;
 	int64_t seq; /* of the innermost node in the backward pass, else of the innermost
 			operator that shows one */
 };
@@ -103,7 +102,6 @@ static int make_place(struct attributor *a, unsigned process, const struct gpuct
 {
 	struct place place = { .process = process,
 			       .range = range->id,
-			       .op_range = outer ? outer->op_range : NULL,
 			       .seq = outer ? outer->seq : -1 };
 	struct marker marker;
 
@@ -111,9 +109,6 @@ static int make_place(struct attributor *a, unsigned process, const struct gpuct
 	place.scope = scopes_add(&a->scopes, outer ? outer->scope : NULL, range, &marker);
 	if (!place.scope) {
 		return -ENOMEM;
-	}
-	if (place.scope->op == place.scope) {
-		place.op_range = range;
 	}
 	if (place.scope->kind == SCOPE_ENGINE) {
 		place.seq = -1;
@@ -229,7 +224,6 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 	}
 	ret->scope = place.scope;
 	ret->op = place.scope->op;
-	ret->op_range = place.op_range;
 	ret->layer = place.scope->layer;
 	ret->step = place.scope->step;
 	ret->direction = find_direction(place.scope);

@@ -42,7 +42,6 @@ struct attribution {
 	int64_t seq;  /* autograd's number of the operator, the same in both directions; -1: none */
 	unsigned sub; /* which launch of this operator in this direction it is, from 0; 0 without
 			 seq */
-	const struct gpuctr_range *op_range; /* the range of op, for its op_id; NULL: none */
 };
 
 struct attributor;
@@ -51,7 +50,7 @@ struct attributor *attributor_new(void);		  /* NULL: out of memory */
 struct attributor *attributor_free(struct attributor *a); /* takes NULL, returns NULL */
 
 /* Another capture follows: its processes have nothing to do with those before. Texts and scopes
- * stay. To be called before the ranges of the capture before are freed. */
+ * stay. */
 void attributor_next_capture(struct attributor *a);
 
 /* 0 or -ENOMEM, and then *ret is as for a record without ranges. */

@@ -106,7 +106,7 @@ static void find_path(const struct track *thread, const struct gpuctr_range *inn
 	}
 	for (path->n_same = 0; path->n_same < path->n && path->n_same < thread->n_open;
 	     path->n_same++) {
-		if (path->ranges[path->n_same] != thread->open[path->n_same].range) {
+		if (path->ranges[path->n_same]->id != thread->open[path->n_same].id) {
 			break;
 		}
 	}
@@ -120,18 +120,23 @@ static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, 
 	while (thread->n_open > n) {
 		const struct track_range *r = &thread->open[--thread->n_open];
 
-		chrome_write_range(c, b, thread->id, r->range, r->begin_us, ++end_us);
+		chrome_write_range(c, b, thread->id, &r->text, r->begin_us, ++end_us);
 	}
 }
 
 static int open_ranges(struct track *thread, const struct path *path, int64_t at_us)
 {
-	int r = 0;
+	for (size_t i = path->n_same; i < path->n; i++) {
+		const struct gpuctr_range *range = path->ranges[i];
+		struct track_range *open =
+			track_push(thread, range->id, at_us - (int64_t)(path->n - i));
 
-	for (size_t i = path->n_same; i < path->n && r == 0; i++) {
-		r = track_push(thread, path->ranges[i], at_us - (int64_t)(path->n - i));
+		if (!open) {
+			return -ENOMEM;
+		}
+		chrome_format_range(&open->text, range);
 	}
-	return r;
+	return 0;
 }
 
 /* --- records -----------------------------------------------------------------------------------

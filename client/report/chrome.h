@@ -33,9 +33,11 @@ void chrome_write_tail(struct chrome *c, struct buf *b);
 void chrome_write_names(struct chrome *c, struct buf *b, const struct track *track);
 void chrome_write_process(struct chrome *c, struct buf *b);
 
-/* range NULL: none is there. */
-void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread,
-			const struct gpuctr_range *range, int64_t begin_us, int64_t end_us);
+/* What the event of a range says; it is written when the range is over. */
+void chrome_format_range(struct buf *text, const struct gpuctr_range *range);
+/* text NULL: no range is there. */
+void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
+			int64_t begin_us, int64_t end_us);
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,
 			 int64_t at_us);
 void chrome_write_counters(struct chrome *c, struct buf *b, const struct gpuctr_record *record,

@@ -155,16 +155,6 @@ static void add_domain(struct buf *b, const struct gpuctr_range *range)
 	}
 }
 
-static void add_name(struct buf *b, const char *name, size_t n)
-{
-	struct buf copy = { 0 };
-
-	buf_add(&copy, name, n);
-	text_json_body(b, buf_string(&copy));
-	b->failed |= copy.failed;
-	buf_deinit(&copy);
-}
-
 /* As PyTorch's own traces name them. */
 static void add_marker(struct buf *b, const struct marker *m)
 {
@@ -185,33 +175,39 @@ static void add_marker(struct buf *b, const struct marker *m)
 	if (m->sizes) {
 		buf_text(b, separator);
 		ADD(b, "\"sizes\":\"");
-		add_name(b, m->sizes, m->n_sizes);
+		text_json_part(b, m->sizes, m->n_sizes);
 		buf_char(b, '"');
 	}
 	buf_char(b, '}');
 }
 
-void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread,
-			const struct gpuctr_range *range, int64_t begin_us, int64_t end_us)
+void chrome_format_range(struct buf *text, const struct gpuctr_range *range)
 {
-	const char *message = range && range->message ? range->message : "";
+	const char *message = range->message ? range->message : "";
 	struct marker marker;
 
+	marker_parse(message, &marker);
+	ADD(text, ",\"name\":\"");
+	add_domain(text, range);
+	text_json_part(text, message, marker.n_name);
+	buf_char(text, '"');
+	if (marker.found) {
+		add_marker(text, &marker);
+	}
+	buf_char(text, '}');
+}
+
+void chrome_write_range(struct chrome *c, struct buf *b, uint64_t thread, const struct buf *text,
+			int64_t begin_us, int64_t end_us)
+{
 	add_span(c, b, "cpu_op", c->process->process.pid, thread, begin_us, end_us - begin_us);
-	c->ranges += range != NULL;
-	if (!range) {
+	if (!text) {
 		ADD(b, ",\"name\":\"(no NVTX range)\"}");
 		return;
 	}
-	marker_parse(message, &marker);
-	ADD(b, ",\"name\":\"");
-	add_domain(b, range);
-	add_name(b, message, marker.n_name);
-	buf_char(b, '"');
-	if (marker.found) {
-		add_marker(b, &marker);
-	}
-	buf_char(b, '}');
+	c->ranges++;
+	buf_add(b, text->data, text->n);
+	b->failed |= text->failed;
 }
 
 void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_record *record,

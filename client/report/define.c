@@ -10,7 +10,10 @@
  *
  * An expression over time takes all its values from launches whose time is known, as rates do; any
  * other takes those of all launches. A sum that does not have all of these launches is not known.
- * Of a ratio, whose sum means nothing, the mean is taken. */
+ * Of a ratio, whose sum means nothing, the mean is taken.
+ *
+ * Where only some launches were measured, sums and means are the estimates of all launches. How
+ * they depend on each other is not kept, so the value has no error. */
 
 #include "client/report/define.h"
 
@@ -20,6 +23,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/estimated.h"
 #include "client/report/quantity.h"
 #include "proto/base/near.h"
 
@@ -66,8 +70,33 @@ static double measure_value(const struct define *d, const struct step *s, const 
 	return (s->kind == STEP_MEAN ? part->sum / (double)part->n : part->sum) * s->number;
 }
 
+static double estimated_operand(const struct step *s, const struct group *group)
+{
+	const struct estimate_total *total = &group->estimated->total[s->measure];
+	struct estimate e;
+
+	switch (s->kind) {
+	case STEP_SUM:
+	case STEP_MEAN:
+		e = s->kind == STEP_SUM ? estimate_total_of(total, 1)
+					: estimate_total_mean(total, 1);
+		return total->unknown == 0 ? e.value * s->number : NAN;
+	case STEP_LAUNCHES:
+		return group_launches(group, true);
+	case STEP_PEAK_BYTES:
+		return NAN;
+	case STEP_DERIVED:
+		return derived_value(s->derived, group);
+	default:
+		return s->number;
+	}
+}
+
 static double operand(const struct define *d, const struct step *s, const struct group *group)
 {
+	if (group->estimated) {
+		return estimated_operand(s, group);
+	}
 	switch (s->kind) {
 	case STEP_SUM:
 	case STEP_MEAN:

@@ -180,7 +180,11 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 
 	/* A definition may take sums and means of anything: its error is not known. */
 	if (d->kind == DERIVED_DEFINED) {
-		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+		double value = define_value(d->define, group);
+
+		return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_GUESS,
+					  .value = value,
+					  .error = NAN };
 	}
 	together = &group->estimated->derived[d->kind];
 	return together->measured > 0 ? estimate_total_ratio(together) : apart(d, group);

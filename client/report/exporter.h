@@ -11,9 +11,12 @@
 #include "client/store/reader.h"
 
 struct exporter_options {
-	const char *weight; /* folded: "time" or a part of a counter's name; NULL: time */
-	unsigned rank;	    /* chrome: distributedInfo.rank */
-	unsigned process;   /* the only one to be exported; 0: all */
+	const char *weight;  /* folded: "time" or a part of a counter's name; NULL: time */
+	unsigned rank;	     /* chrome: distributedInfo.rank */
+	unsigned process;    /* the only one to be exported; 0: all */
+	const char *columns; /* pyprof: names with commas, or "all"; NULL: PyProf's own choice */
+	size_t width;	     /* pyprof: of a line; 0: no columns */
+	bool csv;	     /* pyprof */
 };
 
 /* Calls come as those of struct reading_handler. NULL members are skipped. One that returns other
@@ -37,5 +40,6 @@ struct exporter {
 
 extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
 extern const struct exporter exporter_folded; /* for flame graphs */
+extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
 
 #endif

@@ -13,6 +13,7 @@
 #include "client/cli/claims.h"
 #include "client/cli/text.h"
 #include "client/report/peaks.h"
+#include "client/store/reader.h"
 
 /* --- life --------------------------------------------------------------------------------------
  */
@@ -302,9 +303,23 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 /* --- what is known -----------------------------------------------------------------------------
  */
 
-bool groups_need_ranges(const struct groups *g)
+unsigned groups_without(const struct groups *g)
 {
-	return g->attributes;
+	unsigned without = STORE_ACTIVE | STORE_LOOKS | STORE_BLOCK | STORE_PLACE | STORE_START;
+
+	if (!g->attributes) {
+		without |= STORE_RANGES;
+	}
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		enum key key = g->keys.keys[i];
+
+		if (key == KEY_SHAPE) {
+			without &= ~(unsigned)STORE_BLOCK;
+		} else if (key == KEY_STREAM || key == KEY_THREAD) {
+			without &= ~(unsigned)STORE_PLACE;
+		}
+	}
+	return without;
 }
 
 const struct keys *groups_keys(const struct groups *g)

@@ -79,8 +79,8 @@ bool groups_are_estimated(const struct groups *g);
 /* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);
 
-/* Do the keys look at the ranges of records? */
-bool groups_need_ranges(const struct groups *g);
+/* What of a record the keys and measures do not look at: enum store_part. */
+unsigned groups_without(const struct groups *g);
 const struct keys *groups_keys(const struct groups *g);
 size_t groups_measures(const struct groups *g, const struct measure **ret);
 /* In the order in which they came first; to be sorted by the caller. */

@@ -6,10 +6,14 @@
 
 #include "client/report/marker.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
 
 /* Past the digits, or NULL when there are none or too many. */
 static const char *parse_number(const char *p, int64_t *ret)
@@ -17,10 +21,10 @@ static const char *parse_number(const char *p, int64_t *ret)
 	int64_t value = 0;
 	int digits = 0;
 
-	for (; isdigit((unsigned char)*p) && digits < 18; p++, digits++) {
+	for (; is_digit(*p) && digits < 18; p++, digits++) {
 		value = value * 10 + (*p - '0');
 	}
-	if (digits == 0 || isdigit((unsigned char)*p)) {
+	if (digits == 0 || is_digit(*p)) {
 		return NULL;
 	}
 	*ret = value;
@@ -36,9 +40,9 @@ static const char *skip_list(const char *p)
 		return NULL;
 	}
 	for (; *p; p++) {
-		depth += *p == '[';
-		depth -= *p == ']';
-		if (depth == 0) {
+		if (*p == '[') {
+			depth++;
+		} else if (*p == ']' && --depth == 0) {
 			return p + 1;
 		}
 	}
@@ -47,25 +51,31 @@ static const char *skip_list(const char *p)
 
 static const char *after(const char *p, const char *prefix)
 {
-	size_t n = strlen(prefix);
-
-	return strncmp(p, prefix, n) == 0 ? p + n : NULL;
+	while (*prefix && *p == *prefix) {
+		p++;
+		prefix++;
+	}
+	return *prefix ? NULL : p;
 }
 
 static const char *parse_part(const char *p, struct marker *m)
 {
 	const char *value, *end;
 
-	if ((value = after(p, ", seq = "))) {
+	p = after(p, ", ");
+	if (!p) {
+		return NULL;
+	}
+	if ((value = after(p, "seq = "))) {
 		return parse_number(value, &m->seq);
 	}
-	if ((value = after(p, ", op_id = "))) {
+	if ((value = after(p, "op_id = "))) {
 		return parse_number(value, &m->op_id);
 	}
-	if ((value = after(p, ", input_op_ids = "))) {
+	if ((value = after(p, "input_op_ids = "))) {
 		return skip_list(value);
 	}
-	if ((value = after(p, ", sizes = "))) {
+	if ((value = after(p, "sizes = "))) {
 		end = skip_list(value);
 		m->sizes = value;
 		m->n_sizes = end ? (size_t)(end - value) : 0;
@@ -137,7 +147,7 @@ bool marker_is_step(const char *name, size_t n)
 					     "epoch",	  "ProfilerStep", "train_step" };
 	size_t digits = n;
 
-	while (digits > 0 && isdigit((unsigned char)name[digits - 1])) {
+	while (digits > 0 && is_digit(name[digits - 1])) {
 		digits--;
 	}
 	if (digits == n || digits == 0) {
@@ -160,7 +170,7 @@ bool marker_is_backward(const char *name, size_t n)
 	static const char word[] = "Backward";
 	size_t n_word = sizeof(word) - 1;
 
-	while (n > 0 && isdigit((unsigned char)name[n - 1])) {
+	while (n > 0 && is_digit(name[n - 1])) {
 		n--;
 	}
 	return n >= n_word && memcmp(name + n - n_word, word, n_word) == 0;

@@ -240,12 +240,8 @@ int reading_capture(const char *path, const struct reading_handler *handler, voi
 	if (result) {
 		return result;
 	}
-	if (handler->plain_ranges) {
-		store_plain_ranges(r.reader);
-	}
-	if (handler->without_ranges) {
-		store_without_ranges(r.reader);
-	}
+	store_without(r.reader, handler->without);
+	store_passing_ranges(r.reader);
 	result = read_all(&r);
 	store_reader_free(r.reader);
 	return result;

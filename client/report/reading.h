@@ -9,8 +9,8 @@
 
 /* NULL members are skipped. A handler that returns other than 0 ends the reading. Processes come
  * one after the other, each with its records in order of their index, then its marks; notices come
- * last. What a handler gets is borrowed for the call, but for what hangs on info, and the kernels
- * and ranges of records: they live until reading_capture() has returned. */
+ * last. What a handler gets is borrowed for the call, ranges included, but for what hangs on info,
+ * and kernels: they live until reading_capture() has returned. */
 struct reading_handler {
 	int (*on_capture)(const struct store_info *info, void *userdata);
 	int (*on_process)(const struct store_process *process, void *userdata);
@@ -24,9 +24,7 @@ struct reading_handler {
 	int (*on_end)(const struct store_info *info, void *userdata);
 	bool check_beside; /* the file's pages are checked while it is read: for handlers that tell
 			      nothing before on_notice and on_end */
-	bool plain_ranges; /* those of records and marks have no category, colour and payload */
-	bool without_ranges; /* records and marks have none: a program may have more ranges than
-				kernels */
+	unsigned without;  /* enum store_part: what the handlers do not look at */
 };
 
 /* path "-": a capture file comes on standard input; it is copied to a file in $TMPDIR that has no

@@ -155,18 +155,38 @@ static bool grow(struct scopes *s)
 	return true;
 }
 
-static const char *add_sizes(struct scopes *s, const struct marker *marker)
+static const char *format_sizes(struct scopes *s, const struct marker *marker)
 {
 	char text[MAX_SIZES_BYTES];
 
-	if (!marker->sizes) {
-		return texts_add(&s->texts, "", 0);
-	}
 	if (!marker_format_sizes(marker->sizes, marker->n_sizes, text, sizeof(text) - 3)) {
 		/* What was cut must not be taken for another operator's whole list. */
 		strcat(text, "..");
 	}
 	return texts_add_string(&s->texts, text);
+}
+
+/* A program has few lists in comparison with its operators. */
+static const char *add_sizes(struct scopes *s, const struct marker *marker)
+{
+	size_t n = marker->n_sizes, slot;
+	const char *list, *sizes;
+
+	if (!marker->sizes) {
+		return texts_add(&s->texts, "", 0);
+	}
+	slot = texts_hash(marker->sizes, n) % SCOPE_SIZES_SLOTS;
+	list = s->sizes[slot].list;
+	if (list && strncmp(list, marker->sizes, n) == 0 && list[n] == '\0') {
+		return s->sizes[slot].sizes;
+	}
+	list = texts_add(&s->texts, marker->sizes, n);
+	sizes = format_sizes(s, marker);
+	if (list && sizes) {
+		s->sizes[slot].list = list;
+		s->sizes[slot].sizes = sizes;
+	}
+	return sizes;
 }
 
 static const struct scope *intern(struct scopes *s, struct scope *key);

@@ -41,8 +41,14 @@ struct scope {
 	bool backward;		   /* within autograd's engine or one of its nodes */
 };
 
+enum { SCOPE_SIZES_SLOTS = 1 << 10 };
+
 struct scopes {
 	struct texts texts;
+	/* Lists of sizes as they stand in messages, and as a scope has them: direct-mapped. */
+	struct {
+		const char *list, *sizes;
+	} sizes[SCOPE_SIZES_SLOTS];
 	struct scope **slots;
 	size_t n, n_slots;
 };

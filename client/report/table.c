@@ -15,7 +15,6 @@
 
 enum {
 	CALLS_WIDTH = 8, /* at least */
-	GAP = 3,
 	MIN_NAME_WIDTH = 16,
 	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
 };
@@ -45,7 +44,7 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
-		table_pad(b, GAP + table_column_width(t, c) - table_fields_width(c));
+		table_pad(b, TABLE_GAP + table_column_width(t, c) - table_fields_width(c));
 		for (unsigned k = 0; k < c->n_fields; k++) {
 			table_pad(b, k > 0);
 			table_format(t, c, k, row, &field);
@@ -53,7 +52,6 @@ static void add_figures(const struct table *t, const struct layout *l, const str
 		}
 	}
 	buf_deinit(&field);
-	buf_char(b, '\n');
 }
 
 static void add_row(const struct table *t, const struct layout *l, size_t i, struct buf *b)
@@ -64,6 +62,8 @@ static void add_row(const struct table *t, const struct layout *l, size_t i, str
 		add_name(b, names->shown[names->of_row[i]], names->width);
 	}
 	add_figures(t, l, t->v->rows[i], b);
+	table_add_bar(t, i, b);
+	buf_char(b, '\n');
 }
 
 /* A row that stands for others has no labels of its own. */
@@ -76,6 +76,7 @@ static void add_special(const struct table *t, const struct layout *l, const cha
 		add_name(b, k == 0 ? name : "", names->width);
 	}
 	add_figures(t, l, row, b);
+	buf_char(b, '\n');
 }
 
 static void add_head_names(const struct table *t, bool shown, struct buf *b)
@@ -100,9 +101,10 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 			text_terminal(&field, c->unit);
 			buf_char(&field, ']');
 		}
-		table_pad(b, GAP);
+		table_pad(b, TABLE_GAP);
 		table_add_right(b, &field, table_column_width(t, c));
 	}
+	table_add_bar_head(t, b);
 	buf_char(b, '\n');
 	add_head_names(t, true, b);
 	buf_printf(b, "%*s", (int)t->calls_width, "launches");
@@ -110,7 +112,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
-		table_pad(b, GAP + table_column_width(t, c) - table_fields_width(c));
+		table_pad(b, TABLE_GAP + table_column_width(t, c) - table_fields_width(c));
 		for (unsigned k = 0; k < c->n_fields; k++) {
 			buf_text(&field, c->is_derived && k == 0
 						 ? ""
@@ -236,7 +238,7 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	size_t count = 0;
 
 	for (size_t i = first; i < t->n_columns; i++) {
-		size_t width = GAP + table_column_width(t, &t->columns[i]);
+		size_t width = TABLE_GAP + table_column_width(t, &t->columns[i]);
 
 		if (width > room && count > 0) {
 			break;
@@ -263,7 +265,7 @@ static size_t columns_width(const struct table *t, const struct layout *l)
 	size_t width = t->counts_width;
 
 	for (size_t i = l->first; i < l->first + l->count; i++) {
-		width += GAP + table_column_width(t, &t->columns[i]);
+		width += TABLE_GAP + table_column_width(t, &t->columns[i]);
 	}
 	return width;
 }
@@ -273,7 +275,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	size_t needs = wanted_names(t, MIN_NAME_WIDTH) + t->counts_width, widest = 0;
 
 	for (size_t i = 0; i < t->n_columns; i++) {
-		size_t column = GAP + table_column_width(t, &t->columns[i]);
+		size_t column = TABLE_GAP + table_column_width(t, &t->columns[i]);
 
 		widest = column > widest ? column : widest;
 	}
@@ -295,6 +297,13 @@ static size_t room_for_names(const struct table *t, size_t width)
 		l.first += l.count;
 	} while (l.first < t->n_columns);
 	return least;
+}
+
+static bool is_one_table(const struct table *t, size_t width)
+{
+	size_t used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
+
+	return fit(t, 0, width > used ? width - used : 0) == t->n_columns;
 }
 
 static void add_tables(struct table *t, size_t width, const char *more, struct buf *b)
@@ -359,6 +368,7 @@ int table_print(const struct view *v, size_t width, struct buf *b)
 {
 	struct table t = { .v = v };
 	char more[48];
+	size_t room;
 	bool ok;
 
 	snprintf(more, sizeof(more), "%zu more", v->n_rows - v->n_shown);
@@ -372,7 +382,9 @@ int table_print(const struct view *v, size_t width, struct buf *b)
 			table_print_narrow(&t, width, b);
 		}
 	} else if (ok) {
-		table_share_room(&t, room_for_names(&t, width));
+		room = room_for_names(&t, width);
+		room = is_one_table(&t, width) ? table_take_bars(&t, room) : room;
+		table_share_room(&t, room);
 		ok = table_shorten(&t);
 		if (ok) {
 			add_tables(&t, width, more, b);

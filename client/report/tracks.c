@@ -6,16 +6,25 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/report/texts.h"
 
 enum { FIRST_SLOTS = 64, FIRST_OPEN = 16 };
 
+static void free_track(struct track *track)
+{
+	for (size_t i = 0; i < track->max_open; i++) {
+		buf_deinit(&track->open[i].text);
+	}
+	free(track->open);
+	free(track);
+}
+
 void tracks_deinit(struct tracks *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		free(t->items[i]->open);
-		free(t->items[i]);
+		free_track(t->items[i]);
 	}
 	free(t->items);
 	free(t->slots);
@@ -82,18 +91,24 @@ struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device
 	return *slot;
 }
 
-int track_push(struct track *track, const struct gpuctr_range *range, int64_t begin_us)
+struct track_range *track_push(struct track *track, unsigned id, int64_t begin_us)
 {
+	struct track_range *range;
+
 	if (track->n_open == track->max_open) {
 		size_t max = track->max_open ? track->max_open * 2 : FIRST_OPEN;
 		struct track_range *open = realloc(track->open, max * sizeof(*open));
 
 		if (!open) {
-			return -ENOMEM;
+			return NULL;
 		}
+		memset(open + track->max_open, 0, (max - track->max_open) * sizeof(*open));
 		track->open = open;
 		track->max_open = max;
 	}
-	track->open[track->n_open++] = (struct track_range){ .range = range, .begin_us = begin_us };
-	return 0;
+	range = &track->open[track->n_open++];
+	range->id = id;
+	range->begin_us = begin_us;
+	buf_clear(&range->text);
+	return range;
 }

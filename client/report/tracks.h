@@ -8,20 +8,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <gpuctr/gpuctr.h>
+#include "client/cli/buf.h"
 
+/* The range itself is gone when it is closed. */
 struct track_range {
-	const struct gpuctr_range *range;
+	unsigned id;
 	int64_t begin_us;
+	struct buf text; /* what its event says, once the caller has written it */
 };
 
 enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS };
 
 struct track {
 	enum track_kind kind;
-	unsigned device; /* of a stream, and of counters */
-	uint64_t id;	 /* of the thread or stream */
-	struct track_range *open;
+	unsigned device;	  /* of a stream, and of counters */
+	uint64_t id;		  /* of the thread or stream */
+	struct track_range *open; /* max_open of them, with texts that are used again */
 	size_t n_open, max_open;
 	int64_t end_us; /* of the last launch */
 };
@@ -38,7 +40,7 @@ void tracks_deinit(struct tracks *t);
 /* The track, made when there is none; *ret_fresh says so. NULL: out of memory. */
 struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device, uint64_t id,
 			 bool *ret_fresh);
-/* 0 or -ENOMEM. */
-int track_push(struct track *track, const struct gpuctr_range *range, int64_t begin_us);
+/* With an empty text; NULL: out of memory. */
+struct track_range *track_push(struct track *track, unsigned id, int64_t begin_us);
 
 #endif

@@ -407,6 +407,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	*v = (struct view){ .keys = groups_keys(groups),
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
+			    .utf8 = o->utf8,
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;
 	v->n_measures = groups_measures(groups, &v->measures);
@@ -436,6 +437,30 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	v->estimated = v->all->estimated != NULL;
 	/* An estimate is never told without its error. */
 	v->fields |= v->estimated ? FIELD_BIT(FIELD_ERROR) : 0;
+	return 0;
+}
+
+/* Parts of the largest. What is not known, or below 0, has none, nor has a comparison. */
+static int measure_bars(struct view *v, const struct sort *sort)
+{
+	double largest = 0;
+
+	v->bars_of = sort->kind == SORT_CALLS	  ? "launches"
+		     : sort->kind == SORT_DERIVED ? v->derived[sort->i].name
+						  : v->measures[sort->i].name;
+	v->bars = calloc(v->n_shown + 1, sizeof(*v->bars));
+	if (!v->bars) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < v->n_shown; i++) {
+		double value = sort_value(sort, v->rows[i]);
+
+		v->bars[i] = isfinite(value) && value > 0 ? value : 0;
+		largest = v->bars[i] > largest ? v->bars[i] : largest;
+	}
+	for (size_t i = 0; i < v->n_shown && largest > 0; i++) {
+		v->bars[i] /= largest;
+	}
 	return 0;
 }
 
@@ -472,13 +497,20 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 		qsort_r(v->rows, v->n_rows, sizeof(struct group *), compare_rows, &sort);
 	}
 	v->n_shown = o->limit && o->limit < v->n_rows ? o->limit : v->n_rows;
-	return 0;
+	if (o->bars && !o->against && sort.kind != SORT_NAME) {
+		r = measure_bars(v, &sort);
+	}
+	if (r) {
+		view_deinit(v);
+	}
+	return r;
 }
 
 void view_deinit(struct view *v)
 {
 	free(v->rows);
 	free(v->chosen);
+	free(v->bars);
 	texts_deinit(&v->own);
 	memset(v, 0, sizeof(*v));
 }

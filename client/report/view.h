@@ -17,6 +17,8 @@ struct view_options {
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */
 	bool base_units;	     /* whole numbers of bytes and ns instead of GB and ms */
+	bool bars;		     /* of what rows are sorted by, where a table has room */
+	bool utf8;		     /* may stand in it, besides names */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
 };
 
@@ -29,7 +31,7 @@ struct view {
 	bool *chosen; /* measures to be shown */
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
-	bool nested, base_units;
+	bool nested, base_units, utf8;
 	bool estimated; /* here, or in what is compared with, some launches were measured, others
 			   not */
 	struct group **rows;
@@ -37,7 +39,9 @@ struct view {
 	size_t n_shown; /* the first of them */
 	size_t n_zero;	/* left out because they are zero */
 	const struct group *all;
-	struct texts own; /* rows that only the other capture has, and their numbers */
+	double *bars;	     /* of the rows that are shown, 0 to 1; NULL: none are wanted */
+	const char *bars_of; /* the column */
+	struct texts own;    /* rows that only the other capture has, and their numbers */
 };
 
 /* The groups are finished, and live as long as the view. 0, -ENOMEM, or -EINVAL with why told. */

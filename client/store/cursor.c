@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Rows in order. A cursor owns its statement and the values of its current row; records and marks
- * point into the definitions of their process, which store_load() keeps. */
+ * point into the definitions of their process, which store_load() keeps, or to ranges in the
+ * cursor's own window. */
 
 #include "client/store/reader_internal.h"
 
@@ -11,13 +12,17 @@
 
 #include "client/store/crc32.h"
 #include "client/store/schema.h"
+#include "client/store/window.h"
 
 struct store_cursor {
 	struct row row;
 	unsigned process;
 	const struct store_definitions *definitions;
+	struct window *window; /* NULL: ranges are in the definitions */
 	double *values;
 	size_t n_columns;
+	unsigned left_out; /* columns of record, as bits */
+	bool choices;	   /* some may have been chosen at random */
 	union {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
@@ -41,9 +46,34 @@ static int cursor_new(struct store_reader *r, const char *table, unsigned proces
 	return 0;
 }
 
+/* A cursor whose rows point to definitions. */
+static int cursor_new_defined(struct store_reader *r, const char *table, unsigned process,
+			      struct store_cursor **ret)
+{
+	const struct store_definitions *definitions;
+	struct store_cursor *c = NULL;
+	int result = store_load(r, process, &definitions);
+
+	result = result ? result : cursor_new(r, table, process, &c);
+	if (result) {
+		return result;
+	}
+	c->definitions = definitions;
+	if (r->passing_ranges && !(r->without & STORE_RANGES)) {
+		c->window = window_new(r, process);
+		if (!c->window) {
+			store_cursor_free(c);
+			return reader_fail(r, SQLITE_NOMEM, "read");
+		}
+	}
+	*ret = c;
+	return 0;
+}
+
 struct store_cursor *store_cursor_free(struct store_cursor *c)
 {
 	if (c) {
+		window_free(c->window);
 		sqlite3_finalize(c->row.stmt);
 		free(c->values);
 		free(c);
@@ -64,6 +94,44 @@ static int cursor_start(struct store_cursor *c, const char *sql, struct store_cu
 	return 0;
 }
 
+/* The next row; what the one before pointed to may be gone then. */
+static int cursor_step(struct store_cursor *c, bool *ret_more)
+{
+	if (c->window) {
+		window_next(c->window);
+	}
+	return row_step(&c->row, ret_more);
+}
+
+/* The range with the id in a column. */
+static const struct gpuctr_range *take_range(struct store_cursor *c, int column)
+{
+	struct row *row = &c->row;
+	unsigned id = row->reader->without & STORE_RANGES ? 0 : row_u32(row, column);
+	const struct gpuctr_range *range = NULL;
+
+	if (!c->window) {
+		range = store_find_range(c->definitions, id);
+	} else if (row->error == 0) {
+		row->error = window_find_range(c->window, id, &range);
+	}
+	if (row->error == 0 && id && !range) {
+		row->error = reader_corrupt(row->reader, row->table, "a range is missing");
+	}
+	return range;
+}
+
+static const struct gpuctr_kernel *take_kernel(struct store_cursor *c, int column)
+{
+	unsigned id = row_u32(&c->row, column);
+	const struct gpuctr_kernel *kernel = store_find_kernel(c->definitions, id);
+
+	if (c->row.error == 0 && id && !kernel) {
+		c->row.error = reader_corrupt(c->row.reader, c->row.table, "a kernel is missing");
+	}
+	return kernel;
+}
+
 /* The last index of an interval as store_records() takes it. */
 static uint64_t last_index(uint64_t first, uint64_t count)
 {
@@ -76,54 +144,134 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 /* --- records -----------------------------------------------------------------------------------
  */
 
+/* Columns of record that are not read, as bits. */
+static unsigned find_left_out(unsigned without)
+{
+	enum { BLOCK = 15u << STORE_COL_BLOCK, PLACE = 15u << STORE_COL_CONTEXT };
+	unsigned columns = 1u << STORE_COL_ID;
+
+	columns |= without & STORE_BLOCK ? BLOCK : 0;
+	columns |= without & STORE_PLACE ? PLACE : 0;
+	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
+	columns |= without & STORE_RANGES ? 1u << STORE_COL_RANGE : 0;
+	columns |= without & (STORE_RANGES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
+	return columns;
+}
+
+static bool is_left_out(const struct store_cursor *c, int column)
+{
+	return c->left_out >> column & 1;
+}
+
+/* Was anything chosen at random? Of a capture without a budget nothing was, which is known before
+ * there are records. */
+static int find_choices(struct store_reader *r, bool *ret)
+{
+	struct row row = { .reader = r, .table = "choice" };
+	int result;
+
+	*ret = r->format >= 3 && r->info.budget_ppm > 0;
+	if (r->format < 3 || *ret) {
+		return 0;
+	}
+	result = reader_prepare(r, "SELECT 1 FROM choice", &row.stmt);
+	result = result ? result : row_step(&row, ret);
+	sqlite3_finalize(row.stmt);
+	return result;
+}
+
+/* Columns keep their places; what is left out is 0. NULL: out of memory. */
+static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
+{
+	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
+	char *metrics = schema_format_metrics(plan->columns, plan->n_columns);
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	for (int i = 0; i < STORE_COL_METRICS; i++) {
+		bool left_out = is_left_out(c, i);
+
+		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ", left_out ? "0" : "record.",
+				    left_out ? "" : schema_record_columns[i]);
+	}
+	sqlite3_str_appendf(sql, "%s, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
+			    metrics,
+			    c->choices
+				    ? "choice.stratum, choice.chance FROM record LEFT JOIN choice "
+				      "ON choice.record = record.id"
+				    : "NULL, NULL FROM record",
+			    (unsigned long long)first, (unsigned long long)last);
+	if (!metrics) {
+		sqlite3_free(sqlite3_str_finish(sql));
+		return NULL;
+	}
+	sqlite3_free(metrics);
+	return sqlite3_str_finish(sql);
+}
+
+static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
+			 struct store_cursor **ret)
+{
+	struct store_reader *r = c->row.reader;
+	char *sql = NULL;
+	int result = find_choices(r, &c->choices);
+
+	c->left_out = find_left_out(r->without);
+	c->n_columns = r->info.plan.n_columns;
+	c->values = calloc(c->n_columns + 1, sizeof(*c->values));
+	if (result == 0) {
+		sql = format_records(c, first, last);
+		result = c->values && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	if (result) {
+		store_cursor_free(c);
+	} else {
+		result = cursor_start(c, sql, ret);
+	}
+	sqlite3_free(sql);
+	return result;
+}
+
 int store_records(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		  struct store_cursor **ret)
 {
-	const struct store_definitions *definitions;
 	uint64_t base = (uint64_t)(process & STORE_PROCESS_MAX) << STORE_INDEX_BITS;
 	struct store_cursor *c = NULL;
-	char sql[256];
-	int result = store_load(r, process, &definitions);
+	int result = cursor_new_defined(r, "record", process, &c);
 
-	result = result ? result : cursor_new(r, "record", process, &c);
-	if (result) {
-		return result;
-	}
-	c->definitions = definitions;
-	c->n_columns = r->info.plan.n_columns;
-	c->values = calloc(c->n_columns + 1, sizeof(*c->values));
-	if (!c->values) {
-		store_cursor_free(c);
-		return reader_fail(r, SQLITE_NOMEM, "read");
-	}
 	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
-	snprintf(sql, sizeof(sql),
-		 "SELECT record.*, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
-		 r->format < 3 ? "NULL, NULL FROM record"
-			       : "choice.stratum, choice.chance FROM record LEFT JOIN choice ON "
-				 "choice.record = record.id",
-		 (unsigned long long)(base + first),
-		 (unsigned long long)(base + last_index(first, count)));
-	return cursor_start(c, sql, ret);
+	return result ? result
+		      : start_records(c, base + first, base + last_index(first, count), ret);
 }
 
-static void take_references(struct store_cursor *c, struct gpuctr_record *record)
+static uint32_t take_u32(struct store_cursor *c, int column)
+{
+	return is_left_out(c, column) ? 0 : row_u32(&c->row, column);
+}
+
+static int64_t take_i64(struct store_cursor *c, int column)
+{
+	return is_left_out(c, column) ? 0 : row_i64(&c->row, column);
+}
+
+static void take_active(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;
-	bool without = row->reader->without_ranges;
-	unsigned kernel = row_u32(row, STORE_COL_KERNEL);
-	unsigned range = without ? 0 : row_u32(row, STORE_COL_RANGE);
-	unsigned active = without ? 0 : row_u32(row, STORE_COL_ACTIVE_SET);
-	const struct store_set *set = reader_find_set(c->definitions, active);
+	unsigned id = take_u32(c, STORE_COL_ACTIVE_SET);
+	const struct store_set *set = NULL;
 
-	record->kernel = store_find_kernel(c->definitions, kernel);
-	record->range = store_find_range(c->definitions, range);
-	record->active = set ? set->ranges : NULL;
-	record->n_active = set ? set->n_ranges : 0;
-	if (row->error == 0 &&
-	    ((kernel && !record->kernel) || (range && !record->range) || (active && !set))) {
-		row->error =
-			reader_corrupt(row->reader, row->table, "a kernel or range is missing");
+	record->active = NULL;
+	record->n_active = 0;
+	if (id == 0 || row->error) {
+		return;
+	}
+	if (c->window) {
+		row->error = window_find_set(c->window, id, &record->active, &record->n_active);
+	} else if ((set = reader_find_set(c->definitions, id))) {
+		record->active = set->ranges;
+		record->n_active = set->n_ranges;
+	}
+	if (row->error == 0 && record->n_active == 0) {
+		row->error = reader_corrupt(row->reader, row->table, "a set of ranges is missing");
 	}
 }
 
@@ -135,7 +283,7 @@ static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 
 	record->stratum = 0;
 	record->chance = 1;
-	if (sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
+	if (!c->choices || sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
 		return;
 	}
 	record->stratum = (unsigned)row_int(row, at, 1, UINT32_MAX);
@@ -155,15 +303,15 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 		(enum gpuctr_launch_kind)row_int(row, STORE_COL_KIND, 0, GPUCTR_LAUNCH_GRAPH);
 	for (int i = 0; i < 3; i++) {
 		record->grid[i] = row_u32(row, STORE_COL_GRID + i);
-		record->block[i] = row_u32(row, STORE_COL_BLOCK + i);
+		record->block[i] = take_u32(c, STORE_COL_BLOCK + i);
 	}
-	record->dynamic_shared_bytes = row_u32(row, STORE_COL_DYNAMIC_SHARED);
+	record->dynamic_shared_bytes = take_u32(c, STORE_COL_DYNAMIC_SHARED);
 	record->device = row_u32(row, STORE_COL_DEVICE);
-	record->context = row_u32(row, STORE_COL_CONTEXT);
-	record->stream = (uint64_t)row_i64(row, STORE_COL_STREAM);
-	record->correlation = row_u32(row, STORE_COL_CORRELATION);
-	record->thread = row_u32(row, STORE_COL_THREAD);
-	record->start_ns = row_i64(row, STORE_COL_START_NS);
+	record->context = take_u32(c, STORE_COL_CONTEXT);
+	record->stream = (uint64_t)take_i64(c, STORE_COL_STREAM);
+	record->correlation = take_u32(c, STORE_COL_CORRELATION);
+	record->thread = take_u32(c, STORE_COL_THREAD);
+	record->start_ns = take_i64(c, STORE_COL_START_NS);
 	record->clock = (enum gpuctr_clock)row_int(row, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
 	/* One is known with the other. */
 	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
@@ -174,13 +322,15 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 	}
 	record->values = c->values;
 	take_choice(c, record);
-	take_references(c, record);
+	record->kernel = take_kernel(c, STORE_COL_KERNEL);
+	record->range = take_range(c, STORE_COL_RANGE);
+	take_active(c, record);
 }
 
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret)
 {
 	bool more;
-	int result = row_step(&c->row, &more);
+	int result = cursor_step(c, &more);
 
 	if (result == 0 && more) {
 		take_record(c, &c->item.record);
@@ -256,16 +406,13 @@ int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret)
 
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
-	const struct store_definitions *definitions;
 	struct store_cursor *c = NULL;
 	char sql[128];
-	int result = store_load(r, process, &definitions);
+	int result = cursor_new_defined(r, "mark", process, &c);
 
-	result = result ? result : cursor_new(r, "mark", process, &c);
 	if (result) {
 		return result;
 	}
-	c->definitions = definitions;
 	snprintf(sql, sizeof(sql),
 		 "SELECT range, thread, time_ns FROM mark WHERE process = %u ORDER BY rowid",
 		 process);
@@ -274,22 +421,16 @@ int store_marks(struct store_reader *r, unsigned process, struct store_cursor **
 
 static void take_mark(struct store_cursor *c, struct gpuctr_mark *mark)
 {
-	struct row *row = &c->row;
-	unsigned range = row->reader->without_ranges ? 0 : row_u32(row, 0);
-
 	mark->process = c->process;
-	mark->range = store_find_range(c->definitions, range);
-	mark->thread = row_u32(row, 1);
-	mark->time_ns = row_i64(row, 2);
-	if (row->error == 0 && range && !mark->range) {
-		row->error = reader_corrupt(row->reader, row->table, "a range is missing");
-	}
+	mark->range = take_range(c, 0);
+	mark->thread = row_u32(&c->row, 1);
+	mark->time_ns = row_i64(&c->row, 2);
 }
 
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
 {
 	bool more;
-	int result = row_step(&c->row, &more);
+	int result = cursor_step(c, &more);
 
 	if (result == 0 && more) {
 		take_mark(c, &c->item.mark);
@@ -306,16 +447,13 @@ int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
 
 int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
-	const struct store_definitions *definitions;
 	struct store_cursor *c = NULL;
 	char sql[256];
-	int result = store_load(r, process, &definitions);
+	int result = cursor_new_defined(r, "stratum", process, &c);
 
-	result = result ? result : cursor_new(r, "stratum", process, &c);
 	if (result) {
 		return result;
 	}
-	c->definitions = definitions;
 	snprintf(sql, sizeof(sql),
 		 r->format < 3 ? "SELECT 1 WHERE %u < 0"
 			       : "SELECT id, kernel, range, grid_x, grid_y, grid_z, block_x,"
@@ -328,13 +466,11 @@ int store_strata(struct store_reader *r, unsigned process, struct store_cursor *
 static void take_stratum(struct store_cursor *c, struct gpuctr_stratum *stratum)
 {
 	struct row *row = &c->row;
-	unsigned kernel = row_u32(row, 1);
-	unsigned range = row->reader->without_ranges ? 0 : row_u32(row, 2);
 
 	stratum->process = c->process;
 	stratum->id = (unsigned)row_int(row, 0, 1, UINT32_MAX);
-	stratum->kernel = store_find_kernel(c->definitions, kernel);
-	stratum->range = store_find_range(c->definitions, range);
+	stratum->kernel = take_kernel(c, 1);
+	stratum->range = take_range(c, 2);
 	for (int i = 0; i < 3; i++) {
 		stratum->grid[i] = row_u32(row, 3 + i);
 		stratum->block[i] = row_u32(row, 6 + i);
@@ -343,16 +479,12 @@ static void take_stratum(struct store_cursor *c, struct gpuctr_stratum *stratum)
 	stratum->device = row_u32(row, 10);
 	stratum->merged = row_int(row, 11, 0, 1) != 0;
 	stratum->seen = row_u63(row, 12);
-	if (row->error == 0 && ((kernel && !stratum->kernel) || (range && !stratum->range))) {
-		row->error =
-			reader_corrupt(row->reader, row->table, "a kernel or range is missing");
-	}
 }
 
 int store_next_stratum(struct store_cursor *c, const struct gpuctr_stratum **ret)
 {
 	bool more;
-	int result = row_step(&c->row, &more);
+	int result = cursor_step(c, &more);
 
 	if (result == 0 && more) {
 		take_stratum(c, &c->item.stratum);

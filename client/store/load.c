@@ -113,13 +113,18 @@ static void take_range(struct row *row, size_t i, void *userdata)
 	range->message = row_text(row, 3);
 	range->depth = row_u32(row, 4);
 	range->category = "";
-	if (row->reader->plain_ranges) {
+	if (row->reader->without & STORE_LOOKS) {
 		return;
 	}
 	range->category = row_text(row, 5);
 	range->color = row_u32(row, 6);
 	range->payload_type = (unsigned)row_int(row, 7, 0, 64);
 	range->payload = (uint64_t)row_i64(row, 8);
+}
+
+int reader_no_parent(struct store_reader *r)
+{
+	return reader_corrupt(r, "range", "a parent is missing or not one level up");
 }
 
 static int link_parents(struct store_reader *r, const struct loading *loading, size_t n)
@@ -131,8 +136,7 @@ static int link_parents(struct store_reader *r, const struct loading *loading, s
 
 		if (loading->parents[i] == 0 ? range->depth != 0
 					     : !parent || range->depth != parent->depth + 1) {
-			return reader_corrupt(r, "range",
-					      "a parent is missing or not one level up");
+			return reader_no_parent(r);
 		}
 		range->parent = parent;
 	}
@@ -158,7 +162,7 @@ static int load_ranges(struct store_reader *r, unsigned process, struct store_de
 	}
 	snprintf(sql, sizeof(sql),
 		 "SELECT id, parent, domain, message, depth%s FROM %s ORDER BY id",
-		 r->plain_ranges ? "" : ", category, color, payload_type, payload", table);
+		 r->without & STORE_LOOKS ? "" : ", category, color, payload_type, payload", table);
 	result = reader_rows(r, "range", sql, d->n_ranges, take_range, &loading);
 	result = result ? result : link_parents(r, &loading, d->n_ranges);
 	free(loading.parents);
@@ -241,7 +245,7 @@ int store_load(struct store_reader *r, unsigned process, const struct store_defi
 	}
 	loaded->process = process;
 	result = load_kernels(r, process, &loaded->definitions);
-	if (!r->without_ranges) {
+	if (!(r->without & STORE_RANGES) && !r->passing_ranges) {
 		result = result ? result : load_ranges(r, process, &loaded->definitions);
 		result = result ? result : load_sets(r, process, &loaded->definitions);
 	}

@@ -426,14 +426,14 @@ struct store_reader *store_reader_free(struct store_reader *r)
 	return NULL;
 }
 
-void store_without_ranges(struct store_reader *r)
+void store_without(struct store_reader *r, unsigned parts)
 {
-	r->without_ranges = true;
+	r->without |= parts;
 }
 
-void store_plain_ranges(struct store_reader *r)
+void store_passing_ranges(struct store_reader *r)
 {
-	r->plain_ranges = true;
+	r->passing_ranges = true;
 }
 
 const struct store_info *store_info(const struct store_reader *r)

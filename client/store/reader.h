@@ -84,11 +84,22 @@ const struct store_info *store_info(const struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
 const struct store_error *store_reader_error(const struct store_reader *r);
 
-/* Ranges are neither loaded nor pointed to by records: for who does not look at them, because a
- * program may have more ranges than kernels. To be called before anything is loaded. */
-void store_without_ranges(struct store_reader *r);
-/* Ranges are loaded without category, colour and payload, likewise. */
-void store_plain_ranges(struct store_reader *r);
+/* What is left in the file, for who does not look at it: reading takes less time. It is 0 or NULL
+ * in what is read. To be called before anything is loaded. */
+enum store_part {
+	STORE_RANGES = 1 << 0, /* all of records, marks and strata, and of the definitions */
+	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
+	STORE_LOOKS = 1 << 2,  /* category, colour and payload of ranges */
+	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
+	STORE_PLACE = 1 << 4,  /* context, stream, correlation and thread of records */
+	STORE_START = 1 << 5,  /* when records began; not how long they took */
+};
+void store_without(struct store_reader *r, unsigned parts);
+
+/* Ranges are read when a record, mark or stratum points to them, and live until the next call on
+ * the same cursor; there are none in the definitions. So memory does not grow with the ranges, of
+ * which a program may have more than kernels. To be called before anything is loaded. */
+void store_passing_ranges(struct store_reader *r);
 
 /* Loads the definitions of a process once; later calls return the same. */
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);

@@ -25,7 +25,8 @@ struct store_reader {
 	struct store_info info;
 	struct store_process *processes;
 	struct store_loaded *loaded;
-	bool without_ranges, plain_ranges;
+	unsigned without; /* enum store_part */
+	bool passing_ranges;
 	struct store_check *check; /* of the pages; NULL: not begun */
 	struct store_error error;
 };
@@ -58,6 +59,8 @@ int64_t row_int(struct row *row, int column, int64_t min, int64_t max);
 uint32_t row_u32(struct row *row, int column);
 uint64_t row_u63(struct row *row, int column);
 int64_t row_i64(struct row *row, int column);
+/* Until the next row. */
+const char *row_borrow_text(struct row *row, int column, size_t *ret_length);
 /* In the reader's pool. */
 const char *row_text(struct row *row, int column);
 double row_double(struct row *row, int column); /* NULL: NaN */
@@ -77,5 +80,7 @@ int info_read_processes(struct store_reader *r);
 
 /* --- load.c */
 const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);
+/* STORE_E_CORRUPT of a range whose parent is missing or not one level up. */
+int reader_no_parent(struct store_reader *r);
 
 #endif

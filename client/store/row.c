@@ -66,20 +66,29 @@ int64_t row_i64(struct row *row, int column)
 	return row_int(row, column, INT64_MIN, INT64_MAX);
 }
 
-const char *row_text(struct row *row, int column)
+const char *row_borrow_text(struct row *row, int column, size_t *ret_length)
 {
 	const char *text = (const char *)sqlite3_column_text(row->stmt, column);
-	int length = sqlite3_column_bytes(row->stmt, column);
-	char *copy;
 
+	*ret_length = (size_t)sqlite3_column_bytes(row->stmt, column);
 	if (!text) {
 		bad(row, column, "is not text");
+		*ret_length = 0;
 		return "";
 	}
+	return text;
+}
+
+const char *row_text(struct row *row, int column)
+{
+	size_t length;
+	const char *text = row_borrow_text(row, column, &length);
+	char *copy;
+
 	if (length == 0) {
 		return "";
 	}
-	copy = store_pool_text(&row->reader->pool, text, (size_t)length);
+	copy = store_pool_text(&row->reader->pool, text, length);
 	if (!copy) {
 		row->error = reader_fail(row->reader, SQLITE_NOMEM, "read");
 		return "";

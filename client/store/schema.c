@@ -148,6 +148,15 @@ char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns
 	return sqlite3_str_finish(sql);
 }
 
+char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(sql, "");
+	append_metrics(sql, columns, n_columns, ", record.\"%s%w\"");
+	return sqlite3_str_finish(sql);
+}
+
 char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);

@@ -55,6 +55,8 @@ extern const char *const schema_record_columns[];
 /* CREATE TABLE record, and the view records. Free with sqlite3_free(); NULL: out of memory. */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
 char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns);
+/* The metrics of record, each after a comma, for a SELECT. Likewise. */
+char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
 extern const char schema_path_view[];
 
 #endif

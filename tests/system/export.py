@@ -7,6 +7,7 @@ The trace is checked against all that HolisticTraceAnalysis needs to give each k
 (check_trace), by nothing but this file and SQL."""
 
 import collections
+import csv
 import json
 import os
 import pathlib
@@ -244,6 +245,122 @@ def folded_sums():
            "--weight", COLUMNS[0], says=b"9 kernels are not in it")
 
 
+# --- the lines of PyProf ------------------------------------------------------------------------------
+
+TWENTY = "idx seq altseq tid layer trace dir sub mod op kernel params sil tc device stream grid block flops bytes".split()
+HEADS = ("Idx SeqId AltSeqId TId Layer Trace Direction Sub Module Op Kernel Params Sil(ns) TC Device Stream Grid Block"
+         " FLOPs Bytes").split()
+HMMA = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+
+
+def prof(path, *arguments, says=b""):
+    """The lines by column, of the format that has no spaces in its fields."""
+    lines = [s.split(" ") for s in export(path, "--to", "pyprof", *arguments, says=says).decode().splitlines()]
+    names = [TWENTY[HEADS.index(h)] for h in lines[0]]
+    check(all(len(s) == len(names) and all(s) for s in lines), f"{path}: pyprof: fields")
+    return [dict(zip(names, s)) for s in lines[1:]]
+
+
+def numbers(path_of_messages):
+    return [int(n) for m in path_of_messages for n in re.findall(r", seq = (\d+)", m)]
+
+
+def messages(path):
+    """Of the ranges around each launch, innermost first."""
+    db = sqlite3.connect(path)
+    ranges = {row[0]: row[1:] for row in db.execute("SELECT id, parent, message FROM range")}
+    found = []
+    for (at,) in db.execute("SELECT range FROM record ORDER BY idx"):
+        around = []
+        while at:
+            at, message = ranges[at]
+            around.append(message)
+        found.append(around)
+    db.close()
+    return found
+
+
+def check_measured(lines, want, what):
+    """What a record says itself."""
+    db = sqlite3.connect("run.gpuctr")
+    shapes = db.execute("SELECT grid_x, grid_y, grid_z, block_x, block_y, block_z FROM record ORDER BY idx").fetchall()
+    db.close()
+    for line, row, shape in zip(lines, want, shapes):
+        index, _, _, thread, device, stream, _, duration, _, _, values = row
+        got = [int(line[c]) for c in ("idx", "tid", "device", "stream", "sil")]
+        check(got == [index, thread, device, stream, duration], f"{what}: {line}")
+        check(float(line["bytes"]) == values[COLUMNS[0]] + values[COLUMNS[1]], f"{what}: bytes: {line}")
+        check(line["grid"] + "," + line["block"] == ",".join(map(str, shape)), f"{what}: shape: {line}")
+
+
+def check_operators(lines, around):
+    """Forward operators say of themselves what their markers do; a backward kernel says what its forward operator did."""
+    forward = {}
+    for line, path in zip(lines, around):
+        operators = [m for m in path if "::" in operator(m)]
+        if line["dir"] == "fprop":
+            check(line["mod"] + "::" + line["op"] == operator(operators[0]), f"pyprof: operator: {line}")
+            check(line["seq"] == str((numbers(operators) or ["-"])[0]), f"pyprof: seq: {line} {operators}")
+            for m in operators:
+                forward.setdefault((numbers([m]) or [None])[0], set()).add(operator(m).replace("aten::", ""))
+        others = {n for n in numbers(path) if str(n) != line["seq"]}
+        check({int(n) for n in line["altseq"].split(",") if n != "-"} == others, f"pyprof: altseq: {line} {path}")
+    backward = [s for s in lines if s["dir"] == "bprop" and s["seq"] != "-" and int(s["seq"]) in forward]
+    check(len(backward) > 100, "pyprof: nothing is joined to the forward pass")
+    for line in backward:
+        check(line["op"] in forward[int(line["seq"])], f"pyprof: the operator of {line} is one of {forward[int(line['seq'])]}")
+
+
+def lines_of_pyprof():
+    lines, want = prof("run.gpuctr", "-c", "all"), records("run.gpuctr")
+    check(len(lines) == len(want) == 716 and list(lines[0]) == TWENTY, "pyprof: lines")
+    check_measured(lines, want, "pyprof")
+    check_operators(lines, messages("run.gpuctr"))
+    check({s["trace"] for s in lines} | {s["tc"] for s in lines} | {s["flops"] for s in lines} == {"na"},
+          "pyprof: what was not measured")
+    check(list(prof("run.gpuctr")[0]) == "idx dir sub mod op kernel params sil".split(), "pyprof: usual columns")
+    subs = collections.defaultdict(list)
+    for s in lines:
+        if s["seq"] != "-":
+            subs[s["seq"], s["dir"]].append(int(s["sub"]))
+    check(all(n == list(range(len(n))) for n in subs.values()), "pyprof: sub counts from 0")
+
+
+def pyprof_of_tensor_cores():
+    path = change("hmma.gpuctr", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{HMMA}"',
+                  f"UPDATE column_def SET name = '{HMMA}' WHERE idx = 2",
+                  f'UPDATE record SET "{HMMA}" = CASE idx % 3 WHEN 0 THEN 0 WHEN 1 THEN 1024.0 END')
+    lines = prof(path, "-c", "idx,tc,flops")
+    for line in lines:
+        want = (("0", "0"), ("1", "1024"), ("na", "na"))[int(line["idx"]) % 3]
+        check((line["tc"], line["flops"]) == want, f"pyprof: {line}")
+    one = change("one.gpuctr", f'ALTER TABLE record RENAME COLUMN "{COLUMNS[1]}" TO "other__bytes.sum"',
+                 "UPDATE column_def SET name = 'other__bytes.sum' WHERE idx = 1")
+    check({s["bytes"] for s in prof(one, "-c", "bytes")} == {"na"}, "pyprof: bytes of one direction are not all")
+
+
+def layouts_of_pyprof():
+    columns = "kernel,params,idx,layer,sil"
+    plain = prof("run.gpuctr", "-c", columns)
+    quoted = list(csv.DictReader(export("run.gpuctr", "--to", "pyprof", "--csv", "-c", columns).decode().splitlines()))
+    check([[s[HEADS[TWENTY.index(c)]] for c in columns.split(",")] for s in quoted] ==
+          [[s[c] for c in columns.split(",")] for s in plain], "pyprof: CSV says something else")
+    for width in (30, 31, 100, 500):
+        lines = export("run.gpuctr", "--to", "pyprof", "-c", columns, "-w", width).decode().splitlines()
+        share = (width - 7 - 10 - 10) // 2
+        check({len(s) for s in lines} == {2 * share + 7 + 10 + 10 + 5}, f"pyprof: width {width}")
+        check(lines[1].split()[0] == plain[0]["kernel"][:share], f"pyprof: kernel at {width}")
+    export("run.gpuctr", "--to", "pyprof", "-w", 56, status=2, says=b"these columns take 57 at least")
+    export("run.gpuctr", "--to", "pyprof", "-w", 150, "--csv", status=2, says=b"not both")
+    export("run.gpuctr", "--to", "pyprof", "-c", "idx,nothing", status=2, says=b"idx, seq, altseq")
+    export("run.gpuctr", "--to", "csv", "-c", "idx", status=2, says=b"belong to --to pyprof")
+    evil = "=X(\"y\")\x1b]0;t\x07\u202e\nnext \x9b </script>; 1"
+    path = change("evil.gpuctr", ("UPDATE kernel SET name = ?", (evil,)), ("UPDATE range SET message = ?", (evil,)))
+    check(len(prof(path, "-c", "all")) == 716, "pyprof: lines of hostile names")
+    check(b"\x1b" not in export(path, "--to", "pyprof", "-c", "all"), "pyprof: an escape")
+    check(len(prof(change("none.gpuctr", "DELETE FROM record"))) == 0, "pyprof: no kernels")
+
+
 # --- files ------------------------------------------------------------------------------------------
 
 
@@ -305,7 +422,8 @@ def commands_of_the_docs():
 
 
 def main():
-    tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, folded_sums, files, nobody_reads]
+    tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, folded_sums,
+             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

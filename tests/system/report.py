@@ -7,16 +7,20 @@ Outputs are compared with tests/system/report/*.txt, which were read by eye, and
 commands are all run. --renew writes both anew, to be read again before they are committed."""
 
 import csv
+import fcntl
 import io
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unicodedata
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
@@ -431,10 +435,55 @@ def nobody_reads():
     check(r.returncode == 1 and b"No space left" in r.stderr and b"remedy" in r.stderr, f"disk full: {r}")
 
 
+def on_terminal(columns, *arguments, locale="C.UTF-8"):
+    """What a report writes to a terminal of so many columns."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    with subprocess.Popen([CLIENT, "report", "run.gpuctr", *map(str, arguments)], stdout=slave,
+                          env={**os.environ, "LC_ALL": locale}) as p:
+        os.close(slave)
+        written = b""
+        while True:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # it is closed on the other side
+                break
+            if not data:
+                break
+            written += data
+    os.close(master)
+    check(p.returncode == 0, f"on a terminal: {arguments}: {p.returncode}")
+    return written.decode().replace("\r\n", "\n")
+
+
+BLOCKS = " ▏▎▍▌▋▊▉█"
+
+
+def bars():
+    """They are as long as what rows are sorted by, and only where there is room on a terminal."""
+    for sort, value in (("time", lambda r: r["measures"]["time"]["sum"]), ("calls", lambda r: r["launches"]),
+                        ("dram__bytes_read", lambda r: r["measures"][COLUMNS[0]]["sum"]),
+                        ("dram_bandwidth", lambda r: r["derived"]["dram_bandwidth"])):
+        arguments = ("--by", "kernel", "--limit", 12, "--sort", sort)
+        values = [value(r) for r in json.loads(report(*arguments, "--json"))["rows"]]
+        for locale, cell in (("C.UTF-8", 1 / 8), ("C", 1)):
+            lines = on_terminal(180, *arguments, "--columns", "time", locale=locale).splitlines()
+            found = [re.search(f" {{3}}([{BLOCKS[1:]}#]+)$", s) for s in lines[2:14]]
+            length = [sum(BLOCKS.find(c) / 8 if c in BLOCKS else 1 for c in m[1]) if m else 0 for m in found]
+            check(max(length) == 30 and all(width(s) <= 180 for s in lines[:15]), f"bars by {sort}: {length}")
+            for got, v in zip(length, values):
+                check(abs(got - 30 * v / max(values)) <= cell, f"bar of {v} by {sort}: {got} of {max(values)}")
+    plain = ("--by", "op", "--columns", "time")
+    for columns, arguments in ((90, plain), (180, (*plain, "--sort", "name")), (180, (*plain, "--against", "run.gpuctr"))):
+        got = on_terminal(columns, *arguments)
+        check(got == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
+    check(report(*plain, "--width", 180).count("#") == 0, "bars in a pipe")
+
+
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, ranks, definitions, rooflines, nobody_reads]
+             hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

@@ -348,6 +348,32 @@ static void a_capture_ends_with_its_last_record(void **state)
 	expect_exit(client, 7);
 }
 
+/* The duration counts from when the program is measured, and is over while it waits. */
+static void a_run_may_have_a_duration(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--duration", "0.5", "--format", "jsonl", "-f",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+				"40", "--hold", "end", "--exit", "7", NULL);
+	fixture_wait_held(f, 1);
+	expect_text_soon(client->err, "--duration: 0.5 s are over");
+	expect_text_soon(client->err, "the capture is over: the program runs on");
+	expect_exit(fixture_client(f, USER_ANN, "--no-wait", "--", "true", NULL), 0);
+	fixture_release(f);
+	expect_exit(client, 7);
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	lines_deinit(&l);
+	/* One that ends before is as one without. */
+	expect_exit(fixture_client(f, USER_ANN, "--duration", "1000", "--", FAKEAPP, "--kernels",
+				   "40", "--exit", "3", NULL),
+		    3);
+}
+
 static bool none(unsigned i)
 {
 	(void)i;
@@ -637,6 +663,7 @@ static void phases_that_cannot_be_are_refused(void **state)
 		{ { "--kernel-name-base", "function" }, "of which name" },
 		{ { "--launch-every", "0" }, "no number above 0" },
 		{ { "--record-limit", "0" }, "no number above 0" },
+		{ { "--duration", "0" }, "not a number of seconds above 0" },
 		{ { "-c", "1", "--filter-mode", "each" },
 		  "none of global, per-gpu, per-kernel and per-launch-config" },
 		{ { "--filter-mode", "per-kernel" }, "what is counted so" },
@@ -712,6 +739,7 @@ int main(void)
 		SYSTEM_TEST(skipping_everything_is_told),
 		SYSTEM_TEST(the_program_says_where_a_step_begins),
 		SYSTEM_TEST(a_capture_ends_with_its_last_record),
+		SYSTEM_TEST(a_run_may_have_a_duration),
 		SYSTEM_TEST(ranges_of_other_threads_are_of_the_process),
 		SYSTEM_TEST(skip_and_count_are_of_what_was_chosen),
 		SYSTEM_TEST(what_matches_nothing_is_told_with_what_was_there),

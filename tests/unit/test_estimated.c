@@ -278,6 +278,58 @@ static void what_was_not_measured_is_told(void **state)
 	groups_free(m.groups);
 }
 
+static double column(const struct view *v, const char *name, const struct group *row)
+{
+	for (size_t i = 0; i < v->n_derived; i++) {
+		if (strcmp(v->derived[i].name, name) == 0) {
+			assert_true(isnan(derived_estimate(&v->derived[i], row).error));
+			return derived_value(&v->derived[i], row);
+		}
+	}
+	fail_msg("no column %s", name);
+	return NAN;
+}
+
+static void expect_near(double value, double wanted)
+{
+	if (!(fabs(value - wanted) <= 1e-9 * fabs(wanted))) {
+		fail_msg("%g, not %g", value, wanted);
+	}
+}
+
+/* Columns of the user's own, too, are of all launches; what cannot be estimated is not known. */
+static void definitions_are_of_all_launches(void **state)
+{
+	const struct view_options options = {
+		.define = { "own", "per = dram__bytes / launches\nspeed = 2 * dram__bytes / time\n"
+				   "tenth = sm__throughput.avg.pct / 10\ntwice = 2 * per\n"
+				   "share = dram__bytes / peak_bytes\n" }
+	};
+	const struct group *row;
+	struct view view;
+	struct made m;
+	double bytes;
+
+	(void)state;
+	run(&m, "kernel", 5, 1);
+	tell(&m, KERNELS, 70); /* of alpha: nothing of it was measured */
+	assert_int_equal(groups_finish(m.groups), 0);
+	row = find(&m, "beta");
+	bytes = estimated_total(row, measure(&m, 1), 1).value;
+	assert_int_equal(view_init(&view, m.groups, &options, NULL), 0);
+	assert_true(bytes > 5 * row->total[1].sum);
+	expect_near(column(&view, "per", row), bytes / LAUNCHES);
+	expect_near(column(&view, "twice", row), 2 * bytes / LAUNCHES);
+	expect_near(column(&view, "speed", row),
+		    2e9 * bytes / estimated_total(row, measure(&m, 0), 0).value);
+	expect_near(column(&view, "tenth", row), estimated_mean(row, 2).value / 10);
+	assert_true(isnan(column(&view, "share", row)));
+	assert_true(isnan(column(&view, "per", find(&m, "alpha"))));
+	assert_true(isnan(column(&view, "per", groups_all(m.groups))));
+	view_deinit(&view);
+	groups_free(m.groups);
+}
+
 /* A process that died told of nothing: what there is is not told as all there was. */
 static void without_a_count_nothing_is_exact(void **state)
 {
@@ -397,6 +449,7 @@ int main(void)
 		cmocka_unit_test(what_goes_together_is_known_better),
 		cmocka_unit_test(rows_that_cut_strata_are_honest),
 		cmocka_unit_test(what_was_not_measured_is_told),
+		cmocka_unit_test(definitions_are_of_all_launches),
 		cmocka_unit_test(without_a_count_nothing_is_exact),
 		cmocka_unit_test(captures_are_compared_by_their_errors),
 		cmocka_unit_test(two_sums_become_one),

@@ -414,7 +414,7 @@ static void test_ranges_can_be_left_in_the_file(void **state)
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	r = open_file(f);
-	store_without_ranges(r);
+	store_without(r, STORE_RANGES);
 	assert_int_equal(store_load(r, 1, &definitions), 0);
 	assert_int_equal(definitions->n_ranges, 0);
 	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);

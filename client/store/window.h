@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_WINDOW_H
+#define CLIENT_STORE_WINDOW_H
+
+/* Ranges of one process, read when they are asked for and forgotten again: a program may have more
+ * ranges than kernels, and memory must not grow with them. */
+
+#include "client/store/reader_internal.h"
+
+struct window;
+
+/* NULL: out of memory. */
+struct window *window_new(struct store_reader *r, unsigned process);
+struct window *window_free(struct window *w); /* takes NULL, returns NULL */
+
+/* To be called before what is asked for the next row: what was found before may be gone then. */
+void window_next(struct window *w);
+
+/* *ret is NULL where the table has no such range, and of id 0. A set is found where *ret_n is not
+ * 0. 0, or as row_end(). */
+int window_find_range(struct window *w, unsigned id, const struct gpuctr_range **ret);
+int window_find_set(struct window *w, unsigned id, const struct gpuctr_range *const **ret,
+		    size_t *ret_n);
+
+#endif
