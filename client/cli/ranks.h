@@ -29,6 +29,8 @@ void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan);
 void ranks_expect(struct ranks *r, const struct chosen *chosen);
 void ranks_process(struct ranks *r, const struct gpuctr_process *process);
 void ranks_record(struct ranks *r, const struct gpuctr_record *record);
+/* It was expected and does not take part. */
+void ranks_leave_out(struct ranks *r, unsigned pid, const char *why);
 /* Why something was not measured, in a word: the first one that it tells. */
 void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice);
 /* Looks at the process, when it ended without a goodbye. */

@@ -384,23 +384,26 @@ void selected_describe(const struct selected *s, struct buf *b)
 	}
 }
 
-void selected_note_begin(struct selected *s, uint32_t pid)
+static void tell_left_out(const struct chosen *c, const struct gpuctr_error *why)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		s->items[i].begun |= s->items[i].pid == pid;
-	}
+	struct buf b = { 0 };
+
+	add_chosen(c, &b);
+	say("%s is not measured: %s", buf_string(&b), why->message);
+	buf_deinit(&b);
 }
 
-void selected_tell_gone(const struct selected *s)
+bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct buf b = { 0 };
-
-		if (!s->items[i].begun) {
-			add_chosen(&s->items[i], &b);
-			say("%s has ended, or has left standby: it is not measured",
-			    buf_string(&b));
+		if (notice->registered != 0 && s->ids[i] == notice->registered) {
+			*ret = s->items[i];
+			tell_left_out(ret, &notice->error);
+			s->n--;
+			memmove(&s->ids[i], &s->ids[i + 1], (s->n - i) * sizeof(*s->ids));
+			memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
+			return true;
 		}
-		buf_deinit(&b);
 	}
+	return false;
 }

@@ -23,9 +23,10 @@
  * nobody asks for them again.
  *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
- * one. The processes are told when the capture has its lease, and say goodbye when it ends; one
- * that does not is closed and may register again. Decisions use nothing but pid and uid, which the
- * kernel told. */
+ * one. What is another's by then, or has ended, is left out, and told when the capture begins;
+ * where nothing is left, the capture is refused. The processes are told when the capture has its
+ * lease, and say goodbye when it ends; one that does not is closed and may register again.
+ * Decisions use nothing but pid and uid, which the kernel told. */
 
 static void refuse(struct peer *p, const struct refusal *r)
 {
@@ -286,8 +287,8 @@ static int refuse_old(const struct process *p, uint32_t missing, struct refusal 
 	return r->code;
 }
 
-/* Sets *ret to the process if it is in standby, the client's user may name it, and it is free. */
-static int find_free(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
+/* Sets *ret to the process if it is in standby and the client's user may name it. */
+static int find_named(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
 {
 	struct process *p = processes_find(&client->front->processes, id);
 
@@ -296,9 +297,6 @@ static int find_free(struct peer *client, uint32_t id, struct process **ret, str
 	}
 	if (!may_capture(client, p)) {
 		return refuse_foreign(client, p, r);
-	}
-	if (p->capture) {
-		return refuse_captured(p, r);
 	}
 	*ret = p;
 	return 0;
@@ -309,8 +307,11 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	struct process *p = NULL;
 	uint32_t missing;
 
-	if (find_free(client, id, &p, r) != 0) {
+	if (find_named(client, id, &p, r) != 0) {
 		return r->code;
+	}
+	if (p->capture) { /* left out; standby_begin() tells it */
+		return 0;
 	}
 	missing = feature_needs(&c->options.selection, false) & ~p->features;
 	if (missing != 0) {
@@ -332,14 +333,33 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
 {
+	const struct process *busy = NULL;
+
 	for (size_t i = 0; i < ids->n; i++) {
 		const struct process *p = processes_find(&client->front->processes, ids->v[i]);
 
-		if (p && p->registered && may_capture(client, p)) {
+		if (!p || !p->registered || !may_capture(client, p)) {
+			continue;
+		}
+		if (!p->capture) {
 			return p->uid;
 		}
+		busy = p;
 	}
-	return client->credentials.uid;
+	return busy ? busy->uid : client->credentials.uid;
+}
+
+/* Of all that were named none is there and free. */
+static int refuse_all(const struct processes *all, const struct wire_u32s *ids, struct refusal *r)
+{
+	for (size_t i = 0; i < ids->n; i++) {
+		const struct process *p = processes_find(all, ids->v[i]);
+
+		if (p && p->capture) {
+			return refuse_captured(p, r);
+		}
+	}
+	return refuse_unknown(all, ids->v[0], r);
 }
 
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
@@ -352,7 +372,7 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 		e = is_gone(all, ids->v[i]) ? 0 : add(client, c, ids->v[i], r);
 	}
 	if (e == 0 && ids->n > 0 && list_is_empty(&c->processes)) {
-		e = refuse_unknown(all, ids->v[0], r);
+		e = refuse_all(all, ids, r);
 	}
 	if (e != 0) {
 		list_for_each_safe(l, &c->processes) {
@@ -390,30 +410,51 @@ static void welcome(struct process *p)
 	arena_deinit(&a);
 }
 
-/* Those that have ended between the client's list and the capture's turn. */
-static void tell_gone(struct capture *c)
+/* What was named and is not measured: it has ended since the client's list, or was another
+ * capture's when this one was opened, and may be free again by now. */
+static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 {
-	size_t named = c->options.processes.n;
+	const struct process *p = processes_find(&f->processes, id);
 	struct wire_message m = { .type = WIRE_NOTICE };
-	char text[128];
+	struct refusal r;
 
-	if (!c->client || c->n_processes >= named) {
-		return;
+	if (p && p->capture) {
+		refuse_captured(p, &r);
+	} else if (p) {
+		refusal_set(&r, GPUCTR_E_GPU_BUSY, "Capture it in a moment.",
+			    "process %u (pid %d) was measured by another capture", (unsigned)id,
+			    (int)p->pid);
+	} else {
+		refusal_set(&r, GPUCTR_E_AGENT_LOST,
+			    "`gpuctr-client ps` lists those that are there now.",
+			    "process %u has ended, or has left standby", (unsigned)id);
 	}
-	snprintf(text, sizeof(text),
-		 "%zu of the %zu processes that were named had ended before the capture began",
-		 named - c->n_processes, named);
 	m.notice = (struct wire_notice){
 		.capture = c->id,
-		.code = GPUCTR_E_AGENT_LOST,
-		.message = text,
-		.remedy = "`gpuctr-client ps` lists those that are there now.",
+		.code = (uint32_t)r.code,
+		.message = r.message,
+		.remedy = r.remedy,
+		.registered = id,
 	};
 	peer_send(c->client, &m);
 }
 
+static void tell_all_left_out(struct front *f, struct capture *c)
+{
+	const struct wire_u32s *ids = &c->options.processes;
+
+	for (size_t i = 0; c->client && i < ids->n; i++) {
+		const struct process *p = processes_find(&f->processes, ids->v[i]);
+
+		if (!p || p->capture != c) {
+			tell_left_out(f, c, ids->v[i]);
+		}
+	}
+}
+
 void standby_begin(struct front *f, struct capture *c)
 {
+	tell_all_left_out(f, c);
 	list_for_each(l, &c->processes) {
 		struct process *p = list_entry(l, struct process, link);
 
@@ -422,7 +463,6 @@ void standby_begin(struct front *f, struct capture *c)
 			welcome(p);
 		}
 	}
-	tell_gone(c);
 	if (c->n_processes > 0) {
 		session_tell(f, c, EVENT_ATTACHED);
 	}
