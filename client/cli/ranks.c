@@ -180,13 +180,15 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
 	row->ended = true;
 	row->totals = end->totals;
 	if (!end->clean) {
-		bool stopped =
-			procstat_read((pid_t)row->own_pid, &stat) && procstat_is_stopped(&stat);
+		bool there = procstat_read((pid_t)row->own_pid, &stat) && !stat.exiting;
 
-		row->stopped = stopped;
-		r->n_speechless += !stopped;
+		row->stopped = there && procstat_is_stopped(&stat);
+		r->n_speechless += !there;
+		r->n_cut_off += there && !row->stopped;
 		copy_plain(row->note, sizeof(row->note),
-			   stopped ? STOPPED : "ended without a last word");
+			   row->stopped ? STOPPED
+			   : there	? "lost its connection"
+					: "ended without a last word");
 	}
 }
 

@@ -18,6 +18,7 @@ struct ranks {
 	size_t n;
 	size_t last;	     /* that was looked for */
 	size_t n_speechless; /* that ended without a goodbye */
+	size_t n_cut_off;    /* that run on, and said none either */
 	char *metric, *unit; /* the first column's, when it adds up; NULL: it does not */
 };
 

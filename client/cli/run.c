@@ -337,17 +337,21 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* Processes that were killed, called _exit() or became another program: they have told what they
- * had counted up to a quarter of a second before. */
+/* Processes that were killed, called _exit(), became another program or closed what the agent had
+ * open: they have told what they had counted up to a quarter of a second before. */
 static void tell_speechless(const struct run *run)
 {
-	size_t n = run->sinks.ranks.n_speechless;
+	static const char lost[] = "what was launched up to a quarter of a second before may not "
+				   "be counted";
+	size_t n = run->sinks.ranks.n_speechless, cut_off = run->sinks.ranks.n_cut_off;
 
 	if (n > 0 && !run->options->quiet) {
-		say("%zu process%s ended without a last word: what was launched up to a quarter of "
-		    "a "
-		    "second before may not be counted",
-		    n, n == 1 ? "" : "es");
+		say("%zu process%s ended without a last word: %s", n, n == 1 ? "" : "es", lost);
+	}
+	if (cut_off > 0 && !run->options->quiet) {
+		say("%zu process%s lost its connection and runs on: it may have closed "
+		    "descriptors that are not its own, or have become another program; %s",
+		    cut_off, cut_off == 1 ? "" : "es", lost);
 	}
 }
 

@@ -138,12 +138,6 @@ static pid_t parent_of(pid_t pid)
 	return procstat_read(pid, &stat) ? stat.parent : 0;
 }
 
-/* It still has a number, and its parent has not asked for its status. */
-static bool is_ending(const struct procstat *stat)
-{
-	return stat->state == 'Z' || stat->state == 'X';
-}
-
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	return strtoul(wanted, NULL, 10) == select_pid(p);
@@ -309,7 +303,7 @@ static void tell_unregistered(const struct asking *a)
 			say("process %s is stopped, by a signal or a debugger, and answers "
 			    "nothing: it can be captured when it goes on",
 			    pid);
-		} else if (is_ending(&stat)) {
+		} else if (stat.exiting) {
 			say("process %s has ended, or ends just now", pid);
 		} else if (is_prepared(pid)) {
 			say("process %s is in standby and is not registered: it has not used CUDA "
