@@ -142,15 +142,8 @@ static bool may_see(const struct peer *p, const struct process *process)
 	return process->registered && (p->credentials.machine_root || may_capture(p, process));
 }
 
-/* The name of a uid. Names stand in a file, which is read once for a run of processes of one
- * user. */
-struct name {
-	uid_t uid;
-	char text[64];
-};
-
 static struct wire_registered_process describe(const struct peer *p, struct arena *a,
-					       const struct process *process, struct name *name)
+					       const struct process *process)
 {
 	const struct peer *peer = process->peer;
 	struct wire_registered_process d = {
@@ -162,12 +155,10 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 		.claims = process_claims(a, process),
 		.foreign = !is_own(process, &p->credentials),
 	};
+	char name[64];
 
-	if (name->text[0] == '\0' || name->uid != process->uid) {
-		users_name(process->uid, name->text, sizeof(name->text));
-		name->uid = process->uid;
-	}
-	d.user = arena_printf(a, "%s", name->text);
+	users_name(p->front->users, process->uid, name, sizeof(name));
+	d.user = arena_printf(a, "%s", name);
 	if (process->capture) {
 		d.capture = process->capture->id;
 		d.holder = capture_describe_holder(a, process->capture);
@@ -178,7 +169,7 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 /* Fills an answer with processes from at on, as many as a frame takes. Returns where the next frame
  * begins. */
 static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
-			       struct name *name, struct wire_registered_process *v, size_t *ret_n)
+			       struct wire_registered_process *v, size_t *ret_n)
 {
 	const struct list *end = &p->front->processes.all;
 
@@ -187,7 +178,7 @@ static const struct list *fill(struct peer *p, struct arena *a, const struct lis
 		const struct process *process = list_entry(at, struct process, all_link);
 
 		if (may_see(p, process)) {
-			v[(*ret_n)++] = describe(p, a, process, name);
+			v[(*ret_n)++] = describe(p, a, process);
 		}
 	}
 	return at;
@@ -197,7 +188,6 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 {
 	struct wire_registered_process v[LIMIT_PROCESSES_PER_FRAME];
 	const struct list *end = &p->front->processes.all, *at = end->next;
-	struct name name = { 0 };
 
 	(void)frame;
 	do {
@@ -206,7 +196,7 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 		size_t n;
 
 		arena_init(&a, 2 << 20);
-		at = fill(p, &a, at, &name, v, &n);
+		at = fill(p, &a, at, v, &n);
 		out.processes_reply = (struct wire_processes_reply){
 			.request = m->processes_request.request,
 			.processes = { n, v },
@@ -243,7 +233,7 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	const char *why = "", *remedy = "Name your own processes, or ask its owner.";
 	char owner[64];
 
-	users_name(p->uid, owner, sizeof(owner));
+	users_name(client->front->users, p->uid, owner, sizeof(owner));
 	if (p->machine_root) {
 		why = ", whose programs root alone captures";
 	} else if (!policy->operator_captures) {

@@ -3,8 +3,8 @@
  *
  * fakerude ACTION...
  *
- * Launches a kernel each half millisecond until SIGTERM. At each SIGUSR1 it does its next action and
- * says "did ACTION":
+ * Launches a kernel each half millisecond until SIGTERM. At each SIGUSR1 it does its next action
+ * and says "did ACTION":
  *
  *     sockets    closes all sockets that are not its own, then opens its own at their numbers
  *     all        the same with all descriptors from 3 on
@@ -116,8 +116,7 @@ static size_t count_touched(void)
 	for (size_t i = 0; i < n_own; i++) {
 		char text[16];
 
-		n += !is_there(i) ||
-		     recv(own[i].fd, text, sizeof(text), MSG_DONTWAIT) != 4 ||
+		n += !is_there(i) || recv(own[i].fd, text, sizeof(text), MSG_DONTWAIT) != 4 ||
 		     memcmp(text, "mine", 4) != 0;
 	}
 	return n;

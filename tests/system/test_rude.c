@@ -14,7 +14,8 @@
 
 static struct program *start(struct fixture *f, int uid, const char *action, const char *argument)
 {
-	struct program *p = fixture_client(f, uid, "standby", "--", FAKERUDE, action, argument, NULL);
+	struct program *p =
+		fixture_client(f, uid, "standby", "--", FAKERUDE, action, argument, NULL);
 
 	on_demand_wait_listed(f, uid, p, "\"capture\":0");
 	return p;
