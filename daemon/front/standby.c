@@ -22,11 +22,17 @@
  * connection, struct peer and struct process; its buffers are empty and its groups freed, since
  * nobody asks for them again.
  *
+ * A list of them may be long, and whoever asks for it may read slowly. So it is sent in parts: the
+ * next one when the last has left, in the order of their numbers, within the time that is its
+ * user's; what the client says meanwhile waits. It holds up nobody, and holds no more than a part.
+ *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
  * one. What is another's by then, or has ended, is left out, and told when the capture begins;
  * where nothing is left, the capture is refused. The processes are told when the capture has its
  * lease, and say goodbye when it ends; one that does not is closed and may register again.
  * Decisions use nothing but pid and uid, which the kernel told. */
+
+enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
 
 static void refuse(struct peer *p, const struct refusal *r)
 {
@@ -166,7 +172,19 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 	return d;
 }
 
-/* Fills an answer with processes from at on, as many as a frame takes. Returns where the next frame
+/* Where the list goes on after the process that was last told. */
+static const struct list *find_next(const struct processes *all, uint32_t listed)
+{
+	const struct process *last = processes_find(all, listed);
+	const struct list *at = last ? last->all_link.next : all->all.next;
+
+	while (at != &all->all && list_entry(at, struct process, all_link)->id <= listed) {
+		at = at->next;
+	}
+	return at;
+}
+
+/* Fills an answer with processes from at on, as many as a part has. Returns where the next part
  * begins. */
 static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
 			       struct wire_registered_process *v, size_t *ret_n)
@@ -174,37 +192,53 @@ static const struct list *fill(struct peer *p, struct arena *a, const struct lis
 	const struct list *end = &p->front->processes.all;
 
 	*ret_n = 0;
-	for (; at != end && *ret_n < LIMIT_PROCESSES_PER_FRAME; at = at->next) {
+	for (; at != end && *ret_n < PART_PROCESSES; at = at->next) {
 		const struct process *process = list_entry(at, struct process, all_link);
 
 		if (may_see(p, process)) {
 			v[(*ret_n)++] = describe(p, a, process);
 		}
+		p->listed = process->id;
 	}
 	return at;
 }
 
+void standby_list(struct peer *p)
+{
+	struct wire_registered_process v[PART_PROCESSES];
+	const struct processes *all = &p->front->processes;
+	struct wire_message m = { .type = WIRE_PROCESSES_REPLY };
+	const struct list *next;
+	struct arena a;
+	size_t n;
+
+	arena_init(&a, 1 << 20);
+	next = fill(p, &a, find_next(all, p->listed), v, &n);
+	m.processes_reply = (struct wire_processes_reply){
+		.request = p->listing,
+		.processes = { n, v },
+		.last = next == &all->all,
+	};
+	p->lists = next != &all->all;
+	peer_send(p, &m);
+	arena_deinit(&a);
+	if (p->muted || p->close_when_sent) {
+		p->lists = false;
+	}
+	if (!p->lists && p->out.bytes <= PEER_OUT_LOW_BYTES) {
+		peer_resume(p);
+	}
+}
+
 int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	struct wire_registered_process v[LIMIT_PROCESSES_PER_FRAME];
-	const struct list *end = &p->front->processes.all, *at = end->next;
-
 	(void)frame;
-	do {
-		struct wire_message out = { .type = WIRE_PROCESSES_REPLY };
-		struct arena a;
-		size_t n;
-
-		arena_init(&a, 2 << 20);
-		at = fill(p, &a, at, v, &n);
-		out.processes_reply = (struct wire_processes_reply){
-			.request = m->processes_request.request,
-			.processes = { n, v },
-			.last = at == end,
-		};
-		peer_send(p, &out);
-		arena_deinit(&a);
-	} while (at != end);
+	p->listing = m->processes_request.request;
+	p->listed = 0;
+	standby_list(p);
+	if (p->lists) {
+		peer_pause(p);
+	}
 	return 0;
 }
 

@@ -47,8 +47,9 @@ static void names_are_those_of_the_file(void **state)
 	expect(u, 10, 0, "root"); /* the first of two */
 	expect(u, 10, 1001, "ann");
 	expect(u, 10, 1500, "zoe");
-	expect(u, 10, 1002, "b?"
-			    "b");
+	expect(u, 10, 1002,
+	       "b?"
+	       "b");
 	expect(u, 10, 4294967294u, "last");
 	expect(u, 10, 1, "uid 1");
 	expect(u, 10, 1499, "uid 1499");
