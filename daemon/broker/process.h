@@ -36,6 +36,7 @@ struct process {
 	uint32_t features; /* that its agent knows */
 
 	bool registered;
+	bool stranger;		 /* its user may not measure; set before it registers */
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
 	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
@@ -54,7 +55,7 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered;
+	size_t n_registered, n_strangers; /* the latter among the former */
 };
 
 void processes_init(struct processes *all);

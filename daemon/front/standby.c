@@ -7,6 +7,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
+#include "daemon/front/admission.h"
 #include "daemon/front/agents.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
@@ -17,7 +18,9 @@
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
- * measure is checked when a capture names a process. Registered programs are counted apart from
+ * measure is checked when a capture names a process. But uids are cheap, a container has as many as
+ * it likes, and each has its share: so half of the places are left to users who may measure.
+ * Registered programs are counted apart from
  * other connections, because there are as many as a job has ranks. One that waits costs its
  * connection, struct peer and struct process; its buffers are empty and its groups freed, since
  * nobody asks for them again.
@@ -51,10 +54,20 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, struct refusal *r)
+static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
+
+	if (stranger && all->n_strangers >= total / 2) {
+		refusal_set(r, GPUCTR_E_QUOTA,
+			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
+			    "gpucountd.conf.",
+			    "%zu programs of users who may not measure are in standby, and the "
+			    "other places are for those who may",
+			    all->n_strangers);
+		return false;
+	}
 
 	if (all->n_registered >= total) {
 		refusal_set(r, GPUCTR_E_QUOTA,
@@ -80,7 +93,7 @@ static bool may_register(struct peer *p, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	int e = -ENOMEM;
@@ -89,6 +102,7 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusa
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->features = h->features;
+		p->process->stranger = stranger;
 		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
 	}
 	if (e == 0) {
@@ -109,10 +123,12 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
+	bool stranger;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	if (!may_register(p, &r) || enter(p, h, &r) != 0) {
+	stranger = !admission_allows(p->front, &p->credentials, &r);
+	if (!may_register(p, stranger, &r) || enter(p, h, stranger, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}

@@ -214,6 +214,45 @@ static void questions_follow_one_another(void **state)
 	close(client);
 }
 
+/* Uids that nobody has let in, as many as one likes. */
+static void strangers_leave_room_for_who_may_measure(void **state)
+{
+	struct standby_agent a[8], ann[4], more;
+	struct fixture *f = *state;
+
+	fixture_need_two_users();
+	fixture_start_strict_daemon(f, "--set", "allow-users=1234", "--set", "registered=16", NULL);
+	for (int i = 0; i < 8; i++) {
+		a[i] = standby_register(f, SUBORDINATE_UID + i);
+	}
+	standby_hello(f, SUBORDINATE_UID + 8, &more);
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	expect_text_soon(f->daemon->err, "the other places are for those who may");
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		ann[i] = standby_register(f, USER_ANN);
+	}
+	standby_hello(f, USER_ANN, &more); /* half of what is left, as ever */
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	close(a[0].fd);
+	for (uint64_t by = now_ms() + PATIENCE_MS;;) { /* a place that is free again */
+		struct wire_message m;
+
+		standby_hello(f, SUBORDINATE_UID + 8, &a[0]);
+		m = standby_receive(a[0].fd);
+		if (m.type == WIRE_AGENT_REGISTERED) {
+			break;
+		}
+		close(a[0].fd);
+		assert_true(now_ms() < by);
+	}
+	for (size_t i = 0; i < 8; i++) {
+		close(a[i].fd);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(ann); i++) {
+		close(ann[i].fd);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
 
 int main(void)
@@ -222,6 +261,7 @@ int main(void)
 		TEST(many_users_are_listed_as_quickly_as_one),
 		TEST(lists_that_nobody_reads_hold_little),
 		TEST(questions_follow_one_another),
+		TEST(strangers_leave_room_for_who_may_measure),
 	};
 
 	return SYSTEM_RUN(tests);
