@@ -223,6 +223,17 @@ void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata)
 	}
 }
 
+void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rank *row = &r->items[i];
+
+		if (row->process != 0 && !row->answered && !row->ended && !row->stopped) {
+			on_silent(row->own_pid, row->program, userdata);
+		}
+	}
+}
+
 /* --- the end of one node -----------------------------------------------------------------------
  */
 

@@ -42,6 +42,9 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end);
 typedef void (*ranks_on_stopped)(unsigned pid, const char *program, void *userdata);
 void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata);
 
+/* The same once, for those that take part, are not stopped and have not answered yet. */
+void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata);
+
 /* The capture is over: what has become of those that never came, and of those that are still there.
  */
 void ranks_end(struct ranks *r);

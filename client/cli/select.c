@@ -209,7 +209,7 @@ static void describe(struct chosen *c, const struct gpuctr_registered_process *p
 	const struct claims claims = { p->claims, p->n_claims };
 	const char *rank = claims_rank(&claims);
 
-	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p) };
+	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p), .foreign = p->foreign };
 	snprintf(c->program, sizeof(c->program), "%s", p->program);
 	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
 }
@@ -317,6 +317,41 @@ static void tell_unregistered(const struct asking *a)
 	}
 }
 
+static void take_out(struct selected *s, size_t i)
+{
+	s->n--;
+	memmove(&s->ids[i], &s->ids[i + 1], (s->n - i) * sizeof(*s->ids));
+	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
+}
+
+/* Anybody may say that they are of a job, and call a program as they like. So where one's own
+ * match, those of others are not meant, unless they are named by what only the kernel gives. */
+static void leave_others_out(const struct selector *selector, struct selected *s)
+{
+	size_t own = 0, others = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		own += !s->items[i].foreign;
+	}
+	if (own == 0 || own == s->n || selector->user || selector->pids.n + selector->trees.n > 0) {
+		return;
+	}
+	for (size_t i = s->n; i > 0; i--) {
+		if (!s->items[i - 1].foreign) {
+			continue;
+		}
+		if (others++ == 0) {
+			say("%s (pid %u) is left out: it belongs to another user, whom --user "
+			    "names",
+			    s->items[i - 1].program, s->items[i - 1].own_pid);
+		}
+		take_out(s, i - 1);
+	}
+	if (others > 1) {
+		say("so are %zu more of other users", others - 1);
+	}
+}
+
 int select_processes(struct gpuctr *g, const struct selector *s, struct selected *ret)
 {
 	struct asking a = { .selector = s, .selected = ret };
@@ -332,6 +367,7 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 		r = gpuctr_dispatch(g, -1);
 	}
 	if (a.done && a.result == 0) {
+		leave_others_out(s, ret);
 		tell_unregistered(&a);
 	}
 	free(a.registered);
@@ -393,9 +429,7 @@ bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, 
 		if (notice->registered != 0 && s->ids[i] == notice->registered) {
 			*ret = s->items[i];
 			tell_left_out(ret, &notice->error);
-			s->n--;
-			memmove(&s->ids[i], &s->ids[i + 1], (s->n - i) * sizeof(*s->ids));
-			memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
+			take_out(s, i);
 			return true;
 		}
 	}

@@ -42,6 +42,7 @@ struct chosen {
 	unsigned own_pid; /* as we see it */
 	char program[64];
 	char rank[32]; /* as it says; "": it does not */
+	bool foreign;  /* another user's */
 };
 
 struct selected {
