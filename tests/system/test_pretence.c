@@ -37,9 +37,13 @@ static struct standby_agent register_as(struct fixture *f, int uid, const char *
 
 static struct standby_agent register_evil(struct fixture *f, int uid)
 {
-	static const char *const claims[] = { "SLURM_JOB_ID=47\x1b[2J\n11", "SLURM_STEP_ID=\x7f",
-					      "RANK=../../../tmp/rank", "PID=1",
-					      "no equals sign", "=\n", "" };
+	static const char *const claims[] = { "SLURM_JOB_ID=47\x1b[2J\n11",
+					      "SLURM_STEP_ID=\x7f",
+					      "RANK=../../../tmp/rank",
+					      "PID=1",
+					      "no equals sign",
+					      "=\n",
+					      "" };
 
 	return register_as(f, uid, evil_name, ARRAY_SIZE(claims), claims);
 }
@@ -70,10 +74,11 @@ static struct program *expect_harmless_run(struct program *p, int status)
 
 static void what_they_say_is_shown_as_text(void **state)
 {
-	static const char parse[] =
-		"import json, sys; l = [json.loads(x) for x in open(sys.argv[1])]; assert len(l) == 1; "
-		"assert l[0]['claims']['RANK'] == '../../../tmp/rank', l; assert l[0]['program'][0] == "
-		"'\\x1b'";
+	static const char parse[] = "import json, sys; l = [json.loads(x) for x in "
+				    "open(sys.argv[1])]; assert len(l) == 1; "
+				    "assert l[0]['claims']['RANK'] == '../../../tmp/rank', l; "
+				    "assert l[0]['program'][0] == "
+				    "'\\x1b'";
 	struct fixture *f = *state;
 	struct standby_agent a;
 	struct program *p;
@@ -107,8 +112,36 @@ static void what_they_say_leads_to_no_other_file(void **state)
 	standby_expect_welcome(&a);
 	close(a.fd);
 	expect_harmless_run(c, 0);
-	assert_int_equal(access(fixture_path(f, "out/47__2J_11._._.._.._tmp_rank._._.._.._tmp_rank.gpuctr"), F_OK),
-			 0);
+	assert_int_equal(
+		access(fixture_path(f, "out/47__2J_11._._.._.._tmp_rank._._.._.._tmp_rank.gpuctr"),
+		       F_OK),
+		0);
+}
+
+/* As two components of a heterogeneous job on one node: by their environment alone, without Slurm.
+ */
+static void components_of_one_job_are_captured_together(void **state)
+{
+	static const char *const first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90",
+					     "SLURM_PROCID=0" },
+				 *const second[] = { "SLURM_JOB_ID=91", "SLURM_HET_JOB_ID=90",
+						     "SLURM_PROCID=0" };
+	struct fixture *f = *state;
+	struct standby_agent a, b;
+	struct program *c;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	a = register_as(f, USER_ANN, "first", ARRAY_SIZE(first), first);
+	b = register_as(f, USER_ANN, "second", ARRAY_SIZE(second), second);
+	c = fixture_client(f, USER_ANN, "capture", "--here", "--job", "90", "--duration", "0.2",
+			   "-o", fixture_path(f, "het/%j.%t.gpuctr"), NULL);
+	standby_expect_welcome(&a);
+	standby_expect_welcome(&b);
+	close(a.fd);
+	close(b.fd);
+	expect_exit(c, 0);
+	assert_int_equal(access(fixture_path(f, "het/90.0.gpuctr"), F_OK), 0);
+	assert_int_equal(access(fixture_path(f, "het/91.0.gpuctr"), F_OK), 0);
 }
 
 /* Logs and metrics are read by programs, and by administrators on terminals. */
@@ -169,8 +202,8 @@ static void nobody_speaks_for_another_process(void **state)
 			m.progress = (struct wire_progress){ capture, process, { .seen = 1 } };
 		} else if (i / 2 == 2) {
 			m.type = WIRE_NOTICE;
-			m.notice = (struct wire_notice){ capture, process, GPUCTR_E_STALLED, "x", "",
-							 0 };
+			m.notice = (struct wire_notice){ capture, process, GPUCTR_E_STALLED,
+							 "x",	  "",	   0 };
 		} else {
 			m.type = WIRE_PROCESS;
 			m.process = (struct wire_process){ .capture = capture,
@@ -228,7 +261,8 @@ static void who_claims_ones_job_does_not_spoil_it(void **state)
 	unsetenv("GPUCTR_JOB");
 	on_demand_wait_listed(f, USER_SELF, p, "\"GPUCTR_JOB\":\"nightly\"");
 	c = fixture_client(f, USER_SELF, "capture", "--job", "nightly", "--metrics",
-			   "dram__bytes_read.sum", "--format", "jsonl", "-f", "--output", path, NULL);
+			   "dram__bytes_read.sum", "--format", "jsonl", "-f", "--output", path,
+			   NULL);
 	expect_text_soon(path, "\"type\":\"kernel\"");
 	program_kill(c, SIGINT);
 	expect_exit(c, 0);
@@ -246,6 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_they_say_is_shown_as_text),
 		TEST(what_they_say_leads_to_no_other_file),
+		TEST(components_of_one_job_are_captured_together),
 		TEST(what_they_say_is_one_line_in_the_log),
 		TEST(nobody_speaks_for_another_process),
 		TEST(who_never_answers_is_named_and_not_waited_for),
