@@ -32,6 +32,7 @@ struct process {
 	void *peer;
 	pid_t pid; /* as the kernel says */
 	uid_t uid;
+	uint64_t begin;	   /* of a registered one, see proc_read_begin(); 0: not known */
 	bool machine_root; /* see struct credentials */
 	uint32_t features; /* that its agent knows */
 

@@ -165,6 +165,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 				    r) && /* settings may have changed since its hello */
 		   check_kernels(o->selection.kernel_regex, r) == 0 &&
 		   !o->recorded && describe_machine_trouble(f, r) == 0) {
+		standby_look_for_ended(f, &o->processes);
 		return admission_choose(f, &p->credentials, standby_target(p, &o->processes),
 					&o->gpus, ret_gpus, r);
 	}

@@ -12,6 +12,7 @@
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
+#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
 #include "proto/wire/feature.h"
@@ -33,7 +34,9 @@
  * one. What is another's by then, or has ended, is left out, and told when the capture begins;
  * where nothing is left, the capture is refused. The processes are told when the capture has its
  * lease, and say goodbye when it ends; one that does not is closed and may register again.
- * Decisions use nothing but pid and uid, which the kernel told. */
+ * Decisions use nothing but pid and uid, which the kernel told. A connection may outlive the
+ * process that made it, when a child or somebody else has it as well, and the pid is another's
+ * then: so that is looked at before a capture names it. */
 
 enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
 
@@ -102,6 +105,7 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->features = h->features;
+		p->process->begin = proc_read_begin(p->credentials.pid);
 		p->process->stranger = stranger;
 		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
 	}
@@ -369,6 +373,17 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	}
 	c->target = p->uid;
 	return 0;
+}
+
+void standby_look_for_ended(struct front *f, const struct wire_u32s *ids)
+{
+	for (size_t i = 0; i < ids->n; i++) {
+		const struct process *p = processes_find(&f->processes, ids->v[i]);
+
+		if (p && p->registered && p->begin != 0 && proc_read_begin(p->pid) != p->begin) {
+			peer_close(p->peer);
+		}
+	}
 }
 
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)

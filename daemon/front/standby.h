@@ -17,6 +17,10 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 /* Sends the next part of a list that has begun; p->lists says whether there is more. */
 void standby_list(struct peer *p);
 
+/* Closes the connections of those that have ended, which somebody else has as well. To be called
+ * before the two that follow. */
+void standby_look_for_ended(struct front *f, const struct wire_u32s *ids);
+
 /* Whose processes ids name, as far as the client may name them; else the client's user. */
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 

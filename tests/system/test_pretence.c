@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/system/on_demand.h"
@@ -226,6 +227,46 @@ static void nobody_speaks_for_another_process(void **state)
 	close(client);
 }
 
+/* Registers, gives its connection to a child and ends. The child ends when the pipe is closed. */
+static void register_and_end(struct fixture *f, const int *ends)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		standby_register(f, USER_ANN);
+		if (fork() == 0) {
+			char byte;
+
+			close(ends[1]);
+			_exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Its pid may be another process's by now. */
+static void nobody_stands_for_a_process_that_has_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_registered_process p = { 0 };
+	int client, ends[2];
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	register_and_end(f, ends);
+	client = raw_client(f, USER_ANN);
+	assert_int_equal(standby_list(client, &p), 1);
+	standby_wish(client, 1, &p.id);
+	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "has ended");
+	assert_int_equal(standby_count(client), 0);
+	close(ends[0]);
+	close(ends[1]);
+	close(client);
+}
+
 /* It has registered, and answers nothing. */
 static void who_never_answers_is_named_and_not_waited_for(void **state)
 {
@@ -283,6 +324,7 @@ int main(void)
 		TEST(components_of_one_job_are_captured_together),
 		TEST(what_they_say_is_one_line_in_the_log),
 		TEST(nobody_speaks_for_another_process),
+		TEST(nobody_stands_for_a_process_that_has_ended),
 		TEST(who_never_answers_is_named_and_not_waited_for),
 		TEST(who_claims_ones_job_does_not_spoil_it),
 	};
