@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -17,42 +18,7 @@
 #include "proto/base/fdpass.h"
 #include "proto/wire/limits.h"
 
-enum { CONNECT_TIMEOUT_S = 5 };
-
-int link_open(struct link *l, const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int fd, r;
-
-	*l = (struct link){ .fd = -1 };
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		return -ENAMETOOLONG;
-	}
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		return -errno;
-	}
-	/* Also limits connect(), which waits while the daemon does not accept. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = CONNECT_TIMEOUT_S },
-		   sizeof(struct timeval));
-	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	/* Out of the way of programs that count on small descriptors, or close them. */
-	r = fcntl(fd, F_DUPFD_CLOEXEC, 512);
-	if (r >= 0) {
-		close(fd);
-		fd = r;
-	}
-	l->fd = fd;
-	l->file = link_file(fd);
-	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
-	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
-	return 0;
-}
+enum { CONNECT_TIMEOUT_S = 5, HIGH_NUMBER = 512 };
 
 ino_t link_file(int fd)
 {
@@ -72,6 +38,66 @@ void link_leave(int fd, ino_t file)
 static bool is_ours(const struct link *l)
 {
 	return l->fd >= 0 && link_file(l->fd) == l->file;
+}
+
+/* Out of the way of programs that count on small descriptors, or close them: a program gets this
+ * number for a file of its own only when it has as many open, or asks for it. */
+static int high_number(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 2 * HIGH_NUMBER) {
+		return HIGH_NUMBER;
+	}
+	return (int)(limit.rlim_cur / 2);
+}
+
+/* connect() may wait for seconds, so the number that the program may close meanwhile is high by
+ * then, and known to a forked child. */
+static int open_socket(struct link *l)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), high;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	l->file = link_file(fd);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, high_number());
+	if (high >= 0) {
+		link_leave(fd, l->file);
+		fd = high;
+	}
+	l->fd = fd;
+	return 0;
+}
+
+int link_open(struct link *l, const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int r;
+
+	*l = (struct link){ .fd = -1 };
+	if (strlen(path) >= sizeof(a.sun_path)) {
+		return -ENAMETOOLONG;
+	}
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	r = open_socket(l);
+	if (r < 0) {
+		return r;
+	}
+	/* Also limits connect(), which waits while the daemon does not accept. */
+	setsockopt(l->fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = CONNECT_TIMEOUT_S },
+		   sizeof(struct timeval));
+	r = !is_ours(l)						   ? -EBADF
+	    : connect(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno
+								   : 0;
+	if (r < 0) {
+		link_close(l);
+		return r;
+	}
+	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
+	return 0;
 }
 
 void link_close(struct link *l)
@@ -177,7 +203,7 @@ int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns)
 
 	while (r == FRAME_E_MORE) {
 		r = wait_ready(l->fd, POLLIN, by);
-		if (r == 0) {
+		if (r == 0 && is_ours(l)) {
 			return -EAGAIN;
 		}
 		r = r < 0 ? r : read_some(l);

@@ -6,9 +6,14 @@
  * No call ever raises SIGPIPE.
  *
  * The program may close all descriptors that it does not know, ours among them, and then open a
- * file that gets the same number. So a link knows the file behind its number, and lets go of a
- * number that is another file's: that is the program's to read, to write and to close. */
+ * file that gets the same number. So a link knows the file behind its number, looks before each
+ * use, and lets go of a number that is another file's: that is the program's to read, to write and
+ * to close. Between a look and the use are a few instructions, in which the program would have to
+ * close our number and to open as many files as are below it: the number is high for that reason.
+ * While we wait for the socket, the kernel waits for the one that we meant, whatever the number is
+ * by then. */
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -17,8 +22,8 @@
 #include "proto/wire/wire.h"
 
 struct link {
-	int fd;	    /* -1: closed or broken */
-	ino_t file; /* the socket behind fd; no two of those that are open have the same */
+	_Atomic int fd; /* -1: closed or broken. Atomic, because a fork may come at any moment */
+	_Atomic ino_t file; /* the socket behind fd; no two of those that are open have the same */
 	struct buffer in, out;
 	struct arena arena; /* of the last message received */
 	struct arena scratch;
@@ -38,7 +43,8 @@ void link_leave(int fd, ino_t file);
  * failure closes the link. */
 int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns);
 
-/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed.
+/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed:
+ * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */
 int link_receive(struct link *l, struct wire_message *ret, uint64_t timeout_ns);
 

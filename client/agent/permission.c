@@ -43,8 +43,9 @@ static struct {
 	bool asks;	      /* a capture is under way */
 	struct question question;
 	struct refusal refusal;
-	void **slot;  /* NULL: the hook is not in */
-	void *before; /* what was in the slot */
+	void **slot;	/* NULL: the hook is not in */
+	bool read_only; /* its page, once the library was relocated */
+	void *before;	/* what was in the slot */
 } permission = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void remember(const struct wire_permission_reply *r)
@@ -216,45 +217,63 @@ static bool is_libcuda(const char *path)
 	return strncmp(slash ? slash + 1 : path, "libcuda.so", 10) == 0;
 }
 
+static const ElfW(Phdr) * find_segment(const struct dl_phdr_info *info, ElfW(Word) type)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == type) {
+			return &info->dlpi_phdr[i];
+		}
+	}
+	return NULL;
+}
+
+static uintptr_t page_of(uintptr_t address)
+{
+	return address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/* Loaders make whole pages of this segment read-only after relocation. That is read here and not in
+ * /proc/self/maps: the program may close any descriptor at any time, and open a file of its own
+ * where we would read on. */
+static bool is_read_only(const struct dl_phdr_info *info, void **slot)
+{
+	const ElfW(Phdr) *relro = find_segment(info, PT_GNU_RELRO);
+	uintptr_t begin = relro ? info->dlpi_addr + relro->p_vaddr : 0;
+
+	return relro && (uintptr_t)slot >= page_of(begin) &&
+	       (uintptr_t)slot < page_of(begin + relro->p_memsz);
+}
+
+struct found {
+	void **slot; /* NULL: none */
+	bool read_only;
+};
+
 static int on_library(struct dl_phdr_info *info, size_t size, void *ret)
 {
+	const ElfW(Phdr) *dynamic = find_segment(info, PT_DYNAMIC);
+	struct found *found = ret;
 	struct dynamic d;
 
 	(void)size;
 	if (!is_libcuda(info->dlpi_name)) {
 		return 0;
 	}
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-			read_dynamic(info,
-				     (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
-				     &d);
-			*(void ***)ret = find_slot(info->dlpi_addr, &d, "ioctl");
-		}
+	if (dynamic) {
+		read_dynamic(info, (const void *)(info->dlpi_addr + dynamic->p_vaddr), &d);
+		found->slot = find_slot(info->dlpi_addr, &d, "ioctl");
+		found->read_only = found->slot && is_read_only(info, found->slot);
 	}
 	return 1;
 }
 
-/* The slot may be in pages that were made read-only after relocation; they are made so again. */
-static int write_slot(void **slot, void *value)
+static int write_slot(void **slot, bool read_only, void *value)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	void *start = (void *)((uintptr_t)slot & ~(page - 1));
-	bool read_only = false;
-	unsigned long low, high;
-	char line[256], mode[8];
-	FILE *f = fopen("/proc/self/maps", "re");
+	void *start = (void *)page_of((uintptr_t)slot);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx %7s", &low, &high, mode) == 3 && (uintptr_t)slot >= low &&
-		    (uintptr_t)slot < high) {
-			read_only = mode[1] != 'w';
-		}
-	}
-	if (f) {
-		fclose(f);
-	}
-	if (read_only && mprotect(start, page, PROT_READ | PROT_WRITE) < 0) {
+	/* Always: a loader may have its own idea of what to protect. */
+	if (mprotect(start, page, PROT_READ | PROT_WRITE) < 0) {
 		return -errno;
 	}
 	__atomic_store_n(slot, value, __ATOMIC_SEQ_CST);
@@ -267,10 +286,12 @@ static int write_slot(void **slot, void *value)
 /* With the lock. */
 static int put_hook_in(struct refusal *r)
 {
-	void **slot = NULL;
+	struct found found = { 0 };
+	void **slot;
 	void *now;
 
-	dl_iterate_phdr(on_library, &slot);
+	dl_iterate_phdr(on_library, &found);
+	slot = found.slot;
 	if (!slot) {
 		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD, "Report the driver's version.",
 			    "libcuda does not import ioctl as drivers 535 to 580 do");
@@ -280,12 +301,13 @@ static int put_hook_in(struct refusal *r)
 	now = dlsym(RTLD_DEFAULT, "ioctl");
 	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
 	permission.before = __atomic_load_n(slot, __ATOMIC_SEQ_CST);
-	if (!now || write_slot(slot, (void *)(uintptr_t)ioctl_hook) < 0) {
+	if (!now || write_slot(slot, found.read_only, (void *)(uintptr_t)ioctl_hook) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "",
 			    "libcuda's import of ioctl could not be redirected");
 		return r->code;
 	}
 	permission.slot = slot;
+	permission.read_only = found.read_only;
 	return 0;
 }
 
@@ -313,7 +335,7 @@ void permission_remove(void)
 	memset(&permission.question, 0, sizeof(permission.question));
 	if (permission.slot &&
 	    __atomic_load_n(permission.slot, __ATOMIC_SEQ_CST) == (void *)(uintptr_t)ioctl_hook &&
-	    write_slot(permission.slot, permission.before) == 0) {
+	    write_slot(permission.slot, permission.read_only, permission.before) == 0) {
 		permission.slot = NULL;
 	}
 	pthread_mutex_unlock(&permission.lock);

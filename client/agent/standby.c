@@ -32,8 +32,8 @@ enum {
 	STACK_BYTES = 128 * 1024,
 	SEND_TIMEOUT_S = 5,
 	ANSWER_TIMEOUT_S = 30,
-	LISTEN_S = 3600, /* at a time */
-	DRIVER_S = 30,	 /* for a cuInit() that has called us to end */
+	LISTEN_S = 5,  /* at a time; then it looks whether the connection is still ours */
+	DRIVER_S = 30, /* for a cuInit() that has called us to end */
 };
 
 #define DELAY_FIRST_NS (CLOCK_NS_PER_S / 2)
@@ -41,11 +41,10 @@ enum {
 
 static struct {
 	struct link link; /* of the thread; of the capture while there is one */
-	_Atomic int fd;	  /* the link's, for a forked child */
-	_Atomic ino_t file;
+	uid_t uid;	  /* as whom it is connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;
-} standby = { .link = { .fd = -1 }, .fd = -1 };
+} standby = { .link = { .fd = -1 } };
 
 /* A file's name may be any bytes. */
 void standby_program_name(char *name, size_t size)
@@ -124,8 +123,10 @@ static int take_part(const struct wire_message *welcome)
 static int say_hello(struct wire_message *answer)
 {
 	struct wire_message m = { .type = WIRE_AGENT_HELLO };
-	int r = link_open(&standby.link, agent_socket_path());
+	int r;
 
+	standby.uid = geteuid();
+	r = link_open(&standby.link, agent_socket_path());
 	m.agent_hello = (struct wire_agent_hello){
 		.version = PROTO_VERSION,
 		.features = PROTO_FEATURES_MEASURING,
@@ -135,13 +136,12 @@ static int say_hello(struct wire_message *answer)
 	if (r < 0) {
 		return r;
 	}
-	atomic_store(&standby.file, standby.link.file);
-	atomic_store(&standby.fd, standby.link.fd);
 	r = link_send(&standby.link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	return r < 0 ? r : link_receive(&standby.link, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
-/* Until the connection ends. */
+/* Until the connection ends, or is another's: the daemon knows us by the user that we were when we
+ * connected, and a program may have given up root since. */
 static void listen_for_captures(void)
 {
 	struct wire_message m;
@@ -152,7 +152,7 @@ static void listen_for_captures(void)
 		if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
 			r = take_part(&m);
 		}
-	} while (r == 0 || r == -EAGAIN);
+	} while ((r == 0 || r == -EAGAIN) && geteuid() == standby.uid);
 }
 
 static uint64_t random_below(uint64_t n)
@@ -186,7 +186,6 @@ static void *run(void *argument)
 			standby.delay_ns = DELAY_FIRST_NS;
 			listen_for_captures();
 		}
-		atomic_store(&standby.fd, -1);
 		link_close(&standby.link);
 		rest();
 	}
@@ -207,5 +206,6 @@ void standby_begin(void)
 
 void standby_leave_to_parent(void)
 {
-	link_leave(atomic_exchange(&standby.fd, -1), atomic_load(&standby.file));
+	link_leave(standby.link.fd, standby.link.file);
+	standby.link.fd = -1;
 }

@@ -44,12 +44,28 @@ const char *claims_job(const struct claims *c)
 	return first_of(c, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The launcher that is nearest to the program knows best. */
-const char *claims_rank(const struct claims *c)
+/* The one that is nearest to the program knows best: torchrun; mpirun of Open MPI, of PMIx, of
+ * MPICH and Intel MPI, of MVAPICH2; what PBS and LSF start tasks with; an indexed job of
+ * Kubernetes. */
+const char *claims_launcher_rank(const struct claims *c)
 {
-	static const char *const names[] = { "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID" };
+	static const char *const names[] = { "RANK",
+					     "OMPI_COMM_WORLD_RANK",
+					     "PMIX_RANK",
+					     "PMI_RANK",
+					     "MV2_COMM_WORLD_RANK",
+					     "PALS_RANKID",
+					     "JSM_NAMESPACE_RANK",
+					     "JOB_COMPLETION_INDEX" };
 
 	return first_of(c, names, sizeof(names) / sizeof(names[0]));
+}
+
+const char *claims_rank(const struct claims *c)
+{
+	const char *rank = claims_launcher_rank(c);
+
+	return rank ? rank : claims_find(c, "SLURM_PROCID");
 }
 
 const char *claims_task(const struct claims *c)

@@ -23,5 +23,7 @@ const char *claims_job(const struct claims *c);
  * where one is not said, it is the other's. NULL: neither is. */
 const char *claims_rank(const struct claims *c);
 const char *claims_task(const struct claims *c);
+/* As a launcher says that is no scheduler. */
+const char *claims_launcher_rank(const struct claims *c);
 
 #endif

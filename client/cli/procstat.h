@@ -9,6 +9,7 @@
 struct procstat {
 	char state; /* as proc(5) has it: R, S, D, Z, T, t, ... */
 	pid_t parent;
+	bool exiting; /* on its way out: the kernel closes its files */
 };
 
 /* false: it is gone, or not ours to see. */

@@ -27,7 +27,7 @@ struct rank {
 	unsigned process; /* number in the capture; 0: has not come */
 	unsigned pid;	  /* as the daemon sees it */
 	unsigned own_pid; /* as we do */
-	bool answered, ended, stopped;
+	bool answered, ended, stopped, left_out;
 	struct gpuctr_totals totals; /* of a process that has ended */
 	uint64_t seen, measured, lost, time_ns;
 	double value;
@@ -148,6 +148,16 @@ void ranks_record(struct ranks *r, const struct gpuctr_record *record)
 	}
 }
 
+void ranks_leave_out(struct ranks *r, unsigned pid, const char *why)
+{
+	struct rank *row = find_expected(r, pid);
+
+	if (row) {
+		row->left_out = true;
+		copy_plain(row->note, sizeof(row->note), why);
+	}
+}
+
 void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 {
 	struct rank *row = notice->process ? find(r, notice->process) : NULL;
@@ -170,13 +180,15 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
 	row->ended = true;
 	row->totals = end->totals;
 	if (!end->clean) {
-		bool stopped =
-			procstat_read((pid_t)row->own_pid, &stat) && procstat_is_stopped(&stat);
+		bool there = procstat_read((pid_t)row->own_pid, &stat) && !stat.exiting;
 
-		row->stopped = stopped;
-		r->n_speechless += !stopped;
+		row->stopped = there && procstat_is_stopped(&stat);
+		r->n_speechless += !there;
+		r->n_cut_off += there && !row->stopped;
 		copy_plain(row->note, sizeof(row->note),
-			   stopped ? STOPPED : "ended without a last word");
+			   row->stopped ? STOPPED
+			   : there	? "lost its connection"
+					: "ended without a last word");
 	}
 }
 
@@ -200,13 +212,25 @@ void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata)
 	for (size_t i = 0; i < r->n; i++) {
 		struct rank *row = &r->items[i];
 		struct procstat stat;
-		bool stopped = !row->ended && procstat_read((pid_t)row->own_pid, &stat) &&
+		bool stopped = !row->ended && !row->left_out &&
+			       procstat_read((pid_t)row->own_pid, &stat) &&
 			       procstat_is_stopped(&stat);
 
 		if (stopped && !row->stopped) {
 			on_stopped(row->own_pid, row->program, userdata);
 		}
 		row->stopped = stopped;
+	}
+}
+
+void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rank *row = &r->items[i];
+
+		if (row->process != 0 && !row->answered && !row->ended && !row->stopped) {
+			on_silent(row->own_pid, row->program, userdata);
+		}
 	}
 }
 
@@ -256,7 +280,7 @@ static void end_row(struct rank *row)
 	add_part(&b, t->dropped, "dropped");
 	add_part(&b, t->lost, "lost with it");
 	add_note(&b, row->note);
-	if (!row->ended) {
+	if (!row->ended && !row->left_out) {
 		add_note(&b, look_after(row));
 	}
 	copy_plain(row->why, sizeof(row->why), buf_string(&b));

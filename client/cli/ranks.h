@@ -18,6 +18,7 @@ struct ranks {
 	size_t n;
 	size_t last;	     /* that was looked for */
 	size_t n_speechless; /* that ended without a goodbye */
+	size_t n_cut_off;    /* that run on, and said none either */
 	char *metric, *unit; /* the first column's, when it adds up; NULL: it does not */
 };
 
@@ -29,6 +30,8 @@ void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan);
 void ranks_expect(struct ranks *r, const struct chosen *chosen);
 void ranks_process(struct ranks *r, const struct gpuctr_process *process);
 void ranks_record(struct ranks *r, const struct gpuctr_record *record);
+/* It was expected and does not take part. */
+void ranks_leave_out(struct ranks *r, unsigned pid, const char *why);
 /* Why something was not measured, in a word: the first one that it tells. */
 void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice);
 /* Looks at the process, when it ended without a goodbye. */
@@ -38,6 +41,9 @@ void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end);
  * by a debugger, once for each time. */
 typedef void (*ranks_on_stopped)(unsigned pid, const char *program, void *userdata);
 void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata);
+
+/* The same once, for those that take part, are not stopped and have not answered yet. */
+void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata);
 
 /* The capture is over: what has become of those that never came, and of those that are still there.
  */

@@ -28,7 +28,7 @@
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
  * one that hangs. */
-enum { TICK_MS = 250, LOOK_TICKS = 2, DRAIN_TOLD = 6, DRAIN_SILENT = 60 };
+enum { TICK_MS = 250, LOOK_TICKS = 2, SILENT_TICKS = 40, DRAIN_TOLD = 6, DRAIN_SILENT = 60 };
 
 /* --- events ------------------------------------------------------------------------------------
  */
@@ -228,12 +228,24 @@ static void on_stopped(unsigned pid, const char *program, void *userdata)
 		    : "nothing of it is measured until it goes on");
 }
 
-/* What runs already may have been stopped by anybody, and answers nothing then. */
+static void on_silent(unsigned pid, const char *program, void *userdata)
+{
+	(void)userdata;
+	say("process %u (%s) has not answered for 10 s: nothing of it is measured until it does",
+	    pid, program);
+}
+
+/* What runs already may have been stopped by anybody, and answers nothing then; or hangs. */
 static void look_at_processes(struct run *run)
 {
-	if (run_is_on_demand(run) && (run->state == RUN_RUNNING || run->state == RUN_DRAINING) &&
-	    ++run->n_ticks % LOOK_TICKS == 0) {
+	if (!run_is_on_demand(run) || (run->state != RUN_RUNNING && run->state != RUN_DRAINING)) {
+		return;
+	}
+	if (++run->n_ticks % LOOK_TICKS == 0) {
 		ranks_look(&run->sinks.ranks, on_stopped, run);
+	}
+	if (run->n_ticks == SILENT_TICKS && run->state == RUN_RUNNING) {
+		ranks_look_for_silent(&run->sinks.ranks, on_silent, run);
 	}
 }
 
@@ -359,17 +371,21 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* Processes that were killed, called _exit() or became another program: they have told what they
- * had counted up to a quarter of a second before. */
+/* Processes that were killed, called _exit(), became another program or closed what the agent had
+ * open: they have told what they had counted up to a quarter of a second before. */
 static void tell_speechless(const struct run *run)
 {
-	size_t n = run->sinks.ranks.n_speechless;
+	static const char lost[] = "what was launched up to a quarter of a second before may not "
+				   "be counted";
+	size_t n = run->sinks.ranks.n_speechless, cut_off = run->sinks.ranks.n_cut_off;
 
 	if (n > 0 && !run->options->quiet) {
-		say("%zu process%s ended without a last word: what was launched up to a quarter of "
-		    "a "
-		    "second before may not be counted",
-		    n, n == 1 ? "" : "es");
+		say("%zu process%s ended without a last word: %s", n, n == 1 ? "" : "es", lost);
+	}
+	if (cut_off > 0 && !run->options->quiet) {
+		say("%zu process%s lost its connection and runs on: it may have closed "
+		    "descriptors that are not its own, or have become another program; %s",
+		    cut_off, cut_off == 1 ? "" : "es", lost);
 	}
 }
 

@@ -120,9 +120,6 @@ static void begin_on_demand(struct run *run)
 	run->state = RUN_RUNNING;
 	run->begin_ns = progress_now_ns();
 	run->begun_ns = clocks_now_ns();
-	if (!run->options->quiet) {
-		say_begin(run);
-	}
 }
 
 static void on_ready(struct gpuctr_capture *c, void *userdata)
@@ -153,10 +150,13 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	struct run *run = userdata;
 
 	(void)c;
+	/* What is left out of them was told before the first. */
+	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
+		say_begin(run);
+	}
 	/* They are numbered in the order in which they begin, all of them before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
 	run->begin_ns = run->begin_ns ? run->begin_ns : progress_now_ns();
-	selected_note_begin(&run->selected, process->pid);
 	sinks_process(&run->sinks, process);
 }
 
@@ -206,12 +206,15 @@ static void say_told(const struct run *run, const struct gpuctr_notice *notice)
 static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice, void *userdata)
 {
 	struct run *run = userdata;
+	struct chosen left_out;
 
 	(void)c;
-	if (notice->process == 0 && notice->error.code == GPUCTR_E_AGENT_LOST) {
-		selected_tell_gone(&run->selected);
-	}
-	if (notice->error.code == GPUCTR_OK) {
+	if (selected_leave_out(&run->selected, notice, &left_out)) {
+		ranks_leave_out(&run->sinks.ranks, left_out.pid,
+				notice->error.code == GPUCTR_E_GPU_BUSY
+					? "busy with another capture"
+					: "had ended");
+	} else if (notice->error.code == GPUCTR_OK) {
 		say_told(run, notice);
 	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,

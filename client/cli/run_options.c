@@ -419,7 +419,7 @@ static const char *late_letters(void)
 {
 	struct claims own = claims_of_self();
 	bool has_task = claims_find(&own, "SLURM_PROCID");
-	bool has_rank = claims_find(&own, "RANK") || claims_find(&own, "OMPI_COMM_WORLD_RANK");
+	bool has_rank = claims_launcher_rank(&own);
 
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }

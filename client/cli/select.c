@@ -138,12 +138,6 @@ static pid_t parent_of(pid_t pid)
 	return procstat_read(pid, &stat) ? stat.parent : 0;
 }
 
-/* It still has a number, and its parent has not asked for its status. */
-static bool is_ending(const struct procstat *stat)
-{
-	return stat->state == 'Z' || stat->state == 'X';
-}
-
 static bool is_pid(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	return strtoul(wanted, NULL, 10) == select_pid(p);
@@ -215,7 +209,7 @@ static void describe(struct chosen *c, const struct gpuctr_registered_process *p
 	const struct claims claims = { p->claims, p->n_claims };
 	const char *rank = claims_rank(&claims);
 
-	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p) };
+	*c = (struct chosen){ .pid = p->pid, .own_pid = select_pid(p), .foreign = p->foreign };
 	snprintf(c->program, sizeof(c->program), "%s", p->program);
 	snprintf(c->rank, sizeof(c->rank), "%s", rank ? rank : "");
 }
@@ -309,7 +303,7 @@ static void tell_unregistered(const struct asking *a)
 			say("process %s is stopped, by a signal or a debugger, and answers "
 			    "nothing: it can be captured when it goes on",
 			    pid);
-		} else if (is_ending(&stat)) {
+		} else if (stat.exiting) {
 			say("process %s has ended, or ends just now", pid);
 		} else if (is_prepared(pid)) {
 			say("process %s is in standby and is not registered: it has not used CUDA "
@@ -320,6 +314,41 @@ static void tell_unregistered(const struct asking *a)
 			    "when it was started with `gpuctr-client standby -- PROGRAM`",
 			    pid);
 		}
+	}
+}
+
+static void take_out(struct selected *s, size_t i)
+{
+	s->n--;
+	memmove(&s->ids[i], &s->ids[i + 1], (s->n - i) * sizeof(*s->ids));
+	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
+}
+
+/* Anybody may say that they are of a job, and call a program as they like. So where one's own
+ * match, those of others are not meant, unless they are named by what only the kernel gives. */
+static void leave_others_out(const struct selector *selector, struct selected *s)
+{
+	size_t own = 0, others = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		own += !s->items[i].foreign;
+	}
+	if (own == 0 || own == s->n || selector->user || selector->pids.n + selector->trees.n > 0) {
+		return;
+	}
+	for (size_t i = s->n; i > 0; i--) {
+		if (!s->items[i - 1].foreign) {
+			continue;
+		}
+		if (others++ == 0) {
+			say("%s (pid %u) is left out: it belongs to another user, whom --user "
+			    "names",
+			    s->items[i - 1].program, s->items[i - 1].own_pid);
+		}
+		take_out(s, i - 1);
+	}
+	if (others > 1) {
+		say("so are %zu more of other users", others - 1);
 	}
 }
 
@@ -338,6 +367,7 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 		r = gpuctr_dispatch(g, -1);
 	}
 	if (a.done && a.result == 0) {
+		leave_others_out(s, ret);
 		tell_unregistered(&a);
 	}
 	free(a.registered);
@@ -384,23 +414,24 @@ void selected_describe(const struct selected *s, struct buf *b)
 	}
 }
 
-void selected_note_begin(struct selected *s, uint32_t pid)
+static void tell_left_out(const struct chosen *c, const struct gpuctr_error *why)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		s->items[i].begun |= s->items[i].pid == pid;
-	}
+	struct buf b = { 0 };
+
+	add_chosen(c, &b);
+	say("%s is not measured: %s", buf_string(&b), why->message);
+	buf_deinit(&b);
 }
 
-void selected_tell_gone(const struct selected *s)
+bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct buf b = { 0 };
-
-		if (!s->items[i].begun) {
-			add_chosen(&s->items[i], &b);
-			say("%s has ended, or has left standby: it is not measured",
-			    buf_string(&b));
+		if (notice->registered != 0 && s->ids[i] == notice->registered) {
+			*ret = s->items[i];
+			tell_left_out(ret, &notice->error);
+			take_out(s, i);
+			return true;
 		}
-		buf_deinit(&b);
 	}
+	return false;
 }

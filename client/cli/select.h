@@ -42,7 +42,7 @@ struct chosen {
 	unsigned own_pid; /* as we see it */
 	char program[64];
 	char rank[32]; /* as it says; "": it does not */
-	bool begun;    /* it is being measured */
+	bool foreign;  /* another user's */
 };
 
 struct selected {
@@ -62,9 +62,8 @@ void selected_deinit(struct selected *s);
 
 /* "python3 (pid 4711), python3 (pid 4712) and 6 more" */
 void selected_describe(const struct selected *s, struct buf *b);
-/* The daemon has begun to measure this one. */
-void selected_note_begin(struct selected *s, uint32_t pid);
-/* Says which have ended before the capture began. */
-void selected_tell_gone(const struct selected *s);
+/* Takes out what the daemon has left out of the capture, and says so. *ret is what was chosen
+ * there; false: the notice is of nothing that was chosen. */
+bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret);
 
 #endif

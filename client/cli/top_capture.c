@@ -22,7 +22,7 @@ struct capture_state {
 	struct gpuctr_totals totals;
 	struct buf stage, notice; /* safe */
 	struct top_rate rate;
-	unsigned id, n_ended;
+	unsigned id, n_begun, n_ended;
 	bool planned, ready, fresh;
 	bool refused; /* over before it was ready */
 };
@@ -66,8 +66,11 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
 		       void *userdata)
 {
+	struct capture_state *s = userdata;
+
 	(void)c;
-	summary_process(((struct capture_state *)userdata)->summary, process);
+	s->n_begun = process->process > s->n_begun ? process->process : s->n_begun;
+	summary_process(s->summary, process);
 }
 
 static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
@@ -103,7 +106,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	struct capture_state *s = userdata;
 
 	(void)end;
-	if (++s->n_ended >= s->selected.n) {
+	if (++s->n_ended >= s->n_begun) { /* all have begun before the first ends */
 		gpuctr_capture_close(c);
 	}
 }
@@ -265,6 +268,7 @@ static void add_losses(const struct gpuctr_totals *t, struct buf *b)
 static int capture_draw(void *state, const struct top_look *look, struct frame *f, struct buf *why)
 {
 	struct capture_state *s = state;
+	unsigned n = s->n_begun > 0 ? s->n_begun : (unsigned)s->selected.n;
 
 	s->fresh = false;
 	buf_printf(&f->text, "capture %u: ", s->id);
@@ -273,7 +277,7 @@ static int capture_draw(void *state, const struct top_look *look, struct frame *
 	text_count(&f->text, summary_records(s->summary));
 	buf_printf(&f->text, " kernel%s, ", summary_records(s->summary) == 1 ? "" : "s");
 	top_rate_add(&s->rate, &f->text);
-	buf_printf(&f->text, ", %zu process%s", s->selected.n, s->selected.n == 1 ? "" : "es");
+	buf_printf(&f->text, ", %u process%s", n, n == 1 ? "" : "es");
 	add_losses(&s->totals, &f->text);
 	frame_end_line(f, LOOK_PLAIN);
 	if (s->notice.n > 0) {

@@ -380,6 +380,8 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 		struct gpuctr_notice n = {
 			m->notice.process,
 			{ (int)m->notice.code, m->notice.message, m->notice.remedy },
+			/* A process speaks of itself alone. */
+			m->notice.process == 0 ? m->notice.registered : 0,
 		};
 
 		if (c->handler.on_notice) {

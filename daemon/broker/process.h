@@ -32,10 +32,12 @@ struct process {
 	void *peer;
 	pid_t pid; /* as the kernel says */
 	uid_t uid;
+	uint64_t begin;	   /* of a registered one, see proc_read_begin(); 0: not known */
 	bool machine_root; /* see struct credentials */
 	uint32_t features; /* that its agent knows */
 
 	bool registered;
+	bool stranger;		 /* its user may not measure; set before it registers */
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
 	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
@@ -54,7 +56,7 @@ struct processes {
 	struct list all;
 	struct list buckets[PROCESS_BUCKETS]; /* by number */
 	uint32_t last_id;
-	size_t n_registered;
+	size_t n_registered, n_strangers; /* the latter among the former */
 };
 
 void processes_init(struct processes *all);

@@ -121,7 +121,7 @@ static int refuse_gpu(const struct front *f, uid_t uid, uid_t target, uint64_t g
 	char owner[64];
 
 	if (job && job->uid != target) {
-		users_name(job->uid, owner, sizeof(owner));
+		users_name(f->users, job->uid, owner, sizeof(owner));
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Measure within a job of your own, or take another GPU with --devices.",
 			    "GPU %zu belongs to job %s of %s", gpu, job->name, owner);

@@ -33,7 +33,7 @@ static int write_line(struct front *f, struct audit_line *l)
 		return 0;
 	}
 	if (!l->user) {
-		users_name(l->uid, user, sizeof(user));
+		users_name(f->users, l->uid, user, sizeof(user));
 		l->user = user;
 	}
 	return write_taken(f, l);

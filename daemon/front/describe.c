@@ -54,7 +54,7 @@ static struct wire_gpu describe_gpu(struct front *f, struct arena *a, size_t i)
 	char user[64];
 
 	if (job) {
-		users_name(job->uid, user, sizeof(user));
+		users_name(f->users, job->uid, user, sizeof(user));
 		g.job = arena_printf(a, "%s", job->name);
 		g.job_user = arena_printf(a, "%s", user);
 	}

@@ -16,6 +16,7 @@
 #include "daemon/front/requests.h"
 #include "daemon/front/scheduler.h"
 #include "daemon/front/session.h"
+#include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
 /* Start, stop and what is periodic. The tick runs only while a capture or a question is open or a
@@ -323,8 +324,9 @@ static int front_init(struct front *f, const struct front_start *start)
 	broker_init(&f->broker, &f->registry, &f->arbiter);
 	arena_init(&f->scratch, 4 * LIMIT_UNPACKED_BYTES);
 	arena_init(&f->message, LIMIT_UNPACKED_BYTES);
+	f->users = users_new();
 	f->received = malloc(FRONT_READ_BYTES);
-	if (!f->received) {
+	if (!f->users || !f->received) {
 		return -ENOMEM;
 	}
 	arena_init(&f->machine_arena, LIMIT_UNPACKED_BYTES);
@@ -373,6 +375,7 @@ int front_run(const struct front_start *start)
 	}
 	uv_run(&f.loop, UV_RUN_DEFAULT);
 	audit_deinit(&f.audit);
+	f.users = users_free(f.users);
 	accounts_deinit(&f.accounts);
 	broker_deinit(&f.broker);
 	arena_deinit(&f.scratch);

@@ -60,6 +60,7 @@ struct front {
 	struct arbiter arbiter;
 	struct broker broker; /* of the captures and claims above */
 	bool carrying_out;    /* effects are being carried out, see effects.h */
+	struct users *users;
 	struct jobs jobs;
 	bool jobs_untold; /* the supervisor does not know all of them yet */
 	struct rate opens, permissions, questions;

@@ -165,6 +165,7 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 				    r) && /* settings may have changed since its hello */
 		   check_kernels(o->selection.kernel_regex, r) == 0 &&
 		   !o->recorded && describe_machine_trouble(f, r) == 0) {
+		standby_look_for_ended(f, &o->processes);
 		return admission_choose(f, &p->credentials, standby_target(p, &o->processes),
 					&o->gpus, ret_gpus, r);
 	}
@@ -299,9 +300,9 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	 * of who opens the capture is not theirs. */
 	c->device = c->target == c->uid &&
 		    policy_allows_device(&p->front->config.policy, &p->credentials);
-	users_name(c->uid, c->user, sizeof(c->user));
+	users_name(p->front->users, c->uid, c->user, sizeof(c->user));
 	if (c->target != c->uid) {
-		users_name(c->target, c->owner, sizeof(c->owner));
+		users_name(p->front->users, c->target, c->owner, sizeof(c->owner));
 	}
 	c->client = p;
 	list_append(&p->captures, &c->client_link);

@@ -13,6 +13,7 @@
 #include "daemon/front/peer_parts.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
+#include "daemon/front/standby.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
  * by recvmsg(), when there is room for descriptors, into memory that all peers share. Whole frames
@@ -63,7 +64,7 @@ static void on_poll(uv_poll_t *h, int status, int events);
 void peer_update_poll(struct peer *p)
 {
 	bool reads = !p->paused && !p->resumed && !peer_is_waiting(p);
-	bool writes = p->out.bytes > 0 || p->resumed || p->close_when_sent;
+	bool writes = p->out.bytes > 0 || p->resumed || p->lists || p->close_when_sent;
 	int events = (reads ? UV_READABLE : 0) | (writes ? UV_WRITABLE : 0);
 
 	if (p->closing || events == p->events) {
@@ -75,6 +76,16 @@ void peer_update_poll(struct peer *p)
 	} else if (uv_poll_start(&p->poll, events, on_poll) < 0) {
 		peer_close(p);
 	}
+}
+
+/* The next part of a list, at the expense of its user's time. */
+static void list_on(struct peer *p)
+{
+	uint64_t began = clock_now_ns();
+
+	standby_list(p);
+	peer_update_poll(p);
+	p->account->spent_ns += clock_now_ns() - began;
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)
@@ -100,8 +111,12 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	if (drains) {
 		peer_wake_waiting(p->account);
 	}
-	if ((p->resumed || (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
+	if (p->lists && p->out.bytes == 0 &&
 	    account_begin_round(p->account, p->front->round, &p->lap)) {
+		list_on(p);
+	} else if ((p->resumed ||
+		    (!p->paused && !peer_is_waiting(p) && (events & UV_READABLE) != 0)) &&
+		   account_begin_round(p->account, p->front->round, &p->lap)) {
 		peer_work(p);
 	}
 }
@@ -114,7 +129,7 @@ void peer_pause(struct peer *p)
 
 void peer_resume(struct peer *p)
 {
-	if (!p->paused || p->closing) {
+	if (!p->paused || p->lists || p->closing) {
 		return;
 	}
 	p->paused = false;

@@ -49,8 +49,10 @@ struct peer {
 	uint64_t lap;	      /* the lap of its account in which it was served last */
 	uint64_t deadline_ns; /* of a new peer, a guest, or one that closes when all is sent */
 	bool paused;	      /* not read from */
-	bool resumed;	      /* kept frames are to be handled in one of the next rounds */
-	bool muted;	      /* further output is discarded */
+	bool lists; /* a list of processes is not sent to its end, which also keeps it paused */
+	uint32_t listing, listed; /* that list's request, and its last process so far */
+	bool resumed;		  /* kept frames are to be handled in one of the next rounds */
+	bool muted;		  /* further output is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];

@@ -20,6 +20,7 @@
 static void mute(struct peer *p)
 {
 	p->muted = true;
+	p->lists = false;
 	queue_clear(&p->out);
 	peer_resume(p);
 }

@@ -42,6 +42,26 @@ int proc_read_uid(pid_t pid, uid_t *ret)
 	return r < 0 || sscanf(text, "Uid: %u", ret) == 1 ? r : -EIO;
 }
 
+uint64_t proc_read_begin(pid_t pid)
+{
+	CLEAN_FILE FILE *f = NULL;
+	char path[64], text[1024];
+	unsigned long long begin = 0;
+	const char *name_end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	/* The name in parentheses may hold anything, a parenthesis too. */
+	name_end = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	if (!name_end || sscanf(name_end + 1,
+				" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+				"%*d %*d %*d %llu",
+				&begin) != 1) {
+		return 0;
+	}
+	return begin;
+}
+
 static bool has_ended(int pidfd)
 {
 	struct pollfd p = { pidfd, POLLIN, 0 };

@@ -5,6 +5,7 @@
 /* What /proc tells everybody about a process. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* The uid of pid. -ENOENT when the process is gone or in another pid namespace; another -errno when
@@ -21,5 +22,9 @@ bool proc_peer_is_of_this_machine(int socket, pid_t pid);
 /* False under hidepid: processes of others cannot be seen then, and -ENOENT does not mean that they
  * are gone. */
 bool proc_shows_others(void);
+
+/* When the process began, in clock ticks since boot; 0: it has ended, or is not ours to see. Two
+ * processes that have the same pid one after the other differ in it. */
+uint64_t proc_read_begin(pid_t pid);
 
 #endif

@@ -7,25 +7,38 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
+#include "daemon/front/admission.h"
 #include "daemon/front/agents.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
+#include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
 #include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
- * measure is checked when a capture names a process. Registered programs are counted apart from
+ * measure is checked when a capture names a process. But uids are cheap, a container has as many as
+ * it likes, and each has its share: so half of the places are left to users who may measure.
+ * Registered programs are counted apart from
  * other connections, because there are as many as a job has ranks. One that waits costs its
  * connection, struct peer and struct process; its buffers are empty and its groups freed, since
  * nobody asks for them again.
  *
+ * A list of them may be long, and whoever asks for it may read slowly. So it is sent in parts: the
+ * next one when the last has left, in the order of their numbers, within the time that is its
+ * user's; what the client says meanwhile waits. It holds up nobody, and holds no more than a part.
+ *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
- * one. The processes are told when the capture has its lease, and say goodbye when it ends; one
- * that does not is closed and may register again. Decisions use nothing but pid and uid, which the
- * kernel told. */
+ * one. What is another's by then, or has ended, is left out, and told when the capture begins;
+ * where nothing is left, the capture is refused. The processes are told when the capture has its
+ * lease, and say goodbye when it ends; one that does not is closed and may register again.
+ * Decisions use nothing but pid and uid, which the kernel told. A connection may outlive the
+ * process that made it, when a child or somebody else has it as well, and the pid is another's
+ * then: so that is looked at before a capture names it. */
+
+enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
 
 static void refuse(struct peer *p, const struct refusal *r)
 {
@@ -44,10 +57,20 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, struct refusal *r)
+static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
+
+	if (stranger && all->n_strangers >= total / 2) {
+		refusal_set(r, GPUCTR_E_QUOTA,
+			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
+			    "gpucountd.conf.",
+			    "%zu programs of users who may not measure are in standby, and the "
+			    "other places are for those who may",
+			    all->n_strangers);
+		return false;
+	}
 
 	if (all->n_registered >= total) {
 		refusal_set(r, GPUCTR_E_QUOTA,
@@ -73,7 +96,7 @@ static bool may_register(struct peer *p, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	int e = -ENOMEM;
@@ -82,6 +105,8 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, struct refusa
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->features = h->features;
+		p->process->begin = proc_read_begin(p->credentials.pid);
+		p->process->stranger = stranger;
 		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
 	}
 	if (e == 0) {
@@ -102,10 +127,12 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
+	bool stranger;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	if (!may_register(p, &r) || enter(p, h, &r) != 0) {
+	stranger = !admission_allows(p->front, &p->credentials, &r);
+	if (!may_register(p, stranger, &r) || enter(p, h, stranger, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}
@@ -141,15 +168,8 @@ static bool may_see(const struct peer *p, const struct process *process)
 	return process->registered && (p->credentials.machine_root || may_capture(p, process));
 }
 
-/* The name of a uid. Names stand in a file, which is read once for a run of processes of one
- * user. */
-struct name {
-	uid_t uid;
-	char text[64];
-};
-
 static struct wire_registered_process describe(const struct peer *p, struct arena *a,
-					       const struct process *process, struct name *name)
+					       const struct process *process)
 {
 	const struct peer *peer = process->peer;
 	struct wire_registered_process d = {
@@ -161,12 +181,10 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 		.claims = process_claims(a, process),
 		.foreign = !is_own(process, &p->credentials),
 	};
+	char name[64];
 
-	if (name->text[0] == '\0' || name->uid != process->uid) {
-		users_name(process->uid, name->text, sizeof(name->text));
-		name->uid = process->uid;
-	}
-	d.user = arena_printf(a, "%s", name->text);
+	users_name(p->front->users, process->uid, name, sizeof(name));
+	d.user = arena_printf(a, "%s", name);
 	if (process->capture) {
 		d.capture = process->capture->id;
 		d.holder = capture_describe_holder(a, process->capture);
@@ -174,46 +192,73 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 	return d;
 }
 
-/* Fills an answer with processes from at on, as many as a frame takes. Returns where the next frame
- * begins. */
-static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
-			       struct name *name, struct wire_registered_process *v, size_t *ret_n)
+/* Where the list goes on after the process that was last told. */
+static const struct list *find_next(const struct processes *all, uint32_t listed)
 {
-	const struct list *end = &p->front->processes.all;
+	const struct process *last = processes_find(all, listed);
+	const struct list *at = last ? last->all_link.next : all->all.next;
 
-	*ret_n = 0;
-	for (; at != end && *ret_n < LIMIT_PROCESSES_PER_FRAME; at = at->next) {
-		const struct process *process = list_entry(at, struct process, all_link);
-
-		if (may_see(p, process)) {
-			v[(*ret_n)++] = describe(p, a, process, name);
-		}
+	while (at != &all->all && list_entry(at, struct process, all_link)->id <= listed) {
+		at = at->next;
 	}
 	return at;
 }
 
+/* Fills an answer with processes from at on, as many as a part has. Returns where the next part
+ * begins. */
+static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
+			       struct wire_registered_process *v, size_t *ret_n)
+{
+	const struct list *end = &p->front->processes.all;
+
+	*ret_n = 0;
+	for (; at != end && *ret_n < PART_PROCESSES; at = at->next) {
+		const struct process *process = list_entry(at, struct process, all_link);
+
+		if (may_see(p, process)) {
+			v[(*ret_n)++] = describe(p, a, process);
+		}
+		p->listed = process->id;
+	}
+	return at;
+}
+
+void standby_list(struct peer *p)
+{
+	struct wire_registered_process v[PART_PROCESSES];
+	const struct processes *all = &p->front->processes;
+	struct wire_message m = { .type = WIRE_PROCESSES_REPLY };
+	const struct list *next;
+	struct arena a;
+	size_t n;
+
+	arena_init(&a, 1 << 20);
+	next = fill(p, &a, find_next(all, p->listed), v, &n);
+	m.processes_reply = (struct wire_processes_reply){
+		.request = p->listing,
+		.processes = { n, v },
+		.last = next == &all->all,
+	};
+	p->lists = next != &all->all;
+	peer_send(p, &m);
+	arena_deinit(&a);
+	if (p->muted || p->close_when_sent) {
+		p->lists = false;
+	}
+	if (!p->lists && p->out.bytes <= PEER_OUT_LOW_BYTES) {
+		peer_resume(p);
+	}
+}
+
 int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	struct wire_registered_process v[LIMIT_PROCESSES_PER_FRAME];
-	const struct list *end = &p->front->processes.all, *at = end->next;
-	struct name name = { 0 };
-
 	(void)frame;
-	do {
-		struct wire_message out = { .type = WIRE_PROCESSES_REPLY };
-		struct arena a;
-		size_t n;
-
-		arena_init(&a, 2 << 20);
-		at = fill(p, &a, at, &name, v, &n);
-		out.processes_reply = (struct wire_processes_reply){
-			.request = m->processes_request.request,
-			.processes = { n, v },
-			.last = at == end,
-		};
-		peer_send(p, &out);
-		arena_deinit(&a);
-	} while (at != end);
+	p->listing = m->processes_request.request;
+	p->listed = 0;
+	standby_list(p);
+	if (p->lists) {
+		peer_pause(p);
+	}
 	return 0;
 }
 
@@ -242,7 +287,7 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	const char *why = "", *remedy = "Name your own processes, or ask its owner.";
 	char owner[64];
 
-	users_name(p->uid, owner, sizeof(owner));
+	users_name(client->front->users, p->uid, owner, sizeof(owner));
 	if (p->machine_root) {
 		why = ", whose programs root alone captures";
 	} else if (!policy->operator_captures) {
@@ -286,8 +331,8 @@ static int refuse_old(const struct process *p, uint32_t missing, struct refusal 
 	return r->code;
 }
 
-/* Sets *ret to the process if it is in standby, the client's user may name it, and it is free. */
-static int find_free(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
+/* Sets *ret to the process if it is in standby and the client's user may name it. */
+static int find_named(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
 {
 	struct process *p = processes_find(&client->front->processes, id);
 
@@ -296,9 +341,6 @@ static int find_free(struct peer *client, uint32_t id, struct process **ret, str
 	}
 	if (!may_capture(client, p)) {
 		return refuse_foreign(client, p, r);
-	}
-	if (p->capture) {
-		return refuse_captured(p, r);
 	}
 	*ret = p;
 	return 0;
@@ -309,8 +351,11 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	struct process *p = NULL;
 	uint32_t missing;
 
-	if (find_free(client, id, &p, r) != 0) {
+	if (find_named(client, id, &p, r) != 0) {
 		return r->code;
+	}
+	if (p->capture) { /* left out; standby_begin() tells it */
+		return 0;
 	}
 	missing = feature_needs(&c->options.selection, false) & ~p->features;
 	if (missing != 0) {
@@ -330,16 +375,46 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	return 0;
 }
 
+void standby_look_for_ended(struct front *f, const struct wire_u32s *ids)
+{
+	for (size_t i = 0; i < ids->n; i++) {
+		const struct process *p = processes_find(&f->processes, ids->v[i]);
+
+		if (p && p->registered && p->begin != 0 && proc_read_begin(p->pid) != p->begin) {
+			peer_close(p->peer);
+		}
+	}
+}
+
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
 {
+	const struct process *busy = NULL;
+
 	for (size_t i = 0; i < ids->n; i++) {
 		const struct process *p = processes_find(&client->front->processes, ids->v[i]);
 
-		if (p && p->registered && may_capture(client, p)) {
+		if (!p || !p->registered || !may_capture(client, p)) {
+			continue;
+		}
+		if (!p->capture) {
 			return p->uid;
 		}
+		busy = p;
 	}
-	return client->credentials.uid;
+	return busy ? busy->uid : client->credentials.uid;
+}
+
+/* Of all that were named none is there and free. */
+static int refuse_all(const struct processes *all, const struct wire_u32s *ids, struct refusal *r)
+{
+	for (size_t i = 0; i < ids->n; i++) {
+		const struct process *p = processes_find(all, ids->v[i]);
+
+		if (p && p->capture) {
+			return refuse_captured(p, r);
+		}
+	}
+	return refuse_unknown(all, ids->v[0], r);
 }
 
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
@@ -352,7 +427,7 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 		e = is_gone(all, ids->v[i]) ? 0 : add(client, c, ids->v[i], r);
 	}
 	if (e == 0 && ids->n > 0 && list_is_empty(&c->processes)) {
-		e = refuse_unknown(all, ids->v[0], r);
+		e = refuse_all(all, ids, r);
 	}
 	if (e != 0) {
 		list_for_each_safe(l, &c->processes) {
@@ -390,30 +465,51 @@ static void welcome(struct process *p)
 	arena_deinit(&a);
 }
 
-/* Those that have ended between the client's list and the capture's turn. */
-static void tell_gone(struct capture *c)
+/* What was named and is not measured: it has ended since the client's list, or was another
+ * capture's when this one was opened, and may be free again by now. */
+static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 {
-	size_t named = c->options.processes.n;
+	const struct process *p = processes_find(&f->processes, id);
 	struct wire_message m = { .type = WIRE_NOTICE };
-	char text[128];
+	struct refusal r;
 
-	if (!c->client || c->n_processes >= named) {
-		return;
+	if (p && p->capture) {
+		refuse_captured(p, &r);
+	} else if (p) {
+		refusal_set(&r, GPUCTR_E_GPU_BUSY, "Capture it in a moment.",
+			    "process %u (pid %d) was measured by another capture", (unsigned)id,
+			    (int)p->pid);
+	} else {
+		refusal_set(&r, GPUCTR_E_AGENT_LOST,
+			    "`gpuctr-client ps` lists those that are there now.",
+			    "process %u has ended, or has left standby", (unsigned)id);
 	}
-	snprintf(text, sizeof(text),
-		 "%zu of the %zu processes that were named had ended before the capture began",
-		 named - c->n_processes, named);
 	m.notice = (struct wire_notice){
 		.capture = c->id,
-		.code = GPUCTR_E_AGENT_LOST,
-		.message = text,
-		.remedy = "`gpuctr-client ps` lists those that are there now.",
+		.code = (uint32_t)r.code,
+		.message = r.message,
+		.remedy = r.remedy,
+		.registered = id,
 	};
 	peer_send(c->client, &m);
 }
 
+static void tell_all_left_out(struct front *f, struct capture *c)
+{
+	const struct wire_u32s *ids = &c->options.processes;
+
+	for (size_t i = 0; c->client && i < ids->n; i++) {
+		const struct process *p = processes_find(&f->processes, ids->v[i]);
+
+		if (!p || p->capture != c) {
+			tell_left_out(f, c, ids->v[i]);
+		}
+	}
+}
+
 void standby_begin(struct front *f, struct capture *c)
 {
+	tell_all_left_out(f, c);
 	list_for_each(l, &c->processes) {
 		struct process *p = list_entry(l, struct process, link);
 
@@ -422,7 +518,6 @@ void standby_begin(struct front *f, struct capture *c)
 			welcome(p);
 		}
 	}
-	tell_gone(c);
 	if (c->n_processes > 0) {
 		session_tell(f, c, EVENT_ATTACHED);
 	}

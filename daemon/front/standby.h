@@ -14,12 +14,19 @@ struct front;
 void standby_register(struct peer *p, const struct wire_agent_hello *h);
 
 int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame);
+/* Sends the next part of a list that has begun; p->lists says whether there is more. */
+void standby_list(struct peer *p);
+
+/* Closes the connections of those that have ended, which somebody else has as well. To be called
+ * before the two that follow. */
+void standby_look_for_ended(struct front *f, const struct wire_u32s *ids);
 
 /* Whose processes ids name, as far as the client may name them; else the client's user. */
 uid_t standby_target(const struct peer *client, const struct wire_u32s *ids);
 
 /* Attaches c to the processes that ids name, which all are of one user. Those that have ended are
- * left out, which the client is told when the capture begins; unless all have. A code with r
+ * left out, and those that another capture measures; the client is told when the capture begins. A
+ * code when none is left, with r
  * filled, and then c is attached to none. */
 int standby_choose(struct peer *client, struct capture *c, const struct wire_u32s *ids,
 		   struct refusal *r);

@@ -56,7 +56,7 @@ static bool find_foreign(const struct front *f, const struct wire_tenants_reply 
 				    strerror(-e));
 			return true;
 		}
-		users_name(uid, name, sizeof(name));
+		users_name(f->users, uid, name, sizeof(name));
 		refusal_set(r, GPUCTR_E_GPU_SHARED,
 			    "Wait until it has ended, or take a GPU of your own with --devices.",
 			    "%s (pid %u) runs on GPU %u, whose counters would show what it does",

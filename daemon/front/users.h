@@ -3,10 +3,22 @@
 #define GPUCTR_FRONT_USERS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-/* The name of uid by /etc/passwd, or "uid 1000". For people only: decisions use numbers. Name
- * services are not asked, since they may block. */
-void users_name(uid_t uid, char *name, size_t size);
+/* Names of users by /etc/passwd. For people only: decisions use numbers. Name services are not
+ * asked, since they may block. */
+
+struct users;
+
+struct users *users_new(void); /* NULL: out of memory */
+struct users *users_free(struct users *u);
+
+/* The name of uid as of a second ago at the latest, or "uid 1000". */
+void users_name(struct users *u, uid_t uid, char *name, size_t size);
+
+/* The same by another file and at a given time, for tests. */
+void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,
+		   size_t size);
 
 #endif

@@ -527,6 +527,10 @@ struct gpuctr_queued {
 struct gpuctr_notice {
 	unsigned process; /* 0: the capture as a whole */
 	struct gpuctr_error error;
+	/* Of gpuctr_capture_options.processes the one that is left out, because it has ended or
+	 * another capture measures it; 0: the notice is of something else. These come before the
+	 * first on_process. */
+	unsigned registered;
 };
 
 struct gpuctr_process_end {

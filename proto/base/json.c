@@ -33,8 +33,9 @@ static void append_quoted(struct json *j, const char *text)
 			escape[0] = '\\';
 			escape[1] = *s;
 			append(j, escape, 2);
-		} else if (utf8_is_control(s)) {
-			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)s[n - 1]);
+		} else if (utf8_is_unsafe(s)) { /* none is beyond four digits */
+			snprintf(escape, sizeof(escape), "\\u%04x",
+				 (unsigned)utf8_character(s) & 0xffff);
 			append_string(j, escape);
 		} else {
 			append(j, s, n);

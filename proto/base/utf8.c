@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/utf8.h"
 
-#include <stdint.h>
-
 size_t utf8_sequence(const char *text)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -27,11 +25,24 @@ size_t utf8_sequence(const char *text)
 	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
-bool utf8_is_control(const char *s)
+uint32_t utf8_character(const char *s)
 {
 	const unsigned char *u = (const unsigned char *)s;
+	size_t n = utf8_sequence(s);
+	uint32_t c = n <= 1 ? u[0] : u[0] & (0x7fu >> n);
 
-	return u[0] < 0x20 || u[0] == 0x7f || (u[0] == 0xc2 && u[1] < 0xa0);
+	for (size_t i = 1; i < n; i++) {
+		c = c << 6 | (u[i] & 0x3f);
+	}
+	return c;
+}
+
+bool utf8_is_unsafe(const char *s)
+{
+	uint32_t c = utf8_character(s);
+
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
 size_t utf8_count(const char *s, size_t n)

@@ -7,12 +7,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length of the sequence at s; 0 when it is malformed (overlong, a surrogate, beyond U+10FFFF). */
 size_t utf8_sequence(const char *s);
 
-/* Is the sequence at s a control character: C0, DEL, or C1, which terminals obey as well? */
-bool utf8_is_control(const char *s);
+/* The character of the sequence at s, which is whole. */
+uint32_t utf8_character(const char *s);
+
+/* Does the sequence at s do something to the text around it, instead of being seen? Control
+ * characters (C0, DEL, and C1, which terminals obey as well), line separators, and the marks that
+ * turn text around or hide it. */
+bool utf8_is_unsafe(const char *s);
 
 /* How many characters the first n bytes of s begin. */
 size_t utf8_count(const char *s, size_t n);

@@ -2,10 +2,13 @@
 #include "proto/nvidia/vendor.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clean.h"
 
@@ -102,6 +105,16 @@ static void open_companions(void *cupti)
 	}
 }
 
+static bool may_open_files(void)
+{
+	int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		close(fd);
+	}
+	return fd >= 0 || errno != EMFILE;
+}
+
 static bool knows_chips(const struct vendor_host *v)
 {
 	CUpti_Profiler_Host_GetSupportedChips_Params p = {
@@ -117,6 +130,12 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r)
 	const char *missing;
 
 	v->library = open_cupti();
+	if (!v->library && !may_open_files()) {
+		refusal_set(r, GPUCTR_E_NO_CUPTI, "Let it have more open files (ulimit -n).",
+			    "libcupti.so cannot be opened: the process has as many files open as "
+			    "it may");
+		return r->code;
+	}
 	if (!v->library) {
 		refusal_set(r, GPUCTR_E_NO_CUPTI,
 			    "Install the CUDA toolkit's CUPTI (12.6 or newer), or put its folder "

@@ -419,6 +419,7 @@ struct wire_progress {
 struct wire_notice {
 	uint32_t capture, process, code;
 	const char *message, *remedy;
+	uint32_t registered;
 };
 struct wire_process_end {
 	uint32_t capture, process;

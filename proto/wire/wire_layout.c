@@ -264,7 +264,7 @@ LAYOUT(progress, NULL, U32(wire_progress, 1, capture), U32(wire_progress, 2, pro
 
 LAYOUT(notice, NULL, U32(wire_notice, 1, capture), U32(wire_notice, 2, process),
        U32(wire_notice, 3, code), STR(wire_notice, 4, message, TEXT),
-       STR(wire_notice, 5, remedy, TEXT));
+       STR(wire_notice, 5, remedy, TEXT), U32(wire_notice, 6, registered));
 
 LAYOUT(process_end, NULL, U32(wire_process_end, 1, capture), U32(wire_process_end, 2, process),
        MSG(wire_process_end, 3, totals, totals), BOOL(wire_process_end, 4, clean));

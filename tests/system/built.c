@@ -34,6 +34,7 @@ static const char *const names[] = {
 	"tests/fake/fakefields",
 	"tests/fake/fakenvtx",
 	"tests/fake/fakerough",
+	"tests/fake/fakerude",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",
 	"tests/fake/libfakefail.so",

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/system/between.h"
 #include "tests/system/on_demand.h"
 
 /* Programs that run already: started in standby, listed, captured, and left as they were. */
@@ -208,6 +209,109 @@ static void who_measures_already_is_named(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* The line of a process in the table at the end. */
+static void expect_row(struct program *c, const struct program *p, const char *why)
+{
+	char *text, *line, *lines;
+	char pid[32];
+	bool found = false;
+
+	program_wait(c);
+	text = read_file(c->err);
+	snprintf(pid, sizeof(pid), " %d  fakeapp ", p->pid);
+	for (line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
+		found |= strstr(line, pid) && strstr(line, why);
+	}
+	if (!found) {
+		fail_msg("no row of %d with \"%s\" in %s", p->pid, why, c->err);
+	}
+	free(text);
+}
+
+/* A client that has asked what there is, and whose wish has not reached the daemon. */
+static struct program *capture_slowly(struct fixture *f, struct between *b, const char *list,
+				      const char *gpu, const char *path)
+{
+	struct program *c;
+
+	between_begin(b, f, USER_ANN);
+	c = fixture_client(f, USER_ANN, "capture", "--socket", b->socket, "--pid", list,
+			   "--metrics", "dram__bytes_read.sum", "--fail-if-none", "--devices", gpu,
+			   "--format", "jsonl", "-f", "--output", path, NULL);
+	between_wait_held(b);
+	return c;
+}
+
+/* Another capture takes one of them, and the other ends, between the list and the wish. */
+static void who_is_taken_meanwhile_is_left_out_and_named(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "now.jsonl");
+	struct program *p, *q, *r, *first, *c;
+	struct between b;
+	char list[64], text[64];
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	q = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
+			   "--sleep-us", "500", "--contexts", "2", "--devices", "2", NULL);
+	r = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, q, "\"capture\":0");
+	on_demand_wait_listed(f, USER_ANN, r, "\"capture\":0");
+	snprintf(list, sizeof(list), "%d,%d,%d", p->pid, q->pid, r->pid);
+	c = capture_slowly(f, &b, list, "1", path);
+	first = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--devices", "0",
+			       NULL);
+	expect_text_soon(first->err, "measuring 1 process");
+	program_kill(r, SIGKILL);
+	while (on_demand_is_listed(f, USER_ANN, r, "")) {
+	}
+	between_let_go(&b);
+	expect_text_soon(path, "\"type\":\"kernel\"");
+	program_kill(c, SIGINT);
+	expect_exit(c, 0);
+	snprintf(text, sizeof(text), "fakeapp (pid %d) is not measured: process ", p->pid);
+	expect_message(c, text);
+	expect_message(c, "is measured by capture ");
+	snprintf(text, sizeof(text), "fakeapp (pid %d) is not measured: process ", r->pid);
+	expect_message(c, text);
+	expect_message(c, "has ended, or has left standby");
+	snprintf(text, sizeof(text), "measuring 1 process: fakeapp (pid %d)", q->pid);
+	expect_message(c, text);
+	expect_row(c, p, "busy with another capture");
+	expect_row(c, r, "had ended");
+	between_end(&b);
+	expect_running(first);
+	program_kill(first, SIGINT);
+	expect_exit(first, 0);
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
+static void where_all_are_taken_the_holder_is_named(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *first, *c;
+	struct between b;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = capture_slowly(f, &b, on_demand_pid(p), "0", fixture_path(f, "now.jsonl"));
+	first = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	expect_text_soon(first->err, "measuring 1 process");
+	between_let_go(&b);
+	expect_exit(c, 125);
+	expect_message(c, "error[gpu-busy]");
+	expect_message(c, "is measured by capture");
+	between_end(&b);
+	program_kill(first, SIGINT);
+	expect_exit(first, 0);
+	program_kill(p, SIGKILL);
+}
+
 static struct program *begin_capture(struct fixture *f)
 {
 	struct program *c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
@@ -355,25 +459,6 @@ static void several_programs_are_captured_together(void **state)
 	program_kill(q, SIGKILL);
 }
 
-/* The line of a process in the table at the end. */
-static void expect_row(struct program *c, const struct program *p, const char *why)
-{
-	char *text, *line, *lines;
-	char pid[32];
-	bool found = false;
-
-	program_wait(c);
-	text = read_file(c->err);
-	snprintf(pid, sizeof(pid), " %d  fakeapp ", p->pid);
-	for (line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
-		found |= strstr(line, pid) && strstr(line, why);
-	}
-	if (!found) {
-		fail_msg("no row of %d with \"%s\" in %s", p->pid, why, c->err);
-	}
-	free(text);
-}
-
 /* Two programs on one GPU: the counters are the first one's. */
 static void each_process_has_a_row_at_the_end(void **state)
 {
@@ -510,6 +595,8 @@ int main(void)
 		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),
 		SYSTEM_TEST(others_are_neither_listed_nor_captured),
 		SYSTEM_TEST(who_measures_already_is_named),
+		SYSTEM_TEST(who_is_taken_meanwhile_is_left_out_and_named),
+		SYSTEM_TEST(where_all_are_taken_the_holder_is_named),
 		SYSTEM_TEST(an_end_that_was_not_asked_for_has_a_status),
 		SYSTEM_TEST(a_program_that_is_killed_is_told),
 		SYSTEM_TEST(nothing_to_capture_is_said),

@@ -171,6 +171,11 @@ static void an_operators_everything_is_their_own(void **state)
 	expect_message(c, "measuring 1 process of ");
 	c = fixture_client(f, USER_BOB, "capture", "--program", "fakeapp", "--duration", "0.3",
 			   NULL);
+	expect_exit(c, 0);
+	expect_message(c, "is left out: it belongs to another user, whom --user names");
+	expect_message(c, "measuring 1 process: ");
+	c = fixture_client(f, USER_SELF, "capture", "--program", "fakeapp", "--duration", "0.3",
+			   NULL);
 	expect_exit(c, 125);
 	expect_message(c, "belong to several users");
 	expect_message(c, "--user");

@@ -224,7 +224,7 @@ static void what_cannot_be_captured_says_why(void **state)
 {
 	struct fixture *f = *state;
 	struct standby_agent a;
-	uint32_t unknown = 4711, twice[2], id;
+	uint32_t unknown = 4711, some[2], id;
 	char text[64];
 	int client, other;
 
@@ -234,9 +234,10 @@ static void what_cannot_be_captured_says_why(void **state)
 	other = raw_client(f, USER_ANN);
 	standby_wish(client, 1, &unknown);
 	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "no process 4711 is in standby");
-	twice[0] = twice[1] = a.id;
-	standby_wish(client, 2, twice);
-	standby_expect_refusal(client, GPUCTR_E_GPU_BUSY, "is measured by capture");
+	some[0] = a.id;
+	some[1] = unknown;
+	standby_wish(client, 2, some);
+	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "no process 4711 is in standby");
 	standby_wish(client, 1, &a.id); /* a refused wish holds nothing */
 	id = standby_expect_ready(client);
 	standby_expect_welcome(&a);
@@ -253,13 +254,26 @@ static void what_cannot_be_captured_says_why(void **state)
 	close(other);
 }
 
+static void expect_left_out(int client, uint32_t capture, uint32_t process, int code,
+			    const char *text)
+{
+	struct wire_message m = standby_expect(client, WIRE_NOTICE);
+
+	assert_int_equal(m.notice.capture, capture);
+	assert_int_equal(m.notice.process, 0);
+	assert_int_equal(m.notice.registered, process);
+	assert_int_equal(m.notice.code, code);
+	if (!strstr(m.notice.message, text)) {
+		fail_msg("told \"%s\", not \"%s\"", m.notice.message, text);
+	}
+}
+
 /* Between the list and the wish some end, and some while it waits for its turn: the others are
  * measured, and the client is told. */
 static void those_that_have_ended_are_left_out_and_told(void **state)
 {
 	struct fixture *f = *state;
 	struct standby_agent holder, a, b, c;
-	struct wire_message m;
 	uint32_t ids[3], first, id;
 	int client, other, watcher;
 
@@ -294,11 +308,9 @@ static void those_that_have_ended_are_left_out_and_told(void **state)
 	assert_int_equal(standby_expect(client, WIRE_READY).ready.capture, id);
 	standby_expect_welcome(&c);
 	assert_int_equal(c.number, 1);
+	expect_left_out(client, id, a.id, GPUCTR_E_AGENT_LOST, "has ended");
+	expect_left_out(client, id, b.id, GPUCTR_E_AGENT_LOST, "has ended");
 	assert_int_equal(standby_expect(client, WIRE_PROCESS).process.process, 1);
-	m = standby_expect(client, WIRE_NOTICE);
-	assert_int_equal(m.notice.capture, id);
-	assert_int_equal(m.notice.code, GPUCTR_E_AGENT_LOST);
-	assert_non_null(strstr(m.notice.message, "2 of the 3 processes"));
 	standby_close_capture(client, id);
 	standby_expect_stop(&c, 0);
 	close(client);
@@ -306,6 +318,46 @@ static void those_that_have_ended_are_left_out_and_told(void **state)
 	close(watcher);
 	close(c.fd);
 	close(holder.fd);
+}
+
+/* Between the list and the wish another capture takes some. */
+static void those_that_are_busy_are_left_out_and_told(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent a, b;
+	uint32_t ids[3], first, id;
+	int client, other;
+	char text[64];
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	start(f);
+	a = standby_register(f, USER_ANN);
+	b = standby_register(f, USER_ANN);
+	ids[0] = a.id;
+	ids[1] = ids[2] = b.id; /* twice is once */
+	other = raw_client(f, USER_ANN);
+	client = raw_client(f, USER_ANN);
+	standby_wish_on(other, "0", 1, &a.id);
+	first = standby_expect_ready(other);
+	standby_expect_welcome(&a);
+	standby_wish_on(client, "1", 3, ids);
+	id = standby_expect_ready(client);
+	snprintf(text, sizeof(text), "is measured by capture %u of ", first);
+	expect_left_out(client, id, a.id, GPUCTR_E_GPU_BUSY, text);
+	assert_int_equal(standby_expect(client, WIRE_PROCESS).process.process, 1);
+	standby_expect_welcome(&b);
+	assert_int_equal(b.capture, id);
+	standby_expect_silence(a.fd);
+	standby_close_capture(client, id);
+	standby_expect_stop(&b, 0);
+	standby_goodbye(&b, 1);
+	standby_expect(client, WIRE_PROCESS_END);
+	assert_int_equal(standby_expect(client, WIRE_CAPTURE_END).capture_end.processes, 1);
+	standby_expect_silence(a.fd); /* the other capture's goes on */
+	close(client);
+	close(other);
+	close(a.fd);
+	close(b.fd);
 }
 
 /* An agent that would skip what it does not know is not asked. */
@@ -686,6 +738,7 @@ int main(void)
 		TEST(three_captures_one_after_another),
 		TEST(what_cannot_be_captured_says_why),
 		TEST(those_that_have_ended_are_left_out_and_told),
+		TEST(those_that_are_busy_are_left_out_and_told),
 		TEST(an_older_agent_is_not_asked_for_what_it_does_not_know),
 		TEST(an_older_agent_with_a_token_is_told_to_the_client),
 		TEST(a_client_that_goes_lets_them_go),

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,6 +178,94 @@ static void what_the_program_opened_at_our_number_is_its_own(void **state)
 	close(peer);
 }
 
+/* --- opening --- */
+
+enum { NUMBERS = 600 };
+
+static struct {
+	int listener; /* of a daemon that is slow to take us */
+	int fds[NUMBERS];
+	size_t n;
+} program;
+
+/* Stands for the program, which closes all that it does not know while we wait for the daemon to
+ * take us, and opens files of its own there. */
+static void *close_and_open(void *argument)
+{
+	(void)argument;
+	nanosleep(&(struct timespec){ .tv_nsec = 300 * CLOCK_NS_PER_MS }, NULL);
+	for (int fd = 3; fd < 2 * NUMBERS; fd++) {
+		if (fd != program.listener && link_file(fd) != 0) {
+			close(fd);
+		}
+	}
+	while (program.n < NUMBERS &&
+	       (program.fds[program.n] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0) {
+		program.n++;
+	}
+	accept(program.listener, NULL, NULL); /* the one that held us up */
+	return NULL;
+}
+
+/* None is closed, and none was connected in place of ours. */
+static bool are_untouched(void)
+{
+	for (size_t i = 0; i < program.n; i++) {
+		struct sockaddr_un a;
+		socklen_t size = sizeof(a);
+
+		if (link_file(program.fds[i]) == 0 ||
+		    getpeername(program.fds[i], (struct sockaddr *)&a, &size) == 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* In a child, whose descriptors are its own. */
+static int open_while_all_is_closed(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int other = socket(AF_UNIX, SOCK_STREAM, 0);
+	pthread_t thread;
+	struct wire_message m;
+	struct link l;
+	int r;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	program.listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(program.listener, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(program.listener, 0) < 0 ||
+	    connect(other, (struct sockaddr *)&a, sizeof(a)) < 0 || /* the only place is taken */
+	    pthread_create(&thread, NULL, close_and_open, NULL) != 0) {
+		return 1;
+	}
+	r = link_open(&l, path);
+	pthread_join(thread, NULL);
+	if (r == 0 && link_receive(&l, &m, 0) != -EBADF) {
+		return 3;
+	}
+	return program.n > 500 && are_untouched() ? 0 : 2;
+}
+
+static void what_is_opened_while_we_connect_is_the_programs(void **state)
+{
+	char path[] = "/tmp/gpuctr-link.XXXXXX";
+	int status;
+	pid_t pid;
+
+	(void)state;
+	close(mkstemp(path));
+	unlink(path);
+	pid = fork();
+	if (pid == 0) {
+		_exit(open_while_all_is_closed(path));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	unlink(path);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +273,7 @@ int main(void)
 		cmocka_unit_test(who_reads_slowly_is_waited_for),
 		cmocka_unit_test(who_says_nothing_is_not_waited_for_longer),
 		cmocka_unit_test(what_the_program_opened_at_our_number_is_its_own),
+		cmocka_unit_test(what_is_opened_while_we_connect_is_the_programs),
 	};
 
 	alarm(30); /* a wait without end is what these are about */

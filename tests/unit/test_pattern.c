@@ -75,6 +75,46 @@ static void the_nearest_launcher_knows_the_rank(void **state)
 	expect("%t.%r", &c, "1.4");
 }
 
+/* Without Slurm: of PBS with PALS or mpiexec, of LSF's jsrun, of Kubernetes. */
+static void other_schedulers_have_ranks(void **state)
+{
+	static const char *pals[] = { "PBS_JOBID=12[5].head", "PALS_RANKID=3" },
+			  *hydra[] = { "PBS_JOBID=12.head", "PMI_RANK=4" },
+			  *jsrun[] = { "LSB_JOBID=77", "LSB_JOBINDEX=2", "JSM_NAMESPACE_RANK=5" },
+			  *pmix[] = { "LSB_JOBID=78", "PMIX_RANK=6", "PMI_RANK=0" },
+			  *indexed[] = { "GPUCTR_JOB=train", "JOB_COMPLETION_INDEX=7" },
+			  *torchrun[] = { "JOB_COMPLETION_INDEX=1", "RANK=9" };
+	struct claims c = of(pals, 2);
+
+	(void)state;
+	expect("%j.%t.%r", &c, "12_5_.head.3.3");
+	c = of(hydra, 2);
+	expect("%j.%r", &c, "12.head.4");
+	c = of(jsrun, 3);
+	expect("%j.%r", &c, "77.5");
+	c = of(pmix, 3);
+	expect("%j.%r", &c, "78.6");
+	c = of(indexed, 2);
+	expect("%j.%r", &c, "train.7");
+	c = of(torchrun, 2);
+	expect("%j.%r", &c, "none.9");
+}
+
+/* Two components of one job have tasks of one number, and numbers of their own. */
+static void components_of_a_job_are_told_apart(void **state)
+{
+	static const char *first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90", "SLURM_STEP_ID=0",
+				       "SLURM_PROCID=0" },
+			  *second[] = { "SLURM_JOB_ID=91", "SLURM_HET_JOB_ID=90", "SLURM_STEP_ID=0",
+					"SLURM_PROCID=0" };
+	struct claims c = of(first, 4);
+
+	(void)state;
+	expect("%J.%t.gpuctr", &c, "90.0.0.gpuctr");
+	c = of(second, 4);
+	expect("%J.%t.gpuctr", &c, "91.0.0.gpuctr");
+}
+
 static void a_value_names_no_folder(void **state)
 {
 	static const char *hostile[] = { "SLURM_JOB_ID=../../etc/cron.d/x", "SLURM_PROCID=.." };
@@ -132,6 +172,8 @@ int main(void)
 		cmocka_unit_test(one_stands_in_for_the_other),
 		cmocka_unit_test(a_job_that_is_queued_again_has_other_names),
 		cmocka_unit_test(the_nearest_launcher_knows_the_rank),
+		cmocka_unit_test(other_schedulers_have_ranks),
+		cmocka_unit_test(components_of_a_job_are_told_apart),
 		cmocka_unit_test(a_value_names_no_folder),
 		cmocka_unit_test(wrong_letters_are_found),
 		cmocka_unit_test(folders_are_made),

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/standby.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/system/on_demand.h"
+#include "tests/system/raw.h"
+
+/* Programs in standby that pretend: what they say of themselves harms nobody who reads it, chooses
+ * nothing that is another's, and who says nothing at all holds nobody up. */
+
+#define OPERATOR "operator-captures=yes", "--set", "sharing=shared"
+
+static const char evil_name[] = "\x1b]0;owned\x07\x1b[2J\r\n{\"pid\":1}\t\"<b>%n\xe2\x80\xae";
+
+static struct standby_agent register_as(struct fixture *f, int uid, const char *program, size_t n,
+					const char *const *claims)
+{
+	const struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION,
+				 .features = UINT32_MAX, /* some of which nobody knows */
+				 .program = program,
+				 .claims = { n, claims } },
+	};
+	struct standby_agent a = { .fd = raw_connect(f, uid) };
+	struct wire_message m;
+
+	assert_true(raw_send(a.fd, &hello, -1));
+	m = standby_receive(a.fd);
+	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
+	a.id = m.agent_registered.process;
+	return a;
+}
+
+static struct standby_agent register_evil(struct fixture *f, int uid)
+{
+	static const char *const claims[] = { "SLURM_JOB_ID=47\x1b[2J\n11",
+					      "SLURM_STEP_ID=\x7f",
+					      "RANK=../../../tmp/rank",
+					      "PID=1",
+					      "no equals sign",
+					      "=\n",
+					      "" };
+
+	return register_as(f, uid, evil_name, ARRAY_SIZE(claims), claims);
+}
+
+/* No text of ours has any of what moves a cursor or begins a line that is not ours. */
+static void expect_harmless(const char *path)
+{
+	char *text = read_file(path);
+
+	assert_non_null(text);
+	for (const char *p = text; *p; p++) {
+		if ((unsigned char)*p < ' ' && *p != '\n') {
+			fail_msg("byte %d in %s", *p, path);
+		}
+	}
+	assert_null(strstr(text, "\xe2\x80\xae")); /* it would turn the rest of the line around */
+	assert_null(strstr(text, "\n{\"pid\":1}"));
+	free(text);
+}
+
+static struct program *expect_harmless_run(struct program *p, int status)
+{
+	expect_exit(p, status);
+	expect_harmless(p->out);
+	expect_harmless(p->err);
+	return p;
+}
+
+static void what_they_say_is_shown_as_text(void **state)
+{
+	static const char parse[] = "import json, sys; l = [json.loads(x) for x in "
+				    "open(sys.argv[1])]; assert len(l) == 1; "
+				    "assert l[0]['claims']['RANK'] == '../../../tmp/rank', l; "
+				    "assert l[0]['program'][0] == "
+				    "'\\x1b'";
+	struct fixture *f = *state;
+	struct standby_agent a;
+	struct program *p;
+	char *text;
+
+	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
+	fixture_start_daemon(f, "--set", OPERATOR, NULL);
+	a = register_evil(f, USER_ANN);
+	p = expect_harmless_run(fixture_client(f, USER_SELF, "ps", NULL), 0);
+	text = read_file(p->out);
+	assert_int_equal(count_text(p->out, "\n"), 2); /* a head and a line */
+	free(text);
+	p = fixture_client(f, USER_SELF, "ps", "--json", NULL);
+	expect_harmless_run(p, 0);
+	expect_exit(fixture_run(f, USER_SELF, "/usr/bin/python3", "-c", parse, p->out, NULL), 0);
+	expect_harmless_run(fixture_client(f, USER_SELF, "top", "--once", NULL), 0);
+	close(a.fd);
+}
+
+/* The file that an operator writes lies where the operator said. */
+static void what_they_say_leads_to_no_other_file(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent a;
+	struct program *c;
+
+	fixture_start_daemon(f, "--set", OPERATOR, NULL);
+	a = register_evil(f, USER_ANN);
+	c = fixture_client(f, USER_SELF, "capture", "--program", "*owned*", "--duration", "0.2",
+			   "-o", fixture_path(f, "out/%j.%t.%r.gpuctr"), NULL);
+	standby_expect_welcome(&a);
+	close(a.fd);
+	expect_harmless_run(c, 0);
+	assert_int_equal(
+		access(fixture_path(f, "out/47__2J_11._._.._.._tmp_rank._._.._.._tmp_rank.gpuctr"),
+		       F_OK),
+		0);
+}
+
+/* As two components of a heterogeneous job on one node: by their environment alone, without Slurm.
+ */
+static void components_of_one_job_are_captured_together(void **state)
+{
+	static const char *const first[] = { "SLURM_JOB_ID=90", "SLURM_HET_JOB_ID=90",
+					     "SLURM_PROCID=0" },
+				 *const second[] = { "SLURM_JOB_ID=91", "SLURM_HET_JOB_ID=90",
+						     "SLURM_PROCID=0" };
+	struct fixture *f = *state;
+	struct standby_agent a, b;
+	struct program *c;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	a = register_as(f, USER_ANN, "first", ARRAY_SIZE(first), first);
+	b = register_as(f, USER_ANN, "second", ARRAY_SIZE(second), second);
+	c = fixture_client(f, USER_ANN, "capture", "--here", "--job", "90", "--duration", "0.2",
+			   "-o", fixture_path(f, "het/%j.%t.gpuctr"), NULL);
+	standby_expect_welcome(&a);
+	standby_expect_welcome(&b);
+	close(a.fd);
+	close(b.fd);
+	expect_exit(c, 0);
+	assert_int_equal(access(fixture_path(f, "het/90.0.gpuctr"), F_OK), 0);
+	assert_int_equal(access(fixture_path(f, "het/91.0.gpuctr"), F_OK), 0);
+}
+
+/* Logs and metrics are read by programs, and by administrators on terminals. */
+static void what_they_say_is_one_line_in_the_log(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent more;
+	const struct wire_message hello = { .type = WIRE_AGENT_HELLO,
+					    .agent_hello = { .version = PROTO_VERSION,
+							     .program = evil_name } };
+	const char *log = fixture_path(f, "audit.log");
+	char setting[160];
+
+	snprintf(setting, sizeof(setting), "audit-file=%s", log);
+	fixture_need_root();
+	fixture_start_daemon(f, "--set", "registered-per-user=1", "--set", setting, NULL);
+	standby_register(f, USER_ANN);
+	more.fd = raw_connect(f, USER_ANN);
+	assert_true(raw_send(more.fd, &hello, -1));
+	raw_expect_refused(more.fd, GPUCTR_E_QUOTA);
+	expect_text_soon(log, "owned");
+	expect_harmless(log);
+	expect_text_soon(f->daemon->err, "owned");
+	expect_harmless(f->daemon->err);
+}
+
+/* Each of these ends the connection, and the capture hears of a process that has gone. */
+static void nobody_speaks_for_another_process(void **state)
+{
+	static const uint8_t columns[] = { 0 };
+	struct fixture *f = *state;
+	int client;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	client = raw_client(f, USER_ANN);
+	for (int i = 0; i < 8; i++) {
+		struct standby_agent a = standby_register(f, USER_ANN),
+				     b = standby_register(f, USER_ANN);
+		uint32_t ids[] = { a.id, b.id }, id;
+		struct wire_message m = { .type = WIRE_RECORDS }, end;
+		uint32_t capture, process;
+
+		standby_wish(client, 2, ids);
+		id = standby_expect_ready(client);
+		standby_expect_welcome(&a);
+		standby_expect_welcome(&b);
+		standby_expect(client, WIRE_PROCESS);
+		standby_expect(client, WIRE_PROCESS);
+		capture = i % 2 ? a.capture : a.capture + 1;
+		process = i % 2 ? b.number : a.number;
+		if (i / 2 == 0) {
+			m.records = (struct wire_records){ .capture = capture,
+							   .process = process,
+							   .count = 1,
+							   .columns = { 1, columns } };
+		} else if (i / 2 == 1) {
+			m.type = WIRE_PROGRESS;
+			m.progress = (struct wire_progress){ capture, process, { .seen = 1 } };
+		} else if (i / 2 == 2) {
+			m.type = WIRE_NOTICE;
+			m.notice = (struct wire_notice){ capture, process, GPUCTR_E_STALLED,
+							 "x",	  "",	   0 };
+		} else {
+			m.type = WIRE_PROCESS;
+			m.process = (struct wire_process){ .capture = capture,
+							   .process = process,
+							   .program = "x" };
+		}
+		assert_true(raw_send(a.fd, &m, -1));
+		raw_expect_refused(a.fd, GPUCTR_E_PROTOCOL);
+		end = standby_expect(client, WIRE_PROCESS_END);
+		assert_int_equal(end.process_end.process, a.number);
+		assert_false(end.process_end.clean);
+		standby_close_capture(client, id);
+		standby_expect_stop(&b, 0);
+		standby_goodbye(&b, 1);
+		assert_true(standby_expect(client, WIRE_PROCESS_END).process_end.clean);
+		assert_int_equal(standby_expect(client, WIRE_CAPTURE_END).capture_end.code, 0);
+		close(a.fd);
+		close(b.fd);
+	}
+	close(client);
+}
+
+/* Registers, gives its connection to a child and ends. The child ends when the pipe is closed. */
+static void register_and_end(struct fixture *f, const int *ends)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		standby_register(f, USER_ANN);
+		if (fork() == 0) {
+			char byte;
+
+			close(ends[1]);
+			_exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Its pid may be another process's by now. */
+static void nobody_stands_for_a_process_that_has_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct wire_registered_process p = { 0 };
+	int client, ends[2];
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	register_and_end(f, ends);
+	client = raw_client(f, USER_ANN);
+	assert_int_equal(standby_list(client, &p), 1);
+	standby_wish(client, 1, &p.id);
+	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "has ended");
+	assert_int_equal(standby_count(client), 0);
+	close(ends[0]);
+	close(ends[1]);
+	close(client);
+}
+
+/* It has registered, and answers nothing. */
+static void who_never_answers_is_named_and_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct standby_agent a;
+	struct program *c;
+
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	a = standby_register(f, USER_ANN);
+	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	standby_expect_welcome(&a);
+	expect_text_soon(c->err, "has not answered for 10 s");
+	program_kill(c, SIGINT);
+	expect_exit(c, 0);
+	expect_message(c, "Nothing was measured: no process answered.");
+	raw_expect_closed(a.fd);
+}
+
+/* Anybody may say that they are of root's job. */
+static void who_claims_ones_job_does_not_spoil_it(void **state)
+{
+	static const char *const claims[] = { "GPUCTR_JOB=nightly" };
+	struct fixture *f = *state;
+	struct standby_agent bob;
+	struct program *p, *c;
+	const char *path = fixture_path(f, "now.jsonl");
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
+	bob = register_as(f, USER_BOB, "python3", 1, claims);
+	setenv("GPUCTR_JOB", "nightly", 1);
+	p = on_demand_start(f, USER_SELF);
+	unsetenv("GPUCTR_JOB");
+	on_demand_wait_listed(f, USER_SELF, p, "\"GPUCTR_JOB\":\"nightly\"");
+	c = fixture_client(f, USER_SELF, "capture", "--job", "nightly", "--metrics",
+			   "dram__bytes_read.sum", "--format", "jsonl", "-f", "--output", path,
+			   NULL);
+	expect_text_soon(path, "\"type\":\"kernel\"");
+	program_kill(c, SIGINT);
+	expect_exit(c, 0);
+	expect_message(c, "is left out: it belongs to another user, whom --user names");
+	expect_message(c, "measuring 1 process: fakeapp");
+	standby_expect_silence(bob.fd);
+	program_kill(p, SIGKILL);
+	close(bob.fd);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, standby_setup, standby_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_they_say_is_shown_as_text),
+		TEST(what_they_say_leads_to_no_other_file),
+		TEST(components_of_one_job_are_captured_together),
+		TEST(what_they_say_is_one_line_in_the_log),
+		TEST(nobody_speaks_for_another_process),
+		TEST(nobody_stands_for_a_process_that_has_ended),
+		TEST(who_never_answers_is_named_and_not_waited_for),
+		TEST(who_claims_ones_job_does_not_spoil_it),
+	};
+
+	return SYSTEM_RUN(tests);
+}
