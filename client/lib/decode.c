@@ -219,7 +219,8 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
 	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
-	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0);
+	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0) &&
+	       (c->group.n == n || c->group.n == 0);
 }
 
 static bool strata_fit(const struct wire_record_columns *c)
@@ -257,7 +258,9 @@ static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gp
 {
 	r->stratum = c->stratum.n > 0 ? c->stratum.v[i] : 0;
 	r->chance = c->chance.n > 0 ? c->chance.v[i] : 1;
-	return c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1);
+	r->group = c->group.n > 0 ? c->group.v[i] : 0;
+	return (c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1)) &&
+	       r->group < LIMIT_GROUPS;
 }
 
 /* An unknown clock, or a duration that cannot be one, becomes "none". */

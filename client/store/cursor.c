@@ -98,10 +98,12 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 	}
 	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
 	snprintf(sql, sizeof(sql),
-		 "SELECT record.*, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
-		 r->format < 3 ? "NULL, NULL FROM record"
-			       : "choice.stratum, choice.chance FROM record LEFT JOIN choice ON "
-				 "choice.record = record.id",
+		 "SELECT record.*, %s%s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
+		 r->format < 3		   ? "NULL, NULL, 0"
+		 : r->info.plan.groups > 1 ? "choice.stratum, choice.chance, choice.pass_group"
+					   : "choice.stratum, choice.chance, 0",
+		 r->format < 3 ? " FROM record"
+			       : " FROM record LEFT JOIN choice ON choice.record = record.id",
 		 (unsigned long long)(base + first),
 		 (unsigned long long)(base + last_index(first, count)));
 	return cursor_start(c, sql, ret);
@@ -135,11 +137,13 @@ static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 
 	record->stratum = 0;
 	record->chance = 1;
+	record->group = 0;
 	if (sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
 		return;
 	}
 	record->stratum = (unsigned)row_int(row, at, 1, UINT32_MAX);
 	record->chance = row_double(row, at + 1);
+	record->group = (unsigned)row_int(row, at + 2, 0, row->reader->info.plan.groups);
 	if (row->error == 0 && !(record->chance > 0 && record->chance <= 1)) {
 		row->error = reader_corrupt(row->reader, row->table, "a chance is none");
 	}

@@ -12,10 +12,13 @@
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs. The broker then decides when the capture begins. */
+
+enum { TURNS_BYTES = 256 }; /* of a remedy, for what a budget would do */
 
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
@@ -42,6 +45,48 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
+static bool has_column_without_group(const struct wire_plan *plan)
+{
+	for (size_t i = 0; i < plan->columns.n; i++) {
+		if (plan->columns.v[i].group >= plan->groups) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* With a budget launches are measured under one group or another, in turns. */
+static bool may_take_turns(const struct capture *c, const struct wire_plan *plan)
+{
+	return c->options.selection.budget_ppm > 0 && !c->options.selection.raw_images &&
+	       !c->recorded && plan->groups <= LIMIT_GROUPS && !has_column_without_group(plan) &&
+	       (((const struct peer *)c->client)->features & feature_needs_plan(plan)) ==
+		       feature_needs_plan(plan);
+}
+
+/* What a budget would make of it. */
+static void append_turns(const struct capture *c, const struct wire_plan *plan, char *text,
+			 size_t size)
+{
+	size_t n = strlen(text);
+
+	if (has_column_without_group(plan) || c->recorded) {
+		return;
+	}
+	if (plan->groups > LIMIT_GROUPS) {
+		snprintf(text + n, size - n,
+			 " With --budget one run measures up to %d such groups in turns; these are "
+			 "%u.",
+			 LIMIT_GROUPS, plan->groups);
+	} else if (c->options.selection.budget_ppm == 0) {
+		snprintf(text + n, size - n,
+			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
+			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=budget "
+			 "lets you try it.",
+			 plan->groups);
+	}
+}
+
 static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	char message[160], remedy[LIMIT_TEXT_BYTES] = "", tail[LIMIT_TEXT_BYTES / 2] = "";
@@ -54,7 +99,7 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
 		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
-			     sizeof(remedy) - sizeof(tail));
+			     sizeof(remedy) - sizeof(tail) - TURNS_BYTES);
 	}
 	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
 			 sizeof(tail)) > 0) {
@@ -64,7 +109,42 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
+	append_turns(c, plan, remedy, sizeof(remedy));
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
+}
+
+/* A process in standby whose agent is of an older release would measure something else. */
+static const struct process *find_old_agent(const struct capture *c, const struct wire_plan *plan)
+{
+	list_for_each(l, &c->processes) {
+		const struct process *p = list_entry(l, struct process, link);
+
+		if ((feature_needs_plan(plan) & ~p->features) != 0) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* True, and it was refused: it cannot be measured in one run. */
+static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
+{
+	const struct process *old;
+	struct refusal r;
+
+	if (plan->passes == 1) {
+		return false;
+	}
+	if (!may_take_turns(c, plan)) {
+		refuse_passes(f, c, plan);
+		return true;
+	}
+	old = find_old_agent(c, plan);
+	if (old) {
+		standby_refuse_old(old, feature_needs_plan(plan) & ~old->features, &r);
+		refuse_open(f, c, r.code, r.remedy, r.message);
+	}
+	return old != NULL;
 }
 
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -103,8 +183,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 			    "the processes that were to be measured have ended");
 		return;
 	}
-	if (m->plan_reply.plan.passes != 1) {
-		refuse_passes(f, c, &m->plan_reply.plan);
+	if (refuse_plan(f, c, &m->plan_reply.plan)) {
 		return;
 	}
 	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {

@@ -67,6 +67,7 @@ static void stop(struct simulation *s)
 	spend(s, ns);
 	budget_note_stop(&s->budget, s->now_ns, ns);
 	s->started = false;
+	s->batches_of_pass++;
 	deliver(s);
 }
 
@@ -96,11 +97,17 @@ static void start(struct simulation *s)
 
 static void change(struct simulation *s)
 {
+	uint32_t pass = turns_next(&s->turns);
 	double ns = (s->options.first_fixed_ns + 9e5 * (double)s->budget.size) * noise(s);
 
+	s->batches_of_pass = 0;
+	if (pass == s->pass) {
+		start(s);
+		return;
+	}
 	spend(s, ns);
-	budget_note_change(&s->budget, s->now_ns, ns);
-	s->pass = (s->pass + 1) % s->options.passes;
+	budget_note_change(&s->budget, s->now_ns, pass, ns);
+	s->pass = pass;
 	s->started = true;
 }
 
@@ -114,7 +121,7 @@ static void turn(struct simulation *s)
 	if (size != 0 && first_start(s, size)) {
 		return;
 	}
-	if (budget_may_change(&s->budget, s->now_ns)) {
+	if (budget_may_change(&s->budget, s->now_ns, s->batches_of_pass)) {
 		change(s);
 	} else {
 		start(s);
@@ -303,6 +310,9 @@ static int prepare(struct simulation *s)
 
 	r = r ? r : chooser_init(&s->chooser, &s->strata, &chooser);
 	r = r ? r : budget_init(&s->budget, &budget);
+	turns_init(&s->turns, o->seed, o->passes);
+	s->pass = turns_next(&s->turns);
+	budget_note_pass(&s->budget, s->pass);
 	s->n_spent = (size_t)(o->seconds * 1e9 / SPENT_SLOT_NS) + 200;
 	s->spent = calloc(s->n_spent, sizeof(*s->spent));
 	s->strata_truth = calloc(STRATA_DEFAULT_MAX, sizeof(*s->strata_truth));

@@ -11,6 +11,7 @@
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
 #include "client/agent/strata.h"
+#include "client/agent/turns.h"
 #include "client/estimate/total.h"
 #include "tests/simulation/programs.h"
 
@@ -69,7 +70,9 @@ struct simulation {
 	struct program_state program;
 	struct simulation_truth *strata_truth; /* [number] */
 	uint64_t now_ns, granted_ns, random;
+	struct turns turns;
 	uint32_t pass;
+	size_t batches_of_pass;
 	bool started;
 	struct simulation_record *batch;
 	size_t n_batch;

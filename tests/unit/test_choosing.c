@@ -8,13 +8,17 @@
 
 enum { COLUMNS = 2, KINDS = 5, THREADS = 4, LAUNCHES = 20000 };
 
+static const struct choosing_options options = {
+	.ppm = 50000, .seed = 7, .columns = COLUMNS, .passes = 1
+};
+
 static int setup(void **state)
 {
 	static struct choosing c;
 
 	c = (struct choosing){ .on = false };
 	*state = &c;
-	return choosing_init(&c, 50000, 7, COLUMNS, false);
+	return choosing_init(&c, &options);
 }
 
 static int teardown(void **state)
@@ -40,7 +44,7 @@ static struct chosen take(struct choosing *c, uint32_t kind)
 	};
 	static _Thread_local uint32_t before; /* the one found last: of this kind, or of another */
 
-	return choosing_take(c, &key, &before, name_function, name_range, &kind);
+	return choosing_take(c, &key, 0, &before, name_function, name_range, &kind);
 }
 
 static void *launch(void *userdata)
@@ -142,7 +146,7 @@ static void costs_are_held_against_the_budget(void **state)
 		assert_true(one.choice.measure ? one.choice.chance > 0 : true);
 		chosen += one.choice.measure;
 		if (one.choice.measure) {
-			choosing_note_range(c, 10 * CLOCK_NS_PER_MS);
+			choosing_note_range(c, 10 * CLOCK_NS_PER_MS, 0);
 		}
 	}
 	assert_in_range(chosen, KINDS, 999);
@@ -163,13 +167,16 @@ static void without_a_budget_everything_is_measured(void **state)
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		struct chosen one;
 
-		assert_int_equal(choosing_init(&c, none[i], 7, COLUMNS, false), 0);
+		struct choosing_options all = options;
+
+		all.ppm = none[i];
+		assert_int_equal(choosing_init(&c, &all), 0);
 		assert_false(c.on);
 		one = take(&c, 1);
 		assert_true(one.choice.measure && one.stratum == 0 && one.choice.chance == 1);
 		assert_true(choosing_may_turn(&c) && choosing_batch_is_old(&c));
 		assert_int_equal(choosing_next_size(&c, 100), 0);
-		choosing_note_range(&c, 1);
+		choosing_note_range(&c, 1, 0);
 		assert_int_equal(choosing_tell(&c, &v, 1), 0);
 		assert_false(choosing_describe(&c, text, sizeof(text)));
 		assert_string_equal(text, "");
