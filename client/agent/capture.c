@@ -95,16 +95,17 @@ static void tell_strata_now_and_then(struct capture *c)
 /* What was spent, and how that is known. */
 static void tell_spent(struct capture *c)
 {
+	const char *remedy = c->passes.n > 1
+				     ? "The program was too short for its budget. Give it more, or "
+				       "measure metrics of one pass without it."
+				     : "The program was too short for its budget. Leave --budget "
+				       "out, and everything is measured.";
 	char text[1024], seeing[256];
 	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
 
 	choosing_describe_seeing(&c->choosing, seeing, sizeof(seeing));
 	if (text[0] != '\0') {
-		deliver_notice(&c->deliver, GPUCTR_OK, text,
-			       too_short && !*seeing
-				       ? "The program was too short for its budget. Leave "
-					 "--budget out, and everything is measured."
-				       : "");
+		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*seeing ? remedy : "");
 	}
 	if (*seeing) {
 		deliver_notice(&c->deliver, GPUCTR_OK, seeing,

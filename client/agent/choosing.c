@@ -18,11 +18,18 @@
  * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
  * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
  *
+ * Several configurations take turns, in random order. So a launch has its chance to come in the
+ * turn of the one under which it is measured, and stands for launches in the turns of the others as
+ * well: the chance that is told is that of both. The part of the time that a turn takes follows
+ * from what it costs, and is learnt.
+ *
  * The client hears of a stratum by the numbers of the kernel and range that were met first. */
 
 enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
+enum { TICKS_AT_FIRST = 10 }; /* of GRANT_EVERY_NS */
+
 #define RANGE_GPU_NS 46e3
 #define BLOCKING_RANGE_NS 763e3
 #define STAY_LEAST_NS (CLOCK_NS_PER_S / 4)
@@ -116,7 +123,23 @@ static void note_seeing(struct choosing *c, uint64_t now_ns)
 	c->told_timed_ns = timed_ns;
 }
 
-static void grant(struct choosing *c, uint64_t now_ns)
+/* Over the turns until now, and at first as if each had been there for a second. */
+static void note_turn(struct choosing *c, uint32_t pass)
+{
+	uint32_t n = c->options.passes;
+	uint64_t all = 0;
+
+	c->ticks[pass]++;
+	for (uint32_t i = 0; i < n; i++) {
+		all += c->ticks[i];
+	}
+	for (uint32_t i = 0; n > 1 && i < n; i++) {
+		atomic_store(&c->turns[i], (float)(c->ticks[i] + TICKS_AT_FIRST) /
+						   (float)(all + (uint64_t)n * TICKS_AT_FIRST));
+	}
+}
+
+static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
 	struct budget_pace pace;
 
@@ -125,6 +148,7 @@ static void grant(struct choosing *c, uint64_t now_ns)
 		begin(c, now_ns);
 	}
 	note_seeing(c, now_ns);
+	note_turn(c, pass);
 	pace = budget_take_pace(&c->budget, now_ns);
 	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
 	c->granted_ns = now_ns;
@@ -132,7 +156,7 @@ static void grant(struct choosing *c, uint64_t now_ns)
 }
 
 /* One of the threads that come at the time does it. */
-static void grant_if_due(struct choosing *c)
+static void grant_if_due(struct choosing *c, uint32_t pass)
 {
 	/* A few ms early or late are nothing here, and the coarse clock reads no counter. */
 	uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
@@ -140,7 +164,7 @@ static void grant_if_due(struct choosing *c)
 
 	if (now_ns >= due_ns &&
 	    atomic_compare_exchange_strong(&c->grant_ns, &due_ns, now_ns + GRANT_EVERY_NS)) {
-		grant(c, clock_now_ns());
+		grant(c, clock_now_ns(), pass);
 	}
 }
 
@@ -165,16 +189,22 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, u
 			    uint32_t *before, uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata)
 {
+	struct chosen chosen = { .pass = pass };
 	uint32_t number;
 
 	if (!c->on) {
 		return (struct chosen){ 0, 0, { true, 1 } };
 	}
-	grant_if_due(c);
+	grant_if_due(c, pass);
 	number = strata_find_again(&c->strata, key, *before);
 	*before = number;
 	name_stratum(c, number, name_function, name_range, userdata);
-	return (struct chosen){ number + 1, pass, chooser_take(&c->chooser, number, pass) };
+	chosen.stratum = number + 1;
+	chosen.choice = chooser_take(&c->chooser, number, pass);
+	if (chosen.choice.measure && c->options.passes > 1) {
+		chosen.choice.chance *= atomic_load_explicit(&c->turns[pass], memory_order_relaxed);
+	}
+	return chosen;
 }
 
 /* --- costs --- */

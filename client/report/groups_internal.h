@@ -99,6 +99,7 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
+	bool turns; /* metrics of a capture were measured in turns */
 	/* Of captures with a budget. */
 	size_t n_captures;
 	bool chosen; /* launches were told of that were not measured: rows have estimates */

@@ -80,7 +80,6 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = store_exec(s, "BEGIN IMMEDIATE");
 		r = r ? r : store_exec(s, stamp);
 		r = r ? r : store_exec(s, schema_tables);
-		r = r || plan->groups < 2 ? r : store_exec(s, schema_choice_group);
 		r = r ? r : store_exec(s, record);
 		r = r ? r : store_exec(s, schema_path_view);
 		r = r ? r : store_exec(s, view);
@@ -92,7 +91,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 
 static int prepare(struct store *s)
 {
-	const char *sql[STORE_STMT_COUNT] = {
+	static const char *const sql[STORE_STMT_COUNT] = {
 		[STORE_STMT_BEGIN] = "BEGIN IMMEDIATE",
 		[STORE_STMT_COMMIT] = "COMMIT",
 		[STORE_STMT_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
@@ -128,9 +127,6 @@ static int prepare(struct store *s)
 		sqlite3_str_appendall(record, ",?");
 	}
 	sqlite3_str_appendall(record, ")");
-	if (s->n_groups > 1) {
-		sql[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?,?)";
-	}
 	text = sqlite3_str_finish(record);
 	for (int i = 0; i < STORE_STMT_COUNT && rc == SQLITE_OK; i++) {
 		rc = sqlite3_prepare_v3(s->db, i == STORE_STMT_RECORD ? (text ? text : "") : sql[i],
@@ -256,7 +252,6 @@ int store_create(const struct store_options *options, struct store_error *error,
 		s->path = realpath(options->path, NULL);
 		s->path = s->path ? s->path : strdup(options->path);
 		s->n_columns = options->plan->n_columns;
-		s->n_groups = options->plan->groups;
 	}
 	if (!s || !s->path) {
 		store_close(s);

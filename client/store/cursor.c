@@ -5,6 +5,7 @@
 
 #include "client/store/reader_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,12 +99,10 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 	}
 	first = first > STORE_INDEX_MAX ? STORE_INDEX_MAX : first;
 	snprintf(sql, sizeof(sql),
-		 "SELECT record.*, %s%s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
-		 r->format < 3		   ? "NULL, NULL, 0"
-		 : r->info.plan.groups > 1 ? "choice.stratum, choice.chance, choice.pass_group"
-					   : "choice.stratum, choice.chance, 0",
-		 r->format < 3 ? " FROM record"
-			       : " FROM record LEFT JOIN choice ON choice.record = record.id",
+		 "SELECT record.*, %s WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
+		 r->format < 3 ? "NULL, NULL FROM record"
+			       : "choice.stratum, choice.chance FROM record LEFT JOIN choice ON "
+				 "choice.record = record.id",
 		 (unsigned long long)(base + first),
 		 (unsigned long long)(base + last_index(first, count)));
 	return cursor_start(c, sql, ret);
@@ -137,16 +136,27 @@ static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 
 	record->stratum = 0;
 	record->chance = 1;
-	record->group = 0;
 	if (sqlite3_column_type(row->stmt, at) == SQLITE_NULL) {
 		return;
 	}
 	record->stratum = (unsigned)row_int(row, at, 1, UINT32_MAX);
 	record->chance = row_double(row, at + 1);
-	record->group = (unsigned)row_int(row, at + 2, 0, row->reader->info.plan.groups);
 	if (row->error == 0 && !(record->chance > 0 && record->chance <= 1)) {
 		row->error = reader_corrupt(row->reader, row->table, "a chance is none");
 	}
+}
+
+/* A record has values of one group of columns, and of no other. */
+static unsigned group_of(const struct store_cursor *c)
+{
+	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
+
+	for (size_t i = 0; i < c->n_columns; i++) {
+		if (!isnan(c->values[i])) {
+			return plan->columns[i].group;
+		}
+	}
+	return 0;
 }
 
 static void take_record(struct store_cursor *c, struct gpuctr_record *record)
@@ -177,6 +187,7 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
 	}
 	record->values = c->values;
+	record->group = group_of(c);
 	take_choice(c, record);
 	take_references(c, record);
 }

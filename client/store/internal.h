@@ -36,7 +36,6 @@ struct store {
 	char *path;
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
-	unsigned n_groups; /* of them, measured in turns */
 	struct written written;
 
 	bool in_transaction;

@@ -75,9 +75,6 @@ const char schema_tables[] =
 	" LEFT JOIN choice c ON c.stratum = s.id AND c.record >> 40 = s.process"
 	" GROUP BY s.process, s.id;";
 
-const char schema_choice_group[] =
-	"ALTER TABLE choice ADD COLUMN pass_group INTEGER NOT NULL DEFAULT 0;";
-
 const char schema_process_2[] =
 	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
 	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"

@@ -45,9 +45,6 @@ enum store_record_column {
 
 /* All tables but record, and the tables a reader insists on. */
 extern const char schema_tables[];
-
-/* Besides, where groups of columns were measured in turns: which of them a record is of. */
-extern const char schema_choice_group[];
 extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
 enum { STORE_TABLES_OF_3 = 2 };		       /* the last of them, that format 3 has added */
 extern const char schema_process_2[];	       /* the table process of format 2 */

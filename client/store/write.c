@@ -231,9 +231,6 @@ static int write_choice(struct store *s, const struct gpuctr_record *record)
 		(int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index));
 	sqlite3_bind_int64(stmt, 2, record->stratum);
 	sqlite3_bind_double(stmt, 3, record->chance);
-	if (s->n_groups > 1) {
-		sqlite3_bind_int64(stmt, 4, record->group);
-	}
 	return step(s, STORE_STMT_CHOICE, "write choice");
 }
 

@@ -199,11 +199,13 @@ struct gpuctr_column {
 			   the plan's groups needs several passes by itself */
 };
 
+enum { GPUCTR_TURNS_MAX = 16 }; /* groups that one capture with a budget measures in turns */
+
 struct gpuctr_plan {
 	const char *chip;
 	unsigned passes; /* all columns together; 1 is what is measured without a budget */
 	unsigned groups; /* one-pass captures that cover all columns; or, with a budget, what one
-			    capture measures in turns: up to 16 */
+			    capture measures in turns, up to GPUCTR_TURNS_MAX of them */
 	const struct gpuctr_column *columns;
 	size_t n_columns;
 	const char *const *metrics; /* hardware metrics behind the columns */
