@@ -18,18 +18,14 @@
  * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
  * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
  *
- * Several configurations take turns, in random order. So a launch has its chance to come in the
- * turn of the one under which it is measured, and stands for launches in the turns of the others as
- * well: the chance that is told is that of both. The part of the time that a turn takes follows
- * from what it costs, and is learnt.
+ * Several configurations take turns (turns.c). The chance that is told of a launch is that of both:
+ * that it came in the turn of its configuration, and that it was chosen there.
  *
  * The client hears of a stratum by the numbers of the kernel and range that were met first. */
 
 enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
-enum { TICKS_AT_FIRST = 10 }; /* of GRANT_EVERY_NS */
-
 #define RANGE_GPU_NS 46e3
 #define BLOCKING_RANGE_NS 763e3
 #define STAY_LEAST_NS (CLOCK_NS_PER_S / 4)
@@ -51,6 +47,7 @@ int choosing_init(struct choosing *c, const struct choosing_options *o)
 	}
 	c->share = (double)o->ppm / WIRE_PPM;
 	c->options = *o;
+	turn_shares_init(&c->turns, o->passes);
 	r = strata_init(&c->strata, STRATA_DEFAULT_MAX, o->passes);
 	if (r < 0) {
 		return r;
@@ -123,22 +120,6 @@ static void note_seeing(struct choosing *c, uint64_t now_ns)
 	c->told_timed_ns = timed_ns;
 }
 
-/* Over the turns until now, and at first as if each had been there for a second. */
-static void note_turn(struct choosing *c, uint32_t pass)
-{
-	uint32_t n = c->options.passes;
-	uint64_t all = 0;
-
-	c->ticks[pass]++;
-	for (uint32_t i = 0; i < n; i++) {
-		all += c->ticks[i];
-	}
-	for (uint32_t i = 0; n > 1 && i < n; i++) {
-		atomic_store(&c->turns[i], (float)(c->ticks[i] + TICKS_AT_FIRST) /
-						   (float)(all + (uint64_t)n * TICKS_AT_FIRST));
-	}
-}
-
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
 	struct budget_pace pace;
@@ -148,7 +129,7 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 		begin(c, now_ns);
 	}
 	note_seeing(c, now_ns);
-	note_turn(c, pass);
+	turn_shares_note(&c->turns, pass);
 	pace = budget_take_pace(&c->budget, now_ns);
 	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
 	c->granted_ns = now_ns;
@@ -202,7 +183,7 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, u
 	chosen.stratum = number + 1;
 	chosen.choice = chooser_take(&c->chooser, number, pass);
 	if (chosen.choice.measure && c->options.passes > 1) {
-		chosen.choice.chance *= atomic_load_explicit(&c->turns[pass], memory_order_relaxed);
+		chosen.choice.chance *= turn_shares_of(&c->turns, pass);
 	}
 	return chosen;
 }

@@ -11,6 +11,7 @@
 #include "client/agent/chooser.h"
 #include "client/agent/pack.h"
 #include "client/agent/strata.h"
+#include "client/agent/turns.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 
@@ -43,10 +44,8 @@ struct choosing {
 	double telling_ns; /* that a callback takes before and after ours; constant */
 	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
 	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
-	/* Of several configurations: the chance that a launch comes when it is the turn of one. */
-	_Atomic float turns[LIMIT_GROUPS];
-	uint64_t ticks[LIMIT_GROUPS]; /* times that it was the turn of one; with the lock */
-	pthread_mutex_t lock;	      /* of the two below, and the innermost of all */
+	struct turn_shares turns;	      /* noted with the lock */
+	pthread_mutex_t lock;		      /* of the two below, and the innermost of all */
 	struct budget budget;
 	uint64_t granted_ns;
 };

@@ -45,32 +45,13 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
-static bool has_column_without_group(const struct wire_plan *plan)
-{
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		if (plan->columns.v[i].group >= plan->groups) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* With a budget launches are measured under one group or another, in turns. */
-static bool may_take_turns(const struct capture *c, const struct wire_plan *plan)
-{
-	return c->options.selection.budget_ppm > 0 && !c->options.selection.raw_images &&
-	       !c->recorded && plan->groups <= LIMIT_GROUPS && !has_column_without_group(plan) &&
-	       (((const struct peer *)c->client)->features & feature_needs_plan(plan)) ==
-		       feature_needs_plan(plan);
-}
-
 /* What a budget would make of it. */
 static void append_turns(const struct capture *c, const struct wire_plan *plan, char *text,
 			 size_t size)
 {
 	size_t n = strlen(text);
 
-	if (has_column_without_group(plan) || c->recorded) {
+	if (!capture_groups_are_whole(plan) || c->recorded) {
 		return;
 	}
 	if (plan->groups > LIMIT_GROUPS) {
@@ -135,7 +116,7 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	if (plan->passes == 1) {
 		return false;
 	}
-	if (!may_take_turns(c, plan)) {
+	if (!capture_may_take_turns(c, plan, ((const struct peer *)c->client)->features)) {
 		refuse_passes(f, c, plan);
 		return true;
 	}

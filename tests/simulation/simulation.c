@@ -243,6 +243,7 @@ static struct choice choose(struct simulation *s, uint32_t stratum, const struct
 	    l->values[0] < t->total[0] / (double)t->seen) {
 		choice.measure = noise(s) < 1;
 	}
+	choice.chance *= s->options.passes > 1 ? turn_shares_of(&s->shares, s->pass) : 1;
 	return choice;
 }
 
@@ -266,6 +267,7 @@ static void tick(struct simulation *s)
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
 	}
+	turn_shares_note(&s->shares, s->pass);
 	pace = budget_take_pace(&s->budget, s->now_ns);
 	chooser_grant(&s->chooser, pace.credit / window, pace.full / window, pace.per_s / window,
 		      s->now_ns - s->granted_ns);
@@ -311,6 +313,7 @@ static int prepare(struct simulation *s)
 	r = r ? r : chooser_init(&s->chooser, &s->strata, &chooser);
 	r = r ? r : budget_init(&s->budget, &budget);
 	turns_init(&s->turns, o->seed, o->passes);
+	turn_shares_init(&s->shares, o->passes);
 	s->pass = turns_next(&s->turns);
 	budget_note_pass(&s->budget, s->pass);
 	s->n_spent = (size_t)(o->seconds * 1e9 / SPENT_SLOT_NS) + 200;

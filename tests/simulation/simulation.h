@@ -71,6 +71,7 @@ struct simulation {
 	struct simulation_truth *strata_truth; /* [number] */
 	uint64_t now_ns, granted_ns, random;
 	struct turns turns;
+	struct turn_shares shares;
 	uint32_t pass;
 	size_t batches_of_pass;
 	bool started;
