@@ -51,7 +51,9 @@ struct groups_stratum {
 	const void *dims[KEYS_MAX]; /* of a launch that was not measured; once it is told */
 	struct estimate_sample *samples;
 	size_t n_samples;
-	bool met; /* some of it was measured */
+	bool met;	/* some of it was measured */
+	unsigned group; /* of the last record */
+	uint64_t turn;	/* grows when that changes */
 };
 
 /* What was measured of a stratum in a leaf. */

@@ -54,7 +54,8 @@ static void deliver(struct simulation *s)
 		}
 		chooser_note(&s->chooser, r->stratum, r->pass, r->chance, r->values);
 		if (r->pass == 0) {
-			estimate_add(&t->sample, r->values[0], r->values[1], (double)r->chance);
+			estimate_add_in_turn(&t->sample, r->values[0], r->values[1],
+					     (double)r->chance, r->turn);
 		}
 	}
 	s->n_batch = 0;
@@ -108,6 +109,7 @@ static void change(struct simulation *s)
 	spend(s, ns);
 	budget_note_change(&s->budget, s->now_ns, pass, ns);
 	s->pass = pass;
+	s->turn++;
 	s->started = true;
 }
 
@@ -187,6 +189,7 @@ static bool measure(struct simulation *s, uint32_t stratum, float chance,
 	r = &s->batch[s->n_batch++];
 	*r = (struct simulation_record){ stratum,
 					 s->pass,
+					 s->turn,
 					 chance,
 					 { bytes_of(s, l->values[0], s->in_row), l->values[1] },
 					 counts };

@@ -57,6 +57,7 @@ struct simulation_truth {
 
 struct simulation_record {
 	uint32_t stratum, pass;
+	uint64_t turn;
 	float chance;
 	double values[PROGRAM_VALUES];
 	bool counts; /* not of a window's first launch */
@@ -73,6 +74,7 @@ struct simulation {
 	struct turns turns;
 	struct turn_shares shares;
 	uint32_t pass;
+	uint64_t turn;
 	size_t batches_of_pass;
 	bool started;
 	struct simulation_record *batch;
