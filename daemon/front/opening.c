@@ -51,15 +51,8 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 {
 	size_t n = strlen(text);
 
-	if (!capture_groups_are_whole(plan) || c->recorded) {
-		return;
-	}
-	if (plan->groups > LIMIT_GROUPS) {
-		snprintf(text + n, size - n,
-			 " With --budget one run measures up to %d such groups in turns; these are "
-			 "%u.",
-			 LIMIT_GROUPS, plan->groups);
-	} else if (c->options.selection.budget_ppm == 0) {
+	if (c->options.selection.budget_ppm == 0 && !c->recorded && plan->groups <= LIMIT_GROUPS &&
+	    capture_groups_are_whole(plan)) {
 		snprintf(text + n, size - n,
 			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
 			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=budget "
@@ -68,12 +61,26 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 	}
 }
 
+/* Why, in one sentence. */
+static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
+			    size_t size)
+{
+	if (c->options.selection.budget_ppm > 0 && plan->groups > LIMIT_GROUPS) {
+		snprintf(text, size,
+			 "these metrics need %u groups of one pass each, and %d at most take turns "
+			 "in one run",
+			 plan->groups, LIMIT_GROUPS);
+	} else {
+		snprintf(text, size, "these metrics need %u passes, and a program runs only once",
+			 plan->passes);
+	}
+}
+
 static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	char message[160], remedy[LIMIT_TEXT_BYTES] = "", tail[LIMIT_TEXT_BYTES / 2] = "";
 
-	snprintf(message, sizeof(message),
-		 "these metrics need %u passes, and a program runs only once", plan->passes);
+	describe_passes(c, plan, message, sizeof(message));
 	if (plan->groups > 0) {
 		snprintf(remedy, sizeof(remedy),
 			 "Measure in %s of one pass:", plan->groups == 1 ? "one run" : "runs");
