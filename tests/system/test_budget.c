@@ -317,34 +317,39 @@ enum { COUNTERS = sizeof(counters) / sizeof(counters[0]), GROUPS = 2 };
 
 static struct program *start_turns(struct fixture *f, const char *kernels, const char *format)
 {
-	return fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--budget", "20%", "--seed",
+	return fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--budget", "40%", "--seed",
 			      "7", "-o", fixture_path(f, "run.gpuctr"), "-f", "--format", format,
 			      "--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
 			      kernels, "--grids", "3", "--sleep-us", "100", NULL);
 }
 
-/* Until each group had its turn: how soon is a matter of how busy the machine is. */
+static bool has_turns(const struct lines *l)
+{
+	unsigned n[GROUPS] = { 0 };
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (line_is(l->v[i], "kernel")) {
+			n[(int)line_number(l->v[i], "group")]++;
+		}
+	}
+	return n[0] >= ENOUGH && n[1] >= ENOUGH;
+}
+
+/* Until each group had turns enough: how soon is a matter of how busy the machine is. */
 static void measure_turns(struct fixture *f, const char *kernels, struct lines *l)
 {
 	struct program *client;
 
 	for (int i = 0;; i++) {
-		bool had[GROUPS] = { false };
-
 		client = start_turns(f, kernels, "jsonl");
 		expect_exit(client, 0);
 		lines_load(l, fixture_path(f, "records"));
-		for (size_t k = 0; k < l->n; k++) {
-			if (line_is(l->v[k], "kernel")) {
-				had[(int)line_number(l->v[k], "group")] = true;
-			}
-		}
-		if ((had[0] && had[1]) || i == 4) {
-			assert_true(had[0] && had[1]);
+		if (has_turns(l) || i == 4) {
 			break;
 		}
 		lines_deinit(l);
 	}
+	assert_true(has_turns(l));
 	expect_message(client, "several passes in turns of 2 groups");
 	expect_message(client, "the metrics took turns in 2 groups");
 }
@@ -458,12 +463,15 @@ static void totals_of_two_groups_are_right_in_every_output(void **state)
 	measure_turns(f, "20000", &l);
 	check_totals_of(&l, TURNS_LAUNCHES);
 	check_turns(&l);
+	/* Counters of one group are off together. */
 	for (long k = 0; k < KINDS; k++) {
 		for (size_t i = 0; i < COUNTERS; i++) {
-			within += check_turn_estimate(&l, k, i, TURNS_LAUNCHES);
+			bool is = check_turn_estimate(&l, k, i, TURNS_LAUNCHES);
+
+			within += is && (i == 0 || counters[i].group != counters[i - 1].group);
 		}
 	}
-	assert_true(within >= COUNTERS * KINDS - 6);
+	assert_true(within >= GROUPS * KINDS - 2);
 	/* The file: absent is NULL, and what was told stays. */
 	for (size_t i = 0; i < COUNTERS; i++) {
 		snprintf(sql, sizeof(sql),
@@ -549,6 +557,7 @@ static void a_program_that_is_killed_leaves_what_it_told(void **state)
 	struct program *client;
 	struct lines l;
 
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	fixture_limit(180);
 	fixture_start_daemon(f, NULL);
 	client = start_turns(f, "10000000", "jsonl");
@@ -568,6 +577,7 @@ static void the_program_outlives_its_daemon(void **state)
 	struct fixture *f = *state;
 	struct program *client;
 
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	fixture_limit(180);
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true;

@@ -156,6 +156,42 @@ static void costs_are_held_against_the_budget(void **state)
 	assert_null(strstr(text, "stand for several"));
 }
 
+/* Each configuration meets a stratum for the first time, and a launch stands for those in the turns
+ * of the others as well. */
+static void strata_lack_each_configuration(void **state)
+{
+	const struct choosing_options two = {
+		.ppm = 500000, .seed = 7, .columns = COLUMNS, .passes = 2
+	};
+	static const struct stratum_key key = { .kernel = 1, .grid = { 1 } };
+	struct choosing c = { .on = false };
+	uint32_t before = 0, kind = 0;
+	char text[1024];
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &two), 0);
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		struct chosen one =
+			choosing_take(&c, &key, pass, &before, name_function, name_range, &kind);
+		struct launch launch = { .stratum = one.stratum, .pass = (uint8_t)pass };
+		const double values[COLUMNS] = { 1, 2 };
+
+		assert_true(one.choice.measure);
+		assert_int_equal(one.pass, pass);
+		assert_in_range(one.choice.chance * 100, 40, 60);
+		choosing_describe(&c, text, sizeof(text));
+		assert_true((strstr(text, "of 1 of the 2 groups") != NULL) == (pass == 1));
+		choosing_note_values(&c, &launch, 1, values, COLUMNS);
+	}
+	choosing_describe(&c, text, sizeof(text));
+	assert_null(strstr(text, "groups of metrics"));
+	/* Not so soon, and not without batches. */
+	assert_false(choosing_may_change(&c, 1, clock_now_ns()));
+	assert_false(choosing_may_change(&c, 0, clock_now_ns() - CLOCK_NS_PER_S));
+	assert_true(choosing_may_change(&c, 64, clock_now_ns() - CLOCK_NS_PER_S));
+	choosing_deinit(&c);
+}
+
 static void without_a_budget_everything_is_measured(void **state)
 {
 	static const uint32_t none[] = { 0, 1000000, UINT32_MAX };
@@ -192,6 +228,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
+		cmocka_unit_test(strata_lack_each_configuration),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};
 
