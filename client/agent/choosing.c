@@ -27,8 +27,8 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
 #define RANGE_GPU_NS 46e3
-#define BLOCKING_RANGE_NS 763e3
-#define STAY_LEAST_NS (CLOCK_NS_PER_S / 4)
+#define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
+#define STAY_LEAST_NS (CLOCK_NS_PER_S / 4) /* of a configuration */
 #define CALLBACK_NS_MAX 20000
 
 _Static_assert((int)BUDGET_PASSES_MAX == (int)LIMIT_GROUPS, "a plan has no more groups");
