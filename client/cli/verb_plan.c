@@ -104,6 +104,21 @@ static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 	}
 }
 
+/* What to do with a set of several passes. */
+static void add_several(struct buf *b, const struct gpuctr_plan *plan)
+{
+	buf_text(b, "One run measures one pass and would refuse this set");
+	if (plan->groups > 0) {
+		buf_printf(b, ", which has %u group%s:\n", plan->groups,
+			   plan->groups == 1 ? "" : "s");
+	} else {
+		buf_text(b, ".\n");
+	}
+	add_groups(b, plan);
+	add_too_many(b, plan);
+	add_turns(b, plan);
+}
+
 static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
 		    void *userdata)
 {
@@ -116,13 +131,7 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 			   plan->passes == 1 ? "" : "es");
 		add_columns(b, plan, plan->passes > 1);
 		if (plan->passes > 1) {
-			buf_printf(b,
-				   "One run measures one pass and would refuse this set, which has "
-				   "%u group%s:\n",
-				   plan->groups, plan->groups == 1 ? "" : "s");
-			add_groups(b, plan);
-			add_too_many(b, plan);
-			add_turns(b, plan);
+			add_several(b, plan);
 		}
 	}
 	request_answer(request, error);

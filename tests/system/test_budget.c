@@ -536,6 +536,11 @@ static void several_passes_need_a_budget(void **state)
 	expect_message(client, "too-many-passes");
 	expect_message(client, "--budget 5% measures the 2 groups in turns. It is experimental");
 	/* What needs several passes by itself, no turn can measure. */
+	client = fixture_client(f, USER_ANN, "plan",
+				"sm__throughput.avg.pct_of_peak_sustained_elapsed", NULL);
+	expect_exit(client, 0);
+	expect_in_output(client, "would refuse this set.\n");
+	expect_nowhere(client, "--budget");
 	client = fixture_client(f, USER_ANN, "--metrics",
 				"sm__throughput.avg.pct_of_peak_sustained_elapsed", "--budget", "5",
 				"--", FAKEAPP, NULL);
