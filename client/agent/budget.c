@@ -55,7 +55,8 @@ enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, STAY_BATCHES_MAX = 64
 int budget_init(struct budget *b, const struct budget_options *options)
 {
 	memset(b, 0, sizeof(*b));
-	if (!(options->share > 0 && options->share <= 1) || options->passes == 0) {
+	if (!(options->share > 0 && options->share <= 1) || options->passes == 0 ||
+	    options->passes > BUDGET_PASSES_MAX) {
 		return -EINVAL;
 	}
 	b->options = *options;
@@ -68,6 +69,13 @@ int budget_init(struct budget *b, const struct budget_options *options)
 	b->costs[BUDGET_STOP].each_ns = STOP_NS;
 	b->costs[BUDGET_FIRST_START].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
 	b->costs[BUDGET_CHANGE].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
+	for (uint32_t i = 0; i < options->passes; i++) {
+		double ns = options->pass_range_ns[i];
+
+		b->ranges[i].each_ns = ns > 0 ? ns
+					      : b->costs[BUDGET_RANGE_CPU].each_ns +
+							b->costs[BUDGET_RANGE_GPU].each_ns;
+	}
 	b->balance_ns = PLANNED * options->share * FIRST_NS;
 	b->loan_ns = b->balance_ns;
 	return 0;
@@ -97,8 +105,12 @@ static double change_price(const struct budget *b)
 	return b->options.passes > 1 ? each(b, BUDGET_CHANGE) : 0;
 }
 
+/* Metrics whose ranges wait for the GPU cost many times those of others. */
 static double range_price(const struct budget *b)
 {
+	if (b->options.passes > 1) {
+		return b->ranges[b->pass].each_ns;
+	}
 	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU);
 }
 
@@ -277,7 +289,14 @@ void budget_note_stop(struct budget *b, uint64_t now_ns, double ns)
 	b->turned_ns += ns;
 	b->open = false;
 	b->taken = 0;
-	b->batches_of_pass++;
+}
+
+static void note_range_of_pass(struct budget *b, double ns)
+{
+	struct budget_range *r = &b->ranges[b->pass];
+
+	r->each_ns += (ns - r->each_ns) * (r->n == 0 ? 1 : NEWEST);
+	r->n++;
 }
 
 void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
@@ -286,6 +305,7 @@ void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double 
 	advance(b, now_ns);
 	note(b, BUDGET_RANGE_CPU, BUDGET_TIMED, cpu_ns);
 	note(b, BUDGET_RANGE_GPU, gpu_source, gpu_ns);
+	note_range_of_pass(b, cpu_ns + gpu_ns);
 	b->balance_ns -= cpu_ns + gpu_ns;
 	if (b->taken == 0) {
 		b->batch_ns = now_ns;
@@ -294,14 +314,21 @@ void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double 
 	b->taken_of_pass++;
 }
 
-void budget_note_change(struct budget *b, uint64_t now_ns, double ns)
+void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double ns)
 {
 	advance(b, now_ns);
 	note(b, BUDGET_CHANGE, BUDGET_TIMED, ns);
 	b->balance_ns -= ns;
-	b->taken_of_pass = 0;
-	b->batches_of_pass = 0;
+	budget_note_pass(b, pass);
 	begin_batch(b);
+}
+
+void budget_note_pass(struct budget *b, uint32_t pass)
+{
+	if (pass < b->options.passes && pass != b->pass) {
+		b->pass = pass;
+		b->taken_of_pass = 0;
+	}
 }
 
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double ns)
@@ -461,10 +488,10 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 	return size;
 }
 
-bool budget_may_change(struct budget *b, uint64_t now_ns)
+bool budget_may_change(struct budget *b, uint64_t now_ns, size_t batches)
 {
 	advance(b, now_ns);
-	return b->options.passes > 1 && b->batches_of_pass >= budget_batches_of_stay(b) &&
+	return b->options.passes > 1 && batches >= budget_batches_of_stay(b) &&
 	       fits(b, change_price(b) + turn_room(b));
 }
 

@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BUDGET_WINDOW_SLOTS = 101 }; /* of a tenth of a second; the last one is under way */
+enum {
+	BUDGET_WINDOW_SLOTS = 101, /* of a tenth of a second; the last one is under way */
+	BUDGET_PASSES_MAX = 16,
+};
 
 enum budget_item {
 	BUDGET_RANGE_CPU,   /* push and pop */
@@ -49,10 +52,19 @@ struct budget_cost {
 struct budget_options {
 	double share;	  /* of the time, above 0 and at most 1 */
 	uint64_t now_ns;  /* of the first launch that may be measured */
-	uint32_t passes;  /* configurations that follow each other, at least 1 */
+	uint32_t passes;  /* configurations that take turns, from 1 to BUDGET_PASSES_MAX */
 	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
 	size_t size;	  /* of the first batches; 0: the usual one */
 	size_t size_most; /* that an image has room for; 0: no bound but ours */
+	/* Of several configurations, what a range of each is assumed to cost in all; 0: as above.
+	 */
+	double pass_range_ns[BUDGET_PASSES_MAX];
+};
+
+/* What a range is expected to cost under one of several configurations. */
+struct budget_range {
+	uint64_t n;
+	double each_ns;
 };
 
 struct budget {
@@ -63,7 +75,9 @@ struct budget {
 	uint64_t slot; /* that is under way, since the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];
 	size_t size, taken; /* of a batch; ranges in the one under way */
-	size_t taken_of_pass, batches_of_pass;
+	uint32_t pass;	    /* that is configured */
+	struct budget_range ranges[BUDGET_PASSES_MAX];
+	size_t taken_of_pass;
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
 	double seeing_share; /* of the time, that seeing has lately taken */
@@ -92,7 +106,10 @@ void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double 
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
 
 /* The configuration changed, the batch size did not; the batch that follows is started with it. */
-void budget_note_change(struct budget *b, uint64_t now_ns, double ns);
+void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double ns);
+
+/* The same, with a first Start that was noted as such. */
+void budget_note_pass(struct budget *b, uint32_t pass);
 
 /* Of n callbacks, taken together. It is not asked for and cannot be saved: what is left over from
  * the income measures. */
@@ -119,9 +136,9 @@ bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 /* The size that the next batches are to have, when it pays to change it now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);
 
-/* Has the configuration stayed long enough, and may the next one come? Asked when a batch has
- * ended. */
-bool budget_may_change(struct budget *b, uint64_t now_ns);
+/* Has a configuration that was kept for so many batches stayed long enough, and may the next one
+ * come? Asked when a batch ends. */
+bool budget_may_change(struct budget *b, uint64_t now_ns, size_t batches);
 
 /* Batches that a configuration is kept for: as many as its change is worth. */
 size_t budget_batches_of_stay(const struct budget *b);

@@ -95,16 +95,17 @@ static void tell_strata_now_and_then(struct capture *c)
 /* What was spent, and how that is known. */
 static void tell_spent(struct capture *c)
 {
+	const char *remedy = c->passes.n > 1
+				     ? "The program was too short for its budget. Give it more, or "
+				       "measure metrics of one pass without it."
+				     : "The program was too short for its budget. Leave --budget "
+				       "out, and everything is measured.";
 	char text[1024], seeing[256];
 	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
 
 	choosing_describe_seeing(&c->choosing, seeing, sizeof(seeing));
 	if (text[0] != '\0') {
-		deliver_notice(&c->deliver, GPUCTR_OK, text,
-			       too_short && !*seeing
-				       ? "The program was too short for its budget. Leave "
-					 "--budget out, and everything is measured."
-				       : "");
+		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*seeing ? remedy : "");
 	}
 	if (*seeing) {
 		deliver_notice(&c->deliver, GPUCTR_OK, seeing,
@@ -249,23 +250,8 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 /* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
 static void measure_ranges(struct capture *c)
 {
-	struct wire_plan *plan = &c->welcome.plan;
-	size_t n = plan->metrics.n;
-	const char **v;
-
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(plan->metrics.v[i], "gpu__time_duration.sum") == 0) {
-			return;
-		}
-	}
-	if (!plan->fits_duration || n == LIMIT_PLAN_METRICS) {
-		return;
-	}
-	v = arena_alloc(&c->arena, (n + 1) * sizeof(*v));
-	if (v) {
-		memcpy(v, plan->metrics.v, n * sizeof(*v));
-		v[n] = "gpu__time_duration.sum";
-		plan->metrics = (struct wire_strings){ n + 1, v };
+	if (c->welcome.plan.fits_duration) {
+		passes_add_metric(&c->passes, &c->arena, "gpu__time_duration.sum");
 	}
 }
 
@@ -298,10 +284,19 @@ static void start_activity(struct capture *c)
 static int init_choosing(struct capture *c, struct refusal *r)
 {
 	const struct wire_selection *s = &c->welcome.selection;
+	struct choosing_options options = {
+		.ppm = s->budget_ppm,
+		.seed = s->seed + c->welcome.process * UINT64_C(0x9e3779b97f4a7c15),
+		.columns = c->welcome.plan.columns.n,
+		.passes = c->passes.n,
+	};
 
-	if (choosing_init(&c->choosing, s->budget_ppm,
-			  s->seed + c->welcome.process * UINT64_C(0x9e3779b97f4a7c15),
-			  c->welcome.plan.columns.n, c->method->may_block) == 0) {
+	for (uint32_t i = 0; i < c->passes.n; i++) {
+		const struct wire_strings *metrics = &c->passes.v[i].metrics;
+
+		options.may_block[i] = method_of_metrics(metrics->v, metrics->n)->may_block;
+	}
+	if (choosing_init(&c->choosing, &options) == 0) {
 		return 0;
 	}
 	refusal_set(r, GPUCTR_E_PROFILER, "Measure without --budget, or give it more memory.",
@@ -313,7 +308,8 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 			   struct refusal *r)
 {
 	c->method = method_of_metrics(c->welcome.plan.metrics.v, c->welcome.plan.metrics.n);
-	if (init_choosing(c, r) != 0) {
+	if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0 ||
+	    init_choosing(c, r) != 0) {
 		return r->code;
 	}
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||

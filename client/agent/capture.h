@@ -12,6 +12,7 @@
 #include "client/agent/filter.h"
 #include "client/agent/method.h"
 #include "client/agent/nvtx_scope.h"
+#include "client/agent/passes.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
 #include "proto/wire/limits.h"
@@ -35,6 +36,7 @@ struct capture {
 	struct patience patience;
 	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;
+	struct passes passes; /* of its plan */
 	struct intern intern;
 	struct counters counters;
 	struct deliver deliver;

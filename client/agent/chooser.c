@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/random.h"
+
 /* The k-th launch of a stratum that brings gain g when it is measured has the chance
  *
  *	f * (rate * g + few / k)
@@ -94,21 +96,12 @@ static struct chooser_state *state_of(struct chooser *c, uint32_t stratum, uint3
 
 /* --- choosing --- */
 
-/* The finaliser that David Stafford found for Steele, Lea and Flood's SplitMix (his mix 13). */
-static uint64_t scramble(uint64_t x)
-{
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 /* In [0, 1), the same for the same launch. */
 static double random_of(const struct chooser *c, uint32_t stratum, uint32_t pass, uint64_t k)
 {
-	uint64_t stream = scramble(c->seed ^ c->strata->v[stratum].hash) + pass;
-	uint64_t x = scramble(scramble(stream) + k * UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t stream = random_scramble(c->seed ^ c->strata->v[stratum].hash) + pass;
 
-	return (double)(x >> 11) * 0x1p-53;
+	return (double)(random_at(stream, k) >> 11) * 0x1p-53;
 }
 
 /* One launch of DEMAND_EVERY stands for them all: what all of them together would cost to note is

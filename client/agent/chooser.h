@@ -19,7 +19,7 @@
 
 #include "client/agent/strata.h"
 
-enum { CHOOSER_METRICS_MAX = 64 };
+enum { CHOOSER_METRICS_MAX = 128 };
 
 struct choice {
 	bool measure;

@@ -18,28 +18,37 @@
  * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
  * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
  *
+ * Several configurations take turns (turns.c). The chance that is told of a launch is that of both:
+ * that it came in the turn of its configuration, and that it was chosen there.
+ *
  * The client hears of a stratum by the numbers of the kernel and range that were met first. */
 
 enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
 #define RANGE_GPU_NS 46e3
+#define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
+#define STAY_LEAST_NS (CLOCK_NS_PER_S / 4) /* of a configuration */
 #define CALLBACK_NS_MAX 20000
 
-int choosing_init(struct choosing *c, uint32_t ppm, uint64_t seed, size_t columns, bool may_block)
+_Static_assert((int)BUDGET_PASSES_MAX == (int)LIMIT_GROUPS, "a plan has no more groups");
+
+int choosing_init(struct choosing *c, const struct choosing_options *o)
 {
 	struct chooser_options options = {
-		.seed = seed,
-		.metrics = columns < CHOOSER_METRICS_MAX ? (uint32_t)columns : CHOOSER_METRICS_MAX,
+		.seed = o->seed,
+		.metrics = o->columns < CHOOSER_METRICS_MAX ? (uint32_t)o->columns
+							    : CHOOSER_METRICS_MAX,
 	};
 	int r;
 
-	if (ppm == 0 || ppm >= WIRE_PPM) {
+	if (o->ppm == 0 || o->ppm >= WIRE_PPM) {
 		return 0;
 	}
-	c->share = (double)ppm / WIRE_PPM;
-	c->may_block = may_block;
-	r = strata_init(&c->strata, STRATA_DEFAULT_MAX, 1);
+	c->share = (double)o->ppm / WIRE_PPM;
+	c->options = *o;
+	turn_shares_init(&c->turns, o->passes);
+	r = strata_init(&c->strata, STRATA_DEFAULT_MAX, o->passes);
 	if (r < 0) {
 		return r;
 	}
@@ -72,13 +81,16 @@ void choosing_deinit(struct choosing *c)
 /* With the lock. */
 static void begin(struct choosing *c, uint64_t now_ns)
 {
-	const struct budget_options options = {
+	struct budget_options options = {
 		.share = c->share,
 		.now_ns = now_ns,
-		.passes = 1,
-		.range_ns = c->may_block ? 1 : RANGE_GPU_NS,
+		.passes = c->options.passes,
+		.range_ns = c->options.may_block[0] ? 1 : RANGE_GPU_NS,
 	};
 
+	for (uint32_t i = 0; i < c->options.passes; i++) {
+		options.pass_range_ns[i] = c->options.may_block[i] ? BLOCKING_RANGE_NS : 0;
+	}
 	budget_init(&c->budget, &options);
 	c->granted_ns = now_ns;
 }
@@ -108,7 +120,7 @@ static void note_seeing(struct choosing *c, uint64_t now_ns)
 	c->told_timed_ns = timed_ns;
 }
 
-static void grant(struct choosing *c, uint64_t now_ns)
+static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
 	struct budget_pace pace;
 
@@ -117,6 +129,7 @@ static void grant(struct choosing *c, uint64_t now_ns)
 		begin(c, now_ns);
 	}
 	note_seeing(c, now_ns);
+	turn_shares_note(&c->turns, pass);
 	pace = budget_take_pace(&c->budget, now_ns);
 	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
 	c->granted_ns = now_ns;
@@ -124,7 +137,7 @@ static void grant(struct choosing *c, uint64_t now_ns)
 }
 
 /* One of the threads that come at the time does it. */
-static void grant_if_due(struct choosing *c)
+static void grant_if_due(struct choosing *c, uint32_t pass)
 {
 	/* A few ms early or late are nothing here, and the coarse clock reads no counter. */
 	uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
@@ -132,7 +145,7 @@ static void grant_if_due(struct choosing *c)
 
 	if (now_ns >= due_ns &&
 	    atomic_compare_exchange_strong(&c->grant_ns, &due_ns, now_ns + GRANT_EVERY_NS)) {
-		grant(c, clock_now_ns());
+		grant(c, clock_now_ns(), pass);
 	}
 }
 
@@ -153,20 +166,26 @@ static void name_stratum(struct choosing *c, uint32_t number,
 	atomic_store_explicit(&name->state, NAME_WRITTEN, memory_order_release);
 }
 
-struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t *before,
-			    uint32_t (*name_function)(void *userdata),
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t pass,
+			    uint32_t *before, uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata)
 {
+	struct chosen chosen = { .pass = pass };
 	uint32_t number;
 
 	if (!c->on) {
-		return (struct chosen){ 0, { true, 1 } };
+		return (struct chosen){ 0, 0, { true, 1 } };
 	}
-	grant_if_due(c);
+	grant_if_due(c, pass);
 	number = strata_find_again(&c->strata, key, *before);
 	*before = number;
 	name_stratum(c, number, name_function, name_range, userdata);
-	return (struct chosen){ number + 1, chooser_take(&c->chooser, number, 0) };
+	chosen.stratum = number + 1;
+	chosen.choice = chooser_take(&c->chooser, number, pass);
+	if (chosen.choice.measure && c->options.passes > 1) {
+		chosen.choice.chance *= turn_shares_of(&c->turns, pass);
+	}
+	return chosen;
 }
 
 /* --- costs --- */
@@ -200,12 +219,23 @@ void choosing_note_start(struct choosing *c, uint64_t begin_ns)
 	}
 }
 
-void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size)
+void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size, uint32_t pass)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	if (lock_budget(c)) {
 		budget_note_first_start(&c->budget, now_ns, size, (double)(now_ns - begin_ns));
+		budget_note_pass(&c->budget, pass);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void choosing_note_change(struct choosing *c, uint64_t begin_ns, uint32_t pass)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (lock_budget(c)) {
+		budget_note_change(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -220,9 +250,9 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 	}
 }
 
-void choosing_note_range(struct choosing *c, uint64_t cpu_ns)
+void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 {
-	double gpu_ns = c->may_block ? 0 : RANGE_GPU_NS;
+	double gpu_ns = c->options.may_block[pass] ? 0 : RANGE_GPU_NS;
 
 	if (lock_budget(c)) {
 		budget_note_range(&c->budget, clock_now_ns(), (double)cpu_ns, gpu_ns,
@@ -236,8 +266,9 @@ void choosing_note_values(struct choosing *c, const struct launch *launches, siz
 {
 	for (size_t i = 0; c->on && i < n; i++) {
 		if (launches[i].stratum > 0) {
-			chooser_note(&c->chooser, launches[i].stratum - 1, 0, launches[i].chance,
-				     values + i * columns);
+			chooser_note(&c->chooser, launches[i].stratum - 1, launches[i].pass,
+				     launches[i].chance, values + i * columns);
+			atomic_store(&c->measured[launches[i].pass], true);
 		}
 	}
 }
@@ -276,6 +307,21 @@ size_t choosing_next_size(struct choosing *c, size_t most)
 		pthread_mutex_unlock(&c->lock);
 	}
 	return size;
+}
+
+/* Each change asks the daemon for the driver's permission anew, which is a line of its log. */
+bool choosing_may_change(struct choosing *c, size_t batches, uint64_t since_ns)
+{
+	uint64_t now_ns;
+	bool may = false;
+
+	if (c->options.passes < 2 || !lock_budget(c)) {
+		return false;
+	}
+	now_ns = clock_now_ns();
+	may = now_ns - since_ns >= STAY_LEAST_NS && budget_may_change(&c->budget, now_ns, batches);
+	pthread_mutex_unlock(&c->lock);
+	return may;
 }
 
 /* --- telling --- */
@@ -343,9 +389,21 @@ static size_t count_merged(struct choosing *c)
 	return n;
 }
 
+/* Configurations whose turn has never come, or brought nothing. */
+static uint32_t count_unmeasured(struct choosing *c)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->options.passes; i++) {
+		n += !atomic_load(&c->measured[i]);
+	}
+	return n;
+}
+
 bool choosing_describe(struct choosing *c, char *text, size_t bytes)
 {
 	uint64_t now_ns = clock_now_ns(), withheld;
+	uint32_t unmeasured = count_unmeasured(c);
 	size_t merged, n;
 	bool too_short;
 
@@ -363,6 +421,12 @@ bool choosing_describe(struct choosing *c, char *text, size_t bytes)
 		n += (size_t)snprintf(text + n, bytes - n,
 				      "; %llu launches passed while nothing could be paid for",
 				      (unsigned long long)withheld);
+	}
+	if (unmeasured > 0 && c->options.passes > 1 && n < bytes) {
+		n += (size_t)snprintf(text + n, bytes - n,
+				      "; of %u of the %u groups of metrics nothing was measured: "
+				      "their turn did not come",
+				      unmeasured, c->options.passes);
 	}
 	if (merged > 0 && n < bytes) {
 		snprintf(text + n, bytes - n,

@@ -11,7 +11,9 @@
 #include "client/agent/chooser.h"
 #include "client/agent/pack.h"
 #include "client/agent/strata.h"
+#include "client/agent/turns.h"
 #include "proto/base/clock.h"
+#include "proto/wire/limits.h"
 
 /* A stratum as the client knows it, by numbers of intern.h. Written once, by whoever met it first.
  */
@@ -21,39 +23,49 @@ struct chosen_name {
 	uint64_t told; /* launches that the client knows of; the delivering thread's */
 };
 
-struct choosing {
-	bool on; /* there is a budget; constant */
-	double share;
+struct choosing_options {
+	uint32_t ppm; /* millionths of the time; 0, or all of them: there is no budget */
 	uint64_t seed;
-	bool may_block; /* of the method */
+	size_t columns;
+	uint32_t passes;	      /* configurations, from 1 to LIMIT_GROUPS */
+	bool may_block[LIMIT_GROUPS]; /* the ranges of each of them wait for the GPU */
+};
+
+struct choosing {
+	bool on; /* there is a budget; constant, as are the options */
+	struct choosing_options options;
+	double share;
 	struct strata strata;
 	struct chooser chooser;
 	struct chosen_name *names; /* by stratum */
 	_Atomic uint64_t
-		grant_ns;  /* when the next launch is to ask for the pace; 0: none was made */
+		grant_ns; /* when the next launch is to ask for the pace; 0: none was made */
+	atomic_bool measured[LIMIT_GROUPS]; /* something, under each configuration */
 	double telling_ns; /* that a callback takes before and after ours; constant */
 	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
 	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
+	struct turn_shares turns;	      /* noted with the lock */
 	pthread_mutex_t lock;		      /* of the two below, and the innermost of all */
 	struct budget budget;
 	uint64_t granted_ns;
 };
 
-/* With a budget of ppm millionths; 0, or all of them: there is none. -ENOMEM. */
-int choosing_init(struct choosing *c, uint32_t ppm, uint64_t seed, size_t columns, bool may_block);
+/* -ENOMEM. */
+int choosing_init(struct choosing *c, const struct choosing_options *options);
 void choosing_deinit(struct choosing *c);
 
 struct chosen {
 	uint32_t stratum; /* from 1; 0: there is no budget */
+	uint32_t pass;	  /* the configuration for which it was chosen */
 	struct choice choice;
 };
 
-/* At every launch that may be measured. *before is the caller's, of this capture, and 0 at first:
- * the stratum of a launch that was like this one, to look there first. name_function() gives the
- * number of the kernel's name, and name_range() that of the innermost range; they are called when
- * the stratum is new. */
-struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t *before,
-			    uint32_t (*name_function)(void *userdata),
+/* At every launch that may be measured, and would be under this configuration. *before is the
+ * caller's, of this capture, and 0 at first: the stratum of a launch that was like this one, to
+ * look there first. name_function() gives the number of the kernel's name, and name_range() that of
+ * the innermost range; they are called when the stratum is new. */
+struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t pass,
+			    uint32_t *before, uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata);
 
 /* --- what it costs that launches are seen ---
@@ -80,9 +92,10 @@ void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
 /* --- what it has cost; begin_ns as clock_now_ns() --- */
 
 void choosing_note_start(struct choosing *c, uint64_t begin_ns);
-void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size);
+void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size, uint32_t pass);
+void choosing_note_change(struct choosing *c, uint64_t begin_ns, uint32_t pass);
 void choosing_note_stop(struct choosing *c, uint64_t begin_ns);
-void choosing_note_range(struct choosing *c, uint64_t cpu_ns);
+void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass);
 
 /* What was measured of launches, a row of values each. */
 void choosing_note_values(struct choosing *c, const struct launch *launches, size_t n,
@@ -97,6 +110,10 @@ bool choosing_batch_is_old(struct choosing *c);
 
 /* The size that the next batches are to have, at most most; 0: the present one. */
 size_t choosing_next_size(struct choosing *c, size_t most);
+
+/* May a configuration that came at since_ns, and has ended so many batches since, give way? Never
+ * where there is but one. */
+bool choosing_may_change(struct choosing *c, size_t batches, uint64_t since_ns);
 
 /* --- what is told --- */
 

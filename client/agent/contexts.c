@@ -38,6 +38,7 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 		r->guard.streams.late = c->late;
 		r->context = context;
 		r->device = UINT32_MAX;
+		ranges_init_turns(c, r);
 		list_append(&c->contexts, &r->link);
 		atomic_fetch_add(&c->n_contexts, 1);
 	}
@@ -108,7 +109,7 @@ static void forget(struct ranges *r)
 	guard_deinit(&r->guard);
 	free(r->image);
 	r->image = NULL;
-	host_config_deinit(&r->config);
+	ranges_forget_configs(r);
 }
 
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)

@@ -366,7 +366,8 @@ static void process_batch(struct deliver *d, struct batch *b)
 		d->on_batch(d->userdata, b);
 	}
 	result = d->evaluate ? d->evaluate(d->userdata, b, values, measured)
-			     : evaluate_batch(&d->welcome->plan, b, values, measured);
+			     : evaluate_batch(b->plan ? b->plan : &d->welcome->plan, b, values,
+					      measured);
 	if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text), "CUPTI could not evaluate some kernels (%s, %d)",
 			 host_result_name(b->host->v, result), result);

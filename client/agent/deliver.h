@@ -37,6 +37,7 @@ struct launch {
 	uint8_t kind;  /* enum wire_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
 	uint8_t clock; /* enum wire_clock, of start and duration */
+	uint8_t pass;  /* the configuration that it was measured under */
 	/* With a budget, else both are 0. */
 	uint32_t stratum;
 	float chance;
@@ -51,8 +52,9 @@ struct batch {
 	uint8_t *image;
 	size_t image_size;
 	const struct host
-		*host;	/* evaluates; the one of its chip, used by the delivering thread only */
-	uint64_t index; /* of the first launch in a recording */
+		*host; /* evaluates; the one of its chip, used by the delivering thread only */
+	const struct wire_plan *plan; /* of what was measured; NULL: the capture's */
+	uint64_t index;		      /* of the first launch in a recording */
 };
 
 /* Counted where they happen, read when told. */

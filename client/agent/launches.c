@@ -113,6 +113,7 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 		.kind = g->kind,
 		.stratum = v->chosen.stratum,
 		.chance = v->chosen.choice.chance,
+		.pass = (uint8_t)v->chosen.pass,
 	};
 	memcpy(l->grid, g->grid, sizeof(l->grid));
 	memcpy(l->block, g->block, sizeof(l->block));
@@ -166,7 +167,8 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 {
 	struct launch *l;
 
-	if (!atomic_load(&c->active)) {
+	/* Or the configuration that it was chosen for has given way meanwhile. */
+	if (!atomic_load(&c->active) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		unlock_after_launch(r);
 		return false;

@@ -204,6 +204,7 @@ struct record_columns {
 	uint32_t clock[LIMIT_RECORDS_PER_FRAME];
 	uint32_t stratum[LIMIT_RECORDS_PER_FRAME];
 	double chance[LIMIT_RECORDS_PER_FRAME];
+	uint32_t group[LIMIT_RECORDS_PER_FRAME];
 };
 
 static void fill_columns(struct record_columns *s, const struct launch *v, size_t n)
@@ -229,6 +230,7 @@ static void fill_columns(struct record_columns *s, const struct launch *v, size_
 		s->clock[i] = v[i].clock;
 		s->stratum[i] = v[i].stratum;
 		s->chance[i] = (double)v[i].chance;
+		s->group[i] = v[i].pass;
 	}
 }
 
@@ -259,6 +261,9 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 	if (p->welcome->selection.budget_ppm != 0) {
 		c.stratum = (struct wire_u32s){ n, s->stratum };
 		c.chance = (struct wire_doubles){ n, s->chance };
+	}
+	if (p->welcome->plan.groups > 1) {
+		c.group = (struct wire_u32s){ n, s->group };
 	}
 	return send_columns(p, &c, n, first);
 }

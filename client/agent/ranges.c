@@ -16,6 +16,10 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
+ * With a budget several configurations may take turns: each is set up as another size is. A batch
+ * is of one of them. What is looked at from the moment on when it is full, or has ended, is chosen
+ * for the next batch's; a launch that was chosen before is not measured under another.
+ *
  * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
  * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
 
@@ -48,6 +52,25 @@ static void enter_call(struct ranges *r, const char *call)
 {
 	atomic_store(&r->call_since_ns, clock_now_ns());
 	atomic_store(&r->call, call);
+}
+
+/* --- configurations --- */
+
+void ranges_init_turns(struct capture *c, struct ranges *r)
+{
+	uint64_t number = atomic_load(&c->n_contexts);
+
+	if (c->passes.n > 1) {
+		turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
+		r->pass = turns_next(&r->turns);
+	}
+}
+
+void ranges_forget_configs(struct ranges *r)
+{
+	for (size_t i = 0; i < LIMIT_GROUPS; i++) {
+		host_config_deinit(&r->configs[i]);
+	}
 }
 
 /* --- start and stop --- */
@@ -136,12 +159,15 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 /* The first one of a configuration pays for that as well. */
 static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
-	if (r->setup_ns != 0) {
-		choosing_note_first_start(&c->choosing, r->setup_ns, r->size);
-		r->setup_ns = 0;
+	if (r->setup_ns != 0 && r->changed) {
+		choosing_note_change(&c->choosing, r->setup_ns, r->set);
+	} else if (r->setup_ns != 0) {
+		choosing_note_first_start(&c->choosing, r->setup_ns, r->size, r->set);
 	} else {
 		choosing_note_start(&c->choosing, begin_ns);
 	}
+	r->setup_ns = 0;
+	r->changed = false;
 }
 
 static bool start(struct capture *c, struct ranges *r)
@@ -154,6 +180,7 @@ static bool start(struct capture *c, struct ranges *r)
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
+	r->batch->plan = &c->passes.v[r->set];
 	begin_ns = clock_now_ns();
 	result = ranges_init_image(c, r);
 	if (result == CUPTI_SUCCESS) {
@@ -219,6 +246,18 @@ static void spoil_before_stranger(struct ranges *r)
 	}
 }
 
+/* When a batch is full, or ends before it is: launches are chosen for the configuration under which
+ * they will be measured. */
+static void take_turn(struct capture *c, struct ranges *r)
+{
+	r->batches++;
+	if (choosing_may_change(&c->choosing, r->batches, r->pass_ns)) {
+		atomic_store(&r->pass, turns_next(&r->turns));
+		r->batches = 0;
+		r->pass_ns = clock_now_ns();
+	}
+}
+
 /* STARTED -> OFF or BROKEN. */
 static void stop(struct capture *c, struct ranges *r)
 {
@@ -226,6 +265,9 @@ static void stop(struct capture *c, struct ranges *r)
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_stranger(r);
+	if (b->n < r->size) {
+		take_turn(c, r);
+	}
 	r->batch = NULL;
 	r->state = RANGES_OFF;
 	activity_flush(c->activity);
@@ -286,6 +328,17 @@ static void grow(struct capture *c, struct ranges *r)
 	}
 }
 
+/* To the configuration whose turn it is: a new object, as for another size. */
+static void change(struct capture *c, struct ranges *r)
+{
+	if (r->set != r->pass) {
+		r->setup_ns = clock_now_ns();
+		r->changed = true;
+		disable(c, r);
+		ranges_setup(c, r);
+	}
+}
+
 /* A full batch: hands it over and starts the next. */
 static bool turn(struct capture *c, struct ranges *r)
 {
@@ -295,6 +348,9 @@ static bool turn(struct capture *c, struct ranges *r)
 	stop(c, r);
 	if (r->state == RANGES_OFF) {
 		grow(c, r);
+	}
+	if (r->state == RANGES_OFF) {
+		change(c, r);
 	}
 	started = r->state == RANGES_OFF && start(c, r);
 	r->paid_ns += clock_now_ns() - begin_ns;
@@ -329,6 +385,9 @@ static bool become_started(struct capture *c, struct ranges *r)
 		if (!ranges_setup(c, r)) {
 			return false;
 		}
+	}
+	if (r->state == RANGES_OFF) {
+		change(c, r);
 	}
 	return r->state == RANGES_OFF && start(c, r);
 }
@@ -367,7 +426,7 @@ static void pop(struct capture *c, struct ranges *r)
 
 	enter_call(r, "cuptiRangeProfilerPopRange");
 	result = c->profiler->cuptiRangeProfilerPopRange(&p);
-	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r));
+	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->set);
 	if (result != CUPTI_SUCCESS) {
 		stop(c, r);
 		if (r->state == RANGES_OFF) {
@@ -451,6 +510,9 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
+	if (r->batch->n == r->size) {
+		take_turn(c, r);
+	}
 	enter_call(r, the_launch);
 	return true;
 }

@@ -12,6 +12,7 @@
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
+#include "client/agent/turns.h"
 #include "proto/base/list.h"
 
 enum ranges_state {
@@ -35,10 +36,18 @@ struct ranges {
 	bool told_busy;
 	CUpti_RangeProfiler_Object *object;
 	bool running; /* between Start and Stop */
-	struct host_config config;
+	/* One a configuration. The launches that are looked at now are to be measured under pass,
+	 * and the object was set up for set. */
+	struct host_config configs[LIMIT_GROUPS];
+	_Atomic(uint32_t) pass;
+	uint32_t set;
+	struct turns turns;
+	size_t batches;	  /* that have ended under pass, or are full */
+	uint64_t pass_ns; /* when it became that */
 	struct device_info *info;
 	size_t size;	   /* ranges a batch takes now */
 	uint64_t setup_ns; /* when a configuration began whose first Start is to come; 0: none */
+	bool changed;	   /* that is for another pass, and nothing else */
 	uint64_t push_ns;  /* that the last push took, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */
 	uint8_t *image;	   /* CUPTI decodes into it */
@@ -56,6 +65,11 @@ struct ranges {
 };
 
 struct capture;
+
+/* Of a new context: which configuration comes first. */
+void ranges_init_turns(struct capture *c, struct ranges *r);
+
+void ranges_forget_configs(struct ranges *r);
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */

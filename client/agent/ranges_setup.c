@@ -64,7 +64,7 @@ CUptiResult ranges_init_image(struct capture *c, struct ranges *r)
 
 static CUptiResult make_image(struct capture *c, struct ranges *r)
 {
-	const struct wire_strings *metrics = &c->welcome.plan.metrics;
+	const struct wire_strings *metrics = &c->passes.v[r->pass].metrics;
 	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
@@ -89,8 +89,8 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 	CUpti_RangeProfiler_SetConfig_Params p = {
 		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
-		.configSize = r->config.size,
-		.pConfig = r->config.image,
+		.configSize = r->configs[r->pass].size,
+		.pConfig = r->configs[r->pass].image,
 		.range = CUPTI_UserRange,
 		.replayMode = CUPTI_UserReplay,
 		.maxRangesPerPass = r->size,
@@ -129,40 +129,46 @@ static bool enable(struct capture *c, struct ranges *r)
 		ranges_give_up(c, r, "cuptiRangeProfilerSetConfig", result);
 		return false;
 	}
+	r->set = r->pass;
 	r->state = RANGES_OFF;
 	return true;
 }
 
-bool ranges_setup(struct capture *c, struct ranges *r)
+/* All of them at once, so that it is known from the beginning whether they can be measured. */
+static bool make_configs(struct capture *c, struct ranges *r)
 {
 	struct refusal why = { 0 };
-	char text[256];
 
+	for (uint32_t i = 0; why.code == 0 && !r->configs[i].image && i < c->passes.n; i++) {
+		const struct wire_strings *m = &c->passes.v[i].metrics;
+
+		pthread_mutex_lock(&r->info->lock);
+		host_config_new(&r->info->host, m->v, m->n, &r->configs[i], &why);
+		pthread_mutex_unlock(&r->info->lock);
+		if (why.code == 0 && r->configs[i].passes != 1) {
+			refusal_set(
+				&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
+				"the program's CUPTI needs %zu passes where the daemon's needs one",
+				r->configs[i].passes);
+		}
+	}
+	if (why.code != 0) {
+		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
+	}
+	return why.code == 0;
+}
+
+bool ranges_setup(struct capture *c, struct ranges *r)
+{
 	r->info = r->info ? r->info : devices_find(c);
 	if (!r->info || r->info->trouble.code != 0) {
 		r->state = RANGES_BROKEN; /* devices_find() has told why */
 		return false;
 	}
 	r->device = r->info->index;
-	if (!r->config.image) {
-		const struct wire_strings *m = &c->welcome.plan.metrics;
-
-		pthread_mutex_lock(&r->info->lock);
-		host_config_new(&r->info->host, m->v, m->n, &r->config, &why);
-		pthread_mutex_unlock(&r->info->lock);
-		if (why.code == 0 && r->config.passes != 1) {
-			snprintf(
-				text, sizeof(text),
-				"the program's CUPTI needs %zu passes where the daemon's needs one",
-				r->config.passes);
-			refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES,
-				    "Ask for fewer metrics at a time.", "%s", text);
-		}
-		if (why.code != 0) {
-			deliver_notice(&c->deliver, why.code, why.message, why.remedy);
-			r->state = RANGES_BROKEN;
-			return false;
-		}
+	if (!make_configs(c, r)) {
+		r->state = RANGES_BROKEN;
+		return false;
 	}
 	r->size = r->size ? r->size : SIZE_FIRST;
 	return enable(c, r);

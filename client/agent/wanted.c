@@ -118,7 +118,9 @@ bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, stru
 	}
 	key = key_of(f->hash ^ (uintptr_t)g->graph, g, find_device(c, r));
 	key.range = nvtx_current_name();
-	v->chosen = choosing_take(&c->choosing, &key, &f->stratum, name_function, name_range, &met);
+	v->chosen = choosing_take(&c->choosing, &key,
+				  atomic_load_explicit(&r->pass, memory_order_relaxed), &f->stratum,
+				  name_function, name_range, &met);
 	if (!v->chosen.choice.measure) {
 		atomic_fetch_add(&c->counters.unchosen, 1);
 	}

@@ -4,7 +4,8 @@
  * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
  * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded;
  * it is empty for what was measured here. Of a capture with a budget two more say of which stratum
- * a launch is, and what chance it had: sums over lines are of what was measured. */
+ * a launch is, and what chance it had: sums over lines are of what was measured. Where the metrics
+ * need several passes, the last one says which group of them was measured. */
 
 #include "client/cli/format.h"
 
@@ -65,7 +66,8 @@ static void csv_head(void *f, struct buf *b)
 		text_csv(b, c->capture->plan->columns[i].name);
 	}
 	buf_text(b, ",nvtx,ranges,recorded_from");
-	buf_text(b, c->capture->chosen ? ",stratum,chance\r\n" : "\r\n");
+	buf_text(b, c->capture->chosen ? ",stratum,chance" : "");
+	buf_text(b, c->capture->plan->groups > 1 ? ",group\r\n" : "\r\n");
 }
 
 static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
@@ -233,6 +235,10 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 		buf_char(b, ',');
 		field_u64(b, record->stratum);
 		buf_double(b, record->chance);
+	}
+	if (c->capture->plan->groups > 1) {
+		buf_char(b, ',');
+		buf_u64(b, record->group);
 	}
 	buf_text(b, "\r\n");
 }

@@ -22,6 +22,7 @@ struct jsonl {
 	struct buf *keys; /* "name": for each column */
 	size_t n_keys;
 	struct processes processes;
+	unsigned n_groups; /* of the plan's columns */
 	struct fragments *kernels;
 	struct fragments *stacks;
 	unsigned active_process;
@@ -78,6 +79,7 @@ static void *jsonl_open(const struct format_capture *capture)
 		jsonl_close(j);
 		return NULL;
 	}
+	j->n_groups = capture->plan->groups;
 	j->n_keys = capture->plan->n_columns;
 	for (size_t i = 0; i < j->n_keys; i++) {
 		if (i > 0) {
@@ -111,6 +113,9 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan)
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		add_text(b, i > 0 ? ",{\"name\":" : "{\"name\":", plan->columns[i].name);
 		add_text(b, ",\"unit\":", plan->columns[i].unit);
+		if (plan->groups > 1) {
+			add_u64(b, ",\"group\":", plan->columns[i].group);
+		}
 		buf_text(b, format_is_of_range(plan->columns[i].name) ? ",\"of_range\":true}"
 								      : ",\"of_range\":false}");
 	}
@@ -361,6 +366,9 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 		add_u64(b, ",\"stratum\":", record->stratum);
 		ADD(b, ",\"chance\":");
 		buf_double(b, record->chance);
+	}
+	if (j->n_groups > 1) {
+		add_u64(b, ",\"group\":", record->group);
 	}
 	ADD(b, ",\"metrics\":{");
 	for (size_t i = 0; i < j->n_keys; i++) {

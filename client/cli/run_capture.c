@@ -45,7 +45,11 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 					   : "GPU",
 			   opened->gpus[i].index);
 	}
-	buf_printf(&b, ", %s: ", plan->passes == 1 ? "single pass" : "several passes");
+	buf_printf(&b, ", %s", plan->passes == 1 ? "single pass" : "several passes");
+	if (plan->groups > 1) {
+		buf_printf(&b, " in turns of %u groups", plan->groups);
+	}
+	buf_text(&b, ": ");
 	for (size_t i = 0; i < plan->n_columns && i < 4; i++) {
 		buf_printf(&b, "%s%s", i > 0 ? ", " : "", plan->columns[i].name);
 	}

@@ -52,6 +52,7 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 {
 	keep(&s->chip, plan->chip);
 	s->passes = plan->passes > s->passes ? plan->passes : s->passes;
+	s->turns = plan->groups > 1 && plan->groups > s->turns ? plan->groups : s->turns;
 	s->processes += s->processes_here;
 	s->processes_here = 0;
 	return groups_begin(s->groups, plan, name, why);

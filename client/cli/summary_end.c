@@ -7,6 +7,7 @@
 #include "client/cli/summary_internal.h"
 
 #include "client/cli/text.h"
+#include "client/report/derived.h"
 #include "client/report/estimated.h"
 
 static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
@@ -151,6 +152,32 @@ static uint64_t count_unknown(const struct summary *s, size_t from)
 	return unknown;
 }
 
+/* The metrics are of different launches, and so may be what a derived column is made of. */
+static void add_turns(const struct summary *s, struct buf *b)
+{
+	const struct group *all = groups_all(s->groups);
+	struct derived derived[DERIVED_MAX];
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
+	bool first = true;
+
+	buf_printf(
+		b,
+		"the metrics took turns in %u groups: each launch that was measured has those of "
+		"one group",
+		s->turns);
+	n = derived_find(measures, n, derived);
+	for (size_t i = 0; all && i < n; i++) {
+		if (derived_is_joined(&derived[i], all)) {
+			buf_printf(b, "%s%s",
+				   first ? ";\nJOINED from launches of different groups: " : ", ",
+				   derived[i].name);
+			first = false;
+		}
+	}
+	buf_char(b, '\n');
+}
+
 /* What of the figures is counted, what estimated, and how far that may be off. */
 static void add_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
@@ -168,7 +195,15 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	buf_char(b, '\n');
 	if (unknown > 0) {
 		text_count(b, unknown);
-		buf_text(b, " launches are of kinds of which none was measured, and in no value\n");
+		buf_text(b,
+			 s->turns == 0
+				 ? " launches are of kinds of which none was measured, and in no "
+				   "value\n"
+				 : " launches are of kinds of which none was measured for some of "
+				   "the metrics, and not in those\n");
+	}
+	if (s->turns > 0) {
+		add_turns(s, b);
 	}
 }
 
@@ -225,6 +260,14 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		    "GPUCTR_AGENT.\n");
 }
 
+/* Without a budget metrics of several passes would be refused. */
+static void add_too_short(const struct summary *s, struct buf *b)
+{
+	buf_text(b, "Nothing was measured: the program was too short for its --budget. ");
+	buf_text(b, s->turns > 0 ? "Give it more, or\nmeasure metrics of one pass without it.\n"
+				 : "Leave it out, and\neverything is measured.\n");
+}
+
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
 	buf_text(b,
@@ -253,8 +296,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 		buf_text(b,
 			 "Nothing was measured: the program used CUDA but launched no kernel.\n");
 	} else if (t->unchosen > 0 && t->unchosen + t->filtered + t->capturing == t->seen) {
-		buf_text(b, "Nothing was measured: the program was too short for its --budget. "
-			    "Leave it out, and\neverything is measured.\n");
+		add_too_short(s, b);
 	} else if (t->filtered == t->seen) {
 		add_all_filtered(end, b);
 	} else if (t->capturing == t->seen) {

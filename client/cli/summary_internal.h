@@ -9,6 +9,7 @@ struct summary {
 	bool failed; /* memory ran out: the rows are not whole */
 	char *chip;
 	unsigned passes;
+	unsigned turns;		 /* groups of metrics that took turns; 0: none did */
 	unsigned processes;	 /* of the captures before */
 	unsigned processes_here; /* of this capture */
 	char *recorded_from, *device, *cupti, *driver;

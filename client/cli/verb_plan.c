@@ -40,6 +40,35 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan, bool with
 	}
 }
 
+static bool is_in_a_group(const struct gpuctr_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		if (plan->columns[i].group >= plan->groups) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What one run could do with it. */
+static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
+{
+	if (!is_in_a_group(plan)) {
+		return;
+	}
+	if (plan->groups > GPUCTR_TURNS_MAX) {
+		buf_printf(b,
+			   "With --budget one run measures up to %d groups in turns; these are "
+			   "%u.\n",
+			   GPUCTR_TURNS_MAX, plan->groups);
+		return;
+	}
+	buf_printf(b,
+		   "With --budget one run measures %s in turns, by launches chosen at "
+		   "random.\nThat is experimental: GPUCTR_EXPERIMENTAL=budget lets you try it.\n",
+		   plan->groups == 2 ? "both groups" : "all groups");
+}
+
 /* The --metrics of each group, ready to be copied. */
 static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 {
@@ -75,6 +104,21 @@ static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 	}
 }
 
+/* What to do with a set of several passes. */
+static void add_several(struct buf *b, const struct gpuctr_plan *plan)
+{
+	buf_text(b, "One run measures one pass and would refuse this set");
+	if (plan->groups > 0) {
+		buf_printf(b, ", which has %u group%s:\n", plan->groups,
+			   plan->groups == 1 ? "" : "s");
+	} else {
+		buf_text(b, ".\n");
+	}
+	add_groups(b, plan);
+	add_too_many(b, plan);
+	add_turns(b, plan);
+}
+
 static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
 		    void *userdata)
 {
@@ -87,9 +131,7 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 			   plan->passes == 1 ? "" : "es");
 		add_columns(b, plan, plan->passes > 1);
 		if (plan->passes > 1) {
-			buf_text(b, "One run measures one pass and would refuse this set.\n");
-			add_groups(b, plan);
-			add_too_many(b, plan);
+			add_several(b, plan);
 		}
 	}
 	request_answer(request, error);

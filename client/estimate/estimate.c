@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Of N launches in a stratum n were measured, launch i with the chance p_i. The total is
  *
@@ -29,6 +30,13 @@
  *   the weights) sums g^2 w_i^2 r_i^2 over the deviations r_i from the mean, where
  *   g = (N - n) / sum w, and adds the deviations of the unmeasured ones themselves, g w_i r_i^2.
  *   It is taken m / (m - 1) times, because the mean lies nearer to the values than the truth.
+ *
+ * Where metrics take turns, launches are drawn in clusters: a turn is drawn, and launches within
+ *it. In a program that changes more slowly than turns do, its launches are alike. So beside the two
+ * there is a third estimate, of which the largest counts: g^2 times the sum over turns of the
+ * squares of their weighted deviations, sum (w_i r_i), n / (n - 1) times for n turns (Cochran,
+ * section 9A.7, with the turns as units; Wolter, Introduction to Variance Estimation, 2nd ed.,
+ * chapter 2). One turn alone says nothing of it.
  *
  * From few launches s^2 itself is known badly: the error is widened to hold the truth in 68 of
  * 100 cases under Student's distribution (the expansion of its quantile in 1 / (degrees of
@@ -82,7 +90,80 @@ static void add_sum(struct estimate_sample *s, int i, double v)
 	s->sum[i] = sum;
 }
 
+static void end_turn(struct estimate_turns *t)
+{
+	if (t->weight > 0) {
+		t->n++;
+		t->weight_2 += t->weight * t->weight;
+		for (int i = 0; i < 2; i++) {
+			t->weight_apart[i] += t->weight * t->apart[i];
+			t->apart_2[i] += t->apart[i] * t->apart[i];
+		}
+		t->cross += t->apart[0] * t->apart[1];
+	}
+	t->weight = t->apart[0] = t->apart[1] = 0;
+}
+
+static void add_to_turn(struct estimate_sample *s, double odds, const double v[2], uint64_t turn)
+{
+	struct estimate_turns *t = &s->turns;
+
+	if (s->n == 1) {
+		memcpy(t->pivot, v, sizeof(t->pivot));
+	}
+	if (turn != t->turn) {
+		end_turn(t);
+		t->turn = turn;
+	}
+	t->weight += odds;
+	for (int i = 0; i < 2; i++) {
+		t->apart[i] += odds * (v[i] - t->pivot[i]);
+	}
+}
+
+/* The same by another pivot. */
+static void move_pivot(struct estimate_turns *t, const double pivot[2])
+{
+	double d[2] = { t->pivot[0] - pivot[0], t->pivot[1] - pivot[1] };
+
+	t->cross +=
+		d[1] * t->weight_apart[0] + d[0] * t->weight_apart[1] + d[0] * d[1] * t->weight_2;
+	for (int i = 0; i < 2; i++) {
+		t->apart[i] += d[i] * t->weight;
+		t->apart_2[i] += 2 * d[i] * t->weight_apart[i] + d[i] * d[i] * t->weight_2;
+		t->weight_apart[i] += d[i] * t->weight_2;
+		t->pivot[i] = pivot[i];
+	}
+}
+
+/* Turns that have ended are taken for others, and one that both are in for the same. */
+static void merge_turns(struct estimate_turns *t, const struct estimate_turns *other)
+{
+	struct estimate_turns o = *other;
+
+	move_pivot(&o, t->pivot);
+	if (o.turn != t->turn) {
+		end_turn(t);
+		t->turn = o.turn;
+	}
+	t->n += o.n;
+	t->weight += o.weight;
+	t->weight_2 += o.weight_2;
+	t->cross += o.cross;
+	for (int i = 0; i < 2; i++) {
+		t->apart[i] += o.apart[i];
+		t->apart_2[i] += o.apart_2[i];
+		t->weight_apart[i] += o.weight_apart[i];
+	}
+}
+
 void estimate_add(struct estimate_sample *s, double x, double y, double chance)
+{
+	estimate_add_in_turn(s, x, y, chance, 0);
+}
+
+void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double chance,
+			  uint64_t turn)
 {
 	const double v[2] = { x, y };
 	double odds = (1 - chance) / chance;
@@ -97,10 +178,14 @@ void estimate_add(struct estimate_sample *s, double x, double y, double chance)
 		add_moments(&s->odds, odds, v);
 		add_moments(&s->square, odds * odds, v);
 	}
+	add_to_turn(s, odds > 0 ? odds : 0, v, turn);
 }
 
 void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other)
 {
+	if (s->n == 0) {
+		memcpy(s->turns.pivot, other->turns.pivot, sizeof(s->turns.pivot));
+	}
 	s->n += other->n;
 	s->n_free += other->n_free;
 	for (int i = 0; i < 2; i++) {
@@ -111,6 +196,7 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
 	merge_moments(&s->free, &other->free);
 	merge_moments(&s->odds, &other->odds);
 	merge_moments(&s->square, &other->square);
+	merge_turns(&s->turns, &other->turns);
 }
 
 /* What is missing of whole, with zeros for values. Rounding must not make a weight of nothing. */
@@ -135,6 +221,8 @@ void estimate_widen(struct estimate_sample *part, const struct estimate_sample *
 
 	if (zeros.n > 0) {
 		estimate_merge(part, &zeros);
+		/* Which turns the zeros were in is not known. */
+		part->turns = (struct estimate_turns){ .n = 0 };
 	}
 }
 
@@ -201,6 +289,32 @@ static struct variance drawn_variance(const struct estimate_sample *s, double un
 	return v;
 }
 
+/* Of what was drawn in turns; 0 where there was one turn, or none. */
+static struct variance turns_variance(const struct estimate_sample *s, double unmeasured)
+{
+	struct variance v = { { 0, 0 }, 0 };
+	struct estimate_turns t = s->turns;
+	double off[2], g, n, factor;
+
+	end_turn(&t);
+	if (t.n < 2 || s->n_free == 0) {
+		return v;
+	}
+	n = (double)t.n;
+	g = unmeasured / s->odds.weight;
+	factor = g * g * n / (n - 1) * student_factor(n - 1);
+	for (int i = 0; i < 2; i++) {
+		off[i] = s->odds.mean[i] - t.pivot[i];
+		v.of[i] = t.apart_2[i] - 2 * off[i] * t.weight_apart[i] +
+			  off[i] * off[i] * t.weight_2;
+		v.of[i] = v.of[i] > 0 ? v.of[i] * factor : 0;
+	}
+	v.covariance = t.cross - off[0] * t.weight_apart[1] - off[1] * t.weight_apart[0] +
+		       off[0] * off[1] * t.weight_2;
+	v.covariance *= factor;
+	return v;
+}
+
 /* One of both for both metrics, so that variances and covariance belong together. */
 static struct variance choose_variance(const struct variance *a, const struct variance *b)
 {
@@ -219,8 +333,10 @@ static struct variance variance_of(const struct estimate_sample *s, double unmea
 {
 	struct variance random = random_variance(s, unmeasured);
 	struct variance drawn = drawn_variance(s, unmeasured);
+	struct variance turns = turns_variance(s, unmeasured);
+	struct variance one = choose_variance(&random, &drawn);
 
-	return choose_variance(&random, &drawn);
+	return choose_variance(&one, &turns);
 }
 
 /* --- totals --- */

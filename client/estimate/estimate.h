@@ -17,6 +17,15 @@ struct estimate_moments {
 	double cross;	       /* weighted products around the means */
 };
 
+/* Launches that came in one turn, where metrics take turns: their weights, and weighted distances
+ * to the pivot; and squares and products of these over all turns that have ended. */
+struct estimate_turns {
+	uint64_t turn, n; /* the one under way, and how many have ended */
+	double weight, apart[2];
+	double weight_2, weight_apart[2], apart_2[2], cross;
+	double pivot[2]; /* the first launch's values, so that equal ones are 0 apart */
+};
+
 /* Starts zeroed. Launches whose chance was 1 stand for themselves only; the others are free. */
 struct estimate_sample {
 	uint64_t n, n_free;
@@ -25,6 +34,7 @@ struct estimate_sample {
 	struct estimate_moments free;	/* of those that are, each once */
 	struct estimate_moments odds;	/* each by how many unmeasured ones it stands for */
 	struct estimate_moments square; /* each by the square of that */
+	struct estimate_turns turns;
 };
 
 enum estimate_kind {
@@ -45,6 +55,11 @@ struct estimate {
 /* A launch that was measured: its value (and that of the second metric, or 0), and the chance that
  * it had, above 0 and at most 1. What is not a number must be left out by the caller. */
 void estimate_add(struct estimate_sample *s, double x, double y, double chance);
+
+/* The same where metrics take turns: turn grows from one to the next. Launches of one turn may have
+ * more in common than chance has it, so that the error is that of so many turns. */
+void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double chance,
+			  uint64_t turn);
 
 /* Adds what another process, or another part of the run, measured of the same stratum. */
 void estimate_merge(struct estimate_sample *s, const struct estimate_sample *other);

@@ -23,6 +23,7 @@ SAME_NUMBER(WIRE_LAUNCH_GRAPH, GPUCTR_LAUNCH_GRAPH);
 SAME_NUMBER(WIRE_CLOCK_NONE, GPUCTR_CLOCK_NONE);
 SAME_NUMBER(WIRE_CLOCK_RANGE, GPUCTR_CLOCK_RANGE);
 SAME_NUMBER(WIRE_CLOCK_GPU, GPUCTR_CLOCK_GPU);
+SAME_NUMBER(LIMIT_GROUPS, GPUCTR_TURNS_MAX);
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
@@ -219,7 +220,8 @@ static bool lengths_fit(const struct wire_record_columns *c, size_t n, size_t n_
 	       c->start_ns.n == n && c->node.n == n && c->range_set.n == n &&
 	       c->values.n == n * n_columns && c->clock.n == n && c->duration_ns.n == n &&
 	       c->mark_thread.n == c->mark_node.n && c->mark_ns.n == c->mark_node.n &&
-	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0);
+	       c->chance.n == c->stratum.n && (c->stratum.n == n || c->stratum.n == 0) &&
+	       (c->group.n == n || c->group.n == 0);
 }
 
 static bool strata_fit(const struct wire_record_columns *c)
@@ -257,7 +259,9 @@ static bool fill_chance(const struct wire_record_columns *c, size_t i, struct gp
 {
 	r->stratum = c->stratum.n > 0 ? c->stratum.v[i] : 0;
 	r->chance = c->chance.n > 0 ? c->chance.v[i] : 1;
-	return c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1);
+	r->group = c->group.n > 0 ? c->group.v[i] : 0;
+	return (c->stratum.n == 0 || (r->stratum > 0 && r->chance > 0 && r->chance <= 1)) &&
+	       r->group < LIMIT_GROUPS;
 }
 
 /* An unknown clock, or a duration that cannot be one, becomes "none". */

@@ -174,6 +174,33 @@ static struct estimate apart(const struct derived *d, const struct group *group)
 	return estimate_ratio(&part, &whole);
 }
 
+/* The most launches of which one of the terms is not known. */
+static uint64_t most_unknown(const struct estimate_total *totals, const size_t *terms, size_t n)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		most = totals[terms[i]].unknown > most ? totals[terms[i]].unknown : most;
+	}
+	return most;
+}
+
+bool derived_is_joined(const struct derived *d, const struct group *group)
+{
+	const struct estimate_total *totals = group->estimated ? group->estimated->total : NULL;
+	static const size_t time = MEASURE_TIME;
+	uint64_t unknown = 0, other = 0;
+
+	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK) {
+		return false;
+	}
+	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
+					       : most_unknown(totals, d->flops, d->n_flops);
+	other = d->kind == DERIVED_RATE ? most_unknown(totals, &time, 1)
+					: most_unknown(totals, d->bytes, d->n_bytes);
+	return group->estimated->derived[d->kind].unknown > (unknown > other ? unknown : other);
+}
+
 struct estimate derived_estimate(const struct derived *d, const struct group *group)
 {
 	const struct estimate_total *together;
@@ -187,7 +214,7 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 					  .error = NAN };
 	}
 	together = &group->estimated->derived[d->kind];
-	return together->measured > 0 ? estimate_total_ratio(together) : apart(d, group);
+	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
 }
 
 double derived_value(const struct derived *d, const struct group *group)

@@ -43,6 +43,10 @@ bool derived_terms(const struct derived *d, const double *values, double time_ns
  * (total.h), with the covariance of what was measured in the same launches. */
 struct estimate derived_estimate(const struct derived *d, const struct group *group);
 
+/* Is it made of totals that are from different launches, where some launches are known to each of
+ * its terms and to none of them together? So it is where its metrics were measured in turns. */
+bool derived_is_joined(const struct derived *d, const struct group *group);
+
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);
 

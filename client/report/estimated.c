@@ -9,6 +9,9 @@
  * zeros (estimate_widen()), and so is its number of launches: parts of a stratum add up to what is
  * told of the stratum, whose launches are counted.
  *
+ * Where metrics take turns, a turn ends with the next record of the stratum that is of another
+ * group; turns of one group that follow each other are taken for one.
+ *
  * A row adds up its strata, which were chosen independently of each other. Strata of which nothing
  * was measured are launches without a value: they are in the row of their kernel, or in the one of
  * which nothing is known. Who tells of no strata gets no estimates, and rows of what was measured.
@@ -228,21 +231,23 @@ bool groups_are_estimated(const struct groups *g)
  */
 
 static void add_sample(struct estimate_sample *samples, const struct groups *g, double chance,
-		       double time_ns, double peak_bytes)
+		       uint64_t turn, double time_ns, double peak_bytes)
 {
 	double part, whole;
 
-	estimate_add(&samples[SAMPLE_LAUNCHES], 1, 1, chance);
+	estimate_add_in_turn(&samples[SAMPLE_LAUNCHES], 1, 1, chance, turn);
 	for (size_t i = 0; i < g->n_derived; i++) {
 		const struct derived *d = &g->derived[i];
 
 		if (derived_terms(d, g->values, time_ns, peak_bytes, &part, &whole)) {
-			estimate_add(&samples[SAMPLE_DERIVED + d->kind], whole, part, chance);
+			estimate_add_in_turn(&samples[SAMPLE_DERIVED + d->kind], whole, part,
+					     chance, turn);
 		}
 	}
 	for (size_t i = 0; i < g->n_measures; i++) {
 		if (isfinite(g->values[i])) {
-			estimate_add(&samples[SAMPLE_MEASURES + i], 1, g->values[i], chance);
+			estimate_add_in_turn(&samples[SAMPLE_MEASURES + i], 1, g->values[i], chance,
+					     turn);
 		}
 	}
 }
@@ -259,6 +264,8 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 		return -ENOMEM;
 	}
 	s->met = true;
+	s->turn += record->group != s->group;
+	s->group = record->group;
 	for (size_t i = 0; i < g->n_measures; i++) {
 		g->values[i] = NAN;
 	}
@@ -266,8 +273,8 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 	for (size_t i = 0; i < g->n_columns; i++) {
 		g->values[g->columns[i]] = record->values[i];
 	}
-	add_sample(s->samples, g, record->chance, time_ns, peak_bytes);
-	add_sample(cell->samples, g, record->chance, time_ns, peak_bytes);
+	add_sample(s->samples, g, record->chance, s->turn, time_ns, peak_bytes);
+	add_sample(cell->samples, g, record->chance, s->turn, time_ns, peak_bytes);
 	return 0;
 }
 

@@ -193,6 +193,7 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	if (r || !g->values || !grow_stats(g, had)) {
 		return r ? r : -ENOMEM;
 	}
+	g->turns |= plan->groups > 1;
 	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
 	g->n_captures++;
 	if (g->attributor) {
@@ -201,6 +202,11 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
 	return 0;
+}
+
+bool groups_take_turns(const struct groups *g)
+{
+	return g->turns;
 }
 
 int groups_host(struct groups *g, const char *host)

@@ -76,6 +76,9 @@ int groups_record(struct groups *g, const struct gpuctr_record *record);
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
 bool groups_are_estimated(const struct groups *g);
 
+/* Were metrics of some capture measured in turns, so that a launch has only some of them? */
+bool groups_take_turns(const struct groups *g);
+
 /* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);
 

@@ -51,7 +51,9 @@ struct groups_stratum {
 	const void *dims[KEYS_MAX]; /* of a launch that was not measured; once it is told */
 	struct estimate_sample *samples;
 	size_t n_samples;
-	bool met; /* some of it was measured */
+	bool met;	/* some of it was measured */
+	unsigned group; /* of the last record */
+	uint64_t turn;	/* grows when that changes */
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -99,6 +101,7 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
+	bool turns; /* metrics of a capture were measured in turns */
 	/* Of captures with a budget. */
 	size_t n_captures;
 	bool chosen; /* launches were told of that were not measured: rows have estimates */

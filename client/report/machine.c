@@ -73,6 +73,9 @@ static void add_heads(const struct view *v, struct buf *b)
 			if (v->estimated) {
 				buf_printf(b, ",%s:error", v->derived[i].name);
 			}
+			if (v->turns) {
+				buf_printf(b, ",%s:joined", v->derived[i].name);
+			}
 		}
 	}
 	buf_char(b, '\n');
@@ -146,6 +149,9 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 			if (v->estimated) {
 				buf_char(b, ',');
 				add_number(b, derived_error(&v->derived[i], row), "");
+			}
+			if (v->turns) {
+				buf_text(b, derived_is_joined(&v->derived[i], row) ? ",1" : ",0");
 			}
 		}
 	}
@@ -227,6 +233,10 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 		if (v->estimated) {
 			buf_printf(b, ",\"%s:error\":", v->derived[i].name);
 			add_number(b, derived_error(&v->derived[i], row), "null");
+		}
+		if (v->turns) {
+			buf_printf(b, ",\"%s:joined\":%s", v->derived[i].name,
+				   derived_is_joined(&v->derived[i], row) ? "true" : "false");
 		}
 	}
 	buf_char(b, '}');

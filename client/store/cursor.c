@@ -6,6 +6,7 @@
 
 #include "client/store/reader_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,19 @@ static void take_choice(struct store_cursor *c, struct gpuctr_record *record)
 	}
 }
 
+/* A record has values of one group of columns, and of no other. */
+static unsigned group_of(const struct store_cursor *c)
+{
+	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
+
+	for (size_t i = 0; i < c->n_columns; i++) {
+		if (!isnan(c->values[i])) {
+			return plan->columns[i].group;
+		}
+	}
+	return 0;
+}
+
 static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;
@@ -321,6 +335,7 @@ static void take_record(struct store_cursor *c, struct gpuctr_record *record)
 		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
 	}
 	record->values = c->values;
+	record->group = group_of(c);
 	take_choice(c, record);
 	record->kernel = take_kernel(c, STORE_COL_KERNEL);
 	record->range = take_range(c, STORE_COL_RANGE);

@@ -94,7 +94,8 @@ static int attach(struct peer *p, struct capture *c)
 
 static uint32_t missing_features(const struct capture *c, const struct wire_agent_hello *h)
 {
-	return feature_needs(&c->options.selection, false) & ~h->features;
+	return (feature_needs(&c->options.selection, false) | feature_needs_plan(&c->plan)) &
+	       ~h->features;
 }
 
 /* An agent of an older release would skip what it does not know and measure something else. */

@@ -12,10 +12,13 @@
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
+#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* From a client's wish to a planned capture: quotas, GPUs, the plan. What cannot be measured is
  * refused here, before anything runs. The broker then decides when the capture begins. */
+
+enum { TURNS_BYTES = 256 }; /* of a remedy, for what a budget would do */
 
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
@@ -42,19 +45,49 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
+/* What a budget would make of it. */
+static void append_turns(const struct capture *c, const struct wire_plan *plan, char *text,
+			 size_t size)
+{
+	size_t n = strlen(text);
+
+	if (c->options.selection.budget_ppm == 0 && !c->recorded && plan->groups <= LIMIT_GROUPS &&
+	    capture_groups_are_whole(plan)) {
+		snprintf(text + n, size - n,
+			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
+			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=budget "
+			 "lets you try it.",
+			 plan->groups);
+	}
+}
+
+/* Why, in one sentence. */
+static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
+			    size_t size)
+{
+	if (c->options.selection.budget_ppm > 0 && plan->groups > LIMIT_GROUPS) {
+		snprintf(text, size,
+			 "these metrics need %u groups of one pass each, and %d at most take turns "
+			 "in one run",
+			 plan->groups, LIMIT_GROUPS);
+	} else {
+		snprintf(text, size, "these metrics need %u passes, and a program runs only once",
+			 plan->passes);
+	}
+}
+
 static void refuse_passes(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	char message[160], remedy[LIMIT_TEXT_BYTES] = "", tail[LIMIT_TEXT_BYTES / 2] = "";
 
-	snprintf(message, sizeof(message),
-		 "these metrics need %u passes, and a program runs only once", plan->passes);
+	describe_passes(c, plan, message, sizeof(message));
 	if (plan->groups > 0) {
 		snprintf(remedy, sizeof(remedy),
 			 "Measure in %s of one pass:", plan->groups == 1 ? "one run" : "runs");
 	}
 	for (uint32_t g = 0; g < plan->groups; g++) {
 		append_group(plan, g, g ? "; --metrics " : " --metrics ", remedy,
-			     sizeof(remedy) - sizeof(tail));
+			     sizeof(remedy) - sizeof(tail) - TURNS_BYTES);
 	}
 	if (append_group(plan, plan->groups, " needs several passes by itself: ", tail,
 			 sizeof(tail)) > 0) {
@@ -64,7 +97,42 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");
+	append_turns(c, plan, remedy, sizeof(remedy));
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
+}
+
+/* A process in standby whose agent is of an older release would measure something else. */
+static const struct process *find_old_agent(const struct capture *c, const struct wire_plan *plan)
+{
+	list_for_each(l, &c->processes) {
+		const struct process *p = list_entry(l, struct process, link);
+
+		if ((feature_needs_plan(plan) & ~p->features) != 0) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* True, and it was refused: it cannot be measured in one run. */
+static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
+{
+	const struct process *old;
+	struct refusal r;
+
+	if (plan->passes == 1) {
+		return false;
+	}
+	if (!capture_may_take_turns(c, plan, ((const struct peer *)c->client)->features)) {
+		refuse_passes(f, c, plan);
+		return true;
+	}
+	old = find_old_agent(c, plan);
+	if (old) {
+		standby_refuse_old(old, feature_needs_plan(plan) & ~old->features, &r);
+		refuse_open(f, c, r.code, r.remedy, r.message);
+	}
+	return old != NULL;
 }
 
 static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -103,8 +171,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 			    "the processes that were to be measured have ended");
 		return;
 	}
-	if (m->plan_reply.plan.passes != 1) {
-		refuse_passes(f, c, &m->plan_reply.plan);
+	if (refuse_plan(f, c, &m->plan_reply.plan)) {
 		return;
 	}
 	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {

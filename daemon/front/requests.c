@@ -26,6 +26,7 @@ int handle_hello(struct peer *p, const struct wire_message *m, const struct fram
 	if (m->hello.version == 0) {
 		return WIRE_E_MALFORMED;
 	}
+	p->features = m->hello.features;
 	snprintf(p->program, sizeof(p->program), "%s", m->hello.program);
 	utf8_repair(p->program);
 	if (admission_allows_questions(p->front, &p->credentials, &r)) {

@@ -322,7 +322,7 @@ static int refuse_captured(const struct process *p, struct refusal *r)
 }
 
 /* An agent of an older release would skip what it does not know and measure something else. */
-static int refuse_old(const struct process *p, uint32_t missing, struct refusal *r)
+int standby_refuse_old(const struct process *p, uint32_t missing, struct refusal *r)
 {
 	refusal_set(r, GPUCTR_E_PROTOCOL,
 		    "Leave it out, ask for less, or start the program with the daemon's agent.",
@@ -359,7 +359,7 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	}
 	missing = feature_needs(&c->options.selection, false) & ~p->features;
 	if (missing != 0) {
-		return refuse_old(p, missing, r);
+		return standby_refuse_old(p, missing, r);
 	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --user.",

@@ -11,8 +11,9 @@
 
 /* A draft collects columns while the wanted names are walked. Each column refers to hardware
  * metrics by index, and each hardware metric is listed once. Only the vendor's scheduler knows
- * which metrics fit together, so grouping asks it: every column goes into the first group that
- * stays at one pass with it. */
+ * which metrics fit together, so grouping asks it. What one name stands for (a preset) was put
+ * together to be compared, and stays together: all of it goes into the first group that stays at
+ * one pass with it. Where it needs several passes by itself, each of its columns does. */
 
 struct draft {
 	struct catalogue *c;
@@ -22,7 +23,9 @@ struct draft {
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n_metrics;
 	struct wire_column columns[LIMIT_PLAN_METRICS];
+	size_t wish[LIMIT_PLAN_METRICS]; /* the wanted name that each column came with */
 	size_t n_columns;
+	size_t at; /* the wanted name that is walked */
 };
 
 static const uint32_t NO_GROUP = UINT32_MAX;
@@ -98,6 +101,7 @@ static int add_column(struct draft *d, const char *name, const char *unit,
 		}
 		weight[i] = weights[i];
 	}
+	d->wish[d->n_columns] = d->at;
 	d->columns[d->n_columns++] = (struct wire_column){
 		.name = name,
 		.unit = unit,
@@ -253,33 +257,22 @@ static int count_passes(struct draft *d, const char *const *metrics, size_t n, u
 	return 0;
 }
 
-/* Does gpu__time_duration.sum fit in without another pass? */
-static int try_duration(struct draft *d, bool *ret)
-{
-	uint32_t passes = 1;
-	int code = 0;
+/* Columns that come one after the other. */
+struct span {
+	size_t first, n;
+};
 
-	if (!catalogue_has(d->c, duration) || d->n_metrics == LIMIT_PLAN_METRICS) {
-		return 0;
-	}
-	if (!has_column(d, duration)) {
-		d->metrics[d->n_metrics] = duration;
-		code = count_passes(d, d->metrics, d->n_metrics + 1, &passes);
-	}
-	*ret = passes == 1;
-	return code;
-}
-
-/* The metrics of all columns of one group, and of one more column. */
-static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra, const char **ret)
+/* The metrics of the columns of one group before those of the span, and of the span. */
+static size_t group_metrics(const struct draft *d, uint32_t group, struct span span,
+			    const char **ret)
 {
 	bool used[LIMIT_PLAN_METRICS] = { false };
 	size_t n = 0;
 
-	for (size_t i = 0; i <= extra; i++) {
+	for (size_t i = 0; i < span.first + span.n; i++) {
 		const struct wire_column *c = &d->columns[i];
 
-		for (size_t k = 0; (i == extra || c->group == group) && k < c->metric.n; k++) {
+		for (size_t k = 0; (i >= span.first || c->group == group) && k < c->metric.n; k++) {
 			used[c->metric.v[k]] = true;
 		}
 	}
@@ -291,13 +284,45 @@ static size_t group_metrics(const struct draft *d, uint32_t group, size_t extra,
 	return n;
 }
 
-/* The first group that column i fits into, or a new one; NO_GROUP when it does not fit alone. */
-static int find_group(struct draft *d, size_t i, uint32_t groups, uint32_t *ret)
+/* Does gpu__time_duration.sum fit into this group without another pass? */
+static int try_duration(struct draft *d, uint32_t group, bool *ret)
+{
+	const char *metrics[LIMIT_PLAN_METRICS + 1];
+	size_t n = group_metrics(d, group, (struct span){ d->n_columns, 0 }, metrics);
+	uint32_t passes = 1;
+	bool there = false;
+	int code = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		there = there || strcmp(metrics[i], duration) == 0;
+	}
+	if (!there) {
+		metrics[n] = duration;
+		code = count_passes(d, metrics, n + 1, &passes);
+	}
+	*ret = code == 0 && passes == 1;
+	return code;
+}
+
+/* And into all of them? */
+static int try_durations(struct draft *d, uint32_t groups, bool *ret)
+{
+	int code = 0;
+
+	*ret = groups > 0 && catalogue_has(d->c, duration) && d->n_metrics < LIMIT_PLAN_METRICS;
+	for (uint32_t group = 0; code == 0 && *ret && group < groups; group++) {
+		code = try_duration(d, group, ret);
+	}
+	return code;
+}
+
+/* The first group that the span fits into, or a new one; NO_GROUP when it does not fit alone. */
+static int find_group(struct draft *d, struct span span, uint32_t groups, uint32_t *ret)
 {
 	const char *metrics[LIMIT_PLAN_METRICS];
 
 	for (uint32_t group = 0; group <= groups; group++) {
-		size_t n = group_metrics(d, group, i, metrics);
+		size_t n = group_metrics(d, group, span, metrics);
 		uint32_t passes = 0;
 		int code = count_passes(d, metrics, n, &passes);
 
@@ -323,31 +348,53 @@ static int refuse_time(struct draft *d, uint32_t passes)
 	return d->r->code;
 }
 
+/* Leaves the span without a group where it does not fit into one. */
+static int assign_span(struct draft *d, struct span span, uint32_t passes, uint32_t *groups)
+{
+	uint32_t group = NO_GROUP;
+	int code = clock_now_ns() >= d->by_ns ? refuse_time(d, passes)
+					      : find_group(d, span, *groups, &group);
+
+	for (size_t i = span.first; i < span.first + span.n; i++) {
+		d->columns[i].group = group;
+	}
+	*groups += code == 0 && group == *groups;
+	return code;
+}
+
+/* What came with one of the wanted names. */
+static struct span find_span(const struct draft *d, size_t first)
+{
+	struct span span = { first, 1 };
+
+	while (first + span.n < d->n_columns && d->wish[first + span.n] == d->wish[first]) {
+		span.n++;
+	}
+	return span;
+}
+
 static int assign_groups(struct draft *d, uint32_t passes, uint32_t *ret_groups)
 {
 	uint32_t groups = 0;
+	struct span span;
+	int code = 0;
 
-	for (size_t i = 0; i < d->n_columns; i++) {
-		uint32_t group;
-		int code;
-
-		d->columns[i].group = NO_GROUP;
-		if (clock_now_ns() >= d->by_ns) {
-			return refuse_time(d, passes);
+	for (size_t first = 0; code == 0 && first < d->n_columns; first += span.n) {
+		span = find_span(d, first);
+		code = assign_span(d, span, passes, &groups);
+		if (code != 0 || d->columns[first].group != NO_GROUP) {
+			continue;
 		}
-		code = find_group(d, i, groups, &group);
-		if (code != 0) {
-			return code;
+		for (size_t i = 0; code == 0 && span.n > 1 && i < span.n; i++) {
+			code = assign_span(d, (struct span){ first + i, 1 }, passes, &groups);
 		}
-		d->columns[i].group = group;
-		groups += group == groups;
 	}
 	for (size_t i = 0; i < d->n_columns; i++) {
 		d->columns[i].group =
 			d->columns[i].group == NO_GROUP ? groups : d->columns[i].group;
 	}
 	*ret_groups = groups;
-	return 0;
+	return code;
 }
 
 static int finish(struct draft *d, struct wire_plan *ret)
@@ -381,14 +428,17 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 	}
 	*d = (struct draft){ .c = c, .a = a, .r = r, .by_ns = by_ns };
 	for (size_t i = 0; code == 0 && i < wanted->n; i++) {
+		d->at = i;
 		code = add_wanted(d, wanted->v[i], other_chips, userdata);
 	}
 	if (code == 0) {
 		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
 	}
+	if (code == 0 && ret->passes > 1) {
+		code = assign_groups(d, ret->passes, &ret->groups);
+	}
 	if (code == 0) {
-		code = ret->passes > 1 ? assign_groups(d, ret->passes, &ret->groups)
-				       : try_duration(d, &ret->fits_duration);
+		code = try_durations(d, ret->groups, &ret->fits_duration);
 	}
 	return code == 0 ? finish(d, ret) : code;
 }

@@ -6,11 +6,12 @@
 
 #include "daemon/gpu/catalogue.h"
 
-/* Resolves names, presets and derived names, in their order and without repeats. When all fit into
- * one pass, fits_duration says whether gpu__time_duration.sum fits in as well, for an agent that
- * has no better time. When they do not, groups says how many one-pass captures cover them, and each
- * column names its group. That takes hundreds of questions to CUPTI; a plan that is not complete by
- * by_ns is refused.
+/* Resolves names, presets and derived names, in their order and without repeats. When they do not
+ * fit into one pass, groups says how many one-pass captures cover them, and each column names its
+ * group; the columns of a preset are of one group, but for those that an earlier name has brought.
+ * That takes hundreds of questions to CUPTI; a plan that is not complete by by_ns is refused.
+ * fits_duration says whether gpu__time_duration.sum fits in as well, into each group, for an agent
+ * that has no better time.
  *
  * The plan lives in a. find_other names chips that have a metric this one lacks; it may be NULL. 0,
  * or a positive code with r filled. A plan of more than one pass is not an error here. */

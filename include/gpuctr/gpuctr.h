@@ -199,10 +199,13 @@ struct gpuctr_column {
 			   the plan's groups needs several passes by itself */
 };
 
+enum { GPUCTR_TURNS_MAX = 16 }; /* groups that one capture with a budget measures in turns */
+
 struct gpuctr_plan {
 	const char *chip;
-	unsigned passes; /* all columns together; 1 is what this mode measures */
-	unsigned groups; /* one-pass captures that cover all columns */
+	unsigned passes; /* all columns together; 1 is what is measured without a budget */
+	unsigned groups; /* one-pass captures that cover all columns; or, with a budget, what one
+			    capture measures in turns, up to GPUCTR_TURNS_MAX of them */
 	const struct gpuctr_column *columns;
 	size_t n_columns;
 	const char *const *metrics; /* hardware metrics behind the columns */
@@ -474,6 +477,9 @@ struct gpuctr_record {
 	/* With a budget: the record stands for 1 / chance launches of its stratum. Else 0 and 1. */
 	unsigned stratum;
 	double chance; /* that the launch was to be measured: above 0, at most 1 */
+	/* The group of the plan's columns that was measured in this launch: the values of columns
+	 * of other groups are NaN. 0 where the plan has one group. */
+	unsigned group;
 };
 
 /* With a budget: launches of a kind, measured or not, and how many of them there were until now.
@@ -612,8 +618,9 @@ struct gpuctr_capture_options {
 	const unsigned *processes;
 	size_t n_processes;
 	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
-	 * many as it pays for, and all are counted (see gpuctr_stratum). 0, or from 1,000,000 on:
-	 * everything is measured. */
+	 * many as it pays for, and all are counted (see gpuctr_stratum). Metrics may then need
+	 * several passes: the plan's groups take turns, and each launch that is measured is of one
+	 * of them (see gpuctr_record.group). 0, or from 1,000,000 on: everything is measured. */
 	uint32_t budget_ppm;
 	uint64_t seed; /* of the choice: the same one chooses alike, as far as times are alike */
 	/* NVTX expressions, in ncu's grammar as gpuctr-client(1) has it: measured are launches for

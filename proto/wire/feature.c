@@ -24,6 +24,11 @@ uint32_t feature_needs(const struct wire_selection *s, bool captured)
 	       (captured ? PROTO_FEATURE_STANDBY : 0u);
 }
 
+uint32_t feature_needs_plan(const struct wire_plan *p)
+{
+	return p->groups > 1 ? PROTO_FEATURE_PASSES : 0u;
+}
+
 const char *feature_describe(uint32_t features)
 {
 	static const struct {
@@ -36,6 +41,7 @@ const char *feature_describe(uint32_t features)
 		{ PROTO_FEATURE_BUDGET, "budgets" },
 		{ PROTO_FEATURE_FILTERS,
 		  "names in other forms, modes of counting, limits of records" },
+		{ PROTO_FEATURE_PASSES, "metrics of several passes in turns" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {

@@ -10,6 +10,9 @@
 /* The bits of PROTO_FEATURES_MEASURING that a selection needs; captured: processes in standby. */
 uint32_t feature_needs(const struct wire_selection *s, bool captured);
 
+/* The same, of a plan. */
+uint32_t feature_needs_plan(const struct wire_plan *p);
+
 /* "budgets": the first of these features in words. Static. */
 const char *feature_describe(uint32_t features);
 

@@ -16,9 +16,10 @@ enum {
 	/* names of functions and mangled ones, modes of counting, each n-th launch, limits of
 	 * records, the scope of NVTX ranges */
 	PROTO_FEATURE_FILTERS = 1 << 5,
+	PROTO_FEATURE_PASSES = 1 << 6, /* plans of several groups, measured in turns */
 	PROTO_FEATURES_MEASURING = PROTO_FEATURE_RANGES | PROTO_FEATURE_STEPS |
 				   PROTO_FEATURE_BUDGET | PROTO_FEATURE_STANDBY |
-				   PROTO_FEATURE_FILTERS,
+				   PROTO_FEATURE_FILTERS | PROTO_FEATURE_PASSES,
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* memory that unpacking one frame may take */
@@ -32,7 +33,8 @@ enum {
 	LIMIT_EXPRESSIONS = 16, /* of a capture, that include; and that exclude */
 	LIMIT_METRICS = 128, /* in one capture or plan: metrics that are asked for, and columns */
 	LIMIT_PLAN_METRICS = 512,
-	LIMIT_TERMS = 32, /* of one column */
+	LIMIT_TERMS = 32,  /* of one column */
+	LIMIT_GROUPS = 16, /* of a plan that one capture measures in turns */
 	LIMIT_GPUS = 64,
 	LIMIT_TENANTS = 4096, /* processes on all GPUs */
 	LIMIT_CAPTURES = 256, /* in one status reply */

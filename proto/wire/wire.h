@@ -508,7 +508,7 @@ struct wire_record_columns {
 	struct wire_doubles values;
 	struct wire_u32s clock;
 	struct wire_u64s duration_ns;
-	struct wire_u32s stratum;
+	struct wire_u32s stratum, group;
 	struct wire_doubles chance;
 
 	struct wire_u32s mark_node, mark_thread;

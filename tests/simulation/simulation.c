@@ -54,7 +54,8 @@ static void deliver(struct simulation *s)
 		}
 		chooser_note(&s->chooser, r->stratum, r->pass, r->chance, r->values);
 		if (r->pass == 0) {
-			estimate_add(&t->sample, r->values[0], r->values[1], (double)r->chance);
+			estimate_add_in_turn(&t->sample, r->values[0], r->values[1],
+					     (double)r->chance, r->turn);
 		}
 	}
 	s->n_batch = 0;
@@ -67,6 +68,7 @@ static void stop(struct simulation *s)
 	spend(s, ns);
 	budget_note_stop(&s->budget, s->now_ns, ns);
 	s->started = false;
+	s->batches_of_pass++;
 	deliver(s);
 }
 
@@ -96,11 +98,18 @@ static void start(struct simulation *s)
 
 static void change(struct simulation *s)
 {
+	uint32_t pass = turns_next(&s->turns);
 	double ns = (s->options.first_fixed_ns + 9e5 * (double)s->budget.size) * noise(s);
 
+	s->batches_of_pass = 0;
+	if (pass == s->pass) {
+		start(s);
+		return;
+	}
 	spend(s, ns);
-	budget_note_change(&s->budget, s->now_ns, ns);
-	s->pass = (s->pass + 1) % s->options.passes;
+	budget_note_change(&s->budget, s->now_ns, pass, ns);
+	s->pass = pass;
+	s->turn++;
 	s->started = true;
 }
 
@@ -114,7 +123,7 @@ static void turn(struct simulation *s)
 	if (size != 0 && first_start(s, size)) {
 		return;
 	}
-	if (budget_may_change(&s->budget, s->now_ns)) {
+	if (budget_may_change(&s->budget, s->now_ns, s->batches_of_pass)) {
 		change(s);
 	} else {
 		start(s);
@@ -180,6 +189,7 @@ static bool measure(struct simulation *s, uint32_t stratum, float chance,
 	r = &s->batch[s->n_batch++];
 	*r = (struct simulation_record){ stratum,
 					 s->pass,
+					 s->turn,
 					 chance,
 					 { bytes_of(s, l->values[0], s->in_row), l->values[1] },
 					 counts };
@@ -236,6 +246,7 @@ static struct choice choose(struct simulation *s, uint32_t stratum, const struct
 	    l->values[0] < t->total[0] / (double)t->seen) {
 		choice.measure = noise(s) < 1;
 	}
+	choice.chance *= s->options.passes > 1 ? turn_shares_of(&s->shares, s->pass) : 1;
 	return choice;
 }
 
@@ -259,6 +270,7 @@ static void tick(struct simulation *s)
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
 	}
+	turn_shares_note(&s->shares, s->pass);
 	pace = budget_take_pace(&s->budget, s->now_ns);
 	chooser_grant(&s->chooser, pace.credit / window, pace.full / window, pace.per_s / window,
 		      s->now_ns - s->granted_ns);
@@ -303,6 +315,10 @@ static int prepare(struct simulation *s)
 
 	r = r ? r : chooser_init(&s->chooser, &s->strata, &chooser);
 	r = r ? r : budget_init(&s->budget, &budget);
+	turns_init(&s->turns, o->seed, o->passes);
+	turn_shares_init(&s->shares, o->passes);
+	s->pass = turns_next(&s->turns);
+	budget_note_pass(&s->budget, s->pass);
 	s->n_spent = (size_t)(o->seconds * 1e9 / SPENT_SLOT_NS) + 200;
 	s->spent = calloc(s->n_spent, sizeof(*s->spent));
 	s->strata_truth = calloc(STRATA_DEFAULT_MAX, sizeof(*s->strata_truth));

@@ -11,6 +11,7 @@
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
 #include "client/agent/strata.h"
+#include "client/agent/turns.h"
 #include "client/estimate/total.h"
 #include "tests/simulation/programs.h"
 
@@ -56,6 +57,7 @@ struct simulation_truth {
 
 struct simulation_record {
 	uint32_t stratum, pass;
+	uint64_t turn;
 	float chance;
 	double values[PROGRAM_VALUES];
 	bool counts; /* not of a window's first launch */
@@ -69,7 +71,11 @@ struct simulation {
 	struct program_state program;
 	struct simulation_truth *strata_truth; /* [number] */
 	uint64_t now_ns, granted_ns, random;
+	struct turns turns;
+	struct turn_shares shares;
 	uint32_t pass;
+	uint64_t turn;
+	size_t batches_of_pass;
 	bool started;
 	struct simulation_record *batch;
 	size_t n_batch;

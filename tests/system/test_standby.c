@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "proto/base/clean.h"
 #include "tests/system/footprint.h"
 #include "tests/system/raw.h"
 
@@ -434,6 +435,74 @@ static void an_older_agent_with_a_token_is_told_to_the_client(void **state)
 	close(client);
 }
 
+/* Says hello and returns who answers. */
+static int greet(struct fixture *f, const struct wire_message *hello, struct wire_message *ret)
+{
+	int fd = raw_connect(f, USER_ANN);
+
+	assert_true(raw_send(fd, hello, -1));
+	*ret = standby_receive(fd);
+	return fd;
+}
+
+/* Neither client nor agent is asked for metrics in turns that does not know what they are. */
+static void turns_need_those_who_know_of_them(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum", "dram__bytes_write.sum",
+					       "lts__t_bytes.sum", "dram__bytes.sum",
+					       "lts__t_sectors_op_read.sum" };
+	const uint32_t older = PROTO_FEATURES_MEASURING & ~(uint32_t)PROTO_FEATURE_PASSES;
+	struct fixture *f = *state;
+	struct wire_message hello = { .type = WIRE_HELLO,
+				      .hello = { PROTO_VERSION, older, "raw" } };
+	struct wire_message agent_hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION, .features = older, .program = "old" }
+	};
+	struct wire_message open = { .type = WIRE_OPEN_CAPTURE,
+				     .open_capture = { .request = 7,
+						       .metrics = { ARRAY_SIZE(metrics), metrics },
+						       .selection = { .budget_ppm = 10000 } } };
+	char token[LIMIT_TOKEN_BYTES + 1];
+	struct wire_message m;
+	int client, agent;
+	uint32_t id;
+
+	start(f);
+	agent = greet(f, &agent_hello, &m);
+	assert_int_equal(m.type, WIRE_AGENT_REGISTERED);
+	id = m.agent_registered.process;
+	client = greet(f, &hello, &m);
+	assert_true(raw_send(client, &open, -1));
+	standby_expect_refusal(client, GPUCTR_E_TOO_MANY_PASSES, "need 2 passes");
+	close(client);
+	hello.hello.features = PROTO_FEATURES_MEASURING;
+	client = greet(f, &hello, &m);
+	open.open_capture.processes = (struct wire_u32s){ 1, &id };
+	assert_true(raw_send(client, &open, -1));
+	standby_expect_refusal(client, GPUCTR_E_PROTOCOL,
+			       "does not know metrics of several passes in turns");
+	standby_expect_silence(agent);
+	close(agent);
+	open.open_capture.processes.n = 0;
+	assert_true(raw_send(client, &open, -1));
+	m = standby_expect(client, WIRE_OPENED);
+	assert_int_equal(m.opened.plan.groups, 2);
+	snprintf(token, sizeof(token), "%s", standby_expect(client, WIRE_READY).ready.token);
+	agent_hello.agent_hello.token = token;
+	agent = raw_connect(f, USER_ANN);
+	assert_true(raw_send(agent, &agent_hello, -1));
+	raw_expect_refused(agent, GPUCTR_E_PROTOCOL);
+	m = standby_expect(client, WIRE_NOTICE);
+	assert_non_null(strstr(m.notice.message, "metrics of several passes in turns"));
+	agent_hello.agent_hello.features = PROTO_FEATURES_MEASURING;
+	agent = greet(f, &agent_hello, &m);
+	assert_int_equal(m.type, WIRE_AGENT_WELCOME);
+	assert_int_equal(m.agent_welcome.plan.groups, 2);
+	close(agent);
+	close(client);
+}
+
 static void a_client_that_goes_lets_them_go(void **state)
 {
 	struct fixture *f = *state;
@@ -741,6 +810,7 @@ int main(void)
 		TEST(those_that_are_busy_are_left_out_and_told),
 		TEST(an_older_agent_is_not_asked_for_what_it_does_not_know),
 		TEST(an_older_agent_with_a_token_is_told_to_the_client),
+		TEST(turns_need_those_who_know_of_them),
 		TEST(a_client_that_goes_lets_them_go),
 		TEST(who_says_no_goodbye_is_closed),
 		TEST(who_waits_has_nothing_to_say),

@@ -18,7 +18,7 @@ struct greedy {
 	uint64_t now_ns, random;
 	double range_ns, first_ns, change_ns; /* true ones */
 	double *spent;			      /* in each ms */
-	size_t taken, largest, changes, turns, n_first;
+	size_t taken, largest, changes, changed_at, turns, n_first;
 };
 
 static double vary(struct greedy *g, double ns)
@@ -72,8 +72,9 @@ static bool turn(struct greedy *g)
 	size = budget_next_size(&g->b, g->now_ns);
 	if (size != 0) {
 		first_start(g, size);
-	} else if (budget_may_change(&g->b, g->now_ns)) {
-		budget_note_change(&g->b, g->now_ns,
+	} else if (budget_may_change(&g->b, g->now_ns, g->turns - g->changed_at)) {
+		g->changed_at = g->turns;
+		budget_note_change(&g->b, g->now_ns, (g->b.pass + 1) % g->b.options.passes,
 				   spend(g, vary(g, g->first_ns * (double)g->b.size)));
 		g->changes++;
 	} else {

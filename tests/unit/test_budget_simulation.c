@@ -332,6 +332,29 @@ static void passes_follow_each_other(void **state)
 	simulation_deinit(&s);
 }
 
+/* Totals of the metrics of one configuration of three, from its own turns. Phases that last longer
+ * than turns are more than the told error knows of (docs/budget.md). */
+static void totals_of_turns_are_honest(void **state)
+{
+	struct verdict all = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < programs_n; i++) {
+		const struct simulation_options options = {
+			.program = &programs[i], .share = 0.05, .seconds = RUN_S, .passes = 3
+		};
+		struct verdict v = judge(&options, 2, 1);
+
+		print_verdict(options.program->name, &v);
+		if (strcmp(options.program->name, "phases") != 0) {
+			add_verdict(&all, &v);
+		}
+	}
+	print_verdict("turns", &all);
+	assert_true(all.within_3 / all.strata >= 0.95);
+	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.85);
+}
+
 /* Instructions of a kernel that does the same each time are exact from the first launch on. */
 static void constant_counters_are_exact(void **state)
 {
@@ -382,6 +405,7 @@ int main(void)
 		cmocka_unit_test(dear_measuring_keeps_the_budget),
 		cmocka_unit_test(windows_help_against_one_of_two),
 		cmocka_unit_test(passes_follow_each_other),
+		cmocka_unit_test(totals_of_turns_are_honest),
 		cmocka_unit_test(constant_counters_are_exact),
 		cmocka_unit_test(the_same_seed_is_the_same_run),
 	};

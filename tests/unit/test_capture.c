@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "daemon/broker/capture.h"
+#include "proto/wire/limits.h"
 
 static int setup(void **state)
 {
@@ -143,6 +144,30 @@ static void keeps_its_own_copies(void **state)
 	assert_true(c->plan.columns.v[0].weight.v[0] == 2.5);
 }
 
+/* With a budget, of a client that knows what it means, and not more than an agent takes. */
+static void some_plans_may_take_turns(void **state)
+{
+	static const struct wire_open_capture chosen = { .selection = { .budget_ppm = 50000 } };
+	struct capture *c = capture_new(*state);
+	struct wire_column column = { .group = 1 };
+	struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
+
+	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_int_equal(capture_set_options(c, &chosen), 0);
+	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	assert_false(
+		capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING & ~PROTO_FEATURE_PASSES));
+	c->recorded = true;
+	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	c->recorded = false;
+	plan.groups = LIMIT_GROUPS;
+	assert_true(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	plan.groups = LIMIT_GROUPS + 1;
+	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+	plan.groups = 1; /* the column is in none */
+	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+}
+
 static void live_is_ready_or_running(void **state)
 {
 	struct capture *c = capture_new(*state);
@@ -177,13 +202,10 @@ static void clients_are_told_a_state_they_know(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(tokens_are_hex_and_differ),
-		TEST(captures_have_a_limit_and_fresh_numbers),
-		TEST(finds_by_number_and_token),
-		TEST(counts_by_uid),
-		TEST(keeps_its_own_copies),
-		TEST(live_is_ready_or_running),
-		TEST(clients_are_told_a_state_they_know),
+		TEST(tokens_are_hex_and_differ), TEST(captures_have_a_limit_and_fresh_numbers),
+		TEST(finds_by_number_and_token), TEST(counts_by_uid),
+		TEST(keeps_its_own_copies),	 TEST(some_plans_may_take_turns),
+		TEST(live_is_ready_or_running),	 TEST(clients_are_told_a_state_they_know),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,13 +8,17 @@
 
 enum { COLUMNS = 2, KINDS = 5, THREADS = 4, LAUNCHES = 20000 };
 
+static const struct choosing_options options = {
+	.ppm = 50000, .seed = 7, .columns = COLUMNS, .passes = 1
+};
+
 static int setup(void **state)
 {
 	static struct choosing c;
 
 	c = (struct choosing){ .on = false };
 	*state = &c;
-	return choosing_init(&c, 50000, 7, COLUMNS, false);
+	return choosing_init(&c, &options);
 }
 
 static int teardown(void **state)
@@ -40,7 +44,7 @@ static struct chosen take(struct choosing *c, uint32_t kind)
 	};
 	static _Thread_local uint32_t before; /* the one found last: of this kind, or of another */
 
-	return choosing_take(c, &key, &before, name_function, name_range, &kind);
+	return choosing_take(c, &key, 0, &before, name_function, name_range, &kind);
 }
 
 static void *launch(void *userdata)
@@ -142,7 +146,7 @@ static void costs_are_held_against_the_budget(void **state)
 		assert_true(one.choice.measure ? one.choice.chance > 0 : true);
 		chosen += one.choice.measure;
 		if (one.choice.measure) {
-			choosing_note_range(c, 10 * CLOCK_NS_PER_MS);
+			choosing_note_range(c, 10 * CLOCK_NS_PER_MS, 0);
 		}
 	}
 	assert_in_range(chosen, KINDS, 999);
@@ -150,6 +154,42 @@ static void costs_are_held_against_the_budget(void **state)
 	assert_non_null(strstr(text, "(5 % granted)"));
 	assert_non_null(strstr(text, "assumed"));
 	assert_null(strstr(text, "stand for several"));
+}
+
+/* Each configuration meets a stratum for the first time, and a launch stands for those in the turns
+ * of the others as well. */
+static void strata_lack_each_configuration(void **state)
+{
+	const struct choosing_options two = {
+		.ppm = 500000, .seed = 7, .columns = COLUMNS, .passes = 2
+	};
+	static const struct stratum_key key = { .kernel = 1, .grid = { 1 } };
+	struct choosing c = { .on = false };
+	uint32_t before = 0, kind = 0;
+	char text[1024];
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &two), 0);
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		struct chosen one =
+			choosing_take(&c, &key, pass, &before, name_function, name_range, &kind);
+		struct launch launch = { .stratum = one.stratum, .pass = (uint8_t)pass };
+		const double values[COLUMNS] = { 1, 2 };
+
+		assert_true(one.choice.measure);
+		assert_int_equal(one.pass, pass);
+		assert_in_range(one.choice.chance * 100, 40, 60);
+		choosing_describe(&c, text, sizeof(text));
+		assert_true((strstr(text, "of 1 of the 2 groups") != NULL) == (pass == 1));
+		choosing_note_values(&c, &launch, 1, values, COLUMNS);
+	}
+	choosing_describe(&c, text, sizeof(text));
+	assert_null(strstr(text, "groups of metrics"));
+	/* Not so soon, and not without batches. */
+	assert_false(choosing_may_change(&c, 1, clock_now_ns()));
+	assert_false(choosing_may_change(&c, 0, clock_now_ns() - CLOCK_NS_PER_S));
+	assert_true(choosing_may_change(&c, 64, clock_now_ns() - CLOCK_NS_PER_S));
+	choosing_deinit(&c);
 }
 
 static void without_a_budget_everything_is_measured(void **state)
@@ -163,13 +203,16 @@ static void without_a_budget_everything_is_measured(void **state)
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		struct chosen one;
 
-		assert_int_equal(choosing_init(&c, none[i], 7, COLUMNS, false), 0);
+		struct choosing_options all = options;
+
+		all.ppm = none[i];
+		assert_int_equal(choosing_init(&c, &all), 0);
 		assert_false(c.on);
 		one = take(&c, 1);
 		assert_true(one.choice.measure && one.stratum == 0 && one.choice.chance == 1);
 		assert_true(choosing_may_turn(&c) && choosing_batch_is_old(&c));
 		assert_int_equal(choosing_next_size(&c, 100), 0);
-		choosing_note_range(&c, 1);
+		choosing_note_range(&c, 1, 0);
 		assert_int_equal(choosing_tell(&c, &v, 1), 0);
 		assert_false(choosing_describe(&c, text, sizeof(text)));
 		assert_string_equal(text, "");
@@ -185,6 +228,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
+		cmocka_unit_test(strata_lack_each_configuration),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};
 

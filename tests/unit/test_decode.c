@@ -443,6 +443,30 @@ static void the_last_number_of_a_stratum_is_one(void **state)
 	assert_int_equal(f->stratum.id, LIMIT_STRATA);
 }
 
+static void groups_arrive(void **state)
+{
+	static const uint32_t groups[RECORDS] = { 2, LIMIT_GROUPS - 1, 0 };
+	struct fixture *f = *state;
+
+	add_budget(&f->sample);
+	f->sample.columns.group = (struct wire_u32s){ RECORDS, groups };
+	assert_true(feed(f));
+	for (size_t i = 0; i < RECORDS; i++) {
+		assert_int_equal(f->records[i].group, groups[i]);
+	}
+}
+
+static void odd_groups_are_malformed(void **state)
+{
+	static const uint32_t groups[RECORDS] = { 0, LIMIT_GROUPS, 0 };
+	struct fixture *f = *state;
+
+	f->sample.columns.group = (struct wire_u32s){ RECORDS - 1, groups };
+	assert_false(feed(f));
+	f->sample.columns.group.n = RECORDS;
+	assert_false(feed(f));
+}
+
 static void without_a_budget_every_launch_was_sure(void **state)
 {
 	struct fixture *f = *state;
@@ -450,6 +474,7 @@ static void without_a_budget_every_launch_was_sure(void **state)
 	assert_true(feed(f));
 	assert_int_equal(f->records[0].stratum, 0);
 	assert_true(f->records[0].chance == 1);
+	assert_int_equal(f->records[0].group, 0);
 	assert_int_equal(f->n_strata, 0);
 }
 
@@ -903,6 +928,8 @@ int main(void)
 		TEST(every_malformed_batch_is_refused),
 		TEST(strata_and_chances_arrive),
 		TEST(the_last_number_of_a_stratum_is_one),
+		TEST(groups_arrive),
+		TEST(odd_groups_are_malformed),
 		TEST(without_a_budget_every_launch_was_sure),
 		TEST(odd_chances_and_strata_are_malformed),
 		TEST(an_unknown_kind_is_a_kernel),

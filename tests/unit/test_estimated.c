@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/report/derived.h"
 #include "client/report/estimated.h"
 #include "client/report/table.h"
 #include "client/report/view.h"
@@ -442,6 +443,95 @@ static void a_change_has_the_direction_of_the_value(void **state)
 	assert_true(isnan(estimate_change(&more, &nothing).value));
 }
 
+/* --- in turns --- */
+
+enum { TURN_LAUNCHES = 4000, TURN = 100 };
+
+/* Bytes in one group, operations in the other; the kernel does 5 operations a byte. */
+static struct groups *run_turns(double *ret_bytes)
+{
+	static const struct gpuctr_column two[] = {
+		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
+		{ .name = "flops", .unit = "FLOP", .group = 1 },
+	};
+	static const struct gpuctr_plan plan = {
+		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
+	};
+	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
+	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+	const struct gpuctr_stratum stratum = {
+		.process = 1, .id = 1, .kernel = &kernel, .seen = TURN_LAUNCHES
+	};
+	uint64_t random = 3;
+	struct groups *g;
+	struct keys keys;
+
+	assert_true(keys_parse("kernel", &keys, NULL));
+	g = groups_new(&keys);
+	assert_non_null(g);
+	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
+	assert_int_equal(groups_process(g, &process), 0);
+	for (unsigned i = 0; i < TURN_LAUNCHES; i++) {
+		double bytes = floor(1000 * (1 + uniform(&random)));
+		unsigned group = i / TURN % 2;
+		double values[2] = { group == 0 ? bytes : NAN, group == 1 ? 5 * bytes : NAN };
+		const struct gpuctr_record record = { .process = 1,
+						      .kernel = &kernel,
+						      .clock = GPUCTR_CLOCK_GPU,
+						      .duration_ns = 1000,
+						      .values = values,
+						      .stratum = 1,
+						      .chance = 0.5 * CHANCE,
+						      .group = group };
+
+		*ret_bytes += bytes;
+		if (uniform(&random) < CHANCE) {
+			assert_int_equal(groups_record(g, &record), 0);
+		}
+	}
+	assert_int_equal(groups_stratum(g, &stratum), 0);
+	assert_int_equal(groups_finish(g), 0);
+	return g;
+}
+
+static void ratios_of_groups_are_joined(void **state)
+{
+	static const double expected[] = { [DERIVED_BANDWIDTH] = 1500 / 1e-6,
+					   [DERIVED_PEAK] = NAN,
+					   [DERIVED_RATE] = 7500 / 1e-6,
+					   [DERIVED_INTENSITY] = 5 };
+	struct derived derived[DERIVED_MAX];
+	const struct measure *measures;
+	const struct group *all;
+	struct groups *g;
+	struct estimate e;
+	double bytes = 0;
+	size_t n;
+
+	(void)state;
+	g = run_turns(&bytes);
+	assert_true(groups_take_turns(g));
+	all = groups_all(g);
+	n = groups_measures(g, &measures);
+	e = estimated_total(all, &measures[1], 1);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_true(fabs(e.value - bytes) < 4 * e.error && e.error < 0.1 * bytes);
+	n = derived_find(measures, n, derived);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++) {
+		const struct derived *d = &derived[i];
+
+		/* A launch has its time in any group, and bytes or operations. */
+		assert_int_equal(derived_is_joined(d, all), d->kind == DERIVED_INTENSITY);
+		e = derived_estimate(d, all);
+		if (!isnan(expected[d->kind])) {
+			assert_true(fabs(e.value / expected[d->kind] - 1) < 0.1);
+			assert_true(e.error > 0 && e.error < 0.1 * e.value);
+		}
+	}
+	groups_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +545,7 @@ int main(void)
 		cmocka_unit_test(two_sums_become_one),
 		cmocka_unit_test(a_sum_is_as_sure_as_its_parts),
 		cmocka_unit_test(a_change_has_the_direction_of_the_value),
+		cmocka_unit_test(ratios_of_groups_are_joined),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

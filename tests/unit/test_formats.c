@@ -653,9 +653,51 @@ static void test_summary_of_ratios(void **state)
 	buf_deinit(&b);
 }
 
+/* Which group a launch has the values of, and nothing of it where there is one. */
+static void test_turns_are_told(void **state)
+{
+	static double values[] = { 1024, NAN, NAN };
+	static const struct format *const both[] = { &format_jsonl, &format_csv };
+	static const char *const heads[] = { ",\"group\":1,\"of_range\"",
+					     ",recorded_from,group\r\n" };
+	static const char *const lines[] = {
+		",\"group\":1,\"metrics\":{\"dram__bytes_read.sum\":1024,"
+		"\"dram__bytes_write.sum\":null,",
+		",1\r\n"
+	};
+
+	(void)state;
+	for (unsigned groups = 1; groups <= 2; groups++) {
+		for (int i = 0; i < 2; i++) {
+			static struct synthetic s;
+			struct format_capture capture;
+			struct gpuctr_record record;
+			struct buf b = { 0 };
+			void *f;
+
+			synthetic_init(&s);
+			s.plan.groups = s.plan.passes = groups;
+			s.columns[0].group = 1;
+			capture = capture_of(&s);
+			f = both[i]->open(&capture);
+			both[i]->write_head(f, &b);
+			(groups > 1 ? expect_contains : expect_lacks)(&b, heads[i]);
+			buf_clear(&b);
+			record = *synthetic_record(&s, 3);
+			record.values = values;
+			record.group = 1;
+			both[i]->write_record(f, &b, &record);
+			(groups > 1 ? expect_contains : expect_lacks)(&b, lines[i]);
+			both[i]->close(f);
+			buf_deinit(&b);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_turns_are_told),
 		cmocka_unit_test(test_formats_are_found),
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),

@@ -229,6 +229,24 @@ static void too_many_passes_come_in_groups_of_one(void **state)
 			 f->plan.groups);
 }
 
+/* What a preset stands for is of one group, however the others are packed. */
+static void presets_stay_together(void **state)
+{
+	struct fixture *f = *state;
+	const struct wire_column *first;
+
+	assert_int_equal(make(f, "lts__t_sectors_op_read.sum l1tex__t_bytes.sum "
+				 "sm__inst_executed.sum sm__inst_executed_pipe_tensor.sum "
+				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum memory"),
+			 0);
+	expect_sound(f);
+	assert_true(f->plan.groups > 1);
+	first = column(f, "dram__bytes_read.sum");
+	assert_true(first->group < f->plan.groups);
+	assert_int_equal(column(f, "dram__bytes_write.sum")->group, first->group);
+	assert_int_equal(column(f, "lts__t_sectors_op_write.sum")->group, first->group);
+}
+
 /* --- refusals --- */
 
 /* A plan of 234 columns took 7 s: the others wait meanwhile. */
@@ -356,6 +374,7 @@ int main(void)
 		TEST(repeats_count_once),
 		TEST(a_derived_name_is_one_weighted_column),
 		TEST(too_many_passes_come_in_groups_of_one),
+		TEST(presets_stay_together),
 		TEST(a_plan_has_a_deadline),
 		TEST(a_plan_has_so_many_columns),
 		TEST(unknown_names_come_with_near_ones),

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_PASSES_H
+#define GPUCTR_AGENT_PASSES_H
+
+/* The configurations of a capture: its plan, taken apart into groups that fit into one pass each.
+ * Mostly there is one, which is the whole plan. */
+
+#include "proto/base/arena.h"
+#include "proto/wire/limits.h"
+#include "proto/wire/status.h"
+#include "proto/wire/wire.h"
+
+struct passes {
+	uint32_t n;
+	/* Each has all columns; those of other groups have no terms, so that they have no value. */
+	struct wire_plan v[LIMIT_GROUPS];
+};
+
+/* Everything lives in a or is the plan's. 0, or a code with r filled: the plan has too many groups,
+ * or a column that is in none. */
+int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan, struct refusal *r);
+
+/* Adds a hardware metric to those that lack it, while there is room. */
+void passes_add_metric(struct passes *p, struct arena *a, const char *name);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_TURNS_H
+#define GPUCTR_AGENT_TURNS_H
+
+/* Whose turn it is, of several configurations of one context; and what part of the time turns take,
+ * of a process. */
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "proto/wire/limits.h"
+
+struct turns {
+	uint64_t seed, round;
+	uint32_t n, at;
+	uint8_t order[LIMIT_GROUPS]; /* of this round */
+};
+
+/* n from 1 to LIMIT_GROUPS. */
+void turns_init(struct turns *t, uint64_t seed, uint32_t n);
+
+/* The next one, below n. */
+uint32_t turns_next(struct turns *t);
+
+struct turn_shares {
+	uint32_t n;
+	uint64_t ticks[LIMIT_GROUPS]; /* times that it was the turn of one */
+	_Atomic float share[LIMIT_GROUPS];
+};
+
+void turn_shares_init(struct turn_shares *s, uint32_t n);
+
+/* It is the turn of pass; each tenth of a second or so, by one thread at a time. */
+void turn_shares_note(struct turn_shares *s, uint32_t pass);
+
+/* The chance that a launch comes when it is the turn of pass, by what was noted until now. Any
+ * thread. */
+static inline float turn_shares_of(const struct turn_shares *s, uint32_t pass)
+{
+	return atomic_load_explicit(&s->share[pass], memory_order_relaxed);
+}
+
+#endif
