@@ -8,8 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/clock.h"
+
+#define PATIENCE_NS CLOCK_NS_PER_S
 
 /* Any process may have these names. The findings are for an administrator; nothing is decided by
  * them. */
@@ -105,7 +109,7 @@ bool running_is_any(void)
 	return any;
 }
 
-void running_find(pid_t listener, struct running *ret)
+static void look(pid_t listener, struct running *ret)
 {
 	DIR *proc = opendir("/proc");
 	struct process p;
@@ -128,4 +132,29 @@ void running_find(pid_t listener, struct running *ret)
 		}
 	}
 	closedir(proc);
+}
+
+/* In a build with a sanitizer none has a filter. */
+static bool has_begun(const struct running *d)
+{
+	int n = 0, n_filtered = 0;
+
+	for (int i = 0; i < RUNNING_WORKERS; i++) {
+		n += d->workers[i].pid != 0;
+		n_filtered += d->workers[i].is_filtered;
+	}
+	return n == RUNNING_WORKERS && (n_filtered == 0 || n_filtered == n);
+}
+
+/* A worker has its name before it has its filter, and one that is replaced is not there for a
+ * moment. */
+void running_find(pid_t listener, struct running *ret)
+{
+	uint64_t by_ns = clock_now_ns() + PATIENCE_NS;
+
+	look(listener, ret);
+	while (ret->pid != 0 && !has_begun(ret) && clock_now_ns() < by_ns) {
+		nanosleep(&(struct timespec){ .tv_nsec = PATIENCE_NS / 50 }, NULL);
+		look(listener, ret);
+	}
 }

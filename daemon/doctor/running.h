@@ -27,7 +27,7 @@ struct running {
 bool running_is_any(void);
 
 /* Finds the daemon whose socket the process listener made listen: listener is the daemon itself, or
- * the manager that started it. */
+ * the manager that started it. Waits a second for workers that are only beginning. */
 void running_find(pid_t listener, struct running *ret);
 
 #endif
