@@ -657,10 +657,13 @@ static void test_bad_paths_are_refused(void **state)
 	assert_string_equal(store_error_name(4711), "store-unknown");
 }
 
-static void write_until_killed(struct fixture *f)
+static void write_until_killed(struct fixture *f, int begun)
 {
 	struct store *s = create(f);
 
+	if (write(begun, "", 1) != 1) {
+		_exit(1);
+	}
 	store_write_process(s, &f->synthetic.process);
 	for (unsigned i = 0;; i++) {
 		store_write_record(s, synthetic_record(&f->synthetic, i));
@@ -675,12 +678,19 @@ static void test_killed_writer_leaves_a_readable_file(void **state)
 
 	for (unsigned round = 0; round < 8; round++) {
 		struct store_reader *r;
-		pid_t pid = fork();
+		int begun[2];
+		char byte;
+		pid_t pid;
 
+		assert_int_equal(pipe(begun), 0);
+		pid = fork();
 		assert_true(pid >= 0);
 		if (pid == 0) {
-			write_until_killed(f);
+			write_until_killed(f, begun[1]);
 		}
+		close(begun[1]);
+		assert_int_equal(read(begun[0], &byte, 1), 1);
+		close(begun[0]);
 		usleep(300000 + round * 61000);
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
