@@ -76,12 +76,8 @@ static bool take_group(const struct wire_plan *plan, uint32_t group, struct aren
 /* The daemon has refused all others. */
 static bool is_sound(const struct wire_plan *plan)
 {
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		if (plan->columns.v[i].group >= plan->groups) {
-			return false;
-		}
-	}
-	return plan->groups <= LIMIT_GROUPS && plan->metrics.n <= LIMIT_PLAN_METRICS;
+	return wire_plan_is_grouped(plan) && plan->groups <= LIMIT_GROUPS &&
+	       plan->metrics.n <= LIMIT_PLAN_METRICS;
 }
 
 int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan, struct refusal *r)

@@ -150,23 +150,13 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 	return r;
 }
 
-bool capture_groups_are_whole(const struct wire_plan *plan)
-{
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		if (plan->columns.v[i].group >= plan->groups) {
-			return false;
-		}
-	}
-	return true;
-}
-
 bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
 			    uint32_t features)
 {
 	const struct wire_selection *s = &c->options.selection;
 
 	return s->budget_ppm > 0 && !s->raw_images && !c->recorded &&
-	       plan->groups <= LIMIT_GROUPS && capture_groups_are_whole(plan) &&
+	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan) &&
 	       (feature_needs_plan(plan) & ~features) == 0;
 }
 

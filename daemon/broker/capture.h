@@ -135,9 +135,6 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan,
 			    uint32_t features);
 
-/* False: a column needs several passes by itself, and is in no group. */
-bool capture_groups_are_whole(const struct wire_plan *plan);
-
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
 /* The state that a client is told: CHECKING and OPENING are "queued" to it. */

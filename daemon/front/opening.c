@@ -52,7 +52,7 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 	size_t n = strlen(text);
 
 	if (c->options.selection.budget_ppm == 0 && !c->recorded && plan->groups <= LIMIT_GROUPS &&
-	    capture_groups_are_whole(plan)) {
+	    wire_plan_is_grouped(plan)) {
 		snprintf(text + n, size - n,
 			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
 			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=budget "

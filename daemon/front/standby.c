@@ -21,10 +21,10 @@
 /* Every user who may connect may register: that gives nothing away, and whether the user may
  * measure is checked when a capture names a process. But uids are cheap, a container has as many as
  * it likes, and each has its share: so half of the places are left to users who may measure.
- * Registered programs are counted apart from
- * other connections, because there are as many as a job has ranks. One that waits costs its
- * connection, struct peer and struct process; its buffers are empty and its groups freed, since
- * nobody asks for them again.
+ *
+ * Registered programs are counted apart from other connections, because there are as many as a job
+ * has ranks. One that waits costs its connection, struct peer and struct process; its buffers are
+ * empty and its groups freed, since nobody asks for them again.
  *
  * A list of them may be long, and whoever asks for it may read slowly. So it is sent in parts: the
  * next one when the last has left, in the order of their numbers, within the time that is its

@@ -346,3 +346,13 @@ int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_mes
 	frame_end(out, offset);
 	return 0;
 }
+
+bool wire_plan_is_grouped(const struct wire_plan *plan)
+{
+	for (size_t i = 0; i < plan->columns.n; i++) {
+		if (plan->columns.v[i].group >= plan->groups) {
+			return false;
+		}
+	}
+	return true;
+}

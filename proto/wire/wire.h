@@ -201,6 +201,9 @@ struct wire_plan {
 	bool fits_duration;
 };
 
+/* False: a column needs several passes by itself, and is in no group. */
+bool wire_plan_is_grouped(const struct wire_plan *plan);
+
 struct wire_plan_reply {
 	uint32_t request;
 	struct wire_plan plan;
