@@ -76,9 +76,10 @@ def told_by(p):
 
 def late(m, p, what, metrics):
     r, kernels, totals, first = on_demand(m, "late.jsonl", p.pid, "--metrics", metrics, "--duration", "2.5")
+    # What is launched while the capture is called off is seen, and no longer measured.
     row(f"late capture, {what}", f"{len(kernels)} kernels, {told(totals)}, first launch {first:.2f} s after the command, exit {r.returncode}",
-        "all measured, 1 s", r.returncode == 0 and len(kernels) > 300 and totals.get("seen") == totals.get("measured") == len(kernels) and
-        0 <= first <= 1)
+        "all measured but one at the end, 1 s", r.returncode == 0 and len(kernels) > 300 and totals.get("measured") == len(kernels) and
+        totals.get("seen", 0) - len(kernels) == totals.get("unready", 0) <= 1 and 0 <= first <= 1)
 
 
 def training(m):

@@ -312,6 +312,7 @@ static void answers_that_nobody_reads(void **state)
 	struct footprint before;
 	int fds[CONNECTIONS];
 	unsigned told = 0;
+	uint64_t by;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
@@ -320,7 +321,8 @@ static void answers_that_nobody_reads(void **state)
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		fds[i] = raw_client(f, USER_ANN);
 	}
-	for (int round = 0; round < 100 && count_text(f->daemon->err, "cut off") == 0; round++) {
+	by = now_ms() + PATIENCE_MS;
+	while (now_ms() < by && count_text(f->daemon->err, "cut off") == 0) {
 		for (size_t i = 0; i < CONNECTIONS; i++) {
 			raw_send(fds[i], &ask, -1);
 		}
@@ -328,8 +330,10 @@ static void answers_that_nobody_reads(void **state)
 	}
 	expect_bounded(f, &before, "answers that nobody reads, on 64 connections");
 	expect_service(f, 2000);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		told += ends_with_quota(fds[i]);
+	for (by = now_ms() + PATIENCE_MS; told == 0 && now_ms() < by;) {
+		for (size_t i = 0; i < CONNECTIONS; i++) {
+			told += ends_with_quota(fds[i]);
+		}
 	}
 	requirement_figure("R14", "%u of them were cut off and told why", told);
 	assert_true(told > 0);
@@ -337,68 +341,93 @@ static void answers_that_nobody_reads(void **state)
 	expect_no_leak(f, &before);
 }
 
-/* --- the front's time --- */
+/* --- turns of users --- */
 
-/* How much the front has computed since it began. What else runs does not show in it. */
-static double computed_us(pid_t front)
+/* How much a process has computed since it began. What else runs does not show in it. */
+static double computed_us(pid_t pid)
 {
 	struct timespec t;
 	clockid_t clock;
 
-	assert_int_equal(clock_getcpuclockid(front, &clock), 0);
+	assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
 	assert_int_equal(clock_gettime(clock, &t), 0);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1000;
 }
 
-static double computed_when_idle_us(pid_t front)
+static double computed_when_idle_us(pid_t pid)
 {
-	double before, now = computed_us(front);
+	double before, now = computed_us(pid);
 
 	do {
 		before = now;
 		sleep_ms(50);
-		now = computed_us(front);
+		now = computed_us(pid);
 	} while (now > before + 1000);
 	return now;
 }
 
-static void ask_many(int fd, size_t requests)
+enum { REQUESTS = 500, QUESTIONS = 4 };
+
+/* Of the front: it answers these by itself. */
+static void ask_many(int fd)
 {
 	static const uint8_t one[] = { 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 };
-	uint8_t *all = malloc(requests * sizeof(one));
+	uint8_t all[REQUESTS * sizeof(one)];
 
-	assert_non_null(all);
-	for (size_t i = 0; i < requests; i++) {
+	for (size_t i = 0; i < REQUESTS; i++) {
 		memcpy(all + i * sizeof(one), one, sizeof(one));
 	}
-	assert_true(raw_send_bytes(fd, all, requests * sizeof(one), -1));
-	free(all);
+	assert_true(raw_send_bytes(fd, all, sizeof(all), -1));
+}
+
+/* Of the planner. */
+static void ask_for_metrics(int fd)
+{
+	const struct wire_message ask = {
+		.type = WIRE_METRICS_REQUEST,
+		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
+	};
+
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		assert_true(raw_send(fd, &ask, -1));
+	}
+}
+
+static void ask(int fd, const struct wire_message *m, enum wire_type reply)
+{
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_true(raw_send(fd, m, -1));
+	assert_int_equal(raw_receive(fd, &a).type, reply);
+	arena_deinit(&a);
 }
 
 /* While the front is stopped Ann asks on all her connections, then Bob asks once. Returns which
- * share of all that the front then computes comes before it answers Bob. */
-static double ask_behind(struct fixture *f, size_t requests)
+ * share of all that the worker then computes comes before Bob's answer. */
+static double ask_behind(struct fixture *f, const char *worker, void (*ann_asks)(int fd),
+			 const struct wire_message *bobs, enum wire_type reply)
 {
-	const struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
-	pid_t front = fixture_worker(f, "front");
+	pid_t front = fixture_worker(f, "front"), pid = fixture_worker(f, worker);
 	int fds[CONNECTIONS], bob = raw_client(f, USER_BOB);
 	double began, answered, ended;
 	struct arena a;
 
+	ask(bob, bobs, reply); /* the first may take longer */
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		fds[i] = raw_client(f, USER_ANN);
 	}
-	began = computed_when_idle_us(front);
+	began = computed_when_idle_us(pid);
 	kill(front, SIGSTOP);
 	for (size_t i = 0; i < CONNECTIONS; i++) {
-		ask_many(fds[i], requests);
+		ann_asks(fds[i]);
 	}
-	assert_true(raw_send(bob, &ask, -1));
+	assert_true(raw_send(bob, bobs, -1));
 	kill(front, SIGCONT);
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(raw_receive(bob, &a).type, WIRE_STATUS_REPLY);
-	answered = computed_us(front);
-	ended = computed_when_idle_us(front);
+	assert_int_equal(raw_receive(bob, &a).type, reply);
+	answered = computed_us(pid);
+	ended = computed_when_idle_us(pid);
 	arena_deinit(&a);
 	close_all(fds, CONNECTIONS);
 	close(bob);
@@ -406,22 +435,30 @@ static double ask_behind(struct fixture *f, size_t requests)
 }
 
 /* Whoever came first has a share of each round, however much was asked. If this process wakes late
- * the front has computed more: the best of some counts. */
-enum { REQUESTS = 500, TRIES = 5 };
+ * the worker has computed more: the best of some counts. */
+enum { TRIES = 10 };
 
-static void requests_of_a_user_do_not_hold_up_others(void **state)
+static double least_behind(struct fixture *f, const char *worker, void (*ann_asks)(int fd),
+			   const struct wire_message *bobs, enum wire_type reply)
 {
-	struct fixture *f = *state;
 	double share = 1;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	expect_service(f, 1000);
 	for (int i = 0; i < TRIES && share > 0.25; i++) {
-		double now = ask_behind(f, REQUESTS);
+		double now = ask_behind(f, worker, ann_asks, bobs, reply);
 
 		share = now < share ? now : share;
 	}
+	return share;
+}
+
+static void requests_of_a_user_do_not_hold_up_others(void **state)
+{
+	const struct wire_message bobs = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
+	double share = least_behind(*state, "front", ask_many, &bobs, WIRE_STATUS_REPLY);
+
 	requirement_figure("R14",
 			   "behind %d requests of a user on each of %d connections another's is "
 			   "answered after %.1f %% of the front's work",
@@ -429,80 +466,20 @@ static void requests_of_a_user_do_not_hold_up_others(void **state)
 	assert_true(share <= 0.25);
 }
 
-/* --- the gpu process --- */
-
-static double ask_plan_us(int fd)
+static void questions_of_a_user_do_not_hold_up_others(void **state)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message ask = {
+	const struct wire_message bobs = {
 		.type = WIRE_PLAN_REQUEST,
 		.plan_request = { 1, "GH100", { 1, metrics } },
 	};
-	uint64_t began = clock_now_ns();
-	struct arena a;
+	double share = least_behind(*state, "planner", ask_for_metrics, &bobs, WIRE_PLAN_REPLY);
 
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_true(raw_send(fd, &ask, -1));
-	raw_receive(fd, &a);
-	arena_deinit(&a);
-	return (double)(clock_now_ns() - began) / 1000;
-}
-
-/* Hundreds of a user's questions wait: another's is answered after one of them. What else the
- * machine does may come between, so a usual answer is compared, and the first: without turns that
- * one would wait for all 4 * CONNECTIONS, and the others for none. */
-enum { ASKS = 20, USUAL_MAX = 4, FIRST_MAX = CONNECTIONS / 2 };
-
-static void questions_of_a_user_do_not_hold_up_others(void **state)
-{
-	const struct wire_message ask = {
-		.type = WIRE_METRICS_REQUEST,
-		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
-	};
-	struct latencies behind = { 0 };
-	double alone = 0, first, one;
-	struct fixture *f = *state;
-	int fds[CONNECTIONS], bob;
-	struct arena a;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	bob = raw_client(f, USER_BOB);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		fds[i] = raw_client(f, USER_ANN);
-	}
-	ask_plan_us(bob);
-	for (int i = 0; i < ASKS; i++) {
-		alone += ask_plan_us(bob) / ASKS;
-	}
-	one = (double)clock_now_ns() / 1000;
-	assert_true(raw_send(fds[0], &ask, -1));
-	raw_receive(fds[0], &a);
-	one = (double)clock_now_ns() / 1000 - one;
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		for (int k = 0; k < 4; k++) {
-			assert_true(raw_send(fds[i], &ask, -1));
-		}
-	}
-	first = ask_plan_us(bob);
-	for (int i = 0; i < ASKS; i++) {
-		latencies_add(&behind, (uint64_t)(1000 * ask_plan_us(bob)));
-	}
-	requirement_figure(
-		"R14",
-		"another user's question takes %.0f us; while %d of %.0f us each wait, the "
-		"first takes %.0f us, a usual one %.0f us",
-		alone, 4 * CONNECTIONS, one, first, latencies_us(&behind, 50));
-	if (requirement_times_count()) {
-		assert_true(first < FIRST_MAX * (alone + one));
-		assert_true(latencies_us(&behind, 50) < USUAL_MAX * (alone + one));
-	}
-	latencies_deinit(&behind);
-	arena_deinit(&a);
-	close_all(fds, CONNECTIONS);
-	close(bob);
-	expect_service(f, 1000);
+	requirement_figure("R14",
+			   "behind %d questions of a user on each of %d connections another's is "
+			   "answered after %.1f %% of the planner's work",
+			   QUESTIONS, CONNECTIONS, 100 * share);
+	assert_true(share <= 0.25);
 }
 
 int main(void)
