@@ -16,6 +16,7 @@ import tempfile
 import time
 
 MEMORY = "dram__bytes_read.sum,dram__bytes_write.sum,gpu__time_duration.sum"
+INSTRUCTIONS = "sm__inst_executed.sum"
 USER, OTHER = 1000, 1001
 COPY_BYTES = 256 << 20
 

@@ -2,10 +2,9 @@
 """R29: the same numbers through the daemon as root has without it, and nobody else's."""
 import re
 
-from machine import MEMORY, OTHER
+from machine import INSTRUCTIONS, MEMORY, OTHER
 from table import row
 
-INSTRUCTIONS = "sm__inst_executed.sum"
 BYTES = "dram__bytes_read.sum,dram__bytes_write.sum"
 
 

@@ -5,10 +5,9 @@ import os
 import time
 
 from figures import iteration, median, memory_mib, steady, told
-from machine import COPY_BYTES, MEMORY, fakes, status_of
+from machine import COPY_BYTES, INSTRUCTIONS, MEMORY, fakes, status_of
 from table import row
 
-INSTRUCTIONS = "sm__inst_executed.sum"
 
 
 def standing(m, *argv):

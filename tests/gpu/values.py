@@ -5,12 +5,11 @@ import io
 import shutil
 
 from figures import iteration, told
-from machine import COPY_BYTES, MEMORY
+from machine import COPY_BYTES, INSTRUCTIONS, MEMORY
 from table import row
 
 FMA_THREADS = 132 * 256  # of gpu-workload's kernel, each of which does 256 multiply-adds
 BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-INSTRUCTIONS = "sm__inst_executed.sum"
 
 
 def values(m):

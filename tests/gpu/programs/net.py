@@ -11,6 +11,7 @@ p = argparse.ArgumentParser()
 p.add_argument("--iterations", type=int, default=20)
 p.add_argument("--warmup", type=int, default=5)
 p.add_argument("--nvtx", action="store_true", help="emit_nvtx with shapes, and a range for each iteration")
+p.add_argument("--profile", action="store_true", help="cudaProfilerStart and -Stop around the iterations")
 a = p.parse_args()
 
 torch.manual_seed(1)
@@ -49,7 +50,11 @@ if a.nvtx:
         times, loss = run(a.iterations, "iteration")
 else:
     run(a.warmup, "warm-up")
+    if a.profile:
+        torch.cuda.profiler.start()
     times, loss = run(a.iterations, "iteration")
+    if a.profile:
+        torch.cuda.profiler.stop()
 times = sorted(times[len(times) // 2:])  # the second half: steady state
 print(f"iteration {times[len(times) // 2]:.3f} ms median, {times[0]:.3f} ms least, loss {loss.item():.4f}")
 sys.stdout.flush()
