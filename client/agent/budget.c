@@ -40,6 +40,9 @@
 #define LUMP 0.3   /* of what may be spent in ten seconds */
 #define BESIDE 0.2 /* of a lump, that is left in the window */
 #define CYCLE_NS 6e10
+#define CYCLES 8	     /* that there are to be before they become longer */
+#define STAY_WORTH 2	     /* what is measured costs so many times what the change does */
+#define STAY_WORTH_YOUNG 0.5 /* until there were so many */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
 #define NEWEST 0.2    /* part that the last call has in what is expected of the next */
 #define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
@@ -430,16 +433,12 @@ static size_t affordable_size(const struct budget *b)
 	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
 }
 
-static size_t batches_of_stay(const struct budget *b, double size, double change_ns)
+/* Batches that measure for worth times what the change of the configuration costs. */
+static size_t batches_worth(const struct budget *b, double size, double change_ns, double worth)
 {
-	double batches = 1 + 2 * change_ns / (turn_price(b) + size * range_price(b));
+	double batches = 1 + worth * change_ns / (turn_price(b) + size * range_price(b));
 
 	return batches < STAY_BATCHES_MAX ? (size_t)batches : STAY_BATCHES_MAX;
-}
-
-size_t budget_batches_of_stay(const struct budget *b)
-{
-	return batches_of_stay(b, (double)b->size, change_price(b));
 }
 
 /* How long it takes until each pass was configured, with batches of this size. Larger ones measure
@@ -447,10 +446,28 @@ size_t budget_batches_of_stay(const struct budget *b)
 static double cycle_ns(const struct budget *b, double size)
 {
 	double change_ns = change_price(b) * size / (double)b->size;
-	double batches = (double)batches_of_stay(b, size, change_ns);
+	double batches = (double)batches_worth(b, size, change_ns, STAY_WORTH);
 	double stay_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
 
 	return (double)b->options.passes * stay_ns / (PLANNED * b->options.share);
+}
+
+/* How long it may take. A metric is known from its own turns, and however many launches each of
+ * them measures, of a program that changes they say no more than their number does: so turns become
+ * longer only when there were several, as the program lasts. */
+static double longest_cycle_ns(const struct budget *b)
+{
+	double lasted_ns = (double)(b->now_ns - b->options.now_ns);
+
+	return lasted_ns / CYCLES < CYCLE_NS ? lasted_ns / CYCLES : CYCLE_NS;
+}
+
+size_t budget_batches_of_stay(const struct budget *b)
+{
+	bool is_young = cycle_ns(b, (double)b->size) > longest_cycle_ns(b);
+
+	return batches_worth(b, (double)b->size, change_price(b),
+			     is_young ? STAY_WORTH_YOUNG : STAY_WORTH);
 }
 
 /* The next size if there is one that can be paid for, else 0. */
@@ -463,7 +480,7 @@ static size_t larger_size(const struct budget *b)
 		most = b->options.size_most;
 	}
 	size = size < most ? size : most;
-	if (b->options.passes > 1 && cycle_ns(b, (double)size) > CYCLE_NS) {
+	if (b->options.passes > 1 && cycle_ns(b, (double)size) > longest_cycle_ns(b)) {
 		return 0;
 	}
 	return size >= b->size + b->size / 2 ? size : 0;

@@ -39,13 +39,14 @@ struct estimate_sample {
 
 enum estimate_kind {
 	ESTIMATE_NONE,	/* nothing was measured: there is no value */
-	ESTIMATE_ONCE,	/* one launch was measured for several: there is no error */
+	ESTIMATE_ONCE,	/* one launch, or one turn, was measured for several: there is no error */
 	ESTIMATE_GUESS, /* value and error */
 	ESTIMATE_EXACT, /* every launch was measured: the error is 0 */
 };
 
 /* The total over a stratum. The error is a standard error: the truth is within one of it in 68 of
- * 100 cases, as far as the stratum is as its sample. NAN where there is none. */
+ * 100 cases and within two in 95, as far as the stratum is as its sample; where few launches were
+ * measured it is larger, so that two still hold 95. NAN where there is none. */
 struct estimate {
 	enum estimate_kind kind;
 	double value, error;
@@ -56,8 +57,9 @@ struct estimate {
  * it had, above 0 and at most 1. What is not a number must be left out by the caller. */
 void estimate_add(struct estimate_sample *s, double x, double y, double chance);
 
-/* The same where metrics take turns: turn grows from one to the next. Launches of one turn may have
- * more in common than chance has it, so that the error is that of so many turns. */
+/* The same where metrics take turns: turn is above 0, and grows from one to the next. Launches of
+ * one turn may have more in common than chance has it, so that the error is that of so many turns;
+ * of one turn there is none. */
 void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double chance,
 			  uint64_t turn);
 
@@ -74,6 +76,22 @@ void estimate_widen(struct estimate_sample *part, const struct estimate_sample *
 /* The total of the first metric over all launches of the stratum, of which seen were counted. */
 struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen);
 
+/* What the strata of a program have in common: how much their launches differ, as a part of their
+ * mean. Starts zeroed; takes the samples of whole strata. */
+struct estimate_spread {
+	struct {
+		double n, mean, m2; /* of the logarithms of relative variances */
+		double noise;	    /* variance that these have from chance, added up */
+	} of[2];
+};
+void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample *sample);
+
+/* So many launches more, which differ by this part of the mean (squared). 0: nothing is known. */
+struct estimate_prior {
+	double launches[2], variance[2];
+};
+struct estimate_prior estimate_spread_prior(const struct estimate_spread *s);
+
 /* Variance and covariance of both totals, for sums and ratios over strata: value[i] +-
  * sqrt(variance[i]). Returns what estimate_total() says of the first. */
 struct estimate_pair {
@@ -82,5 +100,9 @@ struct estimate_pair {
 	uint64_t seen, measured;
 };
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen);
+
+/* The same for a whole stratum of which others like it are known. */
+struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
+					 const struct estimate_prior *prior);
 
 #endif

@@ -12,6 +12,9 @@
  * Where metrics take turns, a turn ends with the next record of the stratum that is of another
  * group; turns of one group that follow each other are taken for one.
  *
+ * How much launches of a stratum differ is judged with what is known of all others
+ * (estimate_spread), of whole strata only: parts hold zeros, and say nothing of others.
+ *
  * A row adds up its strata, which were chosen independently of each other. Strata of which nothing
  * was measured are launches without a value: they are in the row of their kernel, or in the one of
  * which nothing is known. Who tells of no strata gets no estimates, and rows of what was measured.
@@ -203,6 +206,7 @@ void estimated_free(struct groups *g)
 	free(g->cells);
 	free(g->cell_slots);
 	free(g->placed);
+	free(g->priors);
 }
 
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum)
@@ -264,7 +268,9 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 		return -ENOMEM;
 	}
 	s->met = true;
-	s->turn += record->group != s->group;
+	if (g->takes_turns) {
+		s->turn += s->turn == 0 || record->group != s->group;
+	}
 	s->group = record->group;
 	for (size_t i = 0; i < g->n_measures; i++) {
 		g->values[i] = NAN;
@@ -320,6 +326,24 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 
 /* --- figures of a row --- */
 
+/* One a sample, of all strata together. NULL: out of memory. */
+static struct estimate_prior *new_priors(const struct groups *g)
+{
+	struct estimate_prior *priors = calloc(n_samples(g), sizeof(*priors));
+
+	for (size_t sample = 0; priors && sample < n_samples(g); sample++) {
+		struct estimate_spread spread = { 0 };
+
+		for (size_t i = 0; i < g->n_strata; i++) {
+			if (sample < g->strata[i].n_samples) {
+				estimate_spread_add(&spread, &g->strata[i].samples[sample]);
+			}
+		}
+		priors[sample] = estimate_spread_prior(&spread);
+	}
+	return priors;
+}
+
 static uint64_t seen_of(const struct groups_stratum *s)
 {
 	uint64_t measured = s->samples[SAMPLE_LAUNCHES].n;
@@ -351,14 +375,16 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
 	struct estimate_sample sum = { 0 };
+	bool whole;
 
 	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
+	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}
-	return estimate_pair(&sum, seen_of(s));
+	return estimate_pair_among(&sum, seen_of(s), whole ? &g->priors[sample] : NULL);
 }
 
 static void add_launches(const struct groups *g, const struct entry *entries, size_t n,
@@ -493,6 +519,9 @@ int estimated_finish_rows(struct groups *g)
 	if (!g->chosen) {
 		return 0;
 	}
+	free(g->priors);
+	g->priors = new_priors(g);
+	ok = g->priors != NULL;
 	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
 	for (size_t i = 0; i < g->n_cells && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;

@@ -193,7 +193,8 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	if (r || !g->values || !grow_stats(g, had)) {
 		return r ? r : -ENOMEM;
 	}
-	g->turns |= plan->groups > 1;
+	g->takes_turns = plan->groups > 1;
+	g->turns |= g->takes_turns;
 	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
 	g->n_captures++;
 	if (g->attributor) {

@@ -53,7 +53,7 @@ struct groups_stratum {
 	size_t n_samples;
 	bool met;	/* some of it was measured */
 	unsigned group; /* of the last record */
-	uint64_t turn;	/* grows when that changes */
+	uint64_t turn;	/* grows when that changes; 0 where metrics take no turns */
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -101,13 +101,15 @@ struct groups {
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
-	bool turns; /* metrics of a capture were measured in turns */
+	bool turns;	  /* metrics of a capture were measured in turns */
+	bool takes_turns; /* those of the capture whose records come now */
 	/* Of captures with a budget. */
 	size_t n_captures;
 	bool chosen; /* launches were told of that were not measured: rows have estimates */
 	struct groups_stratum *strata;
 	size_t n_strata, max_strata;
-	size_t *stratum_slots; /* of both: open addressing, a power of two; number and 1 */
+	struct estimate_prior *priors; /* what strata have in common, one a sample */
+	size_t *stratum_slots;	       /* of both: open addressing, a power of two; number and 1 */
 	size_t n_stratum_slots;
 	struct cell *cells;
 	size_t n_cells, max_cells;

@@ -25,9 +25,12 @@ struct row {
 
 static void add_strata(struct row *row, const struct simulation *s)
 {
+	struct estimate_prior prior = simulation_prior(s);
+
 	for (uint32_t i = 0; i < s->strata.n; i++) {
 		const struct simulation_truth *t = &s->strata_truth[i];
-		struct estimate e = estimate_total(&t->sample, t->seen);
+		struct estimate_total one = simulation_stratum(s, &prior, i);
+		struct estimate e = estimate_total_of(&one, 0);
 
 		if (e.kind == ESTIMATE_GUESS && e.error > 0) {
 			double z = fabs(e.value - t->total[0]) / e.error;

@@ -55,7 +55,8 @@ static void deliver(struct simulation *s)
 		chooser_note(&s->chooser, r->stratum, r->pass, r->chance, r->values);
 		if (r->pass == 0) {
 			estimate_add_in_turn(&t->sample, r->values[0], r->values[1],
-					     (double)r->chance, r->turn);
+					     (double)r->chance,
+					     s->options.passes > 1 ? r->turn + 1 : 0);
 		}
 	}
 	s->n_batch = 0;
@@ -376,13 +377,35 @@ double simulation_worst_window(const struct simulation *s)
 	return worst / 1e10;
 }
 
+struct estimate_prior simulation_prior(const struct simulation *s)
+{
+	struct estimate_spread spread = { 0 };
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		estimate_spread_add(&spread, &s->strata_truth[i].sample);
+	}
+	return estimate_spread_prior(&spread);
+}
+
+struct estimate_total simulation_stratum(const struct simulation *s,
+					 const struct estimate_prior *prior, uint32_t number)
+{
+	const struct simulation_truth *t = &s->strata_truth[number];
+	struct estimate_pair p = estimate_pair_among(&t->sample, t->seen, prior);
+	struct estimate_total total = { 0 };
+
+	estimate_total_add(&total, &p);
+	return total;
+}
+
 struct estimate_total simulation_total(const struct simulation *s)
 {
+	struct estimate_prior prior = simulation_prior(s);
 	struct estimate_total total = { 0 };
 
 	for (uint32_t i = 0; i < s->strata.n; i++) {
 		const struct simulation_truth *t = &s->strata_truth[i];
-		struct estimate_pair p = estimate_pair(&t->sample, t->seen);
+		struct estimate_pair p = estimate_pair_among(&t->sample, t->seen, &prior);
 
 		estimate_total_add(&total, &p);
 	}

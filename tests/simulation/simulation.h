@@ -96,7 +96,10 @@ void simulation_deinit(struct simulation *s);
 /* The largest part of any ten seconds after the first one that was spent. */
 double simulation_worst_window(const struct simulation *s);
 
-/* All strata. */
+/* What its strata have in common; one of them; and all of them. */
+struct estimate_prior simulation_prior(const struct simulation *s);
+struct estimate_total simulation_stratum(const struct simulation *s,
+					 const struct estimate_prior *prior, uint32_t number);
 struct estimate_total simulation_total(const struct simulation *s);
 double simulation_true_total(const struct simulation *s, int value);
 double simulation_full_total(const struct simulation *s); /* of the first value */

@@ -268,8 +268,13 @@ static void passes_stay_as_long_as_their_change_is_worth(void **state)
 	greedy_run(&g, 120);
 	print_message("8 passes at 5 %%: %zu changes in 120 s, stays of %zu batches of %zu\n",
 		      g.changes, budget_batches_of_stay(&g.b), g.b.size);
-	assert_true(g.changes >= 16); /* each pass comes in each minute */
-	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.6 * budget_spent_ns(&g.b));
+	assert_true(g.changes >= 8 * 5); /* each pass comes several times, however dear that is */
+	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.75 * budget_spent_ns(&g.b));
+	greedy_run(&g, 1200);
+	print_message("and %zu in 1200 s, stays of %zu batches of %zu\n", g.changes,
+		      budget_batches_of_stay(&g.b), g.b.size);
+	assert_true(g.changes >= 8 * 20); /* each in each minute */
+	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.5 * budget_spent_ns(&g.b));
 	assert_true(worst_window(&g) <= 0.05);
 	greedy_close(&g);
 }
