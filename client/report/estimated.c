@@ -15,11 +15,12 @@
  * How much launches of a stratum differ is judged with what is known of all others
  * (estimate_spread), of whole strata only: parts hold zeros, and say nothing of others.
  *
- * A row adds up its strata, which were chosen independently of each other. Strata of which nothing
- * was measured are launches without a value: they are in the row of their kernel, or in the one of
- * which nothing is known. Who tells of no strata gets no estimates, and rows of what was measured.
- * Captures of which everything was measured are not added to others: whoever
- * reads them asks before.
+ * A row adds up its strata, which were chosen independently of each other. Where a row has whole
+ * kernels, strata of which too little was measured are put together before (pools.c). What has no
+ * measured launch then is launches without a value: they are in the row of their kernel, or in the
+ * one of which nothing is known. Who tells of no strata gets no estimates, and rows of what was
+ * measured. Captures of which everything was measured are not added to others: whoever reads them
+ * asks before.
  *
  * A process that died has not told of its last second: of a stratum whose
  * count is not known there were more launches than were measured, so that nothing is told as exact.
@@ -207,6 +208,20 @@ void estimated_free(struct groups *g)
 	free(g->cell_slots);
 	free(g->placed);
 	free(g->priors);
+	pools_free(g);
+}
+
+static struct stratum_kind kind_of(struct groups *g, const struct gpuctr_stratum *s)
+{
+	struct stratum_kind k = {
+		.kernel = s->kernel ? texts_add_string(&g->texts, s->kernel->name) : NULL,
+		.dynamic_shared_bytes = s->dynamic_shared_bytes,
+		.device = s->device,
+	};
+
+	memcpy(k.grid, s->grid, sizeof(k.grid));
+	memcpy(k.block, s->block, sizeof(k.block));
+	return k;
 }
 
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum)
@@ -218,6 +233,7 @@ int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum)
 	}
 	if (!s->told) {
 		groups_dims_of_stratum(g, stratum, s->dims);
+		s->kind = kind_of(g, stratum);
 	}
 	s->seen = stratum->seen > s->seen ? stratum->seen : s->seen;
 	s->several = !stratum->kernel;
@@ -287,11 +303,19 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 /* --- rows --------------------------------------------------------------------------------------
  */
 
-/* A cell in a row. Cells of the same stratum are put together before anything is estimated. */
+/* A cell in a row. Cells of the same unit, which is a stratum or a pool of them, are put together
+ * before anything is estimated. */
 struct entry {
 	struct group *row;
 	bool self;
+	size_t unit; /* a stratum's number, or n_strata and more: a pool's */
 	const struct cell *cell;
+};
+
+struct unit {
+	const struct estimate_sample *samples;
+	size_t n_samples;
+	uint64_t seen;
 };
 
 int estimated_begin_rows(struct groups *g)
@@ -344,7 +368,7 @@ static struct estimate_prior *new_priors(const struct groups *g)
 	return priors;
 }
 
-static uint64_t seen_of(const struct groups_stratum *s)
+uint64_t groups_stratum_seen(const struct groups_stratum *s)
 {
 	uint64_t measured = s->samples[SAMPLE_LAUNCHES].n;
 
@@ -369,29 +393,51 @@ static bool is_of_one_row(const struct groups *g, const struct groups_stratum *s
 	return true;
 }
 
-/* One of the samples of all these cells, which are of one stratum, as one of the stratum. */
+static size_t number_of_unit(const struct groups *g, const struct group *row, const struct cell *c)
+{
+	const struct groups_stratum *s = &g->strata[c->stratum];
+
+	return s->pool && is_of_one_row(g, s, row) ? g->n_strata + s->pool - 1 : c->stratum;
+}
+
+static struct unit unit_of(const struct groups *g, const struct entry *e)
+{
+	const struct groups_stratum *s = &g->strata[e->cell->stratum];
+	struct unit u = { s->samples, s->n_samples, 0 };
+
+	if (e->unit == e->cell->stratum) {
+		u.seen = groups_stratum_seen(s);
+	} else {
+		u.samples = g->pools[e->unit - g->n_strata].samples;
+		u.seen = g->pools[e->unit - g->n_strata].seen;
+	}
+	return u;
+}
+
+/* One of the samples of all these cells, which are of one unit, as one of the unit. */
 static struct estimate_pair pair_of(const struct groups *g, const struct entry *entries, size_t n,
 				    size_t sample)
 {
-	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
+	struct unit u = unit_of(g, entries);
 	struct estimate_sample sum = { 0 };
 	bool whole;
 
-	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
+	for (size_t i = 0; sample < u.n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
-	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
-	if (sample < s->n_samples) {
-		estimate_widen(&sum, &s->samples[sample]);
+	whole = sample < u.n_samples && sum.n == u.samples[sample].n;
+	if (sample < u.n_samples) {
+		estimate_widen(&sum, &u.samples[sample]);
 	}
-	return estimate_pair_among(&sum, seen_of(s), whole ? &g->priors[sample] : NULL);
+	return estimate_pair_among(&sum, u.seen, whole ? &g->priors[sample] : NULL);
 }
 
 static void add_launches(const struct groups *g, const struct entry *entries, size_t n,
 			 struct estimate *launches, uint64_t *measured)
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
-	struct estimate one = { .kind = ESTIMATE_EXACT, .value = (double)seen_of(s) };
+	double seen = (double)unit_of(g, entries).seen;
+	struct estimate one = { .kind = ESTIMATE_EXACT, .value = seen };
 
 	if (!is_of_one_row(g, s, entries[0].row)) {
 		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_LAUNCHES);
@@ -401,7 +447,7 @@ static void add_launches(const struct groups *g, const struct entry *entries, si
 		estimate_total_add(&t, &p);
 		one = estimate_total_of(&t, 0);
 		one.kind = one.kind == ESTIMATE_EXACT ? ESTIMATE_EXACT : ESTIMATE_GUESS;
-		one.value = p.kind == ESTIMATE_NONE ? (double)seen_of(s) : one.value;
+		one.value = p.kind == ESTIMATE_NONE ? seen : one.value;
 	}
 	if (launches->kind == ESTIMATE_NONE) {
 		launches->error = 0;
@@ -412,9 +458,9 @@ static void add_launches(const struct groups *g, const struct entry *entries, si
 	estimate_add_up(launches, &one);
 }
 
-/* One stratum of a row. */
-static void add_stratum(const struct groups *g, struct estimated *e, const struct entry *entries,
-			size_t n)
+/* One unit of a row. */
+static void add_unit(const struct groups *g, struct estimated *e, const struct entry *entries,
+		     size_t n)
 {
 	bool self = entries[0].self;
 	struct estimate_total *totals = self ? e->self : e->total;
@@ -446,7 +492,7 @@ static struct estimated *new_estimated(struct groups *g)
 	return e->self && e->total && e->derived ? e : NULL;
 }
 
-/* By row, then by self and total, then by stratum; a stratum's cells as they came. */
+/* By row, then by self and total, then by unit; a unit's cells as they came. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -457,8 +503,8 @@ static int compare_entries(const void *a, const void *b)
 	if (x->self != y->self) {
 		return x->self ? -1 : 1;
 	}
-	if (x->cell->stratum != y->cell->stratum) {
-		return x->cell->stratum < y->cell->stratum ? -1 : 1;
+	if (x->unit != y->unit) {
+		return x->unit < y->unit ? -1 : 1;
 	}
 	return (x->cell > y->cell) - (x->cell < y->cell);
 }
@@ -468,9 +514,9 @@ static bool add_up(struct groups *g, const struct entry *entries, size_t n)
 	struct estimated *e = NULL;
 
 	for (size_t i = 0, next; i < n; i = next) {
-		for (next = i + 1; next < n && entries[next].row == entries[i].row &&
-				   entries[next].self == entries[i].self &&
-				   entries[next].cell->stratum == entries[i].cell->stratum;
+		for (next = i + 1;
+		     next < n && entries[next].row == entries[i].row &&
+		     entries[next].self == entries[i].self && entries[next].unit == entries[i].unit;
 		     next++) {
 		}
 		if (i == 0 || entries[i].row != entries[i - 1].row) {
@@ -480,7 +526,7 @@ static bool add_up(struct groups *g, const struct entry *entries, size_t n)
 		if (!e) {
 			return false;
 		}
-		add_stratum(g, e, entries + i, next - i);
+		add_unit(g, e, entries + i, next - i);
 	}
 	return true;
 }
@@ -521,7 +567,7 @@ int estimated_finish_rows(struct groups *g)
 	}
 	free(g->priors);
 	g->priors = new_priors(g);
-	ok = g->priors != NULL;
+	ok = g->priors != NULL && pools_make(g) == 0;
 	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
 	for (size_t i = 0; i < g->n_cells && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;
@@ -530,7 +576,10 @@ int estimated_finish_rows(struct groups *g)
 		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
 			ok = make_room((void **)&entries, sizeof(*entries), n, &max);
 			if (ok) {
-				entries[n++] = (struct entry){ g->placed[k].row, g->placed[k].self,
+				struct group *row = g->placed[k].row;
+
+				entries[n++] = (struct entry){ row, g->placed[k].self,
+							       number_of_unit(g, row, &g->cells[i]),
 							       &g->cells[i] };
 			}
 		}

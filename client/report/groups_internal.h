@@ -42,9 +42,18 @@ enum { GROUPS_SLOTS = 1024 };
  * what a derived column divides by, and what it divides. */
 enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_BUILT_IN };
 
+/* What strata have in common that differ in their NVTX range alone. */
+struct stratum_kind {
+	const char *kernel; /* one of texts; NULL: several */
+	uint32_t grid[3], block[3], dynamic_shared_bytes;
+	uint32_t device;
+};
+
 struct groups_stratum {
 	size_t capture; /* the how many-th */
 	unsigned process, id;
+	struct stratum_kind kind; /* once it is told */
+	size_t pool;		  /* number and 1; 0: it stands for itself */
 	uint64_t seen;
 	bool told;		    /* of seen */
 	bool several;		    /* kernels */
@@ -54,6 +63,12 @@ struct groups_stratum {
 	bool met;	/* some of it was measured */
 	unsigned group; /* of the last record */
 	uint64_t turn;	/* grows when that changes; 0 where metrics take no turns */
+};
+
+/* Strata that are taken for one, because too little was measured of each. */
+struct stratum_pool {
+	uint64_t seen;
+	struct estimate_sample *samples; /* as many as each has */
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -108,6 +123,8 @@ struct groups {
 	bool chosen; /* launches were told of that were not measured: rows have estimates */
 	struct groups_stratum *strata;
 	size_t n_strata, max_strata;
+	struct stratum_pool *pools;
+	size_t n_pools;
 	struct estimate_prior *priors; /* what strata have in common, one a sample */
 	size_t *stratum_slots;	       /* of both: open addressing, a power of two; number and 1 */
 	size_t n_stratum_slots;
@@ -129,6 +146,13 @@ struct groups {
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 /* Of a stratum, as of a record of it, but for what only a launch has. */
 void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
+
+/* pools.c: anew for what has come. 0 or -ENOMEM. */
+int pools_make(struct groups *g);
+void pools_free(struct groups *g);
+
+/* How many launches it stands for, as far as that is known. */
+uint64_t groups_stratum_seen(const struct groups_stratum *s);
 
 /* estimated.c. 0 or -ENOMEM. */
 int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,

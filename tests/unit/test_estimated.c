@@ -95,9 +95,11 @@ static void launch(struct made *m, unsigned k)
 
 static void tell(struct made *m, unsigned k, uint64_t seen)
 {
-	const struct gpuctr_stratum stratum = {
-		.process = 1, .id = k + 1, .kernel = &m->kernels[k % KERNELS], .seen = seen
-	};
+	const struct gpuctr_stratum stratum = { .process = 1,
+						.id = k + 1,
+						.kernel = &m->kernels[k % KERNELS],
+						.grid = { 1 + k / KERNELS, 1, 1 },
+						.seen = seen };
 
 	assert_int_equal(groups_stratum(m->groups, &stratum), 0);
 }
@@ -279,6 +281,85 @@ static void what_was_not_measured_is_told(void **state)
 	groups_free(m.groups);
 }
 
+/* A range with a name of its own for each step: strata of six launches each, mostly with one that
+ * was measured or none, and one of what came when there were too many. */
+enum { STEPS = 64, OF_STEP = 6, LATER = 60 };
+
+static void launch_in_steps(struct made *m)
+{
+	for (unsigned i = 0; i < STEPS * OF_STEP + LATER; i++) {
+		double values[2] = { floor(1000 * (1 + uniform(&m->random))), 50 };
+		const struct gpuctr_record record = {
+			.process = 1,
+			.kernel = &m->kernels[0],
+			.clock = GPUCTR_CLOCK_NONE,
+			.values = values,
+			.stratum = 1 + (i < STEPS * OF_STEP ? i / OF_STEP : STEPS),
+			.chance = CHANCE,
+		};
+
+		m->bytes[0] += values[0];
+		if (uniform(&m->random) < CHANCE) {
+			assert_int_equal(groups_record(m->groups, &record), 0);
+		}
+	}
+	for (unsigned i = 0; i <= STEPS; i++) {
+		const struct gpuctr_stratum stratum = { .process = 1,
+							.id = 1 + i,
+							.kernel = &m->kernels[0],
+							.grid = { 1, 1, 1 },
+							.block = { 32, 1, 1 },
+							.merged = i == STEPS,
+							.seen = i < STEPS ? OF_STEP : LATER };
+
+		assert_int_equal(groups_stratum(m->groups, &stratum), 0);
+	}
+}
+
+static void strata_that_lack_are_put_together(void **state)
+{
+	struct score sums = { 0 };
+	struct made m;
+
+	(void)state;
+	for (unsigned i = 0; i < RUNS; i++) {
+		const struct group *row;
+		struct estimate e;
+
+		m = (struct made){ .random = i * 7919 + 17 };
+		begin(&m, "kernel");
+		launch_in_steps(&m);
+		assert_int_equal(groups_finish(m.groups), 0);
+		row = find(&m, "alpha");
+		e = fields_estimate(measure(&m, 1), 1, row);
+		note(&sums, &e, m.bytes[0]);
+		assert_true(group_launches(row, true) == STEPS * OF_STEP + LATER);
+		assert_int_equal(row->estimated->total[1].unknown, 0);
+		assert_int_equal(row->estimated->total[1].once, 0);
+		groups_free(m.groups);
+	}
+	expect_honest(&sums, "sums of steps");
+}
+
+/* Another shape is another kind: of it nothing is known, and it is not guessed from the first. */
+static void other_shapes_are_not_put_together(void **state)
+{
+	const struct gpuctr_stratum other = {
+		.process = 1, .id = 1000, .grid = { 2, 1, 1 }, .block = { 32, 1, 1 }, .seen = 40
+	};
+	struct gpuctr_stratum stratum = other;
+	struct made m = { .random = 1 };
+
+	(void)state;
+	begin(&m, "kernel");
+	launch_in_steps(&m);
+	stratum.kernel = &m.kernels[0];
+	assert_int_equal(groups_stratum(m.groups, &stratum), 0);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_int_equal(find(&m, "alpha")->estimated->total[1].unknown, 40);
+	groups_free(m.groups);
+}
+
 static double column(const struct view *v, const char *name, const struct group *row)
 {
 	for (size_t i = 0; i < v->n_derived; i++) {
@@ -313,7 +394,7 @@ static void definitions_are_of_all_launches(void **state)
 
 	(void)state;
 	run(&m, "kernel", 5, 1);
-	tell(&m, KERNELS, 70); /* of alpha: nothing of it was measured */
+	tell(&m, KERNELS, 70); /* of alpha, in another shape: nothing of it was measured */
 	assert_int_equal(groups_finish(m.groups), 0);
 	row = find(&m, "beta");
 	bytes = estimated_total(row, measure(&m, 1), 1).value;
@@ -539,6 +620,8 @@ int main(void)
 		cmocka_unit_test(what_goes_together_is_known_better),
 		cmocka_unit_test(rows_that_cut_strata_are_honest),
 		cmocka_unit_test(what_was_not_measured_is_told),
+		cmocka_unit_test(strata_that_lack_are_put_together),
+		cmocka_unit_test(other_shapes_are_not_put_together),
 		cmocka_unit_test(definitions_are_of_all_launches),
 		cmocka_unit_test(without_a_count_nothing_is_exact),
 		cmocka_unit_test(captures_are_compared_by_their_errors),
