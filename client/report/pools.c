@@ -6,13 +6,13 @@
  * would be told a total with neither them nor an error.
  *
  * Collapsed strata (Cochran, Sampling Techniques, 3rd ed., section 5A.12; Wolter, Introduction to
- * Variance Estimation, 2nd ed., section 2.5): launches keep the chances that they had, so the pool's
- * total is as right as those of its strata; its error holds what these differ by, so it is rather
- * too large. All that lack of a kind are one pool. If even that lacks, all of the kind are.
+ * Variance Estimation, 2nd ed., section 2.5): launches keep the chances that they had, so the
+ * pool's total is as right as those of its strata; its error holds what these differ by, so it is
+ * rather too large. All that lack of a kind are one pool. If even that lacks, all of the kind are.
  *
- * Which strata lack depends on how many of their launches were measured, never on what was measured.
- * Where metrics take turns nothing is put together: launches of different strata in one turn would
- * count as of several. */
+ * Which strata lack depends on how many of their launches were measured, never on what was
+ * measured. Where metrics take turns nothing is put together: launches of different strata in one
+ * turn would count as of several. */
 
 #include <errno.h>
 #include <stdlib.h>

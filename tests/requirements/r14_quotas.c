@@ -15,14 +15,15 @@
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 
-/* R14: what a user may have of the daemon, and that others have theirs all the same: 64
- * connections, 8 captures, 16 MiB, 1,024 connections in all. Each refusal says which quota it was.
- */
+/* R14: what a user may have of the daemon: 64 connections, 8 captures, 16 MiB, 1,024 connections in
+ * all. Each refusal says which quota it was. That others have their share of the time all the same
+ * is r14_turns.c. */
 
 enum {
 	CONNECTIONS = 64,
 	CAPTURES = 8,
 	CONNECTIONS_IN_ALL = 1024,
+	FEW = 12,
 	USER_CROWD = 5000, /* the first of many users */
 };
 
@@ -54,6 +55,33 @@ static void expect_bounded(struct fixture *f, const struct footprint *before, co
 
 /* --- numbers --- */
 
+static bool has_place(struct fixture *f, int uid)
+{
+	int fd = raw_connect(f, uid);
+	struct wire_message m;
+	struct arena a;
+	bool welcome;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	raw_send_header(fd, 0, WIRE_HELLO, 0); /* answered by a refusal whatever happens */
+	welcome =
+		raw_next(fd, &a, &m) && m.type == WIRE_REFUSAL && m.refusal.code != GPUCTR_E_QUOTA;
+	arena_deinit(&a);
+	close(fd);
+	return welcome;
+}
+
+/* The front has yet to see that another has gone. */
+static void expect_place(struct fixture *f)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (!has_place(f, USER_BOB)) {
+		assert_true(now_ms() < by);
+		sleep_ms(10);
+	}
+}
+
 static void connections_of_a_user_and_in_all(void **state)
 {
 	struct fixture *f = *state;
@@ -75,8 +103,7 @@ static void connections_of_a_user_and_in_all(void **state)
 	}
 	raw_expect_refused(raw_connect(f, USER_BOB), GPUCTR_E_QUOTA);
 	close(fds[--n]);
-	sleep_ms(100);
-	close(raw_client(f, USER_BOB));
+	expect_place(f);
 	requirement_figure("R14", "%d connections of a user, %d in all; the next is told why",
 			   CONNECTIONS, CONNECTIONS_IN_ALL);
 	close_all(fds, n);
@@ -174,7 +201,7 @@ static void captures_of_a_user(void **state)
 static void who_says_nothing_is_told_to_go(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t began = now_ms();
+	uint64_t began = now_ms(), took_ms;
 	struct latencies served = { 0 };
 	int fds[10], talker;
 
@@ -187,8 +214,9 @@ static void who_says_nothing_is_told_to_go(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		raw_expect_refused(fds[i], GPUCTR_E_TIMEOUT);
 	}
-	assert_in_range(now_ms() - began, 1000 * PEER_PATIENCE_S,
-			1000 * PEER_PATIENCE_S + fixture_time(2000));
+	took_ms = now_ms() - began;
+	assert_true(took_ms >= 1000 * PEER_PATIENCE_S);
+	assert_true(!requirement_times_hold() || took_ms <= 1000 * PEER_PATIENCE_S + 2000);
 	load_ask(talker, &served, 0); /* has introduced itself, may be silent */
 	latencies_deinit(&served);
 	close(talker);
@@ -266,38 +294,59 @@ static void halves_of_frames(void **state)
 	latencies_deinit(&during);
 }
 
-/* The same, but they are ended: each becomes whole in the end, and is answered. */
+/* The same, but they are ended: each becomes whole in the end, and is answered. All have ten
+ * seconds, in which a sanitizer reads a few. */
 static void halves_become_whole(void **state)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_HELLO);
+	const size_t n = requirement_times_count() ? CONNECTIONS - 1 : FEW;
 	int fds[CONNECTIONS];
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+	for (size_t i = 0; i < n; i++) {
 		fds[i] = raw_connect(f, USER_ANN);
 	}
-	send_side_by_side(fds, CONNECTIONS - 1, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
-	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+	send_side_by_side(fds, n, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
+	for (size_t i = 0; i < n; i++) {
 		raw_expect_refused(fds[i], GPUCTR_E_PROTOCOL); /* a hello is not that long */
 	}
 	expect_service(f, 1000);
 }
 
-/* Reads what there is: was the last word that the account is full? */
-static bool ends_with_quota(int fd)
+/* Reads a message: is it that the account is full? */
+static bool hears_quota(struct pollfd *p)
 {
-	struct pollfd p = { fd, POLLIN, 0 };
 	struct wire_message m;
 	bool told = false;
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	while (poll(&p, 1, 200) == 1 && raw_next(fd, &a, &m)) {
+	if (raw_next(p->fd, &a, &m)) {
 		told = m.type == WIRE_REFUSAL && m.refusal.code == GPUCTR_E_QUOTA &&
 		       m.refusal.request == 0;
+	} else {
+		p->fd = -1;
 	}
 	arena_deinit(&a);
+	return told;
+}
+
+/* Reads on all of them side by side, because who was cut off is not waited for long. Returns how
+ * many were told why, of so many. */
+static unsigned count_told(const int *fds, unsigned cut_off)
+{
+	struct pollfd p[CONNECTIONS];
+	unsigned told = 0;
+
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		p[i] = (struct pollfd){ fds[i], POLLIN, 0 };
+	}
+	while (told < cut_off && poll(p, CONNECTIONS, PATIENCE_MS) > 0) {
+		for (size_t i = 0; i < CONNECTIONS; i++) {
+			told += p[i].revents && hears_quota(&p[i]);
+		}
+	}
 	return told;
 }
 
@@ -310,9 +359,8 @@ static void answers_that_nobody_reads(void **state)
 	};
 	struct fixture *f = *state;
 	struct footprint before;
+	unsigned cut_off, told;
 	int fds[CONNECTIONS];
-	unsigned told = 0;
-	uint64_t by;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
@@ -321,165 +369,21 @@ static void answers_that_nobody_reads(void **state)
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		fds[i] = raw_client(f, USER_ANN);
 	}
-	by = now_ms() + PATIENCE_MS;
-	while (now_ms() < by && count_text(f->daemon->err, "cut off") == 0) {
+	for (int round = 0; round < 100 && count_text(f->daemon->err, "cut off") == 0; round++) {
 		for (size_t i = 0; i < CONNECTIONS; i++) {
 			raw_send(fds[i], &ask, -1);
 		}
 		sleep_ms(50);
 	}
+	expect_text_soon(f->daemon->err, "cut off");
 	expect_bounded(f, &before, "answers that nobody reads, on 64 connections");
-	expect_service(f, 2000);
-	for (by = now_ms() + PATIENCE_MS; told == 0 && now_ms() < by;) {
-		for (size_t i = 0; i < CONNECTIONS; i++) {
-			told += ends_with_quota(fds[i]);
-		}
-	}
-	requirement_figure("R14", "%u of them were cut off and told why", told);
+	cut_off = (unsigned)count_text(f->daemon->err, "cut off");
+	told = count_told(fds, cut_off);
+	requirement_figure("R14", "%u of them were cut off, %u told why", cut_off, told);
 	assert_true(told > 0);
+	expect_service(f, 2000);
 	close_all(fds, CONNECTIONS);
 	expect_no_leak(f, &before);
-}
-
-/* --- turns of users --- */
-
-/* How much a process has computed since it began. What else runs does not show in it. */
-static double computed_us(pid_t pid)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
-	assert_int_equal(clock_gettime(clock, &t), 0);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1000;
-}
-
-static double computed_when_idle_us(pid_t pid)
-{
-	double before, now = computed_us(pid);
-
-	do {
-		before = now;
-		sleep_ms(50);
-		now = computed_us(pid);
-	} while (now > before + 1000);
-	return now;
-}
-
-enum { REQUESTS = 500, QUESTIONS = 4 };
-
-/* Of the front: it answers these by itself. */
-static void ask_many(int fd)
-{
-	static const uint8_t one[] = { 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 };
-	uint8_t all[REQUESTS * sizeof(one)];
-
-	for (size_t i = 0; i < REQUESTS; i++) {
-		memcpy(all + i * sizeof(one), one, sizeof(one));
-	}
-	assert_true(raw_send_bytes(fd, all, sizeof(all), -1));
-}
-
-/* Of the planner. */
-static void ask_for_metrics(int fd)
-{
-	const struct wire_message ask = {
-		.type = WIRE_METRICS_REQUEST,
-		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
-	};
-
-	for (size_t i = 0; i < QUESTIONS; i++) {
-		assert_true(raw_send(fd, &ask, -1));
-	}
-}
-
-static void ask(int fd, const struct wire_message *m, enum wire_type reply)
-{
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_true(raw_send(fd, m, -1));
-	assert_int_equal(raw_receive(fd, &a).type, reply);
-	arena_deinit(&a);
-}
-
-/* While the front is stopped Ann asks on all her connections, then Bob asks once. Returns which
- * share of all that the worker then computes comes before Bob's answer. */
-static double ask_behind(struct fixture *f, const char *worker, void (*ann_asks)(int fd),
-			 const struct wire_message *bobs, enum wire_type reply)
-{
-	pid_t front = fixture_worker(f, "front"), pid = fixture_worker(f, worker);
-	int fds[CONNECTIONS], bob = raw_client(f, USER_BOB);
-	double began, answered, ended;
-	struct arena a;
-
-	ask(bob, bobs, reply); /* the first may take longer */
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		fds[i] = raw_client(f, USER_ANN);
-	}
-	began = computed_when_idle_us(pid);
-	kill(front, SIGSTOP);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		ann_asks(fds[i]);
-	}
-	assert_true(raw_send(bob, bobs, -1));
-	kill(front, SIGCONT);
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(raw_receive(bob, &a).type, reply);
-	answered = computed_us(pid);
-	ended = computed_when_idle_us(pid);
-	arena_deinit(&a);
-	close_all(fds, CONNECTIONS);
-	close(bob);
-	return (answered - began) / (ended - began);
-}
-
-/* Whoever came first has a share of each round, however much was asked. If this process wakes late
- * the worker has computed more: the best of some counts. */
-enum { TRIES = 10 };
-
-static double least_behind(struct fixture *f, const char *worker, void (*ann_asks)(int fd),
-			   const struct wire_message *bobs, enum wire_type reply)
-{
-	double share = 1;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	expect_service(f, 1000);
-	for (int i = 0; i < TRIES && share > 0.25; i++) {
-		double now = ask_behind(f, worker, ann_asks, bobs, reply);
-
-		share = now < share ? now : share;
-	}
-	return share;
-}
-
-static void requests_of_a_user_do_not_hold_up_others(void **state)
-{
-	const struct wire_message bobs = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
-	double share = least_behind(*state, "front", ask_many, &bobs, WIRE_STATUS_REPLY);
-
-	requirement_figure("R14",
-			   "behind %d requests of a user on each of %d connections another's is "
-			   "answered after %.1f %% of the front's work",
-			   REQUESTS, CONNECTIONS, 100 * share);
-	assert_true(share <= 0.25);
-}
-
-static void questions_of_a_user_do_not_hold_up_others(void **state)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message bobs = {
-		.type = WIRE_PLAN_REQUEST,
-		.plan_request = { 1, "GH100", { 1, metrics } },
-	};
-	double share = least_behind(*state, "planner", ask_for_metrics, &bobs, WIRE_PLAN_REPLY);
-
-	requirement_figure("R14",
-			   "behind %d questions of a user on each of %d connections another's is "
-			   "answered after %.1f %% of the planner's work",
-			   QUESTIONS, CONNECTIONS, 100 * share);
-	assert_true(share <= 0.25);
 }
 
 int main(void)
@@ -492,8 +396,6 @@ int main(void)
 		SYSTEM_TEST(halves_of_frames),
 		SYSTEM_TEST(halves_become_whole),
 		SYSTEM_TEST(answers_that_nobody_reads),
-		SYSTEM_TEST(requests_of_a_user_do_not_hold_up_others),
-		SYSTEM_TEST(questions_of_a_user_do_not_hold_up_others),
 	};
 
 	return SYSTEM_RUN(tests);
