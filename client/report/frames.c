@@ -31,8 +31,7 @@ void frames_next_capture(struct frames *f)
 static size_t find_slot(struct frame *const *slots, size_t n_slots, const struct frame *parent,
 			const char *name, bool is_kernel)
 {
-	uint64_t hash =
-		texts_mix(texts_mix(is_kernel, (uintptr_t)parent), (uintptr_t)name);
+	uint64_t hash = texts_mix(texts_mix(is_kernel, (uintptr_t)parent), (uintptr_t)name);
 	size_t i = hash & (n_slots - 1);
 
 	while (slots[i] && (slots[i]->parent != parent || slots[i]->name != name ||
@@ -191,9 +190,8 @@ static struct frame *find_scope(struct frames *f, struct frame *outermost,
 	if (!frame || !grow_known(f)) {
 		return NULL;
 	}
-	*find_known(f->known, f->n_known_slots, outermost, scope) = (struct frames_known){
-		.outermost = outermost, .scope = scope, .frame = frame
-	};
+	*find_known(f->known, f->n_known_slots, outermost, scope) =
+		(struct frames_known){ .outermost = outermost, .scope = scope, .frame = frame };
 	f->n_known++;
 	return frame;
 }

@@ -38,7 +38,7 @@ struct frames {
 		const struct frame *outermost;
 		const struct scope *scope; /* NULL: free */
 		struct frame *frame;
-	} *known;
+	} * known;
 	size_t n_known, n_known_slots;
 	struct {
 		unsigned process, kernel;
