@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A trace is its packets one after the other, so each is packed as a trace of one packet. All are of
- * one sequence, whose state (the names of notes) comes first and again whenever names are forgotten.
- * Numbers of names are never given to others, as the format demands. */
+/* A trace is its packets one after the other, so each is packed as a trace of one packet. All are
+ * of one sequence, whose state (the names of notes) comes first and again whenever names are
+ * forgotten. Numbers of names are never given to others, as the format demands. */
 
 #include "client/report/packets.h"
 
@@ -42,14 +42,21 @@ struct packets {
 static const char *note_name(const struct gpuctr_plan *plan, size_t note)
 {
 	static const char *const names[NOTE_COUNTERS] = {
-		[NOTE_INDEX] = "index",	    [NOTE_KIND] = "kind",
-		[NOTE_GRID] = "grid",	    [NOTE_BLOCK] = "block",
+		[NOTE_INDEX] = "index",
+		[NOTE_KIND] = "kind",
+		[NOTE_GRID] = "grid",
+		[NOTE_BLOCK] = "block",
 		[NOTE_SHARED] = "dynamic_shared_bytes",
-		[NOTE_DEVICE] = "device",   [NOTE_CONTEXT] = "context",
-		[NOTE_STREAM] = "stream",   [NOTE_CORRELATION] = "correlation",
-		[NOTE_THREAD] = "thread",   [NOTE_CLOCK] = "clock",
-		[NOTE_ACTIVE] = "active",   [NOTE_CHANCE] = "chance",
-		[NOTE_SEQ] = "Sequence number", [NOTE_OP_ID] = "External id",
+		[NOTE_DEVICE] = "device",
+		[NOTE_CONTEXT] = "context",
+		[NOTE_STREAM] = "stream",
+		[NOTE_CORRELATION] = "correlation",
+		[NOTE_THREAD] = "thread",
+		[NOTE_CLOCK] = "clock",
+		[NOTE_ACTIVE] = "active",
+		[NOTE_CHANCE] = "chance",
+		[NOTE_SEQ] = "Sequence number",
+		[NOTE_OP_ID] = "External id",
 		[NOTE_SIZES] = "sizes",
 	};
 
@@ -317,9 +324,8 @@ static void write_event(struct packets *p, struct buf *b, Perfetto__Protos__Trac
 	p->n_notes = 0;
 }
 
-static void write_named_event(struct packets *p, struct buf *b,
-			      Perfetto__Protos__TrackEvent *event, uint64_t track, int64_t at_ns,
-			      const char *name)
+static void write_named_event(struct packets *p, struct buf *b, Perfetto__Protos__TrackEvent *event,
+			      uint64_t track, int64_t at_ns, const char *name)
 {
 	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
 	Perfetto__Protos__EventName entry = PERFETTO__PROTOS__EVENT_NAME__INIT, *entries = &entry;

@@ -138,8 +138,7 @@ static struct track *get_stream(struct perfetto *p, struct buf *b, unsigned devi
 {
 	const struct track *gpu = get_device(p, b, device);
 	bool fresh;
-	struct track *track =
-		gpu ? tracks_get(&p->tracks, TRACK_STREAM, device, id, &fresh) : NULL;
+	struct track *track = gpu ? tracks_get(&p->tracks, TRACK_STREAM, device, id, &fresh) : NULL;
 
 	if (track && fresh) {
 		write_stream(p, b, track, gpu->number);
@@ -510,8 +509,9 @@ static void perfetto_tell(void *e, struct buf *b)
 	}
 	if (p->moved > 0) {
 		text_count(b, p->moved);
-		buf_text(b, " events stand later than they were, because others of their track were "
-			    "written before them\n");
+		buf_text(b,
+			 " events stand later than they were, because others of their track were "
+			 "written before them\n");
 	}
 }
 
