@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/buf.h"
-
 enum { FIRST_SLOTS = 256 };
 
 void frames_deinit(struct frames *f)
@@ -99,9 +97,23 @@ static struct frame *find_child(struct frames *f, struct frame *parent, const ch
 	return frame;
 }
 
+static const char *add_name(struct frames *f, const char *name)
+{
+	struct buf b = { 0 };
+	const char *added;
+
+	if (!f->write_name) {
+		return texts_add_string(&f->texts, name);
+	}
+	f->write_name(&b, name);
+	added = b.failed ? NULL : texts_add_string(&f->texts, buf_string(&b));
+	buf_deinit(&b);
+	return added;
+}
+
 struct frame *frames_outermost(struct frames *f, const char *name)
 {
-	return find_child(f, &f->root, texts_add_string(&f->texts, name), false);
+	return find_child(f, &f->root, add_name(f, name), false);
 }
 
 /* --- frames of scopes --------------------------------------------------------------------------
@@ -156,16 +168,15 @@ static const char *step_name(struct frames *f, const char *label)
 	}
 	buf_add(&b, label, n);
 	buf_char(&b, 'N');
-	name = b.failed ? NULL : texts_add(&f->texts, b.data, b.n);
+	name = b.failed ? NULL : add_name(f, buf_string(&b));
 	buf_deinit(&b);
 	return name;
 }
 
 static const char *scope_name(struct frames *f, const struct scope *scope)
 {
-	return f->merges_steps && scope->kind == SCOPE_STEP
-		       ? step_name(f, scope->label)
-		       : texts_add_string(&f->texts, scope->label);
+	return f->merges_steps && scope->kind == SCOPE_STEP ? step_name(f, scope->label)
+							    : add_name(f, scope->label);
 }
 
 static struct frame *find_scope(struct frames *f, struct frame *outermost,
@@ -208,8 +219,8 @@ static const char *find_kernel(struct frames *f, const struct gpuctr_record *rec
 	    f->kernels[i].process != record->process) {
 		f->kernels[i].process = record->process;
 		f->kernels[i].kernel = id;
-		f->kernels[i].name = texts_add_string(
-			&f->texts, record->kernel ? record->kernel->name : "(not known)");
+		f->kernels[i].name =
+			add_name(f, record->kernel ? record->kernel->name : "(not known)");
 	}
 	return f->kernels[i].name;
 }

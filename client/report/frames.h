@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/cli/buf.h"
 #include "client/report/scope.h"
 #include "client/report/texts.h"
 
@@ -24,10 +25,12 @@ struct frame {
 
 enum { FRAMES_KERNELS = 1024 };
 
-/* Zero-initialised by the caller, who sets the first two. */
+/* Zero-initialised by the caller, who sets the first three. */
 struct frames {
 	size_t n_values;
 	bool merges_steps; /* "iteration 1" and "iteration 2" are one frame, "iteration N" */
+	/* How names are written: those that are written alike are one. NULL: as they are. */
+	void (*write_name)(struct buf *b, const char *name);
 
 	struct texts texts; /* names, and the frames */
 	struct frame root;

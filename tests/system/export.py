@@ -489,6 +489,12 @@ def folded_sums():
     export("run.gpuctr", "--to", "folded", "--weight", "l2", status=2, says=b"no counter")
     export(change("nulls.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx < 9'), "--to", "folded",
            "--weight", COLUMNS[0], says=b"9 kernels are not in it")
+    chosen = change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)")
+    check(export(chosen, "--to", "folded", says=b"not scaled") == export("run.gpuctr", "--to", "folded"), "folded: a budget")
+    lines = export(change("alike.gpuctr", "UPDATE range SET message = 'a' || CASE id % 3 WHEN 0 THEN ';' WHEN 1 THEN ',' ELSE char(7)"
+                          " END WHERE depth = 0"), "--to", "folded").decode().splitlines()
+    check({s.split(";")[0] for s in lines} == {"a,", "a?"}, "folded: names that are written alike are one")
+    check(len(lines) == len({s.rsplit(" ", 1)[0] for s in lines}), "folded: a line twice")
 
 
 # --- the lines of PyProf ------------------------------------------------------------------------------

@@ -215,6 +215,9 @@ def files():
     change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key = 'complete'")
     write("growing.gpuctr", "--html", "growing.html")
     check(any("NOT COMPLETE" in n for n in data_of("growing.html")["meta"]["notes"]), "not complete")
+    write(change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)"), "--html", "chosen.html")
+    check(any("nothing here is scaled" in n for n in data_of("chosen.html")["meta"]["notes"]), "a budget")
+    check(not any("scaled" in n for n in data_of("two.html")["meta"]["notes"]), "a budget where there is none")
 
 
 # --- in a browser -----------------------------------------------------------------------------------
