@@ -158,7 +158,9 @@ static int read_capture(struct export *x, struct store_error *error)
 						 .on_mark = on_mark,
 						 .on_process_end = on_process_end,
 						 .on_notice = on_notice,
-						 .on_end = on_end };
+						 .on_end = on_end,
+						 .check_beside = x->exporter->only_at_end,
+						 .without = x->exporter->without };
 
 	return reading_capture(x->options->capture, &handler, x, error);
 }

@@ -23,6 +23,9 @@ struct exporter_options {
  * than 0, always -ENOMEM, ends the export. */
 struct exporter {
 	const char *name;
+	unsigned without; /* what of a record it does not look at: enum store_part */
+	/* It writes nothing before end(), so it may read while the file is still being checked. */
+	bool only_at_end;
 	/* NULL: why says what is wrong with the options, or nothing when memory ran out. info lives
 	 * until the capture has been read, which is before close() and tell() are called. */
 	void *(*open)(const struct store_info *info, const struct exporter_options *options,

@@ -267,6 +267,8 @@ static void folded_tell(void *e, struct buf *b)
 
 const struct exporter exporter_folded = {
 	.name = "folded",
+	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE | STORE_START,
+	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
 	.record = folded_record,

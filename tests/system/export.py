@@ -624,6 +624,8 @@ def files():
     export("-", "--to", "csv", stdin=open("run.gpuctr", "rb"))
     pathlib.Path("cut.gpuctr").write_bytes(pathlib.Path("run.gpuctr").read_bytes()[:2000000])
     export("cut.gpuctr", "-o", "cut.json", status=1, says=b"error[store-")
+    export("cut.gpuctr", "-o", "cut.folded", status=1, says=b"error[store-")
+    check(not pathlib.Path("cut.folded").exists(), "stacks of a file that is cut")
     change("late.gpuctr", "UPDATE record SET duration_ns = 'x' WHERE idx = 700")
     export("late.gpuctr", "-f", "-o", "a.json", status=1, says=b"error[store-corrupt]")
     check(json.loads(pathlib.Path("a.json").read_text())["gpuctr_end"]["records"] == 716, "the file before is gone")
