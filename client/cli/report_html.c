@@ -21,6 +21,7 @@ struct html {
 	struct buf notes, hardware, why;
 	uint64_t seen, unmeasured, without_time, range_time;
 	unsigned unfinished;
+	bool chosen; /* a capture has a budget */
 	bool ratios_of_range;
 };
 
@@ -46,6 +47,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	struct html *h = userdata;
 
 	h->unfinished += !info->complete;
+	h->chosen = h->chosen || info->budget_ppm > 0;
 	h->seen += info->totals.seen;
 	h->unmeasured += info->totals.seen - (info->totals.measured <= info->totals.seen
 						      ? info->totals.measured
@@ -119,6 +121,11 @@ static void add_notes(struct html *h)
 		buf_text(&h->notes, " of ");
 		text_count(&h->notes, h->seen);
 		buf_text(&h->notes, " launches were not measured and are not in these figures.\n");
+	}
+	if (h->chosen) {
+		buf_text(&h->notes,
+			 "Captured with --budget: launches were chosen at random, and nothing "
+			 "here is scaled to all of them; the table of gpuctr-client report is.\n");
 	}
 	if (h->without_time > 0) {
 		text_count(&h->notes, h->without_time);

@@ -29,11 +29,19 @@ size_t text_width(const char *text, size_t n);
 /* How many bytes of it take at most width columns: whole characters. */
 size_t text_fit(const char *text, size_t n, size_t width);
 
+/* The begin, two points, and the end, in at most width columns, of which about begin are the begin;
+ * all of it where it fits. */
+void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);
+
 /* A demangled kernel name in at most width columns: without return type and parameters, then
- * without namespaces, then cut. Safe for a terminal. */
+ * without namespaces, then without templates that only wrap the kernel, then cut. Safe for a
+ * terminal. */
 void text_kernel(struct buf *b, const char *name, size_t width);
 /* The name without return type, parameters and namespaces; as it stands, to be made safe. */
 void text_kernel_bare(struct buf *b, const char *name);
+/* Leaves what a bare name wraps: "cutlass_80_tensorop_gemm" of "Kernel2<cutlass_80_tensorop_gemm>".
+ */
+void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit as CUPTI says it. */
 void text_count(struct buf *b, uint64_t value);

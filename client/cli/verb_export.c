@@ -22,7 +22,7 @@ enum { BATCH_BYTES = 256 * 1024 };
 
 static const struct option_def defs[] = {
 	{ OPTION_TO, "to", "FORMAT",
-	  "chrome (HTA, Perfetto), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's "
+	  "chrome (HTA), csv, jsonl, folded (flame graphs), perfetto, pyprof; default: by FILE's "
 	  "name" },
 	{ 'o', "output", "FILE", "default: -, standard output" },
 	{ 'f', "force", NULL, "replace FILE" },
@@ -37,9 +37,9 @@ static const struct option_def defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,
+static const struct exporter *const exporters[] = { &exporter_chrome,	&export_live_csv,
 						    &export_live_jsonl, &exporter_folded,
-						    &exporter_pyprof };
+						    &exporter_perfetto, &exporter_pyprof };
 
 struct export_options {
 	const struct exporter *exporter;
@@ -158,7 +158,9 @@ static int read_capture(struct export *x, struct store_error *error)
 						 .on_mark = on_mark,
 						 .on_process_end = on_process_end,
 						 .on_notice = on_notice,
-						 .on_end = on_end };
+						 .on_end = on_end,
+						 .check_beside = x->exporter->only_at_end,
+						 .without = x->exporter->without };
 
 	return reading_capture(x->options->capture, &handler, x, error);
 }
@@ -251,7 +253,7 @@ static bool parse_format(struct export_options *o, const char *value)
 			return true;
 		}
 	}
-	say_usage("--to is chrome, csv, jsonl, folded or pyprof, not '%s'", value);
+	say_usage("--to is chrome, csv, jsonl, folded, perfetto or pyprof, not '%s'", value);
 	return false;
 }
 
@@ -317,11 +319,12 @@ static void find_by_suffix(struct export_options *o)
 	static const struct {
 		const char *suffix;
 		const struct exporter *exporter;
-	} suffixes[] = { { ".json", &exporter_chrome },
-			 { ".csv", &export_live_csv },
-			 { ".jsonl", &export_live_jsonl },
-			 { ".folded", &exporter_folded },
-			 { ".pyprof", &exporter_pyprof } };
+	} suffixes[] = {
+		{ ".json", &exporter_chrome },	    { ".csv", &export_live_csv },
+		{ ".jsonl", &export_live_jsonl },   { ".folded", &exporter_folded },
+		{ ".pftrace", &exporter_perfetto }, { ".perfetto-trace", &exporter_perfetto },
+		{ ".pyprof", &exporter_pyprof }
+	};
 	const char *dot = strrchr(o->path, '.');
 
 	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
@@ -342,7 +345,7 @@ static bool check(struct export_options *o, int n_files)
 		find_by_suffix(o);
 	}
 	if (!o->exporter) {
-		say_usage("export: to what? --to chrome, csv, jsonl, folded or pyprof");
+		say_usage("export: to what? --to chrome, csv, jsonl, folded, perfetto or pyprof");
 		return false;
 	}
 	if (o->more.weight && o->exporter != &exporter_folded) {
@@ -381,11 +384,13 @@ static int exec_export(int argc, char **argv)
 
 const struct verb verb_export = {
 	.name = "export",
-	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|pyprof [-o FILE] [OPTION...]",
+	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|perfetto|pyprof [-o FILE] "
+		 "[OPTION...]",
 	.summary = "write a capture file for another program: trace, table, flame graph",
 	.details =
 		"examples:\n"
-		"  gpuctr-client export run.gpuctr -o trace.json        # ui.perfetto.dev, HTA\n"
+		"  gpuctr-client export run.gpuctr -o trace.json        # HTA, chrome://tracing\n"
+		"  gpuctr-client export run.gpuctr -o run.pftrace       # ui.perfetto.dev\n"
 		"  gpuctr-client export run.gpuctr --to csv -o run.csv\n"
 		"  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
 		"  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "

@@ -24,9 +24,6 @@
 
 #include "client/cli/text.h"
 
-/* A file may say anything; what is nested deeper is shown without its outermost ranges. */
-enum { MAX_DEPTH = 512 };
-
 #define SECOND_NS INT64_C(1000000000)
 
 static void chrome_close(void *e)
@@ -85,46 +82,19 @@ static int chrome_process(void *e, struct buf *b, const struct store_process *pr
 /* --- ranges ------------------------------------------------------------------------------------
  */
 
-/* The ranges around a launch, outermost first. */
-struct path {
-	const struct gpuctr_range *ranges[MAX_DEPTH];
-	size_t n, n_same; /* the first of them are open already */
-};
-
-static void find_path(const struct track *thread, const struct gpuctr_range *innermost,
-		      struct path *path)
-{
-	const struct gpuctr_range *range = innermost;
-
-	path->n = 0;
-	for (; range && path->n < MAX_DEPTH; range = range->parent) {
-		path->n++;
-	}
-	range = innermost;
-	for (size_t i = path->n; i > 0; i--, range = range->parent) {
-		path->ranges[i - 1] = range;
-	}
-	for (path->n_same = 0; path->n_same < path->n && path->n_same < thread->n_open;
-	     path->n_same++) {
-		if (path->ranges[path->n_same]->id != thread->open[path->n_same].id) {
-			break;
-		}
-	}
-}
-
 /* Ends all but the outermost n, each after those within it. */
 static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, size_t n)
 {
-	int64_t end_us = thread->end_us;
+	int64_t end_us = thread->end;
 
 	while (thread->n_open > n) {
 		const struct track_range *r = &thread->open[--thread->n_open];
 
-		chrome_write_range(c, b, thread->id, &r->text, r->begin_us, ++end_us);
+		chrome_write_range(c, b, thread->id, &r->text, r->begin, ++end_us);
 	}
 }
 
-static int open_ranges(struct track *thread, const struct path *path, int64_t at_us)
+static int open_ranges(struct track *thread, const struct track_path *path, int64_t at_us)
 {
 	for (size_t i = path->n_same; i < path->n; i++) {
 		const struct gpuctr_range *range = path->ranges[i];
@@ -154,12 +124,12 @@ static int64_t to_us(const struct chrome *c, int64_t ns)
 
 /* Not before the launch that came before, and with room for the ends of ranges that are over and
  * the begins of those that are new. */
-static int64_t find_time(struct chrome *c, const struct track *thread, const struct path *path,
-			 int64_t start_ns)
+static int64_t find_time(struct chrome *c, const struct track *thread,
+			 const struct track_path *path, int64_t start_ns)
 {
 	int64_t started_us = to_us(c, start_ns), at_us = started_us;
 	int64_t opened = path->n == 0 ? 1 : (int64_t)(path->n - path->n_same);
-	int64_t free_us = thread->end_us + (int64_t)(thread->n_open - path->n_same) + opened + 1;
+	int64_t free_us = thread->end + (int64_t)(thread->n_open - path->n_same) + opened + 1;
 
 	at_us = at_us > c->last_us ? at_us : c->last_us + 1;
 	at_us = at_us >= free_us ? at_us : free_us;
@@ -190,14 +160,14 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 {
 	struct chrome *c = e;
 	struct track *thread = get_track(c, b, TRACK_THREAD, 0, record->thread);
-	struct path path;
+	struct track_path path;
 	int64_t at_us;
 
 	if (!thread || !get_track(c, b, TRACK_COUNTERS, record->device, 0) ||
 	    !get_track(c, b, TRACK_STREAM, record->device, record->stream)) {
 		return -ENOMEM;
 	}
-	find_path(thread, record->range, &path);
+	track_find_path(thread, record->range, &path);
 	at_us = find_time(c, thread, &path, record->start_ns);
 	close_ranges(c, b, thread, path.n_same);
 	if (open_ranges(thread, &path, at_us)) {
@@ -205,9 +175,9 @@ static int chrome_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	}
 	if (path.n == 0) {
 		chrome_write_range(c, b, thread->id, NULL, at_us - 1, at_us + 2);
-		thread->end_us = at_us + 2;
+		thread->end = at_us + 2;
 	} else {
-		thread->end_us = at_us + 1;
+		thread->end = at_us + 1;
 	}
 	chrome_write_launch(c, b, record, at_us);
 	chrome_write_counters(c, b, record, at_us);

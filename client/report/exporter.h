@@ -23,6 +23,9 @@ struct exporter_options {
  * than 0, always -ENOMEM, ends the export. */
 struct exporter {
 	const char *name;
+	unsigned without; /* what of a record it does not look at: enum store_part */
+	/* It writes nothing before end(), so it may read while the file is still being checked. */
+	bool only_at_end;
 	/* NULL: why says what is wrong with the options, or nothing when memory ran out. info lives
 	 * until the capture has been read, which is before close() and tell() are called. */
 	void *(*open)(const struct store_info *info, const struct exporter_options *options,
@@ -38,8 +41,9 @@ struct exporter {
 	void (*tell)(void *e, struct buf *b);
 };
 
-extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
-extern const struct exporter exporter_folded; /* for flame graphs */
-extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
+extern const struct exporter exporter_chrome;	/* for HTA, Perfetto and chrome://tracing */
+extern const struct exporter exporter_folded;	/* for flame graphs */
+extern const struct exporter exporter_perfetto; /* for ui.perfetto.dev and trace_processor */
+extern const struct exporter exporter_pyprof;	/* for what read the lines of PyProf's prof */
 
 #endif

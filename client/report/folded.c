@@ -5,7 +5,7 @@
  * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
  * in a name becomes a comma, and what would break the line a question mark.
  *
- * Memory grows with the lines. */
+ * Memory grows with the places in the program, not with the records. */
 
 #include "client/report/exporter.h"
 
@@ -16,28 +16,17 @@
 
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
+#include "client/report/frames.h"
 #include "client/report/groups.h"
-
-enum { FIRST_SLOTS = 256, KERNEL_SLOTS = 1024 };
-
-struct line {
-	unsigned process;
-	const struct scope *scope; /* NULL: in no range */
-	const char *kernel;	   /* of texts */
-	double sum;
-};
 
 struct folded {
 	const struct store_info *info;
 	struct attributor *attributor;
-	size_t column; /* SIZE_MAX: time */
-	bool several;
-	struct {
-		unsigned process, kernel;
-		const char *name;
-	} kernels[KERNEL_SLOTS];
-	struct line *lines; /* open addressing, a power of two; kernel NULL: free */
-	size_t n, n_slots;
+	size_t column;	      /* SIZE_MAX: time */
+	bool several;	      /* each process is a frame */
+	struct frames frames; /* of one value */
+	struct frame *outermost;
+	unsigned process; /* that it is of */
 	uint64_t unknown; /* records without a value */
 };
 
@@ -90,6 +79,19 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 	return false;
 }
 
+/* Bytes that are not UTF-8 or not to be seen are no part of a line. */
+static void write_name(struct buf *b, const char *name)
+{
+	struct buf safe = { 0 };
+
+	for (const char *p = *name ? name : "(no name)"; *p; p++) {
+		buf_char(&safe, *p == ';' ? ',' : (unsigned char)*p < 0x20 ? '?' : *p);
+	}
+	text_terminal(b, buf_string(&safe));
+	b->failed |= safe.failed;
+	buf_deinit(&safe);
+}
+
 /* --- life --------------------------------------------------------------------------------------
  */
 
@@ -98,7 +100,7 @@ static void folded_close(void *e)
 	struct folded *f = e;
 
 	attributor_free(f->attributor);
-	free(f->lines);
+	frames_deinit(&f->frames);
 	free(f);
 }
 
@@ -112,6 +114,8 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	}
 	f->info = info;
 	f->several = options->process == 0 && info->n_processes > 1;
+	f->frames.n_values = 1;
+	f->frames.write_name = write_name;
 	f->attributor = attributor_new();
 	if (!f->attributor || !take_weight(f, options->weight, why)) {
 		folded_close(f);
@@ -123,190 +127,126 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 /* --- records -----------------------------------------------------------------------------------
  */
 
-static struct line *find_line(struct line *lines, size_t n_slots, unsigned process,
-			      const struct scope *scope, const char *kernel)
+static const struct gpuctr_process *find_process(const struct folded *f, unsigned process)
 {
-	uint64_t hash = texts_mix(texts_mix(process, (uintptr_t)scope), (uintptr_t)kernel);
-	size_t i = hash & (n_slots - 1);
-
-	while (lines[i].kernel && (lines[i].kernel != kernel || lines[i].scope != scope ||
-				   lines[i].process != process)) {
-		i = (i + 1) & (n_slots - 1);
-	}
-	return &lines[i];
-}
-
-static int grow(struct folded *f)
-{
-	size_t n = f->n_slots ? f->n_slots * 2 : FIRST_SLOTS;
-	struct line *lines = calloc(n, sizeof(*lines));
-
-	if (!lines) {
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < f->n_slots; i++) {
-		const struct line *l = &f->lines[i];
-
-		if (l->kernel) {
-			*find_line(lines, n, l->process, l->scope, l->kernel) = *l;
+	for (size_t i = 0; i < f->info->n_processes; i++) {
+		if (f->info->processes[i].process.process == process) {
+			return &f->info->processes[i].process;
 		}
 	}
-	free(f->lines);
-	f->lines = lines;
-	f->n_slots = n;
-	return 0;
+	return NULL;
 }
 
-static const char *find_kernel(struct folded *f, const struct gpuctr_record *record)
+/* "program (pid)" where there are several. */
+static struct frame *find_outermost(struct folded *f, unsigned process)
 {
-	unsigned id = record->kernel ? record->kernel->id : 0;
-	size_t i = (id + record->process * 1021u) % KERNEL_SLOTS;
+	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
+	struct buf name = { 0 };
 
-	if (!f->kernels[i].name || f->kernels[i].kernel != id ||
-	    f->kernels[i].process != record->process) {
-		f->kernels[i].process = record->process;
-		f->kernels[i].kernel = id;
-		f->kernels[i].name =
-			texts_add_string(attributor_texts(f->attributor),
-					 record->kernel ? record->kernel->name : "(not known)");
+	if (f->outermost && f->process == process) {
+		return f->outermost;
 	}
-	return f->kernels[i].name;
+	f->process = process;
+	f->outermost = &f->frames.root;
+	if (p) {
+		buf_text(&name, p->program);
+		buf_printf(&name, " (%u)", p->pid);
+		f->outermost = frames_outermost(&f->frames, buf_string(&name));
+		buf_deinit(&name);
+	}
+	return f->outermost;
 }
 
 static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record)
 {
 	struct folded *f = e;
-	const char *kernel = find_kernel(f, record);
 	double value = f->column != SIZE_MAX	 ? record->values[f->column]
 		       : record->duration_ns < 0 ? NAN
 						 : (double)record->duration_ns;
+	struct frame *frame = find_outermost(f, record->process);
 	struct attribution what;
-	struct line *line;
 
 	(void)b;
-	if (!kernel || attributor_take(f->attributor, record, &what) ||
-	    (f->n * 2 >= f->n_slots && grow(f))) {
+	if (!frame || attributor_take(f->attributor, record, &what)) {
 		return -ENOMEM;
 	}
 	if (!isfinite(value)) {
 		f->unknown++;
 		return 0;
 	}
-	line = find_line(f->lines, f->n_slots, f->several ? record->process : 0, what.scope,
-			 kernel);
-	if (!line->kernel) {
-		line->process = f->several ? record->process : 0;
-		line->scope = what.scope;
-		line->kernel = kernel;
-		f->n++;
+	frame = frames_find(&f->frames, frame, what.scope, record);
+	if (!frame) {
+		return -ENOMEM;
 	}
-	line->sum += value;
+	frame->launches++;
+	frame->sums[0] += value;
 	return 0;
 }
 
 /* --- lines -------------------------------------------------------------------------------------
  */
 
-/* Bytes that are not UTF-8 or not to be seen are no part of a line. */
-static void add_frame(struct buf *b, const char *name)
+static int compare_frames(const void *a, const void *b)
 {
-	struct buf safe = { 0 };
+	const struct frame *x = *(const struct frame *const *)a,
+			   *y = *(const struct frame *const *)b;
+	int order = strcmp(x->name, y->name);
 
-	for (const char *p = *name ? name : "(no name)"; *p; p++) {
-		buf_char(&safe, *p == ';' ? ',' : (unsigned char)*p < 0x20 ? '?' : *p);
-	}
-	text_terminal(b, buf_string(&safe));
-	b->failed |= safe.failed;
-	buf_deinit(&safe);
+	return order ? order : x->is_kernel - y->is_kernel;
 }
 
-static void add_scopes(struct buf *b, const struct scope *scope)
+/* The children by name, in the order of which the lines stand. */
+static const struct frame **sort_children(const struct frame *frame, size_t *ret_n)
 {
-	if (scope) {
-		add_scopes(b, scope->parent);
-		add_frame(b, scope->label);
-		buf_char(b, ';');
-	}
-}
-
-static void add_process(const struct folded *f, struct buf *b, unsigned process)
-{
-	for (size_t i = 0; i < f->info->n_processes; i++) {
-		const struct gpuctr_process *p = &f->info->processes[i].process;
-
-		if (p->process == process) {
-			add_frame(b, p->program);
-			buf_printf(b, " (%u);", p->pid);
-		}
-	}
-}
-
-/* As it is printed. */
-struct stack {
-	char *text;
-	double sum;
-};
-
-static int compare_stacks(const void *a, const void *b)
-{
-	const struct stack *x = a, *y = b;
-
-	return strcmp(x->text, y->text);
-}
-
-static char *render(const struct folded *f, const struct line *line)
-{
-	struct buf b = { 0 };
-
-	add_process(f, &b, line->process);
-	add_scopes(&b, line->scope);
-	add_frame(&b, line->kernel);
-	buf_char(&b, '\0');
-	if (b.failed) {
-		buf_deinit(&b);
-		return NULL;
-	}
-	return b.data;
-}
-
-static int render_all(const struct folded *f, struct stack *stacks)
-{
+	const struct frame **sorted;
 	size_t n = 0;
 
-	for (size_t i = 0; i < f->n_slots; i++) {
-		if (f->lines[i].kernel) {
-			stacks[n].text = render(f, &f->lines[i]);
-			stacks[n].sum = f->lines[i].sum;
-			if (!stacks[n++].text) {
-				return -ENOMEM;
-			}
-		}
+	for (const struct frame *c = frame->children; c; c = c->next) {
+		n++;
 	}
-	qsort(stacks, n, sizeof(*stacks), compare_stacks);
-	return 0;
+	sorted = calloc(n + 1, sizeof(*sorted));
+	*ret_n = n;
+	for (const struct frame *c = frame->children; sorted && c; c = c->next) {
+		sorted[--n] = c;
+	}
+	if (sorted && *ret_n > 1) {
+		qsort(sorted, *ret_n, sizeof(*sorted), compare_frames);
+	}
+	return sorted;
 }
 
-/* Places that differ in what is not shown, as the sizes of tensors, are one line. */
+/* stack holds what is around the frame, each with its semicolon, and is left as it was. */
+static int write_lines(struct buf *b, const struct frame *frame, struct buf *stack)
+{
+	size_t n, n_stack = stack->n;
+	const struct frame **children = sort_children(frame, &n);
+	int r = children ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		buf_text(stack, children[i]->name);
+		if (children[i]->is_kernel) {
+			buf_add(b, stack->data, stack->n);
+			buf_char(b, ' ');
+			buf_double(b, children[i]->sums[0]);
+			buf_char(b, '\n');
+		} else {
+			buf_char(stack, ';');
+			r = write_lines(b, children[i], stack);
+		}
+		stack->n = n_stack;
+	}
+	free(children);
+	return r;
+}
+
 static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
-	struct stack *stacks = calloc(f->n + 1, sizeof(*stacks));
-	int r = stacks ? render_all(f, stacks) : -ENOMEM;
+	struct buf stack = { 0 };
+	int r = write_lines(b, &f->frames.root, &stack);
 
-	for (size_t i = 0; r == 0 && i < f->n; i++) {
-		if (i + 1 < f->n && strcmp(stacks[i].text, stacks[i + 1].text) == 0) {
-			stacks[i + 1].sum += stacks[i].sum;
-			continue;
-		}
-		buf_text(b, stacks[i].text);
-		buf_char(b, ' ');
-		buf_double(b, stacks[i].sum);
-		buf_char(b, '\n');
-	}
-	for (size_t i = 0; stacks && i < f->n; i++) {
-		free(stacks[i].text);
-	}
-	free(stacks);
+	r = stack.failed ? -ENOMEM : r;
+	buf_deinit(&stack);
 	return r;
 }
 
@@ -314,6 +254,11 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
+	if (f->info->budget_ppm > 0) {
+		buf_text(b,
+			 "launches were chosen at random (--budget): sums are of those that were "
+			 "measured, and not scaled to all\n");
+	}
 	if (f->unknown > 0) {
 		text_count(b, f->unknown);
 		buf_text(b, " kernels are not in it: their value is not known\n");
@@ -322,6 +267,8 @@ static void folded_tell(void *e, struct buf *b)
 
 const struct exporter exporter_folded = {
 	.name = "folded",
+	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE | STORE_START,
+	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
 	.record = folded_record,

@@ -351,6 +351,11 @@ const struct group *groups_all(const struct groups *g)
 	return g->all;
 }
 
+const struct scope *groups_last_scope(const struct groups *g)
+{
+	return g->scope;
+}
+
 uint64_t groups_records(const struct groups *g)
 {
 	return g->records;

@@ -71,6 +71,9 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
 int groups_record(struct groups *g, const struct gpuctr_record *record);
+/* The innermost range around the last record, where the keys ask for ranges; NULL: none. It lives
+ * as long as g. */
+const struct scope *groups_last_scope(const struct groups *g);
 
 /* Of a capture with a budget; may be told again, with more launches. */
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);

@@ -89,7 +89,8 @@ struct groups {
 	struct keys keys;
 	struct attributor *attributor;
 	struct texts texts;
-	bool attributes; /* the keys need the attribution */
+	bool attributes;	   /* the keys need the attribution */
+	const struct scope *scope; /* of the last record */
 
 	struct measure *measures;
 	size_t n_measures;

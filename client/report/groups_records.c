@@ -259,6 +259,7 @@ int groups_record(struct groups *g, const struct gpuctr_record *record)
 	if (g->attributor && attributor_take(g->attributor, record, &what)) {
 		return -ENOMEM;
 	}
+	g->scope = what.scope;
 	for (unsigned i = 0; i < g->keys.n; i++) {
 		dims[i] = find_dim(g, record, &what, p, i);
 	}

@@ -42,26 +42,6 @@ static char *take(struct buf *b)
 	return text;
 }
 
-/* The begin, two points, and the end: of a path both tell something. */
-static void add_middle_cut(struct buf *b, const char *text, size_t width)
-{
-	size_t n = strlen(text), begin, left = (width - 2) / 3, skip;
-
-	if (text_width(text, n) <= width) {
-		buf_text(b, text);
-		return;
-	}
-	begin = text_fit(text, n, left);
-	buf_add(b, text, begin);
-	buf_text(b, "..");
-	skip = text_width(text, n) - (width - 2 - left);
-	begin = text_fit(text, n, skip);
-	while (text_width(text + begin, n - begin) > width - 2 - left) {
-		begin += text_fit(text + begin, n - begin, 2);
-	}
-	buf_text(b, text + begin);
-}
-
 static char *show(const struct naming *g, const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
@@ -70,7 +50,7 @@ static char *show(const struct naming *g, const char *text)
 		text_kernel(&b, text, g->width);
 	} else {
 		text_terminal(&safe, text);
-		add_middle_cut(&b, buf_string(&safe), g->width);
+		text_middle_cut(&b, buf_string(&safe), (g->width - 2) / 3, g->width);
 		b.failed |= safe.failed;
 		buf_deinit(&safe);
 	}
@@ -94,6 +74,7 @@ static char *show_bare(const struct naming *g, const char *text)
 		return show_whole(text);
 	}
 	text_kernel_bare(&bare, text);
+	text_kernel_unwrap(&bare);
 	shown = bare.failed ? NULL : show_whole(buf_string(&bare));
 	buf_deinit(&bare);
 	return shown;

@@ -11,11 +11,14 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/flame.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
 #include "client/report/timeline.h"
 
-enum { ROWS_MAX = 500, ROWS_MIN = 4, NAME_WIDTH = 48 };
+enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
+
+#define NO_COLUMN (SIZE_MAX - 1)
 
 /* page.html */
 extern const char *const page_lines[];
@@ -23,8 +26,9 @@ extern const char *const page_lines[];
 struct page {
 	struct groups *kernels, *operators;
 	struct timeline timeline;
-	double *values; /* of one record: time, and the columns that add up */
-	size_t *columns;
+	struct frames frames;
+	double *values;	       /* of one record: time, and the columns that add up */
+	size_t *columns;       /* of the present capture; NO_COLUMN: it has none */
 	char **names, **units; /* of values */
 	size_t n_values, n_columns;
 	char *command;
@@ -63,6 +67,7 @@ struct page *page_free(struct page *p)
 	groups_free(p->kernels);
 	groups_free(p->operators);
 	timeline_deinit(&p->timeline);
+	frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
 		free(p->names[i]);
 		free(p->units[i]);
@@ -80,13 +85,12 @@ struct page *page_free(struct page *p)
 /* --- captures ----------------------------------------------------------------------------------
  */
 
-static int add_value(struct page *p, const char *name, const char *unit, size_t column)
+static int add_value(struct page *p, const char *name, const char *unit)
 {
 	size_t i = p->n_values;
 
 	p->names[i] = strdup(name);
 	p->units[i] = strdup(unit ? unit : "");
-	p->columns[i] = column;
 	p->n_values++;
 	return p->names[i] && p->units[i] ? 0 : -ENOMEM;
 }
@@ -103,13 +107,28 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	if (!p->names || !p->units || !p->columns || !p->values) {
 		return -ENOMEM;
 	}
-	r = add_value(p, "time", "nanosecond", SIZE_MAX);
+	r = add_value(p, "time", "nanosecond");
 	for (size_t i = 0; i < plan->n_columns && r == 0; i++) {
 		if (groups_adds_up(plan->columns[i].name)) {
-			r = add_value(p, plan->columns[i].name, plan->columns[i].unit, i);
+			r = add_value(p, plan->columns[i].name, plan->columns[i].unit);
 		}
 	}
+	p->frames.n_values = p->n_values;
+	p->frames.merges_steps = true;
 	return r ? r : timeline_init(&p->timeline, p->n_values);
+}
+
+/* Each capture may have its columns in another order, and lack some. */
+static void find_columns(struct page *p, const struct gpuctr_plan *plan)
+{
+	for (size_t v = 1; v < p->n_values; v++) {
+		p->columns[v] = NO_COLUMN;
+		for (size_t i = 0; i < plan->n_columns; i++) {
+			if (strcmp(plan->columns[i].name, p->names[v]) == 0) {
+				p->columns[v] = i;
+			}
+		}
+	}
 }
 
 int page_capture(struct page *p, const struct store_info *info, struct buf *why)
@@ -119,6 +138,10 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 	if (!p->names) {
 		p->command = strdup(info->command);
 		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
+	}
+	if (r == 0) {
+		find_columns(p, &info->plan);
+		frames_next_capture(&p->frames);
 	}
 	r = r ? r : groups_begin(p->kernels, &info->plan, info->path, why);
 	return r ? r : groups_begin(p->operators, &info->plan, info->path, why);
@@ -146,16 +169,37 @@ int page_process(struct page *p, const struct gpuctr_process *process)
 	return r ? r : groups_process(p->operators, process);
 }
 
+static void take_values(struct page *p, const struct gpuctr_record *record)
+{
+	p->values[0] = record->duration_ns < 0 ? 0 : (double)record->duration_ns;
+	for (size_t v = 1; v < p->n_values; v++) {
+		p->values[v] = p->columns[v] == NO_COLUMN ? NAN : record->values[p->columns[v]];
+	}
+}
+
+static int add_to_frame(struct page *p, const struct gpuctr_record *record)
+{
+	struct frame *frame =
+		frames_find(&p->frames, &p->frames.root, groups_last_scope(p->operators), record);
+
+	if (!frame) {
+		return -ENOMEM;
+	}
+	frame->launches++;
+	for (size_t v = 0; v < p->n_values; v++) {
+		frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
+	}
+	return 0;
+}
+
 int page_record(struct page *p, const struct gpuctr_record *record)
 {
 	int r = groups_record(p->kernels, record);
 
-	p->values[0] = record->duration_ns < 0 ? 0 : (double)record->duration_ns;
-	for (size_t i = 1; i < p->n_values; i++) {
-		p->values[i] = record->values[p->columns[i]];
-	}
+	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
-	return r ? r : groups_record(p->operators, record);
+	r = r ? r : groups_record(p->operators, record);
+	return r ? r : add_to_frame(p, record);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------
@@ -304,6 +348,8 @@ static int make_data(struct page *p, const struct machine_source *source, const 
 	r = add_view(p->kernels, "kernel", source, rows, json);
 	r = r ? r : add_view(p->operators, "op", source, rows, json);
 	add_timeline(p, json);
+	buf_text(json, ",\n\"flame\":");
+	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, json);
 	buf_char(json, '}');
 	return r;
 }

@@ -2,9 +2,9 @@
 #ifndef CLIENT_REPORT_PAGE_H
 #define CLIENT_REPORT_PAGE_H
 
-/* A report as one web page that needs nothing else: charts and tables by kernel and by operator,
- * and counters over time. All of it is aggregated, so the page's size does not grow with records.
- */
+/* A report as one web page that needs nothing else: charts and tables by kernel and by operator, a
+ * flame graph of NVTX ranges, and counters over time. All of it is aggregated, so the page's size
+ * does not grow with records. */
 
 #include "client/report/groups.h"
 #include "client/report/machine.h"
@@ -17,8 +17,8 @@ struct page;
 struct page *page_new(void);		/* NULL: out of memory */
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
-/* Once, from the first capture: its counters are those over time. 0, -ENOMEM, or -EINVAL with why
- * told: see groups_begin(). */
+/* The counters of the first one are those over time and of the flame graph. 0, -ENOMEM, or -EINVAL
+ * with why told: see groups_begin(). */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record);

@@ -18,6 +18,9 @@ static void free_track(struct track *track)
 		buf_deinit(&track->open[i].text);
 	}
 	free(track->open);
+	if (track->beside) {
+		free_track(track->beside);
+	}
 	free(track);
 }
 
@@ -83,7 +86,7 @@ struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device
 			return NULL;
 		}
 		**slot = (struct track){
-			.kind = kind, .device = device, .id = id, .end_us = INT64_MIN / 2
+			.kind = kind, .device = device, .id = id, .end = INT64_MIN / 2
 		};
 		t->items[t->n++] = *slot;
 		*ret_fresh = true;
@@ -91,7 +94,7 @@ struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device
 	return *slot;
 }
 
-struct track_range *track_push(struct track *track, unsigned id, int64_t begin_us)
+struct track_range *track_push(struct track *track, unsigned id, int64_t begin)
 {
 	struct track_range *range;
 
@@ -108,7 +111,28 @@ struct track_range *track_push(struct track *track, unsigned id, int64_t begin_u
 	}
 	range = &track->open[track->n_open++];
 	range->id = id;
-	range->begin_us = begin_us;
+	range->begin = begin;
 	buf_clear(&range->text);
 	return range;
+}
+
+void track_find_path(const struct track *thread, const struct gpuctr_range *innermost,
+		     struct track_path *path)
+{
+	const struct gpuctr_range *range = innermost;
+
+	path->n = 0;
+	for (; range && path->n < TRACK_MAX_DEPTH; range = range->parent) {
+		path->n++;
+	}
+	range = innermost;
+	for (size_t i = path->n; i > 0; i--, range = range->parent) {
+		path->ranges[i - 1] = range;
+	}
+	for (path->n_same = 0; path->n_same < path->n && path->n_same < thread->n_open;
+	     path->n_same++) {
+		if (path->ranges[path->n_same]->id != thread->open[path->n_same].id) {
+			break;
+		}
+	}
 }

@@ -8,24 +8,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpuctr/gpuctr.h>
+
 #include "client/cli/buf.h"
 
 /* The range itself is gone when it is closed. */
 struct track_range {
 	unsigned id;
-	int64_t begin_us;
+	int64_t begin;	 /* in the unit of the trace's times */
 	struct buf text; /* what its event says, once the caller has written it */
 };
 
-enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS };
+enum track_kind { TRACK_THREAD, TRACK_STREAM, TRACK_COUNTERS, TRACK_MARKS };
 
 struct track {
 	enum track_kind kind;
 	unsigned device;	  /* of a stream, and of counters */
-	uint64_t id;		  /* of the thread or stream */
+	uint64_t id;		  /* of the thread or stream; marks: the thread */
 	struct track_range *open; /* max_open of them, with texts that are used again */
 	size_t n_open, max_open;
-	int64_t end_us; /* of the last launch */
+	int64_t end;	      /* of the last launch, in the unit of the trace's times */
+	int64_t last;	      /* of what was written last; the caller's */
+	uint64_t number;      /* of it in the trace; the caller's */
+	struct track *beside; /* of the same, for what does not fit; the caller's, freed with it */
+};
+
+/* A file may say anything; what is nested deeper is shown without its outermost ranges. */
+enum { TRACK_MAX_DEPTH = 512 };
+
+/* The ranges around a launch, outermost first. */
+struct track_path {
+	const struct gpuctr_range *ranges[TRACK_MAX_DEPTH];
+	size_t n, n_same; /* the first of them are open already */
 };
 
 struct tracks {
@@ -41,6 +55,8 @@ void tracks_deinit(struct tracks *t);
 struct track *tracks_get(struct tracks *t, enum track_kind kind, unsigned device, uint64_t id,
 			 bool *ret_fresh);
 /* With an empty text; NULL: out of memory. */
-struct track_range *track_push(struct track *track, unsigned id, int64_t begin_us);
+struct track_range *track_push(struct track *track, unsigned id, int64_t begin);
+void track_find_path(const struct track *thread, const struct gpuctr_range *innermost,
+		     struct track_path *path);
 
 #endif

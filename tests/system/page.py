@@ -77,6 +77,68 @@ def numbers_are_the_captures():
     check(any("2,524 of 3,240" in n for n in data["meta"]["notes"]), "what was not measured")
 
 
+def flame_of(page):
+    """The flame graph by path: names of ranges and the kernel, what is left out, launches and sums by the value's name."""
+    data = data_of(page)
+    flame, values = data["flame"], [m["name"] for m in data["timeline"]["measures"]]
+    paths, found = [], {}
+    for i, (parent, name, kernel, left, launches, *numbers) in enumerate(flame["frames"]):
+        check(parent < i and len(numbers) == len(values), f"{page}: frame {i}")
+        paths.append(() if parent < 0 else paths[parent] + ((flame["names"][name], kernel),))
+        check(paths[i] not in found, f"{page}: twice: {paths[i]}")
+        found[paths[i]] = {"left": left, "launches": launches, **dict(zip(values, numbers))}
+    return found
+
+
+def frames_by_sql(path):
+    """The same by the ranges' messages, with all that is in a frame."""
+    want = collections.defaultdict(collections.Counter)
+    db = sqlite3.connect(path)
+    ranges = {i: (parent, re.sub(r"^(iteration )\d+$", r"\1N", re.split(r", (?:seq|op_id|sizes) = ", message)[0]))
+              for i, parent, message in db.execute("SELECT id, parent, message FROM range")}
+    query = f"""SELECT range, name, duration_ns, "{'", "'.join(COLUMNS)}" FROM record JOIN kernel ON kernel = kernel.id"""
+    for at, kernel, *numbers in db.execute(query):
+        stack = [(kernel, 1)]
+        while at:
+            at, name = ranges[at]
+            stack.insert(0, (name, 0))
+        for depth in range(len(stack) + 1):
+            want[tuple(stack[:depth])].update({"launches": 1, "left": 0, **dict(zip(("time", *COLUMNS), numbers))})
+    db.close()
+    return {k: dict(v) for k, v in want.items()}
+
+
+def flame_is_the_captures():
+    got, want = flame_of("run.html"), frames_by_sql("run.gpuctr")
+    check(got == want and len(got) > 100, f"flame graph: {len(got)} frames, {set(got.items()) ^ set(want.items())}"
+          if got.keys() != want.keys() else "flame graph: other sums than SQL's")
+    write(change("flat.gpuctr", "UPDATE record SET range = 0"), "--html", "flat.html")
+    check(all(len(p) < 2 for p in flame_of("flat.html")) and len(flame_of("flat.html")) == 59, "without ranges")
+
+
+def columns_differ():
+    """What a capture does not have is nothing of what another one has, wherever it stands there."""
+    db = sqlite3.connect(change("less.gpuctr"))
+    declared = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'record'").fetchone()[0]
+    db.execute("DROP VIEW records")
+    db.execute("ALTER TABLE record RENAME TO old")
+    db.execute(re.sub(r', "dram__bytes_read.sum" REAL, "dram__bytes_write.sum" REAL', "", declared))
+    names = [r[1] for r in db.execute("PRAGMA table_info(record)")]
+    names = ", ".join(f'"{n}"' for n in names)
+    db.execute(f"INSERT INTO record({names}) SELECT {names} FROM old")
+    db.execute("DROP TABLE old")
+    db.execute("DELETE FROM column_def WHERE idx < 2")
+    db.execute("UPDATE column_def SET idx = 0")
+    db.commit()
+    db.close()
+    write("run.gpuctr", "less.gpuctr", "--html", "less.html")
+    line = {m["name"]: sum(m["sums"]) for m in data_of("less.html")["timeline"]["measures"]}
+    for name, value in sums().items():
+        want = value * (2 if name in ("time", COLUMNS[2]) else 1)
+        check(line[name] == want, f"over time, of two: {name}: {line[name]}")
+        check(flame_of("less.html")[()][name] == want, f"flame graph, of two: {name}")
+
+
 def timeline_is_where_kernels_are():
     """Each bin against SQL, and with times that go back."""
     change("back.gpuctr", "UPDATE record SET start_ns = 1795284035820087640 - idx * 777777")
@@ -130,6 +192,14 @@ def many_rows():
     check(pathlib.Path("many.html").stat().st_size < 5000000, "5 MB")
     check(data["kernel"]["rows_left_out"] + len(data["kernel"]["rows"]) == 716 and data["kernel"]["rows_left_out"] > 0,
           "rows that are left out are not counted")
+    flame = flame_of("many.html")
+    inside = collections.Counter(p[:-1] for p in flame if p)
+    check(sum(f["left"] for f in flame.values()) > 0 and len(flame) > 4, "no frame is left out")
+    check(flame[()]["launches"] == 716 and all(flame[()][n] == v for n, v in sums().items()), "all frames")
+    for path, frame in flame.items():
+        rest = frame["launches"] - sum(f["launches"] for p, f in flame.items() if p and p[:-1] == path)
+        check(path and path[-1][1] or rest >= frame["left"] >= 0 and (rest > 0) == (frame["left"] > 0)
+              and inside[path] + frame["left"] > 0, f"what is left out of {path}: {frame}")
 
 
 def files():
@@ -145,6 +215,9 @@ def files():
     change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key = 'complete'")
     write("growing.gpuctr", "--html", "growing.html")
     check(any("NOT COMPLETE" in n for n in data_of("growing.html")["meta"]["notes"]), "not complete")
+    write(change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)"), "--html", "chosen.html")
+    check(any("nothing here is scaled" in n for n in data_of("chosen.html")["meta"]["notes"]), "a budget")
+    check(not any("scaled" in n for n in data_of("two.html")["meta"]["notes"]), "a budget where there is none")
 
 
 # --- in a browser -----------------------------------------------------------------------------------
@@ -222,6 +295,48 @@ def is_used():
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
 
 
+def flame_graph():
+    """Drawn as wide as the sums are, looked at more closely by keys and by mouse, searched."""
+    want = frames_by_sql("run.gpuctr")
+    e = browse("run.html")
+    frames = e.all("g", role="button")
+    widths = {a["data-frame"]: 0 for a in frames}
+    check(frames[0]["data-value"] == str(sums()["time"]) and frames[0]["data-launches"] == "716", f"whole: {frames[0]}")
+    check(len(frames) > 80 and all(a["aria-label"] for a in frames), f"frames: {len(frames)}")
+    check([a["tabindex"] for a in frames].count("0") == 1 and len(widths) == len(frames), "one frame is by keyboard at first")
+    rects = [a for t, a in e.tags if t == "rect" and a.get("class") != "bin"]
+    whole = float(rects[0]["width"])
+    for a, r in zip(frames, rects):
+        check(abs(float(r["width"]) - whole * float(a["data-value"]) / sums()["time"]) < 0.01, f"width of {a['aria-label']}")
+        check(float(r["x"]) >= 0 and float(r["x"]) + float(r["width"]) <= whole + 0.01, f"place of {a['aria-label']}")
+    e = browse("run.html", f"""
+        $("flame-measure").value = "1"; $("flame-measure").dispatchEvent(new Event("change"));
+        const key = (k) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {{ key: k }}));
+        document.querySelector('[data-frame="0"]').focus();
+        key("ArrowDown"); key("ArrowRight"); key("ArrowLeft"); key("Enter");
+        root.dataset.at = document.activeElement.getAttribute("aria-label"); root.dataset.zoom = flame.zoom;
+        $("flame-find").value = "CONV2D"; $("flame-find").dispatchEvent(new Event("input"));""")
+    root = e.all("html")[0]
+    most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
+    check(root["data-zoom"] != "0" and root["data-at"].startswith(most[1] + ": "), f"by keys: {root}")
+    check(f"({int(most[0]):,} byte)" in root["data-at"], f"exact value: {root['data-at']}")
+    check(e.text["flame-point"].startswith("all / " + most[1]), f"told: {e.text['flame-point']}")
+    shown = e.all("g", role="button")
+    check(len(shown) < len(frames) and "around" in shown[0]["class"], "closer")
+    outer = [p for p in want if p and "conv2d" in p[-1][0].lower() and not any("conv2d" in n.lower() for n, _ in p[:-1])]
+    found = sum(want[p][COLUMNS[0]] for p in outer)
+    check(float(e.all("p", id="flame-note")[0]["data-found"]) == found > 0, f"found: {e.text['flame-note']}")
+    check(len([a for a in shown if " hit" in a["class"]]) > 0, "what is found is marked")
+    e = browse("run.html", """
+        document.querySelector('[data-frame="2"]').dispatchEvent(new Event("click"));
+        root.dataset.zoom = flame.zoom; $("flame-whole").click();""")
+    check(e.all("html")[0]["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
+    write("many.gpuctr", "-f", "--html", "many.html")
+    e = browse("many.html")
+    rest = [a for a in e.all("g", role="button") if "rest" in a["class"]]
+    check(rest and all("smaller" in a["aria-label"] for a in rest), "what is left out")
+
+
 def roofline():
     """With operations: a slope from the device's peak, or from what was measured where that is not known."""
     name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
@@ -253,13 +368,13 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
+    tests = [numbers_are_the_captures, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, shows_the_capture, is_used, roofline, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, hostile_names_do_nothing, empty_captures]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         shutil.copy(RECORDING, "run.gpuctr")

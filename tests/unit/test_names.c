@@ -58,6 +58,38 @@ static const char *const kernels[] = {
 	"sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_"
 	"cgasize"
 	"1x1x1_stage3_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn",
+	"triton_poi_fused_add_relu_3",
+	"triton_poi_fused_add_relu_4",
+	"triton_poi_fused__native_batch_norm_legit_functional_add_relu_threshold_backward_3",
+	"triton_poi_fused__native_batch_norm_legit_functional_add_relu_threshold_backward_4",
+	"triton_red_fused__native_batch_norm_legit_functional_add_relu_threshold_backward_4",
+	"fusion_12",
+	"fusion_1",
+	"loop_add_fusion",
+	"loop_add_fusion_1",
+	"input_reduce_fusion_3",
+	"void "
+	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>("
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8::Params)",
+	"void "
+	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align4>("
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align4::Params)",
+	"void "
+	"cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>("
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8::Params)",
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8",
+	"nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT",
+	"nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT",
+	"nvjet_tst_128x192_64x4_2x1_v_bz_coopA_TNT",
+	"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_"
+	"segment_k_off_kernel__5x_cublas",
+	"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_"
+	"segment_k_off_kernel__5x_cudnn",
+	"internal::gemvx::kernel<int, float, 7>",
+	"other::gemvx::kernel<int, float, 7>",
+	"internal::gemv::kernel<int, float, 7>",
+	"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::Fwd<2> > >(flash::Fwd<2>)",
+	"void flash::Fwd<2>(int)",
 	"f(int)",
 	"f(float)",
 	"f",
@@ -90,10 +122,11 @@ static void names_stay_apart_at_any_width(void **state)
 /* Names made of few pieces, so that many share their begin, their end, or both. */
 static void made_up_names_stay_apart(void **state)
 {
-	static const char *const pieces[] = {
-		"at::native::", "<4, ",	   "float", "double", ">",
-		"(int)",	"kernel_", "void ", "/",      "aten::"
-	};
+	static const char *const pieces[] = { "at::native::", "<4, ",	  "float",
+					      "double",	      ">",	  "(int)",
+					      "kernel_",      "void ",	  "/",
+					      "aten::",	      "Kernel2<", "kernel<",
+					      "tilesize",     "_1",	  "_12" };
 	enum { N = 300, LENGTH = 200 };
 	static char texts[N][LENGTH + 32];
 	const char *list[N];
@@ -107,7 +140,7 @@ static void made_up_names_stay_apart(void **state)
 
 		texts[n][0] = '\0';
 		for (unsigned i = 0; i < count && strlen(texts[n]) < LENGTH; i++) {
-			strcat(texts[n], pieces[(unsigned)rand_r(&seed) % 10]);
+			strcat(texts[n], pieces[(unsigned)rand_r(&seed) % 15]);
 		}
 		for (size_t i = 0; i < n && !known; i++) {
 			known = strcmp(texts[i], texts[n]) == 0;
@@ -122,13 +155,19 @@ static void made_up_names_stay_apart(void **state)
 
 static void what_differs_is_shown(void **state)
 {
-	char **shown = names_shorten(kernels + 4, 3, 60, true);
+	const char *const stages[] = { kernels[4], kernels[6] };
+	char **shown = names_shorten(kernels + 4, 2, 60, true);
 
 	(void)state;
 	assert_non_null(shown);
 	assert_non_null(strstr(shown[0], "128x128x64"));
 	assert_non_null(strstr(shown[1], "128x256x64"));
-	names_free(shown, 3);
+	names_free(shown, 2);
+	shown = names_shorten(stages, 2, 60, true);
+	assert_non_null(shown);
+	assert_non_null(strstr(shown[0], "stage4"));
+	assert_non_null(strstr(shown[1], "stage3"));
+	names_free(shown, 2);
 	shown = names_shorten(kernels, 2, 40, true);
 	assert_non_null(shown);
 	assert_non_null(strstr(shown[0], "<4, "));

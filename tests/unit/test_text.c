@@ -273,7 +273,7 @@ static void test_kernel_names(void **state)
 		{ "void (anonymous namespace)::soft<int>(int)", 40,
 		  "(anonymous namespace)::soft<int>" },
 		{ "void (anonymous namespace)::soft<int>(int)", 12, "soft<int>" },
-		{ "abcdefghijklmnopqrstuvwxyz", 10, "abcdefgh.." },
+		{ "abcdefghijklmnopqrstuvwxyz", 10, "abcde..xyz" },
 		{ "void vectorized_elementwise_kernel<4, Fill<float> >(int)", 20,
 		  "vectorized..<4, Fi.." },
 		{ "void vectorized_elementwise_kernel<8, Fill<float> >(int)", 20,
@@ -284,6 +284,37 @@ static void test_kernel_names(void **state)
 		{ "(", 10, "(" },
 		{ "()", 10, "()" },
 		{ "void f(void (*)(int))", 10, "f" },
+		/* Compilers' names, whose ends differ. */
+		{ "triton_poi_fused_add_relu_3", 40, "triton_poi_fused_add_relu_3" },
+		{ "triton_poi_fused__native_batch_norm_legit_functional_add_relu_12", 40,
+		  "triton_poi_fused__native_ba..add_relu_12" },
+		{ "loop_broadcast_multiply_select_convert_fusion_2", 30,
+		  "loop_broadcast_multi..fusion_2" },
+		{ "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", 32,
+		  "nvjet_tst_128x25..v_bz_coopA_TNT" },
+		{ "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_"
+		  "execute_segment_k_off_kernel__5x_cublas",
+		  40, "sm90_xmma_gemm_bf1..tilesize128x128x64.." },
+		/* Templates that only launch. */
+		{ "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>(cutlass_80_tensorop_"
+		  "bf16_s16816gemm::Params)",
+		  46, "Kernel2<cutlass_80_tensorop_bf16_s16816gemm>" },
+		{ "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>(cutlass_80_tensorop_"
+		  "bf16_s16816gemm::Params)",
+		  40, "cutlass_80_tensorop_bf16_s16816gemm" },
+		{ "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::Fwd<2, x::T> > "
+		  ">(f)",
+		  20, "Fwd<2, T>" },
+		{ "void cutlass::Kernel<a::Long, b::Longer>(int)", 20, "Kernel<Long, Longer>" },
+		{ "void cutlass::Kernel<a::Long, b::Longer>(int)", 18, "Kernel<Long, Lon.." },
+		{ "void gemv::kernel<int, float, double>(int)", 30,
+		  "gemv::kernel<int, float, dou.." },
+		{ "void a::gemv::kernel<int, float>(int)", 26, "gemv::kernel<int, float>" },
+		{ "_ZN17cutlass__5x_cudnn6KernelINS_4convEvNT_6ParamsE", 20,
+		  "_ZN17cutlass__5x_c.." },
+		{ "Kernel<", 6, "K..<" },
+		{ "Kernel<>", 7, "Ke..<>" },
+		{ "Kernel< >>", 8, "Ke..< >>" },
 	};
 	struct buf b = { 0 };
 

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Frames are numbered so that each comes behind its parent. Then sums are added up from the last to
+ * the first, and what is kept is found from the first to the last. A frame weighs the largest part
+ * that it has of any value, so that one with many bytes and little time is not lost; those that
+ * weigh most are kept, with all that they are in. */
+
+#include "client/report/flame.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/names.h"
+
+struct item {
+	const struct frame *frame;
+	size_t parent; /* SIZE_MAX: the root */
+	uint64_t launches;
+	double *sums;
+	double weight;
+	size_t left;   /* children that are left out */
+	size_t number; /* among the kept; SIZE_MAX: left out */
+	size_t name;   /* number of its name */
+};
+
+struct flame {
+	const struct frames *frames;
+	struct item *items;
+	size_t n;
+	double *sums;
+	const struct item **by_weight;
+	const char **names, **kernels; /* of those that are kept, by number; of kernels alone */
+	size_t n_names, n_kernels;
+};
+
+/* --- all frames --------------------------------------------------------------------------------
+ */
+
+static void add_item(struct flame *f, const struct frame *frame, size_t parent)
+{
+	struct item *item = &f->items[f->n];
+	size_t n_values = f->frames->n_values;
+
+	*item = (struct item){ .frame = frame,
+			       .parent = parent,
+			       .launches = frame->launches,
+			       .sums = f->sums + f->n * n_values };
+	if (frame->sums) {
+		memcpy(item->sums, frame->sums, n_values * sizeof(double));
+	}
+	f->n++;
+}
+
+/* Level by level. */
+static void number_all(struct flame *f)
+{
+	add_item(f, &f->frames->root, SIZE_MAX);
+	for (size_t i = 0; i < f->n; i++) {
+		for (const struct frame *c = f->items[i].frame->children; c; c = c->next) {
+			add_item(f, c, i);
+		}
+	}
+}
+
+static void add_up(struct flame *f)
+{
+	for (size_t i = f->n - 1; i > 0; i--) {
+		struct item *parent = &f->items[f->items[i].parent];
+
+		parent->launches += f->items[i].launches;
+		for (size_t v = 0; v < f->frames->n_values; v++) {
+			parent->sums[v] += f->items[i].sums[v];
+		}
+	}
+}
+
+/* --- those that are kept -----------------------------------------------------------------------
+ */
+
+static double weigh(const struct flame *f, const struct item *item)
+{
+	double weight = 0;
+
+	for (size_t v = 0; v < f->frames->n_values; v++) {
+		double part = item->sums[v] / f->items[0].sums[v];
+
+		weight = isfinite(part) && part > weight ? part : weight;
+	}
+	return weight;
+}
+
+static int compare_weights(const void *a, const void *b)
+{
+	const struct item *x = *(const struct item *const *)a, *y = *(const struct item *const *)b;
+
+	return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : (x > y) - (x < y);
+}
+
+static void choose(struct flame *f, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		f->items[i].weight = i == 0 ? INFINITY : weigh(f, &f->items[i]);
+		f->by_weight[i] = &f->items[i];
+	}
+	qsort(f->by_weight, f->n, sizeof(*f->by_weight), compare_weights);
+	for (size_t i = 0; i < f->n; i++) {
+		f->items[f->by_weight[i] - f->items].number = i < max ? 0 : SIZE_MAX;
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		struct item *item = &f->items[i];
+		struct item *parent = i > 0 ? &f->items[item->parent] : NULL;
+
+		if (item->number == SIZE_MAX || (parent && parent->number == SIZE_MAX)) {
+			item->number = SIZE_MAX;
+			parent->left += parent->number != SIZE_MAX;
+		} else {
+			item->number = n++;
+		}
+	}
+}
+
+/* --- names -------------------------------------------------------------------------------------
+ */
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t sort_once(const char **names, size_t n)
+{
+	size_t kept = 0;
+
+	qsort(names, n, sizeof(*names), compare_texts);
+	for (size_t i = 0; i < n; i++) {
+		if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) {
+			names[kept++] = names[i];
+		}
+	}
+	return kept;
+}
+
+static const char *name_of(const struct item *item)
+{
+	return item->parent == SIZE_MAX ? "all" : item->frame->name;
+}
+
+static void gather_names(struct flame *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct item *item = &f->items[i];
+
+		if (item->number == SIZE_MAX) {
+			continue;
+		}
+		f->names[f->n_names++] = name_of(item);
+		if (item->frame->is_kernel) {
+			f->kernels[f->n_kernels++] = name_of(item);
+		}
+	}
+	f->n_names = sort_once(f->names, f->n_names);
+	f->n_kernels = sort_once(f->kernels, f->n_kernels);
+	for (size_t i = 0; i < f->n; i++) {
+		const char *name = name_of(&f->items[i]);
+		const char **found;
+
+		if (f->items[i].number != SIZE_MAX) {
+			found = bsearch(&name, f->names, f->n_names, sizeof(*f->names),
+					compare_texts);
+			f->items[i].name = (size_t)(found - f->names);
+		}
+	}
+}
+
+/* --- JSON --------------------------------------------------------------------------------------
+ */
+
+static int add_names(const struct flame *f, size_t width, struct buf *b)
+{
+	char **shown = names_shorten(f->kernels, f->n_kernels, width, true);
+
+	if (!shown) {
+		return -ENOMEM;
+	}
+	buf_text(b, "{\"names\":[");
+	for (size_t i = 0; i < f->n_names; i++) {
+		buf_text(b, i > 0 ? "," : "");
+		text_json(b, f->names[i]);
+	}
+	buf_text(b, "],\"short\":[");
+	for (size_t i = 0; i < f->n_names; i++) {
+		const char **found = bsearch(&f->names[i], f->kernels, f->n_kernels,
+					     sizeof(*f->kernels), compare_texts);
+
+		buf_text(b, i > 0 ? "," : "");
+		if (found && strcmp(*found, shown[found - f->kernels]) != 0) {
+			text_json(b, shown[found - f->kernels]);
+		} else {
+			buf_text(b, "null");
+		}
+	}
+	names_free(shown, f->n_kernels);
+	return 0;
+}
+
+static void add_frame(const struct flame *f, const struct item *item, struct buf *b)
+{
+	long long parent = item->parent == SIZE_MAX ? -1 : (long long)f->items[item->parent].number;
+
+	buf_printf(b, "%s[%lld,%zu,%d,%zu,%llu", item->number > 0 ? ",\n" : "", parent, item->name,
+		   item->frame->is_kernel, item->left, (unsigned long long)item->launches);
+	for (size_t v = 0; v < f->frames->n_values; v++) {
+		buf_char(b, ',');
+		if (isfinite(item->sums[v])) {
+			buf_double(b, item->sums[v]);
+		} else {
+			buf_text(b, "null");
+		}
+	}
+	buf_char(b, ']');
+}
+
+static int add_json(struct flame *f, size_t max, size_t width, struct buf *b)
+{
+	int r;
+
+	number_all(f);
+	add_up(f);
+	choose(f, max);
+	gather_names(f);
+	r = add_names(f, width, b);
+	buf_text(b, "],\"frames\":[");
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].number != SIZE_MAX) {
+			add_frame(f, &f->items[i], b);
+		}
+	}
+	buf_text(b, "]}");
+	return r;
+}
+
+int flame_json(const struct frames *frames, size_t max, size_t name_width, struct buf *b)
+{
+	size_t n = frames->n + 1;
+	struct flame f = { .frames = frames };
+	int r = -ENOMEM;
+
+	f.items = calloc(n, sizeof(*f.items));
+	f.sums = calloc(n * frames->n_values + 1, sizeof(*f.sums));
+	f.by_weight = calloc(n, sizeof(*f.by_weight));
+	f.names = calloc(n, sizeof(*f.names));
+	f.kernels = calloc(n, sizeof(*f.kernels));
+	if (f.items && f.sums && f.by_weight && f.names && f.kernels) {
+		r = add_json(&f, max, name_width, b);
+	}
+	free(f.items);
+	free(f.sums);
+	free(f.by_weight);
+	free(f.names);
+	free(f.kernels);
+	return r;
+}
