@@ -99,6 +99,7 @@ static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
+	char cgroup[PROCESS_CGROUP_BYTES_MAX];
 	int e = -ENOMEM;
 
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
@@ -107,7 +108,9 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 		p->process->features = h->features;
 		p->process->begin = proc_read_begin(p->credentials.pid);
 		p->process->stranger = stranger;
-		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
+		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
+		e = process_register(all, p->process, p->account, &h->claims, cgroup,
+				     clock_now_ns());
 	}
 	if (e == 0) {
 		return 0;
@@ -180,6 +183,7 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 		.age_ns = clock_now_ns() - process->since_ns,
 		.claims = process_claims(a, process),
 		.foreign = !is_own(process, &p->credentials),
+		.cgroup = process->cgroup,
 	};
 	char name[64];
 
