@@ -167,6 +167,7 @@ int process_attach(struct process *p, struct capture *c)
 	p->number = 0;
 	p->totals = (struct gpuctr_totals){ 0 };
 	p->records = 0;
+	p->notices = 0;
 	p->said_goodbye = false;
 	list_append(&c->processes, &p->link);
 	c->n_attached++;

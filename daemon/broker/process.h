@@ -53,6 +53,7 @@ struct process {
 	uint32_t number;	     /* in the capture; 0: it waits for the capture's turn */
 	struct gpuctr_totals totals; /* as last told */
 	uint64_t records;	     /* passed on to the client */
+	uint64_t notices;	     /* that it sent, also those that were not passed on */
 	bool said_goodbye;
 };
 
