@@ -313,12 +313,19 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	return r->code;
 }
 
-static int refuse_captured(const struct process *p, struct refusal *r)
+/* Who measures is named. Nobody ends another user's capture by opening one: an operator asks its
+ * holder, or an administrator, whose word over captures are the settings. */
+static int refuse_captured(const struct peer *client, const struct process *p, struct refusal *r)
 {
+	bool own = p->capture->uid == client->credentials.uid;
 	struct arena a;
 
 	arena_init(&a, 16 * 1024);
-	refusal_set(r, GPUCTR_E_GPU_BUSY, "Wait until that has ended, or end it.",
+	refusal_set(r, GPUCTR_E_GPU_BUSY,
+		    own ? "Wait until that has ended, or end it."
+			: "Wait until that has ended, or ask its holder to end it; an "
+			  "administrator ends it by taking the holder out of gpucountd.conf and "
+			  "reloading the daemon.",
 		    "process %u (pid %d) is measured by capture %u of %s", (unsigned)p->id,
 		    (int)p->pid, (unsigned)p->capture->id, capture_describe_holder(&a, p->capture));
 	arena_deinit(&a);
@@ -409,13 +416,15 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
 }
 
 /* Of all that were named none is there and free. */
-static int refuse_all(const struct processes *all, const struct wire_u32s *ids, struct refusal *r)
+static int refuse_all(const struct peer *client, const struct wire_u32s *ids, struct refusal *r)
 {
+	const struct processes *all = &client->front->processes;
+
 	for (size_t i = 0; i < ids->n; i++) {
 		const struct process *p = processes_find(all, ids->v[i]);
 
 		if (p && p->capture) {
-			return refuse_captured(p, r);
+			return refuse_captured(client, p, r);
 		}
 	}
 	return refuse_unknown(all, ids->v[0], r);
@@ -431,7 +440,7 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 		e = is_gone(all, ids->v[i]) ? 0 : add(client, c, ids->v[i], r);
 	}
 	if (e == 0 && ids->n > 0 && list_is_empty(&c->processes)) {
-		e = refuse_all(all, ids, r);
+		e = refuse_all(client, ids, r);
 	}
 	if (e != 0) {
 		list_for_each_safe(l, &c->processes) {
@@ -478,7 +487,7 @@ static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 	struct refusal r;
 
 	if (p && p->capture) {
-		refuse_captured(p, &r);
+		refuse_captured(c->client, p, &r);
 	} else if (p) {
 		refusal_set(&r, GPUCTR_E_GPU_BUSY, "Capture it in a moment.",
 			    "process %u (pid %d) was measured by another capture", (unsigned)id,
