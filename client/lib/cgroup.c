@@ -25,11 +25,11 @@
  * daemon in a cgroup namespace of its own is told "/../.." in front, which matches nothing. */
 
 static const struct {
-	const char *name;   /* what stands before the id, or in the part before it */
+	const char *name; /* what stands before the id, or in the part before it */
 	const char *runtime;
 } runtimes[] = {
-	{ "docker", "docker" },	 { "cri-containerd", "containerd" }, { "nerdctl", "containerd" },
-	{ "crio", "cri-o" },	 { "libpod-payload", "podman" },     { "libpod", "podman" },
+	{ "docker", "docker" }, { "cri-containerd", "containerd" }, { "nerdctl", "containerd" },
+	{ "crio", "cri-o" },	{ "libpod-payload", "podman" },	    { "libpod", "podman" },
 };
 
 struct part {
@@ -66,7 +66,8 @@ static size_t count_hex(const char *text, size_t n, const char *beside)
 {
 	size_t i = 0;
 
-	while (i < n && (isxdigit((unsigned char)text[i]) || (text[i] && strchr(beside, text[i])))) {
+	while (i < n &&
+	       (isxdigit((unsigned char)text[i]) || (text[i] && strchr(beside, text[i])))) {
 		i++;
 	}
 	return i;

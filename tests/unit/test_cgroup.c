@@ -14,7 +14,8 @@
 #define UID "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
 #define UID_IN_SLICE "f81d4fae_7dec_11d0_a765_00a0c91e6bf6"
 #define STATIC_UID "0123456789abcdef0123456789abcdef"
-#define KUBEPODS "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_IN_SLICE ".slice"
+#define KUBEPODS \
+	"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_IN_SLICE ".slice"
 
 static const struct {
 	const char *path, *runtime, *container, *pod_uid, *job, *step;
@@ -49,8 +50,8 @@ static const struct {
 	  "extern" },
 	{ "/slurm/uid_1000/job_4711/step_batch/task_0", "", "", "", "4711", "batch" },
 	{ "/slurm_n1/uid_1000/job_4711", "", "", "", "4711", "" },
-	{ "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/libpod-payload-" ID,
-	  "podman", ID, "", "4711", "0" },
+	{ "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/libpod-payload-" ID, "podman",
+	  ID, "", "4711", "0" },
 
 	{ "", "", "", "", "", "" },
 	{ "/", "", "", "", "", "" },
