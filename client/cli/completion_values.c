@@ -127,6 +127,13 @@ static void offer_program(struct asked *a, const struct gpuctr_registered_proces
 	completion_offer(a->c, p->program, p->user);
 }
 
+static void offer_container(struct asked *a, const struct gpuctr_registered_process *p)
+{
+	if (*p->container) {
+		completion_offer(a->c, p->container, p->program);
+	}
+}
+
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
 {
 	struct asked *a = userdata;
@@ -242,6 +249,11 @@ static const char *offer_programs(const struct completion *c)
 	return offer_processes(c, offer_program);
 }
 
+static const char *offer_containers(const struct completion *c)
+{
+	return offer_processes(c, offer_container);
+}
+
 static const char *offer_parts(const struct completion *c)
 {
 	offer_words(c, "skip_first= wait= warmup= active= repeat=");
@@ -259,6 +271,7 @@ static const struct {
 	{ .option = "tree", .offer = offer_pids },
 	{ .option = "job", .offer = offer_jobs },
 	{ .option = "program", .offer = offer_programs },
+	{ .option = "container", .offer = offer_containers },
 	{ .option = "devices", .offer = offer_gpus },
 	{ .option = "format", .offer = offer_formats },
 	{ .option = "by", .offer = offer_keys },

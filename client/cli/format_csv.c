@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "client/cli/fragments.h"
+#include "client/cli/range_stack.h"
 #include "client/cli/text.h"
 
 struct csv {
@@ -125,12 +126,8 @@ static void add_kernel(struct csv *c, struct buf *b, unsigned process,
 	buf_add(b, text->data, text->n);
 }
 
-static void add_path(struct buf *b, const struct gpuctr_range *range)
+static void add_message(struct buf *b, const struct gpuctr_range *range)
 {
-	if (range->parent) {
-		add_path(b, range->parent);
-		buf_char(b, '/');
-	}
 	buf_text(b, range->message ? range->message : "");
 }
 
@@ -147,8 +144,9 @@ static void add_stack(struct csv *c, struct buf *b, unsigned process,
 	if (fresh) {
 		struct buf path = { 0 };
 
-		add_path(&path, range);
+		range_stack_add(&path, range, SIZE_MAX, '/', add_message);
 		text_csv(text, buf_string(&path));
+		text->failed |= path.failed;
 		buf_deinit(&path);
 	}
 	buf_add(b, text->data, text->n);

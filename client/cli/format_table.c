@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "client/cli/range_stack.h"
 #include "client/cli/text.h"
 
 enum {
@@ -115,12 +116,8 @@ static void add_values(struct table *t, struct buf *b, const struct gpuctr_recor
 	}
 }
 
-static void add_path(struct buf *b, const struct gpuctr_range *range)
+static void add_message(struct buf *b, const struct gpuctr_range *range)
 {
-	if (range->parent) {
-		add_path(b, range->parent);
-		buf_char(b, '/');
-	}
 	text_terminal(b, range->message);
 }
 
@@ -133,7 +130,7 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range)
 	if (!range) {
 		return;
 	}
-	add_path(&path, range);
+	range_stack_add(&path, range, MAX_PATH_WIDTH + 1, '/', add_message);
 	text = buf_string(&path);
 	buf_text(b, "  ");
 	if (text_width(text, path.n) > MAX_PATH_WIDTH) {

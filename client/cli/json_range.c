@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/cli/range_stack.h"
 #include "client/cli/text.h"
 
 /* enum nvtxPayloadType_t */
@@ -64,12 +65,7 @@ void json_range(struct buf *b, const struct gpuctr_range *range)
 	buf_char(b, '}');
 }
 
-/* Recursion goes as deep as the stack of ranges, which the agent bounds. */
 void json_stack(struct buf *b, const struct gpuctr_range *range)
 {
-	if (range->parent) {
-		json_stack(b, range->parent);
-		buf_char(b, ',');
-	}
-	json_range(b, range);
+	range_stack_add(b, range, SIZE_MAX, ',', json_range);
 }

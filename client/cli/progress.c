@@ -27,7 +27,7 @@ static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records
 			unsigned processes, double per_second)
 {
 	uint64_t spent_ns = now - p->began_ns, wanted = p->wanted * processes, by_count = 0;
-	uint64_t by_time = p->duration_ns > spent_ns ? p->duration_ns - spent_ns : 0;
+	uint64_t by_time = p->began_ns && p->duration_ns > spent_ns ? p->duration_ns - spent_ns : 0;
 
 	if (wanted > records && per_second > 0) {
 		by_count = (uint64_t)((double)(wanted - records) / per_second * 1e9);
@@ -95,8 +95,8 @@ void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 	uint64_t now = progress_now_ns();
 	struct buf b = { 0 };
 
-	if (p->began_ns == 0) {
-		p->began_ns = now;
+	if (!p->measuring) {
+		p->measuring = true;
 		p->told_ns = now;
 	}
 	if (p->quiet || !say_is_terminal() || !is_due(p, now)) {

@@ -17,9 +17,10 @@ struct progress {
 	uint64_t wanted;      /* launches of each process that are measured; 0: all */
 	uint64_t duration_ns; /* of the whole; 0: until it ends */
 	uint64_t told_ns;     /* when the last line was shown */
-	uint64_t began_ns;    /* of measuring */
+	uint64_t began_ns;    /* when what has a duration began; 0: it has not */
 	uint64_t records;     /* at told_ns */
 	unsigned position;    /* in the queue, as last told */
+	bool measuring;	      /* nobody waits any more */
 };
 
 /* "waiting, number 2 in the queue: ...". */

@@ -60,6 +60,9 @@ static bool take(void *userdata, int id, const char *value)
 	case REQUEST_OPTION_JSON:
 		o->json = true;
 		return true;
+	case REQUEST_OPTION_WIDE:
+		o->wide = true;
+		return true;
 	default:
 		o->help = true;
 		return true;
@@ -116,6 +119,8 @@ int request_finish(struct request *request, int result)
 	}
 	if (!request->done) {
 		fail(request, result);
+	} else if (request->b.failed) {
+		fail(request, -ENOMEM);
 	}
 	if (request->status == 0 && request->b.n > 0) {
 		fwrite(request->b.data, 1, request->b.n, stdout);

@@ -19,10 +19,10 @@ struct request {
 /* The options of a verb that only asks. */
 struct request_options {
 	const char *socket; /* NULL: the default */
-	bool json, help;
+	bool json, wide, help;
 };
 
-enum { REQUEST_OPTION_JSON = 900 };
+enum { REQUEST_OPTION_JSON = 900, REQUEST_OPTION_WIDE };
 #define REQUEST_OPTIONS                                       \
 	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" }, \
 	{                                                     \

@@ -267,6 +267,7 @@ static void on_tick(uv_timer_t *handle)
 		dispatch(run);
 	}
 	if (run->state == RUN_RUNNING) {
+		run->progress.began_ns = run->begin_ns;
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}

@@ -32,6 +32,7 @@ enum {
 	OPTION_TREE,
 	OPTION_JOB,
 	OPTION_PROGRAM,
+	OPTION_CONTAINER,
 	OPTION_USER,
 	OPTION_READY_FD,
 	OPTION_UNTIL_FD,
@@ -85,6 +86,7 @@ const struct option_def capture_option_defs[] = {
 	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
 	{ OPTION_JOB, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },
 	{ OPTION_PROGRAM, "program", "GLOB", "whose program's name matches" },
+	{ OPTION_CONTAINER, "container", "LIST", "in these containers, by how their ids begin" },
 	{ OPTION_USER, "user", "USER", "of this user (root may)" },
 	{ 'a', "all", NULL, "everything of mine that is registered" },
 	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
@@ -195,6 +197,14 @@ static bool take_fd(int *ret, const char *name, const char *value)
 	return true;
 }
 
+/* "sha256:" and names are not ids. */
+static bool take_containers(struct strings *list, const char *value)
+{
+	return strspn(value, "0123456789abcdef,") == strlen(value)
+		       ? take_list(list, "container", value)
+		       : wrong("container", value, "the beginning of a container's id");
+}
+
 static bool take_selector(struct run_options *o, int id, const char *value)
 {
 	struct selector *s = &o->selector;
@@ -208,6 +218,8 @@ static bool take_selector(struct run_options *o, int id, const char *value)
 		return take_list(&s->jobs, "job", value);
 	case OPTION_PROGRAM:
 		return take_list(&s->programs, "program", value);
+	case OPTION_CONTAINER:
+		return take_containers(&s->containers, value);
 	case OPTION_USER:
 		s->user = value;
 		return true;
@@ -463,7 +475,8 @@ static bool complete_capture(struct run_options *o)
 		return false;
 	}
 	if (selector_is_empty(&o->selector)) {
-		say_usage("capture what? --pid, --tree, --job, --program, --user or --all; "
+		say_usage("capture what? --pid, --tree, --job, --program, --container, --user or "
+			  "--all; "
 			  "`gpuctr-client ps` lists what there is");
 		return false;
 	}

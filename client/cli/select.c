@@ -24,7 +24,8 @@ enum { DESCRIBED_MAX = 4 };
 
 bool selector_is_empty(const struct selector *s)
 {
-	return s->pids.n + s->trees.n + s->jobs.n + s->programs.n == 0 && !s->user && !s->all;
+	return s->pids.n + s->trees.n + s->jobs.n + s->programs.n + s->containers.n == 0 &&
+	       !s->user && !s->all;
 }
 
 void selector_deinit(struct selector *s)
@@ -33,6 +34,7 @@ void selector_deinit(struct selector *s)
 	strings_deinit(&s->trees);
 	strings_deinit(&s->jobs);
 	strings_deinit(&s->programs);
+	strings_deinit(&s->containers);
 }
 
 /* --- what a process says -----------------------------------------------------------------------
@@ -161,6 +163,11 @@ static bool is_program(const struct gpuctr_registered_process *p, const char *gl
 	return fnmatch(glob, p->program, 0) == 0;
 }
 
+static bool is_in_container(const struct gpuctr_registered_process *p, const char *id)
+{
+	return p->container && strncmp(p->container, id, strlen(id)) == 0;
+}
+
 static bool is_one_of(const struct strings *list, const struct gpuctr_registered_process *p,
 		      bool (*is)(const struct gpuctr_registered_process *, const char *))
 {
@@ -190,7 +197,9 @@ bool selector_matches(const struct selector *s, const struct gpuctr_registered_p
 {
 	return is_one_of(&s->pids, p, is_pid) && is_one_of(&s->trees, p, is_in_tree) &&
 	       is_one_of(&s->jobs, p, s->exact ? is_job_itself : is_of_job) &&
-	       is_one_of(&s->programs, p, is_program) && is_users(p, s->user) && is_meant(s, p);
+	       is_one_of(&s->programs, p, is_program) &&
+	       is_one_of(&s->containers, p, is_in_container) && is_users(p, s->user) &&
+	       is_meant(s, p);
 }
 
 /* --- asking ------------------------------------------------------------------------------------
@@ -324,8 +333,9 @@ static void take_out(struct selected *s, size_t i)
 	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
 }
 
-/* Anybody may say that they are of a job, and call a program as they like. So where one's own
- * match, those of others are not meant, unless they are named by what only the kernel gives. */
+/* Anybody may say that they are of a job, and call a program or a cgroup as they like. So where
+ * one's own match, those of others are not meant, unless they are named by what only the kernel
+ * gives. */
 static void leave_others_out(const struct selector *selector, struct selected *s)
 {
 	size_t own = 0, others = 0;

@@ -13,9 +13,10 @@
  * list by "or". */
 struct selector {
 	struct strings pids;
-	struct strings trees;	 /* pids: these and all that come from them */
-	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
-	struct strings programs; /* globs */
+	struct strings trees;	   /* pids: these and all that come from them */
+	struct strings jobs;	   /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
+	struct strings programs;   /* globs */
+	struct strings containers; /* how their ids begin */
 	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
 	const char *user; /* name or number */
 	bool all;	  /* of one's own */

@@ -7,67 +7,122 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/claims.h"
+#include "client/cli/grid.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "client/cli/screen.h"
 #include "client/cli/select.h"
 #include "client/cli/text.h"
 
 static const struct option_def defs[] = {
+	{ REQUEST_OPTION_WIDE, "wide", NULL, "all columns, however long the lines" },
 	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object a line, for programs" },
 	REQUEST_OPTIONS,
 	{ 0, NULL, NULL, NULL },
 };
 
-struct listing {
-	struct request request;
-	bool json;
-	size_t n;
+/* What one looks at least is left out first where the terminal is narrow. What stays is never cut:
+ * this is what one copies from. */
+static const struct grid_column columns[] = {
+	{ "PID", .right = true },
+	{ "USER" },
+	{ "REGISTERED", .right = true },
+	{ "JOB" },
+	{ "RANK" },
+	{ "PROGRAM" },
+	{ "CONTAINER (CGROUP)", .rank = 1 },
+	{ "POD (SAID)", .rank = 2 },
+	{ "STATE" },
+	{ "CGROUP", .rank = 3 },
 };
 
-static void add_age(struct buf *b, uint64_t ns)
-{
-	uint64_t s = ns / 1000000000u;
+enum { CONTAINER_SHOWN = 12 }; /* digits, as `docker ps` has them */
 
-	buf_printf(b, "%3llu:%02llu:%02llu", (unsigned long long)(s / 3600),
-		   (unsigned long long)(s / 60 % 60), (unsigned long long)(s % 60));
+struct listing {
+	struct request request;
+	struct grid grid;
+	bool json, wide;
+};
+
+static void add_age(struct grid *g, uint64_t ns)
+{
+	unsigned long long s = ns / 1000000000u;
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+	grid_text(g, text);
 }
 
-/* As they stand, and left out at the right edge rather than cut: this is what one copies from. */
-static void add_cell(struct buf *b, const char *text, size_t width)
+static void add_state(struct grid *g, const struct gpuctr_registered_process *p)
 {
-	size_t begin = b->n, shown;
+	struct buf b = { 0 };
 
-	text_terminal(b, text);
-	shown = text_width(b->data + begin, b->n - begin);
-	for (; shown < width; shown++) {
-		buf_char(b, ' ');
+	if (p->capture) {
+		buf_printf(&b, "measured by capture %u of %s", p->capture, p->holder);
 	}
-	buf_text(b, "  ");
+	grid_text(g, p->capture ? buf_string(&b) : "standby");
+	g->failed |= b.failed;
+	buf_deinit(&b);
 }
 
-static void add_line(struct buf *b, const struct gpuctr_registered_process *p)
+/* "namespace/pod" */
+static void add_pod(struct grid *g, const struct claims *claims)
+{
+	const char *space = claims_find(claims, "GPUCTR_POD_NAMESPACE"),
+		   *pod = claims_find(claims, "GPUCTR_POD_NAME");
+	char text[600];
+
+	snprintf(text, sizeof(text), "%s%s%s", space ? space : "", space && pod ? "/" : "",
+		 pod ? pod : "");
+	grid_text(g, text);
+}
+
+static void add_row(struct grid *g, const struct gpuctr_registered_process *p)
 {
 	const struct claims claims = { p->claims, p->n_claims };
-	const char *rank = claims_rank(&claims);
-	char job[256];
+	char text[256];
 
-	select_job(p, job, sizeof(job));
-	buf_printf(b, "%8u  ", select_pid(p));
-	add_cell(b, p->user, 12);
-	add_age(b, p->age_ns);
-	buf_text(b, "  ");
-	add_cell(b, *job ? job : "-", 12);
-	add_cell(b, rank ? rank : "-", 4);
-	add_cell(b, p->program, 16);
-	if (p->capture) {
-		buf_printf(b, "measured by capture %u of ", p->capture);
-		text_terminal(b, p->holder);
-	} else {
-		buf_text(b, "standby");
+	snprintf(text, sizeof(text), "%u", select_pid(p));
+	grid_text(g, text);
+	grid_text(g, p->user);
+	add_age(g, p->age_ns);
+	select_job(p, text, sizeof(text));
+	grid_text(g, text);
+	grid_text(g, claims_rank(&claims));
+	grid_text(g, p->program);
+	snprintf(text, sizeof(text), "%.*s", CONTAINER_SHOWN, p->container);
+	grid_text(g, text);
+	add_pod(g, &claims);
+	add_state(g, p);
+	grid_text(g, p->cgroup);
+}
+
+/* What is read out of the cgroup stands apart from what the kernel and what the process says. */
+static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
+{
+	const struct {
+		const char *name, *value;
+	} derived[] = {
+		{ "container", p->container }, { "runtime", p->runtime },
+		{ "pod_uid", p->pod_uid },     { "job", p->cgroup_job },
+		{ "step", p->cgroup_step },
+	};
+	bool first = true;
+
+	buf_text(b, ",\"cgroup\":");
+	text_json(b, p->cgroup);
+	buf_text(b, ",\"derived\":{");
+	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
+		if (*derived[i].value) {
+			buf_printf(b, "%s\"%s\":", first ? "" : ",", derived[i].name);
+			text_json(b, derived[i].value);
+			first = false;
+		}
 	}
-	buf_char(b, '\n');
+	buf_char(b, '}');
 }
 
 static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
@@ -80,7 +135,9 @@ static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 	buf_printf(b, ",\"age_ns\":%llu,\"capture\":%u,\"holder\":", (unsigned long long)p->age_ns,
 		   p->capture);
 	text_json(b, p->holder);
-	buf_printf(b, ",\"foreign\":%s,\"claims\":{", p->foreign ? "true" : "false");
+	buf_printf(b, ",\"foreign\":%s", p->foreign ? "true" : "false");
+	add_derived(b, p);
+	buf_text(b, ",\"claims\":{");
 	for (size_t i = 0; i < p->n_claims; i++) {
 		const char *equals = strchr(p->claims[i], '=');
 		char name[256];
@@ -99,26 +156,36 @@ static void add_json(struct buf *b, const struct gpuctr_registered_process *p)
 static void on_process(const struct gpuctr_registered_process *p, void *userdata)
 {
 	struct listing *l = userdata;
-	struct buf *b = &l->request.b;
 
 	if (l->json) {
-		add_json(b, p);
+		add_json(&l->request.b, p);
+	} else {
+		add_row(&l->grid, p);
+	}
+}
+
+static void add_table(struct listing *l)
+{
+	size_t width = l->wide ? SIZE_MAX : screen_width(STDOUT_FILENO);
+	struct frame f = { 0 };
+
+	if (grid_rows(&l->grid) == 0) {
+		buf_text(&l->request.b, "no process of yours is registered; `gpuctr-client standby "
+					"-- PROGRAM` starts one that is\n");
 		return;
 	}
-	if (l->n++ == 0) {
-		buf_text(b, "     PID  USER          REGISTERED  JOB           RANK  PROGRAM"
-			    "           STATE\n");
-	}
-	add_line(b, p);
+	grid_add_to(&l->grid, width, &f);
+	frame_print(&f, SIZE_MAX, &l->request.b);
+	l->request.b.failed |= f.failed;
+	frame_deinit(&f);
 }
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
 {
 	struct listing *l = userdata;
 
-	if (!error && !l->json && l->n == 0) {
-		buf_text(&l->request.b, "no process of yours is registered; `gpuctr-client standby "
-					"-- PROGRAM` starts one that is\n");
+	if (!error && !l->json) {
+		add_table(l);
 	}
 	request_answer(&l->request, error);
 }
@@ -126,7 +193,7 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 static int exec_ps(int argc, char **argv)
 {
 	struct request_options o;
-	struct listing l = { .n = 0 };
+	struct listing l = { 0 };
 	int status = request_parse(&o, &verb_ps, argc, argv);
 
 	if (status >= 0) {
@@ -136,18 +203,27 @@ static int exec_ps(int argc, char **argv)
 		return l.request.status;
 	}
 	l.json = o.json;
-	return request_finish(&l.request,
-			      gpuctr_list_processes(l.request.g, on_process, on_done, &l));
+	l.wide = o.wide;
+	grid_init(&l.grid, columns, sizeof(columns) / sizeof(columns[0]));
+	status = request_finish(&l.request,
+				gpuctr_list_processes(l.request.g, on_process, on_done, &l));
+	grid_deinit(&l.grid);
+	return status;
 }
 
 const struct verb verb_ps = {
 	.name = "ps",
-	.usage = "ps [--json]",
+	.usage = "ps [--wide|--json]",
 	.summary = "list processes that can be captured",
-	.details = "Your own; for root and operators others' as well. JOB and RANK are what a "
-		   "process says of "
-		   "itself.\n",
+	.details =
+		"Your own; for root and operators others' as well. JOB, RANK and POD are what a "
+		"process says of\n"
+		"itself. CGROUP is what the kernel says; CONTAINER is read out of that name, where "
+		"it is one that\n"
+		"Docker, containerd, CRI-O or Podman give. Columns that do not fit are left "
+		"out.\n",
 	.examples = "  gpuctr-client ps\n"
+		    "  gpuctr-client ps --wide\n"
 		    "  gpuctr-client ps --json | jq .pid\n",
 	.options = defs,
 	.exec = exec_ps,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/cgroup.h"
 #include "client/lib/internal.h"
 #include "proto/wire/limits.h"
 
@@ -540,24 +541,38 @@ static void answer_done(struct request *q, const struct gpuctr_error *e)
 	done.on_done(e, done.userdata);
 }
 
+static struct gpuctr_registered_process
+registered_from_wire(const struct wire_registered_process *w, const struct cgroup_names *names)
+{
+	return (struct gpuctr_registered_process){
+		.process = w->id,
+		.pid = w->pid,
+		.uid = w->uid,
+		.user = w->user,
+		.program = w->program,
+		.age_ns = w->age_ns,
+		.capture = w->capture,
+		.holder = w->holder,
+		.claims = w->claims.v,
+		.n_claims = w->claims.n,
+		.foreign = w->foreign,
+		.cgroup = w->cgroup,
+		.runtime = names->runtime,
+		.container = names->container,
+		.pod_uid = names->pod_uid,
+		.cgroup_job = names->job,
+		.cgroup_step = names->step,
+	};
+}
+
 static void answer_processes(struct request *q, const struct wire_processes_reply *r)
 {
 	for (size_t i = 0; i < r->processes.n; i++) {
-		const struct wire_registered_process *w = &r->processes.v[i];
-		const struct gpuctr_registered_process p = {
-			.process = w->id,
-			.pid = w->pid,
-			.uid = w->uid,
-			.user = w->user,
-			.program = w->program,
-			.age_ns = w->age_ns,
-			.capture = w->capture,
-			.holder = w->holder,
-			.claims = w->claims.v,
-			.n_claims = w->claims.n,
-			.foreign = w->foreign,
-		};
+		struct gpuctr_registered_process p;
+		struct cgroup_names names;
 
+		cgroup_read(r->processes.v[i].cgroup, &names);
+		p = registered_from_wire(&r->processes.v[i], &names);
 		q->on_process(&p, q->userdata);
 	}
 	if (r->last) {

@@ -140,6 +140,19 @@ static void tell_engine(struct attributor *a, const struct place *engine, const 
 	}
 }
 
+/* Ranges deeper than a program nests them, which a file may have as many of as it likes, are one
+ * place with the deepest that is told apart: each scope holds the names of all around it. */
+static int find_inner(struct attributor *a, unsigned process, const struct gpuctr_range *inner,
+		      const struct place *outer, struct place *ret)
+{
+	if (!outer->range || outer->scope->depth + 1 < MAX_DEPTH) {
+		return make_place(a, process, inner, outer->range ? outer : NULL, ret);
+	}
+	*ret = *outer;
+	ret->range = inner->id;
+	return 0;
+}
+
 /* From the innermost range outwards to one that is known, and back. */
 static int find_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
 		      struct place *ret)
@@ -160,7 +173,7 @@ static int find_place(struct attributor *a, unsigned process, const struct gpuct
 	while (n > 0) {
 		const struct gpuctr_range *inner = unknown[--n];
 		struct place place;
-		int r = make_place(a, process, inner, outer.range ? &outer : NULL, &place);
+		int r = find_inner(a, process, inner, &outer, &place);
 
 		if (r) {
 			return r;

@@ -10,6 +10,8 @@
  * wait, the wishes and plans of captures) is charged to the account before it is allocated. What
  * has a fixed size is bounded by its number: connections, captures, processes.
  *
+ * Uids are cheap, a container has as many as it likes: so accounts are found through a hash table.
+ *
  * Descriptors: closing one may take as long as its sender likes, so it counts until it is really
  * closed, not until the front is done with it. See daemon/front/descriptors.c.
  *
@@ -21,29 +23,41 @@
 void accounts_init(struct accounts *all)
 {
 	list_init(&all->all);
+	for (size_t i = 0; i < ACCOUNT_BUCKETS; i++) {
+		list_init(&all->buckets[i]);
+	}
+}
+
+static void forget(struct account *a)
+{
+	list_remove(&a->link);
+	list_remove(&a->bucket_link);
+	free(a);
 }
 
 void accounts_deinit(struct accounts *all)
 {
 	while (!list_is_empty(&all->all)) {
-		struct account *a = list_entry(all->all.next, struct account, link);
-
-		list_remove(&a->link);
-		free(a);
+		forget(list_entry(all->all.next, struct account, link));
 	}
 }
 
-struct account *account_of(struct accounts *all, uid_t uid)
+static struct account *find(struct list *bucket, uid_t uid)
 {
-	struct account *a;
+	list_for_each(l, bucket) {
+		struct account *a = list_entry(l, struct account, bucket_link);
 
-	list_for_each(l, &all->all) {
-		a = list_entry(l, struct account, link);
 		if (a->uid == uid) {
-			return account_ref(a);
+			return a;
 		}
 	}
-	a = calloc(1, sizeof(*a));
+	return NULL;
+}
+
+static struct account *make(struct accounts *all, struct list *bucket, uid_t uid)
+{
+	struct account *a = calloc(1, sizeof(*a));
+
 	if (!a) {
 		return NULL;
 	}
@@ -52,7 +66,16 @@ struct account *account_of(struct accounts *all, uid_t uid)
 	a->bytes.max = ACCOUNT_BYTES_MAX;
 	list_init(&a->waiting);
 	list_append(&all->all, &a->link);
+	list_append(bucket, &a->bucket_link);
 	return a;
+}
+
+struct account *account_of(struct accounts *all, uid_t uid)
+{
+	struct list *bucket = &all->buckets[uid % ACCOUNT_BUCKETS];
+	struct account *a = find(bucket, uid);
+
+	return a ? account_ref(a) : make(all, bucket, uid);
 }
 
 struct account *account_ref(struct account *a)
@@ -64,8 +87,7 @@ struct account *account_ref(struct account *a)
 struct account *account_unref(struct account *a)
 {
 	if (a && --a->refs == 0) {
-		list_remove(&a->link);
-		free(a);
+		forget(a);
 	}
 	return NULL;
 }

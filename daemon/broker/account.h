@@ -17,10 +17,12 @@ enum {
 	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this its connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
 	ACCOUNT_ROUND_US = 250, /* of one round of the loop, for all its connections together */
+	ACCOUNT_BUCKETS = 1024,
 };
 
 struct account {
-	struct list link;
+	struct list link; /* among all */
+	struct list bucket_link;
 	uid_t uid;
 	unsigned refs;
 	unsigned connections; /* until they are really closed */
@@ -44,6 +46,7 @@ struct account {
 
 struct accounts {
 	struct list all;
+	struct list buckets[ACCOUNT_BUCKETS]; /* by uid */
 };
 
 void accounts_init(struct accounts *all);

@@ -62,7 +62,7 @@ struct process *process_free(struct processes *all, struct process *p)
 		if (p->registered) {
 			all->n_strangers -= p->stranger;
 			p->account->registered--;
-			quota_give(&p->account->bytes, p->claims_bytes);
+			quota_give(&p->account->bytes, p->texts_bytes);
 			account_unref(p->account);
 		}
 		list_remove(&p->all_link);
@@ -92,36 +92,47 @@ static size_t count_bytes(const struct wire_strings *claims)
 	return bytes;
 }
 
-static int keep_claims(struct process *p, struct account *payer, const struct wire_strings *claims)
+static char *append(char *at, const char *text)
 {
-	size_t bytes = count_bytes(claims), at = 0;
+	size_t n = strlen(text) + 1;
+
+	memcpy(at, text, n);
+	return at + n;
+}
+
+/* The claims one after the other, then the cgroup, in one piece. */
+static int keep_texts(struct process *p, struct account *payer, const struct wire_strings *claims,
+		      const char *cgroup)
+{
+	size_t bytes = count_bytes(claims);
+	char *at;
 
 	if (bytes > PROCESS_CLAIMS_BYTES_MAX) {
 		return PROCESS_E_CLAIMS;
 	}
+	bytes += strlen(cgroup) + 1;
 	if (!quota_take(&payer->bytes, bytes)) {
 		return -EDQUOT;
 	}
-	p->claims = malloc(bytes + 1);
-	if (!p->claims) {
+	at = p->claims = malloc(bytes);
+	if (!at) {
 		quota_give(&payer->bytes, bytes);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < claims->n; i++) {
-		size_t n = strlen(claims->v[i]) + 1;
-
-		memcpy(p->claims + at, claims->v[i], n);
-		at += n;
+		at = append(at, claims->v[i]);
 	}
+	append(at, cgroup);
+	p->cgroup = at;
 	p->n_claims = (uint32_t)claims->n;
-	p->claims_bytes = (uint32_t)bytes;
+	p->texts_bytes = (uint32_t)bytes;
 	return 0;
 }
 
 int process_register(struct processes *all, struct process *p, struct account *payer,
-		     const struct wire_strings *claims, uint64_t now_ns)
+		     const struct wire_strings *claims, const char *cgroup, uint64_t now_ns)
 {
-	int r = keep_claims(p, payer, claims);
+	int r = keep_texts(p, payer, claims, cgroup);
 
 	if (r != 0) {
 		return r;
@@ -156,6 +167,7 @@ int process_attach(struct process *p, struct capture *c)
 	p->number = 0;
 	p->totals = (struct gpuctr_totals){ 0 };
 	p->records = 0;
+	p->notices = 0;
 	p->said_goodbye = false;
 	list_append(&c->processes, &p->link);
 	c->n_attached++;

@@ -19,6 +19,8 @@ struct capture;
 
 enum {
 	PROCESS_CLAIMS_BYTES_MAX = 1024, /* of one process, with a NUL after each */
+	PROCESS_CGROUP_BYTES_MAX =
+		512, /* of the cgroup's path, with its NUL; longer ones are cut */
 	PROCESS_BUCKETS = 1024,
 
 	PROCESS_E_CLAIMS = 1, /* too many bytes of claims */
@@ -41,7 +43,9 @@ struct process {
 	uint64_t since_ns;	 /* when it registered */
 	struct account *account; /* pays for the claims */
 	char *claims;		 /* what it says of its job: NAME=value and NUL, n_claims times */
-	uint32_t n_claims, claims_bytes;
+	uint32_t n_claims;
+	const char *cgroup;   /* behind the claims; "": not known */
+	uint32_t texts_bytes; /* of both, charged to the account */
 
 	/* Its part in a capture. */
 	struct capture *capture;     /* NULL: none */
@@ -49,6 +53,7 @@ struct process {
 	uint32_t number;	     /* in the capture; 0: it waits for the capture's turn */
 	struct gpuctr_totals totals; /* as last told */
 	uint64_t records;	     /* passed on to the client */
+	uint64_t notices;	     /* that it sent, also those that were not passed on */
 	bool said_goodbye;
 };
 
@@ -74,9 +79,10 @@ struct process *process_free(struct processes *all, struct process *p);
 unsigned processes_share(const struct processes *all, const struct account *a, unsigned max,
 			 unsigned total);
 
-/* From now on captures may name p. PROCESS_E_CLAIMS; -EDQUOT or -ENOMEM for the claims. */
+/* From now on captures may name p. PROCESS_E_CLAIMS; -EDQUOT or -ENOMEM for the claims and the
+ * cgroup. */
 int process_register(struct processes *all, struct process *p, struct account *payer,
-		     const struct wire_strings *claims, uint64_t now_ns);
+		     const struct wire_strings *claims, const char *cgroup, uint64_t now_ns);
 
 /* The claims as a list in a; empty when a is full. */
 struct wire_strings process_claims(struct arena *a, const struct process *p);

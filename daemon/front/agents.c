@@ -16,7 +16,12 @@
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
  * passed to the client as the bytes that came: the front never opens records. When a client reads
  * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
- * read. They have bounded queues of their own and count what does not fit. */
+ * read. They have bounded queues of their own and count what does not fit.
+ *
+ * What a process says in words is bounded by its number, since each notice is a line for a person
+ * to read: the client is told when the bound is reached, and in the end how many it has not got. */
+
+enum { NOTICES_MAX = 256 }; /* of a process in one capture */
 
 static void refuse_agent(struct peer *p, int code, const char *remedy, const char *message)
 {
@@ -242,6 +247,50 @@ static void tell_stalled(struct peer *p, const struct wire_notice *notice)
 	session_tell_event(p->front, p->process->capture, &e);
 }
 
+static void tell_left_out(const struct process *p, const char *message)
+{
+	const struct wire_message m = {
+		.type = WIRE_NOTICE,
+		.notice = { .capture = p->capture->id,
+			    .process = p->number,
+			    .code = GPUCTR_E_QUOTA,
+			    .message = message,
+			    .remedy = "What it has said before tells what is wrong." },
+	};
+
+	if (p->capture->client) {
+		peer_send(p->capture->client, &m);
+	}
+}
+
+static int forward_notice(struct peer *p, const struct frame *frame)
+{
+	uint64_t n = ++p->process->notices;
+	char text[128];
+
+	if (n <= NOTICES_MAX) {
+		return forward(p, frame);
+	}
+	if (n == NOTICES_MAX + 1) {
+		snprintf(text, sizeof(text),
+			 "pid %d has sent %d notices: what else it says is left out and counted",
+			 (int)p->process->pid, NOTICES_MAX);
+		tell_left_out(p->process, text);
+	}
+	return 0;
+}
+
+static void tell_notices(const struct process *p)
+{
+	char text[128];
+
+	if (p->notices > NOTICES_MAX) {
+		snprintf(text, sizeof(text), "%llu notices of pid %d were left out",
+			 (unsigned long long)(p->notices - NOTICES_MAX), (int)p->pid);
+		tell_left_out(p, text);
+	}
+}
+
 int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	int r;
@@ -249,7 +298,7 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	if (!is_own(p, m->notice.capture, m->notice.process)) {
 		return WIRE_E_MALFORMED;
 	}
-	r = forward(p, frame);
+	r = forward_notice(p, frame);
 	if (m->notice.code == GPUCTR_E_STALLED) {
 		tell_stalled(p, &m->notice);
 	}
@@ -298,6 +347,7 @@ void agents_tell_end(struct front *f, struct process *p)
 	struct wire_message m = { .type = WIRE_PROCESS_END };
 
 	stats_settle(&f->stats, p);
+	tell_notices(p);
 	m.process_end = (struct wire_process_end){
 		.capture = c->id,
 		.process = p->number,

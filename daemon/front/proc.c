@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/utf8.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5; Debian 12's headers are older */
@@ -60,6 +61,34 @@ uint64_t proc_read_begin(pid_t pid)
 		return 0;
 	}
 	return begin;
+}
+
+/* A line is "hierarchy:controllers:path", and neither of the first two has a colon. */
+static const char *path_of_cgroup(char *line)
+{
+	char *path = strchr(line, ':');
+
+	line[strcspn(line, "\n")] = '\0';
+	path = path ? strchr(path + 1, ':') : NULL;
+	return path ? path + 1 : "";
+}
+
+void proc_read_cgroup(pid_t pid, char *text, size_t size)
+{
+	CLEAN_FILE FILE *f = NULL;
+	char path[64], line[4096 + 256];
+
+	text[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *cgroup = path_of_cgroup(line);
+
+		if (strlen(cgroup) > strlen(text)) {
+			snprintf(text, size, "%s", cgroup);
+		}
+	}
+	utf8_repair(text);
 }
 
 static bool has_ended(int pidfd)

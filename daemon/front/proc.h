@@ -5,6 +5,7 @@
 /* What /proc tells everybody about a process. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,5 +27,10 @@ bool proc_shows_others(void);
 /* When the process began, in clock ticks since boot; 0: it has ended, or is not ours to see. Two
  * processes that have the same pid one after the other differ in it. */
 uint64_t proc_read_begin(pid_t pid);
+
+/* The path of its cgroup, made UTF-8, cut to size, or "" when it is not known. With cgroup v1 a
+ * process is in one of each hierarchy, and the longest path is told: runtimes and schedulers write
+ * their ids into those that they manage. */
+void proc_read_cgroup(pid_t pid, char *text, size_t size);
 
 #endif

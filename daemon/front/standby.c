@@ -99,6 +99,7 @@ static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
+	char cgroup[PROCESS_CGROUP_BYTES_MAX];
 	int e = -ENOMEM;
 
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
@@ -107,7 +108,9 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 		p->process->features = h->features;
 		p->process->begin = proc_read_begin(p->credentials.pid);
 		p->process->stranger = stranger;
-		e = process_register(all, p->process, p->account, &h->claims, clock_now_ns());
+		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
+		e = process_register(all, p->process, p->account, &h->claims, cgroup,
+				     clock_now_ns());
 	}
 	if (e == 0) {
 		return 0;
@@ -180,6 +183,7 @@ static struct wire_registered_process describe(const struct peer *p, struct aren
 		.age_ns = clock_now_ns() - process->since_ns,
 		.claims = process_claims(a, process),
 		.foreign = !is_own(process, &p->credentials),
+		.cgroup = process->cgroup,
 	};
 	char name[64];
 
@@ -309,12 +313,19 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	return r->code;
 }
 
-static int refuse_captured(const struct process *p, struct refusal *r)
+/* Who measures is named. Nobody ends another user's capture by opening one: an operator asks its
+ * holder, or an administrator, whose word over captures are the settings. */
+static int refuse_captured(const struct peer *client, const struct process *p, struct refusal *r)
 {
+	bool own = p->capture->uid == client->credentials.uid;
 	struct arena a;
 
 	arena_init(&a, 16 * 1024);
-	refusal_set(r, GPUCTR_E_GPU_BUSY, "Wait until that has ended, or end it.",
+	refusal_set(r, GPUCTR_E_GPU_BUSY,
+		    own ? "Wait until that has ended, or end it."
+			: "Wait until that has ended, or ask its holder to end it; an "
+			  "administrator ends it by taking the holder out of gpucountd.conf and "
+			  "reloading the daemon.",
 		    "process %u (pid %d) is measured by capture %u of %s", (unsigned)p->id,
 		    (int)p->pid, (unsigned)p->capture->id, capture_describe_holder(&a, p->capture));
 	arena_deinit(&a);
@@ -405,13 +416,15 @@ uid_t standby_target(const struct peer *client, const struct wire_u32s *ids)
 }
 
 /* Of all that were named none is there and free. */
-static int refuse_all(const struct processes *all, const struct wire_u32s *ids, struct refusal *r)
+static int refuse_all(const struct peer *client, const struct wire_u32s *ids, struct refusal *r)
 {
+	const struct processes *all = &client->front->processes;
+
 	for (size_t i = 0; i < ids->n; i++) {
 		const struct process *p = processes_find(all, ids->v[i]);
 
 		if (p && p->capture) {
-			return refuse_captured(p, r);
+			return refuse_captured(client, p, r);
 		}
 	}
 	return refuse_unknown(all, ids->v[0], r);
@@ -427,7 +440,7 @@ int standby_choose(struct peer *client, struct capture *c, const struct wire_u32
 		e = is_gone(all, ids->v[i]) ? 0 : add(client, c, ids->v[i], r);
 	}
 	if (e == 0 && ids->n > 0 && list_is_empty(&c->processes)) {
-		e = refuse_all(all, ids, r);
+		e = refuse_all(client, ids, r);
 	}
 	if (e != 0) {
 		list_for_each_safe(l, &c->processes) {
@@ -474,7 +487,7 @@ static void tell_left_out(struct front *f, struct capture *c, uint32_t id)
 	struct refusal r;
 
 	if (p && p->capture) {
-		refuse_captured(p, &r);
+		refuse_captured(c->client, p, &r);
 	} else if (p) {
 		refusal_set(&r, GPUCTR_E_GPU_BUSY, "Capture it in a moment.",
 			    "process %u (pid %d) was measured by another capture", (unsigned)id,

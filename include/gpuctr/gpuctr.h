@@ -380,6 +380,17 @@ struct gpuctr_registered_process {
 	const char *const *claims;
 	size_t n_claims;
 	bool foreign; /* another user's, seen as root or as an operator */
+	/* The path of its cgroup, as the kernel named it to the daemon when it registered; "": not
+	 * known, or the daemon is older. */
+	const char *cgroup;
+	/* What that path says as Docker, containerd, CRI-O, Podman, the kubelet and Slurm write it;
+	 * "": nothing. Derived from a name, which whoever may make cgroups may choose. */
+	const char *runtime;	/* "docker", "containerd", "cri-o", "podman"; "" when the path does
+				 * not say which */
+	const char *container;	/* its id, 64 hexadecimal digits: the innermost */
+	const char *pod_uid;	/* Kubernetes' */
+	const char *cgroup_job; /* Slurm's number of the job, and of the step */
+	const char *cgroup_step;
 };
 
 /* One's own; for root and operators those of others as well. on_process is called for each, then

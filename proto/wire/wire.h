@@ -344,6 +344,7 @@ struct wire_registered_process {
 	const char *holder;
 	struct wire_strings claims;
 	bool foreign;
+	const char *cgroup;
 };
 struct wire_registered_processes {
 	size_t n;

@@ -218,7 +218,7 @@ LAYOUT(registered_process, NULL, U32(wire_registered_process, 1, id),
        U64(wire_registered_process, 6, age_ns), U32(wire_registered_process, 7, capture),
        STR(wire_registered_process, 8, holder, TEXT),
        STRS(wire_registered_process, 9, claims, LIMIT_CLAIMS),
-       BOOL(wire_registered_process, 10, foreign));
+       BOOL(wire_registered_process, 10, foreign), STR(wire_registered_process, 11, cgroup, TEXT));
 
 LAYOUT(processes_request, NULL, U32(wire_processes_request, 1, request));
 

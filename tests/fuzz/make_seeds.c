@@ -77,7 +77,8 @@ static const struct wire_registered_process processes[] = {
 	  .uid = 1000,
 	  .user = "ann",
 	  .program = "train",
-	  .claims = { 1, names } },
+	  .claims = { 1, names },
+	  .cgroup = "/a" },
 };
 
 /* Two strings and a kernel, a range in a range, a set of both, two records and a mark. */

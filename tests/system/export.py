@@ -640,6 +640,25 @@ def files():
     export("growing.gpuctr", "--to", "chrome", says=b"warning[not-complete]")
 
 
+def a_stack_as_deep_as_the_file():
+    """A million ranges within each other, which no program has: whatever reads them ends, and says what it says."""
+    depth = 1_000_000
+    path = change(
+        "deep.gpuctr", "DELETE FROM range WHERE process = 1",
+        ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO range"
+         " SELECT 1, i, i - 1, '', 'r', '', 0, 0, 0, i - 1 FROM n", (depth,)),
+        "UPDATE record SET range = 0",
+        ("UPDATE record SET range = ? WHERE process = 1 AND idx = (SELECT max(idx) FROM record)", (depth,)),
+        "DELETE FROM mark")
+    check(b"," + b"/".join([b"r"] * depth) + b"," in export(path, "--to", "csv"), "csv: the stack is not whole")
+    lines = export(path, "--to", "jsonl").split(b"\n")
+    check(max(line.count(b'"message":"r"') for line in lines) == depth, "jsonl: the stack is not whole")
+    for form in "chrome", "folded", "pyprof":
+        export(path, "--to", form)
+    r = subprocess.run([CLIENT, "report", path, "--by", "nvtx"], capture_output=True, timeout=100, check=False)
+    check(r.returncode == 0 and b"r" in r.stdout, f"report of a deep stack: {r.returncode} {r.stderr!r}")
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -678,7 +697,7 @@ def commands_of_the_docs():
 def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
-             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, nobody_reads]
+             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, a_stack_as_deep_as_the_file, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

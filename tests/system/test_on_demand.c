@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/system/between.h"
@@ -107,6 +109,93 @@ static void a_container_has_its_own_pids(void **state)
 				"-c", script, "sh", CLIENT, FAKEAPP, path, NULL),
 		    0);
 	on_demand_expect_measured(path, "dram__bytes_read.sum");
+}
+
+/* --- by container --- */
+
+#define CONTAINER_END "00000000000000000000000000000000000000000000000000000000"
+
+/* A cgroup as Docker names that of a container, whose id is ours; "": none can be made here. */
+static void make_cgroup(char *path, size_t size, char *id, size_t id_size)
+{
+	static const char *const hierarchies[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified",
+						   "/sys/fs/cgroup/systemd" };
+	char procs[64];
+
+	snprintf(id, id_size, "%08x" CONTAINER_END, (unsigned)getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(hierarchies); i++) {
+		snprintf(procs, sizeof(procs), "%s/cgroup.procs", hierarchies[i]);
+		snprintf(path, size, "%s/docker-%s.scope", hierarchies[i], id);
+		if (access(procs, W_OK) == 0 && mkdir(path, 0755) == 0) {
+			return;
+		}
+	}
+	path[0] = '\0';
+}
+
+static bool enter_cgroup(const char *path, pid_t pid)
+{
+	char procs[256];
+	FILE *f;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	f = fopen(procs, "we");
+	return f && (fprintf(f, "%d\n", pid) > 0) & (fclose(f) == 0);
+}
+
+static void remove_cgroup(const char *path)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (rmdir(path) < 0 && errno == EBUSY && now_ms() < by) {
+		sleep_ms(10);
+	}
+}
+
+/* What is shown is the kernel's name of the cgroup, and what it says by its form. */
+static void programs_are_found_by_their_container(void **state)
+{
+	static const char script[] =
+		"until grep -q \"docker-$3\" /proc/self/cgroup; do sleep 0.05; done\n"
+		"exec \"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500";
+	struct fixture *f = *state;
+	char cgroup[160], id[72], text[160];
+	struct program *in, *out, *c;
+
+	fixture_need_root();
+	make_cgroup(cgroup, sizeof(cgroup), id, sizeof(id));
+	if (!cgroup[0]) {
+		fixture_skip("no cgroup can be made here");
+	}
+	fixture_start_daemon(f, NULL);
+	out = on_demand_start(f, USER_ANN);
+	in = fixture_run(f, USER_ANN, "/bin/sh", "-c", script, "sh", CLIENT, FAKEAPP, id, NULL);
+	if (!enter_cgroup(cgroup, in->pid)) {
+		program_kill(in, SIGKILL);
+		program_kill(out, SIGKILL);
+		remove_cgroup(cgroup);
+		fixture_skip("a cgroup of a test's own takes no process here");
+	}
+	snprintf(text, sizeof(text), "\"derived\":{\"container\":\"%s\",\"runtime\":\"docker\"}",
+		 id);
+	on_demand_wait_listed(f, USER_ANN, in, text);
+	on_demand_wait_listed(f, USER_ANN, out, "\"derived\":{}");
+	snprintf(text, sizeof(text), "/docker-%s.scope", id);
+	c = fixture_client(f, USER_ANN, "ps", "--wide", NULL);
+	expect_exit(c, 0);
+	assert_int_equal(count_text(c->out, text), 1);
+	assert_int_equal(count_text(c->out, "CONTAINER (CGROUP)"), 1);
+	snprintf(text, sizeof(text), "%.12s", id);
+	c = fixture_client(f, USER_ANN, "capture", "--container", text, "--duration", "0.3", NULL);
+	expect_exit(c, 0);
+	snprintf(text, sizeof(text), "measuring 1 process: fakeapp (pid %d)", in->pid);
+	expect_message(c, text);
+	c = fixture_client(f, USER_ANN, "capture", "--container", "web", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "the beginning of a container's id");
+	program_kill(in, SIGKILL);
+	program_kill(out, SIGKILL);
+	remove_cgroup(cgroup);
 }
 
 /* Both have the same uid. */
@@ -591,6 +680,7 @@ int main(void)
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
 		SYSTEM_TEST(a_capture_that_is_refused_lets_go_of_its_programs),
 		SYSTEM_TEST(a_container_has_its_own_pids),
+		SYSTEM_TEST(programs_are_found_by_their_container),
 		SYSTEM_TEST(root_of_a_container_is_another_user),
 		SYSTEM_TEST(roots_of_user_namespaces_see_their_own),
 		SYSTEM_TEST(others_are_neither_listed_nor_captured),

@@ -64,19 +64,25 @@ static void wish(int client)
 	assert_true(raw_send(client, &m, -1));
 }
 
-static void expect_refusal(int client, const char *why, const char *remedy)
+static void expect_refusal_as(int client, uint32_t code, const char *why, const char *remedy)
 {
 	struct wire_message m;
 
 	wish(client);
 	m = raw_receive(client, &arena);
 	assert_int_equal(m.type, WIRE_REFUSAL);
-	assert_int_equal(m.refusal.code, GPUCTR_E_NOT_ALLOWED);
 	assert_int_equal(m.refusal.request, 7);
-	if (!strstr(m.refusal.message, why) || !strstr(m.refusal.remedy, remedy)) {
-		fail_msg("refused with '%s' '%s'", m.refusal.message, m.refusal.remedy);
+	if (m.refusal.code != code || !strstr(m.refusal.message, why) ||
+	    !strstr(m.refusal.remedy, remedy)) {
+		fail_msg("refused with %u '%s' '%s'", m.refusal.code, m.refusal.message,
+			 m.refusal.remedy);
 	}
 	close(client);
+}
+
+static void expect_refusal(int client, const char *why, const char *remedy)
+{
+	expect_refusal_as(client, GPUCTR_E_NOT_ALLOWED, why, remedy);
 }
 
 static void nobody_captures_others_by_default(void **state)
@@ -267,15 +273,51 @@ static void what_is_taken_back_ends_captures(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* An operator ends nobody's capture. Whom it is of is told, and the settings end it. */
+static void a_busy_program_is_its_holders_until_the_settings_say_else(void **state)
+{
+	struct settings s;
+	const gid_t operators = USER_BOB;
+	struct program *p, *c;
+	int client;
+
+	fixture_need_two_users();
+	settings_start_daemon(&s, *state,
+			      "allow-users = *\noperator-captures = yes\noperator-groups = 1235\n");
+	p = on_demand_start(s.f, USER_ANN);
+	on_demand_wait_listed(s.f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(s.f, USER_ANN, "capture", "--pid", on_demand_pid(p), NULL);
+	expect_text_soon(c->err, "measuring 1 process");
+	assert_int_equal(setgroups(1, &operators), 0);
+	client = raw_client(s.f, USER_BOB);
+	assert_int_equal(setgroups(0, NULL), 0);
+	expect_refusal_as(client, GPUCTR_E_GPU_BUSY, fixture_user(USER_ANN, ""),
+			  "ask its holder to end it");
+	expect_refusal_as(raw_client(s.f, USER_ANN), GPUCTR_E_GPU_BUSY,
+			  "is measured by capture 1 of ", ", or end it.");
+	expect_running(c);
+	settings_reload(&s, "allow-users = 1235\noperator-captures = yes\n"
+			    "operator-groups = 1235\n");
+	expect_exit(c, 125);
+	on_demand_wait_listed(s.f, USER_BOB, p, "\"capture\":0");
+	expect_captured(s.f, USER_BOB, p, fixture_user(USER_ANN, ": fakeapp (pid "));
+	program_kill(p, SIGKILL);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(nobody_captures_others_by_default), TEST(root_and_operators_do_where_they_may),
-		TEST(the_kernel_knows_the_group),	 TEST(an_operators_everything_is_their_own),
-		TEST(programs_of_root_are_roots_alone),	 TEST(in_a_container_nobody_is_an_operator),
-		TEST(a_job_does_not_keep_operators_off), TEST(what_is_taken_back_ends_captures),
+		TEST(nobody_captures_others_by_default),
+		TEST(root_and_operators_do_where_they_may),
+		TEST(the_kernel_knows_the_group),
+		TEST(an_operators_everything_is_their_own),
+		TEST(programs_of_root_are_roots_alone),
+		TEST(in_a_container_nobody_is_an_operator),
+		TEST(a_job_does_not_keep_operators_off),
+		TEST(what_is_taken_back_ends_captures),
+		TEST(a_busy_program_is_its_holders_until_the_settings_say_else),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -21,6 +21,33 @@ static void one_account_a_uid_as_long_as_it_is_needed(void **state)
 	assert_true(list_is_empty(&all.all));
 }
 
+/* More than there are buckets, so that each has several; every other one goes. */
+static void many_users_are_told_apart(void **state)
+{
+	enum { MANY = 3 * ACCOUNT_BUCKETS };
+	static struct account *a[MANY];
+	struct accounts all;
+
+	(void)state;
+	accounts_init(&all);
+	for (uid_t uid = 0; uid < MANY; uid++) {
+		a[uid] = account_of(&all, uid);
+		assert_int_equal(a[uid]->uid, uid);
+		assert_int_equal(a[uid]->refs, 1);
+	}
+	for (uid_t uid = 0; uid < MANY; uid += 2) {
+		assert_null(account_unref(a[uid]));
+	}
+	for (uid_t uid = 0; uid < MANY; uid++) {
+		struct account *again = account_of(&all, uid);
+
+		assert_int_equal(again->uid, uid);
+		assert_int_equal(again->refs, uid % 2 ? 2 : 1);
+	}
+	accounts_deinit(&all);
+	assert_true(list_is_empty(&all.all));
+}
+
 static void a_refusal_says_what_is_held(void **state)
 {
 	struct accounts all;
@@ -88,6 +115,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_account_a_uid_as_long_as_it_is_needed),
+		cmocka_unit_test(many_users_are_told_apart),
 		cmocka_unit_test(a_refusal_says_what_is_held),
 		cmocka_unit_test(turns_go_round),
 		cmocka_unit_test(nobody_waits_for_the_absent),

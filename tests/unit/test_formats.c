@@ -319,6 +319,46 @@ static void test_csv(void **state)
 	buf_deinit(&b);
 }
 
+/* A file may nest ranges as deep as it is long, and no format may need a stack for that. */
+static void test_a_stack_of_a_million_ranges(void **state)
+{
+	enum { DEPTH = 1000000 };
+	static const struct format *const all[] = { &format_jsonl, &format_csv, &format_table };
+	struct gpuctr_range *ranges = calloc(DEPTH, sizeof(*ranges));
+	static struct synthetic s;
+	struct format_capture capture;
+	struct gpuctr_record record;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	assert_non_null(ranges);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		ranges[i] = (struct gpuctr_range){ .parent = i ? &ranges[i - 1] : NULL,
+						   .domain = "",
+						   .message = i ? "x" : "outermost",
+						   .category = "",
+						   .id = i + 1,
+						   .depth = i };
+	}
+	record = *synthetic_record(&s, 3);
+	record.range = &ranges[DEPTH - 1];
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		bool whole = all[i] != &format_table;
+		void *f = all[i]->open(&capture);
+		struct buf b = { 0 };
+
+		all[i]->write_head(f, &b);
+		all[i]->write_record(f, &b, &record);
+		assert_false(b.failed);
+		assert_int_equal(strstr(buf_string(&b), "outermost") != NULL, whole);
+		assert_true(whole ? b.n > 2 * DEPTH : b.n < 4096);
+		all[i]->close(f);
+		buf_deinit(&b);
+	}
+	free(ranges);
+}
+
 static void test_table_is_aligned(void **state)
 {
 	static struct synthetic s;
@@ -705,6 +745,7 @@ int main(void)
 		cmocka_unit_test(test_jsonl_with_many_stacks),
 		cmocka_unit_test(test_jsonl_end),
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_a_stack_of_a_million_ranges),
 		cmocka_unit_test(test_table_is_aligned),
 		cmocka_unit_test(test_summary_adds_up),
 		cmocka_unit_test(test_what_relates_to_ranges_is_told),

@@ -151,6 +151,57 @@ static void test_an_operator_who_is_none_any_more_loses_the_capture(void **state
 	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_STOP), 1);
 }
 
+/* --- what a program says --- */
+
+static void say_notices(unsigned n, uint32_t code)
+{
+	const struct front_box_heard h = front_box_heard(PROGRAM);
+
+	for (unsigned i = 0; i < n; i++) {
+		say(PROGRAM,
+		    &(struct wire_message){ .type = WIRE_NOTICE,
+					    .notice = { h.capture, h.process, code, "look", "" } });
+	}
+}
+
+/* As many as one reads, then one that there are more, and in the end how many. */
+static void test_a_programs_notices_are_bounded_in_each_capture(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	capture_as(ANN, program);
+	say_notices(256, GPUCTR_E_PROFILER);
+	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 256);
+	assert_string_equal(last_heard(CLIENT, WIRE_NOTICE)->notice.message, "look");
+	say_notices(44, GPUCTR_E_PROFILER);
+	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 257);
+	assert_non_null(
+		strstr(last_heard(CLIENT, WIRE_NOTICE)->notice.message, "has sent 256 notices"));
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 258);
+	assert_non_null(
+		strstr(last_heard(CLIENT, WIRE_NOTICE)->notice.message, "44 notices of pid "));
+	close_capture(CLIENT, front_box_heard(CLIENT).capture);
+	open_processes(CLIENT, &program, 1);
+	say_notices(1, GPUCTR_E_PROFILER);
+	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 259);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_int_equal(count_heard(CLIENT, WIRE_NOTICE), 259);
+}
+
+/* That nothing moves any more ends the capture, whatever was said before. */
+static void test_a_stall_counts_among_many_notices(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	capture_as(ANN, program);
+	say_notices(300, GPUCTR_E_PROFILER);
+	say_notices(1, GPUCTR_E_STALLED);
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
+}
+
 /* --- ends --- */
 
 static void test_programs_that_end_before_the_plan_are_missed(void **state)
@@ -218,6 +269,8 @@ static void test_programs_take_no_place_of_other_connections(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FRONT_TEST(test_a_programs_notices_are_bounded_in_each_capture),
+		FRONT_TEST(test_a_stall_counts_among_many_notices),
 		FRONT_TEST(test_gpus_are_those_that_the_program_computes_on),
 		FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there),
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),

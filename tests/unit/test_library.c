@@ -682,6 +682,12 @@ static void on_registered(const struct gpuctr_registered_process *p, void *userd
 	assert_int_equal(p->n_claims, 2);
 	assert_string_equal(p->claims[1], "epoch");
 	assert_true(p->foreign);
+	assert_string_equal(p->cgroup, "/system.slice/slurmstepd.scope/job_4711/step_2/user");
+	assert_string_equal(p->cgroup_job, "4711");
+	assert_string_equal(p->cgroup_step, "2");
+	assert_string_equal(p->container, "");
+	assert_string_equal(p->runtime, "");
+	assert_string_equal(p->pod_uid, "");
 }
 
 static void on_listed(const struct gpuctr_error *error, void *userdata)
@@ -694,7 +700,17 @@ static void a_list_of_processes_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
 	const struct wire_registered_process process = {
-		201, 202, 203, "ann", "train", 204, 205, "bob", { 2, ranges }, true,
+		201,
+		202,
+		203,
+		"ann",
+		"train",
+		204,
+		205,
+		"bob",
+		{ 2, ranges },
+		true,
+		"/system.slice/slurmstepd.scope/job_4711/step_2/user",
 	};
 	struct wire_message m = { .type = WIRE_PROCESSES_REPLY,
 				  .processes_reply = { .processes = { 1, &process } } };

@@ -152,7 +152,7 @@ static struct process *in_standby(size_t n_claims, const char *const *claims)
 	const struct wire_strings list = { n_claims, claims };
 
 	assert_non_null(p);
-	assert_int_equal(process_register(&w.all, p, w.account, &list, 5), 0);
+	assert_int_equal(process_register(&w.all, p, w.account, &list, "/a", 5), 0);
 	return p;
 }
 
@@ -196,7 +196,11 @@ static void claims_are_kept_and_paid_for(void **state)
 	assert_string_equal(list.v[1], "RANK=0");
 	assert_string_equal(list.v[2], "");
 	arena_deinit(&a);
-	assert_int_equal(w.account->bytes.used, sizeof(job) + sizeof(rank) + sizeof(empty));
+	assert_string_equal(p->cgroup, "/a");
+	assert_int_equal(w.account->bytes.used,
+			 sizeof(job) + sizeof(rank) + sizeof(empty) + sizeof("/a"));
+	process_free(&w.all, p);
+	assert_int_equal(w.account->bytes.used, 0);
 }
 
 static void claims_are_bounded(void **state)
@@ -209,14 +213,14 @@ static void claims_are_bounded(void **state)
 	(void)state;
 	memset(much, 'x', sizeof(much));
 	much[PROCESS_CLAIMS_BYTES_MAX] = '\0';
-	assert_int_equal(process_register(&w.all, p, w.account, &list, 1), PROCESS_E_CLAIMS);
+	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), PROCESS_E_CLAIMS);
 	assert_false(p->registered);
 	much[PROCESS_CLAIMS_BYTES_MAX - 1] = '\0';
-	w.account->bytes.max = PROCESS_CLAIMS_BYTES_MAX - 1;
-	assert_int_equal(process_register(&w.all, p, w.account, &list, 1), -EDQUOT);
+	w.account->bytes.max = PROCESS_CLAIMS_BYTES_MAX;
+	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), -EDQUOT);
 	assert_false(p->registered);
 	w.account->bytes.max++;
-	assert_int_equal(process_register(&w.all, p, w.account, &list, 1), 0);
+	assert_int_equal(process_register(&w.all, p, w.account, &list, "", 1), 0);
 }
 
 static void is_attached_to_one_capture_after_the_other(void **state)
@@ -256,7 +260,7 @@ static void put_in_standby(struct account *a, size_t n)
 		struct process *p = process_new(&w.all, (pid_t)i + 1, a->uid, NULL);
 
 		assert_non_null(p);
-		assert_int_equal(process_register(&w.all, p, a, &none, 1), 0);
+		assert_int_equal(process_register(&w.all, p, a, &none, "", 1), 0);
 	}
 }
 

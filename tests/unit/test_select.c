@@ -35,6 +35,7 @@ static const struct gpuctr_registered_process slurm = { .process = 1,
 						      .uid = 1002,
 						      .user = "bob",
 						      .program = "a.out",
+						      .container = "0123abcd",
 						      .claims = of_pbs,
 						      .n_claims = ARRAY_SIZE(of_pbs) },
 					      none = { .process = 4,
@@ -99,6 +100,18 @@ static void programs_are_globs(void **state)
 	expect_list(programs, "python3", 1);
 	expect_list(programs, "python3*", 3);
 	expect_list(programs, "ython3", 0);
+}
+
+static void containers_are_known_by_how_their_ids_begin(void **state)
+{
+	size_t containers = offsetof(struct selector, containers);
+
+	(void)state;
+	expect_list(containers, "0123", 4);
+	expect_list(containers, "0123abcd", 4);
+	expect_list(containers, "0123abcde", 0);
+	expect_list(containers, "123", 0);
+	expect_list(containers, "ff,01", 4);
 }
 
 static void users_have_names_and_numbers(void **state)
@@ -248,6 +261,7 @@ int main(void)
 		cmocka_unit_test(pids_are_whole_numbers),
 		cmocka_unit_test(jobs_are_what_a_process_says),
 		cmocka_unit_test(programs_are_globs),
+		cmocka_unit_test(containers_are_known_by_how_their_ids_begin),
 		cmocka_unit_test(users_have_names_and_numbers),
 		cmocka_unit_test(selectors_are_joined_by_and),
 		cmocka_unit_test(all_is_everything_and_nothing_is_empty),

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_LIB_CGROUP_H
+#define GPUCTR_LIB_CGROUP_H
+
+/* What the path of a cgroup says of whoever is in it. */
+
+enum { CONTAINER_ID_DIGITS = 64, POD_UID_CHARACTERS = 36, CGROUP_JOB_MAX = 32 };
+
+/* "" where the path says nothing. */
+struct cgroup_names {
+	const char *runtime; /* a constant of ours */
+	char container[CONTAINER_ID_DIGITS + 1];
+	char pod_uid[POD_UID_CHARACTERS + 1];
+	char job[CGROUP_JOB_MAX], step[CGROUP_JOB_MAX]; /* Slurm's */
+};
+
+void cgroup_read(const char *path, struct cgroup_names *ret);
+
+#endif
