@@ -20,6 +20,17 @@ static void add_part(struct buf *b, uint64_t value, const char *what, bool *firs
 	}
 }
 
+/* With a budget launches are chosen for the batch, and for the group of metrics, that is under way.
+ */
+static const char *why_unready(const struct summary *s, const struct gpuctr_totals *t)
+{
+	return s->turns > 0	 ? "skipped (device not ready or not leased, or chosen for a "
+				   "batch or turn that had ended)"
+	       : t->unchosen > 0 ? "skipped (device not ready or not leased, or chosen for a batch "
+				   "that had ended)"
+				 : "skipped (device not ready or not leased)";
+}
+
 static void add_totals(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const struct gpuctr_totals *t = &end->totals;
@@ -33,7 +44,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->unchosen, "not chosen by --budget", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
-	add_part(b, t->unready, "skipped (device not ready or not leased)", &first);
+	add_part(b, t->unready, why_unready(s, t), &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
 	add_part(b, t->lost, "lost with their process", &first);
@@ -183,11 +194,14 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 {
 	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
 
-	buf_text(b,
-		 "launches are counted, but for \"~\"; sums, means and shares are ESTIMATED from "
-		 "launches chosen at\nrandom and within \"error\", a standard error, in 68 of 100 "
-		 "cases (\"once\": of one launch, its error is\nnot known); min, max and stddev "
-		 "are of what was measured");
+	buf_printf(
+		b,
+		"launches are counted, but for \"~\"; sums, means and shares are ESTIMATED from "
+		"launches chosen at\nrandom and within two \"error\"s, standard errors, in 95 of "
+		"100 "
+		"cases (\"once\": of one launch%s, its\nerror is not known); min, max and stddev "
+		"are of what was measured",
+		s->turns > 0 ? " or turn" : "");
 	if (end->budgets && *end->budgets) {
 		buf_text(b, "; ");
 		buf_text(b, end->budgets);

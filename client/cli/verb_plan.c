@@ -50,6 +50,56 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 	return true;
 }
 
+/* What was seen on one H200 with CUDA 13.0 (docs/budget.md): the agent expects the same until it
+ * has timed its own calls, and a group stays for two batches of 64 at least. */
+#define RANGE_US 51.0
+#define SM_RANGE_US 763.0
+#define TURN_US 14e3
+#define CHANGE_US 58e3
+#define PLANNED 0.93   /* of the budget: the rest is for calls that take longer */
+#define BEFOREHAND_S 1 /* what one second brings is there at the beginning, and paid back */
+enum { BATCH = 64, BATCHES = 2 };
+
+/* Metrics of the SMs are read by the CPU, which waits for the GPU. */
+static bool reads_sm(const char *name)
+{
+	return strncmp(name, "sm", 2) == 0 || strcmp(name, "flops") == 0 ||
+	       strncmp(name, "kineto__", 8) == 0;
+}
+
+static double range_us(const struct gpuctr_plan *plan, unsigned group)
+{
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		if (plan->columns[i].group == group && reads_sm(plan->columns[i].name)) {
+			return SM_RANGE_US;
+		}
+	}
+	return RANGE_US;
+}
+
+/* How long it takes until each group has had a turn, at budgets that people ask for. */
+static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
+{
+	static const unsigned percents[] = { 2, 5, 10 };
+	double round_us = CHANGE_US; /* the first Start */
+
+	buf_text(b, "By what was seen on one H200, not on this machine, measuring a launch takes");
+	for (unsigned group = 0; group < plan->groups; group++) {
+		double us = range_us(plan, group);
+
+		buf_printf(b, "%s %.0f us in group %u", group > 0 ? "," : "", us, group);
+		round_us += BATCHES * (TURN_US + BATCH * us) + CHANGE_US;
+	}
+	buf_text(b, ".\nEach group has then had a turn after about");
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+		double s = round_us * 1e-6 / (PLANNED * percents[i] / 100) + BEFOREHAND_S;
+
+		buf_printf(b, "%s %.0f s with --budget %u%%", i > 0 ? "," : "", s, percents[i]);
+	}
+	buf_text(b, ";\nbelow 2% groups may never change. A kernel has a value of a metric after a "
+		    "turn in which it ran,\nand an error after two.\n");
+}
+
 /* What one run could do with it. */
 static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 {
@@ -67,6 +117,7 @@ static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 		   "With --budget one run measures %s in turns, by launches chosen at "
 		   "random.\nThat is experimental: GPUCTR_EXPERIMENTAL=budget lets you try it.\n",
 		   plan->groups == 2 ? "both groups" : "all groups");
+	add_costs(b, plan);
 }
 
 /* The --metrics of each group, ready to be copied. */
