@@ -167,7 +167,7 @@ static void report(struct side *quiet, struct side *elsewhere, struct side *here
 
 /* Two attackers, the front and the good client want a processor each. With fewer of them the
  * kernel decides who waits for whom: the ratio was 0.4 to 4.2 with the same daemon on two. What the
- * front itself puts before others' requests, on any machine, is counted in r14_quotas.c. */
+ * front itself puts before others' requests, on any machine, is counted in r14_turns.c. */
 static double get_bound(void)
 {
 	if (!requirement_times_count()) {

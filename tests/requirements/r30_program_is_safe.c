@@ -149,12 +149,7 @@ static struct outcome measured(struct fixture *f, const struct kind *k)
 
 static struct outcome without_daemon(struct fixture *f, const struct kind *k)
 {
-	struct outcome o;
-
-	fixture_stop_daemon(f);
-	o = run_by_hand(f, k);
-	start(f);
-	return o;
+	return run_by_hand(f, k);
 }
 
 static struct outcome with_wrong_token(struct fixture *f, const struct kind *k)
@@ -164,10 +159,8 @@ static struct outcome with_wrong_token(struct fixture *f, const struct kind *k)
 
 static struct outcome daemon_killed(struct fixture *f, const struct kind *k)
 {
-	struct outcome o = run_while(f, k, fixture_kill_daemon);
-
 	start(f);
-	return o;
+	return run_while(f, k, fixture_kill_daemon);
 }
 
 static void kill_front(struct fixture *f)
@@ -185,11 +178,9 @@ static struct outcome daemon_full(struct fixture *f, const struct kind *k)
 {
 	struct outcome o;
 
-	fixture_stop_daemon(f);
 	fixture_start_daemon(f, "--set", "connections-per-user=1", "--set", "sharing=shared", NULL);
 	o = outcome_of(start_measured(f, k, false));
 	fixture_stop_daemon(f);
-	start(f);
 	return o;
 }
 
@@ -282,16 +273,17 @@ static const struct {
 	const char *name;
 	struct outcome (*run)(struct fixture *f, const struct kind *k);
 	bool in_the_middle;
+	bool one_daemon; /* for all kinds of programs */
 } situations[] = {
-	{ "measured", measured, false },
-	{ "without a daemon", without_daemon, false },
-	{ "with a wrong token", with_wrong_token, false },
-	{ "with a full daemon", daemon_full, false },
-	{ "with an older CUPTI", older_cupti, false },
-	{ "with another CUPTI", other_cupti, false },
-	{ "without CUPTI", no_cupti, false },
-	{ "daemon killed", daemon_killed, true },
-	{ "front killed", front_killed, true },
+	{ "measured", measured, false, true },
+	{ "without a daemon", without_daemon, false, false },
+	{ "with a wrong token", with_wrong_token, false, true },
+	{ "with a full daemon", daemon_full, false, false },
+	{ "with an older CUPTI", older_cupti, false, true },
+	{ "with another CUPTI", other_cupti, false, true },
+	{ "without CUPTI", no_cupti, false, true },
+	{ "daemon killed", daemon_killed, true, false },
+	{ "front killed", front_killed, true, true },
 };
 
 /* --- and it is as without us --- */
@@ -317,7 +309,9 @@ static void programs_do_as_unmeasured(void **state)
 		plain[k] = outcome_of(start_plain(f, &kinds[k]));
 	}
 	for (size_t s = 0; s < ARRAY_SIZE(situations); s++) {
-		start(f);
+		if (situations[s].one_daemon) {
+			start(f);
+		}
 		for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
 			struct outcome got;
 
@@ -328,7 +322,9 @@ static void programs_do_as_unmeasured(void **state)
 			compare(&got, &plain[k], &kinds[k], situations[s].name);
 			runs++;
 		}
-		fixture_stop_daemon(f);
+		if (situations[s].one_daemon) {
+			fixture_stop_daemon(f);
+		}
 		fixture_forget_programs(f, 0);
 	}
 	requirement_figure("R30",

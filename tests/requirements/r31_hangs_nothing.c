@@ -47,6 +47,8 @@ static void expect_values(const struct result *r, const char *key, double each)
 /* 2 blocks of 32 threads */
 enum { READ_BYTES = 16 * 64, INSTRUCTIONS = 2 * 100 };
 
+enum { TRIES = 5 };
+
 static void ends(void **state, const char *metrics, const char *name, const char *rounds)
 {
 	struct fixture *f = *state;
@@ -146,38 +148,47 @@ static void a_stream_beside_waits_for_the_cpu(void **state)
 }
 
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
- * itself, so nobody is patient with it. */
+ * itself, so nobody is patient with it, which would be told. */
 static void collectives_from_one_thread(void **state)
 {
+	static const char *const metrics[] = { MEMORY, SM };
 	struct fixture *f = *state;
-	struct result r, longer;
+	struct result r;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	for (int i = 0; i < 2; i++) {
-		measure(f, &r, i ? SM : MEMORY, "devices", "1");
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure(f, &r, metrics[i], "devices", "50");
+		assert_true(total(&r, "measured") >= 100); /* the plain ones */
+		expect_no_message(r.client, "kernel-waits");
 		lines_deinit(&r.lines);
-		measure(f, &longer, i ? SM : MEMORY, "devices", "50");
-		assert_true(total(&longer, "measured") >= 100); /* the plain ones */
-		lines_deinit(&longer.lines);
-		/* Two seconds a launch, or once, would show. */
-		assert_true(longer.seconds < r.seconds + 1.5);
 	}
 	unsetenv("GPUCTR_FAKE_GPUS");
 }
 
-/* The patience is paid once a program, not once a launch. */
+static double seconds_of(struct fixture *f, const char *rounds)
+{
+	struct result r;
+
+	measure(f, &r, SM, "spin", rounds);
+	lines_deinit(&r.lines);
+	return r.seconds;
+}
+
+/* The patience is paid once a program, not once a launch. What else runs on the machine can only
+ * make it longer: one that is too long is repeated. */
 static void patience_is_paid_once(void **state)
 {
 	struct fixture *f = *state;
-	struct result one, many;
+	bool once = false;
 
 	fixture_start_daemon(f, NULL);
-	measure(f, &one, SM, "spin", "1");
-	lines_deinit(&one.lines);
-	measure(f, &many, SM, "spin", "200");
-	lines_deinit(&many.lines);
-	assert_true(many.seconds < 2 * one.seconds + 1);
+	for (int i = 0; i < TRIES && !once; i++) {
+		double one = seconds_of(f, "1");
+
+		once = seconds_of(f, "200") < 2 * one + 1;
+	}
+	assert_true(once);
 }
 
 /* A kernel whose range had to be left open counts when nothing else ran meanwhile, else not. */

@@ -220,11 +220,14 @@ static void whoever_cannot_be_told_is_a_stranger(void **state)
 
 /* --- programs --- */
 
-/* Bob computes, unmeasured: counters of the whole GPU would show what he does. */
-static struct program *compute(struct fixture *f)
+/* Bob has a context, unmeasured: counters of the whole GPU would show what he computes. He is the
+ * n-th program that waits. */
+static struct program *compute(struct fixture *f, size_t n)
 {
-	return fixture_run(f, USER_BOB, FAKEAPP, "--kernels", "1000000", "--sleep-us", "1000",
-			   NULL);
+	struct program *bob = fixture_run(f, USER_BOB, FAKEAPP, "--hold", "context", NULL);
+
+	fixture_wait_held(f, n);
+	return bob;
 }
 
 static void a_gpu_with_a_stranger_is_not_leased(void **state)
@@ -235,8 +238,7 @@ static void a_gpu_with_a_stranger_is_not_leased(void **state)
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	fixture_set_knob(f, "nvml_auto", 1);
-	bob = compute(f);
-	sleep_ms(100);
+	bob = compute(f, 1);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "5",
 				NULL);
 	expect_exit(client, 125);
@@ -255,21 +257,18 @@ static void a_stranger_ends_the_lease(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
-	uint64_t begin;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	f->violations_expected = true; /* the object is gone under CUPTI's feet */
 	fixture_set_knob(f, "nvml_auto", 1);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
-				"1500", "--sleep-us", "1000", "--exit", "7", NULL);
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	begin = now_ms();
-	compute(f);
+				"1500", "--hold", "middle", "--exit", "7", NULL);
+	fixture_wait_held(f, 1);
+	compute(f, 2);
 	expect_text_soon(f->daemon->err, "revoked: ");
-	assert_in_range(now_ms() - begin, 0,
-			fixture_time(700)); /* half a second, and the start of his program */
 	expect_no_owner(f);
+	fixture_release(f);
 	expect_exit(client, 7);
 	expect_output(client, "done 1500\n");
 	expect_message(client, "error[revoked]");
@@ -283,8 +282,7 @@ static void sharing_is_the_administrators_word(void **state)
 	fixture_need_root();
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
 	fixture_set_knob(f, "nvml_auto", 1);
-	compute(f);
-	sleep_ms(100);
+	compute(f, 1);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels",
 				"600", "--sleep-us", "1000", NULL);
 	expect_exit(client, 0);
