@@ -650,7 +650,7 @@ void expect_running(struct program *p)
 
 unsigned fixture_time(unsigned ms)
 {
-	return getenv("GPUCTR_TEST_FULL") ? ms : 10 * ms;
+	return getenv("GPUCTR_TEST_FULL") ? ms : PATIENCE_MS;
 }
 
 static struct program *ask_for_service(struct fixture *f)

@@ -188,8 +188,8 @@ void expect_service_soon(struct fixture *f, unsigned within_ms);
 
 uint64_t now_ms(void);
 
-/* A bound on time: ms when GPUCTR_TEST_FULL is set, for a machine that does nothing else; ten times
- * as long otherwise. The time that was reached is printed. */
+/* A bound on time: ms when GPUCTR_TEST_FULL is set, for a machine that does nothing else; the
+ * patience of all tests otherwise. */
 unsigned fixture_time(unsigned ms);
 void sleep_ms(unsigned ms);
 

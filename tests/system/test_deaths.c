@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/system/lines.h"
+#include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 
 /* Whoever dies: the user's program runs on to its own end, what was measured is kept, what is
@@ -31,6 +32,19 @@ static struct program *start_client(struct fixture *f, int uid, unsigned ms, con
 static void wait_for_records(struct fixture *f)
 {
 	expect_text_soon(fixture_path(f, "records"), "\"type\":\"kernel\"");
+}
+
+/* Launches have been told of that are not delivered yet. */
+static void wait_for_more(struct fixture *f)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	struct wire_capture_info i;
+
+	while (raw_captures(f, USER_ANN, &i) == 0 ||
+	       i.totals.seen <= count_text(fixture_path(f, "records"), "\"type\":\"kernel\"")) {
+		assert_true(now_ms() < by);
+		sleep_ms(10);
+	}
 }
 
 static void no_daemon_is_told_before_anything_runs(void **state)
@@ -114,7 +128,7 @@ static void the_program_is_killed(void **state)
 				"jsonl", "--output", fixture_path(f, "records"), "--", FAKEAPP,
 				"--kernels", "10000", "--sleep-us", "10000", NULL);
 	wait_for_records(f);
-	sleep_ms(350); /* launches since then have been told of, and not yet delivered */
+	wait_for_more(f);
 	assert_int_equal(kill(fixture_child(client), SIGKILL), 0);
 	expect_exit(client, 128 + SIGKILL);
 	lines_load(&l, fixture_path(f, "records"));

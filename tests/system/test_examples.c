@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "tests/system/on_demand.h"
+
 /* The examples of the library do what they say. */
 
 #define EXAMPLE(name) built_path("tests/system/" name)
@@ -40,7 +42,7 @@ static void a_job_manager_captures_a_job(void **state)
 	p = fixture_client(f, USER_ANN, "standby", "--", FAKEAPP, "--kernels", "400000",
 			   "--sleep-us", "500", NULL);
 	unsetenv("SLURM_JOB_ID");
-	sleep_ms(500);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	m = fixture_run(f, USER_ANN, EXAMPLE("example_job_manager"), "1234", NULL);
 	expect_exit(m, 0);
 	out = read_file(m->out);

@@ -494,7 +494,7 @@ static void a_user_has_so_many_connections(void **state)
 	assert_non_null(strstr(text, "# EOF\n"));
 	free(text);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		closed += is_closed_within(fds[i], i < OF_ONE_USER ? 10 : 1000);
+		closed += is_closed_within(fds[i], i < OF_ONE_USER ? 10 : PATIENCE_MS);
 	}
 	assert_int_equal(closed, ARRAY_SIZE(fds) - OF_ONE_USER);
 	send(fds[0], "\r\n", 2, MSG_NOSIGNAL); /* the first of them are served as well */
