@@ -210,10 +210,8 @@ static const char *find_last_words(const char *name, size_t width)
 {
 	const char *words = name + strlen(name);
 
-	for (const char *p = words; p > name; p--) {
-		if (p[-1] == '_' && text_width(p, strlen(p)) <= width) {
-			words = p;
-		}
+	for (const char *p = words; p > name && text_width(p, strlen(p)) <= width; p--) {
+		words = p[-1] == '_' ? p : words;
 	}
 	return *words ? words : NULL;
 }
