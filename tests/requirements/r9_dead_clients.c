@@ -47,6 +47,14 @@ static void let_go(struct recorder *r)
 
 /* --- no descriptor stays --- */
 
+static void expect_granted(struct raw_answer answer, size_t i)
+{
+	if (!answer.granted) {
+		fail_msg("grant %zu of a lease is refused: %d, status 0x%x", i, answer.code,
+			 (unsigned)answer.status);
+	}
+}
+
 static size_t grant_many(struct fixture *f, int device, size_t n)
 {
 	struct recorder r;
@@ -56,7 +64,7 @@ static size_t grant_many(struct fixture *f, int device, size_t n)
 		const struct wire_message m =
 			raw_permission(recorder_token(&r), ROOT_HANDLE, next_object());
 
-		assert_true(raw_ask(f, USER_ANN, &m, device).granted);
+		expect_granted(raw_ask(f, USER_ANN, &m, device), i);
 	}
 	let_go(&r);
 	return n;
