@@ -183,6 +183,7 @@ def look(top, daemon):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAIL: ended from outside"))  # and all that was started with it
     top = pathlib.Path(tempfile.mkdtemp(prefix="gpuctr-kubernetes."))
     top.chmod(0o755)
     daemon = program = None
