@@ -196,6 +196,7 @@ static struct cell *find_cell(struct groups *g, struct leaf *leaf, size_t stratu
 
 void estimated_free(struct groups *g)
 {
+	pools_free(g);
 	for (size_t i = 0; i < g->n_strata; i++) {
 		free(g->strata[i].samples);
 	}
@@ -208,7 +209,6 @@ void estimated_free(struct groups *g)
 	free(g->cell_slots);
 	free(g->placed);
 	free(g->priors);
-	pools_free(g);
 }
 
 static struct stratum_kind kind_of(struct groups *g, const struct gpuctr_stratum *s)
