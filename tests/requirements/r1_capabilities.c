@@ -141,7 +141,7 @@ static void every_process_may_only_what_it_must(void **state)
 		const struct wire_message ask =
 			raw_permission(token, 0xc1d00001, 0x5c100000 + (uint32_t)i);
 
-		assert_true(raw_ask(f, USER_ANN, &ask, device).granted);
+		assert_true(raw_ask_patiently(f, USER_ANN, &ask, device).granted);
 		for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
 			looks += look_at(&all[k]);
 		}

@@ -166,7 +166,7 @@ static bool is_granted(struct scene *s, const struct try *t)
 					       0x5d000000 + s->next_object++);
 
 	m.permission_request.client_target = s->clients[t->target];
-	return raw_ask(s->f, uids[t->user], &m, s->sides[t->user].device).granted;
+	return raw_ask_patiently(s->f, uids[t->user], &m, s->sides[t->user].device).granted;
 }
 
 /* One in eight is right, and half are right but for one thing. */

@@ -44,7 +44,7 @@ static bool is_granted(struct fixture *f, const char *token, int device)
 	static uint32_t object = 0x5c100000;
 	const struct wire_message m = raw_permission(token, 0xc1d00001, object++);
 
-	return raw_ask(f, USER_ANN, &m, device).granted;
+	return raw_ask_patiently(f, USER_ANN, &m, device).granted;
 }
 
 static void hold(struct recorder *r, struct fixture *f)

@@ -70,7 +70,7 @@ static bool is_granted(struct fixture *f, int uid, const char *token, int device
 {
 	const struct wire_message m = raw_permission(token, ROOT_HANDLE, object);
 
-	return raw_ask(f, uid, &m, device).granted;
+	return raw_ask_patiently(f, uid, &m, device).granted;
 }
 
 /* --- races --- */

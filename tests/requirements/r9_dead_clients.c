@@ -64,7 +64,7 @@ static size_t grant_many(struct fixture *f, int device, size_t n)
 		const struct wire_message m =
 			raw_permission(recorder_token(&r), ROOT_HANDLE, next_object());
 
-		expect_granted(raw_ask(f, USER_ANN, &m, device), i);
+		expect_granted(raw_ask_patiently(f, USER_ANN, &m, device), i);
 	}
 	let_go(&r);
 	return n;

@@ -324,12 +324,18 @@ struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd)
 
 struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd)
 {
-	struct raw_answer answer = raw_ask_on(raw_connect(f, uid), m, fd);
+	return raw_ask_on(raw_connect(f, uid), m, fd);
+}
+
+struct raw_answer raw_ask_patiently(struct fixture *f, int uid, const struct wire_message *m,
+				    int fd)
+{
+	struct raw_answer answer = raw_ask(f, uid, m, fd);
 	uint64_t by = now_ms() + PATIENCE_MS;
 
 	while (answer.code == GPUCTR_E_QUOTA && now_ms() < by) {
 		sleep_ms(1);
-		answer = raw_ask_on(raw_connect(f, uid), m, fd);
+		answer = raw_ask(f, uid, m, fd);
 	}
 	return answer;
 }

@@ -58,9 +58,11 @@ struct raw_answer {
 
 /* Asks and closes. m may be any message. */
 struct raw_answer raw_ask_on(int socket, const struct wire_message *m, int fd);
-/* The same on a connection of its own. Connections and descriptors count until the daemon has
- * really closed them: who asks again and again may have to wait for that. */
 struct raw_answer raw_ask(struct fixture *f, int uid, const struct wire_message *m, int fd);
+/* For who asks again and again: connections and descriptors count until the daemon has really
+ * closed them, so it may have to wait for a place. */
+struct raw_answer raw_ask_patiently(struct fixture *f, int uid, const struct wire_message *m,
+				    int fd);
 
 /* How many captures of uid the daemon tells of. *ret is the first; its texts and lists are gone. */
 size_t raw_captures(struct fixture *f, int uid, struct wire_capture_info *ret);
