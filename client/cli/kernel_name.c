@@ -11,12 +11,11 @@
  *then is cut, in its base name and at its end ("vectorized_elem..<4, FillFunct.."): the first
  *template arguments are what tells kernels of one template apart.
  *
- * Libraries have a template that only launches: of "Kernel2<cutlass_80_tensorop_gemm>" what is in
- *it is shown. A base name that says nothing, "kernel", keeps its namespace. Names that compilers
- *make
- * ("triton_poi_fused_add_relu_3", "loop_add_fusion_1", "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT")
- * differ at their ends, so they are cut in the middle; those of cuDNN and cuBLAS end all alike, and
- * are cut before the size of their tile and at the end. */
+ * Libraries have a template that only launches: of "Kernel2<cutlass_80_tensorop_gemm>" what is
+ * within is shown. A base name that says nothing, "kernel", keeps its namespace. Names that
+ * compilers make ("triton_poi_fused_add_relu_3", "loop_add_fusion_1") and that nvjet has differ at
+ * their ends, so they are cut in the middle; those of cuDNN and cuBLAS end all alike, and are cut
+ * before the size of their tile and at the end. */
 
 #include "client/cli/text.h"
 

@@ -198,8 +198,8 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		b,
 		"launches are counted, but for \"~\"; sums, means and shares are ESTIMATED from "
 		"launches chosen at\nrandom and within two \"error\"s, standard errors, in 95 of "
-		"100 "
-		"cases (\"once\": of one launch%s, its\nerror is not known); min, max and stddev "
+		"100 cases (\"once\": of one launch%s, its\nerror is not known); min, max and "
+		"stddev "
 		"are of what was measured",
 		s->turns > 0 ? " or turn" : "");
 	if (end->budgets && *end->budgets) {

@@ -51,9 +51,8 @@
  *   of their relative variances have a mean and, beyond what chance makes of variances from few
  *   launches, a variance of their own. From that follows how many launches the common variance is
  *   worth, in each stratum: many where strata are alike, next to none where each is different.
- *Where all launches had the same value that is taken for a fact about the kernel, and left as it
- *is.
- */
+ *   Where all launches had the same value that is taken for a fact about the kernel, and left as
+ *   it is. */
 
 /* --- moments --- */
 
