@@ -89,10 +89,12 @@ struct flood {
 	const char *worker, *what;
 	int n;
 	void (*ask)(int fd);
+	int bobs; /* questions, each after the answer to the last */
 };
 
-/* While the front is stopped Ann asks on all her connections, then Bob asks once. Returns which
- * share of all that the worker then computes comes before Bob's answer. */
+/* While the front is stopped Ann asks on all her connections, then Bob asks, and again whenever he
+ * has his answer. Returns which share of all that the worker then computes comes before his last
+ * one. */
 static double ask_behind(struct fixture *f, const struct flood *anns,
 			 const struct wire_message *bobs, enum wire_type reply)
 {
@@ -114,9 +116,12 @@ static double ask_behind(struct fixture *f, const struct flood *anns,
 	kill(front, SIGCONT);
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	assert_int_equal(raw_receive(bob, &a).type, reply);
+	arena_deinit(&a);
+	for (int i = 1; i < anns->bobs; i++) {
+		ask(bob, bobs, reply);
+	}
 	answered = computed_us(pid);
 	ended = computed_when_idle_us(pid);
-	arena_deinit(&a);
 	close_all(fds, CONNECTIONS);
 	close(bob);
 	return (answered - began) / (ended - began);
@@ -136,16 +141,17 @@ static void expect_turns(struct fixture *f, const struct flood *anns,
 
 		share = now < share ? now : share;
 	}
-	requirement_figure("R14",
-			   "behind %d %s of a user on each of %d connections another's is answered "
-			   "after %.1f %% of the %s's work",
-			   anns->n, anns->what, CONNECTIONS, 100 * share, anns->worker);
+	requirement_figure(
+		"R14",
+		"behind %d %s of a user on each of %d connections another's first %d are "
+		"answered after %.1f %% of the %s's work",
+		anns->n, anns->what, CONNECTIONS, anns->bobs, 100 * share, anns->worker);
 	assert_true(share <= 0.25);
 }
 
 static void requests_of_a_user_do_not_hold_up_others(void **state)
 {
-	static const struct flood anns = { "front", "requests", REQUESTS, ask_many };
+	static const struct flood anns = { "front", "requests", REQUESTS, ask_many, 1 };
 	const struct wire_message bobs = { .type = WIRE_STATUS_REQUEST, .status_request = { 1 } };
 
 	expect_turns(*state, &anns, &bobs, WIRE_STATUS_REPLY);
@@ -153,7 +159,7 @@ static void requests_of_a_user_do_not_hold_up_others(void **state)
 
 static void questions_of_a_user_do_not_hold_up_others(void **state)
 {
-	static const struct flood anns = { "planner", "questions", QUESTIONS, ask_for_metrics };
+	static const struct flood anns = { "planner", "questions", QUESTIONS, ask_for_metrics, 5 };
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
 	const struct wire_message bobs = {
 		.type = WIRE_PLAN_REQUEST,
