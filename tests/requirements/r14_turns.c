@@ -143,8 +143,8 @@ static void expect_turns(struct fixture *f, const struct flood *anns,
 	}
 	requirement_figure(
 		"R14",
-		"behind %d %s of a user on each of %d connections another's first %d are "
-		"answered after %.1f %% of the %s's work",
+		"behind %d %s of a user on each of %d connections another has %d answered "
+		"after %.1f %% of the %s's work",
 		anns->n, anns->what, CONNECTIONS, anns->bobs, 100 * share, anns->worker);
 	assert_true(share <= 0.25);
 }
