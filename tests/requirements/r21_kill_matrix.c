@@ -330,7 +330,9 @@ static size_t kill_at(struct fixture *f, const struct point *p, size_t run, size
 	size_t n = find_victims(p, victims_here), end = run + RUNS_PER_DAEMON;
 	struct footprint before;
 
+	fixture_check_leaks(true);
 	fixture_start_daemon(f, NULL);
+	fixture_check_leaks(false); /* it crashes over the agent's thread if that ends as it begins */
 	expect_service_soon(f, PATIENCE_MS);
 	footprint_take(f, &before);
 	for (; run < end && run < n * runs; run++) {

@@ -75,8 +75,8 @@ void fixture_need_root_to_look(void); /* to look at what the daemon's processes 
 
 /* Switches the check for leaks on or off for what is started from now on; returns how it was.
  * LeakSanitizer cannot check a program in a pid namespace of its own, because it seeks the process
- * in /proc by a number that means another process there, nor a program that may open no files. Each
- * test begins with true. */
+ * in /proc by a number that means another process there, nor a program that may open no files, and
+ * crashes, with status 1, over a thread that ends as it begins. Each test begins with true. */
 bool fixture_check_leaks(bool on);
 
 /* --- processes --- */

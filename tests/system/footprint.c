@@ -99,6 +99,24 @@ static long worst_growth_kib(const struct footprint *before, const struct footpr
 	return worst;
 }
 
+/* Who is there too many? */
+static void show_children(pid_t parent)
+{
+	char path[64];
+	CLEAN_FREE char *pids = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+	pids = read_file(path);
+	for (char *p = pids; *p;) {
+		CLEAN_FREE char *text = NULL;
+
+		snprintf(path, sizeof(path), "/proc/%ld/stat", strtol(p, &p, 10));
+		text = read_file(path);
+		print_message("child: %.40s\n", text);
+		p += strspn(p, " ");
+	}
+}
+
 long expect_no_leak(struct fixture *f, const struct footprint *before)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
@@ -115,6 +133,7 @@ long expect_no_leak(struct fixture *f, const struct footprint *before)
 		sleep_ms(10);
 	}
 	if (what) {
+		show_children(i == THE_TEST ? getpid() : f->daemon->pid);
 		fail_msg("%s has more %s: %zu descriptors, %zu children, %ld KiB; before %zu, "
 			 "%zu, %ld",
 			 names[i], what, now.of[i].descriptors, now.of[i].children,
