@@ -177,7 +177,7 @@ static struct stratum_key group_of(const struct filter *f, const struct stratum_
 		group = (struct stratum_key){ .kernel = 1, .device = key->device };
 	} else if (f->mode == GPUCTR_FILTER_PER_LAUNCH_CONFIG) {
 		group = *key;
-		group.range = 0;
+		group.path = group.range = 0;
 		group.device = 0;
 	}
 	return group;

@@ -9,10 +9,11 @@
  * ends at a free slot. Strata are added under the lock and never removed or changed; the slot is
  * written last, so whoever reads a number from it may read that stratum.
  *
- * A stratum has a parent, whose key says less: without the range, then without the shape. Parents
- * are made first and count their children. A parent that has as many as it may takes what would be
- * another child itself: a program whose every range has a name of its own, or every launch a shape
- * of its own, ends up with strata by shape, or by kernel, instead of strata of one launch each. */
+ * A stratum has a parent, whose key says less: without the range, then without the path, then
+ * without the shape. Parents are made first and count their children. A parent that has as many as
+ * it may takes what would be another child itself: a program whose every range has a name of its
+ * own, or every launch a shape of its own, ends up with strata by path, or by kernel, instead of
+ * strata of one launch each. A launch whose path finds no room is looked for without it. */
 
 int strata_init(struct strata *s, size_t max, uint32_t passes)
 {
@@ -68,6 +69,18 @@ static uint64_t hash_key(const struct stratum_key *key)
 	return hash;
 }
 
+/* At each launch, so it does with one multiplication a number. */
+uint64_t strata_hash_launch(const struct stratum_key *key)
+{
+	const uint64_t factor = UINT64_C(0xd1342543de82ef95);
+	uint64_t hash = key->kernel;
+
+	for (int i = 0; i < 3; i++) {
+		hash = hash * factor + ((uint64_t)key->grid[i] << 32 | key->block[i]);
+	}
+	return mix(hash * factor + key->shared_bytes);
+}
+
 static bool has_shape(const struct stratum_key *key)
 {
 	return key->grid[0] || key->grid[1] || key->grid[2] || key->block[0] || key->block[1] ||
@@ -76,7 +89,10 @@ static bool has_shape(const struct stratum_key *key)
 
 static enum stratum_level level_of(const struct stratum_key *key)
 {
-	return key->range ? STRATUM_RANGE : has_shape(key) ? STRATUM_SHAPE : STRATUM_KERNEL;
+	return key->range	? STRATUM_RANGE
+	       : key->path	? STRATUM_PATH
+	       : has_shape(key) ? STRATUM_SHAPE
+				: STRATUM_KERNEL;
 }
 
 static struct stratum_key parent_of(const struct stratum_key *key)
@@ -86,14 +102,30 @@ static struct stratum_key parent_of(const struct stratum_key *key)
 	if (key->range) {
 		parent = *key;
 		parent.range = 0;
+	} else if (key->path) {
+		parent = *key;
+		parent.path = 0;
 	}
 	return parent;
 }
 
-static uint32_t children_max(enum stratum_level level)
+/* Of its parent. */
+static uint32_t children_max(const struct stratum_key *key)
 {
-	return level == STRATUM_SHAPE ? STRATA_RANGES_OF_A_SHAPE_MAX
-				      : STRATA_SHAPES_OF_A_KERNEL_MAX;
+	switch (level_of(key)) {
+	case STRATUM_RANGE:
+		return key->path ? STRATA_RANGES_OF_A_PATH_MAX : STRATA_RANGES_OF_A_SHAPE_MAX;
+	case STRATUM_PATH:
+		return STRATA_PATHS_OF_A_SHAPE_MAX;
+	default:
+		return STRATA_SHAPES_OF_A_KERNEL_MAX;
+	}
+}
+
+static bool has_room(struct strata *s, const struct stratum_key *key, const struct stratum *parent)
+{
+	return parent->children < children_max(key) &&
+	       strata_n(s) < (key->path ? s->max / 2 : s->max);
 }
 
 /* --- the table --- */
@@ -158,6 +190,19 @@ static uint32_t merge_into(struct strata *s, uint32_t number)
 	return number;
 }
 
+/* Of a launch whose key found no room, and neither did, perhaps, the parent's. */
+static uint32_t find_less(struct strata *s, const struct stratum_key *key,
+			  const struct stratum_key *above, uint32_t parent)
+{
+	struct stratum_key less = *key;
+
+	less.path = 0;
+	if (key->path && key->range && memcmp(&s->v[parent].key, above, sizeof(*above)) != 0) {
+		return strata_find(s, &less);
+	}
+	return merge_into(s, parent);
+}
+
 uint32_t strata_find(struct strata *s, const struct stratum_key *key)
 {
 	uint64_t hash = hash_key(key);
@@ -174,8 +219,8 @@ uint32_t strata_find(struct strata *s, const struct stratum_key *key)
 		parent = strata_find(s, &above);
 		/* There was no room for the parent, or the parent takes no more children. */
 		if (memcmp(&s->v[parent].key, &above, sizeof(above)) != 0 ||
-		    s->v[parent].children >= children_max(s->v[parent].level)) {
-			return merge_into(s, parent);
+		    !has_room(s, key, &s->v[parent])) {
+			return find_less(s, key, &above, parent);
 		}
 	}
 	number = strata_are_full(s) ? 0 : add(s, key, hash, &s->v[parent]);

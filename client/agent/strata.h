@@ -6,8 +6,10 @@
  * measured is of exactly one stratum, and is counted there, whether it is measured or not.
  *
  * Memory is bounded whatever the program does: strata_init() takes all of it. Where a kernel has
- * more ranges or shapes than a bound, the further ones share a stratum with less in its key, and
- * what finds no room at all is of stratum STRATA_REST; both are told.
+ * more ranges, paths or shapes than a bound, the further ones share a stratum with less in its key,
+ * and what finds no room at all is of stratum STRATA_REST; both are told. Paths, and ranges by
+ * path, take half of the room at most, so that a program that never repeats itself still has
+ * strata by shape and range.
  *
  * Thread-safe but for init and deinit. Finding a stratum that is there takes no lock. */
 
@@ -22,7 +24,9 @@ enum {
 	STRATA_REST = 0, /* the number of the stratum for what finds no room */
 	STRATA_DEFAULT_MAX = 16384,
 	STRATA_PASSES_MAX = 64,
+	STRATA_RANGES_OF_A_PATH_MAX = 4,
 	STRATA_RANGES_OF_A_SHAPE_MAX = 64,
+	STRATA_PATHS_OF_A_SHAPE_MAX = 128,
 	STRATA_SHAPES_OF_A_KERNEL_MAX = 256,
 };
 
@@ -30,6 +34,7 @@ enum {
  * not numbers of intern.h, which are given anew now and then. There is no padding. */
 struct stratum_key {
 	uint64_t kernel;
+	uint64_t path;	/* what its thread launched before it (path.h); 0: that does not count */
 	uint64_t range; /* the innermost NVTX range; 0: none */
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes; /* dynamic */
@@ -39,8 +44,9 @@ struct stratum_key {
 enum stratum_level {
 	STRATUM_REST,	/* anything */
 	STRATUM_KERNEL, /* kernel and device; shapes that were too many */
-	STRATUM_SHAPE,	/* kernel, device and shape; no range, or ranges that were too many */
-	STRATUM_RANGE,	/* all of the key */
+	STRATUM_SHAPE,	/* kernel, device and shape; paths or ranges that were too many */
+	STRATUM_PATH,	/* and the path; no range, or ranges that were too many */
+	STRATUM_RANGE,	/* all of the key, or all but the path, if paths were too many */
 };
 
 struct stratum {
@@ -78,6 +84,9 @@ static inline uint32_t strata_find_again(struct strata *s, const struct stratum_
 	}
 	return strata_find(s, key);
 }
+
+/* What a path knows of a launch: its kernel and shape. */
+uint64_t strata_hash_launch(const struct stratum_key *key);
 
 /* Counts a launch made while this pass was configured. Its place among those, from 1. */
 static inline uint64_t strata_see(struct strata *s, uint32_t number, uint32_t pass)

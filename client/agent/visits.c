@@ -90,6 +90,7 @@ struct capture *visit_begin(struct visit *v)
 		v->launching = NULL;
 		v->last_context = v->other = NULL;
 		v->last_stream.known = false;
+		v->path = (struct path){ .next = 0 };
 	}
 	return c;
 }

@@ -13,6 +13,7 @@
 
 #include "client/agent/choosing.h"
 #include "client/agent/guard.h"
+#include "client/agent/path.h"
 
 struct capture;
 struct ranges;
@@ -31,6 +32,7 @@ struct visit {
 	uint32_t number;
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
+	struct path path;     /* to it, where launches are chosen */
 	uint32_t callbacks;   /* counted where some of them are timed */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	struct {

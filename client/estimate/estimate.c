@@ -52,8 +52,14 @@
  *   launches, a variance of their own. From that follows how many launches the common variance is
  *   worth, in each stratum: many where strata are alike, next to none where each is different.
  *   Where all launches had the same value that is taken for a fact about the kernel, and left as
- *   it is. */
-
+ *   it is. Of one launch alone the common variance is all there is.
+ *
+ * A stratum of which too little was measured is predicted from the k strata of its kind, as a new
+ * class of the one-way random model (Searle, Casella and McCulloch, Variance Components, 1992,
+ * chapter 3): their mean, and for the N launches that are missing, which are alike, the variance
+ * b N^2 (1 + 1 / k) + w N (1 + N / n), where w is the variance within strata, of n launches, and b
+ * what is more among all of them, with k - 1 degrees of freedom. Where no stratum had two launches
+ * all is taken for b. */
 /* --- moments --- */
 
 /* One value more, with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence
@@ -288,12 +294,12 @@ static double moderated(const struct estimate_moments *m, int i, const struct es
 {
 	double degrees = m->weight - 1, squares = m->m2[i];
 
-	if (prior && prior->launches[i] > 0 && differ(m, i)) {
+	if (prior && prior->launches[i] > 0 && (degrees == 0 || differ(m, i))) {
 		degrees += prior->launches[i];
 		squares += prior->launches[i] * prior->variance[i] * m->mean[i] * m->mean[i];
 	}
 	*ret_degrees = degrees;
-	return squares / degrees;
+	return degrees > 0 ? squares / degrees : 0;
 }
 
 /* Of values that differ at random. Both metrics keep their correlation. */
@@ -501,6 +507,13 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
+/* One launch was measured, but how much launches of other strata differ is known. */
+static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
+{
+	return s->n == 1 && !is_of_one_turn(s) && prior &&
+	       (prior->launches[0] > 0 || prior->launches[1] > 0);
+}
+
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen)
 {
 	return estimate_pair_among(s, seen, NULL);
@@ -520,6 +533,9 @@ struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64
 		p.variance[i] = p.kind == ESTIMATE_EXACT ? 0 : (double)NAN;
 	}
 	p.covariance = p.variance[0];
+	if (p.kind == ESTIMATE_ONCE && is_judged_by_others(s, prior)) {
+		p.kind = ESTIMATE_GUESS;
+	}
 	if (p.kind == ESTIMATE_GUESS) {
 		struct variance v = variance_of(s, unmeasured, prior);
 
@@ -527,6 +543,73 @@ struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64
 		p.variance[1] = v.of[1];
 		p.covariance = v.covariance;
 	}
+	return p;
+}
+
+void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum)
+{
+	const struct estimate_moments *m = free_or_all(stratum);
+
+	if (stratum->n == 0) {
+		return;
+	}
+	estimate_merge(&c->all, stratum);
+	c->strata++;
+	c->degrees += m->weight - 1;
+	for (int i = 0; i < 2; i++) {
+		c->within[i] += m->m2[i];
+	}
+}
+
+/* Launches that were measured stand for unmeasured ones of their strata, and these for others. */
+static const struct estimate_moments *standing_for_others(const struct estimate_class *c)
+{
+	return c->all.n_free > 0 ? &c->all.odds : &c->all.all;
+}
+
+/* Of two strata or more. */
+static struct variance predicted_variance(const struct estimate_class *c, double unmeasured,
+					  double squares)
+{
+	const struct estimate_moments *m = standing_for_others(c);
+	double k = (double)c->strata, n = effective_number(&c->all);
+	double both = m->m2[0] * m->m2[1];
+	struct variance v;
+
+	for (int i = 0; i < 2; i++) {
+		double all = m->m2[i] / m->weight * k / (k - 1);
+		double within = c->degrees > 0 ? c->within[i] / c->degrees : 0;
+
+		v.of[i] = fmax(all - within, 0) * student_factor(k - 1) *
+			  (squares + unmeasured * unmeasured / k);
+		v.of[i] += within * student_factor(c->degrees) * unmeasured * (1 + unmeasured / n);
+	}
+	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
+	return v;
+}
+
+struct estimate_pair estimate_pair_like(const struct estimate_class *c,
+					const struct estimate_sample *own, uint64_t seen,
+					double squares)
+{
+	const struct estimate_moments *m = standing_for_others(c);
+	struct estimate_pair p = { .kind = c->strata > 1   ? ESTIMATE_GUESS
+					   : c->strata > 0 ? ESTIMATE_ONCE
+							   : ESTIMATE_NONE,
+				   .seen = seen,
+				   .measured = own->n };
+	struct variance v = { { (double)NAN, (double)NAN }, (double)NAN };
+	double unmeasured = (double)(seen - own->n);
+
+	if (c->strata > 1) {
+		v = predicted_variance(c, unmeasured, squares);
+	}
+	for (int i = 0; i < 2; i++) {
+		p.value[i] = own->sum[i] + own->lost[i] + unmeasured * m->mean[i];
+		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
+		p.variance[i] = v.of[i];
+	}
+	p.covariance = v.covariance;
 	return p;
 }
 

@@ -39,7 +39,8 @@ struct estimate_sample {
 
 enum estimate_kind {
 	ESTIMATE_NONE,	/* nothing was measured: there is no value */
-	ESTIMATE_ONCE,	/* one launch, or one turn, was measured for several: there is no error */
+	ESTIMATE_ONCE,	/* one launch, one turn or one stratum of several was measured, and nothing
+			   is  known of how much others differ: there is no error */
 	ESTIMATE_GUESS, /* value and error */
 	ESTIMATE_EXACT, /* every launch was measured: the error is 0 */
 };
@@ -104,5 +105,20 @@ struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t see
 /* The same for a whole stratum of which others like it are known. */
 struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
 					 const struct estimate_prior *prior);
+
+/* What the strata of one kind have shown, all together. Starts zeroed. */
+struct estimate_class {
+	struct estimate_sample all;
+	uint64_t strata;	   /* of which something was measured */
+	double degrees, within[2]; /* squares around the means of the strata, added up */
+};
+void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum);
+
+/* Strata of the class of which little or nothing was measured (own), predicted from all of it. seen
+ * is how many launches they have, squares the sum of the squares of what each has that were not
+ * measured. ESTIMATE_ONCE where one stratum tells, NONE where none does. */
+struct estimate_pair estimate_pair_like(const struct estimate_class *c,
+					const struct estimate_sample *own, uint64_t seen,
+					double squares);
 
 #endif

@@ -16,11 +16,11 @@
  * (estimate_spread), of whole strata only: parts hold zeros, and say nothing of others.
  *
  * A row adds up its strata, which were chosen independently of each other. Where a row has whole
- * kernels, strata of which too little was measured are put together before (pools.c). What has no
- * measured launch then is launches without a value: they are in the row of their kernel, or in the
- * one of which nothing is known. Who tells of no strata gets no estimates, and rows of what was
- * measured. Captures of which everything was measured are not added to others: whoever reads them
- * asks before.
+ * kernels, strata of which nothing was measured are taken to be as others of their kind (pools.c).
+ * What has no measured launch then is launches without a value: they are in the row of their
+ * kernel, or in the one of which nothing is known. Who tells of no strata gets no estimates, and
+ * rows of what was measured. Captures of which everything was measured are not added to others:
+ * whoever reads them asks before.
  *
  * A process that died has not told of its last second: of a stratum whose
  * count is not known there were more launches than were measured, so that nothing is told as exact.
@@ -303,19 +303,13 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 /* --- rows --------------------------------------------------------------------------------------
  */
 
-/* A cell in a row. Cells of the same unit, which is a stratum or a pool of them, are put together
- * before anything is estimated. */
+/* A cell in a row. Cells of the same unit, which is a stratum or a pool of unmeasured ones, are put
+ * together before anything is estimated. */
 struct entry {
 	struct group *row;
 	bool self;
 	size_t unit; /* a stratum's number, or n_strata and more: a pool's */
 	const struct cell *cell;
-};
-
-struct unit {
-	const struct estimate_sample *samples;
-	size_t n_samples;
-	uint64_t seen;
 };
 
 int estimated_begin_rows(struct groups *g)
@@ -400,43 +394,40 @@ static size_t number_of_unit(const struct groups *g, const struct group *row, co
 	return s->pool && is_of_one_row(g, s, row) ? g->n_strata + s->pool - 1 : c->stratum;
 }
 
-static struct unit unit_of(const struct groups *g, const struct entry *e)
+/* NULL: the entry's unit is a stratum. */
+static const struct stratum_pool *pool_of(const struct groups *g, const struct entry *e)
 {
-	const struct groups_stratum *s = &g->strata[e->cell->stratum];
-	struct unit u = { s->samples, s->n_samples, 0 };
-
-	if (e->unit == e->cell->stratum) {
-		u.seen = groups_stratum_seen(s);
-	} else {
-		u.samples = g->pools[e->unit - g->n_strata].samples;
-		u.seen = g->pools[e->unit - g->n_strata].seen;
-	}
-	return u;
+	return e->unit == e->cell->stratum ? NULL : &g->pools[e->unit - g->n_strata];
 }
 
 /* One of the samples of all these cells, which are of one unit, as one of the unit. */
 static struct estimate_pair pair_of(const struct groups *g, const struct entry *entries, size_t n,
 				    size_t sample)
 {
-	struct unit u = unit_of(g, entries);
+	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
+	const struct stratum_pool *pool = pool_of(g, entries);
 	struct estimate_sample sum = { 0 };
 	bool whole;
 
-	for (size_t i = 0; sample < u.n_samples && i < n; i++) {
+	if (pool) {
+		return pools_pair(pool, sample);
+	}
+	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
-	whole = sample < u.n_samples && sum.n == u.samples[sample].n;
-	if (sample < u.n_samples) {
-		estimate_widen(&sum, &u.samples[sample]);
+	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
+	if (sample < s->n_samples) {
+		estimate_widen(&sum, &s->samples[sample]);
 	}
-	return estimate_pair_among(&sum, u.seen, whole ? &g->priors[sample] : NULL);
+	return estimate_pair_among(&sum, groups_stratum_seen(s), whole ? &g->priors[sample] : NULL);
 }
 
 static void add_launches(const struct groups *g, const struct entry *entries, size_t n,
 			 struct estimate *launches, uint64_t *measured)
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
-	double seen = (double)unit_of(g, entries).seen;
+	const struct stratum_pool *pool = pool_of(g, entries);
+	double seen = (double)(pool ? pool->seen : groups_stratum_seen(s));
 	struct estimate one = { .kind = ESTIMATE_EXACT, .value = seen };
 
 	if (!is_of_one_row(g, s, entries[0].row)) {

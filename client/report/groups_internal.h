@@ -42,7 +42,7 @@ enum { GROUPS_SLOTS = 1024 };
  * what a derived column divides by, and what it divides. */
 enum { SAMPLE_LAUNCHES, SAMPLE_DERIVED, SAMPLE_MEASURES = SAMPLE_DERIVED + DERIVED_BUILT_IN };
 
-/* What strata have in common that differ in their NVTX range alone. */
+/* What strata have in common that differ in their path or NVTX range alone. */
 struct stratum_kind {
 	const char *kernel; /* one of texts; NULL: several */
 	uint32_t grid[3], block[3], dynamic_shared_bytes;
@@ -53,7 +53,7 @@ struct groups_stratum {
 	size_t capture; /* the how many-th */
 	unsigned process, id;
 	struct stratum_kind kind; /* once it is told */
-	size_t pool;		  /* number and 1; 0: it stands for itself */
+	size_t pool;		  /* number and 1; 0: it is in none */
 	uint64_t seen;
 	bool told;		    /* of seen */
 	bool several;		    /* kernels */
@@ -65,10 +65,16 @@ struct groups_stratum {
 	uint64_t turn;	/* grows when that changes; 0 where metrics take no turns */
 };
 
-/* Strata that are taken for one, because too little was measured of each. */
+/* Strata of one kind of which too little was measured, and what was measured of all of it. */
+struct pool_sample {
+	struct estimate_sample own;
+	struct estimate_class of_all;
+};
 struct stratum_pool {
-	uint64_t seen;
-	struct estimate_sample *samples; /* as many as each has */
+	uint64_t seen;	/* launches of those that lack */
+	double squares; /* of how many each of them has that were not measured, added up */
+	struct pool_sample *samples;
+	size_t n_samples;
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -126,6 +132,7 @@ struct groups {
 	size_t n_strata, max_strata;
 	struct stratum_pool *pools;
 	size_t n_pools;
+	bool one_tells;		       /* pools.c */
 	struct estimate_prior *priors; /* what strata have in common, one a sample */
 	size_t *stratum_slots;	       /* of both: open addressing, a power of two; number and 1 */
 	size_t n_stratum_slots;
@@ -150,6 +157,7 @@ void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, co
 
 /* pools.c: anew for what has come. 0 or -ENOMEM. */
 int pools_make(struct groups *g);
+struct estimate_pair pools_pair(const struct stratum_pool *pool, size_t sample);
 void pools_free(struct groups *g);
 
 /* How many launches it stands for, as far as that is known. */

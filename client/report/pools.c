@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Strata of which too little was measured are put together with others of their kind: the same
- * kernel, shape and device, in another NVTX range. A program whose ranges have names of their own
- * ("iteration 17") has dozens of such strata, each with a launch that was measured or none, and
- * would be told a total with neither them nor an error.
+/* Strata of which nothing was measured are taken to be as the others of their kind: the same
+ * kernel, shape and device, come to by another path or in another NVTX range. A program whose
+ * ranges have names of their own ("iteration 17") has dozens of such strata, and would be told a
+ * total without them.
  *
- * Collapsed strata (Cochran, Sampling Techniques, 3rd ed., section 5A.12; Wolter, Introduction to
- * Variance Estimation, 2nd ed., section 2.5): launches keep the chances that they had, so the
- * pool's total is as right as those of its strata; its error holds what these differ by, so it is
- * rather too large. All that lack of a kind are one pool. If even that lacks, all of the kind are.
+ * What such strata do is predicted from the others' (estimate_pair_like()), whose launches count by
+ * how many unmeasured ones each stands for. A stratum of which something was measured stands for
+ * itself: strata of a kind may differ a hundredfold, each being all alike. But of one launch that
+ * is so only where enough strata have shown how much launches of one stratum differ; until then
+ * its others are predicted as well.
  *
- * Which strata lack depends on how many of their launches were measured, never on what was
- * measured. Where metrics take turns nothing is put together: launches of different strata in one
+ * Which strata these are depends on how many of their launches were measured, never on what was
+ * measured. Where metrics take turns nothing is predicted: launches of different strata in one
  * turn would count as of several. */
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 #include "client/report/groups_internal.h"
 
-enum { ENOUGH = 5 }; /* measured launches: two have an error, but a poor one */
+enum { STRATA_ENOUGH = 5 };
 
 struct member {
 	const struct groups_stratum *stratum;
@@ -32,9 +33,20 @@ static uint64_t measured(const struct groups_stratum *s)
 	return s->samples[SAMPLE_LAUNCHES].n;
 }
 
-static bool lacks(const struct groups_stratum *s)
+/* Have enough strata shown how much launches of one differ? */
+static bool one_tells(const struct groups *g)
 {
-	return measured(s) < ENOUGH && measured(s) < groups_stratum_seen(s);
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n_strata && n < STRATA_ENOUGH; i++) {
+		n += measured(&g->strata[i]) > 1;
+	}
+	return n == STRATA_ENOUGH;
+}
+
+static bool lacks(const struct groups *g, const struct groups_stratum *s)
+{
+	return measured(s) < groups_stratum_seen(s) && measured(s) < (g->one_tells ? 1 : 2);
 }
 
 /* By what they have in common, then as they were met. */
@@ -57,48 +69,53 @@ static int compare_members(const void *a, const void *b)
 	return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* Those of a kind that were measured too little, or all. */
-static bool make_pool(struct groups *g, const struct member *members, size_t n, bool all)
+/* What it measured tells of others, also where it is too little for itself. */
+static void add_measured(struct stratum_pool *pool, const struct groups_stratum *s, bool lacks)
 {
-	struct stratum_pool *pool = &g->pools[g->n_pools];
-	size_t n_samples = members[0].stratum->n_samples;
-
-	*pool = (struct stratum_pool){ .samples = calloc(n_samples, sizeof(*pool->samples)) };
-	if (!pool->samples) {
-		return false;
-	}
-	g->n_pools++;
-	for (size_t i = 0; i < n; i++) {
-		struct groups_stratum *s = &g->strata[members[i].number];
-
-		if (!all && !lacks(s)) {
-			continue;
+	for (size_t k = 0; k < s->n_samples; k++) {
+		estimate_class_add(&pool->samples[k].of_all, &s->samples[k]);
+		if (lacks) {
+			estimate_merge(&pool->samples[k].own, &s->samples[k]);
 		}
-		s->pool = g->n_pools;
+	}
+}
+
+static void add_member(struct groups *g, struct stratum_pool *pool, const struct member *m)
+{
+	struct groups_stratum *s = &g->strata[m->number];
+	uint64_t left = groups_stratum_seen(s) - measured(s);
+
+	add_measured(pool, s, lacks(g, s));
+	if (lacks(g, s)) {
+		s->pool = g->n_pools + 1;
 		pool->seen += groups_stratum_seen(s);
-		for (size_t k = 0; k < n_samples; k++) {
-			estimate_merge(&pool->samples[k], &s->samples[k]);
-		}
+		pool->squares += (double)left * (double)left;
 	}
-	return true;
 }
 
 /* Consecutive members of one kind. */
 static bool pool_kind(struct groups *g, const struct member *members, size_t n)
 {
-	uint64_t of_lacking = 0;
-	size_t lacking = 0;
+	struct stratum_pool *pool = &g->pools[g->n_pools];
+	size_t n_samples = members[0].stratum->n_samples, told = 0, lacking = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (lacks(members[i].stratum)) {
-			lacking++;
-			of_lacking += measured(members[i].stratum);
-		}
+		told += measured(members[i].stratum) > 0;
+		lacking += lacks(g, members[i].stratum);
 	}
-	if (lacking == 0 || n == 1) {
+	if (n == 1 || told == 0 || lacking == 0) {
 		return true;
 	}
-	return make_pool(g, members, n, of_lacking < ENOUGH);
+	*pool = (struct stratum_pool){ .samples = calloc(n_samples, sizeof(*pool->samples)),
+				       .n_samples = n_samples };
+	if (!pool->samples) {
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		add_member(g, pool, &members[i]);
+	}
+	g->n_pools++;
+	return true;
 }
 
 /* Told ones only: of the others nobody knows what kind they are. */
@@ -125,6 +142,7 @@ int pools_make(struct groups *g)
 	if (g->turns || g->n_strata == 0) {
 		return 0;
 	}
+	g->one_tells = one_tells(g);
 	members = calloc(g->n_strata, sizeof(*members));
 	g->pools = calloc(g->n_strata, sizeof(*g->pools));
 	n = members && g->pools ? list_members(g, members) : 0;
@@ -138,6 +156,14 @@ int pools_make(struct groups *g)
 	}
 	free(members);
 	return ok ? 0 : -ENOMEM;
+}
+
+struct estimate_pair pools_pair(const struct stratum_pool *pool, size_t sample)
+{
+	static const struct pool_sample none;
+	const struct pool_sample *s = sample < pool->n_samples ? &pool->samples[sample] : &none;
+
+	return estimate_pair_like(&s->of_all, &s->own, pool->seen, pool->squares);
 }
 
 void pools_free(struct groups *g)

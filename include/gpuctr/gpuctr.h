@@ -494,7 +494,8 @@ struct gpuctr_record {
 };
 
 /* With a budget: launches of a kind, measured or not, and how many of them there were until now.
- * All but seen stays the same. Kernel and range live until on_end has returned. */
+ * Kinds may also differ in what their threads launched before, which is not told. All but seen
+ * stays the same. Kernel and range live until on_end has returned. */
 struct gpuctr_stratum {
 	unsigned process;
 	unsigned id;			    /* unique within the process, from 1 */

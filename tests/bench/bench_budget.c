@@ -25,11 +25,9 @@ struct row {
 
 static void add_strata(struct row *row, const struct simulation *s)
 {
-	struct estimate_prior prior = simulation_prior(s);
-
 	for (uint32_t i = 0; i < s->strata.n; i++) {
 		const struct simulation_truth *t = &s->strata_truth[i];
-		struct estimate_total one = simulation_stratum(s, &prior, i);
+		struct estimate_total one = simulation_stratum(s, i);
 		struct estimate e = estimate_total_of(&one, 0);
 
 		if (e.kind == ESTIMATE_GUESS && e.error > 0) {
@@ -164,7 +162,8 @@ static void time_takes(void)
 	struct chooser chooser;
 	const struct chooser_options options = { .seed = 1, .metrics = 1 };
 	struct stratum_key key = { .grid = { 64, 1, 1 }, .block = { 128, 1, 1 } };
-	uint64_t began, chosen;
+	struct path path = { .next = 0 };
+	uint64_t began, chosen, hash;
 
 	if (strata_init(&strata, STRATA_DEFAULT_MAX, 1) != 0 ||
 	    chooser_init(&chooser, &strata, &options) != 0) {
@@ -175,6 +174,9 @@ static void time_takes(void)
 	began = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	for (uint64_t i = 0; i < TIMED; i++) {
 		key.kernel = i * 7919 % 300 + 1;
+		hash = strata_hash_launch(&key);
+		key.path = path_hash(&path);
+		path_add(&path, hash);
 		chooser_take(&chooser, strata_find(&strata, &key), 0);
 	}
 	chosen = chooser_chosen(&chooser);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/agent/random.h"
+
 /* The first value of a launch is its bytes, by the kernel's mean and what each program does to it;
  * the second is its instructions, which depend on the kernel alone, but for data-dependent ones. */
 
@@ -53,6 +55,24 @@ static void next_training(struct program_state *p, struct program_launch *ret)
 	double spread = kernel % 10 == 0 ? 0.3 : 0.03;
 
 	fill(ret, kernel, mean_of(kernel) * (1 + spread * normal(p)), 40000);
+}
+
+/* What a kernel does is a matter of its place in the step, by up to a hundred times, as with layers
+ * of a network whose grids are the same. */
+static void next_layers(struct program_state *p, struct program_launch *ret)
+{
+	uint64_t place = p->n % STEP_LAUNCHES, kernel = random_scramble(place) % 12;
+	double times = pow(10, 2.0 * (double)((place * 29) % STEP_LAUNCHES) / STEP_LAUNCHES);
+
+	fill(ret, kernel, mean_of(kernel) * times * (1 + 0.02 * normal(p)), 40000);
+}
+
+/* No step is like another: whatever is counted by what came before is met once. */
+static void next_chaos(struct program_state *p, struct program_launch *ret)
+{
+	uint64_t kernel = (uint64_t)(uniform(p) * uniform(p) * 40);
+
+	fill(ret, kernel, mean_of(kernel) * (1 + 0.3 * normal(p)), 40000);
 }
 
 /* One kernel in 100 launches does ten times the work, always at the same place; a tenth of them
@@ -129,6 +149,8 @@ static void next_cold(struct program_state *p, struct program_launch *ret)
 
 const struct program programs[] = {
 	{ "training", "a step of 300 launches, again and again", next_training },
+	{ "layers", "what a kernel does depends on its place in the step", next_layers },
+	{ "chaos", "kernels in an order that never repeats", next_chaos },
 	{ "rhythm", "one launch in a hundred does ten times the work", next_rhythm },
 	{ "drift", "three times the bytes at the end", next_drift },
 	{ "phases", "kernels, values and pace change", next_phases },

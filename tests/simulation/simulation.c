@@ -278,6 +278,16 @@ static void tick(struct simulation *s)
 	s->granted_ns = s->now_ns;
 }
 
+/* As the agent does (wanted.c). */
+static uint32_t find_stratum(struct simulation *s, struct stratum_key *key)
+{
+	uint64_t hash = strata_hash_launch(key);
+
+	key->path = s->options.without_paths || s->options.passes > 1 ? 0 : path_hash(&s->path);
+	path_add(&s->path, hash);
+	return strata_find(&s->strata, key);
+}
+
 static void launch(struct simulation *s)
 {
 	struct program_launch l;
@@ -293,7 +303,7 @@ static void launch(struct simulation *s)
 	if (s->now_ns - s->granted_ns >= TICK_NS) {
 		tick(s);
 	}
-	stratum = strata_find(&s->strata, &l.key);
+	stratum = find_stratum(s, &l.key);
 	choice = choose(s, stratum, &l);
 	note_truth(s, stratum, &l);
 	if (s->options.window > 1) {
@@ -323,7 +333,41 @@ static int prepare(struct simulation *s)
 	s->n_spent = (size_t)(o->seconds * 1e9 / SPENT_SLOT_NS) + 200;
 	s->spent = calloc(s->n_spent, sizeof(*s->spent));
 	s->strata_truth = calloc(STRATA_DEFAULT_MAX, sizeof(*s->strata_truth));
-	return r ? r : s->spent && s->strata_truth ? 0 : -ENOMEM;
+	s->kinds = calloc(STRATA_DEFAULT_MAX, sizeof(*s->kinds));
+	return r ? r : s->spent && s->strata_truth && s->kinds ? 0 : -ENOMEM;
+}
+
+/* The stratum of its kernel and shape. */
+static uint32_t kind_of(struct simulation *s, uint32_t number)
+{
+	struct stratum_key key = s->strata.v[number].key;
+
+	key.path = key.range = 0;
+	return strata_find(&s->strata, &key);
+}
+
+static void note_kind(struct simulation *s, uint32_t number)
+{
+	const struct simulation_truth *t = &s->strata_truth[number];
+	struct simulation_kind *k = &s->kinds[kind_of(s, number)];
+
+	if (t->sample.n > 0) {
+		estimate_class_add(&k->measured, &t->sample);
+	} else {
+		k->total += t->total[0];
+		k->seen += t->seen;
+		k->squares += (double)t->seen * (double)t->seen;
+	}
+}
+
+static struct estimate_prior prior_of(const struct simulation *s)
+{
+	struct estimate_spread spread = { 0 };
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		estimate_spread_add(&spread, &s->strata_truth[i].sample);
+	}
+	return estimate_spread_prior(&spread);
 }
 
 int simulation_run(struct simulation *s, const struct simulation_options *options)
@@ -348,6 +392,10 @@ int simulation_run(struct simulation *s, const struct simulation_options *option
 	if (s->started) {
 		stop(s);
 	}
+	s->prior = prior_of(s);
+	for (uint32_t i = 1; i < s->strata.n; i++) {
+		note_kind(s, i);
+	}
 	return 0;
 }
 
@@ -356,6 +404,7 @@ void simulation_deinit(struct simulation *s)
 	chooser_deinit(&s->chooser);
 	strata_deinit(&s->strata);
 	free(s->strata_truth);
+	free(s->kinds);
 	free(s->batch);
 	free(s->spent);
 }
@@ -377,37 +426,53 @@ double simulation_worst_window(const struct simulation *s)
 	return worst / 1e10;
 }
 
-struct estimate_prior simulation_prior(const struct simulation *s)
-{
-	struct estimate_spread spread = { 0 };
-
-	for (uint32_t i = 0; i < s->strata.n; i++) {
-		estimate_spread_add(&spread, &s->strata_truth[i].sample);
-	}
-	return estimate_spread_prior(&spread);
-}
-
-struct estimate_total simulation_stratum(const struct simulation *s,
-					 const struct estimate_prior *prior, uint32_t number)
+struct estimate_total simulation_stratum(const struct simulation *s, uint32_t number)
 {
 	const struct simulation_truth *t = &s->strata_truth[number];
-	struct estimate_pair p = estimate_pair_among(&t->sample, t->seen, prior);
+	struct estimate_pair p = estimate_pair_among(&t->sample, t->seen, &s->prior);
 	struct estimate_total total = { 0 };
 
 	estimate_total_add(&total, &p);
 	return total;
 }
 
+struct estimate_total simulation_unmeasured(const struct simulation *s, uint32_t number)
+{
+	static const struct estimate_sample none;
+	const struct simulation_kind *k = &s->kinds[number];
+	struct estimate_pair p = estimate_pair_like(&k->measured, &none, k->seen, k->squares);
+	struct estimate_total total = { 0 };
+
+	estimate_total_add(&total, &p);
+	return total;
+}
+
+static void add_total(struct estimate_total *sum, struct estimate_total t)
+{
+	for (int i = 0; i < 2; i++) {
+		sum->value[i] += t.value[i];
+		sum->variance[i] += t.variance[i];
+	}
+	sum->covariance += t.covariance;
+	sum->seen += t.seen;
+	sum->measured += t.measured;
+	sum->once += t.once;
+	sum->unknown += t.unknown;
+}
+
 struct estimate_total simulation_total(const struct simulation *s)
 {
-	struct estimate_prior prior = simulation_prior(s);
 	struct estimate_total total = { 0 };
 
 	for (uint32_t i = 0; i < s->strata.n; i++) {
-		const struct simulation_truth *t = &s->strata_truth[i];
-		struct estimate_pair p = estimate_pair_among(&t->sample, t->seen, &prior);
+		struct estimate_total t = simulation_stratum(s, i);
 
-		estimate_total_add(&total, &p);
+		if (s->kinds[i].seen > 0) {
+			add_total(&total, simulation_unmeasured(s, i));
+		}
+		if (s->strata_truth[i].sample.n > 0) {
+			add_total(&total, t);
+		}
 	}
 	return total;
 }

