@@ -332,7 +332,8 @@ static size_t kill_at(struct fixture *f, const struct point *p, size_t run, size
 
 	fixture_check_leaks(true);
 	fixture_start_daemon(f, NULL);
-	fixture_check_leaks(false); /* it crashes over the agent's thread if that ends as it begins */
+	/* It crashes over the agent's thread if that ends as it begins. */
+	fixture_check_leaks(false);
 	expect_service_soon(f, PATIENCE_MS);
 	footprint_take(f, &before);
 	for (; run < end && run < n * runs; run++) {

@@ -357,7 +357,8 @@ static void everything_at_once(void **state)
 	f->violations_expected = true;
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	fixture_start_daemon(f, NULL);
-	fixture_check_leaks(false); /* it crashes over the agent's thread if that ends as it begins */
+	/* It crashes over the agent's thread if that ends as it begins. */
+	fixture_check_leaks(false);
 	run_round(f);
 	footprint_take(f, &before);
 	while (now_ms() < end) {

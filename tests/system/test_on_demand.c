@@ -293,7 +293,7 @@ static void who_measures_already_is_named(void **state)
 	expect_running(first);
 	program_kill(first, SIGINT);
 	expect_exit(first, 0);
-	expect_message(first, "kernels seen in 1 process");
+	expect_message(first, " seen in 1 process");
 	expect_running(p);
 	program_kill(p, SIGKILL);
 }

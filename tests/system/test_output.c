@@ -218,6 +218,7 @@ static void marks_that_are_left_out_are_told(void **state)
 	const char *line;
 	sqlite3 *db;
 
+	fixture_need_no_thread_sanitizer("there marks may not come faster than they can be sent");
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
 				"--marks", "200000", NULL);
