@@ -49,5 +49,7 @@ void text_scaled(struct buf *b, double value, const char *unit);
 void text_time(struct buf *b, double ns);
 /* A long one: "43 s", "4 min 3 s", "2 d 1 h". */
 void text_duration(struct buf *b, uint64_t ns);
+/* As `ps` has it: hours:minutes:seconds, "26:03:07". */
+void text_age(struct buf *b, uint64_t ns);
 
 #endif

@@ -82,6 +82,13 @@ void text_duration(struct buf *b, uint64_t ns)
 	}
 }
 
+void text_age(struct buf *b, uint64_t ns)
+{
+	unsigned long long seconds = ns / 1000000000u;
+
+	buf_printf(b, "%llu:%02llu:%02llu", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
 /* Units that have a short form. Of the others (instruction, l2_sector, warp, ...) the name of the
  * metric tells enough. */
 static const struct {

@@ -49,11 +49,12 @@ struct listing {
 
 static void add_age(struct grid *g, uint64_t ns)
 {
-	unsigned long long s = ns / 1000000000u;
-	char text[32];
+	struct buf b = { 0 };
 
-	snprintf(text, sizeof(text), "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
-	grid_text(g, text);
+	text_age(&b, ns);
+	grid_text(g, buf_string(&b));
+	g->failed |= b.failed;
+	buf_deinit(&b);
 }
 
 static void add_state(struct grid *g, const struct gpuctr_registered_process *p)

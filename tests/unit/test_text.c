@@ -160,6 +160,12 @@ static void test_numbers_for_people(void **state)
 	expect_text(&b, "2 h 5 min");
 	text_duration(&b, (3 * 86400 + 4 * 3600) * UINT64_C(1000000000));
 	expect_text(&b, "3 d 4 h");
+	text_age(&b, (26 * 3600 + 3 * 60 + 7) * UINT64_C(1000000000));
+	expect_text(&b, "26:03:07");
+	text_age(&b, UINT64_C(59999999999));
+	expect_text(&b, "0:00:59");
+	text_age(&b, UINT64_C(3599999999999));
+	expect_text(&b, "0:59:59");
 	buf_deinit(&b);
 }
 
