@@ -2,12 +2,13 @@
 #ifndef GPUCTR_AGENT_PATH_H
 #define GPUCTR_AGENT_PATH_H
 
-/* How a thread came to a launch: which kernels it launched last, in which shapes and order. A
- * program that repeats its steps comes to each of their launches by the same path, so the path
- * tells launches of one kernel and shape apart that do different work: in two iterations of
- * ResNet-18 that were recorded on an H200, launches of one kernel and shape deviate from their mean
- * by 34 % of all bytes; by 8 % with the four launches before, 0.7 % with eight, 0.4 % with sixteen,
- * which is what the iterations differ by. Of one thread. */
+/* How a thread came to a launch: which kernels it launched last, in which shapes and order, of
+ * those that a filter lets through. A program that repeats its steps comes to each of their
+ * launches by the same path, so the path tells launches of one kernel and shape apart that do
+ * different work: in two iterations of ResNet-18 that were recorded on an H200, launches of one
+ * kernel and shape deviate from their mean by 34 % of all bytes; by 8 % with the four launches
+ * before, 0.7 % with eight, 0.4 % with sixteen, which is what the iterations differ by. Of one
+ * thread. */
 
 #include <stdint.h>
 

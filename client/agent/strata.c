@@ -198,7 +198,7 @@ static uint32_t find_less(struct strata *s, const struct stratum_key *key,
 
 	less.path = 0;
 	if (key->path && key->range && memcmp(&s->v[parent].key, above, sizeof(*above)) != 0) {
-		return strata_find(s, &less);
+		return merge_into(s, strata_find(s, &less));
 	}
 	return merge_into(s, parent);
 }

@@ -56,10 +56,13 @@
  *
  * A stratum of which too little was measured is predicted from the k strata of its kind, as a new
  * class of the one-way random model (Searle, Casella and McCulloch, Variance Components, 1992,
- * chapter 3): their mean, and for the N launches that are missing, which are alike, the variance
- * b N^2 (1 + 1 / k) + w N (1 + N / n), where w is the variance within strata, of n launches, and b
- * what is more among all of them, with k - 1 degrees of freedom. Where no stratum had two launches
- * all is taken for b. */
+ * chapter 3): by the mean of their means, and for the N launches that are missing, which are alike,
+ * with the variance b (N^2 + N^2 / k) + w (N + N^2 sum(1 / n_h) / k^2). w is the variance within
+ * strata, b that among their means, less what w makes of it. Where no stratum had two launches all
+ * is taken for b. The total is added to those of the k strata, with which it shares their means; so
+ * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
+ */
+
 /* --- moments --- */
 
 /* One value more, with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence
@@ -443,6 +446,7 @@ void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample
 	for (int i = 0; i < 2; i++) {
 		double v, before;
 
+		s->of[i].alike += degrees >= 1 && !differ(m, i);
 		if (degrees < 1 || m->mean[i] == 0 || !differ(m, i)) {
 			continue;
 		}
@@ -482,11 +486,12 @@ static double launches_for(double variance)
 
 struct estimate_prior estimate_spread_prior(const struct estimate_spread *s)
 {
-	struct estimate_prior p = { { 0, 0 }, { 0, 0 } };
+	struct estimate_prior p = { { 0, 0 }, { 0, 0 }, { false, false } };
 
 	for (int i = 0; i < 2; i++) {
 		double n = s->of[i].n;
 
+		p.constant[i] = n == 0 && s->of[i].alike >= STRATA_LEAST;
 		if (n >= STRATA_LEAST) {
 			double launches = launches_for(s->of[i].m2 / (n - 1) - s->of[i].noise / n);
 
@@ -495,6 +500,14 @@ struct estimate_prior estimate_spread_prior(const struct estimate_spread *s)
 		}
 	}
 	return p;
+}
+
+/* A common variance that is worth less than a launch says too little where there is nothing else.
+ */
+bool estimate_prior_tells(const struct estimate_prior *prior)
+{
+	return (prior->constant[0] || prior->launches[0] >= 1) &&
+	       (prior->constant[1] || prior->launches[1] >= 1);
 }
 
 /* --- totals --- */
@@ -507,11 +520,12 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
-/* One launch was measured, but how much launches of other strata differ is known. */
+/* One launch was measured, but how much launches of other strata differ is known, as a part of the
+ * mean: which one launch without anything does not have. */
 static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
 {
-	return s->n == 1 && !is_of_one_turn(s) && prior &&
-	       (prior->launches[0] > 0 || prior->launches[1] > 0);
+	return s->n == 1 && !is_of_one_turn(s) && prior && estimate_prior_tells(prior) &&
+	       s->all.mean[0] != 0 && s->all.mean[1] != 0;
 }
 
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen)
@@ -546,43 +560,39 @@ struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64
 	return p;
 }
 
-void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum)
+void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
+			uint64_t seen)
 {
 	const struct estimate_moments *m = free_or_all(stratum);
+	double n = m->weight;
 
 	if (stratum->n == 0) {
 		return;
 	}
-	estimate_merge(&c->all, stratum);
-	c->strata++;
-	c->degrees += m->weight - 1;
+	add_moments(&c->means, 1, m->mean);
+	c->degrees += n - 1;
+	c->inverse += 1 / n;
+	c->shared += seen > stratum->n ? (double)(seen - stratum->n) / n : 0;
 	for (int i = 0; i < 2; i++) {
 		c->within[i] += m->m2[i];
 	}
-}
-
-/* Launches that were measured stand for unmeasured ones of their strata, and these for others. */
-static const struct estimate_moments *standing_for_others(const struct estimate_class *c)
-{
-	return c->all.n_free > 0 ? &c->all.odds : &c->all.all;
 }
 
 /* Of two strata or more. */
 static struct variance predicted_variance(const struct estimate_class *c, double unmeasured,
 					  double squares)
 {
-	const struct estimate_moments *m = standing_for_others(c);
-	double k = (double)c->strata, n = effective_number(&c->all);
-	double both = m->m2[0] * m->m2[1];
+	const struct estimate_moments *m = &c->means;
+	double k = m->weight, both = m->m2[0] * m->m2[1], u = unmeasured;
 	struct variance v;
 
 	for (int i = 0; i < 2; i++) {
-		double all = m->m2[i] / m->weight * k / (k - 1);
 		double within = c->degrees > 0 ? c->within[i] / c->degrees : 0;
+		double among = fmax(m->m2[i] / (k - 1) - within * c->inverse / k, 0);
 
-		v.of[i] = fmax(all - within, 0) * student_factor(k - 1) *
-			  (squares + unmeasured * unmeasured / k);
-		v.of[i] += within * student_factor(c->degrees) * unmeasured * (1 + unmeasured / n);
+		v.of[i] = among * student_factor(k - 1) * (squares + u * u / k) +
+			  within * student_factor(c->degrees) *
+				  (u + u * u * c->inverse / (k * k) + 2 * u * c->shared / k);
 	}
 	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
 	return v;
@@ -592,20 +602,19 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_sample *own, uint64_t seen,
 					double squares)
 {
-	const struct estimate_moments *m = standing_for_others(c);
-	struct estimate_pair p = { .kind = c->strata > 1   ? ESTIMATE_GUESS
-					   : c->strata > 0 ? ESTIMATE_ONCE
-							   : ESTIMATE_NONE,
+	double unmeasured = seen > own->n ? (double)(seen - own->n) : 0, strata = c->means.weight;
+	struct variance v = { { (double)NAN, (double)NAN }, (double)NAN };
+	struct estimate_pair p = { .kind = strata > 1	? ESTIMATE_GUESS
+					   : strata > 0 ? ESTIMATE_ONCE
+							: ESTIMATE_NONE,
 				   .seen = seen,
 				   .measured = own->n };
-	struct variance v = { { (double)NAN, (double)NAN }, (double)NAN };
-	double unmeasured = (double)(seen - own->n);
 
-	if (c->strata > 1) {
+	if (strata > 1) {
 		v = predicted_variance(c, unmeasured, squares);
 	}
 	for (int i = 0; i < 2; i++) {
-		p.value[i] = own->sum[i] + own->lost[i] + unmeasured * m->mean[i];
+		p.value[i] = own->sum[i] + own->lost[i] + unmeasured * c->means.mean[i];
 		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
 		p.variance[i] = v.of[i];
 	}

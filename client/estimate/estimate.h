@@ -7,6 +7,7 @@
  * measured in the same launches, when their ratio is wanted. Pure arithmetic: no allocation, no
  * lock. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -83,15 +84,21 @@ struct estimate_spread {
 	struct {
 		double n, mean, m2; /* of the logarithms of relative variances */
 		double noise;	    /* variance that these have from chance, added up */
+		double alike;	    /* strata of several launches that did not differ */
 	} of[2];
 };
 void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample *sample);
 
-/* So many launches more, which differ by this part of the mean (squared). 0: nothing is known. */
+/* So many launches more, which differ by this part of the mean (squared). 0: nothing is known.
+ * constant: in each of several strata all launches were alike. */
 struct estimate_prior {
 	double launches[2], variance[2];
+	bool constant[2];
 };
 struct estimate_prior estimate_spread_prior(const struct estimate_spread *s);
+
+/* Is it enough to judge a stratum by of which one launch was measured? */
+bool estimate_prior_tells(const struct estimate_prior *prior);
 
 /* Variance and covariance of both totals, for sums and ratios over strata: value[i] +-
  * sqrt(variance[i]). Returns what estimate_total() says of the first. */
@@ -106,17 +113,22 @@ struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t see
 struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
 					 const struct estimate_prior *prior);
 
-/* What the strata of one kind have shown, all together. Starts zeroed. */
+/* What the strata of one kind have shown, each as much as another. Starts zeroed. */
 struct estimate_class {
-	struct estimate_sample all;
-	uint64_t strata;	   /* of which something was measured */
+	struct estimate_moments means;
 	double degrees, within[2]; /* squares around the means of the strata, added up */
+	double inverse;		   /* 1 / launches that a mean is of, added up */
+	double shared;		   /* the same, times the launches that it stands for */
 };
-void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum);
+
+/* A stratum of the class, with so many launches; one of which nothing was measured says nothing. */
+void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
+			uint64_t seen);
 
 /* Strata of the class of which little or nothing was measured (own), predicted from all of it. seen
  * is how many launches they have, squares the sum of the squares of what each has that were not
- * measured. ESTIMATE_ONCE where one stratum tells, NONE where none does. */
+ * measured. The error holds what it has in common with those of the class's strata, to which it is
+ * added. ESTIMATE_ONCE where one stratum tells, NONE where none does. */
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_sample *own, uint64_t seen,
 					double squares);

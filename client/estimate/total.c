@@ -24,6 +24,19 @@ void estimate_total_add(struct estimate_total *t, const struct estimate_pair *st
 	t->covariance += stratum->covariance;
 }
 
+void estimate_total_merge(struct estimate_total *t, const struct estimate_total *more)
+{
+	for (int i = 0; i < 2; i++) {
+		t->value[i] += more->value[i];
+		t->variance[i] += more->variance[i];
+	}
+	t->covariance += more->covariance;
+	t->seen += more->seen;
+	t->measured += more->measured;
+	t->once += more->once;
+	t->unknown += more->unknown;
+}
+
 static enum estimate_kind kind_of(const struct estimate_total *t)
 {
 	if (t->measured == 0) {

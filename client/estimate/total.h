@@ -19,8 +19,9 @@ struct estimate_total {
 };
 
 /* A stratum more. Strata are measured independently of each other, so variances add up (Cochran,
- * Sampling Techniques, 3rd ed., chapter 5). */
+ * Sampling Techniques, 3rd ed., chapter 5); what predicted ones share is in their own. */
 void estimate_total_add(struct estimate_total *t, const struct estimate_pair *stratum);
+void estimate_total_merge(struct estimate_total *t, const struct estimate_total *more);
 
 /* The first metric's (0) or the second's (1). Kind is GUESS when anything is estimated, NONE when
  * nothing was measured, ONCE when the error holds nothing at all. */

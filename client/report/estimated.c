@@ -16,10 +16,10 @@
  * (estimate_spread), of whole strata only: parts hold zeros, and say nothing of others.
  *
  * A row adds up its strata, which were chosen independently of each other. Where a row has whole
- * kernels, strata of which nothing was measured are taken to be as others of their kind (pools.c).
- * What has no measured launch then is launches without a value: they are in the row of their
- * kernel, or in the one of which nothing is known. Who tells of no strata gets no estimates, and
- * rows of what was measured. Captures of which everything was measured are not added to others:
+ * kernels, strata of which too little was measured are taken to be as others of their kind
+ * (pools.c). What has no measured launch then is launches without a value: they are in the row of
+ * their kernel, or in the one of which nothing is known. Who tells of no strata gets no estimates,
+ * and rows of what was measured. Captures of which everything was measured are not added to others:
  * whoever reads them asks before.
  *
  * A process that died has not told of its last second: of a stratum whose
@@ -400,26 +400,38 @@ static const struct stratum_pool *pool_of(const struct groups *g, const struct e
 	return e->unit == e->cell->stratum ? NULL : &g->pools[e->unit - g->n_strata];
 }
 
-/* One of the samples of all these cells, which are of one unit, as one of the unit. */
+/* One of the samples of all these cells, which are of one stratum, as one of the stratum. */
 static struct estimate_pair pair_of(const struct groups *g, const struct entry *entries, size_t n,
 				    size_t sample)
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
-	const struct stratum_pool *pool = pool_of(g, entries);
 	struct estimate_sample sum = { 0 };
 	bool whole;
 
-	if (pool) {
-		return pools_pair(pool, sample);
-	}
 	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
-	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
+	/* One launch may have been measured in this row alone. */
+	whole = sample < s->n_samples && sum.n == s->samples[sample].n &&
+		(sum.n > 1 || is_of_one_row(g, s, entries[0].row));
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}
 	return estimate_pair_among(&sum, groups_stratum_seen(s), whole ? &g->priors[sample] : NULL);
+}
+
+static void add_sample_of(const struct groups *g, const struct entry *entries, size_t n,
+			  size_t sample, struct estimate_total *total)
+{
+	const struct stratum_pool *pool = pool_of(g, entries);
+	struct estimate_pair p;
+
+	if (pool) {
+		pools_add(g, pool, sample, total);
+	} else {
+		p = pair_of(g, entries, n, sample);
+		estimate_total_add(total, &p);
+	}
 }
 
 static void add_launches(const struct groups *g, const struct entry *entries, size_t n,
@@ -459,14 +471,10 @@ static void add_unit(const struct groups *g, struct estimated *e, const struct e
 	add_launches(g, entries, n, self ? &e->launches : &e->total_launches,
 		     self ? &e->measured : &e->total_measured);
 	for (size_t i = 0; i < g->n_measures; i++) {
-		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_MEASURES + i);
-
-		estimate_total_add(&totals[i], &p);
+		add_sample_of(g, entries, n, SAMPLE_MEASURES + i, &totals[i]);
 	}
 	for (size_t i = 0; !self && i < DERIVED_BUILT_IN; i++) {
-		struct estimate_pair p = pair_of(g, entries, n, SAMPLE_DERIVED + i);
-
-		estimate_total_add(&e->derived[i], &p);
+		add_sample_of(g, entries, n, SAMPLE_DERIVED + i, &e->derived[i]);
 	}
 }
 
@@ -641,19 +649,6 @@ struct estimate estimated_total(const struct group *group, const struct measure 
 				: exact(group->total[i].n, group->total[i].sum);
 }
 
-static void add_total(struct estimate_total *sum, const struct estimate_total *t)
-{
-	for (int i = 0; i < 2; i++) {
-		sum->value[i] += t->value[i];
-		sum->variance[i] += t->variance[i];
-	}
-	sum->covariance += t->covariance;
-	sum->seen += t->seen;
-	sum->measured += t->measured;
-	sum->once += t->once;
-	sum->unknown += t->unknown;
-}
-
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
 {
 	sum->measured += row->measured;
@@ -661,11 +656,11 @@ void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
 	estimate_add_up(&sum->launches, &row->launches);
 	sum->total_launches = sum->launches;
 	for (size_t i = 0; i < n; i++) {
-		add_total(&sum->self[i], &row->self[i]);
-		add_total(&sum->total[i], &row->self[i]);
+		estimate_total_merge(&sum->self[i], &row->self[i]);
+		estimate_total_merge(&sum->total[i], &row->self[i]);
 	}
 	for (size_t i = 0; i < DERIVED_BUILT_IN; i++) {
-		add_total(&sum->derived[i], &row->derived[i]);
+		estimate_total_merge(&sum->derived[i], &row->derived[i]);
 	}
 }
 

@@ -65,15 +65,12 @@ struct groups_stratum {
 	uint64_t turn;	/* grows when that changes; 0 where metrics take no turns */
 };
 
-/* Strata of one kind of which too little was measured, and what was measured of all of it. */
-struct pool_sample {
-	struct estimate_sample own;
-	struct estimate_class of_all;
-};
+/* Strata of one kind of which too little was measured, and what all of that kind have shown. */
 struct stratum_pool {
-	uint64_t seen;	/* launches of those that lack */
-	double squares; /* of how many each of them has that were not measured, added up */
-	struct pool_sample *samples;
+	size_t *lacking; /* numbers of the strata */
+	size_t n_lacking;
+	uint64_t seen;		      /* launches of these */
+	struct estimate_class *kinds; /* by sample */
 	size_t n_samples;
 };
 
@@ -157,7 +154,8 @@ void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, co
 
 /* pools.c: anew for what has come. 0 or -ENOMEM. */
 int pools_make(struct groups *g);
-struct estimate_pair pools_pair(const struct stratum_pool *pool, size_t sample);
+void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
+	       struct estimate_total *total);
 void pools_free(struct groups *g);
 
 /* How many launches it stands for, as far as that is known. */

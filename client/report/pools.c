@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Strata of which nothing was measured are taken to be as the others of their kind: the same
+/* Strata of which too little was measured are taken to be as the others of their kind: the same
  * kernel, shape and device, come to by another path or in another NVTX range. A program whose
  * ranges have names of their own ("iteration 17") has dozens of such strata, and would be told a
  * total without them.
  *
- * What such strata do is predicted from the others' (estimate_pair_like()), whose launches count by
- * how many unmeasured ones each stands for. A stratum of which something was measured stands for
- * itself: strata of a kind may differ a hundredfold, each being all alike. But of one launch that
- * is so only where enough strata have shown how much launches of one stratum differ; until then
- * its others are predicted as well.
+ * What such strata do is predicted from the others (estimate_pair_like()). A stratum of which two
+ * launches were measured stands for itself: strata of a kind may differ a hundredfold, each being
+ * all alike. One launch is enough where strata have shown how much launches of one differ in this
+ * metric; else only that launch is known of it.
  *
  * Which strata these are depends on how many of their launches were measured, never on what was
  * measured. Where metrics take turns nothing is predicted: launches of different strata in one
@@ -21,8 +20,6 @@
 
 #include "client/report/groups_internal.h"
 
-enum { STRATA_ENOUGH = 5 };
-
 struct member {
 	const struct groups_stratum *stratum;
 	size_t number;
@@ -33,20 +30,9 @@ static uint64_t measured(const struct groups_stratum *s)
 	return s->samples[SAMPLE_LAUNCHES].n;
 }
 
-/* Have enough strata shown how much launches of one differ? */
-static bool one_tells(const struct groups *g)
+static bool lacks(const struct groups_stratum *s)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < g->n_strata && n < STRATA_ENOUGH; i++) {
-		n += measured(&g->strata[i]) > 1;
-	}
-	return n == STRATA_ENOUGH;
-}
-
-static bool lacks(const struct groups *g, const struct groups_stratum *s)
-{
-	return measured(s) < groups_stratum_seen(s) && measured(s) < (g->one_tells ? 1 : 2);
+	return measured(s) < 2 && measured(s) < groups_stratum_seen(s);
 }
 
 /* By what they have in common, then as they were met. */
@@ -70,26 +56,18 @@ static int compare_members(const void *a, const void *b)
 }
 
 /* What it measured tells of others, also where it is too little for itself. */
-static void add_measured(struct stratum_pool *pool, const struct groups_stratum *s, bool lacks)
+static void add_member(struct groups *g, struct stratum_pool *pool, size_t number)
 {
+	struct groups_stratum *s = &g->strata[number];
+
 	for (size_t k = 0; k < s->n_samples; k++) {
-		estimate_class_add(&pool->samples[k].of_all, &s->samples[k]);
-		if (lacks) {
-			estimate_merge(&pool->samples[k].own, &s->samples[k]);
-		}
+		estimate_class_add(&pool->kinds[k], &s->samples[k],
+				   lacks(s) ? 0 : groups_stratum_seen(s));
 	}
-}
-
-static void add_member(struct groups *g, struct stratum_pool *pool, const struct member *m)
-{
-	struct groups_stratum *s = &g->strata[m->number];
-	uint64_t left = groups_stratum_seen(s) - measured(s);
-
-	add_measured(pool, s, lacks(g, s));
-	if (lacks(g, s)) {
-		s->pool = g->n_pools + 1;
+	if (lacks(s)) {
+		s->pool = g->n_pools;
 		pool->seen += groups_stratum_seen(s);
-		pool->squares += (double)left * (double)left;
+		pool->lacking[pool->n_lacking++] = number;
 	}
 }
 
@@ -97,24 +75,25 @@ static void add_member(struct groups *g, struct stratum_pool *pool, const struct
 static bool pool_kind(struct groups *g, const struct member *members, size_t n)
 {
 	struct stratum_pool *pool = &g->pools[g->n_pools];
-	size_t n_samples = members[0].stratum->n_samples, told = 0, lacking = 0;
+	size_t told = 0, lacking = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		told += measured(members[i].stratum) > 0;
-		lacking += lacks(g, members[i].stratum);
+		lacking += lacks(members[i].stratum);
 	}
 	if (n == 1 || told == 0 || lacking == 0) {
 		return true;
 	}
-	*pool = (struct stratum_pool){ .samples = calloc(n_samples, sizeof(*pool->samples)),
-				       .n_samples = n_samples };
-	if (!pool->samples) {
+	g->n_pools++; /* to be freed, whatever comes */
+	pool->n_samples = members[0].stratum->n_samples;
+	pool->kinds = calloc(pool->n_samples, sizeof(*pool->kinds));
+	pool->lacking = calloc(lacking, sizeof(*pool->lacking));
+	if (!pool->kinds || !pool->lacking) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		add_member(g, pool, &members[i]);
+		add_member(g, pool, members[i].number);
 	}
-	g->n_pools++;
 	return true;
 }
 
@@ -142,7 +121,6 @@ int pools_make(struct groups *g)
 	if (g->turns || g->n_strata == 0) {
 		return 0;
 	}
-	g->one_tells = one_tells(g);
 	members = calloc(g->n_strata, sizeof(*members));
 	g->pools = calloc(g->n_strata, sizeof(*g->pools));
 	n = members && g->pools ? list_members(g, members) : 0;
@@ -158,18 +136,44 @@ int pools_make(struct groups *g)
 	return ok ? 0 : -ENOMEM;
 }
 
-struct estimate_pair pools_pair(const struct stratum_pool *pool, size_t sample)
+void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
+	       struct estimate_total *total)
 {
-	static const struct pool_sample none;
-	const struct pool_sample *s = sample < pool->n_samples ? &pool->samples[sample] : &none;
+	struct estimate_sample own = { .n = 0 };
+	uint64_t seen = 0;
+	double squares = 0;
+	struct estimate_pair p;
 
-	return estimate_pair_like(&s->of_all, &s->own, pool->seen, pool->squares);
+	if (sample >= pool->n_samples) { /* a measure of another capture */
+		p = estimate_pair(&own, pool->seen);
+		estimate_total_add(total, &p);
+		return;
+	}
+	for (size_t i = 0; i < pool->n_lacking; i++) {
+		const struct groups_stratum *s = &g->strata[pool->lacking[i]];
+		uint64_t launches = groups_stratum_seen(s), left;
+
+		p = estimate_pair_among(&s->samples[sample], launches, &g->priors[sample]);
+		if (p.kind == ESTIMATE_GUESS) {
+			estimate_total_add(total, &p);
+			continue;
+		}
+		left = launches - s->samples[sample].n;
+		estimate_merge(&own, &s->samples[sample]);
+		seen += launches;
+		squares += (double)left * (double)left;
+	}
+	if (seen > 0) {
+		p = estimate_pair_like(&pool->kinds[sample], &own, seen, squares);
+		estimate_total_add(total, &p);
+	}
 }
 
 void pools_free(struct groups *g)
 {
 	for (size_t i = 0; i < g->n_pools; i++) {
-		free(g->pools[i].samples);
+		free(g->pools[i].kinds);
+		free(g->pools[i].lacking);
 	}
 	for (size_t i = 0; i < g->n_strata; i++) {
 		g->strata[i].pool = 0;

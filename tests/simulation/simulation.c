@@ -352,7 +352,7 @@ static void note_kind(struct simulation *s, uint32_t number)
 	struct simulation_kind *k = &s->kinds[kind_of(s, number)];
 
 	if (t->sample.n > 0) {
-		estimate_class_add(&k->measured, &t->sample);
+		estimate_class_add(&k->measured, &t->sample, t->seen);
 	} else {
 		k->total += t->total[0];
 		k->seen += t->seen;
@@ -393,7 +393,8 @@ int simulation_run(struct simulation *s, const struct simulation_options *option
 		stop(s);
 	}
 	s->prior = prior_of(s);
-	for (uint32_t i = 1; i < s->strata.n; i++) {
+	/* As a report does (client/report/pools.c). */
+	for (uint32_t i = 1; s->options.passes == 1 && i < s->strata.n; i++) {
 		note_kind(s, i);
 	}
 	return 0;
@@ -447,19 +448,6 @@ struct estimate_total simulation_unmeasured(const struct simulation *s, uint32_t
 	return total;
 }
 
-static void add_total(struct estimate_total *sum, struct estimate_total t)
-{
-	for (int i = 0; i < 2; i++) {
-		sum->value[i] += t.value[i];
-		sum->variance[i] += t.variance[i];
-	}
-	sum->covariance += t.covariance;
-	sum->seen += t.seen;
-	sum->measured += t.measured;
-	sum->once += t.once;
-	sum->unknown += t.unknown;
-}
-
 struct estimate_total simulation_total(const struct simulation *s)
 {
 	struct estimate_total total = { 0 };
@@ -468,10 +456,12 @@ struct estimate_total simulation_total(const struct simulation *s)
 		struct estimate_total t = simulation_stratum(s, i);
 
 		if (s->kinds[i].seen > 0) {
-			add_total(&total, simulation_unmeasured(s, i));
+			struct estimate_total u = simulation_unmeasured(s, i);
+
+			estimate_total_merge(&total, &u);
 		}
-		if (s->strata_truth[i].sample.n > 0) {
-			add_total(&total, t);
+		if (s->strata_truth[i].sample.n > 0 || s->options.passes > 1) {
+			estimate_total_merge(&total, &t);
 		}
 	}
 	return total;

@@ -15,6 +15,7 @@ enum {
 	BYTES_A_BLOCK = 16 * 128,
 	PUSH_US = 100, /* push and pop each */
 	GRIDS = 3,
+	LAYERS = 4, /* ranges of fakeapp's, in turn */
 	UNEVEN = 7, /* launches of a stratum do 1 to 7 times the work */
 	LAUNCHES = 30000,
 	ENOUGH = 250, /* of them, for an error of each kernel */
@@ -226,6 +227,28 @@ static void the_file_keeps_counts_and_chances(void **state)
 	assert_true(query(f, "SELECT unchosen FROM process") ==
 		    line_number(lines_at(&l, "totals", 0), "unchosen"));
 	lines_deinit(&l);
+}
+
+/* Eight kernels in turn, each in one of four ranges. */
+static void strata_tell_their_range(void **state)
+{
+	static const char layers[] = "FROM stratum s JOIN range r ON r.process = s.process AND "
+				     "r.id = s.range WHERE r.message LIKE 'layer %' AND s.seen > 1";
+	char sql[256];
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget",
+				   "20%", "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
+				   "--kernels", "2400", "--grids", "1", "--nvtx", NULL),
+		    0);
+	snprintf(sql, sizeof(sql), "SELECT count(*) %s", layers);
+	assert_true(query(f, sql) == KINDS);
+	snprintf(sql, sizeof(sql), "SELECT count(DISTINCT r.message) %s", layers);
+	assert_true(query(f, sql) == LAYERS);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum") == 2400);
+	/* Each as often, but for the first, which came by a path of its own. */
+	assert_true(query(f, "SELECT min(seen) FROM stratum WHERE seen > 1") == 2400 / KINDS - 1);
 }
 
 static struct program *report(struct fixture *f, const char *option, const char *value)
@@ -720,6 +743,7 @@ int main(void)
 		SYSTEM_TEST(nobody_gets_estimates_unasked),
 		SYSTEM_TEST(totals_are_right_within_their_errors),
 		SYSTEM_TEST(the_file_keeps_counts_and_chances),
+		SYSTEM_TEST(strata_tell_their_range),
 		SYSTEM_TEST(a_report_has_the_errors),
 		SYSTEM_TEST(totals_of_two_groups_are_right_in_every_output),
 		SYSTEM_TEST(one_group_is_told_as_ever),

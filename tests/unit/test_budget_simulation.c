@@ -168,7 +168,7 @@ static void few_launches_are_estimated_honestly(void **state)
 		struct verdict v = judge(&options, SEEDS, 1);
 
 		print_verdict(programs[i].name, &v);
-		assert_true(v.within_3 / v.strata > 0.85 && rms(&v) < 2.5 * told(&v));
+		assert_true(v.within_3 / v.strata > 0.8 && rms(&v) < 2.5 * told(&v));
 		add_verdict(&all, &v);
 	}
 	print_verdict("all", &all);

@@ -360,7 +360,7 @@ static void what_is_missing_is_predicted_from_its_kind(void **state)
 
 	(void)state;
 	for (int t = 0; t < TRIES; t++) {
-		struct estimate_class c = { .strata = 0 };
+		struct estimate_class c = { .degrees = 0 };
 		struct estimate_sample own = { 0 };
 		struct estimate_pair p;
 		double truth = 0, z;
@@ -377,9 +377,9 @@ static void what_is_missing_is_predicted_from_its_kind(void **state)
 					estimate_add(&s, v, 1, 0.1);
 				}
 			}
-			estimate_class_add(&c, &s);
+			estimate_class_add(&c, &s, 2);
 		}
-		assert_int_equal(c.strata, STRATA - 2);
+		assert_true(c.means.weight == STRATA - 2);
 		p = estimate_pair_like(&c, &own, 2 * OF_EACH, 2.0 * OF_EACH * OF_EACH);
 		assert_int_equal(p.kind, ESTIMATE_GUESS);
 		assert_true(p.value[1] == 2 * OF_EACH && p.variance[1] < 1e-9);
@@ -398,7 +398,7 @@ static void what_is_missing_is_predicted_from_its_kind(void **state)
  */
 static void a_prediction_keeps_what_was_measured(void **state)
 {
-	struct estimate_class c = { .strata = 0 };
+	struct estimate_class c = { .degrees = 0 };
 	struct estimate_sample own = { 0 }, other = { 0 }, none = { 0 };
 	struct estimate_pair p = estimate_pair_like(&c, &none, 5, 25);
 
@@ -406,12 +406,12 @@ static void a_prediction_keeps_what_was_measured(void **state)
 	assert_int_equal(p.kind, ESTIMATE_NONE);
 	assert_true(isnan(p.value[0]));
 	estimate_add(&own, 10, 0, 0.5);
-	estimate_class_add(&c, &own);
+	estimate_class_add(&c, &own, 1);
 	p = estimate_pair_like(&c, &own, 5, 16);
 	assert_int_equal(p.kind, ESTIMATE_ONCE);
 	assert_true(p.value[0] == 50);
 	estimate_add(&other, 20, 0, 0.5);
-	estimate_class_add(&c, &other);
+	estimate_class_add(&c, &other, 1);
 	p = estimate_pair_like(&c, &own, 5, 16);
 	assert_int_equal(p.kind, ESTIMATE_GUESS);
 	assert_true(p.value[0] == 10 + 4 * 15);

@@ -316,7 +316,7 @@ static void launch_in_steps(struct made *m)
 	}
 }
 
-static void strata_that_lack_are_put_together(void **state)
+static void strata_that_lack_are_predicted(void **state)
 {
 	struct score sums = { 0 };
 	struct made m;
@@ -342,7 +342,7 @@ static void strata_that_lack_are_put_together(void **state)
 }
 
 /* Another shape is another kind: of it nothing is known, and it is not guessed from the first. */
-static void other_shapes_are_not_put_together(void **state)
+static void other_shapes_predict_nothing(void **state)
 {
 	const struct gpuctr_stratum other = {
 		.process = 1, .id = 1000, .grid = { 2, 1, 1 }, .block = { 32, 1, 1 }, .seen = 40
@@ -620,8 +620,8 @@ int main(void)
 		cmocka_unit_test(what_goes_together_is_known_better),
 		cmocka_unit_test(rows_that_cut_strata_are_honest),
 		cmocka_unit_test(what_was_not_measured_is_told),
-		cmocka_unit_test(strata_that_lack_are_put_together),
-		cmocka_unit_test(other_shapes_are_not_put_together),
+		cmocka_unit_test(strata_that_lack_are_predicted),
+		cmocka_unit_test(other_shapes_predict_nothing),
 		cmocka_unit_test(definitions_are_of_all_launches),
 		cmocka_unit_test(without_a_count_nothing_is_exact),
 		cmocka_unit_test(captures_are_compared_by_their_errors),

@@ -170,6 +170,7 @@ static void paths_take_half_of_the_room(void **state)
 	assert_int_equal(number, strata_find(&s, &less));
 	assert_int_equal(s.v[number].level, STRATUM_RANGE);
 	assert_memory_equal(&s.v[number].key, &less, sizeof(less));
+	assert_true(s.v[number].merged);
 	strata_deinit(&s);
 }
 
