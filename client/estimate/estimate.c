@@ -502,8 +502,7 @@ struct estimate_prior estimate_spread_prior(const struct estimate_spread *s)
 	return p;
 }
 
-/* A common variance that is worth less than a launch says too little where there is nothing else.
- */
+/* A common variance that is worth less than a launch is too little where there is nothing else. */
 bool estimate_prior_tells(const struct estimate_prior *prior)
 {
 	return (prior->constant[0] || prior->launches[0] >= 1) &&
@@ -520,8 +519,8 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
-/* One launch was measured, but how much launches of other strata differ is known, as a part of the
- * mean: which one launch without anything does not have. */
+/* One launch was measured, but how much launches of other strata differ is known. That is a part of
+ * the mean, so a launch that counted nothing cannot be judged by it. */
 static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
 {
 	return s->n == 1 && !is_of_one_turn(s) && prior && estimate_prior_tells(prior) &&

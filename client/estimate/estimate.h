@@ -40,8 +40,7 @@ struct estimate_sample {
 
 enum estimate_kind {
 	ESTIMATE_NONE,	/* nothing was measured: there is no value */
-	ESTIMATE_ONCE,	/* one launch, one turn or one stratum of several was measured, and nothing
-			   is  known of how much others differ: there is no error */
+	ESTIMATE_ONCE,	/* one launch, turn or stratum stands for others: there is no error */
 	ESTIMATE_GUESS, /* value and error */
 	ESTIMATE_EXACT, /* every launch was measured: the error is 0 */
 };

@@ -129,7 +129,6 @@ struct groups {
 	size_t n_strata, max_strata;
 	struct stratum_pool *pools;
 	size_t n_pools;
-	bool one_tells;		       /* pools.c */
 	struct estimate_prior *priors; /* what strata have in common, one a sample */
 	size_t *stratum_slots;	       /* of both: open addressing, a power of two; number and 1 */
 	size_t n_stratum_slots;
