@@ -12,7 +12,6 @@
 #include <wchar.h>
 
 #include "client/agent/capture.h"
-#include "client/agent/names.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/visits.h"
@@ -287,19 +286,6 @@ uint32_t nvtx_current_range(struct intern *in)
 	return range;
 }
 
-uint64_t nvtx_current_name(void)
-{
-	struct stack *s = thread_stack;
-	struct entry *top = s && s->n > 0 ? &s->v[s->n - 1] : NULL;
-
-	if (top && top->name == 0) {
-		top->name =
-			names_hash(names_hash(0, top->event.domain ? top->event.domain->name : ""),
-				   top->event.message);
-	}
-	return top ? top->name : 0;
-}
-
 /* --- push and pop --- */
 
 static void tell_end(const struct entry *e)
@@ -366,6 +352,21 @@ static struct stack *find_stack(void)
 	return s;
 }
 
+static void entry_move(struct entry *to, struct entry *from)
+{
+	*to = *from;
+	event_move(&to->event, &from->event);
+}
+
+/* One of the ranges around it is gone. */
+static void lose_around(struct entry *e, const struct entry *around)
+{
+	e->range = 0;
+	if (!e->recurs) {
+		e->recurring = around ? around->recurring : 0;
+	}
+}
+
 static struct entry *stack_grow(struct stack *s)
 {
 	if (s->n == s->room) {
@@ -376,13 +377,7 @@ static struct entry *stack_grow(struct stack *s)
 			return NULL;
 		}
 		for (size_t i = 0; i < s->n; i++) {
-			event_move(&v[i].event, &s->v[i].event);
-			v[i].range = s->v[i].range;
-			v[i].generation = s->v[i].generation;
-			v[i].name = s->v[i].name;
-			v[i].begun = s->v[i].begun;
-			v[i].scope = s->v[i].scope;
-			v[i].scoped = s->v[i].scoped;
+			entry_move(&v[i], &s->v[i]);
 		}
 		free(s->v);
 		s->v = v;
@@ -407,7 +402,7 @@ int nvtx_push(struct event *e)
 	}
 	event_move(&top->event, e);
 	top->range = 0;
-	top->name = 0;
+	top->asked = false;
 	top->begun = 0;
 	top->scope = 0;
 	s->n++;
@@ -432,12 +427,8 @@ int nvtx_pop(const struct nvtx_domain *domain)
 	tell_end(&s->v[i - 1]);
 	event_deinit(&s->v[i - 1].event);
 	for (size_t k = i; k < s->n; k++) {
-		event_move(&s->v[k - 1].event, &s->v[k].event);
-		s->v[k - 1].name = s->v[k].name;
-		s->v[k - 1].begun = s->v[k].begun;
-		s->v[k - 1].scope = s->v[k].scope;
-		s->v[k - 1].scoped = s->v[k].scoped;
-		s->v[k - 1].range = 0; /* has lost a range around it */
+		entry_move(&s->v[k - 1], &s->v[k]);
+		lose_around(&s->v[k - 1], k > 1 ? &s->v[k - 2] : NULL);
 	}
 	s->n--;
 	s->matches.n = s->matches.n < i ? s->matches.n : i - 1;

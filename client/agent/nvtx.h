@@ -13,9 +13,6 @@
  */
 uint32_t nvtx_current_range(struct intern *in);
 
-/* A hash of the innermost range's domain and message, which stays the same; 0: there is none. */
-uint64_t nvtx_current_name(void);
-
 /* The set of start/end ranges open in the process; 0: none. */
 uint32_t nvtx_active_set(struct intern *in);
 

@@ -4,17 +4,23 @@
 
 /* What nvtx.c keeps of a thread's push/pop ranges, for nvtx_select.c. */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "client/agent/nvtx_event.h"
 
 struct entry {
 	struct event event;
 	uint32_t range; /* 0: no number yet */
 	uint32_t generation;
-	uint32_t begun; /* the number of the capture that it began a phase of; 0: none */
-	uint64_t name;	/* nvtx_current_name(); 0: not asked yet */
-	uint32_t
-		scope; /* the number of the capture whose nvtx_scope has been told of it; 0: none */
+	uint32_t begun;	 /* the number of the capture that it began a phase of; 0: none */
+	uint32_t scope;	 /* the number of the capture whose nvtx_scope was told of it; 0: none */
 	uint64_t scoped; /* its number there; 0: it found no room */
+	/* nvtx_recurring.c's: the hash of the innermost recurring name up to here, or 0, once it
+	 * was asked, and whether that is this range's own. */
+	uint64_t recurring;
+	bool asked, recurs;
 };
 
 /* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each

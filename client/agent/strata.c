@@ -114,7 +114,7 @@ static uint32_t children_max(const struct stratum_key *key)
 {
 	switch (level_of(key)) {
 	case STRATUM_RANGE:
-		return key->path ? STRATA_RANGES_OF_A_PATH_MAX : STRATA_RANGES_OF_A_SHAPE_MAX;
+		return STRATA_RANGES_MAX;
 	case STRATUM_PATH:
 		return STRATA_PATHS_OF_A_SHAPE_MAX;
 	default:

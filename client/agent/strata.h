@@ -24,8 +24,7 @@ enum {
 	STRATA_REST = 0, /* the number of the stratum for what finds no room */
 	STRATA_DEFAULT_MAX = 16384,
 	STRATA_PASSES_MAX = 64,
-	STRATA_RANGES_OF_A_PATH_MAX = 4,
-	STRATA_RANGES_OF_A_SHAPE_MAX = 64,
+	STRATA_RANGES_MAX = 64, /* of a path, and of a shape without one */
 	STRATA_PATHS_OF_A_SHAPE_MAX = 128,
 	STRATA_SHAPES_OF_A_KERNEL_MAX = 256,
 };
@@ -35,7 +34,7 @@ enum {
 struct stratum_key {
 	uint64_t kernel;
 	uint64_t path;	/* what its thread launched before it (path.h); 0: that does not count */
-	uint64_t range; /* the innermost NVTX range; 0: none */
+	uint64_t range; /* the innermost NVTX range whose name recurs; 0: none */
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes; /* dynamic */
 	uint32_t device;

@@ -6,7 +6,7 @@
 #include "client/agent/arguments.h"
 #include "client/agent/capture.h"
 #include "client/agent/functions.h"
-#include "client/agent/nvtx.h"
+#include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/visits.h"
 
@@ -95,7 +95,7 @@ static uint32_t name_range(void *userdata)
 {
 	const struct met *m = userdata;
 
-	return nvtx_current_range(&m->capture->intern);
+	return nvtx_recurring_range(&m->capture->intern);
 }
 
 /* Known before the context is set up, so that a launch is of one stratum from the first one on. */
@@ -125,7 +125,7 @@ bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, stru
 		key.path = path_hash(&v->path);
 		path_add(&v->path, launch);
 	}
-	key.range = nvtx_current_name();
+	key.range = nvtx_recurring_name();
 	v->chosen = choosing_take(&c->choosing, &key,
 				  atomic_load_explicit(&r->pass, memory_order_relaxed), &f->stratum,
 				  name_function, name_range, &met);

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "client/agent/nvtx.h"
+#include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/visits.h"
@@ -166,6 +167,121 @@ static void a_launch_has_the_ranges_around_it(void **state)
 	assert_int_equal(nvtx_pop(NULL), 0);
 	expect_path("");
 	assert_int_equal(nvtx_pop(NULL), NVTX_NO_PUSH_POP_TRACKING);
+}
+
+/* --- ranges that recur --- */
+
+static void expect_recurring(const char *message)
+{
+	uint64_t name = nvtx_recurring_name();
+	uint32_t id = nvtx_recurring_range(&s.in);
+
+	read_definitions();
+	assert_int_equal(name != 0, id != 0);
+	assert_string_equal(id > 0 ? string(s.ranges[id - 1].message) : "", message);
+}
+
+static void a_range_recurs_from_its_second_time_on(void **state)
+{
+	uint64_t name = 0;
+
+	(void)state;
+	expect_recurring("");
+	for (int i = 0; i < 3; i++) {
+		push(NULL, "forward");
+		expect_recurring(i > 0 ? "forward" : "");
+		expect_recurring(i > 0 ? "forward" : ""); /* however often it is asked */
+		assert_true(i < 2 || nvtx_recurring_name() == name);
+		name = nvtx_recurring_name();
+		nvtx_pop(NULL);
+	}
+	push(NULL, "backward");
+	expect_recurring("");
+	nvtx_pop(NULL);
+}
+
+/* Each drives another one away at most. */
+static void names_that_are_alike_recur(void **state)
+{
+	char text[64];
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < 2 * 48; i++) {
+		snprintf(text, sizeof(text), "head %d", i % 48);
+		push(NULL, text);
+		n += nvtx_recurring_name() != 0;
+		nvtx_pop(NULL);
+	}
+	assert_in_range(n, 44, 48);
+}
+
+/* As in a training step: "iteration 3", "layer 1", "aten::add, seq = 17". */
+static void names_of_one_time_are_left_out(void **state)
+{
+	char text[64];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		snprintf(text, sizeof(text), "iteration %d", i);
+		push(NULL, text);
+		expect_recurring("");
+		push(NULL, "layer 1");
+		for (int k = 0; k < 10; k++) {
+			snprintf(text, sizeof(text), "add, seq = %d", 1000 * i + k);
+			push(NULL, text);
+			expect_recurring(i > 0 ? "layer 1" : "");
+			nvtx_pop(NULL);
+		}
+		push(NULL, "block");
+		expect_recurring(i > 0 ? "block" : "");
+		nvtx_pop(NULL);
+		expect_recurring(i > 0 ? "layer 1" : "");
+		nvtx_pop(NULL);
+		expect_recurring("");
+		nvtx_pop(NULL);
+	}
+}
+
+static void what_loses_a_range_around_it_loses_its_name(void **state)
+{
+	static struct nvtx_domain *domain; /* is never freed */
+
+	(void)state;
+	domain = nvtx_new_domain("D");
+	for (int i = 0; i < 2; i++) {
+		push(domain, "outer");
+		nvtx_recurring_name();
+		nvtx_pop(domain);
+	}
+	push(domain, "outer");
+	push(NULL, "inner of one time");
+	expect_recurring("outer");
+	nvtx_pop(domain);
+	expect_recurring("");
+	nvtx_pop(NULL);
+}
+
+/* Once they are known to recur, however many others come. */
+static void a_recurring_name_is_not_forgotten(void **state)
+{
+	char text[64];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		push(NULL, "epoch");
+		expect_recurring(i > 0 ? "epoch" : "");
+		nvtx_pop(NULL);
+	}
+	for (int i = 0; i < 20000; i++) {
+		snprintf(text, sizeof(text), "batch %d", i);
+		push(NULL, text);
+		assert_true(nvtx_recurring_name() == 0);
+		nvtx_pop(NULL);
+	}
+	push(NULL, "epoch");
+	expect_recurring("epoch");
+	nvtx_pop(NULL);
 }
 
 /* What was within the range is not any more. */
@@ -412,6 +528,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TABLE_TEST(a_launch_has_the_ranges_around_it),
+		TABLE_TEST(a_range_recurs_from_its_second_time_on),
+		TABLE_TEST(names_that_are_alike_recur),
+		TABLE_TEST(names_of_one_time_are_left_out),
+		TABLE_TEST(what_loses_a_range_around_it_loses_its_name),
+		TABLE_TEST(a_recurring_name_is_not_forgotten),
 		TABLE_TEST(a_pop_takes_the_last_one_of_its_domain),
 		TABLE_TEST(a_stack_grows_with_all_it_knows),
 		TABLE_TEST(numbers_are_the_tables_own),

@@ -103,10 +103,10 @@ static void ranges_that_never_repeat_share_a_stratum(void **state)
 	assert_int_equal(number, shape);
 	assert_true(s->v[shape].merged);
 	assert_int_equal(s->v[shape].level, STRATUM_SHAPE);
-	assert_int_equal(strata_seen(s, shape), 10000 - STRATA_RANGES_OF_A_SHAPE_MAX);
+	assert_int_equal(strata_seen(s, shape), 10000 - STRATA_RANGES_MAX);
 	assert_int_equal(strata_total(s), 10000);
 	/* The rest, the kernel, the shape, and the first ranges. */
-	assert_int_equal(strata_n(s), 3 + STRATA_RANGES_OF_A_SHAPE_MAX);
+	assert_int_equal(strata_n(s), 3 + STRATA_RANGES_MAX);
 	assert_false(strata_are_full(s));
 }
 
@@ -126,7 +126,7 @@ static void ranges_of_a_path_share_its_stratum(void **state)
 	assert_int_equal(number, strata_find(s, &key));
 	assert_int_equal(s->v[number].level, STRATUM_PATH);
 	assert_true(s->v[number].merged);
-	assert_int_equal(s->v[number].children, STRATA_RANGES_OF_A_PATH_MAX);
+	assert_int_equal(s->v[number].children, STRATA_RANGES_MAX);
 	key.path = 78; /* another one begins anew */
 	key.range = 5000;
 	assert_int_equal(s->v[strata_find(s, &key)].level, STRATUM_RANGE);
