@@ -334,20 +334,27 @@ void budget_note_pass(struct budget *b, uint32_t pass)
 	}
 }
 
-void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double ns)
+static void note_many(struct budget *b, enum budget_item item, enum budget_source source,
+		      uint64_t n, double ns)
 {
-	double floor_ns = -income_ns(b, RESERVE_NS), share;
+	if (n > 0) {
+		note(b, item, source, ns);
+		b->costs[item].n += n - 1;
+		b->costs[item].each_ns = ns / (double)n;
+	}
+}
+
+void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
+			double slower_ns)
+{
+	double floor_ns = -income_ns(b, RESERVE_NS), ns = seeing_ns + slower_ns, share;
 
 	advance(b, now_ns);
 	share = b->now_ns > b->seeing_ns ? ns / (double)(b->now_ns - b->seeing_ns) : 0;
 	b->seeing_share += (share - b->seeing_share) * (b->seeing_ns == 0 ? 1 : NEWEST);
 	b->seeing_ns = b->now_ns;
-	if (n == 0) {
-		return;
-	}
-	note(b, BUDGET_SEEING, BUDGET_CALIBRATED, ns);
-	b->costs[BUDGET_SEEING].n += n - 1;
-	b->costs[BUDGET_SEEING].each_ns = ns / (double)n;
+	note_many(b, BUDGET_SEEING, BUDGET_CALIBRATED, n, seeing_ns);
+	note_many(b, BUDGET_SLOWER, BUDGET_ASSUMED, slower_ns > 0 ? n / 2 : 0, slower_ns);
 	/* A time in which seeing takes more than comes in is not held against all that follows. */
 	if (b->balance_ns > floor_ns) {
 		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;

@@ -30,6 +30,7 @@ enum budget_item {
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
 	BUDGET_CHANGE, /* to another configuration of the same batch size, with its first Start */
 	BUDGET_SEEING, /* callbacks around launches, whether they are chosen or not */
+	BUDGET_SLOWER, /* what a launch takes longer while CUPTI's profiler is there */
 	BUDGET_DRAIN,  /* waiting until the GPU is idle */
 	BUDGET_OTHER,
 	BUDGET_ITEMS,
@@ -111,9 +112,11 @@ void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double
 /* The same, with a first Start that was noted as such. */
 void budget_note_pass(struct budget *b, uint32_t pass);
 
-/* Of n callbacks, taken together. It is not asked for and cannot be saved: what is left over from
- * the income measures. */
-void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double ns);
+/* Of n callbacks, two a launch, taken together: what they took, and by how much the launches were
+ * slower (0: they were not). It is not asked for and cannot be saved: what is left over from the
+ * income measures. */
+void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
+			double slower_ns);
 
 /* DRAIN and OTHER. */
 void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns);
@@ -156,7 +159,7 @@ double budget_spent_ns(const struct budget *b);
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
 
-/* What seeing alone has taken. Above the share, the budget cannot be kept whatever is measured. */
+/* What seeing alone has taken, with slower launches. Above the share, the budget cannot be kept whatever is measured. */
 double budget_seeing_share(const struct budget *b, uint64_t now_ns);
 
 /* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as

@@ -15,6 +15,7 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_FIRST_START] = "first starts",
 		[BUDGET_CHANGE] = "changes of metrics",
 		[BUDGET_SEEING] = "seeing launches",
+		[BUDGET_SLOWER] = "slower launches",
 		[BUDGET_DRAIN] = "waiting for the GPU",
 		[BUDGET_OTHER] = "other",
 	};
@@ -54,7 +55,9 @@ double budget_seeing_share(const struct budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed = now_ns > b->options.now_ns ? now_ns - b->options.now_ns : 0;
 
-	return elapsed > 0 ? b->costs[BUDGET_SEEING].total_ns / (double)elapsed : 0;
+	double ns = b->costs[BUDGET_SEEING].total_ns + b->costs[BUDGET_SLOWER].total_ns;
+
+	return elapsed > 0 ? ns / (double)elapsed : 0;
 }
 
 int budget_describe(const struct budget *b, uint64_t now_ns, char *text, size_t bytes)

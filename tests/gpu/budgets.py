@@ -12,58 +12,75 @@ from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
 TRY = {"GPUCTR_EXPERIMENTAL": "budget"}
-WINDOW_S = 6
+WINDOW_S, SETTLES_S = 3, 1.5
+# What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
+PROGRAMS = {"resnet18": (64, 3000), "transformer": (8, 500)}
 
 
 def lines(path):
     return [json.loads(line) for line in open(path)] if path.exists() else []
 
 
-def slowdown(m, budgets, rounds):
+def slowdown(m, model, budgets, rounds):
     """One training: windows in which it is captured with each budget, and one before each in which it is not.
-    A capture's first second is not promised anything, so it is left out."""
-    p = standing(m, "python3", m.stage / "standing.py", "--seconds", 2 * WINDOW_S * rounds * (len(budgets) + 0.5))
+    A capture's first second is not promised anything, so it is left out. What CUPTI leaves behind makes launches
+    slower after the first capture as well: so the time before it is looked at by itself."""
+    batch, _ = PROGRAMS[model]
+    seconds = (2 * WINDOW_S + 2 * SETTLES_S) * rounds * len(budgets) + 4 * WINDOW_S
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
     p.wait_for("standing ready", 60)
     time.sleep(2)
+    fresh = time.time(), time.time() + 3 * WINDOW_S
+    time.sleep(3 * WINDOW_S)
     windows = []
     for _ in range(rounds):
         for b in budgets:
             begin = time.time()
-            time.sleep(WINDOW_S - 1)
+            time.sleep(WINDOW_S)
             plain = begin, time.time()
-            r = m.client("capture", "--pid", p.pid, *b, "--metrics", MEMORY, "--duration", WINDOW_S, "--no-summary", env=TRY)
-            windows.append((b, plain, (plain[1] + 1.5, time.time() - 0.5), [line for line in r.stderr.splitlines() if "budget" in line or "seen" in line]))
+            r = m.client("capture", "--pid", p.pid, *b, "--metrics", MEMORY, "--duration", WINDOW_S + SETTLES_S, "--no-summary", env=TRY)
+            told_lines = [line for line in r.stderr.splitlines() if "budget" in line or "spent" in line or "error" in line]
+            windows.append((b, plain, (plain[1] + SETTLES_S + 0.3, time.time() - 0.5), told_lines))
     p.wait(120)
     steps = told_by(p).get("steps", [])
 
     def step(window):
         return median([ms for at, ms in steps if window[0] <= at <= window[1]])
 
+    before, after = step(fresh), median([step(off) for _, off, _, _ in windows[1:]])
+    row(f"{model} step, not captured: after a capture / before the first", f"{after:.2f} / {before:.2f} ms = {after / before:.4f}", "told")
     for b in budgets:
         ratios = sorted(step(on) / step(off) for what, off, on, _ in windows if what == b)
         for line in next(text for what, _, _, text in windows if what == b)[:5]:
-            print("   ", line[:400])
+            print("   ", line[:600])
         percent = float(b[1][:-1]) if b[0] == "--budget" else 0
-        row(f"ResNet-18 step, {' '.join(b)} / not captured", f"{median(ratios):.4f} ({ratios[0]:.4f} to {ratios[-1]:.4f}), {len(ratios)} pairs of windows",
+        quarter = len(ratios) // 4
+        row(f"{model} step ({median([ms for _, ms in steps]):.1f} ms), {' '.join(b)} / not captured",
+            f"{median(ratios):.4f} (quartiles {ratios[quarter]:.4f}, {ratios[-1 - quarter]:.4f}), {len(ratios)} pairs of windows",
             f"1 + {percent} % + 0.5 %", median(ratios) <= 1.005 + percent / 100)
 
 
-def totals(m, argv):
-    """Bytes by kernel of a full capture, and as a budget estimates them with the told error: {(kernel, metric): }."""
-    r, kernels, whole = m.capture("whole.jsonl", "--metrics", MEMORY, "--profile-from-start", "off", "--", *argv)
+def full_capture(m, argv):
+    """Bytes by kernel when every kernel is measured, {(kernel, metric): }, and what became of the launches."""
+    r, kernels, whole_totals = m.capture("whole.jsonl", "--metrics", MEMORY, "--profile-from-start", "off", "--", *argv)
     full = {}
     for k in kernels:
         for b in BYTES:
             full[k["kernel"], b] = full.get((k["kernel"], b), 0) + k["metrics"][b]
+    return full, whole_totals
+
+
+def budget_capture(m, argv, budget):
+    """The same as a budget estimates them, with the told errors."""
     path = m.work / "chosen.jsonl"
-    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "5%", "--metrics", MEMORY, "--profile-from-start", "off", "--",
+    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", budget, "--metrics", MEMORY, "--profile-from-start", "off", "--",
                  *argv, env=TRY)
-    print("\n".join("    " + line[:400] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower()))
+    print("\n".join("    " + line[:600] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower()))
     estimates = {(d["kernel"], d["metric"]): d for d in lines(path) if d["type"] == "estimate" and d["metric"] in BYTES}
-    return full, estimates, next((d for d in lines(path) if d["type"] == "totals"), {}), whole
+    return estimates, next((d for d in lines(path) if d["type"] == "totals"), {})
 
 
-def compare(metric, full, estimates):
+def compare(what, metric, full, estimates):
     full, estimates = ({k: v for (k, b), v in d.items() if b == metric} for d in (full, estimates))
     large = [k for k, v in full.items() if v >= 0.01 * sum(full.values())]
     common = [k for k in large if k in estimates and estimates[k]["value"]]
@@ -72,24 +89,37 @@ def compare(metric, full, estimates):
     for k in common:
         e = estimates[k]
         print(f"    {k[:60]:60} full {full[k]:.4g} estimated {e['value']:.4g} +- {e['standard_error'] or 0:.2g} {e['kind']}, measured {e['measured']} of {e['launches']}, {e['without_error']} without error, {e['unknown']} unknown")
-    row(f"{metric} of kernels with 1 % of the total", f"{len(common)} of {len(large)} kernels, worst {max(off.values(), key=abs, default=9):+.2%}, "
+    row(f"{what}: {metric} of kernels with 1 % of the total", f"{len(common)} of {len(large)} kernels, worst {max(off.values(), key=abs, default=9):+.2%}, "
         f"{within} within 3 told errors", "1 %, 95 %", len(common) == len(large) and max(map(abs, off.values()), default=9) <= 0.01)
-    return sum(full.values()), sum(e["value"] or 0 for e in estimates.values())
+    total, estimated = sum(full.values()), sum(e["value"] or 0 for e in estimates.values())
+    row(f"{what}: {metric} of all", f"full {total:.4g}, estimated {estimated / total - 1 if total else 9:+.2%}", "told")
 
 
-def whole_program(m, argv, sums):
+def whole(m):
     """The same iterations as one range of Nsight Compute's: nothing stands between their kernels."""
-    theirs = ncu_table(m, BYTES, "--replay-mode", "app-range", *argv)
-    for b, (full, estimated) in sums.items():
-        truth = sum(theirs[b])
-        row(f"{b} of all iterations", f"ncu, as one range {truth:.5g}; every kernel by itself {full / truth - 1 if truth else 9:+.2%}, "
-            f"estimated with 5 % {estimated / truth - 1 if truth else 9:+.2%}", "told")
+    n = 30
+    argv = ["python3", m.stage / "net.py", "--iterations", n, "--profile"]
+    theirs = ncu_table(m, BYTES, "--replay-mode", "app-range", *argv, timeout=100)
+    full = full_capture(m, argv)[0]
+    for b in BYTES:
+        truth, ours = sum(theirs[b]), sum(v for (_, metric), v in full.items() if metric == b)
+        row(f"{b} of {n} iterations", f"ncu, as one range {truth:.5g}; every kernel by itself {ours / truth - 1 if truth else 9:+.2%}", "told")
+
+
+def estimated(m, model, budgets):
+    batch, iterations = PROGRAMS[model]
+    argv = ["python3", m.stage / "net.py", "--model", model, "--batch", batch, "--iterations", iterations, "--profile"]
+    full, whole_totals = full_capture(m, argv)
+    for b in budgets:
+        estimates, chosen = budget_capture(m, argv, b)
+        row(f"{model}, {b}: launches counted, and in full", f"{told(chosen)}, {told(whole_totals)}", "seen alike",
+            abs(chosen.get("seen", 0) - whole_totals.get("seen", 1)) <= 10)
+        for metric in BYTES:
+            compare(f"{model}, {b}", metric, full, estimates)
 
 
 def budget(m):
-    slowdown(m, (("--kernel", "nothing"), ("--budget", "2%"), ("--budget", "5%")), 2)
-    argv = ["python3", m.stage / "net.py", "--iterations", 1500, "--profile"]
-    full, estimates, chosen, whole = totals(m, argv)
-    row("launches counted with a budget, and in full", f"{told(chosen)}, {told(whole)}", "seen alike", abs(chosen.get("seen", 0) - whole.get("seen", 1)) <= 10)
-    print("    one of them:", json.dumps(next(iter(estimates.values()), {}))[:600])
-    whole_program(m, argv, {b: compare(b, full, estimates) for b in BYTES})
+    slowdown(m, "transformer", (("--budget", "1%"), ("--budget", "2%")), 8)
+    slowdown(m, "resnet18", (("--budget", "5%"), ("--budget", "10%")), 8)
+    estimated(m, "transformer", ("2%",))
+    estimated(m, "resnet18", ("10%",))

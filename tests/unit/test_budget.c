@@ -306,15 +306,18 @@ static void seeing_is_paid_first(void **state)
 	budget_init(&with, &options);
 	budget_init(&without, &options);
 	for (uint64_t t = 2 * S; t < 12 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 5000, 1e6); /* 1 % of the time */
+		budget_note_seeing(&with, t, 5000, 0.6e6, 0.4e6); /* 1 % of the time */
 		budget_take_pace(&without, t);
 	}
 	per_s = budget_take_pace(&with, 12 * S).per_s;
 	assert_true(per_s > 0 && per_s < budget_take_pace(&without, 12 * S).per_s * 2 / 3);
 	assert_true(budget_take_pace(&with, 12 * S).credit > 0);
 	assert_true(budget_seeing_share(&with, 12 * S) > 0.008);
+	assert_int_equal(with.costs[BUDGET_SEEING].n, 100 * 5000);
+	assert_int_equal(with.costs[BUDGET_SLOWER].n, 100 * 5000 / 2);
+	assert_true(fabs(with.costs[BUDGET_SLOWER].total_ns - 40e6) < 1);
 	for (uint64_t t = 12 * S; t < 22 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 50000, 10e6);
+		budget_note_seeing(&with, t, 50000, 10e6, 0);
 	}
 	assert_int_equal(budget_take_pace(&with, 22 * S).credit, 0);
 	assert_true(budget_take_pace(&with, 35 * S).credit > 0);

@@ -99,6 +99,34 @@ static void what_was_told_is_told_again_when_it_grows(void **state)
 	assert_int_equal(v[0].seen, 2);
 }
 
+/* CUPTI's profiler makes launches slower from its first Start on. */
+static void slower_launches_are_spent(void **state)
+{
+	struct choosing *c = *state;
+	uint32_t counter = 0;
+	char text[1024];
+
+	for (int round = 0; round < 2; round++) {
+		uint64_t until_ns = clock_now_ns() + 150 * CLOCK_NS_PER_MS;
+
+		take(c, 0);
+		for (uint32_t i = 0; i < 100 * CHOOSING_TIMES_ONE_IN; i++) {
+			uint64_t begin_ns = choosing_begin_callback(c, &counter);
+
+			if (begin_ns != 0) {
+				choosing_end_callback(c, begin_ns);
+			}
+		}
+		while (clock_now_ns() < until_ns) {
+			take(c, 0);
+		}
+		choosing_describe(c, text, sizeof(text));
+		assert_int_equal(strstr(text, "slower launches 3.0 ms (3050, assumed)") != NULL,
+				 round > 0);
+		choosing_note_first_start(c, clock_now_ns(), 64, 0);
+	}
+}
+
 /* One callback in so many is timed and stands for the others; what they take is spent, and when
  * that is more than the budget has, it is said. */
 static void what_seeing_costs_is_spent(void **state)
@@ -226,6 +254,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_launch_is_counted_and_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_told_is_told_again_when_it_grows, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(slower_launches_are_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
 		cmocka_unit_test(strata_lack_each_configuration),

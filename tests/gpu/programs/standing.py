@@ -7,33 +7,33 @@ import os
 import time
 
 import torch
-import torchvision
+
+import models
 
 p = argparse.ArgumentParser()
 p.add_argument("--seconds", type=float, default=10)
+p.add_argument("--model", choices=models.NAMES, default="resnet18")
+p.add_argument("--batch", type=int, default=32)
 p.add_argument("--profile", choices=("before", "after"), help="torch.profiler at the beginning or at the end")
 a = p.parse_args()
 
 rank, ranks = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 torch.cuda.set_device(rank)
-torch.manual_seed(1)
-model = torchvision.models.resnet18().cuda().to(memory_format=torch.channels_last)
 if ranks > 1:
     torch.distributed.init_process_group("nccl")
-    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x = torch.randn(32, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
-y = torch.randint(0, 1000, (32,), device="cuda")
+
+
+def parallel(model):
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank]) if ranks > 1 else model
+
+
+train = models.make(a.model, a.batch, lr=0.01, wrap=parallel)
 steps = []
 
 
 def step():
     t = time.perf_counter()
-    optimizer.zero_grad(set_to_none=True)
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
+    loss = train()
     torch.cuda.synchronize()
     steps.append((time.time(), (time.perf_counter() - t) * 1e3))
     return loss
