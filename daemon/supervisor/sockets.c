@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,8 +14,11 @@
 #include <unistd.h>
 
 #include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/trust.h"
+
+enum { PREDECESSOR_MS = 2000, PREDECESSOR_PAUSE_MS = 50 };
 
 /* Everybody may connect, because identity decides who may ask for what, and a refusal names its
  * reason. The socket has this mode from its first moment: changing the mode later would change
@@ -28,21 +32,53 @@ static int bind_open(int fd, const struct sockaddr_un *a)
 	return r;
 }
 
-static int bind_socket(const struct sockaddr_un *a)
+/* Somebody listens, also where the backlog is full: without SOCK_NONBLOCK connect() would wait. */
+static bool is_listened_on(const struct sockaddr_un *a)
 {
-	CLEAN_FD int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CLEAN_FD int fd = -1;
+	CLEAN_FD int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return probe >= 0 &&
+	       (connect(probe, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN);
+}
+
+static int free_address(const struct sockaddr_un *a)
+{
 	struct stat st;
+
+	if (lstat(a->sun_path, &st) < 0) {
+		return 0;
+	}
+	if (!S_ISSOCK(st.st_mode)) {
+		return -EEXIST;
+	}
+	if (is_listened_on(a)) {
+		return -EADDRINUSE;
+	}
+	unlink(a->sun_path); /* left behind by a daemon that was killed */
+	return 0;
+}
+
+/* When a supervisor is killed, its front listens for some milliseconds more, until the kernel has
+ * ended it. A manager that restarts the daemon sees the supervisor's end alone, and may come within
+ * them: who is going away is waited for, who stays is left in peace. */
+static int free_address_in_time(const struct sockaddr_un *a)
+{
+	uint64_t by = clock_now_ns() + PREDECESSOR_MS * CLOCK_NS_PER_MS;
 	int r;
 
-	if (lstat(a->sun_path, &st) == 0) {
-		if (!S_ISSOCK(st.st_mode)) {
-			return -EEXIST;
-		}
-		if (probe >= 0 && connect(probe, (const struct sockaddr *)a, sizeof(*a)) == 0) {
-			return -EADDRINUSE;
-		}
-		unlink(a->sun_path); /* left behind by a daemon that was killed */
+	while ((r = free_address(a)) == -EADDRINUSE && clock_now_ns() < by) {
+		poll(NULL, 0, PREDECESSOR_PAUSE_MS);
+	}
+	return r;
+}
+
+static int bind_socket(const struct sockaddr_un *a)
+{
+	CLEAN_FD int fd = -1;
+	int r = free_address_in_time(a);
+
+	if (r < 0) {
+		return r;
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = fd < 0 ? -errno : bind_open(fd, a);

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The listening sockets that systemd passes, else one that is bound at path. Fills at most room
- * entries of fds; *ret_own says that the socket at path is ours to remove. Logs errors and returns
- * -errno. */
+/* The listening sockets that systemd passes, else one that is bound at path, for which it may wait
+ * two seconds. Fills at most room entries of fds; *ret_own says that the socket at path is ours to
+ * remove. Logs errors and returns -errno. */
 int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own);
 
 #endif

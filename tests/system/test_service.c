@@ -413,6 +413,109 @@ static void the_socket_is_open_to_all_whatever_the_mask(void **state)
 	assert_int_equal(st.st_mode & 07777, 0666);
 }
 
+/* --- the socket of a predecessor --- */
+
+/* As a manager does that restarts it on failure. */
+static void a_start_at_the_supervisors_death_succeeds(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 10; i++) {
+		struct program *before = f->daemon;
+
+		program_kill(before, SIGKILL);
+		fixture_start_daemon(f, NULL);
+		expect_signal(before, SIGKILL);
+	}
+	assert_int_equal(status_as(f, USER_SELF), 0);
+}
+
+static struct program *start_beside(struct fixture *f)
+{
+	return fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, "-v", "--set",
+			   "allow-users=*", NULL);
+}
+
+/* How long a front outlives its supervisor is the kernel's affair; here it lives for sure. */
+static void a_start_before_the_supervisors_death_succeeds(void **state)
+{
+	struct fixture *f = *state;
+	struct program *before;
+
+	fixture_start_daemon(f, NULL);
+	before = f->daemon;
+	f->daemon = start_beside(f);
+	while (!process_is_asleep(f->daemon->pid)) {
+		expect_running(f->daemon);
+		sleep_ms(2);
+	}
+	program_kill(before, SIGKILL);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_signal(before, SIGKILL);
+	assert_int_equal(status_as(f, USER_SELF), 0);
+}
+
+static void expect_probe(int socket)
+{
+	struct pollfd p = { socket, POLLIN, 0 };
+
+	if (poll(&p, 1, PATIENCE_MS) != 1) {
+		fail_msg("the daemon does not look whether somebody listens");
+	}
+	close(accept(socket, NULL, NULL));
+}
+
+/* The test is the predecessor, which goes away once the start has had to try again. */
+static void a_start_waits_until_nobody_listens(void **state)
+{
+	struct fixture *f = *state;
+	int socket = fixture_open_socket(f);
+
+	f->daemon = start_beside(f);
+	expect_probe(socket);
+	expect_probe(socket);
+	close(socket);
+	expect_text_soon(f->daemon->err, "listening on");
+	expect_no_message(f->daemon, "cannot listen");
+}
+
+/* In the end, and whoever listens keeps the socket. */
+static void expect_start_refused(struct fixture *f)
+{
+	struct stat before, after;
+	uint64_t begin = now_ms();
+	struct program *p;
+
+	assert_int_equal(stat(f->socket, &before), 0);
+	p = start_beside(f);
+	expect_exit(p, 1);
+	expect_message(p, "Address already in use by another gpucountd");
+	assert_true(now_ms() - begin >= 2000);
+	assert_int_equal(stat(f->socket, &after), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+}
+
+static void a_second_daemon_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	expect_start_refused(f);
+	assert_int_equal(status_as(f, USER_SELF), 0);
+}
+
+/* The first look fills the backlog. */
+static void a_second_daemon_is_refused_by_one_that_hangs(void **state)
+{
+	struct fixture *f = *state;
+	int socket = fixture_open_socket(f);
+
+	assert_int_equal(listen(socket, 0), 0);
+	expect_start_refused(f);
+	close(socket);
+}
+
 static void settings_that_others_could_have_written_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -444,6 +547,11 @@ int main(void)
 		SYSTEM_TEST(a_reload_tells_that_the_audit_file_cannot_be_opened),
 		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
 		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
+		SYSTEM_TEST(a_start_at_the_supervisors_death_succeeds),
+		SYSTEM_TEST(a_start_before_the_supervisors_death_succeeds),
+		SYSTEM_TEST(a_start_waits_until_nobody_listens),
+		SYSTEM_TEST(a_second_daemon_is_refused),
+		SYSTEM_TEST(a_second_daemon_is_refused_by_one_that_hangs),
 		SYSTEM_TEST(settings_that_others_could_have_written_are_refused),
 		SYSTEM_TEST(what_is_asked_is_answered_and_nothing_starts),
 	};
