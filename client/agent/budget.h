@@ -159,7 +159,8 @@ double budget_spent_ns(const struct budget *b);
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
 
-/* What seeing alone has taken, with slower launches. Above the share, the budget cannot be kept whatever is measured. */
+/* What seeing alone has taken, with slower launches. Above the share, the budget cannot be kept
+ * whatever is measured. */
 double budget_seeing_share(const struct budget *b, uint64_t now_ns);
 
 /* "spent 1.94 % of 61.2 s (2 % granted): ..." with each item, and how it is known. Bytes as

@@ -43,11 +43,14 @@ struct choosing {
 	atomic_bool measured[LIMIT_GROUPS]; /* something, under each configuration */
 	double telling_ns; /* that a callback takes before and after ours; constant */
 	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
+	atomic_uint_fast64_t asked, busy;     /* streams, and those that were at work */
 	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
-	struct turn_shares turns;	      /* noted with the lock */
-	pthread_mutex_t lock;		      /* of the two below, and the innermost of all */
+	uint64_t told_asked, told_busy;
+	struct turn_shares turns; /* noted with the lock */
+	pthread_mutex_t lock;	  /* of the three below, and the innermost of all */
 	struct budget budget;
 	uint64_t granted_ns;
+	double hidden_ns; /* that seeing took while the GPU was at work */
 };
 
 /* -ENOMEM. */
@@ -85,6 +88,9 @@ static inline uint64_t choosing_begin_callback(const struct choosing *c, uint32_
 }
 
 void choosing_end_callback(struct choosing *c, uint64_t begin_ns);
+
+/* Before a launch whose callback was timed: has its stream anything to do still? */
+void choosing_note_gpu(struct choosing *c, bool busy);
 
 /* What the budget cannot pay for, in words: seeing alone takes more. Empty: it does not. */
 void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);

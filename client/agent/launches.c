@@ -475,6 +475,9 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	/* What measuring costs is noted where it is done. */
 	if (begin_ns != 0 && !was_launching && !v->launching) {
 		choosing_end_callback(&c->choosing, begin_ns);
+		if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+			seeing_ask_gpu(c, id, data);
+		}
 	}
 }
 

@@ -3,6 +3,8 @@
 
 #include <cupti_driver_cbid.h>
 
+#include "client/agent/arguments.h"
+#include "client/agent/capture.h"
 #include "proto/base/clock.h"
 
 /* A call that does next to nothing is made some times without a callback and some times with one,
@@ -45,4 +47,18 @@ double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscri
 		listen(p, subscriber, 0);
 	}
 	return with_ns > without_ns ? (double)(with_ns - without_ns) / (2 * CALLS) : 0;
+}
+
+/* Others must not be asked either while a stream captures a graph. */
+void seeing_ask_gpu(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	struct arguments g;
+	CUstream stream;
+
+	if (data->callbackSite == CUPTI_API_ENTER && atomic_load(&c->capturing) == 0 &&
+	    arguments_read(id, data->functionParams, &g)) {
+		stream = streams_normal(g.stream, g.per_thread_stream);
+		choosing_note_gpu(&c->choosing,
+				  c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+	}
 }

@@ -7,8 +7,14 @@
 
 #include "client/agent/profiler.h"
 
+struct capture;
+
 /* What one such telling takes in CUPTI, in ns; it takes about a tenth of a millisecond to find out.
  * 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
 double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
+
+/* At the callback before a launch, of some launches: whether the GPU has work queued, so that what
+ * the callback takes holds nothing up. Other callbacks are let pass. */
+void seeing_ask_gpu(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data);
 
 #endif
