@@ -106,8 +106,6 @@ static uint32_t find_device(struct capture *c, struct ranges *r)
 	return device == UINT32_MAX ? current_device(c) : device;
 }
 
-/* Metrics that take turns find no path: each has its own part of the launches, and a stratum that
- * had one turn has no error. */
 bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, struct function *f,
 		      const struct arguments *g)
 {
@@ -120,11 +118,9 @@ bool wanted_by_budget(struct capture *c, struct visit *v, struct ranges *r, stru
 		return true;
 	}
 	key = key_of(f->hash ^ (uintptr_t)g->graph, g, find_device(c, r));
-	if (c->choosing.options.passes == 1) {
-		launch = strata_hash_launch(&key);
-		key.path = path_hash(&v->path);
-		path_add(&v->path, launch);
-	}
+	launch = strata_hash_launch(&key);
+	key.path = path_hash(&v->path);
+	path_add(&v->path, launch);
 	key.range = nvtx_recurring_name();
 	v->chosen = choosing_take(&c->choosing, &key,
 				  atomic_load_explicit(&r->pass, memory_order_relaxed), &f->stratum,

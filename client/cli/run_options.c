@@ -382,28 +382,8 @@ static bool check_paths(struct run_options *o)
 	return true;
 }
 
-/* On an H200 programs were slower than their budget said, and totals of kernels further from a full
- * capture's than the told errors: docs/budget.md has the figures. Until that is mended nobody gets
- * such numbers without having asked for them by name. */
-static bool may_choose(const struct run_options *o)
-{
-	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");
-
-	if (o->budget_ppm == 0 || (wanted && strcmp(wanted, "budget") == 0)) {
-		return true;
-	}
-	say_usage(
-		"--budget is experimental: its totals and its costs were seen to be further off on "
-		"a GPU than it tells (docs/budget.md). GPUCTR_EXPERIMENTAL=budget lets you try it; "
-		"leave it out and everything is measured");
-	return false;
-}
-
 static bool check_wishes(struct run_options *o)
 {
-	if (!may_choose(o)) {
-		return false;
-	}
 	if (!o->has_seed && getrandom(&o->seed, sizeof(o->seed), 0) != sizeof(o->seed)) {
 		o->seed = (uint64_t)getpid();
 	}

@@ -115,7 +115,7 @@ static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 	}
 	buf_printf(b,
 		   "With --budget one run measures %s in turns, by launches chosen at "
-		   "random.\nThat is experimental: GPUCTR_EXPERIMENTAL=budget lets you try it.\n",
+		   "random.\nThat is experimental: GPUCTR_EXPERIMENTAL=turns lets you try it.\n",
 		   plan->groups == 2 ? "both groups" : "all groups");
 	add_costs(b, plan);
 }

@@ -55,17 +55,32 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 	    wire_plan_is_grouped(plan)) {
 		snprintf(text + n, size - n,
 			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
-			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=budget "
+			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=turns "
 			 "lets you try it.",
 			 plan->groups);
 	}
+}
+
+static const struct wire_column *find_several_passes(const struct wire_plan *plan)
+{
+	for (size_t i = 0; i < plan->columns.n; i++) {
+		if (plan->columns.v[i].group >= plan->groups) {
+			return &plan->columns.v[i];
+		}
+	}
+	return NULL;
 }
 
 /* Why, in one sentence. */
 static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
 			    size_t size)
 {
-	if (c->options.selection.budget_ppm > 0 && plan->groups > LIMIT_GROUPS) {
+	const struct wire_column *several = find_several_passes(plan);
+
+	if (c->options.selection.budget_ppm > 0 && several) {
+		snprintf(text, size, "%s needs several passes by itself, and no launch is repeated",
+			 several->name);
+	} else if (c->options.selection.budget_ppm > 0 && plan->groups > LIMIT_GROUPS) {
 		snprintf(text, size,
 			 "these metrics need %u groups of one pass each, and %d at most take turns "
 			 "in one run",

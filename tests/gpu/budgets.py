@@ -11,9 +11,12 @@ from table import row
 from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
-TRY = {"GPUCTR_EXPERIMENTAL": "budget"}
+TRY = {"GPUCTR_EXPERIMENTAL": "turns"}
 WINDOW_S, SETTLES_S = 3, 1.5
 # What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
+# More than one pass holds, of memory, L2, L1, instructions, tensor cores and floating point.
+MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
+        "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum")
 PROGRAMS = {"resnet18": (64, 2000), "transformer": (8, 500)}
 
 
@@ -85,12 +88,13 @@ def compare(what, metric, full, found):
     large = [k for k, v in full.items() if v >= 0.01 * sum(full.values())]
     common = [k for k in large if k in found and found[k]["value"]]
     off = {k: found[k]["value"] / full[k] - 1 for k in common}
-    within = sum(abs(found[k]["value"] - full[k]) <= 3 * (found[k]["standard_error"] or 0) for k in common)
+    sure = [k for k in common if found[k]["kind"] != "once"]
+    within = sum(abs(found[k]["value"] - full[k]) <= 3 * (found[k]["standard_error"] or 0) for k in sure)
     for k in common:
         e = found[k]
         print(f"    {k[:60]:60} full {full[k]:.4g} estimated {e['value']:.4g} +- {e['standard_error'] or 0:.2g} {e['kind']}, measured {e['measured']} of {e['launches']}, {e['without_error']} without error, {e['unknown']} unknown")
     row(f"{what}: {metric} of kernels with 1 % of the total", f"{len(common)} of {len(large)} kernels, worst {max(off.values(), key=abs, default=9):+.2%}, "
-        f"{within} within 3 told errors", "1 %, 95 %", len(common) == len(large) and max(map(abs, off.values()), default=9) <= 0.01)
+        f"{within} within 3 told errors of {len(sure)} that have one", "1 %, 95 %", len(common) == len(large) and max(map(abs, off.values()), default=9) <= 0.01)
     total, estimated = sum(full.values()), sum(e["value"] or 0 for e in found.values())
     row(f"{what}: {metric} of all", f"full {total:.4g}, estimated {estimated / total - 1 if total else 9:+.2%}", "told")
 
@@ -126,3 +130,49 @@ def budget(m):
 def estimates(m):
     estimated(m, "transformer", ("2%",))
     estimated(m, "resnet18", ("10%",))
+
+
+def means(m, metrics, argv):
+    """Of every kernel measured: {metric: {kernel: (mean a launch, launches)}}."""
+    r, kernels, _ = m.capture("group.jsonl", "--metrics", metrics, "--profile-from-start", "off", "--", *argv)
+    sums = {}
+    for k in kernels:
+        for metric, value in k["metrics"].items():
+            total, n = sums.setdefault(metric, {}).get(k["kernel"], (0, 0))
+            sums[metric][k["kernel"]] = total + (value or 0), n + 1
+    return {metric: {k: (total / n, n) for k, (total, n) in by.items()} for metric, by in sums.items()}
+
+
+def compare_means(metric, full, found):
+    """Kernels that make one percent of the metric's total, by their mean of a launch."""
+    total = sum(mean * n for mean, n in full.values())
+    found = {k: dict(d, n=1 if d["of"] == "mean" else d["launches"]) for k, d in found.items()}
+    large = [k for k, (mean, n) in full.items() if mean * n >= 0.01 * total > 0]
+    common = [k for k in large if k in found and found[k]["value"] and found[k]["n"]]
+    off = {k: found[k]["value"] / found[k]["n"] / full[k][0] - 1 for k in common}
+    sure = [k for k in common if found[k]["kind"] != "once" and not found[k]["unknown"]]
+    within = sum(abs(off[k]) * full[k][0] * found[k]["n"] <= 3 * (found[k]["standard_error"] or 0) for k in sure)
+    measured = sum(found[k]["measured"] for k in common)
+    weighted = sum(off[k] * full[k][0] * full[k][1] for k in common) / total if total else 9
+    row(f"in turns: {metric}", f"{len(common)} of {len(large)} kernels, {measured} launches, all {weighted:+.2%}, median {median([abs(v) for v in off.values()]):.2%}, "
+        f"worst {max(off.values(), key=abs, default=9):+.2%}, {within} within 3 told errors of {len(sure)}", "all 2 %",
+        len(common) == len(large) and abs(weighted) <= 0.02)
+
+
+def groups(m):
+    """Metrics of several passes in one run, against a run of each pass in which every kernel is measured."""
+    net = ["python3", m.stage / "net.py", "--profile", "--iterations"]
+    plan = m.client("plan", MANY)
+    sets = [line.split()[1] for line in plan.stdout.splitlines() if line.strip().startswith("--metrics ")]
+    row("metrics in turns", f"{len(sets)} groups", "several", len(sets) > 1)
+    full = {}
+    for metrics in sets:
+        for metric, by in means(m, metrics, [*net, 12]).items():
+            full.setdefault(metric, by)
+    path = m.work / "turns.jsonl"
+    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
+                 *net, 6000, env=TRY, timeout=240)
+    print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
+    found = [d for d in lines(path) if d["type"] == "estimate"]
+    for metric, by in full.items():
+        compare_means(metric, by, {d["kernel"]: d for d in found if d["metric"] == metric})

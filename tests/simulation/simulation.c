@@ -283,7 +283,7 @@ static uint32_t find_stratum(struct simulation *s, struct stratum_key *key)
 {
 	uint64_t hash = strata_hash_launch(key);
 
-	key->path = s->options.without_paths || s->options.passes > 1 ? 0 : path_hash(&s->path);
+	key->path = s->options.without_paths ? 0 : path_hash(&s->path);
 	path_add(&s->path, hash);
 	return strata_find(&s->strata, key);
 }

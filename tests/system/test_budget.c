@@ -578,7 +578,7 @@ static void several_passes_need_a_budget(void **state)
 				"sm__throughput.avg.pct_of_peak_sustained_elapsed", "--budget", "5",
 				"--", FAKEAPP, NULL);
 	expect_exit(client, 125);
-	expect_message(client, "needs several passes by itself");
+	expect_message(client, "elapsed needs several passes by itself, and no launch is");
 }
 
 /* --- deaths --- */
@@ -723,24 +723,28 @@ static void what_cannot_be_is_refused(void **state)
 	expect_message(client, "leave one out");
 }
 
-static void nobody_gets_estimates_unasked(void **state)
+static void nobody_gets_turns_unasked(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
 
 	unsetenv("GPUCTR_EXPERIMENTAL");
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--budget", "5", "--", FAKEAPP, NULL);
-	setenv("GPUCTR_EXPERIMENTAL", "budget", 1);
+	client = fixture_client(f, USER_ANN, "--budget", "5", "--metrics", TWO_GROUPS, "--",
+				FAKEAPP, NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");
-	expect_message(client, "--budget is experimental");
+	expect_message(client, "GPUCTR_EXPERIMENTAL=turns");
+	client = fixture_client(f, USER_ANN, "--budget", "5", "--metrics", "dram__bytes_read.sum",
+				"--", FAKEAPP, NULL);
+	setenv("GPUCTR_EXPERIMENTAL", "turns", 1);
+	expect_exit(client, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SYSTEM_TEST(nobody_gets_estimates_unasked),
+		SYSTEM_TEST(nobody_gets_turns_unasked),
 		SYSTEM_TEST(totals_are_right_within_their_errors),
 		SYSTEM_TEST(the_file_keeps_counts_and_chances),
 		SYSTEM_TEST(strata_tell_their_range),
@@ -757,6 +761,6 @@ int main(void)
 		SYSTEM_TEST(what_cannot_be_is_refused),
 	};
 
-	setenv("GPUCTR_EXPERIMENTAL", "budget", 1);
+	setenv("GPUCTR_EXPERIMENTAL", "turns", 1);
 	return SYSTEM_RUN(tests);
 }

@@ -105,9 +105,10 @@ static void print_verdict(const char *name, const struct verdict *v)
 {
 	print_message(
 		"%-9s %5.1f %% of %4.0f strata within 1 error, %5.1f %% within 3, mean z %5.2f; "
-		"total off by %.3f %%, told %.3f %%; %.2f %% withheld\n",
+		"%.1f %% once; total off by %.3f %%, told %.3f %%; %.2f %% withheld\n",
 		name, 100 * v->within_1 / v->strata, v->strata, 100 * v->within_3 / v->strata,
-		v->sum_z / v->strata, 100 * rms(v), 100 * told(v), 100 * v->withheld / v->launches);
+		v->sum_z / v->strata, 100 * v->once / (v->strata + v->once), 100 * rms(v),
+		100 * told(v), 100 * v->withheld / v->launches);
 }
 
 /* How a program's strata, and its totals, may be. */
@@ -123,6 +124,7 @@ static bool is_honest(const struct verdict *v)
 static void add_verdict(struct verdict *all, const struct verdict *v)
 {
 	all->strata += v->strata;
+	all->once += v->once;
 	all->within_1 += v->within_1;
 	all->within_3 += v->within_3;
 	all->sum_z += v->sum_z;
@@ -306,7 +308,6 @@ static void dear_measuring_keeps_the_budget(void **state)
 	}
 }
 
-/* Eight passes in two minutes: each stratum has each of them. */
 /* How far the total is off what the program does unmeasured, and off what a full capture says. */
 static void run_cache(const struct simulation_cache *cache, unsigned window, double *ret_plain,
 		      double *ret_full)
@@ -352,6 +353,7 @@ static void windows_help_against_one_of_two(void **state)
 	assert_true(plain > alone_plain && fabs(full) < fabs(alone_full) / 2);
 }
 
+/* Eight passes in two minutes: each stratum that comes often has each of them. */
 static void passes_follow_each_other(void **state)
 {
 	const struct simulation_options options = { .program = program_find("training"),
@@ -360,17 +362,20 @@ static void passes_follow_each_other(void **state)
 						    .seed = 4,
 						    .passes = 8 };
 	struct simulation s;
+	uint32_t often = 0;
 
 	(void)state;
 	assert_int_equal(simulation_run(&s, &options), 0);
 	expect_budget_kept(&s);
 	for (uint32_t i = 1; i < s.strata.n; i++) {
 		for (uint32_t pass = 0; pass < 8; pass++) {
-			if (strata_seen(&s.strata, i) > 0) {
+			if (strata_seen(&s.strata, i) >= 1000) {
+				often++;
 				assert_true(s.chooser.states[i * 8 + pass].taken > 0);
 			}
 		}
 	}
+	assert_true(often >= 8 * 50);
 	simulation_deinit(&s);
 }
 
@@ -390,10 +395,11 @@ static void totals_of_turns_are_honest(void **state)
 
 		print_verdict(options.program->name, &v);
 		assert_true(v.within_3 / v.strata >= 0.9);
-		assert_true(v.once < 0.2 * (v.strata + v.once));
+		assert_true(v.once < 0.75 * (v.strata + v.once));
 		add_verdict(&all, &v);
 	}
 	print_verdict("turns", &all);
+	assert_true(all.once < 0.5 * (all.strata + all.once));
 	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.9);
 }
 
