@@ -30,7 +30,7 @@ enum budget_item {
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
 	BUDGET_CHANGE, /* to another configuration of the same batch size, with its first Start */
 	BUDGET_SEEING, /* callbacks around launches, whether they are chosen or not */
-	BUDGET_SLOWER, /* what a launch takes longer while CUPTI's profiler is there */
+	BUDGET_SLOWER, /* what launches, copies and fills take longer under CUPTI's profiler */
 	BUDGET_DRAIN,  /* waiting until the GPU is idle */
 	BUDGET_OTHER,
 	BUDGET_ITEMS,
@@ -112,8 +112,8 @@ void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double
 /* The same, with a first Start that was noted as such. */
 void budget_note_pass(struct budget *b, uint32_t pass);
 
-/* Of n callbacks, two a launch, taken together: what they took, and by how much the launches were
- * slower (0: they were not). It is not asked for and cannot be saved: what is left over from the
+/* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
+ * (0: they were not). It is not asked for and cannot be saved: what is left over from the
  * income measures. */
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
 			double slower_ns);

@@ -15,7 +15,7 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_FIRST_START] = "first starts",
 		[BUDGET_CHANGE] = "changes of metrics",
 		[BUDGET_SEEING] = "seeing launches",
-		[BUDGET_SLOWER] = "slower launches",
+		[BUDGET_SLOWER] = "slower calls",
 		[BUDGET_DRAIN] = "waiting for the GPU",
 		[BUDGET_OTHER] = "other",
 	};
@@ -54,7 +54,6 @@ double budget_spent_share(const struct budget *b, uint64_t now_ns)
 double budget_seeing_share(const struct budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed = now_ns > b->options.now_ns ? now_ns - b->options.now_ns : 0;
-
 	double ns = b->costs[BUDGET_SEEING].total_ns + b->costs[BUDGET_SLOWER].total_ns;
 
 	return elapsed > 0 ? ns / (double)elapsed : 0;

@@ -364,6 +364,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	}
 	c->number = atomic_fetch_add(&last_number, 1) + 1;
 	c->late = late;
+	c->made_ns = clock_now_ns();
 	c->profiler = p;
 	c->activity = activity;
 	c->link = link;

@@ -18,9 +18,10 @@
 #include "proto/wire/limits.h"
 
 struct capture {
-	uint32_t number; /* among the captures of this process, from 1; never used again */
-	bool late;	 /* the program has run before: contexts, streams and graph captures may be
-			  * there that no callback has told of */
+	uint32_t number;  /* among the captures of this process, from 1; never used again */
+	bool late;	  /* the program has run before: contexts, streams and graph captures may be
+			   * there that no callback has told of */
+	uint64_t made_ns; /* clock_now_ns() */
 	const struct profiler *profiler; /* the process's, and so are the next two */
 	struct activity *activity;
 	struct link *link;
@@ -62,8 +63,8 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r);
 
 /* On the thread that delivers: until the daemon ends it, its connection breaks, or
- * capture_request_end(). At the end everything is as it was before, and goodbye is said; when the
- * program exits, CUPTI is left in peace. */
+ * capture_request_end(). At the end all is as before, but what CUPTI leaves behind, and goodbye is
+ * said; when the program exits, CUPTI is left in peace. */
 void capture_run(struct capture *c);
 
 /* From any thread, a signal's handler too; by_ns bounds how long it waits for a lock. */

@@ -46,6 +46,7 @@ struct choosing {
 	atomic_uint_fast64_t asked, busy;     /* streams, and those that were at work */
 	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
 	uint64_t told_asked, told_busy;
+	bool hidden;		  /* what callbacks take, behind the GPU's work; with the lock */
 	struct turn_shares turns; /* noted with the lock */
 	pthread_mutex_t lock;	  /* of the three below, and the innermost of all */
 	struct budget budget;
@@ -66,7 +67,7 @@ struct chosen {
 /* At every launch that may be measured, and would be under this configuration. *before is the
  * caller's, of this capture, and 0 at first: the stratum of a launch that was like this one, to
  * look there first. name_function() gives the number of the kernel's name, and name_range() that of
- * the innermost range; they are called when the stratum is new. */
+ * the innermost range that recurs; they are called when the stratum is new. */
 struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, uint32_t pass,
 			    uint32_t *before, uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata);

@@ -467,17 +467,17 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	} else {
 		on_driver_call(c, v, id, data);
 	}
-	if (v->launching && !was_launching) {
-		v->cancel_before = cancel; /* until the launch is over */
-	} else if (!v->launching) {
-		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
-	}
 	/* What measuring costs is noted where it is done. */
 	if (begin_ns != 0 && !was_launching && !v->launching) {
 		choosing_end_callback(&c->choosing, begin_ns);
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-			seeing_ask_gpu(c, id, data);
+			seeing_ask_gpu(c, v, id, data);
 		}
+	}
+	if (v->launching && !was_launching) {
+		v->cancel_before = cancel; /* until the launch is over */
+	} else if (!v->launching) {
+		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
 	}
 }
 

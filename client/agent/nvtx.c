@@ -402,7 +402,8 @@ int nvtx_push(struct event *e)
 	}
 	event_move(&top->event, e);
 	top->range = 0;
-	top->asked = false;
+	top->asked = top->recurs = false;
+	top->recurring = 0;
 	top->begun = 0;
 	top->scope = 0;
 	s->n++;

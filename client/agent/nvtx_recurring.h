@@ -6,7 +6,8 @@
  * 4711". Launches may be told apart by the former; by the latter each would be of a kind of its
  * own. A range's name is met when the thread first asks within the range, and recurs when it was
  * met in another range before, of any thread of the process. What comes again only after thousands
- * of other names may be taken for new once more.
+ * of other names may be taken for new once more, and so may any where the process has thousands
+ * that recur.
  *
  * Of the calling thread's push/pop ranges; safe from any thread. */
 

@@ -5,6 +5,7 @@
 
 #include "client/agent/arguments.h"
 #include "client/agent/capture.h"
+#include "client/agent/visits.h"
 #include "proto/base/clock.h"
 
 /* A call that does next to nothing is made some times without a callback and some times with one,
@@ -14,6 +15,8 @@
  * (choosing.c). */
 
 enum { ROUNDS = 8, CALLS = 16 };
+
+#define LATE_NS (5 * CLOCK_NS_PER_S)
 
 static uint64_t time_calls(const struct profiler *p)
 {
@@ -49,16 +52,32 @@ double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscri
 	return with_ns > without_ns ? (double)(with_ns - without_ns) / (2 * CALLS) : 0;
 }
 
-/* Others must not be asked either while a stream captures a graph. */
-void seeing_ask_gpu(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+/* A stream that captures a graph must not be asked, nor may others be while one does. One that
+ * began before a late capture is found at its next launch, which should not take so long. */
+static bool may_ask(const struct capture *c)
 {
-	struct arguments g;
-	CUstream stream;
+	return atomic_load(&c->active) && atomic_load(&c->capturing) == 0 &&
+	       (!c->late || clock_now_ns() - c->made_ns > LATE_NS);
+}
 
-	if (data->callbackSite == CUPTI_API_ENTER && atomic_load(&c->capturing) == 0 &&
-	    arguments_read(id, data->functionParams, &g)) {
-		stream = streams_normal(g.stream, g.per_thread_stream);
+/* With the context's lock: whoever begins a graph capture waits for it (launches.c). */
+static void ask(struct capture *c, CUstream stream)
+{
+	if (may_ask(c)) {
 		choosing_note_gpu(&c->choosing,
 				  c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+	}
+}
+
+void seeing_ask_gpu(struct capture *c, const struct visit *v, CUpti_CallbackId id,
+		    const CUpti_CallbackData *data)
+{
+	struct ranges *r = v->last_context;
+	struct arguments g;
+
+	if (data->callbackSite == CUPTI_API_ENTER && r && r->context == data->context &&
+	    arguments_read(id, data->functionParams, &g) && pthread_mutex_trylock(&r->lock) == 0) {
+		ask(c, streams_normal(g.stream, g.per_thread_stream));
+		pthread_mutex_unlock(&r->lock);
 	}
 }

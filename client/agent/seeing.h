@@ -8,13 +8,16 @@
 #include "client/agent/profiler.h"
 
 struct capture;
+struct visit;
 
 /* What one such telling takes in CUPTI, in ns; it takes about a tenth of a millisecond to find out.
  * 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
 double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
 
-/* At the callback before a launch, of some launches: whether the GPU has work queued, so that what
- * the callback takes holds nothing up. Other callbacks are let pass. */
-void seeing_ask_gpu(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data);
+/* At the callback before a launch, of some launches, with the thread's visit: has its stream work
+ * queued? What the callback takes then holds nothing up as long as the GPU does not run dry. Other
+ * callbacks are let pass, and nothing is asked that could spoil a graph that is being captured. */
+void seeing_ask_gpu(struct capture *c, const struct visit *v, CUpti_CallbackId id,
+		    const CUpti_CallbackData *data);
 
 #endif

@@ -65,7 +65,8 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 }
 
 /* On an H200 a fifth of the errors that turns tell were too small (docs/budget.md has the figures).
- * Until that is mended nobody gets such numbers without having asked for them by name. */
+ * Until that is mended nobody gets such numbers of this program without having asked for them by
+ * name. */
 static bool may_take_turns(const struct gpuctr_plan *plan)
 {
 	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Strata of which too little was measured are taken to be as the others of their kind: the same
- * kernel, shape and device, come to by another path or in another NVTX range. A program whose
- * ranges have names of their own ("iteration 17") has dozens of such strata, and would be told a
- * total without them.
+ * kernel, shape and device, come to by another path or in another NVTX range. A program has
+ * hundreds of such strata from its first steps alone, and would be told a total without them.
  *
  * What such strata do is predicted from the others (estimate_pair_like()). A stratum of which two
  * launches were measured stands for itself: strata of a kind may differ a hundredfold, each being

@@ -32,18 +32,25 @@ static int bind_open(int fd, const struct sockaddr_un *a)
 	return r;
 }
 
-/* Somebody listens, also where the backlog is full: without SOCK_NONBLOCK connect() would wait. */
-static bool is_listened_on(const struct sockaddr_un *a)
+/* 0: nobody listens; -EADDRINUSE: somebody does, also where the backlog is full, for which
+ * connect() would wait without SOCK_NONBLOCK; or why that cannot be found out. */
+static int probe(const struct sockaddr_un *a)
 {
-	CLEAN_FD int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CLEAN_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	return probe >= 0 &&
-	       (connect(probe, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN);
+	if (fd < 0) {
+		return -errno;
+	}
+	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN) {
+		return -EADDRINUSE;
+	}
+	return errno == ECONNREFUSED || errno == ENOENT ? 0 : -errno;
 }
 
 static int free_address(const struct sockaddr_un *a)
 {
 	struct stat st;
+	int r;
 
 	if (lstat(a->sun_path, &st) < 0) {
 		return 0;
@@ -51,11 +58,11 @@ static int free_address(const struct sockaddr_un *a)
 	if (!S_ISSOCK(st.st_mode)) {
 		return -EEXIST;
 	}
-	if (is_listened_on(a)) {
-		return -EADDRINUSE;
+	r = probe(a);
+	if (r == 0) {
+		unlink(a->sun_path); /* left behind by a daemon that was killed */
 	}
-	unlink(a->sun_path); /* left behind by a daemon that was killed */
-	return 0;
+	return r;
 }
 
 /* When a supervisor is killed, its front listens for some milliseconds more, until the kernel has

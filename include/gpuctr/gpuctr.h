@@ -500,8 +500,10 @@ struct gpuctr_stratum {
 	unsigned process;
 	unsigned id;			    /* unique within the process, from 1 */
 	const struct gpuctr_kernel *kernel; /* NULL: of several */
-	const struct gpuctr_range *range;   /* the innermost; NULL: none, or of several */
-	uint32_t grid[3], block[3];	    /* 0: of several */
+	/* The innermost whose name recurs; NULL: none, or of several, or the name came for the
+	 * first time. With all around it as when it was met first. */
+	const struct gpuctr_range *range;
+	uint32_t grid[3], block[3]; /* 0: of several */
 	uint32_t dynamic_shared_bytes;
 	unsigned device;
 	bool merged; /* there were too many kinds: launches in it differ in what is told here */
@@ -632,7 +634,9 @@ struct gpuctr_capture_options {
 	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
 	 * many as it pays for, and all are counted (see gpuctr_stratum). Metrics may then need
 	 * several passes: the plan's groups take turns, and each launch that is measured is of one
-	 * of them (see gpuctr_record.group). 0, or from 1,000,000 on: everything is measured. */
+	 * of them (see gpuctr_record.group). Turns are experimental: on a GPU a fifth of their
+	 * errors was too small (docs/budget.md). 0, or from 1,000,000 on: everything is measured.
+	 */
 	uint32_t budget_ppm;
 	uint64_t seed; /* of the choice: the same one chooses alike, as far as times are alike */
 	/* NVTX expressions, in ncu's grammar as gpuctr-client(1) has it: measured are launches for

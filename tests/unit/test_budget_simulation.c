@@ -395,7 +395,9 @@ static void totals_of_turns_are_honest(void **state)
 
 		print_verdict(options.program->name, &v);
 		assert_true(v.within_3 / v.strata >= 0.9);
-		assert_true(v.once < 0.75 * (v.strata + v.once));
+		/* Rare kernels give those after them paths that one turn meets. */
+		assert_true(v.once < (strcmp(options.program->name, "rare") == 0 ? 0.75 : 0.2) *
+					     (v.strata + v.once));
 		add_verdict(&all, &v);
 	}
 	print_verdict("turns", &all);

@@ -260,6 +260,12 @@ static void what_loses_a_range_around_it_loses_its_name(void **state)
 	nvtx_pop(domain);
 	expect_recurring("");
 	nvtx_pop(NULL);
+	/* Also one that was never asked. */
+	push(domain, "outer");
+	push(NULL, "another of one time");
+	nvtx_pop(domain);
+	expect_recurring("");
+	nvtx_pop(NULL);
 }
 
 /* Once they are known to recur, however many others come. */
