@@ -103,7 +103,7 @@ static void agents_wait_for_a_client_that_does_not_read(void **state)
 
 /* --- the program's own agent --- */
 
-enum { KERNELS = 200000, WINDOW_MS = 3000, WINDOWS = 8, TRICKLE_BYTES = 512 << 10 };
+enum { KERNELS = 200000, WINDOW_MS = 3000, WINDOWS = 12, TRICKLE_BYTES = 512 << 10 };
 
 /* Bytes that the program has printed: some forty for each launch. */
 static off_t printed(const struct program *p)
@@ -145,12 +145,12 @@ static void a_program_goes_on_slowly_when_nobody_reads(void **state)
 		before = printed(p);
 		sleep_ms(WINDOW_MS);
 		now = printed(p);
-		trickles = before > 0 && now - before < TRICKLE_BYTES;
+		/* On a busy machine it is slow from the beginning. */
+		trickles = before > 3 * TRICKLE_BYTES && now - before < TRICKLE_BYTES;
 	}
 	print_message("%lld bytes of launches, %lld of them in the last %d ms\n", (long long)now,
 		      (long long)(now - before), WINDOW_MS);
-	assert_true(trickles);
-	assert_true(before > 3 * TRICKLE_BYTES); /* it ran before */
+	assert_true(trickles); /* and it ran before */
 	assert_true(now > before);
 	assert_true(count_lines(p) < KERNELS);
 	while (program_is_running(p)) {
