@@ -159,7 +159,7 @@ double budget_spent_ns(const struct budget *b);
 /* Spent / elapsed until now. */
 double budget_spent_share(const struct budget *b, uint64_t now_ns);
 
-/* What seeing alone has taken, with slower launches. Above the share, the budget cannot be kept
+/* What seeing alone has taken, with slower calls. Above the share, the budget cannot be kept
  * whatever is measured. */
 double budget_seeing_share(const struct budget *b, uint64_t now_ns);
 

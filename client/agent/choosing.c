@@ -113,8 +113,9 @@ void choosing_end_callback(struct choosing *c, uint64_t begin_ns)
 
 void choosing_note_gpu(struct choosing *c, bool busy)
 {
-	atomic_fetch_add_explicit(&c->asked, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&c->busy, busy, memory_order_relaxed);
+	/* First, so that who sees that it was asked sees this as well. */
+	atomic_fetch_add_explicit(&c->idle, !busy, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->asked, 1, memory_order_release);
 }
 
 /* Did the last launches that asked all find their stream at work? A GPU that is never idle is not
@@ -122,13 +123,13 @@ void choosing_note_gpu(struct choosing *c, bool busy)
  * done while it was at work as well. */
 static bool is_hidden(struct choosing *c)
 {
-	uint64_t asked = atomic_load_explicit(&c->asked, memory_order_relaxed);
-	uint64_t busy = atomic_load_explicit(&c->busy, memory_order_relaxed);
+	uint64_t asked = atomic_load_explicit(&c->asked, memory_order_acquire);
+	uint64_t idle = atomic_load_explicit(&c->idle, memory_order_relaxed);
 
 	if (asked - c->told_asked >= HIDDEN_ASKS) {
-		c->hidden = busy - c->told_busy >= asked - c->told_asked;
+		c->hidden = idle == c->told_idle;
 		c->told_asked = asked;
-		c->told_busy = busy;
+		c->told_idle = idle;
 	}
 	return c->hidden;
 }

@@ -43,9 +43,9 @@ struct choosing {
 	atomic_bool measured[LIMIT_GROUPS]; /* something, under each configuration */
 	double telling_ns; /* that a callback takes before and after ours; constant */
 	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
-	atomic_uint_fast64_t asked, busy;     /* streams, and those that were at work */
+	atomic_uint_fast64_t asked, idle;     /* streams, and those that had no work */
 	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
-	uint64_t told_asked, told_busy;
+	uint64_t told_asked, told_idle;
 	bool hidden;		  /* what callbacks take, behind the GPU's work; with the lock */
 	struct turn_shares turns; /* noted with the lock */
 	pthread_mutex_t lock;	  /* of the three below, and the innermost of all */

@@ -61,21 +61,11 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 	}
 }
 
-static const struct wire_column *find_several_passes(const struct wire_plan *plan)
-{
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		if (plan->columns.v[i].group >= plan->groups) {
-			return &plan->columns.v[i];
-		}
-	}
-	return NULL;
-}
-
 /* Why, in one sentence. */
 static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
 			    size_t size)
 {
-	const struct wire_column *several = find_several_passes(plan);
+	const struct wire_column *several = wire_plan_find_ungrouped(plan);
 
 	if (c->options.selection.budget_ppm > 0 && several) {
 		snprintf(text, size, "%s needs several passes by itself, and no launch is repeated",

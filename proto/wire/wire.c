@@ -347,12 +347,17 @@ int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_mes
 	return 0;
 }
 
-bool wire_plan_is_grouped(const struct wire_plan *plan)
+const struct wire_column *wire_plan_find_ungrouped(const struct wire_plan *plan)
 {
 	for (size_t i = 0; i < plan->columns.n; i++) {
 		if (plan->columns.v[i].group >= plan->groups) {
-			return false;
+			return &plan->columns.v[i];
 		}
 	}
-	return true;
+	return NULL;
+}
+
+bool wire_plan_is_grouped(const struct wire_plan *plan)
+{
+	return !wire_plan_find_ungrouped(plan);
 }

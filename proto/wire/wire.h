@@ -201,7 +201,10 @@ struct wire_plan {
 	bool fits_duration;
 };
 
-/* False: a column needs several passes by itself, and is in no group. */
+/* A column that needs several passes by itself, and is in no group; NULL: there is none. */
+const struct wire_column *wire_plan_find_ungrouped(const struct wire_plan *plan);
+
+/* Is there none? */
 bool wire_plan_is_grouped(const struct wire_plan *plan);
 
 struct wire_plan_reply {

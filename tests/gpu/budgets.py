@@ -11,12 +11,12 @@ from table import row
 from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
-TRY = {"GPUCTR_EXPERIMENTAL": "turns"}
+TURNS = {"GPUCTR_EXPERIMENTAL": "turns"}
 WINDOW_S, SETTLES_S = 3, 1.5
-# What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
 # More than one pass holds, of memory, L2, L1, instructions, tensor cores and floating point.
 MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
         "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum")
+# What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
 PROGRAMS = {"resnet18": (64, 2000), "transformer": (8, 500)}
 
 
@@ -41,7 +41,7 @@ def slowdown(m, model, budgets, rounds):
             begin = time.time()
             time.sleep(WINDOW_S)
             plain = begin, time.time()
-            r = m.client("capture", "--pid", p.pid, *b, "--metrics", MEMORY, "--duration", WINDOW_S + SETTLES_S, "--no-summary", env=TRY)
+            r = m.client("capture", "--pid", p.pid, *b, "--metrics", MEMORY, "--duration", WINDOW_S + SETTLES_S, "--no-summary")
             told_lines = [line for line in r.stderr.splitlines() if "budget" in line or "spent" in line or "error" in line]
             windows.append((b, plain, (plain[1] + SETTLES_S + 0.3, time.time() - 0.5), told_lines))
     p.wait(120)
@@ -77,7 +77,7 @@ def budget_capture(m, argv, budget):
     """The same as a budget estimates them, with the told errors."""
     path = m.work / "chosen.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", budget, "--metrics", MEMORY, "--profile-from-start", "off", "--",
-                 *argv, env=TRY)
+                 *argv)
     print("\n".join("    " + line[:600] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower()))
     found = {(d["kernel"], d["metric"]): d for d in lines(path) if d["type"] == "estimate" and d["metric"] in BYTES}
     return found, next((d for d in lines(path) if d["type"] == "totals"), {})
@@ -95,8 +95,8 @@ def compare(what, metric, full, found):
         print(f"    {k[:60]:60} full {full[k]:.4g} estimated {e['value']:.4g} +- {e['standard_error'] or 0:.2g} {e['kind']}, measured {e['measured']} of {e['launches']}, {e['without_error']} without error, {e['unknown']} unknown")
     row(f"{what}: {metric} of kernels with 1 % of the total", f"{len(common)} of {len(large)} kernels, worst {max(off.values(), key=abs, default=9):+.2%}, "
         f"{within} within 3 told errors of {len(sure)} that have one", "1 %, 95 %", len(common) == len(large) and max(map(abs, off.values()), default=9) <= 0.01)
-    total, estimated = sum(full.values()), sum(e["value"] or 0 for e in found.values())
-    row(f"{what}: {metric} of all", f"full {total:.4g}, estimated {estimated / total - 1 if total else 9:+.2%}", "told")
+    total, guessed = sum(full.values()), sum(e["value"] or 0 for e in found.values())
+    row(f"{what}: {metric} of all", f"full {total:.4g}, estimated {guessed / total - 1 if total else 9:+.2%}", "told")
 
 
 def whole(m):
@@ -171,7 +171,7 @@ def groups(m):
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 6000, env=TRY, timeout=240)
+                 *net, 6000, env=TURNS, timeout=240)
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
     for metric, by in full.items():

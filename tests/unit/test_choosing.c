@@ -99,17 +99,20 @@ static void what_was_told_is_told_again_when_it_grows(void **state)
 	assert_int_equal(v[0].seen, 2);
 }
 
-static void time_callbacks(struct choosing *c, uint64_t n)
+/* n of them are timed. */
+static void time_callbacks(struct choosing *c, uint32_t n)
 {
-	uint32_t counter = 0;
+	uint32_t counter = 0, timed = 0;
 
-	for (uint64_t i = 0; i < n * CHOOSING_TIMES_ONE_IN; i++) {
+	for (uint32_t i = 0; i < n * CHOOSING_TIMES_ONE_IN; i++) {
 		uint64_t begin_ns = choosing_begin_callback(c, &counter);
 
 		if (begin_ns != 0) {
 			choosing_end_callback(c, begin_ns);
+			timed++;
 		}
 	}
+	assert_int_equal(timed, n);
 }
 
 static void take_for(struct choosing *c, uint64_t ms)
@@ -170,26 +173,14 @@ static void slower_launches_are_spent(void **state)
 static void what_seeing_costs_is_spent(void **state)
 {
 	struct choosing *c = *state;
-	uint32_t counter = 0, timed = 0;
-	uint64_t until_ns;
 	char text[1024];
 
 	c->telling_ns = 1e5;
 	take(c, 0);
 	choosing_describe_seeing(c, text, sizeof(text));
 	assert_string_equal(text, "");
-	for (uint32_t i = 0; i < 100 * CHOOSING_TIMES_ONE_IN; i++) {
-		uint64_t begin_ns = choosing_begin_callback(c, &counter);
-
-		if (begin_ns != 0) {
-			choosing_end_callback(c, begin_ns);
-			timed++;
-		}
-	}
-	assert_int_equal(timed, 100);
-	for (until_ns = clock_now_ns() + 300 * CLOCK_NS_PER_MS; clock_now_ns() < until_ns;) {
-		take(c, 0);
-	}
+	time_callbacks(c, 100);
+	take_for(c, 300);
 	choosing_describe(c, text, sizeof(text));
 	assert_non_null(strstr(text, "seeing launches 6"));
 	assert_non_null(strstr(text, "(6100, calibrated)"));

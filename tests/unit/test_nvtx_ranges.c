@@ -141,6 +141,15 @@ static int push(const struct nvtx_domain *domain, const char *message)
 	return nvtx_push(&e);
 }
 
+/* Is never freed. */
+static const struct nvtx_domain *other_domain(void)
+{
+	static struct nvtx_domain *domain;
+
+	domain = domain ? domain : nvtx_new_domain("D");
+	return domain;
+}
+
 static nvtxRangeId_t start(const char *message)
 {
 	struct event e;
@@ -245,10 +254,9 @@ static void names_of_one_time_are_left_out(void **state)
 
 static void what_loses_a_range_around_it_loses_its_name(void **state)
 {
-	static struct nvtx_domain *domain; /* is never freed */
+	const struct nvtx_domain *domain = other_domain();
 
 	(void)state;
-	domain = nvtx_new_domain("D");
 	for (int i = 0; i < 2; i++) {
 		push(domain, "outer");
 		nvtx_recurring_name();
@@ -293,10 +301,9 @@ static void a_recurring_name_is_not_forgotten(void **state)
 /* What was within the range is not any more. */
 static void a_pop_takes_the_last_one_of_its_domain(void **state)
 {
-	static struct nvtx_domain *domain; /* is never freed */
+	const struct nvtx_domain *domain = other_domain();
 
 	(void)state;
-	domain = nvtx_new_domain("D");
 	push(NULL, "A");
 	push(domain, "X");
 	expect_path("A/X");
