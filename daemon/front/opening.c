@@ -98,7 +98,8 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 			 sizeof(tail)) > 0) {
 		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s",
 			 plan->groups ? "." : "This");
-		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), "%s%s",
+		snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy),
+			 "%s%s. Ask for what it is made of, or leave it out",
 			 plan->groups ? " This" : "", tail);
 	}
 	snprintf(remedy + strlen(remedy), sizeof(remedy) - strlen(remedy), ".");

@@ -579,6 +579,7 @@ static void several_passes_need_a_budget(void **state)
 				"--", FAKEAPP, NULL);
 	expect_exit(client, 125);
 	expect_message(client, "elapsed needs several passes by itself, and no launch is");
+	expect_message(client, "Ask for what it is made of, or leave it out");
 }
 
 /* --- deaths --- */
