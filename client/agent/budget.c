@@ -52,6 +52,7 @@
 #define START_NS 6e6
 #define STOP_NS 8e6
 #define FIRST_START_NS_PER_RANGE 9e5
+#define CHANGE_NS 28e6
 
 enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, STAY_BATCHES_MAX = 64 };
 
@@ -71,7 +72,8 @@ int budget_init(struct budget *b, const struct budget_options *options)
 	b->costs[BUDGET_START].each_ns = START_NS;
 	b->costs[BUDGET_STOP].each_ns = STOP_NS;
 	b->costs[BUDGET_FIRST_START].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
-	b->costs[BUDGET_CHANGE].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
+	b->costs[BUDGET_CHANGE].each_ns =
+		options->renews ? b->costs[BUDGET_FIRST_START].each_ns : CHANGE_NS;
 	for (uint32_t i = 0; i < options->passes; i++) {
 		double ns = options->pass_range_ns[i];
 
@@ -101,6 +103,12 @@ static double turn_price(const struct budget *b)
 static double turn_room(const struct budget *b)
 {
 	return turn_price(b) + each(b, BUDGET_STOP);
+}
+
+/* With batches of another size than now. */
+static double change_price_at(const struct budget *b, double size)
+{
+	return each(b, BUDGET_CHANGE) * (b->options.renews ? size / (double)b->size : 1);
 }
 
 static double change_price(const struct budget *b)
@@ -277,7 +285,7 @@ void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, dou
 	advance(b, now_ns);
 	note(b, BUDGET_FIRST_START, BUDGET_TIMED, ns);
 	b->costs[BUDGET_FIRST_START].each_ns = ns;
-	b->costs[BUDGET_CHANGE].each_ns *= (double)size / (double)b->size;
+	b->costs[BUDGET_CHANGE].each_ns = change_price_at(b, (double)size);
 	b->loan_ns += ns;
 	b->turned_ns = ns;
 	b->size = size;
@@ -452,7 +460,7 @@ static size_t batches_worth(const struct budget *b, double size, double change_n
  * more and have each pass wait longer. */
 static double cycle_ns(const struct budget *b, double size)
 {
-	double change_ns = change_price(b) * size / (double)b->size;
+	double change_ns = change_price_at(b, size);
 	double batches = (double)batches_worth(b, size, change_ns, STAY_WORTH);
 	double stay_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
 

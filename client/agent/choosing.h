@@ -29,6 +29,7 @@ struct choosing_options {
 	size_t columns;
 	uint32_t passes;	      /* configurations, from 1 to LIMIT_GROUPS */
 	bool may_block[LIMIT_GROUPS]; /* the ranges of each of them wait for the GPU */
+	bool renews;		      /* to change them may take a first Start */
 };
 
 struct choosing {
