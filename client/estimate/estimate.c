@@ -36,9 +36,10 @@
  * two there is a third estimate, of which the largest counts: g^2 times the sum over turns of the
  * squares of their weighted deviations, sum (w_i r_i), n / (n - 1) times for n turns (Cochran,
  * section 9A.7, with the turns as units; Wolter, Introduction to Variance Estimation, 2nd ed.,
- * chapter 2). One turn alone says nothing of it, however many launches it had: there is no error
- * then. In a program that drifts the error is too large, because each round has a turn and turns
- * are so spread over the run more evenly than chance would do it.
+ * chapter 2). One turn alone says nothing of it, however many launches it had: it counts for no
+ * more than one launch, and of n turns there are n - 1 degrees of freedom. In a program that drifts
+ * the error is too large, because each round has a turn and turns are so spread over the run more
+ * evenly than chance would do it.
  *
  * From few launches s^2 itself is known badly, and a few that happen to be alike are surest of
  * themselves. Against that there are two things.
@@ -220,9 +221,15 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
 	merge_turns(&s->turns, &other->turns);
 }
 
+/* Those that have launches which stand for others. */
+static uint64_t number_of_turns(const struct estimate_sample *s)
+{
+	return s->turns.n + (s->turns.weight > 0);
+}
+
 static bool is_of_one_turn(const struct estimate_sample *s)
 {
-	return s->turns.turn > 0 && s->turns.n + (s->turns.weight > 0) < 2;
+	return s->turns.turn > 0 && number_of_turns(s) < 2;
 }
 
 /* What is missing of whole, with zeros for values. Rounding must not make a weight of nothing. */
@@ -263,6 +270,9 @@ struct variance {
 /* The number of launches with equal chances that would tell as much. */
 static double effective_number(const struct estimate_sample *s)
 {
+	if (is_of_one_turn(s)) {
+		return 1;
+	}
 	return s->n_free > 0 ? s->odds.weight * s->odds.weight / s->square.weight : (double)s->n;
 }
 
@@ -291,11 +301,22 @@ static bool differ(const struct estimate_moments *m, int i)
 	return m->m2[i] > 1e-18 * m->weight * m->mean[i] * m->mean[i];
 }
 
-/* The variance of the values, known with so many degrees of freedom. */
-static double moderated(const struct estimate_moments *m, int i, const struct estimate_prior *prior,
-			double *ret_degrees)
+/* Of the variance of the values: launches that are drawn together are no more than one. */
+static double degrees_of(const struct estimate_sample *s)
 {
-	double degrees = m->weight - 1, squares = m->m2[i];
+	double launches = free_or_all(s)->weight - 1, turns = (double)number_of_turns(s) - 1;
+
+	if (s->turns.turn == 0 || launches < turns) {
+		return launches;
+	}
+	return turns > 0 ? turns : 0;
+}
+
+/* The variance of the values, known with so many degrees of freedom. */
+static double moderated(const struct estimate_moments *m, int i, double degrees,
+			const struct estimate_prior *prior, double *ret_degrees)
+{
+	double squares = m->weight > 1 ? m->m2[i] * degrees / (m->weight - 1) : 0;
 
 	if (prior && prior->launches[i] > 0 && (degrees == 0 || differ(m, i))) {
 		degrees += prior->launches[i];
@@ -315,7 +336,7 @@ static struct variance random_variance(const struct estimate_sample *s, double u
 	double degrees, both = m->m2[0] * m->m2[1];
 
 	for (int i = 0; i < 2; i++) {
-		double variance = moderated(m, i, prior, &degrees);
+		double variance = moderated(m, i, degrees_of(s), prior, &degrees);
 
 		v.of[i] = variance * factor * student_factor(degrees);
 	}
@@ -355,8 +376,29 @@ static struct variance drawn_variance(const struct estimate_sample *s, double un
 	return v;
 }
 
-/* Of what was drawn in turns; 0 where there was one turn, or none. */
-static struct variance turns_variance(const struct estimate_sample *s, double unmeasured)
+/* Of two metrics' totals, known with so many degrees of freedom; each launch's own variance counts
+ * times factor. */
+static void moderate_turns(struct variance *v, const struct estimate_sample *s, double degrees,
+			   double factor, const struct estimate_prior *prior)
+{
+	double before[2] = { v->of[0], v->of[1] }, both = before[0] * before[1];
+
+	for (int i = 0; i < 2; i++) {
+		double more = prior && differ(free_or_all(s), i) ? prior->launches[i] : 0;
+		double expected =
+			more > 0 ? prior->variance[i] * s->odds.mean[i] * s->odds.mean[i] * factor
+				 : 0;
+
+		v->of[i] = (degrees * before[i] + more * expected) / (degrees + more) *
+			   student_factor(degrees + more);
+	}
+	v->covariance *= both > 0 ? sqrt(v->of[0] / before[0]) * sqrt(v->of[1] / before[1]) : 0;
+}
+
+/* Of what was drawn in turns; 0 where there was one turn, or none. What the other strata have shown
+ * of launches holds of turns as well, which differ less. */
+static struct variance turns_variance(const struct estimate_sample *s, double unmeasured,
+				      const struct estimate_prior *prior)
 {
 	struct variance v = { { 0, 0 }, 0 };
 	struct estimate_turns t = s->turns;
@@ -368,7 +410,7 @@ static struct variance turns_variance(const struct estimate_sample *s, double un
 	}
 	n = (double)t.n;
 	g = unmeasured / s->odds.weight;
-	factor = g * g * n / (n - 1) * student_factor(n - 1);
+	factor = g * g * n / (n - 1);
 	for (int i = 0; i < 2; i++) {
 		off[i] = s->odds.mean[i] - t.pivot[i];
 		v.of[i] = t.apart_2[i] - 2 * off[i] * t.weight_apart[i] +
@@ -378,6 +420,7 @@ static struct variance turns_variance(const struct estimate_sample *s, double un
 	v.covariance = t.cross - off[0] * t.weight_apart[1] - off[1] * t.weight_apart[0] +
 		       off[0] * off[1] * t.weight_2;
 	v.covariance *= factor;
+	moderate_turns(&v, s, n - 1, g * g * t.weight_2, prior);
 	return v;
 }
 
@@ -399,11 +442,10 @@ static struct variance variance_of(const struct estimate_sample *s, double unmea
 				   const struct estimate_prior *prior)
 {
 	struct variance random = random_variance(s, unmeasured, prior);
-	struct variance drawn = drawn_variance(s, unmeasured);
-	struct variance turns = turns_variance(s, unmeasured);
-	struct variance one = choose_variance(&random, &drawn);
+	struct variance other = s->turns.turn > 0 ? turns_variance(s, unmeasured, prior)
+						  : drawn_variance(s, unmeasured);
 
-	return choose_variance(&one, &turns);
+	return choose_variance(&random, &other);
 }
 
 /* --- what strata have in common --- */
@@ -441,7 +483,7 @@ static double log_bias(double degrees)
 void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample *sample)
 {
 	const struct estimate_moments *m = free_or_all(sample);
-	double degrees = m->weight - 1;
+	double degrees = degrees_of(sample);
 
 	for (int i = 0; i < 2; i++) {
 		double v, before;
@@ -450,7 +492,7 @@ void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample
 		if (degrees < 1 || m->mean[i] == 0 || !differ(m, i)) {
 			continue;
 		}
-		v = log(m->m2[i] / degrees / (m->mean[i] * m->mean[i])) - log_bias(degrees);
+		v = log(m->m2[i] / (m->weight - 1) / (m->mean[i] * m->mean[i])) - log_bias(degrees);
 		before = v - s->of[i].mean;
 		s->of[i].n++;
 		s->of[i].mean += before / s->of[i].n;
@@ -519,12 +561,18 @@ static enum estimate_kind kind_of(const struct estimate_sample *s, uint64_t seen
 						: ESTIMATE_GUESS;
 }
 
-/* One launch was measured, but how much launches of other strata differ is known. That is a part of
- * the mean, so a launch that counted nothing cannot be judged by it. */
+/* One launch or turn was measured, but how much launches of other strata differ is known. That is a
+ * part of the mean, so a launch that counted nothing cannot be judged by it. */
 static bool is_judged_by_others(const struct estimate_sample *s, const struct estimate_prior *prior)
 {
-	return s->n == 1 && !is_of_one_turn(s) && prior && estimate_prior_tells(prior) &&
-	       s->all.mean[0] != 0 && s->all.mean[1] != 0;
+	return prior && estimate_prior_tells(prior) && s->all.mean[0] != 0 && s->all.mean[1] != 0;
+}
+
+bool estimate_lacks(const struct estimate_sample *s, uint64_t seen)
+{
+	enum estimate_kind kind = kind_of(s, seen);
+
+	return kind == ESTIMATE_NONE || kind == ESTIMATE_ONCE;
 }
 
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen)
@@ -563,17 +611,17 @@ void estimate_class_add(struct estimate_class *c, const struct estimate_sample *
 			uint64_t seen)
 {
 	const struct estimate_moments *m = free_or_all(stratum);
-	double n = m->weight;
+	double degrees = degrees_of(stratum), n = degrees + 1;
 
 	if (stratum->n == 0) {
 		return;
 	}
 	add_moments(&c->means, 1, m->mean);
-	c->degrees += n - 1;
+	c->degrees += degrees;
 	c->inverse += 1 / n;
 	c->shared += seen > stratum->n ? (double)(seen - stratum->n) / n : 0;
 	for (int i = 0; i < 2; i++) {
-		c->within[i] += m->m2[i];
+		c->within[i] += m->weight > 1 ? m->m2[i] * degrees / (m->weight - 1) : 0;
 	}
 }
 

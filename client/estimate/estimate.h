@@ -60,7 +60,7 @@ void estimate_add(struct estimate_sample *s, double x, double y, double chance);
 
 /* The same where metrics take turns: turn is above 0, and grows from one to the next. Launches of
  * one turn may have more in common than chance has it, so that the error is that of so many turns;
- * of one turn there is none. */
+ * one turn counts for one launch. */
 void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double chance,
 			  uint64_t turn);
 
@@ -73,6 +73,9 @@ void estimate_merge(struct estimate_sample *s, const struct estimate_sample *oth
  * ed., section 2.13, totals over subpopulations), and so is the number of its launches, by a value
  * that is 1 in each. */
 void estimate_widen(struct estimate_sample *part, const struct estimate_sample *whole);
+
+/* Was so little measured that it says nothing of the error: nothing, one launch, or one turn? */
+bool estimate_lacks(const struct estimate_sample *s, uint64_t seen);
 
 /* The total of the first metric over all launches of the stratum, of which seen were counted. */
 struct estimate estimate_total(const struct estimate_sample *s, uint64_t seen);
@@ -96,7 +99,7 @@ struct estimate_prior {
 };
 struct estimate_prior estimate_spread_prior(const struct estimate_spread *s);
 
-/* Is it enough to judge a stratum by of which one launch was measured? */
+/* Is it enough to judge a stratum by of which one launch, or turn, was measured? */
 bool estimate_prior_tells(const struct estimate_prior *prior);
 
 /* Variance and covariance of both totals, for sums and ratios over strata: value[i] +-

@@ -67,7 +67,7 @@ struct groups_stratum {
 
 /* Strata of one kind of which too little was measured, and what all of that kind have shown. */
 struct stratum_pool {
-	size_t *lacking; /* numbers of the strata */
+	size_t *lacking; /* numbers of the strata, each of which lacks one sample or more */
 	size_t n_lacking;
 	uint64_t seen;		      /* launches of these */
 	struct estimate_class *kinds; /* by sample */

@@ -5,13 +5,12 @@
  * hundreds of such strata from its first steps alone, and would be told a total without them.
  *
  * What such strata do is predicted from the others (estimate_pair_like()). A stratum of which two
- * launches were measured stands for itself: strata of a kind may differ a hundredfold, each being
- * all alike. One launch is enough where strata have shown how much launches of one differ in this
- * metric; else only that launch is known of it.
+ * launches were measured, in two turns where metrics take turns, stands for itself: strata of a
+ * kind may differ a hundredfold, each being all alike. One is enough where strata have shown how
+ * much launches of one differ in this metric; else only what was measured is known of it.
  *
  * Which strata these are depends on how many of their launches were measured, never on what was
- * measured. Where metrics take turns nothing is predicted: launches of different strata in one
- * turn would count as of several. */
+ * measured. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,14 +23,9 @@ struct member {
 	size_t number;
 };
 
-static uint64_t measured(const struct groups_stratum *s)
+static bool lacks(const struct groups_stratum *s, size_t sample)
 {
-	return s->samples[SAMPLE_LAUNCHES].n;
-}
-
-static bool lacks(const struct groups_stratum *s)
-{
-	return measured(s) < 2 && measured(s) < groups_stratum_seen(s);
+	return estimate_lacks(&s->samples[sample], groups_stratum_seen(s));
 }
 
 /* By what they have in common, then as they were met. */
@@ -55,43 +49,51 @@ static int compare_members(const void *a, const void *b)
 }
 
 /* What it measured tells of others, also where it is too little for itself. */
-static void add_member(struct groups *g, struct stratum_pool *pool, size_t number)
+static void add_member(struct stratum_pool *pool, const struct groups_stratum *s)
 {
-	struct groups_stratum *s = &g->strata[number];
-
 	for (size_t k = 0; k < s->n_samples; k++) {
 		estimate_class_add(&pool->kinds[k], &s->samples[k],
-				   lacks(s) ? 0 : groups_stratum_seen(s));
+				   lacks(s, k) ? 0 : groups_stratum_seen(s));
 	}
-	if (lacks(s)) {
-		s->pool = g->n_pools;
-		pool->seen += groups_stratum_seen(s);
-		pool->lacking[pool->n_lacking++] = number;
+}
+
+/* Something that others tell of? */
+static bool lacks_something(const struct stratum_pool *pool, const struct groups_stratum *s)
+{
+	for (size_t k = 0; k < s->n_samples; k++) {
+		if (pool->kinds[k].means.weight > 0 && lacks(s, k)) {
+			return true;
+		}
 	}
+	return false;
 }
 
 /* Consecutive members of one kind. */
 static bool pool_kind(struct groups *g, const struct member *members, size_t n)
 {
 	struct stratum_pool *pool = &g->pools[g->n_pools];
-	size_t told = 0, lacking = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		told += measured(members[i].stratum) > 0;
-		lacking += lacks(members[i].stratum);
-	}
-	if (n == 1 || told == 0 || lacking == 0) {
+	if (n == 1) {
 		return true;
 	}
 	g->n_pools++; /* to be freed, whatever comes */
 	pool->n_samples = members[0].stratum->n_samples;
 	pool->kinds = calloc(pool->n_samples, sizeof(*pool->kinds));
-	pool->lacking = calloc(lacking, sizeof(*pool->lacking));
+	pool->lacking = calloc(n, sizeof(*pool->lacking));
 	if (!pool->kinds || !pool->lacking) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		add_member(g, pool, members[i].number);
+		add_member(pool, members[i].stratum);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct groups_stratum *s = &g->strata[members[i].number];
+
+		if (lacks_something(pool, s)) {
+			s->pool = g->n_pools;
+			pool->seen += groups_stratum_seen(s);
+			pool->lacking[pool->n_lacking++] = members[i].number;
+		}
 	}
 	return true;
 }
@@ -117,7 +119,7 @@ int pools_make(struct groups *g)
 	size_t n;
 
 	pools_free(g);
-	if (g->turns || g->n_strata == 0) {
+	if (g->n_strata == 0) {
 		return 0;
 	}
 	members = calloc(g->n_strata, sizeof(*members));
@@ -153,7 +155,7 @@ void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t s
 		uint64_t launches = groups_stratum_seen(s), left;
 
 		p = estimate_pair_among(&s->samples[sample], launches, &g->priors[sample]);
-		if (p.kind == ESTIMATE_GUESS) {
+		if (!lacks(s, sample) || p.kind == ESTIMATE_GUESS) {
 			estimate_total_add(total, &p);
 			continue;
 		}

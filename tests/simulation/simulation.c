@@ -394,7 +394,7 @@ int simulation_run(struct simulation *s, const struct simulation_options *option
 	}
 	s->prior = prior_of(s);
 	/* As a report does (client/report/pools.c). */
-	for (uint32_t i = 1; s->options.passes == 1 && i < s->strata.n; i++) {
+	for (uint32_t i = 1; i < s->strata.n; i++) {
 		note_kind(s, i);
 	}
 	return 0;
@@ -460,7 +460,7 @@ struct estimate_total simulation_total(const struct simulation *s)
 
 			estimate_total_merge(&total, &u);
 		}
-		if (s->strata_truth[i].sample.n > 0 || s->options.passes > 1) {
+		if (s->strata_truth[i].sample.n > 0) {
 			estimate_total_merge(&total, &t);
 		}
 	}

@@ -282,6 +282,41 @@ static void alike_strata_lend_each_other_their_spread(void **state)
 	assert_true(estimate_pair_among(&same, 200, &alike).variance[0] == 0);
 }
 
+/* However many launches it had. */
+static void one_turn_is_judged_as_one_launch(void **state)
+{
+	struct estimate_prior prior = prior_of(0.1, 1, 3);
+	struct estimate_sample turn = { 0 }, launch = { 0 }, two = { 0 };
+	struct estimate_spread spread = { 0 };
+	struct estimate_pair a, b;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		estimate_add_in_turn(&turn, 99 + i % 3, 0, 0.1, 1);
+		estimate_add_in_turn(&two, 99 + i % 3, 0, 0.1, 1 + (uint64_t)i / 10);
+	}
+	estimate_add(&launch, 100, 0, 0.1);
+	assert_true(estimate_lacks(&turn, 500) && estimate_lacks(&launch, 500));
+	assert_true(!estimate_lacks(&two, 500) && !estimate_lacks(&turn, 20));
+	/* The second metric was 0 everywhere, and cannot be judged. */
+	assert_int_equal(estimate_pair_among(&turn, 500, &prior).kind, ESTIMATE_ONCE);
+	prior.constant[1] = true;
+	turn.all.mean[1] = launch.all.mean[1] = 1;
+	a = estimate_pair_among(&turn, 500, &prior);
+	b = estimate_pair_among(&launch, 500, &prior);
+	assert_int_equal(a.kind, ESTIMATE_GUESS);
+	assert_int_equal(b.kind, ESTIMATE_GUESS);
+	assert_true(fabs(sqrt(a.variance[0] / b.variance[0]) - 480.0 / 499) < 0.02);
+	/* Two turns are one degree of freedom, and say little of the spread. */
+	a = estimate_pair(&two, 500);
+	b = estimate_pair_among(&two, 500, &prior);
+	assert_true(a.variance[0] > 9 * 480 * 480 * 0.7 / 20 && b.variance[0] > 0);
+	estimate_spread_add(&spread, &turn);
+	assert_true(spread.of[0].n == 0);
+	estimate_spread_add(&spread, &two);
+	assert_true(spread.of[0].n == 1);
+}
+
 static void everything_measured_is_exact(void **state)
 {
 	struct estimate_sample s = { 0 };
@@ -715,6 +750,7 @@ int main(void)
 		cmocka_unit_test(few_launches_have_students_errors),
 		cmocka_unit_test(alike_strata_lend_each_other_their_spread),
 		cmocka_unit_test(one_turn_alone_has_no_error),
+		cmocka_unit_test(one_turn_is_judged_as_one_launch),
 		cmocka_unit_test(everything_measured_is_exact),
 		cmocka_unit_test(once_is_marked_and_nothing_is_nothing),
 		cmocka_unit_test(one_launch_is_judged_by_other_strata),

@@ -575,6 +575,69 @@ static struct groups *run_turns(double *ret_bytes)
 	return g;
 }
 
+/* Strata of one kernel and shape in two groups, of which each measures some only, most of them in
+ * one turn: their totals are told with an error all the same. */
+static void strata_that_lack_in_turns_are_predicted(void **state)
+{
+	enum { STRATA = 24, EACH = 50 };
+	static const struct gpuctr_column two[] = {
+		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
+		{ .name = "flops", .unit = "FLOP", .group = 1 },
+	};
+	static const struct gpuctr_plan plan = {
+		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
+	};
+	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
+	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+	double truth = 0, unknown = 0;
+	uint64_t random = 11;
+	struct groups *g;
+	struct estimate e;
+	struct keys keys;
+
+	(void)state;
+	assert_true(keys_parse("kernel", &keys, NULL));
+	g = groups_new(&keys);
+	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
+	assert_int_equal(groups_process(g, &process), 0);
+	for (unsigned i = 0; i < STRATA * EACH; i++) {
+		unsigned id = i % STRATA, group = i / (2 * STRATA) % 2;
+		double bytes = 1000 * (1 + id % 4) * (1 + 0.1 * uniform(&random));
+		double values[2] = { group == 0 ? bytes : NAN, group == 1 ? 5 * bytes : NAN };
+		const struct gpuctr_record record = { .process = 1,
+						      .kernel = &kernel,
+						      .clock = GPUCTR_CLOCK_GPU,
+						      .duration_ns = 1000,
+						      .values = values,
+						      .stratum = 1 + id,
+						      .chance = 0.5 * 0.04,
+						      .group = group };
+
+		truth += bytes;
+		if (uniform(&random) < 0.04) {
+			assert_int_equal(groups_record(g, &record), 0);
+		}
+	}
+	for (unsigned id = 0; id < STRATA; id++) {
+		const struct gpuctr_stratum stratum = { .process = 1,
+							.id = 1 + id,
+							.kernel = &kernel,
+							.grid = { 1, 1, 1 },
+							.block = { 32, 1, 1 },
+							.seen = EACH };
+
+		assert_int_equal(groups_stratum(g, &stratum), 0);
+	}
+	assert_int_equal(groups_finish(g), 0);
+	e = estimated_total(groups_all(g), &(struct measure){ .adds_up = true }, 1);
+	unknown = (double)groups_all(g)->estimated->total[1].unknown;
+	print_message("%.0f of %.0f, told %.0f, %.0f unknown\n", e.value, truth, e.error, unknown);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	assert_true(fabs(e.value - truth) < 3 * e.error && e.error < 0.3 * truth);
+	assert_true(unknown == 0 && e.measured < 40);
+	groups_free(g);
+}
+
 static void ratios_of_groups_are_joined(void **state)
 {
 	static const double expected[] = { [DERIVED_BANDWIDTH] = 1500 / 1e-6,
@@ -628,6 +691,7 @@ int main(void)
 		cmocka_unit_test(two_sums_become_one),
 		cmocka_unit_test(a_sum_is_as_sure_as_its_parts),
 		cmocka_unit_test(a_change_has_the_direction_of_the_value),
+		cmocka_unit_test(strata_that_lack_in_turns_are_predicted),
 		cmocka_unit_test(ratios_of_groups_are_joined),
 	};
 
