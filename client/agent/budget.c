@@ -353,7 +353,7 @@ static void note_many(struct budget *b, enum budget_item item, enum budget_sourc
 }
 
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
-			double slower_ns)
+			double slower_ns, enum budget_source slower_source)
 {
 	double floor_ns = -income_ns(b, RESERVE_NS), ns = seeing_ns + slower_ns, share;
 
@@ -362,7 +362,7 @@ void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double se
 	b->seeing_share += (share - b->seeing_share) * (b->seeing_ns == 0 ? 1 : NEWEST);
 	b->seeing_ns = b->now_ns;
 	note_many(b, BUDGET_SEEING, BUDGET_CALIBRATED, n, seeing_ns);
-	note_many(b, BUDGET_SLOWER, BUDGET_ASSUMED, slower_ns > 0 ? n / 2 : 0, slower_ns);
+	note_many(b, BUDGET_SLOWER, slower_source, slower_ns > 0 ? n / 2 : 0, slower_ns);
 	/* A time in which seeing takes more than comes in is not held against all that follows. */
 	if (b->balance_ns > floor_ns) {
 		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;

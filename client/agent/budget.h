@@ -114,10 +114,10 @@ void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double
 void budget_note_pass(struct budget *b, uint32_t pass);
 
 /* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
- * (0: they were not). It is not asked for and cannot be saved: what is left over from the
- * income measures. */
+ * (0: they were not), and how that is known. It is not asked for and cannot be saved: what is left
+ * over from the income measures. */
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
-			double slower_ns);
+			double slower_ns, enum budget_source slower_source);
 
 /* DRAIN and OTHER. */
 void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns);

@@ -289,6 +289,7 @@ static int init_choosing(struct capture *c, struct refusal *r)
 		.seed = s->seed + c->welcome.process * UINT64_C(0x9e3779b97f4a7c15),
 		.columns = c->welcome.plan.columns.n,
 		.passes = c->passes.n,
+		.late = c->late,
 	};
 
 	for (uint32_t i = 0; i < c->passes.n; i++) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/slower.h"
 #include "proto/base/clock.h"
 #include "proto/wire/wire.h"
 
@@ -28,13 +29,15 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
+#define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
 #define STAY_LEAST_NS (CLOCK_NS_PER_S / 4) /* of a configuration */
 #define CALLBACK_NS_MAX 20000
 /* While CUPTI's profiler is there: 0.7 us a kernel of a training whose GPU was never idle. A launch
  * by itself takes 0.5 us longer with all that it needs in the caches, and 1.6 to 2.0 us with
- * nothing of it, then and until the program ends (H200, CUPTI 2025.3). */
+ * nothing of it, then and until the program ends (H200, CUPTI 2025.3). So that is assumed where no
+ * more is seen. */
 #define SLOWER_CALL_NS 700
 
 _Static_assert((int)BUDGET_PASSES_MAX == (int)LIMIT_GROUPS, "a plan has no more groups");
@@ -135,6 +138,15 @@ static bool is_hidden(struct choosing *c)
 	return c->hidden;
 }
 
+/* With the lock. What a call is slower by: the driver's own time, unless the GPU hides that. */
+static double slower_call_ns(const struct choosing *c, enum budget_source *ret_source)
+{
+	double by = c->hidden ? 0 : slower_by_ns();
+
+	*ret_source = by > SLOWER_CALL_NS ? BUDGET_CALIBRATED : BUDGET_ASSUMED;
+	return by > SLOWER_CALL_NS ? by : SLOWER_CALL_NS;
+}
+
 /* With the lock. One that was timed stands for all until the next one, and for what CUPTI takes for
  * each of them, two a launch. */
 static void note_seeing(struct choosing *c, uint64_t now_ns)
@@ -146,12 +158,24 @@ static void note_seeing(struct choosing *c, uint64_t now_ns)
 		    (double)n * c->telling_ns;
 	double hidden_ns = is_hidden(c) ? ns : 0;
 	bool slower = c->budget.costs[BUDGET_FIRST_START].n > 0;
+	enum budget_source source = BUDGET_ASSUMED;
+	double slower_ns = slower ? (double)n / 2 * slower_call_ns(c, &source) : 0;
 
 	c->hidden_ns += hidden_ns;
-	budget_note_seeing(&c->budget, now_ns, n, ns - hidden_ns,
-			   slower ? (double)n / 2 * SLOWER_CALL_NS : 0);
+	budget_note_seeing(&c->budget, now_ns, n, ns - hidden_ns, slower_ns, source);
 	c->told_timed = timed;
 	c->told_timed_ns = timed_ns;
+}
+
+/* A program that runs already shows first what its launches take without the profiler. One that
+ * begins does not: its first launches are like no others, and some come only once. */
+static bool is_looking_on(struct choosing *c, uint64_t now_ns)
+{
+	if (!c->options.late || c->granted_ns != 0) {
+		return false;
+	}
+	c->met_ns = c->met_ns ? c->met_ns : now_ns;
+	return !slower_knows_plain() && now_ns - c->met_ns < LOOK_ON_NS;
 }
 
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
@@ -159,6 +183,11 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 	struct budget_pace pace;
 
 	pthread_mutex_lock(&c->lock);
+	if (is_looking_on(c, now_ns)) {
+		atomic_store(&c->grant_ns, now_ns + CLOCK_NS_PER_MS);
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
 	if (c->granted_ns == 0) {
 		begin(c, now_ns);
 	}
@@ -257,6 +286,7 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 {
 	uint64_t now_ns = clock_now_ns();
 
+	slower_begins();
 	if (lock_budget(c)) {
 		budget_note_first_start(&c->budget, now_ns, size, (double)(now_ns - begin_ns));
 		budget_note_pass(&c->budget, pass);

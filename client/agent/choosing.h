@@ -29,6 +29,7 @@ struct choosing_options {
 	size_t columns;
 	uint32_t passes;	      /* configurations, from 1 to LIMIT_GROUPS */
 	bool may_block[LIMIT_GROUPS]; /* the ranges of each of them wait for the GPU */
+	bool late;		      /* the program runs already */
 	bool renews;		      /* to change them may take a first Start */
 };
 
@@ -51,8 +52,8 @@ struct choosing {
 	struct turn_shares turns; /* noted with the lock */
 	pthread_mutex_t lock;	  /* of the three below, and the innermost of all */
 	struct budget budget;
-	uint64_t granted_ns;
-	double hidden_ns; /* that seeing took while the GPU was at work */
+	uint64_t met_ns, granted_ns; /* the first launch; the last grant. 0: none yet */
+	double hidden_ns;	     /* that seeing took while the GPU was at work */
 };
 
 /* -ENOMEM. */

@@ -15,6 +15,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/seeing.h"
+#include "client/agent/slower.h"
 #include "client/agent/visits.h"
 #include "client/agent/wanted.h"
 #include "proto/base/clean.h"
@@ -453,6 +454,24 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 	}
 }
 
+/* Launches that are not measured, of those that are timed. */
+static void time_call_begin(struct visit *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
+			    bool timed)
+{
+	if (data->callbackSite == CUPTI_API_ENTER && (timed || slower_wants_more()) &&
+	    is_launch(id)) {
+		v->call_ns = clock_now_ns();
+	}
+}
+
+static void time_call_end(struct visit *v)
+{
+	if (v->call_ns != 0) {
+		slower_note(clock_now_ns() - v->call_ns);
+		v->call_ns = 0;
+	}
+}
+
 static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domain,
 		  CUpti_CallbackId id, const void *data)
 {
@@ -460,6 +479,7 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	uint64_t begin_ns = choosing_begin_callback(&c->choosing, &v->callbacks);
 	int cancel;
 
+	time_call_end(v);
 	/* A thread that is cancelled with a lock of ours held would stop all others. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
@@ -473,6 +493,9 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
 			seeing_ask_gpu(c, v, id, data);
 		}
+	}
+	if (c->choosing.on && !v->launching && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+		time_call_begin(v, id, data, begin_ns != 0);
 	}
 	if (v->launching && !was_launching) {
 		v->cancel_before = cancel; /* until the launch is over */

@@ -34,6 +34,7 @@ struct visit {
 	struct chosen chosen; /* of the launch that is looked at */
 	struct path path;     /* to it, where launches are chosen */
 	uint32_t callbacks;   /* counted where some of them are timed */
+	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	struct {
 		CUcontext context;

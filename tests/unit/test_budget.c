@@ -327,7 +327,8 @@ static void seeing_is_paid_first(void **state)
 	budget_init(&with, &options);
 	budget_init(&without, &options);
 	for (uint64_t t = 2 * S; t < 12 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 5000, 0.6e6, 0.4e6); /* 1 % of the time */
+		budget_note_seeing(&with, t, 5000, 0.6e6, 0.4e6,
+				   BUDGET_ASSUMED); /* 1 % of the time */
 		budget_take_pace(&without, t);
 	}
 	per_s = budget_take_pace(&with, 12 * S).per_s;
@@ -338,7 +339,7 @@ static void seeing_is_paid_first(void **state)
 	assert_int_equal(with.costs[BUDGET_SLOWER].n, 100 * 5000 / 2);
 	assert_true(fabs(with.costs[BUDGET_SLOWER].total_ns - 40e6) < 1);
 	for (uint64_t t = 12 * S; t < 22 * S; t += 100 * MS) {
-		budget_note_seeing(&with, t, 50000, 10e6, 0);
+		budget_note_seeing(&with, t, 50000, 10e6, 0, BUDGET_ASSUMED);
 	}
 	assert_int_equal(budget_take_pace(&with, 22 * S).credit, 0);
 	assert_true(budget_take_pace(&with, 35 * S).credit > 0);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "client/agent/choosing.h"
+#include "client/agent/slower.h"
 #include "proto/base/clock.h"
 
 enum { COLUMNS = 2, KINDS = 5, THREADS = 4, LAUNCHES = 20000 };
@@ -18,6 +19,7 @@ static int setup(void **state)
 
 	c = (struct choosing){ .on = false };
 	*state = &c;
+	slower_forget();
 	return choosing_init(&c, &options);
 }
 
@@ -168,6 +170,62 @@ static void slower_launches_are_spent(void **state)
 	}
 }
 
+static void note_calls(int n, uint64_t ns)
+{
+	for (int i = 0; i < n; i++) {
+		slower_note(ns);
+	}
+}
+
+/* By what launches that are not measured take before and after it, where that is more than is
+ * assumed. */
+static void slower_launches_are_seen(void **state)
+{
+	struct choosing *c = *state;
+	char text[1024];
+
+	note_calls(100, 3000);
+	take(c, 0);
+	choosing_note_first_start(c, clock_now_ns(), 64, 0);
+	note_calls(100, 5000);
+	time_callbacks(c, 100);
+	take_for(c, 150);
+	choosing_describe(c, text, sizeof(text));
+	assert_non_null(strstr(text, "slower calls 6.1 ms (3050, calibrated)"));
+}
+
+/* How long it takes until a launch is measured. */
+static uint64_t look_on_ns(struct choosing *c)
+{
+	uint64_t begin_ns = clock_now_ns();
+
+	while (!take(c, 0).choice.measure) {
+		assert_true(clock_now_ns() - begin_ns < 30 * CLOCK_NS_PER_S);
+	}
+	return clock_now_ns() - begin_ns;
+}
+
+/* A program that runs already is not measured until it is known how fast it launches, or half a
+ * second has passed. */
+static void a_late_capture_looks_on_first(void **state)
+{
+	struct choosing_options late = options;
+	struct choosing c = { .on = false };
+
+	(void)state;
+	late.late = true;
+	assert_int_equal(choosing_init(&c, &late), 0);
+	assert_false(take(&c, 0).choice.measure);
+	note_calls(100, 3000);
+	assert_true(look_on_ns(&c) < 500 * CLOCK_NS_PER_MS);
+	choosing_deinit(&c);
+	slower_forget();
+	c = (struct choosing){ .on = false };
+	assert_int_equal(choosing_init(&c, &late), 0);
+	assert_true(look_on_ns(&c) >= 500 * CLOCK_NS_PER_MS);
+	choosing_deinit(&c);
+}
+
 /* One callback in so many is timed and stands for the others; what they take is spent, and when
  * that is more than the budget has, it is said. */
 static void what_seeing_costs_is_spent(void **state)
@@ -286,6 +344,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(seeing_behind_the_gpus_work_is_not_spent, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(slower_launches_are_spent, setup, teardown),
+		cmocka_unit_test_setup_teardown(slower_launches_are_seen, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_late_capture_looks_on_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
 		cmocka_unit_test(strata_lack_each_configuration),
