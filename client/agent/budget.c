@@ -51,8 +51,8 @@
 #define RANGE_CPU_NS 5e3
 #define START_NS 6e6
 #define STOP_NS 8e6
+#define FIRST_START_NS 170e6
 #define FIRST_START_NS_PER_RANGE 9e5
-#define CHANGE_NS 28e6
 
 enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, STAY_BATCHES_MAX = 64 };
 
@@ -71,9 +71,9 @@ int budget_init(struct budget *b, const struct budget_options *options)
 		options->range_ns > 0 ? options->range_ns : RANGE_GPU_NS;
 	b->costs[BUDGET_START].each_ns = START_NS;
 	b->costs[BUDGET_STOP].each_ns = STOP_NS;
-	b->costs[BUDGET_FIRST_START].each_ns = FIRST_START_NS_PER_RANGE * (double)b->size;
-	b->costs[BUDGET_CHANGE].each_ns =
-		options->renews ? b->costs[BUDGET_FIRST_START].each_ns : CHANGE_NS;
+	b->costs[BUDGET_FIRST_START].each_ns =
+		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
+	b->costs[BUDGET_CHANGE].each_ns = b->costs[BUDGET_FIRST_START].each_ns;
 	for (uint32_t i = 0; i < options->passes; i++) {
 		double ns = options->pass_range_ns[i];
 
@@ -108,7 +108,7 @@ static double turn_room(const struct budget *b)
 /* With batches of another size than now. */
 static double change_price_at(const struct budget *b, double size)
 {
-	return each(b, BUDGET_CHANGE) * (b->options.renews ? size / (double)b->size : 1);
+	return each(b, BUDGET_CHANGE) + FIRST_START_NS_PER_RANGE * (size - (double)b->size);
 }
 
 static double change_price(const struct budget *b)

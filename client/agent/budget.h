@@ -54,7 +54,6 @@ struct budget_options {
 	double share;	  /* of the time, above 0 and at most 1 */
 	uint64_t now_ns;  /* of the first launch that may be measured */
 	uint32_t passes;  /* configurations that take turns, from 1 to BUDGET_PASSES_MAX */
-	bool renews;	  /* to change them may take a first Start */
 	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
 	size_t size;	  /* of the first batches; 0: the usual one */
 	size_t size_most; /* that an image has room for; 0: no bound but ours */

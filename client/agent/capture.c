@@ -296,7 +296,6 @@ static int init_choosing(struct capture *c, struct refusal *r)
 		const struct wire_strings *metrics = &c->passes.v[i].metrics;
 
 		options.may_block[i] = method_of_metrics(metrics->v, metrics->n)->may_block;
-		options.renews |= passes_are_instrumented(&c->passes, i);
 	}
 	if (choosing_init(&c->choosing, &options) == 0) {
 		return 0;

@@ -94,7 +94,6 @@ static void begin(struct choosing *c, uint64_t now_ns)
 		.share = c->share,
 		.now_ns = now_ns,
 		.passes = c->options.passes,
-		.renews = c->options.renews,
 		.range_ns = c->options.may_block[0] ? 1 : RANGE_GPU_NS,
 	};
 

@@ -30,7 +30,6 @@ struct choosing_options {
 	uint32_t passes;	      /* configurations, from 1 to LIMIT_GROUPS */
 	bool may_block[LIMIT_GROUPS]; /* the ranges of each of them wait for the GPU */
 	bool late;		      /* the program runs already */
-	bool renews;		      /* to change them may take a first Start */
 };
 
 struct choosing {

@@ -127,15 +127,3 @@ void passes_add_metric(struct passes *p, struct arena *a, const char *name)
 		add_metric(&p->v[i], a, name);
 	}
 }
-
-bool passes_are_instrumented(const struct passes *p, uint32_t i)
-{
-	const struct wire_strings *metrics = &p->v[i].metrics;
-
-	for (size_t k = 0; k < metrics->n; k++) {
-		if (strstr(metrics->v[k], "__sass_")) {
-			return true;
-		}
-	}
-	return false;
-}

@@ -23,7 +23,4 @@ int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan,
 /* Adds a hardware metric to those that lack it, while there is room. */
 void passes_add_metric(struct passes *p, struct arena *a, const char *name);
 
-/* Does CUPTI count some metric of this configuration by instructions that it puts into kernels? */
-bool passes_are_instrumented(const struct passes *p, uint32_t i);
-
 #endif

@@ -16,9 +16,9 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
- * With a budget several configurations may take turns (ranges_setup.c). A batch is of one of them.
- * What is looked at from the moment on when it is full, or has ended, is chosen for the next
- * batch's; a launch that was chosen before is not measured under another.
+ * With a budget several configurations may take turns: each is set up as another size is. A batch
+ * is of one of them. What is looked at from the moment on when it is full, or has ended, is chosen
+ * for the next batch's; a launch that was chosen before is not measured under another.
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
  * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
@@ -328,17 +328,12 @@ static void grow(struct capture *c, struct ranges *r)
 	}
 }
 
-/* To the configuration whose turn it is. */
+/* To the configuration whose turn it is: a new object, as for another size. */
 static void change(struct capture *c, struct ranges *r)
 {
-	if (r->set == r->pass) {
-		return;
-	}
-	r->setup_ns = clock_now_ns();
-	r->changed = true;
-	if (ranges_may_configure(c, r)) {
-		ranges_configure(c, r);
-	} else {
+	if (r->set != r->pass) {
+		r->setup_ns = clock_now_ns();
+		r->changed = true;
 		disable(c, r);
 		ranges_setup(c, r);
 	}

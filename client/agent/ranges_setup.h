@@ -11,13 +11,6 @@
  */
 bool ranges_setup(struct capture *c, struct ranges *r);
 
-/* OFF: its object is to measure r->pass instead of r->set. False: BROKEN, and the reason was told.
- */
-bool ranges_configure(struct capture *c, struct ranges *r);
-
-/* Is that enough? Else the object is to be made anew. */
-bool ranges_may_configure(const struct capture *c, const struct ranges *r);
-
 /* Before each Start. */
 CUptiResult ranges_init_image(struct capture *c, struct ranges *r);
 

@@ -2,10 +2,11 @@
 #ifndef GPUCTR_AGENT_SLOWER_H
 #define GPUCTR_AGENT_SLOWER_H
 
-/* How much longer launches take once CUPTI's range profiler is there. Launches that are not measured
- * are timed, from our callback before the driver's call to the one after it: all of them until
- * enough are known, and then now and then. What the lower quartile has become longer by is what the
- * profiler takes: longer times are of launches that wait for room in a queue, or for the CPU.
+/* How much longer launches take once CUPTI's range profiler is there. Launches that are not
+ * measured are timed, from our callback before the driver's call to the one after it: all of them
+ * until enough are known, and then now and then. What the lower quartile has become longer by is
+ * what the profiler takes: longer times are of launches that wait for room in a queue, or for the
+ * CPU.
  *
  * The profiler makes launches slower until the process ends, so what they took before is the
  * process's, and so is that it was there. Thread-safe, without a lock. */

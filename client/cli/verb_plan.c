@@ -51,15 +51,14 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 }
 
 /* What was seen on one H200 with CUDA 13.0 (docs/budget.md): the agent expects the same until it
- * has timed its own calls, and a group stays for so many batches of 64 as are worth half of the
- * change. */
+ * has timed its own calls, and at first a group stays for so many batches of 64 as are worth half
+ * of the change. */
 #define RANGE_US 51.0
 #define SM_RANGE_US 763.0
 #define TURN_US 14e3
-#define FIRST_START_US 220e3
-#define CHANGE_US 28e3
-#define PLANNED 0.93   /* of the budget: the rest is for calls that take longer */
-#define BEFOREHAND_S 1 /* what one second brings is there at the beginning, and paid back */
+#define CHANGE_US 220e3 /* and the first Start */
+#define PLANNED 0.93	/* of the budget: the rest is for calls that take longer */
+#define BEFOREHAND_S 1	/* what one second brings is there at the beginning, and paid back */
 enum { BATCH = 64 };
 
 /* Metrics of the SMs are read by the CPU, which waits for the GPU. */
@@ -79,42 +78,19 @@ static double range_us(const struct gpuctr_plan *plan, unsigned group)
 	return RANGE_US;
 }
 
-/* Instructions in the kernels count some metrics, for which the profiler begins anew. */
-static double change_us(const struct gpuctr_plan *plan, unsigned group)
-{
-	for (size_t i = 0; i < plan->n_columns; i++) {
-		const struct gpuctr_column *c = &plan->columns[i];
-
-		if (c->group == group &&
-		    (strstr(c->name, "__sass_") || strcmp(c->name, "flops") == 0 ||
-		     strncmp(c->name, "kineto__", 8) == 0)) {
-			return FIRST_START_US;
-		}
-	}
-	return CHANGE_US;
-}
-
-/* A group's batches, and the change to the next one. */
-static double turn_of_us(const struct gpuctr_plan *plan, unsigned group)
-{
-	double from = change_us(plan, group), to = change_us(plan, (group + 1) % plan->groups);
-	double change = from > to ? from : to, batch = TURN_US + BATCH * range_us(plan, group);
-
-	return (double)(int)(1 + change / 2 / batch) * batch + change;
-}
-
 /* How long it takes until each group has had a turn, at budgets that people ask for. */
 static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
 {
-	static const unsigned percents[] = { 2, 5, 10 };
-	double round_us = FIRST_START_US;
+	static const unsigned percents[] = { 5, 10, 20 };
+	double round_us = CHANGE_US, batch_us; /* the first Start */
 
 	buf_text(b, "By what was seen on one H200, not on this machine, measuring a launch takes");
 	for (unsigned group = 0; group < plan->groups; group++) {
 		double us = range_us(plan, group);
 
 		buf_printf(b, "%s %.0f us in group %u", group > 0 ? "," : "", us, group);
-		round_us += turn_of_us(plan, group);
+		batch_us = TURN_US + BATCH * us;
+		round_us += (double)(int)(1 + CHANGE_US / 2 / batch_us) * batch_us + CHANGE_US;
 	}
 	buf_text(b, ".\nEach group has then had a turn after about");
 	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
@@ -122,7 +98,7 @@ static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
 
 		buf_printf(b, "%s %.0f s with --budget %u%%", i > 0 ? "," : "", s, percents[i]);
 	}
-	buf_text(b, ";\nbelow 2% groups may never change. A kernel has a value of a metric after a "
+	buf_text(b, ";\nbelow 3% groups do not change. A kernel has a value of a metric after a "
 		    "turn in which it ran,\nand an error after two.\n");
 }
 

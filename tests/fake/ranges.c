@@ -15,7 +15,7 @@
  * replay the i-th range is merged into the i-th of pass 0. Decode promises no order: with
  * GPUCTR_FAKE_DECODE_REVERSED the last range comes first. What is beyond the size of the image that
  * the object was first configured with is lost, and nobody is told. Neither is anybody told that an
- * object which was first configured without SASS metrics counts none of them later (H200).
+ * object which is configured for other metrics than at first counts nothing (H200).
  *
  * A range counts what the GPU runs between the two barriers that Push and Pop give it, which may be
  * long after both have returned. */
@@ -100,16 +100,6 @@ static bool waits_for_gpu(const struct metric_set *set)
 	return false;
 }
 
-static bool has_sass(const struct metric_set *set)
-{
-	for (uint32_t i = 0; i < set->count; i++) {
-		if (metric_catalogue[set->metric[i]].is_sass) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool config_is_valid(const CUpti_RangeProfiler_SetConfig_Params *c,
 			    struct config_image *ret_config)
 {
@@ -168,8 +158,8 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	p->first_level = params->minNestingLevel ? params->minNestingLevel : 1;
 	p->pass = (uint32_t)params->passIndex;
 	p->waits = waits_for_gpu(&p->config.set);
-	p->is_plain = p->has_config ? p->is_plain : !has_sass(&p->config.set);
-	p->is_empty = p->is_plain && has_sass(&p->config.set);
+	p->first = p->has_config ? p->first : p->config.set;
+	p->is_empty = memcmp(&p->first, &p->config.set, sizeof(p->first)) != 0;
 	p->has_config = true;
 	p->has_stopped = false;
 	return ranges_leave(p, CUPTI_SUCCESS);
@@ -461,13 +451,11 @@ static void add_work(struct data_range *range, const struct fake_work *work)
 }
 
 /* Work counts for every range that is open around it. */
-void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *done)
+void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *work)
 {
-	struct fake_work counted = *done, *work = &counted;
 	char name[24];
 	ssize_t at;
 
-	counted.traced_threads = p->is_empty ? done->threads : done->traced_threads;
 	if (p->mode == CUPTI_AutoRange) {
 		snprintf(name, sizeof(name), "%zu", p->auto_count++);
 		at = stage(p, name);
@@ -477,7 +465,7 @@ void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *do
 		return;
 	}
 	for (unsigned int i = 0; i < p->n_running; i++) {
-		if (p->running[i] >= 0) {
+		if (p->running[i] >= 0 && !p->is_empty) {
 			add_work(&p->staged[p->running[i]], work);
 		}
 	}

@@ -100,7 +100,7 @@ static void start(struct simulation *s)
 static void change(struct simulation *s)
 {
 	uint32_t pass = turns_next(&s->turns);
-	double ns = (s->options.renews ? 9e5 * (double)s->budget.size : 28e6) * noise(s);
+	double ns = (s->options.first_fixed_ns + 9e5 * (double)s->budget.size) * noise(s);
 
 	s->batches_of_pass = 0;
 	if (pass == s->pass) {

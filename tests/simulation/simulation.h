@@ -38,7 +38,6 @@ struct simulation_options {
 	double share, seconds;
 	uint64_t seed;
 	uint32_t passes;       /* 0: one */
-	bool renews;	       /* a change of them takes a first Start */
 	double range_gpu_ns;   /* 0: as memory metrics */
 	double first_fixed_ns; /* of a first Start, beside what each range takes */
 	enum simulation_choice choice;

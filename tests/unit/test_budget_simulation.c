@@ -380,17 +380,20 @@ static void passes_follow_each_other(void **state)
 }
 
 /* Totals of the metrics of one configuration of several, from its own turns, also of a program
- * whose phases last longer than turns. */
-static void judge_turns(uint32_t passes, double range_gpu_ns, double once_most)
+ * whose phases last longer than turns. A change takes a
+ * first Start, as it does on a GPU, so that a minute has few turns, and errors are rather too wide.
+ */
+static void judge_turns(double share, uint32_t passes, double range_gpu_ns)
 {
 	struct verdict all = { 0 };
 
 	for (unsigned i = 0; i < programs_n; i++) {
 		const struct simulation_options options = { .program = &programs[i],
-							    .share = 0.05,
+							    .share = share,
 							    .seconds = RUN_S,
 							    .passes = passes,
-							    .range_gpu_ns = range_gpu_ns };
+							    .range_gpu_ns = range_gpu_ns,
+							    .first_fixed_ns = 170e6 };
 		struct verdict v = judge(&options, SEEDS_FEW, 1);
 
 		print_verdict(options.program->name, &v);
@@ -399,21 +402,21 @@ static void judge_turns(uint32_t passes, double range_gpu_ns, double once_most)
 		add_verdict(&all, &v);
 	}
 	print_verdict("turns", &all);
-	assert_true(all.once <= once_most * (all.strata + all.once));
-	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.9);
+	assert_true(all.once <= 0.1 * (all.strata + all.once));
+	assert_true(all.within_1 / all.strata > 0.6 && all.within_1 / all.strata < 0.95);
 }
 
 static void totals_of_turns_are_honest(void **state)
 {
 	(void)state;
-	judge_turns(3, 0, 0.01);
+	judge_turns(0.05, 3, 0);
 }
 
 /* As of SM metrics: each stratum of some programs is met once or never. */
 static void few_launches_of_turns_are_honest(void **state)
 {
 	(void)state;
-	judge_turns(4, 500e3, 0.2);
+	judge_turns(0.2, 4, 500e3);
 }
 
 /* Instructions of a kernel that does the same each time are exact from the first launch on. */
