@@ -85,6 +85,7 @@ struct source {
 	unsigned unfinished; /* captures that are not complete */
 	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
+	uint64_t before; /* records of the captures before the present one */
 };
 
 /* --- captures ----------------------------------------------------------------------------------
@@ -126,19 +127,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
 	s->end.error = s->end.error ? s->end.error : info->end_code;
-	if (info->complete || info->totals.seen > 0) {
-		add_totals(&s->end.totals, &info->totals);
-	} else {
-		/* It has not been written yet, or never will: what is there is what is known. */
-		struct gpuctr_totals known = { 0 };
-
-		for (size_t i = 0; i < info->n_processes; i++) {
-			known.measured += info->processes[i].records;
-		}
-		known.seen = known.measured;
-		add_totals(&s->end.totals, &known);
-		s->end.has_totals = false;
-	}
+	s->before = summary_records(s->summary);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	return r ? r : summary_host(s->summary, info->host);
 }
@@ -170,12 +159,31 @@ static int on_record(const struct gpuctr_record *record, void *userdata)
 	return 0;
 }
 
+static int on_end(const struct store_info *info, void *userdata)
+{
+	struct source *s = userdata;
+
+	if (info->complete || info->totals.seen > 0) {
+		add_totals(&s->end.totals, &info->totals);
+	} else {
+		/* It has not been written yet, or never will: what is there is what is known. */
+		struct gpuctr_totals known = { .measured =
+						       summary_records(s->summary) - s->before };
+
+		known.seen = known.measured;
+		add_totals(&s->end.totals, &known);
+		s->end.has_totals = false;
+	}
+	return 0;
+}
+
 static bool read_capture(struct source *s, const char *path)
 {
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .on_stratum = on_stratum,
+						 .on_end = on_end,
 						 .check_beside = true,
 						 .without = summary_without(s->summary) };
 	struct store_error error;

@@ -66,6 +66,11 @@ static struct store_reader *open_recording(const char *path, struct refusal *r)
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, e.remedy, "%s", e.message);
 		return NULL;
 	}
+	if (store_count_rows(reader) != 0) {
+		e = *store_reader_error(reader);
+		refusal_set(r, GPUCTR_E_BAD_RECORDING, e.remedy, "%s", e.message);
+		return store_reader_free(reader);
+	}
 	return reader;
 }
 

@@ -282,7 +282,16 @@ int info_read_processes(struct store_reader *r)
 	for (size_t i = 0; i < n && result == 0; i++) {
 		result = read_devices(r, &r->processes[i]);
 		result = result ? result : read_claims(r, &r->processes[i]);
-		result = result ? result : read_counts(r, &r->processes[i]);
+	}
+	return result;
+}
+
+int store_count_rows(struct store_reader *r)
+{
+	int result = 0;
+
+	for (size_t i = 0; i < r->info.n_processes && result == 0; i++) {
+		result = read_counts(r, &r->processes[i]);
 	}
 	return result;
 }

@@ -29,6 +29,7 @@ struct store_process {
 	struct gpuctr_totals totals;
 	bool ended; /* its totals were delivered */
 	bool clean;
+	/* Once store_count_rows() was called; 0 before. */
 	uint64_t records; /* rows in the file */
 	uint64_t images;
 	uint64_t first, last; /* smallest and largest record index; 0, 0 when there are none */
@@ -81,6 +82,9 @@ int store_check_pages(
 	struct store_reader *r); /* waits for the verdict; the same when asked again */
 struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
 const struct store_info *store_info(const struct store_reader *r);
+/* Counts records and images, for which it passes over all of them: what is read anyway is better
+ * counted on the way. */
+int store_count_rows(struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
 const struct store_error *store_reader_error(const struct store_reader *r);
 

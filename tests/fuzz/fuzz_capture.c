@@ -394,6 +394,8 @@ static void read_all(bool passing)
 		store_passing_ranges(r);
 	}
 	info = store_info(r);
+	result = store_count_rows(r);
+	fuzz_check(store_reader_error(r)->code == result);
 	read_text(info->version);
 	read_text(info->command);
 	read_text(info->plan.chip);

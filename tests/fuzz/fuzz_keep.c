@@ -179,6 +179,7 @@ static void read_back(void)
 		fuzz_fail("kept, but not opened: %s", e.message);
 	}
 	info = store_info(r);
+	fuzz_check(store_count_rows(r) == 0);
 	for (size_t i = 0; i < info->n_processes; i++) {
 		const struct store_process *p = &info->processes[i];
 

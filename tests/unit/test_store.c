@@ -65,6 +65,8 @@ static void test_capture_comes_back(void **state)
 	assert_int_equal(info->plan.n_metrics, 3);
 	assert_string_equal(info->plan.metrics[2], "gpu__time_duration.sum");
 	assert_int_equal(info->n_processes, 1);
+	assert_int_equal(info->processes[0].records, 0);
+	assert_int_equal(store_count_rows(r), 0);
 	assert_int_equal(info->processes[0].records, 10);
 	assert_int_equal(info->processes[0].last, 9);
 	assert_int_equal(info->processes[0].process.pid, 4711);
@@ -368,6 +370,7 @@ static void test_images_marks_and_notices_come_back(void **state)
 	store_close(s);
 
 	r = open_file(f);
+	assert_int_equal(store_count_rows(r), 0);
 	assert_int_equal(store_info(r)->processes[0].images, 3);
 	assert_true(store_info(r)->processes[0].ended && store_info(r)->processes[0].clean);
 	assert_int_equal(store_info(r)->processes[0].totals.lost, 4);
@@ -614,6 +617,7 @@ static void test_failed_replacement_leaves_the_old_file(void **state)
 	assert_true(store_create(&options, &f->error, &s) > 0);
 	assert_null(s);
 	r = open_file(f);
+	assert_int_equal(store_count_rows(r), 0);
 	assert_int_equal(store_info(r)->processes[0].records, 3);
 	store_reader_free(r);
 	snprintf(command, sizeof(command), "test $(ls '%s' | wc -l) = 1", f->folder);
@@ -696,6 +700,7 @@ static void test_killed_writer_leaves_a_readable_file(void **state)
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		r = open_file(f);
 		assert_false(store_info(r)->complete);
+		assert_int_equal(store_count_rows(r), 0);
 		for (size_t i = 0; i < store_info(r)->n_processes; i++) {
 			const struct store_process *p = &store_info(r)->processes[i];
 
@@ -741,6 +746,7 @@ static void test_failure_keeps_what_was_committed(void **state)
 	store_close(s);
 	r = open_file(f);
 	assert_false(store_info(r)->complete);
+	assert_int_equal(store_count_rows(r), 0);
 	assert_int_equal(store_info(r)->n_processes ? store_info(r)->processes[0].records : 0, i);
 	store_reader_free(r);
 }
