@@ -40,6 +40,7 @@ struct forward {
 
 struct attributor {
 	struct scopes scopes;
+	bool used; /* a table may hold something: clearing them takes as long as much reading */
 	struct place places[PLACE_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
@@ -60,8 +61,11 @@ struct attributor *attributor_free(struct attributor *a)
 
 void attributor_next_capture(struct attributor *a)
 {
-	memset(a->places, 0, sizeof(a->places));
-	memset(a->forwards, 0, sizeof(a->forwards));
+	if (a->used) {
+		memset(a->places, 0, sizeof(a->places));
+		memset(a->forwards, 0, sizeof(a->forwards));
+	}
+	a->used = false;
 }
 
 struct texts *attributor_texts(struct attributor *a)
@@ -231,6 +235,7 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 	if (!record->range) {
 		return 0;
 	}
+	a->used = true;
 	r = find_place(a, record->process, record->range, &place);
 	if (r || !place.scope) {
 		return r;
