@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel on every GPU of the machine: run under torchrun. Prints the loss of rank 0."""
+import argparse
 import os
 import time
 
 import torch
 import torch.distributed as dist
 import torchvision
+
+p = argparse.ArgumentParser()
+p.add_argument("--iterations", type=int, default=30)
+a = p.parse_args()
 
 rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(rank)
@@ -17,7 +22,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x = torch.randn(32, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
 y = torch.randint(0, 1000, (32,), device="cuda")
 times = []
-for i in range(30):
+for i in range(a.iterations):
     torch.cuda.synchronize()
     t = time.perf_counter()
     torch.cuda.nvtx.range_push(f"iteration {i}")
