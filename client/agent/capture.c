@@ -95,11 +95,11 @@ static void tell_strata_now_and_then(struct capture *c)
 /* What was spent, and how that is known. */
 static void tell_spent(struct capture *c)
 {
-	const char *remedy = c->passes.n > 1
-				     ? "The program was too short for its budget. Give it more, or "
-				       "measure metrics of one pass without it."
-				     : "The program was too short for its budget. Leave --budget "
-				       "out, and everything is measured.";
+	const char *remedy =
+		c->passes.n > 1 ? "This was too short for its budget. Give it more, or measure "
+				  "metrics of one pass with --budget 100%."
+				: "This was too short for its budget. With --budget 100% "
+				  "everything is measured.";
 	char text[1024], seeing[256];
 	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
 

@@ -59,14 +59,19 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);
+	if (run->options->budget_ppm > 0 && !run->options->has_budget) {
+		say("launches are chosen at random, for %g %% of the time: --budget 100%% measures "
+		    "every one",
+		    run->options->budget_ppm * 1e-4);
+	}
 	if (opened->recorded) {
 		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
 	}
 }
 
-/* On an H200 a fifth of the errors that turns tell were too small (docs/budget.md has the figures).
- * Until that is mended nobody gets such numbers of this program without having asked for them by
- * name. */
+/* On an H200 a minute of turns left most kernels of a training with a launch or two a group, or
+ * with none (docs/budget.md has the figures). Until that is mended nobody gets such numbers without
+ * having asked for them by name. */
 static bool may_take_turns(const struct gpuctr_plan *plan)
 {
 	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");
@@ -75,7 +80,7 @@ static bool may_take_turns(const struct gpuctr_plan *plan)
 		return true;
 	}
 	say_usage("these metrics need %u groups of one pass each. That they take turns under "
-		  "--budget is experimental: their errors were seen to be too small on a GPU "
+		  "--budget is experimental: a minute measures few launches of each group "
 		  "(docs/budget.md). GPUCTR_EXPERIMENTAL=turns lets you try it; or measure one "
 		  "group, `gpuctr-client plan` says which there are",
 		  plan->groups);

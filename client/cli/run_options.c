@@ -81,6 +81,8 @@ const struct option_def run_option_defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
+enum { CAPTURE_BUDGET_PPM = 50000 };
+
 const struct option_def capture_option_defs[] = {
 	{ 'p', "pid", "LIST", "these processes" },
 	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
@@ -252,6 +254,7 @@ static bool take_budget(struct run_options *o, const char *value)
 	if (end == value || *end || !(percent >= 0.01 && percent <= 100)) {
 		return wrong("budget", value, "a part of the time, from 0.01% to 100%");
 	}
+	o->has_budget = true;
 	o->budget_ppm = percent < 100 ? (uint32_t)(percent * 1e4 + 0.5) : 0;
 	return true;
 }
@@ -447,6 +450,15 @@ static bool complete_run(struct run_options *o)
 	       default_metrics(o);
 }
 
+/* Somebody's work that runs already is slowed down by no more than this, unless it is said how much
+ * is to be measured. */
+static void default_budget(struct run_options *o)
+{
+	if (!o->has_budget && !selecting_is_bounded(&o->selecting)) {
+		o->budget_ppm = CAPTURE_BUDGET_PPM;
+	}
+}
+
 static bool complete_capture(struct run_options *o)
 {
 	if (o->command[0]) {
@@ -471,6 +483,7 @@ static bool complete_capture(struct run_options *o)
 	}
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
+	default_budget(o);
 	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
 	       default_metrics(o);
 }

@@ -19,7 +19,7 @@ struct run_options {
 	uint64_t timeout_ns, lease_ns, summary_rows;
 	uint32_t budget_ppm; /* 0: everything is measured */
 	uint64_t seed;
-	bool has_seed;
+	bool has_seed, has_budget; /* they were said */
 	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
 	char **command;		  /* NULL-terminated, in argv; of capture: empty */
 	const char *program;	  /* the last part of command[0] */

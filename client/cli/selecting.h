@@ -82,6 +82,9 @@ bool selecting_take(struct selecting *s, int id, const char *value);
 bool selecting_check(const struct selecting *s);
 void selecting_deinit(struct selecting *s);
 
+/* Do they say how many launches, or which of the steps, are measured? */
+bool selecting_is_bounded(const struct selecting *s);
+
 /* s is borrowed by o. */
 void selecting_fill(const struct selecting *s, struct gpuctr_capture_options *o);
 

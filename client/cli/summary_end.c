@@ -277,9 +277,10 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 /* Without a budget metrics of several passes would be refused. */
 static void add_too_short(const struct summary *s, struct buf *b)
 {
-	buf_text(b, "Nothing was measured: the program was too short for its --budget. ");
-	buf_text(b, s->turns > 0 ? "Give it more, or\nmeasure metrics of one pass without it.\n"
-				 : "Leave it out, and\neverything is measured.\n");
+	buf_text(b, "Nothing was measured: this was too short for its --budget. ");
+	buf_text(b, s->turns > 0
+			    ? "Give it more, or\nmeasure metrics of one pass with --budget 100%.\n"
+			    : "With --budget 100%\neverything is measured.\n");
 }
 
 static void add_all_filtered(const struct summary_end *end, struct buf *b)

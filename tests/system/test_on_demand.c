@@ -19,11 +19,41 @@ static void capture_once(struct fixture *f, const struct program *p, const char 
 
 	unlink(path);
 	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics", metric,
-			   "--format", "jsonl", "-f", "--output", path, NULL);
+			   "--budget", "100%", "--format", "jsonl", "-f", "--output", path, NULL);
 	expect_text_soon(path, "\"type\":\"kernel\"");
 	program_kill(c, SIGINT);
 	expect_exit(c, 0);
 	on_demand_expect_measured(path, metric);
+}
+
+static void run_capture(struct fixture *f, const struct program *p, const char *option,
+			const char *value, bool chosen)
+{
+	static const char told[] = "launches are chosen at random, for 5 % of the time";
+	struct program *c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					   "--duration", "0.5", option, value, NULL);
+
+	expect_exit(c, 0);
+	assert_int_equal(count_text(c->err, told), chosen);
+	assert_int_equal(count_text(c->err, "ESTIMATED"), chosen || strcmp(value, "20%") == 0);
+	assert_int_equal(count_text(c->err, "--budget 5%, seed"), chosen);
+}
+
+/* Work that runs already is spared, unless it is said how much is to be measured. */
+static void a_capture_has_a_budget_by_itself(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	run_capture(f, p, "--metrics", "dram__bytes_read.sum", true);
+	run_capture(f, p, "--budget", "100%", false);
+	run_capture(f, p, "--budget", "20%", false);
+	run_capture(f, p, "--launch-count", "3", false);
+	expect_running(p);
+	program_kill(p, SIGKILL);
 }
 
 static void a_capture_ends_after_its_duration(void **state)
@@ -92,7 +122,7 @@ static void a_container_has_its_own_pids(void **state)
 	static const char script[] =
 		"\"$1\" standby -- \"$2\" --kernels 400000 --sleep-us 500 & p=$!\n"
 		"until \"$1\" ps | grep -q \"^ *$p \"; do sleep 0.05; done\n"
-		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum "
+		"\"$1\" capture --pid $p --metrics dram__bytes_read.sum --budget 100% "
 		"--format jsonl -f --output \"$3\" & c=$!\n"
 		"until grep -qs '\"type\":\"kernel\"' \"$3\"; do sleep 0.05; done\n"
 		"kill -TERM $c; wait $c; s=$?; kill -9 $p; exit $s\n";
@@ -677,6 +707,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
+		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
 		SYSTEM_TEST(a_capture_that_is_refused_lets_go_of_its_programs),
 		SYSTEM_TEST(a_container_has_its_own_pids),

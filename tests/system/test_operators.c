@@ -35,8 +35,8 @@ static struct program *capture(struct fixture *f, int uid, const struct program 
 			       const char *path)
 {
 	return fixture_client(f, uid, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--duration", "0.5", "--format", "jsonl",
-			      "-f", "--output", path, NULL);
+			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "0.5",
+			      "--format", "jsonl", "-f", "--output", path, NULL);
 }
 
 static void expect_captured(struct fixture *f, int uid, const struct program *p, const char *told)

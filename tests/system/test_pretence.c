@@ -276,7 +276,7 @@ static void who_never_answers_is_named_and_not_waited_for(void **state)
 
 	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
 	a = standby_register(f, USER_ANN);
-	c = fixture_client(f, USER_ANN, "capture", "--all", NULL);
+	c = fixture_client(f, USER_ANN, "capture", "--all", "--budget", "100%", NULL);
 	standby_expect_welcome(&a);
 	expect_text_soon(c->err, "has not answered for 10 s");
 	program_kill(c, SIGINT);

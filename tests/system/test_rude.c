@@ -73,8 +73,8 @@ static struct program *begin_capture(struct fixture *f, const struct program *p)
 
 	unlink(path);
 	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
-			      "dram__bytes_read.sum", "--format", "jsonl", "-f", "--output", path,
-			      NULL);
+			      "dram__bytes_read.sum", "--budget", "100%", "--format", "jsonl", "-f",
+			      "--output", path, NULL);
 }
 
 static void expect_kernels(struct fixture *f)
