@@ -105,10 +105,13 @@ static double turn_room(const struct budget *b)
 	return turn_price(b) + each(b, BUDGET_STOP);
 }
 
-/* With batches of another size than now. */
+/* With batches of another size than now; a context that comes later begins with small ones. */
 static double change_price_at(const struct budget *b, double size)
 {
-	return each(b, BUDGET_CHANGE) + FIRST_START_NS_PER_RANGE * (size - (double)b->size);
+	double part = size / (double)b->size;
+
+	return each(b, BUDGET_CHANGE) * (part < 1 ? part : 1) +
+	       (part > 1 ? FIRST_START_NS_PER_RANGE * (size - (double)b->size) : 0);
 }
 
 static double change_price(const struct budget *b)

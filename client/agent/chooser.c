@@ -223,6 +223,12 @@ static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 	atomic_store(&c->few, (float)fmax(FEW_LEAST, fmin(FEW_MAX, few)));
 }
 
+void chooser_begin(struct chooser *c)
+{
+	c->demand_before = atomic_load(&c->demand);
+	atomic_store(&c->withheld, 0);
+}
+
 void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
 		   uint64_t elapsed_ns)
 {

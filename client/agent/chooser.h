@@ -80,6 +80,9 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass);
 void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
 		   uint64_t elapsed_ns);
 
+/* What was offered until now was not to be measured, and is not told as withheld. */
+void chooser_begin(struct chooser *c);
+
 /* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
 		  const double *values);

@@ -29,6 +29,7 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
+#define LOOK_ON_LEAST_NS (CLOCK_NS_PER_S / 20)
 #define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
@@ -101,6 +102,7 @@ static void begin(struct choosing *c, uint64_t now_ns)
 		options.pass_range_ns[i] = c->options.may_block[i] ? BLOCKING_RANGE_NS : 0;
 	}
 	budget_init(&c->budget, &options);
+	chooser_begin(&c->chooser);
 	c->granted_ns = now_ns;
 }
 
@@ -174,7 +176,7 @@ static bool is_looking_on(struct choosing *c, uint64_t now_ns)
 		return false;
 	}
 	c->met_ns = c->met_ns ? c->met_ns : now_ns;
-	return !slower_knows_plain() && now_ns - c->met_ns < LOOK_ON_NS;
+	return now_ns - c->met_ns < (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
 }
 
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
@@ -285,7 +287,6 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 {
 	uint64_t now_ns = clock_now_ns();
 
-	slower_begins();
 	if (lock_budget(c)) {
 		budget_note_first_start(&c->budget, now_ns, size, (double)(now_ns - begin_ns));
 		budget_note_pass(&c->budget, pass);

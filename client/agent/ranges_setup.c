@@ -6,6 +6,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/permission.h"
+#include "client/agent/slower.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
  *
@@ -125,6 +126,7 @@ static bool enable(struct capture *c, struct ranges *r)
 		ranges_give_up(c, r, "cuptiRangeProfilerEnable", result);
 		return false;
 	}
+	slower_begins();
 	r->object = p.pRangeProfilerObject;
 	result = configure(c, r);
 	if (result != CUPTI_SUCCESS) {

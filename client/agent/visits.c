@@ -48,6 +48,7 @@ static struct visit *take_left(void)
 		if (atomic_compare_exchange_strong(&v->taken, &taken, true)) {
 			v->thread_id = v->number = v->nested = 0;
 			v->launching = NULL;
+			v->call_ns = 0;
 			return v;
 		}
 	}
@@ -88,6 +89,7 @@ struct capture *visit_begin(struct visit *v)
 	if (c && v->number != c->number) {
 		v->number = c->number;
 		v->launching = NULL;
+		v->call_ns = 0;
 		v->last_context = v->other = NULL;
 		v->last_stream.known = false;
 		v->path = (struct path){ .next = 0 };

@@ -72,12 +72,18 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 /* On an H200 a minute of turns left most kernels of a training with a launch or two a group, or
  * with none (docs/budget.md has the figures). Until that is mended nobody gets such numbers without
  * having asked for them by name. */
-static bool may_take_turns(const struct gpuctr_plan *plan)
+static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
 	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");
 
 	if (plan->groups <= 1 || (wanted && strcmp(wanted, "turns") == 0)) {
 		return true;
+	}
+	if (!o->has_budget) {
+		say_usage("these metrics need %u groups of one pass each, and one capture measures "
+			  "one: `gpuctr-client plan` says which there are",
+			  plan->groups);
+		return false;
 	}
 	say_usage("these metrics need %u groups of one pass each. That they take turns under "
 		  "--budget is experimental: a minute measures few launches of each group "
@@ -93,7 +99,8 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 
 	(void)c;
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
-	if (!may_take_turns(opened->plan) || !sinks_prepare(&run->sinks, run->options, opened)) {
+	if (!may_take_turns(run->options, opened->plan) ||
+	    !sinks_prepare(&run->sinks, run->options, opened)) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
 	}

@@ -223,8 +223,8 @@ bool selecting_take(struct selecting *s, int id, const char *value)
 
 bool selecting_is_bounded(const struct selecting *s)
 {
-	return s->launch_skip > 0 || s->launch_every > 0 || s->launch_count > 0 ||
-	       s->record_limit > 0 || s->active > 0 || s->stop_on_range_end > 0;
+	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||
+	       s->stop_on_range_end > 0;
 }
 
 bool selecting_check(const struct selecting *s)

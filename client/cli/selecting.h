@@ -82,7 +82,7 @@ bool selecting_take(struct selecting *s, int id, const char *value);
 bool selecting_check(const struct selecting *s);
 void selecting_deinit(struct selecting *s);
 
-/* Do they say how many launches, or which of the steps, are measured? */
+/* Do they say how many launches are measured, one of how many, or which of the steps? */
 bool selecting_is_bounded(const struct selecting *s);
 
 /* s is borrowed by o. */

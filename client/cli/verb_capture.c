@@ -45,10 +45,10 @@ const struct verb verb_capture = {
 		   "125 when nothing matched, it was refused or it ended by itself, with "
 		   "--fail-if-none\n"
 		   "124 when no kernel was measured. The programs run on in any case.\n",
-	.examples = "  gpuctr-client capture --program python --duration 1\n"
+	.examples = "  gpuctr-client capture --program python --duration 5\n"
 		    "  gpuctr-client capture --all --steps 2 --step "
 		    "cudaProfilerStart\n"
-		    "  gpuctr-client capture --job 4711 --duration 1 -o rank%r.gpuctr\n",
+		    "  gpuctr-client capture --job 4711 --duration 5 -o rank%r.gpuctr\n",
 	.options = capture_option_defs,
 	.exec = exec_capture,
 };

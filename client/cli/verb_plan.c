@@ -56,7 +56,7 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 #define RANGE_US 51.0
 #define SM_RANGE_US 763.0
 #define TURN_US 14e3
-#define CHANGE_US 220e3 /* and the first Start */
+#define CHANGE_US 228e3 /* and the first Start */
 #define PLANNED 0.93	/* of the budget: the rest is for calls that take longer */
 #define BEFOREHAND_S 1	/* what one second brings is there at the beginning, and paid back */
 enum { BATCH = 64 };
@@ -99,7 +99,7 @@ static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
 		buf_printf(b, "%s %.0f s with --budget %u%%", i > 0 ? "," : "", s, percents[i]);
 	}
 	buf_text(b, ";\nbelow 3% groups do not change. A kernel has a value of a metric after a "
-		    "turn in which it ran,\nand an error after two.\n");
+		    "turn in which it ran,\nand an error then or after the next.\n");
 }
 
 /* What one run could do with it. */

@@ -411,9 +411,13 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
-	/* One launch may have been measured in this row alone. */
+	if (sample < s->n_samples && sum.n == s->samples[sample].n) {
+		sum = s->samples[sample]; /* which knows what turns its cells have in common */
+	}
+	/* One launch, or turn, may have been measured in this row alone. */
 	whole = sample < s->n_samples && sum.n == s->samples[sample].n &&
-		(sum.n > 1 || is_of_one_row(g, s, entries[0].row));
+		(is_of_one_row(g, s, entries[0].row) ||
+		 !estimate_lacks(&sum, groups_stratum_seen(s)));
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}

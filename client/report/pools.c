@@ -10,7 +10,8 @@
  * much launches of one differ in this metric; else only what was measured is known of it.
  *
  * Which strata these are depends on how many of their launches were measured, never on what was
- * measured. */
+ * measured. Where metrics take turns the strata of a kind may have been met in the same one: what
+ * all of them share of its luck is not in the error. */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -603,7 +603,7 @@ static void several_passes_need_a_budget(void **state)
 	/* A first Start of 220 ms, and two turns of 7 x (14 ms + 64 x 51 us) and a change of 220
 	 * ms. */
 	expect_in_output(client, "takes 51 us in group 0, 51 us in group 1.\n");
-	expect_in_output(client, " 20 s with --budget 5%, 11 s with --budget 10%, 6 s with");
+	expect_in_output(client, " 21 s with --budget 5%, 11 s with --budget 10%, 6 s with");
 	client = fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--", FAKEAPP, NULL);
 	expect_exit(client, 125);
 	expect_output(client, "");

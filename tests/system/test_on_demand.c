@@ -31,7 +31,7 @@ static void run_capture(struct fixture *f, const struct program *p, const char *
 {
 	static const char told[] = "launches are chosen at random, for 5 % of the time";
 	struct program *c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
-					   "--duration", "0.5", option, value, NULL);
+					   "--duration", "1.5", option, value, NULL);
 
 	expect_exit(c, 0);
 	assert_int_equal(count_text(c->err, told), chosen);

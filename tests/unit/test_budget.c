@@ -279,6 +279,23 @@ static void passes_stay_as_long_as_their_change_is_worth(void **state)
 	greedy_close(&g);
 }
 
+/* A context that comes later begins with small batches, while the budget knows of large ones. */
+static void a_smaller_size_costs_less_and_never_nothing(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 4 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 1 * S, 1024, 900e6);
+	budget_note_change(&b, 2 * S, 1, 300e6);
+	budget_note_first_start(&b, 3 * S, 64, 220e6);
+	assert_true(b.costs[BUDGET_CHANGE].each_ns > 0);
+	assert_true(b.costs[BUDGET_CHANGE].each_ns < 300e6);
+	assert_in_range(budget_batches_of_stay(&b), 1, 64);
+	assert_true(budget_least_share(&b) > 0);
+}
+
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1 };
@@ -385,6 +402,7 @@ int main(void)
 		cmocka_unit_test(the_first_start_is_paid_back),
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
 		cmocka_unit_test(passes_stay_as_long_as_their_change_is_worth),
+		cmocka_unit_test(a_smaller_size_costs_less_and_never_nothing),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

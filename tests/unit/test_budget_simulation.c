@@ -380,9 +380,8 @@ static void passes_follow_each_other(void **state)
 }
 
 /* Totals of the metrics of one configuration of several, from its own turns, also of a program
- * whose phases last longer than turns. A change takes a
- * first Start, as it does on a GPU, so that a minute has few turns, and errors are rather too wide.
- */
+ * whose phases last longer than turns. A change takes a first Start, as it does on a GPU, so that
+ * a minute has few turns, and errors are rather too wide. */
 static void judge_turns(double share, uint32_t passes, double range_gpu_ns)
 {
 	struct verdict all = { 0 };
@@ -398,7 +397,8 @@ static void judge_turns(double share, uint32_t passes, double range_gpu_ns)
 
 		print_verdict(options.program->name, &v);
 		assert_true(v.within_3 / v.strata >= 0.9);
-		assert_true(rms(&v) < 3 * told(&v));
+		assert_true(v.once <= 0.6 * (v.strata + v.once));
+		assert_true(rms(&v) < 2.5 * told(&v));
 		add_verdict(&all, &v);
 	}
 	print_verdict("turns", &all);

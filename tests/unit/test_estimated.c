@@ -638,6 +638,70 @@ static void strata_that_lack_in_turns_are_predicted(void **state)
 	groups_free(g);
 }
 
+/* What was measured of a stratum was in one turn and in one row: others may be in other rows. */
+static void one_turn_in_one_row_is_not_the_whole_stratum(void **state)
+{
+	static const struct gpuctr_column two[] = {
+		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
+		{ .name = "flops", .unit = "FLOP", .group = 1 },
+	};
+	static const struct gpuctr_plan plan = {
+		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
+	};
+	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
+	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+	enum { STRATA = 8, EACH = 500, TURNS = 3 };
+	struct group **rows;
+	struct groups *g;
+	struct keys keys;
+	size_t n, alone = 0;
+
+	(void)state;
+	assert_true(keys_parse("stream", &keys, NULL));
+	g = groups_new(&keys);
+	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
+	assert_int_equal(groups_process(g, &process), 0);
+	for (unsigned i = 0; i < STRATA * TURNS * 2 * 5; i++) {
+		unsigned id = i % STRATA, turn = i / (STRATA * 5), group = turn % 2;
+		double values[2] = { group == 0 ? 1000 + i % 7 : NAN, group == 1 ? 5 : NAN };
+		const struct gpuctr_record record = { .process = 1,
+						      .kernel = &kernel,
+						      .clock = GPUCTR_CLOCK_NONE,
+						      .stream = id == 0 ? 99 : 7,
+						      .values = values,
+						      .stratum = 1 + id,
+						      .chance = 0.1,
+						      .group = group };
+
+		if (id > 0 || turn == 0) {
+			assert_int_equal(groups_record(g, &record), 0);
+		}
+	}
+	for (unsigned id = 0; id < STRATA; id++) {
+		const struct gpuctr_stratum stratum = { .process = 1,
+							.id = 1 + id,
+							.kernel = &kernel,
+							.grid = { 1 + id },
+							.seen = EACH };
+
+		assert_int_equal(groups_stratum(g, &stratum), 0);
+	}
+	assert_int_equal(groups_finish(g), 0);
+	n = groups_rows(g, &rows);
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i]->estimated && rows[i]->estimated->measured == 5) {
+			alone++;
+			assert_false(group_launches_error(rows[i], false) == 0);
+			assert_int_equal(estimated_total(rows[i],
+							 &(struct measure){ .adds_up = true }, 1)
+						 .kind,
+					 ESTIMATE_ONCE);
+		}
+	}
+	assert_int_equal(alone, 1);
+	groups_free(g);
+}
+
 static void ratios_of_groups_are_joined(void **state)
 {
 	static const double expected[] = { [DERIVED_BANDWIDTH] = 1500 / 1e-6,
@@ -692,6 +756,7 @@ int main(void)
 		cmocka_unit_test(a_sum_is_as_sure_as_its_parts),
 		cmocka_unit_test(a_change_has_the_direction_of_the_value),
 		cmocka_unit_test(strata_that_lack_in_turns_are_predicted),
+		cmocka_unit_test(one_turn_in_one_row_is_not_the_whole_stratum),
 		cmocka_unit_test(ratios_of_groups_are_joined),
 	};
 

@@ -22,7 +22,7 @@ static void launches_are_compared_by_their_lower_quartile(void **state)
 {
 	(void)state;
 	assert_true(slower_wants_more());
-	note(64, 3000);
+	note(256, 3000);
 	assert_false(slower_wants_more());
 	assert_true(slower_by_ns() == 0);
 	slower_begins();
@@ -31,7 +31,7 @@ static void launches_are_compared_by_their_lower_quartile(void **state)
 	assert_true(slower_by_ns() == 0); /* too few are known */
 	note(1, 5000);
 	assert_in_range(slower_by_ns(), 1990, 2010);
-	assert_false(slower_wants_more());
+	assert_true(slower_wants_more());
 }
 
 /* What a program does first is not what it does. */
