@@ -212,9 +212,9 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b,
 			 s->turns == 0
 				 ? " launches are of kinds of which none was measured, and in no "
-				   "value\n"
+				   "value (\"part\")\n"
 				 : " launches are of kinds of which none was measured for some of "
-				   "the metrics, and not in those\n");
+				   "the metrics, and not in those (\"part\")\n");
 	}
 	if (s->turns > 0) {
 		add_turns(s, b);

@@ -111,6 +111,13 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 			      : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
+/* A sum of which launches are missing: an error of the others would say that it is known. */
+static bool is_of_some(const struct table *t, const struct table_column *c, const struct group *row)
+{
+	return !c->is_derived && t->v->measures[c->i].adds_up && row->estimated &&
+	       row->estimated->total[c->i].unknown > 0;
+}
+
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b)
 {
@@ -126,7 +133,11 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	if (c->fields[field] == FIELD_ERROR) {
 		struct estimate e = estimate_of(t, c, row);
 
-		add_error_of(&e, b);
+		if (is_of_some(t, c, row) && e.kind != ESTIMATE_NONE) {
+			buf_text(b, "part");
+		} else {
+			add_error_of(&e, b);
+		}
 		return;
 	}
 	if (c->fields[field] == FIELD_DIFFERS) {
