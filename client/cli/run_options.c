@@ -81,8 +81,6 @@ const struct option_def run_option_defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-enum { CAPTURE_BUDGET_PPM = 50000 };
-
 const struct option_def capture_option_defs[] = {
 	{ 'p', "pid", "LIST", "these processes" },
 	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
@@ -450,8 +448,10 @@ static bool complete_run(struct run_options *o)
 	       default_metrics(o);
 }
 
-/* Somebody's work that runs already is slowed down by no more than this, unless it is said how much
- * is to be measured. */
+enum { CAPTURE_BUDGET_PPM = 50000 };
+
+/* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
+ * measured. What being watched takes may be more, and is told (docs/budget.md). */
 static void default_budget(struct run_options *o)
 {
 	if (!o->has_budget && !selecting_is_bounded(&o->selecting)) {

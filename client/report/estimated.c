@@ -411,13 +411,13 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 	for (size_t i = 0; sample < s->n_samples && i < n; i++) {
 		estimate_merge(&sum, &entries[i].cell->samples[sample]);
 	}
-	if (sample < s->n_samples && sum.n == s->samples[sample].n) {
+	whole = sample < s->n_samples && sum.n == s->samples[sample].n;
+	if (whole) {
 		sum = s->samples[sample]; /* which knows what turns its cells have in common */
 	}
 	/* One launch, or turn, may have been measured in this row alone. */
-	whole = sample < s->n_samples && sum.n == s->samples[sample].n &&
-		(is_of_one_row(g, s, entries[0].row) ||
-		 !estimate_lacks(&sum, groups_stratum_seen(s)));
+	whole = whole && (is_of_one_row(g, s, entries[0].row) ||
+			  !estimate_lacks(&sum, groups_stratum_seen(s)));
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}

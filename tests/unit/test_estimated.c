@@ -529,8 +529,10 @@ static void a_change_has_the_direction_of_the_value(void **state)
 
 enum { TURN_LAUNCHES = 4000, TURN = 100 };
 
-/* Bytes in one group, operations in the other; the kernel does 5 operations a byte. */
-static struct groups *run_turns(double *ret_bytes)
+static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
+
+/* Bytes in one group, operations in the other. */
+static struct groups *begin_turns(const char *by)
 {
 	static const struct gpuctr_column two[] = {
 		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
@@ -539,20 +541,28 @@ static struct groups *run_turns(double *ret_bytes)
 	static const struct gpuctr_plan plan = {
 		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
 	};
-	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
 	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+	struct groups *g;
+	struct keys keys;
+
+	assert_true(keys_parse(by, &keys, NULL));
+	g = groups_new(&keys);
+	assert_non_null(g);
+	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
+	assert_int_equal(groups_process(g, &process), 0);
+	return g;
+}
+
+/* The kernel does 5 operations a byte. */
+static struct groups *run_turns(double *ret_bytes)
+{
 	const struct gpuctr_stratum stratum = {
 		.process = 1, .id = 1, .kernel = &kernel, .seen = TURN_LAUNCHES
 	};
 	uint64_t random = 3;
 	struct groups *g;
-	struct keys keys;
 
-	assert_true(keys_parse("kernel", &keys, NULL));
-	g = groups_new(&keys);
-	assert_non_null(g);
-	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
-	assert_int_equal(groups_process(g, &process), 0);
+	g = begin_turns("kernel");
 	for (unsigned i = 0; i < TURN_LAUNCHES; i++) {
 		double bytes = floor(1000 * (1 + uniform(&random)));
 		unsigned group = i / TURN % 2;
@@ -581,26 +591,13 @@ static struct groups *run_turns(double *ret_bytes)
 static void strata_that_lack_in_turns_are_predicted(void **state)
 {
 	enum { STRATA = 24, EACH = 50 };
-	static const struct gpuctr_column two[] = {
-		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
-		{ .name = "flops", .unit = "FLOP", .group = 1 },
-	};
-	static const struct gpuctr_plan plan = {
-		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
-	};
-	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
-	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
 	double truth = 0, unknown = 0;
 	uint64_t random = 11;
 	struct groups *g;
 	struct estimate e;
-	struct keys keys;
 
 	(void)state;
-	assert_true(keys_parse("kernel", &keys, NULL));
-	g = groups_new(&keys);
-	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
-	assert_int_equal(groups_process(g, &process), 0);
+	g = begin_turns("kernel");
 	for (unsigned i = 0; i < STRATA * EACH; i++) {
 		unsigned id = i % STRATA, group = i / (2 * STRATA) % 2;
 		double bytes = 1000 * (1 + id % 4) * (1 + 0.1 * uniform(&random));
@@ -642,26 +639,13 @@ static void strata_that_lack_in_turns_are_predicted(void **state)
 /* What was measured of a stratum was in one turn and in one row: others may be in other rows. */
 static void one_turn_in_one_row_is_not_the_whole_stratum(void **state)
 {
-	static const struct gpuctr_column two[] = {
-		{ .name = "dram__bytes.sum", .unit = "byte", .group = 0 },
-		{ .name = "flops", .unit = "FLOP", .group = 1 },
-	};
-	static const struct gpuctr_plan plan = {
-		.chip = "GH100", .passes = 2, .groups = 2, .columns = two, .n_columns = 2
-	};
-	static const struct gpuctr_kernel kernel = { .name = "k", .mangled = "", .id = 1 };
-	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
 	enum { STRATA = 8, EACH = 500, TURNS = 3 };
 	struct group **rows;
 	struct groups *g;
-	struct keys keys;
 	size_t n, alone = 0;
 
 	(void)state;
-	assert_true(keys_parse("stream", &keys, NULL));
-	g = groups_new(&keys);
-	assert_int_equal(groups_begin(g, &plan, "made", NULL), 0);
-	assert_int_equal(groups_process(g, &process), 0);
+	g = begin_turns("stream");
 	for (unsigned i = 0; i < STRATA * TURNS * 2 * 5; i++) {
 		unsigned id = i % STRATA, turn = i / (STRATA * 5), group = turn % 2;
 		double values[2] = { group == 0 ? 1000 + i % 7 : NAN, group == 1 ? 5 : NAN };
