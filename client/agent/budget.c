@@ -6,8 +6,8 @@
 
 #include "proto/base/clock.h"
 
-/* A turn is the end of a batch: Stop, and the Start of the next. A stay is what one of several
- * passes has of batches, until the configuration is changed for the next pass.
+/* A turn is the end of a batch: Stop, and the Start of the next, which is of the next pass where
+ * there are several.
  *
  * Two accounts.
  *
@@ -21,8 +21,7 @@
  * below.
  *
  * A range costs its own cost and its part of the turn at the batch's end, which is set aside as the
- * batch fills (the debt): when it is full, its turn can be paid. With several passes the next
- * change of configuration is set aside for in the same way.
+ * batch fills (the debt): when it is full, its turn can be paid.
  *
  * Sizes grow by the rule of ranges.c (as soon as turns have cost the price of the next size), but
  * for the window: no size is chosen whose first Start takes more than a third of what may be spent
@@ -40,9 +39,7 @@
 #define LUMP 0.3   /* of what may be spent in ten seconds */
 #define BESIDE 0.2 /* of a lump, that is left in the window */
 #define CYCLE_NS 6e10
-#define CYCLES 8	     /* that there are to be before they become longer */
-#define STAY_WORTH 2	     /* what is measured costs so many times what the change does */
-#define STAY_WORTH_YOUNG 0.5 /* until there were so many */
+#define CYCLES 8 /* that there are to be before they become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
 #define NEWEST 0.2    /* part that the last call has in what is expected of the next */
 #define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
@@ -54,7 +51,7 @@
 #define FIRST_START_NS 170e6
 #define FIRST_START_NS_PER_RANGE 9e5
 
-enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4, STAY_BATCHES_MAX = 64 };
+enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4 };
 
 int budget_init(struct budget *b, const struct budget_options *options)
 {
@@ -73,7 +70,6 @@ int budget_init(struct budget *b, const struct budget_options *options)
 	b->costs[BUDGET_STOP].each_ns = STOP_NS;
 	b->costs[BUDGET_FIRST_START].each_ns =
 		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
-	b->costs[BUDGET_CHANGE].each_ns = b->costs[BUDGET_FIRST_START].each_ns;
 	for (uint32_t i = 0; i < options->passes; i++) {
 		double ns = options->pass_range_ns[i];
 
@@ -105,20 +101,6 @@ static double turn_room(const struct budget *b)
 	return turn_price(b) + each(b, BUDGET_STOP);
 }
 
-/* With batches of another size than now; a context that comes later begins with small ones. */
-static double change_price_at(const struct budget *b, double size)
-{
-	double part = size / (double)b->size;
-
-	return each(b, BUDGET_CHANGE) * (part < 1 ? part : 1) +
-	       (part > 1 ? FIRST_START_NS_PER_RANGE * (size - (double)b->size) : 0);
-}
-
-static double change_price(const struct budget *b)
-{
-	return b->options.passes > 1 ? each(b, BUDGET_CHANGE) : 0;
-}
-
 /* Metrics whose ranges wait for the GPU cost many times those of others. */
 static double range_price(const struct budget *b)
 {
@@ -139,25 +121,19 @@ static double first_start_price(const struct budget *b, size_t size)
 /* A range, and its part of what comes after it. */
 static double whole_price(const struct budget *b)
 {
-	double batches = (double)budget_batches_of_stay(b);
-
 	if (b->options.share < budget_least_share(b)) {
 		return range_price(b); /* nothing will come after it */
 	}
-	return range_price(b) + (turn_price(b) + change_price(b) / batches) / (double)b->size;
+	return range_price(b) + turn_price(b) / (double)b->size;
 }
 
-/* What is set aside for the end of the batch, and of the configuration's stay. */
+/* What is set aside for the end of the batch. */
 static double debt(const struct budget *b)
 {
-	double of_stay =
-		(double)b->taken_of_pass / ((double)b->size * (double)budget_batches_of_stay(b));
-
 	if (b->options.share < budget_least_share(b)) {
 		return 0;
 	}
-	return turn_price(b) * (double)b->taken / (double)b->size +
-	       change_price(b) * (of_stay < 1 ? of_stay : 1);
+	return turn_price(b) * (double)b->taken / (double)b->size;
 }
 
 /* --- time --- */
@@ -268,31 +244,32 @@ static void note(struct budget *b, enum budget_item item, enum budget_source sou
 	}
 }
 
-static void begin_batch(struct budget *b)
+static void begin_batch(struct budget *b, uint32_t pass)
 {
+	b->pass = pass < b->options.passes ? pass : 0;
 	b->open = true;
 	b->taken = 0;
 }
 
-void budget_note_start(struct budget *b, uint64_t now_ns, double ns)
+void budget_note_start(struct budget *b, uint64_t now_ns, uint32_t pass, double ns)
 {
 	advance(b, now_ns);
 	note(b, BUDGET_START, BUDGET_TIMED, ns);
 	b->balance_ns -= ns;
 	b->turned_ns += ns;
-	begin_batch(b);
+	begin_batch(b, pass);
 }
 
-void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, double ns)
+void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uint32_t pass,
+			     double ns)
 {
 	advance(b, now_ns);
 	note(b, BUDGET_FIRST_START, BUDGET_TIMED, ns);
 	b->costs[BUDGET_FIRST_START].each_ns = ns;
-	b->costs[BUDGET_CHANGE].each_ns = change_price_at(b, (double)size);
 	b->loan_ns += ns;
 	b->turned_ns = ns;
 	b->size = size;
-	begin_batch(b);
+	begin_batch(b, pass);
 }
 
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns)
@@ -325,24 +302,6 @@ void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double 
 		b->batch_ns = now_ns;
 	}
 	b->taken++;
-	b->taken_of_pass++;
-}
-
-void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double ns)
-{
-	advance(b, now_ns);
-	note(b, BUDGET_CHANGE, BUDGET_TIMED, ns);
-	b->balance_ns -= ns;
-	budget_note_pass(b, pass);
-	begin_batch(b);
-}
-
-void budget_note_pass(struct budget *b, uint32_t pass)
-{
-	if (pass < b->options.passes && pass != b->pass) {
-		b->pass = pass;
-		b->taken_of_pass = 0;
-	}
 }
 
 static void note_many(struct budget *b, enum budget_item item, enum budget_source source,
@@ -451,23 +410,24 @@ static size_t affordable_size(const struct budget *b)
 	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
 }
 
-/* Batches that measure for worth times what the change of the configuration costs. */
-static size_t batches_worth(const struct budget *b, double size, double change_ns, double worth)
+/* Of the passes, on average. */
+static double mean_range_price(const struct budget *b)
 {
-	double batches = 1 + worth * change_ns / (turn_price(b) + size * range_price(b));
+	double sum = 0;
 
-	return batches < STAY_BATCHES_MAX ? (size_t)batches : STAY_BATCHES_MAX;
+	for (uint32_t i = 0; i < b->options.passes; i++) {
+		sum += b->ranges[i].each_ns;
+	}
+	return sum / b->options.passes;
 }
 
-/* How long it takes until each pass was configured, with batches of this size. Larger ones measure
+/* How long it takes until each pass had its turn, with batches of this size. Larger ones measure
  * more and have each pass wait longer. */
 static double cycle_ns(const struct budget *b, double size)
 {
-	double change_ns = change_price_at(b, size);
-	double batches = (double)batches_worth(b, size, change_ns, STAY_WORTH);
-	double stay_ns = batches * (turn_price(b) + size * range_price(b)) + change_ns;
+	double batch_ns = turn_price(b) + size * mean_range_price(b);
 
-	return (double)b->options.passes * stay_ns / (PLANNED * b->options.share);
+	return (double)b->options.passes * batch_ns / (PLANNED * b->options.share);
 }
 
 /* How long it may take. A metric is known from its own turns, and however many launches each of
@@ -478,14 +438,6 @@ static double longest_cycle_ns(const struct budget *b)
 	double lasted_ns = (double)(b->now_ns - b->options.now_ns);
 
 	return lasted_ns / CYCLES < CYCLE_NS ? lasted_ns / CYCLES : CYCLE_NS;
-}
-
-size_t budget_batches_of_stay(const struct budget *b)
-{
-	bool is_young = cycle_ns(b, (double)b->size) > longest_cycle_ns(b);
-
-	return batches_worth(b, (double)b->size, change_price(b),
-			     is_young ? STAY_WORTH_YOUNG : STAY_WORTH);
 }
 
 /* The next size if there is one that can be paid for, else 0. */
@@ -523,14 +475,7 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 	return size;
 }
 
-bool budget_may_change(struct budget *b, uint64_t now_ns, size_t batches)
-{
-	advance(b, now_ns);
-	return b->options.passes > 1 && batches >= budget_batches_of_stay(b) &&
-	       fits(b, change_price(b) + turn_room(b));
-}
-
 double budget_least_share(const struct budget *b)
 {
-	return (turn_room(b) + change_price(b)) / (WINDOW_USED * WINDOW_NS);
+	return turn_room(b) / (WINDOW_USED * WINDOW_NS);
 }

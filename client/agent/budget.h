@@ -4,7 +4,7 @@
 
 /* How much measuring a program can be asked to pay for. What measuring costs is noted as it is
  * spent; the answers are how many launches may be chosen now, how large a batch is to be, and
- * whether a batch, or a configuration, may change now.
+ * whether a batch may end now.
  *
  * The promise: over any ten seconds after the first one, costs are at most the share of the time
  * that the user has granted, as far as a single call costs what such calls cost before. What the
@@ -23,15 +23,14 @@ enum {
 };
 
 enum budget_item {
-	BUDGET_RANGE_CPU,   /* push and pop */
-	BUDGET_RANGE_GPU,   /* what a range adds to its kernel on the GPU */
-	BUDGET_START,	    /* but the first after a configuration */
-	BUDGET_STOP,	    /* with the decoding */
+	BUDGET_RANGE_CPU, /* push and pop */
+	BUDGET_RANGE_GPU, /* what a range adds to its kernel on the GPU */
+	BUDGET_START,	  /* but the first after a configuration; with passes left out before it */
+	BUDGET_STOP,	  /* with the decoding */
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
-	BUDGET_CHANGE, /* to another configuration of the same batch size, with its first Start */
-	BUDGET_SEEING, /* callbacks around launches, whether they are chosen or not */
-	BUDGET_SLOWER, /* what launches, copies and fills take longer under CUPTI's profiler */
-	BUDGET_DRAIN,  /* waiting until the GPU is idle */
+	BUDGET_SEEING,	    /* callbacks around launches, whether they are chosen or not */
+	BUDGET_SLOWER,	    /* what launches, copies and fills take longer under CUPTI's profiler */
+	BUDGET_DRAIN,	    /* waiting until the GPU is idle */
 	BUDGET_OTHER,
 	BUDGET_ITEMS,
 };
@@ -53,16 +52,15 @@ struct budget_cost {
 struct budget_options {
 	double share;	  /* of the time, above 0 and at most 1 */
 	uint64_t now_ns;  /* of the first launch that may be measured */
-	uint32_t passes;  /* configurations that take turns, from 1 to BUDGET_PASSES_MAX */
+	uint32_t passes;  /* that take turns, batch by batch, from 1 to BUDGET_PASSES_MAX */
 	double range_ns;  /* what a range is assumed to cost on the GPU; 0: as memory metrics */
 	size_t size;	  /* of the first batches; 0: the usual one */
 	size_t size_most; /* that an image has room for; 0: no bound but ours */
-	/* Of several configurations, what a range of each is assumed to cost in all; 0: as above.
-	 */
+	/* Of several passes, what a range of each is assumed to cost in all; 0: as above. */
 	double pass_range_ns[BUDGET_PASSES_MAX];
 };
 
-/* What a range is expected to cost under one of several configurations. */
+/* What a range is expected to cost in one of several passes. */
 struct budget_range {
 	uint64_t n;
 	double each_ns;
@@ -76,9 +74,8 @@ struct budget {
 	uint64_t slot; /* that is under way, since the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];
 	size_t size, taken; /* of a batch; ranges in the one under way */
-	uint32_t pass;	    /* that is configured */
+	uint32_t pass;	    /* of the batch under way, or the last one */
 	struct budget_range ranges[BUDGET_PASSES_MAX];
-	size_t taken_of_pass;
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
 	double seeing_share; /* of the time, that seeing has lately taken */
@@ -97,20 +94,16 @@ int budget_init(struct budget *b, const struct budget_options *options);
 
 /* --- what was spent --- */
 
-/* A Start for batches of this size, or the first one of that size; ns is of all that it took. */
-void budget_note_start(struct budget *b, uint64_t now_ns, double ns);
-void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, double ns);
+/* A Start for batches of this size, or the first one of that size; ns is of all that it took. The
+ * batch is of that pass, below the number of them. */
+void budget_note_start(struct budget *b, uint64_t now_ns, uint32_t pass, double ns);
+void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uint32_t pass,
+			     double ns);
 
 /* Of one launch. gpu_source says how gpu_ns is known; cpu_ns is always timed. */
 void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
 		       enum budget_source gpu_source);
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
-
-/* The configuration changed, the batch size did not; the batch that follows is started with it. */
-void budget_note_change(struct budget *b, uint64_t now_ns, uint32_t pass, double ns);
-
-/* The same, with a first Start that was noted as such. */
-void budget_note_pass(struct budget *b, uint32_t pass);
 
 /* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
  * (0: they were not), and how that is known. It is not asked for and cannot be saved: what is left
@@ -138,13 +131,6 @@ bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 
 /* The size that the next batches are to have, when it pays to change it now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);
-
-/* Has a configuration that was kept for so many batches stayed long enough, and may the next one
- * come? Asked when a batch ends. */
-bool budget_may_change(struct budget *b, uint64_t now_ns, size_t batches);
-
-/* Batches that a configuration is kept for: as many as its change is worth. */
-size_t budget_batches_of_stay(const struct budget *b);
 
 /* The least share with which batches can be turned at all. Below it the first batch is the last,
  * which has to be told: a lump of this size in ten seconds is more than the share. */

@@ -13,7 +13,6 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_START] = "starts",
 		[BUDGET_STOP] = "stops",
 		[BUDGET_FIRST_START] = "first starts",
-		[BUDGET_CHANGE] = "changes of metrics",
 		[BUDGET_SEEING] = "seeing launches",
 		[BUDGET_SLOWER] = "slower calls",
 		[BUDGET_DRAIN] = "waiting for the GPU",

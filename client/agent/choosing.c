@@ -19,8 +19,8 @@
  * ten seconds holds for all of them together. What a range adds on the GPU is assumed, from what it
  * costs on an H200 with memory metrics; where push and pop wait for the GPU, it is in their time.
  *
- * Several configurations take turns (turns.c). The chance that is told of a launch is that of both:
- * that it came in the turn of its configuration, and that it was chosen there.
+ * Several passes take turns (turns.c). The chance that is told of a launch is that of both: that it
+ * came in the turn of its pass, and that it was chosen there.
  *
  * The client hears of a stratum by the numbers of the kernel and range that were met first. */
 
@@ -33,7 +33,6 @@ enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 #define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
-#define STAY_LEAST_NS (CLOCK_NS_PER_S / 4) /* of a configuration */
 #define CALLBACK_NS_MAX 20000
 /* While CUPTI's profiler is there: 0.7 us a kernel of a training whose GPU was never idle. A launch
  * by itself takes 0.5 us longer with all that it needs in the caches, and 1.6 to 2.0 us with
@@ -273,12 +272,12 @@ static bool lock_budget(struct choosing *c)
 	return false;
 }
 
-void choosing_note_start(struct choosing *c, uint64_t begin_ns)
+void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	if (lock_budget(c)) {
-		budget_note_start(&c->budget, now_ns, (double)(now_ns - begin_ns));
+		budget_note_start(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -288,18 +287,8 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 	uint64_t now_ns = clock_now_ns();
 
 	if (lock_budget(c)) {
-		budget_note_first_start(&c->budget, now_ns, size, (double)(now_ns - begin_ns));
-		budget_note_pass(&c->budget, pass);
-		pthread_mutex_unlock(&c->lock);
-	}
-}
-
-void choosing_note_change(struct choosing *c, uint64_t begin_ns, uint32_t pass)
-{
-	uint64_t now_ns = clock_now_ns();
-
-	if (lock_budget(c)) {
-		budget_note_change(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
+		budget_note_first_start(&c->budget, now_ns, size, pass,
+					(double)(now_ns - begin_ns));
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -373,21 +362,6 @@ size_t choosing_next_size(struct choosing *c, size_t most)
 	return size;
 }
 
-/* Each change asks the daemon for the driver's permission anew, which is a line of its log. */
-bool choosing_may_change(struct choosing *c, size_t batches, uint64_t since_ns)
-{
-	uint64_t now_ns;
-	bool may = false;
-
-	if (c->options.passes < 2 || !lock_budget(c)) {
-		return false;
-	}
-	now_ns = clock_now_ns();
-	may = now_ns - since_ns >= STAY_LEAST_NS && budget_may_change(&c->budget, now_ns, batches);
-	pthread_mutex_unlock(&c->lock);
-	return may;
-}
-
 /* --- telling --- */
 
 static void fill(struct choosing *c, uint32_t number, uint64_t seen, struct pack_stratum *ret)
@@ -453,7 +427,7 @@ static size_t count_merged(struct choosing *c)
 	return n;
 }
 
-/* Configurations whose turn has never come, or brought nothing. */
+/* Passes whose turn has never come, or brought nothing. */
 static uint32_t count_unmeasured(struct choosing *c)
 {
 	uint32_t n = 0;

@@ -27,7 +27,7 @@ struct choosing_options {
 	uint32_t ppm; /* millionths of the time; 0, or all of them: there is no budget */
 	uint64_t seed;
 	size_t columns;
-	uint32_t passes;	      /* configurations, from 1 to LIMIT_GROUPS */
+	uint32_t passes;	      /* that take turns, from 1 to LIMIT_GROUPS */
 	bool may_block[LIMIT_GROUPS]; /* the ranges of each of them wait for the GPU */
 	bool late;		      /* the program runs already */
 };
@@ -41,7 +41,7 @@ struct choosing {
 	struct chosen_name *names; /* by stratum */
 	_Atomic uint64_t
 		grant_ns; /* when the next launch is to ask for the pace; 0: none was made */
-	atomic_bool measured[LIMIT_GROUPS]; /* something, under each configuration */
+	atomic_bool measured[LIMIT_GROUPS]; /* something, in each pass */
 	double telling_ns; /* that a callback takes before and after ours; constant */
 	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
 	atomic_uint_fast64_t asked, idle;     /* streams, and those that had no work */
@@ -61,11 +61,11 @@ void choosing_deinit(struct choosing *c);
 
 struct chosen {
 	uint32_t stratum; /* from 1; 0: there is no budget */
-	uint32_t pass;	  /* the configuration for which it was chosen */
+	uint32_t pass;	  /* for which it was chosen */
 	struct choice choice;
 };
 
-/* At every launch that may be measured, and would be under this configuration. *before is the
+/* At every launch that may be measured, and would be in this pass. *before is the
  * caller's, of this capture, and 0 at first: the stratum of a launch that was like this one, to
  * look there first. name_function() gives the number of the kernel's name, and name_range() that of
  * the innermost range that recurs; they are called when the stratum is new. */
@@ -99,9 +99,9 @@ void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
 
 /* --- what it has cost; begin_ns as clock_now_ns() --- */
 
-void choosing_note_start(struct choosing *c, uint64_t begin_ns);
+/* Of pass, with the passes that were left out before it. */
+void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass);
 void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size, uint32_t pass);
-void choosing_note_change(struct choosing *c, uint64_t begin_ns, uint32_t pass);
 void choosing_note_stop(struct choosing *c, uint64_t begin_ns);
 void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass);
 
@@ -118,10 +118,6 @@ bool choosing_batch_is_old(struct choosing *c);
 
 /* The size that the next batches are to have, at most most; 0: the present one. */
 size_t choosing_next_size(struct choosing *c, size_t most);
-
-/* May a configuration that came at since_ns, and has ended so many batches since, give way? Never
- * where there is but one. */
-bool choosing_may_change(struct choosing *c, size_t batches, uint64_t since_ns);
 
 /* --- what is told --- */
 

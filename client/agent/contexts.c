@@ -107,9 +107,7 @@ static void forget(struct ranges *r)
 	r->state = RANGES_BROKEN;
 	r->context = NULL; /* a new context may get the same handle */
 	guard_deinit(&r->guard);
-	free(r->image);
-	r->image = NULL;
-	ranges_forget_configs(r);
+	ranges_forget_images(r);
 }
 
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)

@@ -16,12 +16,16 @@
  * time the turns of the present size have cost as much as the growth will: whenever the program
  * ends, no more than twice the least possible was spent.
  *
- * With a budget several configurations may take turns: each is set up as another size is. A batch
- * is of one of them. What is looked at from the moment on when it is full, or has ended, is chosen
- * for the next batch's; a launch that was chosen before is not measured under another.
+ * With a budget the metrics may need several passes, which take turns: one configuration has them
+ * all, and each Start and Stop is of the next one. That is what CUPTI's own replay of a program
+ * does for the sake of the same launches again; here the launches are others each time. A batch is
+ * of one pass. What is looked at from the moment on when it is full, or has ended, is chosen for
+ * the next batch's; a launch that was chosen before is not measured in another.
  *
- * CUPTI decodes into one image, which is copied out for the delivering thread and initialised
- * again. Images are 3 to 12 kB a range; IMAGE_BYTES_MAX bounds what a context keeps. */
+ * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
+ * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
+ * Images are 3 to 19 kB a range; IMAGE_BYTES_MAX bounds what a context keeps of fresh ones, and of
+ * that in use. */
 
 enum {
 	SIZE_LAST = 2048,
@@ -54,22 +58,35 @@ static void enter_call(struct ranges *r, const char *call)
 	atomic_store(&r->call, call);
 }
 
-/* --- configurations --- */
+/* --- passes --- */
 
 void ranges_init_turns(struct capture *c, struct ranges *r)
 {
 	uint64_t number = atomic_load(&c->n_contexts);
 
+	turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
 	if (c->passes.n > 1) {
-		turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
-		r->pass = turns_next(&r->turns);
+		r->pass = (uint32_t)(number % c->passes.n);
 	}
 }
 
-void ranges_forget_configs(struct ranges *r)
+void ranges_forget_images(struct ranges *r)
 {
 	for (size_t i = 0; i < LIMIT_GROUPS; i++) {
-		host_config_deinit(&r->configs[i]);
+		free(r->images[i].fresh);
+		r->images[i] = (struct ranges_image){ 0 };
+	}
+	free(r->image);
+	r->image = NULL;
+	host_config_deinit(&r->config);
+}
+
+/* When a batch is full, or ends before it is: launches are chosen for the pass in which they will
+ * be measured. */
+static void take_turn(struct capture *c, struct ranges *r)
+{
+	if (c->passes.n > 1) {
+		atomic_store(&r->pass, turns_next(&r->turns, r->pass));
 	}
 }
 
@@ -87,6 +104,43 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	result = c->profiler->cuptiRangeProfilerStart(&p);
 	r->running = result == CUPTI_SUCCESS;
 	return result;
+}
+
+/* Where CUPTI is then in its passes, it says itself. */
+static CUptiResult call_stop(struct capture *c, struct ranges *r)
+{
+	CUpti_RangeProfiler_Stop_Params p = {
+		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUptiResult result;
+
+	enter_call(r, "cuptiRangeProfilerStop");
+	r->running = false;
+	result = c->profiler->cuptiRangeProfilerStop(&p);
+	r->set = p.passIndex < c->passes.n ? (uint32_t)p.passIndex : 0;
+	return result;
+}
+
+/* Starts, and stops without a range, as often as there are passes before that whose turn it is. */
+static CUptiResult leave_out_passes(struct capture *c, struct ranges *r)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	for (uint32_t i = 0; result == CUPTI_SUCCESS && r->set != r->pass && i < c->passes.n; i++) {
+		result = ranges_renew_image(c, r);
+		result = result == CUPTI_SUCCESS ? call_start(c, r) : result;
+		result = result == CUPTI_SUCCESS ? call_stop(c, r) : result;
+	}
+	return result;
+}
+
+static CUptiResult begin_pass(struct capture *c, struct ranges *r)
+{
+	CUptiResult result = leave_out_passes(c, r);
+
+	result = result == CUPTI_SUCCESS ? ranges_renew_image(c, r) : result;
+	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
 }
 
 /* Another context of this process may own the GPU's counters; it lets go, and takes them back at
@@ -159,15 +213,12 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 /* The first one of a configuration pays for that as well. */
 static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
-	if (r->setup_ns != 0 && r->changed) {
-		choosing_note_change(&c->choosing, r->setup_ns, r->set);
-	} else if (r->setup_ns != 0) {
+	if (r->setup_ns != 0) {
 		choosing_note_first_start(&c->choosing, r->setup_ns, r->size, r->set);
 	} else {
-		choosing_note_start(&c->choosing, begin_ns);
+		choosing_note_start(&c->choosing, begin_ns, r->set);
 	}
 	r->setup_ns = 0;
-	r->changed = false;
 }
 
 static bool start(struct capture *c, struct ranges *r)
@@ -180,14 +231,11 @@ static bool start(struct capture *c, struct ranges *r)
 		return false; /* out of memory: this launch is not measured, the next may be */
 	}
 	r->batch->host = &r->info->evaluator;
-	r->batch->plan = &c->passes.v[r->set];
+	r->batch->plan = &c->passes.v[r->pass];
 	begin_ns = clock_now_ns();
-	result = ranges_init_image(c, r);
-	if (result == CUPTI_SUCCESS) {
-		result = call_start(c, r);
-	}
+	result = begin_pass(c, r);
 	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(c, r)) {
-		result = call_start(c, r);
+		result = begin_pass(c, r);
 	}
 	if (result == CUPTI_SUCCESS) {
 		note_start(c, r, begin_ns);
@@ -206,20 +254,13 @@ static bool start(struct capture *c, struct ranges *r)
 
 static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_Stop_Params stop = {
-		.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
 	CUpti_RangeProfiler_DecodeData_Params decode = {
 		.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 	};
 	uint64_t begin_ns = clock_now_ns();
-	CUptiResult result;
+	CUptiResult result = call_stop(c, r);
 
-	enter_call(r, "cuptiRangeProfilerStop");
-	r->running = false;
-	result = c->profiler->cuptiRangeProfilerStop(&stop);
 	if (result == CUPTI_SUCCESS) {
 		result = c->profiler->cuptiRangeProfilerDecodeData(&decode);
 	}
@@ -246,22 +287,11 @@ static void spoil_before_stranger(struct ranges *r)
 	}
 }
 
-/* When a batch is full, or ends before it is: launches are chosen for the configuration under which
- * they will be measured. */
-static void take_turn(struct capture *c, struct ranges *r)
-{
-	r->batches++;
-	if (choosing_may_change(&c->choosing, r->batches, r->pass_ns)) {
-		atomic_store(&r->pass, turns_next(&r->turns));
-		r->batches = 0;
-		r->pass_ns = clock_now_ns();
-	}
-}
-
 /* STARTED -> OFF or BROKEN. */
 static void stop(struct capture *c, struct ranges *r)
 {
 	struct batch *b = r->batch;
+	const struct ranges_image *image = &r->images[r->set];
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_stranger(r);
@@ -272,7 +302,7 @@ static void stop(struct capture *c, struct ranges *r)
 	r->state = RANGES_OFF;
 	activity_flush(c->activity);
 	if (result == CUPTI_SUCCESS &&
-	    deliver_copy_image(&c->deliver, b, r->image, r->image_size) < 0) {
+	    deliver_copy_image(&c->deliver, b, r->image, image->size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	if (result != CUPTI_SUCCESS) {
@@ -304,7 +334,7 @@ static void disable(struct capture *c, struct ranges *r)
 /* The next size when the present one has cost enough, else 0. A budget has its own rule. */
 static size_t next_size(struct capture *c, const struct ranges *r)
 {
-	size_t most = IMAGE_BYTES_MAX / (r->image_size / r->size);
+	size_t most = IMAGE_BYTES_MAX / r->image_bytes;
 	size_t size = r->size * SIZE_GROWTH;
 
 	most = most < SIZE_LAST ? most : SIZE_LAST;
@@ -328,17 +358,6 @@ static void grow(struct capture *c, struct ranges *r)
 	}
 }
 
-/* To the configuration whose turn it is: a new object, as for another size. */
-static void change(struct capture *c, struct ranges *r)
-{
-	if (r->set != r->pass) {
-		r->setup_ns = clock_now_ns();
-		r->changed = true;
-		disable(c, r);
-		ranges_setup(c, r);
-	}
-}
-
 /* A full batch: hands it over and starts the next. */
 static bool turn(struct capture *c, struct ranges *r)
 {
@@ -348,9 +367,6 @@ static bool turn(struct capture *c, struct ranges *r)
 	stop(c, r);
 	if (r->state == RANGES_OFF) {
 		grow(c, r);
-	}
-	if (r->state == RANGES_OFF) {
-		change(c, r);
 	}
 	started = r->state == RANGES_OFF && start(c, r);
 	r->paid_ns += clock_now_ns() - begin_ns;
@@ -385,9 +401,6 @@ static bool become_started(struct capture *c, struct ranges *r)
 		if (!ranges_setup(c, r)) {
 			return false;
 		}
-	}
-	if (r->state == RANGES_OFF) {
-		change(c, r);
 	}
 	return r->state == RANGES_OFF && start(c, r);
 }

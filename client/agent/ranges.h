@@ -23,6 +23,12 @@ enum ranges_state {
 	RANGES_BROKEN,	/* given up, the reason was told */
 };
 
+/* What an image is like before anything was decoded into it, for the metrics of one pass. */
+struct ranges_image {
+	uint8_t *fresh;
+	size_t size;
+};
+
 /* Per context. The lock is held from the push to the pop of a range, across the launch itself:
  * ranges of two threads must not overlap. So whoever looks for a context, and holds no lock of it,
  * reads context (NULL: it has ended) and device (UINT32_MAX: not known yet) as they are now. */
@@ -35,23 +41,21 @@ struct ranges {
 	uint64_t retry_ns;
 	bool told_busy;
 	CUpti_RangeProfiler_Object *object;
-	bool running; /* between Start and Stop */
-	/* One a configuration. The launches that are looked at now are to be measured under pass,
-	 * and the object was set up for set. */
-	struct host_config configs[LIMIT_GROUPS];
+	bool running;		   /* between Start and Stop */
+	struct host_config config; /* for all passes */
+	/* The launches that are looked at now are to be measured in pass; CUPTI measures set now,
+	 * or will from the next Start on. */
 	_Atomic(uint32_t) pass;
 	uint32_t set;
 	struct turns turns;
-	size_t batches;	  /* that have ended under pass, or are full */
-	uint64_t pass_ns; /* when it became that */
 	struct device_info *info;
 	size_t size;	   /* ranges a batch takes now */
 	uint64_t setup_ns; /* when a configuration began whose first Start is to come; 0: none */
-	bool changed;	   /* that is for another pass, and nothing else */
 	uint64_t push_ns;  /* that the last push took, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */
-	uint8_t *image;	   /* CUPTI decodes into it */
-	size_t image_size;
+	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
+	size_t image_bytes;			  /* of a range, of all of them together */
+	uint8_t *image; /* CUPTI decodes into it; as large as the largest of them */
 	struct guard guard;
 	/* Of the thread that holds the lock: what it called last, and when; NULL: nothing. Read
 	 * without the lock when that thread does not come back. */
@@ -66,10 +70,11 @@ struct ranges {
 
 struct capture;
 
-/* Of a new context: which configuration comes first. */
+/* Of a new context: which pass comes first. */
 void ranges_init_turns(struct capture *c, struct ranges *r);
 
-void ranges_forget_configs(struct ranges *r);
+/* The object is no more. */
+void ranges_forget_images(struct ranges *r);
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */

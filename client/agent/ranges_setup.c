@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/agent/capture.h"
 #include "client/agent/permission.h"
@@ -10,11 +11,14 @@
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
  *
- * A configured object keeps the image size of its first configuration (a second SetConfig with a
- * larger image lost all ranges beyond the first size, CUPTI 2025.3), so growing means a new object.
- * So does a change to other metrics: a SetConfig of the object that is there succeeds, takes 3 to
- * 7 ms, and none of 4,864 launches had a value then. SetConfig reads the image: it is initialised
- * first. */
+ * A configured object keeps its first configuration, and the number of ranges that its first image
+ * has (CUPTI 2025.3): a second SetConfig with a larger image lost all ranges beyond that, and one
+ * for other metrics brought no value. So growing means a new object. What a second SetConfig does
+ * change is the image that is decoded into, which is how each pass gets one of its own.
+ *
+ * An image is initialised for the metrics that GetCounterDataSize was last asked about, which takes
+ * 3 ms; so that is done once for each pass, and what came of it is kept. SetConfig reads the image:
+ * it is initialised first. */
 
 enum { SIZE_FIRST = 64 };
 
@@ -53,22 +57,10 @@ void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUpti
 	r->state = RANGES_BROKEN;
 }
 
-CUptiResult ranges_init_image(struct capture *c, struct ranges *r)
+static CUptiResult make_image(struct capture *c, struct ranges *r,
+			      const struct wire_strings *metrics, struct ranges_image *ret)
 {
-	CUpti_RangeProfiler_CounterDataImage_Initialize_Params p = {
-		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-		.counterDataSize = r->image_size,
-		.pCounterData = r->image,
-	};
-
-	return c->profiler->cuptiRangeProfilerCounterDataImageInitialize(&p);
-}
-
-static CUptiResult make_image(struct capture *c, struct ranges *r)
-{
-	const struct wire_strings *metrics = &c->passes.v[r->pass].metrics;
-	CUpti_RangeProfiler_GetCounterDataSize_Params p = {
+	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
 		.pMetricNames = (const char **)(uintptr_t)metrics->v,
@@ -76,15 +68,43 @@ static CUptiResult make_image(struct capture *c, struct ranges *r)
 		.maxNumOfRanges = r->size,
 		.maxNumRangeTreeNodes = (uint32_t)r->size,
 	};
-	CUptiResult result = c->profiler->cuptiRangeProfilerGetCounterDataSize(&p);
+	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = {
+		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+	CUptiResult result = c->profiler->cuptiRangeProfilerGetCounterDataSize(&size);
 
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
+	free(ret->fresh);
+	ret->size = size.counterDataSize;
+	ret->fresh = calloc(1, ret->size);
+	if (!ret->fresh) {
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	}
+	init.counterDataSize = ret->size;
+	init.pCounterData = ret->fresh;
+	return c->profiler->cuptiRangeProfilerCounterDataImageInitialize(&init);
+}
+
+static CUptiResult make_images(struct capture *c, struct ranges *r)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+	size_t most = 0, sum = 0;
+
+	for (uint32_t i = 0; result == CUPTI_SUCCESS && i < c->passes.n; i++) {
+		result = make_image(c, r, &c->passes.v[i].metrics, &r->images[i]);
+		most = r->images[i].size > most ? r->images[i].size : most;
+		sum += r->images[i].size;
+	}
+	if (result != CUPTI_SUCCESS) {
+		return result;
+	}
+	r->image_bytes = (sum + r->size - 1) / r->size;
 	free(r->image);
-	r->image_size = p.counterDataSize;
-	r->image = calloc(1, r->image_size);
-	return r->image ? ranges_init_image(c, r) : CUPTI_ERROR_OUT_OF_MEMORY;
+	r->image = malloc(most);
+	return r->image ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
 static CUptiResult configure(struct capture *c, struct ranges *r)
@@ -92,22 +112,28 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 	CUpti_RangeProfiler_SetConfig_Params p = {
 		.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE,
 		.pRangeProfilerObject = r->object,
-		.configSize = r->configs[r->pass].size,
-		.pConfig = r->configs[r->pass].image,
+		.configSize = r->config.size,
+		.pConfig = r->config.image,
+		.counterDataImageSize = r->images[r->set].size,
+		.pCounterDataImage = r->image,
 		.range = CUPTI_UserRange,
 		.replayMode = CUPTI_UserReplay,
 		.maxRangesPerPass = r->size,
 		.numNestingLevels = 1,
 		.minNestingLevel = 1,
 	};
-	CUptiResult result = make_image(c, r);
 
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	p.counterDataImageSize = r->image_size;
-	p.pCounterDataImage = r->image;
+	memcpy(r->image, r->images[r->set].fresh, r->images[r->set].size);
 	return c->profiler->cuptiRangeProfilerSetConfig(&p);
+}
+
+CUptiResult ranges_renew_image(struct capture *c, struct ranges *r)
+{
+	if (c->passes.n > 1) {
+		return configure(c, r); /* it is another one */
+	}
+	memcpy(r->image, r->images[0].fresh, r->images[0].size);
+	return CUPTI_SUCCESS;
 }
 
 static bool enable(struct capture *c, struct ranges *r)
@@ -128,33 +154,40 @@ static bool enable(struct capture *c, struct ranges *r)
 	}
 	slower_begins();
 	r->object = p.pRangeProfilerObject;
-	result = configure(c, r);
+	r->set = 0;
+	result = make_images(c, r);
+	if (result == CUPTI_SUCCESS) {
+		result = configure(c, r);
+	}
 	if (result != CUPTI_SUCCESS) {
 		ranges_give_up(c, r, "cuptiRangeProfilerSetConfig", result);
 		return false;
 	}
-	r->set = r->pass;
 	r->state = RANGES_OFF;
 	return true;
 }
 
-/* All of them at once, so that it is known from the beginning whether they can be measured. */
-static bool make_configs(struct capture *c, struct ranges *r)
+/* Each group in a pass of its own, as the daemon has planned. */
+static bool make_config(struct capture *c, struct ranges *r)
 {
+	struct host_metrics sets[LIMIT_GROUPS];
 	struct refusal why = { 0 };
 
-	for (uint32_t i = 0; why.code == 0 && !r->configs[i].image && i < c->passes.n; i++) {
+	if (r->config.image) {
+		return true;
+	}
+	for (uint32_t i = 0; i < c->passes.n; i++) {
 		const struct wire_strings *m = &c->passes.v[i].metrics;
 
-		pthread_mutex_lock(&r->info->lock);
-		host_config_new(&r->info->host, m->v, m->n, &r->configs[i], &why);
-		pthread_mutex_unlock(&r->info->lock);
-		if (why.code == 0 && r->configs[i].passes != 1) {
-			refusal_set(
-				&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
-				"the program's CUPTI needs %zu passes where the daemon's needs one",
-				r->configs[i].passes);
-		}
+		sets[i] = (struct host_metrics){ m->v, m->n };
+	}
+	pthread_mutex_lock(&r->info->lock);
+	host_config_new(&r->info->host, sets, c->passes.n, &r->config, &why);
+	pthread_mutex_unlock(&r->info->lock);
+	if (why.code == 0 && r->config.passes != c->passes.n) {
+		refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
+			    "the program's CUPTI needs %zu passes where the daemon's needs %u",
+			    r->config.passes, c->passes.n);
 	}
 	if (why.code != 0) {
 		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
@@ -170,7 +203,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		return false;
 	}
 	r->device = r->info->index;
-	if (!make_configs(c, r)) {
+	if (!make_config(c, r)) {
 		r->state = RANGES_BROKEN;
 		return false;
 	}

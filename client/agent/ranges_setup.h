@@ -11,8 +11,8 @@
  */
 bool ranges_setup(struct capture *c, struct ranges *r);
 
-/* Before each Start. */
-CUptiResult ranges_init_image(struct capture *c, struct ranges *r);
+/* Before each Start: the image of the pass r->set, with nothing in it. */
+CUptiResult ranges_renew_image(struct capture *c, struct ranges *r);
 
 /* Says why a context is not measured, by what CUPTI answered. */
 void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result);

@@ -1,49 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/turns.h"
 
+#include <stdbool.h>
+
 #include "client/agent/random.h"
 
-/* Each configuration has one turn in a round, in an order that is drawn anew for each round: in a
- * fixed one a program whose phases last as long as a round would show each configuration the same
- * phase. Two rounds may meet with the same configuration, which is then not changed. The order is a
- * function of the seed and of nothing else.
+/* CUPTI goes through the passes in their order. In a fixed order a program whose phases last as
+ * long as a round would show each pass the same phase, so now and then one is left out, each as
+ * often as the others: at most once in a round, on average, since that costs nearly as much as a
+ * turn. Which ones is a function of the seed and of nothing else.
  *
- * So a launch has its chance to come in the turn of the configuration under which it is measured,
- * and stands for launches that came in the turns of the others as well. Turns are not of equal
- * length, because ranges do not cost the same: their parts of the time are learnt, and at first
- * each counts as if it had been there for TICKS_AT_FIRST. */
+ * So a launch has its chance to come in the turn of the pass in which it is measured, and stands
+ * for launches that came in the turns of the others as well. Turns are not of equal length, because
+ * ranges do not cost the same: their parts of the time are learnt, and at first each counts as if
+ * it had been there for TICKS_AT_FIRST. */
 
-enum { TICKS_AT_FIRST = 10 };
-
-/* Durstenfeld's shuffle (Algorithm 235, Communications of the ACM 7, 1964). */
-static void shuffle(struct turns *t)
-{
-	for (uint32_t i = 0; i < t->n; i++) {
-		t->order[i] = (uint8_t)i;
-	}
-	for (uint32_t i = t->n - 1; i > 0; i--) {
-		uint32_t k = (uint32_t)(random_at(t->seed + t->round, i) % (i + 1));
-		uint8_t kept = t->order[i];
-
-		t->order[i] = t->order[k];
-		t->order[k] = kept;
-	}
-	t->round++;
-	t->at = 0;
-}
+enum { TICKS_AT_FIRST = 10, LEAVES_OUT_ONE_IN = 4 };
 
 void turns_init(struct turns *t, uint64_t seed, uint32_t n)
 {
 	*t = (struct turns){ .seed = random_scramble(seed), .n = n };
-	shuffle(t);
 }
 
-uint32_t turns_next(struct turns *t)
+uint32_t turns_next(struct turns *t, uint32_t pass)
 {
-	if (t->at == t->n) {
-		shuffle(t);
-	}
-	return t->order[t->at++];
+	uint32_t one_in = t->n > LEAVES_OUT_ONE_IN ? t->n : LEAVES_OUT_ONE_IN;
+	bool leaves_out = random_at(t->seed, t->drawn++) % one_in == 0;
+
+	return (pass + 1 + leaves_out) % t->n;
 }
 
 void turn_shares_init(struct turn_shares *s, uint32_t n)

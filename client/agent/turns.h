@@ -2,8 +2,8 @@
 #ifndef GPUCTR_AGENT_TURNS_H
 #define GPUCTR_AGENT_TURNS_H
 
-/* Whose turn it is, of several configurations of one context; and what part of the time turns take,
- * of a process. */
+/* Whose turn it is, of the passes of one context; and what part of the time turns take, of a
+ * process. */
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,16 +11,16 @@
 #include "proto/wire/limits.h"
 
 struct turns {
-	uint64_t seed, round;
-	uint32_t n, at;
-	uint8_t order[LIMIT_GROUPS]; /* of this round */
+	uint64_t seed, drawn;
+	uint32_t n;
 };
 
 /* n from 1 to LIMIT_GROUPS. */
 void turns_init(struct turns *t, uint64_t seed, uint32_t n);
 
-/* The next one, below n. */
-uint32_t turns_next(struct turns *t);
+/* The pass after this one, below n: mostly that which CUPTI has next, now and then the one after
+ * it. */
+uint32_t turns_next(struct turns *t, uint32_t pass);
 
 struct turn_shares {
 	uint32_t n;

@@ -69,28 +69,17 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 }
 
-/* On an H200 a minute of turns left most kernels of a training with a launch or two a group, or
- * with none (docs/budget.md has the figures). Until that is mended nobody gets such numbers without
- * having asked for them by name. */
+/* What a capture has by default is a budget, so that the daemon takes groups for granted. */
 static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
-	const char *wanted = getenv("GPUCTR_EXPERIMENTAL");
-
-	if (plan->groups <= 1 || (wanted && strcmp(wanted, "turns") == 0)) {
-		return true;
-	}
-	if (!o->has_budget) {
-		say_usage("these metrics need %u groups of one pass each, and one capture measures "
-			  "one: `gpuctr-client plan` says which there are",
-			  plan->groups);
+	if (plan->groups > 1 && !o->has_budget) {
+		say_usage("these metrics need %u groups of one pass each, which take turns only "
+			  "where it was asked for: add --budget %g%%, or measure one of them "
+			  "(`gpuctr-client plan` says which there are)",
+			  plan->groups, o->budget_ppm * 1e-4);
 		return false;
 	}
-	say_usage("these metrics need %u groups of one pass each. That they take turns under "
-		  "--budget is experimental: a minute measures few launches of each group "
-		  "(docs/budget.md). GPUCTR_EXPERIMENTAL=turns lets you try it; or measure one "
-		  "group, `gpuctr-client plan` says which there are",
-		  plan->groups);
-	return false;
+	return true;
 }
 
 static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened, void *userdata)

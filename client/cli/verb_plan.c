@@ -51,14 +51,13 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 }
 
 /* What was seen on one H200 with CUDA 13.0 (docs/budget.md): the agent expects the same until it
- * has timed its own calls, and at first a group stays for so many batches of 64 as are worth half
- * of the change. */
+ * has timed its own calls. Each turn is a batch, of 64 at first. */
 #define RANGE_US 51.0
 #define SM_RANGE_US 763.0
 #define TURN_US 14e3
-#define CHANGE_US 228e3 /* and the first Start */
-#define PLANNED 0.93	/* of the budget: the rest is for calls that take longer */
-#define BEFOREHAND_S 1	/* what one second brings is there at the beginning, and paid back */
+#define FIRST_START_US 228e3
+#define PLANNED 0.93   /* of the budget: the rest is for calls that take longer */
+#define BEFOREHAND_S 1 /* what one second brings is there at the beginning, and paid back */
 enum { BATCH = 64 };
 
 /* Metrics of the SMs are read by the CPU, which waits for the GPU. */
@@ -81,16 +80,15 @@ static double range_us(const struct gpuctr_plan *plan, unsigned group)
 /* How long it takes until each group has had a turn, at budgets that people ask for. */
 static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
 {
-	static const unsigned percents[] = { 5, 10, 20 };
-	double round_us = CHANGE_US, batch_us; /* the first Start */
+	static const unsigned percents[] = { 2, 5, 10 };
+	double round_us = FIRST_START_US;
 
 	buf_text(b, "By what was seen on one H200, not on this machine, measuring a launch takes");
 	for (unsigned group = 0; group < plan->groups; group++) {
 		double us = range_us(plan, group);
 
 		buf_printf(b, "%s %.0f us in group %u", group > 0 ? "," : "", us, group);
-		batch_us = TURN_US + BATCH * us;
-		round_us += (double)(int)(1 + CHANGE_US / 2 / batch_us) * batch_us + CHANGE_US;
+		round_us += TURN_US + BATCH * us;
 	}
 	buf_text(b, ".\nEach group has then had a turn after about");
 	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
@@ -98,8 +96,8 @@ static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
 
 		buf_printf(b, "%s %.0f s with --budget %u%%", i > 0 ? "," : "", s, percents[i]);
 	}
-	buf_text(b, ";\nbelow 3% groups do not change. A kernel has a value of a metric after a "
-		    "turn in which it ran,\nand an error then or after the next.\n");
+	buf_text(b, ".\nA kernel has a value of a metric after a turn in which it ran, and an "
+		    "error then or after the next.\n");
 }
 
 /* What one run could do with it. */
@@ -117,7 +115,7 @@ static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 	}
 	buf_printf(b,
 		   "With --budget one run measures %s in turns, by launches chosen at "
-		   "random.\nThat is experimental: GPUCTR_EXPERIMENTAL=turns lets you try it.\n",
+		   "random.\n",
 		   plan->groups == 2 ? "both groups" : "all groups");
 	add_costs(b, plan);
 }

@@ -55,8 +55,7 @@ static void append_turns(const struct capture *c, const struct wire_plan *plan, 
 	    wire_plan_is_grouped(plan)) {
 		snprintf(text + n, size - n,
 			 " Or in one run, by launches chosen at random: --budget 5%% measures the "
-			 "%u groups in turns. It is experimental, and GPUCTR_EXPERIMENTAL=turns "
-			 "lets you try it.",
+			 "%u groups in turns.",
 			 plan->groups);
 	}
 }

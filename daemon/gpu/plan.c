@@ -246,8 +246,9 @@ static int add_wanted(struct draft *d, const char *text, plan_other_chips other_
 
 static int count_passes(struct draft *d, const char *const *metrics, size_t n, uint32_t *ret)
 {
+	struct host_metrics set = { metrics, n };
 	struct host_config config;
-	int code = host_config_new(&d->c->host, metrics, n, &config, d->r);
+	int code = host_config_new(&d->c->host, &set, 1, &config, d->r);
 
 	if (code != 0) {
 		return code;

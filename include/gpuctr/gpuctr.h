@@ -634,9 +634,7 @@ struct gpuctr_capture_options {
 	/* What measuring may cost, in millionths of the time: launches are chosen at random, as
 	 * many as it pays for, and all are counted (see gpuctr_stratum). Metrics may then need
 	 * several passes: the plan's groups take turns, and each launch that is measured is of one
-	 * of them (see gpuctr_record.group). Turns are experimental: on a GPU a fifth of their
-	 * errors was too small (docs/budget.md). 0, or from 1,000,000 on: everything is measured.
-	 */
+	 * of them (see gpuctr_record.group). 0, or from 1,000,000 on: everything is measured. */
 	uint32_t budget_ppm;
 	uint64_t seed; /* of the choice: the same one chooses alike, as far as times are alike */
 	/* NVTX expressions, in ncu's grammar as gpuctr-client(1) has it: measured are launches for

@@ -67,15 +67,27 @@ void host_deinit(struct host *h)
 	*h = (struct host){ 0 };
 }
 
-static CUptiResult config_build(const struct vendor_host *v, CUpti_Profiler_Host_Object *object,
-				const char *const *metrics, size_t n, struct host_config *c)
+static CUptiResult add_sets(const struct vendor_host *v, CUpti_Profiler_Host_Object *object,
+			    const struct host_metrics *sets, size_t n)
 {
-	CUpti_Profiler_Host_ConfigAddMetrics_Params add = {
-		.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE,
-		.pHostObject = object,
-		.ppMetricNames = (const char **)(uintptr_t)metrics,
-		.numMetrics = n,
-	};
+	CUptiResult result = CUPTI_SUCCESS;
+
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < n; i++) {
+		CUpti_Profiler_Host_ConfigAddMetrics_Params p = {
+			.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE,
+			.pHostObject = object,
+			.ppMetricNames = (const char **)(uintptr_t)sets[i].v,
+			.numMetrics = sets[i].n,
+		};
+
+		result = v->cuptiProfilerHostConfigAddMetrics(&p);
+	}
+	return result;
+}
+
+static CUptiResult take_image(const struct vendor_host *v, CUpti_Profiler_Host_Object *object,
+			      struct host_config *c)
+{
 	CUpti_Profiler_Host_GetConfigImageSize_Params size = {
 		.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE,
 		.pHostObject = object,
@@ -87,12 +99,8 @@ static CUptiResult config_build(const struct vendor_host *v, CUpti_Profiler_Host
 	CUpti_Profiler_Host_GetNumOfPasses_Params passes = {
 		.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE,
 	};
-	CUptiResult result = v->cuptiProfilerHostConfigAddMetrics(&add);
+	CUptiResult result = v->cuptiProfilerHostGetConfigImageSize(&size);
 
-	if (result != CUPTI_SUCCESS) {
-		return result;
-	}
-	result = v->cuptiProfilerHostGetConfigImageSize(&size);
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
@@ -111,8 +119,8 @@ static CUptiResult config_build(const struct vendor_host *v, CUpti_Profiler_Host
 	return result;
 }
 
-int host_config_new(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,
-		    struct refusal *r)
+int host_config_new(struct host *h, const struct host_metrics *sets, size_t n,
+		    struct host_config *ret, struct refusal *r)
 {
 	CUpti_Profiler_Host_Object *object = NULL;
 	struct host_config c = { 0 };
@@ -122,7 +130,10 @@ int host_config_new(struct host *h, const char *const *metrics, size_t n, struct
 	if (code != 0) {
 		return code;
 	}
-	result = config_build(h->v, object, metrics, n, &c);
+	result = add_sets(h->v, object, sets, n);
+	if (result == CUPTI_SUCCESS) {
+		result = take_image(h->v, object, &c);
+	}
 	object_free(h->v, object);
 	if (result != CUPTI_SUCCESS) {
 		host_config_deinit(&c);

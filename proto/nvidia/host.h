@@ -25,9 +25,17 @@ struct host_config {
 int host_init(struct host *h, const struct vendor_host *v, const char *chip, struct refusal *r);
 void host_deinit(struct host *h);
 
-/* metrics are concrete names, e.g. dram__bytes_read.sum. 0, or a positive code with r filled. */
-int host_config_new(struct host *h, const char *const *metrics, size_t n, struct host_config *ret,
-		    struct refusal *r);
+/* Concrete names, e.g. dram__bytes_read.sum; borrowed. */
+struct host_metrics {
+	const char *const *v;
+	size_t n;
+};
+
+/* 0, or a positive code with r filled. Each of the sets has passes of its own, in their order:
+ * CUPTI shares passes only among metrics that are added together. So sets that need one pass each
+ * become as many passes, and set i is measured in pass i. */
+int host_config_new(struct host *h, const struct host_metrics *sets, size_t n,
+		    struct host_config *ret, struct refusal *r);
 void host_config_deinit(struct host_config *c);
 
 /* The number of ranges in the image; 0 when it is no image. The image must be complete, because

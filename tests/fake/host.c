@@ -184,6 +184,7 @@ CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetri
 	if (params->pHostObject->is_spoilt) {
 		return CUPTI_ERROR_UNKNOWN;
 	}
+	metric_set_begin(&params->pHostObject->set);
 	for (size_t i = 0; i < params->numMetrics && r == CUPTI_SUCCESS; i++) {
 		r = add_metric(params->pHostObject, params->ppMetricNames[i]);
 	}

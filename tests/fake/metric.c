@@ -3,7 +3,7 @@
  *
  * Passes: counters and ratios that are not SASS metrics share passes, four to a pass in the order
  * they were added; all SASS metrics together take one pass of their own; each throughput takes
- * three passes of its own.
+ * three passes of its own. Metrics that are added by one call share no pass with those of another.
  *
  * Values: .sum = factor x source, where the source is a sum over the kernels of the range: threads
  * (grid x block), warps (threads / 32), or time (1000 + threads / 64 ns). README.md has the table.
@@ -109,25 +109,27 @@ const struct metric *metric_find(unsigned int chip, const char *name, const char
 	return NULL;
 }
 
-/* Lays out the passes of the set anew: plain counters, then SASS metrics, then throughputs. */
-static void assign_passes(struct metric_set *set)
+/* Lays out the passes of a section: plain counters, then SASS metrics, then throughputs. Returns
+ * the first pass after it. */
+static uint32_t assign_section(struct metric_set *set, uint32_t section, uint32_t first)
 {
 	uint32_t plain = 0, sass = 0, next;
 
 	for (uint32_t i = 0; i < set->count; i++) {
 		const struct metric *m = &metric_catalogue[set->metric[i]];
 
+		if (set->section[i] != section) {
+			continue;
+		}
 		if (m->is_sass) {
 			sass++;
 		} else if (m->type != METRIC_THROUGHPUT) {
-			set->pass_mask[i] = 1u << (plain++ / METRICS_PER_PASS);
+			set->pass_mask[i] = 1u << (first + plain++ / METRICS_PER_PASS);
 		}
 	}
-	next = (plain + METRICS_PER_PASS - 1) / METRICS_PER_PASS;
+	next = first + (plain + METRICS_PER_PASS - 1) / METRICS_PER_PASS;
 	for (uint32_t i = 0; i < set->count; i++) {
-		const struct metric *m = &metric_catalogue[set->metric[i]];
-
-		if (m->is_sass) {
+		if (set->section[i] == section && metric_catalogue[set->metric[i]].is_sass) {
 			set->pass_mask[i] = 1u << next;
 		}
 	}
@@ -135,26 +137,41 @@ static void assign_passes(struct metric_set *set)
 	for (uint32_t i = 0; i < set->count; i++) {
 		const struct metric *m = &metric_catalogue[set->metric[i]];
 
-		if (m->type == METRIC_THROUGHPUT) {
+		if (set->section[i] == section && m->type == METRIC_THROUGHPUT) {
 			set->pass_mask[i] = ((1u << THROUGHPUT_PASSES) - 1) << next;
 			next += THROUGHPUT_PASSES;
 		}
 	}
-	set->passes = next;
+	return next;
+}
+
+static void assign_passes(struct metric_set *set)
+{
+	set->passes = 0;
+	for (uint32_t i = 1; i <= set->sections; i++) {
+		set->passes = assign_section(set, i, set->passes);
+	}
+}
+
+void metric_set_begin(struct metric_set *set)
+{
+	set->sections++;
 }
 
 bool metric_set_add(struct metric_set *set, const struct metric *metric)
 {
 	uint16_t index = (uint16_t)(metric - metric_catalogue);
 
+	set->sections += set->sections == 0;
 	for (uint32_t i = 0; i < set->count; i++) {
-		if (set->metric[i] == index) {
+		if (set->metric[i] == index && set->section[i] == set->sections) {
 			return true;
 		}
 	}
 	if (set->count == METRIC_MAX) {
 		return false;
 	}
+	set->section[set->count] = (uint16_t)set->sections;
 	set->metric[set->count++] = index;
 	assign_passes(set);
 	return true;

@@ -42,7 +42,9 @@ struct metric {
 struct metric_set {
 	uint32_t count;
 	uint32_t passes;
+	uint32_t sections;		/* metrics that were added together */
 	uint16_t metric[METRIC_MAX];	/* index in the catalogue */
+	uint16_t section[METRIC_MAX];	/* from 1; they share no passes */
 	uint32_t pass_mask[METRIC_MAX]; /* the passes that this metric needs */
 };
 
@@ -78,6 +80,9 @@ const struct metric *metric_find(unsigned int chip, const char *name, const char
 /* The endings of a type, NULL-terminated; each begins with a dot. */
 const char *const *metric_endings(enum metric_type type);
 bool metric_has_ending(const struct metric *metric, const char *ending);
+
+/* What is added from now on shares no pass with what was. */
+void metric_set_begin(struct metric_set *set);
 
 /* False: the set is full. Adding a metric twice is the same as adding it once. */
 bool metric_set_add(struct metric_set *set, const struct metric *metric);

@@ -15,7 +15,9 @@
  * replay the i-th range is merged into the i-th of pass 0. Decode promises no order: with
  * GPUCTR_FAKE_DECODE_REVERSED the last range comes first. What is beyond the size of the image that
  * the object was first configured with is lost, and nobody is told. Neither is anybody told that an
- * object which is configured for other metrics than at first counts nothing (H200).
+ * object keeps the metrics and the pass of its first configuration: of a later one it takes the
+ * image alone. An image holds the metrics that GetCounterDataSize was asked about before it was
+ * initialised, and nothing of others (H200).
  *
  * A range counts what the GPU runs between the two barriers that Push and Pop give it, which may be
  * long after both have returned. */
@@ -43,8 +45,11 @@ cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Para
 	    params->maxNumRangeTreeNodes < params->maxNumOfRanges) {
 		return ranges_leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
+	memset(&p->layout, 0, sizeof(p->layout));
 	for (size_t i = 0; i < params->numMetrics; i++) {
-		if (!metric_find(CHIP_GH100, params->pMetricNames[i], &ending)) {
+		const struct metric *m = metric_find(CHIP_GH100, params->pMetricNames[i], &ending);
+
+		if (!m || !metric_set_add(&p->layout, m)) {
 			return ranges_leave(p, CUPTI_ERROR_INVALID_METRIC_NAME);
 		}
 	}
@@ -80,6 +85,7 @@ CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 	}
 	memset(image, 0, params->counterDataSize);
 	image->magic = DATA_MAGIC;
+	image->set = p->layout;
 	image->capacity =
 		(uint32_t)((params->counterDataSize - sizeof(*image)) / sizeof(image->range[0]));
 	return ranges_leave(p, CUPTI_SUCCESS);
@@ -87,17 +93,19 @@ CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 
 /* The CPU reads counters within the SMs, and waits for the GPU before and after a range; the GPU
  * reads the others (seen on an H200, CUPTI 2025.3). */
-static bool waits_for_gpu(const struct metric_set *set)
+static bool waits_for_gpu(const struct metric_set *set, uint32_t pass)
 {
+	bool waits = false;
+
 	for (uint32_t i = 0; i < set->count; i++) {
 		const char *name = metric_catalogue[set->metric[i]].name;
 
-		if (strncmp(name, "sm__", 4) == 0 || strncmp(name, "smsp__", 6) == 0 ||
-		    strncmp(name, "l1tex__", 7) == 0) {
-			return true;
-		}
+		waits = waits ||
+			((set->pass_mask[i] & 1u << pass) &&
+			 (strncmp(name, "sm__", 4) == 0 || strncmp(name, "smsp__", 6) == 0 ||
+			  strncmp(name, "l1tex__", 7) == 0));
 	}
-	return false;
+	return waits;
 }
 
 static bool config_is_valid(const CUpti_RangeProfiler_SetConfig_Params *c,
@@ -130,6 +138,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	struct CUpti_RangeProfiler_Object *p = params ? params->pRangeProfilerObject : NULL;
 	CUptiResult r = ranges_enter("cuptiRangeProfilerSetConfig", params,
 				     CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE, p);
+	struct config_image config;
 	struct data_range *staged;
 
 	if (r != CUPTI_SUCCESS) {
@@ -138,7 +147,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	if (p->is_started) {
 		return ranges_out_of_order(p, "SetConfig between Start and Stop");
 	}
-	if (!config_is_valid(params, &p->config)) {
+	if (!config_is_valid(params, &config)) {
 		return ranges_leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
 	call_driver()->drain(p->context);
@@ -156,10 +165,10 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	p->max_ranges = params->maxRangesPerPass;
 	p->levels = params->numNestingLevels;
 	p->first_level = params->minNestingLevel ? params->minNestingLevel : 1;
-	p->pass = (uint32_t)params->passIndex;
-	p->waits = waits_for_gpu(&p->config.set);
-	p->first = p->has_config ? p->first : p->config.set;
-	p->is_empty = memcmp(&p->first, &p->config.set, sizeof(p->first)) != 0;
+	if (!p->has_config) {
+		p->config = config;
+		p->pass = (uint32_t)params->passIndex;
+	}
 	p->has_config = true;
 	p->has_stopped = false;
 	return ranges_leave(p, CUPTI_SUCCESS);
@@ -201,6 +210,7 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 	p->auto_count = 0;
 	p->depth = 0;
 	p->n_running = 0;
+	p->waits = waits_for_gpu(&p->config.set, p->pass);
 	p->is_started = true;
 	p->has_stopped = false;
 	pthread_mutex_unlock(&ranges_lock);
@@ -370,6 +380,24 @@ static void decode_range(struct CUpti_RangeProfiler_Object *p, size_t index, siz
 	image->range[at].passes_done |= passes_of_run(p);
 }
 
+/* Of the metrics that are configured, those for which the image was initialised. */
+static struct metric_set set_of_image(const struct CUpti_RangeProfiler_Object *p)
+{
+	struct metric_set set = p->config.set;
+	const struct metric_set *layout = &p->image->set;
+
+	for (uint32_t i = 0; i < set.count; i++) {
+		bool found = false;
+
+		for (uint32_t k = 0; k < layout->count; k++) {
+			found = found || (layout->metric[k] == set.metric[i] &&
+					  layout->pass_mask[k] != UINT32_MAX);
+		}
+		set.pass_mask[i] = found ? set.pass_mask[i] : UINT32_MAX;
+	}
+	return set;
+}
+
 CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *params)
 {
 	struct CUpti_RangeProfiler_Object *p = params ? params->pRangeProfilerObject : NULL;
@@ -385,7 +413,7 @@ CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *
 	if (p->image->magic != DATA_MAGIC) {
 		return ranges_leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
-	p->image->set = p->config.set;
+	p->image->set = set_of_image(p);
 	if (!p->is_user_replay || p->run_pass == 0 || p->base > p->image->count) {
 		p->base = p->image->count;
 	}
@@ -465,7 +493,7 @@ void ranges_add(struct CUpti_RangeProfiler_Object *p, const struct fake_work *wo
 		return;
 	}
 	for (unsigned int i = 0; i < p->n_running; i++) {
-		if (p->running[i] >= 0 && !p->is_empty) {
+		if (p->running[i] >= 0) {
 			add_work(&p->staged[p->running[i]], work);
 		}
 	}

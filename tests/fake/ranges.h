@@ -32,9 +32,8 @@ struct CUpti_RangeProfiler_Object {
 	size_t max_ranges;
 	unsigned int first_level, levels;
 	bool is_user_replay;
-	struct metric_set first; /* of the first SetConfig */
-	bool is_empty;		 /* it is configured for others now */
-	bool waits;		 /* push and pop wait for the GPU: counters of the SMs */
+	struct metric_set layout; /* of the next image: what GetCounterDataSize asked for last */
+	bool waits;		  /* push and pop wait for the GPU: counters of the SMs */
 
 	_Atomic bool is_started; /* read by every thread that launches */
 	bool has_stopped;

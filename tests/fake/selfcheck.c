@@ -101,7 +101,7 @@ static CUptiResult enable(struct session *s)
 	return r;
 }
 
-static CUpti_Profiler_Host_Object *hosts[4];
+static CUpti_Profiler_Host_Object *hosts[8];
 static size_t n_hosts;
 
 static void open_host(struct session *s)
@@ -166,7 +166,7 @@ static size_t make_config(struct session *s)
 	return passes.numOfPasses;
 }
 
-static void make_image(struct session *s, size_t ranges)
+static void make_image_of(struct session *s, const char **names, size_t count, size_t ranges)
 {
 	CUpti_RangeProfiler_GetCounterDataSize_Params size = {
 		.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE,
@@ -176,8 +176,8 @@ static void make_image(struct session *s, size_t ranges)
 	};
 
 	size.pRangeProfilerObject = s->profiler;
-	size.pMetricNames = metrics;
-	size.numMetrics = 3;
+	size.pMetricNames = names;
+	size.numMetrics = count;
 	size.maxNumOfRanges = ranges;
 	size.maxNumRangeTreeNodes = (uint32_t)ranges;
 	EXPECT(cuptiRangeProfilerGetCounterDataSize(&size), CUPTI_SUCCESS);
@@ -188,6 +188,11 @@ static void make_image(struct session *s, size_t ranges)
 	init.counterDataSize = s->image_bytes;
 	init.pCounterData = s->image;
 	EXPECT(cuptiRangeProfilerCounterDataImageInitialize(&init), CUPTI_SUCCESS);
+}
+
+static void make_image(struct session *s, size_t ranges)
+{
+	make_image_of(s, metrics, 3, ranges);
 }
 
 static CUptiResult set_config(struct session *s, size_t ranges)
@@ -435,15 +440,48 @@ static int case_passes(void)
 	open_host(&s);
 	EXPECT(add(&s, five, 4), CUPTI_SUCCESS);
 	EXPECT(make_config(&s), 1);
-	EXPECT(add(&s, five, 5), CUPTI_SUCCESS);
-	EXPECT(make_config(&s), 2);
 	EXPECT(add(&s, sass, 1), CUPTI_SUCCESS);
-	EXPECT(make_config(&s), 3);
+	EXPECT(make_config(&s), 2);
 	EXPECT(add(&s, throughput, 1), CUPTI_SUCCESS);
+	EXPECT(make_config(&s), 5);
+	EXPECT(add(&s, five, 1), CUPTI_SUCCESS); /* nothing is shared with what came before */
 	EXPECT(make_config(&s), 6);
 	EXPECT(add(&s, bare, 1), CUPTI_ERROR_INVALID_PARAMETER);
 	open_host(&s);
+	EXPECT(add(&s, five, 5), CUPTI_SUCCESS);
+	EXPECT(make_config(&s), 2);
+	open_host(&s);
 	EXPECT(add(&s, wrong, 1), CUPTI_ERROR_UNKNOWN);
+	return 0;
+}
+
+/* One configuration, two passes, an image of its own for each: what is configured later counts for
+ * nothing but the image. */
+static int case_passes_in_turn(void)
+{
+	static const char *read[] = { "dram__bytes_read.sum" };
+	static const char *written[] = { "dram__bytes_write.sum" };
+	struct session s = { 0 };
+
+	setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
+	open_cuda(&s);
+	open_host(&s);
+	EXPECT(add(&s, read, 1), CUPTI_SUCCESS);
+	EXPECT(add(&s, written, 1), CUPTI_SUCCESS);
+	EXPECT(make_config(&s), 2);
+	EXPECT(enable(&s), CUPTI_SUCCESS);
+	for (int i = 0; i < 5; i++) {
+		make_image_of(&s, i % 2 ? written : read, 1, MAX_RANGES);
+		EXPECT(set_config(&s, MAX_RANGES), CUPTI_SUCCESS);
+		measure_two_and_one(&s);
+		EXPECT(value(&s, 0, read[0]), i % 2 ? NAN : 2.0 * 16 * THREADS);
+		EXPECT(value(&s, 0, written[0]), i % 2 ? 2.0 * 8 * THREADS : NAN);
+	}
+	make_image_of(&s, read, 1, MAX_RANGES);
+	EXPECT(set_config(&s, MAX_RANGES), CUPTI_SUCCESS);
+	measure_two_and_one(&s); /* the pass of the other one */
+	EXPECT(value(&s, 0, read[0]), NAN);
+	EXPECT(value(&s, 0, written[0]), NAN);
 	return 0;
 }
 
@@ -700,12 +738,19 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{ "refused", case_refused },	     { "capable", case_capable },
-	{ "values", case_values },	     { "order-and-size", case_order_and_size },
-	{ "passes", case_passes },	     { "activity", case_activity },
-	{ "callbacks", case_callbacks },     { "control-device", case_control_device },
-	{ "revoked", case_revoked },	     { "busy", case_busy },
-	{ "two-threads", case_two_threads }, { "failure-on-demand", case_failure_on_demand },
+	{ "refused", case_refused },
+	{ "capable", case_capable },
+	{ "values", case_values },
+	{ "order-and-size", case_order_and_size },
+	{ "passes", case_passes },
+	{ "passes-in-turn", case_passes_in_turn },
+	{ "activity", case_activity },
+	{ "callbacks", case_callbacks },
+	{ "control-device", case_control_device },
+	{ "revoked", case_revoked },
+	{ "busy", case_busy },
+	{ "two-threads", case_two_threads },
+	{ "failure-on-demand", case_failure_on_demand },
 };
 
 static int run_case(const char *name)

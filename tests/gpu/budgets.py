@@ -12,7 +12,6 @@ from table import row
 from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
-TURNS = {"GPUCTR_EXPERIMENTAL": "turns"}
 WINDOW_S, SETTLES_S = 3, 1.5
 # More than one pass holds, of memory, L2, L1, instructions, tensor cores and floating point.
 MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
@@ -189,7 +188,7 @@ def groups(m):
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 6000, env=TURNS, timeout=240)
+                 *net, 6000, timeout=240)
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
     for metric, by in full.items():

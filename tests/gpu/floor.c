@@ -83,6 +83,7 @@ void floor_begin(struct floor *f, CUcontext context, unsigned device, char *name
 		.numNestingLevels = 1,
 		.minNestingLevel = 1,
 	};
+	struct host_metrics set;
 	char *save = NULL;
 
 	f->batch = batch;
@@ -96,7 +97,8 @@ void floor_begin(struct floor *f, CUcontext context, unsigned device, char *name
 	}
 	vendor_chip_name(&f->p.host, device, chip, sizeof(chip));
 	check(chip, host_init(&f->host, &f->p.host, chip, &r));
-	check("config", host_config_new(&f->host, f->metrics, f->n_metrics, &f->config, &r));
+	set = (struct host_metrics){ f->metrics, f->n_metrics };
+	check("config", host_config_new(&f->host, &set, 1, &f->config, &r));
 	check("Enable", f->p.cuptiRangeProfilerEnable(&enable));
 	f->object = enable.pRangeProfilerObject;
 	size.pRangeProfilerObject = f->object;

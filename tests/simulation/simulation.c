@@ -69,13 +69,21 @@ static void stop(struct simulation *s)
 	spend(s, ns);
 	budget_note_stop(&s->budget, s->now_ns, ns);
 	s->started = false;
-	s->batches_of_pass++;
 	deliver(s);
+}
+
+/* Passes that are left out are started and stopped as well, as far as CUPTI was from this one. */
+static double passes_left_out_ns(struct simulation *s, uint32_t cupti_at)
+{
+	uint32_t n = (s->pass + s->options.passes - cupti_at) % s->options.passes;
+
+	return n * 14e6 * noise(s);
 }
 
 static bool first_start(struct simulation *s, size_t size)
 {
-	double ns = (s->options.first_fixed_ns + 9e5 * (double)size) * noise(s);
+	double ns = (s->options.first_fixed_ns + 9e5 * (double)size) * noise(s) +
+		    passes_left_out_ns(s, 0);
 
 	if (!budget_may_first_start(&s->budget, s->now_ns, size)) {
 		return false;
@@ -83,52 +91,29 @@ static bool first_start(struct simulation *s, size_t size)
 	free(s->batch);
 	s->batch = calloc(size, sizeof(*s->batch));
 	spend(s, ns);
-	budget_note_first_start(&s->budget, s->now_ns, size, ns);
+	budget_note_first_start(&s->budget, s->now_ns, size, s->pass, ns);
 	s->started = true;
 	return true;
 }
 
-static void start(struct simulation *s)
-{
-	double ns = 6e6 * noise(s);
-
-	spend(s, ns);
-	budget_note_start(&s->budget, s->now_ns, ns);
-	s->started = true;
-}
-
-static void change(struct simulation *s)
-{
-	uint32_t pass = turns_next(&s->turns);
-	double ns = (s->options.first_fixed_ns + 9e5 * (double)s->budget.size) * noise(s);
-
-	s->batches_of_pass = 0;
-	if (pass == s->pass) {
-		start(s);
-		return;
-	}
-	spend(s, ns);
-	budget_note_change(&s->budget, s->now_ns, pass, ns);
-	s->pass = pass;
-	s->turn++;
-	s->started = true;
-}
-
-/* Ends the batch and begins the next one, larger or of another pass where that is due. */
+/* Ends the batch and begins the next one, of the next pass, and larger where that is due. */
 static void turn(struct simulation *s)
 {
+	uint32_t cupti_at = (s->pass + 1) % s->options.passes;
 	size_t size;
+	double ns;
 
 	stop(s);
+	s->pass = turns_next(&s->turns, s->pass);
+	s->turn++;
 	size = budget_next_size(&s->budget, s->now_ns);
 	if (size != 0 && first_start(s, size)) {
 		return;
 	}
-	if (budget_may_change(&s->budget, s->now_ns, s->batches_of_pass)) {
-		change(s);
-	} else {
-		start(s);
-	}
+	ns = 6e6 * noise(s) + passes_left_out_ns(s, cupti_at);
+	spend(s, ns);
+	budget_note_start(&s->budget, s->now_ns, s->pass, ns);
+	s->started = true;
 }
 
 static bool become_started(struct simulation *s)
@@ -328,8 +313,6 @@ static int prepare(struct simulation *s)
 	r = r ? r : budget_init(&s->budget, &budget);
 	turns_init(&s->turns, o->seed, o->passes);
 	turn_shares_init(&s->shares, o->passes);
-	s->pass = turns_next(&s->turns);
-	budget_note_pass(&s->budget, s->pass);
 	s->n_spent = (size_t)(o->seconds * 1e9 / SPENT_SLOT_NS) + 200;
 	s->spent = calloc(s->n_spent, sizeof(*s->spent));
 	s->strata_truth = calloc(STRATA_DEFAULT_MAX, sizeof(*s->strata_truth));

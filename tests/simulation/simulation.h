@@ -87,7 +87,6 @@ struct simulation {
 	struct turn_shares shares;
 	uint32_t pass;
 	uint64_t turn;
-	size_t batches_of_pass;
 	bool started;
 	struct simulation_record *batch;
 	size_t n_batch;

@@ -16,9 +16,10 @@ enum { LOG_MS = 400000 };
 struct greedy {
 	struct budget b;
 	uint64_t now_ns, random;
-	double range_ns, first_ns, change_ns; /* true ones */
-	double *spent;			      /* in each ms */
-	size_t taken, largest, changes, changed_at, turns, n_first;
+	double range_ns, first_ns; /* true ones */
+	double *spent;		   /* in each ms */
+	size_t taken, largest, turns, n_first;
+	uint32_t pass;
 };
 
 static double vary(struct greedy *g, double ns)
@@ -55,7 +56,7 @@ static void first_start(struct greedy *g, size_t size)
 {
 	double ns = spend(g, vary(g, g->first_ns * (double)size));
 
-	budget_note_first_start(&g->b, g->now_ns, size, ns);
+	budget_note_first_start(&g->b, g->now_ns, size, g->pass, ns);
 	g->largest = size;
 	g->n_first++;
 }
@@ -70,15 +71,11 @@ static bool turn(struct greedy *g)
 	g->turns++;
 	budget_note_stop(&g->b, g->now_ns, spend(g, vary(g, 8e6)));
 	size = budget_next_size(&g->b, g->now_ns);
+	g->pass = (g->pass + 1) % g->b.options.passes;
 	if (size != 0) {
 		first_start(g, size);
-	} else if (budget_may_change(&g->b, g->now_ns, g->turns - g->changed_at)) {
-		g->changed_at = g->turns;
-		budget_note_change(&g->b, g->now_ns, (g->b.pass + 1) % g->b.options.passes,
-				   spend(g, vary(g, g->first_ns * (double)g->b.size)));
-		g->changes++;
 	} else {
-		budget_note_start(&g->b, g->now_ns, spend(g, vary(g, 6e6)));
+		budget_note_start(&g->b, g->now_ns, g->pass, spend(g, vary(g, 6e6)));
 	}
 	return true;
 }
@@ -232,7 +229,7 @@ static void the_first_start_is_paid_back(void **state)
 
 	(void)state;
 	assert_int_equal(budget_init(&b, &options), 0);
-	budget_note_first_start(&b, 300 * MS, 64, 300e6);
+	budget_note_first_start(&b, 300 * MS, 64, 0, 300e6);
 	first = budget_take_pace(&b, 2 * S).per_s;
 	assert_true(b.loan_ns > 0);
 	/* Half of 5 % pays 300 ms back in 12 s, and the second that it began with. */
@@ -257,43 +254,22 @@ static void batches_grow_when_turns_have_cost_as_much(void **state)
 	greedy_close(&g);
 }
 
-static void passes_stay_as_long_as_their_change_is_worth(void **state)
+/* Each in each minute, and several times soon: batches grow only so far. */
+static void every_pass_comes_again_soon(void **state)
 {
-	const struct budget_options options = { .share = 0.05, .passes = 8 };
+	const struct budget_options options = { .share = 0.02, .passes = 8 };
 	struct greedy g;
 
 	(void)state;
 	greedy_open(&g, &options);
-	assert_true(budget_batches_of_stay(&g.b) > 1);
 	greedy_run(&g, 120);
-	print_message("8 passes at 5 %%: %zu changes in 120 s, stays of %zu batches of %zu\n",
-		      g.changes, budget_batches_of_stay(&g.b), g.b.size);
-	assert_true(g.changes >= 8 * 5); /* each pass comes several times, however dear that is */
-	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.75 * budget_spent_ns(&g.b));
+	print_message("8 passes at 2 %%: %zu turns in 120 s, batches of %zu\n", g.turns, g.b.size);
+	assert_true(g.turns >= 8 * 8);
 	greedy_run(&g, 1200);
-	print_message("and %zu in 1200 s, stays of %zu batches of %zu\n", g.changes,
-		      budget_batches_of_stay(&g.b), g.b.size);
-	assert_true(g.changes >= 8 * 20); /* each in each minute */
-	assert_true(g.b.costs[BUDGET_CHANGE].total_ns < 0.5 * budget_spent_ns(&g.b));
-	assert_true(worst_window(&g) <= 0.05);
+	print_message("and %zu in 1320 s, batches of %zu\n", g.turns, g.b.size);
+	assert_true(g.turns >= 8 * 22);
+	assert_true(worst_window(&g) <= 0.02);
 	greedy_close(&g);
-}
-
-/* A context that comes later begins with small batches, while the budget knows of large ones. */
-static void a_smaller_size_costs_less_and_never_nothing(void **state)
-{
-	const struct budget_options options = { .share = 0.05, .passes = 4 };
-	struct budget b;
-
-	(void)state;
-	assert_int_equal(budget_init(&b, &options), 0);
-	budget_note_first_start(&b, 1 * S, 1024, 900e6);
-	budget_note_change(&b, 2 * S, 1, 300e6);
-	budget_note_first_start(&b, 3 * S, 64, 220e6);
-	assert_true(b.costs[BUDGET_CHANGE].each_ns > 0);
-	assert_true(b.costs[BUDGET_CHANGE].each_ns < 300e6);
-	assert_in_range(budget_batches_of_stay(&b), 1, 64);
-	assert_true(budget_least_share(&b) > 0);
 }
 
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
@@ -303,7 +279,7 @@ static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 
 	(void)state;
 	assert_int_equal(budget_init(&b, &options), 0);
-	budget_note_first_start(&b, 60 * MS, 64, 60e6);
+	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
 	assert_false(budget_batch_is_old(&b, 30 * S)); /* it is empty */
 	budget_note_range(&b, 30 * S, 5e3, 46e3, BUDGET_ASSUMED);
 	assert_false(budget_batch_is_old(&b, 34 * S));
@@ -364,7 +340,7 @@ static void what_was_spent_is_told_with_how_it_is_known(void **state)
 
 	(void)state;
 	assert_int_equal(budget_init(&b, &options), 0);
-	budget_note_first_start(&b, 60 * MS, 64, 60e6);
+	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
 	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_CALIBRATED);
 	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_ASSUMED);
 	budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
@@ -401,8 +377,7 @@ int main(void)
 		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
 		cmocka_unit_test(the_first_start_is_paid_back),
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
-		cmocka_unit_test(passes_stay_as_long_as_their_change_is_worth),
-		cmocka_unit_test(a_smaller_size_costs_less_and_never_nothing),
+		cmocka_unit_test(every_pass_comes_again_soon),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

@@ -304,10 +304,6 @@ static void strata_lack_each_configuration(void **state)
 	}
 	choosing_describe(&c, text, sizeof(text));
 	assert_null(strstr(text, "groups of metrics"));
-	/* Not so soon, and not without batches. */
-	assert_false(choosing_may_change(&c, 1, clock_now_ns()));
-	assert_false(choosing_may_change(&c, 0, clock_now_ns() - CLOCK_NS_PER_S));
-	assert_true(choosing_may_change(&c, 64, clock_now_ns() - CLOCK_NS_PER_S));
 	choosing_deinit(&c);
 }
 

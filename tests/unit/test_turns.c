@@ -5,67 +5,75 @@
 
 #include "client/agent/turns.h"
 
-enum { ROUNDS = 6000 };
+enum { TURNS = 60000 };
 
-/* Each configuration once a round, whatever the number. */
-static void each_has_one_turn_in_a_round(void **state)
+/* The next one, or the one after it; and each as often as any other. */
+static void each_comes_as_often(void **state)
 {
 	(void)state;
 	for (uint32_t n = 1; n <= LIMIT_GROUPS; n++) {
+		unsigned seen[LIMIT_GROUPS] = { 0 }, left_out = 0;
+		uint32_t pass = 0;
 		struct turns t;
 
 		turns_init(&t, n, n);
-		for (int round = 0; round < 50; round++) {
-			uint32_t seen = 0;
+		for (int i = 0; i < TURNS; i++) {
+			uint32_t next = turns_next(&t, pass);
 
-			for (uint32_t i = 0; i < n; i++) {
-				seen |= 1u << turns_next(&t);
-			}
-			assert_int_equal(seen, (1u << n) - 1);
+			assert_true(next == (pass + 1) % n || next == (pass + 2) % n);
+			left_out += n > 1 && next == (pass + 2) % n;
+			seen[next]++;
+			pass = next;
+		}
+		assert_true(left_out <= TURNS / 3);
+		assert_true(n == 1 || left_out >= TURNS / 20);
+		for (uint32_t i = 0; i < n; i++) {
+			double expected = TURNS / (double)n;
+
+			assert_true(fabs(seen[i] - expected) < 5 * sqrt(expected));
 		}
 	}
 }
 
-/* All six orders of three come equally often, one after any other: no rhythm. */
-static void orders_have_no_rhythm(void **state)
+/* A program whose phase lasts as long as a round shows each pass all of it: where in a round of
+ * four a pass comes is, over 400 turns, no place more often than by chance. */
+static void rounds_have_no_rhythm(void **state)
 {
-	unsigned after[6][6] = { { 0 } }, before = 0;
+	unsigned at[4][4] = { { 0 } };
+	uint32_t pass = 0;
 	struct turns t;
 
 	(void)state;
-	turns_init(&t, 7, 3);
-	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t a = turns_next(&t), b = turns_next(&t);
-		unsigned order = 2 * a + (b > 3 - a - b);
-
-		turns_next(&t);
-		assert_true(order < 6);
-		after[before][order] += round > 0;
-		before = order;
+	turns_init(&t, 7, 4);
+	for (int i = 0; i < TURNS; i++) {
+		pass = turns_next(&t, pass);
+		at[pass][i % 4]++;
 	}
-	for (int i = 0; i < 36; i++) {
-		double expected = ROUNDS / 36.0;
+	for (int i = 0; i < 16; i++) {
+		double expected = TURNS / 16.0;
 
-		assert_true(fabs(after[i / 6][i % 6] - expected) < 5 * sqrt(expected));
+		assert_true(fabs(at[i / 4][i % 4] - expected) < 0.1 * expected);
 	}
 }
 
 static void the_order_is_the_seeds(void **state)
 {
-	struct turns a, b, other;
+	uint32_t pass[3] = { 0 };
+	struct turns t[3];
 	unsigned same = 0;
 
 	(void)state;
-	turns_init(&a, 7, 8);
-	turns_init(&b, 7, 8);
-	turns_init(&other, 8, 8);
-	for (int i = 0; i < 800; i++) {
-		uint32_t turn = turns_next(&a);
-
-		assert_int_equal(turn, turns_next(&b));
-		same += turn == turns_next(&other);
+	turns_init(&t[0], 7, 8);
+	turns_init(&t[1], 7, 8);
+	turns_init(&t[2], 8, 8);
+	for (int i = 0; i < 8000; i++) {
+		for (int k = 0; k < 3; k++) {
+			pass[k] = turns_next(&t[k], pass[k]);
+		}
+		assert_int_equal(pass[0], pass[1]);
+		same += pass[0] == pass[2];
 	}
-	assert_in_range(same, 50, 150); /* one in eight */
+	assert_in_range(same, 500, 1500); /* one in eight */
 }
 
 static void shares_are_learnt(void **state)
@@ -93,8 +101,8 @@ static void shares_are_learnt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_has_one_turn_in_a_round),
-		cmocka_unit_test(orders_have_no_rhythm),
+		cmocka_unit_test(each_comes_as_often),
+		cmocka_unit_test(rounds_have_no_rhythm),
 		cmocka_unit_test(the_order_is_the_seeds),
 		cmocka_unit_test(shares_are_learnt),
 	};
