@@ -390,6 +390,15 @@ static void tell_speechless(const struct run *run)
 	}
 }
 
+/* Also where torch was never imported, or by a Python that does not look at PYTHONPATH. */
+static void tell_operators(const struct run *run)
+{
+	if (run->options->torch && !run->has_operators && !run->options->quiet &&
+	    summary_records(run->sinks.summary) > 0) {
+		say("--torch: no operator of PyTorch was seen around what was measured");
+	}
+}
+
 /* The status is the program's. A script that wants to know asks for another one, when the program's
  * would tell it that all went well and nothing could be measured. */
 static void conclude(struct run *run)
@@ -398,6 +407,7 @@ static void conclude(struct run *run)
 	enum summary_outcome outcome;
 
 	tell_speechless(run);
+	tell_operators(run);
 	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
 	/* What is captured has a status of its own, and what was asked for is not there. */
 	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {

@@ -13,6 +13,7 @@
 #include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "client/cli/torch.h"
 
 void run_refuse(struct run *run, int status)
 {
@@ -186,8 +187,13 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 
 static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *record, void *userdata)
 {
+	struct run *run = userdata;
+
 	(void)c;
-	sinks_record(&((struct run *)userdata)->sinks, record);
+	if (run->options->torch && !run->has_operators) {
+		run->has_operators = torch_has_operator(record);
+	}
+	sinks_record(&run->sinks, record);
 }
 
 static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *mark, void *userdata)

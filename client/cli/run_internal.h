@@ -31,7 +31,8 @@ struct run {
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
-	bool is_enough; /* the capture is to end before the program does, which was said */
+	bool has_operators; /* of PyTorch, as far as --torch wants to know */
+	bool is_enough;	    /* the capture is to end before the program does, which was said */
 	int drain_ticks;
 	int silent_ticks; /* of a connection that has brought nothing */
 

@@ -42,6 +42,8 @@ enum {
 	OPTION_SENT,
 	OPTION_BUDGET,
 	OPTION_SEED,
+	OPTION_TORCH,
+	OPTION_TORCH_MODULES,
 };
 
 /* What "run" and "capture" have in common. */
@@ -76,6 +78,9 @@ const struct option_def run_option_defs[] = {
 	{ OPTION_RECORDED, "recorded", NULL, "lease no GPU: PROGRAM plays a recording" },
 	{ OPTION_CHIP, "chip", "CHIP", "of the recording (default: as its file says)" },
 	{ OPTION_RAW, "raw", NULL, "keep raw counter data in -o FILE, for gpuctr-replay" },
+	{ OPTION_TORCH, "torch", NULL,
+	  "PyTorch's operators, of a program that does not mark them" },
+	{ OPTION_TORCH_MODULES, "torch-modules", NULL, "and its modules" },
 	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so, as the program sees it" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
@@ -325,6 +330,12 @@ static bool take(struct run_options *o, int id, const char *value)
 		return true;
 	case OPTION_NO_SUMMARY:
 		o->no_summary = true;
+		return true;
+	case OPTION_TORCH:
+		o->torch = o->torch ? o->torch : "operators";
+		return true;
+	case OPTION_TORCH_MODULES:
+		o->torch = "modules";
 		return true;
 	case OPTION_SUMMARY_ROWS:
 		return options_take_u64("summary-rows", value, &o->summary_rows);

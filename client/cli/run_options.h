@@ -16,6 +16,7 @@ struct run_options {
 	const char *stream_path;  /* --output; NULL: none */
 	const struct format *format;
 	const char *chip, *socket, *agent;
+	const char *torch; /* of run: "operators" or "modules", see torch.h; NULL: as it is */
 	uint64_t timeout_ns, lease_ns, summary_rows;
 	uint32_t budget_ppm; /* 0: everything is measured */
 	uint64_t seed;

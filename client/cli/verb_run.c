@@ -14,6 +14,7 @@
 #include "client/cli/say.h"
 #include "client/cli/sinks.h"
 #include "client/cli/text.h"
+#include "client/cli/torch.h"
 #include "proto/base/near.h"
 
 static int refuse_program(const struct run_options *o, int error)
@@ -50,7 +51,7 @@ static int run_checked(const struct run_options *o)
 	if (!path) {
 		return refuse_program(o, err);
 	}
-	if (sinks_check(o)) {
+	if (sinks_check(o) && (!o->torch || torch_prepare(o->torch, o->agent))) {
 		status = run_program(o, path);
 	}
 	free(path);

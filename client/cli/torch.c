@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* --torch: a folder with a sitecustomize.py, which every Python loads that looks at PYTHONPATH, is
+ * put in front of that. It stands beside the agent, because both are loaded into the program:
+ * whoever has brought the one somewhere, as into a container, has brought the other. */
+
+#include "client/cli/torch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/buf.h"
+#include "client/cli/say.h"
+#include "client/report/marker.h"
+#include "proto/base/clean.h"
+
+/* As the library does it. */
+static const char *find_agent(const char *agent)
+{
+	agent = agent ? agent : getenv("GPUCTR_AGENT");
+	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
+}
+
+static bool add_folder(struct buf *b, const char *agent)
+{
+	CLEAN_FREE char *full = realpath(agent, NULL);
+	const char *path = full ? full : agent, *slash = strrchr(path, '/');
+
+	buf_add(b, path, slash ? (size_t)(slash + 1 - path) : 0);
+	buf_text(b, "python");
+	return !b->failed;
+}
+
+static bool check_file(const char *folder)
+{
+	struct buf b = { 0 };
+	bool good;
+
+	buf_printf(&b, "%s/sitecustomize.py", folder);
+	good = access(buf_string(&b), R_OK) == 0;
+	if (!good) {
+		struct buf message = { 0 };
+
+		buf_printf(&message, "--torch: %s cannot be read (%s)", buf_string(&b),
+			   strerror(errno));
+		say_error("no-agent", buf_string(&message),
+			  "Install gpuctr-agent, or name one with --agent that has the folder "
+			  "'python' beside it.");
+		buf_deinit(&message);
+	}
+	buf_deinit(&b);
+	return good;
+}
+
+/* An entry that is empty would be the current folder. */
+static bool set_environment(const char *folder, const char *what)
+{
+	const char *old = getenv("PYTHONPATH");
+	struct buf b = { 0 };
+	bool good;
+
+	buf_printf(&b, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
+	good = !b.failed && setenv("PYTHONPATH", buf_string(&b), 1) == 0 &&
+	       setenv("GPUCTR_TORCH", what, 1) == 0;
+	if (!good) {
+		say_usage("out of memory");
+	}
+	buf_deinit(&b);
+	return good;
+}
+
+bool torch_prepare(const char *what, const char *agent)
+{
+	struct buf folder = { 0 };
+	bool good = false;
+
+	if (!add_folder(&folder, find_agent(agent))) {
+		say_usage("out of memory");
+	} else if (strchr(buf_string(&folder), ':')) {
+		say_usage("--torch: PYTHONPATH can hold no folder with a colon: %s",
+			  buf_string(&folder));
+	} else {
+		good = check_file(buf_string(&folder)) &&
+		       set_environment(buf_string(&folder), what);
+	}
+	buf_deinit(&folder);
+	return good;
+}
+
+bool torch_has_operator(const struct gpuctr_record *record)
+{
+	for (const struct gpuctr_range *r = record->range; r; r = r->parent) {
+		struct marker marker;
+
+		marker_parse(r->message ? r->message : "", &marker);
+		if (marker.found) {
+			return true;
+		}
+	}
+	return false;
+}
