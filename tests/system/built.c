@@ -22,6 +22,9 @@ static const char *const names[] = {
 	"client/cli/gpuctr-client",
 	"client/exporter/gpuctr-exporter",
 	"client/agent/libgpuctr-agent.so",
+	"client/agent/python", /* the folder of those below it */
+	"client/agent/python/sitecustomize.py",
+	"client/agent/python/gpuctr_torch.py",
 	"client/lib/libgpuctr.so.0",
 	"client/replay/gpuctr-replay",
 	"tests/system/enable",

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* `run --torch`: what the client gives the program, what it refuses, and what it says at the end.
+ * torch_option.py tests what Python then does with it. */
+
+static const char print_variables[] =
+	"import os, sys; print(os.environ['GPUCTR_TORCH'], os.environ['PYTHONPATH'])";
+
+/* Python leaves memory at its end, which is no finding of ours. */
+static struct program *run_python(struct fixture *f, const char *option, const char *text)
+{
+	bool checked = fixture_check_leaks(false);
+	struct program *p =
+		fixture_client(f, USER_SELF, "-q", option, "--metrics", "dram__bytes_read.sum",
+			       "--", "python3", "-c", text, NULL);
+
+	fixture_check_leaks(checked);
+	return p;
+}
+
+static void expect_variables(struct program *client, const char *what, const char *behind)
+{
+	CLEAN_FREE char *full = realpath(TEST_AGENT, NULL);
+	char text[2 * PATH_MAX];
+
+	assert_non_null(full);
+	*strrchr(full, '/') = '\0';
+	snprintf(text, sizeof(text), "%s %s/python%s\n", what, full, behind);
+	expect_exit(client, 0);
+	expect_output(client, text);
+}
+
+static void pythonpath_is_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	unsetenv("PYTHONPATH");
+	expect_variables(run_python(f, "--torch", print_variables), "operators", "");
+	setenv("PYTHONPATH", "/no/such:/folders", 1);
+	expect_variables(run_python(f, "--torch-modules", print_variables), "modules",
+			 ":/no/such:/folders");
+	unsetenv("PYTHONPATH");
+}
+
+static void the_program_has_operators(void **state)
+{
+	static const char program[] = "import torch, sys\n"
+				      "torch.cuda._lazy_init()\n"
+				      "torch.op('relu')\n"
+				      "print(', '.join(torch.log))\n"
+				      "sys.exit(3)\n";
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("PYTHONPATH", TEST_TORCH, 1);
+	client = run_python(f, "--torch", program);
+	unsetenv("PYTHONPATH");
+	expect_exit(client, 3);
+	expect_output(client, "cuda, enable NVTX shapes, marker relu\n");
+}
+
+/* An agent alone, as it was brought somewhere before there was the folder. */
+static void a_missing_file_is_refused_first(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char agent[PATH_MAX];
+
+	snprintf(agent, sizeof(agent), "%s", fixture_path(f, "libgpuctr-agent.so"));
+	client = fixture_client(f, USER_SELF, "--torch", "--agent", agent, "--", FAKEAPP, NULL);
+	expect_exit(client, 125);
+	expect_message(client, "python/sitecustomize.py cannot be read");
+	expect_message(client, "Install gpuctr-agent");
+}
+
+static struct program *run_fakeapp(struct fixture *f, const char *option, const char *nvtx)
+{
+	return fixture_client(f, USER_SELF, "--no-summary", "--metrics", "dram__bytes_read.sum",
+			      option, "--", FAKEAPP, "--kernels", "4", nvtx, NULL);
+}
+
+static void operators_that_did_not_come_are_missed(void **state)
+{
+	static const char text[] = "--torch: no operator of PyTorch was seen";
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = run_fakeapp(f, "--torch", "--nvtx");
+	expect_exit(client, 0);
+	expect_message(client, text);
+	client = run_fakeapp(f, "--no-summary", "--nvtx");
+	expect_exit(client, 0);
+	expect_no_message(client, text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(pythonpath_is_kept),
+		SYSTEM_TEST(the_program_has_operators),
+		SYSTEM_TEST(a_missing_file_is_refused_first),
+		SYSTEM_TEST(operators_that_did_not_come_are_missed),
+	};
+
+	return SYSTEM_RUN(tests);
+}

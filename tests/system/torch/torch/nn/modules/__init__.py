@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+from torch.nn.modules import module  # noqa: F401
