@@ -99,6 +99,7 @@ class Machine:
             shutil.copy2(f, self.stage)
         for f in [self.stage, *self.stage.iterdir()]:
             f.chmod(0o755)
+        shutil.copytree(self.build / "client/agent/python", self.stage / "python")
         self.work.mkdir()
         self.work.chmod(0o777)
 
