@@ -68,9 +68,11 @@ class Here(threading.local):
     aside = False  # a profiler of the program's has their place
 
 
+here = Here()
+
+
 class Markers:
     def __init__(self, torch):
-        self.torch = torch
         self.profiler = torch.autograd.profiler
         self.is_enabled = getattr(torch.autograd, "_profiler_enabled", lambda: here.on)
         # What is in the module is replaced below; these are PyTorch's own.
@@ -182,9 +184,6 @@ class Markers:
                 self.turn_off()
 
         threading.Thread._bootstrap_inner = bootstrap
-
-
-here = Here()
 
 
 # --- ranges of modules ---
