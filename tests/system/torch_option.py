@@ -192,6 +192,17 @@ if os.fork() == 0:
 os.wait()""", "['op relu'] False\ncuda, enable NVTX shapes, push Leaf, marker relu, pop", mode="modules")
 
 
+def a_child_that_was_forked_within_a_profiler():
+    expect("""
+import os, torch
+torch.cuda._lazy_init()
+profile = torch.autograd.profiler.profile().__enter__()
+if os.fork() == 0:
+    torch.log.clear(); torch.autograd.profiler._disable_profiler(); torch.op("a"); print(torch.log, flush=True); os._exit(0)
+os.wait(); torch.log.clear(); profile.__exit__(); torch.op("a")""",
+           "['disable KINETO', 'op a']\nsynchronize, disable KINETO, enable NVTX shapes, marker a")
+
+
 def spawned_children_have_it():
     with tempfile.TemporaryDirectory() as folder:
         write(folder, "net.py", """

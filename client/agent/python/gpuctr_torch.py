@@ -93,7 +93,7 @@ class Markers:
 
     @guarded
     def turn_on(self):
-        if here.on:
+        if here.on or not self.cuda:
             return
         if self.is_enabled():
             here.aside = True
