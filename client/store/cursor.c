@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
-#include "client/store/crc32.h"
+#include "client/store/packed.h"
 #include "client/store/schema.h"
 #include "client/store/window.h"
 
@@ -20,6 +21,7 @@ struct store_cursor {
 	unsigned process;
 	const struct store_definitions *definitions;
 	struct window *window; /* NULL: ranges are in the definitions */
+	struct packed packed;  /* the image */
 	double *values;
 	size_t n_columns;
 	unsigned left_out; /* columns of record, as bits */
@@ -76,6 +78,7 @@ struct store_cursor *store_cursor_free(struct store_cursor *c)
 	if (c) {
 		window_free(c->window);
 		sqlite3_finalize(c->row.stmt);
+		packed_deinit(&c->packed);
 		free(c->values);
 		free(c);
 	}
@@ -382,17 +385,20 @@ static void take_image(struct store_cursor *c, struct gpuctr_image *image)
 {
 	struct row *row = &c->row;
 	const void *data = sqlite3_column_blob(row->stmt, 4);
-	int64_t size = sqlite3_column_bytes(row->stmt, 4);
+	size_t size = (size_t)sqlite3_column_bytes(row->stmt, 4);
 	uint32_t crc;
 
 	image->process = c->process;
 	image->first = (uint64_t)row_int(row, 0, 0, STORE_INDEX_MAX);
 	image->count = row_u32(row, 1);
 	image->size = (size_t)row_int(row, 2, 0, INT64_MAX);
-	image->data = data ? data : (const uint8_t *)"";
 	crc = row_u32(row, 3);
-	if (row->error == 0 &&
-	    ((int64_t)image->size != size || crc32_update(0, image->data, image->size) != crc)) {
+	if (row->error != 0) {
+		return;
+	}
+	image->data =
+		packed_unpack(&c->packed, data ? data : (const uint8_t *)"", size, image->size);
+	if (!image->data || crc32_z(0, image->data, image->size) != crc) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "checksum of the image of record %llu",

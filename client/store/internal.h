@@ -6,6 +6,7 @@
 
 #include <sqlite3.h>
 
+#include "client/store/packed.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
 
@@ -37,6 +38,7 @@ struct store {
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
 	struct written written;
+	struct packed packed; /* the last image */
 
 	bool in_transaction;
 	uint64_t began_ns;

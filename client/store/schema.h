@@ -7,10 +7,10 @@
 #include <gpuctr/gpuctr.h>
 
 /* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones.
- * Format 2 has neither the tables stratum and choice nor process.unchosen; format 1 was never
- * released. */
+ * Format 3 has no image packed; format 2 has neither the tables stratum and choice nor
+ * process.unchosen; format 1 was never released. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 3
+#define STORE_FORMAT 4
 #define STORE_FORMAT_OLDEST 2
 #define STORE_FORMAT_NAME "gpuctr-capture"
 

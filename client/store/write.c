@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
-#include "client/store/crc32.h"
 #include "client/store/meta.h"
 #include "client/store/schema.h"
 
@@ -361,18 +361,23 @@ int store_write_mark(struct store *s, const struct gpuctr_mark *mark)
 int store_write_image(struct store *s, const struct gpuctr_image *image)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_IMAGE];
+	const uint8_t *data;
+	size_t size;
 	int r = store_begin(s);
 
 	if (r) {
 		return r;
 	}
+	data = packed_pack(&s->packed, image->data, image->size, &size);
+	if (!data) {
+		return store_fail(s, SQLITE_NOMEM, "write image");
+	}
 	sqlite3_bind_int64(stmt, 1, image->process);
 	sqlite3_bind_int64(stmt, 2, (int64_t)image->first);
 	sqlite3_bind_int64(stmt, 3, image->count);
 	sqlite3_bind_int64(stmt, 4, (int64_t)image->size);
-	sqlite3_bind_int64(stmt, 5, crc32_update(0, image->data, image->size));
-	sqlite3_bind_blob64(stmt, 6, image->size ? (const void *)image->data : "", image->size,
-			    SQLITE_STATIC);
+	sqlite3_bind_int64(stmt, 5, (int64_t)crc32_z(0, image->data, image->size));
+	sqlite3_bind_blob64(stmt, 6, size ? (const void *)data : "", size, SQLITE_STATIC);
 	r = step(s, STORE_STMT_IMAGE, "write image");
 	if (r) {
 		return r;

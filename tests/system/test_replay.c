@@ -2,8 +2,9 @@
 #include "tests/system/fixture.h"
 
 #include <sqlite3.h>
+#include <zlib.h>
 
-#include "client/store/crc32.h"
+#include "client/store/packed.h"
 #include "tests/fake/metric.h"
 
 /* gpuctr-replay plays what the fakes have measured, and what somebody made of it. */
@@ -51,18 +52,24 @@ static double query(const char *path, const char *sql)
 static void make_deadly(const char *path, unsigned first)
 {
 	sqlite3 *db = open_file(path);
-	sqlite3_stmt *stmt;
+	struct packed packed = { 0 };
 	struct data_image *image;
+	const uint8_t *data;
+	sqlite3_stmt *stmt;
 	int size;
 
-	assert_int_equal(sqlite3_prepare_v2(db, "SELECT data FROM image WHERE first = ?", -1, &stmt,
-					    NULL),
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT data, size FROM image WHERE first = ?", -1,
+					    &stmt, NULL),
 			 SQLITE_OK);
 	sqlite3_bind_int64(stmt, 1, first);
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-	size = sqlite3_column_bytes(stmt, 0);
+	size = sqlite3_column_int(stmt, 1);
+	data = packed_unpack(&packed, sqlite3_column_blob(stmt, 0),
+			     (size_t)sqlite3_column_bytes(stmt, 0), (size_t)size);
+	assert_non_null(data);
 	image = malloc((size_t)size);
-	memcpy(image, sqlite3_column_blob(stmt, 0), (size_t)size);
+	memcpy(image, data, (size_t)size);
+	packed_deinit(&packed);
 	sqlite3_finalize(stmt);
 	assert_true(image->magic == DATA_MAGIC);
 	image->set.count = METRIC_MAX + 1;
@@ -71,7 +78,7 @@ static void make_deadly(const char *path, unsigned first)
 					    -1, &stmt, NULL),
 			 SQLITE_OK);
 	sqlite3_bind_blob(stmt, 1, image, size, SQLITE_STATIC);
-	sqlite3_bind_int64(stmt, 2, crc32_update(0, image, (size_t)size));
+	sqlite3_bind_int64(stmt, 2, (int64_t)crc32_z(0, (void *)image, (size_t)size));
 	sqlite3_bind_int64(stmt, 3, first);
 	assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);
 	sqlite3_finalize(stmt);

@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/store/crc32.h"
 #include "client/store/meta.h"
 #include "client/store/reader.h"
 #include "client/store/schema.h"

@@ -5,25 +5,48 @@
 
 #include "tests/unit/store_fixture.h"
 
+#include "client/store/packed.h"
+
 /* --- parts -------------------------------------------------------------------------------------
  */
 
-static void test_crc32_is_that_of_zlib(void **state)
+static void expect_packed(const uint8_t *image, size_t size, size_t most)
 {
-	uint8_t data[1000];
-	uint32_t pieces = 0;
+	struct packed in = { 0 }, out = { 0 };
+	const uint8_t *data, *again;
+	size_t n;
+
+	data = packed_pack(&in, image, size, &n);
+	assert_non_null(data);
+	assert_true(n <= most);
+	again = packed_unpack(&out, data, n, size);
+	assert_non_null(again);
+	assert_memory_equal(again, image, size);
+	/* Cut off, and of another size than is said. */
+	assert_true(n == size || !packed_unpack(&out, data, n - 1, size));
+	assert_null(packed_unpack(&out, data, n, size + 1));
+	assert_null(packed_unpack(&out, data, n, size - 1));
+	assert_null(packed_unpack(&out, data, n, SIZE_MAX));
+	packed_deinit(&in);
+	packed_deinit(&out);
+}
+
+static void test_images_are_packed(void **state)
+{
+	static uint8_t image[200000];
+	uint32_t random = 7;
 
 	(void)state;
-	assert_int_equal(crc32_update(0, "123456789", 9), 0xCBF43926);
-	assert_int_equal(crc32_update(0, "", 0), 0);
-	for (size_t i = 0; i < sizeof(data); i++) {
-		data[i] = (uint8_t)(i * 7);
+	for (size_t i = 0; i < sizeof(image); i += 100) {
+		image[i] = (uint8_t)i;
 	}
-	for (size_t at = 0, n = 1; at < sizeof(data); at += n, n = n % 13 + 1) {
-		n = n < sizeof(data) - at ? n : sizeof(data) - at;
-		pieces = crc32_update(pieces, data + at, n);
+	expect_packed(image, sizeof(image), sizeof(image) / 10);
+	for (size_t i = 0; i < sizeof(image); i++) {
+		random = random * 1664525 + 1013904223; /* Numerical Recipes' */
+		image[i] = (uint8_t)(random >> 24);
 	}
-	assert_int_equal(pieces, crc32_update(0, data, sizeof(data)));
+	expect_packed(image, sizeof(image), sizeof(image)); /* as it is */
+	expect_packed(image, 1, 1);
 }
 
 static void test_command_is_quoted_for_a_shell(void **state)
@@ -818,7 +841,7 @@ static void test_record_cannot_be_written_twice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_crc32_is_that_of_zlib),
+		cmocka_unit_test(test_images_are_packed),
 		cmocka_unit_test(test_command_is_quoted_for_a_shell),
 		TEST(test_capture_comes_back),
 		TEST(test_records_come_back_in_order),

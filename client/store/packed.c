@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/store/packed.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+enum {
+	LEVEL = 1,	 /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
+	RATIO_MOST = 1032, /* zlib's, by its own word (zlib.net/zlib_tech.html) */
+};
+
+void packed_deinit(struct packed *p)
+{
+	free(p->room);
+	*p = (struct packed){ 0 };
+}
+
+static bool make_room(struct packed *p, size_t size)
+{
+	if (p->size < size) {
+		packed_deinit(p);
+		p->room = malloc(size);
+		p->size = p->room ? size : 0;
+	}
+	return p->size >= size;
+}
+
+const uint8_t *packed_pack(struct packed *p, const uint8_t *image, size_t size, size_t *ret_size)
+{
+	uLongf n = compressBound(size);
+
+	if (!make_room(p, n)) {
+		return NULL;
+	}
+	if (compress2(p->room, &n, image, size, LEVEL) != Z_OK || n >= size) {
+		*ret_size = size;
+		return image;
+	}
+	*ret_size = n;
+	return p->room;
+}
+
+const uint8_t *packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size)
+{
+	uLongf n = size;
+
+	if (data_size == size) {
+		return data;
+	}
+	if (data_size > size || size / RATIO_MOST > data_size || !make_room(p, size)) {
+		return NULL;
+	}
+	return uncompress(p->room, &n, data, data_size) == Z_OK && n == size ? p->room : NULL;
+}
