@@ -53,6 +53,8 @@ void guard_deinit(struct guard *g)
 	g->held.name = NULL;
 	g->holds = false;
 	g->n_marks = g->made_marks = 0; /* given back, or gone with their context */
+	g->probe = NULL;
+	g->probed = false;
 }
 
 void guard_give_back(struct guard *g, const struct profiler *p)
@@ -60,6 +62,11 @@ void guard_give_back(struct guard *g, const struct profiler *p)
 	for (unsigned i = 0; i < g->made_marks; i++) {
 		p->cuEventDestroy(g->marks[i]);
 	}
+	if (g->probe) {
+		p->cuEventDestroy(g->probe);
+	}
+	g->probe = NULL;
+	g->probed = false;
 	g->n_marks = g->made_marks = 0;
 	streams_give_back(&g->streams, p);
 }
@@ -315,6 +322,8 @@ bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_lau
 	struct guard *g = &r->guard;
 	uint64_t patience_ns = is_awaited(c, l) ? guard_patience_ns(&c->patience) : 0;
 
+	g->last = l->stream;
+	g->probed = false;
 	if (is_alone(c, g, l->stream) || is_believed(c, g, l)) {
 		return true;
 	}
@@ -373,6 +382,21 @@ void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *
 	if (c->profiler->cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
 		g->n_marks++;
 	}
+}
+
+bool guard_is_past_last(struct capture *c, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+
+	if (!may_ask(c) ||
+	    (!g->probe &&
+	     c->profiler->cuEventCreate(&g->probe, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)) {
+		return false;
+	}
+	if (!g->probed) {
+		g->probed = streams_record(&g->streams, c->profiler, r->context, g->last, g->probe);
+	}
+	return g->probed && c->profiler->cuEventQuery(g->probe) != CUDA_ERROR_NOT_READY;
 }
 
 bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)

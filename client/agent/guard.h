@@ -40,6 +40,9 @@ struct guard {
 	uint64_t stalled_ns;	/* when somebody has waited last */
 	CUevent marks[GUARD_MARKS]; /* in the stream of the batch's launches, in their order */
 	unsigned n_marks, made_marks;
+	CUstream last;		  /* the last measured launch's */
+	CUevent probe;		  /* behind that launch, recorded by who looked after it */
+	bool probed;		  /* it was, since */
 	bool holds;		  /* a range was left open, because its kernel has not ended */
 	atomic_bool disturbed;	  /* other work was given to the GPU since */
 	atomic_uint others;	  /* calls that give it some, and have not returned */
@@ -55,6 +58,10 @@ void guard_deinit(struct guard *g);
 /* Gives the driver its events back, while their context is there and none of its launches is
  * measured any more. Otherwise a program that is captured again and again collects them. */
 void guard_give_back(struct guard *g, const struct profiler *p);
+
+/* Has the GPU come past the last measured launch, and what its stream was given until the first
+ * time that this is asked after it? As streams_are_idle(), without waiting. */
+bool guard_is_past_last(struct capture *c, struct ranges *r);
 
 /* Whether pushing and popping a range waits for the GPU with these metrics. */
 bool guard_blocks(const char *const *metrics, size_t n);

@@ -243,3 +243,15 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 	pthread_mutex_unlock(&s->lock);
 	return idle;
 }
+
+bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
+		    CUevent event)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&s->lock);
+	result = find(s, stream) < s->n ? p->cuEventRecord(event, stream)
+					: p->cuCtxRecordEvent(context, event);
+	pthread_mutex_unlock(&s->lock);
+	return result == CUDA_SUCCESS;
+}

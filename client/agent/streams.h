@@ -60,4 +60,9 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		     CUstream stream);
 
+/* Records the event behind all that the stream was given; behind all of the context, when the
+ * stream has been ended or cannot be named. False: the driver refuses. As above. */
+bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
+		    CUevent event);
+
 #endif

@@ -15,15 +15,25 @@
  * touched), a kernel whose range was left open (nothing waits for that: it is told), and a kernel
  * whose range is closed while other streams have work that waits for it. In the first and the last
  * case the daemon is told with a code that ends the capture: the granter frees the profiler's
- * objects, which makes CUPTI's calls return, with an error. */
+ * objects, which makes CUPTI's calls return, with an error.
+ *
+ * That nothing was measured for long, and that the GPU has work, is no sign of it: few launches may
+ * be wanted, or paid for, of a program that is always at work. So an event is recorded behind the
+ * last measured launch, when a second has passed without another; once the GPU has come past that,
+ * nothing waits for what was measured. */
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 
-static bool has_stood(uint64_t since_ns)
+static bool has_passed(uint64_t since_ns, uint64_t ns)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	return since_ns != 0 && now_ns > since_ns && now_ns - since_ns > STILL_NS;
+	return since_ns != 0 && now_ns > since_ns && now_ns - since_ns > ns;
+}
+
+static bool has_stood(uint64_t since_ns)
+{
+	return has_passed(since_ns, STILL_NS);
 }
 
 static void tell(struct capture *c, const struct ranges *r, int code, const char *what)
@@ -55,7 +65,8 @@ static void look_at_work(struct capture *c, struct ranges *r)
 	struct guard *g = &r->guard;
 
 	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->told_stuck ||
-	    !has_stood(r->last_launch_ns) || guard_is_quiet(c, r, false)) {
+	    guard_is_past_last(c, r) || !has_stood(r->last_launch_ns) ||
+	    guard_is_quiet(c, r, false)) {
 		return;
 	}
 	r->told_stuck = true;
@@ -80,7 +91,7 @@ void watch_look(struct capture *c)
 			look_at_call(c, r);
 			continue;
 		}
-		if (r->object && r->context && has_stood(r->last_launch_ns) &&
+		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
 		    c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
 			look_at_work(c, r);
 			c->profiler->cuCtxPopCurrent(&popped);

@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 enum {
-	LEVEL = 1,	 /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
+	LEVEL = 1, /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
 	RATIO_MOST = 1032, /* zlib's, by its own word (zlib.net/zlib_tech.html) */
 };
 

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "client/agent/capture.h"
+#include "client/agent/contexts.h"
 #include "client/agent/guard.h"
+#include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
 /* When ranges are opened and closed, and how long a program is kept waiting for that. The GPU is a
@@ -17,7 +19,7 @@
 #define WORK(n) ((uintptr_t)(0x2000 + 2 * (n)))
 #define MS CLOCK_NS_PER_MS
 
-enum { STREAMS = 4 };
+enum { STREAMS = 4, EVENTS = 64 };
 
 static struct {
 	uint64_t now_ns;
@@ -25,6 +27,7 @@ static struct {
 	unsigned n_asked, n_events, n_recorded;
 	unsigned moves_each_ms; /* marks are passed one after the other; 0: none is */
 	uint64_t begin_ns;
+	uint64_t passes_ns[EVENTS]; /* an event, where marks are not moved */
 } gpu;
 
 /* --- instead of libc --- */
@@ -69,8 +72,8 @@ static CUresult destroy_event(CUevent event)
 
 static CUresult record_event(CUevent event, CUstream stream)
 {
-	(void)event;
-	(void)stream;
+	assert_in_range((uintptr_t)event, 1, EVENTS - 1);
+	gpu.passes_ns[(uintptr_t)event] = gpu.ends_ns[(uintptr_t)stream - 0x1000];
 	gpu.n_recorded++;
 	return CUDA_SUCCESS;
 }
@@ -79,7 +82,20 @@ static CUresult query_event(CUevent event)
 {
 	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_ms * MS;
 
-	return gpu.moves_each_ms > 0 && gpu.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	at_ns = gpu.moves_each_ms > 0 ? at_ns : gpu.passes_ns[(uintptr_t)event];
+	return gpu.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult push_context(CUcontext context)
+{
+	(void)context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop_context(CUcontext *context)
+{
+	*context = NULL;
+	return CUDA_SUCCESS;
 }
 
 static const struct profiler profiler = {
@@ -88,6 +104,8 @@ static const struct profiler profiler = {
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
 	.cuEventQuery = query_event,
+	.cuCtxPushCurrent = push_context,
+	.cuCtxPopCurrent = pop_context,
 };
 
 /* --- a capture of one context --- */
@@ -97,6 +115,13 @@ static struct ranges r;
 static struct batch batch;
 static struct method method;
 static uint8_t proofs;
+
+size_t contexts_list(struct capture *capture, struct ranges **ret)
+{
+	(void)capture;
+	ret[0] = &r;
+	return 1;
+}
 
 static int begin(void **state)
 {
@@ -382,6 +407,48 @@ static void metrics_of_the_sms_block(void **state)
 	assert_true(guard_blocks(mixed + 1, 1));
 }
 
+/* --- what stands still --- */
+
+/* The last launch for long that is measured. */
+static void measure_last(uint64_t takes_ns)
+{
+	pthread_mutex_init(&r.lock, NULL);
+	r.object = (void *)&r;
+	r.context = (CUcontext)&r;
+	batch.n = 1;
+	r.last_launch_ns = gpu.now_ns;
+	assert_true(may_open(0, 1));
+	assert_true(may_close(0, 1, takes_ns));
+}
+
+/* Few launches are paid for, or wanted, of a program whose GPU always has work, in the stream of
+ * that launch as well. */
+static void a_gpu_at_work_does_not_stand_still(void **state)
+{
+	(void)state;
+	measure_last(50 * MS);
+	for (int i = 0; i < 600; i++) {
+		gpu.now_ns += 100 * MS;
+		gpu.ends_ns[0] = gpu.now_ns + 300 * MS;
+		gpu.ends_ns[1] = gpu.now_ns + 1000 * MS;
+		watch_look(&c);
+		assert_int_equal(count_notices(), 0);
+	}
+	assert_int_equal(gpu.n_recorded, 1);
+}
+
+static void what_does_not_end_is_told_once(void **state)
+{
+	(void)state;
+	measure_last(1000 * CLOCK_NS_PER_S);
+	for (int i = 0; i < 300; i++) {
+		gpu.now_ns += 100 * MS;
+		watch_look(&c);
+		assert_true(i > 95 || count_notices() == 0);
+		assert_true(i < 105 || count_notices() == 1);
+	}
+}
+
 #define GUARD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -399,6 +466,8 @@ int main(void)
 		GUARD_TEST(patience_begins_anew_while_the_gpu_moves),
 		GUARD_TEST(patience_ends_when_the_gpu_stands_still),
 		GUARD_TEST(each_batch_has_its_marks),
+		GUARD_TEST(a_gpu_at_work_does_not_stand_still),
+		GUARD_TEST(what_does_not_end_is_told_once),
 		cmocka_unit_test(collectives_are_known_by_their_names),
 		cmocka_unit_test(metrics_of_the_sms_block),
 	};
