@@ -13,9 +13,14 @@ from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
 WINDOW_S, SETTLES_S = 3, 1.5
-# More than one pass holds, of memory, L2, L1, instructions, tensor cores and floating point.
+# 31 metrics of memory, L2, L1, instructions, tensor cores, floating point and pipes, for which CUPTI needs 8 passes.
 MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
-        "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum")
+        "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum,"
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum,smsp__thread_inst_executed.sum,smsp__inst_issued.sum,sm__warps_active.sum,"
+        "sm__pipe_fma_cycles_active.sum,sm__pipe_shared_cycles_active.sum,sm__pipe_alu_cycles_active.sum,"
+        "sm__pipe_fmaheavy_cycles_active.sum,sm__pipe_fmalite_cycles_active.sum,sm__pipe_fp64_cycles_active.sum,"
+        "sm__inst_executed_pipe_lsu.sum,sm__inst_executed_pipe_xu.sum,sm__inst_executed_pipe_uniform.sum,"
+        "sm__inst_executed_pipe_alu.sum,sm__inst_executed_pipe_cbu.sum")
 # What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
 PROGRAMS = {"resnet18": (64, 2000), "transformer": (8, 500)}
 
@@ -188,7 +193,7 @@ def groups(m):
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 6000, timeout=240)
+                 *net, 11000, timeout=240)
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
     for metric, by in full.items():
