@@ -105,7 +105,7 @@ static double turn_room(const struct budget *b)
 static double range_price(const struct budget *b)
 {
 	if (b->options.passes > 1) {
-		return b->ranges[b->pass].each_ns;
+		return b->ranges[b->next].each_ns;
 	}
 	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU);
 }
@@ -246,7 +246,7 @@ static void note(struct budget *b, enum budget_item item, enum budget_source sou
 
 static void begin_batch(struct budget *b, uint32_t pass)
 {
-	b->pass = pass < b->options.passes ? pass : 0;
+	b->pass = b->next = pass < b->options.passes ? pass : 0;
 	b->open = true;
 	b->taken = 0;
 }
@@ -270,6 +270,11 @@ void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uin
 	b->turned_ns = ns;
 	b->size = size;
 	begin_batch(b, pass);
+}
+
+void budget_note_turn(struct budget *b, uint32_t pass)
+{
+	b->next = pass < b->options.passes ? pass : 0;
 }
 
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns)

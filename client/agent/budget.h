@@ -75,6 +75,7 @@ struct budget {
 	struct budget_cost costs[BUDGET_ITEMS];
 	size_t size, taken; /* of a batch; ranges in the one under way */
 	uint32_t pass;	    /* of the batch under way, or the last one */
+	uint32_t next;	    /* that launches are chosen for now */
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
@@ -104,6 +105,10 @@ void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uin
 void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
 		       enum budget_source gpu_source);
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
+
+/* Launches are chosen for this pass from now on, below the number of them: what they may cost is
+ * another thing then, so that a new pace is due. */
+void budget_note_turn(struct budget *b, uint32_t pass);
 
 /* Of n callbacks, two a call, taken together: what they took, and by how much the calls were slower
  * (0: they were not), and how that is known. It is not asked for and cannot be saved: what is left

@@ -303,6 +303,18 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 	}
 }
 
+void choosing_note_turn(struct choosing *c, uint32_t pass)
+{
+	struct budget_pace pace;
+
+	if (lock_budget(c)) {
+		budget_note_turn(&c->budget, pass);
+		pace = budget_take_pace(&c->budget, clock_now_ns());
+		chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, 0);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
 void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 {
 	double gpu_ns = c->options.may_block[pass] ? 0 : RANGE_GPU_NS;

@@ -103,6 +103,9 @@ void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
 void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass);
 void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size, uint32_t pass);
 void choosing_note_stop(struct choosing *c, uint64_t begin_ns);
+
+/* Launches are chosen for this pass from now on. */
+void choosing_note_turn(struct choosing *c, uint32_t pass);
 void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass);
 
 /* What was measured of launches, a row of values each. */

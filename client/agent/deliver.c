@@ -121,13 +121,17 @@ struct batch *deliver_new_batch(struct deliver *d, size_t n)
 int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes)
 {
 	pthread_mutex_lock(&d->lock);
-	if (d->spare_image_size == bytes) {
+	if (d->spare_image_room >= bytes) {
 		b->image = d->spare_image;
+		b->image_room = d->spare_image_room;
 		d->spare_image = NULL;
-		d->spare_image_size = 0;
+		d->spare_image_room = 0;
 	}
 	pthread_mutex_unlock(&d->lock);
-	b->image = b->image ? b->image : malloc(bytes);
+	if (!b->image) {
+		b->image = malloc(bytes);
+		b->image_room = bytes;
+	}
 	if (!b->image) {
 		return -ENOMEM;
 	}
@@ -136,13 +140,15 @@ int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image,
 	return 0;
 }
 
-/* With the lock held: keeps the image for the next batch of its size. */
+/* With the lock held: keeps the larger image for a next batch. */
 static void recycle_image(struct deliver *d, struct batch *b)
 {
-	if (b->image) {
+	if (b->image && b->image_room >= d->spare_image_room) {
 		free(d->spare_image);
 		d->spare_image = b->image;
-		d->spare_image_size = b->image_size;
+		d->spare_image_room = b->image_room;
+	} else {
+		free(b->image);
 	}
 	b->image = NULL;
 	b->image_size = 0;

@@ -37,7 +37,7 @@ struct launch {
 	uint8_t kind;  /* enum wire_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
 	uint8_t clock; /* enum wire_clock, of start and duration */
-	uint8_t pass;  /* the configuration that it was measured under */
+	uint8_t pass;  /* that it was measured in */
 	/* With a budget, else both are 0. */
 	uint32_t stratum;
 	float chance;
@@ -50,7 +50,7 @@ struct batch {
 	struct launch *launches;
 	size_t n, room;
 	uint8_t *image;
-	size_t image_size;
+	size_t image_size, image_room;
 	const struct host
 		*host; /* evaluates; the one of its chip, used by the delivering thread only */
 	const struct wire_plan *plan; /* of what was measured; NULL: the capture's */
@@ -87,7 +87,7 @@ struct deliver {
 	pthread_cond_t drained; /* the thread has done some */
 	struct list queue, spare;
 	uint8_t *spare_image;
-	size_t spare_image_size;
+	size_t spare_image_room;
 	size_t queued_bytes;
 	bool started, finishing; /* no more is expected; what is queued goes out */
 	bool kicked;		 /* somebody waits: look now, not at the next tick */

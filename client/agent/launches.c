@@ -168,7 +168,7 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 {
 	struct launch *l;
 
-	/* Or the configuration that it was chosen for has given way meanwhile. */
+	/* Or the pass that it was chosen for has given way meanwhile. */
 	if (!atomic_load(&c->active) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		unlock_after_launch(r);

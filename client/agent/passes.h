@@ -2,7 +2,7 @@
 #ifndef GPUCTR_AGENT_PASSES_H
 #define GPUCTR_AGENT_PASSES_H
 
-/* The configurations of a capture: its plan, taken apart into groups that fit into one pass each.
+/* The passes of a capture: its plan, taken apart into groups that fit into one pass each.
  * Mostly there is one, which is the whole plan. */
 
 #include "proto/base/arena.h"

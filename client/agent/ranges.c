@@ -24,8 +24,8 @@
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
- * Images are 3 to 19 kB a range; IMAGE_BYTES_MAX bounds what a context keeps of fresh ones, and of
- * that in use. */
+ * Images are 3 to 19 kB a range; batches grow as long as the fresh ones take no more than
+ * IMAGE_BYTES_MAX. */
 
 enum {
 	SIZE_LAST = 2048,
@@ -87,6 +87,7 @@ static void take_turn(struct capture *c, struct ranges *r)
 {
 	if (c->passes.n > 1) {
 		atomic_store(&r->pass, turns_next(&r->turns, r->pass));
+		choosing_note_turn(&c->choosing, r->pass);
 	}
 }
 
@@ -106,7 +107,7 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	return result;
 }
 
-/* Where CUPTI is then in its passes, it says itself. */
+/* CUPTI says which pass is the next. Another one than ours would be decoded into a wrong image. */
 static CUptiResult call_stop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Stop_Params p = {
@@ -118,29 +119,34 @@ static CUptiResult call_stop(struct capture *c, struct ranges *r)
 	enter_call(r, "cuptiRangeProfilerStop");
 	r->running = false;
 	result = c->profiler->cuptiRangeProfilerStop(&p);
-	r->set = p.passIndex < c->passes.n ? (uint32_t)p.passIndex : 0;
-	return result;
+	r->set = (r->set + 1) % c->passes.n;
+	return result == CUPTI_SUCCESS && p.passIndex != r->set ? CUPTI_ERROR_INVALID_OPERATION
+								: result;
 }
 
-/* Starts, and stops without a range, as often as there are passes before that whose turn it is. */
-static CUptiResult leave_out_passes(struct capture *c, struct ranges *r)
+static CUptiResult start_pass(struct capture *c, struct ranges *r)
+{
+	CUptiResult result;
+
+	enter_call(r, "cuptiRangeProfilerSetConfig");
+	result = ranges_renew_image(c, r);
+	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
+}
+
+/* That of r->pass. Those before it are started, and stopped without a range; each waits for the
+ * GPU, so NOT_READY: it has got work meanwhile. */
+static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
-	for (uint32_t i = 0; result == CUPTI_SUCCESS && r->set != r->pass && i < c->passes.n; i++) {
-		result = ranges_renew_image(c, r);
-		result = result == CUPTI_SUCCESS ? call_start(c, r) : result;
+	while (result == CUPTI_SUCCESS && r->set != r->pass) {
+		result = start_pass(c, r);
 		result = result == CUPTI_SUCCESS ? call_stop(c, r) : result;
+		if (result == CUPTI_SUCCESS && !guard_is_quiet(c, r, false)) {
+			return CUPTI_ERROR_NOT_READY;
+		}
 	}
-	return result;
-}
-
-static CUptiResult begin_pass(struct capture *c, struct ranges *r)
-{
-	CUptiResult result = leave_out_passes(c, r);
-
-	result = result == CUPTI_SUCCESS ? ranges_renew_image(c, r) : result;
-	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
+	return result == CUPTI_SUCCESS ? start_pass(c, r) : result;
 }
 
 /* Another context of this process may own the GPU's counters; it lets go, and takes them back at
@@ -245,9 +251,9 @@ static bool start(struct capture *c, struct ranges *r)
 	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		ranges_wait(c, r, "cuptiRangeProfilerStart");
-	} else {
-		ranges_give_up(c, r, "cuptiRangeProfilerStart", result);
+		ranges_wait(c, r, atomic_load(&r->call));
+	} else if (result != CUPTI_ERROR_NOT_READY) {
+		ranges_give_up(c, r, atomic_load(&r->call), result);
 	}
 	return false;
 }
@@ -395,6 +401,7 @@ static bool become_started(struct capture *c, struct ranges *r)
 	}
 	if (r->state == RANGES_WAITING) {
 		r->state = r->object ? RANGES_OFF : RANGES_NEW;
+		r->setup_ns = r->setup_ns ? clock_now_ns() : 0; /* waiting has cost nothing */
 	}
 	if (r->state == RANGES_NEW) {
 		r->setup_ns = clock_now_ns();

@@ -73,7 +73,7 @@ struct capture;
 /* Of a new context: which pass comes first. */
 void ranges_init_turns(struct capture *c, struct ranges *r);
 
-/* The object is no more. */
+/* And the configuration. Its context has ended. */
 void ranges_forget_images(struct ranges *r);
 
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then

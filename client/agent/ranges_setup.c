@@ -156,9 +156,11 @@ static bool enable(struct capture *c, struct ranges *r)
 	r->object = p.pRangeProfilerObject;
 	r->set = 0;
 	result = make_images(c, r);
-	if (result == CUPTI_SUCCESS) {
-		result = configure(c, r);
+	if (result != CUPTI_SUCCESS) {
+		ranges_give_up(c, r, "cuptiRangeProfilerGetCounterDataSize", result);
+		return false;
 	}
+	result = configure(c, r);
 	if (result != CUPTI_SUCCESS) {
 		ranges_give_up(c, r, "cuptiRangeProfilerSetConfig", result);
 		return false;

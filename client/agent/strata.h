@@ -66,7 +66,7 @@ struct strata {
 	_Atomic uint32_t n; /* with the rest */
 };
 
-/* For max strata and passes configurations, each at least 1. -ENOMEM, -EINVAL. */
+/* For max strata and so many passes, each at least 1. -ENOMEM, -EINVAL. */
 int strata_init(struct strata *s, size_t max, uint32_t passes);
 void strata_deinit(struct strata *s);
 

@@ -249,9 +249,11 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 {
 	CUresult result;
 
+	/* What is given to the legacy stream waits for most others, and they for it. */
 	pthread_mutex_lock(&s->lock);
-	result = find(s, stream) < s->n ? p->cuEventRecord(event, stream)
-					: p->cuCtxRecordEvent(context, event);
+	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
+			 ? p->cuEventRecord(event, stream)
+			 : p->cuCtxRecordEvent(context, event);
 	pthread_mutex_unlock(&s->lock);
 	return result == CUDA_SUCCESS;
 }

@@ -61,7 +61,8 @@ bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext cont
 		     CUstream stream);
 
 /* Records the event behind all that the stream was given; behind all of the context, when the
- * stream has been ended or cannot be named. False: the driver refuses. As above. */
+ * stream has been ended, cannot be named, or is the legacy default one. Nothing comes to wait that
+ * did not. False: the driver refuses. As above. */
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
 		    CUevent event);
 

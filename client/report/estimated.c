@@ -9,7 +9,7 @@
  * zeros (estimate_widen()), and so is its number of launches: parts of a stratum add up to what is
  * told of the stratum, whose launches are counted.
  *
- * Where metrics take turns, a turn ends with the next record of the stratum that is of another
+ * Where metrics take turns, a turn ends with the next record of the context that is of another
  * group; turns of one group that follow each other are taken for one.
  *
  * How much launches of a stratum differ is judged with what is known of all others
@@ -204,6 +204,7 @@ void estimated_free(struct groups *g)
 		free(g->cells[i].samples);
 	}
 	free(g->strata);
+	free(g->contexts);
 	free(g->stratum_slots);
 	free(g->cells);
 	free(g->cell_slots);
@@ -272,6 +273,35 @@ static void add_sample(struct estimate_sample *samples, const struct groups *g, 
 	}
 }
 
+/* 0: out of memory. Most captures have one context. */
+static uint64_t find_turn(struct groups *g, const struct gpuctr_record *record)
+{
+	struct groups_context *c = NULL;
+
+	for (size_t i = g->n_contexts; !c && i > 0; i--) {
+		c = &g->contexts[i - 1];
+		if (c->capture != g->n_captures || c->process != record->process ||
+		    c->context != record->context) {
+			c = NULL;
+		}
+	}
+	if (!c) {
+		if (!make_room((void **)&g->contexts, sizeof(*g->contexts), g->n_contexts,
+			       &g->max_contexts)) {
+			return 0;
+		}
+		c = &g->contexts[g->n_contexts++];
+		*c = (struct groups_context){ .capture = g->n_captures,
+					      .process = record->process,
+					      .context = record->context };
+	}
+	if (c->turn == 0 || record->group != c->group) {
+		c->turn = ++g->n_turns;
+		c->group = record->group;
+	}
+	return c->turn;
+}
+
 int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
 		     double bytes_a_ns)
 {
@@ -279,15 +309,15 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 	struct cell *cell = s ? find_cell(g, leaf, (size_t)(s - g->strata)) : NULL;
 	double time_ns = record->clock != GPUCTR_CLOCK_NONE ? (double)record->duration_ns : NAN;
 	double peak_bytes = bytes_a_ns > 0 ? time_ns * bytes_a_ns : NAN;
+	uint64_t turn = 0;
 
 	if (!cell) {
 		return -ENOMEM;
 	}
 	s->met = true;
-	if (g->takes_turns) {
-		s->turn += s->turn == 0 || record->group != s->group;
+	if (g->takes_turns && (turn = find_turn(g, record)) == 0) {
+		return -ENOMEM;
 	}
-	s->group = record->group;
 	for (size_t i = 0; i < g->n_measures; i++) {
 		g->values[i] = NAN;
 	}
@@ -295,8 +325,8 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 	for (size_t i = 0; i < g->n_columns; i++) {
 		g->values[g->columns[i]] = record->values[i];
 	}
-	add_sample(s->samples, g, record->chance, s->turn, time_ns, peak_bytes);
-	add_sample(cell->samples, g, record->chance, s->turn, time_ns, peak_bytes);
+	add_sample(s->samples, g, record->chance, turn, time_ns, peak_bytes);
+	add_sample(cell->samples, g, record->chance, turn, time_ns, peak_bytes);
 	return 0;
 }
 

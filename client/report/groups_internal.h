@@ -60,9 +60,15 @@ struct groups_stratum {
 	const void *dims[KEYS_MAX]; /* of a launch that was not measured; once it is told */
 	struct estimate_sample *samples;
 	size_t n_samples;
-	bool met;	/* some of it was measured */
+	bool met; /* some of it was measured */
+};
+
+/* A context of a process, in which groups of metrics take turns. */
+struct groups_context {
+	size_t capture;
+	unsigned process, context;
 	unsigned group; /* of the last record */
-	uint64_t turn;	/* grows when that changes; 0 where metrics take no turns */
+	uint64_t turn;	/* another one when that changes, above 0 */
 };
 
 /* Strata of one kind of which too little was measured, and what all of that kind have shown. */
@@ -127,6 +133,9 @@ struct groups {
 	bool chosen; /* launches were told of that were not measured: rows have estimates */
 	struct groups_stratum *strata;
 	size_t n_strata, max_strata;
+	struct groups_context *contexts; /* where metrics take turns */
+	size_t n_contexts, max_contexts;
+	uint64_t n_turns;
 	struct stratum_pool *pools;
 	size_t n_pools;
 	struct estimate_prior *priors; /* what strata have in common, one a sample */

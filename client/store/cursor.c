@@ -6,6 +6,7 @@
 
 #include "client/store/reader_internal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -387,6 +388,7 @@ static void take_image(struct store_cursor *c, struct gpuctr_image *image)
 	const void *data = sqlite3_column_blob(row->stmt, 4);
 	size_t size = (size_t)sqlite3_column_bytes(row->stmt, 4);
 	uint32_t crc;
+	int r;
 
 	image->process = c->process;
 	image->first = (uint64_t)row_int(row, 0, 0, STORE_INDEX_MAX);
@@ -396,9 +398,11 @@ static void take_image(struct store_cursor *c, struct gpuctr_image *image)
 	if (row->error != 0) {
 		return;
 	}
-	image->data =
-		packed_unpack(&c->packed, data ? data : (const uint8_t *)"", size, image->size);
-	if (!image->data || crc32_z(0, image->data, image->size) != crc) {
+	r = packed_unpack(&c->packed, data ? data : (const uint8_t *)"", size, image->size,
+			  &image->data);
+	if (r == -ENOMEM) {
+		row->error = reader_fail(row->reader, SQLITE_NOMEM, "read image");
+	} else if (r < 0 || crc32_z(0, image->data, image->size) != crc) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "checksum of the image of record %llu",

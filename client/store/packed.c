@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/store/packed.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
+
+#include "proto/wire/limits.h"
 
 enum {
 	LEVEL = 1, /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
@@ -40,15 +43,24 @@ const uint8_t *packed_pack(struct packed *p, const uint8_t *image, size_t size, 
 	return p->room;
 }
 
-const uint8_t *packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size)
+int packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size,
+		  const uint8_t **ret)
 {
 	uLongf n = size;
 
+	*ret = data;
 	if (data_size == size) {
-		return data;
+		return 0;
 	}
-	if (data_size > size || size / RATIO_MOST > data_size || !make_room(p, size)) {
-		return NULL;
+	if (data_size > size || size / RATIO_MOST > data_size) {
+		return -EBADMSG;
 	}
-	return uncompress(p->room, &n, data, data_size) == Z_OK && n == size ? p->room : NULL;
+	if (size > LIMIT_IMAGE_BYTES) {
+		return -EFBIG;
+	}
+	if (!make_room(p, size)) {
+		return -ENOMEM;
+	}
+	*ret = p->room;
+	return uncompress(p->room, &n, data, data_size) == Z_OK && n == size ? 0 : -EBADMSG;
 }

@@ -20,8 +20,10 @@ void packed_deinit(struct packed *p);
 /* What is to be written; valid until the next call. NULL: out of memory. */
 const uint8_t *packed_pack(struct packed *p, const uint8_t *image, size_t size, size_t *ret_size);
 
-/* The image of size bytes that was packed into data; valid until the next call. NULL: it was not,
- * or out of memory. Takes no more than zlib can have packed into so much. */
-const uint8_t *packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size);
+/* The image of size bytes that was packed into data; valid until the next call. -EBADMSG: it was
+ * not, and zlib cannot even have packed so much into it; -EFBIG: it is larger than images are;
+ * -ENOMEM. */
+int packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_t size,
+		  const uint8_t **ret);
 
 #endif

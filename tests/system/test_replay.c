@@ -64,9 +64,9 @@ static void make_deadly(const char *path, unsigned first)
 	sqlite3_bind_int64(stmt, 1, first);
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
 	size = sqlite3_column_int(stmt, 1);
-	data = packed_unpack(&packed, sqlite3_column_blob(stmt, 0),
-			     (size_t)sqlite3_column_bytes(stmt, 0), (size_t)size);
-	assert_non_null(data);
+	assert_int_equal(packed_unpack(&packed, sqlite3_column_blob(stmt, 0),
+				       (size_t)sqlite3_column_bytes(stmt, 0), (size_t)size, &data),
+			 0);
 	image = malloc((size_t)size);
 	memcpy(image, data, (size_t)size);
 	packed_deinit(&packed);

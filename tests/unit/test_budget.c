@@ -272,6 +272,24 @@ static void every_pass_comes_again_soon(void **state)
 	greedy_close(&g);
 }
 
+/* What was granted for ranges of one price is no grant for those of another. */
+static void the_pace_is_of_the_pass_that_launches_are_chosen_for(void **state)
+{
+	const struct budget_options options = { .share = 0.05,
+						.passes = 2,
+						.pass_range_ns = { 51e3, 763e3 } };
+	int64_t cheap, dear;
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
+	cheap = budget_take_pace(&b, 30 * S).credit;
+	budget_note_turn(&b, 1);
+	dear = budget_take_pace(&b, 30 * S).credit;
+	assert_true(dear > 0 && cheap > 3 * dear);
+}
+
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1 };
@@ -378,6 +396,7 @@ int main(void)
 		cmocka_unit_test(the_first_start_is_paid_back),
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
 		cmocka_unit_test(every_pass_comes_again_soon),
+		cmocka_unit_test(the_pace_is_of_the_pass_that_launches_are_chosen_for),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

@@ -275,9 +275,9 @@ static void costs_are_held_against_the_budget(void **state)
 	assert_null(strstr(text, "stand for several"));
 }
 
-/* Each configuration meets a stratum for the first time, and a launch stands for those in the turns
+/* Each pass meets a stratum for the first time, and a launch stands for those in the turns
  * of the others as well. */
-static void strata_lack_each_configuration(void **state)
+static void strata_lack_each_pass(void **state)
 {
 	const struct choosing_options two = {
 		.ppm = 500000, .seed = 7, .columns = COLUMNS, .passes = 2
@@ -348,7 +348,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_late_capture_looks_on_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
-		cmocka_unit_test(strata_lack_each_configuration),
+		cmocka_unit_test(strata_lack_each_pass),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};
 

@@ -19,14 +19,14 @@ static void expect_packed(const uint8_t *image, size_t size, size_t most)
 	data = packed_pack(&in, image, size, &n);
 	assert_non_null(data);
 	assert_true(n <= most);
-	again = packed_unpack(&out, data, n, size);
-	assert_non_null(again);
+	assert_int_equal(packed_unpack(&out, data, n, size, &again), 0);
 	assert_memory_equal(again, image, size);
 	/* Cut off, and of another size than is said. */
-	assert_true(n == size || !packed_unpack(&out, data, n - 1, size));
-	assert_null(packed_unpack(&out, data, n, size + 1));
-	assert_null(packed_unpack(&out, data, n, size - 1));
-	assert_null(packed_unpack(&out, data, n, SIZE_MAX));
+	assert_true(n == size || packed_unpack(&out, data, n - 1, size, &again) == -EBADMSG);
+	assert_int_equal(packed_unpack(&out, data, n, size + 1, &again), -EBADMSG);
+	assert_int_equal(packed_unpack(&out, data, n, size - 1, &again), -EBADMSG);
+	assert_int_equal(packed_unpack(&out, data, n, SIZE_MAX, &again), -EBADMSG);
+	assert_int_equal(packed_unpack(&out, image, 4 << 20, (size_t)2 << 30, &again), -EFBIG);
 	packed_deinit(&in);
 	packed_deinit(&out);
 }
