@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "proto/wire/limits.h"
-
 enum {
+	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger ones */
 	LEVEL = 1, /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
 	RATIO_MOST = 1032, /* zlib's, by its own word (zlib.net/zlib_tech.html) */
 };
@@ -55,7 +54,7 @@ int packed_unpack(struct packed *p, const uint8_t *data, size_t data_size, size_
 	if (data_size > size || size / RATIO_MOST > data_size) {
 		return -EBADMSG;
 	}
-	if (size > LIMIT_IMAGE_BYTES) {
+	if (size > IMAGE_BYTES_MAX) {
 		return -EFBIG;
 	}
 	if (!make_room(p, size)) {
