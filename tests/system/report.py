@@ -27,7 +27,8 @@ CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
 GOLDEN = SOURCE / "tests/system/report"
 TUTORIAL = SOURCE / "docs/tutorial.md"
-COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
+           "lts__t_requests.sum")
 
 failures = []
 
@@ -68,6 +69,7 @@ GOLDENS = {
     "op": ["--by", "op", "--width", 120, "--limit", 16],
     "op-shape": ["--by", "op,shape", "--width", 140, "--limit", 8, "--skip-zero"],
     "nvtx-2": ["--by", "nvtx:2", "--width", 120, "--limit", 10],
+    "layer": ["--by", "layer", "--width", 100, "--limit", 12, "--sort", "dram__bytes_read:self"],
     "layer-dir-step": ["--by", "layer,dir,step", "--width", 120],
     "columns": ["--by", "op", "--skip-zero", "--columns", "time,dram_bandwidth,of_peak", "--figures", "self,share,max",
                 "--sort", "of_peak", "--width", 100, "--limit", 10],
@@ -116,7 +118,7 @@ def totals():
 def sums_are_the_captures():
     """By whatever key: the rows' own sums are those that SQL finds, exactly."""
     want = totals()
-    for by in ("kernel", "op", "op,shape", "nvtx", "nvtx:1", "layer", "dir,step", "kernel,op,stream"):
+    for by in ("kernel", "op", "op,shape", "nvtx", "nvtx:1", "layer", "layer,op", "dir,step", "kernel,op,stream"):
         r = json.loads(report("--by", by, "--json"))
         check(sum(row["launches"] for row in r["rows"]) == r["records"] == 716, f"{by}: launches")
         for name, value in want.items():
@@ -141,6 +143,30 @@ def operators_are_those_of_sql():
         got = (row["launches"], row["measures"][COLUMNS[0]].get("sum"), row["measures"]["time"].get("min"),
                row["measures"]["time"].get("max"))
         check(got == (launches, read, least, most), f"{name}: {got}")
+
+
+def layers_are_those_of_sql():
+    """Forward, the ranges that are no operator's, within an iteration; backward, a layer that has a forward kernel."""
+    db = sqlite3.connect("run.gpuctr")
+    ranges = {row[0]: row[1:] for row in db.execute("SELECT id, parent, message FROM range")}
+    want = {}
+    for at, read in db.execute(f'SELECT range, "{COLUMNS[0]}" FROM record'):
+        path = []
+        while at:
+            at, message = ranges[at]
+            path.insert(0, message)
+        if path[0].startswith("iteration ") and not any(m.startswith("Optimizer") for m in path):
+            layer = "/".join(m for m in path[1:] if ", op_id = " not in m) or None
+            launches, total = want.get(layer, (0, 0))
+            want[layer] = (launches + 1, total + read)
+    db.close()
+    got = {}
+    for row in json.loads(report("--by", "layer,dir", "--json"))["rows"]:
+        if row["launches"]:
+            got.setdefault(row["key"]["dir"], {})[row["key"]["layer"]] = (row["launches"], row["measures"][COLUMNS[0]]["sum"])
+    check(got["fprop"] == want and len(want) > 50, f"forward: {set(got['fprop'].items()) ^ set(want.items())}")
+    without = got["bprop"].pop(None)[0]
+    check(set(got["bprop"]) <= set(want) and sum(n for n, _ in got["bprop"].values()) > 30 * without, f"backward: {without} without")
 
 
 def csv_is_csv():
@@ -237,7 +263,7 @@ def standard_input():
 def wrong_command_lines():
     for arguments, message in (
             ([], "which capture?"), (["run.gpuctr", "--by", "kernal"], "did you mean 'kernel'?"),
-            (["run.gpuctr", "--sort", "x"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
+            (["run.gpuctr", "--sort", "zz"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
@@ -481,7 +507,7 @@ def bars():
 
 
 def main():
-    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
+    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:

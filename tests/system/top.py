@@ -388,11 +388,11 @@ def recording(path):
 
 
     with terminal("top", path, width=80, height=24) as t:
-        t.see("by time, columns 1 of 5")
+        t.see("by time, columns 1 of 7")
         t.press("s")
-        t.see("by dram__bytes_read.sum, columns 2 of 5")  # where that column is
+        t.see("by dram__bytes_read.sum, columns 2 of 7")  # where that column is
         t.press("\033[C")
-        t.see("columns 3 of 5")
+        t.see("columns 3 of 7")
         t.press("q")
         t.ends(0)
     with terminal("top", path, "--sort", "calls", width=120, height=24) as t:
