@@ -57,6 +57,7 @@ enum option_id {
 	OPT_PROFILER,
 	OPT_STEPS,
 	OPT_OUTER,
+	OPT_OPERATORS,
 	OPT_COUNT,
 };
 
@@ -89,6 +90,7 @@ static const struct option options[] = {
 	{ "profiler", required_argument, NULL, OPT_PROFILER },
 	{ "library-steps", no_argument, NULL, OPT_STEPS },
 	{ "outer", no_argument, NULL, OPT_OUTER },
+	{ "operators", no_argument, NULL, OPT_OPERATORS },
 	{ "library", no_argument, NULL, OPT_LIBRARY },
 	{ "grids", required_argument, NULL, OPT_GRIDS },
 	{ NULL, 0, NULL, 0 },
@@ -235,7 +237,8 @@ static void range_begin(long i)
 		nvtxRangePushA(name);
 		nvtxDomainRangePushEx(domain, &event);
 	}
-	snprintf(name, sizeof(name), "layer %ld", i % LAYERS);
+	snprintf(name, sizeof(name), value[OPT_OPERATORS] ? "aten::relu, seq = %ld" : "layer %ld",
+		 i % LAYERS);
 	nvtxRangePushA(name);
 }
 

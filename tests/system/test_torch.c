@@ -81,23 +81,26 @@ static void a_missing_file_is_refused_first(void **state)
 	expect_message(client, "Install gpuctr-agent");
 }
 
-static struct program *run_fakeapp(struct fixture *f, const char *option, const char *nvtx)
+static struct program *run_fakeapp(struct fixture *f, const char *option, const char *ranges)
 {
 	return fixture_client(f, USER_SELF, "--no-summary", "--metrics", "dram__bytes_read.sum",
-			      option, "--", FAKEAPP, "--kernels", "4", nvtx, NULL);
+			      option, "--", FAKEAPP, "--kernels", "4", "--nvtx", ranges, NULL);
 }
 
-static void operators_that_did_not_come_are_missed(void **state)
+static void operators_are_missed_where_none_came(void **state)
 {
 	static const char text[] = "--torch: no operator of PyTorch was seen";
 	struct fixture *f = *state;
 	struct program *client;
 
 	fixture_start_daemon(f, NULL);
-	client = run_fakeapp(f, "--torch", "--nvtx");
+	client = run_fakeapp(f, "--torch", "--outer");
 	expect_exit(client, 0);
 	expect_message(client, text);
-	client = run_fakeapp(f, "--no-summary", "--nvtx");
+	client = run_fakeapp(f, "--torch", "--operators");
+	expect_exit(client, 0);
+	expect_no_message(client, text);
+	client = run_fakeapp(f, "--no-summary", "--outer");
 	expect_exit(client, 0);
 	expect_no_message(client, text);
 }
@@ -108,7 +111,7 @@ int main(void)
 		SYSTEM_TEST(pythonpath_is_kept),
 		SYSTEM_TEST(the_program_has_operators),
 		SYSTEM_TEST(a_missing_file_is_refused_first),
-		SYSTEM_TEST(operators_that_did_not_come_are_missed),
+		SYSTEM_TEST(operators_are_missed_where_none_came),
 	};
 
 	return SYSTEM_RUN(tests);
