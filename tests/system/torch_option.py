@@ -29,12 +29,20 @@ NET = """push Net, push layers.0, push conv1, marker relu, pop, push conv2, mark
 END = "\nprint(', '.join(torch.log))\n"
 
 
-def run(program, mode="operators", options=(), path=(), **environment):
-    env = dict(os.environ, PYTHONPATH=":".join([FOLDER, *path, FAKE]), PYTHONDONTWRITEBYTECODE="1", **environment)
+def environment(folder, path=(), mode="operators", fake=FAKE):
+    env = dict(os.environ, PYTHONPATH=":".join([folder, *path, fake]), PYTHONDONTWRITEBYTECODE="1")
     env.pop("GPUCTR_TORCH", None)
     if mode:
         env["GPUCTR_TORCH"] = mode
-    return subprocess.run([sys.executable, *options, "-c", program], capture_output=True, text=True, timeout=60, env=env)
+    return env
+
+
+def python(program, env, options=(), by=()):
+    return subprocess.run([*by, sys.executable, *options, "-c", program], capture_output=True, text=True, timeout=60, env=env)
+
+
+def run(program, mode="operators", options=(), path=()):
+    return python(program, environment(FOLDER, path, mode), options)
 
 
 def same(found, wanted):
@@ -314,11 +322,27 @@ def isolated_pythons_run_as_without_us():
         same((option, r.returncode, r.stdout, r.stderr), (option, 0, "False\n", ""))
 
 
+def copy_into(folder, name, source):
+    """Without what a Python has left in it."""
+    return shutil.copytree(source, os.path.join(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
+
+
 def the_folder_may_be_read_only():
+    """To a Python that would keep its bytecode there. Root gives up that it may write everywhere, and stays the user who
+    may run this Python, which can lie in its home."""
+    by = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder:
-        copy = shutil.copytree(FOLDER, folder + "/python")
+        copy = copy_into(folder, "python", FOLDER)
+        env = environment(copy, fake=copy_into(folder, "fake", FAKE))
+        del env["PYTHONDONTWRITEBYTECODE"]
         os.chmod(copy, 0o555)
-        same(run("import torch; torch.cuda._lazy_init(); print(torch.log)").stdout, "['cuda', 'enable NVTX shapes']\n")
+        try:
+            r = python(f"import os, sys, torch; torch.cuda._lazy_init(); print(torch.log, os.access({copy!r}, os.W_OK), "
+                       "sys.modules['gpuctr_torch'].__file__)", env, by=by)
+            same((r.stdout, r.stderr), (f"['cuda', 'enable NVTX shapes'] False {copy}/gpuctr_torch.py\n", ""))
+            same(sorted(os.listdir(copy)), ["gpuctr_torch.py", "sitecustomize.py"])
+        finally:
+            os.chmod(copy, 0o755)
 
 
 def main():
