@@ -119,6 +119,57 @@ sys.path.remove({folder!r})
 import torch; torch.cuda._lazy_init(); torch.op("relu")""", "broken\ncuda, enable NVTX shapes, marker relu", path=[folder])
 
 
+def other_finders_ask_ours():
+    """In front of ours, or behind it, where a .pth file has put one; neither heeds that it may be asked itself."""
+    for place in ("0", "1"):
+        expect(f"""
+import sys
+class Theirs:
+    def find_spec(self, name, path=None, target=None):
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec: return spec
+sys.meta_path.insert({place}, Theirs())
+import torch; torch.cuda._lazy_init(); torch.op("relu")""", "cuda, enable NVTX shapes, marker relu")
+
+
+# A finder that returns the same loader each time, behind ours.
+CACHING = """
+import importlib.machinery, importlib.util, sys
+class Theirs:
+    kept = None
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            self.kept = self.kept or importlib.machinery.PathFinder.find_spec(name, path, target)
+            return self.kept
+theirs = Theirs(); sys.meta_path.insert(1, theirs)
+"""
+
+
+def what_was_found_may_be_found_again():
+    expect(CACHING + """
+importlib.util.find_spec("torch"); importlib.util.find_spec("torch")
+import torch; torch.cuda._lazy_init(); torch.op("relu")
+print("exec_module" in vars(theirs.kept.loader))""", "False\ncuda, enable NVTX shapes, marker relu")
+
+
+def what_was_found_need_not_be_imported():
+    r = run(CACHING + "importlib.util.find_spec('torch'); print('torch' in sys.modules)")
+    same((r.returncode, r.stdout, r.stderr), (0, "False\n", ""))
+
+
+def a_loader_that_others_watch_too():
+    expect(CACHING + """
+def watch(name):
+    execute = theirs.kept.loader.exec_module
+    theirs.kept.loader.exec_module = lambda module: (print(name), execute(module))
+theirs.find_spec("torch"); watch("before"); importlib.util.find_spec("torch"); watch("behind")
+import torch; torch.cuda._lazy_init(); print(torch.log)
+from threading import Thread
+ours = Thread._bootstrap_inner; importlib.reload(torch); print(Thread._bootstrap_inner is ours)""",
+           "behind\nbefore\n['cuda', 'enable NVTX shapes']\nbehind\nbefore\nTrue")
+
+
 def another_torch_is_left_alone():
     with tempfile.TemporaryDirectory() as folder:
         write(folder, "torch/__init__.py", "log = ['mine']\n")

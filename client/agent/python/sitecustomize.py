@@ -31,37 +31,72 @@ def begin(torch):
         say("operators stay unknown: %s: %s" % (type(error).__name__, error))
 
 
+def give_back(loader, ours, theirs):
+    """Unless another one has taken the place meanwhile, and calls ours itself."""
+    if vars(loader).get("exec_module") is not ours:
+        return
+    if theirs is None:
+        del loader.exec_module
+    else:
+        loader.exec_module = theirs
+
+
 class Finder(object):
-    """Finds torch as the others do, and is told when it has been executed. The loader stays the one that was found:
-    others look at its type."""
+    """Finds torch as those behind it do, and is told when it has been executed. The loader stays the one that was
+    found: others look at its type."""
+
+    def __init__(self):
+        self.asking = set()  # threads
+        self.done = False
 
     def find_spec(self, name, path=None, target=None):
+        """A finder that asks the others as well, ours among them, gets no answer where ours has asked it."""
         if name != "torch":
             return None
-        for finder in list(sys.meta_path):
-            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+        from _thread import get_ident
+        thread = get_ident()
+        if thread in self.asking:
+            return None
+        self.asking.add(thread)
+        try:
+            return self.ask(name, path, target)
+        finally:
+            self.asking.discard(thread)
+
+    def ask(self, name, path, target):
+        """Those in front of ours are asked by Python, and may be asking ours at this moment."""
+        finders = list(sys.meta_path)
+        behind = finders[finders.index(self) + 1:] if self in finders else []
+        for finder in behind:
+            spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
                 self.watch(spec.loader)
                 return spec
         return None
 
     def watch(self, loader):
+        """A finder may return the same loader twice, and find_spec() of the program be followed by no import."""
         try:
-            execute = loader.exec_module
+            execute, theirs = loader.exec_module, vars(loader).get("exec_module")
+            if getattr(execute, "is_gpuctr", False):
+                return
 
             def exec_module(module):
-                del loader.exec_module
+                give_back(loader, exec_module, theirs)
                 execute(module)
-                self.leave()
-                begin(module)
+                self.end(module)
 
+            exec_module.is_gpuctr = True
             loader.exec_module = exec_module
         except Exception as error:
             say("operators stay unknown: the import of torch cannot be followed: %s" % error)
 
-    def leave(self):
+    def end(self, module):
         if self in sys.meta_path:
             sys.meta_path.remove(self)
+        if not self.done:
+            self.done = True
+            begin(module)
 
 
 def follow():
