@@ -342,6 +342,47 @@ torch.cuda._lazy_init(); net(); torch.log.clear()
 net.fc = Leaf(); net()""", NET, mode="modules")
 
 
+# Modules that are none of the outer one's, with modules of their own or around one that stays, or that take another
+# one's place in it; each new and at a place of its own.
+ANEW = MODULES + """
+import gc, weakref
+class Around(torch.nn.Module):
+    def __init__(self, module): self.module = module
+    def forward(self): self.module()
+class Anew(torch.nn.Module):
+    walks = 0
+    def __init__(self): self.fc = Leaf()
+    def forward(self):
+        new = [Leaf(), Block(), Around(self.fc)]; held.extend(new)
+        self.changed = Leaf(); held.append(self.changed)
+        for module in new + [self.fc, self.changed]: module()
+        torch.log.clear()
+    def named_modules(self, *args): Anew.walks += 1; return super().named_modules(*args)
+held, anew = [], Anew(); torch.cuda._lazy_init(); gc.disable()
+def many():
+    for i in range(3000): anew()
+    held.clear()
+def count(): return sum(type(o) is weakref.ref for o in gc.get_objects())
+anew(); held.clear(); before = count(); many(); left = count() - before
+"""
+
+
+def modules_made_anew_leave_nothing():
+    r = run(ANEW + "print(max(left, 0), Anew.walks < 40)", mode="modules")
+    same((r.stdout, r.stderr), ("0 True\n", ""))
+
+
+def a_module_that_came_after_many_others():
+    """It has its class's name at first, and its own not long after that."""
+    r = run(ANEW + """
+anew.late = Leaf()
+def forward(): anew.late(); anew.named = anew.named or "push late" in torch.log; torch.log.clear()
+anew.forward, anew.named = forward, False
+for i in range(10000): anew()
+print(anew.named)""", mode="modules")
+    same((r.stdout, r.stderr), ("True\n", ""))
+
+
 def a_module_that_says_what_it_equals():
     expect(MODULES + """
 Leaf.__eq__ = lambda a, b: 1 / 0

@@ -193,29 +193,58 @@ def never():
     return False
 
 
-class Names:
-    """Of modules within another one: "conv1", or "layers.0" where what holds it has no forward of its own. They are
-    kept by identity, because a module may say itself what it is equal to, and for as long as it lives."""
+class Tree:
+    """The names of the modules within one: "conv1", or "layers.0" where what holds it has no forward of its own. They
+    are kept by identity, because a module may say itself what it is equal to, and each for as long as it lives."""
 
-    def __init__(self):
-        self.kept = {}  # id of the outer module: (reference to it, {id of the inner one: (reference, name)})
+    FREE = 16
 
-    def of(self, outer):
-        found = self.kept.get(id(outer))
-        if found is None or found[0]() is not outer:
-            key = id(outer)
-            inner = {id(m): (weakref.ref(m), name) for name, m in outer.named_modules() if m is not outer}
-            found = self.kept[key] = (weakref.ref(outer, lambda _: self.kept.pop(key, None)), inner)
-        return found[1]
+    def __init__(self, outer, on_end):
+        self.outer = weakref.ref(outer, on_end)
+        self.names = {}  # id: (reference, name)
+        self.strangers = 0
+        self.walk(outer)
+
+    def walk(self, outer):
+        for name, module in outer.named_modules():
+            if module is not outer:
+                # The reference that has ended is what pop() then gets as its default.
+                end = functools.partial(self.names.pop, id(module))
+                self.names[id(module)] = (weakref.ref(module, end), name)
+
+    def get(self, module):
+        reference, name = self.names.get(id(module), (never, None))
+        return name if reference() is module else None
+
+    def may_walk(self):
+        """A model may grow, but one may also make modules anew in each forward, or run some that are none of its
+        own: the tree is walked for the first strangers, and then each time that their number has doubled."""
+        self.strangers += 1
+        return self.strangers <= self.FREE or self.strangers & (self.strangers - 1) == 0
 
     def find(self, outer, module):
-        """One that came later, or is none of the outer one's, is looked for once."""
-        names = self.of(outer)
-        reference, name = names.get(id(module), (never, None))
-        if reference() is not module:
-            name = next((n for n, m in outer.named_modules() if m is module), type(module).__name__)
-            names[id(module)] = (weakref.ref(module), name)
-        return name
+        name = self.get(module)
+        if name is None and self.may_walk():
+            self.walk(outer)
+            name = self.get(module)
+        return name or type(module).__name__
+
+
+class Names:
+    def __init__(self):
+        self.trees = {}  # by the id of the outer module
+
+    def forget(self, key, _):
+        """Emptied, because the references in it lead back to it."""
+        tree = self.trees.pop(key, None)
+        if tree:
+            tree.names.clear()
+
+    def find(self, outer, module):
+        tree = self.trees.get(id(outer))
+        if tree is None or tree.outer() is not outer:
+            tree = self.trees[id(outer)] = Tree(outer, functools.partial(self.forget, id(outer)))
+        return tree.find(outer, module)
 
 
 class Stack(threading.local):
