@@ -193,7 +193,7 @@ def groups(m):
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 11000, timeout=240)
+                 *net, 6000, timeout=240)
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
     for metric, by in full.items():
