@@ -38,13 +38,37 @@ def values(m):
     row("kineto__cuda_core_flops of it", f"{v}, {off:+.2%}", "1 %: ptxas moves constants by HFMA2", off <= 0.01)
 
 
-def ncu_table(m, metrics, *args, timeout=280):
-    """The rows that Nsight Compute, as root, prints for a program."""
+def ncu_rows(m, metrics, *args, timeout=280):
+    """What Nsight Compute, as root, prints for a program: a dictionary for each kernel."""
     r = m.run(["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics),
                "--print-units", "base", *args], uid=0, denied=False, timeout=timeout)
     table = csv.DictReader(io.StringIO(r.stdout[max(0, r.stdout.find('"ID"')):]))
-    table = [t for t in table if (t.get("ID") or "").isdigit()]
+    return [t for t in table if (t.get("ID") or "").isdigit()]
+
+
+def ncu_table(m, metrics, *args, timeout=280):
+    """The values of each metric, by kernel."""
+    table = ncu_rows(m, metrics, *args, timeout=timeout)
     return {name: [float(t[name].replace(",", "")) for t in table] for name in metrics}
+
+
+def shape(text):
+    """(8, 1, 1) as ncu prints it."""
+    return [int(n) for n in text.strip("()").split(",")]
+
+
+def filters(m):
+    """The same words pick the same kernels as with Nsight Compute: by name, by NVTX range, by number."""
+    argv = ["python3", m.stage / "net.py", "--warmup", 2, "--iterations", 2, "--nvtx"]
+    cases = (("name", ["--kernel-name", "regex:batch_norm"], []),
+             ("name, every launch but some", ["--kernel-name", "regex:elementwise", "--launch-skip", 50, "--launch-count", 100], []),
+             ("NVTX range", ["--nvtx-include", "iteration 1/"], ["--nvtx"]),
+             ("NVTX range and name", ["--nvtx-include", "iteration 0/", "--kernel-name", "regex:cutlass|xmma"], ["--nvtx"]))
+    for what, some, theirs in cases:
+        a = [(k["grid"], k["block"]) for k in m.capture("filter.jsonl", "--metrics", BYTES[0], *some, "--", *argv)[1]]
+        b = [(shape(t["Grid Size"]), shape(t["Block Size"])) for t in ncu_rows(m, BYTES[:1], *theirs, *some, *argv)]
+        row(f"picked by {what}, as ncu does", f"{len(a)} kernels, {len(b)} by ncu, {sum(x == y for x, y in zip(a, b))} of one shape in their order",
+            "all", a == b and bool(a))
 
 
 def ncu(m):
