@@ -7,8 +7,8 @@
 
 enum {
 	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger ones */
-	LEVEL = 1, /* twelve times shorter, where 9 makes it fifteen, in a fifth of the time */
-	RATIO_MOST = 1032, /* zlib's, by its own word (zlib.net/zlib_tech.html) */
+	LEVEL = 1,	   /* 8.9 times shorter, where 9 makes it 10.0 in five times the time */
+	RATIO_MOST = 1032, /* the most that zlib reaches, as its documentation has it */
 };
 
 void packed_deinit(struct packed *p)
