@@ -216,15 +216,17 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
 }
 
-/* The first one of a configuration pays for that as well. */
+/* With what was spent before it. What the program did in between has cost nothing. */
 static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
-	if (r->setup_ns != 0) {
-		choosing_note_first_start(&c->choosing, r->setup_ns, r->size, r->set);
+	begin_ns -= r->spent_ns;
+	if (r->is_fresh) {
+		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->set);
 	} else {
 		choosing_note_start(&c->choosing, begin_ns, r->set);
 	}
-	r->setup_ns = 0;
+	r->is_fresh = false;
+	r->spent_ns = 0;
 }
 
 static bool start(struct capture *c, struct ranges *r)
@@ -248,6 +250,7 @@ static bool start(struct capture *c, struct ranges *r)
 		r->state = RANGES_STARTED;
 		return true;
 	}
+	r->spent_ns += clock_now_ns() - begin_ns;
 	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
@@ -351,16 +354,27 @@ static size_t next_size(struct capture *c, const struct ranges *r)
 	return size > r->size && r->paid_ns >= size * GROWTH_PRICE_NS_PER_RANGE ? size : 0;
 }
 
+/* A new object, in the place of the one that is there. */
+static bool set_up(struct capture *c, struct ranges *r)
+{
+	uint64_t begin_ns = clock_now_ns();
+	bool ready;
+
+	disable(c, r);
+	ready = ranges_setup(c, r);
+	r->is_fresh = true;
+	r->spent_ns += clock_now_ns() - begin_ns;
+	return ready;
+}
+
 static void grow(struct capture *c, struct ranges *r)
 {
 	size_t size = next_size(c, r);
 
 	if (size != 0) {
-		r->setup_ns = clock_now_ns();
-		disable(c, r);
 		r->size = size;
 		r->paid_ns = 0;
-		ranges_setup(c, r);
+		set_up(c, r);
 	}
 }
 
@@ -401,13 +415,9 @@ static bool become_started(struct capture *c, struct ranges *r)
 	}
 	if (r->state == RANGES_WAITING) {
 		r->state = r->object ? RANGES_OFF : RANGES_NEW;
-		r->setup_ns = r->setup_ns ? clock_now_ns() : 0; /* waiting has cost nothing */
 	}
-	if (r->state == RANGES_NEW) {
-		r->setup_ns = clock_now_ns();
-		if (!ranges_setup(c, r)) {
-			return false;
-		}
+	if (r->state == RANGES_NEW && !set_up(c, r)) {
+		return false;
 	}
 	return r->state == RANGES_OFF && start(c, r);
 }

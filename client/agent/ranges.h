@@ -50,7 +50,8 @@ struct ranges {
 	struct turns turns;
 	struct device_info *info;
 	size_t size;	   /* ranges a batch takes now */
-	uint64_t setup_ns; /* when a configuration began whose first Start is to come; 0: none */
+	bool is_fresh;	   /* set up, and its first Start is to come */
+	uint64_t spent_ns; /* on that, and on Starts that came to nothing, and in no account yet */
 	uint64_t push_ns;  /* that the last push took, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */

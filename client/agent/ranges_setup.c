@@ -190,6 +190,7 @@ static bool make_config(struct capture *c, struct ranges *r)
 		refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
 			    "the program's CUPTI needs %zu passes where the daemon's needs %u",
 			    r->config.passes, c->passes.n);
+		host_config_deinit(&r->config);
 	}
 	if (why.code != 0) {
 		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
