@@ -257,19 +257,9 @@ static void measure_ranges(struct capture *c)
 
 static void start_activity(struct capture *c)
 {
-	CUptiResult result;
+	CUptiResult result = activity_start(c->activity, c->profiler);
 	char text[160];
 
-	c->activity->may_flush = is_quiet;
-	c->activity->userdata = c;
-	/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high,
-	 * and SASS metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not
-	 * only those that a budget chooses. */
-	if (c->method->may_block || c->welcome.selection.budget_ppm > 0) {
-		measure_ranges(c);
-		return;
-	}
-	result = activity_start(c->activity, c->profiler);
 	if (result != CUPTI_SUCCESS) {
 		snprintf(text, sizeof(text),
 			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
@@ -278,6 +268,34 @@ static void start_activity(struct capture *c)
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
 		measure_ranges(c);
 	}
+}
+
+/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
+ * metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not only those that a
+ * budget chooses. */
+static bool may_trace(const struct capture *c)
+{
+	return !c->method->may_block && c->welcome.selection.budget_ppm == 0;
+}
+
+static void init_times(struct capture *c)
+{
+	c->activity->may_flush = is_quiet;
+	c->activity->userdata = c;
+	if (!may_trace(c)) {
+		c->has_times = true;
+		measure_ranges(c);
+	}
+}
+
+void capture_time_kernels(struct capture *c)
+{
+	pthread_mutex_lock(&c->times_lock);
+	if (!c->has_times) {
+		c->has_times = true;
+		start_activity(c);
+	}
+	pthread_mutex_unlock(&c->times_lock);
 }
 
 /* Processes that share a capture choose differently. */
@@ -318,8 +336,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
-	/* Of a CUPTI that nobody else uses, and before a launch that needs the plan. */
-	start_activity(c);
+	init_times(c); /* of a CUPTI that nobody else uses */
 	return launches_enable(c, r);
 }
 
@@ -372,6 +389,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->method = &method_none;
 	list_init(&c->contexts);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->times_lock, NULL);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
 	init_deliver(c, link);
 	return c;
@@ -411,6 +429,7 @@ bool capture_free(struct capture *c)
 	choosing_deinit(&c->choosing);
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
+	pthread_mutex_destroy(&c->times_lock);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 	return true;

@@ -48,6 +48,9 @@ struct capture {
 	bool told_drops;	 /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
 
+	pthread_mutex_t times_lock; /* of has_times, while tracing is begun */
+	bool has_times;		    /* it is settled where kernels' times come from */
+
 	pthread_mutex_t lock; /* of the lists */
 	struct list contexts; /* struct ranges */
 	struct device_info *devices[LIMIT_GPUS];
@@ -72,6 +75,12 @@ void capture_request_end(struct capture *c, uint64_t by_ns);
 
 /* After capture_run(). False: the program exits, and it must stay where it is. */
 bool capture_free(struct capture *c);
+
+/* Before a context is set up for its first range. Has CUPTI trace the kernels' own times from now
+ * on, where that does not change what is measured: not before, because it costs each launch of the
+ * process something, whether it is wanted or not. The launch whose callback this is called in is
+ * traced as well. */
+void capture_time_kernels(struct capture *c);
 
 /* Tells the daemon about the process and its devices as they are known now. */
 void capture_announce(struct capture *c);

@@ -361,6 +361,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	bool ready;
 
 	disable(c, r);
+	capture_time_kernels(c);
 	ready = ranges_setup(c, r);
 	r->is_fresh = true;
 	r->spent_ns += clock_now_ns() - begin_ns;

@@ -171,6 +171,25 @@ static void where_cupti_does_not_tell_ranges_do(void **state)
 	assert_true(query(f, "SELECT count(*) FROM records WHERE duration_ns IS NULL") == 200);
 }
 
+/* Tracing costs each launch something: until one is wanted, CUPTI is not asked for it. */
+static void nothing_is_traced_until_a_launch_is_wanted(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	setenv("GPUCTR_FAKE_FAIL", "cuptiActivityEnable:1:15", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--kernel",
+				"nothing", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "10 kernels seen");
+	expect_no_message(client, "CUPTI does not tell");
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+				"--launch-skip", "9", "--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_message(client, "CUPTI does not tell");
+}
+
 static void late_times_are_waited_for(void **state)
 {
 	struct fixture *f = *state;
@@ -255,6 +274,7 @@ int main(void)
 		SYSTEM_TEST(every_output_shows_them),
 		SYSTEM_TEST(a_graph_takes_as_long_as_all_of_it),
 		SYSTEM_TEST(where_cupti_does_not_tell_ranges_do),
+		SYSTEM_TEST(nothing_is_traced_until_a_launch_is_wanted),
 		SYSTEM_TEST(late_times_are_waited_for),
 		SYSTEM_TEST(times_that_do_not_come_are_not_known),
 		SYSTEM_TEST(loading_is_not_measured),
