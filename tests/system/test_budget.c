@@ -716,15 +716,15 @@ static void what_was_spent_is_told(void **state)
 	fixture_need_no_thread_sanitizer(seeing_is_dear);
 	setenv("GPUCTR_FAKE_START_US", "50000", 1);
 	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "5%",
 				"--", FAKEAPP, "--kernels", "500", "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
-	expect_message(client, "(1 % granted)");
+	expect_message(client, "(5 % granted)");
 	expect_message(client, "assumed");
 	expect_message(client, "too short for its budget");
 	expect_message(client, "not chosen by --budget");
 	expect_message(client, "sums, means and shares are ESTIMATED");
-	expect_message(client, "--budget 1%, seed ");
+	expect_message(client, "--budget 5%, seed ");
 }
 
 /* What CUPTI takes to tell of launches is asked for at the beginning, and leaves nothing to
