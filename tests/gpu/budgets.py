@@ -182,8 +182,9 @@ def compare_means(metric, full, found):
 
 
 def groups(m):
-    """Metrics of several passes in one run, against a run of each pass in which every kernel is measured."""
-    net = ["python3", m.stage / "net.py", "--profile", "--iterations"]
+    """Metrics of several passes in one run of at most two minutes, against a run of each pass in which every kernel is
+    measured. At this batch the GPU is the bottleneck, so that the budget is spent on measuring."""
+    net = ["python3", m.stage / "net.py", "--profile", "--batch", 512, "--iterations"]
     plan = m.client("plan", MANY)
     sets = [line.split()[1] for line in plan.stdout.splitlines() if line.strip().startswith("--metrics ")]
     row("metrics in turns", f"{len(sets)} groups", "several", len(sets) > 1)
@@ -192,8 +193,9 @@ def groups(m):
         for metric, by in means(m, metrics, [*net, 12]).items():
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
-    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "10%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 6000, timeout=240)
+    r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "5%", "--metrics", MANY, "--profile-from-start", "off", "--",
+                 *net, 2500, timeout=240)
+    print("    " + r.stdout.strip().replace("\n", "; "))
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
     for metric, by in full.items():
