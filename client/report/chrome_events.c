@@ -60,8 +60,9 @@ void chrome_write_head(struct chrome *c, struct buf *b)
 {
 	const struct store_info *info = c->info;
 
+	/* HTA looks for the rank as text, and wants the blank. */
 	buf_printf(b,
-		   "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\":"
+		   "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\": "
 		   "%u},\n\"baseTimeNanoseconds\":%lld",
 		   c->options->rank, (long long)c->base_ns);
 	add_text(b, ",\"gpuctr\":{\"version\":", info->version);
@@ -155,6 +156,18 @@ static void add_domain(struct buf *b, const struct gpuctr_range *range)
 	}
 }
 
+static void add_sizes(struct buf *b, const struct marker *m)
+{
+	if (marker_is_list(m->sizes, m->n_sizes)) {
+		ADD(b, "\"Input Dims\":");
+		buf_add(b, m->sizes, m->n_sizes);
+		return;
+	}
+	ADD(b, "\"sizes\":\""); /* of a message that was cut off, or is not PyTorch's */
+	text_json_part(b, m->sizes, m->n_sizes);
+	buf_char(b, '"');
+}
+
 /* As PyTorch's own traces name them. */
 static void add_marker(struct buf *b, const struct marker *m)
 {
@@ -174,9 +187,7 @@ static void add_marker(struct buf *b, const struct marker *m)
 	}
 	if (m->sizes) {
 		buf_text(b, separator);
-		ADD(b, "\"sizes\":\"");
-		text_json_part(b, m->sizes, m->n_sizes);
-		buf_char(b, '"');
+		add_sizes(b, m);
 	}
 	buf_char(b, '}');
 }
@@ -214,12 +225,13 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 			 int64_t at_us)
 {
 	add_span(c, b, "cuda_runtime", c->process->process.pid, record->thread, at_us, 1);
-	ADD(b, ",\"name\":\"cudaLaunchKernel");
-	buf_text(b, record->kind == GPUCTR_LAUNCH_GRAPH		? " (whole graph)"
-		    : record->kind == GPUCTR_LAUNCH_COOPERATIVE ? " (cooperative)"
-								: "");
-	ADD(b, "\",\"args\":{\"correlation\":");
+	/* HTA before 0.3 wants just this name, of each. */
+	ADD(b, ",\"name\":\"cudaLaunchKernel\",\"args\":{\"correlation\":");
 	buf_u64(b, record->correlation);
+	buf_text(b, record->kind == GPUCTR_LAUNCH_GRAPH ? ",\"gpuctr::kind\":\"graph\""
+		    : record->kind == GPUCTR_LAUNCH_COOPERATIVE
+			    ? ",\"gpuctr::kind\":\"cooperative\""
+			    : "");
 	ADD(b, "}}");
 }
 

@@ -108,6 +108,49 @@ void marker_parse(const char *message, struct marker *ret)
 	ret->n_name = strlen(message);
 }
 
+static size_t skip_digits(const char *text, size_t n, size_t i)
+{
+	while (i < n && text[i] >= '0' && text[i] <= '9') {
+		i++;
+	}
+	return i;
+}
+
+bool marker_is_list(const char *sizes, size_t n)
+{
+	enum { OPENED, ITEM, COMMA } before = COMMA;
+	size_t depth = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = sizes[i];
+
+		if (c == ' ') {
+			continue;
+		}
+		if (before == ITEM && depth > 0 && (c == ',' || c == ']')) {
+			depth -= c == ']';
+			before = c == ',' ? COMMA : ITEM;
+		} else if (before == OPENED && c == ']') {
+			depth--;
+			before = ITEM;
+		} else if (before != ITEM && c == '[') {
+			depth++;
+			before = OPENED;
+		} else if (before != ITEM && depth > 0 && c >= '0' && c <= '9') {
+			size_t end = skip_digits(sizes, n, i);
+
+			if (c == '0' && end > i + 1) {
+				return false;
+			}
+			i = end - 1;
+			before = ITEM;
+		} else {
+			return false;
+		}
+	}
+	return depth == 0 && before == ITEM;
+}
+
 bool marker_format_sizes(const char *sizes, size_t n, char *text, size_t max)
 {
 	size_t used = 0, keep = 0;

@@ -26,6 +26,9 @@ struct marker {
 /* Always succeeds: a message that is no marker is a name. */
 void marker_parse(const char *message, struct marker *ret);
 
+/* Is that one list of numbers and lists, as JSON writes them? */
+bool marker_is_list(const char *sizes, size_t n);
+
 /* "[[64, 3, 7, 7], [2], [], []]" as "[64,3,7,7] [2]": without spaces and without the empty sizes at
  * the end, which are those of scalars and of what is no tensor. At most max - 1 bytes, and "" for
  * what is not a list of lists. Returns whether all of it fitted. */

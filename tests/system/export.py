@@ -102,9 +102,9 @@ def check_counters(events, want, what):
 
 
 def check_launches(events, want, what):
-    for e, (_, _, correlation, thread, *_) in zip(events, want):
-        check(e["name"].startswith("cudaLaunchKernel") and e["tid"] == thread and
-              e["args"]["correlation"] == correlation, f"{what}: {e}")
+    for e, (_, _, correlation, thread, *_, kind, _) in zip(events, want):
+        check(e["name"] == "cudaLaunchKernel" and e["tid"] == thread and e["args"]["correlation"] == correlation and
+              e["args"].get("gpuctr::kind") == (None, "cooperative", "graph")[kind], f"{what}: {e}")
 
 
 def stacks(operators, launches, what):
@@ -140,9 +140,11 @@ def check_kernels(trace, want, what):
 
 
 def check_trace(path, rank=0, arguments=(), process=1):
-    trace = json.loads(export(path, "--to", "chrome", *arguments))
+    text = export(path, "--to", "chrome", *arguments)
+    trace = json.loads(text)
     want = records(path, process)
     check(trace["distributedInfo"]["rank"] == rank, f"{path}: rank")
+    check(re.search(rb'"rank": (\d+)', text)[1] == b"%d" % rank, f"{path}: rank, as HTA looks for it")
     ranges, launches, operators = (spans(trace, c) for c in ("cuda_profiler_range", "cuda_runtime", "cpu_op"))
     check(len(ranges) == len(launches) == len(want), f"{path}: {len(ranges)} ranges, {len(launches)} launches")
     for events, what in ((ranges, "ranges"), (launches, "launches")):
@@ -167,6 +169,8 @@ def the_recording():
     names = {(e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
              if e["ph"] == "M" and "name" in e["args"]}
     check(names[("process_name", 0, 0)] == "GPU 0: NVIDIA H200" and names[("thread_name", 0, 7)] == "stream 7", "names")
+    shapes = [e["args"]["Input Dims"] for e in trace["traceEvents"] if "Input Dims" in e.get("args", {})]
+    check(len(shapes) > 1000 and [[64, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], []] in shapes, f"{len(shapes)} shapes")
 
 
 def worse_captures():

@@ -184,8 +184,8 @@ static void nothing_is_traced_until_a_launch_is_wanted(void **state)
 	expect_exit(client, 0);
 	expect_message(client, "10 kernels seen");
 	expect_no_message(client, "CUPTI does not tell");
-	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
-				"--launch-skip", "9", "--", FAKEAPP, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--launch-skip",
+				"9", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI does not tell");
 }

@@ -69,6 +69,33 @@ static void long_sizes_are_cut_whole(void **state)
 	assert_string_equal(text, "[100,200]");
 }
 
+static bool is_list(const char *sizes)
+{
+	return marker_is_list(sizes, strlen(sizes));
+}
+
+static void sizes_that_json_can_hold_are_told_apart(void **state)
+{
+	(void)state;
+	assert_true(is_list("[]"));
+	assert_true(is_list("[[64, 3, 7, 7], [0], [], []]"));
+	assert_true(is_list("[ [1,2] ,3 ]"));
+	assert_false(is_list(""));
+	assert_false(is_list("7"));
+	assert_false(is_list("[[1, 2]"));
+	assert_false(is_list("[1, ]"));
+	assert_false(is_list("[, 1]"));
+	assert_false(is_list("[1 2]"));
+	assert_false(is_list("[[1][2]]"));
+	assert_false(is_list("[1 []]"));
+	assert_false(is_list("[1][2]"));
+	assert_false(is_list("[]]"));
+	assert_false(is_list("[007]"));
+	assert_false(is_list("[-1]"));
+	assert_false(is_list("[\"a\"]"));
+	assert_false(is_list("[1],"));
+}
+
 static void names_are_recognised(void **state)
 {
 	(void)state;
@@ -242,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(markers_are_read),
 		cmocka_unit_test(long_sizes_are_cut_whole),
+		cmocka_unit_test(sizes_that_json_can_hold_are_told_apart),
 		cmocka_unit_test(names_are_recognised),
 		cmocka_unit_test_setup_teardown(operators_and_layers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(scopes_have_no_numbers, set_up, tear_down),
