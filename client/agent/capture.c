@@ -275,7 +275,7 @@ static void start_activity(struct capture *c)
  * budget chooses. */
 static bool may_trace(const struct capture *c)
 {
-	return !c->method->may_block && c->welcome.selection.budget_ppm == 0;
+	return c->passes.n == 1 && !c->passes.may_block[0] && c->welcome.selection.budget_ppm == 0;
 }
 
 static void init_times(struct capture *c)
@@ -310,11 +310,7 @@ static int init_choosing(struct capture *c, struct refusal *r)
 		.late = c->late,
 	};
 
-	for (uint32_t i = 0; i < c->passes.n; i++) {
-		const struct wire_strings *metrics = &c->passes.v[i].metrics;
-
-		options.may_block[i] = method_of_metrics(metrics->v, metrics->n)->may_block;
-	}
+	memcpy(options.may_block, c->passes.may_block, sizeof(options.may_block));
 	if (choosing_init(&c->choosing, &options) == 0) {
 		return 0;
 	}
@@ -326,7 +322,7 @@ static int init_choosing(struct capture *c, struct refusal *r)
 static int start_measuring(struct capture *c, const char *socket_path, const char *token,
 			   struct refusal *r)
 {
-	c->method = method_of_metrics(c->welcome.plan.metrics.v, c->welcome.plan.metrics.n);
+	c->method = &method_ranges;
 	if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0 ||
 	    init_choosing(c, r) != 0) {
 		return r->code;

@@ -71,25 +71,6 @@ void guard_give_back(struct guard *g, const struct profiler *p)
 	streams_give_back(&g->streams, p);
 }
 
-bool guard_blocks(const char *const *metrics, size_t n)
-{
-	/* Units outside of the SMs, whose counters are read without waiting (seen on GH100). */
-	static const char *const units[] = { "dram__",	  "fbpa__", "lts__",   "ltc__",
-					     "gpu__time", "pcie__", "nvlrx__", "nvltx__" };
-
-	for (size_t i = 0; i < n; i++) {
-		bool found = false;
-
-		for (size_t k = 0; k < ARRAY_SIZE(units); k++) {
-			found = found || strncmp(metrics[i], units[k], strlen(units[k])) == 0;
-		}
-		if (!found) {
-			return true;
-		}
-	}
-	return false;
-}
-
 bool guard_name_is_collective(const char *name)
 {
 	static const char *const parts[] = { "ncclDevKernel",
@@ -282,9 +263,11 @@ static void follow(struct guard *g, CUstream stream)
 	streams_add(&g->streams, stream);
 }
 
-static bool is_alone(const struct capture *c, struct guard *g, CUstream stream)
+/* A range is for one pass. Where that waits for the GPU itself, nothing may be under way that waits
+ * for a later launch. */
+static bool is_alone(const struct capture *c, struct guard *g, CUstream stream, uint32_t pass)
 {
-	return !c->method->may_block && !process_is_wide(c) &&
+	return !c->passes.may_block[pass] && !process_is_wide(c) &&
 	       !streams_has_others(&g->streams, stream);
 }
 
@@ -293,19 +276,20 @@ bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_laun
 	struct guard *g = &r->guard;
 
 	follow(g, l->stream);
-	if (is_alone(c, g, l->stream)) {
+	if (is_alone(c, g, l->stream, r->pass)) {
 		return true;
 	}
 	return may_ask(c) &&
 	       wait_unless_stalled(c, r, NULL,
-				   c->method->may_block || g->several ? NULL : l->stream,
+				   c->passes.may_block[r->pass] || g->several ? NULL : l->stream,
 				   guard_patience_ns(&c->patience));
 }
 
 static bool is_believed(const struct capture *c, const struct guard *g,
-			const struct guard_launch *l)
+			const struct guard_launch *l, uint32_t pass)
 {
-	return !c->method->may_block && !g->several && !process_is_wide(c) && *l->proofs >= PROOFS;
+	return !c->passes.may_block[pass] && !g->several && !process_is_wide(c) &&
+	       *l->proofs >= PROOFS;
 }
 
 static void hold(struct guard *g, const struct guard_launch *l)
@@ -324,7 +308,7 @@ bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_lau
 
 	g->last = l->stream;
 	g->probed = false;
-	if (is_alone(c, g, l->stream) || is_believed(c, g, l)) {
+	if (is_alone(c, g, l->stream, r->set) || is_believed(c, g, l, r->set)) {
 		return true;
 	}
 	if (!may_ask(c)) {

@@ -63,9 +63,6 @@ void guard_give_back(struct guard *g, const struct profiler *p);
  * time that this is asked after it? As streams_are_idle(), without waiting. */
 bool guard_is_past_last(struct capture *c, struct ranges *r);
 
-/* Whether pushing and popping a range waits for the GPU with these metrics. */
-bool guard_blocks(const char *const *metrics, size_t n);
-
 bool guard_name_is_collective(const char *name);
 
 /* All below: with the context's lock held and the context current. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/method.h"
 
-#include "client/agent/guard.h"
 #include "client/agent/ranges.h"
 
 /* launches.c knows when a launch begins and ends, contexts.c when a batch is old and when all is
@@ -33,16 +32,6 @@ static bool end_nothing(struct capture *c, struct ranges *r)
 	return true;
 }
 
-const struct method method_none = { open_nothing, close_nothing, end_nothing, end_nothing, false };
+const struct method method_none = { open_nothing, close_nothing, end_nothing, end_nothing };
 
-static const struct method ranges = {
-	ranges_open, ranges_close, ranges_flush, ranges_disable, false,
-};
-static const struct method blocking_ranges = {
-	ranges_open, ranges_close, ranges_flush, ranges_disable, true,
-};
-
-const struct method *method_of_metrics(const char *const *metrics, size_t n)
-{
-	return guard_blocks(metrics, n) ? &blocking_ranges : &ranges;
-}
+const struct method method_ranges = { ranges_open, ranges_close, ranges_flush, ranges_disable };

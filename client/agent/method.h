@@ -5,7 +5,6 @@
 /* What is done around a launch to learn something of it. */
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct capture;
 struct ranges;
@@ -20,14 +19,12 @@ struct method {
 		      bool launched);
 	bool (*flush)(struct capture *c, struct ranges *r);
 	bool (*disable)(struct capture *c, struct ranges *r);
-	bool may_block; /* open and close wait for the GPU: never around what may wait for a later
-			 * launch */
 };
 
 /* Nothing: of launches that are not measured, and before a capture has started. */
 extern const struct method method_none;
 
-/* CUPTI's ranges, for these metrics. */
-const struct method *method_of_metrics(const char *const *metrics, size_t n);
+/* CUPTI's ranges. */
+extern const struct method method_ranges;
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "proto/wire/blocking.h"
+
 /* A pass is a plan of its own, so that whoever configures or evaluates needs to know of
  * one plan only. Its hardware metrics are those that its columns need, in the order of the whole
  * plan, and its columns refer to them by their new numbers. */
@@ -80,11 +82,19 @@ static bool is_sound(const struct wire_plan *plan)
 	       plan->metrics.n <= LIMIT_PLAN_METRICS;
 }
 
+static void see_what_blocks(struct passes *p)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		p->may_block[i] = metrics_block(p->v[i].metrics.v, p->v[i].metrics.n);
+	}
+}
+
 int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan, struct refusal *r)
 {
 	if (plan->groups <= 1) {
 		p->n = 1;
 		p->v[0] = *plan;
+		see_what_blocks(p);
 		return 0;
 	}
 	if (!is_sound(plan)) {
@@ -100,6 +110,7 @@ int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan,
 			return out_of_memory(r);
 		}
 	}
+	see_what_blocks(p);
 	return 0;
 }
 

@@ -14,6 +14,7 @@ struct passes {
 	uint32_t n;
 	/* Each has all columns; those of other groups have no terms, so that they have no value. */
 	struct wire_plan v[LIMIT_GROUPS];
+	bool may_block[LIMIT_GROUPS]; /* opening and closing its ranges waits for the GPU */
 };
 
 /* Everything lives in a or is the plan's. 0, or a code with r filled: the plan has too many groups,

@@ -113,7 +113,6 @@ static const struct profiler profiler = {
 static struct capture c;
 static struct ranges r;
 static struct batch batch;
-static struct method method;
 static uint8_t proofs;
 
 size_t contexts_list(struct capture *capture, struct ranges **ret)
@@ -132,10 +131,8 @@ static int begin(void **state)
 	memset(&c, 0, sizeof(c));
 	memset(&r, 0, sizeof(r));
 	gpu.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
-	method.may_block = false;
 	proofs = 0;
 	c.profiler = &profiler;
-	c.method = &method;
 	c.active = true;
 	c.n_contexts = 1;
 	deliver_init(&c.deliver);
@@ -395,18 +392,6 @@ static void collectives_are_known_by_their_names(void **state)
 	assert_false(guard_name_is_collective("reduce_kernel"));
 }
 
-static void metrics_of_the_sms_block(void **state)
-{
-	static const char *const memory[] = { "dram__bytes_read.sum", "gpu__time_duration.sum",
-					      "lts__t_bytes.sum" };
-	static const char *const mixed[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
-
-	(void)state;
-	assert_false(guard_blocks(memory, ARRAY_SIZE(memory)));
-	assert_true(guard_blocks(mixed, ARRAY_SIZE(mixed)));
-	assert_true(guard_blocks(mixed + 1, 1));
-}
-
 /* --- what stands still --- */
 
 /* The last launch for long that is measured. */
@@ -469,7 +454,6 @@ int main(void)
 		GUARD_TEST(a_gpu_at_work_does_not_stand_still),
 		GUARD_TEST(what_does_not_end_is_told_once),
 		cmocka_unit_test(collectives_are_known_by_their_names),
-		cmocka_unit_test(metrics_of_the_sms_block),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

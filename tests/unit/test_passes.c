@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "client/agent/passes.h"
+#include "proto/base/clean.h"
+#include "proto/wire/blocking.h"
 
-static const char *const metrics[] = { "a.sum", "b.sum", "c.sum", "d.sum" };
+static const char *const metrics[] = { "a.sum", "b.sum", "dram__c.sum", "d.sum" };
 static const uint32_t of_x[] = { 3, 1 }, of_y[] = { 2 }, of_z[] = { 0, 3 };
 static const double weights[] = { 1, 2 };
 static const struct wire_column columns[] = {
@@ -48,6 +50,20 @@ static void one_group_is_the_plan(void **state)
 	assert_int_equal(p.n, 1);
 	assert_ptr_equal(p.v[0].metrics.v, metrics);
 	assert_ptr_equal(p.v[0].columns.v, columns);
+	assert_true(p.may_block[0]);
+}
+
+static void metrics_of_the_sms_block(void **state)
+{
+	static const char *const memory[] = { "dram__bytes_read.sum", "gpu__time_duration.sum",
+					      "lts__t_bytes.sum" };
+	static const char *const mixed[] = { "dram__bytes_read.sum", "sm__cycles_active.avg" };
+
+	(void)state;
+	assert_false(metrics_block(memory, ARRAY_SIZE(memory)));
+	assert_true(metrics_block(mixed, ARRAY_SIZE(mixed)));
+	assert_true(metric_blocks(mixed[1]));
+	assert_true(metric_blocks("gpu__cycles_active.avg")); /* not seen yet: to be safe */
 }
 
 /* Each has its own metrics, and the columns of the others without terms. */
@@ -62,7 +78,9 @@ static void groups_are_taken_apart(void **state)
 	assert_int_equal(p.n, 2);
 	v = &p.v[0];
 	assert_int_equal(v->metrics.n, 1);
-	assert_string_equal(v->metrics.v[0], "c.sum");
+	assert_string_equal(v->metrics.v[0], "dram__c.sum");
+	assert_false(p.may_block[0]);
+	assert_true(p.may_block[1]);
 	assert_int_equal(v->columns.n, 3);
 	assert_int_equal(v->columns.v[0].metric.n, 0);
 	assert_int_equal(v->columns.v[0].weight.n, 0);
@@ -89,10 +107,10 @@ static void a_metric_is_added_where_it_lacks(void **state)
 	struct passes p;
 
 	assert_int_equal(passes_init(&p, *state, &plan, &r), 0);
-	passes_add_metric(&p, *state, "c.sum");
+	passes_add_metric(&p, *state, "dram__c.sum");
 	assert_int_equal(p.v[0].metrics.n, 1);
 	assert_int_equal(p.v[1].metrics.n, 4);
-	assert_string_equal(p.v[1].metrics.v[3], "c.sum");
+	assert_string_equal(p.v[1].metrics.v[3], "dram__c.sum");
 }
 
 static void what_cannot_take_turns_is_refused(void **state)
@@ -117,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(one_group_is_the_plan),
+		TEST(metrics_of_the_sms_block),
 		TEST(groups_are_taken_apart),
 		TEST(a_metric_is_added_where_it_lacks),
 		TEST(what_cannot_take_turns_is_refused),
