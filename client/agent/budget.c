@@ -23,6 +23,10 @@
  * A range costs its own cost and its part of the turn at the batch's end, which is set aside as the
  * batch fills (the debt): when it is full, its turn can be paid.
  *
+ * Where passes take turns and the ranges of some cost many times those of others, batches of the
+ * dear ones are a step of growth behind: otherwise cheap ones would be measured no more often,
+ * though all of them together cost next to nothing.
+ *
  * Sizes grow by the rule of ranges.c (as soon as turns have cost the price of the next size), but
  * for the window: no size is chosen whose first Start takes more than a third of what may be spent
  * in ten seconds, and it is saved for, at half the pace, until it fits.
@@ -42,6 +46,7 @@
 #define CYCLES 8 /* that there are to be before they become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
 #define NEWEST 0.2    /* part that the last call has in what is expected of the next */
+#define DEAR 4	      /* times what the cheapest range costs */
 #define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
 
 #define RANGE_GPU_NS 46e3
@@ -51,7 +56,48 @@
 #define FIRST_START_NS 170e6
 #define FIRST_START_NS_PER_RANGE 9e5
 
-enum { SIZE_FIRST = 64, SIZE_LAST = 2048, SIZE_GROWTH = 4 };
+enum { SIZE_FIRST = BUDGET_SIZE_FIRST, SIZE_LAST = 2048, SIZE_GROWTH = 4 };
+
+/* --- sizes --- */
+
+static bool is_dear(const struct budget *b, uint32_t pass)
+{
+	double least = b->ranges[0].each_ns;
+
+	for (uint32_t i = 1; i < b->options.passes; i++) {
+		least = b->ranges[i].each_ns < least ? b->ranges[i].each_ns : least;
+	}
+	return b->ranges[pass].each_ns > DEAR * least;
+}
+
+/* Of a batch of this pass, where the largest have this size. */
+static size_t size_of_pass(const struct budget *b, uint32_t pass, size_t size)
+{
+	bool behind = size > SIZE_FIRST && is_dear(b, pass);
+
+	if (!behind) {
+		return size;
+	}
+	return size / SIZE_GROWTH > SIZE_FIRST ? size / SIZE_GROWTH : SIZE_FIRST;
+}
+
+size_t budget_batch_size(const struct budget *b, uint32_t pass)
+{
+	return size_of_pass(b, pass, b->size);
+}
+
+/* A step more where some are dear, if what its first Start takes more is paid back soon. */
+static size_t first_size(const struct budget *b)
+{
+	const size_t larger = SIZE_FIRST * SIZE_GROWTH;
+	double more = FIRST_START_NS_PER_RANGE * (double)(larger - SIZE_FIRST);
+	bool any = false;
+
+	for (uint32_t i = 0; i < b->options.passes; i++) {
+		any = any || is_dear(b, i);
+	}
+	return any && more <= b->options.share / 2 * WINDOW_NS ? larger : SIZE_FIRST;
+}
 
 int budget_init(struct budget *b, const struct budget_options *options)
 {
@@ -62,14 +108,11 @@ int budget_init(struct budget *b, const struct budget_options *options)
 	}
 	b->options = *options;
 	b->now_ns = options->now_ns;
-	b->size = options->size ? options->size : SIZE_FIRST;
 	b->costs[BUDGET_RANGE_CPU].each_ns = RANGE_CPU_NS;
 	b->costs[BUDGET_RANGE_GPU].each_ns =
 		options->range_ns > 0 ? options->range_ns : RANGE_GPU_NS;
 	b->costs[BUDGET_START].each_ns = START_NS;
 	b->costs[BUDGET_STOP].each_ns = STOP_NS;
-	b->costs[BUDGET_FIRST_START].each_ns =
-		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
 	for (uint32_t i = 0; i < options->passes; i++) {
 		double ns = options->pass_range_ns[i];
 
@@ -77,6 +120,10 @@ int budget_init(struct budget *b, const struct budget_options *options)
 					      : b->costs[BUDGET_RANGE_CPU].each_ns +
 							b->costs[BUDGET_RANGE_GPU].each_ns;
 	}
+	b->size = options->size ? options->size : first_size(b);
+	b->room = b->size;
+	b->costs[BUDGET_FIRST_START].each_ns =
+		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
 	b->balance_ns = PLANNED * options->share * FIRST_NS;
 	b->loan_ns = b->balance_ns;
 	return 0;
@@ -124,7 +171,7 @@ static double whole_price(const struct budget *b)
 	if (b->options.share < budget_least_share(b)) {
 		return range_price(b); /* nothing will come after it */
 	}
-	return range_price(b) + turn_price(b) / (double)b->size;
+	return range_price(b) + turn_price(b) / (double)budget_batch_size(b, b->next);
 }
 
 /* What is set aside for the end of the batch. */
@@ -133,7 +180,7 @@ static double debt(const struct budget *b)
 	if (b->options.share < budget_least_share(b)) {
 		return 0;
 	}
-	return turn_price(b) * (double)b->taken / (double)b->size;
+	return turn_price(b) * (double)b->taken / (double)b->room;
 }
 
 /* --- time --- */
@@ -247,6 +294,7 @@ static void note(struct budget *b, enum budget_item item, enum budget_source sou
 static void begin_batch(struct budget *b, uint32_t pass)
 {
 	b->pass = b->next = pass < b->options.passes ? pass : 0;
+	b->room = budget_batch_size(b, b->pass);
 	b->open = true;
 	b->taken = 0;
 }
@@ -371,8 +419,8 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
 	pace.per_s = income / price;
 	/* A batch that cannot be turned now takes no more than it has room for. */
-	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)(b->size - b->taken)) {
-		pace.credit = (int64_t)(b->size - b->taken);
+	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)(b->room - b->taken)) {
+		pace.credit = (int64_t)(b->room - b->taken);
 	}
 	return pace;
 }
@@ -415,24 +463,16 @@ static size_t affordable_size(const struct budget *b)
 	return left > 0 ? b->size + (size_t)(left / FIRST_START_NS_PER_RANGE) : b->size;
 }
 
-/* Of the passes, on average. */
-static double mean_range_price(const struct budget *b)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < b->options.passes; i++) {
-		sum += b->ranges[i].each_ns;
-	}
-	return sum / b->options.passes;
-}
-
 /* How long it takes until each pass had its turn, with batches of this size. Larger ones measure
  * more and have each pass wait longer. */
-static double cycle_ns(const struct budget *b, double size)
+static double cycle_ns(const struct budget *b, size_t size)
 {
-	double batch_ns = turn_price(b) + size * mean_range_price(b);
+	double ns = 0;
 
-	return (double)b->options.passes * batch_ns / (PLANNED * b->options.share);
+	for (uint32_t i = 0; i < b->options.passes; i++) {
+		ns += turn_price(b) + (double)size_of_pass(b, i, size) * b->ranges[i].each_ns;
+	}
+	return ns / (PLANNED * b->options.share);
 }
 
 /* How long it may take. A metric is known from its own turns, and however many launches each of
@@ -455,7 +495,7 @@ static size_t larger_size(const struct budget *b)
 		most = b->options.size_most;
 	}
 	size = size < most ? size : most;
-	if (b->options.passes > 1 && cycle_ns(b, (double)size) > longest_cycle_ns(b)) {
+	if (b->options.passes > 1 && cycle_ns(b, size) > longest_cycle_ns(b)) {
 		return 0;
 	}
 	return size >= b->size + b->size / 2 ? size : 0;

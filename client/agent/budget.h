@@ -20,6 +20,7 @@
 enum {
 	BUDGET_WINDOW_SLOTS = 101, /* of a tenth of a second; the last one is under way */
 	BUDGET_PASSES_MAX = 16,
+	BUDGET_SIZE_FIRST = 64, /* ranges of a first batch, without a budget as well */
 };
 
 enum budget_item {
@@ -73,7 +74,8 @@ struct budget {
 	double window_ns[BUDGET_WINDOW_SLOTS];
 	uint64_t slot; /* that is under way, since the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];
-	size_t size, taken; /* of a batch; ranges in the one under way */
+	size_t size;	    /* of the largest batches */
+	size_t room, taken; /* ranges that the batch under way is to have, and has */
 	uint32_t pass;	    /* of the batch under way, or the last one */
 	uint32_t next;	    /* that launches are chosen for now */
 	struct budget_range ranges[BUDGET_PASSES_MAX];
@@ -133,6 +135,10 @@ bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
 
 /* May the first Start for batches of this size be made? Within the first second, yes. */
 bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
+
+/* How many ranges a batch of this pass is to have: as many as its size, or fewer where those of
+ * other passes cost much less, so that these do not wait long for their turns. */
+size_t budget_batch_size(const struct budget *b, uint32_t pass);
 
 /* The size that the next batches are to have, when it pays to change it now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);

@@ -362,6 +362,28 @@ bool choosing_batch_is_old(struct choosing *c)
 	return old;
 }
 
+size_t choosing_first_size(struct choosing *c)
+{
+	size_t size = BUDGET_SIZE_FIRST;
+
+	if (lock_budget(c)) {
+		size = c->budget.size;
+		pthread_mutex_unlock(&c->lock);
+	}
+	return size;
+}
+
+size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size)
+{
+	if (lock_budget(c)) {
+		size_t wanted = budget_batch_size(&c->budget, pass);
+
+		size = wanted < size ? wanted : size;
+		pthread_mutex_unlock(&c->lock);
+	}
+	return size;
+}
+
 size_t choosing_next_size(struct choosing *c, size_t most)
 {
 	size_t size = 0;

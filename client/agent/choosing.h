@@ -119,6 +119,11 @@ bool choosing_may_turn(struct choosing *c);
 /* Is a batch to be handed over that is not full? */
 bool choosing_batch_is_old(struct choosing *c);
 
+/* The size of the first batches, and how many ranges one of this pass is to have where the largest
+ * have that size. */
+size_t choosing_first_size(struct choosing *c);
+size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size);
+
 /* The size that the next batches are to have, at most most; 0: the present one. */
 size_t choosing_next_size(struct choosing *c, size_t most);
 

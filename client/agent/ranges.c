@@ -247,6 +247,7 @@ static bool start(struct capture *c, struct ranges *r)
 	}
 	if (result == CUPTI_SUCCESS) {
 		note_start(c, r, begin_ns);
+		r->room = choosing_batch_size(&c->choosing, r->set, r->size);
 		r->state = RANGES_STARTED;
 		return true;
 	}
@@ -304,7 +305,7 @@ static void stop(struct capture *c, struct ranges *r)
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_stranger(r);
-	if (b->n < r->size) {
+	if (b->n < r->room) {
 		take_turn(c, r);
 	}
 	r->batch = NULL;
@@ -397,7 +398,7 @@ static bool turn(struct capture *c, struct ranges *r)
 /* Gets the context to where it takes a range; false: not now. */
 static bool become_started(struct capture *c, struct ranges *r)
 {
-	bool full = r->state == RANGES_STARTED && r->batch->n == r->size;
+	bool full = r->state == RANGES_STARTED && r->batch->n == r->room;
 
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
@@ -541,7 +542,7 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
-	if (r->batch->n == r->size) {
+	if (r->batch->n == r->room) {
 		take_turn(c, r);
 	}
 	enter_call(r, the_launch);

@@ -49,7 +49,8 @@ struct ranges {
 	uint32_t set;
 	struct turns turns;
 	struct device_info *info;
-	size_t size;	   /* ranges a batch takes now */
+	size_t size;	   /* ranges that CUPTI has room for in a batch */
+	size_t room;	   /* that the batch under way is to have, at most size */
 	bool is_fresh;	   /* set up, and its first Start is to come */
 	uint64_t spent_ns; /* on that, and on Starts that came to nothing, and in no account yet */
 	uint64_t push_ns;  /* that the last push took, with a budget */

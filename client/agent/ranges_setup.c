@@ -20,8 +20,6 @@
  * 3 ms; so that is done once for each pass, and what came of it is kept. SetConfig reads the image:
  * it is initialised first. */
 
-enum { SIZE_FIRST = 64 };
-
 /* Says once why a context is not measured, by what CUPTI answered. */
 void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
@@ -210,6 +208,6 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		r->state = RANGES_BROKEN;
 		return false;
 	}
-	r->size = r->size ? r->size : SIZE_FIRST;
+	r->size = r->size ? r->size : choosing_first_size(&c->choosing);
 	return enable(c, r);
 }

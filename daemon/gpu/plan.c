@@ -6,6 +6,7 @@
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/wire/blocking.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
@@ -13,7 +14,10 @@
  * metrics by index, and each hardware metric is listed once. Only the vendor's scheduler knows
  * which metrics fit together, so grouping asks it. What one name stands for (a preset) was put
  * together to be compared, and stays together: all of it goes into the first group that stays at
- * one pass with it. Where it needs several passes by itself, each of its columns does. */
+ * one pass with it. Where it needs several passes by itself, each of its columns does.
+ *
+ * Ranges of the SMs' metrics cost twenty times as much as those of the memory's. So what costs
+ * little has groups of its own, in which more launches are measured at the same cost. */
 
 struct draft {
 	struct catalogue *c;
@@ -317,6 +321,30 @@ static int try_durations(struct draft *d, uint32_t groups, bool *ret)
 	return code;
 }
 
+static bool span_blocks(const struct draft *d, struct span span)
+{
+	bool blocks = false;
+
+	for (size_t i = span.first; i < span.first + span.n; i++) {
+		const struct wire_column *c = &d->columns[i];
+
+		for (size_t k = 0; k < c->metric.n; k++) {
+			blocks = blocks || metric_blocks(d->metrics[c->metric.v[k]]);
+		}
+	}
+	return blocks;
+}
+
+/* Does a range of the span cost as much as one of the group? Any does where there is none. */
+static bool costs_alike(const struct draft *d, uint32_t group, struct span span)
+{
+	const struct span none = { span.first, 0 };
+	const char *metrics[LIMIT_PLAN_METRICS];
+	size_t n = group_metrics(d, group, none, metrics);
+
+	return n == 0 || metrics_block(metrics, n) == span_blocks(d, span);
+}
+
 /* The first group that the span fits into, or a new one; NO_GROUP when it does not fit alone. */
 static int find_group(struct draft *d, struct span span, uint32_t groups, uint32_t *ret)
 {
@@ -325,7 +353,7 @@ static int find_group(struct draft *d, struct span span, uint32_t groups, uint32
 	for (uint32_t group = 0; group <= groups; group++) {
 		size_t n = group_metrics(d, group, span, metrics);
 		uint32_t passes = 0;
-		int code = count_passes(d, metrics, n, &passes);
+		int code = costs_alike(d, group, span) ? count_passes(d, metrics, n, &passes) : 0;
 
 		if (code != 0) {
 			return code;

@@ -6,6 +6,7 @@
  *
  *	bench_budget [SECONDS [RUNS [PROGRAM]]]
  *	bench_budget cache [SECONDS [RUNS]]
+ *	bench_budget turns [SECONDS [RUNS]]
  */
 
 #include <math.h>
@@ -153,6 +154,55 @@ static void print_cache(double seconds, int seeds)
 	}
 }
 
+/* Groups that take turns, some of memory metrics and some of SM metrics at a millisecond a range:
+ * what is known of one of them, and how many strata, of those that come often, were not met. */
+static void print_turns_of(const char *title, uint32_t cheap, uint32_t judged, double seconds,
+			   int seeds)
+{
+	printf("%s\nprogram    spent  measured  not met  off rms     told within 3\n", title);
+	for (unsigned p = 0; p < programs_n; p++) {
+		struct simulation_options o = { .program = &programs[p],
+						.share = 0.04,
+						.seconds = seconds,
+						.passes = 10,
+						.cheap_passes = cheap,
+						.judged = judged,
+						.range_gpu_ns = 1e6,
+						.first_fixed_ns = 170e6 };
+		double often = 0, missed = 0, taken = 0;
+		struct row row = { 0 };
+
+		for (int i = 0; i < seeds; i++) {
+			struct simulation s;
+
+			o.seed = (uint64_t)i + 1;
+			if (simulation_run(&s, &o) == 0) {
+				add_run(&row, &s);
+			}
+			for (uint32_t k = 1; k < s.strata.n; k++) {
+				uint32_t n = s.chooser.states[k * o.passes + judged].taken;
+				bool comes = strata_seen(&s.strata, k) >= 100;
+
+				taken += n;
+				often += comes;
+				missed += comes && n == 0;
+			}
+			simulation_deinit(&s);
+		}
+		printf("%-8s %5.2f %% %9.0f %6.1f %% %6.2f %% %6.2f %% %6.1f %%\n", o.program->name,
+		       100 * row.spent / seeds, taken / seeds, 100 * missed / often,
+		       100 * sqrt(row.squares / seeds), 100 * sqrt(row.told / seeds),
+		       100 * row.within_3 / row.strata);
+	}
+}
+
+static void print_turns(double seconds, int seeds)
+{
+	print_turns_of("three cheap of ten groups, a cheap one", 3, 0, seconds, seeds);
+	print_turns_of("three cheap of ten groups, a dear one", 3, 9, seconds, seeds);
+	print_turns_of("ten dear groups", 0, 0, seconds, seeds);
+}
+
 enum { TIMED = 4000000 };
 
 /* 300 strata, credit that never ends and chances that are nearly 0. */
@@ -191,6 +241,10 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "cache") == 0) {
 		print_cache(argc > 2 ? atof(argv[2]) : 60, argc > 3 ? atoi(argv[3]) : 10);
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "turns") == 0) {
+		print_turns(argc > 2 ? atof(argv[2]) : 60, argc > 3 ? atoi(argv[3]) : 4);
 		return 0;
 	}
 	time_takes();

@@ -21,6 +21,7 @@ enum { REUSE_DEPTH = 4 };
 
 #define TICK_NS 100000000u
 #define SPENT_SLOT_NS 10000000u
+#define MEMORY_RANGE_NS 46e3
 
 static double noise(struct simulation *s)
 {
@@ -53,7 +54,7 @@ static void deliver(struct simulation *s)
 			continue;
 		}
 		chooser_note(&s->chooser, r->stratum, r->pass, r->chance, r->values);
-		if (r->pass == 0) {
+		if (r->pass == s->options.judged) {
 			estimate_add_in_turn(&t->sample, r->values[0], r->values[1],
 					     (double)r->chance,
 					     s->options.passes > 1 ? r->turn + 1 : 0);
@@ -121,7 +122,7 @@ static bool become_started(struct simulation *s)
 	if (!s->batch) {
 		return first_start(s, s->budget.size);
 	}
-	if (s->n_batch < s->budget.size) {
+	if (s->n_batch < s->budget.room) {
 		return true;
 	}
 	if (!budget_may_turn(&s->budget, s->now_ns)) {
@@ -157,12 +158,17 @@ static double bytes_of(const struct simulation *s, double bytes, unsigned in_row
 
 /* --- launches --- */
 
+static double range_ns(const struct simulation *s, uint32_t pass)
+{
+	return pass < s->options.cheap_passes ? MEMORY_RANGE_NS : s->options.range_gpu_ns;
+}
+
 /* The first launch of a window stands for none. */
 static bool measure(struct simulation *s, uint32_t stratum, float chance,
 		    const struct program_launch *l, bool counts)
 {
 	struct simulation_truth *t = &s->strata_truth[stratum];
-	double cpu = 5e3 * noise(s), gpu = s->options.range_gpu_ns;
+	double cpu = 5e3 * noise(s), gpu = range_ns(s, s->pass);
 	struct simulation_record *r;
 
 	if (!become_started(s)) {
@@ -304,12 +310,15 @@ static int prepare(struct simulation *s)
 {
 	const struct simulation_options *o = &s->options;
 	const struct chooser_options chooser = { .seed = o->seed, .metrics = PROGRAM_VALUES };
-	const struct budget_options budget = { .share = o->share,
-					       .passes = o->passes,
-					       .range_ns = o->range_gpu_ns };
+	struct budget_options budget = { .share = o->share,
+					 .passes = o->passes,
+					 .range_ns = o->range_gpu_ns };
 	int r = strata_init(&s->strata, STRATA_DEFAULT_MAX, o->passes);
 
 	r = r ? r : chooser_init(&s->chooser, &s->strata, &chooser);
+	for (uint32_t i = 0; o->cheap_passes > 0 && i < o->passes; i++) {
+		budget.pass_range_ns[i] = range_ns(s, i);
+	}
 	r = r ? r : budget_init(&s->budget, &budget);
 	turns_init(&s->turns, o->seed, o->passes);
 	turn_shares_init(&s->shares, o->passes);
@@ -360,7 +369,8 @@ int simulation_run(struct simulation *s, const struct simulation_options *option
 	memset(s, 0, sizeof(*s));
 	s->options = *options;
 	s->options.passes = options->passes ? options->passes : 1;
-	s->options.range_gpu_ns = options->range_gpu_ns > 0 ? options->range_gpu_ns : 46e3;
+	s->options.range_gpu_ns =
+		options->range_gpu_ns > 0 ? options->range_gpu_ns : MEMORY_RANGE_NS;
 	s->random = options->seed * 2 + 0x9e3779b9;
 	s->program = (struct program_state){ .random = options->seed * 2 + 0x7f4a7c15,
 					     .lasts_ns = options->seconds * 1e9 };

@@ -39,6 +39,8 @@ struct simulation_options {
 	uint64_t seed;
 	uint32_t passes;       /* 0: one */
 	double range_gpu_ns;   /* 0: as memory metrics */
+	uint32_t cheap_passes; /* the first ones, which are as memory metrics in any case */
+	uint32_t judged;       /* the pass whose values are estimated */
 	double first_fixed_ns; /* of a first Start, beside what each range takes */
 	enum simulation_choice choice;
 	struct simulation_cache cache;

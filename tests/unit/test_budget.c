@@ -19,6 +19,7 @@ struct greedy {
 	double range_ns, first_ns; /* true ones */
 	double *spent;		   /* in each ms */
 	size_t taken, largest, turns, n_first;
+	size_t taken_of[BUDGET_PASSES_MAX];
 	uint32_t pass;
 };
 
@@ -90,14 +91,24 @@ static void greedy_tick(struct greedy *g)
 		if (!g->b.open && g->n_first == 0) {
 			first_start(g, g->b.size);
 		}
-		if (g->b.taken == g->b.size && !turn(g)) {
-			break;
+		if (g->b.taken == g->b.room) {
+			if (!turn(g)) {
+				break;
+			}
+			if (g->b.options.passes > 1) { /* another price */
+				pace = budget_take_pace(&g->b, g->now_ns);
+				i = -1;
+				continue;
+			}
 		}
 		cpu = vary(g, 5e3);
-		gpu = vary(g, g->range_ns);
+		gpu = vary(g, g->b.options.pass_range_ns[g->pass] > 0
+				      ? g->b.options.pass_range_ns[g->pass]
+				      : g->range_ns);
 		spend(g, cpu + gpu);
 		budget_note_range(&g->b, g->now_ns, cpu, gpu, BUDGET_CALIBRATED);
 		g->taken++;
+		g->taken_of[g->pass]++;
 	}
 }
 
@@ -290,6 +301,41 @@ static void the_pace_is_of_the_pass_that_launches_are_chosen_for(void **state)
 	assert_true(dear > 0 && cheap > 3 * dear);
 }
 
+/* So that what costs little is measured often, and those that cost much wait no longer for it. */
+static void batches_of_dear_passes_are_a_step_behind(void **state)
+{
+	const struct budget_options mixed = { .share = 0.05,
+					      .passes = 4,
+					      .pass_range_ns = { 51e3, 763e3, 51e3, 763e3 } };
+	struct budget_options options = mixed;
+	struct greedy g;
+
+	(void)state;
+	greedy_open(&g, &options);
+	assert_int_equal(budget_batch_size(&g.b, 0), 256);
+	assert_int_equal(budget_batch_size(&g.b, 1), 64);
+	greedy_run(&g, 120);
+	print_message("ranges of 51 us: %zu, of 763 us: %zu\n", g.taken_of[0], g.taken_of[1]);
+	assert_true(g.taken_of[0] >= 3 * g.taken_of[1]);
+	assert_true(g.taken_of[2] >= 3 * g.taken_of[3]);
+	assert_true(g.turns >= 8 * 4);
+	assert_true(worst_window(&g) <= 0.05);
+	greedy_close(&g);
+	/* A small budget would have to pay the larger first Start back for long. */
+	options.share = 0.02;
+	greedy_open(&g, &options);
+	assert_int_equal(budget_batch_size(&g.b, 0), 64);
+	assert_int_equal(budget_batch_size(&g.b, 1), 64);
+	greedy_close(&g);
+	/* Where all are dear none is. */
+	options = (struct budget_options){
+		.share = 0.05, .passes = 2, .size = 256, .pass_range_ns = { 763e3, 763e3 }
+	};
+	greedy_open(&g, &options);
+	assert_int_equal(budget_batch_size(&g.b, 1), 256);
+	greedy_close(&g);
+}
+
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1 };
@@ -397,6 +443,7 @@ int main(void)
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
 		cmocka_unit_test(every_pass_comes_again_soon),
 		cmocka_unit_test(the_pace_is_of_the_pass_that_launches_are_chosen_for),
+		cmocka_unit_test(batches_of_dear_passes_are_a_step_behind),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

@@ -3,6 +3,7 @@
 
 #include "proto/base/clock.h"
 #include "daemon/gpu/plan.h"
+#include "proto/wire/blocking.h"
 #include "proto/wire/limits.h"
 
 static struct catalogue gh100;
@@ -247,6 +248,35 @@ static void presets_stay_together(void **state)
 	assert_int_equal(column(f, "lts__t_sectors_op_write.sum")->group, first->group);
 }
 
+/* A group whose ranges are dear has no metrics that could be had for less. */
+static void dear_metrics_are_in_groups_of_their_own(void **state)
+{
+	bool blocks[LIMIT_GROUPS] = { false }, is_known[LIMIT_GROUPS] = { false };
+	struct fixture *f = *state;
+	unsigned n_cheap = 0;
+
+	assert_int_equal(make(f, "sm__inst_executed.sum dram__bytes_read.sum l1tex__t_bytes.sum "
+				 "lts__t_bytes.sum sm__inst_executed_pipe_tensor.sum "
+				 "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum "
+				 "dram__bytes_write.sum lts__t_sectors_op_read.sum"),
+			 0);
+	expect_sound(f);
+	assert_true(f->plan.groups > 1 && f->plan.groups <= LIMIT_GROUPS);
+	for (size_t i = 0; i < f->plan.columns.n; i++) {
+		const struct wire_column *c = &f->plan.columns.v[i];
+		bool dear = metric_blocks(c->name);
+
+		assert_true(c->group < f->plan.groups);
+		assert_true(!is_known[c->group] || blocks[c->group] == dear);
+		is_known[c->group] = true;
+		blocks[c->group] = dear;
+	}
+	for (uint32_t g = 0; g < f->plan.groups; g++) {
+		n_cheap += !blocks[g];
+	}
+	assert_true(n_cheap > 0 && n_cheap < f->plan.groups);
+}
+
 /* --- refusals --- */
 
 /* A plan of 234 columns took 7 s: the others wait meanwhile. */
@@ -375,6 +405,7 @@ int main(void)
 		TEST(a_derived_name_is_one_weighted_column),
 		TEST(too_many_passes_come_in_groups_of_one),
 		TEST(presets_stay_together),
+		TEST(dear_metrics_are_in_groups_of_their_own),
 		TEST(a_plan_has_a_deadline),
 		TEST(a_plan_has_so_many_columns),
 		TEST(unknown_names_come_with_near_ones),
