@@ -15,7 +15,7 @@
 
 enum {
 	LABEL_WIDTH = 12, /* of the vertical axis */
-	VALUE_WIDTH = 12,
+	VALUE_WIDTH = 13, /* "48.9 GFLOP/s", and what keeps two of them apart */
 	HEIGHT_MIN = 8,
 	HEIGHT_MAX = 24,
 	COLUMNS_A_ROW = 4,
@@ -308,8 +308,10 @@ static void add_legend_row(const struct roofline *r, size_t i, const char *name,
 
 	buf_printf(b, "%c %s", (char)('a' + i), name);
 	add_spaces(b, has < width ? width - has : 0);
-	add_value(b, r->points[i].x, r->x.unit, VALUE_WIDTH);
-	add_value(b, r->points[i].y, r->y.unit, VALUE_WIDTH);
+	buf_char(b, ' ');
+	add_value(b, r->points[i].x, r->x.unit, VALUE_WIDTH - 1);
+	buf_char(b, ' ');
+	add_value(b, r->points[i].y, r->y.unit, VALUE_WIDTH - 1);
 	buf_char(b, '\n');
 }
 
@@ -382,6 +384,20 @@ static bool init(struct roofline *r, const struct view *v)
 	return r->n > 0;
 }
 
+/* What would have to be captured for a picture. */
+static void explain(const struct roofline *r, struct buf *why)
+{
+	if (!r->bandwidth) {
+		buf_text(why, "no row has bytes: capture with --metrics roofline, or memory");
+	} else if (r->v->all->timed[MEASURE_TIME].n == 0) {
+		buf_text(why, "no kernel in it has a time, without which there is no rate: capture "
+			      "with gpu__time_duration.sum among the --metrics as well");
+	} else {
+		buf_text(why, "no row that is shown has both bytes and a time above 0; --limit 0 "
+			      "or another --by may show one that has");
+	}
+}
+
 int roofline_print(const struct view *v, size_t width, bool lines, struct buf *b, struct buf *why)
 {
 	struct roofline r;
@@ -389,8 +405,7 @@ int roofline_print(const struct view *v, size_t width, bool lines, struct buf *b
 	bool ok;
 
 	if (!init(&r, v)) {
-		buf_text(why, "no row has bytes and a time: capture with --metrics roofline, or "
-			      "memory");
+		explain(&r, why);
 		return -EINVAL;
 	}
 	r.x.cells = width - LABEL_WIDTH - 1;

@@ -421,6 +421,9 @@ def rooflines():
             drawn = text[:text.index("single pass")]
             check(all(width(line) <= columns for line in drawn.split("\n") if " rows more, " not in line and
                       ", the " not in line and "were measured" not in line), f"a roofline in {columns} columns")
+            legend = [line for line in drawn.split("\n") if re.match("[a-e] ", line)]
+            check(len(legend) == 5 and all(re.search(r" [0-9.]+( [a-zA-Z]+)?  *[0-9.]+ [GT](B|FLOP)/s$", line)
+                                           for line in legend), f"values run together in {columns}: {legend}")
             check(ascii_text.isascii() and "\x1b" not in text and "─" in text, "lines of the locale")
             check(ascii_text == text.translate(str.maketrans("─╱│└", "-/|+")), "two locales, two pictures")
             rows = json.loads(run(capture, "--by", "op", "--skip-zero", "--limit", 5, "--json").stdout)["rows"]
@@ -444,7 +447,10 @@ def rooflines():
     refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
     change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
     r = run("no-bytes.gpuctr", "--roofline")
-    check(r.returncode == 1 and r.stdout == b"" and b"--metrics roofline" in r.stderr, f"nothing to draw: {r}")
+    check(r.returncode == 1 and r.stdout == b"" and b"--limit 0 or another" in r.stderr, f"nothing to draw: {r}")
+    change("no-times.gpuctr", "UPDATE record SET duration_ns = -1, clock = 0")
+    r = run("no-times.gpuctr", "--roofline")
+    check(r.returncode == 1 and b"gpu__time_duration.sum among" in r.stderr and b"memory" not in r.stderr, f"no times: {r}")
     change("far.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
            "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 7")
     check(run("far.gpuctr", "--roofline", "--limit", 0).returncode == 0, "wild values in a roofline")
