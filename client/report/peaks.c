@@ -1,42 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Multiprocessors and widths of the memory bus, from the data sheets of the boards. Memory moves
- * two values a clock and wire. A device that is not here has no share of its peak, which is better
- * than one of another board's. */
+/* Multiprocessors and widths of the memory bus by the whole name that CUDA gives a board: from
+ * NVIDIA's data sheets and product briefs of each, and from CUDA's own attributes of the B200,
+ * whose data sheet tells no width. Times the memory clock that a capture tells, two values a clock
+ * and wire, they give the bandwidth of the data sheet (tests/unit/test_peaks.c compares each).
+ *
+ * Nothing less than the whole name: a MIG slice ("NVIDIA H200 MIG 1g.18gb") and a virtual GPU
+ * ("NVIDIA A10-8Q") have a part of the board whose name they bear. A device that is not here has no
+ * share of its peak, which is better than one of another board's. */
 
 #include "client/report/peaks.h"
 
-#include <ctype.h>
 #include <string.h>
 
 static const struct board {
-	const char *model; /* the word of the name */
-	const char *also;  /* a word that has to be there too, or NULL */
+	const char *name; /* without the maker's */
 	unsigned multiprocessors, bus_bits;
 } boards[] = {
-	{ "H200", NULL, 132, 6144 },   { "H100", "HBM3", 132, 5120 }, { "H100", "PCIe", 114, 5120 },
-	{ "A100", "80GB", 108, 5120 }, { "A100", "40GB", 108, 5120 },
+	{ "B200", 148, 7680 },
+	{ "GH200 480GB", 132, 6144 },
+	{ "GH200 144G HBM3e", 132, 6144 },
+	{ "H200", 132, 6144 },
+	{ "H200 NVL", 132, 6144 },
+	{ "H100 80GB HBM3", 132, 5120 },
+	{ "H100 NVL", 132, 6016 },
+	{ "H100 PCIe", 114, 5120 },
+	{ "L40S", 142, 384 },
+	{ "L40", 142, 384 },
+	{ "L4", 58, 192 },
+	{ "A100-SXM4-80GB", 108, 5120 },
+	{ "A100-SXM4-40GB", 108, 5120 },
+	{ "A100 80GB PCIe", 108, 5120 },
+	{ "A100-PCIE-80GB", 108, 5120 },
+	{ "A100-PCIE-40GB", 108, 5120 },
+	{ "A30", 56, 3072 },
+	{ "A40", 84, 384 },
+	{ "A10", 72, 384 },
+	{ "A10G", 80, 384 },
+	{ "RTX A6000", 84, 384 },
+	{ "RTX 6000 Ada Generation", 142, 384 },
+	{ "GeForce RTX 4090", 128, 384 },
+	{ "GeForce RTX 3090", 82, 384 },
+	{ "V100-SXM2-16GB", 80, 4096 },
+	{ "V100-SXM2-32GB", 80, 4096 },
+	{ "V100-PCIE-16GB", 80, 4096 },
+	{ "V100-PCIE-32GB", 80, 4096 },
+	{ "T4", 40, 256 },
 };
 
-/* As a word of its own: "H200" is in "NVIDIA H200", and not in "GH200". */
-static bool has_word(const char *text, const char *word)
+/* "NVIDIA", "Tesla", or neither with older drivers. */
+static const char *skip_maker(const char *name)
 {
-	size_t n = strlen(word);
+	static const char *const makers[] = { "NVIDIA ", "Tesla " };
 
-	for (const char *p = text; (p = strstr(p, word)); p++) {
-		if ((p == text || !isalnum((unsigned char)p[-1])) &&
-		    !isalnum((unsigned char)p[n])) {
-			return true;
+	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+		size_t n = strlen(makers[i]);
+
+		if (strncmp(name, makers[i], n) == 0) {
+			return name + n;
 		}
 	}
-	return false;
+	return name;
 }
 
 static const struct board *find_board(const char *name)
 {
 	for (size_t i = 0; name && i < sizeof(boards) / sizeof(boards[0]); i++) {
-		if (has_word(name, boards[i].model) &&
-		    (!boards[i].also || has_word(name, boards[i].also))) {
+		if (strcmp(skip_maker(name), boards[i].name) == 0) {
 			return &boards[i];
 		}
 	}
