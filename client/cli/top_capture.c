@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A capture of one's own, of programs in standby: they are measured for as long as they are looked
- * at. What is shown is kept as numbers of each kernel, so it may go on for days. The connection's
- * end ends the capture, and the programs run on. */
+ * at. What is shown is kept as numbers of each kernel, so it may go on for days. The programs run
+ * on when it ends, and may be captured again: the end is waited for, because until then they are
+ * being measured. */
 
 #include "client/cli/top.h"
 
@@ -12,6 +13,9 @@
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/verb.h"
+
+/* The daemon gives programs two seconds to deliver what they have. */
+#define END_WAIT_NS UINT64_C(4000000000)
 
 struct capture_state {
 	const struct top_options *o;
@@ -25,6 +29,7 @@ struct capture_state {
 	unsigned id, n_begun, n_ended;
 	bool planned, ready, fresh;
 	bool refused; /* over before it was ready */
+	bool closing; /* nobody looks any more */
 };
 
 static void set_stage(struct capture_state *s, const char *text)
@@ -117,6 +122,9 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 
 	(void)c;
 	s->capture = NULL;
+	if (s->closing) {
+		return;
+	}
 	if (!s->ready) {
 		s->refused = true;
 		say_gpuctr_error(&end->error);
@@ -146,10 +154,25 @@ static const struct gpuctr_capture_handler handler = {
 /* --- opening -----------------------------------------------------------------------------------
  */
 
+static void wait_for_end(struct capture_state *s)
+{
+	uint64_t now = top_now_ns(), until_ns = now + END_WAIT_NS;
+
+	s->closing = true;
+	for (; s->capture && now < until_ns; now = top_now_ns()) {
+		if (gpuctr_dispatch(s->g, (int)((until_ns - now) / 1000000)) != 0) {
+			return;
+		}
+	}
+}
+
 static void capture_close(void *state)
 {
 	struct capture_state *s = state;
 
+	if (s->capture && gpuctr_capture_close(s->capture) == 0) {
+		wait_for_end(s);
+	}
 	gpuctr_disconnect(s->g);
 	summary_free(s->summary);
 	selected_deinit(&s->selected);
