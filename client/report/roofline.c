@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/labels.h"
 #include "client/report/names.h"
 
 enum {
@@ -286,21 +287,6 @@ static void add_axis(const struct roofline *r, bool lines, struct buf *b)
 	add_ticks(r, b);
 }
 
-/* Names of a row's keys, one behind the other. */
-static char *join_labels(const struct view *v, const struct group *row)
-{
-	struct buf name = { 0 };
-	char *copy;
-
-	for (unsigned i = 0; i < v->keys->n; i++) {
-		buf_text(&name, i > 0 ? ", " : "");
-		buf_text(&name, *row->labels[i] ? row->labels[i] : "na");
-	}
-	copy = strdup(buf_string(&name));
-	buf_deinit(&name);
-	return copy;
-}
-
 static void add_legend_row(const struct roofline *r, size_t i, const char *name, size_t width,
 			   struct buf *b)
 {
@@ -317,28 +303,20 @@ static void add_legend_row(const struct roofline *r, size_t i, const char *name,
 
 static bool add_legend(const struct roofline *r, size_t width, struct buf *b)
 {
-	const char *labels[ROOFLINE_ROWS] = { 0 };
-	char **names = NULL;
-	bool ok = true;
+	const struct group *rows[ROOFLINE_ROWS];
+	char **names;
 
 	width -= 2 + VALUE_WIDTH * 2;
 	for (size_t i = 0; i < r->n; i++) {
-		labels[i] = join_labels(r->v, r->points[i].row);
-		ok = ok && labels[i];
+		rows[i] = r->points[i].row;
 	}
-	if (ok) {
-		names = names_shorten(labels, r->n, width,
-				      r->v->keys->n == 1 && r->v->keys->keys[0] == KEY_KERNEL);
-	}
+	names = labels_shorten(r->v, rows, r->n, width);
 	buf_printf(b, "\n%*s%*s%*s\n", (int)width + 2, "", VALUE_WIDTH, r->x.name, VALUE_WIDTH,
 		   r->y.name);
 	for (size_t i = 0; names && i < r->n; i++) {
 		add_legend_row(r, i, names[i], width, b);
 	}
 	names_free(names, r->n);
-	for (size_t i = 0; i < r->n; i++) {
-		free((char *)labels[i]);
-	}
 	return names != NULL;
 }
 

@@ -281,15 +281,54 @@ static void dimensions_that_eight_does_not_divide_are_told(void **state)
 	groups_free(g);
 }
 
+/* A row of several keys has the names of all. */
+static void rows_of_several_keys_have_hints(void **state)
+{
+	static const char *const expected[] = { "hint: aten::mm, [1,7] [8,16]: a dimension of 7" };
+	const struct gpuctr_range odd =
+		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[1, 7], [8, 16]]");
+	struct groups *g = begin("op,shape", &plan);
+
+	(void)state;
+	add(g, 1, 1, "gemm", &odd, 100, 0, 0);
+	expect_hints(g, expected, 1);
+	groups_free(g);
+}
+
+static void hints_that_are_too_many_are_counted(void **state)
+{
+	const struct view_options options = { 0 };
+	struct groups *g = begin("kernel", &plan);
+	struct buf b = { 0 };
+	struct view v;
+
+	(void)state;
+	add_process(g, 1, NULL, 0);
+	for (unsigned i = 0; i < HINTS_MAX + 2; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "kernel%u", i);
+		add(g, 1, i + 1, name, NULL, 1000, 4000000, 0);
+	}
+	v = open_view(g, &options);
+	assert_int_equal(hints_print(&v, 200, &b), 0);
+	assert_non_null(strstr(buf_string(&b), "2 hints more are not shown\n"));
+	buf_deinit(&b);
+	view_deinit(&v);
+	groups_free(g);
+}
+
 /* Of the time of all, five in a hundred. */
 static void what_takes_little_time_is_worth_no_hint(void **state)
 {
-	static const char *const expected[] = { "hint: long: moves bytes at" };
+	static const char *const expected[] = { "hint: long: moves 1.60 MB in 960 ns, which is "
+						"1.67 TB/s, 34% of the memory's peak "
+						"(limit: 30%)" };
 	struct groups *g = begin("kernel", &plan);
 
 	(void)state;
 	add_process(g, 1, NULL, 0);
-	add(g, 1, 1, "long", NULL, 960, 4000000, 0);
+	add(g, 1, 1, "long", NULL, 960, 1600000, 0);
 	add(g, 1, 2, "short", NULL, 40, 170000, 0);
 	expect_hints(g, expected, 1);
 	groups_free(g);
@@ -340,6 +379,8 @@ int main(void)
 		cmocka_unit_test(a_capture_without_a_host_has_none),
 		cmocka_unit_test(tasks_are_not_ranks),
 		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
+		cmocka_unit_test(rows_of_several_keys_have_hints),
+		cmocka_unit_test(hints_that_are_too_many_are_counted),
 		cmocka_unit_test(what_takes_little_time_is_worth_no_hint),
 		cmocka_unit_test(a_layer_is_in_no_row_without_a_layer),
 	};
