@@ -104,6 +104,31 @@ def tutorial():
         TUTORIAL.write_text(text)
 
 
+def rename_columns(path, names):
+    """Columns of a capture under other names, with their values."""
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA writable_schema = ON")
+    for old, new in names.items():
+        db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'record'", (f'"{old}"', f'"{new}"'))
+        db.execute("UPDATE column_def SET name = ? WHERE name = ?", (new, old))
+    db.commit()
+    db.close()
+
+
+def tutorial_of_ones_own():
+    """Its commands also work on a capture that was made as it says: with the columns of those metrics."""
+    text = TUTORIAL.read_text()
+    metrics = re.search(r"^    gpuctr-client .*--metrics (\S+) -o run.gpuctr", text, re.MULTILINE)[1]
+    check(metrics == "memory,lts__t_sectors.sum", f"the tutorial captures {metrics}, which this test does not know")
+    shutil.copy("run.gpuctr", "bundled.gpuctr")
+    rename_columns("run.gpuctr", {"gpu__time_duration.sum": "lts__t_sectors_op_read.sum",
+                                  "lts__t_requests.sum": "lts__t_sectors_op_write.sum"})
+    for command in re.findall(r"^```\n\$ (.*?)$", text, re.MULTILINE):
+        r = subprocess.run(["sh", "-c", command], capture_output=True, timeout=100, check=False)
+        check(r.returncode == 0 and not r.stderr and r.stdout, f"of one's own: {command}: {r.stderr!r}")
+    os.replace("bundled.gpuctr", "run.gpuctr")
+
+
 # --- numbers ----------------------------------------------------------------------------------------
 
 
@@ -513,7 +538,7 @@ def bars():
 
 
 def main():
-    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
+    tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
              comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
