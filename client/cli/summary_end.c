@@ -141,6 +141,22 @@ static void add_of_range(const struct summary *s, struct buf *b)
 	}
 }
 
+/* A program computes in other precisions as well, which are in no rate. */
+static void add_flops(const struct summary *s, struct buf *b)
+{
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
+	struct buf flops = { 0 };
+
+	if (derived_add_flops(measures, n, &flops)) {
+		buf_text(b, "flop_rate and intensity hold the operations that were counted, and no "
+			    "others: ");
+		text_terminal(b, buf_string(&flops));
+		buf_char(b, '\n');
+	}
+	buf_deinit(&flops);
+}
+
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
 {
 	buf_printf(b, "%s--budget %g%%, seed %llu", b->n > 0 ? "; " : "", budget_ppm * 1e-4,
@@ -230,6 +246,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 	}
 	add_clocks(s, b);
 	add_of_range(s, b);
+	add_flops(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

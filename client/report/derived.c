@@ -4,8 +4,11 @@
  * says so in its name and there is no intensity, which would be wrong.
  *
  * Floating-point operations: instruction counters as catalogue names give them (an FMA counts
- * twice) and operations of the tensor pipe, multiply and add apart. Only what was measured is in
- * it: with one precision measured, those of the others are missing. */
+ * twice) and operations of the tensor pipe, multiply and add apart, of all precisions that were
+ * measured, but not of integers. Where a counter is a part of another that was measured too
+ * (sm__ops_path_tensor_op_hgmma_src_fp16 of sm__ops_path_tensor_src_fp16), it is in it already.
+ * Only what was measured is in it: with one precision measured, those of the others are missing,
+ * and who shows a rate says which are there (derived_add_flops()). */
 
 #include "client/report/derived.h"
 #include "client/report/define.h"
@@ -47,17 +50,115 @@ static const char *find_bytes(const struct measure *measures, size_t n, struct d
 				   : NULL;
 }
 
+/* "sm__ops_path_tensor_op_hgmma_src_fp16_dst_fp32.sum": by hgmma, src_fp16_dst_fp32. */
+struct tensor_counter {
+	const char *op, *values;
+	size_t op_length, values_length;
+};
+
+static bool parse_tensor(const char *name, struct tensor_counter *ret)
+{
+	static const char prefix[] = "sm__ops_path_tensor_", op[] = "op_";
+	const char *rest = name + sizeof(prefix) - 1, *src;
+
+	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 || !(src = strstr(rest, "src_"))) {
+		return false;
+	}
+	*ret = (struct tensor_counter){ .values = src, .values_length = strcspn(src, ".") };
+	if (strncmp(rest, op, sizeof(op) - 1) == 0 && src > rest + sizeof(op)) {
+		ret->op = rest + sizeof(op) - 1;
+		ret->op_length = (size_t)(src - ret->op) - 1;
+	}
+	return true;
+}
+
+static bool is_part_of(const struct tensor_counter *a, const struct tensor_counter *whole)
+{
+	bool same_op = !whole->op || (a->op && a->op_length == whole->op_length &&
+				      strncmp(a->op, whole->op, a->op_length) == 0);
+
+	return same_op && a->values_length >= whole->values_length &&
+	       strncmp(a->values, whole->values, whole->values_length) == 0 &&
+	       (a->values_length == whole->values_length || a->values[whole->values_length] == '_');
+}
+
+static bool is_in_another(const struct measure *measures, size_t n, size_t i)
+{
+	struct tensor_counter a, other;
+
+	for (size_t k = 0; k < n && parse_tensor(measures[i].name, &a); k++) {
+		if (k != i && measures[k].adds_up && parse_tensor(measures[k].name, &other) &&
+		    is_part_of(&a, &other)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool counts_flops(const struct measure *measures, size_t n, size_t i)
+{
+	static const char integer[] = "src_int";
+	struct tensor_counter t;
+
+	if (!measures[i].adds_up) {
+		return false;
+	}
+	if (parse_tensor(measures[i].name, &t)) {
+		return strncmp(t.values, integer, sizeof(integer) - 1) != 0 &&
+		       !is_in_another(measures, n, i);
+	}
+	return strcmp(measures[i].unit, "FLOP") == 0;
+}
+
 static void find_flops(const struct measure *measures, size_t n, struct derived *d)
 {
-	static const char tensor[] = "sm__ops_path_tensor_";
-
 	for (size_t i = 0; i < n && d->n_flops < DERIVED_TERMS; i++) {
-		if (measures[i].adds_up &&
-		    (strcmp(measures[i].unit, "FLOP") == 0 ||
-		     strncmp(measures[i].name, tensor, sizeof(tensor) - 1) == 0)) {
+		if (counts_flops(measures, n, i)) {
 			d->flops[d->n_flops++] = i;
 		}
 	}
+}
+
+/* "src_fp16_dst_fp32" as "fp16 to fp32". */
+static void add_tensor(const struct tensor_counter *t, struct buf *b)
+{
+	static const char to[] = "_dst_";
+
+	for (size_t i = 4; i < t->values_length; i++) {
+		if (strncmp(t->values + i, to, sizeof(to) - 1) == 0) {
+			buf_text(b, " to ");
+			i += sizeof(to) - 2;
+		} else {
+			buf_char(b, t->values[i] == '_' ? '/' : t->values[i]);
+		}
+	}
+	if (t->op) {
+		buf_text(b, " by ");
+		buf_add(b, t->op, t->op_length);
+	}
+}
+
+bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b)
+{
+	bool tensor = false, any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		struct tensor_counter t;
+
+		if (!counts_flops(measures, n, i)) {
+			continue;
+		}
+		buf_text(b, any ? ", " : "");
+		if (!parse_tensor(measures[i].name, &t)) {
+			buf_text(b, measures[i].name);
+		} else {
+			buf_text(b, tensor ? "" : "of the tensor cores ");
+			add_tensor(&t, b);
+			tensor = true;
+		}
+		any = true;
+	}
+	return any;
 }
 
 static void add(struct derived *ret, size_t *n, const struct derived *terms, enum derived_kind kind,
@@ -83,6 +184,9 @@ size_t derived_find(const struct measure *measures, size_t n, struct derived ret
 	}
 	if (both) {
 		add(ret, &n_ret, &terms, DERIVED_PEAK, "of_peak", "percent");
+	}
+	if (terms.n_flops > 1) {
+		add(ret, &n_ret, &terms, DERIVED_FLOP, "flop", "FLOP");
 	}
 	if (terms.n_flops > 0) {
 		add(ret, &n_ret, &terms, DERIVED_RATE, "flop_rate", "FLOP/second");
@@ -191,7 +295,8 @@ bool derived_is_joined(const struct derived *d, const struct group *group)
 	static const size_t time = MEASURE_TIME;
 	uint64_t unknown = 0, other = 0;
 
-	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK) {
+	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
+	    d->kind == DERIVED_FLOP) {
 		return false;
 	}
 	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
@@ -212,6 +317,9 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 		return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_GUESS,
 					  .value = value,
 					  .error = NAN };
+	}
+	if (d->kind == DERIVED_FLOP) {
+		return add_estimates(group, d->flops, d->n_flops);
 	}
 	together = &group->estimated->derived[d->kind];
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
@@ -234,6 +342,8 @@ double derived_value(const struct derived *d, const struct group *group)
 		return divide(bytes, time->sum) * 1e9;
 	case DERIVED_PEAK:
 		return divide(bytes, group->total_peak_bytes) * 100;
+	case DERIVED_FLOP:
+		return add_up(group->total, d->flops, d->n_flops, group->total_calls);
 	case DERIVED_RATE:
 		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
 	case DERIVED_INTENSITY:

@@ -12,7 +12,8 @@
 enum derived_kind {
 	DERIVED_BANDWIDTH, /* bytes between device and memory, by time */
 	DERIVED_PEAK,	   /* the same, of what the memory could move at its peak */
-	DERIVED_RATE,	   /* floating-point operations by time */
+	DERIVED_FLOP, /* floating-point operations, where several counters have a part of them */
+	DERIVED_RATE, /* the same by time */
 	DERIVED_INTENSITY, /* floating-point operations a byte */
 	DERIVED_DEFINED,   /* by the user; define.h */
 };
@@ -33,6 +34,10 @@ struct derived {
 
 /* Those that are there. */
 size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
+
+/* Appends which operations the flops of these are, "of the tensor cores bf16 to fp32, fp8"; others
+ * are in none. False: there are none. */
+bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b);
 
 /* What a launch adds: part of whole. False: not known of it. values are by measure; a time that is
  * not known is NaN, as is the peak. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/derived.h"
 #include "client/report/flame.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
@@ -303,6 +304,19 @@ static void add_notes(const char *notes, struct buf *b)
 	buf_char(b, ']');
 }
 
+static void add_flops(const struct page *p, struct buf *b)
+{
+	const struct measure *measures;
+	size_t n = groups_measures(p->kernels, &measures);
+	struct buf flops = { 0 };
+
+	derived_add_flops(measures, n, &flops);
+	buf_text(b, ",\"flops\":");
+	text_json(b, buf_string(&flops));
+	b->failed = b->failed || flops.failed;
+	buf_deinit(&flops);
+}
+
 static void add_meta(const struct page *p, const struct machine_source *source, const char *notes,
 		     const char *hardware, struct buf *b)
 {
@@ -316,6 +330,7 @@ static void add_meta(const struct page *p, const struct machine_source *source, 
 	buf_text(b, "],\"hardware\":");
 	text_json(b, hardware);
 	add_notes(notes, b);
+	add_flops(p, b);
 	buf_text(b, ",\"peak_of\":");
 	text_json(b, p->peak_of);
 	buf_text(b, ",\"peak_bytes_per_second\":");

@@ -216,3 +216,18 @@ const char *catalogue_near(const struct catalogue *c, struct arena *a, const cha
 	}
 	return text ? text : "";
 }
+
+bool catalogue_term_is_for(const struct catalogue *c, const struct catalogue_named *n, size_t i)
+{
+	const char *chips = n->terms[i].chips;
+
+	while (chips && *chips) {
+		size_t length = strcspn(chips, " ");
+
+		if (strncmp(c->host.chip, chips, length) == 0) {
+			return true;
+		}
+		chips += length + (chips[length] == ' ');
+	}
+	return !n->terms[i].chips;
+}

@@ -32,8 +32,12 @@ struct catalogue_named {
 	struct {
 		const char *metric;
 		double weight;
+		/* Of a preset: beginnings of the names of those chips that it is for; NULL: all. */
+		const char *chips;
 	} terms[12];
-	bool whole; /* a preset that is refused when the chip lacks one of its terms */
+	/* A preset that is refused when the chip lacks one of its terms, or when all that are for
+	 * some chips are for others. */
+	bool whole;
 };
 
 /* 0, or a positive code with r filled. */
@@ -44,6 +48,8 @@ void catalogue_deinit(struct catalogue *c);
 /* NULL when unknown. */
 const struct catalogue_named *catalogue_find_named(const char *name);
 const struct catalogue_named *catalogue_named_at(size_t i); /* NULL behind the last */
+/* Is the i-th term of a preset for this chip? */
+bool catalogue_term_is_for(const struct catalogue *c, const struct catalogue_named *n, size_t i);
 const struct catalogue_base *catalogue_find_base(const struct catalogue *c, const char *name,
 						 size_t length);
 

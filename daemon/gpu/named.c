@@ -7,7 +7,14 @@
 /* Presets and derived metrics. A preset is a set that fits into one pass on GH100
  * (tests/unit/test_plan.c checks that with the real library). A term that a chip does not have is
  * left out. Where the remaining terms would answer another question the preset is refused: bytes
- * alone are no roofline. Operations of other precisions do not fit into the pass of those of bf16.
+ * alone are no roofline.
+ *
+ * Operations of the tensor pipe are counted by precision, and how many precisions fit into one pass
+ * is a matter of the chip. Volta and Turing count all that they have. Ampere, Ada and Blackwell
+ * count one. Hopper counts those of wgmma in all precisions, and those of mma.sync, which share a
+ * counter, in one: bf16 is complete, fp16 and tf32 lack mma.sync, fp64 has nothing else and is not
+ * counted (CUPTI 13.0). The FP32, FP64 and FP16 pipes' operations are counted by SASS patching,
+ * which is a pass of its own on every chip.
  *
  * kineto__*: the names PyTorch's profiler used for the same sums. Floating-point operations follow
  * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts the operations that the
@@ -40,10 +47,17 @@ static const struct catalogue_named named[] = {
 	    { "dram__bytes_write.sum", 1 } },
 	  .whole = true },
 	{ "roofline",
-	  "tensor-pipe operations of bf16 alone, with DRAM bytes; from GA100 on",
+	  "tensor-pipe operations with DRAM bytes: in all precisions before GA100, on GH100 in "
+	  "bf16 and fp8 and by wgmma in fp16 and tf32, else in bf16 alone",
 	  WIRE_METRIC_PRESET,
 	  "",
-	  { { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1 },
+	  { { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1, "GA GH AD GB" },
+	    { "sm__ops_path_tensor_op_hgmma_src_fp16.sum", 1, "GH" },
+	    { "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32.sum", 1, "GH" },
+	    { "sm__ops_path_tensor_src_fp8.sum", 1, "GH" },
+	    { "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum", 1, "TU" },
+	    { "sm__ops_path_tensor_src_fp16_dst_fp32.sum", 1, "GV" },
+	    { "sm__ops_path_tensor_src_fp16_dst_fp16.sum", 1, "GV TU" },
 	    { "dram__bytes_read.sum", 1 },
 	    { "dram__bytes_write.sum", 1 } },
 	  .whole = true },

@@ -149,7 +149,7 @@ static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, c
 	const char *has = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(n->terms) && n->terms[i].metric && has; i++) {
-		if (catalogue_has(d->c, n->terms[i].metric)) {
+		if (catalogue_term_is_for(d->c, n, i) && catalogue_has(d->c, n->terms[i].metric)) {
 			has = arena_printf(d->a, "%s%s%s", has, *has ? "," : "",
 					   n->terms[i].metric);
 		}
@@ -167,6 +167,9 @@ static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, c
 static int add_named(struct draft *d, const struct catalogue_named *n)
 {
 	size_t before = d->n_columns;
+	const char *others =
+		NULL; /* a term of other chips, as long as there is none for this one */
+	bool chosen = false;
 	int code = 0;
 
 	if (n->kind == WIRE_METRIC_DERIVED) {
@@ -174,7 +177,13 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 	}
 	for (size_t i = 0; code == 0 && i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {
 		const struct catalogue_named *inner = catalogue_find_named(n->terms[i].metric);
+		bool is_for = catalogue_term_is_for(d->c, n, i);
 
+		chosen = chosen || (n->terms[i].chips && is_for);
+		others = others || is_for ? others : n->terms[i].metric;
+		if (!is_for) {
+			continue;
+		}
 		if (inner) {
 			code = add_derived(d, inner);
 		} else if (catalogue_has(d->c, n->terms[i].metric)) {
@@ -182,6 +191,9 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 		} else if (n->whole) {
 			code = refuse_incomplete(d, n, n->terms[i].metric);
 		}
+	}
+	if (code == 0 && n->whole && others && !chosen) {
+		return refuse_incomplete(d, n, others);
 	}
 	if (code == 0 && d->n_columns == before && before == 0) {
 		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP,

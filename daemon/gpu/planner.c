@@ -163,8 +163,10 @@ static int list_named(struct listing *l, const struct catalogue_named *named)
 		return r;
 	}
 	terms = arena_alloc(&l->s->answer, sizeof(named->terms));
-	for (; terms && n < ARRAY_SIZE(named->terms) && named->terms[n].metric; n++) {
-		terms[n] = named->terms[n].metric;
+	for (size_t i = 0; terms && i < ARRAY_SIZE(named->terms) && named->terms[i].metric; i++) {
+		if (catalogue_term_is_for(l->c, named, i)) {
+			terms[n++] = named->terms[i].metric;
+		}
 	}
 	m.submetrics = (struct wire_strings){ n, terms };
 	listing_add(l, &m);

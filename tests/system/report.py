@@ -427,7 +427,7 @@ def with_operations(path):
     """The recording, as if it had counted operations of the tensor pipe in place of its third column."""
     change(path, f'UPDATE record SET "{COLUMNS[2]}" = "{COLUMNS[0]}" * (1 + idx % 7) * 5 + 1')
     db = sqlite3.connect(path)
-    name = "sm__ops_path_tensor_x.sum"
+    name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
     db.execute("PRAGMA writable_schema = ON")
     db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'record'", (COLUMNS[2], name))
     db.execute("UPDATE column_def SET name = ?, unit = '' WHERE name = ?", (name, COLUMNS[2]))
@@ -469,6 +469,10 @@ def rooflines():
                 above = [line[place[one][0]:place[one][0] + 1] for line in area[:-place[one][1]]]
                 below = [line[place[one][0]:place[one][0] + 1] for line in area[1 - place[one][1]:]]
                 check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
+    for more in ([], ["--roofline"]):
+        text = run("operations.gpuctr", "--limit", 3, *more).stdout.decode()
+        check("and no others: of the tensor cores bf16 to fp32\n" in text, f"which operations are in a rate:\n{text}")
+    check("no others" not in report(), "of a capture without operations")
     refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
     change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
     r = run("no-bytes.gpuctr", "--roofline")

@@ -151,6 +151,35 @@ static void every_preset_fits_into_one_pass(void **state)
 	assert_int_equal(wrong, 0);
 }
 
+/* As many precisions as the chip counts at once. */
+static void a_roofline_fits_into_one_pass_of_any_chip(void **state)
+{
+	static const struct {
+		const char *chip;
+		size_t precisions;
+	} chips[] = { { "GV100", 2 }, { "TU102", 2 }, { "GA100", 1 }, { "GA102", 1 },
+		      { "GH100", 4 }, { "AD102", 1 }, { "GB100", 1 } };
+	const struct wire_strings names = { 1, (const char *[]){ "roofline" } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(chips); i++) {
+		struct arena a;
+		struct wire_plan plan = { 0 };
+		struct refusal r = { 0 };
+		struct catalogue c;
+
+		arena_init(&a, 4 * LIMIT_UNPACKED_BYTES);
+		assert_int_equal(catalogue_init(&c, &cupti, chips[i].chip, &r), 0);
+		if (plan_make(&c, &a, &names, NULL, NULL, UINT64_MAX, &plan, &r) != 0) {
+			fail_msg("%s: %s", chips[i].chip, r.message);
+		}
+		assert_int_equal(plan.passes, 1);
+		assert_int_equal(plan.columns.n, chips[i].precisions + 2);
+		catalogue_deinit(&c);
+		arena_deinit(&a);
+	}
+}
+
 static void repeats_count_once(void **state)
 {
 	struct fixture *f = *state;
@@ -401,6 +430,7 @@ int main(void)
 		TEST(an_asked_duration_is_a_column),
 		TEST(presets_fit_into_one_pass),
 		TEST(every_preset_fits_into_one_pass),
+		cmocka_unit_test(a_roofline_fits_into_one_pass_of_any_chip),
 		TEST(repeats_count_once),
 		TEST(a_derived_name_is_one_weighted_column),
 		TEST(too_many_passes_come_in_groups_of_one),
