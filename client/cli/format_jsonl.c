@@ -148,7 +148,7 @@ static void jsonl_head(void *f, struct buf *b)
 	add_text(b, ",\"chip\":", plan->chip);
 	add_text(b, ",\"driver\":", capture->driver);
 	add_u64(b, ",\"passes\":", plan->passes);
-	ADD(b, ",\"replayed\":false,\"recorded\":");
+	ADD(b, ",\"replayed\":false,\"caches_flushed\":false,\"recorded\":");
 	buf_text(b, capture->recorded ? "true" : "false");
 	add_text(b, ",\"recorded_from\":", capture->recorded_from);
 	add_columns(b, plan);

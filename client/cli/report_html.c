@@ -31,8 +31,11 @@ struct html {
 static void add_hardware(struct html *h, const struct store_info *info)
 {
 	buf_text(&h->hardware, h->hardware.n > 0 ? "; " : "");
-	buf_printf(&h->hardware, "%s: host %s, driver %s, chip %s, %u pass", info->path, info->host,
-		   info->driver, info->plan.chip, info->plan.passes);
+	buf_printf(&h->hardware,
+		   "%s: host %s, driver %s, chip %s, %u pass%s, no replay, caches "
+		   "not flushed",
+		   info->path, info->host, info->driver, info->plan.chip, info->plan.passes,
+		   info->plan.passes == 1 ? "" : "es");
 	for (size_t i = 0; i < info->n_processes; i++) {
 		const struct gpuctr_process *p = &info->processes[i].process;
 

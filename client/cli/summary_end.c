@@ -73,7 +73,8 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 {
 	const char *driver = s->driver ? s->driver : end->driver;
 
-	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
+	buf_printf(b, "%s, no replay, caches not flushed; ",
+		   s->passes == 1 ? "single pass" : "several passes");
 	text_terminal(b, s->chip ? s->chip : "");
 	if (s->device) {
 		buf_text(b, ", ");

@@ -42,9 +42,7 @@ static void all_precisions_are_added_up(void **state)
 		{ .name = "dram__bytes.sum", .unit = "byte", .adds_up = true },
 	};
 	struct part parts[] = { { 2, 1000 }, { 2, 10 }, { 2, 20 }, { 2, 30 }, { 2, 40 }, { 2, 5 } };
-	const struct group row = {
-		.calls = 2, .total_calls = 2, .total = parts, .timed = parts
-	};
+	const struct group row = { .calls = 2, .total_calls = 2, .total = parts, .timed = parts };
 	struct derived d[DERIVED_MAX];
 	size_t n = derived_find(measures, 6, d);
 

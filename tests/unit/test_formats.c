@@ -61,7 +61,8 @@ static void test_jsonl_head(void **state)
 	expect_contains(
 		&b,
 		"\"program\":\"python\",\"command\":[\"python\",\"n\\\"et.py\"],\"chip\":\"GH100\","
-		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"recorded\":false,"
+		"\"driver\":\"580\",\"passes\":1,\"replayed\":false,\"caches_flushed\":false,"
+		"\"recorded\":false,"
 		"\"recorded_from\":\"\",\"columns\":[{\"name\":\"dram__bytes_read.sum\","
 		"\"unit\":\"byte\",\"of_range\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
@@ -461,7 +462,8 @@ static void test_summary_adds_up(void **state)
 	expect_contains(&b, "8.00 ms  4.00 ms 100.0%");
 	expect_contains(&b, "2.00 us  1.00 us   0.0%");
 	expect_contains(&b, "na"); /* a counter that no kernel had */
-	expect_contains(&b, "single pass, no replay; GH100, NVIDIA H200; clocks not locked (SM up "
+	expect_contains(&b, "single pass, no replay, caches not flushed; GH100, NVIDIA H200; "
+			    "clocks not locked (SM up "
 			    "to 1980 MHz, memory 3201 MHz)");
 	expect_contains(&b, "5 kernels seen in 1 process: 4 measured, 1 filtered, 3 dropped");
 	expect_lacks(&b, "RECORDED");
