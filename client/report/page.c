@@ -13,6 +13,7 @@
 #include "client/cli/text.h"
 #include "client/report/derived.h"
 #include "client/report/flame.h"
+#include "client/report/hints.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
 #include "client/report/timeline.h"
@@ -36,6 +37,8 @@ struct page {
 	double peak_bytes_a_ns; /* the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
+	bool chosen; /* a capture has a budget: what was measured is not all, and suggests nothing
+		      */
 };
 
 /* --- life --------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		p->command = strdup(info->command);
 		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
 	}
+	p->chosen = p->chosen || info->budget_ppm > 0;
 	if (r == 0) {
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
@@ -259,9 +263,23 @@ static void add_names(const struct view *v, struct buf *b)
 	free(labels);
 }
 
-/* The JSON of a report, with short names of its rows. */
-static int add_view(struct groups *groups, const char *name, const struct machine_source *source,
-		    size_t rows, struct buf *b)
+static int add_hints(const struct view *v, struct buf *b)
+{
+	struct hints hints;
+	int r = hints_find(v, &hints);
+
+	for (size_t i = 0; i < hints.n && r == 0; i++) {
+		buf_printf(b, "%s{\"row\":%zu,\"text\":", i > 0 ? "," : "", hints.items[i].row);
+		text_json(b, hints.items[i].text);
+		buf_char(b, '}');
+	}
+	hints_deinit(&hints);
+	return r;
+}
+
+/* The JSON of a report, with short names of its rows and hints. */
+static int add_view(struct page *p, struct groups *groups, const char *name,
+		    const struct machine_source *source, size_t rows, struct buf *b)
 {
 	const struct view_options options = { .limit = rows, .sort = "time" };
 	struct view view;
@@ -279,9 +297,11 @@ static int add_view(struct groups *groups, const char *name, const struct machin
 	b->n -= b->n > 0;
 	buf_text(b, ",\"names\":[");
 	add_names(&view, b);
+	buf_text(b, "],\"hints\":[");
+	r = p->chosen ? 0 : add_hints(&view, b);
 	buf_text(b, "]}");
 	view_deinit(&view);
-	return 0;
+	return r;
 }
 
 /* Each line a text of the list. */
@@ -360,8 +380,8 @@ static int make_data(struct page *p, const struct machine_source *source, const 
 
 	buf_clear(json);
 	add_meta(p, source, notes, hardware, json);
-	r = add_view(p->kernels, "kernel", source, rows, json);
-	r = r ? r : add_view(p->operators, "op", source, rows, json);
+	r = add_view(p, p->kernels, "kernel", source, rows, json);
+	r = r ? r : add_view(p, p->operators, "op", source, rows, json);
 	add_timeline(p, json);
 	buf_text(json, ",\n\"flame\":");
 	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, json);

@@ -79,6 +79,22 @@ def numbers_are_the_captures():
     check(any("2,524 of 3,240" in n for n in data["meta"]["notes"]), "what was not measured")
 
 
+def hints_are_the_reports():
+    """What the terminal suggests, the page does; of a budget's capture neither does anything."""
+    data = data_of("run.html")
+    for by in ("kernel", "op"):
+        r = subprocess.run([CLIENT, "report", "run.gpuctr", "--by", by, "--limit", "0", "--width", "2000"],
+                           capture_output=True, timeout=100, check=True)
+        told = [line for line in r.stdout.decode().splitlines() if line.startswith("hint: ")]
+        hints = data[by]["hints"]
+        check(len(told) == len(hints) > 0, f"{by}: {len(hints)} hints, of {len(told)}")
+        check(all(t.endswith(": " + h["text"]) for t, h in zip(told, hints)), f"{by}: other hints: {hints}")
+        check(all(h["row"] < len(data[by]["rows"]) for h in hints), f"{by}: hints of rows that are not there")
+    write(change("guess.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 50000)", "INSERT INTO meta VALUES('seed', '1')"),
+          "--html", "guess.html")
+    check(not any(data_of("guess.html")[by]["hints"] for by in ("kernel", "op")), "hints of what was chosen")
+
+
 def flame_of(page):
     """The flame graph by path: names of ranges and the kernel, what is left out, launches and sums by the value's name."""
     data = data_of(page)
@@ -275,6 +291,8 @@ def shows_the_capture():
     check(len(e.all("circle", **{"class": "dot"})) == 58, f"points: {len(e.all('circle'))}")
     check(len(e.all("path", **{"class": "roof"})) == 1 and "NVIDIA H200" in e.text["roofline-note"], "roof")
     check(len(e.all("rect", **{"class": "bin"})) > 40, "over time")
+    hints = [h for by in ("op", "kernel") for h in data_of("run.html")[by]["hints"]]
+    check(len(hints) > 2 and len(e.all("li")) == len(hints) and "hidden" not in e.all("section", id="hints-section")[0], "hints")
     check(all(a.get("aria-label") and a.get("tabindex") == "0" for a in e.all("circle")), "points by keyboard")
 
 
@@ -367,10 +385,12 @@ def empty_captures():
     write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")
     check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
+    check("gpu__time_duration.sum among" in e.text["roofline-note"], "what to do for times")
+    check("hidden" in e.all("section", id="hints-section")[0], "no hints without times")
 
 
 def main():
-    tests = [numbers_are_the_captures, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:
         if not BROWSER:
