@@ -17,6 +17,7 @@ struct completion {
 				      completed ("--metrics=a,") */
 	size_t n_given;
 	const char *typed; /* and behind that */
+	const char *list;  /* where the typed part is one of a list: the whole list */
 };
 
 /* On stdout: a candidate a line, with a tab and a description behind it where there is one, and at

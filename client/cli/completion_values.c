@@ -211,10 +211,22 @@ static const char *offer_formats(const struct completion *c)
 	return ":none";
 }
 
+/* Those that can follow the keys that stand there: none twice, and one that nests. */
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {
-		completion_offer(c, keys_name((enum key)i), NULL);
+		struct buf all = { 0 }, why = { 0 };
+		struct keys keys;
+
+		if (c->list) {
+			buf_add(&all, c->list, (size_t)(c->typed - c->list));
+		}
+		buf_text(&all, keys_name((enum key)i));
+		if (keys_parse(buf_string(&all), &keys, &why)) {
+			completion_offer(c, keys_name((enum key)i), NULL);
+		}
+		buf_deinit(&all);
+		buf_deinit(&why);
 	}
 	return ":none";
 }
@@ -299,6 +311,7 @@ static struct completion last_part(const struct completion *c, const char *argum
 		/* Behind a '=' that the shell has split off, the word begins with the value. */
 		part.given = c->split ? c->typed : c->given;
 		part.n_given = (size_t)(comma + 1 - part.given);
+		part.list = c->typed;
 		part.typed = comma + 1;
 	}
 	return part;

@@ -34,6 +34,10 @@ TYPED = [
 ]
 
 
+# The same where nothing comes of it: words of the shell's own are no programs.
+UNCHANGED = ["gpuctr-client whil", "gpuctr-client report --by op,o", "gpuctr-client esa"]
+
+
 def check(condition, what):
     if not condition:
         raise AssertionError(what)
@@ -68,6 +72,12 @@ def the_client():
     check(words("--metrics", "=", "tensor,mem")[0] == ["tensor,memory"], "a split list")
     check(words("--metrics", "dram__bytes_r") == (["dram__bytes_read."], ":more"), "a counter without rollup")
     check(words("metrics", "dram__bytes_r")[0] == ["dram__bytes_read"], "a pattern")
+    check("op,shape" in words("report", "--by", "op,")[0], "a second key")
+    check("op,op" not in words("report", "--by", "op,")[0], "a key twice")
+    check("op,layer" in words("report", "--by=op,", "")[0] or words("report", "--by=op,la")[0] == ["--by=op,layer"], "a key behind '='")
+    for offered in words("report", "--by", "step,op,")[0]:
+        r = subprocess.run([CLIENT, "report", "/nonexistent/file", "--by", offered], capture_output=True, text=True, timeout=PATIENCE)
+        check("--by" not in r.stderr, f"{offered} is offered and refused: {r.stderr}")
     check("0" in words("--devices", "")[0], "GPUs")
     pids = words("capture", "--pid", "")[0]
     check(len(pids) >= 1 and all(p.isdigit() for p in pids), pids)
@@ -117,7 +127,7 @@ def typed(argv, setup):
         t = Typist(argv, environment)
         os.write(t.fd, f"cd {folder}; PS1='ready''> '; {setup}; echo be''gun\n".encode())
         t.until(r"begun\r?\n")
-        for line, wanted in TYPED:
+        for line, wanted in TYPED + [(same, same) for same in UNCHANGED]:
             t.type(line + "\t" + "\x07")
             t.until(r"<<[^>]*>>")
             got = re.search(r"<<([^>]*)>>", t.shown).group(1)

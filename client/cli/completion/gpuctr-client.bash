@@ -1,5 +1,20 @@
 # bash completion of gpuctr-client. The client itself knows what can stand where; this asks it.
 
+# A program to run is a file: keywords, builtins, aliases and functions are the shell's alone.
+_gpuctr_client_programs()
+{
+	local name
+	local -A shell=()
+	while IFS= read -r name; do
+		shell[$name]=1
+	done < <(compgen -k; compgen -b; compgen -a; compgen -A function)
+	while IFS= read -r name; do
+		if [[ -z ${shell[$name]} ]] || type -P "$name" >/dev/null; then
+			COMPREPLY+=("$name")
+		fi
+	done < <(compgen -c -- "$1")
+}
+
 _gpuctr_client()
 {
 	local line directive= i client=${COMP_WORDS[0]/#\~\//$HOME/}
@@ -13,14 +28,11 @@ _gpuctr_client()
 	case $directive in
 	:program*)
 		i=$((${directive#:program } + 1))
-		if declare -F _command_offset >/dev/null; then
+		if ((COMP_CWORD == i)); then
+			_gpuctr_client_programs "${COMP_WORDS[COMP_CWORD]}"
+		elif declare -F _command_offset >/dev/null; then
 			_command_offset "$i"
 			return
-		fi
-		if ((COMP_CWORD == i)); then
-			while IFS= read -r line; do
-				COMPREPLY+=("$line")
-			done < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
 		fi
 		compopt -o default 2>/dev/null
 		;;

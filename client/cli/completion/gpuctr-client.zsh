@@ -24,7 +24,11 @@ _gpuctr_client()
 		local n=$(( ${directive#:program } + 1 ))
 		shift $n words
 		(( CURRENT -= n ))
-		_normal
+		if (( CURRENT == 1 )); then
+			_command_names -e
+		else
+			_normal
+		fi
 		;;
 	(:files) _files ;;
 	esac
