@@ -66,6 +66,8 @@ struct top_rate {
 void top_rate_update(struct top_rate *r, uint64_t value, uint64_t now_ns);
 /* "1,234/s" or "-". */
 void top_rate_add(const struct top_rate *r, struct buf *b);
+/* ", 1,234/s", or nothing. */
+void top_rate_add_behind(const struct top_rate *r, struct buf *b);
 
 uint64_t top_now_ns(void);
 

@@ -298,8 +298,8 @@ static int capture_draw(void *state, const struct top_look *look, struct frame *
 	buf_text(&f->text, buf_string(&s->stage));
 	frame_end_line(f, LOOK_TITLE);
 	text_count(&f->text, summary_records(s->summary));
-	buf_printf(&f->text, " kernel%s, ", summary_records(s->summary) == 1 ? "" : "s");
-	top_rate_add(&s->rate, &f->text);
+	buf_printf(&f->text, " kernel%s", summary_records(s->summary) == 1 ? "" : "s");
+	top_rate_add_behind(&s->rate, &f->text);
 	buf_printf(&f->text, ", %u process%s", n, n == 1 ? "" : "es");
 	add_losses(&s->totals, &f->text);
 	frame_end_line(f, LOOK_PLAIN);

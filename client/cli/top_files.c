@@ -223,8 +223,8 @@ static int files_draw(void *state, const struct top_look *look, struct frame *f,
 		   summary_records(s->summary) == 1 ? "" : "s", summary_processes(s->summary),
 		   summary_processes(s->summary) == 1 ? "" : "es");
 	if (s->unfinished > 0) {
-		buf_text(&f->text, "not complete, ");
-		top_rate_add(&s->rate, &f->text);
+		buf_text(&f->text, "not complete");
+		top_rate_add_behind(&s->rate, &f->text);
 	} else {
 		buf_text(&f->text, "complete");
 	}

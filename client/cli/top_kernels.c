@@ -34,9 +34,22 @@ void top_rate_update(struct top_rate *r, uint64_t value, uint64_t now_ns)
 	r->at_ns = now_ns;
 }
 
+static bool is_known(const struct top_rate *r)
+{
+	return r->at_ns != 0 && !isnan(r->per_second);
+}
+
+void top_rate_add_behind(const struct top_rate *r, struct buf *b)
+{
+	if (is_known(r)) {
+		buf_text(b, ", ");
+		top_rate_add(r, b);
+	}
+}
+
 void top_rate_add(const struct top_rate *r, struct buf *b)
 {
-	if (r->at_ns == 0 || isnan(r->per_second)) {
+	if (!is_known(r)) {
 		buf_text(b, "-");
 	} else {
 		text_count(b, (uint64_t)(r->per_second + 0.5));

@@ -367,7 +367,7 @@ def file_grows(path):
 
 
     r = printed("top", path, f"{os.path.dirname(os.path.abspath(__file__))}/../../client/replay/resnet18-h200.gpuctr")
-    check(b", 2 processes, not complete, " in r.stdout, f"one of two files is not complete:\n{r.stdout.decode()}")
+    check(b", 2 processes, not complete\n" in r.stdout, f"one of two files is not complete:\n{r.stdout.decode()}")
 
 
 def recording(path):
