@@ -49,7 +49,8 @@ struct group {
 	/* Of its own launches. */
 	uint64_t small;	   /* with fewer blocks than its device has multiprocessors, where known */
 	uint64_t graphs;   /* launches of whole graphs */
-	double peak_bytes; /* what memory could have moved meanwhile at its peak; 0: not known */
+	double peak_bytes; /* what memory could have moved meanwhile at its peak; NaN: not known
+			      of all of them */
 	double total_peak_bytes; /* with those nested in it */
 	const struct scope *op;	 /* of one of them; NULL: none has an operator */
 	/* What all its launches did, where only some were measured (estimated.h); NULL: all were.

@@ -4,6 +4,7 @@
  * additions. Labels are interned, so that equal ones are one pointer. */
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,7 +243,11 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 	if (device) {
 		leaf->small +=
 			record->kind != GPUCTR_LAUNCH_GRAPH && blocks < device->multiprocessors;
-		leaf->peak_bytes += timed ? (double)record->duration_ns * device->bytes_a_ns : 0;
+	}
+	if (timed) {
+		leaf->peak_bytes += device && device->bytes_a_ns > 0
+					    ? (double)record->duration_ns * device->bytes_a_ns
+					    : NAN;
 	}
 }
 

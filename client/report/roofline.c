@@ -87,11 +87,10 @@ static void take_points(struct roofline *r)
 static double find_peak(const struct roofline *r)
 {
 	const struct group *all = r->v->all;
-	double peak = all->timed[MEASURE_TIME].sum > 0
-			      ? all->total_peak_bytes / all->timed[MEASURE_TIME].sum * 1e9
-			      : 0;
+	bool known = all->total_peak_bytes > 0; /* it may be NaN */
+	double peak = known ? all->total_peak_bytes / all->timed[MEASURE_TIME].sum * 1e9 : 0;
 
-	for (size_t i = 0; i < r->n && all->total_peak_bytes <= 0; i++) {
+	for (size_t i = 0; i < r->n && !known; i++) {
 		double bandwidth = derived_value(r->bandwidth, r->points[i].row);
 
 		peak = bandwidth > peak ? bandwidth : peak;

@@ -520,6 +520,37 @@ static void what_is_not_known_derives_nothing(void **state)
 	view_deinit(&v);
 }
 
+/* A slice of a device beside a whole one: bytes of both are no share of the one's peak. */
+static void a_share_of_the_peak_needs_the_peaks_of_all(void **state)
+{
+	struct made *m = *state;
+	const struct gpuctr_device devices[] = { m->device,
+						 { .index = 1,
+						   .uuid = "MIG-1",
+						   .name = "NVIDIA H200 MIG 1g.18gb",
+						   .chip = "GH100",
+						   .clock_mem_mhz = 3201 } };
+	unsigned timed = 0;
+	struct view v;
+
+	while (m->records[timed].clock != GPUCTR_CLOCK_GPU) {
+		timed++;
+	}
+	m->records[timed].device = 1;
+	m->process.devices = devices;
+	m->process.n_devices = 2;
+	group_all(m, "kernel");
+	v = open_view(m, NULL, false, 0);
+	assert_string_equal(v.derived[1].name, "of_peak");
+	assert_true(isnan(derived_value(&v.derived[1], v.all)));
+	for (size_t i = 0; i < v.n_rows; i++) {
+		bool holds = strcmp(v.rows[i]->labels[0], m->records[timed].kernel->name) == 0;
+
+		assert_int_equal(isnan(derived_value(&v.derived[1], v.rows[i])) != 0, holds);
+	}
+	view_deinit(&v);
+}
+
 static void a_comparison_joins_rows_by_name(void **state)
 {
 	struct made *m = *state, other = *m;
@@ -567,6 +598,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rows_are_sorted_and_chosen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(wrong_orders_are_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(derived_columns_divide_sums, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_share_of_the_peak_needs_the_peaks_of_all, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(what_is_not_known_derives_nothing, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_comparison_joins_rows_by_name, set_up, tear_down),
