@@ -110,13 +110,43 @@ static bool counts_flops(const struct measure *measures, size_t n, size_t i)
 	return strcmp(measures[i].unit, "FLOP") == 0;
 }
 
-static void find_flops(const struct measure *measures, size_t n, struct derived *d)
+/* Turing's tensor cores know no bf16 and no tf32, but its counter's name does. Sparse matrices have
+ * another peak. */
+static int precision_of(const char *name)
 {
+	static const struct {
+		const char *values;
+		enum peaks_precision precision;
+	} known[] = { { "src_bf16", PEAKS_HALF },
+		      { "src_fp16", PEAKS_HALF },
+		      { "src_tf32", PEAKS_TF32 },
+		      { "src_fp8", PEAKS_FP8 } };
+	struct tensor_counter t;
+
+	for (size_t i = 0; parse_tensor(name, &t) && i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strncmp(t.values, known[i].values, strlen(known[i].values)) == 0 &&
+		    !strstr(t.values, "sparsity")) {
+			return (int)known[i].precision;
+		}
+	}
+	return -1;
+}
+
+/* Is a peak known of any of them? */
+static bool find_flops(const struct measure *measures, size_t n, struct derived *d)
+{
+	bool known = false;
+
 	for (size_t i = 0; i < n && d->n_flops < DERIVED_TERMS; i++) {
 		if (counts_flops(measures, n, i)) {
+			int precision = precision_of(measures[i].name);
+
+			known = known || precision >= 0;
+			d->precisions[d->n_flops] = precision;
 			d->flops[d->n_flops++] = i;
 		}
 	}
+	return known;
 }
 
 /* "src_fp16_dst_fp32" as "fp16 to fp32". */
@@ -176,9 +206,9 @@ size_t derived_find(const struct measure *measures, size_t n, struct derived ret
 	struct derived terms = { 0 };
 	const char *bandwidth = find_bytes(measures, n, &terms);
 	bool both = bandwidth && strcmp(bandwidth, "dram_bandwidth") == 0;
+	bool has_peak = find_flops(measures, n, &terms);
 	size_t n_ret = 0;
 
-	find_flops(measures, n, &terms);
 	if (bandwidth) {
 		add(ret, &n_ret, &terms, DERIVED_BANDWIDTH, bandwidth, "byte/second");
 	}
@@ -190,6 +220,9 @@ size_t derived_find(const struct measure *measures, size_t n, struct derived ret
 	}
 	if (terms.n_flops > 0) {
 		add(ret, &n_ret, &terms, DERIVED_RATE, "flop_rate", "FLOP/second");
+	}
+	if (has_peak) {
+		add(ret, &n_ret, &terms, DERIVED_FLOP_PEAK, "of_flop_peak", "percent");
 	}
 	if (terms.n_flops > 0 && both) {
 		add(ret, &n_ret, &terms, DERIVED_INTENSITY, "intensity", "FLOP/byte");
@@ -239,7 +272,8 @@ bool derived_terms(const struct derived *d, const double *values, double time_ns
 	*ret_whole = d->kind == DERIVED_PEAK	    ? peak_bytes / 100
 		     : d->kind == DERIVED_INTENSITY ? bytes
 						    : time_ns * 1e-9;
-	return isfinite(*ret_part) && isfinite(*ret_whole);
+	/* What tensor cores could do is known by rows only. */
+	return isfinite(*ret_part) && isfinite(*ret_whole) && d->kind != DERIVED_FLOP_PEAK;
 }
 
 /* Of columns that were not measured in the same launches. */
@@ -296,7 +330,7 @@ bool derived_is_joined(const struct derived *d, const struct group *group)
 	uint64_t unknown = 0, other = 0;
 
 	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
-	    d->kind == DERIVED_FLOP) {
+	    d->kind == DERIVED_FLOP || d->kind == DERIVED_FLOP_PEAK) {
 		return false;
 	}
 	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
@@ -320,6 +354,9 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 	}
 	if (d->kind == DERIVED_FLOP) {
 		return add_estimates(group, d->flops, d->n_flops);
+	}
+	if (d->kind == DERIVED_FLOP_PEAK) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
 	}
 	together = &group->estimated->derived[d->kind];
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
@@ -346,6 +383,8 @@ double derived_value(const struct derived *d, const struct group *group)
 		return add_up(group->total, d->flops, d->n_flops, group->total_calls);
 	case DERIVED_RATE:
 		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
+	case DERIVED_FLOP_PEAK:
+		return divide(group->total_peak_ns, time->sum) * 100;
 	case DERIVED_INTENSITY:
 		return intensity(d, group);
 	case DERIVED_DEFINED:

@@ -8,19 +8,21 @@
  * known, neither is what follows from it. */
 
 #include "client/report/groups.h"
+#include "client/report/peaks.h"
 
 enum derived_kind {
 	DERIVED_BANDWIDTH, /* bytes between device and memory, by time */
 	DERIVED_PEAK,	   /* the same, of what the memory could move at its peak */
 	DERIVED_FLOP, /* floating-point operations, where several counters have a part of them */
 	DERIVED_RATE, /* the same by time */
+	DERIVED_FLOP_PEAK, /* the same, of what tensor cores could do in each precision */
 	DERIVED_INTENSITY, /* floating-point operations a byte */
 	DERIVED_DEFINED,   /* by the user; define.h */
 };
 
 enum {
 	DERIVED_BUILT_IN = DERIVED_DEFINED, /* kinds, each of which a report has once at most */
-	DERIVED_MAX = 20,
+	DERIVED_MAX = DERIVED_BUILT_IN + 16,
 	DERIVED_TERMS = 8,
 };
 
@@ -28,6 +30,7 @@ struct derived {
 	enum derived_kind kind;
 	const char *name, *unit;
 	size_t bytes[DERIVED_TERMS], flops[DERIVED_TERMS]; /* measures whose sum it is */
+	int precisions[DERIVED_TERMS]; /* of flops: enum peaks_precision, -1: none of these */
 	size_t n_bytes, n_flops;
 	const struct define *define;
 };

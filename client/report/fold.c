@@ -178,6 +178,7 @@ static void add_self(const struct groups *g, struct group *row, const struct lea
 	row->small += leaf->small;
 	row->graphs += leaf->graphs;
 	row->peak_bytes += leaf->peak_bytes;
+	row->peak_ns += leaf->peak_ns;
 	row->op = row->op ? row->op : leaf->op;
 }
 
@@ -191,6 +192,7 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 	}
 	row->total_calls += leaf->calls;
 	row->total_peak_bytes += leaf->peak_bytes;
+	row->total_peak_ns += leaf->peak_ns;
 }
 
 static bool add_total_once(struct groups *g, const struct leaf *leaf, struct group *row,

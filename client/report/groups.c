@@ -246,6 +246,9 @@ static int take_devices(struct groups *g, struct groups_process *p,
 		d->label = add_text(g, &b);
 		d->multiprocessors = peaks_multiprocessors(device);
 		d->bytes_a_ns = peaks_bytes_a_ns(device);
+		for (int k = 0; k < PEAKS_PRECISIONS; k++) {
+			d->flop_a_ns[k] = peaks_flop_a_ns(device, (enum peaks_precision)k);
+		}
 		p->n_devices = i + 1;
 		if (!d->label) {
 			return -ENOMEM;

@@ -52,7 +52,10 @@ struct group {
 	double peak_bytes; /* what memory could have moved meanwhile at its peak; NaN: not known
 			      of all of them */
 	double total_peak_bytes; /* with those nested in it */
-	const struct scope *op;	 /* of one of them; NULL: none has an operator */
+	/* What tensor cores needed for the operations at their peak; NaN: not known of all of them.
+	 */
+	double peak_ns, total_peak_ns;
+	const struct scope *op; /* of one of them; NULL: none has an operator */
 	/* What all its launches did, where only some were measured (estimated.h); NULL: all were.
 	 * Then the members above are of those that were. */
 	const struct estimated *estimated;

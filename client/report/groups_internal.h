@@ -13,7 +13,7 @@
 struct leaf {
 	const void *dims[KEYS_MAX]; /* labels; of the key that nests: its scope */
 	uint64_t calls, small, graphs;
-	double peak_bytes;
+	double peak_bytes, peak_ns;
 	const struct scope *op;
 	struct sample *stats;
 	struct part *timed; /* sums of launches whose time is known, one a measure */
@@ -23,8 +23,9 @@ struct leaf {
 struct groups_device {
 	unsigned index;
 	const char *label;
-	unsigned multiprocessors; /* 0: unknown */
-	double bytes_a_ns;	  /* peak of its memory; 0: unknown */
+	unsigned multiprocessors;	    /* 0: unknown */
+	double bytes_a_ns;		    /* peak of its memory; 0: unknown */
+	double flop_a_ns[PEAKS_PRECISIONS]; /* of its tensor cores; 0: unknown */
 };
 
 struct groups_process {

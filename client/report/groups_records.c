@@ -220,6 +220,25 @@ static void add_part(struct part *part, uint64_t n, double sum)
 	part->sum += sum;
 }
 
+/* What the operations of a launch take at the peaks of their precisions. NaN: not known of one. */
+static double find_peak_ns(const struct groups *g, const struct derived *d,
+			   const struct gpuctr_record *record, const struct groups_device *device)
+{
+	double ns = 0;
+
+	for (size_t k = 0; k < d->n_flops; k++) {
+		double rate =
+			device && d->precisions[k] >= 0 ? device->flop_a_ns[d->precisions[k]] : 0;
+
+		for (size_t i = 0; i < g->n_columns; i++) {
+			if (g->columns[i] == d->flops[k] && record->values[i] != 0) {
+				ns += rate > 0 ? record->values[i] / rate : NAN;
+			}
+		}
+	}
+	return ns;
+}
+
 static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
 		       const struct groups_device *device)
 {
@@ -248,6 +267,11 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 		leaf->peak_bytes += device && device->bytes_a_ns > 0
 					    ? (double)record->duration_ns * device->bytes_a_ns
 					    : NAN;
+	}
+	for (size_t i = 0; timed && i < g->n_derived; i++) {
+		if (g->derived[i].kind == DERIVED_FLOP_PEAK) {
+			leaf->peak_ns += find_peak_ns(g, &g->derived[i], record, device);
+		}
 	}
 }
 

@@ -13,6 +13,21 @@
 
 #include <string.h>
 
+/* Floating-point operations that a multiprocessor's tensor cores do in a cycle, from NVIDIA's white
+ * papers of the architectures; sums in fp32. 0: it has none, or none known. The first that fits. */
+static const struct rate {
+	const char *chip; /* how its name begins */
+	unsigned flop[PEAKS_PRECISIONS];
+} rates[] = {
+	{ "GV100", { 1024 } },
+	{ "TU", { 1024 } },
+	{ "GA100", { 2048, 1024 } },
+	{ "GA10", { 1024, 512 } },
+	{ "AD", { 1024, 512, 2048 } },
+	{ "GH100", { 4096, 2048, 8192 } },
+	{ "GB100", { 8192, 4096, 16384 } },
+};
+
 static const struct board {
 	const char *name; /* without the maker's */
 	unsigned multiprocessors, bus_bits;
@@ -85,4 +100,21 @@ double peaks_bytes_a_ns(const struct gpuctr_device *device)
 	const struct board *board = find_board(device->name);
 
 	return board ? 2.0 * device->clock_mem_mhz * 1e-3 * board->bus_bits / 8 : 0;
+}
+
+/* GeForce boards sum in fp32 at half the rate of their chips. */
+double peaks_flop_a_ns(const struct gpuctr_device *device, enum peaks_precision precision)
+{
+	const struct board *board = find_board(device->name);
+
+	if (!board || !device->chip || strncmp(board->name, "GeForce", 7) == 0) {
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		if (strncmp(device->chip, rates[i].chip, strlen(rates[i].chip)) == 0) {
+			return 1e-3 * device->clock_sm_mhz * board->multiprocessors *
+			       rates[i].flop[precision];
+		}
+	}
+	return 0;
 }

@@ -228,6 +228,7 @@ static bool add_up_rest(struct table *t)
 		t->rest.total_calls += row->calls;
 		t->rest.peak_bytes += row->peak_bytes;
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
+		t->rest.total_peak_ns += v->nested ? NAN : row->peak_ns;
 	}
 	return !v->estimated || add_up_estimates(t);
 }

@@ -473,6 +473,13 @@ def rooflines():
         text = run("operations.gpuctr", "--limit", 3, *more).stdout.decode()
         check("and no others: of the tensor cores bf16 to fp32\n" in text, f"which operations are in a rate:\n{text}")
     check("no others" not in report(), "of a capture without operations")
+    r = json.loads(run("operations.gpuctr", "--by", "op", "--json").stdout)
+    for row in [r["all"], *(row for row in r["rows"] if row["launches"])]:
+        share, rate = row["derived"]["of_flop_peak"], row["derived"]["flop_rate"]
+        check(abs(share / (rate / (132 * 4096 * 1980e6) * 100) - 1) < 1e-9, f"{share} % of the peak of bf16 at {rate}")
+    change("slice.gpuctr", "UPDATE device SET name = 'NVIDIA H200 MIG 1g.18gb'")
+    d = json.loads(run("slice.gpuctr", "--json").stdout)["all"]["derived"]
+    check(d["of_peak"] is None and d["dram_bandwidth"] > 0, f"a slice has a share of the card's peak: {d}")
     refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
     change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
     r = run("no-bytes.gpuctr", "--roofline")

@@ -45,6 +45,58 @@ static void boards_have_the_peaks_of_their_data_sheets(void **state)
 	}
 }
 
+/* Dense TFLOP/s of the data sheets, at the clocks for which they hold. */
+static void tensor_cores_have_the_peaks_of_their_data_sheets(void **state)
+{
+	static const struct {
+		struct gpuctr_device device;
+		double half, tf32, fp8;
+	} chips[] = {
+		{ { .name = "NVIDIA H200", .chip = "GH100", .clock_sm_mhz = 1830 },
+		  989,
+		  495,
+		  1979 },
+		{ { .name = "NVIDIA H100 PCIe", .chip = "GH100", .clock_sm_mhz = 1620 },
+		  756,
+		  378,
+		  1513 },
+		{ { .name = "NVIDIA A100-SXM4-80GB", .chip = "GA100", .clock_sm_mhz = 1410 },
+		  312,
+		  156,
+		  0 },
+		{ { .name = "NVIDIA A10", .chip = "GA102", .clock_sm_mhz = 1695 }, 125, 62.5, 0 },
+		{ { .name = "NVIDIA L4", .chip = "AD104", .clock_sm_mhz = 2040 }, 121, 60, 242 },
+		{ { .name = "Tesla V100-SXM2-16GB", .chip = "GV100", .clock_sm_mhz = 1530 },
+		  125,
+		  0,
+		  0 },
+		{ { .name = "Tesla T4", .chip = "TU104", .clock_sm_mhz = 1590 }, 65, 0, 0 },
+		{ { .name = "NVIDIA GeForce RTX 4090", .chip = "AD102", .clock_sm_mhz = 2520 },
+		  0,
+		  0,
+		  0 },
+		{ { .name = "NVIDIA H200 MIG 1g.18gb", .chip = "GH100", .clock_sm_mhz = 1980 },
+		  0,
+		  0,
+		  0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(chips) / sizeof(chips[0]); i++) {
+		const double want[] = { chips[i].half, chips[i].tf32, chips[i].fp8 };
+
+		for (int k = 0; k < PEAKS_PRECISIONS; k++) {
+			double got =
+				peaks_flop_a_ns(&chips[i].device, (enum peaks_precision)k) / 1e3;
+
+			if (got < want[k] * 0.98 || got > want[k] * 1.02) {
+				fail_msg("%s, %d: %g TFLOP/s, not %g", chips[i].device.name, k, got,
+					 want[k]);
+			}
+		}
+	}
+}
+
 /* A part of a board has neither its memory nor its multiprocessors. */
 static void parts_of_boards_and_others_have_none(void **state)
 {
@@ -71,6 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boards_have_the_peaks_of_their_data_sheets),
+		cmocka_unit_test(tensor_cores_have_the_peaks_of_their_data_sheets),
 		cmocka_unit_test(parts_of_boards_and_others_have_none),
 	};
 
