@@ -38,6 +38,21 @@ def values(m):
     row("kineto__cuda_core_flops of it", f"{v}, {off:+.2%}", "1 %: ptxas moves constants by HFMA2", off <= 0.01)
 
 
+def precisions(m):
+    """Operations of matrix products, counted by the preset roofline, against 2 N^3."""
+    n = 4096
+    r, kernels, _ = m.capture("precisions.jsonl", "--metrics", "roofline", "--", "python3", m.stage / "precisions.py", n)
+    counted = {}
+    for k in kernels:
+        for x in k["nvtx"]:
+            operations = sum(v or 0 for name, v in k["metrics"].items() if "ops_path_tensor" in name)
+            counted[x["message"]] = counted.get(x["message"], 0) + operations
+    for name in ("bf16", "fp16", "tf32", "fp8"):
+        off = counted.get(name, 0) / (3 * 2 * n**3) - 1
+        row(f"roofline: operations of three {name} products of {n} x {n}", f"{counted.get(name, 0):.6g}, {off:+.3%}", "2 N^3 each, 1 %",
+            r.returncode == 0 and abs(off) <= 0.01)
+
+
 def ncu_rows(m, metrics, *args, timeout=280):
     """What Nsight Compute, as root, prints for a program: a dictionary for each kernel."""
     r = m.run(["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics),
