@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The formats of the live stream, fed from a file: the same code writes the same lines. What only a
- * live capture knows is not there: its number in the daemon (0), and GPUs that no process used. A
- * file holds the command as one quoted string, which is then the command's only part. */
+ * live capture knows is not there: its number in the daemon (0). A file of a format before 5 holds
+ * the command as one quoted string, which is then the command's only part, and not the GPUs that
+ * were leased: those are told that its processes have seen. */
 
 #include "client/cli/export_live.h"
 
@@ -44,6 +45,11 @@ static bool find_gpus(struct live *l)
 {
 	size_t n = 0;
 
+	if (l->info->n_gpus > 0) {
+		l->capture.gpus = l->info->gpus;
+		l->capture.n_gpus = l->info->n_gpus;
+		return true;
+	}
 	for (size_t i = 0; i < l->info->n_processes; i++) {
 		n += l->info->processes[i].process.n_devices;
 	}
@@ -84,7 +90,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.plan = &info->plan,
 		.driver = info->driver,
 		.program = info->n_processes > 0 ? info->processes[0].process.program : "",
-		.command = l->command,
+		.command = info->argv ? info->argv : l->command,
 		.recorded_from = from,
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,

@@ -105,7 +105,10 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .driver = f->driver,
 					       .version = gpuctr_version(),
 					       .budget_ppm = f->options->budget_ppm,
-					       .seed = f->options->seed };
+					       .seed = f->options->seed,
+					       .gpus = f->capture->gpus,
+					       .n_gpus = f->capture->n_gpus,
+					       .name_length = attribution_name_length };
 	struct store_error error;
 	int r = strchr(f->options->capture_path, '%') ? expand_make_folders(path) : 0;
 
@@ -143,7 +146,15 @@ bool files_open(struct files *f, const struct run_options *options,
 	f->options = options;
 	f->capture = capture;
 	f->driver = driver;
-	if (!options->capture_path || is_late(options)) {
+	if (!options->capture_path) {
+		return true;
+	}
+	f->attributor = attributor_new();
+	if (!f->attributor) {
+		say_usage("out of memory");
+		return false;
+	}
+	if (is_late(options)) {
 		return true;
 	}
 	path = early_path(options);
@@ -262,11 +273,25 @@ void files_process(struct files *f, const struct gpuctr_process *process)
 	}
 }
 
+/* Without memory for it, the record stands without its operator. */
+static void write_attribution(struct files *f, struct file *file,
+			      const struct gpuctr_record *record)
+{
+	struct attribution what;
+	struct store_attribution columns;
+
+	if (attributor_take(f->attributor, record, &what) == 0 && what.scope) {
+		attribution_columns(&what, &columns);
+		check(file, store_write_attribution(file->store, record, &columns));
+	}
+}
+
 void files_record(struct files *f, const struct gpuctr_record *record)
 {
 	struct file *file = file_of(f, record->process);
 
 	if (file && file->store) {
+		write_attribution(f, file, record);
 		check(file, store_write_record(file->store, record));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;
@@ -423,5 +448,6 @@ void files_close(struct files *f)
 	}
 	free(f->items);
 	free(f->of_process);
+	attributor_free(f->attributor);
 	*f = (struct files){ 0 };
 }

@@ -6,6 +6,7 @@
 
 #include "client/cli/format.h"
 #include "client/cli/run_options.h"
+#include "client/report/attribution.h"
 #include "client/store/store.h"
 
 /* The capture files of a run: none, one, or one for each name that the pattern of -o becomes for
@@ -18,7 +19,8 @@ struct files {
 	size_t n;
 	size_t *of_process; /* by number of process: its file and 1; 0: none yet */
 	size_t n_processes;
-	uint64_t unmade; /* records of processes whose file could not be made */
+	struct attributor *attributor; /* of all processes */
+	uint64_t unmade;	       /* records of processes whose file could not be made */
 };
 
 /* Could they be made, as far as can be known before any process is there? false: told why. */

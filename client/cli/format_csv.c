@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
- * an empty field. The NVTX stack is one field, outermost first, joined by slashes; so are the
- * start/end ranges, joined by semicolons. The last field says on what hardware a row was recorded;
+ * an empty field. The NVTX stack is one field, outermost first, joined by slashes, and what it says
+ * of the operator stands behind it; the start/end ranges are one, joined by semicolons. The last
+ * field says on what hardware a row was recorded;
  * it is empty for what was measured here. Of a capture with a budget two more say of which stratum
  * a launch is, and what chance it had: sums over lines are of what was measured. Where the metrics
  * need several passes, the last one says which group of them was measured. */
@@ -12,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "client/cli/attributed.h"
 #include "client/cli/fragments.h"
 #include "client/cli/range_stack.h"
 #include "client/cli/text.h"
@@ -21,6 +23,7 @@ struct csv {
 	struct processes processes;
 	struct fragments *kernels;
 	struct fragments *stacks;
+	struct attributed *attributed;
 	struct fragments *recorded; /* one a process, under id 0 */
 };
 
@@ -31,8 +34,24 @@ static void csv_close(void *f)
 	processes_deinit(&c->processes);
 	fragments_free(c->kernels);
 	fragments_free(c->stacks);
+	attributed_free(c->attributed);
 	fragments_free(c->recorded);
 	free(c);
+}
+
+static void write_attribution(struct buf *b, const struct store_attribution *what)
+{
+	text_csv(b, what->op);
+	buf_char(b, ',');
+	if (what->seq >= 0) {
+		buf_i64(b, what->seq);
+	}
+	buf_char(b, ',');
+	text_csv(b, what->sizes);
+	buf_char(b, ',');
+	buf_text(b, what->dir);
+	buf_char(b, ',');
+	text_csv(b, what->layer);
 }
 
 static void *csv_open(const struct format_capture *capture)
@@ -46,7 +65,8 @@ static void *csv_open(const struct format_capture *capture)
 	c->kernels = fragments_new();
 	c->stacks = fragments_new();
 	c->recorded = fragments_new();
-	if (!c->kernels || !c->stacks || !c->recorded) {
+	c->attributed = attributed_new(write_attribution);
+	if (!c->kernels || !c->stacks || !c->recorded || !c->attributed) {
 		csv_close(c);
 		return NULL;
 	}
@@ -66,7 +86,7 @@ static void csv_head(void *f, struct buf *b)
 		buf_char(b, ',');
 		text_csv(b, c->capture->plan->columns[i].name);
 	}
-	buf_text(b, ",nvtx,ranges,recorded_from");
+	buf_text(b, ",nvtx,op,seq,sizes,dir,layer,ranges,recorded_from");
 	buf_text(b, c->capture->chosen ? ",stratum,chance" : "");
 	buf_text(b, c->capture->plan->groups > 1 ? ",group\r\n" : "\r\n");
 }
@@ -225,6 +245,8 @@ static void csv_record(void *f, struct buf *b, const struct gpuctr_record *recor
 		buf_char(b, ',');
 	}
 	add_stack(c, b, record->process, record->range);
+	buf_char(b, ',');
+	attributed_add(c->attributed, b, record);
 	buf_char(b, ',');
 	add_active(b, record);
 	buf_char(b, ',');

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "client/cli/attributed.h"
 #include "client/cli/fragments.h"
 #include "client/cli/json_range.h"
 #include "client/cli/text.h"
@@ -25,6 +26,7 @@ struct jsonl {
 	unsigned n_groups; /* of the plan's columns */
 	struct fragments *kernels;
 	struct fragments *stacks;
+	struct attributed *attributed;
 	unsigned active_process;
 	unsigned *active_ids; /* what active_text was made from */
 	size_t n_active, max_active;
@@ -59,9 +61,34 @@ static void jsonl_close(void *f)
 	processes_deinit(&j->processes);
 	fragments_free(j->kernels);
 	fragments_free(j->stacks);
+	attributed_free(j->attributed);
 	free(j->active_ids);
 	buf_deinit(&j->active_text);
 	free(j);
+}
+
+static void add_text_or_null(struct buf *b, const char *key, const char *text)
+{
+	buf_text(b, key);
+	if (*text) {
+		text_json(b, text);
+	} else {
+		ADD(b, "null");
+	}
+}
+
+static void write_attribution(struct buf *b, const struct store_attribution *what)
+{
+	add_text_or_null(b, ",\"op\":", what->op);
+	ADD(b, ",\"seq\":");
+	if (what->seq >= 0) {
+		buf_i64(b, what->seq);
+	} else {
+		ADD(b, "null");
+	}
+	add_text_or_null(b, ",\"sizes\":", what->sizes);
+	add_text_or_null(b, ",\"dir\":", what->dir);
+	add_text_or_null(b, ",\"layer\":", what->layer);
 }
 
 static void *jsonl_open(const struct format_capture *capture)
@@ -75,7 +102,8 @@ static void *jsonl_open(const struct format_capture *capture)
 	j->keys = calloc(capture->plan->n_columns + 1, sizeof(*j->keys));
 	j->kernels = fragments_new();
 	j->stacks = fragments_new();
-	if (!j->keys || !j->kernels || !j->stacks) {
+	j->attributed = attributed_new(write_attribution);
+	if (!j->keys || !j->kernels || !j->stacks || !j->attributed) {
 		jsonl_close(j);
 		return NULL;
 	}
@@ -379,7 +407,9 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 			ADD(b, "null");
 		}
 	}
-	ADD(b, "},\"nvtx\":[");
+	buf_char(b, '}');
+	attributed_add(j->attributed, b, record);
+	ADD(b, ",\"nvtx\":[");
 	add_cached_stack(j, b, record->process, record->range);
 	ADD(b, "],\"ranges\":[");
 	if (record->n_active > 0) {

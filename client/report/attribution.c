@@ -258,3 +258,20 @@ const char *attribution_direction_name(enum attribution_direction direction)
 	       : direction == ATTRIBUTION_BPROP ? "bprop"
 						: "";
 }
+
+void attribution_columns(const struct attribution *what, struct store_attribution *ret)
+{
+	*ret = (struct store_attribution){ .op = what->op ? what->op->name : "",
+					   .sizes = what->op ? what->op->sizes : "",
+					   .dir = attribution_direction_name(what->direction),
+					   .layer = what->layer,
+					   .seq = what->seq };
+}
+
+size_t attribution_name_length(const char *message)
+{
+	struct marker marker;
+
+	marker_parse(message, &marker);
+	return marker.n_name;
+}

@@ -23,6 +23,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/report/scope.h"
+#include "client/store/store.h"
 
 enum attribution_direction {
 	ATTRIBUTION_NONE,  /* not in an operator, or the optimizer */
@@ -59,6 +60,12 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 
 /* "", "fprop", "bprop" */
 const char *attribution_direction_name(enum attribution_direction direction);
+
+/* The columns op, seq, sizes, dir and layer of a record, of the same life. */
+void attribution_columns(const struct attribution *what, struct store_attribution *ret);
+
+/* How many bytes of a range's message are its name: for struct store_options. */
+size_t attribution_name_length(const char *message);
 
 /* For who needs more texts of the same life. */
 struct texts *attributor_texts(struct attributor *a);

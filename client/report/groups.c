@@ -14,6 +14,7 @@
 #include "client/cli/text.h"
 #include "client/report/peaks.h"
 #include "client/store/reader.h"
+#include "client/store/schema.h"
 
 /* --- life --------------------------------------------------------------------------------------
  */
@@ -99,16 +100,9 @@ struct groups *groups_free(struct groups *g)
 /* --- captures and processes --------------------------------------------------------------------
  */
 
-static bool ends_with(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), n_suffix = strlen(suffix);
-
-	return n >= n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
-}
-
 bool groups_adds_up(const char *column)
 {
-	return ends_with(column, ".sum") || !strchr(column, '.');
+	return schema_adds_up(column);
 }
 
 static size_t find_measure(const struct groups *g, const char *name)

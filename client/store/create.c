@@ -71,21 +71,21 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 {
 	char stamp[96];
 	char *record = schema_format_record(plan->columns, plan->n_columns);
-	char *view = schema_format_view(plan->columns, plan->n_columns);
+	char *views = schema_format_views(plan->columns, plan->n_columns);
 	int r = -ENOMEM;
 
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
 		 STORE_APPLICATION_ID, STORE_FORMAT);
-	if (record && view) {
+	if (record && views) {
 		r = store_exec(s, "BEGIN IMMEDIATE");
 		r = r ? r : store_exec(s, stamp);
 		r = r ? r : store_exec(s, schema_tables);
 		r = r ? r : store_exec(s, record);
 		r = r ? r : store_exec(s, schema_path_view);
-		r = r ? r : store_exec(s, view);
+		r = r ? r : store_exec(s, views);
 	}
 	sqlite3_free(record);
-	sqlite3_free(view);
+	sqlite3_free(views);
 	return r;
 }
 
@@ -106,7 +106,7 @@ static int prepare(struct store *s)
 			" unchosen=?11 WHERE id=?1",
 		[STORE_STMT_DEVICE] = "INSERT OR REPLACE INTO device VALUES(?,?,?,?,?,?,?)",
 		[STORE_STMT_KERNEL] = "INSERT INTO kernel VALUES(?,?,?,?,?,?)",
-		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?)",
+		[STORE_STMT_RANGE] = "INSERT INTO range VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 		[STORE_STMT_ACTIVE] = "INSERT OR IGNORE INTO active VALUES(?,?,?)",
 		[STORE_STMT_MARK] = "INSERT INTO mark VALUES(?,?,?,?)",
 		[STORE_STMT_IMAGE] = "INSERT INTO image VALUES(?,?,?,?,?,?)",
@@ -117,6 +117,8 @@ static int prepare(struct store *s)
 			" seen=excluded.seen",
 		[STORE_STMT_ESTIMATE] = "INSERT INTO estimate VALUES(?,?,?,?,?,?,?,?,?,?)",
 		[STORE_STMT_CHOICE] = "INSERT INTO choice VALUES(?,?,?)",
+		[STORE_STMT_PLACE] = "INSERT INTO place VALUES(?,?,?,?,?)",
+		[STORE_STMT_ATTRIBUTION] = "INSERT OR REPLACE INTO attribution VALUES(?,?,?,?)",
 	};
 	sqlite3_str *record = sqlite3_str_new(NULL);
 	char *text;
@@ -252,6 +254,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 		s->path = realpath(options->path, NULL);
 		s->path = s->path ? s->path : strdup(options->path);
 		s->n_columns = options->plan->n_columns;
+		s->name_length = options->name_length;
 	}
 	if (!s || !s->path) {
 		store_close(s);

@@ -138,10 +138,79 @@ static int read_plan(struct store_reader *r)
 				    plan->n_metrics, take_metric, metrics);
 }
 
+/* Keys are "argv.N", "gpu.N.uuid" and so on; what stands between the dots is not trusted. */
+#define NUMBER_IN_KEY(from) "CAST(substr(key, " from ") AS INTEGER)"
+
+static void take_argument(struct row *row, size_t i, void *userdata)
+{
+	const char **argv = userdata;
+
+	argv[i] = row_text(row, 0);
+}
+
+static int read_arguments(struct store_reader *r)
+{
+	static const char table[] = "meta WHERE key > 'argv.' AND key < 'argv/'";
+	const char **argv;
+	char sql[192];
+	size_t n;
+	int result = reader_count(r, table, MAX_META, &n);
+
+	if (result || n == 0) {
+		return result;
+	}
+	argv = store_pool_take(&r->pool, n + 1, sizeof(*argv));
+	if (!argv) {
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	r->info.argv = argv;
+	snprintf(sql, sizeof(sql), "SELECT value FROM %s ORDER BY " NUMBER_IN_KEY("6"), table);
+	return reader_rows(r, "meta", sql, n, take_argument, argv);
+}
+
+static void take_gpu(struct row *row, size_t i, void *userdata)
+{
+	struct gpuctr_gpu *gpu = (struct gpuctr_gpu *)userdata + i;
+
+	gpu->index = row_u32(row, 0);
+	gpu->uuid = row_text(row, 1);
+	gpu->name = row_text(row, 2);
+	gpu->chip = row_text(row, 3);
+}
+
+static int read_gpus(struct store_reader *r)
+{
+	static const char table[] = "meta AS m WHERE m.key GLOB 'gpu.[0-9]*.uuid'";
+	struct gpuctr_gpu *gpus;
+	char sql[512];
+	size_t n;
+	int result = reader_count(r, table, MAX_DEVICES, &n);
+
+	if (result || n == 0) {
+		return result;
+	}
+	gpus = store_pool_take(&r->pool, n, sizeof(*gpus));
+	if (!gpus) {
+		return reader_fail(r, SQLITE_NOMEM, "read");
+	}
+	r->info.gpus = gpus;
+	r->info.n_gpus = n;
+	snprintf(sql, sizeof(sql),
+		 "SELECT " NUMBER_IN_KEY("5") ", value, ifnull((SELECT value FROM meta"
+					      " WHERE key = replace(m.key, '.uuid', '.name')), "
+					      "''), ifnull((SELECT value"
+					      " FROM meta WHERE key = replace(m.key, '.uuid', "
+					      "'.chip')), '') FROM %s ORDER BY 1",
+		 table);
+	return reader_rows(r, "meta", sql, n, take_gpu, gpus);
+}
+
 int info_read_capture(struct store_reader *r)
 {
 	int result = read_meta(r);
 
+	result = result ? result : read_arguments(r);
+	result = result ? result : read_gpus(r);
 	return result ? result : read_plan(r);
 }
 

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "client/store/packed.h"
+#include "client/store/places.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
 
@@ -29,6 +30,8 @@ enum store_statement {
 	STORE_STMT_STRATUM,
 	STORE_STMT_ESTIMATE,
 	STORE_STMT_CHOICE,
+	STORE_STMT_PLACE,
+	STORE_STMT_ATTRIBUTION,
 	STORE_STMT_COUNT,
 };
 
@@ -37,7 +40,9 @@ struct store {
 	char *path;
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
+	size_t (*name_length)(const char *message); /* NULL: of all of it */
 	struct written written;
+	struct places places;
 	struct packed packed; /* the last image */
 
 	bool in_transaction;

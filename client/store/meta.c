@@ -122,6 +122,40 @@ char *meta_quote_command(const char *const *argv)
 	return sqlite3_str_finish(text);
 }
 
+/* "argv.0", "argv.1", ...: a quoted command is for people. */
+static int write_arguments(struct store *s, const char *const *argv)
+{
+	char key[32];
+	int r = 0;
+
+	for (unsigned i = 0; argv && argv[i] && r == 0; i++) {
+		snprintf(key, sizeof(key), "argv.%u", i);
+		r = meta_write_text(s, key, argv[i]);
+	}
+	return r;
+}
+
+/* "gpu.INDEX.uuid", ...: those that were leased, whether or not a process used them. */
+static int write_gpus(struct store *s, const struct store_options *options)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < options->n_gpus && r == 0; i++) {
+		const struct gpuctr_gpu *gpu = &options->gpus[i];
+		const struct {
+			const char *name, *value;
+		} rows[] = { { "uuid", gpu->uuid }, { "name", gpu->name }, { "chip", gpu->chip } };
+
+		for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]) && r == 0; k++) {
+			char key[32];
+
+			snprintf(key, sizeof(key), "gpu.%u.%s", gpu->index, rows[k].name);
+			r = meta_write_text(s, key, rows[k].value);
+		}
+	}
+	return r;
+}
+
 static int write_origin(struct store *s, const struct store_options *options)
 {
 	struct timespec now;
@@ -134,6 +168,7 @@ static int write_origin(struct store *s, const struct store_options *options)
 	gethostname(host, sizeof(host) - 1);
 	r = write_int(s, "created_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 	r = r ? r : meta_write_text(s, "command", command);
+	r = r ? r : write_arguments(s, options->command);
 	r = r ? r : meta_write_text(s, "host", host);
 	r = r ? r : meta_write_text(s, "user", user ? user->pw_name : "");
 	sqlite3_free(command);
@@ -166,6 +201,7 @@ int meta_write_head(struct store *s, const struct store_options *options)
 	r = r ? r : write_origin(s, options);
 	r = r ? r : meta_write_text(s, "chip", plan->chip);
 	r = r ? r : meta_write_text(s, "driver", options->driver);
+	r = r ? r : write_gpus(s, options);
 	r = r ? r : write_int(s, "passes", plan->passes);
 	r = r ? r : write_int(s, "groups", plan->groups);
 	r = r ? r : write_budget(s, options);

@@ -211,7 +211,10 @@ static bool is_declared(const char *statements, const char *sql)
 /* As the format of the file has it. */
 static const char *declaration_of(const struct store_reader *r, const char *table)
 {
-	return r->format < 3 && strcmp(table, "process") == 0 ? schema_process_2 : schema_tables;
+	if (r->format < 3 && strcmp(table, "process") == 0) {
+		return schema_process_2;
+	}
+	return r->format < 5 && strcmp(table, "range") == 0 ? schema_range_4 : schema_tables;
 }
 
 /* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
@@ -229,7 +232,7 @@ static bool is_ours(const struct store_reader *r, const char *type, const char *
 		return true;
 	}
 	return strcmp(name, "record") == 0 || is_declared(declaration_of(r, name), sql) ||
-	       is_declared(schema_path_view, sql);
+	       is_declared(r->format < 5 ? schema_index_4 : schema_path_view, sql);
 }
 
 /* Checks that the file has our tables and nothing else. The columns of record are compared later,

@@ -37,8 +37,9 @@ struct store_process {
 
 struct store_info {
 	const char *path;
-	const char *version; /* of the client that wrote it */
-	const char *command; /* shell-quoted */
+	const char *version;	 /* of the client that wrote it */
+	const char *command;	 /* shell-quoted */
+	const char *const *argv; /* the same, with NULL after the last; NULL: before format 5 */
 	const char *host, *user;
 	const char *driver;
 	const char *recorded_from; /* "": was measured live */
@@ -50,6 +51,8 @@ struct store_info {
 	uint64_t seed;		 /* of the random choice */
 	int end_code;		 /* enum gpuctr_error_code */
 	const char *end_message;
+	const struct gpuctr_gpu *gpus; /* that were leased; none before format 5 */
+	size_t n_gpus;
 	const struct store_process *processes; /* by number */
 	size_t n_processes;
 };

@@ -42,7 +42,11 @@ const char schema_tables[] =
 	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
 	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
 	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
-	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	" depth INTEGER NOT NULL, name_length INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT "
+	"ROWID;"
+	"CREATE TABLE place(id INTEGER PRIMARY KEY, op TEXT, sizes TEXT, dir TEXT, layer TEXT);"
+	"CREATE TABLE attribution(process INTEGER NOT NULL, range INTEGER NOT NULL,"
+	" place INTEGER NOT NULL, seq INTEGER, PRIMARY KEY(process, range)) WITHOUT ROWID;"
 	"CREATE TABLE active(process INTEGER NOT NULL, set_id INTEGER NOT NULL, range INTEGER NOT "
 	"NULL,"
 	" PRIMARY KEY(process, set_id, range)) WITHOUT ROWID;"
@@ -84,6 +88,12 @@ const char schema_process_2[] =
 	" unready INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
 	" dropped INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0);";
 
+const char schema_range_4[] =
+	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
+	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
+	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
+	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;";
+
 const char *const schema_table_names[] = {
 	"meta",	  "column_def", "metric_def", "process", "device",  "kernel", "range", "active",
 	"record", "mark",	"image",      "notice",	 "stratum", "choice", NULL,
@@ -96,42 +106,37 @@ const char *const schema_record_columns[] = {
 	"duration_ns", "clock",	  "range",   "active_set",  NULL,
 };
 
-/* The NVTX path of each range. */
-const char schema_path_view[] =
-	"CREATE VIEW nvtx_path(process, id, path) AS WITH RECURSIVE path(process, id, text) AS ("
-	" SELECT process, id, message FROM range WHERE parent = 0"
-	" UNION ALL SELECT r.process, r.id, p.text || '/' || r.message"
-	" FROM range r JOIN path p ON r.process = p.process AND r.parent = p.id)"
-	" SELECT process, id, text FROM path;"
-	"CREATE INDEX range_parent ON range(process, parent);";
-
-static bool is_taken(const char *name)
+static bool is_record_column(const char *name)
 {
-	static const char *const of_view[] = {
-		"pid",	"program",     "mangled", "registers", "static_shared_bytes",
-		"nvtx", "device_name", "uuid"
-	};
-
 	for (size_t i = 0; schema_record_columns[i]; i++) {
 		if (strcasecmp(name, schema_record_columns[i]) == 0) {
-			return true;
-		}
-	}
-	for (size_t i = 0; i < sizeof(of_view) / sizeof(of_view[0]); i++) {
-		if (strcasecmp(name, of_view[i]) == 0) {
 			return true;
 		}
 	}
 	return false;
 }
 
+/* The names of format 2's view records: tables are declared the same in all formats. */
+const char *schema_mark(const char *metric)
+{
+	static const char *const of_view[] = {
+		"pid",	"program",     "mangled", "registers", "static_shared_bytes",
+		"nvtx", "device_name", "uuid"
+	};
+
+	for (size_t i = 0; i < sizeof(of_view) / sizeof(of_view[0]); i++) {
+		if (strcasecmp(metric, of_view[i]) == 0) {
+			return "metric:";
+		}
+	}
+	return is_record_column(metric) ? "metric:" : "";
+}
+
 static void append_metrics(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
 			   const char *format)
 {
 	for (size_t i = 0; i < n_columns; i++) {
-		const char *mark = is_taken(columns[i].name) ? "metric:" : "";
-
-		sqlite3_str_appendf(sql, format, mark, columns[i].name, mark, columns[i].name);
+		sqlite3_str_appendf(sql, format, schema_mark(columns[i].name), columns[i].name);
 	}
 }
 
@@ -154,30 +159,5 @@ char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_column
 
 	sqlite3_str_appendall(sql, "");
 	append_metrics(sql, columns, n_columns, ", record.\"%s%w\"");
-	return sqlite3_str_finish(sql);
-}
-
-char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns)
-{
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-
-	sqlite3_str_appendall(
-		sql,
-		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM nvtx_path)"
-		" SELECT r.process, p.pid, p.program, r.idx, r.kind, k.name AS kernel, k.mangled,"
-		" r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z,"
-		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, r.dynamic_shared_bytes,"
-		" nullif(k.registers, -1) AS registers, r.device,"
-		" d.name AS device_name, d.uuid, r.context, r.stream, r.correlation, r.thread,"
-		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, CASE r.clock WHEN 2 THEN "
-		"'gpu'"
-		" WHEN 1 THEN 'range' ELSE 'none' END AS clock, n.path AS nvtx");
-	append_metrics(sql, columns, n_columns, ", r.\"%s%w\" AS \"%s%w\"");
-	sqlite3_str_appendall(sql,
-			      " FROM record r"
-			      " LEFT JOIN process p ON p.id = r.process"
-			      " LEFT JOIN kernel k ON k.process = r.process AND k.id = r.kernel"
-			      " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
-			      " LEFT JOIN path n ON n.process = r.process AND n.id = r.range;");
 	return sqlite3_str_finish(sql);
 }

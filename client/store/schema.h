@@ -2,15 +2,16 @@
 #ifndef CLIENT_STORE_SCHEMA_H
 #define CLIENT_STORE_SCHEMA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <gpuctr/gpuctr.h>
 
 /* "GPct"; user_version is the format. A reader refuses a newer format and reads all older ones.
- * Format 3 has no image packed; format 2 has neither the tables stratum and choice nor
- * process.unchosen; format 1 was never released. */
+ * Format 4 has neither attributions nor range.name_length; format 3 has no image packed; format 2
+ * has neither the tables stratum and choice nor process.unchosen; format 1 was never released. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 4
+#define STORE_FORMAT 5
 #define STORE_FORMAT_OLDEST 2
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
@@ -48,15 +49,24 @@ extern const char schema_tables[];
 extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
 enum { STORE_TABLES_OF_3 = 2 };		       /* the last of them, that format 3 has added */
 extern const char schema_process_2[];	       /* the table process of format 2 */
+extern const char schema_range_4[];	       /* the table range up to format 4 */
 
 /* Name and unit of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];
 
-/* CREATE TABLE record, and the view records. Free with sqlite3_free(); NULL: out of memory. */
+/* What stands before a metric's name where that is one of our columns, else "". */
+const char *schema_mark(const char *metric);
+
+/* CREATE TABLE record, and all views with metrics. Free with sqlite3_free(); NULL: out of memory.
+ */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
-char *schema_format_view(const struct gpuctr_column *columns, size_t n_columns);
+char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns);
 /* The metrics of record, each after a comma, for a SELECT. Likewise. */
 char *schema_format_metrics(const struct gpuctr_column *columns, size_t n_columns);
-extern const char schema_path_view[];
+extern const char schema_path_view[]; /* and its index, */
+extern const char schema_index_4[];   /* as it was up to format 4 */
+
+/* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
+bool schema_adds_up(const char *column);
 
 #endif

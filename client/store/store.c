@@ -172,6 +172,7 @@ struct store *store_close(struct store *s)
 	store_commit(s, false);
 	store_finalize(s);
 	written_deinit(&s->written);
+	places_deinit(&s->places);
 	packed_deinit(&s->packed);
 	free(s->path);
 	free(s);

@@ -47,9 +47,14 @@ struct store_options {
 	const struct gpuctr_plan *plan; /* borrowed for the call */
 	const char *const *command;	/* argv of the measured program, or NULL */
 	const char *driver;
-	const char *version; /* of the client */
-	uint32_t budget_ppm; /* 0: everything is measured */
-	uint64_t seed;	     /* of the random choice */
+	const char *version;	       /* of the client */
+	uint32_t budget_ppm;	       /* 0: everything is measured */
+	uint64_t seed;		       /* of the random choice */
+	const struct gpuctr_gpu *gpus; /* that were leased */
+	size_t n_gpus;
+	/* How many bytes of a range's message are its name; the rest is what a framework counts.
+	 * NULL: all of them. */
+	size_t (*name_length)(const char *message);
 };
 
 /* Would store_create() refuse this path? To be asked before anybody waits for a GPU. */
@@ -78,6 +83,15 @@ struct store_estimate {
 	double value, error;
 };
 int store_write_estimate(struct store *s, const struct store_estimate *estimate);
+/* What a record belongs to, told before the record. It is kept by the record's range, so of two
+ * that differ the later one stays. Texts that are equal are the same pointer, and live as long as
+ * the store; "": not known. */
+struct store_attribution {
+	const char *op, *sizes, *dir, *layer;
+	int64_t seq; /* -1: none */
+};
+int store_write_attribution(struct store *s, const struct gpuctr_record *record,
+			    const struct store_attribution *what);
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);

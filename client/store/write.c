@@ -128,6 +128,18 @@ static int write_kernel(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_KERNEL, "write kernel");
 }
 
+/* SQLite counts characters, of which a continuation byte begins none. */
+static int64_t count_name(const struct store *s, const char *message)
+{
+	size_t n = s->name_length ? s->name_length(message) : strlen(message);
+	int64_t characters = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		characters += ((unsigned char)message[i] & 0xc0) != 0x80;
+	}
+	return characters;
+}
+
 static int write_one_range(struct store *s, struct written_process *known,
 			   const struct gpuctr_range *range)
 {
@@ -146,6 +158,7 @@ static int write_one_range(struct store *s, struct written_process *known,
 	sqlite3_bind_int64(stmt, 8, range->payload_type);
 	sqlite3_bind_int64(stmt, 9, (int64_t)range->payload);
 	sqlite3_bind_int64(stmt, 10, range->depth);
+	sqlite3_bind_int64(stmt, 11, count_name(s, range->message ? range->message : ""));
 	return step(s, STORE_STMT_RANGE, "write range");
 }
 
@@ -274,6 +287,58 @@ int store_write_record(struct store *s, const struct gpuctr_record *record)
 	s->saved++;
 	s->pending_records++;
 	return store_commit_if_due(s);
+}
+
+/* NULL where nothing is known. */
+static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
+{
+	sqlite3_bind_text(stmt, at, *text ? text : NULL, -1, SQLITE_STATIC);
+}
+
+static int write_place(struct store *s, const struct store_attribution *what, unsigned *ret_id)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PLACE];
+	bool fresh;
+
+	if (places_find(&s->places, what, ret_id, &fresh) < 0) {
+		return no_memory(s);
+	}
+	if (!fresh) {
+		return 0;
+	}
+	sqlite3_bind_int64(stmt, 1, *ret_id);
+	bind_known(stmt, 2, what->op);
+	bind_known(stmt, 3, what->sizes);
+	bind_known(stmt, 4, what->dir);
+	bind_known(stmt, 5, what->layer);
+	return step(s, STORE_STMT_PLACE, "write place");
+}
+
+int store_write_attribution(struct store *s, const struct gpuctr_record *record,
+			    const struct store_attribution *what)
+{
+	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ATTRIBUTION];
+	unsigned place;
+	int r = s->error.code;
+
+	if (r || !record->range ||
+	    places_is_known(&s->places, record->process, record->range->id, what)) {
+		return r;
+	}
+	r = store_begin(s);
+	r = r ? r : write_place(s, what, &place);
+	if (r) {
+		return r;
+	}
+	sqlite3_bind_int64(stmt, 1, record->process);
+	sqlite3_bind_int64(stmt, 2, record->range->id);
+	sqlite3_bind_int64(stmt, 3, place);
+	if (what->seq >= 0) {
+		sqlite3_bind_int64(stmt, 4, what->seq);
+	} else {
+		sqlite3_bind_null(stmt, 4);
+	}
+	return step(s, STORE_STMT_ATTRIBUTION, "write attribution");
 }
 
 static void bind_stratum(sqlite3_stmt *stmt, const struct gpuctr_stratum *t)

@@ -33,8 +33,12 @@ static const char rows[] =
 	" VALUES(1, 99, 'train', '13', '580', '');"
 	"INSERT INTO device VALUES(1, 0, 'GPU-0', 'H200', 'GH100', 1980, 2619);"
 	"INSERT INTO kernel VALUES(1, 1, 'kernel(float*)', '_Z6kernelPf', 0, 8);"
-	"INSERT INTO range VALUES(1, 1, 0, '', 'outer', '', 0, 0, 0, 0),"
-	" (1, 2, 1, 'domain', 'inner', 'category', 5, 1, 7, 1);"
+	"INSERT INTO meta VALUES('argv.0', 'python'), ('argv.1', 'train.py'),"
+	" ('gpu.3.uuid', 'GPU-0'), ('gpu.3.name', 'H200'), ('gpu.3.chip', 'GH100');"
+	"INSERT INTO range VALUES(1, 1, 0, '', 'outer', '', 0, 0, 0, 0, 5),"
+	" (1, 2, 1, 'domain', 'inner', 'category', 5, 1, 7, 1, 5);"
+	"INSERT INTO place VALUES(1, 'aten::add', NULL, 'fprop', 'layer');"
+	"INSERT INTO attribution VALUES(1, 2, 1, 7);"
 	"INSERT INTO active VALUES(1, 1, 1), (1, 1, 2);"
 	"INSERT INTO mark VALUES(1, 2, 5, 6);"
 	"INSERT INTO image VALUES(1, 0, 3, 3, 891568578, 'abc');"
@@ -52,11 +56,11 @@ static void must(sqlite3 *db, const char *sql)
 static void make_base(void)
 {
 	static const struct gpuctr_column column = { "dram__bytes.sum", "byte", 0 };
-	char *record = schema_format_record(&column, 1), *view = schema_format_view(&column, 1);
+	char *record = schema_format_record(&column, 1), *views = schema_format_views(&column, 1);
 	char sql[512];
 	sqlite3 *db;
 
-	fuzz_check(sqlite3_open(":memory:", &db) == SQLITE_OK && record && view);
+	fuzz_check(sqlite3_open(":memory:", &db) == SQLITE_OK && record && views);
 	snprintf(sql, sizeof(sql),
 		 "PRAGMA page_size = 512; PRAGMA application_id = %d; PRAGMA user_version = %d;",
 		 STORE_APPLICATION_ID, STORE_FORMAT);
@@ -64,7 +68,7 @@ static void make_base(void)
 	must(db, schema_tables);
 	must(db, record);
 	must(db, schema_path_view);
-	must(db, view);
+	must(db, views);
 	must(db, rows);
 	for (int i = 0; i < ROWS; i++) {
 		snprintf(sql, sizeof(sql),
@@ -76,7 +80,7 @@ static void make_base(void)
 	base.data = sqlite3_serialize(db, "main", &base.size, 0);
 	fuzz_check(base.data);
 	sqlite3_free(record);
-	sqlite3_free(view);
+	sqlite3_free(views);
 	sqlite3_close(db);
 }
 

@@ -471,8 +471,10 @@ static void check_exports(struct fixture *f, const struct lines *live)
 	client = fixture_client(f, USER_ANN, "export", "--to", "csv", fixture_path(f, "run.gpuctr"),
 				NULL);
 	expect_exit(client, 0);
-	expect_in_output(client, "lts__t_sectors_op_write.sum,dram__bytes.sum,nvtx,ranges,"
-				 "recorded_from,stratum,chance,group\r\n");
+	expect_in_output(
+		client,
+		"lts__t_sectors_op_write.sum,dram__bytes.sum,nvtx,op,seq,sizes,dir,layer,ranges,"
+		"recorded_from,stratum,chance,group\r\n");
 	expect_in_output(client, ",0\r\n");
 	expect_in_output(client, ",1\r\n");
 }

@@ -402,6 +402,22 @@ static void expect_same_lines(const char *live, const char *exported)
 	assert_int_equal(system(command), 0);
 }
 
+/* The file has what the program says of its operators, its words and its GPUs. */
+static void expect_operators(const char *path)
+{
+	sqlite3 *db = open_capture(path);
+
+	assert_true(query(db, "SELECT count(*) FROM records WHERE op = 'aten::relu' AND seq = 3 AND"
+			      " dir = 'fprop' AND sizes IS NULL") > 0);
+	assert_true(query(db, "SELECT launches FROM by_op WHERE op = 'aten::relu'") == 2 * 4 * 50);
+	assert_true(query(db, "SELECT sum(launches) FROM by_nvtx WHERE depth = 0") == 2 * 4 * 50);
+	assert_true(query(db, "SELECT count(*) FROM meta WHERE key GLOB 'argv.*' AND value ="
+			      " '--operators'") == 1);
+	assert_true(query(db, "SELECT count(*) FROM meta WHERE key GLOB 'gpu.*.uuid' AND value ="
+			      " (SELECT uuid FROM device)") == 1);
+	sqlite3_close(db);
+}
+
 /* What is exported of the file is what was streamed when it was written. */
 static void an_export_is_the_stream(void **state)
 {
@@ -415,8 +431,9 @@ static void an_export_is_the_stream(void **state)
 					   fixture_path(f, "run.gpuctr"), "--format", formats[i],
 					   "--output", fixture_path(f, "live"), "--", FAKEAPP,
 					   "--children", "1", "--threads", "4", "--kernels", "50",
-					   "--nvtx", NULL),
+					   "--nvtx", "--operators", NULL),
 			    0);
+		expect_operators(fixture_path(f, "run.gpuctr"));
 		expect_exit(fixture_client(f, USER_ANN, "export", fixture_path(f, "run.gpuctr"),
 					   "--to", formats[i], "-f", "-o",
 					   fixture_path(f, "exported"), NULL),

@@ -86,12 +86,25 @@ static void make_deadly(const char *path, unsigned first)
 	free(image);
 }
 
-/* As clients before format 4 wrote it: images as they are, and no estimates. Format 2 had no choice
- * by chance either. The declaration is that of its files, word by word. */
+/* As clients before format 5 wrote it, without operators; before format 4: images as they are, and
+ * no estimates. Format 2 had no choice by chance either. The declaration is that of its files, word
+ * by word. */
+static const char TO_FORMAT_4[] =
+	"DROP VIEW records; DROP VIEW by_kernel; DROP VIEW by_op; DROP VIEW by_nvtx;"
+	"DROP VIEW nvtx_spans; DROP VIEW nvtx_path; DROP TABLE place; DROP TABLE attribution;"
+	"DROP INDEX range_parent; ALTER TABLE range RENAME TO newer;"
+	"CREATE TABLE range(process INTEGER NOT NULL, id INTEGER NOT NULL, parent INTEGER NOT NULL,"
+	" domain TEXT NOT NULL, message TEXT NOT NULL, category TEXT NOT NULL,"
+	" color INTEGER NOT NULL, payload_type INTEGER NOT NULL, payload INTEGER NOT NULL,"
+	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	"CREATE INDEX range_parent ON range(process, parent);"
+	"INSERT INTO range SELECT process, id, parent, domain, message, category, color,"
+	" payload_type, payload, depth FROM newer; DROP TABLE newer;"
+	"DELETE FROM meta WHERE key LIKE 'argv.%' OR key LIKE 'gpu.%'; PRAGMA user_version = 4;";
 static const char TO_FORMAT_3[] = "UPDATE image SET data = unpacked(data, size);"
 				  "DROP TABLE estimate; PRAGMA user_version = 3;";
 static const char TO_FORMAT_2[] =
-	"DROP VIEW strata; DROP TABLE stratum; DROP TABLE choice; DROP VIEW records;"
+	"DROP VIEW strata; DROP TABLE stratum; DROP TABLE choice;"
 	"ALTER TABLE process RENAME TO newer;"
 	"CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, program TEXT NOT NULL,"
 	" cupti TEXT NOT NULL, driver TEXT NOT NULL, recorded_from TEXT NOT NULL,"
@@ -179,8 +192,10 @@ static void recordings_of_older_formats_are_read(void **state)
 	expect_exit(p, 0);
 	csv = read_file(p->out);
 	assert_true(strlen(csv) > KERNELS);
-	assert_int_equal(query(path, "PRAGMA user_version"), 4);
+	assert_int_equal(query(path, "PRAGMA user_version"), 5);
 	assert_true(query(path, "SELECT sum(length(data) < size) FROM image") > 0);
+	make_older(path, TO_FORMAT_4);
+	expect_as_recorded(f, path, csv);
 	make_older(path, TO_FORMAT_3);
 	assert_int_equal(query(path, "SELECT sum(length(data) < size) FROM image"), 0);
 	expect_as_recorded(f, path, csv);

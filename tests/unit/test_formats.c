@@ -118,6 +118,7 @@ static void test_jsonl_record(void **state)
 		"\"duration_ns\":null,\"clock\":\"none\",\"metrics\":{\"dram__bytes_read.sum\":"
 		"1024,"
 		"\"dram__bytes_write.sum\":null,\"gpu__time_duration.sum\":0.25},"
+		"\"op\":null,\"seq\":null,\"sizes\":null,\"dir\":null,\"layer\":\"forward 0\","
 		"\"nvtx\":[{\"domain\":\"\",\"message\":\"step "
 		"0\",\"category\":\"\",\"color\":null,"
 		"\"payload\":null},{\"domain\":\"\",\"message\":\"forward 0\",\"category\":\"\","
@@ -138,8 +139,85 @@ static void test_jsonl_record(void **state)
 	expect_contains(&b, "\"duration_ns\":1500,\"clock\":\"gpu\",");
 	expect_contains(&b, "\"process\":2,\"pid\":0,");
 	expect_contains(&b, "\"device\":77,\"uuid\":\"\",");
-	expect_contains(&b, "\"nvtx\":[],\"ranges\":[]}\n");
+	expect_contains(&b, "\"op\":null,\"seq\":null,\"sizes\":null,\"dir\":null,\"layer\":"
+			    "null,\"nvtx\":[],\"ranges\":[]}\n");
 	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+/* Forward and backward of one operator; the latter has its layer by autograd's number alone. Text
+ * of one range is not taken for that of another, nor for what the range said before. */
+static void test_operators_are_columns(void **state)
+{
+	static struct synthetic s;
+	static struct gpuctr_range layer = {
+		.domain = "", .message = "l\"1", .category = "", .id = 5
+	};
+	static struct gpuctr_range mm = { .parent = &layer,
+					  .domain = "",
+					  .message =
+						  "aten::mm, seq = 7, op_id = 3, sizes = [[2, 3], "
+						  "[3, 4], []]",
+					  .category = "",
+					  .id = 6,
+					  .depth = 1 };
+	static struct gpuctr_range engine = {
+		.domain = "",
+		.message = "autograd::engine::evaluate_function: MmBackward0, op_id = 8",
+		.category = "",
+		.id = 7
+	};
+	static struct gpuctr_range node = { .parent = &engine,
+					    .domain = "",
+					    .message = "MmBackward0, seq = 7, op_id = 9",
+					    .category = "",
+					    .id = 8,
+					    .depth = 1 };
+	static const struct {
+		const struct gpuctr_range *range;
+		const char *json, *csv;
+	} cases[] = {
+		{ &mm,
+		  "\"op\":\"aten::mm\",\"seq\":7,\"sizes\":\"[2,3] [3,4]\",\"dir\":\"fprop\","
+		  "\"layer\":\"l\\\"1\",",
+		  ",aten::mm,7,\"[2,3] [3,4]\",fprop,\"l\"\"1\"," },
+		{ &engine,
+		  "\"op\":\"autograd::engine::evaluate_function: MmBackward0\",\"seq\":null,"
+		  "\"sizes\":null,\"dir\":\"bprop\",\"layer\":null,",
+		  ",autograd::engine::evaluate_function: MmBackward0,,,bprop,," },
+		{ &node,
+		  "\"op\":\"MmBackward0\",\"seq\":7,\"sizes\":null,\"dir\":\"bprop\","
+		  "\"layer\":\"l\\\"1\",",
+		  ",MmBackward0,7,,bprop,\"l\"\"1\"," },
+		{ &engine,
+		  "\"op\":\"autograd::engine::evaluate_function: MmBackward0\",\"seq\":7,"
+		  "\"sizes\":null,\"dir\":\"bprop\",\"layer\":\"l\\\"1\",",
+		  ",autograd::engine::evaluate_function: MmBackward0,7,,bprop,\"l\"\"1\"," },
+		{ &layer, "\"op\":null,\"seq\":null,\"sizes\":null,\"dir\":null,",
+		  ",,,,,\"l\"\"1\"," },
+	};
+	struct format_capture capture;
+	struct gpuctr_record record;
+	struct buf b = { 0 };
+	void *json, *csv;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	json = format_jsonl.open(&capture);
+	csv = format_csv.open(&capture);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		record = *synthetic_record(&s, (unsigned)i);
+		record.range = cases[i].range;
+		format_jsonl.write_record(json, &b, &record);
+		expect_contains(&b, cases[i].json);
+		buf_clear(&b);
+		format_csv.write_record(csv, &b, &record);
+		expect_contains(&b, cases[i].csv);
+		buf_clear(&b);
+	}
+	format_jsonl.close(json);
+	format_csv.close(csv);
 	buf_deinit(&b);
 }
 
@@ -284,7 +362,7 @@ static void test_csv(void **state)
 	format_csv.write_head(f, &b);
 	expect_contains(&b, "process,pid,index,kind,kernel,mangled,");
 	expect_contains(&b, ",dram__bytes_read.sum,dram__bytes_write.sum,gpu__time_duration.sum,"
-			    "nvtx,ranges,recorded_from\r\n");
+			    "nvtx,op,seq,sizes,dir,layer,ranges,recorded_from\r\n");
 	fields = count_fields(buf_string(&b));
 	buf_clear(&b);
 	format_csv.write_process(f, &b, &s.process);
@@ -297,7 +375,7 @@ static void test_csv(void **state)
 	expect_contains(&b, ",1024,32,4,2,1,");
 	expect_contains(
 		&b, ",5003,range,1024,,0.25,\"step 0/forward 0/layer0.0.conv1/aten::convolution, "
-		    "seq = 0\",,\r\n");
+		    "seq = 0\",aten::convolution,0,,fprop,forward 0/layer0.0.conv1,,\r\n");
 	buf_clear(&b);
 	record.kernel = &unknown;
 	record.range = NULL;
@@ -306,7 +384,7 @@ static void test_csv(void **state)
 	format_csv.write_record(f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, ",k,_k,,,4,2,1,");
-	expect_contains(&b, ",,none,1024,,0.25,,,\r\n");
+	expect_contains(&b, ",,none,1024,,0.25,,,,,,,,\r\n");
 	record.kernel = NULL;
 	format_csv.write_record(f, &b, &record);
 	assert_int_equal(count_fields(strchr(buf_string(&b), '\n') + 1), fields);
@@ -315,7 +393,8 @@ static void test_csv(void **state)
 	s.process.recorded_from = "NVIDIA H200 (GH100), driver 580.159.04";
 	format_csv.write_process(f, &b, &s.process);
 	format_csv.write_record(f, &b, &record);
-	expect_contains(&b, ",,none,1024,,0.25,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
+	expect_contains(&b,
+			",,none,1024,,0.25,,,,,,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
 	format_csv.close(f);
 	buf_deinit(&b);
 }
@@ -743,6 +822,7 @@ int main(void)
 		cmocka_unit_test(test_formats_are_found),
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),
+		cmocka_unit_test(test_operators_are_columns),
 		cmocka_unit_test(test_jsonl_payloads),
 		cmocka_unit_test(test_jsonl_with_many_stacks),
 		cmocka_unit_test(test_jsonl_end),

@@ -523,7 +523,8 @@ static void test_ends_of_processes_come_back(void **state)
 /* SQLite takes "UUID" and "uuid" for the same column. */
 static void test_metrics_may_be_called_like_columns(void **state)
 {
-	static const char *const names[] = { "UUID", "nvtx", "device_name", "mangled", "clock" };
+	static const char *const names[] = { "UUID",  "nvtx", "device_name", "mangled",
+					     "clock", "OP",   "launches" };
 	struct fixture *f = *state;
 	char sql[96];
 
@@ -552,6 +553,43 @@ static void test_view_joins_names_and_path(void **state)
 		      "SELECT count(*) FROM records WHERE kernel LIKE 'void at::%' AND"
 		      " device_name = 'NVIDIA H200' AND \"metric:Kernel\" > 0 AND \"a\"\"b\" > 0"),
 		400);
+	store_reader_free(open_file(f));
+}
+
+/* Of a range, what was told last; places once; texts that are "" are NULL. */
+static void test_attributions_are_kept_by_range(void **state)
+{
+	static const struct store_attribution first = { "aten::mm", "[2,3]", "fprop", "l1", 7 };
+	static const struct store_attribution engine = { "engine", "", "bprop", "", -1 };
+	struct fixture *f = *state;
+	struct store_attribution known = engine;
+	struct store *s = create(f);
+
+	known.layer = "l1";
+	known.seq = 7;
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	for (unsigned i = 0; i < 800; i++) {
+		const struct gpuctr_record *record = synthetic_record(&f->synthetic, i);
+		const struct store_attribution *what = i < 200	 ? &first
+						       : i < 400 ? &engine
+						       : i < 600 ? &known
+								 : &first;
+		struct gpuctr_record in_second = *record;
+
+		in_second.range = &f->synthetic.ranges[i < 200 || i >= 600 ? 3 : 7];
+		assert_int_equal(store_write_attribution(s, &in_second, what), 0);
+		assert_int_equal(store_write_record(s, &in_second), 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM place"), 3);
+	assert_int_equal(query(f, "SELECT count(*) FROM attribution"), 2);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'aten::mm' AND seq = 7"
+				  " AND sizes = '[2,3]' AND dir = 'fprop' AND layer = 'l1'"),
+			 400);
+	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'engine' AND seq = 7"
+				  " AND sizes IS NULL AND layer = 'l1'"),
+			 400);
 	store_reader_free(open_file(f));
 }
 
@@ -857,6 +895,7 @@ int main(void)
 		TEST(test_process_may_be_told_again),
 		TEST(test_view_joins_names_and_path),
 		TEST(test_views_keep_processes_apart),
+		TEST(test_attributions_are_kept_by_range),
 		TEST(test_ends_of_processes_come_back),
 		TEST(test_metrics_may_be_called_like_columns),
 		TEST(test_existing_file_is_refused_unless_forced),
