@@ -14,6 +14,23 @@
 #include <unistd.h>
 
 #include "client/cli/out.h"
+#include "client/cli/say.h"
+
+bool outfile_spares(const char *option, const char *path, const char *input)
+{
+	struct stat out, in;
+
+	if (strcmp(path, "-") == 0 || stat(path, &out) < 0 || !S_ISREG(out.st_mode) ||
+	    (strcmp(input, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(input, &in)) < 0 ||
+	    out.st_dev != in.st_dev || out.st_ino != in.st_ino) {
+		return true;
+	}
+	say_usage(
+		"%s %s: this is the file that is read, and writing would replace it; give another "
+		"name",
+		option, path);
+	return false;
+}
 
 static int open_temporary(struct outfile *out)
 {

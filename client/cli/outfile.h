@@ -16,6 +16,10 @@ struct outfile {
 	bool unread;	 /* nobody reads: a closed pipe */
 };
 
+/* Would writing to path replace the file that is read, by whatever name? Then false, and told why;
+ * option is how path was given. input "-": standard input. */
+bool outfile_spares(const char *option, const char *path, const char *input);
+
 /* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file is there and
  * force was not given. */
 int outfile_open(struct outfile *out, const char *path, bool force);

@@ -164,13 +164,20 @@ static int write_page(struct html *h, struct outfile *out)
 
 int report_html(const struct strings *files, const char *path, bool force)
 {
-	struct html h = { .page = page_new(),
-			  .source = { .captures = strings_items(files), .n_captures = files->n } };
+	struct html h = { .source = { .captures = strings_items(files), .n_captures = files->n } };
 	struct outfile out;
 	int status = EXIT_VERB_FAILED;
-	int r = outfile_open(&out, path, force);
-	bool ok = r == 0 && h.page;
+	bool ok;
+	int r;
 
+	for (size_t i = 0; i < files->n; i++) {
+		if (!outfile_spares("--html", path, files->items[i])) {
+			return EXIT_VERB_USAGE;
+		}
+	}
+	r = outfile_open(&out, path, force);
+	h.page = page_new();
+	ok = r == 0 && h.page;
 	if (r < 0) {
 		say_usage("--html %s: %s", path,
 			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));

@@ -213,8 +213,12 @@ static int export(const struct export_options *o)
 	struct export x = { .options = o, .exporter = o->exporter };
 	struct store_error error = { 0 };
 	int status = EXIT_VERB_FAILED;
-	int r = outfile_open(&x.out, o->path, o->force);
+	int r;
 
+	if (!outfile_spares("--output", o->path, o->capture)) {
+		return EXIT_VERB_USAGE;
+	}
+	r = outfile_open(&x.out, o->path, o->force);
 	if (r < 0) {
 		say_usage("--output %s: %s", o->path,
 			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));

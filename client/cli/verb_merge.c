@@ -215,8 +215,13 @@ static int merge(const struct merge_options *o)
 {
 	struct merging m = { .options = o, .fd = -1 };
 	struct outfile out;
-	int r = outfile_open(&out, o->path, o->force), status = EXIT_VERB_USAGE;
+	int r, status = EXIT_VERB_USAGE;
 
+	if (!outfile_spares("--output", o->path, o->trace) ||
+	    !outfile_spares("--output", o->path, o->capture)) {
+		return EXIT_VERB_USAGE;
+	}
+	r = outfile_open(&out, o->path, o->force);
 	if (r < 0) {
 		say_usage("--output %s: %s", o->path,
 			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));

@@ -93,7 +93,7 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 #define BEGIN "min(CASE WHEN r.clock > 0 THEN r.start_ns END)"
 #define END "max(CASE WHEN r.clock > 0 THEN r.start_ns + r.duration_ns END)"
 
-#define NAME                                                            \
+#define NAME                                                         \
 	"CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || " \
 	"substr(g.message, 1, g.name_length)"
 
@@ -150,25 +150,22 @@ static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, 
  * in them, so that the same place is one row in all steps. */
 static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str_appendall(
-		sql,
-		"CREATE VIEW by_nvtx AS WITH RECURSIVE"
-		" own AS MATERIALIZED (SELECT r.process, r.range, " LAUNCHES ", " BEGIN
-		" AS begin_ns, " END " AS end_ns");
+	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE"
+				   " own AS MATERIALIZED (SELECT r.process, r.range, " LAUNCHES
+				   ", " BEGIN " AS begin_ns, " END " AS end_ns");
 	append_parts(sql, columns, n_columns);
 	sqlite3_str_appendall(
-		sql,
-		" FROM record r WHERE r.range > 0 GROUP BY r.process, r.range),"
-		" within(process, range, enclosing) AS (SELECT process, range, range FROM own"
-		" UNION ALL SELECT w.process, w.range, g.parent FROM within w JOIN range g"
-		" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-		" path(process, id, depth, text) AS ("
-		" SELECT process, id, depth, " NAME " FROM range g WHERE parent = 0"
-		" UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
-		" FROM path p JOIN range g ON g.parent = p.id AND +g.process = p.process)"
-		" SELECT p.text AS nvtx, min(p.depth) AS depth, sum(s.launches) AS launches,"
-		" sum(s.duration_ns) AS duration_ns, min(s.begin_ns) AS begin_ns,"
-		" max(s.end_ns) AS end_ns");
+		sql, " FROM record r WHERE r.range > 0 GROUP BY r.process, r.range),"
+		     " within(process, range, enclosing) AS (SELECT process, range, range FROM own"
+		     " UNION ALL SELECT w.process, w.range, g.parent FROM within w JOIN range g"
+		     " ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
+		     " path(process, id, depth, text) AS ("
+		     " SELECT process, id, depth, " NAME " FROM range g WHERE parent = 0"
+		     " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
+		     " FROM path p JOIN range g ON g.parent = p.id AND +g.process = p.process)"
+		     " SELECT p.text AS nvtx, min(p.depth) AS depth, sum(s.launches) AS launches,"
+		     " sum(s.duration_ns) AS duration_ns, min(s.begin_ns) AS begin_ns,"
+		     " max(s.end_ns) AS end_ns");
 	append_whole(sql, columns, n_columns);
 	sqlite3_str_appendall(sql,
 			      " FROM within w JOIN own s ON s.process = w.process AND s.range = "

@@ -647,6 +647,32 @@ def files():
     export("growing.gpuctr", "--to", "chrome", says=b"warning[not-complete]")
 
 
+def what_is_read_is_not_written():
+    """By its own name, by another, by a link, as standard input: with -f the output would take the place of the input."""
+    whole = pathlib.Path("run.gpuctr").read_bytes()
+    shutil.copy("run.gpuctr", "mine.gpuctr")
+    os.link("mine.gpuctr", "hard.gpuctr")
+    os.symlink("mine.gpuctr", "soft.gpuctr")
+    pathlib.Path("trace.json").write_bytes(export("run.gpuctr", "--to", "chrome"))
+    trace = pathlib.Path("trace.json").read_bytes()
+    says = b"this is the file that is read, and writing would replace it; give another name"
+    for name in "mine.gpuctr", "./mine.gpuctr", "hard.gpuctr", "soft.gpuctr":
+        export("mine.gpuctr", "--to", "csv", "-f", "-o", name, status=2, says=says)
+        for command in (["report", "run.gpuctr", "mine.gpuctr", "--html", name, "-f"],
+                        ["merge", "trace.json", "mine.gpuctr", "-o", name, "-f"]):
+            r = subprocess.run([CLIENT, *command], capture_output=True, timeout=100, check=False)
+            check(r.returncode == 2 and says in r.stderr, f"{command}: {r}")
+    with open("mine.gpuctr", "rb") as stdin:
+        export("-", "--to", "csv", "-f", "-o", "soft.gpuctr", stdin=stdin, status=2, says=says)
+    r = subprocess.run([CLIENT, "merge", "trace.json", "run.gpuctr", "-o", "trace.json", "-f"], capture_output=True,
+                       timeout=100, check=False)
+    check(r.returncode == 2 and says in r.stderr, f"merge: {r}")
+    check(pathlib.Path("mine.gpuctr").read_bytes() == whole and pathlib.Path("trace.json").read_bytes() == trace,
+          "what was read is gone")
+    shutil.copy("run.gpuctr", "other.gpuctr")
+    export("mine.gpuctr", "--to", "csv", "-f", "-o", "other.gpuctr")
+
+
 def a_stack_as_deep_as_the_file():
     """A million ranges within each other, which no program has: whatever reads them ends, and says what it says."""
     depth = 1_000_000
@@ -704,7 +730,7 @@ def commands_of_the_docs():
 def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
-             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, a_stack_as_deep_as_the_file, nobody_reads]
+             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, what_is_read_is_not_written, a_stack_as_deep_as_the_file, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

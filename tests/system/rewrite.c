@@ -16,7 +16,8 @@ struct rewriting {
 
 static int on_capture(const struct store_info *info, void *userdata)
 {
-	static const char *const command[] = { "python3", "it's\n a net.py", "--warmup", "3", NULL };
+	static const char *const command[] = { "python3", "it's\n a net.py", "--warmup", "3",
+					       NULL };
 	static const struct gpuctr_gpu gpus[] = {
 		{ .index = 0, .uuid = "GPU-0", .name = "unused", .chip = "GH100" },
 		{ .index = 11, .uuid = "GPU-11", .name = "other", .chip = "GB200" },
