@@ -27,14 +27,16 @@ enum { PLACE_SLOTS = 1 << 12, FORWARD_SLOTS = 1 << 18, MAX_DEPTH = 1 << 12 };
 struct place {
 	unsigned process, range; /* range 0: empty */
 	const struct scope *scope;
-	int64_t seq; /* of the innermost node in the backward pass, else of the innermost
-			operator that shows one */
+	int64_t seq;   /* of the innermost node in the backward pass, else of the innermost
+			  operator that shows one */
+	int64_t shown; /* by the innermost operator that shows one, -1 in a node itself */
+	const struct scope *called; /* the outermost operator around it that shows the same */
 };
 
 struct forward {
 	unsigned process, range; /* range 0: empty */
 	int64_t seq;
-	const struct scope *scope;
+	const struct scope *scope, *called;
 	unsigned launches[2]; /* fprop, bprop */
 };
 
@@ -86,19 +88,33 @@ static struct forward *find_forward(struct attributor *a, unsigned process, int6
 }
 
 /* A range that is seen again, because its place was displaced, changes nothing. */
-static void note_forward(struct attributor *a, unsigned process, unsigned range, int64_t seq,
-			 const struct scope *scope)
+static void note_forward(struct attributor *a, const struct place *place)
 {
-	struct forward *f = forward_slot(a, process, seq);
+	struct forward *f = forward_slot(a, place->process, place->shown);
 
-	if (f->range && f->process == process && f->range >= range) {
+	if (f->range && f->process == place->process && f->range >= place->range) {
 		return;
 	}
-	if (f->process != process || f->seq != seq) {
-		*f = (struct forward){ .process = process, .seq = seq };
+	if (f->process != place->process || f->seq != place->shown) {
+		*f = (struct forward){ .process = place->process, .seq = place->shown };
 	}
-	f->range = range;
-	f->scope = scope;
+	f->range = place->range;
+	f->scope = place->scope;
+	f->called = place->called;
+}
+
+/* What the range itself shows, and who around it showed that first. */
+static void take_shown(struct place *place, const struct place *outer, const struct marker *marker)
+{
+	bool again = outer && outer->called && outer->shown == marker->seq;
+
+	if (place->scope->kind == SCOPE_ENGINE || place->scope->kind == SCOPE_NODE) {
+		place->shown = -1;
+		place->called = NULL;
+	} else if (place->scope->kind == SCOPE_OP && marker->seq >= 0) {
+		place->shown = marker->seq;
+		place->called = again ? outer->called : place->scope;
+	}
 }
 
 static int make_place(struct attributor *a, unsigned process, const struct gpuctr_range *range,
@@ -106,7 +122,9 @@ static int make_place(struct attributor *a, unsigned process, const struct gpuct
 {
 	struct place place = { .process = process,
 			       .range = range->id,
-			       .seq = outer ? outer->seq : -1 };
+			       .seq = outer ? outer->seq : -1,
+			       .shown = outer ? outer->shown : -1,
+			       .called = outer ? outer->called : NULL };
 	struct marker marker;
 
 	marker_parse(range->message ? range->message : "", &marker);
@@ -119,9 +137,10 @@ static int make_place(struct attributor *a, unsigned process, const struct gpuct
 	} else if (marker.seq >= 0 && (!place.scope->backward || place.scope->kind == SCOPE_NODE)) {
 		place.seq = marker.seq;
 	}
+	take_shown(&place, outer, &marker);
 	/* Within the backward pass too: what is computed again there, or differentiated twice. */
 	if (marker.seq >= 0 && place.scope->kind == SCOPE_OP) {
-		note_forward(a, process, range->id, marker.seq, place.scope);
+		note_forward(a, &place);
 	}
 	*ret = place;
 	return 0;
@@ -220,6 +239,7 @@ static void join_forward(struct attributor *a, unsigned process, struct attribut
 	what->sub = f->launches[what->direction == ATTRIBUTION_BPROP]++;
 	if (what->direction == ATTRIBUTION_BPROP) {
 		what->forward = f->scope;
+		what->called = f->called;
 		what->layer = *what->layer ? what->layer : f->scope->layer;
 		what->step = *what->step ? what->step : f->scope->step;
 	}
@@ -246,6 +266,7 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 	ret->step = place.scope->step;
 	ret->direction = find_direction(place.scope);
 	ret->seq = place.seq;
+	ret->called = place.scope->backward ? NULL : place.called;
 	if (ret->seq >= 0) {
 		join_forward(a, record->process, ret);
 	}

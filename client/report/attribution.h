@@ -37,6 +37,8 @@ struct attribution {
 	const struct scope *op;	     /* the innermost operator around the launch; NULL: none */
 	const struct scope *forward; /* bprop: the operator that this is the gradient of; NULL: not
 					known */
+	const struct scope *called;  /* the outermost operator that shows seq, as the program called
+					it: the same in both directions; NULL: not known */
 	const char *layer;	     /* "": not known */
 	const char *step;	     /* "": not known */
 	enum attribution_direction direction;

@@ -5,8 +5,9 @@
  * they stand in columns as PyProf lays them out, and as CSV each is quoted.
  *
  * What PyProf computed from the shapes of tensors is measured here: flops, bytes, tc. It is "na"
- * where the capture has no counter of it. A call trace is not recorded. As there, a kernel of the
- * backward pass has module, operator and shapes of the forward operator that it is of.
+ * where the capture has no counter of it. A call trace is not recorded. As there, kernels of both
+ * directions have module, operator and shapes of the operator that the program called, so that they
+ * can be grouped by it: the outermost one that shows the sequence number which joins them.
  *
  * What is kept does not grow with records. */
 
@@ -41,7 +42,7 @@ struct pyprof {
 struct launch {
 	const struct gpuctr_record *record;
 	struct attribution what;
-	const struct scope *op; /* in the forward pass; NULL: not known */
+	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
 };
 
 /* What is appended has no space in it; nothing: not known. */
@@ -505,7 +506,7 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	if (attributor_take(p->attributor, record, &launch.what)) {
 		return -ENOMEM;
 	}
-	launch.op = launch.what.forward ? launch.what.forward : launch.what.op;
+	launch.op = launch.what.called ? launch.what.called : launch.what.op;
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
 		p->columns[i]->add(p, &p->field, &launch);

@@ -553,21 +553,26 @@ def check_measured(lines, want, what):
 
 
 def check_operators(lines, around):
-    """Forward operators say of themselves what their markers do; a backward kernel says what its forward operator did."""
-    forward = {}
+    """A line has the outermost operator that shows its number, in both directions; without a number, the innermost."""
+    forward = collections.defaultdict(set)
     for line, path in zip(lines, around):
         operators = [m for m in path if "::" in operator(m)]
         if line["dir"] == "fprop":
-            check(line["mod"] + "::" + line["op"] == operator(operators[0]), f"pyprof: operator: {line}")
             check(line["seq"] == str((numbers(operators) or ["-"])[0]), f"pyprof: seq: {line} {operators}")
-            for m in operators:
-                forward.setdefault((numbers([m]) or [None])[0], set()).add(operator(m).replace("aten::", ""))
+            called = [m for m in operators if str(numbers([m])) == f"[{line['seq']}]"][-1:] or operators[:1]
+            check(line["mod"] + "::" + line["op"] == operator(called[0]), f"pyprof: operator: {line}")
+            sizes = re.sub(r"(,\[\])+$", "", re.search(r", sizes = \[(.*?)\](?:, input_op_ids|$)", called[0])[1].replace(" ", ""))
+            check(line["params"] == sizes or line["params"].endswith(".."), f"pyprof: params: {line} {sizes}")
+            forward[line["seq"]].add((line["op"], line["params"]))
         others = {n for n in numbers(path) if str(n) != line["seq"]}
         check({int(n) for n in line["altseq"].split(",") if n != "-"} == others, f"pyprof: altseq: {line} {path}")
-    backward = [s for s in lines if s["dir"] == "bprop" and s["seq"] != "-" and int(s["seq"]) in forward]
+    backward = [s for s in lines if s["dir"] == "bprop" and s["seq"] in forward and s["seq"] != "-"]
     check(len(backward) > 100, "pyprof: nothing is joined to the forward pass")
     for line in backward:
-        check(line["op"] in forward[int(line["seq"])], f"pyprof: the operator of {line} is one of {forward[int(line['seq'])]}")
+        check((line["op"], line["params"]) in forward[line["seq"]], f"pyprof: {line}: forward it is {forward[line['seq']]}")
+    named = [{s["op"] for s in lines if s["dir"] == d} for d in ("fprop", "bprop")]
+    for op in "conv2d", "relu_", "batch_norm":
+        check(op in named[0] and op in named[1], f"pyprof: no {op} in both directions: {named}")
 
 
 def lines_of_pyprof():

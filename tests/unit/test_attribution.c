@@ -220,7 +220,10 @@ static void backward_finds_its_forward(void **state)
 	const struct gpuctr_range *mm = open_range(s, node, "aten::mm, op_id = 10");
 	struct attribution what;
 
-	assert_int_equal(launch(s, addmm).direction, ATTRIBUTION_FPROP);
+	what = launch(s, addmm);
+	assert_int_equal(what.direction, ATTRIBUTION_FPROP);
+	assert_string_equal(what.called->name, "aten::linear");
+	assert_string_equal(launch(s, add).called->name, "aten::add_");
 	/* In the engine, before its node. */
 	assert_int_equal(launch(s, engine).direction, ATTRIBUTION_BPROP);
 	assert_int_equal(launch(s, engine).seq, -1);
@@ -230,6 +233,7 @@ static void backward_finds_its_forward(void **state)
 	assert_string_equal(what.op->name, "aten::mm");
 	assert_non_null(what.forward);
 	assert_string_equal(what.forward->name, "aten::addmm");
+	assert_string_equal(what.called->name, "aten::linear");
 	assert_string_equal(what.layer, "fc");
 	assert_int_equal(what.seq, 5);
 	/* What was displaced from the table and is seen again does not take the number back. */
@@ -239,6 +243,32 @@ static void backward_finds_its_forward(void **state)
 	assert_int_equal(launch(s, engine).seq, 5);
 	assert_string_equal(launch(s, engine).layer, "fc");
 	assert_string_equal(launch(s, open_range(s, engine, "aten::add_, op_id = 11")).layer, "fc");
+}
+
+/* An operator shows the number of the next node, which one within it may take: autocast's copies.
+ */
+static void what_the_program_called_is_the_outermost_of_a_number(void **state)
+{
+	struct step *s = *state;
+	const struct gpuctr_range *outer = open_range(s, NULL, "aten::conv2d, seq = 7, op_id = 1");
+	const struct gpuctr_range *to = open_range(s, outer, "aten::to, seq = 7, op_id = 2");
+	const struct gpuctr_range *again = open_range(s, outer, "aten::conv2d, seq = 8, op_id = 3");
+	const struct gpuctr_range *inner =
+		open_range(s, again, "aten::convolution, seq = 8, op_id = 4");
+	const struct gpuctr_range *cudnn =
+		open_range(s, inner, "aten::cudnn_convolution, op_id = 5");
+	const struct gpuctr_range *bare = open_range(s, NULL, "aten::fill_, op_id = 6");
+	const struct gpuctr_range *node =
+		open_range(s, NULL, "ConvolutionBackward0, seq = 8, op_id = 7");
+	const struct gpuctr_range *within = open_range(s, node, "aten::relu, seq = 9, op_id = 8");
+
+	assert_ptr_equal(launch(s, to).called, launch(s, outer).scope);
+	assert_ptr_equal(launch(s, cudnn).called, launch(s, again).scope);
+	assert_null(launch(s, bare).called);
+	assert_ptr_equal(launch(s, node).called, launch(s, again).scope);
+	/* What is computed within the backward pass is the node's. */
+	assert_ptr_equal(launch(s, within).called, launch(s, again).scope);
+	assert_null(launch(s, open_range(s, NULL, "MulBackward0, seq = 99")).called);
 }
 
 static void captures_are_apart(void **state)
@@ -274,6 +304,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(operators_and_layers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(scopes_have_no_numbers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(backward_finds_its_forward, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_the_program_called_is_the_outermost_of_a_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(captures_are_apart, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_optimizer_has_no_direction, set_up, tear_down),
 	};
