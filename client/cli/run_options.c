@@ -13,6 +13,7 @@
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
+#include "client/cli/outfile.h"
 #include "client/cli/recording.h"
 #include "client/cli/say.h"
 
@@ -428,6 +429,19 @@ static const char *late_letters(void)
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }
 
+/* What gpuctr-replay is about to play, by whatever name. */
+static bool spares_recording(const struct run_options *o)
+{
+	for (size_t i = 1; o->recorded && o->command[i]; i++) {
+		if ((o->capture_path && !outfile_spares("-o", o->capture_path, o->command[i])) ||
+		    (o->stream_path &&
+		     !outfile_spares("--output", o->stream_path, o->command[i]))) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static bool complete_run(struct run_options *o)
 {
 	if (!o->command[0]) {
@@ -456,7 +470,7 @@ static bool complete_run(struct run_options *o)
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
 	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
-	       default_metrics(o);
+	       spares_recording(o) && default_metrics(o);
 }
 
 enum { CAPTURE_BUDGET_PPM = 50000 };

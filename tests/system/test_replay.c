@@ -164,6 +164,28 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 	}
 }
 
+static void a_recording_is_not_replaced_by_what_it_plays(void **state)
+{
+	static const char says[] = "this is the file that is read, and writing would replace it";
+	struct fixture *f = *state;
+	struct program *p;
+	char path[96], other[96];
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(other, sizeof(other), "%s", fixture_path(f, "other.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	record(f, path);
+	assert_int_equal(link(path, other), 0);
+	p = fixture_client(f, USER_ANN, "-f", "-o", other, "--", TEST_REPLAY, path, NULL);
+	expect_exit(p, 125);
+	expect_message(p, says);
+	p = fixture_client(f, USER_ANN, "-f", "--format", "csv", "--output", path, "--",
+			   TEST_REPLAY, path, NULL);
+	expect_exit(p, 125);
+	expect_message(p, says);
+	assert_int_equal(query(path, "SELECT count(*) FROM record"), KERNELS);
+}
+
 static void expect_as_recorded(struct fixture *f, const char *path, const char *csv)
 {
 	char out[96];
@@ -298,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
 		SYSTEM_TEST(recordings_of_older_formats_are_read),
+		SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays),
 		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
 		SYSTEM_TEST(a_recording_of_nothing_else_is_played_to_its_end),
 		SYSTEM_TEST(a_recording_says_nothing_to_the_terminal),
