@@ -63,5 +63,10 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
 /* Those lines alone: what could make a reader misjudge the numbers. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b);
+/* What makes changes since another capture mean less than they seem to; nothing where nothing does.
+ * clocks_differ: of some row's times. Groups of both are finished. */
+void summary_print_against(const struct summary *now, const struct summary_end *end,
+			   const struct summary *before, const struct summary_end *end_before,
+			   bool clocks_differ, struct buf *b);
 
 #endif

@@ -69,23 +69,50 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	buf_char(b, '\n');
 }
 
-static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+static void add_clock_rates(const struct summary_devices *d, struct buf *b)
+{
+	if (d->clock_sm_mhz) {
+		buf_printf(b, " (SM up to %u MHz, memory %u MHz)", d->clock_sm_mhz,
+			   d->clock_mem_mhz);
+	}
+}
+
+/* Of one kind the rates stand behind what they are the highest of, of several behind each. */
+static void add_devices(const struct summary *s, struct buf *b)
+{
+	for (unsigned i = 0; i < s->n_kinds; i++) {
+		const struct summary_devices *d = &s->devices[i];
+
+		buf_text(b, i > 0 ? "; " : "");
+		text_terminal(b, d->chip);
+		buf_text(b, ", ");
+		text_terminal(b, d->name);
+		if (d->n > 1) {
+			buf_printf(b, " x %u", d->n);
+		}
+		if (s->n_kinds > 1) {
+			add_clock_rates(d, b);
+		}
+	}
+	if (s->more_kinds > 0) {
+		buf_printf(b, "; %u others", s->more_kinds);
+	}
+	if (s->devices[0].clock_sm_mhz) {
+		buf_text(b, "; clocks not locked");
+		if (s->n_kinds == 1) {
+			add_clock_rates(&s->devices[0], b);
+		}
+	}
+}
+
+void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const char *driver = s->driver ? s->driver : end->driver;
 
-	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
-	text_terminal(b, s->chip ? s->chip : "");
-	if (s->device) {
-		buf_text(b, ", ");
-		text_terminal(b, s->device);
-	}
-	if (s->n_devices > 1) {
-		buf_printf(b, " x %u", s->n_devices);
-	}
-	if (s->clock_sm_mhz) {
-		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s",
-			   s->clock_sm_mhz, s->clock_mem_mhz,
-			   s->clocks_differ ? " (devices differ)" : "");
+	if (s->n_kinds > 0) {
+		add_devices(s, b);
+	} else {
+		text_terminal(b, s->chip ? s->chip : "");
 	}
 	if (driver && *driver) {
 		buf_text(b, "; driver ");
@@ -95,6 +122,12 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 		buf_text(b, ", CUPTI ");
 		text_terminal(b, s->cupti);
 	}
+}
+
+static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	buf_printf(b, "%s, no replay; ", s->passes == 1 ? "single pass" : "several passes");
+	summary_add_machine(s, end, b);
 	buf_char(b, '\n');
 }
 

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "client/cli/report_html.h"
+#include "client/cli/report_source.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
 #include "client/report/hints.h"
 #include "client/report/machine.h"
-#include "client/report/reading.h"
 #include "client/report/roofline.h"
 #include "client/report/table.h"
 
@@ -75,151 +75,6 @@ struct report_options {
 	size_t width;
 };
 
-/* What is read: all captures that were named, or the one to compare with. */
-struct source {
-	struct summary *summary;
-	struct summary_end end;
-	char *driver, *recorded_from;
-	struct buf why, budgets;
-	struct strings seeds;
-	unsigned unfinished; /* captures that are not complete */
-	unsigned chosen;     /* captures with a budget */
-	unsigned captures;
-	uint64_t before; /* records of the captures before the present one */
-};
-
-/* --- captures ----------------------------------------------------------------------------------
- */
-
-static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
-{
-#define ADD(name) sum->name += t->name;
-	GPUCTR_TOTALS(ADD)
-#undef ADD
-}
-
-static void take_budget(struct source *s, const struct store_info *info)
-{
-	char seed[24];
-	int n = snprintf(seed, sizeof(seed), "%llu", (unsigned long long)info->seed);
-
-	s->captures++;
-	if (info->budget_ppm > 0) {
-		s->chosen++;
-		summary_add_budget(&s->budgets, info->budget_ppm, info->seed);
-		strings_add(&s->seeds, seed, (size_t)n);
-	}
-}
-
-static int on_capture(const struct store_info *info, void *userdata)
-{
-	struct source *s = userdata;
-	int r;
-
-	take_budget(s, info);
-	if (s->chosen > 0 && s->chosen < s->captures) {
-		buf_text(&s->why, "some captures were made with --budget, and others without: "
-				  "estimates and what was measured in full are not added up");
-		return -EINVAL;
-	}
-
-	s->driver = s->driver ? s->driver : strdup(info->driver);
-	s->end.driver = s->driver ? s->driver : "";
-	s->unfinished += !info->complete;
-	s->end.error = s->end.error ? s->end.error : info->end_code;
-	s->before = summary_records(s->summary);
-	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	return r ? r : summary_host(s->summary, info->host);
-}
-
-static int on_process(const struct store_process *process, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_process(s->summary, &process->process);
-	if (!s->recorded_from && *process->process.recorded_from) {
-		s->recorded_from = strdup(process->process.recorded_from);
-	}
-	return 0;
-}
-
-static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_stratum(s->summary, stratum);
-	return 0;
-}
-
-static int on_record(const struct gpuctr_record *record, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_record(s->summary, record);
-	return 0;
-}
-
-static int on_end(const struct store_info *info, void *userdata)
-{
-	struct source *s = userdata;
-
-	if (info->complete || info->totals.seen > 0) {
-		add_totals(&s->end.totals, &info->totals);
-	} else {
-		/* It has not been written yet, or never will: what is there is what is known. */
-		struct gpuctr_totals known = { .measured =
-						       summary_records(s->summary) - s->before };
-
-		known.seen = known.measured;
-		add_totals(&s->end.totals, &known);
-		s->end.has_totals = false;
-	}
-	return 0;
-}
-
-static bool read_capture(struct source *s, const char *path)
-{
-	const struct reading_handler handler = { .on_capture = on_capture,
-						 .on_process = on_process,
-						 .on_record = on_record,
-						 .on_stratum = on_stratum,
-						 .on_end = on_end,
-						 .check_beside = true,
-						 .without = summary_without(s->summary) };
-	struct store_error error;
-	int r = reading_capture(path, &handler, s, &error);
-
-	if (r && error.code) {
-		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
-	} else if (r == -EINVAL) {
-		say_error(s->chosen > 0 && s->chosen < s->captures ? "budget-clash" : "unit-clash",
-			  buf_string(&s->why), "Report on these captures one by one.");
-	} else if (r) {
-		say_usage("out of memory");
-	}
-	return r == 0;
-}
-
-static bool source_open(struct source *s, const struct keys *keys)
-{
-	*s = (struct source){ .end = { .has_totals = true, .driver = "" } };
-	s->summary = summary_new(keys);
-	if (!s->summary) {
-		say_usage("out of memory");
-	}
-	return s->summary != NULL;
-}
-
-static void source_close(struct source *s)
-{
-	summary_free(s->summary);
-	free(s->driver);
-	free(s->recorded_from);
-	buf_deinit(&s->why);
-	buf_deinit(&s->budgets);
-	strings_deinit(&s->seeds);
-}
-
 /* --- output ------------------------------------------------------------------------------------
  */
 
@@ -255,7 +110,7 @@ static bool shows_utf8(void)
 	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
 }
 
-static void add_tail(struct source *s, struct buf *b)
+static void add_tail(struct report_source *s, struct buf *b)
 {
 	s->end.budgets = buf_string(&s->budgets);
 	summary_print_tail(s->summary, &s->end, b);
@@ -267,8 +122,25 @@ static void add_tail(struct source *s, struct buf *b)
 	}
 }
 
-static void add_table(struct source *s, const struct report_options *o, const struct view *v,
-		      struct buf *b)
+/* before: NULL, or what is compared with. */
+static void add_notes(struct report_source *s, struct report_source *before, const char *name,
+		      const struct view *v, struct buf *b)
+{
+	if (before) {
+		summary_print_against(s->summary, &s->end, before->summary, &before->end,
+				      v->clocks_differ, b);
+	}
+	add_tail(s, b);
+	if (before) {
+		buf_text(b, "before, ");
+		text_terminal(b, name);
+		buf_text(b, ":\n");
+		add_tail(before, b);
+	}
+}
+
+static void add_table(struct report_source *s, struct report_source *before,
+		      const struct report_options *o, const struct view *v, struct buf *b)
 {
 	if (summary_records(s->summary) > 0) {
 		b->failed |= table_print(v, o->width, b) != 0;
@@ -283,7 +155,7 @@ static void add_table(struct source *s, const struct report_options *o, const st
 	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
-	add_tail(s, b);
+	add_notes(s, before, o->against, v, b);
 }
 
 /* What a definition is refused for has the line and the place below. */
@@ -301,7 +173,8 @@ static void refuse(struct buf *why)
 	buf_deinit(&more);
 }
 
-static int print(struct source *s, const struct report_options *o, const struct strings *files)
+static int print(struct report_source *s, struct report_source *before,
+		 const struct report_options *o, const struct strings *files)
 {
 	struct groups *groups = summary_groups(s->summary);
 	struct machine_source source = { .captures = strings_items(files),
@@ -339,7 +212,7 @@ static int print(struct source *s, const struct report_options *o, const struct 
 		r = r == -ENOMEM ? 0 : r;
 		add_tail(s, &b);
 	} else {
-		add_table(s, o, &view, &b);
+		add_table(s, before, o, &view, &b);
 	}
 	view_deinit(&view);
 	if (r) {
@@ -355,23 +228,24 @@ static int print(struct source *s, const struct report_options *o, const struct 
 
 static int report(struct report_options *o, const struct strings *files)
 {
-	struct source now, before = { 0 };
+	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool ok = source_open(&now, &o->keys);
+	bool ok = report_source_open(&now, &o->keys);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
-		ok = read_capture(&now, files->items[i]);
+		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = source_open(&before, &o->keys) && read_capture(&before, o->against);
+		ok = report_source_open(&before, &o->keys) &&
+		     report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
 	}
 	if (ok) {
-		status = print(&now, o, files);
+		status = print(&now, o->against ? &before : NULL, o, files);
 	}
-	source_close(&now);
-	source_close(&before);
+	report_source_close(&now);
+	report_source_close(&before);
 	return status;
 }
 

@@ -87,6 +87,22 @@ struct estimate fields_estimate(const struct measure *measure, size_t i, const s
 	return estimated_total(group, measure, i);
 }
 
+/* Of the launches whose time is known. */
+static double ranged_part(const struct group *group)
+{
+	return (double)group->total_ranged / (double)group->total[MEASURE_TIME].n;
+}
+
+bool fields_same_clock(const struct group *group)
+{
+	const struct group *before = group->before;
+
+	if (!before || before->total[MEASURE_TIME].n == 0 || group->total[MEASURE_TIME].n == 0) {
+		return true;
+	}
+	return fabs(ranged_part(group) - ranged_part(before)) <= 0.01;
+}
+
 static double compare(enum field field, const struct measure *measure, size_t i,
 		      const struct group *group)
 {
@@ -96,6 +112,9 @@ static double compare(enum field field, const struct measure *measure, size_t i,
 
 	if (field == FIELD_BEFORE) {
 		return before.value;
+	}
+	if (i == MEASURE_TIME && !fields_same_clock(group)) {
+		return NAN;
 	}
 	if (field == FIELD_DIFFERS) {
 		distance = estimate_distance(&now, &before);

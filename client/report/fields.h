@@ -44,6 +44,11 @@ bool fields_applies(enum field field, const struct measure *measure);
 /* The total, or the mean where a sum means nothing, with its error: what is compared. */
 struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
 
+/* Are the times of a row, and of what it was before, told by one clock: all by the kernels' own,
+ * all as lengths of ranges, or both mixed alike, to a hundredth of the launches? So is a row
+ * without times, or without a before. */
+bool fields_same_clock(const struct group *group);
+
 /* NaN: not known, or nothing to tell. Shares and changes are in percent. Least, largest and
  * standard deviation are always those of launches that were measured. */
 double fields_value(enum field field, const struct measure *measure, size_t i,

@@ -224,7 +224,9 @@ static bool add_up_rest(struct table *t)
 								 t->rest_before.self[k].sum };
 		}
 		t->rest_before.total_calls += row->before ? row->before->calls : 0;
+		t->rest_before.total_ranged += row->before ? row->before->ranged : 0;
 		t->rest.calls += row->calls;
+		t->rest.total_ranged += row->ranged;
 		t->rest.total_calls += row->calls;
 		t->rest.peak_bytes += row->peak_bytes;
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;

@@ -34,7 +34,8 @@ struct view {
 	bool nested, base_units, utf8;
 	bool estimated; /* here, or in what is compared with, some launches were measured, others
 			   not */
-	bool turns;	/* some metrics were measured in other launches than others */
+	bool clocks_differ; /* from what is compared with, in some row: its times have no change */
+	bool turns;	    /* some metrics were measured in other launches than others */
 	struct group **rows;
 	size_t n_rows;	/* all of them */
 	size_t n_shown; /* the first of them */

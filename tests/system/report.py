@@ -212,6 +212,39 @@ def comparison():
     check(abs(changes[0] - 200) < 1e-9 and changes[1:] == [0] * (len(changes) - 1), "what changed most comes first")
 
 
+def other_clocks():
+    """A time is not compared with one of another clock, whichever of the two captures has it; counters are."""
+    change("ranges.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
+    change("mixed.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000 WHERE kernel = 1")
+    for now, before in (("run", "ranges"), ("ranges", "run")):
+        text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--columns", "time", "--width", 400).stdout.decode()
+        table, notes = text.split("\n\n", 1)
+        check("%" not in table and (table + "\n").count(" na\n") == 22, f"{now} against {before}: {table}")
+        check("TIMES ARE NOT COMPARED" in notes and "with the same --budget" in notes, f"{now} against {before}: {notes}")
+        check(notes.index("times are lengths of ranges") > notes.index("before, ") or now == "ranges", f"whose clock: {notes}")
+        r = json.loads(run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--json").stdout)
+        check(all(row["measures"]["time"]["change"] is None and row["measures"][COLUMNS[0]]["change"] == 0
+                  for row in [r["all"], *r["rows"]]), f"{now} against {before}: JSON")
+    text = run("ranges.gpuctr", "--against", "ranges.gpuctr", "--columns", "time").stdout.decode()
+    check("NOT COMPARED" not in text and "+0.0%" in text, f"ranges against ranges: {text}")
+    r = json.loads(run("run.gpuctr", "--against", "mixed.gpuctr", "--json").stdout)
+    changes = [row["measures"]["time"]["change"] for row in r["rows"]]
+    check(changes.count(None) == 1 and changes.count(0) == len(changes) - 1, f"rows of one clock: {changes}")
+    check(b"partly" in run("run.gpuctr", "--against", "mixed.gpuctr").stdout, "a capture of two clocks")
+
+
+def other_machines():
+    """What is compared with, and what is added up, is told by its machine."""
+    change("a100.gpuctr", "UPDATE device SET name = 'NVIDIA A100', chip = 'GA100', clock_sm_mhz = 1410",
+           "UPDATE meta SET value = 'GA100' WHERE key = 'chip'")
+    text = run("run.gpuctr", "--against", "a100.gpuctr", "--width", 400).stdout.decode()
+    note = next((line for line in text.split("\n") if line.startswith("MACHINES DIFFER")), "")
+    check(all(x in note for x in ("here GH100, NVIDIA H200", "1980 MHz", "before GA100, NVIDIA A100", "1410 MHz")), text)
+    check("DIFFER" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "one machine")
+    text = run("run.gpuctr", "a100.gpuctr", "--width", 400).stdout.decode()
+    check("GH100, NVIDIA H200 (SM up to 1980 MHz, memory 3201 MHz); GA100, NVIDIA A100 (SM up to 1410 MHz" in text, text)
+
+
 def several_files_add_up():
     shutil.copy("run.gpuctr", "again.gpuctr")
     r = json.loads(run("run.gpuctr", "again.gpuctr", "--by", "capture,op", "--json").stdout)
@@ -508,7 +541,7 @@ def bars():
 
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
-             comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
+             comparison, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
