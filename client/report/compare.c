@@ -187,4 +187,3 @@ int view_compare(struct view *v, struct groups *against)
 	}
 	return all->before ? join(v, against) : -ENOMEM;
 }
-

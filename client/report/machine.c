@@ -48,7 +48,9 @@ static void add_heads(const struct view *v, struct buf *b)
 		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
 	}
 	buf_text(b, v->nested ? "launches,total_launches" : "launches");
-	buf_text(b, v->estimated ? ",launches_error,measured" : "");
+	buf_text(b, v->estimated ? ",launches_error" : "");
+	buf_text(b, v->estimated && v->nested ? ",total_launches_error" : "");
+	buf_text(b, v->estimated ? ",measured" : "");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		for (int f = 0; f < FIELD_END; f++) {
 			struct buf name = { 0 };
@@ -124,8 +126,12 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 	}
 	if (v->estimated) {
 		buf_char(b, ',');
-		add_number(b, group_launches_error(row, v->nested), "");
+		add_number(b, group_launches_error(row, false), "");
 		buf_char(b, ',');
+		if (v->nested) {
+			add_number(b, group_launches_error(row, true), "");
+			buf_char(b, ',');
+		}
 		buf_u64(b, measured_of(row));
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
@@ -191,6 +197,8 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 	buf_u64(b, launches_of(row, true));
 	if (v->estimated) {
 		buf_text(b, ",\"launches_error\":");
+		add_number(b, group_launches_error(row, false), "null");
+		buf_text(b, ",\"total_launches_error\":");
 		add_number(b, group_launches_error(row, true), "null");
 		buf_text(b, ",\"measured\":");
 		buf_u64(b, measured_of(row));

@@ -14,7 +14,6 @@
 #include "client/report/table_internal.h"
 
 enum {
-	CALLS_WIDTH = 8, /* at least */
 	MIN_NAME_WIDTH = 16,
 	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
 };
@@ -91,7 +90,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	struct buf field = { 0 };
 
 	add_head_names(t, false, b);
-	table_pad(b, t->counts_width);
+	table_add_count_heads(t, true, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -107,8 +106,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	table_add_bar_head(t, b);
 	buf_char(b, '\n');
 	add_head_names(t, true, b);
-	buf_printf(b, "%*s", (int)t->calls_width, "launches");
-	buf_text(b, t->v->estimated ? " measured" : "");
+	table_add_count_heads(t, false, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -210,8 +208,7 @@ static bool add_up_rest(struct table *t)
 
 		for (size_t k = 0; k < v->n_measures; k++) {
 			sample_merge(&self[k], &row->self[k]);
-			/* Totals of rows that nest hold each other, so there are none, nor rates.
-			 */
+			/* Of rows that nest they are no totals, and not told as such. */
 			total[k] = (struct part){ self[k].n, self[k].sum };
 			if (!v->nested) {
 				timed[k].n += row->timed[k].n;
@@ -223,6 +220,7 @@ static bool add_up_rest(struct table *t)
 			t->rest_before.total[k] = (struct part){ t->rest_before.self[k].n,
 								 t->rest_before.self[k].sum };
 		}
+		t->rest_before.calls += row->before ? row->before->calls : 0;
 		t->rest_before.total_calls += row->before ? row->before->calls : 0;
 		t->rest_before.total_ranged += row->before ? row->before->ranged : 0;
 		t->rest.calls += row->calls;
@@ -323,30 +321,18 @@ static void add_tables(struct table *t, size_t width, const char *more, struct b
 	} while (l.first < t->n_columns);
 }
 
-static void measure_calls(struct table *t)
-{
-	struct buf count = { 0 };
-
-	text_count(&count, t->v->all->total_calls);
-	if (t->v->estimated) {
-		buf_clear(&count);
-		buf_char(&count, '~');
-		text_count(&count, (uint64_t)group_launches(t->v->all, true));
-	}
-	t->calls_width = count.n > CALLS_WIDTH ? count.n : CALLS_WIDTH;
-	t->counts_width = t->calls_width + (t->v->estimated ? 1 + CALLS_WIDTH : 0);
-	buf_deinit(&count);
-}
-
 static bool make(struct table *t)
 {
-	measure_calls(t);
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
 		if (!table_make_names(t, i)) {
 			return false;
 		}
 	}
-	return table_make_columns(t) && add_up_rest(t);
+	if (!table_make_columns(t) || !add_up_rest(t)) {
+		return false;
+	}
+	table_make_counts(t);
+	return true;
 }
 
 static void deinit(struct table *t)

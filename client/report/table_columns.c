@@ -40,6 +40,11 @@ static bool is_of_row_alone(enum field field)
 	return field >= FIELD_SUM && field <= FIELD_STDDEV;
 }
 
+static bool is_of_total(enum field field)
+{
+	return field == FIELD_TOTAL || field >= FIELD_ERROR;
+}
+
 static void add_value(const struct table *t, const struct table_column *c, double value,
 		      struct buf *b)
 {
@@ -130,6 +135,11 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		buf_char(b, '-');
 		return;
 	}
+	if (!table_has_total(t, row) &&
+	    (c->is_derived || (v->measures[c->i].adds_up && is_of_total(c->fields[field])))) {
+		buf_char(b, '-');
+		return;
+	}
 	if (c->fields[field] == FIELD_ERROR) {
 		struct estimate e = estimate_of(t, c, row);
 
@@ -155,35 +165,6 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		b->n = start;
 		buf_printf(b, "%.0e", value);
 	}
-}
-
-void table_format_calls(const struct table *t, const struct group *row, struct buf *b)
-{
-	if (group_launches_error(row, t->v->nested) > 0) {
-		buf_char(b, '~');
-	}
-	text_count(b, (uint64_t)(group_launches(row, t->v->nested) + 0.5));
-}
-
-void table_format_measured(const struct table *t, const struct group *row, struct buf *b)
-{
-	const struct estimated *e = row->estimated;
-
-	text_count(b, t->v->nested ? (e ? e->total_measured : row->total_calls)
-				   : (e ? e->measured : row->calls));
-}
-
-void table_add_counts(const struct table *t, const struct group *row, struct buf *b)
-{
-	struct buf field = { 0 };
-
-	table_format_calls(t, row, &field);
-	table_add_right(b, &field, t->calls_width);
-	if (t->v->estimated) {
-		table_format_measured(t, row, &field);
-		table_add_right(b, &field, t->counts_width - t->calls_width);
-	}
-	buf_deinit(&field);
 }
 
 /* --- columns -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 
-enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_CALLS, SORT_NAME };
+enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_LAUNCHES, SORT_TOTAL_LAUNCHES, SORT_NAME };
 
 struct sort {
 	enum sort_kind kind;
@@ -30,8 +30,9 @@ static double sort_value(const struct sort *sort, const struct group *row)
 	double value;
 
 	switch (sort->kind) {
-	case SORT_CALLS:
-		return group_launches(row, v->nested);
+	case SORT_LAUNCHES:
+	case SORT_TOTAL_LAUNCHES:
+		return group_launches(row, sort->kind == SORT_TOTAL_LAUNCHES);
 	case SORT_DERIVED:
 		return derived_value(&v->derived[sort->i], row);
 	case SORT_NAME:
@@ -174,8 +175,10 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 
 	snprintf(name, sizeof(name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
 		 text);
-	if (strcmp(name, "calls") == 0) {
-		sort->kind = SORT_CALLS;
+	if (strcmp(name, "launches") == 0 || strcmp(name, "calls") == 0) {
+		sort->kind = SORT_LAUNCHES;
+	} else if (strcmp(name, "total_launches") == 0) {
+		sort->kind = SORT_TOTAL_LAUNCHES;
 	} else if (strcmp(name, "name") == 0) {
 		sort->kind = SORT_NAME;
 	} else {
@@ -183,7 +186,7 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 	}
 	if (!found) {
 		refuse_column(v, name, why);
-		buf_text(why, ", calls, name");
+		buf_text(why, ", launches, total_launches, name");
 		return false;
 	}
 	if (sort->kind == SORT_MEASURE && !v->measures[sort->i].adds_up) {
@@ -278,9 +281,10 @@ static int measure_bars(struct view *v, const struct sort *sort)
 {
 	double largest = 0;
 
-	v->bars_of = sort->kind == SORT_CALLS	  ? "launches"
-		     : sort->kind == SORT_DERIVED ? v->derived[sort->i].name
-						  : v->measures[sort->i].name;
+	v->bars_of = sort->kind == SORT_LAUNCHES	 ? "launches"
+		     : sort->kind == SORT_TOTAL_LAUNCHES ? "total launches"
+		     : sort->kind == SORT_DERIVED	 ? v->derived[sort->i].name
+							 : v->measures[sort->i].name;
 	v->bars = calloc(v->n_shown + 1, sizeof(*v->bars));
 	if (!v->bars) {
 		return -ENOMEM;

@@ -9,10 +9,10 @@
 #include "client/report/fields.h"
 
 struct view_options {
-	const char *sort;    /* "time", "dram__bytes_read.sum:max", "calls", "name"; NULL: by time,
-				or by the first counter when there is none */
-	const char *columns; /* "time,dram__bytes_read": only these; NULL: all */
-	const char *figures; /* as fields_parse(); NULL: the usual ones */
+	const char *sort; /* "time", "dram__bytes_read.sum:max", "launches", "name"; NULL: by time,
+			     or by the first counter when there is none */
+	const char *columns;	     /* "time,dram__bytes_read": only these; NULL: all */
+	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns of the user's; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */

@@ -169,6 +169,30 @@ def layers_are_those_of_sql():
     check(set(got["bprop"]) <= set(want) and sum(n for n, _ in got["bprop"].values()) > 30 * without, f"backward: {without} without")
 
 
+def figures_of_a_row_belong_together():
+    """launches are those that self and mean are of; those of the total are named so, and several rows have no total."""
+    text = report("--by", "op", "--columns", "time", "--units", "base", "--limit", 40, "--width", 160)
+    head, *rows = text[:text.index("\n\n")].split("\n")[1:]
+    check(head.split() == ["op", "launches", "launches", "total", "self", "mean", "share"], f"head: {head}")
+    at = head.index("launches")
+    for row in rows:
+        own, nested, total, self_ns, mean, _ = row[at:].split()
+        check(self_ns == "-" if own == "0" else abs(float(self_ns) / int(own) - float(mean)) < 1e-3, f"{row}")
+        check((nested, total) == ("-", "-") if " more " in row[:at] else int(nested) >= int(own), f"{row}")
+    for row in json.loads(report("--by", "op", "--json"))["rows"]:
+        for m in row["measures"].values():
+            check(row["launches"] == 0 or m["sum"] / row["launches"] == m["mean"], f"{row['key']}: {m}")
+    check("total" not in report("--by", "op", "--figures", "self", "--columns", "time"), "nobody asked for a total")
+    text = report("--by", "op", "--width", 40, "--limit", 1)
+    check("60 more\n  launches                           716\n  total launches                       -\n" in text, f"narrow: {text}")
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read\n")
+    text = report("--by", "op", "--define", "own.columns", "--columns", "traffic,of_peak", "--limit", 3)
+    check(next(line for line in text.split("\n") if " more " in line).split()[2:] == ["-", "-", "-"], f"derived: {text}")
+    for by, key in (("launches", "launches"), ("calls", "launches"), ("total_launches", "total_launches")):
+        order = [row[key] for row in json.loads(report("--by", "op", "--sort", by, "--json"))["rows"]]
+        check(order == sorted(order, reverse=True), f"sorted by {by}: {order}")
+
+
 def csv_is_csv():
     rows = list(csv.reader(io.StringIO(report("--by", "op,shape", "--csv"))))
     check(len({len(row) for row in rows}) == 1, "rows of CSV have other columns than the head")
@@ -540,7 +564,8 @@ def bars():
 
 
 def main():
-    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
+    tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
+             figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ,
              comparison, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:

@@ -589,7 +589,7 @@ static void test_summary_fits_a_narrow_terminal(void **state)
 	summary_print(s, &end, &b);
 	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
 	expect_contains(&b, "2.00 GB 100.0%\n");
-	expect_contains(&b, "\n1 more\nall\n");
+	expect_contains(&b, "\n1 more\n  launches                             1\n");
 	*strstr((char *)buf_string(&b), "single pass") = '\0';
 	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
 		assert_true(text_width(line, strlen(line)) <= end.width);
