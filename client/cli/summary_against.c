@@ -49,6 +49,25 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 	buf_deinit(&there);
 }
 
+/* Half of the work takes half of the time, and is no faster. */
+static void add_launches(const struct summary *now, const struct summary *before, struct buf *b)
+{
+	double here = group_launches(groups_all(now->groups), true);
+	double there = group_launches(groups_all(before->groups), true);
+
+	if (there == 0 || fabs(here / there - 1) <= 0.01) {
+		return;
+	}
+	buf_text(b, "LAUNCHES DIFFER: here ");
+	text_count(b, (uint64_t)(here + 0.5));
+	buf_text(b, ", before ");
+	text_count(b, (uint64_t)(there + 0.5));
+	buf_printf(b,
+		   " (%+.1f%%): totals are of other amounts of work; --figures mean compares "
+		   "what a launch does\n",
+		   (here / there - 1) * 100);
+}
+
 void summary_print_against(const struct summary *now, const struct summary_end *end,
 			   const struct summary *before, const struct summary_end *end_before,
 			   bool clocks_differ, struct buf *b)
@@ -56,5 +75,6 @@ void summary_print_against(const struct summary *now, const struct summary_end *
 	if (clocks_differ) {
 		add_clocks(now, before, b);
 	}
+	add_launches(now, before, b);
 	add_machines(now, end, before, end_before, b);
 }

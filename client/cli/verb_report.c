@@ -139,6 +139,21 @@ static void add_notes(struct report_source *s, struct report_source *before, con
 	}
 }
 
+static bool has_column(const struct view *v)
+{
+	const struct group *before = v->all->before;
+	bool has = v->chosen[MEASURE_TIME] && (v->all->self[MEASURE_TIME].n > 0 ||
+					       (before && before->self[MEASURE_TIME].n > 0));
+
+	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
+		has = has || v->chosen[i];
+	}
+	for (size_t i = 0; i < v->n_derived; i++) {
+		has = has || v->chosen_derived[i];
+	}
+	return has;
+}
+
 static void add_table(struct report_source *s, struct report_source *before,
 		      const struct report_options *o, const struct view *v, struct buf *b)
 {
@@ -147,6 +162,9 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_char(b, '\n');
 	} else {
 		buf_text(b, "There are no kernels in it.\n");
+	}
+	if (summary_records(s->summary) > 0 && !has_column(v)) {
+		buf_text(b, "no launch's time is known, so there is no column to show\n");
 	}
 	if (v->n_zero > 0) {
 		text_count(b, v->n_zero);

@@ -49,6 +49,26 @@ static bool same_measure(const struct measure *a, const struct measure *b)
 	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
 }
 
+/* What is kept by the kind of a derived column is of one name in both, or not known. */
+static struct estimate_total *translate_derived(struct view *v, const struct group *row,
+						const struct measure *measures, size_t n_measures)
+{
+	struct estimate_total *copy = texts_take(&v->own, DERIVED_BUILT_IN * sizeof(*copy));
+	struct derived others[DERIVED_MAX];
+	size_t n_others = derived_find(measures, n_measures, others);
+
+	for (size_t i = 0; copy && i < v->n_derived; i++) {
+		const struct derived *d = &v->derived[i];
+
+		for (size_t k = 0; k < n_others; k++) {
+			if (d->kind == others[k].kind && strcmp(d->name, others[k].name) == 0) {
+				copy[d->kind] = row->estimated->derived[d->kind];
+			}
+		}
+	}
+	return copy;
+}
+
 static const struct estimated *translate_estimated(struct view *v, const struct group *row,
 						   const struct measure *measures,
 						   size_t n_measures)
@@ -61,6 +81,7 @@ static const struct estimated *translate_estimated(struct view *v, const struct 
 	*copy = *row->estimated;
 	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
 	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
+	copy->derived = translate_derived(v, row, measures, n_measures);
 	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
 		for (size_t k = 0; k < n_measures; k++) {
 			if (same_measure(&v->measures[i], &measures[k])) {
@@ -69,7 +90,7 @@ static const struct estimated *translate_estimated(struct view *v, const struct 
 			}
 		}
 	}
-	return copy->self && copy->total ? copy : NULL;
+	return copy->self && copy->total && copy->derived ? copy : NULL;
 }
 
 /* The numbers of a row of the other capture in the order of our measures. */
@@ -167,23 +188,50 @@ static int join(struct view *v, struct groups *against)
 	return result;
 }
 
-int view_compare(struct view *v, struct groups *against)
+/* Totals are compared unless figures say otherwise; of means, what a launch does. */
+static bool choose_fields(struct view *v, bool chosen, struct buf *why)
+{
+	unsigned fields = chosen ? v->fields : FIELD_BIT(FIELD_TOTAL);
+
+	if (!v->nested && (fields & FIELD_BIT(FIELD_SUM))) {
+		fields = (fields & ~FIELD_BIT(FIELD_SUM)) | FIELD_BIT(FIELD_TOTAL);
+	}
+	if (!(fields & (FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_MEAN)))) {
+		buf_text(why, "--against compares totals and means: --figures has neither of them");
+		return false;
+	}
+	if (fields & FIELD_BIT(FIELD_TOTAL)) {
+		fields |= FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
+	}
+	if (fields & FIELD_BIT(FIELD_MEAN)) {
+		fields |= FIELD_BIT(FIELD_MEAN_BEFORE) | FIELD_BIT(FIELD_MEAN_CHANGE);
+	}
+	if (v->estimated && (fields & FIELD_BIT(FIELD_TOTAL))) {
+		fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
+	}
+	if (v->estimated && (fields & FIELD_BIT(FIELD_MEAN))) {
+		fields |= FIELD_BIT(FIELD_MEAN_CHANGE_ERROR) | FIELD_BIT(FIELD_MEAN_DIFFERS);
+	}
+	v->fields = fields & ~FIELD_BIT(FIELD_ERROR);
+	return true;
+}
+
+int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 {
 	const struct measure *measures;
-	size_t n_measures = groups_measures(against, &measures);
+	size_t n_measures = groups_measures(o->against, &measures);
 	struct group *all = texts_take(&v->own, sizeof(*all));
 
 	if (!all) {
 		return -ENOMEM;
 	}
 	*all = *v->all;
-	all->before = translate(v, groups_all(against), measures, n_measures);
-	v->all = all;
-	v->fields = FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
-	v->clocks_differ = !fields_same_clock(all);
-	v->estimated = v->estimated || (all->before && all->before->estimated);
-	if (v->estimated) {
-		v->fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
+	all->before = translate(v, groups_all(o->against), measures, n_measures);
+	if (!all->before) {
+		return -ENOMEM;
 	}
-	return all->before ? join(v, against) : -ENOMEM;
+	v->all = all;
+	v->clocks_differ = !fields_same_clock(all);
+	v->estimated = v->estimated || all->before->estimated;
+	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against) : -EINVAL;
 }

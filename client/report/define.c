@@ -126,6 +126,16 @@ static double combine(enum step_kind kind, double left, double right)
 	}
 }
 
+bool define_uses_time(const struct define *d)
+{
+	bool uses = d->timed;
+
+	for (size_t i = 0; i < d->n && !uses; i++) {
+		uses = d->steps[i].kind == STEP_DERIVED && derived_uses_time(d->steps[i].derived);
+	}
+	return uses;
+}
+
 double define_value(const struct define *d, const struct group *group)
 {
 	double stack[STEPS_MAX];

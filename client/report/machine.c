@@ -21,8 +21,8 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (fields_is_of_errors(field) && !v->estimated) {
 		return false;
 	}
-	if (field >= FIELD_BEFORE) {
-		return compares;
+	if (field >= FIELD_BEFORE && !compares) {
+		return false;
 	}
 	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
 }
@@ -42,12 +42,23 @@ static void add_label(struct buf *b, const char *label)
 	buf_deinit(&safe);
 }
 
+/* Figures of a derived column beside its value. */
+static bool derived_is_told(const struct view *v, enum field field)
+{
+	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
+	       (v->estimated || !fields_is_of_errors(field));
+}
+
 static void add_heads(const struct view *v, struct buf *b)
 {
 	for (unsigned i = 0; i < v->keys->n; i++) {
 		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
 	}
 	buf_text(b, v->nested ? "launches,total_launches" : "launches");
+	if (v->all->before) {
+		buf_text(b,
+			 v->nested ? ",launches_before,total_launches_before" : ",launches_before");
+	}
 	buf_text(b, v->estimated ? ",launches_error" : "");
 	buf_text(b, v->estimated && v->nested ? ",total_launches_error" : "");
 	buf_text(b, v->estimated ? ",measured" : "");
@@ -78,6 +89,12 @@ static void add_heads(const struct view *v, struct buf *b)
 			if (v->turns) {
 				buf_printf(b, ",%s:joined", v->derived[i].name);
 			}
+			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+				if (derived_is_told(v, (enum field)f)) {
+					buf_printf(b, ",%s:%s", v->derived[i].name,
+						   fields_name((enum field)f, false));
+				}
+			}
 		}
 	}
 	buf_char(b, '\n');
@@ -94,7 +111,7 @@ static void add_number(struct buf *b, double value, const char *unknown)
 
 static uint64_t launches_of(const struct group *row, bool total)
 {
-	return (uint64_t)(group_launches(row, total) + 0.5);
+	return !row ? 0 : (uint64_t)(group_launches(row, total) + 0.5);
 }
 
 static uint64_t measured_of(const struct group *row)
@@ -123,6 +140,14 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 	if (v->nested) {
 		buf_char(b, ',');
 		buf_u64(b, launches_of(row, true));
+	}
+	if (v->all->before) {
+		buf_char(b, ',');
+		buf_u64(b, launches_of(row->before, false));
+	}
+	if (v->all->before && v->nested) {
+		buf_char(b, ',');
+		buf_u64(b, launches_of(row->before, true));
 	}
 	if (v->estimated) {
 		buf_char(b, ',');
@@ -158,6 +183,15 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 			}
 			if (v->turns) {
 				buf_text(b, derived_is_joined(&v->derived[i], row) ? ",1" : ",0");
+			}
+			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+				if (derived_is_told(v, (enum field)f)) {
+					buf_char(b, ',');
+					add_number(b,
+						   derived_compare(&v->derived[i], (enum field)f,
+								   row),
+						   "");
+				}
 			}
 		}
 	}
@@ -195,6 +229,12 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 	buf_u64(b, launches_of(row, false));
 	buf_text(b, ",\"total_launches\":");
 	buf_u64(b, launches_of(row, true));
+	if (v->all->before) {
+		buf_text(b, ",\"launches_before\":");
+		buf_u64(b, launches_of(row->before, false));
+		buf_text(b, ",\"total_launches_before\":");
+		buf_u64(b, launches_of(row->before, true));
+	}
 	if (v->estimated) {
 		buf_text(b, ",\"launches_error\":");
 		add_number(b, group_launches_error(row, false), "null");
@@ -245,6 +285,14 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 		if (v->turns) {
 			buf_printf(b, ",\"%s:joined\":%s", v->derived[i].name,
 				   derived_is_joined(&v->derived[i], row) ? "true" : "false");
+		}
+		for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+			if (derived_is_told(v, (enum field)f)) {
+				buf_printf(b, ",\"%s:%s\":", v->derived[i].name,
+					   fields_name((enum field)f, false));
+				add_number(b, derived_compare(&v->derived[i], (enum field)f, row),
+					   "null");
+			}
 		}
 	}
 	buf_char(b, '}');

@@ -72,7 +72,7 @@ static void add_column(const struct table *t, size_t width, const struct table_c
 		if (c->fields[i] == FIELD_SHARE) {
 			continue;
 		}
-		snprintf(name, sizeof(name), "  %s", fields_name(c->fields[i], t->v->nested));
+		snprintf(name, sizeof(name), "  %s", fields_head(c->fields[i], t->v->nested));
 		table_format(t, c, i, row, &values);
 		add_line(b, width, name, &values);
 	}

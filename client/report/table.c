@@ -114,7 +114,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		for (unsigned k = 0; k < c->n_fields; k++) {
 			buf_text(&field, c->is_derived && k == 0
 						 ? ""
-						 : fields_name(c->fields[k], t->v->nested));
+						 : fields_head(c->fields[k], t->v->nested));
 			table_pad(b, k > 0);
 			table_add_right(b, &field, table_field_width(c, k));
 		}
@@ -199,7 +199,9 @@ static bool add_up_rest(struct table *t)
 	t->rest = (struct group){ .self = self, .total = total, .timed = timed };
 	t->rest_before.self = calloc(v->n_measures, sizeof(*self));
 	t->rest_before.total = calloc(v->n_measures, sizeof(*total));
-	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total) {
+	t->rest_before.timed = calloc(v->n_measures, sizeof(*timed));
+	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total ||
+	    !t->rest_before.timed) {
 		return false;
 	}
 	t->rest.before = v->all->before ? &t->rest_before : NULL;
@@ -219,16 +221,21 @@ static bool add_up_rest(struct table *t)
 			sample_merge(&t->rest_before.self[k], &row->before->self[k]);
 			t->rest_before.total[k] = (struct part){ t->rest_before.self[k].n,
 								 t->rest_before.self[k].sum };
+			t->rest_before.timed[k].n += row->before->timed[k].n;
+			t->rest_before.timed[k].sum += row->before->timed[k].sum;
 		}
+		t->rest_before.total_peak_bytes += row->before ? row->before->total_peak_bytes : 0;
 		t->rest_before.calls += row->before ? row->before->calls : 0;
 		t->rest_before.total_calls += row->before ? row->before->calls : 0;
-		t->rest_before.total_ranged += row->before ? row->before->ranged : 0;
+		t->rest_before.ranged += row->before ? row->before->ranged : 0;
 		t->rest.calls += row->calls;
-		t->rest.total_ranged += row->ranged;
+		t->rest.ranged += row->ranged;
 		t->rest.total_calls += row->calls;
 		t->rest.peak_bytes += row->peak_bytes;
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 	}
+	t->rest.total_ranged = t->rest.ranged;
+	t->rest_before.total_ranged = t->rest_before.ranged;
 	return !v->estimated || add_up_estimates(t);
 }
 
@@ -348,6 +355,7 @@ static void deinit(struct table *t)
 	free(t->rest.timed);
 	free(t->rest_before.self);
 	free(t->rest_before.total);
+	free(t->rest_before.timed);
 	free_estimated(&t->rest_estimated);
 	free_estimated(&t->rest_before_estimated);
 }

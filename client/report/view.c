@@ -53,12 +53,16 @@ static double value_or_none(double value)
 static double change_value(const struct sort *sort, const struct group *row)
 {
 	const struct measure *m = &sort->view->measures[sort->i];
+	bool of_mean = sort->field == FIELD_MEAN_CHANGE;
+	double now = of_mean ? fields_value(FIELD_MEAN, m, sort->i, row, row)
+			     : fields_estimate(m, sort->i, row).value;
+	double before =
+		fields_value(of_mean ? FIELD_MEAN_BEFORE : FIELD_BEFORE, m, sort->i, row, row);
 
 	if (sort->i == MEASURE_TIME && !fields_same_clock(row)) {
 		return NAN;
 	}
-	return fabs(value_or_none(fields_estimate(m, sort->i, row).value) -
-		    value_or_none(fields_estimate(m, sort->i, row->before).value));
+	return fabs(value_or_none(now) - value_or_none(before));
 }
 
 /* More first, what is not known last; equal rows by name, so that the order is the same each time.
@@ -67,7 +71,7 @@ static int compare_rows(const void *a, const void *b, void *userdata)
 {
 	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
 	const struct sort *sort = userdata;
-	bool by_change = sort->field == FIELD_CHANGE;
+	bool by_change = sort->field == FIELD_CHANGE || sort->field == FIELD_MEAN_CHANGE;
 	double left = by_change ? change_value(sort, x) : sort_value(sort, x);
 	double right = by_change ? change_value(sort, y) : sort_value(sort, y);
 
@@ -224,7 +228,7 @@ static void skip_zero(struct view *v)
 /* Figures that would show nothing are left out. */
 static void choose_fields(struct view *v)
 {
-	if (!v->nested && !(v->fields & FIELD_BIT(FIELD_BEFORE))) {
+	if (!v->nested && !v->all->before) {
 		v->fields |= v->fields & FIELD_BIT(FIELD_TOTAL) ? FIELD_BIT(FIELD_SUM) : 0;
 		v->fields &= ~FIELD_BIT(FIELD_TOTAL);
 	}
@@ -305,7 +309,9 @@ static int measure_bars(struct view *v, const struct sort *sort)
  */
 static size_t first_measure(const struct view *v)
 {
-	if (v->all->self[MEASURE_TIME].n > 0 && fields_same_clock(v->all)) {
+	bool usable = !v->all->before || (v->chosen[MEASURE_TIME] && fields_same_clock(v->all));
+
+	if (v->all->self[MEASURE_TIME].n > 0 && usable) {
 		return MEASURE_TIME;
 	}
 	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
@@ -322,9 +328,13 @@ static struct sort usual_sort(const struct view *v, bool compares)
 	struct sort sort = { .kind = SORT_MEASURE, .view = v, .i = first_measure(v) };
 	bool changes = compares && (sort.i != MEASURE_TIME || fields_same_clock(v->all));
 
-	sort.field = changes			   ? FIELD_CHANGE
-		     : v->measures[sort.i].adds_up ? FIELD_TOTAL
-						   : FIELD_MEAN;
+	if (!changes) {
+		sort.field = v->measures[sort.i].adds_up ? FIELD_TOTAL : FIELD_MEAN;
+	} else if (v->measures[sort.i].adds_up && !(v->fields & FIELD_BIT(FIELD_TOTAL))) {
+		sort.field = FIELD_MEAN_CHANGE;
+	} else {
+		sort.field = FIELD_CHANGE;
+	}
 	return sort;
 }
 
@@ -333,7 +343,7 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	struct sort sort = { 0 };
 	int r = begin(v, groups, o, why);
 
-	r = r == 0 && o->against ? view_compare(v, o->against) : r;
+	r = r == 0 && o->against ? view_compare(v, o, why) : r;
 	sort = r == 0 ? usual_sort(v, o->against != NULL) : sort;
 	if (r == 0 && o->sort) {
 		sort.field = FIELD_TOTAL;

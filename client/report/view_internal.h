@@ -4,7 +4,8 @@
 
 #include "client/report/view.h"
 
-/* compare.c: rows get what they were before, and there are those that are gone. 0 or -ENOMEM. */
-int view_compare(struct view *v, struct groups *against);
+/* compare.c: rows get what they were before, and there are those that are gone. 0, -ENOMEM, or
+ * -EINVAL with why told. */
+int view_compare(struct view *v, const struct view_options *o, struct buf *why);
 
 #endif

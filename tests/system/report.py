@@ -236,6 +236,37 @@ def comparison():
     check(abs(changes[0] - 200) < 1e-9 and changes[1:] == [0] * (len(changes) - 1), "what changed most comes first")
 
 
+def other_amounts():
+    """Half of the steps is half of everything, and no faster: launches stand beside, and means can be compared."""
+    change("half.gpuctr", "DELETE FROM record WHERE idx % 2", "UPDATE meta SET value = 358 WHERE key IN ('seen', 'measured')")
+    change("twice.gpuctr", "DELETE FROM record WHERE idx % 2", 'UPDATE record SET "dram__bytes_read.sum" = '
+           '"dram__bytes_read.sum" * 2, duration_ns = duration_ns * 300 WHERE kernel = 1')
+    text = run("half.gpuctr", "--against", "run.gpuctr", "--width", 400, "--columns", "time,of_peak").stdout.decode()
+    check("LAUNCHES DIFFER: here 358, before 716 (-50.0%)" in text and "--figures mean" in text, f"half: {text}")
+    last = next(line for line in text.split("\n") if line.startswith("all "))
+    check(last.split()[1:3] == ["358", "716"] and last.count("%") == 4, f"half: {last}")
+    check("LAUNCHES" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "as many launches")
+    means = ["twice.gpuctr", "--against", "half.gpuctr", "--figures", "mean", "--columns", "time,dram_bandwidth"]
+    row = run(*means, "--limit", 1).stdout.decode().split("\n")[2]
+    check("x 300" in row and row.split()[-1] == "-99.4%" and row.count("us") + row.count("ms") == 2, f"means: {row}")
+    r = json.loads(run("twice.gpuctr", "--against", "run.gpuctr", "--by", "op", "--json").stdout)
+    before = {row["key"]["op"]: row for row in json.loads(report("--by", "op", "--json"))["rows"]}
+    for row in r["rows"]:
+        was, m = before[row["key"]["op"]], row["measures"][COLUMNS[0]]
+        check((row["launches_before"], row["total_launches_before"]) == (was["launches"], was["total_launches"]), f"{row}")
+        check(m["mean_before"] == was["measures"][COLUMNS[0]]["mean"], f"mean before: {row['key']}")
+        change_of = m["mean_change"] if m["mean"] is not None and m["mean_before"] else None
+        check(change_of is None or abs(change_of - (m["mean"] / m["mean_before"] - 1) * 100) < 1e-6, f"mean change: {m}")
+        check(row["derived"]["of_peak:before"] == was["derived"]["of_peak"], f"derived before: {row['key']}")
+    rows = list(csv.DictReader(io.StringIO(run("half.gpuctr", "--against", "run.gpuctr", "--csv").stdout.decode())))
+    check(sum(int(row["launches_before"]) for row in rows) == 716 and "of_peak:change" in rows[0], "CSV of a comparison")
+    refused("no figure to compare", "totals and means", "run.gpuctr", "--against", "run.gpuctr", "--figures", "share", status=2)
+    change("timeless.gpuctr", "UPDATE record SET clock = 0, duration_ns = -1")
+    r = run("timeless.gpuctr", "--columns", "time")
+    check(b"no launch's time is known, so there is no column" in r.stdout, f"no times: {r.stdout.decode()}")
+    check(b"1.11 ms" in run("timeless.gpuctr", "--against", "run.gpuctr", "--columns", "time").stdout, "times of before")
+
+
 def other_clocks():
     """A time is not compared with one of another clock, whichever of the two captures has it; counters are."""
     change("ranges.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
@@ -566,7 +597,7 @@ def bars():
 def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ,
-             comparison, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
+             comparison, other_amounts, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
              hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
