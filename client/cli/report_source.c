@@ -93,7 +93,7 @@ static int on_end(const struct store_info *info, void *userdata)
 
 		known.seen = known.measured;
 		add_totals(&s->end.totals, &known);
-		s->end.has_totals = false;
+		s->end.unfinished = true;
 	}
 	return 0;
 }

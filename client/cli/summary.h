@@ -37,6 +37,7 @@ struct summary_end {
 	bool recorded;	       /* no GPU was leased: only a recording could answer */
 	bool unanswered;       /* no process said more than that it is there */
 	bool has_totals;       /* false: the connection broke, what is known is what came */
+	bool unfinished;       /* of a file without totals: it is written still, or was cut short */
 	int error;	       /* why it ended early, GPUCTR_OK: it did not */
 	bool refused;	       /* a process said why it cannot be measured */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */

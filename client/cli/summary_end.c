@@ -53,7 +53,9 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 			    "and not "
 			    "those that were not)");
 	}
-	if (t->dropped == 0) {
+	if (end->unfinished) {
+		buf_text(b, " (of what is written: what else was seen is not known)");
+	} else if (t->dropped == 0) {
 		buf_text(b, first ? ": 0 dropped" : ", 0 dropped");
 	}
 	if (!end->has_totals) {
@@ -153,6 +155,27 @@ static void add_clocks(const struct summary *s, struct buf *b)
 		buf_text(b, " of ");
 		text_count(b, records);
 		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+	}
+}
+
+/* Of which counters sums and means are of fewer launches than the row has. With a budget, and where
+ * metrics take turns, estimates are told instead. */
+static void add_missing(const struct summary *s, struct buf *b)
+{
+	const struct group *all = groups_all(s->groups);
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
+
+	for (size_t i = MEASURE_TIME + 1; all && !all->estimated && s->turns == 0 && i < n; i++) {
+		if (all->self[i].n == all->calls) {
+			continue;
+		}
+		text_terminal(b, measures[i].name);
+		buf_text(b, " is not known of ");
+		text_count(b, all->calls - all->self[i].n);
+		buf_text(b, " of ");
+		text_count(b, all->calls);
+		buf_text(b, " launches: its figures are of the others (sums: \"*\")\n");
 	}
 }
 
@@ -262,6 +285,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 		add_estimated(s, end, b);
 	}
 	add_clocks(s, b);
+	add_missing(s, b);
 	add_of_range(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");

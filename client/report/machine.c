@@ -42,6 +42,12 @@ static void add_label(struct buf *b, const char *label)
 	buf_deinit(&safe);
 }
 
+/* Of how many launches a measure is known: told where that is not all. JSON always has it. */
+static bool n_is_told(const struct view *v, size_t i)
+{
+	return v->chosen[i] && !v->estimated && v->all->self[i].n != v->all->calls;
+}
+
 /* Figures of a derived column beside its value. */
 static bool derived_is_told(const struct view *v, enum field field)
 {
@@ -78,6 +84,11 @@ static void add_heads(const struct view *v, struct buf *b)
 			buf_char(b, ',');
 			text_csv(b, v->measures[i].name);
 			buf_text(b, ":kind");
+		}
+		if (n_is_told(v, i)) {
+			buf_char(b, ',');
+			text_csv(b, v->measures[i].name);
+			buf_text(b, ":n");
 		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
@@ -171,6 +182,10 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 		}
 		if (v->estimated && v->chosen[i]) {
 			buf_printf(b, ",%s", kind_of(v, row, i));
+		}
+		if (n_is_told(v, i)) {
+			buf_char(b, ',');
+			buf_u64(b, row->self[i].n);
 		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {

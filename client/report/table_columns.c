@@ -141,6 +141,21 @@ static bool is_of_some(const struct table *t, const struct table_column *c, cons
 	       row->estimated->total[c->i].unknown > 0;
 }
 
+/* Of launches of which others lack the value. What is estimated says "part". */
+static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
+			   const struct group *row)
+{
+	bool total = field == FIELD_TOTAL;
+	uint64_t n;
+
+	if (c->is_derived || t->v->estimated || t->v->turns || !t->v->measures[c->i].adds_up ||
+	    (!total && field != FIELD_SUM)) {
+		return false;
+	}
+	n = total ? row->total[c->i].n : row->self[c->i].n;
+	return n > 0 && n < (total ? row->total_calls : row->calls);
+}
+
 static double value_of(const struct table *t, const struct table_column *c, enum field field,
 		       const struct group *row)
 {
@@ -186,6 +201,10 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		return;
 	}
 	add_figure(t, c, c->fields[field], row, value, b);
+	if (is_sum_of_some(t, c, c->fields[field], row) &&
+	    text_width(b->data + start, b->n - start) < table_field_width(c, field)) {
+		buf_char(b, '*');
+	}
 	/* A wild value, of a damaged file or a counter that ran over, breaks no line. */
 	if (b->n > start &&
 	    text_width(b->data + start, b->n - start) > table_field_width(c, field)) {

@@ -387,6 +387,7 @@ def not_finished():
     writer.execute("ROLLBACK")
     writer.close()
     check(r.returncode == 0 and b"NOT COMPLETE" in r.stdout and b"716 kernels seen" in r.stdout, f"growing: {r}")
+    check(b"broke off" not in r.stdout and b"0 dropped" not in r.stdout and b"of what is written" in r.stdout, f"growing: {r}")
     check(json.loads(run("growing.gpuctr", "--json").stdout)["complete"] is False, "growing: JSON")
 
 
@@ -419,6 +420,22 @@ def wild_values():
             check(all(width(line) <= columns for line in table.split("\n")), f"wild values in {columns}, {more}")
     r = json.loads(run("wild.gpuctr", "--json").stdout)
     check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
+
+
+def values_that_are_missing():
+    """Sums of fewer launches than the row has are marked, and counted."""
+    change("some.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx % 3 = 0 AND kernel = 1')
+    db = sqlite3.connect("some.gpuctr")
+    missing = db.execute(f'SELECT count(*) FROM record WHERE "{COLUMNS[1]}" IS NULL').fetchone()[0]
+    db.close()
+    text = run("some.gpuctr", "--columns", "bytes_write,bytes_read", "--limit", 0).stdout.decode()
+    check(f"{COLUMNS[1]} is not known of {missing} of 716 launches" in text and missing > 5, f"missing: {text}")
+    marked = [line for line in text[:text.index("\n\n")].split("\n") if "B*" in line]
+    check(len(marked) == 2 and marked[1].startswith("all ") and text.count("B*") == 2, f"marked: {marked}")
+    check("B*" in run("some.gpuctr", "--by", "op", "--columns", "bytes_write").stdout.decode(), "totals are marked")
+    rows = list(csv.DictReader(io.StringIO(run("some.gpuctr", "--csv").stdout.decode())))
+    check(sum(int(row[COLUMNS[1] + ":n"]) for row in rows) == 716 - missing, "CSV says of how many")
+    check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
 
 
 def ranks():
@@ -598,7 +615,7 @@ def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ,
              comparison, other_amounts, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
+             hostile_names, wild_values, values_that_are_missing, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
