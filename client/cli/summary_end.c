@@ -340,16 +340,19 @@ static void add_too_short(const struct summary *s, struct buf *b)
 			    : "With --budget 100%\neverything is measured.\n");
 }
 
+/* A process may have said what it was that chose none. */
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
+	if (end->unmatched && *end->unmatched) {
+		buf_text(b, "Nothing was measured: no kernel was chosen.\n");
+		text_terminal(b, end->unmatched);
+		buf_char(b, '\n');
+		return;
+	}
 	buf_text(b,
 		 "Nothing was measured: no kernel passed --kernel, --launch-skip, --launch-count "
 		 "and what\n"
 		 "else chooses kernels, NVTX ranges, capture ranges or steps.\n");
-	if (end->unmatched && *end->unmatched) {
-		text_terminal(b, end->unmatched);
-		buf_char(b, '\n');
-	}
 }
 
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)

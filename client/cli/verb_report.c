@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/report_html.h"
@@ -393,6 +394,29 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	}
 }
 
+/* Under whatever names: its kernels would be there twice. */
+static bool are_different(const struct strings *files)
+{
+	struct stat *stats = calloc(files->n + 1, sizeof(*stats));
+	bool ok = stats != NULL;
+
+	for (size_t i = 0; ok && i < files->n; i++) {
+		bool there =
+			strcmp(files->items[i], "-") != 0 && stat(files->items[i], &stats[i]) == 0;
+
+		for (size_t k = 0; there && ok && k < i; k++) {
+			ok = stats[k].st_ino != stats[i].st_ino ||
+			     stats[k].st_dev != stats[i].st_dev || stats[i].st_ino == 0;
+			if (!ok) {
+				say_usage("report: '%s' and '%s' are one file: name it once",
+					  files->items[k], files->items[i]);
+			}
+		}
+	}
+	free(stats);
+	return ok;
+}
+
 /* What does not go together. */
 static bool check(const struct report_options *o, const struct strings *files)
 {
@@ -407,6 +431,9 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (inputs > 1) {
 		say_usage("report: standard input can be read only once");
+		return false;
+	}
+	if (!are_different(files)) {
 		return false;
 	}
 	if (o->csv && o->json) {

@@ -222,8 +222,8 @@ static bool refuse_name(struct parser *p, const char *at, const char *name)
 	buf_text(&what, "the captures have no '");
 	buf_text(&what, name);
 	buf_char(&what, '\'');
-	if (*near.found[0].name) {
-		buf_printf(&what, "; did you mean '%s'?", near.found[0].name);
+	if (near_best(&near)) {
+		buf_printf(&what, "; did you mean '%s'?", near_best(&near));
 	}
 	refuse(p, at, buf_string(&what));
 	buf_deinit(&what);

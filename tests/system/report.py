@@ -338,6 +338,9 @@ def bad_files():
     refused("a folder", "error[store-", ".")
     refused("a good and a bad one", "error[store-truncated]", "run.gpuctr", "cut.gpuctr")
     refused("text on standard input", "error[store-not-capture]", "-", stdin=b"nothing")
+    refused("nothing on standard input", "Standard input is empty", "-", stdin=b"")
+    for wrong in (b"", b"nothing", data[:len(data) // 2]):
+        check(b"gpuctr-report-" not in run("-", stdin=wrong).stderr, "the name of a copy")
     refused("no room for standard input", "error[input]", "-", stdin=data, env={"TMPDIR": "/nowhere"})
 
 
@@ -349,12 +352,14 @@ def standard_input():
 
 
 def wrong_command_lines():
+    os.link("run.gpuctr", "same.gpuctr")
     for arguments, message in (
             ([], "which capture?"), (["run.gpuctr", "--by", "kernal"], "did you mean 'kernel'?"),
             (["run.gpuctr", "--sort", "zz"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
+            (["run.gpuctr", "run.gpuctr"], "are one file"), (["run.gpuctr", "same.gpuctr"], "are one file"),
             (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
         refused(str(arguments), message, *arguments, status=2)
 
@@ -484,6 +489,7 @@ def definitions():
             ("x = time + dram__bytes_read", "'second' and 'byte' cannot be added", 9),
             ("x = dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?", 4),
             ("x = 2 * (1 + 2", "this '(' is not closed", 8), ("x 3", "'=' is expected", 2),
+            ("x = foo", "the captures have no 'foo'", 4), ("x = max", "the captures have no 'max'", 4),
             ("time = 3", "is there already", 0), ("dram_bandwidth = 3", "is there already", 0),
             ("x = 1 +", "a number, a name or '('", 7), ("x = 3 4", "an operator or the end", 6),
             ("x = 1e999", "too large", 4), ("x = 3x", "an operator is expected", 5), ("3 = x", "NAME = EXPRESSION", 0),
@@ -494,6 +500,7 @@ def definitions():
         lines = r.stderr.decode().split("\n")
         check(r.returncode == 2 and r.stdout == b"" and "my.columns:2: " in lines[0] and message in lines[0],
               f"{line}: {lines[0]}")
+        check(line not in ("x = foo", "x = max") or "did you mean" not in lines[0], f"what is not near: {lines[0]}")
         check(len(lines) > 2 and lines[2] == " " * (2 + column) + "^" and "\x1b" not in r.stderr.decode(),
               f"{line}: the place: {lines[1:]}")
     path.write_bytes(b"x = 1\0")

@@ -341,6 +341,7 @@ static void test_kernel_names(void **state)
 static void test_near_matches(void **state)
 {
 	static const char *const words[] = { "--metrics", "--format", "--force", "--kernel", NULL };
+	struct near near;
 
 	(void)state;
 	assert_string_equal(near_word("--metric", words), "--metrics");
@@ -349,6 +350,15 @@ static void test_near_matches(void **state)
 	assert_string_equal(near_word("--kernal", words), "--kernel");
 	assert_null(near_word("--something-else", words));
 	assert_null(near_word("", words));
+	near_init(&near, "tiem", 4);
+	near_offer(&near, "time");
+	assert_string_equal(near_best(&near), "time");
+	near_init(&near, "max", 3);
+	near_offer(&near, "time");
+	assert_null(near_best(&near));
+	near_init(&near, "bytes_read", 10);
+	near_offer(&near, "dram__bytes_read.sum");
+	assert_string_equal(near_best(&near), "dram__bytes_read.sum");
 	assert_null(near_word("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
