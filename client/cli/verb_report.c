@@ -111,8 +111,17 @@ static bool shows_utf8(void)
 	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
 }
 
-static void add_tail(struct report_source *s, struct buf *b)
+static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
 {
+	text_wrap(b, buf_string(notes), width);
+	b->failed |= notes->failed;
+	buf_deinit(notes);
+}
+
+static void add_tail(struct report_source *s, size_t width, struct buf *to)
+{
+	struct buf notes = { 0 }, *b = &notes;
+
 	s->end.budgets = buf_string(&s->budgets);
 	summary_print_tail(s->summary, &s->end, b);
 	if (s->unfinished > 0) {
@@ -121,22 +130,27 @@ static void add_tail(struct report_source *s, struct buf *b)
 			   "an error\n",
 			   s->unfinished == 1 ? "a capture is" : "several captures are");
 	}
+	add_wrapped(&notes, width, to);
 }
 
 /* before: NULL, or what is compared with. */
-static void add_notes(struct report_source *s, struct report_source *before, const char *name,
-		      const struct view *v, struct buf *b)
+static void add_notes(struct report_source *s, struct report_source *before,
+		      const struct report_options *o, const struct view *v, struct buf *b)
 {
+	struct buf notes = { 0 };
+
 	if (before) {
 		summary_print_against(s->summary, &s->end, before->summary, &before->end,
-				      v->clocks_differ, b);
+				      v->clocks_differ, &notes);
+		add_wrapped(&notes, o->width, b);
 	}
-	add_tail(s, b);
+	add_tail(s, o->width, b);
 	if (before) {
-		buf_text(b, "before, ");
-		text_terminal(b, name);
-		buf_text(b, ":\n");
-		add_tail(before, b);
+		buf_text(&notes, "before, ");
+		text_terminal(&notes, o->against);
+		buf_text(&notes, ":\n");
+		add_wrapped(&notes, o->width, b);
+		add_tail(before, o->width, b);
 	}
 }
 
@@ -158,6 +172,8 @@ static bool has_column(const struct view *v)
 static void add_table(struct report_source *s, struct report_source *before,
 		      const struct report_options *o, const struct view *v, struct buf *b)
 {
+	struct buf notes = { 0 };
+
 	if (summary_records(s->summary) > 0) {
 		b->failed |= table_print(v, o->width, b) != 0;
 		buf_char(b, '\n');
@@ -165,16 +181,17 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_text(b, "There are no kernels in it.\n");
 	}
 	if (summary_records(s->summary) > 0 && !has_column(v)) {
-		buf_text(b, "no launch's time is known, so there is no column to show\n");
+		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
 	}
 	if (v->n_zero > 0) {
-		text_count(b, v->n_zero);
-		buf_text(b, " rows whose own counters are all zero are left out\n");
+		text_count(&notes, v->n_zero);
+		buf_text(&notes, " rows whose own counters are all zero are left out\n");
 	}
+	add_wrapped(&notes, o->width, b);
 	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
-	add_notes(s, before, o->against, v, b);
+	add_notes(s, before, o, v, b);
 }
 
 /* What a definition is refused for has the line and the place below. */
@@ -229,7 +246,7 @@ static int print(struct report_source *s, struct report_source *before,
 		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
 		b.failed |= r == -ENOMEM;
 		r = r == -ENOMEM ? 0 : r;
-		add_tail(s, &b);
+		add_tail(s, o->width, &b);
 	} else {
 		add_table(s, before, o, &view, &b);
 	}

@@ -204,9 +204,14 @@ def lines_fit():
     for columns in (40, 41, 60, 79, 80, 100, 163, 300):
         for by in ("kernel", "op", "op,shape,kernel", "nvtx", "layer,dir,step,device,process,stream"):
             text = report("--by", by, "--width", columns, "--limit", 0, "--figures", "all")
-            table = text[:text.index("single pass")]
-            check(all(width(line) <= columns for line in table.split("\n")), f"{by}: wider than {columns}")
+            wide = [line for line in text.split("\n") if width(line) > columns]
+            check(not wide, f"{by}: wider than {columns}: {wide}")
+    text = report("--against", "run.gpuctr", "--width", 50)
+    check(all(width(line) <= 50 for line in text.split("\n")), f"a comparison in 50 columns: {text}")
     check(report("--limit", 3, env={"COLUMNS": "80"}) != "", "COLUMNS")
+    text = subprocess.run([CLIENT, "help", "report"], capture_output=True, check=True).stdout.decode()
+    check(all(len(line) <= 100 for line in text.split("\n")) and "...." not in text, f"help: {text}")
+    check(re.search(r"--by KEYS .*\n {30}\S.*\n {30}\(default: kernel\)", text), f"help: {text}")
 
 
 def rows_differ():
