@@ -385,6 +385,9 @@ void machine_json(const struct view *v, const struct machine_source *source, str
 		buf_text(b, ",\"estimated\":true,\"seeds\":");
 		add_list(b, source->seeds, source->n_seeds);
 	}
+	if (v->all->before) {
+		buf_printf(b, ",\"clocks_differ\":%s", v->clocks_differ ? "true" : "false");
+	}
 	buf_text(b, ",\"by\":");
 	add_list(b, keys, v->keys->n);
 	add_columns(v, b);

@@ -16,7 +16,7 @@ struct view_options {
 	struct define_source define; /* columns of the user's; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */
-	bool base_units;	     /* whole numbers of bytes and ns instead of GB and ms */
+	bool base_units;	     /* bytes and ns instead of GB and ms */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
