@@ -159,6 +159,26 @@ static struct estimate mean_estimate(const struct group *group, size_t i)
 	return estimated_mean(group, i);
 }
 
+/* Of the launches those of which the value is not known, and which the sum is without. */
+static double lacking_part(const struct group *group, size_t i)
+{
+	double launches = group_launches(group, true), known = (double)group->total[i].n;
+
+	if (group->estimated) {
+		return (double)group->estimated->total[i].unknown / launches;
+	}
+	return known > 0 ? 1 - known / launches : 0;
+}
+
+bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group)
+{
+	const struct group *before = group->before;
+
+	return before && measure->adds_up && group_launches(group, true) > 0 &&
+	       group_launches(before, true) > 0 &&
+	       fabs(lacking_part(group, i) - lacking_part(before, i)) > 0.01;
+}
+
 static double compare(enum field field, const struct measure *measure, size_t i,
 		      const struct group *group)
 {
@@ -170,6 +190,9 @@ static double compare(enum field field, const struct measure *measure, size_t i,
 
 	if (i == MEASURE_TIME && fields_of_total(field) != FIELD_BEFORE &&
 	    !fields_same_clock(group)) {
+		return NAN;
+	}
+	if (!of_mean && field != FIELD_BEFORE && fields_is_of_part(measure, i, group)) {
 		return NAN;
 	}
 	return fields_compare(field, &now, &before);

@@ -59,6 +59,10 @@ struct estimate fields_estimate(const struct measure *measure, size_t i, const s
  * without times, or without a before. */
 bool fields_same_clock(const struct group *group);
 
+/* Is a sum without launches that the one before has, or the other way round: more than a hundredth
+ * of them? Then it has no change. */
+bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group);
+
 /* A figure of a comparison, made of what it is now and what it was before. */
 double fields_compare(enum field field, const struct estimate *now, const struct estimate *before);
 

@@ -108,17 +108,7 @@ static void add_percent(enum field field, const struct group *row, double value,
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
 	} else {
-		buf_text(b, row->total_calls == 0 ? "gone" : row->before ? "na" : "new");
-	}
-}
-
-static void add_figure(const struct table *t, const struct table_column *c, enum field field,
-		       const struct group *row, double value, struct buf *b)
-{
-	if (is_percent(field)) {
-		add_percent(fields_of_total(field), row, value, b);
-	} else {
-		add_value(t, c, value, b);
+		buf_text(b, group_launches(row, true) == 0 ? "gone" : row->before ? "na" : "new");
 	}
 }
 
@@ -132,6 +122,20 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 	}
 	return row->estimated ? derived_estimate(&v->derived[c->i], row)
 			      : (struct estimate){ .kind = ESTIMATE_EXACT };
+}
+
+static void add_figure(const struct table *t, const struct table_column *c, enum field field,
+		       const struct group *row, double value, struct buf *b)
+{
+	if (isnan(value) && field == FIELD_CHANGE && !c->is_derived &&
+	    estimate_of(t, c, row).kind != ESTIMATE_NONE &&
+	    fields_is_of_part(&t->v->measures[c->i], c->i, row)) {
+		buf_text(b, "part");
+	} else if (is_percent(field)) {
+		add_percent(fields_of_total(field), row, value, b);
+	} else {
+		add_value(t, c, value, b);
+	}
 }
 
 /* A sum of which launches are missing: an error of the others would say that it is known. */

@@ -443,9 +443,34 @@ def values_that_are_missing():
     marked = [line for line in text[:text.index("\n\n")].split("\n") if "B*" in line]
     check(len(marked) == 2 and marked[1].startswith("all ") and text.count("B*") == 2, f"marked: {marked}")
     check("B*" in run("some.gpuctr", "--by", "op", "--columns", "bytes_write").stdout.decode(), "totals are marked")
+    text = run("some.gpuctr", "--against", "run.gpuctr", "--columns", "bytes_write", "--limit", 0).stdout.decode()
+    check([line.split()[-1] for line in text.split("\n") if " part" in line] == ["part"] * 2, f"no change of a part: {text}")
     rows = list(csv.DictReader(io.StringIO(run("some.gpuctr", "--csv").stdout.decode())))
     check(sum(int(row[COLUMNS[1] + ":n"]) for row in rows) == 716 - missing, "CSV says of how many")
     check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
+
+
+def with_budget(path, every):
+    """The recording, as if every so manyeth launch had been chosen, and the kernels were the strata."""
+    change(path, "INSERT INTO meta VALUES('budget_ppm', 50000), ('seed', '7')",
+           "INSERT INTO stratum SELECT 1, kernel, kernel, 0, max(grid_x), 1, 1, max(block_x), 1, 1, 0, 0, 0, count(*) "
+           "FROM record GROUP BY kernel",
+           f"INSERT INTO choice SELECT id, kernel, {1 / every} FROM record WHERE idx % {every} = 0",
+           f"DELETE FROM record WHERE idx % {every}")
+
+
+def estimates_are_compared():
+    """What was not measured is not gone, and a sum without some launches has not changed by these."""
+    with_budget("half-budget.gpuctr", 2)
+    rows = json.loads(run("half-budget.gpuctr", "--json").stdout)["rows"]
+    never = [row["key"]["kernel"] for row in rows if row["measured"] == 0]
+    text = run("half-budget.gpuctr", "--against", "run.gpuctr", "--columns", "time", "--limit", 0).stdout.decode()
+    table = text[:text.index("\n\n")].split("\n")
+    check(never and " gone " not in text and sum(" na " in line for line in table) == len(never), f"never measured: {text}")
+    check(table[-1].split()[0] == "all" and table[-1].split()[-3] == "part", f"all: {table[-1]}")
+    check("LAUNCHES DIFFER" not in text and any(line.endswith("yes") for line in table), "launches are counted")
+    head = run("half-budget.gpuctr", "--by", "op", "--csv").stdout.decode().split("\n")[0]
+    check(head.startswith("op,launches,total_launches,launches_error,total_launches_error,measured,"), head)
 
 
 def ranks():
@@ -627,7 +652,7 @@ def main():
     tests = [goldens, tutorial, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ,
              comparison, other_amounts, other_clocks, other_machines, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, values_that_are_missing, ranks, definitions, rooflines, bars, nobody_reads]
+             hostile_names, wild_values, values_that_are_missing, estimates_are_compared, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
