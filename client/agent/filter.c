@@ -56,7 +56,9 @@ static void note_left_out(struct filter *f, const char *name)
 	while (i < f->n_left_out && strcmp(f->left_out[i], name) != 0) {
 		i++;
 	}
-	if (i == f->n_left_out && i < FILTER_NAMES_MAX && (f->left_out[i] = strdup(name)) != NULL) {
+	if (i == FILTER_NAMES_MAX) {
+		f->left_out_more = true;
+	} else if (i == f->n_left_out && (f->left_out[i] = strdup(name)) != NULL) {
 		f->n_left_out++;
 	}
 	pthread_mutex_unlock(&f->lock);
@@ -101,6 +103,9 @@ static bool missed_kernels(struct filter *f, struct refusal *r)
 		n += (size_t)snprintf(r->message + n, sizeof(r->message) - n, "%s %.100s%s",
 				      i ? ";" : "", f->left_out[i],
 				      strlen(f->left_out[i]) > 100 ? "..." : "");
+	}
+	if (f->left_out_more) {
+		snprintf(r->message + n, sizeof(r->message) - n, "; and others");
 	}
 	utf8_repair(r->message); /* a name may have been cut within a character */
 	pthread_mutex_unlock(&f->lock);

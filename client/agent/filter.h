@@ -28,6 +28,7 @@ struct filter {
 	pthread_mutex_t lock;
 	char *left_out[FILTER_NAMES_MAX]; /* of kernels that do not match; the first few */
 	size_t n_left_out;
+	bool left_out_more; /* there were others than these */
 	struct nvtx_filter nvtx;
 	struct phase phase;
 	uint64_t skip, every, count;

@@ -292,7 +292,7 @@ static const struct {
 	{ .option = "to", .words = "chrome csv jsonl folded perfetto pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
-	{ .option = "sort", .words = "time calls name" },
+	{ .option = "sort", .words = "time launches name" },
 };
 
 static bool is_choice(const char *argument)

@@ -24,6 +24,7 @@ struct format_capture {
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
 	size_t width; /* columns of the terminal the table goes to */
+	bool fits;    /* its lines are no longer than that, whatever must be cut or left out */
 };
 
 /* A format of the stream of records: functions that append to a buffer, which holds whole lines

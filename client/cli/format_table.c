@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A live table for people, one line a kernel. The width of the metric columns follows from their
- * names (the header shows them whole); the kernel's name gets what is left of the terminal. */
+ * names (the header shows them whole); the kernel's name gets what is left of the terminal. Where
+ * lines must fit, heads are cut, then grid and block are left out, and NVTX paths get what names
+ * leave. */
 
 #include "client/cli/format.h"
 
@@ -19,37 +21,85 @@ enum {
 	MIN_NAME_WIDTH = 32,
 	MAX_NAME_WIDTH = 72,
 	MAX_PATH_WIDTH = 60,
+	FIT_NAME_WIDTH = 16, /* where lines must fit */
+	FIT_PATH_WIDTH = 12,
 };
 
 struct table {
 	const struct format_capture *capture;
-	size_t name_width;
+	size_t name_width, head_width, path_width; /* heads: at most; path 0: there is none */
+	bool shapes;
 	unsigned labelled; /* process whose values were last said to be recorded */
 	bool told_ranges;  /* what a time with an asterisk is */
 };
 
-static size_t column_width(const struct gpuctr_column *column)
+static size_t column_width(const struct table *t, const struct gpuctr_column *column)
 {
 	size_t n = strlen(column->name);
 
+	n = n < t->head_width ? n : t->head_width;
 	return n > VALUE_WIDTH ? n : VALUE_WIDTH;
+}
+
+/* Of all but the name and the path. */
+static size_t used_width(const struct table *t)
+{
+	size_t used = INDEX_WIDTH + 2 + 2 + TIME_WIDTH;
+
+	used += t->shapes ? 2 + GRID_WIDTH + 2 + BLOCK_WIDTH : 0;
+	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
+		used += 2 + column_width(t, &t->capture->plan->columns[i]);
+	}
+	return used;
+}
+
+static size_t at_most(size_t n, size_t most)
+{
+	return n < most ? n : most;
+}
+
+/* The first that leaves room for names. */
+static void fit(struct table *t)
+{
+	static const struct {
+		size_t head_width;
+		bool shapes;
+	} layouts[] = { { SIZE_MAX, true }, { 20, true },  { 12, true }, { SIZE_MAX, false },
+			{ 20, false },	    { 12, false }, { 10, false } };
+	size_t width = t->capture->width, left = 0;
+
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]) && left < FIT_NAME_WIDTH; i++) {
+		t->head_width = layouts[i].head_width;
+		t->shapes = layouts[i].shapes;
+		left = width > used_width(t) ? width - used_width(t) : 0;
+	}
+	t->path_width = left >= MIN_NAME_WIDTH + 2 + FIT_PATH_WIDTH
+				? at_most((left - 2) * 2 / 5, MAX_PATH_WIDTH)
+				: 0;
+	left -= t->path_width > 0 ? t->path_width + 2 : 0;
+	t->name_width = left < FIT_NAME_WIDTH ? FIT_NAME_WIDTH : at_most(left, MAX_NAME_WIDTH);
 }
 
 static void *table_open(const struct format_capture *capture)
 {
 	struct table *t = calloc(1, sizeof(*t));
-	size_t used = INDEX_WIDTH + GRID_WIDTH + BLOCK_WIDTH + TIME_WIDTH + 8;
+	size_t used;
 
 	if (!t) {
 		return NULL;
 	}
-	t->capture = capture;
-	for (size_t i = 0; i < capture->plan->n_columns; i++) {
-		used += column_width(&capture->plan->columns[i]) + 2;
+	*t = (struct table){ .capture = capture,
+			     .head_width = SIZE_MAX,
+			     .path_width = MAX_PATH_WIDTH,
+			     .shapes = true };
+	if (capture->fits) {
+		fit(t);
+		return t;
 	}
+	used = used_width(t);
 	t->name_width =
 		capture->width > used + MIN_NAME_WIDTH ? capture->width - used : MIN_NAME_WIDTH;
-	t->name_width = t->name_width > MAX_NAME_WIDTH ? MAX_NAME_WIDTH : t->name_width;
+	t->name_width = at_most(t->name_width, MAX_NAME_WIDTH);
 	return t;
 }
 
@@ -79,21 +129,37 @@ static void align(struct buf *b, size_t start, size_t width, bool right)
 	}
 }
 
+/* A sum is the rollup that goes without saying. */
+static void add_head(struct buf *b, const char *name, size_t width)
+{
+	size_t n = strlen(name);
+	char *text = strdup(name);
+
+	if (text && n > width && n > 4 && strcmp(text + n - 4, ".sum") == 0) {
+		text[n - 4] = '\0';
+	}
+	text_middle_cut(b, text ? text : "", width / 2, width);
+	free(text);
+}
+
 static void table_head(void *f, struct buf *b)
 {
 	struct table *t = f;
 
-	buf_printf(b, "%*s  %-*s  %*s  %*s  %*s", INDEX_WIDTH, "#", (int)t->name_width, "kernel",
-		   GRID_WIDTH, "grid", BLOCK_WIDTH, "block", TIME_WIDTH, "time");
+	buf_printf(b, "%*s  %-*s", INDEX_WIDTH, "#", (int)t->name_width, "kernel");
+	if (t->shapes) {
+		buf_printf(b, "  %*s  %*s", GRID_WIDTH, "grid", BLOCK_WIDTH, "block");
+	}
+	buf_printf(b, "  %*s", TIME_WIDTH, "time");
 	for (size_t i = 0; i < t->capture->plan->n_columns; i++) {
 		const struct gpuctr_column *column = &t->capture->plan->columns[i];
 		size_t start = b->n + 2;
 
 		buf_text(b, "  ");
-		text_terminal(b, column->name);
-		align(b, start, column_width(column), true);
+		add_head(b, column->name, column_width(t, column));
+		align(b, start, column_width(t, column), true);
 	}
-	buf_text(b, "  nvtx\n");
+	buf_text(b, t->path_width > 0 ? "  nvtx\n" : "\n");
 }
 
 static void add_dim(struct buf *b, const uint32_t dim[3], size_t width)
@@ -112,7 +178,7 @@ static void add_values(struct table *t, struct buf *b, const struct gpuctr_recor
 
 		buf_text(b, "  ");
 		text_scaled(b, record->values[i], column->unit);
-		align(b, start, column_width(column), true);
+		align(b, start, column_width(t, column), true);
 	}
 }
 
@@ -122,21 +188,21 @@ static void add_message(struct buf *b, const struct gpuctr_range *range)
 }
 
 /* The inner end of a long path tells more than the outer one. */
-static void add_short_path(struct buf *b, const struct gpuctr_range *range)
+static void add_short_path(struct buf *b, const struct gpuctr_range *range, size_t width)
 {
 	struct buf path = { 0 };
 	const char *text;
 
-	if (!range) {
+	if (!range || width == 0) {
 		return;
 	}
-	range_stack_add(&path, range, MAX_PATH_WIDTH + 1, '/', add_message);
+	range_stack_add(&path, range, width + 1, '/', add_message);
 	text = buf_string(&path);
 	buf_text(b, "  ");
-	if (text_width(text, path.n) > MAX_PATH_WIDTH) {
+	if (text_width(text, path.n) > width) {
 		const char *end = text + path.n;
 
-		while (text_width(text, (size_t)(end - text)) > MAX_PATH_WIDTH - 3) {
+		while (text_width(text, (size_t)(end - text)) > width - 3) {
 			text++;
 		}
 		while (((unsigned char)*text & 0xc0) == 0x80) {
@@ -182,11 +248,13 @@ static void table_record(void *f, struct buf *b, const struct gpuctr_record *rec
 	start = b->n;
 	text_kernel(b, record->kernel ? record->kernel->name : "?", t->name_width);
 	align(b, start, t->name_width, false);
-	add_dim(b, record->grid, GRID_WIDTH);
-	add_dim(b, record->block, BLOCK_WIDTH);
+	if (t->shapes) {
+		add_dim(b, record->grid, GRID_WIDTH);
+		add_dim(b, record->block, BLOCK_WIDTH);
+	}
 	add_time(b, record);
 	add_values(t, b, record);
-	add_short_path(b, record->range);
+	add_short_path(b, record->range, t->path_width);
 	buf_char(b, '\n');
 }
 

@@ -25,6 +25,8 @@ struct options_parser {
 	char *name_text;
 };
 
+enum { HELP_WIDTH = 100, HELP_INDENT = 30 };
+
 static size_t count_defs(const struct option_def *defs, size_t *ret_bytes)
 {
 	size_t n = 0;
@@ -178,6 +180,20 @@ enum options_result options_parse_leading(const struct option_def *defs, int arg
 	return parse(options_new(defs, true, argc, argv), take, userdata, ret_rest);
 }
 
+/* Lines after the first begin where the first does. */
+static void print_wrapped(const char *help)
+{
+	struct buf b = { 0 };
+	const char *line;
+
+	text_wrap(&b, help, HELP_WIDTH - HELP_INDENT);
+	for (line = buf_string(&b); *line; line = strchrnul(line, '\n') + 1) {
+		printf("%*s%.*s\n", line > buf_string(&b) ? HELP_INDENT : 0, "",
+		       (int)strcspn(line, "\n"), line);
+	}
+	buf_deinit(&b);
+}
+
 void options_print_help(const struct option_def *defs)
 {
 	for (; defs->name; defs++) {
@@ -189,7 +205,8 @@ void options_print_help(const struct option_def *defs)
 		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->id < 256 ? '-' : ' ',
 			 defs->id < 256 ? defs->id : ' ', defs->id < 256 ? "," : " ", defs->name,
 			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
-		printf("  %-26s  %s\n", head, defs->help);
+		printf("  %-26s  ", head);
+		print_wrapped(defs->help);
 	}
 }
 

@@ -151,6 +151,7 @@ static bool take_part(struct selecting *s, const char *part, size_t n)
 
 static bool take_schedule(struct selecting *s, const char *value)
 {
+	s->active = UINT64_MAX;
 	for (const char *part = value;; part++) {
 		size_t n = strcspn(part, ",");
 
@@ -165,11 +166,12 @@ static bool take_schedule(struct selecting *s, const char *value)
 			break;
 		}
 	}
-	if (s->active == 0) {
+	if (s->active == UINT64_MAX) {
 		say_usage("--schedule: active=N is missing: how many steps are measured");
-		return false;
+	} else if (s->active == 0) {
+		say_usage("--schedule: active=0 measures no step; it wants a number from 1 on");
 	}
-	return true;
+	return s->active != UINT64_MAX && s->active != 0;
 }
 
 static bool take_steps(struct selecting *s, const char *value)

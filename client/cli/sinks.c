@@ -67,15 +67,17 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
-	s->capture = (struct format_capture){ .capture = opened->capture,
-					      .plan = opened->plan,
-					      .driver = s->driver,
-					      .program = options->program,
-					      .command = (const char *const *)options->command,
-					      .recorded_from = "",
-					      .recorded = opened->recorded,
-					      .chosen = options->budget_ppm > 0,
-					      .width = isatty(STDOUT_FILENO) ? say_width() : 200 };
+	s->capture =
+		(struct format_capture){ .capture = opened->capture,
+					 .plan = opened->plan,
+					 .driver = s->driver,
+					 .program = options->program,
+					 .command = (const char *const *)options->command,
+					 .recorded_from = "",
+					 .recorded = opened->recorded,
+					 .chosen = options->budget_ppm > 0,
+					 .width = isatty(STDOUT_FILENO) ? say_width() : 200,
+					 .fits = isatty(STDOUT_FILENO) && !options->stream_path };
 	return copy_gpus(s, opened) || no_memory();
 }
 

@@ -33,7 +33,6 @@ struct summary *summary_free(struct summary *s)
 	groups_free(s->groups);
 	free(s->chip);
 	free(s->recorded_from);
-	free(s->device);
 	free(s->cupti);
 	free(s->driver);
 	free(s);
@@ -47,10 +46,39 @@ static void keep(char **kept, const char *text)
 	}
 }
 
+/* In "A and B". */
+static bool is_kept(const char *kept, const char *text)
+{
+	static const char between[] = " and ";
+	size_t n = strlen(text);
+
+	for (const char *at = kept; (at = strstr(at, text)); at++) {
+		if ((at == kept || at[-1] == ' ') &&
+		    (at[n] == '\0' || strncmp(at + n, between, sizeof(between) - 1) == 0)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of another version than those before, it is told beside them. */
+static void keep_also(char **kept, const char *text)
+{
+	char *both = NULL;
+
+	if (*kept && text && *text && !is_kept(*kept, text) &&
+	    asprintf(&both, "%s and %s", *kept, text) >= 0) {
+		free(*kept);
+		*kept = both;
+	}
+	keep(kept, text);
+}
+
 int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
 		  struct buf *why)
 {
-	keep(&s->chip, plan->chip);
+	keep_also(&s->chip, plan->chip);
+	snprintf(s->chip_here, sizeof(s->chip_here), "%s", plan->chip ? plan->chip : "");
 	s->passes = plan->passes > s->passes ? plan->passes : s->passes;
 	s->turns = plan->groups > 1 && plan->groups > s->turns ? plan->groups : s->turns;
 	s->processes += s->processes_here;
@@ -66,34 +94,60 @@ int summary_host(struct summary *s, const char *host)
 /* --- processes ---------------------------------------------------------------------------------
  */
 
-static bool is_new_device(struct summary *s, const char *uuid)
+static unsigned find_kind(struct summary *s, const struct gpuctr_device *device)
 {
-	size_t max = sizeof(s->uuids) / sizeof(s->uuids[0]);
+	const char *chip = *s->chip_here ? s->chip_here : device->chip;
+	struct summary_devices kind = { .clock_sm_mhz = device->clock_sm_mhz,
+					.clock_mem_mhz = device->clock_mem_mhz };
+	unsigned i = 0;
+
+	snprintf(kind.chip, sizeof(kind.chip), "%s", chip);
+	snprintf(kind.name, sizeof(kind.name), "%s", device->name);
+	for (; i < s->n_kinds; i++) {
+		const struct summary_devices *d = &s->devices[i];
+
+		if (strcmp(d->chip, kind.chip) == 0 && strcmp(d->name, kind.name) == 0 &&
+		    d->clock_sm_mhz == kind.clock_sm_mhz &&
+		    d->clock_mem_mhz == kind.clock_mem_mhz) {
+			return i;
+		}
+	}
+	if (i < sizeof(s->devices) / sizeof(s->devices[0])) {
+		s->devices[s->n_kinds++] = kind;
+	}
+	return i;
+}
+
+static bool is_new_device(struct summary *s, const char *uuid, unsigned kind)
+{
+	size_t max = sizeof(s->seen) / sizeof(s->seen[0]);
 
 	for (size_t i = 0; i < s->n_devices && i < max; i++) {
-		if (strncmp(s->uuids[i], uuid, sizeof(s->uuids[i]) - 1) == 0) {
+		if (s->seen[i].kind == kind &&
+		    strncmp(s->seen[i].uuid, uuid, sizeof(s->seen[i].uuid) - 1) == 0) {
 			return false;
 		}
 	}
 	if (s->n_devices < max) {
-		snprintf(s->uuids[s->n_devices], sizeof(s->uuids[0]), "%s", uuid);
+		s->seen[s->n_devices].kind = kind;
+		snprintf(s->seen[s->n_devices].uuid, sizeof(s->seen[0].uuid), "%s", uuid);
 	}
 	return s->n_devices < max;
 }
 
 static void take_device(struct summary *s, const struct gpuctr_device *device)
 {
-	keep(&s->device, device->name);
-	if (!is_new_device(s, device->uuid)) {
+	unsigned kind = find_kind(s, device);
+
+	if (!is_new_device(s, device->uuid, kind)) {
 		return;
 	}
-	if (s->n_devices > 0 && (device->clock_sm_mhz != s->clock_sm_mhz ||
-				 device->clock_mem_mhz != s->clock_mem_mhz)) {
-		s->clocks_differ = true;
-	}
-	s->clock_sm_mhz = device->clock_sm_mhz;
-	s->clock_mem_mhz = device->clock_mem_mhz;
 	s->n_devices++;
+	if (kind < s->n_kinds) {
+		s->devices[kind].n++;
+	} else {
+		s->more_kinds++;
+	}
 }
 
 void summary_process(struct summary *s, const struct gpuctr_process *process)
@@ -103,8 +157,8 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 	}
 	s->failed |= groups_process(s->groups, process) != 0;
 	keep(&s->recorded_from, process->recorded_from);
-	keep(&s->cupti, process->cupti);
-	keep(&s->driver, process->driver);
+	keep_also(&s->cupti, process->cupti);
+	keep_also(&s->driver, process->driver);
 	for (size_t i = 0; i < process->n_devices; i++) {
 		take_device(s, &process->devices[i]);
 	}

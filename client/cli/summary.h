@@ -37,6 +37,7 @@ struct summary_end {
 	bool recorded;	       /* no GPU was leased: only a recording could answer */
 	bool unanswered;       /* no process said more than that it is there */
 	bool has_totals;       /* false: the connection broke, what is known is what came */
+	bool unfinished;       /* of a file without totals: it is written still, or was cut short */
 	int error;	       /* why it ended early, GPUCTR_OK: it did not */
 	bool refused;	       /* a process said why it cannot be measured */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
@@ -63,5 +64,10 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
 /* Those lines alone: what could make a reader misjudge the numbers. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b);
+/* What makes changes since another capture mean less than they seem to; nothing where nothing does.
+ * clocks_differ: of some row's times. Groups of both are finished. */
+void summary_print_against(const struct summary *now, const struct summary_end *end,
+			   const struct summary *before, const struct summary_end *end_before,
+			   bool clocks_differ, struct buf *b);
 
 #endif

@@ -53,7 +53,9 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 			    "and not "
 			    "those that were not)");
 	}
-	if (t->dropped == 0) {
+	if (end->unfinished) {
+		buf_text(b, " (of what is written: what else was seen is not known)");
+	} else if (t->dropped == 0) {
 		buf_text(b, first ? ": 0 dropped" : ", 0 dropped");
 	}
 	if (!end->has_totals) {
@@ -69,24 +71,50 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	buf_char(b, '\n');
 }
 
-static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+static void add_clock_rates(const struct summary_devices *d, struct buf *b)
+{
+	if (d->clock_sm_mhz) {
+		buf_printf(b, " (SM up to %u MHz, memory %u MHz)", d->clock_sm_mhz,
+			   d->clock_mem_mhz);
+	}
+}
+
+/* Of one kind the rates stand behind what they are the highest of, of several behind each. */
+static void add_devices(const struct summary *s, struct buf *b)
+{
+	for (unsigned i = 0; i < s->n_kinds; i++) {
+		const struct summary_devices *d = &s->devices[i];
+
+		buf_text(b, i > 0 ? "; " : "");
+		text_terminal(b, d->chip);
+		buf_text(b, ", ");
+		text_terminal(b, d->name);
+		if (d->n > 1) {
+			buf_printf(b, " x %u", d->n);
+		}
+		if (s->n_kinds > 1) {
+			add_clock_rates(d, b);
+		}
+	}
+	if (s->more_kinds > 0) {
+		buf_printf(b, "; %u others", s->more_kinds);
+	}
+	if (s->devices[0].clock_sm_mhz) {
+		buf_text(b, "; clocks not locked");
+		if (s->n_kinds == 1) {
+			add_clock_rates(&s->devices[0], b);
+		}
+	}
+}
+
+void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
 	const char *driver = s->driver ? s->driver : end->driver;
 
-	buf_printf(b, "%s, no replay, caches not flushed; ",
-		   s->passes == 1 ? "single pass" : "several passes");
-	text_terminal(b, s->chip ? s->chip : "");
-	if (s->device) {
-		buf_text(b, ", ");
-		text_terminal(b, s->device);
-	}
-	if (s->n_devices > 1) {
-		buf_printf(b, " x %u", s->n_devices);
-	}
-	if (s->clock_sm_mhz) {
-		buf_printf(b, "; clocks not locked (SM up to %u MHz, memory %u MHz)%s",
-			   s->clock_sm_mhz, s->clock_mem_mhz,
-			   s->clocks_differ ? " (devices differ)" : "");
+	if (s->n_kinds > 0) {
+		add_devices(s, b);
+	} else {
+		text_terminal(b, s->chip ? s->chip : "");
 	}
 	if (driver && *driver) {
 		buf_text(b, "; driver ");
@@ -96,6 +124,13 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 		buf_text(b, ", CUPTI ");
 		text_terminal(b, s->cupti);
 	}
+}
+
+static void add_hardware(const struct summary *s, const struct summary_end *end, struct buf *b)
+{
+	buf_printf(b, "%s, no replay, caches not flushed; ",
+		   s->passes == 1 ? "single pass" : "several passes");
+	summary_add_machine(s, end, b);
 	buf_char(b, '\n');
 }
 
@@ -121,6 +156,27 @@ static void add_clocks(const struct summary *s, struct buf *b)
 		buf_text(b, " of ");
 		text_count(b, records);
 		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+	}
+}
+
+/* Of which counters sums and means are of fewer launches than the row has. With a budget, and where
+ * metrics take turns, estimates are told instead. */
+static void add_missing(const struct summary *s, struct buf *b)
+{
+	const struct group *all = groups_all(s->groups);
+	const struct measure *measures;
+	size_t n = groups_measures(s->groups, &measures);
+
+	for (size_t i = MEASURE_TIME + 1; all && !all->estimated && s->turns == 0 && i < n; i++) {
+		if (all->self[i].n == all->calls) {
+			continue;
+		}
+		text_terminal(b, measures[i].name);
+		buf_text(b, " is not known of ");
+		text_count(b, all->calls - all->self[i].n);
+		buf_text(b, " of ");
+		text_count(b, all->calls);
+		buf_text(b, " launches: its figures are of the others (sums: \"*\")\n");
 	}
 }
 
@@ -246,6 +302,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 		add_estimated(s, end, b);
 	}
 	add_clocks(s, b);
+	add_missing(s, b);
 	add_of_range(s, b);
 	add_flops(s, b);
 	if (s->recorded_from) {
@@ -301,16 +358,19 @@ static void add_too_short(const struct summary *s, struct buf *b)
 			    : "With --budget 100%\neverything is measured.\n");
 }
 
+/* A process may have said what it was that chose none. */
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
+	if (end->unmatched && *end->unmatched) {
+		buf_text(b, "Nothing was measured: no kernel was chosen.\n");
+		text_terminal(b, end->unmatched);
+		buf_char(b, '\n');
+		return;
+	}
 	buf_text(b,
 		 "Nothing was measured: no kernel passed --kernel, --launch-skip, --launch-count "
 		 "and what\n"
 		 "else chooses kernels, NVTX ranges, capture ranges or steps.\n");
-	if (end->unmatched && *end->unmatched) {
-		text_terminal(b, end->unmatched);
-		buf_char(b, '\n');
-	}
 }
 
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)

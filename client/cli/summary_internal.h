@@ -4,20 +4,34 @@
 
 #include "client/cli/summary.h"
 
+/* Devices that cannot be told apart but by their UUID. */
+struct summary_devices {
+	char chip[32], name[96];
+	unsigned clock_sm_mhz, clock_mem_mhz, n;
+};
+
 struct summary {
 	struct groups *groups;
 	bool failed; /* memory ran out: the rows are not whole */
 	char *chip;
+	char chip_here[32]; /* of this capture */
 	unsigned passes;
-	unsigned turns;		 /* groups of metrics that took turns; 0: none did */
-	unsigned processes;	 /* of the captures before */
-	unsigned processes_here; /* of this capture */
-	char *recorded_from, *device, *cupti, *driver;
-	unsigned n_devices; /* distinct, by UUID of the first few */
-	char uuids[16][64];
-	unsigned clock_sm_mhz, clock_mem_mhz;
-	bool clocks_differ;
+	unsigned turns;			      /* groups of metrics that took turns; 0: none did */
+	unsigned processes;		      /* of the captures before */
+	unsigned processes_here;	      /* of this capture */
+	char *recorded_from, *cupti, *driver; /* of several captures "A and B" */
+	struct summary_devices devices[8];    /* the first few kinds */
+	unsigned n_kinds;
+	unsigned more_kinds; /* devices of others */
+	unsigned n_devices;  /* distinct, of the first few */
+	struct {
+		char uuid[64];
+		unsigned kind;
+	} seen[32];
 };
+
+/* "GH100, NVIDIA H200 x 2; clocks not locked (...); driver ..., CUPTI ..." */
+void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b);
 
 /* summary_end.c: what stands in place of a table. */
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);

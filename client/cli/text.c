@@ -240,3 +240,28 @@ size_t text_width(const char *text, size_t n)
 	}
 	return width;
 }
+
+/* How much of a line stands in the first one of its width; what follows is a space, or its end. */
+static size_t wrap_at(const char *line, size_t n, size_t width)
+{
+	size_t fits = text_fit(line, n, width), at = fits;
+
+	if (fits == n) {
+		return n;
+	}
+	while (at > 0 && line[at] != ' ') {
+		at--;
+	}
+	return at > 0 ? at : fits + strcspn(line + fits, " \n");
+}
+
+void text_wrap(struct buf *b, const char *text, size_t width)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n"), at = wrap_at(text, n, width);
+
+		buf_add(b, text, at);
+		buf_char(b, '\n');
+		text += at + (text[at] != '\0');
+	}
+}

@@ -29,6 +29,10 @@ size_t text_width(const char *text, size_t n);
 /* How many bytes of it take at most width columns: whole characters. */
 size_t text_fit(const char *text, size_t n, size_t width);
 
+/* Lines of at most width columns, broken at spaces, each with its end; a word that is longer stays
+ * whole. */
+void text_wrap(struct buf *b, const char *text, size_t width);
+
 /* The begin, two points, and the end, in at most width columns, of which about begin are the begin;
  * all of it where it fits. */
 void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width);

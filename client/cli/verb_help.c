@@ -18,7 +18,10 @@ static const struct option_def no_options[] = { { 0, NULL, NULL, NULL } };
 
 void verb_print_help(const struct verb *verb)
 {
-	printf("usage: gpuctr-client %s\n\n%s.\n", verb->usage, verb->summary);
+	size_t n = strlen(verb->summary);
+
+	printf("usage: gpuctr-client %s\n\n%s%s\n", verb->usage, verb->summary,
+	       n > 0 && verb->summary[n - 1] == '.' ? "" : ".");
 	if (verb->options[0].name) {
 		printf("\n");
 		options_print_help(verb->options);

@@ -113,7 +113,7 @@ static int read_capture(struct merging *m)
 
 static int read_trace(struct merging *m)
 {
-	struct buf why = { 0 };
+	struct buf why = { 0 }, message = { 0 };
 	int r;
 
 	m->fd = open(m->options->trace, O_RDONLY | O_CLOEXEC);
@@ -123,11 +123,14 @@ static int read_trace(struct merging *m)
 		r = -EINVAL;
 	}
 	if (r) {
-		say_error("trace", why.n > 0 ? buf_string(&why) : strerror(-r),
+		text_terminal(&message, m->options->trace);
+		buf_printf(&message, ": %s", why.n > 0 ? buf_string(&why) : strerror(-r));
+		say_error("trace", buf_string(&message),
 			  "Name a trace that torch.profiler's export_chrome_trace() has written, "
 			  "of a "
 			  "run on a GPU.");
 	}
+	buf_deinit(&message);
 	buf_deinit(&why);
 	return r ? EXIT_VERB_FAILED : 0;
 }

@@ -11,15 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/report_html.h"
+#include "client/cli/report_source.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
 #include "client/report/hints.h"
 #include "client/report/machine.h"
-#include "client/report/reading.h"
 #include "client/report/roofline.h"
 #include "client/report/table.h"
 
@@ -46,7 +47,7 @@ static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
 	  "capture, rank, task, host; several with commas (default: kernel)" },
-	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); calls, name" },
+	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); launches, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
@@ -74,151 +75,6 @@ struct report_options {
 	bool roofline, csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
-
-/* What is read: all captures that were named, or the one to compare with. */
-struct source {
-	struct summary *summary;
-	struct summary_end end;
-	char *driver, *recorded_from;
-	struct buf why, budgets;
-	struct strings seeds;
-	unsigned unfinished; /* captures that are not complete */
-	unsigned chosen;     /* captures with a budget */
-	unsigned captures;
-	uint64_t before; /* records of the captures before the present one */
-};
-
-/* --- captures ----------------------------------------------------------------------------------
- */
-
-static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
-{
-#define ADD(name) sum->name += t->name;
-	GPUCTR_TOTALS(ADD)
-#undef ADD
-}
-
-static void take_budget(struct source *s, const struct store_info *info)
-{
-	char seed[24];
-	int n = snprintf(seed, sizeof(seed), "%llu", (unsigned long long)info->seed);
-
-	s->captures++;
-	if (info->budget_ppm > 0) {
-		s->chosen++;
-		summary_add_budget(&s->budgets, info->budget_ppm, info->seed);
-		strings_add(&s->seeds, seed, (size_t)n);
-	}
-}
-
-static int on_capture(const struct store_info *info, void *userdata)
-{
-	struct source *s = userdata;
-	int r;
-
-	take_budget(s, info);
-	if (s->chosen > 0 && s->chosen < s->captures) {
-		buf_text(&s->why, "some captures were made with --budget, and others without: "
-				  "estimates and what was measured in full are not added up");
-		return -EINVAL;
-	}
-
-	s->driver = s->driver ? s->driver : strdup(info->driver);
-	s->end.driver = s->driver ? s->driver : "";
-	s->unfinished += !info->complete;
-	s->end.error = s->end.error ? s->end.error : info->end_code;
-	s->before = summary_records(s->summary);
-	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	return r ? r : summary_host(s->summary, info->host);
-}
-
-static int on_process(const struct store_process *process, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_process(s->summary, &process->process);
-	if (!s->recorded_from && *process->process.recorded_from) {
-		s->recorded_from = strdup(process->process.recorded_from);
-	}
-	return 0;
-}
-
-static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_stratum(s->summary, stratum);
-	return 0;
-}
-
-static int on_record(const struct gpuctr_record *record, void *userdata)
-{
-	struct source *s = userdata;
-
-	summary_record(s->summary, record);
-	return 0;
-}
-
-static int on_end(const struct store_info *info, void *userdata)
-{
-	struct source *s = userdata;
-
-	if (info->complete || info->totals.seen > 0) {
-		add_totals(&s->end.totals, &info->totals);
-	} else {
-		/* It has not been written yet, or never will: what is there is what is known. */
-		struct gpuctr_totals known = { .measured =
-						       summary_records(s->summary) - s->before };
-
-		known.seen = known.measured;
-		add_totals(&s->end.totals, &known);
-		s->end.has_totals = false;
-	}
-	return 0;
-}
-
-static bool read_capture(struct source *s, const char *path)
-{
-	const struct reading_handler handler = { .on_capture = on_capture,
-						 .on_process = on_process,
-						 .on_record = on_record,
-						 .on_stratum = on_stratum,
-						 .on_end = on_end,
-						 .check_beside = true,
-						 .without = summary_without(s->summary) };
-	struct store_error error;
-	int r = reading_capture(path, &handler, s, &error);
-
-	if (r && error.code) {
-		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
-	} else if (r == -EINVAL) {
-		say_error(s->chosen > 0 && s->chosen < s->captures ? "budget-clash" : "unit-clash",
-			  buf_string(&s->why), "Report on these captures one by one.");
-	} else if (r) {
-		say_usage("out of memory");
-	}
-	return r == 0;
-}
-
-static bool source_open(struct source *s, const struct keys *keys)
-{
-	*s = (struct source){ .end = { .has_totals = true, .driver = "" } };
-	s->summary = summary_new(keys);
-	if (!s->summary) {
-		say_usage("out of memory");
-	}
-	return s->summary != NULL;
-}
-
-static void source_close(struct source *s)
-{
-	summary_free(s->summary);
-	free(s->driver);
-	free(s->recorded_from);
-	buf_deinit(&s->why);
-	buf_deinit(&s->budgets);
-	strings_deinit(&s->seeds);
-}
 
 /* --- output ------------------------------------------------------------------------------------
  */
@@ -255,8 +111,17 @@ static bool shows_utf8(void)
 	return value && (strcasestr(value, "UTF-8") || strcasestr(value, "utf8"));
 }
 
-static void add_tail(struct source *s, struct buf *b)
+static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
 {
+	text_wrap(b, buf_string(notes), width);
+	b->failed |= notes->failed;
+	buf_deinit(notes);
+}
+
+static void add_tail(struct report_source *s, size_t width, struct buf *to)
+{
+	struct buf notes = { 0 }, *b = &notes;
+
 	s->end.budgets = buf_string(&s->budgets);
 	summary_print_tail(s->summary, &s->end, b);
 	if (s->unfinished > 0) {
@@ -265,25 +130,68 @@ static void add_tail(struct source *s, struct buf *b)
 			   "an error\n",
 			   s->unfinished == 1 ? "a capture is" : "several captures are");
 	}
+	add_wrapped(&notes, width, to);
 }
 
-static void add_table(struct source *s, const struct report_options *o, const struct view *v,
-		      struct buf *b)
+/* before: NULL, or what is compared with. */
+static void add_notes(struct report_source *s, struct report_source *before,
+		      const struct report_options *o, const struct view *v, struct buf *b)
 {
+	struct buf notes = { 0 };
+
+	if (before) {
+		summary_print_against(s->summary, &s->end, before->summary, &before->end,
+				      v->clocks_differ, &notes);
+		add_wrapped(&notes, o->width, b);
+	}
+	add_tail(s, o->width, b);
+	if (before) {
+		buf_text(&notes, "before, ");
+		text_terminal(&notes, o->against);
+		buf_text(&notes, ":\n");
+		add_wrapped(&notes, o->width, b);
+		add_tail(before, o->width, b);
+	}
+}
+
+static bool has_column(const struct view *v)
+{
+	const struct group *before = v->all->before;
+	bool has = v->chosen[MEASURE_TIME] && (v->all->self[MEASURE_TIME].n > 0 ||
+					       (before && before->self[MEASURE_TIME].n > 0));
+
+	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
+		has = has || v->chosen[i];
+	}
+	for (size_t i = 0; i < v->n_derived; i++) {
+		has = has || v->chosen_derived[i];
+	}
+	return has;
+}
+
+static void add_table(struct report_source *s, struct report_source *before,
+		      const struct report_options *o, const struct view *v, struct buf *b)
+{
+	struct buf notes = { 0 };
+
 	if (summary_records(s->summary) > 0) {
 		b->failed |= table_print(v, o->width, b) != 0;
 		buf_char(b, '\n');
 	} else {
 		buf_text(b, "There are no kernels in it.\n");
 	}
-	if (v->n_zero > 0) {
-		text_count(b, v->n_zero);
-		buf_text(b, " rows whose own counters are all zero are left out\n");
+	if (summary_records(s->summary) > 0 && !has_column(v)) {
+		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
 	}
+	if (v->n_zero > 0) {
+		text_count(&notes, v->n_zero);
+		buf_text(&notes, " rows whose own counters are all zero are left out\n");
+	}
+	add_wrapped(&notes, o->width, b);
 	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
 		b->failed |= hints_print(v, o->width, b) != 0;
 	}
-	add_tail(s, b);
+	add_notes(s, before, o, v, b);
 }
 
 /* What a definition is refused for has the line and the place below. */
@@ -301,7 +209,8 @@ static void refuse(struct buf *why)
 	buf_deinit(&more);
 }
 
-static int print(struct source *s, const struct report_options *o, const struct strings *files)
+static int print(struct report_source *s, struct report_source *before,
+		 const struct report_options *o, const struct strings *files)
 {
 	struct groups *groups = summary_groups(s->summary);
 	struct machine_source source = { .captures = strings_items(files),
@@ -337,9 +246,9 @@ static int print(struct source *s, const struct report_options *o, const struct 
 		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
 		b.failed |= r == -ENOMEM;
 		r = r == -ENOMEM ? 0 : r;
-		add_tail(s, &b);
+		add_tail(s, o->width, &b);
 	} else {
-		add_table(s, o, &view, &b);
+		add_table(s, before, o, &view, &b);
 	}
 	view_deinit(&view);
 	if (r) {
@@ -355,23 +264,24 @@ static int print(struct source *s, const struct report_options *o, const struct 
 
 static int report(struct report_options *o, const struct strings *files)
 {
-	struct source now, before = { 0 };
+	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool ok = source_open(&now, &o->keys);
+	bool ok = report_source_open(&now, &o->keys);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
-		ok = read_capture(&now, files->items[i]);
+		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = source_open(&before, &o->keys) && read_capture(&before, o->against);
+		ok = report_source_open(&before, &o->keys) &&
+		     report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
 	}
 	if (ok) {
-		status = print(&now, o, files);
+		status = print(&now, o->against ? &before : NULL, o, files);
 	}
-	source_close(&now);
-	source_close(&before);
+	report_source_close(&now);
+	report_source_close(&before);
 	return status;
 }
 
@@ -501,6 +411,29 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	}
 }
 
+/* Under whatever names: its kernels would be there twice. */
+static bool are_different(const struct strings *files)
+{
+	struct stat *stats = calloc(files->n + 1, sizeof(*stats));
+	bool ok = stats != NULL;
+
+	for (size_t i = 0; ok && i < files->n; i++) {
+		bool there =
+			strcmp(files->items[i], "-") != 0 && stat(files->items[i], &stats[i]) == 0;
+
+		for (size_t k = 0; there && ok && k < i; k++) {
+			ok = stats[k].st_ino != stats[i].st_ino ||
+			     stats[k].st_dev != stats[i].st_dev || stats[i].st_ino == 0;
+			if (!ok) {
+				say_usage("report: '%s' and '%s' are one file: name it once",
+					  files->items[k], files->items[i]);
+			}
+		}
+	}
+	free(stats);
+	return ok;
+}
+
 /* What does not go together. */
 static bool check(const struct report_options *o, const struct strings *files)
 {
@@ -515,6 +448,9 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (inputs > 1) {
 		say_usage("report: standard input can be read only once");
+		return false;
+	}
+	if (!are_different(files)) {
 		return false;
 	}
 	if (o->csv && o->json) {

@@ -126,6 +126,16 @@ static double combine(enum step_kind kind, double left, double right)
 	}
 }
 
+bool define_uses_time(const struct define *d)
+{
+	bool uses = d->timed;
+
+	for (size_t i = 0; i < d->n && !uses; i++) {
+		uses = d->steps[i].kind == STEP_DERIVED && derived_uses_time(d->steps[i].derived);
+	}
+	return uses;
+}
+
 double define_value(const struct define *d, const struct group *group)
 {
 	double stack[STEPS_MAX];
@@ -212,8 +222,8 @@ static bool refuse_name(struct parser *p, const char *at, const char *name)
 	buf_text(&what, "the captures have no '");
 	buf_text(&what, name);
 	buf_char(&what, '\'');
-	if (*near.found[0].name) {
-		buf_printf(&what, "; did you mean '%s'?", near.found[0].name);
+	if (near_best(&near)) {
+		buf_printf(&what, "; did you mean '%s'?", near_best(&near));
 	}
 	refuse(p, at, buf_string(&what));
 	buf_deinit(&what);

@@ -392,3 +392,35 @@ double derived_value(const struct derived *d, const struct group *group)
 	}
 	return NAN;
 }
+
+/* --- comparison --------------------------------------------------------------------------------
+ */
+
+static struct estimate value_of(const struct derived *d, const struct group *group)
+{
+	double value;
+
+	if (group && group->estimated) {
+		return derived_estimate(d, group);
+	}
+	value = group ? derived_value(d, group) : NAN;
+	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_EXACT,
+				  .value = value,
+				  .error = isnan(value) ? NAN : 0 };
+}
+
+bool derived_uses_time(const struct derived *d)
+{
+	return d->kind == DERIVED_DEFINED ? define_uses_time(d->define)
+					  : d->kind != DERIVED_INTENSITY;
+}
+
+double derived_compare(const struct derived *d, enum field field, const struct group *group)
+{
+	struct estimate now = value_of(d, group), before = value_of(d, group->before);
+
+	if (field != FIELD_BEFORE && derived_uses_time(d) && !fields_same_clock(group)) {
+		return NAN;
+	}
+	return fields_compare(field, &now, &before);
+}

@@ -7,7 +7,7 @@
  * launch whose time is not known has no part in a rate; where another value of a launch is not
  * known, neither is what follows from it. */
 
-#include "client/report/groups.h"
+#include "client/report/fields.h"
 #include "client/report/peaks.h"
 
 enum derived_kind {
@@ -54,6 +54,11 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 /* Is it made of totals that are from different launches, where some launches are known to each of
  * its terms and to none of them together? So it is where its metrics were measured in turns. */
 bool derived_is_joined(const struct derived *d, const struct group *group);
+
+bool derived_uses_time(const struct derived *d);
+/* Before, change and what follows it, of captures that are compared; NaN where it is made of times
+ * by different clocks. */
+double derived_compare(const struct derived *d, enum field field, const struct group *group);
 
 /* NaN: not known. */
 double derived_value(const struct derived *d, const struct group *group);

@@ -662,7 +662,7 @@ static struct estimate exact(uint64_t n, double value)
 struct estimate estimated_mean(const struct group *group, size_t i)
 {
 	return group->estimated ? of(&group->estimated->self[i], false)
-				: exact(group->self[i].n, group->self[i].mean);
+				: exact(group->self[i].n, sample_mean(&group->self[i]));
 }
 
 struct estimate estimated_self(const struct group *group, const struct measure *m, size_t i)

@@ -11,18 +11,47 @@
 #include "client/report/estimated.h"
 
 static const char *const names[] = {
-	[FIELD_TOTAL] = "total",     [FIELD_SUM] = "sum",
-	[FIELD_MEAN] = "mean",	     [FIELD_SHARE] = "share",
-	[FIELD_MIN] = "min",	     [FIELD_MAX] = "max",
-	[FIELD_STDDEV] = "stddev",   [FIELD_BEFORE] = "before",
-	[FIELD_CHANGE] = "change",   [FIELD_ERROR] = "error",
-	[FIELD_DIFFERS] = "differs", [FIELD_CHANGE_ERROR] = "change_error",
+	[FIELD_TOTAL] = "total",
+	[FIELD_SUM] = "sum",
+	[FIELD_MEAN] = "mean",
+	[FIELD_SHARE] = "share",
+	[FIELD_MIN] = "min",
+	[FIELD_MAX] = "max",
+	[FIELD_STDDEV] = "stddev",
+	[FIELD_BEFORE] = "before",
+	[FIELD_CHANGE] = "change",
+	[FIELD_ERROR] = "error",
+	[FIELD_DIFFERS] = "differs",
+	[FIELD_CHANGE_ERROR] = "change_error",
+	[FIELD_MEAN_BEFORE] = "mean_before",
+	[FIELD_MEAN_CHANGE] = "mean_change",
+	[FIELD_MEAN_CHANGE_ERROR] = "mean_change_error",
+	[FIELD_MEAN_DIFFERS] = "mean_differs",
 	[FIELD_END] = NULL,
 };
 
 const char *fields_name(enum field field, bool nested)
 {
 	return field == FIELD_SUM && nested ? "self" : names[field];
+}
+
+const char *fields_head(enum field field, bool nested)
+{
+	enum field of_total = fields_of_total(field);
+
+	return of_total == FIELD_CHANGE_ERROR ? "error" : fields_name(of_total, nested);
+}
+
+bool fields_are_of_mean(enum field field)
+{
+	return field >= FIELD_MEAN_BEFORE && field <= FIELD_MEAN_DIFFERS;
+}
+
+enum field fields_of_total(enum field field)
+{
+	return fields_are_of_mean(field)
+		       ? (enum field)(FIELD_BEFORE + (int)(field - FIELD_MEAN_BEFORE))
+		       : field;
 }
 
 static bool parse_one(const char *word, unsigned *fields, struct buf *why)
@@ -65,8 +94,8 @@ bool fields_parse(const char *list, unsigned *ret, struct buf *why)
 
 bool fields_applies(enum field field, const struct measure *measure)
 {
-	return measure->adds_up ||
-	       (field != FIELD_TOTAL && field != FIELD_SUM && field != FIELD_SHARE);
+	return measure->adds_up || (field != FIELD_TOTAL && field != FIELD_SUM &&
+				    field != FIELD_SHARE && !fields_are_of_mean(field));
 }
 
 static double percent(double part, double whole)
@@ -76,6 +105,7 @@ static double percent(double part, double whole)
 
 bool fields_is_of_errors(enum field field)
 {
+	field = fields_of_total(field);
 	return field == FIELD_ERROR || field == FIELD_CHANGE_ERROR || field == FIELD_DIFFERS;
 }
 
@@ -87,22 +117,85 @@ struct estimate fields_estimate(const struct measure *measure, size_t i, const s
 	return estimated_total(group, measure, i);
 }
 
+/* Of launches whose time is known those whose time is a range's. */
+static bool same_part(uint64_t ranged, uint64_t n, uint64_t ranged_before, uint64_t n_before)
+{
+	return n == 0 || n_before == 0 ||
+	       fabs((double)ranged / (double)n - (double)ranged_before / (double)n_before) <= 0.01;
+}
+
+bool fields_same_clock(const struct group *group)
+{
+	const struct group *before = group->before;
+
+	return !before || (same_part(group->total_ranged, group->total[MEASURE_TIME].n,
+				     before->total_ranged, before->total[MEASURE_TIME].n) &&
+			   same_part(group->ranged, group->self[MEASURE_TIME].n, before->ranged,
+				     before->self[MEASURE_TIME].n));
+}
+
+double fields_compare(enum field field, const struct estimate *now, const struct estimate *before)
+{
+	struct estimate change;
+	double distance;
+
+	field = fields_of_total(field);
+	if (field == FIELD_BEFORE) {
+		return before->value;
+	}
+	if (field == FIELD_DIFFERS) {
+		distance = estimate_distance(now, before);
+		return isnan(distance) ? NAN : distance > 2;
+	}
+	change = estimate_change(now, before);
+	return field == FIELD_CHANGE ? change.value : change.error;
+}
+
+static struct estimate mean_estimate(const struct group *group, size_t i)
+{
+	if (!group || group_launches(group, false) == 0) {
+		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
+	}
+	return estimated_mean(group, i);
+}
+
+/* Of the launches those of which the value is not known, and which the sum is without. */
+static double lacking_part(const struct group *group, size_t i)
+{
+	double launches = group_launches(group, true), known = (double)group->total[i].n;
+
+	if (group->estimated) {
+		return (double)group->estimated->total[i].unknown / launches;
+	}
+	return known > 0 ? 1 - known / launches : 0;
+}
+
+bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group)
+{
+	const struct group *before = group->before;
+
+	return before && measure->adds_up && group_launches(group, true) > 0 &&
+	       group_launches(before, true) > 0 &&
+	       fabs(lacking_part(group, i) - lacking_part(before, i)) > 0.01;
+}
+
 static double compare(enum field field, const struct measure *measure, size_t i,
 		      const struct group *group)
 {
-	struct estimate before = fields_estimate(measure, i, group->before);
-	struct estimate now = fields_estimate(measure, i, group), change;
-	double distance;
+	bool of_mean = fields_are_of_mean(field);
+	struct estimate now =
+		of_mean ? mean_estimate(group, i) : fields_estimate(measure, i, group);
+	struct estimate before = of_mean ? mean_estimate(group->before, i)
+					 : fields_estimate(measure, i, group->before);
 
-	if (field == FIELD_BEFORE) {
-		return before.value;
+	if (i == MEASURE_TIME && fields_of_total(field) != FIELD_BEFORE &&
+	    !fields_same_clock(group)) {
+		return NAN;
 	}
-	if (field == FIELD_DIFFERS) {
-		distance = estimate_distance(&now, &before);
-		return isnan(distance) ? NAN : distance > 2;
+	if (!of_mean && field != FIELD_BEFORE && fields_is_of_part(measure, i, group)) {
+		return NAN;
 	}
-	change = estimate_change(&now, &before);
-	return field == FIELD_CHANGE ? change.value : change.error;
+	return fields_compare(field, &now, &before);
 }
 
 static double self_value(enum field field, const struct measure *measure, size_t i,
@@ -130,6 +223,10 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 	case FIELD_CHANGE:
 	case FIELD_CHANGE_ERROR:
 	case FIELD_DIFFERS:
+	case FIELD_MEAN_BEFORE:
+	case FIELD_MEAN_CHANGE:
+	case FIELD_MEAN_CHANGE_ERROR:
+	case FIELD_MEAN_DIFFERS:
 		return compare(field, measure, i, group);
 	case FIELD_STDDEV:
 		return sample_deviation(self);

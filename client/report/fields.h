@@ -19,6 +19,11 @@ enum field {
 	FIELD_CHANGE, /* from there, in percent */
 	FIELD_CHANGE_ERROR, /* standard error of the change, in percent */
 	FIELD_DIFFERS,	    /* by more than two standard errors: 1, else 0 */
+	/* The same of the mean, for what adds up. */
+	FIELD_MEAN_BEFORE,
+	FIELD_MEAN_CHANGE,
+	FIELD_MEAN_CHANGE_ERROR,
+	FIELD_MEAN_DIFFERS,
 	FIELD_END,
 };
 
@@ -34,6 +39,11 @@ enum {
 bool fields_parse(const char *list, unsigned *ret, struct buf *why);
 
 const char *fields_name(enum field field, bool nested);
+/* In a table, where a figure stands beside what it is of. */
+const char *fields_head(enum field field, bool nested);
+/* Of a comparison: the one of a total that is the same of a mean, or the field itself. */
+enum field fields_of_total(enum field field);
+bool fields_are_of_mean(enum field field);
 
 /* Those that only captures have of which some launches were measured, and others not. */
 bool fields_is_of_errors(enum field field);
@@ -43,6 +53,18 @@ bool fields_applies(enum field field, const struct measure *measure);
 
 /* The total, or the mean where a sum means nothing, with its error: what is compared. */
 struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
+
+/* Are the times of a row, and of what it was before, told by one clock: all by the kernels' own,
+ * all as lengths of ranges, or both mixed alike, to a hundredth of the launches? So is a row
+ * without times, or without a before. */
+bool fields_same_clock(const struct group *group);
+
+/* Is a sum without launches that the one before has, or the other way round: more than a hundredth
+ * of them? Then it has no change. */
+bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group);
+
+/* A figure of a comparison, made of what it is now and what it was before. */
+double fields_compare(enum field field, const struct estimate *now, const struct estimate *before);
 
 /* NaN: not known, or nothing to tell. Shares and changes are in percent. Least, largest and
  * standard deviation are always those of launches that were measured. */

@@ -177,6 +177,7 @@ static void add_self(const struct groups *g, struct group *row, const struct lea
 	row->calls += leaf->calls;
 	row->small += leaf->small;
 	row->graphs += leaf->graphs;
+	row->ranged += leaf->ranged;
 	row->peak_bytes += leaf->peak_bytes;
 	row->peak_ns += leaf->peak_ns;
 	row->op = row->op ? row->op : leaf->op;
@@ -191,6 +192,7 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 		row->timed[i].sum += leaf->timed[i].sum;
 	}
 	row->total_calls += leaf->calls;
+	row->total_ranged += leaf->ranged;
 	row->total_peak_bytes += leaf->peak_bytes;
 	row->total_peak_ns += leaf->peak_ns;
 }

@@ -47,10 +47,12 @@ struct group {
 	struct part *total;	   /* sums; those of self where nothing nests */
 	struct part *timed; /* the same of launches whose time is known: what a rate is made of */
 	/* Of its own launches. */
-	uint64_t small;	   /* with fewer blocks than its device has multiprocessors, where known */
-	uint64_t graphs;   /* launches of whole graphs */
-	double peak_bytes; /* what memory could have moved meanwhile at its peak; NaN: not known
-			      of all of them */
+	uint64_t small;	 /* with fewer blocks than its device has multiprocessors, where known */
+	uint64_t graphs; /* launches of whole graphs */
+	uint64_t ranged; /* whose time is the length of a range */
+	uint64_t total_ranged; /* with those nested in it */
+	double peak_bytes;     /* what memory could have moved meanwhile at its peak; NaN: not known
+				  of all of them */
 	double total_peak_bytes; /* with those nested in it */
 	/* What tensor cores needed for the operations at their peak; NaN: not known of all of them.
 	 */

@@ -12,7 +12,7 @@
  * place among the ranges. */
 struct leaf {
 	const void *dims[KEYS_MAX]; /* labels; of the key that nests: its scope */
-	uint64_t calls, small, graphs;
+	uint64_t calls, small, graphs, ranged;
 	double peak_bytes, peak_ns;
 	const struct scope *op;
 	struct sample *stats;

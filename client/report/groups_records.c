@@ -247,6 +247,7 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 
 	leaf->calls++;
 	leaf->graphs += record->kind == GPUCTR_LAUNCH_GRAPH;
+	leaf->ranged += record->clock == GPUCTR_CLOCK_RANGE;
 	if (timed) {
 		sample_add(&leaf->stats[MEASURE_TIME], (double)record->duration_ns);
 		add_part(&leaf->timed[MEASURE_TIME], 1, (double)record->duration_ns);

@@ -21,8 +21,8 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	if (fields_is_of_errors(field) && !v->estimated) {
 		return false;
 	}
-	if (field >= FIELD_BEFORE) {
-		return compares;
+	if (field >= FIELD_BEFORE && !compares) {
+		return false;
 	}
 	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
 }
@@ -42,13 +42,32 @@ static void add_label(struct buf *b, const char *label)
 	buf_deinit(&safe);
 }
 
+/* Of how many launches a measure is known: told where that is not all. JSON always has it. */
+static bool n_is_told(const struct view *v, size_t i)
+{
+	return v->chosen[i] && !v->estimated && v->all->self[i].n != v->all->calls;
+}
+
+/* Figures of a derived column beside its value. */
+static bool derived_is_told(const struct view *v, enum field field)
+{
+	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
+	       (v->estimated || !fields_is_of_errors(field));
+}
+
 static void add_heads(const struct view *v, struct buf *b)
 {
 	for (unsigned i = 0; i < v->keys->n; i++) {
 		buf_printf(b, "%s,", keys_name(v->keys->keys[i]));
 	}
 	buf_text(b, v->nested ? "launches,total_launches" : "launches");
-	buf_text(b, v->estimated ? ",launches_error,measured" : "");
+	if (v->all->before) {
+		buf_text(b,
+			 v->nested ? ",launches_before,total_launches_before" : ",launches_before");
+	}
+	buf_text(b, v->estimated ? ",launches_error" : "");
+	buf_text(b, v->estimated && v->nested ? ",total_launches_error" : "");
+	buf_text(b, v->estimated ? ",measured" : "");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		for (int f = 0; f < FIELD_END; f++) {
 			struct buf name = { 0 };
@@ -66,6 +85,11 @@ static void add_heads(const struct view *v, struct buf *b)
 			text_csv(b, v->measures[i].name);
 			buf_text(b, ":kind");
 		}
+		if (n_is_told(v, i)) {
+			buf_char(b, ',');
+			text_csv(b, v->measures[i].name);
+			buf_text(b, ":n");
+		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
@@ -75,6 +99,12 @@ static void add_heads(const struct view *v, struct buf *b)
 			}
 			if (v->turns) {
 				buf_printf(b, ",%s:joined", v->derived[i].name);
+			}
+			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+				if (derived_is_told(v, (enum field)f)) {
+					buf_printf(b, ",%s:%s", v->derived[i].name,
+						   fields_name((enum field)f, false));
+				}
 			}
 		}
 	}
@@ -92,7 +122,7 @@ static void add_number(struct buf *b, double value, const char *unknown)
 
 static uint64_t launches_of(const struct group *row, bool total)
 {
-	return (uint64_t)(group_launches(row, total) + 0.5);
+	return !row ? 0 : (uint64_t)(group_launches(row, total) + 0.5);
 }
 
 static uint64_t measured_of(const struct group *row)
@@ -122,10 +152,22 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 		buf_char(b, ',');
 		buf_u64(b, launches_of(row, true));
 	}
+	if (v->all->before) {
+		buf_char(b, ',');
+		buf_u64(b, launches_of(row->before, false));
+	}
+	if (v->all->before && v->nested) {
+		buf_char(b, ',');
+		buf_u64(b, launches_of(row->before, true));
+	}
 	if (v->estimated) {
 		buf_char(b, ',');
-		add_number(b, group_launches_error(row, v->nested), "");
+		add_number(b, group_launches_error(row, false), "");
 		buf_char(b, ',');
+		if (v->nested) {
+			add_number(b, group_launches_error(row, true), "");
+			buf_char(b, ',');
+		}
 		buf_u64(b, measured_of(row));
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
@@ -141,6 +183,10 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 		if (v->estimated && v->chosen[i]) {
 			buf_printf(b, ",%s", kind_of(v, row, i));
 		}
+		if (n_is_told(v, i)) {
+			buf_char(b, ',');
+			buf_u64(b, row->self[i].n);
+		}
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
 		if (v->chosen_derived[i]) {
@@ -152,6 +198,15 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 			}
 			if (v->turns) {
 				buf_text(b, derived_is_joined(&v->derived[i], row) ? ",1" : ",0");
+			}
+			for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+				if (derived_is_told(v, (enum field)f)) {
+					buf_char(b, ',');
+					add_number(b,
+						   derived_compare(&v->derived[i], (enum field)f,
+								   row),
+						   "");
+				}
 			}
 		}
 	}
@@ -189,8 +244,16 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 	buf_u64(b, launches_of(row, false));
 	buf_text(b, ",\"total_launches\":");
 	buf_u64(b, launches_of(row, true));
+	if (v->all->before) {
+		buf_text(b, ",\"launches_before\":");
+		buf_u64(b, launches_of(row->before, false));
+		buf_text(b, ",\"total_launches_before\":");
+		buf_u64(b, launches_of(row->before, true));
+	}
 	if (v->estimated) {
 		buf_text(b, ",\"launches_error\":");
+		add_number(b, group_launches_error(row, false), "null");
+		buf_text(b, ",\"total_launches_error\":");
 		add_number(b, group_launches_error(row, true), "null");
 		buf_text(b, ",\"measured\":");
 		buf_u64(b, measured_of(row));
@@ -237,6 +300,14 @@ static void add_object(const struct view *v, const struct group *row, struct buf
 		if (v->turns) {
 			buf_printf(b, ",\"%s:joined\":%s", v->derived[i].name,
 				   derived_is_joined(&v->derived[i], row) ? "true" : "false");
+		}
+		for (int f = FIELD_BEFORE; f < FIELD_END; f++) {
+			if (derived_is_told(v, (enum field)f)) {
+				buf_printf(b, ",\"%s:%s\":", v->derived[i].name,
+					   fields_name((enum field)f, false));
+				add_number(b, derived_compare(&v->derived[i], (enum field)f, row),
+					   "null");
+			}
 		}
 	}
 	buf_char(b, '}');
@@ -313,6 +384,9 @@ void machine_json(const struct view *v, const struct machine_source *source, str
 	if (v->estimated) {
 		buf_text(b, ",\"estimated\":true,\"seeds\":");
 		add_list(b, source->seeds, source->n_seeds);
+	}
+	if (v->all->before) {
+		buf_printf(b, ",\"clocks_differ\":%s", v->clocks_differ ? "true" : "false");
 	}
 	buf_text(b, ",\"by\":");
 	add_list(b, keys, v->keys->n);

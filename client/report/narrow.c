@@ -72,7 +72,7 @@ static void add_column(const struct table *t, size_t width, const struct table_c
 		if (c->fields[i] == FIELD_SHARE) {
 			continue;
 		}
-		snprintf(name, sizeof(name), "  %s", fields_name(c->fields[i], t->v->nested));
+		snprintf(name, sizeof(name), "  %s", fields_head(c->fields[i], t->v->nested));
 		table_format(t, c, i, row, &values);
 		add_line(b, width, name, &values);
 	}
@@ -81,13 +81,11 @@ static void add_column(const struct table *t, size_t width, const struct table_c
 
 static void add_figures(const struct table *t, size_t width, const struct group *row, struct buf *b)
 {
-	struct buf calls = { 0 };
+	struct buf count = { 0 };
 
-	table_format_calls(t, row, &calls);
-	add_line(b, width, "launches", &calls);
-	if (t->v->estimated) {
-		table_format_measured(t, row, &calls);
-		add_line(b, width, "measured", &calls);
+	for (unsigned i = 0; i < t->n_counts; i++) {
+		table_format_count(t, t->counts[i], row, &count);
+		add_line(b, width, table_count_name(t->counts[i]), &count);
 	}
 	for (size_t i = 0; i < t->n_columns; i++) {
 		add_column(t, width, &t->columns[i], row, b);
@@ -108,6 +106,7 @@ void table_print_narrow(struct table *t, size_t width, struct buf *b)
 	}
 	if (v->n_shown < v->n_rows) {
 		buf_printf(b, "%zu more\n", v->n_rows - v->n_shown);
+		add_figures(t, width, &t->rest, b);
 	}
 	if (v->n_rows != 1) {
 		buf_text(b, "all\n");

@@ -63,7 +63,31 @@ static int open_path(const char *path, bool check_beside, struct store_error *er
 	return check_beside ? store_open_unchecked(path, error, ret) : store_open(path, error, ret);
 }
 
-static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret)
+/* The name of the copy is nothing that a user knows. */
+static void name_input(struct store_error *error, const char *path)
+{
+	char *at = path ? strstr(error->message, path) : NULL;
+	char rest[sizeof(error->message)];
+
+	if (at) {
+		snprintf(rest, sizeof(rest), "%s", at + strlen(path));
+		snprintf(at, sizeof(error->message) - (size_t)(at - error->message),
+			 "standard input%s", rest);
+	}
+}
+
+static int refuse_empty(struct store_error *error)
+{
+	*error = (struct store_error){ .code = STORE_E_NOT_CAPTURE };
+	snprintf(error->message, sizeof(error->message), "Standard input is empty.");
+	snprintf(error->remedy, sizeof(error->remedy),
+		 "Look at what writes to it: a capture file is wanted.");
+	return STORE_E_NOT_CAPTURE;
+}
+
+/* *ret_path is to be freed by the caller, also after a failure. */
+static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret,
+		      char **ret_path)
 {
 	const char *folder = getenv("TMPDIR");
 	char *path = NULL;
@@ -72,17 +96,16 @@ static int open_input(bool check_beside, struct store_error *error, struct store
 	if (asprintf(&path, "%s/gpuctr-report-XXXXXX", folder && *folder ? folder : "/tmp") < 0) {
 		return tell_errno(error, ENOMEM, "Reading standard input failed");
 	}
+	*ret_path = path;
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0) {
-		r = tell_errno(error, errno, "No temporary file can be made for standard input");
-		free(path);
-		return r;
+		return tell_errno(error, errno, "No temporary file can be made for standard input");
 	}
 	r = copy_input(fd, error);
+	r = r == 0 && lseek(fd, 0, SEEK_END) == 0 ? refuse_empty(error) : r;
 	close(fd);
 	r = r ? r : open_path(path, check_beside, error, ret);
 	unlink(path);
-	free(path);
 	return r;
 }
 
@@ -232,17 +255,19 @@ int reading_capture(const char *path, const struct reading_handler *handler, voi
 		    struct store_error *error)
 {
 	struct reading r = { .handler = handler, .userdata = userdata, .error = error };
+	char *copy = NULL;
 	int result;
 
 	memset(error, 0, sizeof(*error));
-	result = strcmp(path, "-") == 0 ? open_input(handler->check_beside, error, &r.reader)
+	result = strcmp(path, "-") == 0 ? open_input(handler->check_beside, error, &r.reader, &copy)
 					: open_path(path, handler->check_beside, error, &r.reader);
-	if (result) {
-		return result;
+	if (result == 0) {
+		store_without(r.reader, handler->without);
+		store_passing_ranges(r.reader);
+		result = read_all(&r);
+		store_reader_free(r.reader);
 	}
-	store_without(r.reader, handler->without);
-	store_passing_ranges(r.reader);
-	result = read_all(&r);
-	store_reader_free(r.reader);
+	name_input(error, copy);
+	free(copy);
 	return result;
 }

@@ -8,7 +8,9 @@
 /* Values of one counter. Those that were not available are left out of it. */
 struct sample {
 	uint64_t n;
-	double sum, mean, squares, min, max; /* squares: of the distances to the mean */
+	double sum, min, max;
+	double running,
+		squares; /* the mean as it came, and of distances to it: for the deviation */
 };
 
 /* A sum, and of how many values. */
@@ -19,6 +21,8 @@ struct part {
 
 void sample_add(struct sample *s, double value);
 void sample_merge(struct sample *s, const struct sample *other);
+/* NaN: of nothing. */
+double sample_mean(const struct sample *s);
 /* The sample's standard deviation; NaN for less than two values. */
 double sample_deviation(const struct sample *s);
 

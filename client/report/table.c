@@ -14,7 +14,6 @@
 #include "client/report/table_internal.h"
 
 enum {
-	CALLS_WIDTH = 8, /* at least */
 	MIN_NAME_WIDTH = 16,
 	GOOD_NAME_WIDTH = 24, /* rather one column less than a shorter name */
 };
@@ -91,7 +90,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	struct buf field = { 0 };
 
 	add_head_names(t, false, b);
-	table_pad(b, t->counts_width);
+	table_add_count_heads(t, true, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -107,8 +106,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 	table_add_bar_head(t, b);
 	buf_char(b, '\n');
 	add_head_names(t, true, b);
-	buf_printf(b, "%*s", (int)t->calls_width, "launches");
-	buf_text(b, t->v->estimated ? " measured" : "");
+	table_add_count_heads(t, false, b);
 	for (size_t i = l->first; i < l->first + l->count; i++) {
 		const struct table_column *c = &t->columns[i];
 
@@ -116,7 +114,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		for (unsigned k = 0; k < c->n_fields; k++) {
 			buf_text(&field, c->is_derived && k == 0
 						 ? ""
-						 : fields_name(c->fields[k], t->v->nested));
+						 : fields_head(c->fields[k], t->v->nested));
 			table_pad(b, k > 0);
 			table_add_right(b, &field, table_field_width(c, k));
 		}
@@ -201,7 +199,9 @@ static bool add_up_rest(struct table *t)
 	t->rest = (struct group){ .self = self, .total = total, .timed = timed };
 	t->rest_before.self = calloc(v->n_measures, sizeof(*self));
 	t->rest_before.total = calloc(v->n_measures, sizeof(*total));
-	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total) {
+	t->rest_before.timed = calloc(v->n_measures, sizeof(*timed));
+	if (!self || !total || !timed || !t->rest_before.self || !t->rest_before.total ||
+	    !t->rest_before.timed) {
 		return false;
 	}
 	t->rest.before = v->all->before ? &t->rest_before : NULL;
@@ -210,8 +210,7 @@ static bool add_up_rest(struct table *t)
 
 		for (size_t k = 0; k < v->n_measures; k++) {
 			sample_merge(&self[k], &row->self[k]);
-			/* Totals of rows that nest hold each other, so there are none, nor rates.
-			 */
+			/* Of rows that nest they are no totals, and not told as such. */
 			total[k] = (struct part){ self[k].n, self[k].sum };
 			if (!v->nested) {
 				timed[k].n += row->timed[k].n;
@@ -222,14 +221,22 @@ static bool add_up_rest(struct table *t)
 			sample_merge(&t->rest_before.self[k], &row->before->self[k]);
 			t->rest_before.total[k] = (struct part){ t->rest_before.self[k].n,
 								 t->rest_before.self[k].sum };
+			t->rest_before.timed[k].n += row->before->timed[k].n;
+			t->rest_before.timed[k].sum += row->before->timed[k].sum;
 		}
+		t->rest_before.total_peak_bytes += row->before ? row->before->total_peak_bytes : 0;
+		t->rest_before.calls += row->before ? row->before->calls : 0;
 		t->rest_before.total_calls += row->before ? row->before->calls : 0;
+		t->rest_before.ranged += row->before ? row->before->ranged : 0;
 		t->rest.calls += row->calls;
+		t->rest.ranged += row->ranged;
 		t->rest.total_calls += row->calls;
 		t->rest.peak_bytes += row->peak_bytes;
 		t->rest.total_peak_bytes += v->nested ? 0 : row->peak_bytes;
 		t->rest.total_peak_ns += v->nested ? NAN : row->peak_ns;
 	}
+	t->rest.total_ranged = t->rest.ranged;
+	t->rest_before.total_ranged = t->rest_before.ranged;
 	return !v->estimated || add_up_estimates(t);
 }
 
@@ -322,30 +329,18 @@ static void add_tables(struct table *t, size_t width, const char *more, struct b
 	} while (l.first < t->n_columns);
 }
 
-static void measure_calls(struct table *t)
-{
-	struct buf count = { 0 };
-
-	text_count(&count, t->v->all->total_calls);
-	if (t->v->estimated) {
-		buf_clear(&count);
-		buf_char(&count, '~');
-		text_count(&count, (uint64_t)group_launches(t->v->all, true));
-	}
-	t->calls_width = count.n > CALLS_WIDTH ? count.n : CALLS_WIDTH;
-	t->counts_width = t->calls_width + (t->v->estimated ? 1 + CALLS_WIDTH : 0);
-	buf_deinit(&count);
-}
-
 static bool make(struct table *t)
 {
-	measure_calls(t);
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
 		if (!table_make_names(t, i)) {
 			return false;
 		}
 	}
-	return table_make_columns(t) && add_up_rest(t);
+	if (!table_make_columns(t) || !add_up_rest(t)) {
+		return false;
+	}
+	table_make_counts(t);
+	return true;
 }
 
 static void deinit(struct table *t)
@@ -361,6 +356,7 @@ static void deinit(struct table *t)
 	free(t->rest.timed);
 	free(t->rest_before.self);
 	free(t->rest_before.total);
+	free(t->rest_before.timed);
 	free_estimated(&t->rest_estimated);
 	free_estimated(&t->rest_before_estimated);
 }

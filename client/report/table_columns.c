@@ -2,6 +2,7 @@
 
 /* Columns of a table: which figures each has, how wide they are, and what stands in a field. */
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ void table_add_right(struct buf *b, struct buf *field, size_t width)
 
 static bool is_percent(enum field field)
 {
+	field = fields_of_total(field);
 	return field == FIELD_SHARE || field == FIELD_CHANGE || field == FIELD_CHANGE_ERROR;
 }
 
@@ -38,6 +40,11 @@ static bool is_percent(enum field field)
 static bool is_of_row_alone(enum field field)
 {
 	return field >= FIELD_SUM && field <= FIELD_STDDEV;
+}
+
+static bool is_of_total(enum field field)
+{
+	return field == FIELD_TOTAL || (field >= FIELD_ERROR && !fields_are_of_mean(field));
 }
 
 static void add_value(const struct table *t, const struct table_column *c, double value,
@@ -76,26 +83,32 @@ static void add_error_of(const struct estimate *e, struct buf *b)
 	}
 }
 
+/* What is more than 100 times as much is told so: percents would not be read, nor fit. */
+static void add_change(double percent, struct buf *b)
+{
+	double times = percent / 100 + 1;
+
+	if (fabs(percent) < 10000) {
+		buf_printf(b, "%+.1f%%", percent);
+	} else if (percent < 0) {
+		buf_printf(b, "%.0e%%", percent);
+	} else {
+		buf_printf(b, times < 999999 ? "x %.0f" : "x %.0e", times);
+	}
+}
+
 static void add_percent(enum field field, const struct group *row, double value, struct buf *b)
 {
 	if (field == FIELD_CHANGE_ERROR) {
 		add_error(value, b);
+	} else if (!isnan(value) && field == FIELD_CHANGE) {
+		add_change(value, b);
 	} else if (!isnan(value)) {
-		buf_printf(b, field == FIELD_CHANGE ? "%+.1f%%" : "%.1f%%", value);
+		buf_printf(b, "%.1f%%", value);
 	} else if (field == FIELD_SHARE) {
 		buf_char(b, '-');
 	} else {
-		buf_text(b, row->total_calls == 0 ? "gone" : row->before ? "na" : "new");
-	}
-}
-
-static void add_figure(const struct table *t, const struct table_column *c, enum field field,
-		       const struct group *row, double value, struct buf *b)
-{
-	if (!c->is_derived && is_percent(field)) {
-		add_percent(field, row, value, b);
-	} else {
-		add_value(t, c, value, b);
+		buf_text(b, group_launches(row, true) == 0 ? "gone" : row->before ? "na" : "new");
 	}
 }
 
@@ -111,11 +124,52 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 			      : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
+static void add_figure(const struct table *t, const struct table_column *c, enum field field,
+		       const struct group *row, double value, struct buf *b)
+{
+	if (isnan(value) && field == FIELD_CHANGE && !c->is_derived &&
+	    estimate_of(t, c, row).kind != ESTIMATE_NONE &&
+	    fields_is_of_part(&t->v->measures[c->i], c->i, row)) {
+		buf_text(b, "part");
+	} else if (is_percent(field)) {
+		add_percent(fields_of_total(field), row, value, b);
+	} else {
+		add_value(t, c, value, b);
+	}
+}
+
 /* A sum of which launches are missing: an error of the others would say that it is known. */
 static bool is_of_some(const struct table *t, const struct table_column *c, const struct group *row)
 {
 	return !c->is_derived && t->v->measures[c->i].adds_up && row->estimated &&
 	       row->estimated->total[c->i].unknown > 0;
+}
+
+/* Of launches of which others lack the value. What is estimated says "part". */
+static bool is_sum_of_some(const struct table *t, const struct table_column *c, enum field field,
+			   const struct group *row)
+{
+	bool total = field == FIELD_TOTAL;
+	uint64_t n;
+
+	if (c->is_derived || t->v->estimated || t->v->turns || !t->v->measures[c->i].adds_up ||
+	    (!total && field != FIELD_SUM)) {
+		return false;
+	}
+	n = total ? row->total[c->i].n : row->self[c->i].n;
+	return n > 0 && n < (total ? row->total_calls : row->calls);
+}
+
+static double value_of(const struct table *t, const struct table_column *c, enum field field,
+		       const struct group *row)
+{
+	const struct view *v = t->v;
+
+	if (!c->is_derived) {
+		return fields_value(field, &v->measures[c->i], c->i, row, v->all);
+	}
+	return field >= FIELD_BEFORE ? derived_compare(&v->derived[c->i], field, row)
+				     : derived_value(&v->derived[c->i], row);
 }
 
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
@@ -130,6 +184,11 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		buf_char(b, '-');
 		return;
 	}
+	if (!table_has_total(t, row) &&
+	    (c->is_derived || (v->measures[c->i].adds_up && is_of_total(c->fields[field])))) {
+		buf_char(b, '-');
+		return;
+	}
 	if (c->fields[field] == FIELD_ERROR) {
 		struct estimate e = estimate_of(t, c, row);
 
@@ -140,50 +199,22 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 		}
 		return;
 	}
-	if (c->fields[field] == FIELD_DIFFERS) {
-		value = fields_value(FIELD_DIFFERS, &v->measures[c->i], c->i, row, v->all);
+	value = value_of(t, c, c->fields[field], row);
+	if (fields_of_total(c->fields[field]) == FIELD_DIFFERS) {
 		buf_text(b, isnan(value) ? "-" : value > 0 ? "yes" : "no");
 		return;
 	}
-	value = c->is_derived
-			? derived_value(&v->derived[c->i], row)
-			: fields_value(c->fields[field], &v->measures[c->i], c->i, row, v->all);
 	add_figure(t, c, c->fields[field], row, value, b);
+	if (is_sum_of_some(t, c, c->fields[field], row) &&
+	    text_width(b->data + start, b->n - start) < table_field_width(c, field)) {
+		buf_char(b, '*');
+	}
 	/* A wild value, of a damaged file or a counter that ran over, breaks no line. */
 	if (b->n > start &&
 	    text_width(b->data + start, b->n - start) > table_field_width(c, field)) {
 		b->n = start;
-		buf_printf(b, "%.0e", value);
+		buf_printf(b, is_percent(c->fields[field]) ? "%.0e%%" : "%.0e", value);
 	}
-}
-
-void table_format_calls(const struct table *t, const struct group *row, struct buf *b)
-{
-	if (group_launches_error(row, t->v->nested) > 0) {
-		buf_char(b, '~');
-	}
-	text_count(b, (uint64_t)(group_launches(row, t->v->nested) + 0.5));
-}
-
-void table_format_measured(const struct table *t, const struct group *row, struct buf *b)
-{
-	const struct estimated *e = row->estimated;
-
-	text_count(b, t->v->nested ? (e ? e->total_measured : row->total_calls)
-				   : (e ? e->measured : row->calls));
-}
-
-void table_add_counts(const struct table *t, const struct group *row, struct buf *b)
-{
-	struct buf field = { 0 };
-
-	table_format_calls(t, row, &field);
-	table_add_right(b, &field, t->calls_width);
-	if (t->v->estimated) {
-		table_format_measured(t, row, &field);
-		table_add_right(b, &field, t->counts_width - t->calls_width);
-	}
-	buf_deinit(&field);
 }
 
 /* --- columns -----------------------------------------------------------------------------------
@@ -191,7 +222,12 @@ void table_add_counts(const struct table *t, const struct group *row, struct buf
 
 size_t table_field_width(const struct table_column *c, unsigned field)
 {
-	return !c->is_derived && c->fields[field] == FIELD_SHARE ? SHARE_WIDTH : c->width;
+	if (c->is_derived) {
+		return is_percent(c->fields[field]) || c->fields[field] == FIELD_DIFFERS
+			       ? FIELD_WIDTH
+			       : c->width;
+	}
+	return c->fields[field] == FIELD_SHARE ? SHARE_WIDTH : c->width;
 }
 
 size_t table_fields_width(const struct table_column *c)
@@ -218,6 +254,19 @@ size_t table_column_width(const struct table *t, const struct table_column *c)
 	return head > fields ? head : fields;
 }
 
+/* What is compared stands beside what it is of. */
+static const enum field order[] = {
+	FIELD_TOTAL,	    FIELD_BEFORE,
+	FIELD_CHANGE,	    FIELD_CHANGE_ERROR,
+	FIELD_DIFFERS,	    FIELD_SUM,
+	FIELD_MEAN,	    FIELD_MEAN_BEFORE,
+	FIELD_MEAN_CHANGE,  FIELD_MEAN_CHANGE_ERROR,
+	FIELD_MEAN_DIFFERS, FIELD_SHARE,
+	FIELD_MIN,	    FIELD_MAX,
+	FIELD_STDDEV,	    FIELD_ERROR,
+};
+static_assert(sizeof(order) / sizeof(order[0]) == FIELD_END, "each field has its place");
+
 static void choose_fields(const struct view *v, const struct measure *m, struct table_column *c)
 {
 	unsigned fields = v->fields;
@@ -226,14 +275,48 @@ static void choose_fields(const struct view *v, const struct measure *m, struct 
 	if (!m->adds_up && (fields & (FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE)))) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_MAX);
 	}
-	if (!m->adds_up && (fields & FIELD_BIT(FIELD_BEFORE))) {
-		fields |= FIELD_BIT(FIELD_MEAN);
+	/* Means are what is compared of it anyway. */
+	if (!m->adds_up && v->all->before) {
+		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
+		fields |=
+			v->estimated ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS) : 0;
 	}
-	for (int i = 0; i < FIELD_END; i++) {
-		if ((fields & FIELD_BIT(i)) && fields_applies((enum field)i, m)) {
-			c->fields[c->n_fields++] = (enum field)i;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		enum field field = m->adds_up ? order[i] : (enum field)i;
+
+		if ((fields & FIELD_BIT(field)) && fields_applies(field, m)) {
+			c->fields[c->n_fields++] = field;
 		}
 	}
+}
+
+static struct table_column derived_column(const struct view *v, size_t i, size_t width)
+{
+	struct table_column c = { .name = v->derived[i].name,
+				  .unit = v->derived[i].unit,
+				  .i = i,
+				  .is_derived = true,
+				  .fields = { FIELD_TOTAL },
+				  .n_fields = 1,
+				  .width = width + 4 };
+
+	if (v->fields & FIELD_BIT(FIELD_ERROR)) {
+		c.fields[c.n_fields++] = FIELD_ERROR;
+	}
+	for (int f = FIELD_BEFORE; v->all->before && f <= FIELD_DIFFERS; f++) {
+		if (v->estimated || !fields_is_of_errors((enum field)f)) {
+			c.fields[c.n_fields++] = (enum field)f;
+		}
+	}
+	return c;
+}
+
+static bool is_known(const struct view *v, size_t measure)
+{
+	const struct group *before = v->all->before;
+
+	return measure != MEASURE_TIME || v->all->self[measure].n > 0 ||
+	       (before && before->self[measure].n > 0);
 }
 
 /* Times that nobody knows have no column. */
@@ -249,7 +332,7 @@ bool table_make_columns(struct table *t)
 	for (size_t i = 0; i < v->n_measures; i++) {
 		struct table_column *c = &t->columns[t->n_columns];
 
-		if (!v->chosen[i] || (i == MEASURE_TIME && v->all->self[i].n == 0)) {
+		if (!v->chosen[i] || !is_known(v, i)) {
 			continue;
 		}
 		*c = (struct table_column){ .name = v->measures[i].name,
@@ -263,15 +346,7 @@ bool table_make_columns(struct table *t)
 		if (!v->chosen_derived[i]) {
 			continue;
 		}
-		t->columns[t->n_columns++] =
-			(struct table_column){ .name = v->derived[i].name,
-					       .unit = v->derived[i].unit,
-					       .i = i,
-					       .is_derived = true,
-					       .fields = { FIELD_TOTAL, FIELD_ERROR },
-					       .n_fields =
-						       v->fields & FIELD_BIT(FIELD_ERROR) ? 2 : 1,
-					       .width = width + 4 };
+		t->columns[t->n_columns++] = derived_column(v, i, width);
 	}
 	return true;
 }

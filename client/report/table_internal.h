@@ -28,12 +28,23 @@ struct table_names {
 	size_t width;
 };
 
+/* Of launches. */
+enum table_count {
+	COUNT_OWN,
+	COUNT_OWN_MEASURED,
+	COUNT_OWN_BEFORE,
+	COUNT_TOTAL, /* with those nested in the row, as the following */
+	COUNT_TOTAL_MEASURED,
+	COUNT_TOTAL_BEFORE,
+};
+
 struct table {
 	const struct view *v;
 	struct table_column *columns;
 	size_t n_columns;
-	size_t calls_width;
-	size_t counts_width; /* and with it how many of them were measured, if not all */
+	enum table_count counts[6];
+	unsigned n_counts;
+	size_t count_width, counts_width; /* of one, of all */
 	struct table_names names[KEYS_MAX];
 	size_t bar_width;  /* 0: there are none */
 	struct group rest; /* the rows that are not shown, together; calls 0: there are none */
@@ -52,10 +63,18 @@ size_t table_column_width(const struct table *t, const struct table_column *c); 
 /* What the table says of a row in a field. */
 void table_format(const struct table *t, const struct table_column *c, unsigned field,
 		  const struct group *row, struct buf *b);
-/* Launches, and of those the measured ones where that is not all. */
+
+/* --- table_counts.c */
+/* Once the columns are there. */
+void table_make_counts(struct table *t);
+/* The upper line of the head, or the lower one. */
+void table_add_count_heads(const struct table *t, bool over, struct buf *b);
+const char *table_count_name(enum table_count count); /* in a line of its own */
+void table_format_count(const struct table *t, enum table_count count, const struct group *row,
+			struct buf *b);
 void table_add_counts(const struct table *t, const struct group *row, struct buf *b);
-void table_format_calls(const struct table *t, const struct group *row, struct buf *b);
-void table_format_measured(const struct table *t, const struct group *row, struct buf *b);
+/* Totals of rows that nest hold each other, so several rows together have none. */
+bool table_has_total(const struct table *t, const struct group *row);
 
 /* --- table_names.c */
 bool table_make_names(struct table *t, unsigned key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Order, selection and comparison of rows. */
+/* Order and selection of rows. compare.c has their comparison. */
 
-#include "client/report/view.h"
+#include "client/report/view_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
 
-enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_CALLS, SORT_NAME };
+enum sort_kind { SORT_MEASURE, SORT_DERIVED, SORT_LAUNCHES, SORT_TOTAL_LAUNCHES, SORT_NAME };
 
 struct sort {
 	enum sort_kind kind;
@@ -20,181 +20,6 @@ struct sort {
 	enum field field;
 	const struct view *view;
 };
-
-/* --- comparison --------------------------------------------------------------------------------
- */
-
-/* Labels of two captures are different pointers. */
-static uint64_t hash_row(const struct group *row, unsigned n)
-{
-	uint64_t hash = n;
-
-	for (unsigned i = 0; i < n; i++) {
-		hash = texts_mix(hash, texts_hash(row->labels[i], strlen(row->labels[i])));
-	}
-	return hash;
-}
-
-static bool same_row(const struct group *a, const struct group *b, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		if (strcmp(a->labels[i], b->labels[i]) != 0) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static struct group *find_row(struct group **slots, size_t n_slots, const struct group *row,
-			      unsigned n_keys, size_t *ret_slot)
-{
-	size_t slot = hash_row(row, n_keys) & (n_slots - 1);
-
-	while (slots[slot] && !same_row(slots[slot], row, n_keys)) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	*ret_slot = slot;
-	return slots[slot];
-}
-
-static bool same_measure(const struct measure *a, const struct measure *b)
-{
-	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
-}
-
-static const struct estimated *translate_estimated(struct view *v, const struct group *row,
-						   const struct measure *measures,
-						   size_t n_measures)
-{
-	struct estimated *copy = row->estimated ? texts_take(&v->own, sizeof(*copy)) : NULL;
-
-	if (!copy) {
-		return NULL;
-	}
-	*copy = *row->estimated;
-	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
-	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
-	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
-		for (size_t k = 0; k < n_measures; k++) {
-			if (same_measure(&v->measures[i], &measures[k])) {
-				copy->self[i] = row->estimated->self[k];
-				copy->total[i] = row->estimated->total[k];
-			}
-		}
-	}
-	return copy->self && copy->total ? copy : NULL;
-}
-
-/* The numbers of a row of the other capture in the order of our measures. */
-static const struct group *translate(struct view *v, const struct group *row,
-				     const struct measure *measures, size_t n_measures)
-{
-	struct group *copy = texts_take(&v->own, sizeof(*copy));
-	struct sample *self = texts_take(&v->own, v->n_measures * sizeof(*self));
-	struct part *total = texts_take(&v->own, v->n_measures * sizeof(*total));
-
-	if (!copy || !self || !total) {
-		return NULL;
-	}
-	*copy = *row;
-	copy->self = self;
-	copy->total = total;
-	copy->estimated = translate_estimated(v, row, measures, n_measures);
-	if (row->estimated && !copy->estimated) {
-		return NULL;
-	}
-	for (size_t i = 0; i < v->n_measures; i++) {
-		for (size_t k = 0; k < n_measures; k++) {
-			if (same_measure(&v->measures[i], &measures[k])) {
-				self[i] = row->self[k];
-				total[i] = row->total[k];
-			}
-		}
-	}
-	return copy;
-}
-
-/* A row that is gone: with nothing of its own now. */
-static struct group *gone_row(struct view *v, const struct group *before)
-{
-	struct group *row = texts_take(&v->own, sizeof(*row));
-
-	if (!row) {
-		return NULL;
-	}
-	row->labels = before->labels;
-	row->self = texts_take(&v->own, v->n_measures * sizeof(*row->self));
-	row->total = texts_take(&v->own, v->n_measures * sizeof(*row->total));
-	row->timed = texts_take(&v->own, v->n_measures * sizeof(*row->timed));
-	return row->self && row->total && row->timed ? row : NULL;
-}
-
-static size_t power_of_two(size_t n)
-{
-	size_t power = 16;
-
-	while (power < n) {
-		power *= 2;
-	}
-	return power;
-}
-
-static int join(struct view *v, struct groups *against)
-{
-	const struct measure *measures;
-	size_t n_measures = groups_measures(against, &measures), slot;
-	struct group **others, **rows, **slots;
-	size_t n_others = groups_rows(against, &others);
-	size_t n_slots = power_of_two((v->n_rows + n_others) * 2);
-	int result = 0;
-
-	slots = calloc(n_slots, sizeof(struct group *));
-	rows = realloc(v->rows, (v->n_rows + n_others + 1) * sizeof(struct group *));
-	v->rows = rows ? rows : v->rows;
-	if (!slots || !rows) {
-		free(slots);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < v->n_rows; i++) {
-		find_row(slots, n_slots, rows[i], v->keys->n, &slot);
-		slots[slot] = rows[i];
-	}
-	for (size_t i = 0; i < n_others && result == 0; i++) {
-		struct group *row = find_row(slots, n_slots, others[i], v->keys->n, &slot);
-
-		if (!row) {
-			row = gone_row(v, others[i]);
-			rows[v->n_rows] = row;
-			v->n_rows += row != NULL;
-		}
-		if (row) {
-			row->before = translate(v, others[i], measures, n_measures);
-		}
-		result = row && row->before ? 0 : -ENOMEM;
-	}
-	free(slots);
-	return result;
-}
-
-static int compare_captures(struct view *v, struct groups *against)
-{
-	const struct measure *measures;
-	size_t n_measures = groups_measures(against, &measures);
-	struct group *all = texts_take(&v->own, sizeof(*all));
-
-	if (!all) {
-		return -ENOMEM;
-	}
-	*all = *v->all;
-	all->before = translate(v, groups_all(against), measures, n_measures);
-	v->all = all;
-	v->fields = FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
-	v->estimated = v->estimated || (all->before && all->before->estimated);
-	if (v->estimated) {
-		v->fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
-	}
-	return all->before ? join(v, against) : -ENOMEM;
-}
 
 /* --- order -------------------------------------------------------------------------------------
  */
@@ -205,8 +30,9 @@ static double sort_value(const struct sort *sort, const struct group *row)
 	double value;
 
 	switch (sort->kind) {
-	case SORT_CALLS:
-		return group_launches(row, v->nested);
+	case SORT_LAUNCHES:
+	case SORT_TOTAL_LAUNCHES:
+		return group_launches(row, sort->kind == SORT_TOTAL_LAUNCHES);
 	case SORT_DERIVED:
 		return derived_value(&v->derived[sort->i], row);
 	case SORT_NAME:
@@ -218,14 +44,25 @@ static double sort_value(const struct sort *sort, const struct group *row)
 	return value;
 }
 
+static double value_or_none(double value)
+{
+	return isnan(value) ? 0 : value;
+}
+
 /* By how much it became more or less: what matters most comes first. */
 static double change_value(const struct sort *sort, const struct group *row)
 {
 	const struct measure *m = &sort->view->measures[sort->i];
-	double now = fields_estimate(m, sort->i, row).value;
-	double before = fields_estimate(m, sort->i, row->before).value;
+	bool of_mean = sort->field == FIELD_MEAN_CHANGE;
+	double now = of_mean ? fields_value(FIELD_MEAN, m, sort->i, row, row)
+			     : fields_estimate(m, sort->i, row).value;
+	double before =
+		fields_value(of_mean ? FIELD_MEAN_BEFORE : FIELD_BEFORE, m, sort->i, row, row);
 
-	return fabs((isnan(now) ? 0 : now) - (isnan(before) ? 0 : before));
+	if (sort->i == MEASURE_TIME && !fields_same_clock(row)) {
+		return NAN;
+	}
+	return fabs(value_or_none(now) - value_or_none(before));
 }
 
 /* More first, what is not known last; equal rows by name, so that the order is the same each time.
@@ -234,7 +71,7 @@ static int compare_rows(const void *a, const void *b, void *userdata)
 {
 	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
 	const struct sort *sort = userdata;
-	bool by_change = sort->field == FIELD_CHANGE;
+	bool by_change = sort->field == FIELD_CHANGE || sort->field == FIELD_MEAN_CHANGE;
 	double left = by_change ? change_value(sort, x) : sort_value(sort, x);
 	double right = by_change ? change_value(sort, y) : sort_value(sort, y);
 
@@ -342,8 +179,10 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 
 	snprintf(name, sizeof(name), "%.*s", (int)(colon ? colon - text : (long)strlen(text)),
 		 text);
-	if (strcmp(name, "calls") == 0) {
-		sort->kind = SORT_CALLS;
+	if (strcmp(name, "launches") == 0 || strcmp(name, "calls") == 0) {
+		sort->kind = SORT_LAUNCHES;
+	} else if (strcmp(name, "total_launches") == 0) {
+		sort->kind = SORT_TOTAL_LAUNCHES;
 	} else if (strcmp(name, "name") == 0) {
 		sort->kind = SORT_NAME;
 	} else {
@@ -351,7 +190,7 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 	}
 	if (!found) {
 		refuse_column(v, name, why);
-		buf_text(why, ", calls, name");
+		buf_text(why, ", launches, total_launches, name");
 		return false;
 	}
 	if (sort->kind == SORT_MEASURE && !v->measures[sort->i].adds_up) {
@@ -389,7 +228,7 @@ static void skip_zero(struct view *v)
 /* Figures that would show nothing are left out. */
 static void choose_fields(struct view *v)
 {
-	if (!v->nested && !(v->fields & FIELD_BIT(FIELD_BEFORE))) {
+	if (!v->nested && !v->all->before) {
 		v->fields |= v->fields & FIELD_BIT(FIELD_TOTAL) ? FIELD_BIT(FIELD_SUM) : 0;
 		v->fields &= ~FIELD_BIT(FIELD_TOTAL);
 	}
@@ -446,9 +285,10 @@ static int measure_bars(struct view *v, const struct sort *sort)
 {
 	double largest = 0;
 
-	v->bars_of = sort->kind == SORT_CALLS	  ? "launches"
-		     : sort->kind == SORT_DERIVED ? v->derived[sort->i].name
-						  : v->measures[sort->i].name;
+	v->bars_of = sort->kind == SORT_LAUNCHES	 ? "launches"
+		     : sort->kind == SORT_TOTAL_LAUNCHES ? "total launches"
+		     : sort->kind == SORT_DERIVED	 ? v->derived[sort->i].name
+							 : v->measures[sort->i].name;
 	v->bars = calloc(v->n_shown + 1, sizeof(*v->bars));
 	if (!v->bars) {
 		return -ENOMEM;
@@ -465,23 +305,46 @@ static int measure_bars(struct view *v, const struct sort *sort)
 	return 0;
 }
 
-/* Time where there is one. */
+/* Time where there is one, and where it can be compared if it is to be; else what is shown first.
+ */
 static size_t first_measure(const struct view *v)
 {
-	return v->all->self[MEASURE_TIME].n == 0 && v->n_measures > 1 ? 1 : MEASURE_TIME;
+	bool usable = !v->all->before || (v->chosen[MEASURE_TIME] && fields_same_clock(v->all));
+
+	if (v->all->self[MEASURE_TIME].n > 0 && usable) {
+		return MEASURE_TIME;
+	}
+	for (size_t i = MEASURE_TIME + 1; i < v->n_measures; i++) {
+		if (v->chosen[i]) {
+			return i;
+		}
+	}
+	return MEASURE_TIME;
+}
+
+/* What matters most comes first: what is most, or has changed most where that can be said. */
+static struct sort usual_sort(const struct view *v, bool compares)
+{
+	struct sort sort = { .kind = SORT_MEASURE, .view = v, .i = first_measure(v) };
+	bool changes = compares && (sort.i != MEASURE_TIME || fields_same_clock(v->all));
+
+	if (!changes) {
+		sort.field = v->measures[sort.i].adds_up ? FIELD_TOTAL : FIELD_MEAN;
+	} else if (v->measures[sort.i].adds_up && !(v->fields & FIELD_BIT(FIELD_TOTAL))) {
+		sort.field = FIELD_MEAN_CHANGE;
+	} else {
+		sort.field = FIELD_CHANGE;
+	}
+	return sort;
 }
 
 int view_init(struct view *v, struct groups *groups, const struct view_options *o, struct buf *why)
 {
-	struct sort sort = { .kind = SORT_MEASURE, .field = FIELD_TOTAL, .view = v };
+	struct sort sort = { 0 };
 	int r = begin(v, groups, o, why);
 
-	if (r == 0 && o->against) {
-		r = compare_captures(v, o->against);
-		sort.field = FIELD_CHANGE;
-	}
-	sort.i = first_measure(v);
-	sort.field = v->measures[sort.i].adds_up || o->against ? sort.field : FIELD_MEAN;
+	r = r == 0 && o->against ? view_compare(v, o, why) : r;
+	sort = r == 0 ? usual_sort(v, o->against != NULL) : sort;
 	if (r == 0 && o->sort) {
 		sort.field = FIELD_TOTAL;
 		r = parse_sort(v, o->sort, &sort, why) ? 0 : -EINVAL;

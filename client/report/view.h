@@ -9,14 +9,14 @@
 #include "client/report/fields.h"
 
 struct view_options {
-	const char *sort;    /* "time", "dram__bytes_read.sum:max", "calls", "name"; NULL: by time,
-				or by the first counter when there is none */
-	const char *columns; /* "time,dram__bytes_read": only these; NULL: all */
-	const char *figures; /* as fields_parse(); NULL: the usual ones */
+	const char *sort; /* "time", "dram__bytes_read.sum:max", "launches", "name"; NULL: by time,
+			     or by the first counter when there is none */
+	const char *columns;	     /* "time,dram__bytes_read": only these; NULL: all */
+	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns of the user's; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */
-	bool base_units;	     /* whole numbers of bytes and ns instead of GB and ms */
+	bool base_units;	     /* bytes and ns instead of GB and ms */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
@@ -34,7 +34,8 @@ struct view {
 	bool nested, base_units, utf8;
 	bool estimated; /* here, or in what is compared with, some launches were measured, others
 			   not */
-	bool turns;	/* some metrics were measured in other launches than others */
+	bool clocks_differ; /* from what is compared with, in some row: its times have no change */
+	bool turns;	    /* some metrics were measured in other launches than others */
 	struct group **rows;
 	size_t n_rows;	/* all of them */
 	size_t n_shown; /* the first of them */

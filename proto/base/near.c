@@ -88,6 +88,18 @@ void near_offer(struct near *n, const char *name)
 	n->found[i].score = score;
 }
 
+const char *near_best(const struct near *n)
+{
+	const struct near_match *best = &n->found[0];
+	size_t length = strlen(n->wrong);
+
+	if (*best->name == '\0' || (best->score > NEAR_SLIP * (unsigned)(length / 3) &&
+				    !(length > 3 && strstr(best->name, n->wrong)))) {
+		return NULL;
+	}
+	return best->name;
+}
+
 const char *near_separator(const struct near *n, size_t i)
 {
 	if (i + 1 >= NEAR_MAX || n->found[i + 1].name[0] == '\0') {

@@ -22,6 +22,10 @@ struct near {
 void near_init(struct near *n, const char *wrong, size_t length);
 void near_offer(struct near *n, const char *name);
 
+/* Of a few names: the nearest, if slips are in at most a third of what was typed, or it is a part
+ * of the name. NULL: none is. Lives as long as n. */
+const char *near_best(const struct near *n);
+
 /* What to write after the i-th match, for "a, b or c". */
 const char *near_separator(const struct near *n, size_t i);
 

@@ -135,7 +135,7 @@ def bad_traces():
         merge(name, "run.gpuctr", "-o", "bad.json", status=1, says=says)
     pathlib.Path("t.gz").write_bytes(gzip.compress(text.encode()))
     merge("t.gz", "run.gpuctr", "-o", "bad.json", status=1, says=b"gunzip")
-    merge("nowhere", "run.gpuctr", "-o", "bad.json", status=1, says=b"No such file")
+    merge("nowhere", "run.gpuctr", "-o", "bad.json", status=1, says=b"nowhere: No such file")
     merge("t.json", "t.json", "-o", "bad.json", status=1, says=b"error[store-")
     merge("t.json", status=2, says=b"name a trace and a capture")
     merge("t.json", "run.gpuctr", "-o", "m.json", status=2, says=b"-f replaces it")

@@ -194,6 +194,30 @@ def layers_are_those_of_sql():
     check(set(got["bprop"]) <= set(want) and sum(n for n, _ in got["bprop"].values()) > 30 * without, f"backward: {without} without")
 
 
+def figures_of_a_row_belong_together():
+    """launches are those that self and mean are of; those of the total are named so, and several rows have no total."""
+    text = report("--by", "op", "--columns", "time", "--units", "base", "--limit", 40, "--width", 160)
+    head, *rows = text[:text.index("\n\n")].split("\n")[1:]
+    check(head.split() == ["op", "launches", "launches", "total", "self", "mean", "share"], f"head: {head}")
+    at = head.index("launches")
+    for row in rows:
+        own, nested, total, self_ns, mean, _ = row[at:].split()
+        check(self_ns == "-" if own == "0" else abs(float(self_ns) / int(own) - float(mean)) < 1e-3, f"{row}")
+        check((nested, total) == ("-", "-") if " more " in row[:at] else int(nested) >= int(own), f"{row}")
+    for row in json.loads(report("--by", "op", "--json"))["rows"]:
+        for m in row["measures"].values():
+            check(row["launches"] == 0 or m["sum"] / row["launches"] == m["mean"], f"{row['key']}: {m}")
+    check("total" not in report("--by", "op", "--figures", "self", "--columns", "time"), "nobody asked for a total")
+    text = report("--by", "op", "--width", 40, "--limit", 1)
+    check("60 more\n  launches                           716\n  total launches                       -\n" in text, f"narrow: {text}")
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read\n")
+    text = report("--by", "op", "--define", "own.columns", "--columns", "traffic,of_peak", "--limit", 3)
+    check(next(line for line in text.split("\n") if " more " in line).split()[2:] == ["-", "-", "-"], f"derived: {text}")
+    for by, key in (("launches", "launches"), ("calls", "launches"), ("total_launches", "total_launches")):
+        order = [row[key] for row in json.loads(report("--by", "op", "--sort", by, "--json"))["rows"]]
+        check(order == sorted(order, reverse=True), f"sorted by {by}: {order}")
+
+
 def csv_is_csv():
     rows = list(csv.reader(io.StringIO(report("--by", "op,shape", "--csv"))))
     check(len({len(row) for row in rows}) == 1, "rows of CSV have other columns than the head")
@@ -205,9 +229,14 @@ def lines_fit():
     for columns in (40, 41, 60, 79, 80, 100, 163, 300):
         for by in ("kernel", "op", "op,shape,kernel", "nvtx", "layer,dir,step,device,process,stream"):
             text = report("--by", by, "--width", columns, "--limit", 0, "--figures", "all")
-            table = text[:text.index("single pass")]
-            check(all(width(line) <= columns for line in table.split("\n")), f"{by}: wider than {columns}")
+            wide = [line for line in text.split("\n") if width(line) > columns]
+            check(not wide, f"{by}: wider than {columns}: {wide}")
+    text = report("--against", "run.gpuctr", "--width", 50)
+    check(all(width(line) <= 50 for line in text.split("\n")), f"a comparison in 50 columns: {text}")
     check(report("--limit", 3, env={"COLUMNS": "80"}) != "", "COLUMNS")
+    text = subprocess.run([CLIENT, "help", "report"], capture_output=True, check=True).stdout.decode()
+    check(all(len(line) <= 100 for line in text.split("\n")) and "...." not in text, f"help: {text}")
+    check(re.search(r"--by KEYS .*\n {30}\S.*\n {30}\(default: kernel\)", text), f"help: {text}")
 
 
 def rows_differ():
@@ -235,6 +264,70 @@ def comparison():
     r = json.loads(run("more.gpuctr", "--against", "run.gpuctr", "--json").stdout)
     changes = [row["measures"]["time"]["change"] for row in r["rows"]]
     check(abs(changes[0] - 200) < 1e-9 and changes[1:] == [0] * (len(changes) - 1), "what changed most comes first")
+
+
+def other_amounts():
+    """Half of the steps is half of everything, and no faster: launches stand beside, and means can be compared."""
+    change("half.gpuctr", "DELETE FROM record WHERE idx % 2", "UPDATE meta SET value = 358 WHERE key IN ('seen', 'measured')")
+    change("twice.gpuctr", "DELETE FROM record WHERE idx % 2", 'UPDATE record SET "dram__bytes_read.sum" = '
+           '"dram__bytes_read.sum" * 2, duration_ns = duration_ns * 300 WHERE kernel = 1')
+    text = run("half.gpuctr", "--against", "run.gpuctr", "--width", 400, "--columns", "time,of_peak").stdout.decode()
+    check("LAUNCHES DIFFER: here 358, before 716 (-50.0%)" in text and "--figures mean" in text, f"half: {text}")
+    last = next(line for line in text.split("\n") if line.startswith("all "))
+    check(last.split()[1:3] == ["358", "716"] and last.count("%") == 4, f"half: {last}")
+    check("LAUNCHES" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "as many launches")
+    means = ["twice.gpuctr", "--against", "half.gpuctr", "--figures", "mean", "--columns", "time,dram_bandwidth"]
+    row = run(*means, "--limit", 1).stdout.decode().split("\n")[2]
+    check("x 300" in row and row.split()[-1] == "-99.4%" and row.count("us") + row.count("ms") == 2, f"means: {row}")
+    r = json.loads(run("twice.gpuctr", "--against", "run.gpuctr", "--by", "op", "--json").stdout)
+    before = {row["key"]["op"]: row for row in json.loads(report("--by", "op", "--json"))["rows"]}
+    for row in r["rows"]:
+        was, m = before[row["key"]["op"]], row["measures"][COLUMNS[0]]
+        check((row["launches_before"], row["total_launches_before"]) == (was["launches"], was["total_launches"]), f"{row}")
+        check(m["mean_before"] == was["measures"][COLUMNS[0]]["mean"], f"mean before: {row['key']}")
+        change_of = m["mean_change"] if m["mean"] is not None and m["mean_before"] else None
+        check(change_of is None or abs(change_of - (m["mean"] / m["mean_before"] - 1) * 100) < 1e-6, f"mean change: {m}")
+        check(row["derived"]["of_peak:before"] == was["derived"]["of_peak"], f"derived before: {row['key']}")
+    rows = list(csv.DictReader(io.StringIO(run("half.gpuctr", "--against", "run.gpuctr", "--csv").stdout.decode())))
+    check(sum(int(row["launches_before"]) for row in rows) == 716 and "of_peak:change" in rows[0], "CSV of a comparison")
+    refused("no figure to compare", "totals and means", "run.gpuctr", "--against", "run.gpuctr", "--figures", "share", status=2)
+    change("timeless.gpuctr", "UPDATE record SET clock = 0, duration_ns = -1")
+    r = run("timeless.gpuctr", "--columns", "time")
+    check(b"no launch's time is known, so there is no column" in r.stdout, f"no times: {r.stdout.decode()}")
+    check(b"1.11 ms" in run("timeless.gpuctr", "--against", "run.gpuctr", "--columns", "time").stdout, "times of before")
+
+
+def other_clocks():
+    """A time is not compared with one of another clock, whichever of the two captures has it; counters are."""
+    change("ranges.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
+    change("mixed.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000 WHERE kernel = 1")
+    for now, before in (("run", "ranges"), ("ranges", "run")):
+        text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--columns", "time", "--width", 400).stdout.decode()
+        table, notes = text.split("\n\n", 1)
+        check("%" not in table and (table + "\n").count(" na\n") == 22, f"{now} against {before}: {table}")
+        check("TIMES ARE NOT COMPARED" in notes and "with the same --budget" in notes, f"{now} against {before}: {notes}")
+        check(notes.index("times are lengths of ranges") > notes.index("before, ") or now == "ranges", f"whose clock: {notes}")
+        r = json.loads(run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "--json").stdout)
+        check(all(row["measures"]["time"]["change"] is None and row["measures"][COLUMNS[0]]["change"] == 0
+                  for row in [r["all"], *r["rows"]]) and r["clocks_differ"], f"{now} against {before}: JSON")
+    text = run("ranges.gpuctr", "--against", "ranges.gpuctr", "--columns", "time").stdout.decode()
+    check("NOT COMPARED" not in text and "+0.0%" in text, f"ranges against ranges: {text}")
+    r = json.loads(run("run.gpuctr", "--against", "mixed.gpuctr", "--json").stdout)
+    changes = [row["measures"]["time"]["change"] for row in r["rows"]]
+    check(changes.count(None) == 1 and changes.count(0) == len(changes) - 1, f"rows of one clock: {changes}")
+    check(b"partly" in run("run.gpuctr", "--against", "mixed.gpuctr").stdout, "a capture of two clocks")
+
+
+def other_machines():
+    """What is compared with, and what is added up, is told by its machine."""
+    change("a100.gpuctr", "UPDATE device SET name = 'NVIDIA A100', chip = 'GA100', clock_sm_mhz = 1410",
+           "UPDATE meta SET value = 'GA100' WHERE key = 'chip'")
+    text = run("run.gpuctr", "--against", "a100.gpuctr", "--width", 400).stdout.decode()
+    note = next((line for line in text.split("\n") if line.startswith("MACHINES DIFFER")), "")
+    check(all(x in note for x in ("here GH100, NVIDIA H200", "1980 MHz", "before GA100, NVIDIA A100", "1410 MHz")), text)
+    check("DIFFER" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "one machine")
+    text = run("run.gpuctr", "a100.gpuctr", "--width", 400).stdout.decode()
+    check("GH100, NVIDIA H200 (SM up to 1980 MHz, memory 3201 MHz); GA100, NVIDIA A100 (SM up to 1410 MHz" in text, text)
 
 
 def several_files_add_up():
@@ -275,6 +368,9 @@ def bad_files():
     refused("a folder", "error[store-", ".")
     refused("a good and a bad one", "error[store-truncated]", "run.gpuctr", "cut.gpuctr")
     refused("text on standard input", "error[store-not-capture]", "-", stdin=b"nothing")
+    refused("nothing on standard input", "Standard input is empty", "-", stdin=b"")
+    for wrong in (b"", b"nothing", data[:len(data) // 2]):
+        check(b"gpuctr-report-" not in run("-", stdin=wrong).stderr, "the name of a copy")
     refused("no room for standard input", "error[input]", "-", stdin=data, env={"TMPDIR": "/nowhere"})
 
 
@@ -286,12 +382,14 @@ def standard_input():
 
 
 def wrong_command_lines():
+    os.link("run.gpuctr", "same.gpuctr")
     for arguments, message in (
             ([], "which capture?"), (["run.gpuctr", "--by", "kernal"], "did you mean 'kernel'?"),
             (["run.gpuctr", "--sort", "zz"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
+            (["run.gpuctr", "run.gpuctr"], "are one file"), (["run.gpuctr", "same.gpuctr"], "are one file"),
             (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
         refused(str(arguments), message, *arguments, status=2)
 
@@ -324,6 +422,7 @@ def not_finished():
     writer.execute("ROLLBACK")
     writer.close()
     check(r.returncode == 0 and b"NOT COMPLETE" in r.stdout and b"716 kernels seen" in r.stdout, f"growing: {r}")
+    check(b"broke off" not in r.stdout and b"0 dropped" not in r.stdout and b"of what is written" in r.stdout, f"growing: {r}")
     check(json.loads(run("growing.gpuctr", "--json").stdout)["complete"] is False, "growing: JSON")
 
 
@@ -356,6 +455,47 @@ def wild_values():
             check(all(width(line) <= columns for line in table.split("\n")), f"wild values in {columns}, {more}")
     r = json.loads(run("wild.gpuctr", "--json").stdout)
     check(r["all"]["derived"]["dram_bandwidth"] is None, "a bandwidth of bytes that are not known")
+
+
+def values_that_are_missing():
+    """Sums of fewer launches than the row has are marked, and counted."""
+    change("some.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx % 3 = 0 AND kernel = 1')
+    db = sqlite3.connect("some.gpuctr")
+    missing = db.execute(f'SELECT count(*) FROM record WHERE "{COLUMNS[1]}" IS NULL').fetchone()[0]
+    db.close()
+    text = run("some.gpuctr", "--columns", "bytes_write,bytes_read", "--limit", 0).stdout.decode()
+    check(f"{COLUMNS[1]} is not known of {missing} of 716 launches" in text and missing > 5, f"missing: {text}")
+    marked = [line for line in text[:text.index("\n\n")].split("\n") if "B*" in line]
+    check(len(marked) == 2 and marked[1].startswith("all ") and text.count("B*") == 2, f"marked: {marked}")
+    check("B*" in run("some.gpuctr", "--by", "op", "--columns", "bytes_write").stdout.decode(), "totals are marked")
+    text = run("some.gpuctr", "--against", "run.gpuctr", "--columns", "bytes_write", "--limit", 0).stdout.decode()
+    check([line.split()[-1] for line in text.split("\n") if " part" in line] == ["part"] * 2, f"no change of a part: {text}")
+    rows = list(csv.DictReader(io.StringIO(run("some.gpuctr", "--csv").stdout.decode())))
+    check(sum(int(row[COLUMNS[1] + ":n"]) for row in rows) == 716 - missing, "CSV says of how many")
+    check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
+
+
+def with_budget(path, every):
+    """The recording, as if every so manyeth launch had been chosen, and the kernels were the strata."""
+    change(path, "INSERT INTO meta VALUES('budget_ppm', 50000), ('seed', '7')",
+           "INSERT INTO stratum SELECT 1, kernel, kernel, 0, max(grid_x), 1, 1, max(block_x), 1, 1, 0, 0, 0, count(*) "
+           "FROM record GROUP BY kernel",
+           f"INSERT INTO choice SELECT id, kernel, {1 / every} FROM record WHERE idx % {every} = 0",
+           f"DELETE FROM record WHERE idx % {every}")
+
+
+def estimates_are_compared():
+    """What was not measured is not gone, and a sum without some launches has not changed by these."""
+    with_budget("half-budget.gpuctr", 2)
+    rows = json.loads(run("half-budget.gpuctr", "--json").stdout)["rows"]
+    never = [row["key"]["kernel"] for row in rows if row["measured"] == 0]
+    text = run("half-budget.gpuctr", "--against", "run.gpuctr", "--columns", "time", "--limit", 0).stdout.decode()
+    table = text[:text.index("\n\n")].split("\n")
+    check(never and " gone " not in text and sum(" na " in line for line in table) == len(never), f"never measured: {text}")
+    check(table[-1].split()[0] == "all" and table[-1].split()[-3] == "part", f"all: {table[-1]}")
+    check("LAUNCHES DIFFER" not in text and any(line.endswith("yes") for line in table), "launches are counted")
+    head = run("half-budget.gpuctr", "--by", "op", "--csv").stdout.decode().split("\n")[0]
+    check(head.startswith("op,launches,total_launches,launches_error,total_launches_error,measured,"), head)
 
 
 def ranks():
@@ -404,6 +544,7 @@ def definitions():
             ("x = time + dram__bytes_read", "'second' and 'byte' cannot be added", 9),
             ("x = dram__bytes_raed / time", "did you mean 'dram__bytes_read.sum'?", 4),
             ("x = 2 * (1 + 2", "this '(' is not closed", 8), ("x 3", "'=' is expected", 2),
+            ("x = foo", "the captures have no 'foo'", 4), ("x = max", "the captures have no 'max'", 4),
             ("time = 3", "is there already", 0), ("dram_bandwidth = 3", "is there already", 0),
             ("x = 1 +", "a number, a name or '('", 7), ("x = 3 4", "an operator or the end", 6),
             ("x = 1e999", "too large", 4), ("x = 3x", "an operator is expected", 5), ("3 = x", "NAME = EXPRESSION", 0),
@@ -414,6 +555,7 @@ def definitions():
         lines = r.stderr.decode().split("\n")
         check(r.returncode == 2 and r.stdout == b"" and "my.columns:2: " in lines[0] and message in lines[0],
               f"{line}: {lines[0]}")
+        check(line not in ("x = foo", "x = max") or "did you mean" not in lines[0], f"what is not near: {lines[0]}")
         check(len(lines) > 2 and lines[2] == " " * (2 + column) + "^" and "\x1b" not in r.stderr.decode(),
               f"{line}: the place: {lines[1:]}")
     path.write_bytes(b"x = 1\0")
@@ -549,9 +691,10 @@ def bars():
 
 
 def main():
-    tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, csv_is_csv, lines_fit, rows_differ,
-             comparison, several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished,
-             hostile_names, wild_values, ranks, definitions, rooflines, bars, nobody_reads]
+    tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
+             figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines,
+             several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
+             values_that_are_missing, estimates_are_compared, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder

@@ -72,6 +72,8 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--devices", "," }, "--devices: ',' is not a list" },
 		{ { "--lease", "0" }, "--lease: '0' is not a number of seconds above 0" },
 		{ { "--timeout", "0" }, "--timeout: '0' is not a number of seconds above 0" },
+		{ { "--schedule", "active=0" }, "active=0 measures no step" },
+		{ { "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
 	};
@@ -288,7 +290,9 @@ static void nothing_to_measure_is_told_and_no_failure(void **state)
 	expect_message(client, "No process of the program used CUDA");
 	client = fixture_client(f, USER_ANN, "-q", "--kernel", "gemm", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
-	expect_message(client, "no kernel passed --kernel");
+	expect_message(client, "no kernel was chosen");
+	expect_no_message(client, "--launch-skip");
+	expect_message(client, "; and others");
 	expect_message(client, "do not match: k0(float*); k1(float*);");
 	client = fixture_client(f, USER_ANN, "--kernel", "k3", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);

@@ -481,6 +481,37 @@ static void test_table_is_aligned(void **state)
 	buf_deinit(&b);
 }
 
+/* What a terminal would break is cut or left out instead. */
+static void test_table_fits_a_terminal(void **state)
+{
+	static struct synthetic s;
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	capture.fits = true;
+	for (capture.width = 78; capture.width <= 300; capture.width += 6) {
+		f = format_table.open(&capture);
+		buf_clear(&b);
+		format_table.write_head(f, &b);
+		for (unsigned i = 0; i < 3000; i += 700) {
+			synthetic_record(&s, i);
+			format_table.write_record(f, &b, &s.record);
+		}
+		for (char *line = strtok((char *)buf_string(&b), "\n"); line;
+		     line = strtok(NULL, "\n")) {
+			if (line[0] != '#' && text_width(line, strlen(line)) > capture.width) {
+				fail_msg("more than %zu columns: %s", capture.width, line);
+			}
+		}
+		format_table.close(f);
+	}
+	buf_deinit(&b);
+}
+
 /* --- summary -----------------------------------------------------------------------------------
  */
 
@@ -670,7 +701,7 @@ static void test_summary_fits_a_narrow_terminal(void **state)
 	summary_print(s, &end, &b);
 	expect_contains(&b, "  time                    5.00 ms 100.0%\n");
 	expect_contains(&b, "2.00 GB 100.0%\n");
-	expect_contains(&b, "\n1 more\nall\n");
+	expect_contains(&b, "\n1 more\n  launches                             1\n");
 	*strstr((char *)buf_string(&b), "single pass") = '\0';
 	for (char *line = strtok((char *)buf_string(&b), "\n"); line; line = strtok(NULL, "\n")) {
 		assert_true(text_width(line, strlen(line)) <= end.width);
@@ -829,6 +860,7 @@ int main(void)
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_a_stack_of_a_million_ranges),
 		cmocka_unit_test(test_table_is_aligned),
+		cmocka_unit_test(test_table_fits_a_terminal),
 		cmocka_unit_test(test_summary_adds_up),
 		cmocka_unit_test(test_what_relates_to_ranges_is_told),
 		cmocka_unit_test(test_summary_tells_clocks),

@@ -338,9 +338,33 @@ static void test_kernel_names(void **state)
 	buf_deinit(&b);
 }
 
+static void test_lines_are_broken_at_spaces(void **state)
+{
+	static const struct {
+		const char *text, *wrapped;
+	} cases[] = {
+		{ "", "" },
+		{ "one two", "one two\n" },
+		{ "one two three\nfour\n", "one two\nthree\nfour\n" },
+		{ "longer-than-that is whole\n", "longer-than-that\nis whole\n" },
+		{ "\xc3\xa4\xc3\xb6\xc3\xbc \xc3\xa4\xc3\xb6\xc3\xbc x",
+		  "\xc3\xa4\xc3\xb6\xc3\xbc \xc3\xa4\xc3\xb6\xc3\xbc\nx\n" },
+	};
+	struct buf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		text_wrap(&b, cases[i].text, 8);
+		assert_string_equal(buf_string(&b), cases[i].wrapped);
+		buf_clear(&b);
+	}
+	buf_deinit(&b);
+}
+
 static void test_near_matches(void **state)
 {
 	static const char *const words[] = { "--metrics", "--format", "--force", "--kernel", NULL };
+	struct near near;
 
 	(void)state;
 	assert_string_equal(near_word("--metric", words), "--metrics");
@@ -349,6 +373,15 @@ static void test_near_matches(void **state)
 	assert_string_equal(near_word("--kernal", words), "--kernel");
 	assert_null(near_word("--something-else", words));
 	assert_null(near_word("", words));
+	near_init(&near, "tiem", 4);
+	near_offer(&near, "time");
+	assert_string_equal(near_best(&near), "time");
+	near_init(&near, "max", 3);
+	near_offer(&near, "time");
+	assert_null(near_best(&near));
+	near_init(&near, "bytes_read", 10);
+	near_offer(&near, "dram__bytes_read.sum");
+	assert_string_equal(near_best(&near), "dram__bytes_read.sum");
 	assert_null(near_word("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
@@ -400,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_csv_quotes),
 		cmocka_unit_test(test_terminal_is_safe),
 		cmocka_unit_test(test_kernel_names),
+		cmocka_unit_test(test_lines_are_broken_at_spaces),
 		cmocka_unit_test(test_near_matches),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_option_values),

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a report reads: capture files, added up one after the other. */
+
+#include "client/cli/report_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/say.h"
+#include "client/report/reading.h"
+
+static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
+{
+#define ADD(name) sum->name += t->name;
+	GPUCTR_TOTALS(ADD)
+#undef ADD
+}
+
+static void take_budget(struct report_source *s, const struct store_info *info)
+{
+	char seed[24];
+	int n = snprintf(seed, sizeof(seed), "%llu", (unsigned long long)info->seed);
+
+	s->captures++;
+	if (info->budget_ppm > 0) {
+		s->chosen++;
+		summary_add_budget(&s->budgets, info->budget_ppm, info->seed);
+		strings_add(&s->seeds, seed, (size_t)n);
+	}
+}
+
+static int on_capture(const struct store_info *info, void *userdata)
+{
+	struct report_source *s = userdata;
+	int r;
+
+	take_budget(s, info);
+	if (s->chosen > 0 && s->chosen < s->captures) {
+		buf_text(&s->why, "some captures were made with --budget, and others without: "
+				  "estimates and what was measured in full are not added up");
+		return -EINVAL;
+	}
+
+	s->driver = s->driver ? s->driver : strdup(info->driver);
+	s->end.driver = s->driver ? s->driver : "";
+	s->unfinished += !info->complete;
+	s->end.error = s->end.error ? s->end.error : info->end_code;
+	s->before = summary_records(s->summary);
+	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
+	return r ? r : summary_host(s->summary, info->host);
+}
+
+static int on_process(const struct store_process *process, void *userdata)
+{
+	struct report_source *s = userdata;
+
+	summary_process(s->summary, &process->process);
+	if (!s->recorded_from && *process->process.recorded_from) {
+		s->recorded_from = strdup(process->process.recorded_from);
+	}
+	return 0;
+}
+
+static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
+{
+	struct report_source *s = userdata;
+
+	summary_stratum(s->summary, stratum);
+	return 0;
+}
+
+static int on_record(const struct gpuctr_record *record, void *userdata)
+{
+	struct report_source *s = userdata;
+
+	summary_record(s->summary, record);
+	return 0;
+}
+
+static int on_end(const struct store_info *info, void *userdata)
+{
+	struct report_source *s = userdata;
+
+	if (info->complete || info->totals.seen > 0) {
+		add_totals(&s->end.totals, &info->totals);
+	} else {
+		/* It has not been written yet, or never will: what is there is what is known. */
+		struct gpuctr_totals known = { .measured =
+						       summary_records(s->summary) - s->before };
+
+		known.seen = known.measured;
+		add_totals(&s->end.totals, &known);
+		s->end.unfinished = true;
+	}
+	return 0;
+}
+
+bool report_source_read(struct report_source *s, const char *path)
+{
+	const struct reading_handler handler = { .on_capture = on_capture,
+						 .on_process = on_process,
+						 .on_record = on_record,
+						 .on_stratum = on_stratum,
+						 .on_end = on_end,
+						 .check_beside = true,
+						 .without = summary_without(s->summary) };
+	struct store_error error;
+	int r = reading_capture(path, &handler, s, &error);
+
+	if (r && error.code) {
+		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
+	} else if (r == -EINVAL) {
+		say_error(s->chosen > 0 && s->chosen < s->captures ? "budget-clash" : "unit-clash",
+			  buf_string(&s->why), "Report on these captures one by one.");
+	} else if (r) {
+		say_usage("out of memory");
+	}
+	return r == 0;
+}
+
+bool report_source_open(struct report_source *s, const struct keys *keys)
+{
+	*s = (struct report_source){ .end = { .has_totals = true, .driver = "" } };
+	s->summary = summary_new(keys);
+	if (!s->summary) {
+		say_usage("out of memory");
+	}
+	return s->summary != NULL;
+}
+
+void report_source_close(struct report_source *s)
+{
+	summary_free(s->summary);
+	free(s->driver);
+	free(s->recorded_from);
+	buf_deinit(&s->why);
+	buf_deinit(&s->budgets);
+	strings_deinit(&s->seeds);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_REPORT_SOURCE_H
+#define CLIENT_CLI_REPORT_SOURCE_H
+
+#include "client/cli/options.h"
+#include "client/cli/summary.h"
+
+/* What is read: all captures that were named, or the one to compare with. */
+struct report_source {
+	struct summary *summary;
+	struct summary_end end;
+	char *driver, *recorded_from;
+	struct buf why, budgets;
+	struct strings seeds;
+	unsigned unfinished; /* captures that are not complete */
+	unsigned chosen;     /* captures with a budget */
+	unsigned captures;
+	uint64_t before; /* records of the captures before the present one */
+};
+
+/* False: why is said. To be closed in any case. */
+bool report_source_open(struct report_source *s, const struct keys *keys);
+bool report_source_read(struct report_source *s, const char *path);
+void report_source_close(struct report_source *s);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What could make a reader misjudge a comparison: clocks, machines and amounts of work that are not
+ * the same. Then what is told below any table is told of the other capture as well. */
+
+#include <math.h>
+
+#include "client/cli/summary_internal.h"
+#include "client/cli/text.h"
+#include "client/report/estimated.h"
+
+static const char *clock_of(const struct summary *s)
+{
+	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
+	uint64_t kernels = groups_clock(s->groups, GPUCTR_CLOCK_GPU);
+
+	return ranges == 0    ? "the kernels' own"
+	       : kernels == 0 ? "lengths of ranges"
+			      : "partly the kernels' own, partly lengths of ranges";
+}
+
+/* The two clocks are apart by what a launch takes, so that no change of the program can be told. */
+static void add_clocks(const struct summary *now, const struct summary *before, struct buf *b)
+{
+	buf_printf(b,
+		   "TIMES ARE NOT COMPARED where their clocks differ: here they are %s, before "
+		   "they were %s; a range is longer than its kernel, by some us. To compare "
+		   "times, make both captures with the same --budget and metrics\n",
+		   clock_of(now), clock_of(before));
+}
+
+static void add_machines(const struct summary *now, const struct summary_end *end,
+			 const struct summary *before, const struct summary_end *end_before,
+			 struct buf *b)
+{
+	struct buf here = { 0 }, there = { 0 };
+
+	summary_add_machine(now, end, &here);
+	summary_add_machine(before, end_before, &there);
+	if (strcmp(buf_string(&here), buf_string(&there)) != 0) {
+		buf_text(b, "MACHINES DIFFER: here ");
+		buf_text(b, buf_string(&here));
+		buf_text(b, "; before ");
+		buf_text(b, buf_string(&there));
+		buf_text(b, ": changes are of these, too\n");
+	}
+	b->failed |= here.failed || there.failed;
+	buf_deinit(&here);
+	buf_deinit(&there);
+}
+
+/* Half of the work takes half of the time, and is no faster. */
+static void add_launches(const struct summary *now, const struct summary *before, struct buf *b)
+{
+	double here = group_launches(groups_all(now->groups), true);
+	double there = group_launches(groups_all(before->groups), true);
+
+	if (there == 0 || fabs(here / there - 1) <= 0.01) {
+		return;
+	}
+	buf_text(b, "LAUNCHES DIFFER: here ");
+	text_count(b, (uint64_t)(here + 0.5));
+	buf_text(b, ", before ");
+	text_count(b, (uint64_t)(there + 0.5));
+	buf_printf(b,
+		   " (%+.1f%%): totals are of other amounts of work; --figures mean compares "
+		   "what a launch does\n",
+		   (here / there - 1) * 100);
+}
+
+void summary_print_against(const struct summary *now, const struct summary_end *end,
+			   const struct summary *before, const struct summary_end *end_before,
+			   bool clocks_differ, struct buf *b)
+{
+	if (clocks_differ) {
+		add_clocks(now, before, b);
+	}
+	add_launches(now, before, b);
+	add_machines(now, end, before, end_before, b);
+}

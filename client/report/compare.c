@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows of two captures side by side: by their labels, whose numbers are brought into the order of
+ * our measures. A time is compared with one of the same clock only: the length of a range is longer
+ * than the kernel in it, by about as much as a short kernel takes. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/report/estimated.h"
+#include "client/report/view_internal.h"
+
+/* Labels of two captures are different pointers. */
+static uint64_t hash_row(const struct group *row, unsigned n)
+{
+	uint64_t hash = n;
+
+	for (unsigned i = 0; i < n; i++) {
+		hash = texts_mix(hash, texts_hash(row->labels[i], strlen(row->labels[i])));
+	}
+	return hash;
+}
+
+static bool same_row(const struct group *a, const struct group *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (strcmp(a->labels[i], b->labels[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static struct group *find_row(struct group **slots, size_t n_slots, const struct group *row,
+			      unsigned n_keys, size_t *ret_slot)
+{
+	size_t slot = hash_row(row, n_keys) & (n_slots - 1);
+
+	while (slots[slot] && !same_row(slots[slot], row, n_keys)) {
+		slot = (slot + 1) & (n_slots - 1);
+	}
+	*ret_slot = slot;
+	return slots[slot];
+}
+
+static bool same_measure(const struct measure *a, const struct measure *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
+}
+
+/* What is kept by the kind of a derived column is of one name in both, or not known. */
+static struct estimate_total *translate_derived(struct view *v, const struct group *row,
+						const struct measure *measures, size_t n_measures)
+{
+	struct estimate_total *copy = texts_take(&v->own, DERIVED_BUILT_IN * sizeof(*copy));
+	struct derived others[DERIVED_MAX];
+	size_t n_others = derived_find(measures, n_measures, others);
+
+	for (size_t i = 0; copy && i < v->n_derived; i++) {
+		const struct derived *d = &v->derived[i];
+
+		for (size_t k = 0; k < n_others; k++) {
+			if (d->kind == others[k].kind && strcmp(d->name, others[k].name) == 0) {
+				copy[d->kind] = row->estimated->derived[d->kind];
+			}
+		}
+	}
+	return copy;
+}
+
+static const struct estimated *translate_estimated(struct view *v, const struct group *row,
+						   const struct measure *measures,
+						   size_t n_measures)
+{
+	struct estimated *copy = row->estimated ? texts_take(&v->own, sizeof(*copy)) : NULL;
+
+	if (!copy) {
+		return NULL;
+	}
+	*copy = *row->estimated;
+	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
+	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
+	copy->derived = translate_derived(v, row, measures, n_measures);
+	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
+		for (size_t k = 0; k < n_measures; k++) {
+			if (same_measure(&v->measures[i], &measures[k])) {
+				copy->self[i] = row->estimated->self[k];
+				copy->total[i] = row->estimated->total[k];
+			}
+		}
+	}
+	return copy->self && copy->total && copy->derived ? copy : NULL;
+}
+
+/* The numbers of a row of the other capture in the order of our measures. */
+static const struct group *translate(struct view *v, const struct group *row,
+				     const struct measure *measures, size_t n_measures)
+{
+	struct group *copy = texts_take(&v->own, sizeof(*copy));
+	struct sample *self = texts_take(&v->own, v->n_measures * sizeof(*self));
+	struct part *total = texts_take(&v->own, v->n_measures * sizeof(*total));
+	struct part *timed = texts_take(&v->own, v->n_measures * sizeof(*timed));
+
+	if (!copy || !self || !total || !timed) {
+		return NULL;
+	}
+	*copy = *row;
+	copy->self = self;
+	copy->total = total;
+	copy->timed = timed;
+	copy->estimated = translate_estimated(v, row, measures, n_measures);
+	if (row->estimated && !copy->estimated) {
+		return NULL;
+	}
+	for (size_t i = 0; i < v->n_measures; i++) {
+		for (size_t k = 0; k < n_measures; k++) {
+			if (same_measure(&v->measures[i], &measures[k])) {
+				self[i] = row->self[k];
+				total[i] = row->total[k];
+				timed[i] = row->timed[k];
+			}
+		}
+	}
+	return copy;
+}
+
+/* A row that is gone: with nothing of its own now. */
+static struct group *gone_row(struct view *v, const struct group *before)
+{
+	struct group *row = texts_take(&v->own, sizeof(*row));
+
+	if (!row) {
+		return NULL;
+	}
+	row->labels = before->labels;
+	row->self = texts_take(&v->own, v->n_measures * sizeof(*row->self));
+	row->total = texts_take(&v->own, v->n_measures * sizeof(*row->total));
+	row->timed = texts_take(&v->own, v->n_measures * sizeof(*row->timed));
+	return row->self && row->total && row->timed ? row : NULL;
+}
+
+static size_t power_of_two(size_t n)
+{
+	size_t power = 16;
+
+	while (power < n) {
+		power *= 2;
+	}
+	return power;
+}
+
+static int join(struct view *v, struct groups *against)
+{
+	const struct measure *measures;
+	size_t n_measures = groups_measures(against, &measures), slot;
+	struct group **others, **rows, **slots;
+	size_t n_others = groups_rows(against, &others);
+	size_t n_slots = power_of_two((v->n_rows + n_others) * 2);
+	int result = 0;
+
+	slots = calloc(n_slots, sizeof(struct group *));
+	rows = realloc(v->rows, (v->n_rows + n_others + 1) * sizeof(struct group *));
+	v->rows = rows ? rows : v->rows;
+	if (!slots || !rows) {
+		free(slots);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < v->n_rows; i++) {
+		find_row(slots, n_slots, rows[i], v->keys->n, &slot);
+		slots[slot] = rows[i];
+	}
+	for (size_t i = 0; i < n_others && result == 0; i++) {
+		struct group *row = find_row(slots, n_slots, others[i], v->keys->n, &slot);
+
+		if (!row) {
+			row = gone_row(v, others[i]);
+			rows[v->n_rows] = row;
+			v->n_rows += row != NULL;
+		}
+		if (row) {
+			row->before = translate(v, others[i], measures, n_measures);
+		}
+		result = row && row->before ? 0 : -ENOMEM;
+		v->clocks_differ |= result == 0 && !fields_same_clock(row);
+	}
+	free(slots);
+	return result;
+}
+
+/* Totals are compared unless figures say otherwise; of means, what a launch does. */
+static bool choose_fields(struct view *v, bool chosen, struct buf *why)
+{
+	unsigned fields = chosen ? v->fields : FIELD_BIT(FIELD_TOTAL);
+
+	if (!v->nested && (fields & FIELD_BIT(FIELD_SUM))) {
+		fields = (fields & ~FIELD_BIT(FIELD_SUM)) | FIELD_BIT(FIELD_TOTAL);
+	}
+	if (!(fields & (FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_MEAN)))) {
+		buf_text(why, "--against compares totals and means: --figures has neither of them");
+		return false;
+	}
+	if (fields & FIELD_BIT(FIELD_TOTAL)) {
+		fields |= FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
+	}
+	if (fields & FIELD_BIT(FIELD_MEAN)) {
+		fields |= FIELD_BIT(FIELD_MEAN_BEFORE) | FIELD_BIT(FIELD_MEAN_CHANGE);
+	}
+	if (v->estimated && (fields & FIELD_BIT(FIELD_TOTAL))) {
+		fields |= FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS);
+	}
+	if (v->estimated && (fields & FIELD_BIT(FIELD_MEAN))) {
+		fields |= FIELD_BIT(FIELD_MEAN_CHANGE_ERROR) | FIELD_BIT(FIELD_MEAN_DIFFERS);
+	}
+	v->fields = fields & ~FIELD_BIT(FIELD_ERROR);
+	return true;
+}
+
+int view_compare(struct view *v, const struct view_options *o, struct buf *why)
+{
+	const struct measure *measures;
+	size_t n_measures = groups_measures(o->against, &measures);
+	struct group *all = texts_take(&v->own, sizeof(*all));
+
+	if (!all) {
+		return -ENOMEM;
+	}
+	*all = *v->all;
+	all->before = translate(v, groups_all(o->against), measures, n_measures);
+	if (!all->before) {
+		return -ENOMEM;
+	}
+	v->all = all;
+	v->clocks_differ = !fields_same_clock(all);
+	v->estimated = v->estimated || all->before->estimated;
+	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against) : -EINVAL;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How many launches the figures of a row are of. "launches" are its own, which self, mean and what
+ * follows them are of; those nested in it are counted with a total alone, as "total launches". */
+
+#include <string.h>
+
+#include "client/cli/text.h"
+#include "client/report/table_internal.h"
+
+enum { COUNT_WIDTH = 8 /* at least */ };
+
+static const struct {
+	const char *over, *name, *line; /* two lines of a head; one in a narrow table */
+} texts[] = {
+	[COUNT_OWN] = { "", "launches", "launches" },
+	[COUNT_OWN_MEASURED] = { "", "measured", "  measured" },
+	[COUNT_OWN_BEFORE] = { "launches", "before", "  before" },
+	[COUNT_TOTAL] = { "total", "launches", "total launches" },
+	[COUNT_TOTAL_MEASURED] = { "", "measured", "  measured" },
+	[COUNT_TOTAL_BEFORE] = { "launches", "before", "  before" },
+};
+
+/* --- which -------------------------------------------------------------------------------------
+ */
+
+static bool is_of_total(enum field field, const struct measure *m)
+{
+	return m->adds_up && (field == FIELD_TOTAL || field == FIELD_ERROR ||
+			      (field >= FIELD_BEFORE && field <= FIELD_DIFFERS));
+}
+
+/* Does a column have figures of the row with what is nested in it, or of the row alone? */
+static void look_at(const struct table *t, const struct table_column *c, bool *own, bool *total)
+{
+	for (unsigned i = 0; i < c->n_fields; i++) {
+		if (c->is_derived || is_of_total(c->fields[i], &t->v->measures[c->i])) {
+			*total = true;
+		} else {
+			*own = true;
+		}
+	}
+}
+
+static void add(struct table *t, enum table_count count)
+{
+	t->counts[t->n_counts++] = count;
+}
+
+static void choose(struct table *t)
+{
+	const struct view *v = t->v;
+	bool compares = v->all->before != NULL;
+	bool own = !v->nested, total = false;
+
+	for (size_t i = 0; i < t->n_columns; i++) {
+		look_at(t, &t->columns[i], &own, &total);
+	}
+	total = total && v->nested;
+	own = own || !total;
+	if (own) {
+		add(t, COUNT_OWN);
+	}
+	if (own && v->estimated) {
+		add(t, COUNT_OWN_MEASURED);
+	}
+	if (own && compares) {
+		add(t, COUNT_OWN_BEFORE);
+	}
+	if (total) {
+		add(t, COUNT_TOTAL);
+	}
+	if (total && v->estimated && !own) {
+		add(t, COUNT_TOTAL_MEASURED);
+	}
+	if (total && compares) {
+		add(t, COUNT_TOTAL_BEFORE);
+	}
+}
+
+/* --- widths and heads --------------------------------------------------------------------------
+ */
+
+void table_make_counts(struct table *t)
+{
+	struct buf field = { 0 };
+
+	choose(t);
+	t->count_width = COUNT_WIDTH;
+	for (unsigned i = 0; i < t->n_counts; i++) {
+		table_format_count(t, t->counts[i], t->v->all, &field);
+		t->count_width = field.n > t->count_width ? field.n : t->count_width;
+		buf_clear(&field);
+	}
+	buf_deinit(&field);
+	t->counts_width = t->n_counts * (t->count_width + 1) - 1;
+}
+
+void table_add_count_heads(const struct table *t, bool over, struct buf *b)
+{
+	struct buf field = { 0 };
+
+	for (unsigned i = 0; i < t->n_counts; i++) {
+		buf_text(&field, over ? texts[t->counts[i]].over : texts[t->counts[i]].name);
+		table_pad(b, i > 0);
+		table_add_right(b, &field, t->count_width);
+	}
+	buf_deinit(&field);
+}
+
+const char *table_count_name(enum table_count count)
+{
+	return texts[count].line;
+}
+
+/* --- values ------------------------------------------------------------------------------------
+ */
+
+static void add_launches(const struct group *row, bool total, struct buf *b)
+{
+	if (row && group_launches_error(row, total) > 0) {
+		buf_char(b, '~');
+	}
+	text_count(b, row ? (uint64_t)(group_launches(row, total) + 0.5) : 0);
+}
+
+static void add_measured(const struct group *row, bool total, struct buf *b)
+{
+	const struct estimated *e = row->estimated;
+
+	text_count(b, total ? (e ? e->total_measured : row->total_calls)
+			    : (e ? e->measured : row->calls));
+}
+
+bool table_has_total(const struct table *t, const struct group *row)
+{
+	return !t->v->nested || row != &t->rest;
+}
+
+void table_format_count(const struct table *t, enum table_count count, const struct group *row,
+			struct buf *b)
+{
+	bool total = count >= COUNT_TOTAL;
+
+	if (total && !table_has_total(t, row)) {
+		buf_char(b, '-');
+	} else if (count == COUNT_OWN || count == COUNT_TOTAL) {
+		add_launches(row, total, b);
+	} else if (count == COUNT_OWN_BEFORE || count == COUNT_TOTAL_BEFORE) {
+		add_launches(row->before, total, b);
+	} else {
+		add_measured(row, total, b);
+	}
+}
+
+void table_add_counts(const struct table *t, const struct group *row, struct buf *b)
+{
+	struct buf field = { 0 };
+
+	for (unsigned i = 0; i < t->n_counts; i++) {
+		table_format_count(t, t->counts[i], row, &field);
+		table_pad(b, i > 0);
+		table_add_right(b, &field, t->count_width);
+	}
+	buf_deinit(&field);
+}
