@@ -143,6 +143,7 @@ def several(m):
     torchrun = ["python3", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", m.stage / "ddp.py"]
     plain = m.run(torchrun, denied=False).stdout
     r, kernels, totals = m.capture("ddp.jsonl", "--metrics", MEMORY, "--", *torchrun)
+    print("\n".join("    " + line[:400] for line in r.stderr.splitlines() if "warning" in line or "error" in line))
     nccl = [k for k in kernels if "nccl" in k["kernel"].lower()]
     row("DistributedDataParallel", f"{iteration(plain):.2f} -> {iteration(r.stdout):.2f} ms an iteration, {len({k['pid'] for k in kernels})} "
         f"processes on {len({k['uuid'] for k in kernels})} GPUs, {len(nccl)} NCCL kernels measured", "no hang", r.returncode == 0 and bool(nccl))
