@@ -81,9 +81,9 @@ static size_t size_of_pass(const struct budget *b, uint32_t pass, size_t size)
 	return size / SIZE_GROWTH > SIZE_FIRST ? size / SIZE_GROWTH : SIZE_FIRST;
 }
 
-size_t budget_batch_size(const struct budget *b, uint32_t pass)
+size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size)
 {
-	return size_of_pass(b, pass, b->size);
+	return size_of_pass(b, pass < b->options.passes ? pass : 0, size);
 }
 
 /* A step more where some are dear, if what its first Start takes more is paid back soon. */
@@ -120,8 +120,8 @@ int budget_init(struct budget *b, const struct budget_options *options)
 					      : b->costs[BUDGET_RANGE_CPU].each_ns +
 							b->costs[BUDGET_RANGE_GPU].each_ns;
 	}
-	b->size = options->size ? options->size : first_size(b);
-	b->room = b->size;
+	b->first = options->size ? options->size : first_size(b);
+	b->size = b->room = b->first;
 	b->costs[BUDGET_FIRST_START].each_ns =
 		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
 	b->balance_ns = PLANNED * options->share * FIRST_NS;
@@ -171,7 +171,14 @@ static double whole_price(const struct budget *b)
 	if (b->options.share < budget_least_share(b)) {
 		return range_price(b); /* nothing will come after it */
 	}
-	return range_price(b) + turn_price(b) / (double)budget_batch_size(b, b->next);
+	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
+}
+
+/* Of the batch under way. Several contexts have batches of their own, of which this knows one: what
+ * they take together may be more than it has room for. */
+static size_t room_left(const struct budget *b)
+{
+	return b->taken < b->room ? b->room - b->taken : 0;
 }
 
 /* What is set aside for the end of the batch. */
@@ -180,7 +187,7 @@ static double debt(const struct budget *b)
 	if (b->options.share < budget_least_share(b)) {
 		return 0;
 	}
-	return turn_price(b) * (double)b->taken / (double)b->room;
+	return turn_price(b) * (1 - (double)room_left(b) / (double)b->room);
 }
 
 /* --- time --- */
@@ -294,7 +301,7 @@ static void note(struct budget *b, enum budget_item item, enum budget_source sou
 static void begin_batch(struct budget *b, uint32_t pass)
 {
 	b->pass = b->next = pass < b->options.passes ? pass : 0;
-	b->room = budget_batch_size(b, b->pass);
+	b->room = size_of_pass(b, b->pass, b->size);
 	b->open = true;
 	b->taken = 0;
 }
@@ -335,21 +342,21 @@ void budget_note_stop(struct budget *b, uint64_t now_ns, double ns)
 	b->taken = 0;
 }
 
-static void note_range_of_pass(struct budget *b, double ns)
+static void note_range_of_pass(struct budget *b, uint32_t pass, double ns)
 {
-	struct budget_range *r = &b->ranges[b->pass];
+	struct budget_range *r = &b->ranges[pass < b->options.passes ? pass : 0];
 
 	r->each_ns += (ns - r->each_ns) * (r->n == 0 ? 1 : NEWEST);
 	r->n++;
 }
 
-void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
-		       enum budget_source gpu_source)
+void budget_note_range(struct budget *b, uint64_t now_ns, uint32_t pass, double cpu_ns,
+		       double gpu_ns, enum budget_source gpu_source)
 {
 	advance(b, now_ns);
 	note(b, BUDGET_RANGE_CPU, BUDGET_TIMED, cpu_ns);
 	note(b, BUDGET_RANGE_GPU, gpu_source, gpu_ns);
-	note_range_of_pass(b, cpu_ns + gpu_ns);
+	note_range_of_pass(b, pass, cpu_ns + gpu_ns);
 	b->balance_ns -= cpu_ns + gpu_ns;
 	if (b->taken == 0) {
 		b->batch_ns = now_ns;
@@ -419,8 +426,8 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
 	pace.per_s = income / price;
 	/* A batch that cannot be turned now takes no more than it has room for. */
-	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)(b->room - b->taken)) {
-		pace.credit = (int64_t)(b->room - b->taken);
+	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)room_left(b)) {
+		pace.credit = (int64_t)room_left(b);
 	}
 	return pace;
 }

@@ -20,7 +20,7 @@
 enum {
 	BUDGET_WINDOW_SLOTS = 101, /* of a tenth of a second; the last one is under way */
 	BUDGET_PASSES_MAX = 16,
-	BUDGET_SIZE_FIRST = 64, /* ranges of a first batch, without a budget as well */
+	BUDGET_SIZE_FIRST = 64, /* of first batches, unless some passes are dear and others not */
 };
 
 enum budget_item {
@@ -74,7 +74,7 @@ struct budget {
 	double window_ns[BUDGET_WINDOW_SLOTS];
 	uint64_t slot; /* that is under way, since the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];
-	size_t size;	    /* of the largest batches */
+	size_t first, size; /* of the largest batches: of a new context, and now */
 	size_t room, taken; /* ranges that the batch under way is to have, and has */
 	uint32_t pass;	    /* of the batch under way, or the last one */
 	uint32_t next;	    /* that launches are chosen for now */
@@ -103,9 +103,11 @@ void budget_note_start(struct budget *b, uint64_t now_ns, uint32_t pass, double 
 void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uint32_t pass,
 			     double ns);
 
-/* Of one launch. gpu_source says how gpu_ns is known; cpu_ns is always timed. */
-void budget_note_range(struct budget *b, uint64_t now_ns, double cpu_ns, double gpu_ns,
-		       enum budget_source gpu_source);
+/* Of one launch, measured in this pass. gpu_source says how gpu_ns is known; cpu_ns is always
+ * timed.
+ */
+void budget_note_range(struct budget *b, uint64_t now_ns, uint32_t pass, double cpu_ns,
+		       double gpu_ns, enum budget_source gpu_source);
 void budget_note_stop(struct budget *b, uint64_t now_ns, double ns);
 
 /* Launches are chosen for this pass from now on, below the number of them: what they may cost is
@@ -136,9 +138,10 @@ bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
 /* May the first Start for batches of this size be made? Within the first second, yes. */
 bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 
-/* How many ranges a batch of this pass is to have: as many as its size, or fewer where those of
- * other passes cost much less, so that these do not wait long for their turns. */
-size_t budget_batch_size(const struct budget *b, uint32_t pass);
+/* How many ranges a batch of this pass is to have, where the largest have this size: as many, or
+ * fewer where those of other passes cost much less, so that these do not wait long for their turns.
+ */
+size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size);
 
 /* The size that the next batches are to have, when it pays to change it now, else 0. */
 size_t budget_next_size(struct budget *b, uint64_t now_ns);

@@ -32,6 +32,7 @@ enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 #define LOOK_ON_LEAST_NS (CLOCK_NS_PER_S / 20)
 #define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
+#define RANGE_CPU_NS 5e3	/* until one was timed */
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
 #define CALLBACK_NS_MAX 20000
 /* While CUPTI's profiler is there: 0.7 us a kernel of a training whose GPU was never idle. A launch
@@ -98,7 +99,8 @@ static void begin(struct choosing *c, uint64_t now_ns)
 	};
 
 	for (uint32_t i = 0; i < c->options.passes; i++) {
-		options.pass_range_ns[i] = c->options.may_block[i] ? BLOCKING_RANGE_NS : 0;
+		options.pass_range_ns[i] =
+			c->options.may_block[i] ? BLOCKING_RANGE_NS : RANGE_CPU_NS + RANGE_GPU_NS;
 	}
 	budget_init(&c->budget, &options);
 	chooser_begin(&c->chooser);
@@ -320,7 +322,7 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	double gpu_ns = c->options.may_block[pass] ? 0 : RANGE_GPU_NS;
 
 	if (lock_budget(c)) {
-		budget_note_range(&c->budget, clock_now_ns(), (double)cpu_ns, gpu_ns,
+		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,
 				  BUDGET_ASSUMED);
 		pthread_mutex_unlock(&c->lock);
 	}
@@ -367,7 +369,7 @@ size_t choosing_first_size(struct choosing *c)
 	size_t size = BUDGET_SIZE_FIRST;
 
 	if (lock_budget(c)) {
-		size = c->budget.size;
+		size = c->budget.first;
 		pthread_mutex_unlock(&c->lock);
 	}
 	return size;
@@ -376,9 +378,7 @@ size_t choosing_first_size(struct choosing *c)
 size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size)
 {
 	if (lock_budget(c)) {
-		size_t wanted = budget_batch_size(&c->budget, pass);
-
-		size = wanted < size ? wanted : size;
+		size = budget_batch_size(&c->budget, pass, size);
 		pthread_mutex_unlock(&c->lock);
 	}
 	return size;

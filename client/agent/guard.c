@@ -347,7 +347,7 @@ bool guard_may_release(struct capture *c, struct ranges *r)
 void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
-	size_t each = r->size > GUARD_MARKS ? r->size / GUARD_MARKS : 1;
+	size_t each = r->room > GUARD_MARKS ? r->room / GUARD_MARKS : 1;
 
 	if (r->state != RANGES_STARTED || !may_ask(c)) {
 		return;

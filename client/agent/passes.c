@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/wire/blocking.h"
+#include "proto/base/blocking.h"
 
 /* A pass is a plan of its own, so that whoever configures or evaluates needs to know of
  * one plan only. Its hardware metrics are those that its columns need, in the order of the whole

@@ -24,13 +24,12 @@
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
- * Images are 3 to 19 kB a range; batches grow as long as the fresh ones take no more than
- * IMAGE_BYTES_MAX. */
+ * Images are 3 to 19 kB a range and pass; batches grow as long as the fresh ones take no more than
+ * RANGES_IMAGE_BYTES_MAX. */
 
 enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
-	IMAGE_BYTES_MAX = 7 << 20,
 	RETRY_MS = 100,
 	PATIENCE_MS = 1000,
 };
@@ -344,7 +343,7 @@ static void disable(struct capture *c, struct ranges *r)
 /* The next size when the present one has cost enough, else 0. A budget has its own rule. */
 static size_t next_size(struct capture *c, const struct ranges *r)
 {
-	size_t most = IMAGE_BYTES_MAX / r->image_bytes;
+	size_t most = RANGES_IMAGE_BYTES_MAX / r->image_bytes;
 	size_t size = r->size * SIZE_GROWTH;
 
 	most = most < SIZE_LAST ? most : SIZE_LAST;
@@ -362,7 +361,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	bool ready;
 
 	disable(c, r);
-	capture_time_kernels(c);
+	enter_call(r, "cuptiRangeProfilerEnable");
 	ready = ranges_setup(c, r);
 	r->is_fresh = true;
 	r->spent_ns += clock_now_ns() - begin_ns;

@@ -23,6 +23,8 @@ enum ranges_state {
 	RANGES_BROKEN,	/* given up, the reason was told */
 };
 
+enum { RANGES_IMAGE_BYTES_MAX = 7 << 20 }; /* fresh ones of a context, unless batches are small */
+
 /* What an image is like before anything was decoded into it, for the metrics of one pass. */
 struct ranges_image {
 	uint8_t *fresh;

@@ -105,6 +105,18 @@ static CUptiResult make_images(struct capture *c, struct ranges *r)
 	return r->image ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
+/* Batches that are to begin larger do so as far as their images have room. True: they have not. */
+static bool shrink(struct ranges *r)
+{
+	size_t most = RANGES_IMAGE_BYTES_MAX / r->image_bytes;
+
+	if (r->size <= BUDGET_SIZE_FIRST || r->size <= most) {
+		return false;
+	}
+	r->size = most > BUDGET_SIZE_FIRST ? most : BUDGET_SIZE_FIRST;
+	return true;
+}
+
 static CUptiResult configure(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_SetConfig_Params p = {
@@ -154,6 +166,9 @@ static bool enable(struct capture *c, struct ranges *r)
 	r->object = p.pRangeProfilerObject;
 	r->set = 0;
 	result = make_images(c, r);
+	if (result == CUPTI_SUCCESS && shrink(r)) {
+		result = make_images(c, r);
+	}
 	if (result != CUPTI_SUCCESS) {
 		ranges_give_up(c, r, "cuptiRangeProfilerGetCounterDataSize", result);
 		return false;
@@ -204,6 +219,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		return false;
 	}
 	r->device = r->info->index;
+	capture_time_kernels(c); /* which may add a metric to the plan */
 	if (!make_config(c, r)) {
 		r->state = RANGES_BROKEN;
 		return false;

@@ -10,6 +10,7 @@
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "proto/base/blocking.h"
 
 static const struct option_def defs[] = {
 	{ OPTION_METRICS, "metrics", "LIST",
@@ -61,17 +62,10 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 #define FIRST_START_US_PER_RANGE 900
 enum { BATCH = 64, LARGE_BATCH = 256 };
 
-/* Metrics of the SMs are read by the CPU, which waits for the GPU. */
-static bool reads_sm(const char *name)
-{
-	return strncmp(name, "sm", 2) == 0 || strcmp(name, "flops") == 0 ||
-	       strncmp(name, "kineto__", 8) == 0;
-}
-
 static double range_us(const struct gpuctr_plan *plan, unsigned group)
 {
 	for (size_t i = 0; i < plan->n_columns; i++) {
-		if (plan->columns[i].group == group && reads_sm(plan->columns[i].name)) {
+		if (plan->columns[i].group == group && metric_blocks(plan->columns[i].name)) {
 			return SM_RANGE_US;
 		}
 	}

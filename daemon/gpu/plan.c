@@ -6,7 +6,7 @@
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
-#include "proto/wire/blocking.h"
+#include "proto/base/blocking.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
@@ -16,7 +16,7 @@
  * together to be compared, and stays together: all of it goes into the first group that stays at
  * one pass with it. Where it needs several passes by itself, each of its columns does.
  *
- * Ranges of the SMs' metrics cost twenty times as much as those of the memory's. So what costs
+ * Ranges of the SMs' metrics cost fifteen times as much as those of the memory's. So what costs
  * little has groups of its own, in which more launches are measured at the same cost. */
 
 struct draft {
@@ -29,7 +29,8 @@ struct draft {
 	struct wire_column columns[LIMIT_PLAN_METRICS];
 	size_t wish[LIMIT_PLAN_METRICS]; /* the wanted name that each column came with */
 	size_t n_columns;
-	size_t at; /* the wanted name that is walked */
+	size_t at;  /* the wanted name that is walked */
+	bool mixes; /* groups may have metrics that cost little and metrics that cost much */
 };
 
 static const uint32_t NO_GROUP = UINT32_MAX;
@@ -193,7 +194,13 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 		}
 	}
 	if (code == 0 && n->whole && others && !chosen) {
-		return refuse_incomplete(d, n, others);
+		refusal_set(
+			d->r, GPUCTR_E_METRIC_OTHER_CHIP,
+			"List what it has with `gpuctr-client metrics`, and ask for it by name.",
+			"the preset %s does not know what to ask of %s; on other chips it asks for "
+			"%s",
+			n->name, d->c->host.chip, others);
+		return d->r->code;
 	}
 	if (code == 0 && d->n_columns == before && before == 0) {
 		refusal_set(d->r, GPUCTR_E_METRIC_OTHER_CHIP,
@@ -354,7 +361,7 @@ static bool costs_alike(const struct draft *d, uint32_t group, struct span span)
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n = group_metrics(d, group, none, metrics);
 
-	return n == 0 || metrics_block(metrics, n) == span_blocks(d, span);
+	return d->mixes || n == 0 || metrics_block(metrics, n) == span_blocks(d, span);
 }
 
 /* The first group that the span fits into, or a new one; NO_GROUP when it does not fit alone. */
@@ -476,6 +483,10 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 		code = count_passes(d, d->metrics, d->n_metrics, &ret->passes);
 	}
 	if (code == 0 && ret->passes > 1) {
+		code = assign_groups(d, ret->passes, &ret->groups);
+	}
+	if (code == 0 && ret->groups > LIMIT_GROUPS) { /* more than can take turns */
+		d->mixes = true;
 		code = assign_groups(d, ret->passes, &ret->groups);
 	}
 	if (code == 0) {

@@ -176,7 +176,7 @@ static bool measure(struct simulation *s, uint32_t stratum, float chance,
 		return false;
 	}
 	spend(s, cpu + gpu * noise(s));
-	budget_note_range(&s->budget, s->now_ns, cpu, gpu, BUDGET_CALIBRATED);
+	budget_note_range(&s->budget, s->now_ns, s->pass, cpu, gpu, BUDGET_CALIBRATED);
 	s->in_row++;
 	r = &s->batch[s->n_batch++];
 	*r = (struct simulation_record){ stratum,

@@ -106,7 +106,7 @@ static void greedy_tick(struct greedy *g)
 				      ? g->b.options.pass_range_ns[g->pass]
 				      : g->range_ns);
 		spend(g, cpu + gpu);
-		budget_note_range(&g->b, g->now_ns, cpu, gpu, BUDGET_CALIBRATED);
+		budget_note_range(&g->b, g->now_ns, g->pass, cpu, gpu, BUDGET_CALIBRATED);
 		g->taken++;
 		g->taken_of[g->pass]++;
 	}
@@ -312,8 +312,8 @@ static void batches_of_dear_passes_are_a_step_behind(void **state)
 
 	(void)state;
 	greedy_open(&g, &options);
-	assert_int_equal(budget_batch_size(&g.b, 0), 256);
-	assert_int_equal(budget_batch_size(&g.b, 1), 64);
+	assert_int_equal(budget_batch_size(&g.b, 0, g.b.size), 256);
+	assert_int_equal(budget_batch_size(&g.b, 1, g.b.size), 64);
 	greedy_run(&g, 120);
 	print_message("ranges of 51 us: %zu, of 763 us: %zu\n", g.taken_of[0], g.taken_of[1]);
 	assert_true(g.taken_of[0] >= 3 * g.taken_of[1]);
@@ -324,16 +324,38 @@ static void batches_of_dear_passes_are_a_step_behind(void **state)
 	/* A small budget would have to pay the larger first Start back for long. */
 	options.share = 0.02;
 	greedy_open(&g, &options);
-	assert_int_equal(budget_batch_size(&g.b, 0), 64);
-	assert_int_equal(budget_batch_size(&g.b, 1), 64);
+	assert_int_equal(budget_batch_size(&g.b, 0, g.b.size), 64);
+	assert_int_equal(budget_batch_size(&g.b, 1, g.b.size), 64);
 	greedy_close(&g);
 	/* Where all are dear none is. */
 	options = (struct budget_options){
 		.share = 0.05, .passes = 2, .size = 256, .pass_range_ns = { 763e3, 763e3 }
 	};
 	greedy_open(&g, &options);
-	assert_int_equal(budget_batch_size(&g.b, 1), 256);
+	assert_int_equal(budget_batch_size(&g.b, 1, g.b.size), 256);
 	greedy_close(&g);
+}
+
+/* Which has batches of one of them in mind: what the others take is not of its pass, nor more than
+ * there is room for. */
+static void contexts_share_an_account(void **state)
+{
+	const struct budget_options options = { .share = 0.05,
+						.passes = 2,
+						.pass_range_ns = { 51e3, 763e3 } };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 60 * MS, 256, 0, 60e6);
+	budget_note_start(&b, 70 * MS, 1, 6e6); /* another's, of 64 */
+	for (int i = 0; i < 300; i++) {
+		budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
+	}
+	assert_true(b.ranges[1].each_ns == 763e3);
+	assert_int_equal(budget_batch_size(&b, 1, 256), 64);
+	budget_note_other(&b, 2 * S, BUDGET_OTHER, 480e6); /* and there is no time for a turn */
+	assert_true(budget_take_pace(&b, 2 * S).credit >= 0);
 }
 
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
@@ -345,7 +367,7 @@ static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 	assert_int_equal(budget_init(&b, &options), 0);
 	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
 	assert_false(budget_batch_is_old(&b, 30 * S)); /* it is empty */
-	budget_note_range(&b, 30 * S, 5e3, 46e3, BUDGET_ASSUMED);
+	budget_note_range(&b, 30 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
 	assert_false(budget_batch_is_old(&b, 34 * S));
 	assert_true(budget_batch_is_old(&b, 36 * S));
 	budget_note_other(&b, 36 * S, BUDGET_DRAIN, 200e6);
@@ -405,8 +427,8 @@ static void what_was_spent_is_told_with_how_it_is_known(void **state)
 	(void)state;
 	assert_int_equal(budget_init(&b, &options), 0);
 	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
-	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_CALIBRATED);
-	budget_note_range(&b, 2 * S, 5e3, 46e3, BUDGET_ASSUMED);
+	budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_CALIBRATED);
+	budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
 	budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
 	n = budget_describe(&b, 10 * S, text, sizeof(text));
 	assert_int_equal(n, strlen(text));
@@ -444,6 +466,7 @@ int main(void)
 		cmocka_unit_test(every_pass_comes_again_soon),
 		cmocka_unit_test(the_pace_is_of_the_pass_that_launches_are_chosen_for),
 		cmocka_unit_test(batches_of_dear_passes_are_a_step_behind),
+		cmocka_unit_test(contexts_share_an_account),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

@@ -277,6 +277,38 @@ static void costs_are_held_against_the_budget(void **state)
 
 /* Each pass meets a stratum for the first time, and a launch stands for those in the turns
  * of the others as well. */
+/* Whatever was timed so far, and however large batches have become. */
+static void cheap_passes_stay_cheap(void **state)
+{
+	const struct choosing_options mixed = { .ppm = 50000,
+						.seed = 7,
+						.columns = COLUMNS,
+						.passes = 3,
+						.may_block = { true, false, false } };
+	struct choosing c = { .on = false };
+
+	(void)state;
+	slower_forget();
+	assert_int_equal(choosing_init(&c, &mixed), 0);
+	assert_int_equal(choosing_first_size(&c),
+			 64); /* nothing was launched: as without a budget */
+	take(&c, 1);
+	assert_int_equal(choosing_first_size(&c), 256);
+	choosing_note_first_start(&c, clock_now_ns(), 256, 1);
+	for (int i = 0; i < 20; i++) {
+		choosing_note_range(&c, 5000, 1);
+	}
+	assert_int_equal(choosing_batch_size(&c, 0, 256), 64);
+	assert_int_equal(choosing_batch_size(&c, 1, 256), 256);
+	assert_int_equal(choosing_batch_size(&c, 2, 256), 256);
+	/* Another context begins anew. */
+	choosing_note_first_start(&c, clock_now_ns(), 1024, 1);
+	assert_int_equal(choosing_first_size(&c), 256);
+	assert_int_equal(choosing_batch_size(&c, 0, 256), 64);
+	assert_int_equal(choosing_batch_size(&c, 0, 1024), 256);
+	choosing_deinit(&c);
+}
+
 static void strata_lack_each_pass(void **state)
 {
 	const struct choosing_options two = {
@@ -348,6 +380,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_late_capture_looks_on_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
+		cmocka_unit_test(cheap_passes_stay_cheap),
 		cmocka_unit_test(strata_lack_each_pass),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};

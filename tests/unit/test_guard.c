@@ -327,7 +327,7 @@ static void mark_launches(unsigned n)
 {
 	const struct guard_launch l = launch(0, 1);
 
-	r.size = 2 * GUARD_MARKS;
+	r.room = 2 * GUARD_MARKS;
 	for (batch.n = 1; batch.n <= n; batch.n++) {
 		guard_mark(&c, &r, &l);
 	}

@@ -5,7 +5,7 @@
 
 #include "client/agent/passes.h"
 #include "proto/base/clean.h"
-#include "proto/wire/blocking.h"
+#include "proto/base/blocking.h"
 
 static const char *const metrics[] = { "a.sum", "b.sum", "dram__c.sum", "d.sum" };
 static const uint32_t of_x[] = { 3, 1 }, of_y[] = { 2 }, of_z[] = { 0, 3 };

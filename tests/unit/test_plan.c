@@ -3,7 +3,7 @@
 
 #include "proto/base/clock.h"
 #include "daemon/gpu/plan.h"
-#include "proto/wire/blocking.h"
+#include "proto/base/blocking.h"
 #include "proto/wire/limits.h"
 
 static struct catalogue gh100;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_BASE_BLOCKING_H
+#define GPUCTR_BASE_BLOCKING_H
+
+/* Metrics whose user ranges wait for the GPU: pushing and popping one of the SMs' writes registers
+ * from the CPU, behind all work, which takes 0.8 ms on an H200 where a range of the memory's costs
+ * 46 us and waits for nothing. The daemon plans by it, the agent measures by it, and the client
+ * says what it will take. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/base/clean.h"
+
+static inline bool metric_blocks(const char *metric)
+{
+	/* Units outside of the SMs, whose counters are read without waiting (seen on GH100). */
+	static const char *const units[] = { "dram__",	  "fbpa__", "lts__",   "ltc__",
+					     "gpu__time", "pcie__", "nvlrx__", "nvltx__" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strncmp(metric, units[i], strlen(units[i])) == 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Does any of them? */
+static inline bool metrics_block(const char *const *metrics, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (metric_blocks(metrics[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+#endif
