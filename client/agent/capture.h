@@ -76,10 +76,10 @@ void capture_request_end(struct capture *c, uint64_t by_ns);
 /* After capture_run(). False: the program exits, and it must stay where it is. */
 bool capture_free(struct capture *c);
 
-/* Before a context is set up for its first range. Has CUPTI trace the kernels' own times from now
- * on, where that does not change what is measured: not before, because it costs each launch of the
- * process something, whether it is wanted or not. The launch whose callback this is called in is
- * traced as well. */
+/* Before a context is set up for its first range, or a graph is captured. Has CUPTI trace the
+ * kernels' own times from now on, where that does not change what is measured: not before, because
+ * it costs each launch of the process something, whether it is wanted or not. The launch whose
+ * callback this is called in is traced as well. */
 void capture_time_kernels(struct capture *c);
 
 /* Tells the daemon about the process and its devices as they are known now. */

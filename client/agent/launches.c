@@ -360,7 +360,11 @@ static void on_capture_call(struct capture *c, CUpti_CallbackId id, const CUpti_
 	unsigned n;
 
 	if (begins_capture(id) && data->callbackSite == CUPTI_API_ENTER) {
-		atomic_fetch_add(&c->capturing, 1);
+		/* Nodes are traced that were made while tracing was on. What captures already, of a
+		 * program that runs, is not disturbed. */
+		if (atomic_fetch_add(&c->capturing, 1) == 0 && !c->late) {
+			capture_time_kernels(c);
+		}
 		wait_for_turns(c);
 	} else if (begins_capture(id) && result != CUDA_SUCCESS) {
 		atomic_fetch_sub(&c->capturing, 1);
