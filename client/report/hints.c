@@ -4,8 +4,8 @@
  *
  * memory	its bytes are a good part of what the memory can move: fewer bytes make it faster
  *		rather than fewer operations do. Few kernels come near the peak, because they wait
- *for what they fetch: of a training step, batch normalisation and activations are between a third
- *of it and two (H200)
+ *		for what they fetch: of a training step, batch normalisation and activations are
+ *		between a third of it and two (H200)
  * small	most launches have fewer blocks than the device has multiprocessors, so that a part
  *		of it is idle
  * eights	a matrix product or convolution has a batch or channels that are not divisible by 8,
