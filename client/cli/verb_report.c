@@ -47,7 +47,8 @@ static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
 	  "capture, rank, task, host; several with commas (default: kernel)" },
-	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]", "most first (default: time); launches, name" },
+	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
+	  "most first (default: time); launches, total_launches, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },

@@ -153,9 +153,21 @@ static bool choose_columns(struct view *v, const char *list, struct buf *why)
 	return ok;
 }
 
+static bool is_of_comparison(const char *text)
+{
+	for (int i = FIELD_BEFORE; i < FIELD_END; i++) {
+		if (strcmp(text, fields_name((enum field)i, false)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool parse_field(const struct view *v, const char *text, struct sort *sort, struct buf *why)
 {
-	for (int i = 0; i < FIELD_END; i++) {
+	bool compares = v->all->before != NULL;
+
+	for (int i = 0; i < (compares ? FIELD_END : FIELD_BEFORE); i++) {
 		if (strcmp(text, fields_name((enum field)i, false)) == 0 ||
 		    strcmp(text, fields_name((enum field)i, true)) == 0) {
 			sort->field = (enum field)i;
@@ -167,7 +179,10 @@ static bool parse_field(const struct view *v, const char *text, struct sort *sor
 	}
 	buf_text(why, "this column cannot be sorted by '");
 	text_terminal(why, text);
-	buf_text(why, "'");
+	buf_text(why, compares || !is_of_comparison(text)
+			      ? "'"
+			      : "', which a comparison has: name the capture to compare with by "
+				"--against");
 	return false;
 }
 

@@ -386,6 +386,7 @@ def wrong_command_lines():
     for arguments, message in (
             ([], "which capture?"), (["run.gpuctr", "--by", "kernal"], "did you mean 'kernel'?"),
             (["run.gpuctr", "--sort", "zz"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
+            (["run.gpuctr", "--sort", "time:change"], "--against"), (["run.gpuctr", "--sort", "time:mean_before"], "--against"),
             (["run.gpuctr", "--columns", "time,dram"], "more than one, is called 'dram'"),
             (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
