@@ -49,29 +49,75 @@ static bool same_measure(const struct measure *a, const struct measure *b)
 	return strcmp(a->name, b->name) == 0 && strcmp(a->unit, b->unit) == 0;
 }
 
-/* What is kept by the kind of a derived column is of one name in both, or not known. */
-static struct estimate_total *translate_derived(struct view *v, const struct group *row,
-						const struct measure *measures, size_t n_measures)
-{
-	struct estimate_total *copy = texts_take(&v->own, DERIVED_BUILT_IN * sizeof(*copy));
-	struct derived others[DERIVED_MAX];
-	size_t n_others = derived_find(measures, n_measures, others);
+/* The other capture: its measures, and the derived columns that are made of the same as ours. */
+struct other {
+	const struct measure *measures;
+	size_t n_measures;
+	bool same[DERIVED_BUILT_IN]; /* by kind */
+};
 
-	for (size_t i = 0; copy && i < v->n_derived; i++) {
+/* Each of a's counters is one of b's. */
+static bool are_among(const struct derived *a, const struct measure *of_a, const struct derived *b,
+		      const struct measure *of_b)
+{
+	for (size_t i = 0; i < a->n_flops; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < b->n_flops; k++) {
+			found = found || same_measure(&of_a[a->flops[i]], &of_b[b->flops[k]]);
+		}
+		if (!found) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool counts_operations(enum derived_kind kind)
+{
+	return kind != DERIVED_BANDWIDTH && kind != DERIVED_PEAK;
+}
+
+/* What is kept by the kind of a derived column is of one name in both, and of the same operations,
+ * or not known. */
+static struct other open_other(const struct view *v, struct groups *against)
+{
+	struct other o = { 0 };
+	struct derived others[DERIVED_MAX];
+	size_t n_others;
+
+	o.n_measures = groups_measures(against, &o.measures);
+	n_others = derived_find(o.measures, o.n_measures, others);
+	for (size_t i = 0; i < v->n_derived; i++) {
 		const struct derived *d = &v->derived[i];
 
-		for (size_t k = 0; k < n_others; k++) {
+		for (size_t k = 0; d->kind != DERIVED_DEFINED && k < n_others; k++) {
 			if (d->kind == others[k].kind && strcmp(d->name, others[k].name) == 0) {
-				copy[d->kind] = row->estimated->derived[d->kind];
+				o.same[d->kind] =
+					!counts_operations(d->kind) ||
+					(are_among(d, v->measures, &others[k], o.measures) &&
+					 are_among(&others[k], o.measures, d, v->measures));
 			}
+		}
+	}
+	return o;
+}
+
+static struct estimate_total *translate_derived(struct view *v, const struct group *row,
+						const struct other *o)
+{
+	struct estimate_total *copy = texts_take(&v->own, DERIVED_BUILT_IN * sizeof(*copy));
+
+	for (size_t i = 0; copy && i < DERIVED_BUILT_IN; i++) {
+		if (o->same[i]) {
+			copy[i] = row->estimated->derived[i];
 		}
 	}
 	return copy;
 }
 
 static const struct estimated *translate_estimated(struct view *v, const struct group *row,
-						   const struct measure *measures,
-						   size_t n_measures)
+						   const struct other *o)
 {
 	struct estimated *copy = row->estimated ? texts_take(&v->own, sizeof(*copy)) : NULL;
 
@@ -81,10 +127,10 @@ static const struct estimated *translate_estimated(struct view *v, const struct 
 	*copy = *row->estimated;
 	copy->self = texts_take(&v->own, v->n_measures * sizeof(*copy->self));
 	copy->total = texts_take(&v->own, v->n_measures * sizeof(*copy->total));
-	copy->derived = translate_derived(v, row, measures, n_measures);
+	copy->derived = translate_derived(v, row, o);
 	for (size_t i = 0; copy->self && copy->total && i < v->n_measures; i++) {
-		for (size_t k = 0; k < n_measures; k++) {
-			if (same_measure(&v->measures[i], &measures[k])) {
+		for (size_t k = 0; k < o->n_measures; k++) {
+			if (same_measure(&v->measures[i], &o->measures[k])) {
 				copy->self[i] = row->estimated->self[k];
 				copy->total[i] = row->estimated->total[k];
 			}
@@ -94,8 +140,7 @@ static const struct estimated *translate_estimated(struct view *v, const struct 
 }
 
 /* The numbers of a row of the other capture in the order of our measures. */
-static const struct group *translate(struct view *v, const struct group *row,
-				     const struct measure *measures, size_t n_measures)
+static const struct group *translate(struct view *v, const struct group *row, const struct other *o)
 {
 	struct group *copy = texts_take(&v->own, sizeof(*copy));
 	struct sample *self = texts_take(&v->own, v->n_measures * sizeof(*self));
@@ -109,13 +154,17 @@ static const struct group *translate(struct view *v, const struct group *row,
 	copy->self = self;
 	copy->total = total;
 	copy->timed = timed;
-	copy->estimated = translate_estimated(v, row, measures, n_measures);
+	if (!o->same[DERIVED_FLOP_PEAK]) {
+		copy->peak_ns = NAN;
+		copy->total_peak_ns = NAN;
+	}
+	copy->estimated = translate_estimated(v, row, o);
 	if (row->estimated && !copy->estimated) {
 		return NULL;
 	}
 	for (size_t i = 0; i < v->n_measures; i++) {
-		for (size_t k = 0; k < n_measures; k++) {
-			if (same_measure(&v->measures[i], &measures[k])) {
+		for (size_t k = 0; k < o->n_measures; k++) {
+			if (same_measure(&v->measures[i], &o->measures[k])) {
 				self[i] = row->self[k];
 				total[i] = row->total[k];
 				timed[i] = row->timed[k];
@@ -150,12 +199,10 @@ static size_t power_of_two(size_t n)
 	return power;
 }
 
-static int join(struct view *v, struct groups *against)
+static int join(struct view *v, struct groups *against, const struct other *o)
 {
-	const struct measure *measures;
-	size_t n_measures = groups_measures(against, &measures), slot;
 	struct group **others, **rows, **slots;
-	size_t n_others = groups_rows(against, &others);
+	size_t n_others = groups_rows(against, &others), slot;
 	size_t n_slots = power_of_two((v->n_rows + n_others) * 2);
 	int result = 0;
 
@@ -179,7 +226,7 @@ static int join(struct view *v, struct groups *against)
 			v->n_rows += row != NULL;
 		}
 		if (row) {
-			row->before = translate(v, others[i], measures, n_measures);
+			row->before = translate(v, others[i], o);
 		}
 		result = row && row->before ? 0 : -ENOMEM;
 		v->clocks_differ |= result == 0 && !fields_same_clock(row);
@@ -218,20 +265,19 @@ static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 
 int view_compare(struct view *v, const struct view_options *o, struct buf *why)
 {
-	const struct measure *measures;
-	size_t n_measures = groups_measures(o->against, &measures);
+	const struct other other = open_other(v, o->against);
 	struct group *all = texts_take(&v->own, sizeof(*all));
 
 	if (!all) {
 		return -ENOMEM;
 	}
 	*all = *v->all;
-	all->before = translate(v, groups_all(o->against), measures, n_measures);
+	all->before = translate(v, groups_all(o->against), &other);
 	if (!all->before) {
 		return -ENOMEM;
 	}
 	v->all = all;
 	v->clocks_differ = !fields_same_clock(all);
 	v->estimated = v->estimated || all->before->estimated;
-	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against) : -EINVAL;
+	return choose_fields(v, o->figures != NULL, why) ? join(v, o->against, &other) : -EINVAL;
 }

@@ -271,7 +271,8 @@ bool derived_terms(const struct derived *d, const double *values, double time_ns
 	*ret_part = d->kind == DERIVED_BANDWIDTH || d->kind == DERIVED_PEAK ? bytes : flops;
 	*ret_whole = d->kind == DERIVED_PEAK	    ? peak_bytes / 100
 		     : d->kind == DERIVED_INTENSITY ? bytes
-						    : time_ns * 1e-9;
+		     : d->kind == DERIVED_FLOP ? 1 /* a sum is of a launch without a time, too */
+					       : time_ns * 1e-9;
 	/* What tensor cores could do is known by rows only. */
 	return isfinite(*ret_part) && isfinite(*ret_whole) && d->kind != DERIVED_FLOP_PEAK;
 }
@@ -330,14 +331,31 @@ bool derived_is_joined(const struct derived *d, const struct group *group)
 	uint64_t unknown = 0, other = 0;
 
 	if (!totals || d->kind == DERIVED_DEFINED || d->kind == DERIVED_PEAK ||
-	    d->kind == DERIVED_FLOP || d->kind == DERIVED_FLOP_PEAK) {
+	    d->kind == DERIVED_FLOP_PEAK) {
 		return false;
 	}
 	unknown = d->kind == DERIVED_BANDWIDTH ? most_unknown(totals, &time, 1)
 					       : most_unknown(totals, d->flops, d->n_flops);
-	other = d->kind == DERIVED_RATE ? most_unknown(totals, &time, 1)
-					: most_unknown(totals, d->bytes, d->n_bytes);
+	other = d->kind == DERIVED_FLOP	  ? unknown
+		: d->kind == DERIVED_RATE ? most_unknown(totals, &time, 1)
+					  : most_unknown(totals, d->bytes, d->n_bytes);
 	return group->estimated->derived[d->kind].unknown > (unknown > other ? unknown : other);
+}
+
+uint64_t derived_unknown(const struct derived *d, const struct group *group)
+{
+	return d->kind == DERIVED_FLOP && group->estimated
+		       ? most_unknown(group->estimated->total, d->flops, d->n_flops)
+		       : 0;
+}
+
+/* Counters of one launch go up and down together, so that their errors add up to more than those of
+ * counters that know nothing of each other. */
+static struct estimate estimate_flop(const struct derived *d, const struct group *group)
+{
+	return derived_is_joined(d, group)
+		       ? add_estimates(group, d->flops, d->n_flops)
+		       : estimate_total_of(&group->estimated->derived[DERIVED_FLOP], 1);
 }
 
 struct estimate derived_estimate(const struct derived *d, const struct group *group)
@@ -353,13 +371,32 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
 					  .error = NAN };
 	}
 	if (d->kind == DERIVED_FLOP) {
-		return add_estimates(group, d->flops, d->n_flops);
+		return estimate_flop(d, group);
 	}
 	if (d->kind == DERIVED_FLOP_PEAK) {
 		return (struct estimate){ .kind = ESTIMATE_NONE, .value = NAN, .error = NAN };
 	}
 	together = &group->estimated->derived[d->kind];
 	return derived_is_joined(d, group) ? apart(d, group) : estimate_total_ratio(together);
+}
+
+/* Of a row that is gone a sum is not known, rather than 0, as with all else. */
+static double sum_of_flops(const struct derived *d, const struct group *group)
+{
+	return group->total_calls > 0
+		       ? add_up(group->total, d->flops, d->n_flops, group->total_calls)
+		       : NAN;
+}
+
+/* A counter that some of these launches lack is in their time, and not in what their operations
+ * need. */
+static double share_of_peak(const struct derived *d, const struct group *group)
+{
+	const struct part *time = &group->timed[MEASURE_TIME];
+
+	return isnan(add_up(group->timed, d->flops, d->n_flops, time->n))
+		       ? NAN
+		       : divide(group->total_peak_ns, time->sum) * 100;
 }
 
 double derived_value(const struct derived *d, const struct group *group)
@@ -380,11 +417,11 @@ double derived_value(const struct derived *d, const struct group *group)
 	case DERIVED_PEAK:
 		return divide(bytes, group->total_peak_bytes) * 100;
 	case DERIVED_FLOP:
-		return add_up(group->total, d->flops, d->n_flops, group->total_calls);
+		return sum_of_flops(d, group);
 	case DERIVED_RATE:
 		return divide(add_up(group->timed, d->flops, d->n_flops, time->n), time->sum) * 1e9;
 	case DERIVED_FLOP_PEAK:
-		return divide(group->total_peak_ns, time->sum) * 100;
+		return share_of_peak(d, group);
 	case DERIVED_INTENSITY:
 		return intensity(d, group);
 	case DERIVED_DEFINED:
@@ -403,7 +440,7 @@ static struct estimate value_of(const struct derived *d, const struct group *gro
 	if (group && group->estimated) {
 		return derived_estimate(d, group);
 	}
-	value = group ? derived_value(d, group) : NAN;
+	value = group && group_launches(group, true) > 0 ? derived_value(d, group) : NAN;
 	return (struct estimate){ .kind = isnan(value) ? ESTIMATE_NONE : ESTIMATE_EXACT,
 				  .value = value,
 				  .error = isnan(value) ? NAN : 0 };
@@ -412,7 +449,18 @@ static struct estimate value_of(const struct derived *d, const struct group *gro
 bool derived_uses_time(const struct derived *d)
 {
 	return d->kind == DERIVED_DEFINED ? define_uses_time(d->define)
-					  : d->kind != DERIVED_INTENSITY;
+					  : d->kind != DERIVED_INTENSITY && d->kind != DERIVED_FLOP;
+}
+
+bool derived_is_of_part(const struct derived *d, const struct group *group)
+{
+	const struct group *before = group->before;
+	double launches = group_launches(group, true);
+	double launches_before = before ? group_launches(before, true) : 0;
+
+	return launches > 0 && launches_before > 0 &&
+	       fabs((double)derived_unknown(d, group) / launches -
+		    (double)derived_unknown(d, before) / launches_before) > 0.01;
 }
 
 double derived_compare(const struct derived *d, enum field field, const struct group *group)
@@ -420,6 +468,9 @@ double derived_compare(const struct derived *d, enum field field, const struct g
 	struct estimate now = value_of(d, group), before = value_of(d, group->before);
 
 	if (field != FIELD_BEFORE && derived_uses_time(d) && !fields_same_clock(group)) {
+		return NAN;
+	}
+	if (field != FIELD_BEFORE && derived_is_of_part(d, group)) {
 		return NAN;
 	}
 	return fields_compare(field, &now, &before);

@@ -55,9 +55,14 @@ struct estimate derived_estimate(const struct derived *d, const struct group *gr
  * its terms and to none of them together? So it is where its metrics were measured in turns. */
 bool derived_is_joined(const struct derived *d, const struct group *group);
 
+/* Of a sum (DERIVED_FLOP): launches that it is without. */
+uint64_t derived_unknown(const struct derived *d, const struct group *group);
+/* As fields_is_of_part(). */
+bool derived_is_of_part(const struct derived *d, const struct group *group);
+
 bool derived_uses_time(const struct derived *d);
 /* Before, change and what follows it, of captures that are compared; NaN where it is made of times
- * by different clocks. */
+ * by different clocks, or a sum of other parts of the launches. */
 double derived_compare(const struct derived *d, enum field field, const struct group *group);
 
 /* NaN: not known. */

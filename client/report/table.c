@@ -225,6 +225,9 @@ static bool add_up_rest(struct table *t)
 			t->rest_before.timed[k].sum += row->before->timed[k].sum;
 		}
 		t->rest_before.total_peak_bytes += row->before ? row->before->total_peak_bytes : 0;
+		t->rest_before.total_peak_ns += v->nested     ? NAN
+						: row->before ? row->before->peak_ns
+							      : 0;
 		t->rest_before.calls += row->before ? row->before->calls : 0;
 		t->rest_before.total_calls += row->before ? row->before->calls : 0;
 		t->rest_before.ranged += row->before ? row->before->ranged : 0;

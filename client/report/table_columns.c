@@ -124,12 +124,20 @@ static struct estimate estimate_of(const struct table *t, const struct table_col
 			      : (struct estimate){ .kind = ESTIMATE_EXACT };
 }
 
+/* Is it without other launches than the one before? */
+static bool is_of_part(const struct table *t, const struct table_column *c, const struct group *row)
+{
+	const struct view *v = t->v;
+
+	return c->is_derived ? derived_is_of_part(&v->derived[c->i], row)
+			     : fields_is_of_part(&v->measures[c->i], c->i, row);
+}
+
 static void add_figure(const struct table *t, const struct table_column *c, enum field field,
 		       const struct group *row, double value, struct buf *b)
 {
-	if (isnan(value) && field == FIELD_CHANGE && !c->is_derived &&
-	    estimate_of(t, c, row).kind != ESTIMATE_NONE &&
-	    fields_is_of_part(&t->v->measures[c->i], c->i, row)) {
+	if (isnan(value) && field == FIELD_CHANGE && estimate_of(t, c, row).kind != ESTIMATE_NONE &&
+	    is_of_part(t, c, row)) {
 		buf_text(b, "part");
 	} else if (is_percent(field)) {
 		add_percent(fields_of_total(field), row, value, b);
@@ -141,7 +149,10 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 /* A sum of which launches are missing: an error of the others would say that it is known. */
 static bool is_of_some(const struct table *t, const struct table_column *c, const struct group *row)
 {
-	return !c->is_derived && t->v->measures[c->i].adds_up && row->estimated &&
+	if (c->is_derived) {
+		return derived_unknown(&t->v->derived[c->i], row) > 0;
+	}
+	return t->v->measures[c->i].adds_up && row->estimated &&
 	       row->estimated->total[c->i].unknown > 0;
 }
 

@@ -232,7 +232,10 @@ static void skip_zero(struct view *v)
 	size_t n = 0;
 
 	for (size_t i = 0; i < v->n_rows; i++) {
-		if (!is_zero(v, v->rows[i])) {
+		const struct group *row = v->rows[i];
+
+		/* What is gone was something. */
+		if (!is_zero(v, row) || (row->before && !is_zero(v, row->before))) {
 			v->rows[n++] = v->rows[i];
 		}
 	}

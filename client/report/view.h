@@ -15,7 +15,8 @@ struct view_options {
 	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns of the user's; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
-	bool skip_zero;		     /* leave out rows with nothing of their own but zeros */
+	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
+				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */

@@ -499,6 +499,65 @@ def estimates_are_compared():
     check(head.startswith("op,launches,total_launches,launches_error,total_launches_error,measured,"), head)
 
 
+def with_two_precisions(path):
+    """A capture as if it had counted operations of the tensor pipe in two precisions."""
+    rename_columns(path, {"lts__t_sectors.sum": "sm__ops_path_tensor_src_bf16.sum",
+                          "lts__t_requests.sum": "sm__ops_path_tensor_src_tf32_dst_fp32.sum"})
+
+
+def compared(now, before, *arguments):
+    return run(now, "--against", before, "--width", 400, *arguments).stdout.decode()
+
+
+def operations():
+    """Operations of several counters: what is told of them where a capture lacks one, a row or launches."""
+    shutil.copy("run.gpuctr", "two.gpuctr")
+    change("ranged.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
+    change("without.gpuctr", "DELETE FROM record WHERE kernel = 1")
+    with_budget("two-budget.gpuctr", 2)
+    for path in ("two", "ranged", "without", "two-budget"):
+        with_two_precisions(f"{path}.gpuctr")
+    shutil.copy("run.gpuctr", "one.gpuctr")
+    rename_columns("one.gpuctr", {"lts__t_sectors.sum": "sm__ops_path_tensor_src_bf16.sum"})
+
+    text = compared("two.gpuctr", "two.gpuctr", "--limit", 2, "--columns", "flop,of_flop_peak")
+    more = next(line for line in text.split("\n") if " more " in line)
+    check(more.count("+0.0%") == 2, f"the rest before: {more}")
+    alone = json.loads(run("two.gpuctr", "--json").stdout)["all"]["derived"]
+    both = json.loads(run("two.gpuctr", "run.gpuctr", "--json").stdout)["all"]["derived"]
+    check(alone["of_flop_peak"] > 0 and both["of_flop_peak"] is None, f"a share of launches without counters: {both}")
+    d = json.loads(run("one.gpuctr", "--against", "two.gpuctr", "--json").stdout)
+    for row in [d["all"], *d["rows"]]:
+        check(row["derived"]["of_flop_peak:before"] is None and row["derived"]["of_flop_peak:change"] is None, f"other counters: {row}")
+    d = json.loads(run("two.gpuctr", "--against", "ranged.gpuctr", "--json").stdout)["all"]["derived"]
+    check(d["flop:change"] == 0 and d["of_flop_peak:change"] is None and d["of_flop_peak:before"] > 0, f"other clocks: {d}")
+
+    r = json.loads(run("without.gpuctr", "--against", "two.gpuctr", "--json").stdout)
+    gone = [row for row in r["rows"] if row["launches"] == 0]
+    check(len(gone) == 1 and gone[0]["derived"]["flop"] is None and gone[0]["derived"]["flop:change"] is None and
+          gone[0]["derived"]["flop:before"] > 0, f"a row that is gone: {gone}")
+    text = compared("without.gpuctr", "two.gpuctr", "--columns", "flop", "--limit", 0, "--skip-zero")
+    check(sum(line.endswith(" gone") for line in text.split("\n")) == 1, f"a row that is gone: {text}")
+
+
+def operations_with_a_budget():
+    """Counters of one launch are no strangers, and launches of which none was measured are said to be missing."""
+    r = json.loads(run("two-budget.gpuctr", "--json").stdout)
+    errors = [(row["derived"]["flop:error"], *(row["measures"][f"sm__ops_path_tensor_src_{c}.sum"]["error"]
+                                              for c in ("bf16", "tf32_dst_fp32"))) for row in [r["all"], *r["rows"]]]
+    check(sum(None not in e and e[0] > 0 for e in errors) > 3, f"errors: {errors}")
+    check(any(None not in e and e[0] > 1.2 * (e[1] ** 2 + e[2] ** 2) ** 0.5 for e in errors), f"errors that go together: {errors}")
+    check(all(None in e or e[0] <= (e[1] + e[2]) * 1.1 for e in errors), f"no more than both: {errors}")
+    text = run("two-budget.gpuctr", "--columns", "flop", "--width", 400).stdout.decode()
+    last = next(line for line in text.split("\n") if line.startswith("all "))
+    check(last.split()[-1] == "part", f"a sum without some launches: {last}")
+    text = compared("two-budget.gpuctr", "two.gpuctr", "--columns", "flop")
+    last = next(line for line in text.split("\n") if line.startswith("all "))
+    check(last.split()[-3:] == ["part", "-", "-"], f"a change of a part: {last}")
+    d = json.loads(run("two-budget.gpuctr", "--against", "two.gpuctr", "--json").stdout)["all"]["derived"]
+    check(d["flop:change"] is None and d["flop:differs"] is None and d["flop:before"] > 0, f"a change of a part: {d}")
+
+
 def ranks():
     """Files of two ranks in one report, apart; and a process that says nothing, or a wild thing."""
     claim = "INSERT INTO meta VALUES(?, ?)"
@@ -695,7 +754,8 @@ def main():
     tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines,
              several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
-             values_that_are_missing, estimates_are_compared, ranks, definitions, rooflines, bars, nobody_reads]
+             values_that_are_missing, estimates_are_compared, operations,
+             operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["TMPDIR"] = folder
