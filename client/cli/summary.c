@@ -25,16 +25,23 @@ struct summary *summary_new(const struct keys *keys)
 	return s->groups ? s : summary_free(s);
 }
 
+static void free_texts(struct summary_texts *texts)
+{
+	for (unsigned i = 0; i < texts->n; i++) {
+		free(texts->items[i]);
+	}
+}
+
 struct summary *summary_free(struct summary *s)
 {
 	if (!s) {
 		return NULL;
 	}
 	groups_free(s->groups);
-	free(s->chip);
+	free_texts(&s->chips);
 	free(s->recorded_from);
-	free(s->cupti);
-	free(s->driver);
+	free_texts(&s->cuptis);
+	free_texts(&s->drivers);
 	free(s);
 	return NULL;
 }
@@ -46,38 +53,29 @@ static void keep(char **kept, const char *text)
 	}
 }
 
-/* In "A and B". */
-static bool is_kept(const char *kept, const char *text)
+/* Of another version than those before, it is told beside them. */
+static void keep_also(struct summary_texts *kept, const char *text)
 {
-	static const char between[] = " and ";
-	size_t n = strlen(text);
-
-	for (const char *at = kept; (at = strstr(at, text)); at++) {
-		if ((at == kept || at[-1] == ' ') &&
-		    (at[n] == '\0' || strncmp(at + n, between, sizeof(between) - 1) == 0)) {
-			return true;
+	if (!text || !*text) {
+		return;
+	}
+	for (unsigned i = 0; i < kept->n; i++) {
+		if (strcmp(kept->items[i], text) == 0) {
+			return;
 		}
 	}
-	return false;
-}
-
-/* Of another version than those before, it is told beside them. */
-static void keep_also(char **kept, const char *text)
-{
-	char *both = NULL;
-
-	if (*kept && text && *text && !is_kept(*kept, text) &&
-	    asprintf(&both, "%s and %s", *kept, text) >= 0) {
-		free(*kept);
-		*kept = both;
+	if (kept->n == sizeof(kept->items) / sizeof(kept->items[0])) {
+		kept->more = true;
+		return;
 	}
-	keep(kept, text);
+	kept->items[kept->n] = strdup(text);
+	kept->n += kept->items[kept->n] != NULL;
 }
 
 int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char *name,
 		  struct buf *why)
 {
-	keep_also(&s->chip, plan->chip);
+	keep_also(&s->chips, plan->chip);
 	snprintf(s->chip_here, sizeof(s->chip_here), "%s", plan->chip ? plan->chip : "");
 	s->passes = plan->passes > s->passes ? plan->passes : s->passes;
 	s->turns = plan->groups > 1 && plan->groups > s->turns ? plan->groups : s->turns;
@@ -118,36 +116,41 @@ static unsigned find_kind(struct summary *s, const struct gpuctr_device *device)
 	return i;
 }
 
-static bool is_new_device(struct summary *s, const char *uuid, unsigned kind)
+static bool is_seen(const struct summary *s, const char *uuid, unsigned kind)
 {
-	size_t max = sizeof(s->seen) / sizeof(s->seen[0]);
-
-	for (size_t i = 0; i < s->n_devices && i < max; i++) {
+	for (size_t i = 0; i < s->n_devices; i++) {
 		if (s->seen[i].kind == kind &&
 		    strncmp(s->seen[i].uuid, uuid, sizeof(s->seen[i].uuid) - 1) == 0) {
-			return false;
+			return true;
 		}
 	}
-	if (s->n_devices < max) {
-		s->seen[s->n_devices].kind = kind;
-		snprintf(s->seen[s->n_devices].uuid, sizeof(s->seen[0].uuid), "%s", uuid);
-	}
-	return s->n_devices < max;
+	return false;
+}
+
+/* One that is not in the list, which is full: whether it came before is not known. */
+static void take_one_more(unsigned *n, bool *more)
+{
+	*n = *n > 0 ? *n : 1;
+	*more = true;
 }
 
 static void take_device(struct summary *s, const struct gpuctr_device *device)
 {
 	unsigned kind = find_kind(s, device);
+	unsigned *n = kind < s->n_kinds ? &s->devices[kind].n : &s->more_kinds;
+	bool *more = kind < s->n_kinds ? &s->devices[kind].more : &s->more_of_those;
 
-	if (!is_new_device(s, device->uuid, kind)) {
+	if (is_seen(s, device->uuid, kind)) {
 		return;
 	}
-	s->n_devices++;
-	if (kind < s->n_kinds) {
-		s->devices[kind].n++;
-	} else {
-		s->more_kinds++;
+	if (s->n_devices == sizeof(s->seen) / sizeof(s->seen[0])) {
+		take_one_more(n, more);
+		return;
 	}
+	s->seen[s->n_devices].kind = kind;
+	snprintf(s->seen[s->n_devices].uuid, sizeof(s->seen[0].uuid), "%s", device->uuid);
+	s->n_devices++;
+	(*n)++;
 }
 
 void summary_process(struct summary *s, const struct gpuctr_process *process)
@@ -157,8 +160,8 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 	}
 	s->failed |= groups_process(s->groups, process) != 0;
 	keep(&s->recorded_from, process->recorded_from);
-	keep_also(&s->cupti, process->cupti);
-	keep_also(&s->driver, process->driver);
+	keep_also(&s->cuptis, process->cupti);
+	keep_also(&s->drivers, process->driver);
 	for (size_t i = 0; i < process->n_devices; i++) {
 		take_device(s, &process->devices[i]);
 	}

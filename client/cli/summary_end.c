@@ -89,15 +89,15 @@ static void add_devices(const struct summary *s, struct buf *b)
 		text_terminal(b, d->chip);
 		buf_text(b, ", ");
 		text_terminal(b, d->name);
-		if (d->n > 1) {
-			buf_printf(b, " x %u", d->n);
+		if (d->n > 1 || d->more) {
+			buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
 		}
 		if (s->n_kinds > 1) {
 			add_clock_rates(d, b);
 		}
 	}
 	if (s->more_kinds > 0) {
-		buf_printf(b, "; %u others", s->more_kinds);
+		buf_printf(b, "; %u %sothers", s->more_kinds, s->more_of_those ? "or more " : "");
 	}
 	if (s->devices[0].clock_sm_mhz) {
 		buf_text(b, "; clocks not locked");
@@ -107,22 +107,33 @@ static void add_devices(const struct summary *s, struct buf *b)
 	}
 }
 
+/* "A and B" */
+static void add_texts(const struct summary_texts *texts, struct buf *b)
+{
+	for (unsigned i = 0; i < texts->n; i++) {
+		buf_text(b, i > 0 ? " and " : "");
+		text_terminal(b, texts->items[i]);
+	}
+	buf_text(b, texts->more ? " and others" : "");
+}
+
 void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	const char *driver = s->driver ? s->driver : end->driver;
-
 	if (s->n_kinds > 0) {
 		add_devices(s, b);
 	} else {
-		text_terminal(b, s->chip ? s->chip : "");
+		add_texts(&s->chips, b);
 	}
-	if (driver && *driver) {
+	if (s->drivers.n > 0) {
 		buf_text(b, "; driver ");
-		text_terminal(b, driver);
+		add_texts(&s->drivers, b);
+	} else if (end->driver && *end->driver) {
+		buf_text(b, "; driver ");
+		text_terminal(b, end->driver);
 	}
-	if (s->cupti) {
+	if (s->cuptis.n > 0) {
 		buf_text(b, ", CUPTI ");
-		text_terminal(b, s->cupti);
+		add_texts(&s->cuptis, b);
 	}
 }
 
@@ -132,6 +143,15 @@ static void add_hardware(const struct summary *s, const struct summary_end *end,
 		   s->passes == 1 ? "single pass" : "several passes");
 	summary_add_machine(s, end, b);
 	buf_char(b, '\n');
+}
+
+/* Have sums a mark where they are of fewer launches than the row has? With a budget, and where
+ * metrics take turns, estimates are told instead. */
+static bool marks_sums(const struct summary *s)
+{
+	const struct group *all = groups_all(s->groups);
+
+	return all && !all->estimated && s->turns == 0;
 }
 
 /* Which times are not the kernels' own. */
@@ -155,19 +175,19 @@ static void add_clocks(const struct summary *s, struct buf *b)
 		text_count(b, none);
 		buf_text(b, " of ");
 		text_count(b, records);
-		buf_text(b, " kernels have no time: it did not come from CUPTI\n");
+		buf_text(b, " kernels have no time: it did not come from CUPTI");
+		buf_text(b, none < records && marks_sums(s) ? " (sums: \"*\")\n" : "\n");
 	}
 }
 
-/* Of which counters sums and means are of fewer launches than the row has. With a budget, and where
- * metrics take turns, estimates are told instead. */
+/* Of which counters sums and means are of fewer launches than the row has. */
 static void add_missing(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
 
-	for (size_t i = MEASURE_TIME + 1; all && !all->estimated && s->turns == 0 && i < n; i++) {
+	for (size_t i = MEASURE_TIME + 1; marks_sums(s) && i < n; i++) {
 		if (all->self[i].n == all->calls) {
 			continue;
 		}
@@ -198,6 +218,21 @@ static void add_of_range(const struct summary *s, struct buf *b)
 	}
 }
 
+/* "flop_rate, intensity": those that are there. */
+static void add_names_of_flops(const struct measure *measures, size_t n, struct buf *b)
+{
+	struct derived derived[DERIVED_MAX];
+	size_t n_derived = derived_find(measures, n, derived);
+	bool first = true;
+
+	for (size_t i = 0; i < n_derived; i++) {
+		if (derived_counts_operations(derived[i].kind)) {
+			buf_printf(b, "%s%s", first ? "" : ", ", derived[i].name);
+			first = false;
+		}
+	}
+}
+
 /* A program computes in other precisions as well, which are in no rate. */
 static void add_flops(const struct summary *s, struct buf *b)
 {
@@ -206,8 +241,9 @@ static void add_flops(const struct summary *s, struct buf *b)
 	struct buf flops = { 0 };
 
 	if (derived_add_flops(measures, n, &flops)) {
-		buf_text(b, "flop_rate and intensity hold the operations that were counted, and no "
-			    "others: ");
+		buf_text(b, "operations (");
+		add_names_of_flops(measures, n, b);
+		buf_text(b, ") are those that were counted, and no others: ");
 		text_terminal(b, buf_string(&flops));
 		buf_char(b, '\n');
 	}

@@ -8,21 +8,31 @@
 struct summary_devices {
 	char chip[32], name[96];
 	unsigned clock_sm_mhz, clock_mem_mhz, n;
+	bool more; /* than n, perhaps: others came when seen was full */
+};
+
+/* Versions and the like: those that differ, as far as there is room. */
+struct summary_texts {
+	char *items[8];
+	unsigned n;
+	bool more;
 };
 
 struct summary {
 	struct groups *groups;
 	bool failed; /* memory ran out: the rows are not whole */
-	char *chip;
+	struct summary_texts chips;
 	char chip_here[32]; /* of this capture */
 	unsigned passes;
-	unsigned turns;			      /* groups of metrics that took turns; 0: none did */
-	unsigned processes;		      /* of the captures before */
-	unsigned processes_here;	      /* of this capture */
-	char *recorded_from, *cupti, *driver; /* of several captures "A and B" */
-	struct summary_devices devices[8];    /* the first few kinds */
+	unsigned turns;		 /* groups of metrics that took turns; 0: none did */
+	unsigned processes;	 /* of the captures before */
+	unsigned processes_here; /* of this capture */
+	char *recorded_from;
+	struct summary_texts cuptis, drivers;
+	struct summary_devices devices[8]; /* the first few kinds */
 	unsigned n_kinds;
 	unsigned more_kinds; /* devices of others */
+	bool more_of_those;  /* as more of struct summary_devices */
 	unsigned n_devices;  /* distinct, of the first few */
 	struct {
 		char uuid[64];

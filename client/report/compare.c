@@ -73,11 +73,6 @@ static bool are_among(const struct derived *a, const struct measure *of_a, const
 	return true;
 }
 
-static bool counts_operations(enum derived_kind kind)
-{
-	return kind != DERIVED_BANDWIDTH && kind != DERIVED_PEAK;
-}
-
 /* What is kept by the kind of a derived column is of one name in both, and of the same operations,
  * or not known. */
 static struct other open_other(const struct view *v, struct groups *against)
@@ -94,7 +89,7 @@ static struct other open_other(const struct view *v, struct groups *against)
 		for (size_t k = 0; d->kind != DERIVED_DEFINED && k < n_others; k++) {
 			if (d->kind == others[k].kind && strcmp(d->name, others[k].name) == 0) {
 				o.same[d->kind] =
-					!counts_operations(d->kind) ||
+					!derived_counts_operations(d->kind) ||
 					(are_among(d, v->measures, &others[k], o.measures) &&
 					 are_among(&others[k], o.measures, d, v->measures));
 			}

@@ -191,6 +191,12 @@ bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b)
 	return any;
 }
 
+bool derived_counts_operations(enum derived_kind kind)
+{
+	return kind == DERIVED_FLOP || kind == DERIVED_RATE || kind == DERIVED_FLOP_PEAK ||
+	       kind == DERIVED_INTENSITY;
+}
+
 static void add(struct derived *ret, size_t *n, const struct derived *terms, enum derived_kind kind,
 		const char *name, const char *unit)
 {

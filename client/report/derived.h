@@ -38,6 +38,9 @@ struct derived {
 /* Those that are there. */
 size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
 
+/* Is it made of floating-point operations? */
+bool derived_counts_operations(enum derived_kind kind);
+
 /* Appends which operations the flops of these are, "of the tensor cores bf16 to fp32, fp8"; others
  * are in none. False: there are none. */
 bool derived_add_flops(const struct measure *measures, size_t n, struct buf *b);

@@ -523,6 +523,7 @@ def operations():
     text = compared("two.gpuctr", "two.gpuctr", "--limit", 2, "--columns", "flop,of_flop_peak")
     more = next(line for line in text.split("\n") if " more " in line)
     check(more.count("+0.0%") == 2, f"the rest before: {more}")
+    check("operations (flop, flop_rate, of_flop_peak, intensity) are those that were counted" in text.replace("\n", " "), text)
     alone = json.loads(run("two.gpuctr", "--json").stdout)["all"]["derived"]
     both = json.loads(run("two.gpuctr", "run.gpuctr", "--json").stdout)["all"]["derived"]
     check(alone["of_flop_peak"] > 0 and both["of_flop_peak"] is None, f"a share of launches without counters: {both}")
@@ -673,7 +674,8 @@ def rooflines():
                 check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
     for more in ([], ["--roofline"]):
         text = run("operations.gpuctr", "--limit", 3, *more).stdout.decode()
-        check("and no others: of the tensor cores bf16 to fp32\n" in text, f"which operations are in a rate:\n{text}")
+        check("operations (flop_rate, of_flop_peak, intensity) are those that were counted, and no others: "
+              "of the tensor cores bf16 to fp32 " in text.replace("\n", " "), f"which operations are in a rate:\n{text}")
     check("no others" not in report(), "of a capture without operations")
     r = json.loads(run("operations.gpuctr", "--by", "op", "--json").stdout)
     for row in [r["all"], *(row for row in r["rows"] if row["launches"])]:

@@ -645,7 +645,54 @@ static void test_summary_tells_clocks(void **state)
 	add(s, &synthetic, 1, 0, 1000, -1);
 	summary_print(s, &plain_end, &b);
 	expect_contains(&b, "\n1 of 3 times are lengths of ranges");
-	expect_contains(&b, "\n1 of 3 kernels have no time");
+	expect_contains(
+		&b, "\n1 of 3 kernels have no time: it did not come from CUPTI (sums: \"*\")\n");
+	summary_free(s);
+	buf_clear(&b);
+	s = new_summary(&synthetic.plan);
+	add(s, &synthetic, 1, 0, 1000, -1);
+	summary_print(s, &plain_end, &b);
+	expect_contains(&b, "\n1 of 1 kernels have no time: it did not come from CUPTI\n");
+	summary_free(s);
+	buf_deinit(&b);
+}
+
+/* Of however many versions and devices a capture tells. */
+static void test_summary_of_many_machines(void **state)
+{
+	static struct synthetic synthetic;
+	char driver[64], uuid[64];
+	struct gpuctr_device device;
+	struct gpuctr_process process;
+	struct summary *s;
+	struct buf b = { 0 };
+
+	(void)state;
+	synthetic_init(&synthetic);
+	s = new_summary(&synthetic.plan);
+	process = synthetic.process;
+	device = process.devices[0];
+	device.uuid = uuid;
+	process.devices = &device;
+	process.n_devices = 1;
+	process.driver = driver;
+	process.cupti = "13.0.1";
+	for (unsigned i = 0; i < 40; i++) {
+		process.process = i + 1;
+		snprintf(driver, sizeof(driver), "59%u", i / 4);
+		snprintf(uuid, sizeof(uuid), "GPU-%u", i);
+		summary_process(s, &process);
+		if (i == 31) {
+			summary_print_tail(s, &plain_end, &b);
+			expect_contains(&b, "NVIDIA H200 x 32;");
+			expect_contains(&b, "driver 590 and 591 and 592 and 593 and 594 and 595 "
+					    "and 596 and 597, CUPTI");
+			buf_clear(&b);
+		}
+	}
+	summary_print_tail(s, &plain_end, &b);
+	expect_contains(&b, "NVIDIA H200 x 32 or more;");
+	expect_contains(&b, " and 597 and others, CUPTI");
 	summary_free(s);
 	buf_deinit(&b);
 }
@@ -864,6 +911,7 @@ int main(void)
 		cmocka_unit_test(test_summary_adds_up),
 		cmocka_unit_test(test_what_relates_to_ranges_is_told),
 		cmocka_unit_test(test_summary_tells_clocks),
+		cmocka_unit_test(test_summary_of_many_machines),
 		cmocka_unit_test(test_summary_rows_and_width),
 		cmocka_unit_test(test_summary_fits_a_narrow_terminal),
 		cmocka_unit_test(test_summary_says_what_is_recorded_or_missing),
