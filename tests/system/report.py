@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import unicodedata
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
@@ -328,6 +329,16 @@ def other_machines():
     check("DIFFER" not in run("run.gpuctr", "--against", "run.gpuctr").stdout.decode(), "one machine")
     text = run("run.gpuctr", "a100.gpuctr", "--width", 400).stdout.decode()
     check("GH100, NVIDIA H200 (SM up to 1980 MHz, memory 3201 MHz); GA100, NVIDIA A100 (SM up to 1410 MHz" in text, text)
+
+
+def many_versions():
+    """Processes that each tell a long one take no long time, and few lines."""
+    long = "x" * 2000
+    change("versions.gpuctr", f"""WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+           INSERT INTO process(id, pid, program, cupti, driver, recorded_from) SELECT i, i, 'p', '13.0', '{long}' || i, '' FROM n""")
+    began = time.monotonic()
+    text = run("versions.gpuctr", "--limit", 3, "--width", 2000).stdout.decode()
+    check(" and others, CUPTI" in text.replace("\n", " ") and time.monotonic() - began < 20, f"{time.monotonic() - began} s: {text[-300:]}")
 
 
 def several_files_add_up():
@@ -754,7 +765,7 @@ def bars():
 
 def main():
     tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
-             figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines,
+             figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
              operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
