@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "client/report/derived.h"
+#include "client/report/estimated.h"
 
 /* Which counters are floating-point operations, and what follows from them. */
 
@@ -78,11 +79,37 @@ static void what_is_in_another_counter_is_not_added(void **state)
 	expect_flops(measures + 4, 2, "");
 }
 
+/* Of two groups that took turns no launch has both counters, and the sum is of totals that know
+ * nothing of each other. */
+static void a_sum_of_turns_is_joined(void **state)
+{
+	const struct measure measures[] = {
+		{ .name = "time", .unit = "ns", .adds_up = true },
+		tensor("sm__ops_path_tensor_src_bf16.sum"),
+		tensor("sm__ops_path_tensor_src_fp8.sum"),
+	};
+	struct estimate_total totals[3] = { { .seen = 9 }, { .seen = 9 }, { .seen = 9 } };
+	struct estimate_total kinds[DERIVED_BUILT_IN] = { [DERIVED_FLOP] = { .seen = 9 } };
+	struct estimated e = { .total = totals, .derived = kinds };
+	const struct group row = { .estimated = &e };
+	struct derived d[DERIVED_MAX];
+	const struct derived *flop = find(d, derived_find(measures, 3, d), DERIVED_FLOP);
+
+	(void)state;
+	assert_false(derived_is_joined(flop, &row));
+	kinds[DERIVED_FLOP].unknown = 9;
+	assert_true(derived_is_joined(flop, &row));
+	totals[2].unknown = 9;
+	assert_false(derived_is_joined(flop, &row));
+	assert_int_equal(derived_unknown(flop, &row), 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_precisions_are_added_up),
 		cmocka_unit_test(what_is_in_another_counter_is_not_added),
+		cmocka_unit_test(a_sum_of_turns_is_joined),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
