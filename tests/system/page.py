@@ -369,6 +369,8 @@ def roofline():
         write(change(path, *flops, *more), "-f", "--html", "flops.html")
         e = browse("flops.html")
         roof = e.all("path", **{"class": "roof"})[0]
+        check("operations (flop_rate, of_flop_peak, intensity) are those that were counted" in e.text["notes"],
+              f"{path}: {e.text['notes']}")
         check(e.text["h-roofline"] == "Roofline" and says in e.text["roofline-note"], f"{path}: {e.text['roofline-note']}")
         check(abs(float(roof["data-top"]) - 1e12) < 1e3, f"{path}: {roof}")
         check(all(float(a["data-y"]) <= float(a["data-x"]) * float(roof["data-peak"]) * 1.0001 for a in e.all("circle")),
