@@ -17,7 +17,9 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -25,14 +27,6 @@ COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.
 NO_RANGE = "(no NVTX range)"
 PID = 596
 BEGIN_NS = 1795396518950148788
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL", what)
 
 
 def export(*arguments, status=0, says=b"", **more):
@@ -736,16 +730,7 @@ def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
              lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, what_is_read_is_not_written, a_stack_as_deep_as_the_file, nobody_reads]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.environ["TMPDIR"] = folder
-        shutil.copy(RECORDING, "run.gpuctr")
-        for test in tests:
-            before = len(failures)
-            test()
-            print("ok  " if len(failures) == before else "FAIL", test.__name__)
-        os.chdir("/")
-    return 1 if failures else 0
+    return run_tests(tests, RECORDING)
 
 
 sys.exit(main())

@@ -8,27 +8,19 @@ and times of their own, in another order, some missing and some more."""
 import collections
 import gzip
 import json
-import os
 import pathlib
 import random
 import resource
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
            "lts__t_requests.sum")
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL", what)
 
 
 def merge(*arguments, status=0, says=b"", **more):
@@ -167,15 +159,7 @@ def memory_is_bounded():
 
 def main():
     tests = [every_kernel_has_its_own, who_has_no_partner, bad_traces, memory_is_bounded]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        shutil.copy(RECORDING, "run.gpuctr")
-        for test in tests:
-            before = len(failures)
-            test()
-            print("ok  " if len(failures) == before else "FAIL", test.__name__)
-        os.chdir("/")
-    return 1 if failures else 0
+    return run_tests(tests, RECORDING)
 
 
 sys.exit(main())

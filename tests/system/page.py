@@ -8,14 +8,15 @@ numbers are those of the capture, nothing is said on the console, and names do n
 import collections
 import html.parser
 import json
-import os
 import pathlib
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -24,14 +25,6 @@ COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.
 BEGIN_NS = 1795396518950148788
 EVIL = ("</script><script>document.documentElement.dataset.evil='yes'</script><img src=x onerror="
         "\"document.documentElement.dataset.evil='yes'\"><!--\u2028]]>&lt;\x1b[31m'\"\\")
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL", what)
 
 
 def write(*arguments, status=0, says=b""):
@@ -400,15 +393,7 @@ def main():
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
         tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, hostile_names_do_nothing, empty_captures]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        shutil.copy(RECORDING, "run.gpuctr")
-        for test in tests:
-            before = len(failures)
-            test()
-            print("ok  " if len(failures) == before else "FAIL", test.__name__)
-        os.chdir("/")
-    return 1 if failures else 0
+    return run_tests(tests, RECORDING)
 
 
 sys.exit(main())

@@ -13,21 +13,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE, REWRITE = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
            "lts__t_requests.sum")
 RATIO = "sm__throughput.avg.pct"
 ARGV = ["python3", "it's\n a net.py", "--warmup", "3"]
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL", what)
 
 
 def run(*command, **more):
@@ -259,21 +253,16 @@ def duckdb_of_the_page():
     check(r.returncode == 0 and str(most("ns")).encode() in r.stdout, f"duckdb: {r}")
 
 
+def prepare():
+    rewrite("now.gpuctr")
+    os.mkdir("page")
+    shutil.copy("now.gpuctr", "page/run.gpuctr")
+
+
 def main():
     tests = [records_have_operators, views_add_up, views_and_the_report_agree, means_are_means, spans_are_what_launches_show, unknown_is_null,
              meta_has_arguments_and_gpus, sql_of_the_page, python_of_the_page, duckdb_of_the_page]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        shutil.copy(RECORDING, "run.gpuctr")
-        rewrite("now.gpuctr")
-        os.mkdir("page")
-        shutil.copy("now.gpuctr", "page/run.gpuctr")
-        for test in tests:
-            before = len(failures)
-            test()
-            print("ok  " if len(failures) == before else "FAIL", test.__name__)
-        os.chdir("/")
-    return 1 if failures else 0
+    return run_tests(tests, RECORDING, prepare)
 
 
 sys.exit(main())

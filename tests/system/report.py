@@ -19,10 +19,12 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import unicodedata
+
+sys.dont_write_bytecode = True
+from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
@@ -30,14 +32,6 @@ GOLDEN = SOURCE / "tests/system/report"
 TUTORIAL = SOURCE / "docs/tutorial.md"
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
            "lts__t_requests.sum")
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL", what)
 
 
 def run(*arguments, stdin=None, env=None, **more):
@@ -772,17 +766,8 @@ def main():
              several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
              operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.environ["TMPDIR"] = folder
-        os.environ["LC_ALL"] = "C"
-        shutil.copy(RECORDING, "run.gpuctr")
-        for test in tests:
-            before = len(failures)
-            test()
-            print("ok  " if len(failures) == before else "FAIL", test.__name__)
-        os.chdir("/")
-    return 1 if failures else 0
+    os.environ["LC_ALL"] = "C"
+    return run_tests(tests, RECORDING)
 
 
 sys.exit(main())
