@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import Skip, check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -425,8 +425,7 @@ def perfetto_is_the_capture():
 def protoc_reads_it():
     """What Google's own compiler makes of it, where it is installed: the same packets, and no field that it does not know."""
     if not shutil.which("protoc"):
-        print("     protoc is not installed (Debian's package protobuf-compiler)")
-        return
+        raise Skip("protoc is not installed (Debian's package protobuf-compiler)")
     data = export("run.gpuctr", "--to", "perfetto")
     r = subprocess.run(["protoc", "-I", SOURCE / "client/report", "--decode=perfetto.protos.Trace", "perfetto.proto"],
                        input=data, capture_output=True, timeout=100, check=False)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import Skip, check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE, REWRITE = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -211,15 +211,11 @@ def blocks():
 
 
 def sql_of_the_page():
-    found = [b for b in blocks() if re.match(r"(SELECT|WITH)\b", b)]
+    found = [b for b in blocks() if re.match(r"(SELECT|WITH)\b", b) and "run.csv" not in b]
     check(len(found) >= 3, "the examples are gone")
     for sql in found:
         found = rows("page/run.gpuctr", sql)
         check(found and all(any(r[c] is not None for r in found) for c in found[0]), f"{sql}: {found[:3]}")
-
-
-def skip(what, why):
-    print(f"SKIP: {what}: {why}")
 
 
 def has(python, module):
@@ -237,20 +233,35 @@ def python_of_the_page():
     check(len(text.strip().splitlines()) == 3, "three lines")
     pythons = [p for p in (sys.executable, "/usr/bin/python3") if has(p, "pandas")]
     if not pythons:
-        return skip("the lines of Python", "there is no pandas (Debian: python3-pandas)")
+        raise Skip("there is no pandas (Debian: python3-pandas)")
     told = run(pythons[0], "-W", "ignore", "-c", text, cwd="page")
     check(re.search(rf"{re.escape(most('op'))} +{most('dir')} .* {most('ns')}\n", told), f"pandas: {told}")
 
 
-def duckdb_of_the_page():
-    (text,) = [b for b in blocks() if "TYPE sqlite" in b]
-    check(len(text.strip().splitlines()) == 3, "three lines")
+def duckdb(text):
+    """What is printed of these lines."""
     if not shutil.which("duckdb"):
-        return skip("the lines of DuckDB", "there is no duckdb (https://duckdb.org)")
+        raise Skip("there is no duckdb (https://duckdb.org)")
     r = subprocess.run(["duckdb", "-c", text], capture_output=True, timeout=100, check=False, cwd="page")
     if b"extension" in r.stderr.lower():
-        return skip("the lines of DuckDB", f"its extension cannot be loaded here: {r.stderr!r}")
-    check(r.returncode == 0 and str(most("ns")).encode() in r.stdout, f"duckdb: {r}")
+        raise Skip(f"its extension cannot be loaded here: {r.stderr!r}")
+    check(r.returncode == 0, f"duckdb: {r}")
+    return r.stdout.decode()
+
+
+def duckdb_of_the_page():
+    (text,) = [b for b in blocks() if "TYPE sqlite" in b]
+    check(str(most("ns")) in duckdb(text), "the operator with most time")
+
+
+def parquet_of_the_page():
+    (text,) = [b for b in blocks() if "run.parquet" in b]
+    run(CLIENT, "export", "run.gpuctr", "--to", "csv", "-o", "run.csv", cwd="page")
+    check(str(most("ns")) in duckdb(text), "the operator with most time")
+    for column in COLUMNS:
+        n, total = rows("now.gpuctr", f'SELECT count("{column}") AS n, sum("{column}") AS total FROM records')[0].values()
+        told = duckdb(f"""SELECT count("{column}") AS n, sum("{column}")::BIGINT AS total FROM 'run.parquet'""")
+        check(str(n) in told and str(int(total)) in told, f"{column}: {n}, {total}; {told}")
 
 
 def prepare():
@@ -261,7 +272,7 @@ def prepare():
 
 def main():
     tests = [records_have_operators, views_add_up, views_and_the_report_agree, means_are_means, spans_are_what_launches_show, unknown_is_null,
-             meta_has_arguments_and_gpus, sql_of_the_page, python_of_the_page, duckdb_of_the_page]
+             meta_has_arguments_and_gpus, sql_of_the_page, python_of_the_page, duckdb_of_the_page, parquet_of_the_page]
     return run_tests(tests, RECORDING, prepare)
 
 
