@@ -13,7 +13,10 @@
  *	f * (rate * g + few / k)
  *
  * where f is the credit that is left, as part of what is usual. Until one of its stratum was
- * chosen, the chance is 1 when more than half of the credit is left, and else f * rate * g.
+ * chosen, the chance is 1 when more than three quarters of the credit are left, a half where none
+ * of its shape was chosen either, a quarter where none of its kernel was; and else f * rate * g. A
+ * step begins with many launches of a few kernels, and what they leave is for kernels behind them:
+ * one launch of a stratum says something of the others of its kernel and shape.
  *
  * - rate * g spends most of the income. The error of a total is smallest for a given cost when
  *   the chance is proportional to the standard deviation within the stratum (Neyman's
@@ -35,6 +38,10 @@
 /* What is assumed of a stratum's deviation counts as so many launches. */
 #define PRIOR_LAUNCHES 1.0
 #define PRIOR_DEVIATION 0.5 /* of the mean */
+/* Of the credit, what must be left for a first launch to be certain. */
+#define LEFT_BY_KERNELS 0.25
+#define LEFT_BY_SHAPES 0.5
+#define LEFT_BY_STRATA 0.75
 #define GAIN_UNKNOWN 1.0f
 #define RATE_FIRST 0.02f /* until the first tenth of a second has shown the demand */
 #define RATE_MAX 1e6
@@ -137,7 +144,38 @@ static struct choice withhold(struct chooser *c)
 	return (struct choice){ false, 0 };
 }
 
-static struct choice choose(struct chooser *c, struct chooser_state *state, double chance,
+static void note_taken(struct chooser *c, uint32_t stratum, uint32_t pass)
+{
+	atomic_fetch_add_explicit(&state_of(c, stratum, pass)->taken, 1, memory_order_relaxed);
+	while ((stratum = c->strata->v[stratum].parent) != STRATA_REST) {
+		atomic_fetch_add_explicit(&state_of(c, stratum, pass)->below, 1,
+					  memory_order_relaxed);
+	}
+}
+
+static bool any_taken(struct chooser *c, uint32_t stratum, uint32_t pass)
+{
+	struct chooser_state *state = state_of(c, stratum, pass);
+
+	return atomic_load_explicit(&state->taken, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&state->below, memory_order_relaxed) > 0;
+}
+
+static double left_by_first(struct chooser *c, uint32_t stratum, uint32_t pass)
+{
+	const struct stratum *v = c->strata->v;
+	uint32_t shape = stratum, kernel;
+
+	while (v[shape].level > STRATUM_SHAPE) {
+		shape = v[shape].parent;
+	}
+	kernel = v[shape].level == STRATUM_SHAPE ? v[shape].parent : shape;
+	return !any_taken(c, kernel, pass)  ? LEFT_BY_KERNELS
+	       : !any_taken(c, shape, pass) ? LEFT_BY_SHAPES
+					    : LEFT_BY_STRATA;
+}
+
+static struct choice choose(struct chooser *c, uint32_t stratum, uint32_t pass, double chance,
 			    double few, double u)
 {
 	struct choice choice = { u < chance, (float)(chance < 1 ? chance : 1) };
@@ -148,7 +186,7 @@ static struct choice choose(struct chooser *c, struct chooser_state *state, doub
 	if (!pay(c)) {
 		return withhold(c);
 	}
-	atomic_fetch_add_explicit(&state->taken, 1, memory_order_relaxed);
+	note_taken(c, stratum, pass);
 	atomic_fetch_add_explicit(&c->chosen, 1, memory_order_relaxed);
 	if (u < few) {
 		atomic_fetch_add_explicit(&c->few_taken, 1, memory_order_relaxed);
@@ -175,11 +213,10 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 	if (atomic_load_explicit(&state->taken, memory_order_relaxed) > 0) {
 		few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) /
 		      (double)k;
-	} else if (part > 0.5) {
-		/* Half of the credit is for strata that are known, however many new ones come. */
-		return choose(c, state, 1, 0, 0);
+	} else if (part > left_by_first(c, stratum, pass)) {
+		return choose(c, stratum, pass, 1, 0, 0);
 	}
-	return choose(c, state, chance + few, few, random_of(c, stratum, pass, k));
+	return choose(c, stratum, pass, chance + few, few, random_of(c, stratum, pass, k));
 }
 
 /* --- the rate --- */

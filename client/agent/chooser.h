@@ -34,6 +34,7 @@ struct chooser_options {
 /* Of one stratum under one pass. */
 struct chooser_state {
 	_Atomic uint32_t taken; /* launches that were chosen */
+	_Atomic uint32_t below; /* of the strata that have more in their key */
 	_Atomic float gain;	/* what measuring another one is worth */
 };
 

@@ -151,7 +151,7 @@ static uint32_t look_up(struct strata *s, const struct stratum_key *key, uint64_
 
 /* With the lock. 0: no room. */
 static uint32_t add_locked(struct strata *s, const struct stratum_key *key, uint64_t hash,
-			   size_t slot, struct stratum *parent)
+			   size_t slot, uint32_t parent)
 {
 	uint32_t number = s->n;
 
@@ -161,14 +161,14 @@ static uint32_t add_locked(struct strata *s, const struct stratum_key *key, uint
 	s->v[number].key = *key;
 	s->v[number].hash = hash;
 	s->v[number].level = level_of(key);
-	parent->children++;
+	s->v[number].parent = parent;
+	s->v[parent].children++;
 	atomic_store_explicit(&s->n, number + 1, memory_order_release);
 	atomic_store_explicit(&s->slots[slot], number, memory_order_release);
 	return number;
 }
 
-static uint32_t add(struct strata *s, const struct stratum_key *key, uint64_t hash,
-		    struct stratum *parent)
+static uint32_t add(struct strata *s, const struct stratum_key *key, uint64_t hash, uint32_t parent)
 {
 	uint32_t number;
 	size_t slot;
@@ -223,7 +223,7 @@ uint32_t strata_find(struct strata *s, const struct stratum_key *key)
 			return find_less(s, key, &above, parent);
 		}
 	}
-	number = strata_are_full(s) ? 0 : add(s, key, hash, &s->v[parent]);
+	number = strata_are_full(s) ? 0 : add(s, key, hash, parent);
 	return number != 0 ? number : merge_into(s, parent);
 }
 

@@ -52,6 +52,7 @@ struct stratum {
 	struct stratum_key key; /* what the level leaves out is 0 */
 	uint64_t hash;
 	enum stratum_level level;
+	uint32_t parent;	   /* STRATA_REST of a kernel's, and its own */
 	_Atomic uint32_t children; /* strata that have more in their key */
 	atomic_bool merged;	   /* it stands for launches whose keys differ */
 };

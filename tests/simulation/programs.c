@@ -67,6 +67,23 @@ static void next_layers(struct program_state *p, struct program_launch *ret)
 	fill(ret, kernel, mean_of(kernel) * times * (1 + 0.02 * normal(p)), 40000);
 }
 
+/* Twelve layers, whose launches are the same from layer to layer, forward and back, and an
+ * optimiser: what a batch sees first is a small part of a step. */
+static void next_model(struct program_state *p, struct program_launch *ret)
+{
+	enum { FORWARD = 240, BACKWARD = 600, OPTIMISER = 118 };
+	uint64_t place = p->n % (FORWARD + BACKWARD + OPTIMISER), kernel;
+
+	if (place < FORWARD) {
+		kernel = (place % 20) * 7 % 11;
+	} else if (place < FORWARD + BACKWARD) {
+		kernel = 11 + (place % 50) * 7 % 24;
+	} else {
+		kernel = 35 + place % 3;
+	}
+	fill(ret, kernel, mean_of(kernel) * (1 + 0.02 * normal(p)), 80000);
+}
+
 /* No step is like another: whatever is counted by what came before is met once. */
 static void next_chaos(struct program_state *p, struct program_launch *ret)
 {
@@ -150,6 +167,7 @@ static void next_cold(struct program_state *p, struct program_launch *ret)
 const struct program programs[] = {
 	{ "training", "a step of 300 launches, again and again", next_training },
 	{ "layers", "what a kernel does depends on its place in the step", next_layers },
+	{ "model", "layers that are alike, forward and back", next_model },
 	{ "chaos", "kernels in an order that never repeats", next_chaos },
 	{ "rhythm", "one launch in a hundred does ten times the work", next_rhythm },
 	{ "drift", "three times the bytes at the end", next_drift },

@@ -282,6 +282,54 @@ static void every_stratum_is_measured_within_a_minute(void **state)
 	}
 }
 
+/* Kernels with 1 % of the bytes of which nothing was measured. */
+static unsigned unknown_kernels(const struct simulation *s, unsigned *ret_large)
+{
+	enum { KERNELS = 64 };
+	double total[KERNELS] = { 0 }, all = 0;
+	uint64_t measured[KERNELS] = { 0 };
+	unsigned unknown = 0;
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		const struct simulation_truth *t = &s->strata_truth[i];
+		uint64_t kernel = s->strata.v[i].key.kernel;
+
+		assert_true(kernel < KERNELS);
+		total[kernel] += t->total[0];
+		measured[kernel] += t->measured;
+		all += t->total[0];
+	}
+	*ret_large = 0;
+	for (size_t k = 0; k < KERNELS; k++) {
+		*ret_large += total[k] >= 0.01 * all;
+		unknown += total[k] >= 0.01 * all && measured[k] == 0;
+	}
+	return unknown;
+}
+
+/* Where a step begins with many launches of a few kernels, the first batch has some left for the
+ * others: half of the credit for whatever came first left out 24 of these 64. */
+static void the_first_batch_knows_the_kernels(void **state)
+{
+	unsigned large = 0, unknown = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		const struct simulation_options options = {
+			.program = program_find("model"), .share = 0.01, .seconds = 2, .seed = seed
+		};
+		struct simulation s;
+		unsigned n;
+
+		assert_int_equal(simulation_run(&s, &options), 0);
+		unknown += unknown_kernels(&s, &n);
+		large += n;
+		simulation_deinit(&s);
+	}
+	print_message("model, 1 %% of 2 s: %u of %u kernels unknown\n", unknown, large);
+	assert_true(large > 0 && 10 * unknown <= large);
+}
+
 /* SM metrics wait for the GPU; a first Start may have a large fixed part. */
 static void dear_measuring_keeps_the_budget(void **state)
 {
@@ -467,6 +515,7 @@ int main(void)
 		cmocka_unit_test(wrong_errors_are_noticed),
 		cmocka_unit_test(a_larger_budget_buys_a_smaller_error),
 		cmocka_unit_test(every_stratum_is_measured_within_a_minute),
+		cmocka_unit_test(the_first_batch_knows_the_kernels),
 		cmocka_unit_test(dear_measuring_keeps_the_budget),
 		cmocka_unit_test(windows_help_against_one_of_two),
 		cmocka_unit_test(passes_follow_each_other),

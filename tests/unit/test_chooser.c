@@ -213,7 +213,25 @@ static void what_varies_more_is_chosen_more(void **state)
 	fixture_close(&f);
 }
 
-static void strata_that_come_once_leave_half_of_the_credit(void **state)
+enum { NEW_PATHS, NEW_SHAPES, NEW_KERNELS };
+
+/* A hundred strata, a launch of each; how many were chosen by then. */
+static uint64_t take_once(struct fixture *f, int what)
+{
+	for (uint32_t i = 1; i <= 100; i++) {
+		const struct stratum_key key = {
+			.kernel = what == NEW_KERNELS ? 1 + i : 1,
+			.grid = { what == NEW_SHAPES ? 1 + i : 1, 1, 1 },
+			.block = { 1, 1, 1 },
+			.path = i,
+		};
+
+		chooser_take(&f->chooser, strata_find(&f->strata, &key), 0);
+	}
+	return chooser_chosen(&f->chooser);
+}
+
+static void strata_that_come_once_leave_credit_for_others(void **state)
 {
 	struct fixture f;
 	uint32_t known;
@@ -223,10 +241,9 @@ static void strata_that_come_once_leave_half_of_the_credit(void **state)
 	chooser_grant(&f.chooser, 100, 100, 0, 0);
 	f.chooser.rate = 0;
 	f.chooser.few = 0;
-	for (uint64_t kernel = 1; kernel <= 1000; kernel++) {
-		chooser_take(&f.chooser, fixture_stratum(&f, kernel), 0);
-	}
-	assert_int_equal(chooser_chosen(&f.chooser), 50);
+	assert_int_equal(take_once(&f, NEW_PATHS), 25);
+	assert_int_equal(take_once(&f, NEW_SHAPES), 50);
+	assert_int_equal(take_once(&f, NEW_KERNELS), 75);
 	/* With the rate they are chosen like all others. */
 	f.chooser.rate = 1e6f;
 	known = fixture_stratum(&f, 1);
@@ -348,7 +365,7 @@ int main(void)
 		cmocka_unit_test(chances_are_what_they_say),
 		cmocka_unit_test(no_rhythm_meets_the_choice),
 		cmocka_unit_test(what_varies_more_is_chosen_more),
-		cmocka_unit_test(strata_that_come_once_leave_half_of_the_credit),
+		cmocka_unit_test(strata_that_come_once_leave_credit_for_others),
 		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),
 		cmocka_unit_test(as_many_are_chosen_as_come_in),
 		cmocka_unit_test(threads_take_no_more_than_is_granted),
