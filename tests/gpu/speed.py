@@ -67,7 +67,7 @@ def unwanted(m):
     nothing, one = ("--kernel", "nothing"), ("--launch-count", 1)
     ways = [(metrics, wanted) for wanted in (nothing, one) for metrics in (MEMORY, INSTRUCTIONS)]
     rounds = [[m.run(argv, denied=False).stdout] + [m.client("--metrics", metrics, *wanted, "--no-summary", "--", *argv).stdout
-                                                    for metrics, wanted in ways] for _ in range(ROUNDS)]
+                                                    for metrics, wanted in ways] for _ in range(3 * ROUNDS)]
     for i, (metrics, wanted) in enumerate(ways, 1):
         more = [steady(r[i], 2) - steady(r[0], 2) for r in rounds]
         what = "memory metrics" if metrics == MEMORY else "SM metrics"
