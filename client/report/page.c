@@ -22,8 +22,8 @@ enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
 
 #define NO_COLUMN (SIZE_MAX - 1)
 
-/* page.html */
-extern const char *const page_lines[];
+/* page.html, and d3 with its notice */
+extern const char *const page_lines[], *const d3_lines[];
 
 struct page {
 	struct groups *kernels, *operators;
@@ -373,6 +373,21 @@ static void add_escaped(struct buf *b, const struct buf *json)
 	b->failed = b->failed || json->failed;
 }
 
+static void add_page(struct buf *b, const struct buf *json)
+{
+	for (size_t i = 0; page_lines[i]; i++) {
+		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
+			add_escaped(b, json);
+		} else if (strcmp(page_lines[i], "@D3@\n") == 0) {
+			for (size_t k = 0; d3_lines[k]; k++) {
+				buf_text(b, d3_lines[k]);
+			}
+		} else {
+			buf_text(b, page_lines[i]);
+		}
+	}
+}
+
 static int make_data(struct page *p, const struct machine_source *source, const char *notes,
 		     const char *hardware, size_t rows, struct buf *json)
 {
@@ -400,12 +415,8 @@ int page_print(struct page *p, const struct machine_source *source, const char *
 		rows /= 2;
 		r = make_data(p, source, notes, hardware, rows, &json);
 	}
-	for (size_t i = 0; r == 0 && page_lines[i]; i++) {
-		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
-			add_escaped(b, &json);
-		} else {
-			buf_text(b, page_lines[i]);
-		}
+	if (r == 0) {
+		add_page(b, &json);
 	}
 	r = r == 0 && b->failed ? -ENOMEM : r;
 	buf_deinit(&json);

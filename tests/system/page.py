@@ -171,6 +171,8 @@ def nothing_from_outside():
     check("default-src 'none'" in text, "the page may load something")
     check(not re.search(r"(src|href)\s*=|url\(|@import", text.split('id="data"')[0]), "the page loads something")
     check(len(text) < 1 << 20, "the page is large")
+    check(len(re.findall(r"^// https://d3js.org/d3-[a-z-]+/ v", text, re.MULTILINE)) == 11 and "Redistributions in binary form must reproduce" in text,
+          "d3 is not in the page, or without its notice")
 
 
 def hostile_names():
@@ -188,7 +190,7 @@ def hostile_names():
 
     parser = Scripts()
     parser.feed(pathlib.Path("evil.html").read_text())
-    check(parser.found == [("script", "application/json"), ("script", None)], f"elements of names: {parser.found}")
+    check(parser.found == [("script", "application/json"), ("script", None), ("script", None)], f"elements of names: {parser.found}")
     check("<" not in re.search(r'id="data">\n(.*?)</script>', pathlib.Path("evil.html").read_text(), re.DOTALL)[1],
           "a < in the data")
     check(any(EVIL in r["key"]["kernel"] for r in data_of("evil.html")["kernel"]["rows"]), "the name is another one")
