@@ -330,7 +330,7 @@ def flame_graph():
         const key = (k) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {{ key: k }}));
         document.querySelector('[data-frame="0"]').focus();
         key("ArrowDown"); key("ArrowRight"); key("ArrowLeft"); key("Enter");
-        root.dataset.at = document.activeElement.getAttribute("aria-label"); root.dataset.zoom = flame.zoom;
+        root.dataset.at = document.activeElement.getAttribute("aria-label"); root.dataset.zoom = flame.zoom.id;
         $("flame-find").value = "CONV2D"; $("flame-find").dispatchEvent(new Event("input"));""")
     root = e.all("html")[0]
     most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
@@ -345,8 +345,16 @@ def flame_graph():
     check(len([a for a in shown if " hit" in a["class"]]) > 0, "what is found is marked")
     e = browse("run.html", """
         document.querySelector('[data-frame="2"]').dispatchEvent(new Event("click"));
-        root.dataset.zoom = flame.zoom; $("flame-whole").click();""")
-    check(e.all("html")[0]["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
+        root.dataset.zoom = flame.zoom.id;
+        const key = (k) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: k }));
+        key("ArrowUp"); root.dataset.up = flame.focus === flame.zoom.parent;
+        key("Escape"); root.dataset.back = flame.zoom.id;
+        document.querySelector('[data-frame="2"]').focus(); key("Home"); root.dataset.home = document.activeElement.dataset.frame;
+        $("flame-whole").click();""")
+    root = e.all("html")[0]
+    parent = str(data_of("run.html")["flame"]["frames"][2][0])
+    check(root["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
+    check(root["data-up"] == "true" and root["data-back"] == parent and root["data-home"] == "0", f"up, out, home: {root}")
     write("many.gpuctr", "-f", "--html", "many.html")
     e = browse("many.html")
     rest = [a for a in e.all("g", role="button") if "rest" in a["class"]]
@@ -372,6 +380,38 @@ def roofline():
               f"{path}: points above the roof")
 
 
+def texts_fit():
+    """On a phone and on a wide screen: no text of a chart is cut, and none lies on another."""
+    name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+    change("ops.gpuctr", f"UPDATE column_def SET name = '{name}', unit = '' WHERE idx = 2", "DROP VIEW records",
+           f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{name}"',
+           f'UPDATE record SET "{name}" = duration_ns * (1 + idx % 13 * idx * idx)')
+    for path, width in (("run.gpuctr", 390), ("run.gpuctr", 1200), ("ops.gpuctr", 390), ("ops.gpuctr", 1200)):
+        write(path, "-f", "--html", "fit.html")
+        e = browse("fit.html", f"document.body.style.width = '{width}px'; const measures = {len(COLUMNS) + 1};" + """
+            const faults = [];
+            let texts = 0;
+            for (let m = 0; m < measures; m++) {
+                $("timeline-measure").value = m;
+                charts();
+                for (const svg of document.querySelectorAll("#roofline svg, #timeline svg")) {
+                    const all = [...svg.querySelectorAll("text")].filter((t) => t.textContent), edge = svg.getBoundingClientRect();
+                    texts += all.length;
+                    const boxes = all.map((t) => t.getBoundingClientRect());
+                    boxes.forEach((a, i) => {
+                        if (a.left < edge.left || a.right > edge.right || a.top < edge.top || a.bottom > edge.bottom) faults.push(all[i].textContent + " is cut");
+                        boxes.slice(0, i).forEach((b, k) => {
+                            if (a.left < b.right && b.left < a.right && a.top < b.bottom - 2 && b.top < a.bottom - 2)
+                                faults.push(all[k].textContent + " lies on " + all[i].textContent);
+                        });
+                    });
+                }
+            }
+            root.dataset.texts = texts; root.dataset.faults = faults.join("; ");""")
+        root = e.all("html")[0]
+        check(int(root["data-texts"]) > 6 * 12 and root["data-faults"] == "", f"{path}, {width} pixels: {root}")
+
+
 def hostile_names_do_nothing():
     browse("evil.html")
 
@@ -394,7 +434,7 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, texts_fit, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 
