@@ -166,6 +166,28 @@ def timeline_is_where_kernels_are():
         check(max(want) >= 255, f"{path}: half of the bins are used")
 
 
+def rows_and_columns_of_the_users_own():
+    """Those of the report's JSON, beside kernels and operators; what is no definition leaves no page."""
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
+    for by in ("layer,dir", "shape,stream,thread,host", "nvtx:2", "op,kernel"):
+        more = ("--by", by, "--define", "own.columns")
+        write("run.gpuctr", "-f", "--html", "own.html", *more)
+        r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", *more], capture_output=True, timeout=100, check=True)
+        data, want = data_of("own.html"), json.loads(r.stdout)
+        got = data["by"]
+        check(got["by"] == want["by"] and got["columns"] == want["columns"] and got["rows"] == want["rows"][:len(got["rows"])]
+              and len(got["rows"]) + got["rows_left_out"] == len(want["rows"]), f"--by {by}: other rows than the report's")
+        check(len(got["names"]) == len(set(got["names"])) == len(got["rows"]), f"--by {by}: short names")
+        for view in ("kernel", "op", "by"):
+            check(data[view]["all"]["derived"]["traffic"] == sums()[COLUMNS[0]] + sums()[COLUMNS[1]], f"--by {by}: defined, in {view}")
+    for by in ("kernel", "op"):
+        write("run.gpuctr", "-f", "--html", "usual.html", "--by", by)
+        check("by" not in data_of("usual.html"), f"--by {by} is there anyway")
+    pathlib.Path("bad.columns").write_text("traffic = dram__bytes_read.sum +\n")
+    write("run.gpuctr", "--html", "bad.html", "--define", "bad.columns", status=2, says=b"bad.columns")
+    check(not pathlib.Path("bad.html").exists(), "a page without the columns that were asked for")
+
+
 def nothing_from_outside():
     text = pathlib.Path("run.html").read_text()
     check("default-src 'none'" in text, "the page may load something")
@@ -217,7 +239,7 @@ def many_rows():
 
 def files():
     write("run.gpuctr", "--html", "run.html", status=2, says=b"-f replaces it")
-    write("run.gpuctr", "--html", "x.html", "--by", "op", status=2, says=b"--force alone")
+    write("run.gpuctr", "--html", "x.html", "--sort", "time", status=2, says=b"--force alone")
     write("run.gpuctr", "--force", status=2, says=b"belongs to --html")
     write("run.gpuctr", "--html", "/nowhere/x.html", status=2, says=b"No such file")
     pathlib.Path("text.gpuctr").write_text("nothing")
@@ -309,6 +331,19 @@ def is_used():
     check(float(e.all("svg", role="img")[0]["data-sum"]) == sums()[COLUMNS[0]], "another counter over time")
     e = browse("run.html", '$("table-filter").value = "MAX_POOL"; $("table-filter").dispatchEvent(new Event("input"));')
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
+
+
+def own_rows_are_shown():
+    """What --by names comes first, and what --define makes is a figure and a column."""
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
+    write("run.gpuctr", "-f", "--html", "own.html", "--by", "layer,dir", "--define", "own.columns")
+    e, rows = browse("own.html"), data_of("own.html")["by"]["rows"]
+    total = sums()[COLUMNS[0]] + sums()[COLUMNS[1]]
+    check(float(e.all("dd", data_name="traffic")[0]["data-value"]) == total, "figure")
+    cells = [float(a["data-value"]) for a in e.all("td", data_id="traffic")]
+    check(len(cells) == len(rows) > 10 and sorted(cells) == sorted(r["derived"]["traffic"] for r in rows), f"table: {len(cells)} of {len(rows)}")
+    check(e.text["table-by"].startswith("layer, dir") and "layer, dir, sized" in e.text["roofline-note"], "what rows are")
+    check(len(e.all("circle", **{"class": "dot"})) > 10 and len(e.all("div", **{"class": "bar"})) == 12, "charts")
 
 
 def flame_graph():
@@ -428,13 +463,14 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
+             nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, texts_fit, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, is_used, own_rows_are_shown, flame_graph, roofline, texts_fit, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 
