@@ -12,7 +12,6 @@
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/verb.h"
-#include "client/report/page.h"
 #include "client/report/reading.h"
 
 struct html {
@@ -93,8 +92,7 @@ static bool read_capture(struct html *h, const char *path)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .check_beside = true,
-						 .without = STORE_LOOKS | STORE_ACTIVE |
-							    STORE_BLOCK | STORE_PLACE };
+						 .without = page_without(h->page) };
 	struct store_error error;
 	int r = reading_capture(path, &handler, h, &error);
 
@@ -146,13 +144,18 @@ static void add_notes(struct html *h)
 	}
 }
 
-static int write_page(struct html *h, struct outfile *out)
+static int write_page(struct html *h, struct outfile *out, struct buf *why)
 {
 	struct buf b = { 0 };
 	int r;
 
 	add_notes(h);
-	r = page_print(h->page, &h->source, buf_string(&h->notes), buf_string(&h->hardware), &b);
+	r = page_print(h->page, &h->source, buf_string(&h->notes), buf_string(&h->hardware), &b,
+		       why);
+	if (r == -EINVAL && why->n > 0) {
+		buf_deinit(&b);
+		return EXIT_VERB_USAGE;
+	}
 	r = r ? r : outfile_write(out, &b);
 	r = r ? r : outfile_finish(out);
 	buf_deinit(&b);
@@ -162,7 +165,8 @@ static int write_page(struct html *h, struct outfile *out)
 	return r ? EXIT_VERB_FAILED : 0;
 }
 
-int report_html(const struct strings *files, const char *path, bool force)
+int report_html(const struct strings *files, const char *path, bool force,
+		const struct page_options *options, struct buf *why)
 {
 	struct html h = { .source = { .captures = strings_items(files), .n_captures = files->n } };
 	struct outfile out;
@@ -176,7 +180,7 @@ int report_html(const struct strings *files, const char *path, bool force)
 		}
 	}
 	r = outfile_open(&out, path, force);
-	h.page = page_new();
+	h.page = page_new(options);
 	ok = r == 0 && h.page;
 	if (r < 0) {
 		say_usage("--html %s: %s", path,
@@ -189,7 +193,7 @@ int report_html(const struct strings *files, const char *path, bool force)
 	if (ok) {
 		h.source.recorded_from = "";
 		h.source.complete = h.unfinished == 0;
-		status = write_page(&h, &out);
+		status = write_page(&h, &out, why);
 	}
 	outfile_close(&out);
 	page_free(h.page);

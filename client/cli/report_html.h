@@ -3,9 +3,11 @@
 #define CLIENT_CLI_REPORT_HTML_H
 
 #include "client/cli/options.h"
+#include "client/report/page.h"
 
 /* "report --html": writes the page on these captures. Returns the exit status; what went wrong has
- * been told. */
-int report_html(const struct strings *files, const char *path, bool force);
+ * been told, but what a definition is refused for, which is in why. */
+int report_html(const struct strings *files, const char *path, bool force,
+		const struct page_options *options, struct buf *why);
 
 #endif

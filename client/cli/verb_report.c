@@ -263,6 +263,19 @@ static int print(struct report_source *s, struct report_source *before,
 	return r;
 }
 
+static int report_page(const struct report_options *o, const struct strings *files)
+{
+	const struct page_options options = { .by = o->keys, .define = o->view.define };
+	struct buf why = { 0 };
+	int status = report_html(files, o->html, o->force, &options, &why);
+
+	if (why.n > 0) {
+		refuse(&why);
+	}
+	buf_deinit(&why);
+	return status;
+}
+
 static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
@@ -363,7 +376,8 @@ static bool read_define(struct report_options *o, const char *path)
 
 static bool take_option(struct report_options *o, int id, const char *value)
 {
-	o->has_choice = o->has_choice || (id != OPTION_HTML && id != 'f');
+	o->has_choice = o->has_choice ||
+			(id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE && id != 'f');
 	switch (id) {
 	case OPTION_BY:
 		return parse_keys(o, value);
@@ -464,7 +478,8 @@ static bool check(const struct report_options *o, const struct strings *files)
 		return false;
 	}
 	if (o->html && o->has_choice) {
-		say_usage("report: --html has all rows and figures; it goes with --force alone");
+		say_usage("report: --html has all rows and figures; it goes with --by, --define "
+			  "and --force alone");
 		return false;
 	}
 	if (o->force && !o->html) {
@@ -500,7 +515,7 @@ static int exec_report(int argc, char **argv)
 		verb_print_help(&verb_report);
 		status = 0;
 	} else if (result == OPTIONS_END && check(&o, &files)) {
-		status = o.html ? report_html(&files, o.html, o.force) : report(&o, &files);
+		status = o.html ? report_page(&o, &files) : report(&o, &files);
 	}
 	strings_deinit(&files);
 	buf_deinit(&o.define);
@@ -517,7 +532,7 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --by layer,dir --csv\n"
 		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
 		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
-		   "  gpuctr-client report run.gpuctr --html run.html\n",
+		   "  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
 	.options = defs,
 	.exec = exec_report,
 };

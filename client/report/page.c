@@ -13,7 +13,9 @@
 #include "client/cli/text.h"
 #include "client/report/derived.h"
 #include "client/report/flame.h"
+#include "client/report/groups.h"
 #include "client/report/hints.h"
+#include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
 #include "client/report/timeline.h"
@@ -22,11 +24,17 @@ enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
 
 #define NO_COLUMN (SIZE_MAX - 1)
 
-/* page.html */
-extern const char *const page_lines[];
+/* page.html, and d3 with its notice */
+extern const char *const page_lines[], *const d3_lines[];
+
+enum { VIEW_KERNEL, VIEW_OP, VIEW_BY, VIEWS };
+
+static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
-	struct groups *kernels, *operators;
+	const struct page_options *options;
+	struct groups *views[VIEWS];
+	size_t n_views; /* without the last where nothing else is asked for */
 	struct timeline timeline;
 	struct frames frames;
 	double *values;	       /* of one record: time, and the columns that add up */
@@ -44,23 +52,32 @@ struct page {
 /* --- life --------------------------------------------------------------------------------------
  */
 
-static struct groups *make_groups(enum key key)
+static bool is_usual(const struct keys *by)
 {
-	const struct keys keys = { .keys = { key }, .n = 1, .nested = key == KEY_OP ? 0 : -1 };
-
-	return groups_new(&keys);
+	return by->n == 1 && (by->keys[0] == KEY_KERNEL || by->keys[0] == KEY_OP);
 }
 
-struct page *page_new(void)
+struct page *page_new(const struct page_options *options)
 {
+	const struct keys keys[VIEWS] = {
+		[VIEW_KERNEL] = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
+		[VIEW_OP] = { .keys = { KEY_OP }, .n = 1, .nested = 0 },
+		[VIEW_BY] = options->by,
+	};
 	struct page *p = calloc(1, sizeof(*p));
 
 	if (!p) {
 		return NULL;
 	}
-	p->kernels = make_groups(KEY_KERNEL);
-	p->operators = make_groups(KEY_OP);
-	return p->kernels && p->operators ? p : page_free(p);
+	p->options = options;
+	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
+	for (size_t i = 0; i < p->n_views; i++) {
+		p->views[i] = groups_new(&keys[i]);
+		if (!p->views[i]) {
+			return page_free(p);
+		}
+	}
+	return p;
 }
 
 struct page *page_free(struct page *p)
@@ -68,8 +85,9 @@ struct page *page_free(struct page *p)
 	if (!p) {
 		return NULL;
 	}
-	groups_free(p->kernels);
-	groups_free(p->operators);
+	for (size_t i = 0; i < p->n_views; i++) {
+		groups_free(p->views[i]);
+	}
 	timeline_deinit(&p->timeline);
 	frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
@@ -148,8 +166,11 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
 	}
-	r = r ? r : groups_begin(p->kernels, &info->plan, info->path, why);
-	return r ? r : groups_begin(p->operators, &info->plan, info->path, why);
+	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+		r = groups_begin(p->views[i], &info->plan, info->path, why);
+		r = r ? r : groups_host(p->views[i], info->host);
+	}
+	return r;
 }
 
 static void note_peak(struct page *p, const struct gpuctr_device *device)
@@ -166,12 +187,15 @@ static void note_peak(struct page *p, const struct gpuctr_device *device)
 
 int page_process(struct page *p, const struct gpuctr_process *process)
 {
-	int r = groups_process(p->kernels, process);
+	int r = 0;
 
 	for (size_t i = 0; i < process->n_devices; i++) {
 		note_peak(p, &process->devices[i]);
 	}
-	return r ? r : groups_process(p->operators, process);
+	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+		r = groups_process(p->views[i], process);
+	}
+	return r;
 }
 
 static void take_values(struct page *p, const struct gpuctr_record *record)
@@ -184,8 +208,8 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 
 static int add_to_frame(struct page *p, const struct gpuctr_record *record)
 {
-	struct frame *frame =
-		frames_find(&p->frames, &p->frames.root, groups_last_scope(p->operators), record);
+	struct frame *frame = frames_find(&p->frames, &p->frames.root,
+					  groups_last_scope(p->views[VIEW_OP]), record);
 
 	if (!frame) {
 		return -ENOMEM;
@@ -199,12 +223,25 @@ static int add_to_frame(struct page *p, const struct gpuctr_record *record)
 
 int page_record(struct page *p, const struct gpuctr_record *record)
 {
-	int r = groups_record(p->kernels, record);
+	int r = 0;
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
-	r = r ? r : groups_record(p->operators, record);
+	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+		r = groups_record(p->views[i], record);
+	}
 	return r ? r : add_to_frame(p, record);
+}
+
+/* The flame graph looks at ranges, and what is over time at when records began. */
+unsigned page_without(const struct page *p)
+{
+	unsigned without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE;
+
+	for (size_t i = 0; i < p->n_views; i++) {
+		without &= groups_without(p->views[i]);
+	}
+	return without;
 }
 
 /* --- JSON --------------------------------------------------------------------------------------
@@ -246,21 +283,14 @@ static void add_timeline(const struct page *p, struct buf *b)
 static void add_names(const struct view *v, struct buf *b)
 {
 	size_t n = v->n_shown;
-	const char **labels = calloc(n + 1, sizeof(char *));
-	char **names = NULL;
+	char **names = labels_shorten(v, (const struct group *const *)v->rows, n, NAME_WIDTH);
 
-	for (size_t i = 0; labels && i < n; i++) {
-		labels[i] = v->rows[i]->labels[0];
-	}
-	names = labels ? names_shorten(labels, n, NAME_WIDTH, v->keys->keys[0] == KEY_KERNEL)
-		       : NULL;
 	b->failed = b->failed || !names;
 	for (size_t i = 0; names && i < n; i++) {
 		buf_text(b, i > 0 ? "," : "");
 		text_json(b, names[i]);
 	}
 	names_free(names, n);
-	free(labels);
 }
 
 static int add_hints(const struct view *v, struct buf *b)
@@ -278,18 +308,20 @@ static int add_hints(const struct view *v, struct buf *b)
 }
 
 /* The JSON of a report, with short names of its rows and hints. */
-static int add_view(struct page *p, struct groups *groups, const char *name,
-		    const struct machine_source *source, size_t rows, struct buf *b)
+static int add_view(struct page *p, size_t i, const struct machine_source *source, size_t rows,
+		    struct buf *b, struct buf *why)
 {
-	const struct view_options options = { .limit = rows, .sort = "time" };
+	const struct view_options options = { .limit = rows,
+					      .sort = "time",
+					      .define = p->options->define };
 	struct view view;
-	int r = groups_finish(groups);
+	int r = groups_finish(p->views[i]);
 
-	r = r ? r : view_init(&view, groups, &options, NULL);
+	r = r ? r : view_init(&view, p->views[i], &options, why);
 	if (r) {
 		return r;
 	}
-	buf_printf(b, ",\n\"%s\":", name);
+	buf_printf(b, ",\n\"%s\":", view_names[i]);
 	machine_json(&view, source, b);
 	while (b->n > 0 && b->data[b->n - 1] != '}') {
 		b->n--;
@@ -298,7 +330,7 @@ static int add_view(struct page *p, struct groups *groups, const char *name,
 	buf_text(b, ",\"names\":[");
 	add_names(&view, b);
 	buf_text(b, "],\"hints\":[");
-	r = p->chosen ? 0 : add_hints(&view, b);
+	r = p->chosen || i == VIEW_BY ? 0 : add_hints(&view, b);
 	buf_text(b, "]}");
 	view_deinit(&view);
 	return r;
@@ -327,7 +359,7 @@ static void add_notes(const char *notes, struct buf *b)
 static void add_flops(const struct page *p, struct buf *b)
 {
 	const struct measure *measures;
-	size_t n = groups_measures(p->kernels, &measures);
+	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
 	struct buf flops = { 0 };
 
 	derived_add_flops(measures, n, &flops);
@@ -373,15 +405,31 @@ static void add_escaped(struct buf *b, const struct buf *json)
 	b->failed = b->failed || json->failed;
 }
 
-static int make_data(struct page *p, const struct machine_source *source, const char *notes,
-		     const char *hardware, size_t rows, struct buf *json)
+static void add_page(struct buf *b, const struct buf *json)
 {
-	int r;
+	for (size_t i = 0; page_lines[i]; i++) {
+		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
+			add_escaped(b, json);
+		} else if (strcmp(page_lines[i], "@D3@\n") == 0) {
+			for (size_t k = 0; d3_lines[k]; k++) {
+				buf_text(b, d3_lines[k]);
+			}
+		} else {
+			buf_text(b, page_lines[i]);
+		}
+	}
+}
+
+static int make_data(struct page *p, const struct machine_source *source, const char *notes,
+		     const char *hardware, size_t rows, struct buf *json, struct buf *why)
+{
+	int r = 0;
 
 	buf_clear(json);
 	add_meta(p, source, notes, hardware, json);
-	r = add_view(p, p->kernels, "kernel", source, rows, json);
-	r = r ? r : add_view(p, p->operators, "op", source, rows, json);
+	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+		r = add_view(p, i, source, rows, json, why);
+	}
 	add_timeline(p, json);
 	buf_text(json, ",\n\"flame\":");
 	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, json);
@@ -390,22 +438,18 @@ static int make_data(struct page *p, const struct machine_source *source, const 
 }
 
 int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b)
+	       const char *hardware, struct buf *b, struct buf *why)
 {
 	struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
-	int r = make_data(p, source, notes, hardware, rows, &json);
+	int r = make_data(p, source, notes, hardware, rows, &json, why);
 
 	while (r == 0 && json.n > PAGE_MAX_BYTES && rows > ROWS_MIN) {
 		rows /= 2;
-		r = make_data(p, source, notes, hardware, rows, &json);
+		r = make_data(p, source, notes, hardware, rows, &json, why);
 	}
-	for (size_t i = 0; r == 0 && page_lines[i]; i++) {
-		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
-			add_escaped(b, &json);
-		} else {
-			buf_text(b, page_lines[i]);
-		}
+	if (r == 0) {
+		add_page(b, &json);
 	}
 	r = r == 0 && b->failed ? -ENOMEM : r;
 	buf_deinit(&json);

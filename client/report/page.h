@@ -6,15 +6,20 @@
  * flame graph of NVTX ranges, and counters over time. All of it is aggregated, so the page's size
  * does not grow with records. */
 
-#include "client/report/groups.h"
 #include "client/report/machine.h"
 #include "client/store/reader.h"
 
 enum { PAGE_MAX_BYTES = 4500000 };
 
+struct page_options {
+	struct keys by; /* rows beside those by kernel and by operator, unless it is one of these */
+	struct define_source define; /* columns of the user's; path NULL: none */
+};
+
 struct page;
 
-struct page *page_new(void);		/* NULL: out of memory */
+/* The options are borrowed. NULL: out of memory. */
+struct page *page_new(const struct page_options *options);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
 /* The counters of the first one are those over time and of the flame graph. 0, -ENOMEM, or -EINVAL
@@ -22,9 +27,12 @@ struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record);
+/* What of a record the page does not look at: enum store_part. */
+unsigned page_without(const struct page *p);
 
-/* Appends the page. notes: lines that a reader must not miss; hardware: a line. 0 or -ENOMEM. */
+/* Appends the page. notes: lines that a reader must not miss; hardware: a line. 0, -ENOMEM, or
+ * -EINVAL where a definition is refused, and why is told. */
 int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b);
+	       const char *hardware, struct buf *b, struct buf *why);
 
 #endif

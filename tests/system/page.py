@@ -166,11 +166,35 @@ def timeline_is_where_kernels_are():
         check(max(want) >= 255, f"{path}: half of the bins are used")
 
 
+def rows_and_columns_of_the_users_own():
+    """Those of the report's JSON, beside kernels and operators; what is no definition leaves no page."""
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
+    for by in ("layer,dir", "shape,stream,thread,host", "nvtx:2", "op,kernel"):
+        more = ("--by", by, "--define", "own.columns")
+        write("run.gpuctr", "-f", "--html", "own.html", *more)
+        r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", *more], capture_output=True, timeout=100, check=True)
+        data, want = data_of("own.html"), json.loads(r.stdout)
+        got = data["by"]
+        check(got["by"] == want["by"] and got["columns"] == want["columns"] and got["rows"] == want["rows"][:len(got["rows"])]
+              and len(got["rows"]) + got["rows_left_out"] == len(want["rows"]), f"--by {by}: other rows than the report's")
+        check(len(got["names"]) == len(set(got["names"])) == len(got["rows"]), f"--by {by}: short names")
+        for view in ("kernel", "op", "by"):
+            check(data[view]["all"]["derived"]["traffic"] == sums()[COLUMNS[0]] + sums()[COLUMNS[1]], f"--by {by}: defined, in {view}")
+    for by in ("kernel", "op"):
+        write("run.gpuctr", "-f", "--html", "usual.html", "--by", by)
+        check("by" not in data_of("usual.html"), f"--by {by} is there anyway")
+    pathlib.Path("bad.columns").write_text("traffic = dram__bytes_read.sum +\n")
+    write("run.gpuctr", "--html", "bad.html", "--define", "bad.columns", status=2, says=b"bad.columns")
+    check(not pathlib.Path("bad.html").exists(), "a page without the columns that were asked for")
+
+
 def nothing_from_outside():
     text = pathlib.Path("run.html").read_text()
     check("default-src 'none'" in text, "the page may load something")
     check(not re.search(r"(src|href)\s*=|url\(|@import", text.split('id="data"')[0]), "the page loads something")
     check(len(text) < 1 << 20, "the page is large")
+    check(len(re.findall(r"^// https://d3js.org/d3-[a-z-]+/ v", text, re.MULTILINE)) == 11 and "Redistributions in binary form must reproduce" in text,
+          "d3 is not in the page, or without its notice")
 
 
 def hostile_names():
@@ -188,7 +212,7 @@ def hostile_names():
 
     parser = Scripts()
     parser.feed(pathlib.Path("evil.html").read_text())
-    check(parser.found == [("script", "application/json"), ("script", None)], f"elements of names: {parser.found}")
+    check(parser.found == [("script", "application/json"), ("script", None), ("script", None)], f"elements of names: {parser.found}")
     check("<" not in re.search(r'id="data">\n(.*?)</script>', pathlib.Path("evil.html").read_text(), re.DOTALL)[1],
           "a < in the data")
     check(any(EVIL in r["key"]["kernel"] for r in data_of("evil.html")["kernel"]["rows"]), "the name is another one")
@@ -215,7 +239,7 @@ def many_rows():
 
 def files():
     write("run.gpuctr", "--html", "run.html", status=2, says=b"-f replaces it")
-    write("run.gpuctr", "--html", "x.html", "--by", "op", status=2, says=b"--force alone")
+    write("run.gpuctr", "--html", "x.html", "--sort", "time", status=2, says=b"--force alone")
     write("run.gpuctr", "--force", status=2, says=b"belongs to --html")
     write("run.gpuctr", "--html", "/nowhere/x.html", status=2, says=b"No such file")
     pathlib.Path("text.gpuctr").write_text("nothing")
@@ -309,6 +333,19 @@ def is_used():
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
 
 
+def own_rows_are_shown():
+    """What --by names comes first, and what --define makes is a figure and a column."""
+    pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
+    write("run.gpuctr", "-f", "--html", "own.html", "--by", "layer,dir", "--define", "own.columns")
+    e, rows = browse("own.html"), data_of("own.html")["by"]["rows"]
+    total = sums()[COLUMNS[0]] + sums()[COLUMNS[1]]
+    check(float(e.all("dd", data_name="traffic")[0]["data-value"]) == total, "figure")
+    cells = [float(a["data-value"]) for a in e.all("td", data_id="traffic")]
+    check(len(cells) == len(rows) > 10 and sorted(cells) == sorted(r["derived"]["traffic"] for r in rows), f"table: {len(cells)} of {len(rows)}")
+    check(e.text["table-by"].startswith("layer, dir") and "layer, dir, sized" in e.text["roofline-note"], "what rows are")
+    check(len(e.all("circle", **{"class": "dot"})) > 10 and len(e.all("div", **{"class": "bar"})) == 12, "charts")
+
+
 def flame_graph():
     """Drawn as wide as the sums are, looked at more closely by keys and by mouse, searched."""
     want = frames_by_sql("run.gpuctr")
@@ -328,7 +365,7 @@ def flame_graph():
         const key = (k) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {{ key: k }}));
         document.querySelector('[data-frame="0"]').focus();
         key("ArrowDown"); key("ArrowRight"); key("ArrowLeft"); key("Enter");
-        root.dataset.at = document.activeElement.getAttribute("aria-label"); root.dataset.zoom = flame.zoom;
+        root.dataset.at = document.activeElement.getAttribute("aria-label"); root.dataset.zoom = flame.zoom.id;
         $("flame-find").value = "CONV2D"; $("flame-find").dispatchEvent(new Event("input"));""")
     root = e.all("html")[0]
     most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
@@ -343,8 +380,16 @@ def flame_graph():
     check(len([a for a in shown if " hit" in a["class"]]) > 0, "what is found is marked")
     e = browse("run.html", """
         document.querySelector('[data-frame="2"]').dispatchEvent(new Event("click"));
-        root.dataset.zoom = flame.zoom; $("flame-whole").click();""")
-    check(e.all("html")[0]["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
+        root.dataset.zoom = flame.zoom.id;
+        const key = (k) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: k }));
+        key("ArrowUp"); root.dataset.up = flame.focus === flame.zoom.parent;
+        key("Escape"); root.dataset.back = flame.zoom.id;
+        document.querySelector('[data-frame="2"]').focus(); key("Home"); root.dataset.home = document.activeElement.dataset.frame;
+        $("flame-whole").click();""")
+    root = e.all("html")[0]
+    parent = str(data_of("run.html")["flame"]["frames"][2][0])
+    check(root["data-zoom"] == "2" and len(e.all("g", role="button")) == len(frames), "by mouse, and back")
+    check(root["data-up"] == "true" and root["data-back"] == parent and root["data-home"] == "0", f"up, out, home: {root}")
     write("many.gpuctr", "-f", "--html", "many.html")
     e = browse("many.html")
     rest = [a for a in e.all("g", role="button") if "rest" in a["class"]]
@@ -370,6 +415,38 @@ def roofline():
               f"{path}: points above the roof")
 
 
+def texts_fit():
+    """On a phone and on a wide screen: no text of a chart is cut, and none lies on another."""
+    name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+    change("ops.gpuctr", f"UPDATE column_def SET name = '{name}', unit = '' WHERE idx = 2", "DROP VIEW records",
+           f'ALTER TABLE record RENAME COLUMN "{COLUMNS[2]}" TO "{name}"',
+           f'UPDATE record SET "{name}" = duration_ns * (1 + idx % 13 * idx * idx)')
+    for path, width in (("run.gpuctr", 390), ("run.gpuctr", 1200), ("ops.gpuctr", 390), ("ops.gpuctr", 1200)):
+        write(path, "-f", "--html", "fit.html")
+        e = browse("fit.html", f"document.body.style.width = '{width}px'; const measures = {len(COLUMNS) + 1};" + """
+            const faults = [];
+            let texts = 0;
+            for (let m = 0; m < measures; m++) {
+                $("timeline-measure").value = m;
+                charts();
+                for (const svg of document.querySelectorAll("#roofline svg, #timeline svg")) {
+                    const all = [...svg.querySelectorAll("text")].filter((t) => t.textContent), edge = svg.getBoundingClientRect();
+                    texts += all.length;
+                    const boxes = all.map((t) => t.getBoundingClientRect());
+                    boxes.forEach((a, i) => {
+                        if (a.left < edge.left || a.right > edge.right || a.top < edge.top || a.bottom > edge.bottom) faults.push(all[i].textContent + " is cut");
+                        boxes.slice(0, i).forEach((b, k) => {
+                            if (a.left < b.right && b.left < a.right && a.top < b.bottom - 2 && b.top < a.bottom - 2)
+                                faults.push(all[k].textContent + " lies on " + all[i].textContent);
+                        });
+                    });
+                }
+            }
+            root.dataset.texts = texts; root.dataset.faults = faults.join("; ");""")
+        root = e.all("html")[0]
+        check(int(root["data-texts"]) > 6 * 12 and root["data-faults"] == "", f"{path}, {width} pixels: {root}")
+
+
 def hostile_names_do_nothing():
     browse("evil.html")
 
@@ -386,13 +463,14 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, nothing_from_outside, hostile_names, many_rows,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
+             nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, is_used, flame_graph, roofline, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, is_used, own_rows_are_shown, flame_graph, roofline, texts_fit, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 
