@@ -34,180 +34,13 @@
 
 #include "client/report/groups_internal.h"
 
-enum { FIRST_SLOTS = 256 };
-
-/* --- strata and cells --------------------------------------------------------------------------
+/* --- strata ------------------------------------------------------------------------------------
  */
-
-static size_t n_samples(const struct groups *g)
-{
-	return SAMPLE_MEASURES + g->n_measures;
-}
-
-/* Room for one item more, and twice as many slots as items. */
-static bool make_room(void **items, size_t size, size_t n, size_t *max)
-{
-	size_t more = *max ? *max * 2 : FIRST_SLOTS / 2;
-	void *grown;
-
-	if (n < *max) {
-		return true;
-	}
-	grown = realloc(*items, more * size);
-	if (!grown) {
-		return false;
-	}
-	*items = grown;
-	*max = more;
-	return true;
-}
-
-static uint64_t hash_stratum(const struct groups_stratum *s)
-{
-	return texts_mix(texts_mix(texts_mix(1, s->capture), s->process), s->id);
-}
-
-static bool same_stratum(const struct groups_stratum *a, const struct groups_stratum *b)
-{
-	return a->capture == b->capture && a->process == b->process && a->id == b->id;
-}
-
-static uint64_t hash_cell(const struct cell *c)
-{
-	return texts_mix(texts_mix(2, (uintptr_t)c->leaf), c->stratum);
-}
-
-static size_t stratum_slot(const struct groups *g, const struct groups_stratum *s)
-{
-	size_t i = hash_stratum(s) & (g->n_stratum_slots - 1);
-
-	while (g->stratum_slots[i] && !same_stratum(&g->strata[g->stratum_slots[i] - 1], s)) {
-		i = (i + 1) & (g->n_stratum_slots - 1);
-	}
-	return i;
-}
-
-static size_t cell_slot(const struct groups *g, const struct cell *c)
-{
-	size_t i = hash_cell(c) & (g->n_cell_slots - 1);
-
-	while (g->cell_slots[i]) {
-		const struct cell *found = &g->cells[g->cell_slots[i] - 1];
-
-		if (found->leaf == c->leaf && found->stratum == c->stratum) {
-			break;
-		}
-		i = (i + 1) & (g->n_cell_slots - 1);
-	}
-	return i;
-}
-
-static bool grow_strata(struct groups *g)
-{
-	size_t max = g->max_strata, *slots;
-
-	if (!make_room((void **)&g->strata, sizeof(*g->strata), g->n_strata, &g->max_strata)) {
-		return false;
-	}
-	if (g->max_strata == max) {
-		return true;
-	}
-	slots = calloc(g->max_strata * 2, sizeof(*slots));
-	if (!slots) {
-		g->max_strata = max;
-		return false;
-	}
-	free(g->stratum_slots);
-	g->stratum_slots = slots;
-	g->n_stratum_slots = g->max_strata * 2;
-	for (size_t i = 0; i < g->n_strata; i++) {
-		slots[stratum_slot(g, &g->strata[i])] = i + 1;
-	}
-	return true;
-}
-
-static bool grow_cells(struct groups *g)
-{
-	size_t max = g->max_cells, *slots;
-
-	if (!make_room((void **)&g->cells, sizeof(*g->cells), g->n_cells, &g->max_cells)) {
-		return false;
-	}
-	if (g->max_cells == max) {
-		return true;
-	}
-	slots = calloc(g->max_cells * 2, sizeof(*slots));
-	if (!slots) {
-		g->max_cells = max;
-		return false;
-	}
-	free(g->cell_slots);
-	g->cell_slots = slots;
-	g->n_cell_slots = g->max_cells * 2;
-	for (size_t i = 0; i < g->n_cells; i++) {
-		slots[cell_slot(g, &g->cells[i])] = i + 1;
-	}
-	return true;
-}
-
-/* NULL: out of memory. */
-static struct groups_stratum *find_stratum(struct groups *g, unsigned process, unsigned id)
-{
-	struct groups_stratum fresh = { .capture = g->n_captures, .process = process, .id = id };
-	size_t slot;
-
-	if (!grow_strata(g)) {
-		return NULL;
-	}
-	slot = stratum_slot(g, &fresh);
-	if (g->stratum_slots[slot]) {
-		return &g->strata[g->stratum_slots[slot] - 1];
-	}
-	fresh.n_samples = n_samples(g);
-	fresh.samples = calloc(fresh.n_samples, sizeof(*fresh.samples));
-	if (!fresh.samples) {
-		return NULL;
-	}
-	g->strata[g->n_strata++] = fresh;
-	g->stratum_slots[slot] = g->n_strata;
-	return &g->strata[g->n_strata - 1];
-}
-
-static struct cell *find_cell(struct groups *g, struct leaf *leaf, size_t stratum)
-{
-	struct cell fresh = { .leaf = leaf, .stratum = stratum };
-	size_t slot;
-
-	if (!grow_cells(g)) {
-		return NULL;
-	}
-	slot = cell_slot(g, &fresh);
-	if (g->cell_slots[slot]) {
-		return &g->cells[g->cell_slots[slot] - 1];
-	}
-	fresh.samples = calloc(g->strata[stratum].n_samples, sizeof(*fresh.samples));
-	if (!fresh.samples) {
-		return NULL;
-	}
-	g->cells[g->n_cells++] = fresh;
-	g->cell_slots[slot] = g->n_cells;
-	return &g->cells[g->n_cells - 1];
-}
 
 void estimated_free(struct groups *g)
 {
 	pools_free(g);
-	for (size_t i = 0; i < g->n_strata; i++) {
-		free(g->strata[i].samples);
-	}
-	for (size_t i = 0; i < g->n_cells; i++) {
-		free(g->cells[i].samples);
-	}
-	free(g->strata);
-	free(g->contexts);
-	free(g->stratum_slots);
-	free(g->cells);
-	free(g->cell_slots);
+	cells_free(g);
 	free(g->placed);
 	free(g->priors);
 }
@@ -227,7 +60,7 @@ static struct stratum_kind kind_of(struct groups *g, const struct gpuctr_stratum
 
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum)
 {
-	struct groups_stratum *s = find_stratum(g, stratum->process, stratum->id);
+	struct groups_stratum *s = cells_stratum(g, stratum->process, stratum->id);
 
 	if (!s) {
 		return -ENOMEM;
@@ -273,40 +106,11 @@ static void add_sample(struct estimate_sample *samples, const struct groups *g, 
 	}
 }
 
-/* 0: out of memory. Most captures have one context. */
-static uint64_t find_turn(struct groups *g, const struct gpuctr_record *record)
-{
-	struct groups_context *c = NULL;
-
-	for (size_t i = g->n_contexts; !c && i > 0; i--) {
-		c = &g->contexts[i - 1];
-		if (c->capture != g->n_captures || c->process != record->process ||
-		    c->context != record->context) {
-			c = NULL;
-		}
-	}
-	if (!c) {
-		if (!make_room((void **)&g->contexts, sizeof(*g->contexts), g->n_contexts,
-			       &g->max_contexts)) {
-			return 0;
-		}
-		c = &g->contexts[g->n_contexts++];
-		*c = (struct groups_context){ .capture = g->n_captures,
-					      .process = record->process,
-					      .context = record->context };
-	}
-	if (c->turn == 0 || record->group != c->group) {
-		c->turn = ++g->n_turns;
-		c->group = record->group;
-	}
-	return c->turn;
-}
-
 int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
 		     double bytes_a_ns)
 {
-	struct groups_stratum *s = find_stratum(g, record->process, record->stratum);
-	struct cell *cell = s ? find_cell(g, leaf, (size_t)(s - g->strata)) : NULL;
+	struct groups_stratum *s = cells_stratum(g, record->process, record->stratum);
+	struct cell *cell = s ? cells_find(g, leaf, (size_t)(s - g->strata)) : NULL;
 	double time_ns = record->clock != GPUCTR_CLOCK_NONE ? (double)record->duration_ns : NAN;
 	double peak_bytes = bytes_a_ns > 0 ? time_ns * bytes_a_ns : NAN;
 	uint64_t turn = 0;
@@ -315,7 +119,7 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 		return -ENOMEM;
 	}
 	s->met = true;
-	if (g->takes_turns && (turn = find_turn(g, record)) == 0) {
+	if (g->takes_turns && (turn = cells_turn(g, record)) == 0) {
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < g->n_measures; i++) {
@@ -353,7 +157,7 @@ int estimated_begin_rows(struct groups *g)
 			continue;
 		}
 		leaf = groups_find_leaf(g, s->dims);
-		if (!leaf || !find_cell(g, leaf, i)) {
+		if (!leaf || !cells_find(g, leaf, i)) {
 			return -ENOMEM;
 		}
 	}
@@ -365,7 +169,8 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 	if (!g->chosen) {
 		return true;
 	}
-	if (!make_room((void **)&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
+	if (!cells_make_room((void **)&g->placed, sizeof(*g->placed), g->n_placed,
+			     &g->max_placed)) {
 		return false;
 	}
 	g->placed[g->n_placed++] = (struct placed){ row, leaf, self };
@@ -377,9 +182,9 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 /* One a sample, of all strata together. NULL: out of memory. */
 static struct estimate_prior *new_priors(const struct groups *g)
 {
-	struct estimate_prior *priors = calloc(n_samples(g), sizeof(*priors));
+	struct estimate_prior *priors = calloc(groups_n_samples(g), sizeof(*priors));
 
-	for (size_t sample = 0; priors && sample < n_samples(g); sample++) {
+	for (size_t sample = 0; priors && sample < groups_n_samples(g); sample++) {
 		struct estimate_spread spread = { 0 };
 
 		for (size_t i = 0; i < g->n_strata; i++) {
@@ -607,7 +412,7 @@ int estimated_finish_rows(struct groups *g)
 
 		for (size_t k = find_placed(g, leaf);
 		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
-			ok = make_room((void **)&entries, sizeof(*entries), n, &max);
+			ok = cells_make_room((void **)&entries, sizeof(*entries), n, &max);
 			if (ok) {
 				struct group *row = g->placed[k].row;
 

@@ -2,8 +2,9 @@
 #ifndef CLIENT_REPORT_GROUPS_INTERNAL_H
 #define CLIENT_REPORT_GROUPS_INTERNAL_H
 
-/* What groups.c, groups_records.c (records to leaves), fold.c (leaves to rows) and estimated.c
- * (figures of rows of which only some launches were measured) share. */
+/* What groups.c, groups_records.c (records to leaves), fold.c (leaves to rows), estimated.c
+ * (figures of rows of which only some launches were measured), cells.c and pools.c (what these
+ * keep) share. */
 
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
@@ -160,6 +161,14 @@ struct groups {
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 /* Of a stratum, as of a record of it, but for what only a launch has. */
 void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
+
+/* cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
+struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id);
+struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum);
+uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record);
+bool cells_make_room(void **items, size_t size, size_t n, size_t *max); /* for one item more */
+size_t groups_n_samples(const struct groups *g);
+void cells_free(struct groups *g);
 
 /* pools.c: anew for what has come. 0 or -ENOMEM. */
 int pools_make(struct groups *g);
