@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What samples are kept for: strata, cells, and the turns in which they came. Strata and cells are found by
- * hash: a table of numbers beside each array, with open addressing, twice as large as the array. */
+/* What samples are kept for: strata, cells, and the turns in which they came. Strata and cells are
+ * found by hash: a table of numbers beside each array, with open addressing, twice as large as the
+ * array. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +78,8 @@ static bool grow_strata(struct groups *g)
 {
 	size_t max = g->max_strata, *slots;
 
-	if (!cells_make_room((void **)&g->strata, sizeof(*g->strata), g->n_strata, &g->max_strata)) {
+	if (!cells_make_room((void **)&g->strata, sizeof(*g->strata), g->n_strata,
+			     &g->max_strata)) {
 		return false;
 	}
 	if (g->max_strata == max) {
@@ -178,7 +180,7 @@ uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record)
 	}
 	if (!c) {
 		if (!cells_make_room((void **)&g->contexts, sizeof(*g->contexts), g->n_contexts,
-			       &g->max_contexts)) {
+				     &g->max_contexts)) {
 			return 0;
 		}
 		c = &g->contexts[g->n_contexts++];

@@ -516,8 +516,9 @@ static void captures_come_and_go(void **state)
 	assert_true(least_threads(p->pid, threads, PATIENCE_MS) <= threads);
 	assert_true(process_descriptors(p->pid) <= descriptors);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	/* A capture that were not freed would leave 100 KiB and more each time. */
-	assert_true(of_status(p->pid, "RssAnon:") < memory_kib + 2048);
+	/* A capture that were not freed would leave 100 KiB and more each time, 14 MiB by now. What
+	 * malloc() keeps grows to 6 MiB in all, and stays there for 1,000 captures. */
+	assert_true(of_status(p->pid, "RssAnon:") < memory_kib + 4096);
 #endif
 	expect_running(p);
 	program_kill(p, SIGKILL);
