@@ -34,178 +34,167 @@ bool cells_make_room(void **items, size_t size, size_t n, size_t *max)
 	return true;
 }
 
-static uint64_t hash_stratum(const struct groups_stratum *s)
+/* What an array's items are found by. */
+struct kind {
+	size_t size;
+	uint64_t (*hash)(const void *item);
+	bool (*same)(const void *a, const void *b);
+};
+
+static size_t *slot_of(const struct cells_index *x, const void *items, const struct kind *kind,
+		       const void *wanted)
 {
+	size_t i = kind->hash(wanted) & (x->n_slots - 1);
+
+	while (x->slots[i] &&
+	       !kind->same((const char *)items + (x->slots[i] - 1) * kind->size, wanted)) {
+		i = (i + 1) & (x->n_slots - 1);
+	}
+	return &x->slots[i];
+}
+
+static bool index_again(struct cells_index *x, const void *items, const struct kind *kind)
+{
+	size_t *slots = calloc(x->max * 2, sizeof(*slots));
+
+	if (!slots) {
+		return false;
+	}
+	free(x->slots);
+	x->slots = slots;
+	x->n_slots = x->max * 2;
+	for (size_t i = 0; i < x->n; i++) {
+		*slot_of(x, items, kind, (const char *)items + i * kind->size) = i + 1;
+	}
+	return true;
+}
+
+/* The number of the item like this one, which is added if it is not there. SIZE_MAX: out of memory.
+ */
+static size_t find(struct cells_index *x, void **items, const struct kind *kind, const void *wanted)
+{
+	size_t *slot, max = x->max;
+
+	if (!cells_make_room(items, kind->size, x->n, &x->max)) {
+		return SIZE_MAX;
+	}
+	if (x->max != max && !index_again(x, *items, kind)) {
+		x->max = max;
+		return SIZE_MAX;
+	}
+	slot = slot_of(x, *items, kind, wanted);
+	if (*slot == 0) {
+		memcpy((char *)*items + x->n * kind->size, wanted, kind->size);
+		*slot = ++x->n;
+	}
+	return *slot - 1;
+}
+
+/* --- strata --- */
+
+static uint64_t hash_stratum(const void *item)
+{
+	const struct groups_stratum *s = item;
+
 	return texts_mix(texts_mix(texts_mix(1, s->capture), s->process), s->id);
 }
 
-static bool same_stratum(const struct groups_stratum *a, const struct groups_stratum *b)
+static bool same_stratum(const void *item, const void *wanted)
 {
+	const struct groups_stratum *a = item, *b = wanted;
+
 	return a->capture == b->capture && a->process == b->process && a->id == b->id;
-}
-
-static uint64_t hash_cell(const struct cell *c)
-{
-	return texts_mix(texts_mix(2, (uintptr_t)c->leaf), c->stratum);
-}
-
-static size_t stratum_slot(const struct groups *g, const struct groups_stratum *s)
-{
-	size_t i = hash_stratum(s) & (g->n_stratum_slots - 1);
-
-	while (g->stratum_slots[i] && !same_stratum(&g->strata[g->stratum_slots[i] - 1], s)) {
-		i = (i + 1) & (g->n_stratum_slots - 1);
-	}
-	return i;
-}
-
-static size_t cell_slot(const struct groups *g, const struct cell *c)
-{
-	size_t i = hash_cell(c) & (g->n_cell_slots - 1);
-
-	while (g->cell_slots[i]) {
-		const struct cell *found = &g->cells[g->cell_slots[i] - 1];
-
-		if (found->leaf == c->leaf && found->stratum == c->stratum) {
-			break;
-		}
-		i = (i + 1) & (g->n_cell_slots - 1);
-	}
-	return i;
-}
-
-static bool grow_strata(struct groups *g)
-{
-	size_t max = g->max_strata, *slots;
-
-	if (!cells_make_room((void **)&g->strata, sizeof(*g->strata), g->n_strata,
-			     &g->max_strata)) {
-		return false;
-	}
-	if (g->max_strata == max) {
-		return true;
-	}
-	slots = calloc(g->max_strata * 2, sizeof(*slots));
-	if (!slots) {
-		g->max_strata = max;
-		return false;
-	}
-	free(g->stratum_slots);
-	g->stratum_slots = slots;
-	g->n_stratum_slots = g->max_strata * 2;
-	for (size_t i = 0; i < g->n_strata; i++) {
-		slots[stratum_slot(g, &g->strata[i])] = i + 1;
-	}
-	return true;
-}
-
-static bool grow_cells(struct groups *g)
-{
-	size_t max = g->max_cells, *slots;
-
-	if (!cells_make_room((void **)&g->cells, sizeof(*g->cells), g->n_cells, &g->max_cells)) {
-		return false;
-	}
-	if (g->max_cells == max) {
-		return true;
-	}
-	slots = calloc(g->max_cells * 2, sizeof(*slots));
-	if (!slots) {
-		g->max_cells = max;
-		return false;
-	}
-	free(g->cell_slots);
-	g->cell_slots = slots;
-	g->n_cell_slots = g->max_cells * 2;
-	for (size_t i = 0; i < g->n_cells; i++) {
-		slots[cell_slot(g, &g->cells[i])] = i + 1;
-	}
-	return true;
 }
 
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id)
 {
-	struct groups_stratum fresh = { .capture = g->n_captures, .process = process, .id = id };
-	size_t slot;
+	static const struct kind kind = { sizeof(*g->strata), hash_stratum, same_stratum };
+	const struct groups_stratum wanted = { .capture = g->n_captures,
+					       .process = process,
+					       .id = id,
+					       .n_samples = groups_n_samples(g) };
+	size_t i = find(&g->strata_index, (void **)&g->strata, &kind, &wanted);
+	struct groups_stratum *s = i != SIZE_MAX ? &g->strata[i] : NULL;
 
-	if (!grow_strata(g)) {
-		return NULL;
+	if (s && !s->samples) {
+		s->samples = calloc(s->n_samples, sizeof(*s->samples));
 	}
-	slot = stratum_slot(g, &fresh);
-	if (g->stratum_slots[slot]) {
-		return &g->strata[g->stratum_slots[slot] - 1];
-	}
-	fresh.n_samples = groups_n_samples(g);
-	fresh.samples = calloc(fresh.n_samples, sizeof(*fresh.samples));
-	if (!fresh.samples) {
-		return NULL;
-	}
-	g->strata[g->n_strata++] = fresh;
-	g->stratum_slots[slot] = g->n_strata;
-	return &g->strata[g->n_strata - 1];
+	return s && s->samples ? s : NULL;
+}
+
+/* --- cells --- */
+
+static uint64_t hash_cell(const void *item)
+{
+	const struct cell *c = item;
+
+	return texts_mix(texts_mix(2, (uintptr_t)c->leaf), c->stratum);
+}
+
+static bool same_cell(const void *item, const void *wanted)
+{
+	const struct cell *a = item, *b = wanted;
+
+	return a->leaf == b->leaf && a->stratum == b->stratum;
 }
 
 struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum)
 {
-	struct cell fresh = { .leaf = leaf, .stratum = stratum };
-	size_t slot;
+	static const struct kind kind = { sizeof(*g->cells), hash_cell, same_cell };
+	const struct cell wanted = { .leaf = leaf, .stratum = stratum };
+	size_t i = find(&g->cells_index, (void **)&g->cells, &kind, &wanted);
+	struct cell *c = i != SIZE_MAX ? &g->cells[i] : NULL;
 
-	if (!grow_cells(g)) {
-		return NULL;
+	if (c && !c->samples) {
+		c->samples = calloc(g->strata[stratum].n_samples, sizeof(*c->samples));
 	}
-	slot = cell_slot(g, &fresh);
-	if (g->cell_slots[slot]) {
-		return &g->cells[g->cell_slots[slot] - 1];
-	}
-	fresh.samples = calloc(g->strata[stratum].n_samples, sizeof(*fresh.samples));
-	if (!fresh.samples) {
-		return NULL;
-	}
-	g->cells[g->n_cells++] = fresh;
-	g->cell_slots[slot] = g->n_cells;
-	return &g->cells[g->n_cells - 1];
+	return c && c->samples ? c : NULL;
 }
 
-/* Most captures have one context. */
+/* --- turns --- */
+
+static uint64_t hash_context(const void *item)
+{
+	const struct groups_context *c = item;
+
+	return texts_mix(texts_mix(texts_mix(3, c->capture), c->process), c->context);
+}
+
+static bool same_context(const void *item, const void *wanted)
+{
+	const struct groups_context *a = item, *b = wanted;
+
+	return a->capture == b->capture && a->process == b->process && a->context == b->context;
+}
+
 uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record)
 {
-	struct groups_context *c = NULL;
+	static const struct kind kind = { sizeof(*g->contexts), hash_context, same_context };
+	const struct groups_context wanted = { .capture = g->n_captures,
+					       .process = record->process,
+					       .context = record->context };
+	size_t i = find(&g->contexts_index, (void **)&g->contexts, &kind, &wanted);
+	struct groups_context *c = i != SIZE_MAX ? &g->contexts[i] : NULL;
 
-	for (size_t i = g->n_contexts; !c && i > 0; i--) {
-		c = &g->contexts[i - 1];
-		if (c->capture != g->n_captures || c->process != record->process ||
-		    c->context != record->context) {
-			c = NULL;
-		}
-	}
-	if (!c) {
-		if (!cells_make_room((void **)&g->contexts, sizeof(*g->contexts), g->n_contexts,
-				     &g->max_contexts)) {
-			return 0;
-		}
-		c = &g->contexts[g->n_contexts++];
-		*c = (struct groups_context){ .capture = g->n_captures,
-					      .process = record->process,
-					      .context = record->context };
-	}
-	if (c->turn == 0 || record->group != c->group) {
+	if (c && (c->turn == 0 || record->group != c->group)) {
 		c->turn = ++g->n_turns;
 		c->group = record->group;
 	}
-	return c->turn;
+	return c ? c->turn : 0;
 }
 
 void cells_free(struct groups *g)
 {
-	for (size_t i = 0; i < g->n_strata; i++) {
+	for (size_t i = 0; i < g->strata_index.n; i++) {
 		free(g->strata[i].samples);
 	}
-	for (size_t i = 0; i < g->n_cells; i++) {
+	for (size_t i = 0; i < g->cells_index.n; i++) {
 		free(g->cells[i].samples);
 	}
 	free(g->strata);
-	free(g->contexts);
-	free(g->stratum_slots);
 	free(g->cells);
-	free(g->cell_slots);
+	free(g->contexts);
+	free(g->strata_index.slots);
+	free(g->cells_index.slots);
+	free(g->contexts_index.slots);
 }

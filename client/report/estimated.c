@@ -149,7 +149,7 @@ struct entry {
 int estimated_begin_rows(struct groups *g)
 {
 	g->n_placed = 0;
-	for (size_t i = 0; i < g->n_strata; i++) {
+	for (size_t i = 0; i < g->strata_index.n; i++) {
 		const struct groups_stratum *s = &g->strata[i];
 		struct leaf *leaf;
 
@@ -187,7 +187,7 @@ static struct estimate_prior *new_priors(const struct groups *g)
 	for (size_t sample = 0; priors && sample < groups_n_samples(g); sample++) {
 		struct estimate_spread spread = { 0 };
 
-		for (size_t i = 0; i < g->n_strata; i++) {
+		for (size_t i = 0; i < g->strata_index.n; i++) {
 			if (sample < g->strata[i].n_samples) {
 				estimate_spread_add(&spread, &g->strata[i].samples[sample]);
 			}
@@ -226,13 +226,13 @@ static size_t number_of_unit(const struct groups *g, const struct group *row, co
 {
 	const struct groups_stratum *s = &g->strata[c->stratum];
 
-	return s->pool && is_of_one_row(g, s, row) ? g->n_strata + s->pool - 1 : c->stratum;
+	return s->pool && is_of_one_row(g, s, row) ? g->strata_index.n + s->pool - 1 : c->stratum;
 }
 
 /* NULL: the entry's unit is a stratum. */
 static const struct stratum_pool *pool_of(const struct groups *g, const struct entry *e)
 {
-	return e->unit == e->cell->stratum ? NULL : &g->pools[e->unit - g->n_strata];
+	return e->unit == e->cell->stratum ? NULL : &g->pools[e->unit - g->strata_index.n];
 }
 
 /* One of the samples of all these cells, which are of one stratum, as one of the stratum. */
@@ -407,7 +407,7 @@ int estimated_finish_rows(struct groups *g)
 	g->priors = new_priors(g);
 	ok = g->priors != NULL && pools_make(g) == 0;
 	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
-	for (size_t i = 0; i < g->n_cells && ok; i++) {
+	for (size_t i = 0; i < g->cells_index.n && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;
 
 		for (size_t k = find_placed(g, leaf);

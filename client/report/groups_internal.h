@@ -89,6 +89,13 @@ struct cell {
 	struct estimate_sample *samples; /* as many as the stratum's */
 };
 
+/* Of an array's n items, for which there is room for max. */
+struct cells_index {
+	size_t n, max;
+	size_t *slots; /* open addressing, a power of two; number and 1 */
+	size_t n_slots;
+};
+
 /* A leaf is in the self of one row, and in the total of several. */
 struct placed {
 	struct group *row;
@@ -134,19 +141,15 @@ struct groups {
 	size_t n_captures;
 	bool chosen; /* launches were told of that were not measured: rows have estimates */
 	struct groups_stratum *strata;
-	size_t n_strata, max_strata;
+	struct cells_index strata_index;
 	struct groups_context *contexts; /* where metrics take turns */
-	size_t n_contexts, max_contexts;
+	struct cells_index contexts_index;
 	uint64_t n_turns;
 	struct stratum_pool *pools;
 	size_t n_pools;
 	struct estimate_prior *priors; /* what strata have in common, one a sample */
-	size_t *stratum_slots;	       /* of both: open addressing, a power of two; number and 1 */
-	size_t n_stratum_slots;
 	struct cell *cells;
-	size_t n_cells, max_cells;
-	size_t *cell_slots;
-	size_t n_cell_slots;
+	struct cells_index cells_index;
 	struct derived derived[DERIVED_MAX];
 	size_t n_derived;
 	double *values; /* of a record, by measure */

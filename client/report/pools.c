@@ -104,7 +104,7 @@ static size_t list_members(const struct groups *g, struct member *members)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < g->n_strata; i++) {
+	for (size_t i = 0; i < g->strata_index.n; i++) {
 		if (g->strata[i].told && g->strata[i].kind.kernel) {
 			members[n++] = (struct member){ &g->strata[i], i };
 		}
@@ -120,11 +120,11 @@ int pools_make(struct groups *g)
 	size_t n;
 
 	pools_free(g);
-	if (g->n_strata == 0) {
+	if (g->strata_index.n == 0) {
 		return 0;
 	}
-	members = calloc(g->n_strata, sizeof(*members));
-	g->pools = calloc(g->n_strata, sizeof(*g->pools));
+	members = calloc(g->strata_index.n, sizeof(*members));
+	g->pools = calloc(g->strata_index.n, sizeof(*g->pools));
 	n = members && g->pools ? list_members(g, members) : 0;
 	ok = members && g->pools;
 	for (size_t i = 0, next; i < n && ok; i = next) {
@@ -177,7 +177,7 @@ void pools_free(struct groups *g)
 		free(g->pools[i].kinds);
 		free(g->pools[i].lacking);
 	}
-	for (size_t i = 0; i < g->n_strata; i++) {
+	for (size_t i = 0; i < g->strata_index.n; i++) {
 		g->strata[i].pool = 0;
 	}
 	free(g->pools);
