@@ -132,6 +132,17 @@ static int precision_of(const char *name)
 	return -1;
 }
 
+bool derived_has_precision(const struct measure *measures, size_t n, enum peaks_precision precision)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (counts_flops(measures, n, i) &&
+		    precision_of(measures[i].name) == (int)precision) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Is a peak known of any of them? */
 static bool find_flops(const struct measure *measures, size_t n, struct derived *d)
 {

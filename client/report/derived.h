@@ -38,6 +38,10 @@ struct derived {
 /* Those that are there. */
 size_t derived_find(const struct measure *measures, size_t n, struct derived ret[DERIVED_MAX]);
 
+/* Does a measure count operations of tensor cores in this precision? */
+bool derived_has_precision(const struct measure *measures, size_t n,
+			   enum peaks_precision precision);
+
 /* Is it made of floating-point operations? */
 bool derived_counts_operations(enum derived_kind kind);
 

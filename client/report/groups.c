@@ -204,6 +204,22 @@ bool groups_take_turns(const struct groups *g)
 	return g->turns;
 }
 
+double groups_flop_peak(const struct groups *g, enum peaks_precision precision)
+{
+	bool known = !g->flop_peaks_unknown[precision] &&
+		     derived_has_precision(g->measures, g->n_measures, precision);
+
+	return known ? g->flop_peaks[precision] * 1e9 : 0;
+}
+
+static void note_flop_peak(struct groups *g, enum peaks_precision precision, double peak)
+{
+	g->flop_peaks_unknown[precision] = g->flop_peaks_unknown[precision] || peak <= 0;
+	if (peak > g->flop_peaks[precision]) {
+		g->flop_peaks[precision] = peak;
+	}
+}
+
 int groups_host(struct groups *g, const char *host)
 {
 	const char *text = texts_add_string(&g->texts, host);
@@ -242,6 +258,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 		d->bytes_a_ns = peaks_bytes_a_ns(device);
 		for (int k = 0; k < PEAKS_PRECISIONS; k++) {
 			d->flop_a_ns[k] = peaks_flop_a_ns(device, (enum peaks_precision)k);
+			note_flop_peak(g, (enum peaks_precision)k, d->flop_a_ns[k]);
 		}
 		p->n_devices = i + 1;
 		if (!d->label) {

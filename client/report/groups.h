@@ -22,6 +22,7 @@
 #include "client/estimate/total.h"
 #include "client/report/attribution.h"
 #include "client/report/keys.h"
+#include "client/report/peaks.h"
 #include "client/report/sample.h"
 
 /* A measured quantity. Number 0 is the time of kernels, in ns, the others are counters. */
@@ -87,6 +88,10 @@ bool groups_are_estimated(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */
 bool groups_take_turns(const struct groups *g);
+
+/* Operations a second of tensor cores in this precision, the highest of all devices. 0: not known
+ * of one of them, or nothing of this precision was counted. */
+double groups_flop_peak(const struct groups *g, enum peaks_precision precision);
 
 /* Makes the rows of all that came until now; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);

@@ -118,6 +118,9 @@ struct groups {
 
 	struct groups_process *processes; /* of the present capture */
 	size_t n_processes;
+	double flop_peaks[PEAKS_PRECISIONS]; /* operations a nanosecond, the highest of all devices
+					      */
+	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* of one of them */
 	struct {
 		unsigned process, kernel;
 		const char *name;

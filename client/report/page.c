@@ -369,6 +369,25 @@ static void add_flops(const struct page *p, struct buf *b)
 	buf_deinit(&flops);
 }
 
+static void add_flop_peaks(const struct page *p, struct buf *b)
+{
+	const char *between = "";
+
+	buf_text(b, ",\"flop_peaks\":[");
+	for (int k = 0; k < PEAKS_PRECISIONS; k++) {
+		double peak = groups_flop_peak(p->views[VIEW_KERNEL], (enum peaks_precision)k);
+
+		if (peak > 0) {
+			buf_printf(b, "%s{\"of\":\"%s\",\"flop_per_second\":", between,
+				   peaks_precision_name((enum peaks_precision)k));
+			add_number(b, peak);
+			buf_char(b, '}');
+			between = ",";
+		}
+	}
+	buf_char(b, ']');
+}
+
 static void add_meta(const struct page *p, const struct machine_source *source, const char *notes,
 		     const char *hardware, struct buf *b)
 {
@@ -383,6 +402,7 @@ static void add_meta(const struct page *p, const struct machine_source *source, 
 	text_json(b, hardware);
 	add_notes(notes, b);
 	add_flops(p, b);
+	add_flop_peaks(p, b);
 	buf_text(b, ",\"peak_of\":");
 	text_json(b, p->peak_of);
 	buf_text(b, ",\"peak_bytes_per_second\":");

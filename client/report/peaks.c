@@ -118,3 +118,12 @@ double peaks_flop_a_ns(const struct gpuctr_device *device, enum peaks_precision 
 	}
 	return 0;
 }
+
+const char *peaks_precision_name(enum peaks_precision precision)
+{
+	static const char *const names[PEAKS_PRECISIONS] = {
+		[PEAKS_HALF] = "bf16 and fp16", [PEAKS_TF32] = "tf32", [PEAKS_FP8] = "fp8"
+	};
+
+	return names[precision];
+}

@@ -18,4 +18,7 @@ enum peaks_precision { PEAKS_HALF /* bf16 and fp16 */, PEAKS_TF32, PEAKS_FP8, PE
  * known. */
 double peaks_flop_a_ns(const struct gpuctr_device *device, enum peaks_precision precision);
 
+/* "bf16 and fp16" */
+const char *peaks_precision_name(enum peaks_precision precision);
+
 #endif

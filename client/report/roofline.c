@@ -2,7 +2,8 @@
 
 /* Both axes are logarithmic and end at whole powers of ten. The slope of the roof is the peak of
  * the memory where the devices are known, else the highest bandwidth of a row; its flat part is the
- * highest rate of a row, because what a chip can compute depends on the kind of operation. */
+ * peak of the tensor cores in the fastest precision that was counted, else the highest rate of a
+ * row. */
 
 #include "client/report/roofline.h"
 
@@ -103,8 +104,8 @@ static void find_roof(struct roofline *r)
 	double peak = find_peak(r);
 
 	r->slope = r->intensity ? peak : 0;
-	r->top = r->intensity ? 0 : peak;
-	for (size_t i = 0; i < r->n && r->intensity; i++) {
+	r->top = r->intensity ? r->v->flop_peak : peak;
+	for (size_t i = 0; i < r->n && r->intensity && r->v->flop_peak == 0; i++) {
 		r->top = r->points[i].y > r->top ? r->points[i].y : r->top;
 	}
 }
@@ -336,7 +337,11 @@ static void add_notes(const struct roofline *r, struct buf *b)
 	if (r->slope > 0) {
 		buf_text(b, "flat part: ");
 		text_scaled(b, r->top, r->y.unit);
-		buf_text(b, ", the highest measured\n");
+		if (r->v->flop_peak > 0) {
+			buf_printf(b, ", the peak of the tensor cores in %s\n", r->v->flop_peak_of);
+		} else {
+			buf_text(b, ", the highest measured\n");
+		}
 	} else {
 		buf_text(b, "no operations were measured: this is bandwidth by time\n");
 	}

@@ -647,8 +647,15 @@ def with_operations(path):
 
 
 def rooflines():
-    """Rows stand where their values say, below the roof, within the width, in any locale."""
+    """Rows stand where their values say, below the roof, within the width, in any locale. The flat part is what an H200's
+    132 multiprocessors can do at 1,980 MHz."""
     with_operations("operations.gpuctr")
+    check(b"flat part: 1.07 PFLOP/s, the peak of the tensor cores in bf16 and fp16\n" in run("operations.gpuctr", "--roofline").stdout,
+          "a peak that is known")
+    shutil.copy("operations.gpuctr", "board.gpuctr")
+    with sqlite3.connect("board.gpuctr") as db:
+        db.execute("UPDATE device SET name = 'GPU X'")
+    check(re.search(rb"flat part: [0-9.]+ [GT]FLOP/s, the highest measured\n", run("board.gpuctr", "--roofline").stdout), "one that is not")
     for capture, values in (("operations.gpuctr", ("intensity", "flop_rate")), ("run.gpuctr", ("time", "dram_bandwidth"))):
         for columns in (40, 41, 79, 120, 300):
             picture = [capture, "--by", "op", "--skip-zero", "--limit", 5, "--roofline", "--width", columns]
