@@ -287,6 +287,7 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
 				   .width = say_width(),
+				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 }, budget = { 0 };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "client/report/table.h"
 
 /* --- life --------------------------------------------------------------------------------------
@@ -227,10 +228,15 @@ static bool add_table(struct summary *s, const struct summary_end *end, struct b
 
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b)
 {
+	struct buf tail = { 0 };
+
 	if (summary_records(s) == 0) {
 		summary_add_nothing(s, end, b);
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");
 	}
-	summary_print_tail(s, end, b);
+	summary_print_tail(s, end, &tail);
+	text_wrap(b, buf_string(&tail), end->wrapped ? end->width : SIZE_MAX);
+	b->failed = b->failed || tail.failed;
+	buf_deinit(&tail);
 }

@@ -44,6 +44,7 @@ struct summary_end {
 	const char *driver;    /* of the machine; "": none */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
+	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
 	const char *budgets; /* and seeds, in words; NULL or "": everything was measured */
 };
 
