@@ -13,6 +13,7 @@
 
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
+#include "client/report/machine.h"
 #include "client/report/table.h"
 #include "client/report/view.h"
 
@@ -287,6 +288,14 @@ static void what_was_not_measured_is_told(void **state)
 	assert_non_null(strstr(buf_string(&b), "measured"));
 	assert_non_null(strstr(buf_string(&b), "+-"));	 /* of alpha */
 	assert_non_null(strstr(buf_string(&b), "part")); /* of all, without beta's */
+	buf_deinit(&b);
+	b = (struct buf){ 0 };
+	machine_csv(&view, &b);
+	assert_non_null(strstr(buf_string(&b), ",dram__bytes.sum:error,dram__bytes.sum:kind,"
+					       "dram__bytes.sum:without_error,"
+					       "dram__bytes.sum:unknown,"));
+	assert_non_null(strstr(strstr(buf_string(&b), "\nbeta,70,0,0,"), ",none,0,70"));
+	assert_non_null(strstr(strstr(buf_string(&b), "\nalpha,400,0,"), ",estimate,0,0,"));
 	buf_deinit(&b);
 	view_deinit(&view);
 	groups_free(m.groups);
