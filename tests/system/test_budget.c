@@ -816,7 +816,8 @@ static void a_gpu_that_is_never_idle_hides_what_is_seen(void **state)
 
 static void what_cannot_be_is_refused(void **state)
 {
-	static const char *const odd[] = { "0", "-1", "101", "5x", "", "nan" };
+	static const char *const odd[] = { "0",	  "-1", "101", "5x",  "",     "nan",  "inf",
+					   "0x5", "+5", " 5",  "1e1", "2 %%", "1e-9%" };
 	struct fixture *f = *state;
 	struct program *client;
 
