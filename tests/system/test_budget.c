@@ -251,6 +251,25 @@ static void strata_tell_their_range(void **state)
 	assert_true(query(f, "SELECT min(seen) FROM stratum WHERE seen > 1") == 2400 / KINDS - 1);
 }
 
+/* Launches go to two devices in turn, and each kernel to one of them only. */
+static void strata_tell_their_device(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget",
+				   "20%", "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
+				   "--kernels", "2400", "--grids", "1", "--devices", "2", NULL),
+		    0);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
+	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			     "s.device <> r.device") == 0);
+	assert_true(query(f, "SELECT count(DISTINCT device) FROM record") == 2);
+}
+
 static struct program *report(struct fixture *f, const char *option, const char *value)
 {
 	struct program *client = fixture_client(f, USER_ANN, "report",
@@ -840,6 +859,7 @@ int main(void)
 		SYSTEM_TEST(totals_are_right_within_their_errors),
 		SYSTEM_TEST(the_file_keeps_counts_and_chances),
 		SYSTEM_TEST(strata_tell_their_range),
+		SYSTEM_TEST(strata_tell_their_device),
 		SYSTEM_TEST(a_report_has_the_errors),
 		SYSTEM_TEST(totals_of_two_groups_are_right_in_every_output),
 		SYSTEM_TEST(kinds_of_metrics_take_turns),
