@@ -517,9 +517,10 @@ static bool wants_to_grow(const struct budget *b)
 
 size_t budget_next_size(struct budget *b, uint64_t now_ns)
 {
-	size_t size = larger_size(b);
+	size_t size;
 
 	advance(b, now_ns);
+	size = larger_size(b);
 	if (!wants_to_grow(b) || b->loan_ns > 0 ||
 	    window_left_ns(b) < first_start_price(b, size) * (1 + BESIDE) + turn_room(b)) {
 		return 0;

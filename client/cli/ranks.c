@@ -21,6 +21,7 @@
 enum { FIELDS = 12 };
 
 #define STOPPED "stopped, by a signal or a debugger"
+#define UNCHOSEN "not chosen" /* by a budget */
 
 struct rank {
 	char node[64], rank[32], program[64], note[64], why[256];
@@ -272,7 +273,7 @@ static void end_row(struct rank *row)
 	const struct gpuctr_totals *t = &row->totals;
 	struct buf b = { 0 };
 
-	add_part(&b, t->unchosen, "not chosen");
+	add_part(&b, t->unchosen, UNCHOSEN);
 	add_part(&b, t->filtered, "filtered");
 	add_part(&b, t->capturing, "into graphs");
 	add_part(&b, t->unready, "not ready");
@@ -431,6 +432,17 @@ static void print_row(const struct ranks *r, const struct rank *row, bool with_n
 	buf_char(b, '\n');
 }
 
+/* By what a node said, as lines of other nodes are read as well. */
+static bool has_budget(const struct ranks *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (strstr(r->items[i].why, " " UNCHOSEN)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void ranks_print(struct ranks *r, size_t max, struct buf *b)
 {
 	size_t n = max > 0 && max < r->n ? max : r->n;
@@ -456,5 +468,10 @@ void ranks_print(struct ranks *r, size_t max, struct buf *b)
 	}
 	if (n < r->n) {
 		buf_printf(b, "and %zu process%s more\n", r->n - n, r->n - n == 1 ? "" : "es");
+	}
+	if (has_budget(r)) {
+		buf_text(b, "times and sums of a process are of its measured kernels, and not "
+			    "scaled to "
+			    "all\n");
 	}
 }

@@ -252,10 +252,12 @@ static bool take_budget(struct run_options *o, const char *value)
 {
 	char *end;
 	double percent = strtod(value, &end);
+	/* No sign, no exponent, no hexadecimal digits. */
+	bool plain = end == value + strspn(value, "0123456789.");
 
 	end += strspn(end, " ");
 	end += *end == '%';
-	if (end == value || *end || !(percent >= 0.01 && percent <= 100)) {
+	if (!plain || end == value || *end || !(percent >= 0.01 && percent <= 100)) {
 		return wrong("budget", value, "a part of the time, from 0.01% to 100%");
 	}
 	o->has_budget = true;

@@ -43,7 +43,7 @@ struct merging {
 	bool chosen, found;
 };
 
-enum { MERGE_E_PROCESS = 1000 };
+enum { MERGE_E_PROCESS = 1000, MERGE_E_BUDGET };
 
 /* --- the capture -------------------------------------------------------------------------------
  */
@@ -52,6 +52,9 @@ static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct merging *m = userdata;
 
+	if (info->budget_ppm > 0) {
+		return MERGE_E_BUDGET;
+	}
 	if (m->options->process == 0 && info->n_processes > 1) {
 		return MERGE_E_PROCESS;
 	}
@@ -99,6 +102,15 @@ static int read_capture(struct merging *m)
 			"merge: a trace is of one process: say which of the capture's by --process "
 			"(report --by process lists them)");
 		return EXIT_VERB_USAGE;
+	}
+	if (r == MERGE_E_BUDGET) {
+		say_error(
+			"budget",
+			"the capture has launches that were chosen at random, so that the i-th of "
+			"a "
+			"name in it is not the i-th of the trace",
+			"Merge a capture of every launch: --budget 100%, or run without --budget.");
+		return EXIT_VERB_FAILED;
 	}
 	if (r && error.code) {
 		say_error(store_error_name(r), error.message, error.remedy);

@@ -19,6 +19,7 @@ void estimate_total_add(struct estimate_total *t, const struct estimate_pair *st
 		t->once += stratum->seen;
 		return;
 	}
+	t->exact += stratum->kind == ESTIMATE_EXACT ? stratum->seen : 0;
 	t->variance[0] += stratum->variance[0];
 	t->variance[1] += stratum->variance[1];
 	t->covariance += stratum->covariance;
@@ -35,6 +36,7 @@ void estimate_total_merge(struct estimate_total *t, const struct estimate_total 
 	t->measured += more->measured;
 	t->once += more->once;
 	t->unknown += more->unknown;
+	t->exact += more->exact;
 }
 
 static enum estimate_kind kind_of(const struct estimate_total *t)
@@ -45,7 +47,7 @@ static enum estimate_kind kind_of(const struct estimate_total *t)
 	if (t->measured == t->seen) {
 		return ESTIMATE_EXACT;
 	}
-	return t->once + t->unknown == t->seen ? ESTIMATE_ONCE : ESTIMATE_GUESS;
+	return t->once + t->unknown + t->exact == t->seen ? ESTIMATE_ONCE : ESTIMATE_GUESS;
 }
 
 static struct estimate make(const struct estimate_total *t, double value, double variance)

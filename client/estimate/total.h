@@ -16,6 +16,7 @@ struct estimate_total {
 	uint64_t seen, measured;
 	uint64_t once; /* launches of strata with ESTIMATE_ONCE: in the value, not in the error */
 	uint64_t unknown; /* launches of strata with ESTIMATE_NONE: in neither */
+	uint64_t exact;	  /* launches of strata of which each was measured: what is in no error */
 };
 
 /* A stratum more. Strata are measured independently of each other, so variances add up (Cochran,

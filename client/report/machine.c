@@ -9,6 +9,7 @@
 
 #include "client/cli/text.h"
 #include "client/report/estimated.h"
+#include "proto/base/clean.h"
 
 static bool is_told(const struct view *v, enum field field, size_t i)
 {
@@ -55,6 +56,30 @@ static bool derived_is_told(const struct view *v, enum field field)
 	       (v->estimated || !fields_is_of_errors(field));
 }
 
+/* Launches of kinds that were measured once, which are in the value and not in its error, and of
+ * those that were never measured, which are in neither. */
+static uint64_t once_of(const struct group *row, size_t i)
+{
+	return row->estimated ? row->estimated->total[i].once : 0;
+}
+
+static uint64_t unknown_of(const struct group *row, size_t i)
+{
+	return row->estimated ? row->estimated->total[i].unknown : 0;
+}
+
+/* A name may hold a comma. */
+static void add_estimate_heads(const char *name, struct buf *b)
+{
+	static const char *const heads[] = { ":kind", ":without_error", ":unknown" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		buf_char(b, ',');
+		text_csv(b, name);
+		buf_text(b, heads[i]);
+	}
+}
+
 static void add_heads(const struct view *v, struct buf *b)
 {
 	for (unsigned i = 0; i < v->keys->n; i++) {
@@ -81,9 +106,7 @@ static void add_heads(const struct view *v, struct buf *b)
 			buf_deinit(&name);
 		}
 		if (v->estimated && v->chosen[i]) {
-			buf_char(b, ',');
-			text_csv(b, v->measures[i].name);
-			buf_text(b, ":kind");
+			add_estimate_heads(v->measures[i].name, b);
 		}
 		if (n_is_told(v, i)) {
 			buf_char(b, ',');
@@ -181,7 +204,9 @@ static void add_row(const struct view *v, const struct group *row, struct buf *b
 			}
 		}
 		if (v->estimated && v->chosen[i]) {
-			buf_printf(b, ",%s", kind_of(v, row, i));
+			buf_printf(b, ",%s,%llu,%llu", kind_of(v, row, i),
+				   (unsigned long long)once_of(row, i),
+				   (unsigned long long)unknown_of(row, i));
 		}
 		if (n_is_told(v, i)) {
 			buf_char(b, ',');
@@ -223,18 +248,6 @@ void machine_csv(const struct view *v, struct buf *b)
 
 /* --- JSON --------------------------------------------------------------------------------------
  */
-
-/* Launches of kinds that were measured once, which are in the value and not in its error, and of
- * those that were never measured, which are in neither. */
-static uint64_t once_of(const struct group *row, size_t i)
-{
-	return row->estimated ? row->estimated->total[i].once : 0;
-}
-
-static uint64_t unknown_of(const struct group *row, size_t i)
-{
-	return row->estimated ? row->estimated->total[i].unknown : 0;
-}
 
 static void add_object(const struct view *v, const struct group *row, struct buf *b)
 {

@@ -11,6 +11,7 @@ import json
 import pathlib
 import random
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -136,6 +137,18 @@ def bad_traces():
     check(not left, f"left behind: {left}")
 
 
+def chosen_launches():
+    """Of a capture with a budget nobody knows which launch of a name a record is of."""
+    make_trace("t.json", [kernel_event(r[0], i) for i, r in enumerate(records())])
+    shutil.copy("run.gpuctr", "budget.gpuctr")
+    db = sqlite3.connect("budget.gpuctr")
+    db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('budget_ppm', 20000)")
+    db.commit()
+    db.close()
+    merge("t.json", "budget.gpuctr", "-o", "bad.json", status=1, says=b"chosen at random")
+    check(not pathlib.Path("bad.json").exists(), "left behind")
+
+
 def is_sanitized():
     """A sanitizer wants more room than any bound of ours."""
     return b"__sanitizer" in CLIENT.read_bytes() or b"__tsan" in CLIENT.read_bytes()
@@ -158,7 +171,7 @@ def memory_is_bounded():
 
 
 def main():
-    tests = [every_kernel_has_its_own, who_has_no_partner, bad_traces, memory_is_bounded]
+    tests = [every_kernel_has_its_own, who_has_no_partner, bad_traces, chosen_launches, memory_is_bounded]
     return run_tests(tests, RECORDING)
 
 

@@ -251,6 +251,25 @@ static void strata_tell_their_range(void **state)
 	assert_true(query(f, "SELECT min(seen) FROM stratum WHERE seen > 1") == 2400 / KINDS - 1);
 }
 
+/* Launches go to two devices in turn, and each kernel to one of them only. */
+static void strata_tell_their_device(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget",
+				   "20%", "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP,
+				   "--kernels", "2400", "--grids", "1", "--devices", "2", NULL),
+		    0);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 0") == 1200);
+	assert_true(query(f, "SELECT sum(seen) FROM stratum WHERE device = 1") == 1200);
+	assert_true(query(f, "SELECT count(*) FROM choice c JOIN record r ON r.id = c.record JOIN "
+			     "stratum s ON s.process = r.process AND s.id = c.stratum WHERE "
+			     "s.device <> r.device") == 0);
+	assert_true(query(f, "SELECT count(DISTINCT device) FROM record") == 2);
+}
+
 static struct program *report(struct fixture *f, const char *option, const char *value)
 {
 	struct program *client = fixture_client(f, USER_ANN, "report",
@@ -746,9 +765,78 @@ static void a_budget_that_seeing_uses_up_is_told(void **state)
 	expect_message(client, "the budget of 2 % cannot be kept");
 }
 
+/* What is behind "NAME 12.3 ms (456, ": so much for each. */
+static double each_ms(struct program *client, const char *name)
+{
+	char *found = NULL, *at, *end;
+	size_t n = 0;
+	FILE *file = fopen(client->err, "re");
+	double ms, count;
+
+	assert_non_null(file);
+	assert_true(getdelim(&found, &n, '\0', file) > 0);
+	fclose(file);
+	at = strstr(found, name);
+	if (!at) {
+		fail_msg("no \"%s\" in %s", name, found);
+		return 0;
+	}
+	ms = strtod(at + strlen(name), &end);
+	assert_int_equal(strncmp(end, " ms (", 5), 0);
+	count = strtod(end + 5, NULL);
+	free(found);
+	assert_true(count > 0);
+	return ms / count;
+}
+
+/* A launch has two callbacks, and each is told of so late. */
+static void what_cupti_takes_to_tell_is_of_each_callback(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	double ms;
+
+	setenv("GPUCTR_FAKE_TELL_US", "500", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",
+				"--", FAKEAPP, "--kernels", "2000", NULL);
+	expect_exit(client, 0);
+	ms = each_ms(client, "seeing launches ");
+	print_message("%.3f ms a callback\n", ms);
+	assert_true(ms > 0.5 && ms < 0.85);
+}
+
+/* Streams are asked before launches: those of a GPU that works behind the CPU have work then. */
+static void a_gpu_that_is_never_idle_hides_what_is_seen(void **state)
+{
+	static const char hidden[] = "while the GPU was never found idle, which is not counted";
+	struct fixture *f = *state;
+
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
+	fixture_limit(180);
+	fixture_start_daemon(f, NULL);
+	for (int late = 0; late < 2; late++) {
+		struct program *client;
+
+		setenv("GPUCTR_FAKE_LATE_US", late ? "300" : "0", 1);
+		client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
+					"--budget", "5%", "--", FAKEAPP, "--kernels", "6000",
+					"--sleep-us", "20", NULL);
+		expect_exit(client, 0);
+		if (late) {
+			expect_message(client, hidden);
+		} else {
+			expect_message(client, "seeing launches");
+			expect_no_message(client, hidden);
+		}
+	}
+	unsetenv("GPUCTR_FAKE_LATE_US");
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
-	static const char *const odd[] = { "0", "-1", "101", "5x", "", "nan" };
+	static const char *const odd[] = { "0",	  "-1", "101", "5x",  "",     "nan",  "inf",
+					   "0x5", "+5", " 5",  "1e1", "2 %%", "1e-9%" };
 	struct fixture *f = *state;
 	struct program *client;
 
@@ -771,6 +859,7 @@ int main(void)
 		SYSTEM_TEST(totals_are_right_within_their_errors),
 		SYSTEM_TEST(the_file_keeps_counts_and_chances),
 		SYSTEM_TEST(strata_tell_their_range),
+		SYSTEM_TEST(strata_tell_their_device),
 		SYSTEM_TEST(a_report_has_the_errors),
 		SYSTEM_TEST(totals_of_two_groups_are_right_in_every_output),
 		SYSTEM_TEST(kinds_of_metrics_take_turns),
@@ -782,6 +871,8 @@ int main(void)
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
 		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
+		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),
+		SYSTEM_TEST(a_gpu_that_is_never_idle_hides_what_is_seen),
 		SYSTEM_TEST(what_cannot_be_is_refused),
 	};
 

@@ -439,6 +439,133 @@ static void what_was_spent_is_told_with_how_it_is_known(void **state)
 	assert_memory_equal(small, text, sizeof(small) - 1);
 }
 
+/* What the head comment of budget.c says, account by account. */
+static struct budget open_at(double share, uint64_t now_ns)
+{
+	const struct budget_options options = { .share = share, .passes = 1, .now_ns = now_ns };
+	struct budget b;
+
+	assert_int_equal(budget_init(&b, &options), 0);
+	return b;
+}
+
+/* Of an H200: Start 6 ms, and two Stops of 8 ms, the second one at the end. */
+static void two_stops_and_a_start_are_the_least(void **state)
+{
+	struct budget b = open_at(0.01, 0);
+
+	(void)state;
+	assert_true(fabs(budget_least_share(&b) / (22e6 / (0.97 * 1e10)) - 1) < 1e-9);
+}
+
+static void a_loan_takes_half_of_what_comes_in(void **state)
+{
+	struct budget with = open_at(0.02, 0), without = open_at(0.02, 0);
+
+	(void)state;
+	with.balance_ns = without.balance_ns = 0;
+	with.loan_ns = 1e12;
+	without.loan_ns = 0;
+	budget_take_pace(&with, S);
+	budget_take_pace(&without, S);
+	assert_true(without.balance_ns > 0.015 * (double)S);
+	assert_true(fabs(with.balance_ns / without.balance_ns - 0.5) < 1e-9);
+	assert_true(fabs((1e12 - with.loan_ns) / with.balance_ns - 1) < 1e-6);
+}
+
+static double in_window(const struct budget *b)
+{
+	double ns = 0;
+
+	for (size_t i = 0; i < BUDGET_WINDOW_SLOTS; i++) {
+		ns += b->window_ns[i];
+	}
+	return ns;
+}
+
+/* It begins behind the first second, and holds ten. */
+static void the_window_is_of_the_last_ten_seconds(void **state)
+{
+	struct budget b = open_at(0.02, 0);
+
+	(void)state;
+	budget_note_other(&b, S / 2, BUDGET_OTHER, 5e9);
+	assert_true(budget_may_turn(&b, 11 * S / 10));
+	assert_true(in_window(&b) == 0);
+	budget_note_other(&b, 505 * S / 100, BUDGET_OTHER, 1e6);
+	budget_note_other(&b, 1505 * S / 100, BUDGET_OTHER, 2e6);
+	assert_true(in_window(&b) == 3e6);
+	budget_may_turn(&b, 1515 * S / 100);
+	assert_true(in_window(&b) == 2e6);
+	budget_note_other(&b, 1515 * S / 100, BUDGET_OTHER, 1e9);
+	assert_false(budget_may_turn(&b, 2511 * S / 100));
+	assert_true(budget_may_turn(&b, 2525 * S / 100));
+	assert_true(in_window(&b) == 0);
+	/* After a pause that is as long as the window, to the slot. */
+	b = open_at(0.02, 0);
+	budget_note_other(&b, 505 * S / 100, BUDGET_OTHER, 1e6);
+	budget_note_other(&b, 1505 * S / 100, BUDGET_OTHER, 2e6);
+	budget_may_turn(&b, 2515 * S / 100);
+	assert_true(in_window(&b) == 0);
+}
+
+/* In a batch that is started the window keeps room for its Stop, whatever the balance. */
+static void ranges_leave_room_for_the_stop(void **state)
+{
+	struct budget b = open_at(0.02, 0);
+	double left = 0.97 * 0.02 * 1e10, price = 51e3 + 14e6 / 64;
+
+	(void)state;
+	budget_note_start(&b, 2 * S, 0, 6e6);
+	budget_note_other(&b, 2 * S, BUDGET_OTHER, left - 6e6 - 40e6);
+	b.balance_ns = 1e12;
+	/* 40 ms are left, and 8 of them are for the Stop. */
+	assert_int_equal(budget_take_pace(&b, 2 * S).credit, (int64_t)(32e6 / price));
+	b.open = false;
+	assert_int_equal(budget_take_pace(&b, 2 * S).credit, (int64_t)(40e6 / price));
+}
+
+/* Both are paid, but a bad second is not held against all that follow: two seconds' income is owed
+ * at most. */
+static void seeing_is_owed_for_two_seconds(void **state)
+{
+	struct budget b = open_at(0.02, 0);
+	double before;
+
+	(void)state;
+	budget_take_pace(&b, S);
+	before = b.balance_ns;
+	budget_note_seeing(&b, S, 100, 1e6, 2e6, BUDGET_CALIBRATED);
+	assert_true(fabs(before - b.balance_ns - 3e6) < 1);
+	budget_note_seeing(&b, S, 100, 9e9, 9e9, BUDGET_CALIBRATED);
+	assert_true(b.balance_ns < 0 && b.balance_ns > -0.02 * 2e9);
+}
+
+/* All passes come in an eighth of the time that the program has lasted: of eight with 800 us a
+ * range a round at 5 % takes 34 s with batches of 229, which is what a first Start of 1 ms and 0.9
+ * ms for each range more has room for. */
+static void batches_wait_for_a_long_program(void **state)
+{
+	struct budget_options options = { .share = 0.05 };
+
+	(void)state;
+	for (uint32_t passes = 1; passes <= 8; passes += 7) {
+		struct budget b;
+
+		options.passes = passes;
+		for (uint32_t i = 0; i < passes; i++) {
+			options.pass_range_ns[i] = 800e3;
+		}
+		assert_int_equal(budget_init(&b, &options), 0);
+		budget_note_first_start(&b, 0, 64, 0, 1e6);
+		b.turned_ns = 1e18;
+		budget_may_turn(&b, 100 * S);
+		b.loan_ns = 0;
+		assert_int_equal(budget_next_size(&b, 100 * S), passes == 1 ? 229 : 0);
+		assert_int_equal(budget_next_size(&b, 300 * S), 229);
+	}
+}
+
 static void no_share_is_refused(void **state)
 {
 	static const double shares[] = { 0, -1, 1.01, (double)NAN };
@@ -471,6 +598,12 @@ int main(void)
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),
 		cmocka_unit_test(what_was_spent_is_told_with_how_it_is_known),
+		cmocka_unit_test(two_stops_and_a_start_are_the_least),
+		cmocka_unit_test(a_loan_takes_half_of_what_comes_in),
+		cmocka_unit_test(the_window_is_of_the_last_ten_seconds),
+		cmocka_unit_test(ranges_leave_room_for_the_stop),
+		cmocka_unit_test(seeing_is_owed_for_two_seconds),
+		cmocka_unit_test(batches_wait_for_a_long_program),
 		cmocka_unit_test(no_share_is_refused),
 	};
 

@@ -116,6 +116,30 @@ static void the_seed_decides_and_not_the_order_of_strata(void **state)
 	assert_memory_not_equal(a[0], a[1], sizeof(a[0]));
 }
 
+/* Where passes take turns, each chooses by itself. */
+static void passes_choose_each_for_itself(void **state)
+{
+	unsigned both = 0, one = 0;
+	struct fixture f;
+	uint32_t stratum;
+
+	(void)state;
+	fixture_open(&f, 42, 2);
+	fixture_rate(&f, 0.1f);
+	stratum = fixture_stratum(&f, 1);
+	for (int i = 0; i < SEQUENCE; i++) {
+		bool a = chooser_take(&f.chooser, stratum, 0).measure;
+		bool b = chooser_take(&f.chooser, stratum, 1).measure;
+
+		both += a && b;
+		one += a != b;
+	}
+	/* 1 and 18 of 100. */
+	assert_in_range(both, 10, 100);
+	assert_in_range(one, 500, 1000);
+	fixture_close(&f);
+}
+
 /* Chances are what they say: chosen launches are as many as the chances add up to. */
 static void chances_are_what_they_say(void **state)
 {
@@ -362,6 +386,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_chosen_that_was_not_granted),
 		cmocka_unit_test(the_first_launch_of_each_stratum_and_pass_is_certain),
 		cmocka_unit_test(the_seed_decides_and_not_the_order_of_strata),
+		cmocka_unit_test(passes_choose_each_for_itself),
 		cmocka_unit_test(chances_are_what_they_say),
 		cmocka_unit_test(no_rhythm_meets_the_choice),
 		cmocka_unit_test(what_varies_more_is_chosen_more),

@@ -42,7 +42,12 @@ static uint32_t name_range(void *userdata)
 static struct chosen take(struct choosing *c, uint32_t kind)
 {
 	const struct stratum_key key = {
-		.kernel = kind + 1, .range = 9, .grid = { 1, 2, 3 }, .block = { 4, 5, 6 }
+		.kernel = kind + 1,
+		.range = 9,
+		.grid = { 1, 2, 3 },
+		.block = { 4, 5, 6 },
+		.shared_bytes = 77,
+		.device = 3,
 	};
 	static _Thread_local uint32_t before; /* the one found last: of this kind, or of another */
 
@@ -76,7 +81,9 @@ static void every_launch_is_counted_and_told(void **state)
 		assert_in_range(v[i].function, 1, KINDS);
 		assert_int_equal(v[i].range, v[i].function + 100);
 		assert_int_equal(v[i].grid[2], 3);
-		assert_int_equal(v[i].block[0], 4);
+		assert_int_equal(v[i].block[2], 6);
+		assert_int_equal(v[i].shared_bytes, 77);
+		assert_int_equal(v[i].device, 3);
 		assert_true(v[i].id > 0);
 		assert_false(v[i].merged);
 		seen += v[i].seen;
@@ -117,11 +124,13 @@ static void time_callbacks(struct choosing *c, uint32_t n)
 	assert_int_equal(timed, n);
 }
 
+/* And until the budget was told of it. */
 static void take_for(struct choosing *c, uint64_t ms)
 {
-	uint64_t until_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS;
+	uint64_t until_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS, granted_ns = c->granted_ns;
 
-	while (clock_now_ns() < until_ns) {
+	while (clock_now_ns() < until_ns || c->granted_ns == granted_ns) {
+		assert_true(clock_now_ns() < until_ns + 20 * CLOCK_NS_PER_S);
 		take(c, 0);
 	}
 }
@@ -275,8 +284,6 @@ static void costs_are_held_against_the_budget(void **state)
 	assert_null(strstr(text, "stand for several"));
 }
 
-/* Each pass meets a stratum for the first time, and a launch stands for those in the turns
- * of the others as well. */
 /* Whatever was timed so far, and however large batches have become. */
 static void cheap_passes_stay_cheap(void **state)
 {
@@ -309,6 +316,8 @@ static void cheap_passes_stay_cheap(void **state)
 	choosing_deinit(&c);
 }
 
+/* Each pass meets a stratum for the first time, and a launch stands for those in the turns
+ * of the others as well. */
 static void strata_lack_each_pass(void **state)
 {
 	const struct choosing_options two = {
@@ -337,6 +346,171 @@ static void strata_lack_each_pass(void **state)
 	choosing_describe(&c, text, sizeof(text));
 	assert_null(strstr(text, "groups of metrics"));
 	choosing_deinit(&c);
+}
+
+/* A kernel in more ranges than a path has strata for. */
+static void what_stands_for_several_is_told(void **state)
+{
+	struct stratum_key key = { .kernel = 1, .path = 5, .grid = { 1 } };
+	struct choosing *c = *state;
+	struct pack_stratum v[2 * STRATA_RANGES_MAX];
+	uint32_t before = 0, kind = 0;
+	char text[1024];
+	size_t n, merged = 0;
+
+	for (key.range = 1; key.range <= STRATA_RANGES_MAX + 10; key.range++) {
+		choosing_take(c, &key, 0, &before, name_function, name_range, &kind);
+	}
+	n = choosing_tell(c, v, 2 * STRATA_RANGES_MAX);
+	assert_int_equal(n, STRATA_RANGES_MAX + 1);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(v[i].seen, v[i].merged ? 10 : 1);
+		merged += v[i].merged;
+	}
+	assert_int_equal(merged, 1);
+	choosing_describe(c, text, sizeof(text));
+	assert_non_null(strstr(text, "there were too many kinds of launches: 1 of "));
+}
+
+/* Each is counted once, however often it is asked; a thread that was not running took nothing. */
+static void timed_callbacks_are_counted_once(void **state)
+{
+	static const char *const told[] = { "seeing launches 122.0 ms (6100, calibrated)",
+					    "seeing launches 244.0 ms (12200, calibrated)" };
+	struct choosing *c = *state;
+	char text[1024];
+
+	take(c, 0);
+	for (size_t round = 0; round < ARRAY_SIZE(told); round++) {
+		for (int i = 0; i < 100; i++) {
+			choosing_end_callback(c, clock_now_ns() - CLOCK_NS_PER_S);
+		}
+		take_for(c, 120);
+		take_for(c, 120);
+		choosing_describe(c, text, sizeof(text));
+		/* 20 us at most, for each of 61. */
+		assert_non_null(strstr(text, told[round]));
+	}
+}
+
+/* Launches that find no credit have passed, and the end says how many. */
+static void what_passed_is_told(void **state)
+{
+	struct choosing *c = *state;
+	char text[1024];
+
+	take(c, 0);
+	chooser_grant(&c->chooser, 0, 100, 0, 0);
+	for (int i = 0; i < 12; i++) {
+		assert_false(take(c, 1).choice.measure);
+	}
+	choosing_describe(c, text, sizeof(text));
+	assert_non_null(strstr(text, "; 12 launches passed while nothing could be paid for"));
+}
+
+static const struct choosing_options in_turns = {
+	.ppm = 100000, .seed = 7, .columns = COLUMNS, .passes = 2, .may_block = { true, false }
+};
+
+static struct chosen take_in(struct choosing *c, uint64_t kernel, uint32_t pass)
+{
+	const struct stratum_key key = { .kernel = kernel, .grid = { 1 } };
+	uint32_t before = 0, kind = 0;
+
+	return choosing_take(c, &key, pass, &before, name_function, name_range, &kind);
+}
+
+/* A pass that has all the time gets its part of it into the chances. */
+static void chances_follow_the_turns(void **state)
+{
+	struct choosing c = { .on = false };
+	uint64_t until_ns = clock_now_ns() + 400 * CLOCK_NS_PER_MS;
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &in_turns), 0);
+	assert_int_equal(c.chooser.seed, in_turns.seed);
+	while (clock_now_ns() < until_ns) {
+		take_in(&c, 1, 1);
+	}
+	chooser_grant(&c.chooser, 100, 100, 0, 0);
+	assert_true(take_in(&c, 2, 1).choice.chance > 0.53f);
+	assert_true(take_in(&c, 2, 0).choice.chance < 0.47f);
+	choosing_deinit(&c);
+}
+
+/* Ranges of the first pass wait for the GPU, those of the second do not: what the credit buys is
+ * another thing after a turn. */
+static void each_pass_has_its_price(void **state)
+{
+	struct choosing c = { .on = false };
+	int64_t dear;
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &in_turns), 0);
+	take_in(&c, 1, 0);
+	choosing_note_first_start(&c, clock_now_ns(), 256, 0);
+	assert_int_equal(c.budget.pass, 0);
+	choosing_note_turn(&c, 0);
+	dear = c.chooser.credit;
+	choosing_note_turn(&c, 1);
+	assert_true(c.chooser.credit > 3 * dear);
+	choosing_note_start(&c, clock_now_ns(), 1);
+	assert_int_equal(c.budget.pass, 1);
+	choosing_note_first_start(&c, clock_now_ns(), 256, 1);
+	assert_int_equal(c.budget.pass, 1);
+	choosing_note_range(&c, 700000, 0);
+	choosing_note_range(&c, 4000, 1);
+	assert_true(c.budget.ranges[0].each_ns == 700000);
+	assert_true(c.budget.ranges[1].each_ns == 50000); /* 46 us on the GPU are assumed */
+	choosing_deinit(&c);
+	/* By itself, of ranges that wait nothing is added on the GPU. */
+	c = (struct choosing){ .on = false };
+	assert_int_equal(choosing_init(&c, &(struct choosing_options){ .ppm = 100000,
+								       .passes = 1,
+								       .may_block = { true } }),
+			 0);
+	take_in(&c, 1, 0);
+	assert_true(c.budget.costs[BUDGET_RANGE_GPU].each_ns <= 1);
+	choosing_deinit(&c);
+}
+
+/* A launch's own values go to its own stratum and pass. */
+static void values_go_where_they_were_measured(void **state)
+{
+	const double values[2 * COLUMNS] = { 10, 10, 900, 900 };
+	struct launch launches[2] = { { .chance = 1 }, { .chance = 1 } };
+	struct choosing c = { .on = false };
+	const struct chooser_state *s;
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &in_turns), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		launches[i].stratum = take_in(&c, 1 + i, i).stratum;
+		launches[i].pass = (uint8_t)i;
+	}
+	choosing_note_values(&c, launches, 2, values, COLUMNS);
+	s = &c.chooser.states[(size_t)(launches[0].stratum - 1) * 2];
+	assert_true(s[0].gain < 1 && s[1].gain == 1); /* nothing is known of the second */
+	s = &c.chooser.states[(size_t)(launches[1].stratum - 1) * 2];
+	assert_true(s[0].gain == 1 && s[1].gain < 1);
+	assert_true(c.chooser.moments[(launches[1].stratum - 1) * COLUMNS].mean == 900);
+	choosing_deinit(&c);
+}
+
+/* Behind the first second the window of ten seconds decides. */
+static void a_turn_waits_for_the_window(void **state)
+{
+	struct choosing *c = *state;
+
+	take(c, 0);
+	assert_false(choosing_batch_is_old(c)); /* nothing is in it */
+	assert_true(choosing_may_turn(c));
+	choosing_next_size(c, 300);
+	assert_int_equal(c->budget.options.size_most, 300);
+	c->budget.options.now_ns -= 2 * CLOCK_NS_PER_S;
+	assert_true(choosing_may_turn(c));
+	choosing_note_stop(c, clock_now_ns() - CLOCK_NS_PER_S);
+	assert_false(choosing_may_turn(c));
 }
 
 static void without_a_budget_everything_is_measured(void **state)
@@ -382,6 +556,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
 		cmocka_unit_test(cheap_passes_stay_cheap),
 		cmocka_unit_test(strata_lack_each_pass),
+		cmocka_unit_test_setup_teardown(what_stands_for_several_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(timed_callbacks_are_counted_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_passed_is_told, setup, teardown),
+		cmocka_unit_test(chances_follow_the_turns),
+		cmocka_unit_test(each_pass_has_its_price),
+		cmocka_unit_test(values_go_where_they_were_measured),
+		cmocka_unit_test_setup_teardown(a_turn_waits_for_the_window, setup, teardown),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
 	};
 

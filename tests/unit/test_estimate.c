@@ -266,7 +266,7 @@ static void alike_strata_lend_each_other_their_spread(void **state)
 
 	(void)state;
 	assert_true(fabs(sqrt(alike.variance[0]) / 0.1 - 1) < 0.1);
-	assert_true(alike.launches[0] > 3.5);
+	assert_true(alike.launches[0] > 3.5 && alike.launches[0] <= 4);
 	assert_true(unlike.launches[0] < 0.6);
 	assert_true(alike.launches[1] == 0); /* the second metric was 0 everywhere */
 	/* Two launches that happen to be alike. */
@@ -280,6 +280,81 @@ static void alike_strata_lend_each_other_their_spread(void **state)
 	estimate_add(&same, 100, 0, 0.01);
 	estimate_add(&same, 100, 0, 0.01);
 	assert_true(estimate_pair_among(&same, 200, &alike).variance[0] == 0);
+}
+
+/* A metric that is three times another in each launch: whatever is said of the one holds of the
+ * other, three and nine times, and so of what they have in common. */
+static void expect_proportional(const struct estimate_pair *p)
+{
+	expect_near(p->value[1] / p->value[0], 3);
+	expect_near(p->variance[1] / p->variance[0], 9);
+	expect_near(p->covariance / p->variance[0], 3);
+}
+
+static void what_goes_together_varies_together(void **state)
+{
+	struct estimate_prior prior = prior_of(0.1, 1, 3);
+	uint64_t random = 4321;
+
+	(void)state;
+	prior.launches[1] = prior.launches[0];
+	prior.variance[1] = prior.variance[0];
+	for (int i = 0; i < 500; i++) {
+		struct estimate_sample s = { 0 }, in_turns = { 0 };
+		struct estimate_pair p;
+
+		for (int j = 0; j < 30; j++) {
+			double chance = 0.001 + 0.9 * pow(uniform(&random), 3);
+			/* Often with the chance, so that each of the estimates is the larger one.
+			 */
+			double x = 1000 * uniform(&random) + (i % 2 ? 3000 * chance : 0);
+
+			estimate_add(&s, x, 3 * x, chance);
+			estimate_add_in_turn(&in_turns, x + j / 6 * 500.0 * (i % 3),
+					     3 * (x + j / 6 * 500.0 * (i % 3)), chance,
+					     1 + (uint64_t)j / 6);
+		}
+		p = estimate_pair(&s, 2000);
+		expect_proportional(&p);
+		p = estimate_pair_among(&s, 2000, &prior);
+		expect_proportional(&p);
+		p = estimate_pair(&in_turns, 2000);
+		expect_proportional(&p);
+		p = estimate_pair_among(&in_turns, 2000, &prior);
+		expect_proportional(&p);
+	}
+}
+
+/* A part is the same as the stratum's launches with zeros in place of the others' values. */
+static void a_widened_part_has_zeros_for_the_others(void **state)
+{
+	uint64_t random = 17;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct estimate_sample part = { 0 }, whole = { 0 }, zeros = { 0 };
+		struct estimate_pair a, b;
+
+		for (int j = 0; j < 40; j++) {
+			double x = 100 * (1 + uniform(&random)), y = 2 + uniform(&random);
+			double chance = j % 9 ? 0.02 + 0.9 * pow(uniform(&random), 3) : 1;
+			bool in = j < 2 || unit_random(&random) % 2;
+
+			estimate_add(&whole, x, y, chance);
+			estimate_add(&zeros, in ? x : 0, in ? y : 0, chance);
+			if (in) {
+				estimate_add(&part, x, y, chance);
+			}
+		}
+		estimate_widen(&part, &whole);
+		a = estimate_pair(&part, 3000);
+		b = estimate_pair(&zeros, 3000);
+		for (int k = 0; k < 2; k++) {
+			expect_near(a.value[k] / b.value[k], 1);
+			assert_true(fabs(a.variance[k] / b.variance[k] - 1) < 1e-6);
+		}
+		assert_true(fabs(a.covariance / b.covariance - 1) < 1e-6);
+	}
 }
 
 /* However many launches it had. */
@@ -454,6 +529,58 @@ static void a_prediction_keeps_what_was_measured(void **state)
 	assert_int_equal(p.seen, 5);
 }
 
+/* What rounding takes from a sum is kept, in parts as well. */
+static void merged_sums_lose_nothing(void **state)
+{
+	struct estimate_sample parts[2] = { { 0 } };
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		estimate_add(&parts[i % 2], i < 2 ? 9007199254740992.0 : 1, 0, 1);
+	}
+	estimate_merge(&parts[0], &parts[1]);
+	assert_true(estimate_total(&parts[0], 2000).value == 2 * 9007199254740992.0 + 1998);
+}
+
+/* The formula of the head comment, for strata of two launches and three, one launch missing in each
+ * of them and five in one that lacks. */
+static void a_prediction_is_what_is_written(void **state)
+{
+	static const double of[2][3] = { { 10, 14 }, { 40, 46, 58 } };
+	const size_t n[2] = { 2, 3 };
+	const double seen[2] = { 12, 33 }, N = 5;
+	struct estimate_class c = { .degrees = 0 };
+	struct estimate_sample own = { 0 };
+	long double means[2], squares = 0, degrees = 0, inverse = 0, shared = 0, w, b;
+	struct estimate_pair p;
+
+	(void)state;
+	for (size_t h = 0; h < 2; h++) {
+		struct estimate_sample s = { 0 };
+
+		means[h] = 0;
+		for (size_t i = 0; i < n[h]; i++) {
+			estimate_add(&s, of[h][i], 3 * of[h][i], 0.1);
+			means[h] += of[h][i] / (long double)n[h];
+		}
+		for (size_t i = 0; i < n[h]; i++) {
+			squares += (of[h][i] - means[h]) * (of[h][i] - means[h]);
+		}
+		degrees += (long double)n[h] - 1;
+		inverse += 1 / (long double)n[h];
+		shared += ((long double)seen[h] - (long double)n[h]) / (long double)n[h];
+		estimate_class_add(&c, &s, (uint64_t)seen[h]);
+	}
+	w = squares / degrees;
+	b = (means[1] - means[0]) * (means[1] - means[0]) / 2 - w * inverse / 2;
+	p = estimate_pair_like(&c, &own, (uint64_t)N, N * N);
+	expect_near(p.value[0], N * (means[0] + means[1]) / 2);
+	expect_near(p.variance[0],
+		    b * widen(1) * (N * N + N * N / 2) +
+			    w * widen(degrees) * (N + N * N * inverse / 4 + 2 * N * shared / 2));
+	expect_proportional(&p);
+}
+
 /* A launch that was certain to be measured is no sign of what the others do. */
 static void the_first_launch_stands_for_itself(void **state)
 {
@@ -607,6 +734,74 @@ static void a_total_tells_what_its_error_does_not_hold(void **state)
 	expect_near(estimate_total_mean(&t, 0).value, 242.0L / 24);
 }
 
+/* Nothing but one launch that was certain, and one that stands for others: no error can be told,
+ * and 0 would be a lie. */
+static void an_error_that_holds_nothing_is_none(void **state)
+{
+	struct estimate_sample exact = { 0 }, once = { 0 }, none = { 0 }, guess = { 0 };
+	struct estimate_total t = { 0 }, part = { 0 };
+	struct estimate_pair p;
+
+	(void)state;
+	estimate_add(&exact, 7, 0, 1);
+	p = estimate_pair(&exact, 1);
+	estimate_total_add(&t, &p);
+	p = estimate_pair(&none, 8);
+	estimate_total_add(&t, &p);
+	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_ONCE);
+	assert_true(estimate_total_of(&t, 0).value == 7);
+	assert_true(isnan(estimate_total_of(&t, 0).error));
+	estimate_add(&once, 5, 0, 1);
+	p = estimate_pair(&once, 499);
+	estimate_total_add(&part, &p);
+	estimate_total_merge(&t, &part);
+	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_ONCE);
+	assert_true(estimate_total_of(&t, 0).value == 7 + 499 * 5);
+	assert_true(isnan(estimate_total_of(&t, 0).error));
+	/* Launches that were all alike have an error, which is 0. */
+	estimate_add(&guess, 2, 0, 0.5);
+	estimate_add(&guess, 2, 0, 0.5);
+	p = estimate_pair(&guess, 9);
+	estimate_total_add(&t, &p);
+	assert_int_equal(estimate_total_of(&t, 0).kind, ESTIMATE_GUESS);
+	assert_true(estimate_total_of(&t, 0).error == 0);
+}
+
+/* Row by row or stratum by stratum. */
+static void totals_merge_to_the_whole(void **state)
+{
+	struct estimate_total whole = { 0 }, parts[2] = { 0 };
+	uint64_t random = 31;
+	struct estimate a, b;
+
+	(void)state;
+	for (int h = 0; h < 40; h++) {
+		struct estimate_sample s = { 0 };
+		struct estimate_pair p;
+
+		for (int i = 0; i < h % 5; i++) {
+			double x = 10 + uniform(&random);
+
+			estimate_add(&s, x, x * (2 + uniform(&random)), 0.1);
+		}
+		p = estimate_pair(&s, h % 8 == 4 ? 4 : 100 + (uint64_t)h);
+		estimate_total_add(&whole, &p);
+		estimate_total_add(&parts[h % 2], &p);
+	}
+	estimate_total_merge(&parts[0], &parts[1]);
+	assert_int_equal(parts[0].seen, whole.seen);
+	assert_int_equal(parts[0].measured, whole.measured);
+	assert_int_equal(parts[0].once, whole.once);
+	assert_int_equal(parts[0].unknown, whole.unknown);
+	assert_int_equal(parts[0].exact, whole.exact);
+	assert_true(whole.once > 0 && whole.unknown > 0 && whole.exact > 0);
+	a = estimate_total_ratio(&whole);
+	b = estimate_total_ratio(&parts[0]);
+	expect_near(a.value, b.value);
+	expect_near(a.error, b.error);
+	expect_near(estimate_total_mean(&whole, 1).error, estimate_total_mean(&parts[0], 1).error);
+}
+
 /* Of launches whose y is about twice their x: the error of the ratio is small though both vary. */
 static double ratio_spread(uint64_t *random, double *ret_error, double *ret_mean)
 {
@@ -742,6 +937,88 @@ static void turns_add_up(void **state)
 	assert_true(sqrt(a.variance[0]) > 0.05 * a.value[0]); /* of eight turns */
 }
 
+/* Sums of weighted deviations by turn, around the mean with these weights. */
+static long double reference_turns_variance(const struct reference *r, const uint64_t *turns,
+					    uint64_t seen, const struct estimate_prior *prior)
+{
+	long double mean = reference_mean(r, r->x), weight = 0, sums[8] = { 0 }, variance = 0, g, n;
+	long double weights[8] = { 0 }, squares = 0, more = prior->launches[0];
+
+	for (size_t i = 0; i < r->n; i++) {
+		weight += odds_of(r, i);
+		weights[turns[i]] += odds_of(r, i);
+		sums[turns[i]] += odds_of(r, i) * (r->x[i] - mean);
+	}
+	g = (long double)(seen - r->n) / weight;
+	n = (long double)turns[r->n - 1];
+	for (size_t i = 1; i <= turns[r->n - 1]; i++) {
+		variance += g * g * sums[i] * sums[i];
+		squares += weights[i] * weights[i];
+	}
+	/* Launches of a turn that are alike have the common variance together. */
+	variance = variance * n + more * prior->variance[0] * mean * mean * g * g * squares;
+	return variance / (n - 1 + more) * widen(n - 1 + more);
+}
+
+static void turns_agree_with_what_is_written(void **state)
+{
+	static const struct estimate_prior priors[2] = {
+		{ .launches = { 0, 0 } }, { .launches = { 3, 3 }, .variance = { 0.25, 0.25 } }
+	};
+	static struct reference r;
+	uint64_t random = 2468, turns[70];
+
+	(void)state;
+	for (int run = 0; run < 200; run++) {
+		struct estimate_sample s = { 0 };
+		struct estimate_pair p;
+
+		r.n = 0;
+		for (uint64_t turn = 1; turn <= 7; turn++) {
+			double level = 1000 * uniform(&random);
+
+			for (int i = 0; i < 10; i++) {
+				double x = level + uniform(&random);
+				double chance = 0.01 + 0.5 * uniform(&random);
+
+				r.x[r.n] = (long double)x;
+				r.chance[r.n] = (long double)chance;
+				turns[r.n++] = turn;
+				estimate_add_in_turn(&s, x, 3 * x, chance, turn);
+			}
+		}
+		for (int i = 0; i < 2; i++) {
+			p = estimate_pair_among(&s, 5000, &priors[i]);
+			expect_near((double)(p.variance[0] /
+					     reference_turns_variance(&r, turns, 5000, &priors[i])),
+				    1);
+			expect_proportional(&p);
+		}
+	}
+}
+
+/* A turn that both parts are in is one. */
+static void a_turn_in_two_parts_is_one(void **state)
+{
+	struct estimate_sample whole = { 0 }, parts[2] = { { 0 } };
+	struct estimate_pair a, b;
+
+	(void)state;
+	for (uint64_t turn = 1; turn <= 3; turn++) {
+		for (int i = 0; i < 20; i++) {
+			double x = 100 * (double)(turn * turn) + i % 3;
+
+			estimate_add_in_turn(&whole, x, 1, 0.1, turn);
+			estimate_add_in_turn(&parts[turn == 3 && i % 2], x, 1, 0.1, turn);
+		}
+	}
+	estimate_merge(&parts[0], &parts[1]);
+	a = estimate_pair(&whole, 5000);
+	b = estimate_pair(&parts[0], 5000);
+	assert_true(a.variance[0] > 0);
+	expect_near(b.variance[0] / a.variance[0], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -749,6 +1026,8 @@ int main(void)
 		cmocka_unit_test(equal_chances_are_simple_random_sampling),
 		cmocka_unit_test(few_launches_have_students_errors),
 		cmocka_unit_test(alike_strata_lend_each_other_their_spread),
+		cmocka_unit_test(what_goes_together_varies_together),
+		cmocka_unit_test(a_widened_part_has_zeros_for_the_others),
 		cmocka_unit_test(one_turn_alone_has_no_error),
 		cmocka_unit_test(one_turn_is_judged_as_one_launch),
 		cmocka_unit_test(everything_measured_is_exact),
@@ -756,15 +1035,21 @@ int main(void)
 		cmocka_unit_test(one_launch_is_judged_by_other_strata),
 		cmocka_unit_test(what_is_missing_is_predicted_from_its_kind),
 		cmocka_unit_test(a_prediction_keeps_what_was_measured),
+		cmocka_unit_test(merged_sums_lose_nothing),
+		cmocka_unit_test(a_prediction_is_what_is_written),
 		cmocka_unit_test(the_first_launch_stands_for_itself),
 		cmocka_unit_test(constant_values_have_no_error),
 		cmocka_unit_test(parts_merge_to_the_whole),
 		cmocka_unit_test(errors_hold_the_truth_as_often_as_they_say),
 		cmocka_unit_test(a_total_tells_what_its_error_does_not_hold),
+		cmocka_unit_test(an_error_that_holds_nothing_is_none),
+		cmocka_unit_test(totals_merge_to_the_whole),
 		cmocka_unit_test(ratios_know_how_far_off_they_are),
 		cmocka_unit_test(a_ratio_of_strangers_adds_their_errors),
 		cmocka_unit_test(turns_are_drawn_as_a_whole),
 		cmocka_unit_test(turns_add_up),
+		cmocka_unit_test(turns_agree_with_what_is_written),
+		cmocka_unit_test(a_turn_in_two_parts_is_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
+#include "client/report/machine.h"
 #include "client/report/table.h"
 #include "client/report/view.h"
 
@@ -41,18 +42,28 @@ static double uniform(uint64_t *random)
 	return (double)(unit_random(random) >> 11) * 0x1p-53;
 }
 
+static const struct gpuctr_plan made_plan = {
+	.chip = "GH100", .passes = 1, .columns = columns, .n_columns = 2
+};
+
+/* One capture more. */
+static void begin_again(struct made *m)
+{
+	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
+
+	assert_int_equal(groups_begin(m->groups, &made_plan, "another", NULL), 0);
+	assert_int_equal(groups_process(m->groups, &process), 0);
+}
+
 static void begin(struct made *m, const char *by)
 {
-	static const struct gpuctr_plan plan = {
-		.chip = "GH100", .passes = 1, .columns = columns, .n_columns = 2
-	};
 	const struct gpuctr_process process = { .process = 1, .program = "p", .recorded_from = "" };
 	struct keys keys;
 
 	assert_true(keys_parse(by, &keys, NULL));
 	m->groups = groups_new(&keys);
 	assert_non_null(m->groups);
-	assert_int_equal(groups_begin(m->groups, &plan, "made", NULL), 0);
+	assert_int_equal(groups_begin(m->groups, &made_plan, "made", NULL), 0);
 	assert_int_equal(groups_process(m->groups, &process), 0);
 	for (unsigned i = 0; i < KERNELS; i++) {
 		m->kernels[i] =
@@ -278,6 +289,14 @@ static void what_was_not_measured_is_told(void **state)
 	assert_non_null(strstr(buf_string(&b), "+-"));	 /* of alpha */
 	assert_non_null(strstr(buf_string(&b), "part")); /* of all, without beta's */
 	buf_deinit(&b);
+	b = (struct buf){ 0 };
+	machine_csv(&view, &b);
+	assert_non_null(strstr(buf_string(&b), ",dram__bytes.sum:error,dram__bytes.sum:kind,"
+					       "dram__bytes.sum:without_error,"
+					       "dram__bytes.sum:unknown,"));
+	assert_non_null(strstr(strstr(buf_string(&b), "\nbeta,70,0,0,"), ",none,0,70"));
+	assert_non_null(strstr(strstr(buf_string(&b), "\nalpha,400,0,"), ",estimate,0,0,"));
+	buf_deinit(&b);
 	view_deinit(&view);
 	groups_free(m.groups);
 }
@@ -378,6 +397,260 @@ static void expect_near(double value, double wanted)
 	if (!(fabs(value - wanted) <= 1e-9 * fabs(wanted))) {
 		fail_msg("%g, not %g", value, wanted);
 	}
+}
+
+static struct gpuctr_stratum stratum_of(const struct made *m, unsigned process, unsigned id,
+					uint64_t seen)
+{
+	return (struct gpuctr_stratum){ .process = process,
+					.id = id,
+					.kernel = &m->kernels[0],
+					.grid = { 1, 1, 1 },
+					.block = { 32, 1, 1 },
+					.seen = seen };
+}
+
+static void add_stratum(struct made *m, unsigned process, unsigned id, uint64_t seen)
+{
+	const struct gpuctr_stratum s = stratum_of(m, process, id, seen);
+
+	assert_int_equal(groups_stratum(m->groups, &s), 0);
+}
+
+static void add_launch(struct made *m, unsigned process, unsigned id, double bytes, double chance)
+{
+	double values[2] = { bytes, 50 };
+	const struct gpuctr_record record = { .process = process,
+					      .kernel = &m->kernels[0],
+					      .clock = GPUCTR_CLOCK_NONE,
+					      .values = values,
+					      .stratum = id,
+					      .chance = chance };
+
+	assert_int_equal(groups_record(m->groups, &record), 0);
+}
+
+static void add_process(struct made *m, unsigned number)
+{
+	const struct gpuctr_process process = { .process = number,
+						.program = "p",
+						.recorded_from = "" };
+
+	assert_int_equal(groups_process(m->groups, &process), 0);
+}
+
+/* However many there are: the stratum of one process, or capture, is not that of another which has
+ * its number. */
+static void strata_are_of_their_process_and_capture(void **state)
+{
+	enum { CAPTURES = 6, PROCESSES = 100 };
+	struct made m = { .random = 1 };
+	double launches = 0, bytes = 0;
+
+	(void)state;
+	for (unsigned c = 0; c < CAPTURES; c++) {
+		if (c == 0) {
+			begin(&m, "kernel");
+		} else {
+			begin_again(&m);
+		}
+		for (unsigned i = 1; i <= PROCESSES; i++) {
+			add_process(&m, i);
+			add_stratum(&m, i, 1, 2 * (c + i));
+			launches += 2 * (c + i);
+			for (unsigned k = 0; k < 2; k++) {
+				add_launch(&m, i, 1, 100 * c + i, 0.5);
+			}
+			bytes += (100 * c + i) * 2.0 * (c + i);
+		}
+	}
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_true(group_launches(groups_all(m.groups), true) == launches);
+	assert_true(fields_estimate(measure(&m, 1), 1, groups_all(m.groups)).value == bytes);
+	groups_free(m.groups);
+}
+
+/* One launch of each: what is not of the same kind tells nothing of what was not measured. */
+static void other_kinds_predict_nothing(void **state)
+{
+	struct made m = { .random = 1 };
+	struct gpuctr_stratum other;
+
+	(void)state;
+	begin(&m, "kernel");
+	add_process(&m, 2);
+	for (unsigned i = 0; i < 3; i++) {
+		add_launch(&m, 1, 1, 100, 0.5);
+	}
+	add_stratum(&m, 1, 1, 10);
+	other = stratum_of(&m, 1, 2, 1);
+	other.device = 1;
+	assert_int_equal(groups_stratum(m.groups, &other), 0);
+	other = stratum_of(&m, 1, 3, 20);
+	other.dynamic_shared_bytes = 64;
+	assert_int_equal(groups_stratum(m.groups, &other), 0);
+	add_stratum(&m, 2, 4, 300);
+	begin_again(&m);
+	add_stratum(&m, 1, 5, 4000);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_int_equal(find(&m, "alpha")->estimated->total[1].unknown, 4321);
+	groups_free(m.groups);
+}
+
+/* By hand: of the first stratum 8 of 10 launches are like its two; the second has one, which cannot
+ * stand for the 4 others, and of the third nothing is known: these 11 are as the mean of both
+ * means.
+ */
+static void what_lacks_is_the_mean_of_its_kind(void **state)
+{
+	struct made m = { .random = 1 };
+	struct estimate e;
+
+	(void)state;
+	begin(&m, "kernel");
+	add_launch(&m, 1, 1, 10, 0.5);
+	add_launch(&m, 1, 1, 20, 0.5);
+	add_stratum(&m, 1, 1, 10);
+	add_stratum(&m, 1, 3, 7);
+	assert_int_equal(groups_finish(m.groups), 0);
+	/* One stratum is no sign of how much others differ. */
+	e = fields_estimate(measure(&m, 1), 1, find(&m, "alpha"));
+	expect_near(e.value, 17 * 15);
+	assert_int_equal(find(&m, "alpha")->estimated->total[1].once, 7);
+	assert_int_equal(find(&m, "alpha")->estimated->total[1].unknown, 0);
+	add_launch(&m, 1, 2, 40, 0.5);
+	add_stratum(&m, 1, 2, 5);
+	assert_int_equal(groups_finish(m.groups), 0);
+	e = fields_estimate(measure(&m, 1), 1, find(&m, "alpha"));
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	expect_near(e.value, 30 + 8 * 15 + 40 + 11 * 27.5);
+	/* 50 is the variance within the first, 275 what is left of that of the means; each is known
+	 * with one degree of freedom. */
+	expect_near(e.error, 6.4829 * sqrt(50.0 * 8 * (1 + 8 / 2) + 275 * (16 + 49 + 121 / 2.0) +
+					   50 * (11 + 121 * 1.5 / 4 + 2 * 11 * 4 / 2.0)));
+	assert_int_equal(e.seen, 22);
+	/* And no longer, when it was measured itself. */
+	add_launch(&m, 1, 3, 1000, 0.5);
+	add_launch(&m, 1, 3, 1000, 0.5);
+	add_launch(&m, 1, 2, 40, 0.5);
+	assert_int_equal(groups_finish(m.groups), 0);
+	e = fields_estimate(measure(&m, 1), 1, find(&m, "alpha"));
+	expect_near(e.value, 30 + 8 * 15 + 5 * 40 + 7 * 1000);
+	groups_free(m.groups);
+}
+
+/* Counts come again and again, and the last ones of a process that died may be missing. */
+static void counts_only_grow(void **state)
+{
+	struct made m = { .random = 1 };
+
+	(void)state;
+	begin(&m, "kernel");
+	add_stratum(&m, 1, 1, 70);
+	add_stratum(&m, 1, 1, 50);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_true(group_launches(find(&m, "alpha"), true) == 70);
+	add_stratum(&m, 1, 2, 1);
+	add_launch(&m, 1, 2, 5, 1);
+	add_launch(&m, 1, 2, 6, 1);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_true(group_launches(find(&m, "alpha"), true) == 72);
+	groups_free(m.groups);
+}
+
+/* Kernels that share a stratum have a part of its launches each, and so have devices. */
+static void kernels_that_share_a_stratum_have_a_part_of_it(void **state)
+{
+	static const char *const keys[] = { "kernel", "device", "kernel,device" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct gpuctr_stratum several = { .process = 1, .id = 1, .seen = 100 };
+		struct made m = { .random = 1 };
+		struct group **rows;
+		double values[2] = { 1, 2 };
+		size_t n;
+
+		begin(&m, keys[i]);
+		for (unsigned k = 0; k < 10; k++) {
+			const struct gpuctr_record record = { .process = 1,
+							      .kernel = &m.kernels[k % 5 == 0],
+							      .device = k % 5 == 0,
+							      .clock = GPUCTR_CLOCK_NONE,
+							      .values = values,
+							      .stratum = 1,
+							      .chance = 0.1 };
+
+			assert_int_equal(groups_record(m.groups, &record), 0);
+		}
+		assert_int_equal(groups_stratum(m.groups, &several), 0);
+		assert_int_equal(groups_finish(m.groups), 0);
+		n = groups_rows(m.groups, &rows);
+		assert_int_equal(n, 2);
+		for (size_t r = 0; r < n; r++) {
+			bool rare = rows[r]->estimated->measured == 2;
+
+			expect_near(group_launches(rows[r], true), rare ? 20 : 80);
+			assert_true(group_launches_error(rows[r], true) > 1);
+		}
+		assert_true(group_launches(groups_all(m.groups), true) == 100);
+		groups_free(m.groups);
+	}
+}
+
+/* What was not measured is in a row without a name, with as many launches as there were. */
+static void launches_in_no_row_are_counted(void **state)
+{
+	struct made m = { .random = 1 };
+	struct group **rows;
+	double launches = 0;
+	size_t n;
+
+	(void)state;
+	begin(&m, "stream");
+	add_launch(&m, 1, 1, 5, 1);
+	add_stratum(&m, 1, 1, 1);
+	add_stratum(&m, 1, 2, 40);
+	assert_int_equal(groups_finish(m.groups), 0);
+	n = groups_rows(m.groups, &rows);
+	for (size_t i = 0; i < n; i++) {
+		launches += group_launches(rows[i], true);
+	}
+	assert_true(n == 2 && launches == 41);
+	groups_free(m.groups);
+}
+
+/* Rows that a table has no room for. */
+static void rows_add_up(void **state)
+{
+	struct estimate_total self[3] = { 0 }, total[3] = { 0 },
+			      of_derived[DERIVED_BUILT_IN] = { 0 };
+	struct estimated sum = { .self = self, .total = total, .derived = of_derived };
+	const struct group group = { .estimated = &sum };
+	const struct measure *measures;
+	struct derived derived[DERIVED_MAX];
+	const struct group *all;
+	struct made m;
+
+	(void)state;
+	run(&m, "kernel", 3, 1);
+	all = groups_all(m.groups);
+	for (unsigned k = 0; k < KERNELS; k++) {
+		estimated_add(&sum, find(&m, names[k])->estimated, 3);
+	}
+	assert_int_equal(sum.measured, all->estimated->measured);
+	assert_int_equal(sum.total_measured, all->estimated->total_measured);
+	assert_true(group_launches(&group, true) == KERNELS * LAUNCHES);
+	groups_measures(m.groups, &measures);
+	derived_find(measures, 3, derived);
+	assert_int_equal(derived[0].kind, DERIVED_BANDWIDTH);
+	expect_near(derived_estimate(&derived[0], &group).error,
+		    derived_estimate(&derived[0], all).error);
+	sum.launches.error = 3;
+	sum.total_launches.error = 4;
+	assert_true(group_launches_error(&group, false) == 3);
+	assert_true(group_launches_error(&group, true) == 4);
+	groups_free(m.groups);
 }
 
 /* Columns of the user's own, too, are of all launches; what cannot be estimated is not known. */
@@ -554,7 +827,7 @@ static struct groups *begin_turns(const char *by)
 }
 
 /* The kernel does 5 operations a byte. */
-static struct groups *run_turns(double *ret_bytes)
+static struct groups *run_turns(const char *by, double *ret_bytes)
 {
 	const struct gpuctr_stratum stratum = {
 		.process = 1, .id = 1, .kernel = &kernel, .seen = TURN_LAUNCHES
@@ -562,7 +835,7 @@ static struct groups *run_turns(double *ret_bytes)
 	uint64_t random = 3;
 	struct groups *g;
 
-	g = begin_turns("kernel");
+	g = begin_turns(by);
 	for (unsigned i = 0; i < TURN_LAUNCHES; i++) {
 		double bytes = floor(1000 * (1 + uniform(&random)));
 		unsigned group = i / TURN % 2;
@@ -574,6 +847,7 @@ static struct groups *run_turns(double *ret_bytes)
 						      .values = values,
 						      .stratum = 1,
 						      .chance = 0.5 * CHANCE,
+						      .stream = i % 2,
 						      .group = group };
 
 		*ret_bytes += bytes;
@@ -702,7 +976,7 @@ static void ratios_of_groups_are_joined(void **state)
 	size_t n;
 
 	(void)state;
-	g = run_turns(&bytes);
+	g = run_turns("kernel", &bytes);
 	assert_true(groups_take_turns(g));
 	all = groups_all(g);
 	n = groups_measures(g, &measures);
@@ -725,6 +999,61 @@ static void ratios_of_groups_are_joined(void **state)
 	groups_free(g);
 }
 
+/* Whatever the rows are of, all of them together are the same launches in the same turns. */
+static void all_is_the_same_by_any_key(void **state)
+{
+	double bytes = 0;
+	struct groups *by_kernel = run_turns("kernel", &bytes),
+		      *by_stream = run_turns("stream", &bytes);
+	const struct measure m = { .adds_up = true };
+
+	(void)state;
+	for (size_t i = 1; i <= 2; i++) {
+		struct estimate a = estimated_total(groups_all(by_kernel), &m, i);
+		struct estimate b = estimated_total(groups_all(by_stream), &m, i);
+
+		assert_int_equal(a.kind, ESTIMATE_GUESS);
+		expect_near(b.value, a.value);
+		expect_near(b.error, a.error);
+	}
+	groups_free(by_kernel);
+	groups_free(by_stream);
+}
+
+/* Each context has turns of its own: one that is always in the same group has one turn, whatever
+ * comes between its records. */
+static void turns_are_of_their_context(void **state)
+{
+	struct groups *g = begin_turns("kernel");
+	const struct gpuctr_stratum stratum = {
+		.process = 1, .id = 1, .kernel = &kernel, .seen = 100
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		double values[2] = { i % 2 ? NAN : 10 + i % 3, i % 2 ? 20 + i % 5 : NAN };
+		const struct gpuctr_record record = { .process = 1,
+						      .kernel = &kernel,
+						      .clock = GPUCTR_CLOCK_NONE,
+						      .values = values,
+						      .stratum = 1,
+						      .chance = 0.1,
+						      .context = 1 + i % 2,
+						      .group = i % 2 };
+
+		assert_int_equal(groups_record(g, &record), 0);
+	}
+	assert_int_equal(groups_stratum(g, &stratum), 0);
+	assert_int_equal(groups_finish(g), 0);
+	for (size_t i = 1; i <= 2; i++) {
+		assert_int_equal(estimated_total(groups_all(g),
+						 &(struct measure){ .adds_up = true }, i)
+					 .kind,
+				 ESTIMATE_ONCE);
+	}
+	groups_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -734,6 +1063,13 @@ int main(void)
 		cmocka_unit_test(what_was_not_measured_is_told),
 		cmocka_unit_test(strata_that_lack_are_predicted),
 		cmocka_unit_test(other_shapes_predict_nothing),
+		cmocka_unit_test(strata_are_of_their_process_and_capture),
+		cmocka_unit_test(other_kinds_predict_nothing),
+		cmocka_unit_test(what_lacks_is_the_mean_of_its_kind),
+		cmocka_unit_test(counts_only_grow),
+		cmocka_unit_test(kernels_that_share_a_stratum_have_a_part_of_it),
+		cmocka_unit_test(launches_in_no_row_are_counted),
+		cmocka_unit_test(rows_add_up),
 		cmocka_unit_test(definitions_are_of_all_launches),
 		cmocka_unit_test(without_a_count_nothing_is_exact),
 		cmocka_unit_test(captures_are_compared_by_their_errors),
@@ -743,6 +1079,8 @@ int main(void)
 		cmocka_unit_test(strata_that_lack_in_turns_are_predicted),
 		cmocka_unit_test(one_turn_in_one_row_is_not_the_whole_stratum),
 		cmocka_unit_test(ratios_of_groups_are_joined),
+		cmocka_unit_test(all_is_the_same_by_any_key),
+		cmocka_unit_test(turns_are_of_their_context),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

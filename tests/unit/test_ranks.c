@@ -89,6 +89,38 @@ static void rows_of_many_nodes_become_one_table(void **state)
 	ranks_deinit(&all);
 }
 
+/* With a budget other tables are of all launches, and this one is not. */
+static void sums_of_what_a_budget_chose_are_said_to_be(void **state)
+{
+	static const char text[] = "are of its measured kernels, and not scaled to all\n";
+	const struct gpuctr_process p = { .process = 2, .pid = 9, .program = "x" };
+	const struct gpuctr_process_end end = { .process = 2,
+						.totals = { .seen = 70, .unchosen = 68 },
+						.clean = true };
+	struct ranks r = { 0 }, all = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	ranks_plan(&r, &plan);
+	measure(&r, 1, "RANK=1", "x");
+	ranks_print(&r, 0, &b);
+	assert_null(strstr(buf_string(&b), text));
+	ranks_process(&r, &p);
+	ranks_process_end(&r, &end);
+	ranks_end(&r);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "68 not chosen"));
+	assert_non_null(strstr(buf_string(&b), text));
+	buf_deinit(&b);
+	b = (struct buf){ 0 };
+	read_lines(&all, write_lines(&r, "n1"));
+	ranks_print(&all, 0, &b);
+	assert_non_null(strstr(buf_string(&b), text));
+	buf_deinit(&b);
+	ranks_deinit(&r);
+	ranks_deinit(&all);
+}
+
 static void a_program_breaks_no_line(void **state)
 {
 	struct ranks r = { 0 }, read = { 0 };
@@ -207,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_many_nodes_become_one_table),
+		cmocka_unit_test(sums_of_what_a_budget_chose_are_said_to_be),
 		cmocka_unit_test(a_program_breaks_no_line),
 		cmocka_unit_test(who_does_not_come_has_a_row),
 		cmocka_unit_test(what_is_lost_is_added_up_and_said),

@@ -206,7 +206,16 @@ static void a_path_knows_kernels_and_shapes(void **state)
 	key.path++;
 	key.device++;
 	assert_true(strata_hash_launch(&key) == hash);
-	key.grid[2]++;
+	for (int i = 0; i < 3; i++) {
+		key = base;
+		key.grid[i]++;
+		assert_true(strata_hash_launch(&key) != hash);
+		key = base;
+		key.block[i]++;
+		assert_true(strata_hash_launch(&key) != hash);
+	}
+	key = base;
+	key.shared_bytes++;
 	assert_true(strata_hash_launch(&key) != hash);
 	key = base;
 	key.kernel++;
