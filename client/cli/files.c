@@ -314,7 +314,7 @@ static int write_estimates(struct store *s, const struct view *kernels, const st
 	for (size_t i = MEASURE_TIME + 1; r == 0 && i < kernels->n_measures; i++) {
 		const struct measure *m = &kernels->measures[i];
 		const struct estimate_total *t = &row->estimated->total[i];
-		struct estimate e = fields_estimate(m, i, row);
+		struct estimate e = fields_told(m, i, row);
 
 		r = store_write_estimate(s, &(struct store_estimate){
 						    .kernel = row->labels[0],

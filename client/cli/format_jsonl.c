@@ -477,7 +477,7 @@ static void add_double(struct buf *b, const char *key, double value)
 static void add_estimate(struct buf *b, const struct group *row, const struct measure *m, size_t i)
 {
 	const struct estimate_total *t = &row->estimated->total[i];
-	struct estimate e = fields_estimate(m, i, row);
+	struct estimate e = fields_told(m, i, row);
 
 	add_text(b, "{\"type\":\"estimate\",\"kernel\":", row->labels[0]);
 	add_text(b, ",\"metric\":", m->name);

@@ -298,6 +298,19 @@ static void add_turns(const struct summary *s, struct buf *b)
 	buf_char(b, '\n');
 }
 
+/* Totals are told four times a second, counts of strata once: who died between them has launches
+ * that are in no row. */
+static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t, struct buf *b)
+{
+	uint64_t in_rows = groups_launches_of_strata(s->groups) + t->filtered + t->capturing;
+
+	if (t->seen > in_rows) {
+		text_count(b, t->seen - in_rows);
+		buf_text(b, " launches are in no row and no value: their process ended before it "
+			    "told of what kind they were\n");
+	}
+}
+
 /* What of the figures is counted, what estimated, and how far that may be off. */
 static void add_estimated(const struct summary *s, const struct summary_end *end, struct buf *b)
 {
@@ -316,6 +329,7 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b, end->budgets);
 	}
 	buf_char(b, '\n');
+	add_uncounted(s, &end->totals, b);
 	if (unknown > 0) {
 		text_count(b, unknown);
 		buf_text(b,

@@ -81,6 +81,16 @@ bool groups_are_estimated(const struct groups *g)
 	return g->chosen;
 }
 
+uint64_t groups_launches_of_strata(const struct groups *g)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < g->strata_index.n; i++) {
+		n += groups_stratum_seen(&g->strata[i]);
+	}
+	return n;
+}
+
 /* --- records -----------------------------------------------------------------------------------
  */
 

@@ -117,6 +117,19 @@ struct estimate fields_estimate(const struct measure *measure, size_t i, const s
 	return estimated_total(group, measure, i);
 }
 
+bool fields_is_of_some(const struct measure *measure, size_t i, const struct group *group)
+{
+	return measure->adds_up && group->estimated && group->estimated->total[i].unknown > 0;
+}
+
+struct estimate fields_told(const struct measure *measure, size_t i, const struct group *group)
+{
+	struct estimate e = fields_estimate(measure, i, group);
+
+	e.error = fields_is_of_some(measure, i, group) ? NAN : e.error;
+	return e;
+}
+
 /* Of launches whose time is known those whose time is a range's. */
 static bool same_part(uint64_t ranged, uint64_t n, uint64_t ranged_before, uint64_t n_before)
 {
@@ -218,7 +231,7 @@ double fields_value(enum field field, const struct measure *measure, size_t i,
 	case FIELD_TOTAL:
 		return estimated_total(group, measure, i).value;
 	case FIELD_ERROR:
-		return fields_estimate(measure, i, group).error;
+		return fields_told(measure, i, group).error;
 	case FIELD_BEFORE:
 	case FIELD_CHANGE:
 	case FIELD_CHANGE_ERROR:

@@ -54,6 +54,12 @@ bool fields_applies(enum field field, const struct measure *measure);
 /* The total, or the mean where a sum means nothing, with its error: what is compared. */
 struct estimate fields_estimate(const struct measure *measure, size_t i, const struct group *group);
 
+/* Is it a sum from which launches are missing, because nothing of their kind was measured? */
+bool fields_is_of_some(const struct measure *measure, size_t i, const struct group *group);
+/* The estimate as it is told: the error of such a sum is NaN, because one of the others would say
+ * that the sum is known. */
+struct estimate fields_told(const struct measure *measure, size_t i, const struct group *group);
+
 /* Are the times of a row, and of what it was before, told by one clock: all by the kernels' own,
  * all as lengths of ranges, or both mixed alike, to a hundredth of the launches? So is a row
  * without times, or without a before. */

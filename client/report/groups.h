@@ -85,6 +85,8 @@ const struct scope *groups_last_scope(const struct groups *g);
 /* Of a capture with a budget; may be told again, with more launches. */
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);
 bool groups_are_estimated(const struct groups *g);
+/* Launches of all strata, as they were last told. */
+uint64_t groups_launches_of_strata(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */
 bool groups_take_turns(const struct groups *g);

@@ -158,10 +158,13 @@ static const char *kind_of(const struct view *v, const struct group *row, size_t
 	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
 }
 
-/* Of a row of which everything was measured it is exact. */
+/* Of a row of which everything was measured it is exact. Of a sum without some launches it is not
+ * told. */
 static double derived_error(const struct derived *d, const struct group *row)
 {
-	return row->estimated ? derived_estimate(d, row).error : 0;
+	return !row->estimated		     ? 0
+	       : derived_unknown(d, row) > 0 ? NAN
+					     : derived_estimate(d, row).error;
 }
 
 static void add_row(const struct view *v, const struct group *row, struct buf *b)

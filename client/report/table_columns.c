@@ -146,14 +146,10 @@ static void add_figure(const struct table *t, const struct table_column *c, enum
 	}
 }
 
-/* A sum of which launches are missing: an error of the others would say that it is known. */
 static bool is_of_some(const struct table *t, const struct table_column *c, const struct group *row)
 {
-	if (c->is_derived) {
-		return derived_unknown(&t->v->derived[c->i], row) > 0;
-	}
-	return t->v->measures[c->i].adds_up && row->estimated &&
-	       row->estimated->total[c->i].unknown > 0;
+	return c->is_derived ? derived_unknown(&t->v->derived[c->i], row) > 0
+			     : fields_is_of_some(&t->v->measures[c->i], c->i, row);
 }
 
 /* Of launches of which others lack the value. What is estimated says "part". */

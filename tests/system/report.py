@@ -557,6 +557,8 @@ def operations_with_a_budget():
     check(sum(None not in e and e[0] > 0 for e in errors) > 3, f"errors: {errors}")
     check(any(None not in e and e[0] > 1.2 * (e[1] ** 2 + e[2] ** 2) ** 0.5 for e in errors), f"errors that go together: {errors}")
     check(all(None in e or e[0] <= (e[1] + e[2]) * 1.1 for e in errors), f"no more than both: {errors}")
+    parts = [m for row in [r["all"], *r["rows"]] for m in row["measures"].values() if m.get("unknown", 0) > 0]
+    check(parts and all(m["error"] is None for m in parts), f"errors of sums without some launches: {parts[:3]}")
     text = run("two-budget.gpuctr", "--columns", "flop", "--width", 400).stdout.decode()
     last = next(line for line in text.split("\n") if line.startswith("all "))
     check(last.split()[-1] == "part", f"a sum without some launches: {last}")
