@@ -451,6 +451,11 @@ bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size)
 	return fits(b, first_start_price(b, size) + each(b, BUDGET_STOP));
 }
 
+bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
+{
+	return budget_may_first_start(b, now_ns, size) && b->loan_ns <= 0;
+}
+
 /* The most that is spent at once: with a little beside it, it fits into ten seconds in which as
  * much was spent as at half the pace. So measuring does not pause, which would leave out the same
  * time in all strata. */

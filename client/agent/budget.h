@@ -138,6 +138,10 @@ bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
 /* May the first Start for batches of this size be made? Within the first second, yes. */
 bool budget_may_first_start(struct budget *b, uint64_t now_ns, size_t size);
 
+/* And where another context has to give the counters up for it, and to take them back? Only once
+ * the last first Start is paid back, or contexts that alternate would do nothing else. */
+bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size);
+
 /* How many ranges a batch of this pass is to have, where the largest have this size: as many, or
  * fewer where those of other passes cost much less, so that these do not wait long for their turns.
  */

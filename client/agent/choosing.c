@@ -353,6 +353,17 @@ bool choosing_may_turn(struct choosing *c)
 	return may;
 }
 
+bool choosing_may_take_over(struct choosing *c, size_t size)
+{
+	bool may = true;
+
+	if (lock_budget(c)) {
+		may = budget_may_take_over(&c->budget, clock_now_ns(), size);
+		pthread_mutex_unlock(&c->lock);
+	}
+	return may;
+}
+
 bool choosing_batch_is_old(struct choosing *c)
 {
 	bool old = true;

@@ -116,6 +116,9 @@ void choosing_note_values(struct choosing *c, const struct launch *launches, siz
 
 bool choosing_may_turn(struct choosing *c);
 
+/* May a context take the counters from another one of the process, for batches of this size? */
+bool choosing_may_take_over(struct choosing *c, size_t size);
+
 /* Is a batch to be handed over that is not full? */
 bool choosing_batch_is_old(struct choosing *c);
 

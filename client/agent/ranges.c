@@ -241,7 +241,8 @@ static bool start(struct capture *c, struct ranges *r)
 	r->batch->plan = &c->passes.v[r->pass];
 	begin_ns = clock_now_ns();
 	result = begin_pass(c, r);
-	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(c, r)) {
+	if (result == CUPTI_ERROR_HARDWARE_BUSY && choosing_may_take_over(&c->choosing, r->size) &&
+	    take_over(c, r)) {
 		result = begin_pass(c, r);
 	}
 	if (result == CUPTI_SUCCESS) {

@@ -671,7 +671,7 @@ static void a_program_that_is_killed_leaves_what_it_told(void **state)
 	lines_deinit(&l);
 	/* Its kinds of launches are told less often than how many there were. */
 	if (query(f, "SELECT sum(seen) FROM process") > query(f, "SELECT sum(seen) FROM stratum")) {
-		client = report(f, "--by", "kernel", NULL);
+		client = report(f, "--by", "kernel");
 		expect_exit(client, 0);
 		expect_in_output(client, " launches are in no row and no value: ");
 	}
@@ -754,6 +754,49 @@ static void what_was_spent_is_told(void **state)
 	expect_message(client, "--budget 5%, seed ");
 }
 
+/* What is behind it in what the client said, which is *ret_text. */
+static char *find_message(struct program *client, const char *name, char **ret_text)
+{
+	size_t n = 0;
+	FILE *file = fopen(client->err, "re");
+	char *at;
+
+	*ret_text = NULL;
+	assert_non_null(file);
+	assert_true(getdelim(ret_text, &n, '\0', file) > 0);
+	fclose(file);
+	at = strstr(*ret_text, name);
+	if (!at) {
+		fail_msg("no \"%s\" in %s", name, *ret_text);
+		return *ret_text;
+	}
+	return at + strlen(name);
+}
+
+/* Counters that go from context to context cost a first Start each time: not at every launch. */
+static void contexts_that_alternate_keep_the_budget(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	char *text;
+	double spent;
+
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
+	fixture_limit(60);
+	setenv("GPUCTR_FAKE_START_US", "50000", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "10%",
+				"--", FAKEAPP, "--kernels", "40000", "--contexts", "2",
+				"--sleep-us", "100", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "several contexts of the program use GPU 0");
+	spent = strtod(find_message(client, "spent ", &text), NULL);
+	free(text);
+	if (spent > 15) { /* 10 %, and the first Starts of the first second */
+		fail_msg("%.1f %% spent of 10 %%", spent);
+	}
+}
+
 /* What CUPTI takes to tell of launches is asked for at the beginning, and leaves nothing to
  * measure. */
 static void a_budget_that_seeing_uses_up_is_told(void **state)
@@ -774,23 +817,12 @@ static void a_budget_that_seeing_uses_up_is_told(void **state)
 /* What is behind "NAME 12.3 ms (456, ": so much for each. */
 static double each_ms(struct program *client, const char *name)
 {
-	char *found = NULL, *at, *end;
-	size_t n = 0;
-	FILE *file = fopen(client->err, "re");
-	double ms, count;
+	char *text, *end;
+	double ms = strtod(find_message(client, name, &text), &end), count;
 
-	assert_non_null(file);
-	assert_true(getdelim(&found, &n, '\0', file) > 0);
-	fclose(file);
-	at = strstr(found, name);
-	if (!at) {
-		fail_msg("no \"%s\" in %s", name, found);
-		return 0;
-	}
-	ms = strtod(at + strlen(name), &end);
 	assert_int_equal(strncmp(end, " ms (", 5), 0);
 	count = strtod(end + 5, NULL);
-	free(found);
+	free(text);
 	assert_true(count > 0);
 	return ms / count;
 }
@@ -876,6 +908,7 @@ int main(void)
 		SYSTEM_TEST(a_report_mixes_nothing),
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(contexts_that_alternate_keep_the_budget),
 		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
 		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),
 		SYSTEM_TEST(a_gpu_that_is_never_idle_hides_what_is_seen),

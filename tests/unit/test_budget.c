@@ -250,6 +250,24 @@ static void the_first_start_is_paid_back(void **state)
 	assert_true(fabs(later / first - 2) < 1e-6);
 }
 
+/* Each would cost a first Start again: 300 ms fit into ten seconds at 5 %, and are owed for as
+ * long. */
+static void contexts_take_over_when_the_last_start_is_paid(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 1 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 300 * MS, 64, 0, 300e6);
+	assert_true(budget_may_first_start(&b, 500 * MS, 64));
+	assert_false(budget_may_take_over(&b, 500 * MS, 64));
+	assert_false(budget_may_take_over(&b, 8 * S, 64));
+	assert_true(budget_may_take_over(&b, 20 * S, 64));
+	budget_note_first_start(&b, 20 * S + 300 * MS, 64, 0, 300e6);
+	assert_false(budget_may_take_over(&b, 21 * S, 64));
+}
+
 static void batches_grow_when_turns_have_cost_as_much(void **state)
 {
 	const struct budget_options options = { .share = 0.3, .passes = 1, .size_most = 700 };
@@ -589,6 +607,7 @@ int main(void)
 		cmocka_unit_test(idle_time_is_no_savings_account),
 		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
 		cmocka_unit_test(the_first_start_is_paid_back),
+		cmocka_unit_test(contexts_take_over_when_the_last_start_is_paid),
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
 		cmocka_unit_test(every_pass_comes_again_soon),
 		cmocka_unit_test(the_pace_is_of_the_pass_that_launches_are_chosen_for),
