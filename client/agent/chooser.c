@@ -38,6 +38,7 @@
 /* What is assumed of a stratum's deviation counts as so many launches. */
 #define PRIOR_LAUNCHES 1.0
 #define PRIOR_DEVIATION 0.5 /* of the mean */
+#define LEAST_DEVIATION_MERGED 0.1
 /* Of the credit, what must be left for a first launch to be certain. */
 #define LEFT_BY_KERNELS 0.25
 #define LEFT_BY_SHAPES 0.5
@@ -294,12 +295,17 @@ static void add_scale(struct chooser_scale *s, double value, double weight)
 	s->mean += (value - s->mean) * weight / s->weight;
 }
 
-/* The variance within the stratum, of which one launch alone says nothing. */
-static double variance_of(const struct chooser_moments *m)
+/* The variance within the stratum, of which one launch alone says nothing. One that stands for
+ * launches which differ may have met those that are alike only, and never looks at others if it
+ * believes them. */
+static double variance_of(const struct chooser_moments *m, bool merged)
 {
 	double assumed = PRIOR_DEVIATION * m->mean;
+	double found = (m->m2 + PRIOR_LAUNCHES * assumed * assumed) / (m->n - 1 + PRIOR_LAUNCHES);
 
-	return (m->m2 + PRIOR_LAUNCHES * assumed * assumed) / (m->n - 1 + PRIOR_LAUNCHES);
+	return merged ? fmax(found,
+			     LEAST_DEVIATION_MERGED * LEAST_DEVIATION_MERGED * m->mean * m->mean)
+		      : found;
 }
 
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,
@@ -307,6 +313,7 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 {
 	struct chooser_moments *m = &c->moments[(size_t)stratum * c->metrics];
 	double sum = 0, weight = chance > 0 ? 1 / (double)chance : 1;
+	bool merged = atomic_load_explicit(&c->strata->v[stratum].merged, memory_order_relaxed);
 	size_t n = 0;
 
 	pthread_mutex_lock(&c->lock);
@@ -319,7 +326,7 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 		add_moment(&m[i], values[i]);
 		add_scale(s, values[i], weight);
 		if (s->mean != 0) {
-			sum += variance_of(&m[i]) / (s->mean * s->mean);
+			sum += variance_of(&m[i], merged) / (s->mean * s->mean);
 			n++;
 		}
 	}

@@ -237,6 +237,36 @@ static void what_varies_more_is_chosen_more(void **state)
 	fixture_close(&f);
 }
 
+/* Launches that were alike say little of a stratum whose launches differ: it is looked at all the
+ * same. */
+static void merged_strata_are_not_believed_to_be_constant(void **state)
+{
+	struct fixture f;
+	uint32_t merged = STRATA_REST, alone;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	fixture_rate(&f, 0.001f);
+	for (uint32_t i = 1; i <= STRATA_SHAPES_OF_A_KERNEL_MAX + 1; i++) {
+		const struct stratum_key key = { .kernel = 1, .grid = { i, 1, 1 } };
+
+		merged = strata_find(&f.strata, &key);
+	}
+	assert_true(f.strata.v[merged].merged);
+	alone = fixture_stratum(&f, 2);
+	for (int i = 0; i < 1000; i++) {
+		const double value = 1000;
+
+		chooser_note(&f.chooser, merged, 0, 1, &value);
+		chooser_note(&f.chooser, alone, 0, 1, &value);
+	}
+	chooser_take(&f.chooser, merged, 0);
+	chooser_take(&f.chooser, alone, 0);
+	assert_true((double)chooser_take(&f.chooser, alone, 0).chance < 0.00005);
+	assert_true((double)chooser_take(&f.chooser, merged, 0).chance > 0.00009);
+	fixture_close(&f);
+}
+
 enum { NEW_PATHS, NEW_SHAPES, NEW_KERNELS };
 
 /* A hundred strata, a launch of each; how many were chosen by then. */
@@ -390,6 +420,7 @@ int main(void)
 		cmocka_unit_test(chances_are_what_they_say),
 		cmocka_unit_test(no_rhythm_meets_the_choice),
 		cmocka_unit_test(what_varies_more_is_chosen_more),
+		cmocka_unit_test(merged_strata_are_not_believed_to_be_constant),
 		cmocka_unit_test(strata_that_come_once_leave_credit_for_others),
 		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),
 		cmocka_unit_test(as_many_are_chosen_as_come_in),
