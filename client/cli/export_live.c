@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/format.h"
+#include "client/report/view.h"
 
 struct live {
 	const struct format *format;
@@ -21,6 +22,7 @@ struct live {
 	struct gpuctr_gpu *gpus;
 	bool has_head;
 	uint64_t processes;
+	struct groups *kernels; /* of a capture with a budget, for what is estimated; NULL: none */
 };
 
 /* Each device of a process once. */
@@ -68,8 +70,40 @@ static void live_close(void *e)
 	if (l->f) {
 		l->format->close(l->f);
 	}
+	groups_free(l->kernels);
 	free(l->gpus);
 	free(l);
+}
+
+static bool begin_estimates(struct live *l)
+{
+	struct keys keys;
+
+	if (!l->capture.chosen || !l->format->write_estimates) {
+		return true;
+	}
+	keys_parse("kernel", &keys, NULL);
+	l->kernels = groups_new(&keys);
+	return l->kernels && groups_begin(l->kernels, &l->info->plan, l->info->path, NULL) == 0;
+}
+
+/* What all launches of a kernel did. */
+static int write_estimates(struct live *l, struct buf *b)
+{
+	struct view view;
+	int r;
+
+	if (!l->kernels || !groups_are_estimated(l->kernels)) {
+		return 0;
+	}
+	r = groups_finish(l->kernels);
+	r = r ? r : view_init(&view, l->kernels, &(struct view_options){ 0 }, NULL);
+	if (r) {
+		return r;
+	}
+	l->format->write_estimates(l->f, b, &view);
+	view_deinit(&view);
+	return 0;
 }
 
 static void *live_open(const struct format *format, const struct store_info *info)
@@ -95,7 +129,7 @@ static void *live_open(const struct format *format, const struct store_info *inf
 		.recorded = *from,
 		.chosen = info->budget_ppm > 0,
 	};
-	l->f = find_gpus(l) ? format->open(&l->capture) : NULL;
+	l->f = find_gpus(l) && begin_estimates(l) ? format->open(&l->capture) : NULL;
 	if (!l->f) {
 		live_close(l);
 		return NULL;
@@ -136,7 +170,7 @@ static int live_process(void *e, struct buf *b, const struct store_process *proc
 	if (l->format->write_process) {
 		l->format->write_process(l->f, b, &process->process);
 	}
-	return 0;
+	return l->kernels ? groups_process(l->kernels, &process->process) : 0;
 }
 
 static int live_record(void *e, struct buf *b, const struct gpuctr_record *record)
@@ -144,7 +178,14 @@ static int live_record(void *e, struct buf *b, const struct gpuctr_record *recor
 	struct live *l = e;
 
 	l->format->write_record(l->f, b, record);
-	return 0;
+	return l->kernels ? groups_record(l->kernels, record) : 0;
+}
+
+static int live_stratum(void *e, const struct gpuctr_stratum *stratum)
+{
+	struct live *l = e;
+
+	return l->kernels ? groups_stratum(l->kernels, stratum) : 0;
 }
 
 static int live_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
@@ -190,8 +231,13 @@ static int live_end(void *e, struct buf *b)
 					.error = { .code = l->info->end_code,
 						   .message = l->info->end_message,
 						   .remedy = "" } };
+	int r;
 
 	need_head(l, b);
+	r = write_estimates(l, b);
+	if (r) {
+		return r;
+	}
 	if (l->format->write_end && (l->info->complete || l->info->end_code != GPUCTR_OK)) {
 		l->format->write_end(l->f, b, &end);
 	}
@@ -205,6 +251,7 @@ const struct exporter export_live_jsonl = {
 	.process = live_process,
 	.record = live_record,
 	.mark = live_mark,
+	.stratum = live_stratum,
 	.process_end = live_process_end,
 	.notice = live_notice,
 	.end = live_end,

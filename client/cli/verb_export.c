@@ -114,6 +114,13 @@ static int on_mark(const struct gpuctr_mark *mark, void *userdata)
 	return r ? r : flush(x, BATCH_BYTES);
 }
 
+static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
+{
+	struct export *x = userdata;
+
+	return x->chosen && x->exporter->stratum ? x->exporter->stratum(x->e, stratum) : 0;
+}
+
 static int on_process_end(const struct store_process *process, void *userdata)
 {
 	struct export *x = userdata;
@@ -156,6 +163,7 @@ static int read_capture(struct export *x, struct store_error *error)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .on_mark = on_mark,
+						 .on_stratum = on_stratum,
 						 .on_process_end = on_process_end,
 						 .on_notice = on_notice,
 						 .on_end = on_end,

@@ -34,6 +34,7 @@ struct exporter {
 	int (*process)(void *e, struct buf *b, const struct store_process *process);
 	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
+	int (*stratum)(void *e, const struct gpuctr_stratum *stratum);
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
 	int (*notice)(void *e, struct buf *b, const struct gpuctr_notice *notice);
 	int (*end)(void *e, struct buf *b);
