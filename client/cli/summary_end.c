@@ -316,14 +316,16 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 {
 	uint64_t unknown = count_unknown(s, MEASURE_TIME + 1);
 
-	buf_printf(
-		b,
-		"launches are counted, but for \"~\"; sums, means and shares are ESTIMATED from "
-		"launches chosen at\nrandom and within two \"error\"s, standard errors, in 95 of "
-		"100 cases (\"once\": of one launch%s, its\nerror is not known); min, max and "
-		"stddev "
-		"are of what was measured",
-		s->turns > 0 ? " or turn" : "");
+	if (s->turns == 0 && summary_records(s) == groups_launches_of_strata(s->groups)) {
+		buf_text(b, "nothing is estimated: all launches were measured");
+	} else {
+		buf_printf(b,
+			   "launches are counted, but for \"~\"; sums, means and shares are "
+			   "ESTIMATED from launches chosen at\nrandom and within two \"error\"s, "
+			   "standard errors, in 95 of 100 cases (\"once\": of one launch%s, its\n"
+			   "error is not known); min, max and stddev are of what was measured",
+			   s->turns > 0 ? " or turn" : "");
+	}
 	if (end->budgets && *end->budgets) {
 		buf_text(b, "; ");
 		buf_text(b, end->budgets);
