@@ -2,6 +2,7 @@
 #include "client/agent/budget.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
@@ -119,6 +120,10 @@ int budget_init(struct budget *b, const struct budget_options *options)
 		b->ranges[i].each_ns = ns > 0 ? ns
 					      : b->costs[BUDGET_RANGE_CPU].each_ns +
 							b->costs[BUDGET_RANGE_GPU].each_ns;
+	}
+	if (options->passes == 1) {
+		b->costs[BUDGET_RANGE_CPU].each_ns =
+			fmax(b->ranges[0].each_ns - b->costs[BUDGET_RANGE_GPU].each_ns, 0);
 	}
 	b->first = options->size ? options->size : first_size(b);
 	b->size = b->room = b->first;

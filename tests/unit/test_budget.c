@@ -250,6 +250,19 @@ static void the_first_start_is_paid_back(void **state)
 	assert_true(fabs(later / first - 2) < 1e-6);
 }
 
+/* Also of one pass: 46.5 ms pay for 47 ranges of 763 us with their part of a turn. */
+static void dear_ranges_are_dear_from_the_first_one(void **state)
+{
+	const struct budget_options options = {
+		.share = 0.05, .passes = 1, .range_ns = 1, .pass_range_ns = { 763e3 }
+	};
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	assert_int_equal(budget_take_pace(&b, 0).credit, 47);
+}
+
 /* Each would cost a first Start again: 300 ms fit into ten seconds at 5 %, and are owed for as
  * long. */
 static void contexts_take_over_when_the_last_start_is_paid(void **state)
@@ -607,6 +620,7 @@ int main(void)
 		cmocka_unit_test(idle_time_is_no_savings_account),
 		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
 		cmocka_unit_test(the_first_start_is_paid_back),
+		cmocka_unit_test(dear_ranges_are_dear_from_the_first_one),
 		cmocka_unit_test(contexts_take_over_when_the_last_start_is_paid),
 		cmocka_unit_test(batches_grow_when_turns_have_cost_as_much),
 		cmocka_unit_test(every_pass_comes_again_soon),
