@@ -7,9 +7,9 @@
  *1ul>)
  *
  * becomes, step by step until it fits, the name without return type and parameters, then without
- *the namespaces ("vectorized_elementwise_kernel<4, FillFunctor<float>, array<char*, 1ul> >"), and
- *then is cut, in its base name and at its end ("vectorized_elem..<4, FillFunct.."): the first
- *template arguments are what tells kernels of one template apart.
+ * the namespaces ("vectorized_elementwise_kernel<4, FillFunctor<float>, array<char*, 1ul> >"), and
+ * then is cut, in its base name and at its end ("vectorized_elem..<4, FillFunct.."): the first
+ * template arguments are what tells kernels of one template apart.
  *
  * Libraries have a template that only launches: of "Kernel2<cutlass_80_tensorop_gemm>" what is
  * within is shown. A base name that says nothing, "kernel", keeps its namespace. Names that

@@ -12,7 +12,7 @@
  *	     └► verb_completion ─► completion, completion_values
  *
  * say.c alone writes to stderr, and screen.c to a terminal that is all ours; buf and text carry and
- *escape what is written anywhere. */
+ * escape what is written anywhere. */
 
 #include <locale.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The loop of a run: one connection, one program, signals and a timer. A capture of processes that
- *run already has no program of ours: it ends at Ctrl-C, after its duration, or with the last of
- *them.
+ * run already has no program of ours: it ends at Ctrl-C, after its duration, or with the last of
+ * them.
  *
  *	OPENING ──on_ready──► RUNNING ──program ends──► DRAINING ──on_end──► OVER
  *	   │                     │ on_end (revoked, daemon gone)              ▲

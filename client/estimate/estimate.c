@@ -34,7 +34,7 @@
  * Where metrics take turns, launches are drawn in clusters: a turn is drawn, and launches within
  * it. In a program that changes more slowly than turns do, its launches are alike. So in place of
  * the second estimate there is one of turns, and the larger counts: g^2 times the sum over turns of
- *the squares of their weighted deviations, sum (w_i r_i), n / (n - 1) times for n turns (Cochran,
+ * the squares of their weighted deviations, sum (w_i r_i), n / (n - 1) times for n turns (Cochran,
  * section 9A.7, with the turns as units; Wolter, Introduction to Variance Estimation, 2nd ed.,
  * chapter 2). One turn alone says nothing of it, however many launches it had: it counts for no
  * more than one launch, and of n turns there are n - 1 degrees of freedom. In a program that drifts

@@ -3,7 +3,7 @@
 #define CLIENT_REPORT_MARKER_H
 
 /* What PyTorch writes into the messages of its NVTX ranges under
- *torch.autograd.profiler.emit_nvtx():
+ * torch.autograd.profiler.emit_nvtx():
  *
  *	aten::conv2d, seq = 480, op_id = 7550, sizes = [[64, 3, 224, 224], []], input_op_ids = [...]
  *

@@ -3,8 +3,8 @@
 #define CLIENT_STORE_READER_H
 
 /* Reads a capture file. The file is not trusted: store_open() checks the header, the size, the
- *pages and the shape of every table, and each value is checked against its range when it is read,
- *so that a damaged or hostile file gives a STORE_E_* code and never a wild value.
+ * pages and the shape of every table, and each value is checked against its range when it is read,
+ * so that a damaged or hostile file gives a STORE_E_* code and never a wild value.
  *
  * What the functions return is borrowed and lives as long as the reader, unless said otherwise.
  *

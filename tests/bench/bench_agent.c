@@ -2,7 +2,7 @@
 
 /* What the agent costs the program that it is in, on the fakes: cuInit, a launch, a push and pop of
  * an NVTX range (the least of 15 rounds each, CPU time), and memory. The same program is run plain,
- *in standby and measured; only ratios of one run mean anything.
+ * in standby and measured; only ratios of one run mean anything.
  *
  *	bench_agent [LAUNCHES]
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How many records a second the client can take on one core: JSON lines, CSV and table into a
- *buffer that is thrown away, the summary, and the capture file in the folder given (default: the
- *current one). 3 metrics, NVTX depth 4, 200 kernels. CPU time, so that a slow disk does not count.
+ * buffer that is thrown away, the summary, and the capture file in the folder given (default: the
+ * current one). 3 metrics, NVTX depth 4, 200 kernels. CPU time, so that a slow disk does not count.
  *
  *	bench_client [FOLDER [RECORDS]]
  */

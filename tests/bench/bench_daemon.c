@@ -6,7 +6,7 @@
  *
  * "idle": memory (proportional set) and CPU of its processes on the fakes, that is without NVIDIA's
  * code. "metrics": `gpuctr-client metrics`, from start to end, with the machine's own CUPTI where
- *there is one. */
+ * there is one. */
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How many records a second the front passes on: four synthetic agents, written straight against
- *the wire protocol, to one client. The agents send one prepared frame of records of three metrics
- *again and again, so that what is measured is the front and the sockets on both sides of it. An
- *agent's batches begin at 64 records and grow to 1,024.
+ * the wire protocol, to one client. The agents send one prepared frame of records of three metrics
+ * again and again, so that what is measured is the front and the sockets on both sides of it. An
+ * agent's batches begin at 64 records and grow to 1,024.
  *
  *	bench_front [SECONDS]
  *
  * "counted": the client counts records by their frames' heads. "decoded": it is libgpuctr, which
- *makes a record of each. */
+ * makes a record of each. */
 
 #include <endian.h>
 #include <errno.h>

@@ -2,10 +2,10 @@
 
 /* How long "gpuctr-client report" and "export" take for a capture of many kernels, and how much
  * memory: makes two files in the folder given (default: the current one), reports on each by
- *several keys and exports it to /dev/null in each format. What SQLite alone takes to check the
- *file's pages and to hand out every value of the tables that are read is the floor; each line tells
- *how many times the floor's processor time it took, which holds on a machine that does other things
- *as well.
+ * several keys and exports it to /dev/null in each format. What SQLite alone takes to check the
+ * file's pages and to hand out every value of the tables that are read is the floor; each line
+ * tells how many times the floor's processor time it took, which holds on a machine that does other
+ * things as well.
  *
  *	bench_report [FOLDER [KERNELS]]
  *
