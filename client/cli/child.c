@@ -23,8 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- the program -------------------------------------------------------------------------------
- */
+/* --- the program ----------------------------------------------------------------------------- */
 
 static int check_executable(const char *path)
 {
@@ -179,8 +178,7 @@ bool child_reap(struct child *c)
 	return true;
 }
 
-/* --- signals -----------------------------------------------------------------------------------
- */
+/* --- signals --------------------------------------------------------------------------------- */
 
 /* SIGUSR1 ends nothing by custom: a program gets it passed on, a capture ends at it. */
 static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 };

@@ -40,8 +40,7 @@ uint64_t clocks_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 void clocks_write(FILE *f, const char *node, uint64_t now_ns, uint64_t begun_ns)
 {
@@ -90,8 +89,7 @@ bool clocks_read(struct clocks *c, const char *line, uint64_t now_ns)
 	return true;
 }
 
-/* --- what they say -----------------------------------------------------------------------------
- */
+/* --- what they say --------------------------------------------------------------------------- */
 
 /* By how much it is certainly wrong; 0: it may be right. */
 static int64_t wrong_ns(const struct node_clock *clock)

@@ -51,8 +51,7 @@ static bool takes_program(const struct verb *verb)
 	return verb == &verb_run || verb == &verb_standby || verb == &verb_follow;
 }
 
-/* --- the words before --------------------------------------------------------------------------
- */
+/* --- the words before ------------------------------------------------------------------------ */
 
 static const struct option_def *find_long(const struct option_def *defs, const char *word, size_t n)
 {
@@ -169,8 +168,7 @@ static size_t last_word(const struct completion *c)
 	return i;
 }
 
-/* --- the last one ------------------------------------------------------------------------------
- */
+/* --- the last one ---------------------------------------------------------------------------- */
 
 static void offer_options(const struct completion *c, const struct option_def *defs)
 {

@@ -19,8 +19,7 @@
 
 enum { PATIENCE_S = 2 };
 
-/* --- the daemon --------------------------------------------------------------------------------
- */
+/* --- the daemon ------------------------------------------------------------------------------ */
 
 struct asked {
 	const struct completion *c;
@@ -185,8 +184,7 @@ static const char *offer_gpus(const struct completion *c)
 	return ":none";
 }
 
-/* --- what is known without it ------------------------------------------------------------------
- */
+/* --- what is known without it ---------------------------------------------------------------- */
 
 /* "a|b c": words with a space or a bar between them. */
 static const char *offer_words(const struct completion *c, const char *words)

@@ -38,8 +38,7 @@ static char *early_path(const struct run_options *o)
 	return expand_pattern(o->capture_path, &claims, 0);
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------- */
 
 /* The folder of names that processes give, as far as it is known without them. */
 static bool check_folder(const struct run_options *o)
@@ -166,8 +165,7 @@ bool files_open(struct files *f, const struct run_options *options,
 	return create(f, file->path, &file->store) == 0;
 }
 
-/* --- a process's file --------------------------------------------------------------------------
- */
+/* --- a process's file ------------------------------------------------------------------------ */
 
 static bool grow(struct files *f, unsigned process)
 {
@@ -260,8 +258,7 @@ static struct file *begin(struct files *f, const struct gpuctr_process *process)
 	return file;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 void files_process(struct files *f, const struct gpuctr_process *process)
 {

@@ -47,8 +47,7 @@ static void add_text(struct buf *b, const char *key, const char *text)
 	text_json(b, text);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void jsonl_close(void *f)
 {
@@ -119,8 +118,7 @@ static void *jsonl_open(const struct format_capture *capture)
 	return j;
 }
 
-/* --- the capture -------------------------------------------------------------------------------
- */
+/* --- the capture ----------------------------------------------------------------------------- */
 
 static void add_strings(struct buf *b, const char *key, const char *const *strings, size_t n)
 {
@@ -185,8 +183,7 @@ static void jsonl_head(void *f, struct buf *b)
 	ADD(b, "}\n");
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static void write_device_uuid(struct buf *b, const struct gpuctr_device *device)
 {
@@ -245,8 +242,7 @@ static void jsonl_process(void *f, struct buf *b, const struct gpuctr_process *p
 	ADD(b, "}}\n");
 }
 
-/* --- kernels and ranges ------------------------------------------------------------------------
- */
+/* --- kernels and ranges ---------------------------------------------------------------------- */
 
 static void add_cached_stack(struct jsonl *j, struct buf *b, unsigned process,
 			     const struct gpuctr_range *range)
@@ -333,8 +329,7 @@ static void make_active(struct jsonl *j, const struct gpuctr_record *record)
 	j->n_active = record->n_active;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static void add_dim(struct buf *b, const uint32_t dim[3])
 {

@@ -70,8 +70,7 @@ void grid_text(struct grid *g, const char *text)
 	grid_value(g, 0, text);
 }
 
-/* --- order -------------------------------------------------------------------------------------
- */
+/* --- order ----------------------------------------------------------------------------------- */
 
 static bool is_before(const struct grid_cell *a, const struct grid_cell *b, enum grid_order order)
 {
@@ -104,8 +103,7 @@ void grid_sort(struct grid *g, size_t column, enum grid_order order)
 	}
 }
 
-/* --- layout ------------------------------------------------------------------------------------
- */
+/* --- layout ---------------------------------------------------------------------------------- */
 
 static void find_widths(const struct grid *g, size_t *widths)
 {

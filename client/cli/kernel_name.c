@@ -120,8 +120,7 @@ static void drop_namespaces(struct buf *b, const char *p, const char *end)
 	}
 }
 
-/* --- templates that wrap -----------------------------------------------------------------------
- */
+/* --- templates that wrap --------------------------------------------------------------------- */
 
 /* Within "base<...>" with nothing behind it and one argument; NULL: it is something else. */
 static const char *find_only_argument(const char *name, size_t n, size_t n_base, size_t *ret_n)
@@ -172,8 +171,7 @@ void text_kernel_unwrap(struct buf *bare)
 	}
 }
 
-/* --- cutting -----------------------------------------------------------------------------------
- */
+/* --- cutting --------------------------------------------------------------------------------- */
 
 /* At most width columns of it, ending in ".." when that is not all. */
 static void add_cut(struct buf *b, const char *text, size_t n, size_t width)

@@ -42,8 +42,7 @@ void ranks_deinit(struct ranks *r)
 	*r = (struct ranks){ 0 };
 }
 
-/* --- of one node -------------------------------------------------------------------------------
- */
+/* --- of one node ----------------------------------------------------------------------------- */
 
 static void copy_plain(char *to, size_t size, const char *from)
 {
@@ -235,8 +234,7 @@ void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, vo
 	}
 }
 
-/* --- the end of one node -----------------------------------------------------------------------
- */
+/* --- the end of one node --------------------------------------------------------------------- */
 
 static void add_part(struct buf *b, uint64_t n, const char *what)
 {
@@ -297,8 +295,7 @@ void ranks_end(struct ranks *r)
 	}
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 void ranks_write(const struct ranks *r, const char *node, FILE *f)
 {
@@ -365,8 +362,7 @@ bool ranks_read(struct ranks *r, const char *line)
 	return whole;
 }
 
-/* --- the table ---------------------------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------------------------- */
 
 static int compare(const void *first, const void *second)
 {

@@ -24,8 +24,7 @@ struct html {
 	bool ratios_of_range;
 };
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static void add_hardware(struct html *h, const struct store_info *info)
 {
@@ -107,8 +106,7 @@ static bool read_capture(struct html *h, const char *path)
 	return r == 0;
 }
 
-/* --- the page ----------------------------------------------------------------------------------
- */
+/* --- the page -------------------------------------------------------------------------------- */
 
 static void add_notes(struct html *h)
 {

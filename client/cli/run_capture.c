@@ -27,8 +27,7 @@ void run_drain(struct run *run)
 	}
 }
 
-/* --- until the program runs --------------------------------------------------------------------
- */
+/* --- until the program runs ------------------------------------------------------------------ */
 
 static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 {
@@ -165,8 +164,7 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 	}
 }
 
-/* --- while it runs -----------------------------------------------------------------------------
- */
+/* --- while it runs --------------------------------------------------------------------------- */
 
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
 		       void *userdata)
@@ -262,8 +260,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	sinks_process_end(&run->sinks, end);
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 static void tell_early_end(const struct gpuctr_error *error)
 {

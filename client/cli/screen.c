@@ -35,8 +35,7 @@ static struct screen *open_screen;
 
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
-/* --- what there is -----------------------------------------------------------------------------
- */
+/* --- what there is --------------------------------------------------------------------------- */
 
 size_t screen_width(int fd)
 {
@@ -66,8 +65,7 @@ void screen_size(const struct screen *s, size_t *ret_width, size_t *ret_height)
 	*ret_height = known && size.ws_row > 0 ? size.ws_row : USUAL_HEIGHT;
 }
 
-/* --- taking it and giving it back --------------------------------------------------------------
- */
+/* --- taking it and giving it back ------------------------------------------------------------ */
 
 /* Safe in a handler of signals. What a stopped terminal does not take is not waited for. */
 static void give_back(const struct screen *s)
@@ -165,8 +163,7 @@ void screen_close(struct screen *s)
 	s->fd = -1;
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 bool screen_is_idle(const struct screen *s)
 {
@@ -202,8 +199,7 @@ int screen_write(struct screen *s, const struct buf *text)
 	return s->out.failed ? -ENOMEM : screen_flush(s);
 }
 
-/* --- keys --------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------ */
 
 int screen_read(struct screen *s)
 {

@@ -37,8 +37,7 @@ void selector_deinit(struct selector *s)
 	strings_deinit(&s->containers);
 }
 
-/* --- what a process says -----------------------------------------------------------------------
- */
+/* --- what a process says --------------------------------------------------------------------- */
 
 const char *select_claim(const struct gpuctr_registered_process *p, const char *name)
 {
@@ -104,8 +103,7 @@ static bool is_of_job(const struct gpuctr_registered_process *p, const char *wan
 	       is_of_array(p, wanted);
 }
 
-/* --- pids --------------------------------------------------------------------------------------
- */
+/* --- pids ------------------------------------------------------------------------------------ */
 
 /* The kernel gives the machine's own namespace this number. There the daemon's word is the
  * kernel's, and what a process says of itself counts nothing. */
@@ -129,8 +127,7 @@ unsigned select_pid(const struct gpuctr_registered_process *p)
 	return select_pid_in(p, stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
 }
 
-/* --- matching ----------------------------------------------------------------------------------
- */
+/* --- matching -------------------------------------------------------------------------------- */
 
 /* 0: gone, or not ours to see. */
 static pid_t parent_of(pid_t pid)
@@ -202,8 +199,7 @@ bool selector_matches(const struct selector *s, const struct gpuctr_registered_p
 	       is_meant(s, p);
 }
 
-/* --- asking ------------------------------------------------------------------------------------
- */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 struct asking {
 	const struct selector *selector;
@@ -402,8 +398,7 @@ bool select_some(struct gpuctr *g, const struct selector *selector, struct selec
 	return r == 0 && s->n > 0;
 }
 
-/* --- telling ------------------------------------------------------------------------------------
- */
+/* --- telling --------------------------------------------------------------------------------- */
 
 static void add_chosen(const struct chosen *c, struct buf *b)
 {

@@ -20,8 +20,7 @@ static bool no_memory(void)
 	return false;
 }
 
-/* --- beginning ---------------------------------------------------------------------------------
- */
+/* --- beginning ------------------------------------------------------------------------------- */
 
 static void free_gpus(struct sinks *s)
 {
@@ -115,8 +114,7 @@ bool sinks_open(struct sinks *s)
 	return !s->options->stream_path || open_stream(s);
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
@@ -200,8 +198,7 @@ void sinks_flush(struct sinks *s)
 	}
 }
 
-/* --- end ---------------------------------------------------------------------------------------
- */
+/* --- end ------------------------------------------------------------------------------------- */
 
 static uint64_t totals_accounted(const struct gpuctr_totals *t)
 {

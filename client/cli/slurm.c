@@ -54,8 +54,7 @@ bool slurm_is_meant(const struct run_options *o)
 	       is_there("srun") && is_there("squeue");
 }
 
-/* --- the step beside it ------------------------------------------------------------------------
- */
+/* --- the step beside it ---------------------------------------------------------------------- */
 
 static void add_srun(struct words *w, const struct job *job)
 {
@@ -139,8 +138,7 @@ static bool start_all(struct gathering *g, int argc, char **argv)
 	return true;
 }
 
-/* --- what comes back ---------------------------------------------------------------------------
- */
+/* --- what comes back ------------------------------------------------------------------------- */
 
 static void take_file(struct gathering *g, const struct job *job, const char *line)
 {

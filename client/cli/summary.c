@@ -12,8 +12,7 @@
 #include "client/cli/text.h"
 #include "client/report/table.h"
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 struct summary *summary_new(const struct keys *keys)
 {
@@ -90,8 +89,7 @@ int summary_host(struct summary *s, const char *host)
 	return groups_host(s->groups, host);
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static unsigned find_kind(struct summary *s, const struct gpuctr_device *device)
 {
@@ -168,8 +166,7 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 	}
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 void summary_record(struct summary *s, const struct gpuctr_record *record)
 {
@@ -206,8 +203,7 @@ struct groups *summary_groups(struct summary *s)
 	return s->failed || groups_finish(s->groups) ? NULL : s->groups;
 }
 
-/* --- the table and the lines below it ----------------------------------------------------------
- */
+/* --- the table and the lines below it -------------------------------------------------------- */
 
 static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
 {

@@ -364,8 +364,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 	}
 }
 
-/* --- nothing measured --------------------------------------------------------------------------
- */
+/* --- nothing measured ------------------------------------------------------------------------ */
 
 enum summary_outcome summary_outcome(const struct summary *s, const struct summary_end *end)
 {

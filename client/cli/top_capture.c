@@ -151,8 +151,7 @@ static const struct gpuctr_capture_handler handler = {
 	.on_end = on_end,
 };
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static void wait_for_end(struct capture_state *s)
 {
@@ -239,8 +238,7 @@ static void *capture_open(const struct top_options *o)
 	return s;
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking --------------------------------------------------------------------------------- */
 
 static struct gpuctr *capture_connection(void *state)
 {

@@ -89,8 +89,7 @@ struct daemon_state {
 	unsigned first_sort;
 };
 
-/* --- rates -------------------------------------------------------------------------------------
- */
+/* --- rates ----------------------------------------------------------------------------------- */
 
 /* NULL: out of memory. */
 static struct capture_rate *find_rate(struct daemon_state *s, unsigned capture)
@@ -124,8 +123,7 @@ static void forget_rates(struct daemon_state *s)
 	s->n_rates = n;
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 static void take_number(struct grid *g, uint64_t n, bool known)
 {
@@ -320,8 +318,7 @@ static void on_programs(const struct gpuctr_error *error, void *userdata)
 	note_answer(s, error);
 }
 
-/* --- the source --------------------------------------------------------------------------------
- */
+/* --- the source ------------------------------------------------------------------------------ */
 
 static bool find_sort(const char *name, unsigned *ret)
 {

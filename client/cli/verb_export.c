@@ -64,8 +64,7 @@ struct export
 /* Other than errors of the file; the reading ends with them. */
 enum { EXPORT_E_WRITE = 1000, EXPORT_E_OPTIONS, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
 
-/* --- from the file to the exporter -------------------------------------------------------------
- */
+/* --- from the file to the exporter ----------------------------------------------------------- */
 
 static int flush(struct export *x, size_t limit)
 {
@@ -173,8 +172,7 @@ static int read_capture(struct export *x, struct store_error *error)
 	return reading_capture(x->options->capture, &handler, x, error);
 }
 
-/* --- what became of it -------------------------------------------------------------------------
- */
+/* --- what became of it ----------------------------------------------------------------------- */
 
 static int tell_failure(const struct export *x, int r, const struct store_error *error)
 {
@@ -254,8 +252,7 @@ static int export(const struct export_options *o)
 	return status;
 }
 
-/* --- command line ------------------------------------------------------------------------------
- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 static bool parse_format(struct export_options *o, const char *value)
 {

@@ -45,8 +45,7 @@ struct merging {
 
 enum { MERGE_E_PROCESS = 1000, MERGE_E_BUDGET };
 
-/* --- the capture -------------------------------------------------------------------------------
- */
+/* --- the capture ----------------------------------------------------------------------------- */
 
 static int on_capture(const struct store_info *info, void *userdata)
 {
@@ -120,8 +119,7 @@ static int read_capture(struct merging *m)
 	return r ? EXIT_VERB_FAILED : 0;
 }
 
-/* --- the trace ---------------------------------------------------------------------------------
- */
+/* --- the trace ------------------------------------------------------------------------------- */
 
 static int read_trace(struct merging *m)
 {
@@ -252,8 +250,7 @@ static int merge(const struct merge_options *o)
 	return status;
 }
 
-/* --- command line ------------------------------------------------------------------------------
- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 static bool take_option(void *userdata, int id, const char *value)
 {

@@ -214,8 +214,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 	request_answer(&listing->request, error);
 }
 
-/* --- command line ------------------------------------------------------------------------------
- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 struct metrics_options {
 	const char *socket, *chip;

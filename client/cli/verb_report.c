@@ -77,8 +77,7 @@ struct report_options {
 	size_t width;
 };
 
-/* --- output ------------------------------------------------------------------------------------
- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 /* Who closes a pipe has seen enough. */
 static int put(const struct buf *b)
@@ -299,8 +298,7 @@ static int report(struct report_options *o, const struct strings *files)
 	return status;
 }
 
-/* --- command line ------------------------------------------------------------------------------
- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 static size_t terminal_width(void)
 {

@@ -68,8 +68,7 @@ static const struct option_def defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-/* --- command line ------------------------------------------------------------------------------
- */
+/* --- command line ---------------------------------------------------------------------------- */
 
 static bool take_keys(struct top_options *o, const char *value)
 {
@@ -204,8 +203,7 @@ static const struct top_source *find_source(struct top_options *o)
 	return selects ? &top_capture : o->files.n > 0 ? &top_files : &top_daemon;
 }
 
-/* --- frames ------------------------------------------------------------------------------------
- */
+/* --- frames ---------------------------------------------------------------------------------- */
 
 struct top {
 	const struct top_options *o;
@@ -317,8 +315,7 @@ static int print_frames(struct top *t)
 	return t->status;
 }
 
-/* --- on a terminal -----------------------------------------------------------------------------
- */
+/* --- on a terminal --------------------------------------------------------------------------- */
 
 static void show(struct top *t)
 {

@@ -79,8 +79,7 @@ static int chrome_process(void *e, struct buf *b, const struct store_process *pr
 	return 0;
 }
 
-/* --- ranges ------------------------------------------------------------------------------------
- */
+/* --- ranges ---------------------------------------------------------------------------------- */
 
 /* Ends all but the outermost n, each after those within it. */
 static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, size_t n)
@@ -109,8 +108,7 @@ static int open_ranges(struct track *thread, const struct track_path *path, int6
 	return 0;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static int64_t to_us(const struct chrome *c, int64_t ns)
 {

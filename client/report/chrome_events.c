@@ -47,8 +47,7 @@ static void add_span(struct chrome *c, struct buf *b, const char *category, uint
 	buf_i64(b, us);
 }
 
-/* --- the trace ---------------------------------------------------------------------------------
- */
+/* --- the trace ------------------------------------------------------------------------------- */
 
 static void add_text(struct buf *b, const char *key, const char *text)
 {
@@ -92,8 +91,7 @@ void chrome_write_tail(struct chrome *c, struct buf *b)
 		   (long long)c->most_delayed_us);
 }
 
-/* --- names of tracks ---------------------------------------------------------------------------
- */
+/* --- names of tracks ------------------------------------------------------------------------- */
 
 /* The name follows as JSON, then "}}". */
 static void begin_name(struct chrome *c, struct buf *b, const char *what, uint64_t pid,
@@ -145,8 +143,7 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 		   (unsigned long long)track->id);
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static void add_domain(struct buf *b, const struct gpuctr_range *range)
 {

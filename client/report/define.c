@@ -55,8 +55,7 @@ struct define {
 	bool timed;
 };
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 static double measure_value(const struct define *d, const struct step *s, const struct group *group)
 {
@@ -152,8 +151,7 @@ double define_value(const struct define *d, const struct group *group)
 	return isfinite(stack[0]) ? stack[0] : NAN;
 }
 
-/* --- what is wrong -----------------------------------------------------------------------------
- */
+/* --- what is wrong --------------------------------------------------------------------------- */
 
 struct parser {
 	const struct define_source *source;
@@ -230,8 +228,7 @@ static bool refuse_name(struct parser *p, const char *at, const char *name)
 	return false;
 }
 
-/* --- the expression ----------------------------------------------------------------------------
- */
+/* --- the expression -------------------------------------------------------------------------- */
 
 static void skip_blanks(struct parser *p)
 {
@@ -436,8 +433,7 @@ static bool parse_sum(struct parser *p, struct quantity *ret)
 	return ok;
 }
 
-/* --- the file ----------------------------------------------------------------------------------
- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 static bool is_line_end(char c)
 {

@@ -447,8 +447,7 @@ double derived_value(const struct derived *d, const struct group *group)
 	return NAN;
 }
 
-/* --- comparison --------------------------------------------------------------------------------
- */
+/* --- comparison ------------------------------------------------------------------------------ */
 
 static struct estimate value_of(const struct derived *d, const struct group *group)
 {

@@ -34,8 +34,7 @@
 
 #include "client/report/groups_internal.h"
 
-/* --- strata ------------------------------------------------------------------------------------
- */
+/* --- strata ---------------------------------------------------------------------------------- */
 
 void estimated_free(struct groups *g)
 {
@@ -91,8 +90,7 @@ uint64_t groups_launches_of_strata(const struct groups *g)
 	return n;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static void add_sample(struct estimate_sample *samples, const struct groups *g, double chance,
 		       uint64_t turn, double time_ns, double peak_bytes)
@@ -144,8 +142,7 @@ int estimated_record(struct groups *g, struct leaf *leaf, const struct gpuctr_re
 	return 0;
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 /* A cell in a row. Cells of the same unit, which is a stratum or a pool of unmeasured ones, are put
  * together before anything is estimated. */
@@ -440,8 +437,7 @@ int estimated_finish_rows(struct groups *g)
 	return ok ? 0 : -ENOMEM;
 }
 
-/* --- what is told ------------------------------------------------------------------------------
- */
+/* --- what is told ---------------------------------------------------------------------------- */
 
 double group_launches(const struct group *group, bool total)
 {

@@ -36,8 +36,7 @@ struct flame {
 	size_t n_names, n_kernels;
 };
 
-/* --- all frames --------------------------------------------------------------------------------
- */
+/* --- all frames ------------------------------------------------------------------------------ */
 
 static void add_item(struct flame *f, const struct frame *frame, size_t parent)
 {
@@ -77,8 +76,7 @@ static void add_up(struct flame *f)
 	}
 }
 
-/* --- those that are kept -----------------------------------------------------------------------
- */
+/* --- those that are kept --------------------------------------------------------------------- */
 
 static double weigh(const struct flame *f, const struct item *item)
 {
@@ -124,8 +122,7 @@ static void choose(struct flame *f, size_t max)
 	}
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ----------------------------------------------------------------------------------- */
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -177,8 +174,7 @@ static void gather_names(struct flame *f)
 	}
 }
 
-/* --- JSON --------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------ */
 
 static int add_names(const struct flame *f, size_t width, struct buf *b)
 {

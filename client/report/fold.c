@@ -34,8 +34,7 @@ static struct group *new_group(struct groups *g)
 	return group->self && group->total && group->timed ? group : NULL;
 }
 
-/* --- rows by labels ----------------------------------------------------------------------------
- */
+/* --- rows by labels -------------------------------------------------------------------------- */
 
 static uint64_t hash_labels(const char *const *labels, unsigned n)
 {
@@ -108,8 +107,7 @@ static struct group *find_row(struct groups *g, const char *const *labels)
 	return row;
 }
 
-/* --- what a leaf is in -------------------------------------------------------------------------
- */
+/* --- what a leaf is in ----------------------------------------------------------------------- */
 
 static enum key nesting_key(const struct groups *g)
 {
@@ -166,8 +164,7 @@ static struct group *row_of(struct groups *g, const struct leaf *leaf, const str
 	return find_row(g, labels);
 }
 
-/* --- adding up ---------------------------------------------------------------------------------
- */
+/* --- adding up ------------------------------------------------------------------------------- */
 
 static void add_self(const struct groups *g, struct group *row, const struct leaf *leaf)
 {

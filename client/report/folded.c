@@ -30,8 +30,7 @@ struct folded {
 	uint64_t unknown; /* records without a value */
 };
 
-/* --- what is weighed ---------------------------------------------------------------------------
- */
+/* --- what is weighed ------------------------------------------------------------------------- */
 
 static size_t find_column(const struct gpuctr_plan *plan, const char *weight, size_t *ret_matches)
 {
@@ -92,8 +91,7 @@ static void write_name(struct buf *b, const char *name)
 	buf_deinit(&safe);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void folded_close(void *e)
 {
@@ -124,8 +122,7 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	return f;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static const struct gpuctr_process *find_process(const struct folded *f, unsigned process)
 {
@@ -183,8 +180,7 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	return 0;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 static int compare_frames(const void *a, const void *b)
 {

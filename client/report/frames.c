@@ -23,8 +23,7 @@ void frames_next_capture(struct frames *f)
 	memset(f->kernels, 0, sizeof(f->kernels));
 }
 
-/* --- frames by name ----------------------------------------------------------------------------
- */
+/* --- frames by name -------------------------------------------------------------------------- */
 
 static size_t find_slot(struct frame *const *slots, size_t n_slots, const struct frame *parent,
 			const char *name, bool is_kernel)
@@ -116,8 +115,7 @@ struct frame *frames_outermost(struct frames *f, const char *name)
 	return find_child(f, &f->root, add_name(f, name), false);
 }
 
-/* --- frames of scopes --------------------------------------------------------------------------
- */
+/* --- frames of scopes ------------------------------------------------------------------------ */
 
 static struct frames_known *find_known(struct frames_known *known, size_t n_slots,
 				       const struct frame *outermost, const struct scope *scope)
@@ -207,8 +205,7 @@ static struct frame *find_scope(struct frames *f, struct frame *outermost,
 	return frame;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static const char *find_kernel(struct frames *f, const struct gpuctr_record *record)
 {

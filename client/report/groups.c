@@ -16,8 +16,7 @@
 #include "client/store/reader.h"
 #include "client/store/schema.h"
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static bool needs_attribution(const struct keys *keys)
 {
@@ -97,8 +96,7 @@ struct groups *groups_free(struct groups *g)
 	return NULL;
 }
 
-/* --- captures and processes --------------------------------------------------------------------
- */
+/* --- captures and processes ------------------------------------------------------------------ */
 
 bool groups_adds_up(const char *column)
 {
@@ -321,8 +319,7 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 	return take_devices(g, p, process);
 }
 
-/* --- what is known -----------------------------------------------------------------------------
- */
+/* --- what is known --------------------------------------------------------------------------- */
 
 unsigned groups_without(const struct groups *g)
 {

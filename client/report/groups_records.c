@@ -13,8 +13,7 @@
 
 enum { FIRST_SLOTS = 256 };
 
-/* --- dimensions of a record --------------------------------------------------------------------
- */
+/* --- dimensions of a record ------------------------------------------------------------------ */
 
 static const char *find_kernel(struct groups *g, const struct gpuctr_record *record)
 {
@@ -136,8 +135,7 @@ void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, co
 	}
 }
 
-/* --- leaves ------------------------------------------------------------------------------------
- */
+/* --- leaves ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_dims(const void *const *dims, unsigned n)
 {

@@ -152,8 +152,7 @@ static void add_wrapped(const char *text, size_t width, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------- */
 
 static int add_hint(struct hints *h, size_t row, const char *text)
 {

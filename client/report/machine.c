@@ -28,8 +28,7 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 	return fields_applies(field, m) && (field != FIELD_TOTAL || v->nested || compares);
 }
 
-/* --- CSV ---------------------------------------------------------------------------------------
- */
+/* --- CSV ------------------------------------------------------------------------------------- */
 
 static void add_label(struct buf *b, const char *label)
 {
@@ -249,8 +248,7 @@ void machine_csv(const struct view *v, struct buf *b)
 	}
 }
 
-/* --- JSON --------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------ */
 
 static void add_object(const struct view *v, const struct group *row, struct buf *b)
 {

@@ -28,8 +28,7 @@ struct merge {
 	uint64_t alone;
 };
 
-/* --- order -------------------------------------------------------------------------------------
- */
+/* --- order ----------------------------------------------------------------------------------- */
 
 static int compare(uint64_t a, uint64_t b)
 {
@@ -78,8 +77,7 @@ static int make_queues(struct merge *m)
 	return m->queues ? 0 : -ENOMEM;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan)
 {
@@ -120,8 +118,7 @@ struct merge *merge_free(struct merge *m)
 	return NULL;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static struct queue *find_queue(struct merge *m, const char *name)
 {

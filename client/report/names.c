@@ -31,8 +31,7 @@ struct naming {
 	size_t *order; /* sorted by shown, then by place */
 };
 
-/* --- cutting -----------------------------------------------------------------------------------
- */
+/* --- cutting --------------------------------------------------------------------------------- */
 
 static char *take(struct buf *b)
 {
@@ -80,8 +79,7 @@ static char *show_bare(const struct naming *g, const char *text)
 	return shown;
 }
 
-/* --- what looks alike --------------------------------------------------------------------------
- */
+/* --- what looks alike ------------------------------------------------------------------------ */
 
 static int compare(const void *a, const void *b, void *userdata)
 {
@@ -113,8 +111,7 @@ static void sort(struct naming *g)
 	}
 }
 
-/* --- the place where they differ ---------------------------------------------------------------
- */
+/* --- the place where they differ ------------------------------------------------------------- */
 
 /* Bytes that all of a run begin with, back to the begin of a word. */
 static size_t common_prefix(const struct naming *g, char *const *names, size_t at, size_t end)
@@ -212,8 +209,7 @@ static bool tell_apart(struct naming *g)
 	return true;
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 static char *show_number(const struct naming *g, const char *shown, size_t number)
 {
@@ -266,8 +262,7 @@ static bool number(struct naming *g)
 	return ok;
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------- */
 
 static bool begin(struct naming *g)
 {

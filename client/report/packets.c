@@ -36,8 +36,7 @@ struct packets {
 	size_t n_notes;
 };
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static const char *note_name(const struct gpuctr_plan *plan, size_t note)
 {
@@ -114,8 +113,7 @@ struct packets *packets_free(struct packets *p)
 	return NULL;
 }
 
-/* --- packets -----------------------------------------------------------------------------------
- */
+/* --- packets --------------------------------------------------------------------------------- */
 
 static void add_packet(struct buf *b, Packet *packet)
 {
@@ -146,8 +144,7 @@ static void write_state(struct packets *p, struct buf *b)
 	p->has_state = true;
 }
 
-/* --- tracks ------------------------------------------------------------------------------------
- */
+/* --- tracks ---------------------------------------------------------------------------------- */
 
 typedef Perfetto__Protos__TrackDescriptor Track;
 
@@ -232,8 +229,7 @@ void packets_counter_track(struct buf *b, uint64_t track, uint64_t parent, const
 	buf_deinit(&safe);
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ----------------------------------------------------------------------------------- */
 
 static void forget_names(struct packets *p)
 {
@@ -266,8 +262,7 @@ static uint64_t find_name(struct packets *p, const char *name, bool *ret_fresh)
 	return p->slots[i].iid;
 }
 
-/* --- notes -------------------------------------------------------------------------------------
- */
+/* --- notes ----------------------------------------------------------------------------------- */
 
 static Note *new_note(struct packets *p, unsigned note)
 {
@@ -305,8 +300,7 @@ void packets_note_text(struct packets *p, unsigned note, const char *value)
 	n->string_value = safe_text(text, value);
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static void write_event(struct packets *p, struct buf *b, Perfetto__Protos__TrackEvent *event,
 			uint64_t track, int64_t at_ns, Perfetto__Protos__InternedData *data)

@@ -49,8 +49,7 @@ struct page {
 		      */
 };
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static bool is_usual(const struct keys *by)
 {
@@ -104,8 +103,7 @@ struct page *page_free(struct page *p)
 	return NULL;
 }
 
-/* --- captures ----------------------------------------------------------------------------------
- */
+/* --- captures -------------------------------------------------------------------------------- */
 
 static int add_value(struct page *p, const char *name, const char *unit)
 {
@@ -244,8 +242,7 @@ unsigned page_without(const struct page *p)
 	return without;
 }
 
-/* --- JSON --------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------ */
 
 static void add_number(struct buf *b, double value)
 {
@@ -410,8 +407,7 @@ static void add_meta(const struct page *p, const struct machine_source *source, 
 	buf_char(b, '}');
 }
 
-/* --- the page ----------------------------------------------------------------------------------
- */
+/* --- the page -------------------------------------------------------------------------------- */
 
 static void add_escaped(struct buf *b, const struct buf *json)
 {

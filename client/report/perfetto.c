@@ -42,8 +42,7 @@ struct perfetto {
 	uint64_t moved, untimed;
 };
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void perfetto_close(void *e)
 {
@@ -73,8 +72,7 @@ static void *perfetto_open(const struct store_info *info, const struct exporter_
 	return p;
 }
 
-/* --- tracks ------------------------------------------------------------------------------------
- */
+/* --- tracks ---------------------------------------------------------------------------------- */
 
 static uint64_t take_number(struct perfetto *p, uint64_t n)
 {
@@ -205,8 +203,7 @@ static int64_t find_time(struct perfetto *p, struct track *track, int64_t at_ns)
 	return at_ns;
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static int perfetto_process(void *e, struct buf *b, const struct store_process *process)
 {
@@ -225,8 +222,7 @@ static int perfetto_process(void *e, struct buf *b, const struct store_process *
 	return 0;
 }
 
-/* --- threads -----------------------------------------------------------------------------------
- */
+/* --- threads --------------------------------------------------------------------------------- */
 
 /* "domain:name", without what PyTorch appends. */
 static void add_range_name(struct buf *name, const struct gpuctr_range *range, size_t n_name)
@@ -333,8 +329,7 @@ static int write_launch(struct perfetto *p, struct buf *b, const struct gpuctr_r
 	return 0;
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 static void note_shape(struct perfetto *p, unsigned note, const uint32_t shape[3])
 {
@@ -472,8 +467,7 @@ static int perfetto_mark(void *e, struct buf *b, const struct gpuctr_mark *mark)
 	return 0;
 }
 
-/* --- ends --------------------------------------------------------------------------------------
- */
+/* --- ends ------------------------------------------------------------------------------------ */
 
 static int perfetto_process_end(void *e, struct buf *b, const struct store_process *process)
 {

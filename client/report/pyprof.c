@@ -53,8 +53,7 @@ struct column {
 	void (*add)(struct pyprof *p, struct buf *b, const struct launch *l);
 };
 
-/* --- fields ------------------------------------------------------------------------------------
- */
+/* --- fields ---------------------------------------------------------------------------------- */
 
 static void add_field(struct buf *b, const char *text, char space)
 {
@@ -308,8 +307,7 @@ static const struct column columns[MAX_COLUMNS] = {
 
 static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
 
-/* --- the choice --------------------------------------------------------------------------------
- */
+/* --- the choice ------------------------------------------------------------------------------ */
 
 static const struct column *find_column(const char *name, size_t n)
 {
@@ -399,8 +397,7 @@ static bool find_sums(struct pyprof *p)
 	return true;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 /* Characters are cut and counted as columns of a terminal. */
 static void put_aligned(const struct pyprof *p, struct buf *b, const struct column *column)
@@ -464,8 +461,7 @@ static void need_head(struct pyprof *p, struct buf *b)
 	p->has_head = true;
 }
 
-/* --- the exporter ------------------------------------------------------------------------------
- */
+/* --- the exporter ---------------------------------------------------------------------------- */
 
 static void pyprof_close(void *e)
 {

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- standard input ----------------------------------------------------------------------------
- */
+/* --- standard input -------------------------------------------------------------------------- */
 
 static int tell_errno(struct store_error *error, int code, const char *doing)
 {
@@ -109,8 +108,7 @@ static int open_input(bool check_beside, struct store_error *error, struct store
 	return r;
 }
 
-/* --- the capture -------------------------------------------------------------------------------
- */
+/* --- the capture ----------------------------------------------------------------------------- */
 
 struct reading {
 	struct store_reader *reader;

@@ -46,8 +46,7 @@ struct roofline {
 	char *cells;	      /* row by row, the uppermost first */
 };
 
-/* --- what is drawn -----------------------------------------------------------------------------
- */
+/* --- what is drawn --------------------------------------------------------------------------- */
 
 static const struct derived *find_kind(const struct view *v, enum derived_kind kind)
 {
@@ -136,8 +135,7 @@ static void find_axes(struct roofline *r)
 	}
 }
 
-/* --- cells -------------------------------------------------------------------------------------
- */
+/* --- cells ----------------------------------------------------------------------------------- */
 
 static size_t cell_of(const struct axis *axis, double value)
 {
@@ -179,8 +177,7 @@ static void draw(struct roofline *r)
 	}
 }
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 static void add_spaces(struct buf *b, size_t n)
 {
@@ -347,8 +344,7 @@ static void add_notes(const struct roofline *r, struct buf *b)
 	}
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------- */
 
 static bool init(struct roofline *r, const struct view *v)
 {

@@ -42,8 +42,7 @@ static enum scope_kind find_kind(const struct scope *parent, const char *name,
 	return marker_is_step(name, strlen(name)) ? SCOPE_STEP : SCOPE_LABEL;
 }
 
-/* --- what a scope says with those around it ----------------------------------------------------
- */
+/* --- what a scope says with those around it -------------------------------------------------- */
 
 static const char *join(struct scopes *s, const char *left, char separator, const char *right)
 {
@@ -104,8 +103,7 @@ static bool derive(struct scopes *s, struct scope *scope)
 	return scope->path && scope->layer;
 }
 
-/* --- the set -----------------------------------------------------------------------------------
- */
+/* --- the set --------------------------------------------------------------------------------- */
 
 static uint64_t hash_scope(const struct scope *scope)
 {

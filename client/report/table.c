@@ -23,8 +23,7 @@ struct layout {
 	size_t first, count;
 };
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static void add_name(struct buf *b, const char *shown, size_t width)
 {
@@ -143,8 +142,7 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 	}
 }
 
-/* --- all tables --------------------------------------------------------------------------------
- */
+/* --- all tables ------------------------------------------------------------------------------ */
 
 static bool make_estimated(const struct view *v, struct estimated *e)
 {

@@ -27,8 +27,7 @@ void table_add_right(struct buf *b, struct buf *field, size_t width)
 	buf_clear(field);
 }
 
-/* --- figures -----------------------------------------------------------------------------------
- */
+/* --- figures --------------------------------------------------------------------------------- */
 
 static bool is_percent(enum field field)
 {
@@ -224,8 +223,7 @@ void table_format(const struct table *t, const struct table_column *c, unsigned 
 	}
 }
 
-/* --- columns -----------------------------------------------------------------------------------
- */
+/* --- columns --------------------------------------------------------------------------------- */
 
 size_t table_field_width(const struct table_column *c, unsigned field)
 {

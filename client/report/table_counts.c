@@ -21,8 +21,7 @@ static const struct {
 	[COUNT_TOTAL_BEFORE] = { "launches", "before", "  before" },
 };
 
-/* --- which -------------------------------------------------------------------------------------
- */
+/* --- which ----------------------------------------------------------------------------------- */
 
 static bool is_of_total(enum field field, const struct measure *m)
 {
@@ -78,8 +77,7 @@ static void choose(struct table *t)
 	}
 }
 
-/* --- widths and heads --------------------------------------------------------------------------
- */
+/* --- widths and heads ------------------------------------------------------------------------ */
 
 void table_make_counts(struct table *t)
 {
@@ -113,8 +111,7 @@ const char *table_count_name(enum table_count count)
 	return texts[count].line;
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 static void add_launches(const struct group *row, bool total, struct buf *b)
 {

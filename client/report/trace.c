@@ -47,8 +47,7 @@ static bool is_text(const unsigned char *text, size_t n, const char *what)
 	return n == strlen(what) && memcmp(text, what, n) == 0;
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static int add_kernel(struct reading *r)
 {
@@ -184,8 +183,7 @@ static int on_number(void *context, const char *text, size_t n)
 	return 1;
 }
 
-/* --- the file ----------------------------------------------------------------------------------
- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 static int refuse(struct reading *r, yajl_status status, struct buf *why)
 {

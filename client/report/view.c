@@ -21,8 +21,7 @@ struct sort {
 	const struct view *view;
 };
 
-/* --- order -------------------------------------------------------------------------------------
- */
+/* --- order ----------------------------------------------------------------------------------- */
 
 static double sort_value(const struct sort *sort, const struct group *row)
 {
@@ -214,8 +213,7 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 	return !colon || parse_field(v, colon + 1, sort, why);
 }
 
-/* --- selection ---------------------------------------------------------------------------------
- */
+/* --- selection ------------------------------------------------------------------------------- */
 
 static bool is_zero(const struct view *v, const struct group *row)
 {

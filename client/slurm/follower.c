@@ -102,8 +102,7 @@ static unsigned long long start_time(pid_t pid)
 	return begun;
 }
 
-/* --- slurmstepd's part -------------------------------------------------------------------------
- */
+/* --- slurmstepd's part ----------------------------------------------------------------------- */
 
 static int init_lock(pthread_mutex_t *lock)
 {
@@ -209,8 +208,7 @@ bool follower_close(struct follower *f, unsigned drain_s)
 	return ended;
 }
 
-/* --- a task's part -----------------------------------------------------------------------------
- */
+/* --- a task's part --------------------------------------------------------------------------- */
 
 /* The slot of this list, or a new one; NULL: there is no room. */
 static struct slot *take_slot(struct shared *shared, const char *gpus, bool *ret_new)

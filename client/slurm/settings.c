@@ -79,8 +79,7 @@ const char *settings_take_word(struct settings *s, const char *word)
 	return "is not known: there are socket=, agent=, client=, wait=, drain= and default=";
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 static const char *keep(char **ret, const char *value)
 {

@@ -42,8 +42,7 @@ static struct settings settings;
 static struct follower *follower; /* of this step; NULL: none */
 static uint32_t tasks_ended;
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 static int on_option(int value, const char *argument, int remote);
 
@@ -96,8 +95,7 @@ int slurm_spank_init(spank_t spank, int ac, char **av)
 	return 0;
 }
 
-/* --- a task ------------------------------------------------------------------------------------
- */
+/* --- a task ---------------------------------------------------------------------------------- */
 
 /* On the task's stderr, which is ours between fork and exec. */
 __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
@@ -243,8 +241,7 @@ static bool is_real_step(spank_t spank)
 	       step != SLURM_EXTERN_CONT;
 }
 
-/* --- hooks -------------------------------------------------------------------------------------
- */
+/* --- hooks ----------------------------------------------------------------------------------- */
 
 int slurm_spank_user_init(spank_t spank, int ac, char **av)
 {

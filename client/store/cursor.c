@@ -146,8 +146,7 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 	return first + count - 1;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 /* Columns of record that are not read, as bits. */
 static unsigned find_left_out(unsigned without)
@@ -361,8 +360,7 @@ int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret)
 	return result;
 }
 
-/* --- images ------------------------------------------------------------------------------------
- */
+/* --- images ---------------------------------------------------------------------------------- */
 
 int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		 struct store_cursor **ret)
@@ -426,8 +424,7 @@ int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret)
 	return result;
 }
 
-/* --- marks and notices -------------------------------------------------------------------------
- */
+/* --- marks and notices ----------------------------------------------------------------------- */
 
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
@@ -467,8 +464,7 @@ int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret)
 	return result;
 }
 
-/* --- strata ------------------------------------------------------------------------------------
- */
+/* --- strata ---------------------------------------------------------------------------------- */
 
 int store_strata(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {

@@ -214,8 +214,7 @@ int info_read_capture(struct store_reader *r)
 	return result ? result : read_plan(r);
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static void take_process(struct row *row, size_t i, void *userdata)
 {

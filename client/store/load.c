@@ -13,8 +13,7 @@
 
 enum { MAX_DEFINITIONS = 1 << 28 };
 
-/* --- search ------------------------------------------------------------------------------------
- */
+/* --- search ---------------------------------------------------------------------------------- */
 
 #define DEFINE_FIND(name, type)                                                         \
 	static const struct type *name(const struct type *items, size_t n, unsigned id) \
@@ -58,8 +57,7 @@ const struct store_set *reader_find_set(const struct store_definitions *d, unsig
 	return find_set(d->sets, d->n_sets, id);
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 static void take_kernel(struct row *row, size_t i, void *userdata)
 {
@@ -94,8 +92,7 @@ static int load_kernels(struct store_reader *r, unsigned process, struct store_d
 	return reader_rows(r, "kernel", sql, d->n_kernels, take_kernel, kernels);
 }
 
-/* --- ranges ------------------------------------------------------------------------------------
- */
+/* --- ranges ---------------------------------------------------------------------------------- */
 
 struct loading {
 	struct gpuctr_range *ranges;
@@ -170,8 +167,7 @@ static int load_ranges(struct store_reader *r, unsigned process, struct store_de
 	return result;
 }
 
-/* --- sets of active ranges ---------------------------------------------------------------------
- */
+/* --- sets of active ranges ------------------------------------------------------------------- */
 
 /* Rows come sorted by set: each begins a new set or belongs to the last. */
 struct loading_sets {
@@ -225,8 +221,7 @@ static int load_sets(struct store_reader *r, unsigned process, struct store_defi
 	return result;
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all ------------------------------------------------------------------------------------- */
 
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret)
 {

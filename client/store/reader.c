@@ -77,8 +77,7 @@ int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret)
 	return reader_fail(r, rc, "read");
 }
 
-/* --- validation --------------------------------------------------------------------------------
- */
+/* --- validation ------------------------------------------------------------------------------ */
 
 static uint32_t load_be32(const unsigned char *p)
 {
@@ -342,8 +341,7 @@ static int check_record_shape(struct store_reader *r)
 	return result;
 }
 
-/* --- the reader --------------------------------------------------------------------------------
- */
+/* --- the reader ------------------------------------------------------------------------------ */
 
 static int open_and_check(struct store_reader *r)
 {

@@ -119,8 +119,7 @@ void row_totals(struct row *row, int column, struct gpuctr_totals *ret)
 #undef READ
 }
 
-/* --- queries -----------------------------------------------------------------------------------
- */
+/* --- queries --------------------------------------------------------------------------------- */
 
 int reader_count(struct store_reader *r, const char *table, int64_t max, size_t *ret)
 {

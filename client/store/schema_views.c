@@ -30,8 +30,7 @@ bool schema_adds_up(const char *column)
 	return !dot || strcmp(dot, ".sum") == 0;
 }
 
-/* --- metrics in views --------------------------------------------------------------------------
- */
+/* --- metrics in views ------------------------------------------------------------------------ */
 
 /* In a view a metric may be called like one of its columns as well. */
 static const char *mark_in_view(const char *metric)
@@ -86,8 +85,7 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 	}
 }
 
-/* --- the views ---------------------------------------------------------------------------------
- */
+/* --- the views ------------------------------------------------------------------------------- */
 
 #define LAUNCHES "count(*) AS launches, sum(nullif(r.duration_ns, -1)) AS duration_ns"
 #define BEGIN "min(CASE WHEN r.clock > 0 THEN r.start_ns END)"

@@ -140,8 +140,7 @@ int store_exec(struct store *s, const char *sql)
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "set up");
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 int store_finish(struct store *s, const struct gpuctr_end *end)
 {

@@ -52,8 +52,7 @@ static int no_memory(const struct window *w)
 	return reader_fail(w->row.reader, SQLITE_NOMEM, "read");
 }
 
-/* --- what is kept ------------------------------------------------------------------------------
- */
+/* --- what is kept ---------------------------------------------------------------------------- */
 
 static struct kept **find_slot(struct kept **slots, size_t n_slots, unsigned id)
 {
@@ -133,8 +132,7 @@ void window_next(struct window *w)
 	w->before = w->n;
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 enum { TEXTS = 3 };
 
@@ -252,8 +250,7 @@ static int read_to(struct window *w, unsigned id)
 	return r;
 }
 
-/* --- ranges ------------------------------------------------------------------------------------
- */
+/* --- ranges ---------------------------------------------------------------------------------- */
 
 static int find(struct window *w, unsigned id, struct kept **ret)
 {
@@ -296,8 +293,7 @@ int window_find_range(struct window *w, unsigned id, const struct gpuctr_range *
 	return r;
 }
 
-/* --- sets of active ranges ---------------------------------------------------------------------
- */
+/* --- sets of active ranges ------------------------------------------------------------------- */
 
 static int add_to_set(struct window *w, unsigned id)
 {
@@ -358,8 +354,7 @@ int window_find_set(struct window *w, unsigned id, const struct gpuctr_range *co
 	return r;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 struct window *window_new(struct store_reader *r, unsigned process)
 {

@@ -33,8 +33,7 @@ static int no_memory(struct store *s)
 	return store_fail(s, SQLITE_NOMEM, "write");
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 static int write_device(struct store *s, unsigned process, const struct gpuctr_device *device)
 {
@@ -105,8 +104,7 @@ int store_write_process_end(struct store *s, const struct gpuctr_process_end *en
 	return step(s, STORE_STMT_PROCESS_END, "write process");
 }
 
-/* --- definitions -------------------------------------------------------------------------------
- */
+/* --- definitions ----------------------------------------------------------------------------- */
 
 static int write_kernel(struct store *s, struct written_process *known,
 			const struct gpuctr_kernel *kernel)
@@ -204,8 +202,7 @@ static int write_active(struct store *s, struct written_process *known,
 	return r;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records --------------------------------------------------------------------------------- */
 
 static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set)
 {

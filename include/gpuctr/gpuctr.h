@@ -120,8 +120,7 @@ template <typename Type> inline Type gpuctr_init()
 	}
 #endif
 
-/* --- connection ---------------------------------------------------------------------------------
- */
+/* --- connection ------------------------------------------------------------------------------ */
 
 /* Where the daemon listens: $GPUCTR_SOCKET or the compiled-in default. Static or from environ. */
 GPUCTR_API const char *gpuctr_default_socket(void);
@@ -338,8 +337,7 @@ typedef void (*gpuctr_on_status)(const struct gpuctr_status *status,
 				 const struct gpuctr_error *error, void *userdata);
 GPUCTR_API int gpuctr_get_status(struct gpuctr *g, gpuctr_on_status on_status, void *userdata);
 
-/* --- for schedulers -----------------------------------------------------------------------------
- */
+/* --- for schedulers -------------------------------------------------------------------------- */
 
 struct gpuctr_job_options {
 	size_t size;
@@ -406,8 +404,7 @@ GPUCTR_API int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_proc
  * to be freed with one free(), or -ENOMEM, or GPUCTR_E_NO_AGENT when the agent cannot be read. */
 GPUCTR_API int gpuctr_standby_environment(const char *socket, const char *agent, char ***ret);
 
-/* --- captures -----------------------------------------------------------------------------------
- */
+/* --- captures -------------------------------------------------------------------------------- */
 
 struct gpuctr_device {
 	unsigned index; /* as the process counts its devices */

@@ -13,8 +13,7 @@
 
 #include "client/report/attribution.h"
 
-/* --- markers -----------------------------------------------------------------------------------
- */
+/* --- markers --------------------------------------------------------------------------------- */
 
 static void expect_marker(const char *message, const char *name, bool found, int64_t seq,
 			  int64_t op_id, const char *sizes)
@@ -110,8 +109,7 @@ static void names_are_recognised(void **state)
 	assert_false(marker_is_backward("Backwards", 9));
 }
 
-/* --- a step of training ------------------------------------------------------------------------
- */
+/* --- a step of training ---------------------------------------------------------------------- */
 
 enum { MAX_RANGES = 32 };
 

@@ -10,8 +10,7 @@
 #include "client/cli/text.h"
 #include "tests/bench/synthetic.h"
 
-/* --- formats -----------------------------------------------------------------------------------
- */
+/* --- formats --------------------------------------------------------------------------------- */
 
 static const struct gpuctr_gpu gpu = {
 	.index = 0, .uuid = "GPU-0", .name = "NVIDIA H200", .chip = "GH100"
@@ -512,8 +511,7 @@ static void test_table_fits_a_terminal(void **state)
 	buf_deinit(&b);
 }
 
-/* --- summary -----------------------------------------------------------------------------------
- */
+/* --- summary --------------------------------------------------------------------------------- */
 
 static const struct summary_end plain_end = { .totals = { .seen = 5, .measured = 4, .filtered = 1 },
 					      .has_totals = true,

@@ -150,8 +150,7 @@ static const struct group *find_row(struct made *m, const char *first, const cha
 	return NULL;
 }
 
-/* --- plain arithmetic --------------------------------------------------------------------------
- */
+/* --- plain arithmetic ------------------------------------------------------------------------ */
 
 struct plain {
 	uint64_t n, calls;
@@ -385,8 +384,7 @@ static void captures_with_other_columns_are_put_together(void **state)
 	buf_deinit(&why);
 }
 
-/* --- keys, order, derived columns --------------------------------------------------------------
- */
+/* --- keys, order, derived columns ------------------------------------------------------------ */
 
 static void expect_refused(const char *list, const char *reason)
 {

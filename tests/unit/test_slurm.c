@@ -60,8 +60,7 @@ static void options_of_the_user(void **state)
 	free(s.output);
 }
 
-/* --- tasks and their client --------------------------------------------------------------------
- */
+/* --- tasks and their client ------------------------------------------------------------------ */
 
 enum { TASKS = 8 };
 

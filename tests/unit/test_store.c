@@ -7,8 +7,7 @@
 
 #include "client/store/packed.h"
 
-/* --- parts -------------------------------------------------------------------------------------
- */
+/* --- parts ----------------------------------------------------------------------------------- */
 
 static void expect_packed(const uint8_t *image, size_t size, size_t most)
 {
@@ -59,8 +58,7 @@ static void test_command_is_quoted_for_a_shell(void **state)
 	sqlite3_free(text);
 }
 
-/* --- round trip --------------------------------------------------------------------------------
- */
+/* --- round trip ------------------------------------------------------------------------------ */
 
 static void test_capture_comes_back(void **state)
 {
@@ -637,8 +635,7 @@ static void test_views_keep_processes_apart(void **state)
 			 2);
 }
 
-/* --- creation and failure ----------------------------------------------------------------------
- */
+/* --- creation and failure -------------------------------------------------------------------- */
 
 static void test_existing_file_is_refused_unless_forced(void **state)
 {

@@ -10,8 +10,7 @@
 
 enum { LAUNCHES = 30000, A_STEP = 1000, DEPTH = 20000, SET = 3 };
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 static struct gpuctr_range *make_range(unsigned id, const struct gpuctr_range *parent,
 				       const char *format)
@@ -100,8 +99,7 @@ static void write_deep(struct fixture *f)
 	free_ranges(ranges, DEPTH);
 }
 
-/* --- what is expected --------------------------------------------------------------------------
- */
+/* --- what is expected ------------------------------------------------------------------------ */
 
 static void expect_same_range(const struct gpuctr_range *a, const struct gpuctr_range *b,
 			      bool plain)
@@ -170,8 +168,7 @@ static void expect_same_ranges(struct fixture *f, unsigned without, unsigned n)
 	readers_close(&r);
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ----------------------------------------------------------------------------------- */
 
 static void test_passing_ranges_are_the_same(void **state)
 {

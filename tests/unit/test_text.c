@@ -9,8 +9,7 @@
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 static void test_integers(void **state)
 {
@@ -169,8 +168,7 @@ static void test_numbers_for_people(void **state)
 	buf_deinit(&b);
 }
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------ */
 
 static void test_json_escapes(void **state)
 {
@@ -385,8 +383,7 @@ static void test_near_matches(void **state)
 	assert_null(near_word("foo", (const char *const[]){ "job", "plan", NULL }));
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 static void test_lists(void **state)
 {
