@@ -304,6 +304,36 @@ static void a_limit_on_the_files_size_costs_records_alone(void **state)
 	assert_int_equal(access(fixture_path(f, "run.gpuctr-journal"), F_OK), -1);
 }
 
+/* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
+ * numbers, and the program finds them as it would without us. */
+static void closed_standard_files_are_no_ones_else(void **state)
+{
+	static const char *const closed[] = { "<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-" };
+	struct fixture *f = *state;
+	char command[768], name[32];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(closed) / sizeof(*closed); i++) {
+		snprintf(name, sizeof(name), "%zu.gpuctr", i);
+		snprintf(command, sizeof(command),
+			 "exec %s -o %s --format jsonl --output %s.jsonl -- /bin/bash -c "
+			 "'ls -l /proc/$$/fd/[0-2] >%s.fds; exec %s --exit 7' %s",
+			 CLIENT, fixture_path(f, name), fixture_path(f, name),
+			 fixture_path(f, name), FAKEAPP, closed[i]);
+		expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 7);
+		snprintf(name, sizeof(name), "%zu.gpuctr.jsonl", i);
+		assert_int_equal(count_text(fixture_path(f, name), "\"type\":\"kernel\""), 10);
+		assert_int_equal(count_text(fixture_path(f, name), "\"error\":null"), 1);
+		snprintf(name, sizeof(name), "%zu.gpuctr.fds", i);
+		assert_int_equal(count_text(fixture_path(f, name), "/fd/"),
+				 3 - (strlen(closed[i]) + 1) / 4);
+	}
+	snprintf(command, sizeof(command), "exec %s status >&-", CLIENT);
+	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
+	snprintf(command, sizeof(command), "exec %s help >/dev/full", CLIENT);
+	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
+}
+
 static void an_existing_file_is_not_overwritten(void **state)
 {
 	struct fixture *f = *state;
@@ -456,6 +486,7 @@ int main(void)
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
+		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
 		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
 		SYSTEM_TEST(status_shows_holder_and_queue),
