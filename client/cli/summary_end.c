@@ -378,8 +378,9 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		    "reasons:\n"
 		    "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
 		    "CUDA_VISIBLE_DEVICES);\n"
-		    "  - it starts the work elsewhere or clears its environment (sudo, "
-		    "ssh, docker, srun):\n"
+		    "  - it starts the work elsewhere, as another user or with a cleared "
+		    "environment (sudo,\n"
+		    "    su, ssh, docker, srun):\n"
 		    "    run gpuctr-client inside, next to the program;\n"
 		    "  - in a container: mount the agent at the same path, or set "
 		    "GPUCTR_AGENT.\n");
