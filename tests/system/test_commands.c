@@ -128,6 +128,11 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	expect_message(client, "a verb stands first");
 	expect_exit(fixture_client(f, USER_ANN, "plan", "", NULL), 2);
 	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
+	client = fixture_client(f, USER_ANN, "metrics", "--list", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "unknown option '--list'; --help lists them");
+	client = fixture_client(f, USER_ANN, "help", "--help", NULL);
+	expect_exit(client, 0);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
 	expect_message(client,
