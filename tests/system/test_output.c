@@ -334,6 +334,27 @@ static void closed_standard_files_are_no_ones_else(void **state)
 	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
 }
 
+static void too_few_descriptors_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	char command[768];
+
+	fixture_check_leaks(false);
+	fixture_start_daemon(f, NULL);
+	for (unsigned n = 6; n <= 14; n++) { /* with fewer its libraries do not load */
+		struct program *p;
+
+		snprintf(command, sizeof(command), "ulimit -n %u; exec %s -o %s -f -- %s", n,
+			 CLIENT, fixture_path(f, "run.gpuctr"), FAKEAPP);
+		p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+		program_wait(p);
+		if (p->status != 0) {
+			expect_exit(p, 125);
+			expect_message(p, "oo many open files");
+		}
+	}
+}
+
 static void an_existing_file_is_not_overwritten(void **state)
 {
 	struct fixture *f = *state;
@@ -487,6 +508,7 @@ int main(void)
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
 		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
+		SYSTEM_TEST(too_few_descriptors_are_refused),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
 		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
 		SYSTEM_TEST(status_shows_holder_and_queue),
