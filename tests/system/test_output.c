@@ -355,6 +355,26 @@ static void too_few_descriptors_are_refused(void **state)
 	}
 }
 
+/* With the first two a scheduler says that the time is almost over. */
+static void signals_are_the_programs(void **state)
+{
+	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+	static const char script[] = "trap 'echo got; exit 7' USR1 USR2 TERM HUP INT QUIT; "
+				     "echo ready; for i in {1..600}; do sleep 0.1; done";
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		struct program *p =
+			fixture_client(f, USER_ANN, "-q", "--", "/bin/bash", "-c", script, NULL);
+
+		expect_text_soon(p->out, "ready");
+		program_kill(p, signals[i]);
+		expect_exit(p, 7);
+		expect_output(p, "ready\ngot\n");
+	}
+}
+
 static void an_existing_file_is_not_overwritten(void **state)
 {
 	struct fixture *f = *state;
@@ -509,6 +529,7 @@ int main(void)
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
 		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
 		SYSTEM_TEST(too_few_descriptors_are_refused),
+		SYSTEM_TEST(signals_are_the_programs),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
 		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
 		SYSTEM_TEST(status_shows_holder_and_queue),
