@@ -278,7 +278,7 @@ bool options_take_u64(const char *name, const char *text, uint64_t *ret)
 	bool is_number = options_parse_u64(text, ret);
 
 	if (!is_number) {
-		say_usage("--%s: '%s' is not a number", name, text);
+		say_usage("--%s: '%s' is not a whole number from 0 to 2^64 - 1", name, text);
 	}
 	return is_number;
 }

@@ -75,6 +75,9 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--schedule", "active=0" }, "active=0 measures no step" },
 		{ { "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
+		{ { "--timeout", "1e9" }, "above 0, and up to a year" },
+		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
+		{ { "--chip", "TU102" }, "--chip is of a recording" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
 	};
 	struct fixture *f = *state;
