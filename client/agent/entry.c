@@ -60,6 +60,23 @@ static void *serve(void *argument)
 	return NULL;
 }
 
+static void tell_no_thread(const struct capture *c, int error)
+{
+	char text[128];
+	struct wire_message m = {
+		.type = WIRE_NOTICE,
+		.notice = { c->welcome.capture, c->welcome.process, GPUCTR_E_INTERNAL, text,
+			    "Raise the program's limits of memory and of processes (ulimit -v, "
+			    "-u)." },
+	};
+
+	snprintf(text, sizeof(text),
+		 "no thread could be started in the program (%s), which runs "
+		 "on unmeasured",
+		 strerror(-error));
+	link_send(&token_link, &m, -1, CLOCK_NS_PER_S);
+}
+
 static void begin(const char *token)
 {
 	char program[LIMIT_NAME_BYTES];
@@ -68,6 +85,7 @@ static void begin(const char *token)
 	struct capture *c = agent_begin(&token_link, false);
 	pthread_t thread;
 	bool started;
+	int r;
 
 	standby_program_name(program, sizeof(program));
 	claims_collect(false);
@@ -81,12 +99,14 @@ static void begin(const char *token)
 		return;
 	}
 	started = agent_start(c, token);
-	if (agent_thread(serve, c, 0, &thread) == 0) {
+	r = agent_thread(serve, c, 0, &thread);
+	if (r == 0) {
 		pthread_detach(thread);
 		if (!started) {
 			agent_wait(CLOCK_NS_PER_S); /* to be told even if the program crashes */
 		}
 	} else {
+		tell_no_thread(c, r);
 		link_close(&token_link); /* nobody delivers: the client hears that it was lost */
 		agent_abandon(c);
 	}

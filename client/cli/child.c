@@ -180,8 +180,9 @@ bool child_reap(struct child *c)
 
 /* --- signals --------------------------------------------------------------------------------- */
 
-/* SIGUSR1 ends nothing by custom: a program gets it passed on, a capture ends at it. */
-static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 };
+/* SIGUSR1 and SIGUSR2 end nothing by custom: a program gets them passed on, as the warning of a
+ * scheduler that its time is almost over, and a capture ends at them. */
+static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
 static bool is_ignored(int signo)
 {

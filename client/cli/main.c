@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "client/cli/verb.h"
+#include "proto/base/standard.h"
 
 const struct verb *const verbs[] = { &verb_run,	    &verb_capture,    &verb_standby, &verb_ps,
 				     &verb_metrics, &verb_plan,	      &verb_report,  &verb_export,
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
 	const struct verb *verb;
 	int status;
 
+	standard_hold();
 	/* For the widths of characters, whatever the user's locale: names are UTF-8. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc == 1) {
@@ -60,5 +62,8 @@ int main(int argc, char **argv)
 		verb = &verb_run;
 	}
 	status = verb->exec(argc, argv);
-	return fflush(stdout) == 0 || status != 0 ? status : EXIT_VERB_FAILED;
+	if (status == 0 && (ferror(stdout) || fflush(stdout) != 0)) {
+		status = EXIT_VERB_FAILED; /* what was to be shown was not */
+	}
+	return status;
 }

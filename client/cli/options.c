@@ -108,7 +108,7 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	const char *nearest;
 
 	if (optopt != 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
-		say_usage("unknown option '-%c'; 'gpuctr-client help' lists them", optopt);
+		say_usage("unknown option '-%c'; --help lists them", optopt);
 		return OPTIONS_WRONG;
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
@@ -120,7 +120,7 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	if (nearest) {
 		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
 	} else {
-		say_usage("unknown option '%s'; 'gpuctr-client help' lists them", name);
+		say_usage("unknown option '%s'; --help lists them", name);
 	}
 	return OPTIONS_WRONG;
 }
@@ -277,7 +277,7 @@ bool options_take_u64(const char *name, const char *text, uint64_t *ret)
 	bool is_number = options_parse_u64(text, ret);
 
 	if (!is_number) {
-		say_usage("--%s: '%s' is not a number", name, text);
+		say_usage("--%s: '%s' is not a whole number from 0 to 2^64 - 1", name, text);
 	}
 	return is_number;
 }

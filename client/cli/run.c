@@ -16,6 +16,7 @@
 #include "client/cli/run_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,7 +29,14 @@
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
  * one that hangs. */
-enum { TICK_MS = 250, LOOK_TICKS = 2, SILENT_TICKS = 40, DRAIN_TOLD = 6, DRAIN_SILENT = 60 };
+enum {
+	TICK_MS = 250,
+	LOOK_TICKS = 2,
+	SILENT_TICKS = 40,
+	DRAIN_TOLD = 6,
+	DRAIN_SILENT = 60,
+	LOOP_DESCRIPTORS = 8,
+};
 
 /* --- events ---------------------------------------------------------------------------------- */
 
@@ -284,11 +292,26 @@ static void on_tick(uv_timer_t *handle)
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
+/* libuv needs some descriptors for itself, and aborts where it gets none for its first pipe. */
+static int init_loop(struct run *run)
+{
+	int fds[LOOP_DESCRIPTORS], n = 0, r = 0;
+
+	while (n < LOOP_DESCRIPTORS && r == 0) {
+		fds[n] = fcntl(run->signals.fd, F_DUPFD_CLOEXEC, 0);
+		r = fds[n] < 0 ? uv_translate_sys_error(errno) : 0;
+		n += r == 0;
+	}
+	while (n > 0) {
+		close(fds[--n]);
+	}
+	return r ? r : uv_loop_init(&run->loop);
+}
+
 static int start_loop(struct run *run)
 {
-	int r = uv_loop_init(&run->loop);
+	int r = uv_poll_init(&run->loop, &run->connection, gpuctr_fd(run->g));
 
-	r = r ? r : uv_poll_init(&run->loop, &run->connection, gpuctr_fd(run->g));
 	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
 	r = r ? r : uv_timer_init(&run->loop, &run->timer);
 	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
@@ -359,6 +382,11 @@ static void run_loop(struct run *run)
 
 	if (r) {
 		say_failure(run, r);
+		return;
+	}
+	r = init_loop(run);
+	if (r) {
+		say_usage("event loop: %s", uv_strerror(r));
 		return;
 	}
 	r = start_loop(run);

@@ -126,7 +126,7 @@ static bool wrong(const char *name, const char *value, const char *wants)
 static bool take_seconds(uint64_t *ret_ns, const char *name, const char *value)
 {
 	return (options_parse_seconds(value, ret_ns) && *ret_ns > 0) ||
-	       wrong(name, value, "a number of seconds above 0");
+	       wrong(name, value, "a number of seconds above 0, and up to a year");
 }
 
 static bool take_format(struct run_options *o, const char *value)
@@ -464,6 +464,12 @@ static bool complete_run(struct run_options *o)
 	o->recorded |= strcmp(o->program, "gpuctr-replay") == 0;
 	if (o->recorded && o->budget_ppm > 0) {
 		say_usage("--budget: a recording costs nothing to play; leave it out");
+		return false;
+	}
+	if (o->chip && !o->recorded) {
+		say_usage("--chip is of a recording, and GPUs have their own: leave it out, or "
+			  "play a "
+			  "recording (--recorded)");
 		return false;
 	}
 	if (o->recorded) {

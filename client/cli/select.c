@@ -376,6 +376,9 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 		leave_others_out(s, ret);
 		tell_unregistered(&a);
 	}
+	if (!a.done && r > 0) {
+		say_gpuctr_error(gpuctr_last_error(g)); /* refused before the daemon was asked */
+	}
 	free(a.registered);
 	return a.done ? a.result : r;
 }

@@ -47,7 +47,8 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->unready, why_unready(s, t), &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
-	add_part(b, t->lost, "lost with their process", &first);
+	add_part(b, t->lost, end->has_totals ? "lost with their process" : "lost on their way",
+		 &first);
 	if (t->unchosen > 0 && !summary_is_estimated(s)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "
@@ -393,8 +394,9 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		    "reasons:\n"
 		    "  - it ran on the CPU: check that it finds a GPU (nvidia-smi, "
 		    "CUDA_VISIBLE_DEVICES);\n"
-		    "  - it starts the work elsewhere or clears its environment (sudo, "
-		    "ssh, docker, srun):\n"
+		    "  - it starts the work elsewhere, as another user or with a cleared "
+		    "environment (sudo,\n"
+		    "    su, ssh, docker, srun):\n"
 		    "    run gpuctr-client inside, next to the program;\n"
 		    "  - in a container: mount the agent at the same path, or set "
 		    "GPUCTR_AGENT.\n");

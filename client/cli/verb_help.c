@@ -61,6 +61,10 @@ static int exec_help(int argc, char **argv)
 		print_overview();
 		return 0;
 	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		verb_print_help(&verb_help);
+		return 0;
+	}
 	if (verb_find(argv[1])) {
 		verb_print_help(verb_find(argv[1]));
 		return 0;

@@ -53,7 +53,7 @@ static const struct option_def defs[] = {
 	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
-	  "of each column: total, sum, mean, share, min, max, stddev, error, all" },
+	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all" },
 	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
 	{ OPTION_SKIP_ZERO, "skip-zero", NULL, "leave out rows whose own counters are all zero" },
 	{ OPTION_AGAINST, "against", "CAPTURE", "what became more or less since that capture" },

@@ -505,8 +505,8 @@ static void watch(struct top *t)
 
 static int open_signals(sigset_t *ret_inherited)
 {
-	static const int signos[] = { SIGINT,  SIGTERM, SIGHUP,	  SIGQUIT,
-				      SIGTSTP, SIGUSR1, SIGWINCH, SIGPIPE };
+	static const int signos[] = { SIGINT,  SIGTERM, SIGHUP,	 SIGQUIT,  SIGTSTP,
+				      SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGPIPE };
 	sigset_t set;
 
 	sigemptyset(&set);

@@ -15,6 +15,7 @@
 
 #include "client/exporter/listen.h"
 #include "client/exporter/server.h"
+#include "proto/base/standard.h"
 
 #define DEFAULT_LISTEN "/run/gpucountd/metrics.sock"
 
@@ -133,7 +134,10 @@ static int open_signals(void)
 int main(int argc, char **argv)
 {
 	static struct exporter e;
-	int r = parse(&e, argc, argv), signals;
+	int r, signals;
+
+	standard_hold();
+	r = parse(&e, argc, argv);
 
 	if (r <= 0) {
 		return r < 0 ? EXIT_WRONG : 0;

@@ -12,6 +12,7 @@
 #include "daemon/audit/journal.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/standard.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
 #include "daemon/doctor/doctor.h"
@@ -220,6 +221,7 @@ int main(int argc, char **argv)
 	static struct supervisor s;
 	int r;
 
+	standard_hold();
 	s.audit = -1;
 	s.argc = argc;
 	s.argv = argv;

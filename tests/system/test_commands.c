@@ -75,6 +75,9 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--schedule", "active=0" }, "active=0 measures no step" },
 		{ { "--schedule", "wait=1" }, "active=N is missing" },
 		{ { "--no-wait", "--timeout", "5" }, "leave one out" },
+		{ { "--timeout", "1e9" }, "above 0, and up to a year" },
+		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
+		{ { "--chip", "TU102" }, "--chip is of a recording" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
 	};
 	struct fixture *f = *state;
@@ -128,6 +131,11 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	expect_message(client, "a verb stands first");
 	expect_exit(fixture_client(f, USER_ANN, "plan", "", NULL), 2);
 	expect_exit(fixture_client(f, USER_ANN, "plan", "--metrics", "", NULL), 2);
+	client = fixture_client(f, USER_ANN, "metrics", "--list", NULL);
+	expect_exit(client, 2);
+	expect_message(client, "unknown option '--list'; --help lists them");
+	client = fixture_client(f, USER_ANN, "help", "--help", NULL);
+	expect_exit(client, 0);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
 	expect_message(client,

@@ -122,6 +122,9 @@ static void who_may_not_measure_may_list_and_plan(void **state)
 	p = fixture_client(f, USER_BOB, "status", NULL);
 	expect_exit(p, 1);
 	expect_message(p, "may not measure");
+	p = fixture_client(f, USER_BOB, "capture", "--all", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "may not measure");
 	p = fixture_client(f, USER_BOB, "--metrics", "dram__*.sum", "--", FAKEAPP, NULL);
 	expect_exit(p, 125);
 	expect_output(p, "");

@@ -304,6 +304,77 @@ static void a_limit_on_the_files_size_costs_records_alone(void **state)
 	assert_int_equal(access(fixture_path(f, "run.gpuctr-journal"), F_OK), -1);
 }
 
+/* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
+ * numbers, and the program finds them as it would without us. */
+static void closed_standard_files_are_no_ones_else(void **state)
+{
+	static const char *const closed[] = { "<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-" };
+	struct fixture *f = *state;
+	char command[768], name[32];
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(closed) / sizeof(*closed); i++) {
+		snprintf(name, sizeof(name), "%zu.gpuctr", i);
+		snprintf(command, sizeof(command),
+			 "exec %s -o %s --format jsonl --output %s.jsonl -- /bin/bash -c "
+			 "'ls -l /proc/$$/fd/[0-2] >%s.fds; exec %s --exit 7' %s",
+			 CLIENT, fixture_path(f, name), fixture_path(f, name),
+			 fixture_path(f, name), FAKEAPP, closed[i]);
+		expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 7);
+		snprintf(name, sizeof(name), "%zu.gpuctr.jsonl", i);
+		assert_int_equal(count_text(fixture_path(f, name), "\"type\":\"kernel\""), 10);
+		assert_int_equal(count_text(fixture_path(f, name), "\"error\":null"), 1);
+		snprintf(name, sizeof(name), "%zu.gpuctr.fds", i);
+		assert_int_equal(count_text(fixture_path(f, name), "/fd/"),
+				 3 - (strlen(closed[i]) + 1) / 4);
+	}
+	snprintf(command, sizeof(command), "exec %s status >&-", CLIENT);
+	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
+	snprintf(command, sizeof(command), "exec %s help >/dev/full", CLIENT);
+	expect_exit(fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL), 1);
+}
+
+static void too_few_descriptors_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	char command[768];
+
+	fixture_check_leaks(false);
+	fixture_start_daemon(f, NULL);
+	for (unsigned n = 6; n <= 14; n++) { /* with fewer its libraries do not load */
+		struct program *p;
+
+		snprintf(command, sizeof(command), "ulimit -n %u; exec %s -o %s -f -- %s", n,
+			 CLIENT, fixture_path(f, "run.gpuctr"), FAKEAPP);
+		p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+		program_wait(p);
+		if (p->status != 0) {
+			expect_exit(p, 125);
+			expect_message(p, "oo many open files");
+		}
+	}
+}
+
+/* With the first two a scheduler says that the time is almost over. */
+static void signals_are_the_programs(void **state)
+{
+	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+	static const char script[] = "trap 'echo got; exit 7' USR1 USR2 TERM HUP INT QUIT; "
+				     "echo ready; for i in {1..600}; do sleep 0.1; done";
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		struct program *p =
+			fixture_client(f, USER_ANN, "-q", "--", "/bin/bash", "-c", script, NULL);
+
+		expect_text_soon(p->out, "ready");
+		program_kill(p, signals[i]);
+		expect_exit(p, 7);
+		expect_output(p, "ready\ngot\n");
+	}
+}
+
 static void an_existing_file_is_not_overwritten(void **state)
 {
 	struct fixture *f = *state;
@@ -456,6 +527,9 @@ int main(void)
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
+		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
+		SYSTEM_TEST(too_few_descriptors_are_refused),
+		SYSTEM_TEST(signals_are_the_programs),
 		SYSTEM_TEST(an_existing_file_is_not_overwritten),
 		SYSTEM_TEST(a_reader_that_goes_away_is_no_error),
 		SYSTEM_TEST(status_shows_holder_and_queue),

@@ -53,6 +53,22 @@ static void expect_all_values(const struct lines *l)
 	}
 }
 
+/* It is measured by a thread of ours, which it may not have. */
+static void a_program_that_may_start_no_thread_is_told_of(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_two_users(); /* root's processes are not counted */
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--", "/bin/bash", "-c",
+				"ulimit -u 1; exec \"$0\" --exit 7", FAKEAPP, NULL);
+	expect_exit(client, 7);
+	expect_output(client, "done 10\n");
+	expect_message(client, "no thread could be started in the program");
+	expect_message(client, "ulimit");
+}
+
 static void children_are_measured_too(void **state)
 {
 	struct fixture *f = *state;
@@ -360,6 +376,7 @@ static void a_busy_gpu_is_waited_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_program_that_may_start_no_thread_is_told_of),
 		SYSTEM_TEST(children_are_measured_too),
 		SYSTEM_TEST(children_at_the_same_time_are_counted),
 		SYSTEM_TEST(a_fork_without_exec_does_no_harm),

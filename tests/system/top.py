@@ -251,6 +251,7 @@ def ends():
         t.ends(0)
         t.expect_given_back()
     for signo, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGUSR1, 138),
+                          (signal.SIGUSR2, 140), (signal.SIGALRM, 142),
                           (signal.SIGSEGV, -11), (signal.SIGABRT, -6)):
         with terminal("top") as t:
             t.see("GPUs")

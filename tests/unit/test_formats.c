@@ -775,14 +775,17 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	synthetic.process.recorded_from = "NVIDIA H200\033[2J";
 	summary_process(s, &synthetic.process);
 	end.has_totals = false;
+	end.totals.lost = 2; /* by a daemon that went away: the process lives */
 	end.unsaved = 1234;
 	summary_print(s, &end, &b);
 	expect_contains(&b, "launched no kernel");
 	assert_int_equal(summary_outcome(s, &end), SUMMARY_NOTHING);
 	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
+	expect_contains(&b, "2 lost on their way");
 	expect_contains(&b, "the capture broke off");
 	expect_contains(&b, "1,234 not written to the file");
 	end.has_totals = true;
+	end.totals.lost = 0;
 	end.error = GPUCTR_E_REVOKED;
 	summary_print(s, &end, &b);
 	expect_contains(&b, "(until the capture ended early: what ran after that is not counted)");

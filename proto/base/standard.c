@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/standard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+void standard_hold(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+			/* The wrong way round: reading and writing fail as before. The lowest free
+			 * number is this one, as those below are taken. */
+			(void)!open("/dev/null",
+				    (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+		}
+	}
+}
