@@ -365,9 +365,11 @@ static void signals_are_the_programs(void **state)
 
 	fixture_start_daemon(f, NULL);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
-		struct program *p =
-			fixture_client(f, USER_ANN, "-q", "--", "/bin/bash", "-c", script, NULL);
+		struct program *p;
 
+		signal(signals[i],
+		       SIG_DFL); /* nohup, or a shell, may have had it ignored: so it stays */
+		p = fixture_client(f, USER_ANN, "-q", "--", "/bin/bash", "-c", script, NULL);
 		expect_text_soon(p->out, "ready");
 		program_kill(p, signals[i]);
 		expect_exit(p, 7);

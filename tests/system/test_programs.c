@@ -60,6 +60,9 @@ static void a_program_that_may_start_no_thread_is_told_of(void **state)
 	struct program *client;
 
 	fixture_need_two_users(); /* root's processes are not counted */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	fixture_skip("sanitizers start threads of their own");
+#endif
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--", "/bin/bash", "-c",
 				"ulimit -u 1; exec \"$0\" --exit 7", FAKEAPP, NULL);
