@@ -98,7 +98,7 @@ int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *
 			continue;
 		}
 		combine(plan, metrics, values + i * plan->columns.n);
-		if (duration < plan->metrics.n) {
+		if (duration < plan->metrics.n && b->launches) {
 			take_duration(&b->launches[i], metrics[duration]);
 		}
 		measured[i] = true;

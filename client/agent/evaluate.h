@@ -6,7 +6,8 @@
 
 /* The values of all columns for each launch of b, in launch order: b->n x columns doubles in
  * values, NaN for what CUPTI does not have, and in measured whether launch i was in the image at
- * all. Returns 0, or CUPTI's result when the image cannot be read. */
+ * all. Where b has its launches, those without a time get the length of their range. Returns 0, or
+ * CUPTI's result when the image cannot be read. */
 int evaluate_batch(const struct wire_plan *plan, const struct batch *b, double *values,
 		   bool *measured);
 

@@ -164,6 +164,33 @@ static void a_recording_gives_the_values_it_was_made_with(void **state)
 	}
 }
 
+/* The length of the ranges is a column like others, and the times are those that were recorded. */
+static void a_recording_may_hold_the_length_of_its_ranges(void **state)
+{
+	static const char *const sums[] = {
+		"SELECT count(*) FROM record",
+		"SELECT sum(idx * \"gpu__time_duration.sum\") FROM record",
+		"SELECT sum(idx * duration_ns) FROM record",
+	};
+	struct fixture *f = *state;
+	char path[96], out[96];
+	struct program *p;
+
+	snprintf(path, sizeof(path), "%s", fixture_path(f, "run.gpuctr"));
+	snprintf(out, sizeof(out), "%s", fixture_path(f, "again.gpuctr"));
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,gpu__time_duration.sum",
+			   "--raw", "-o", path, "--", FAKEAPP, "--kernels", "200", NULL);
+	expect_exit(p, 0);
+	p = fixture_client(f, USER_ANN, "-o", out, "--", TEST_REPLAY, path, NULL);
+	expect_exit(p, 0);
+	expect_message(p, "200 measured");
+	assert_int_equal(query(out, sums[0]), KERNELS);
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++) {
+		assert_true(query(path, sums[i]) == query(out, sums[i]));
+	}
+}
+
 static void a_recording_is_not_replaced_by_what_it_plays(void **state)
 {
 	static const char says[] = "this is the file that is read, and writing would replace it";
@@ -319,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with),
+		SYSTEM_TEST(a_recording_may_hold_the_length_of_its_ranges),
 		SYSTEM_TEST(recordings_of_older_formats_are_read),
 		SYSTEM_TEST(a_recording_is_not_replaced_by_what_it_plays),
 		SYSTEM_TEST(an_image_that_crashes_cupti_costs_its_own_kernels),
