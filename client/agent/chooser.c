@@ -214,7 +214,7 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 	if (atomic_load_explicit(&state->taken, memory_order_relaxed) > 0) {
 		few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) /
 		      (double)k;
-	} else if (part > left_by_first(c, stratum, pass)) {
+	} else if (part > LEFT_BY_KERNELS && part > left_by_first(c, stratum, pass)) {
 		return choose(c, stratum, pass, 1, 0, 0);
 	}
 	return choose(c, stratum, pass, chance + few, few, random_of(c, stratum, pass, k));

@@ -71,8 +71,7 @@ static void tell_no_thread(const struct capture *c, int error)
 	};
 
 	snprintf(text, sizeof(text),
-		 "no thread could be started in the program (%s), which runs "
-		 "on unmeasured",
+		 "no thread could be started in the program (%s), which runs on unmeasured",
 		 strerror(-error));
 	link_send(&token_link, &m, -1, CLOCK_NS_PER_S);
 }

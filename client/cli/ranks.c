@@ -467,7 +467,6 @@ void ranks_print(struct ranks *r, size_t max, struct buf *b)
 	}
 	if (has_budget(r)) {
 		buf_text(b, "times and sums of a process are of its measured kernels, and not "
-			    "scaled to "
-			    "all\n");
+			    "scaled to all\n");
 	}
 }

@@ -468,8 +468,7 @@ static bool complete_run(struct run_options *o)
 	}
 	if (o->chip && !o->recorded) {
 		say_usage("--chip is of a recording, and GPUs have their own: leave it out, or "
-			  "play a "
-			  "recording (--recorded)");
+			  "play a recording (--recorded)");
 		return false;
 	}
 	if (o->recorded) {

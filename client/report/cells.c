@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What samples are kept for: strata, cells, and the turns in which they came. Strata and cells are
- * found by hash: a table of numbers beside each array, with open addressing, twice as large as the
- * array. */
+/* What samples are kept for: strata, cells, and the turns of contexts. Each is found by hash: an
+ * index of numbers beside the array, with open addressing, twice as large as the array. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,25 +34,25 @@ bool cells_make_room(void **items, size_t size, size_t n, size_t *max)
 }
 
 /* What an array's items are found by. */
-struct kind {
+struct lookup {
 	size_t size;
 	uint64_t (*hash)(const void *item);
 	bool (*same)(const void *a, const void *b);
 };
 
-static size_t *slot_of(const struct cells_index *x, const void *items, const struct kind *kind,
+static size_t *slot_of(const struct cells_index *x, const void *items, const struct lookup *lookup,
 		       const void *wanted)
 {
-	size_t i = kind->hash(wanted) & (x->n_slots - 1);
+	size_t i = lookup->hash(wanted) & (x->n_slots - 1);
 
 	while (x->slots[i] &&
-	       !kind->same((const char *)items + (x->slots[i] - 1) * kind->size, wanted)) {
+	       !lookup->same((const char *)items + (x->slots[i] - 1) * lookup->size, wanted)) {
 		i = (i + 1) & (x->n_slots - 1);
 	}
 	return &x->slots[i];
 }
 
-static bool index_again(struct cells_index *x, const void *items, const struct kind *kind)
+static bool index_again(struct cells_index *x, const void *items, const struct lookup *lookup)
 {
 	size_t *slots = calloc(x->max * 2, sizeof(*slots));
 
@@ -64,27 +63,28 @@ static bool index_again(struct cells_index *x, const void *items, const struct k
 	x->slots = slots;
 	x->n_slots = x->max * 2;
 	for (size_t i = 0; i < x->n; i++) {
-		*slot_of(x, items, kind, (const char *)items + i * kind->size) = i + 1;
+		*slot_of(x, items, lookup, (const char *)items + i * lookup->size) = i + 1;
 	}
 	return true;
 }
 
 /* The number of the item like this one, which is added if it is not there. SIZE_MAX: out of memory.
  */
-static size_t find(struct cells_index *x, void **items, const struct kind *kind, const void *wanted)
+static size_t find(struct cells_index *x, void **items, const struct lookup *lookup,
+		   const void *wanted)
 {
 	size_t *slot, max = x->max;
 
-	if (!cells_make_room(items, kind->size, x->n, &x->max)) {
+	if (!cells_make_room(items, lookup->size, x->n, &x->max)) {
 		return SIZE_MAX;
 	}
-	if (x->max != max && !index_again(x, *items, kind)) {
+	if (x->max != max && !index_again(x, *items, lookup)) {
 		x->max = max;
 		return SIZE_MAX;
 	}
-	slot = slot_of(x, *items, kind, wanted);
+	slot = slot_of(x, *items, lookup, wanted);
 	if (*slot == 0) {
-		memcpy((char *)*items + x->n * kind->size, wanted, kind->size);
+		memcpy((char *)*items + x->n * lookup->size, wanted, lookup->size);
 		*slot = ++x->n;
 	}
 	return *slot - 1;
@@ -108,12 +108,12 @@ static bool same_stratum(const void *item, const void *wanted)
 
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id)
 {
-	static const struct kind kind = { sizeof(*g->strata), hash_stratum, same_stratum };
+	static const struct lookup lookup = { sizeof(*g->strata), hash_stratum, same_stratum };
 	const struct groups_stratum wanted = { .capture = g->n_captures,
 					       .process = process,
 					       .id = id,
 					       .n_samples = groups_n_samples(g) };
-	size_t i = find(&g->strata_index, (void **)&g->strata, &kind, &wanted);
+	size_t i = find(&g->strata_index, (void **)&g->strata, &lookup, &wanted);
 	struct groups_stratum *s = i != SIZE_MAX ? &g->strata[i] : NULL;
 
 	if (s && !s->samples) {
@@ -140,9 +140,9 @@ static bool same_cell(const void *item, const void *wanted)
 
 struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum)
 {
-	static const struct kind kind = { sizeof(*g->cells), hash_cell, same_cell };
+	static const struct lookup lookup = { sizeof(*g->cells), hash_cell, same_cell };
 	const struct cell wanted = { .leaf = leaf, .stratum = stratum };
-	size_t i = find(&g->cells_index, (void **)&g->cells, &kind, &wanted);
+	size_t i = find(&g->cells_index, (void **)&g->cells, &lookup, &wanted);
 	struct cell *c = i != SIZE_MAX ? &g->cells[i] : NULL;
 
 	if (c && !c->samples) {
@@ -169,11 +169,11 @@ static bool same_context(const void *item, const void *wanted)
 
 uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record)
 {
-	static const struct kind kind = { sizeof(*g->contexts), hash_context, same_context };
+	static const struct lookup lookup = { sizeof(*g->contexts), hash_context, same_context };
 	const struct groups_context wanted = { .capture = g->n_captures,
 					       .process = record->process,
 					       .context = record->context };
-	size_t i = find(&g->contexts_index, (void **)&g->contexts, &kind, &wanted);
+	size_t i = find(&g->contexts_index, (void **)&g->contexts, &lookup, &wanted);
 	struct groups_context *c = i != SIZE_MAX ? &g->contexts[i] : NULL;
 
 	if (c && (c->turn == 0 || record->group != c->group)) {
