@@ -299,16 +299,17 @@ static void add_turns(const struct summary *s, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* Totals are told four times a second, counts of strata once: who died between them has launches
- * that are in no row. */
+/* Totals are told four times a second, counts of strata once: where the program or the daemon died
+ * between them, launches are in no row. */
 static void add_uncounted(const struct summary *s, const struct gpuctr_totals *t, struct buf *b)
 {
 	uint64_t in_rows = groups_launches_of_strata(s->groups) + t->filtered + t->capturing;
 
 	if (t->seen > in_rows) {
 		text_count(b, t->seen - in_rows);
-		buf_text(b, " launches are in no row and no value: their process ended before it "
-			    "told of what kind they were\n");
+		buf_text(b,
+			 " launches are in no row and no value: the capture broke off before their "
+			 "kinds were told\n");
 	}
 }
 
