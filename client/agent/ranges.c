@@ -24,8 +24,8 @@
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
- * Images are 3 to 19 kB a range and pass; batches grow as long as the fresh ones take no more than
- * RANGES_IMAGE_BYTES_MAX. */
+ * Images are 3 to 19 kB a range and pass; batches grow as long as no fresh one takes more than
+ * RANGES_IMAGE_BYTES_MAX, nor all of them more than RANGES_IMAGES_BYTES_MAX. */
 
 enum {
 	SIZE_LAST = 2048,
@@ -228,6 +228,14 @@ static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 	r->spent_ns = 0;
 }
 
+/* A pass that was dear when its image was made has no room for what it may have become since. */
+static size_t batch_size(struct capture *c, const struct ranges *r)
+{
+	size_t size = choosing_batch_size(&c->choosing, r->set, r->size);
+
+	return size < r->images[r->set].ranges ? size : r->images[r->set].ranges;
+}
+
 static bool start(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
@@ -247,7 +255,7 @@ static bool start(struct capture *c, struct ranges *r)
 	}
 	if (result == CUPTI_SUCCESS) {
 		note_start(c, r, begin_ns);
-		r->room = choosing_batch_size(&c->choosing, r->set, r->size);
+		r->room = batch_size(c, r);
 		r->state = RANGES_STARTED;
 		return true;
 	}
@@ -344,7 +352,7 @@ static void disable(struct capture *c, struct ranges *r)
 /* The next size when the present one has cost enough, else 0. A budget has its own rule. */
 static size_t next_size(struct capture *c, const struct ranges *r)
 {
-	size_t most = RANGES_IMAGE_BYTES_MAX / r->image_bytes;
+	size_t most = ranges_size_most(r);
 	size_t size = r->size * SIZE_GROWTH;
 
 	most = most < SIZE_LAST ? most : SIZE_LAST;

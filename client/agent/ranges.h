@@ -23,12 +23,17 @@ enum ranges_state {
 	RANGES_BROKEN,	/* given up, the reason was told */
 };
 
-enum { RANGES_IMAGE_BYTES_MAX = 7 << 20 }; /* fresh ones of a context, unless batches are small */
+/* Of a context's fresh images, unless batches are small. */
+enum {
+	RANGES_IMAGE_BYTES_MAX = 7 << 20,
+	RANGES_IMAGES_BYTES_MAX = 28 << 20, /* all of them together */
+};
 
 /* What an image is like before anything was decoded into it, for the metrics of one pass. */
 struct ranges_image {
 	uint8_t *fresh;
 	size_t size;
+	size_t ranges; /* that it has room for */
 };
 
 /* Per context. The lock is held from the push to the pop of a range, across the launch itself:
@@ -58,7 +63,8 @@ struct ranges {
 	uint64_t push_ns;  /* that the last push took, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
-	size_t image_bytes;			  /* of a range, of all of them together */
+	size_t image_bytes;			  /* of a range, of the largest of them */
+	size_t images_bytes;			  /* of a range, of all of them together */
 	uint8_t *image; /* CUPTI decodes into it; as large as the largest of them */
 	struct guard guard;
 	/* Of the thread that holds the lock: what it called last, and when; NULL: nothing. Read

@@ -63,8 +63,8 @@ static CUptiResult make_image(struct capture *c, struct ranges *r,
 		.pRangeProfilerObject = r->object,
 		.pMetricNames = (const char **)(uintptr_t)metrics->v,
 		.numMetrics = metrics->n,
-		.maxNumOfRanges = r->size,
-		.maxNumRangeTreeNodes = (uint32_t)r->size,
+		.maxNumOfRanges = ret->ranges,
+		.maxNumRangeTreeNodes = (uint32_t)ret->ranges,
 	};
 	CUpti_RangeProfiler_CounterDataImage_Initialize_Params init = {
 		.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE,
@@ -86,12 +86,16 @@ static CUptiResult make_image(struct capture *c, struct ranges *r,
 	return c->profiler->cuptiRangeProfilerCounterDataImageInitialize(&init);
 }
 
+/* The first one, which the object is configured with, has room for the largest batches, the others
+ * for those of their pass. */
 static CUptiResult make_images(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 	size_t most = 0, sum = 0;
 
 	for (uint32_t i = 0; result == CUPTI_SUCCESS && i < c->passes.n; i++) {
+		r->images[i].ranges =
+			i == 0 ? r->size : choosing_batch_size(&c->choosing, i, r->size);
 		result = make_image(c, r, &c->passes.v[i].metrics, &r->images[i]);
 		most = r->images[i].size > most ? r->images[i].size : most;
 		sum += r->images[i].size;
@@ -99,16 +103,25 @@ static CUptiResult make_images(struct capture *c, struct ranges *r)
 	if (result != CUPTI_SUCCESS) {
 		return result;
 	}
-	r->image_bytes = (sum + r->size - 1) / r->size;
+	r->image_bytes = (most + r->size - 1) / r->size;
+	r->images_bytes = (sum + r->size - 1) / r->size;
 	free(r->image);
 	r->image = malloc(most);
 	return r->image ? CUPTI_SUCCESS : CUPTI_ERROR_OUT_OF_MEMORY;
 }
 
+size_t ranges_size_most(const struct ranges *r)
+{
+	size_t each = RANGES_IMAGE_BYTES_MAX / r->image_bytes;
+	size_t all = RANGES_IMAGES_BYTES_MAX / r->images_bytes;
+
+	return each < all ? each : all;
+}
+
 /* Batches that are to begin larger do so as far as their images have room. True: they have not. */
 static bool shrink(struct ranges *r)
 {
-	size_t most = RANGES_IMAGE_BYTES_MAX / r->image_bytes;
+	size_t most = ranges_size_most(r);
 
 	if (r->size <= BUDGET_SIZE_FIRST || r->size <= most) {
 		return false;
