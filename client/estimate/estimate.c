@@ -53,16 +53,25 @@
  *   launches, a variance of their own. From that follows how many launches the common variance is
  *   worth, in each stratum: many where strata are alike, next to none where each is different.
  *   Where all launches had the same value that is taken for a fact about the kernel, and left as
- *   it is. Of one launch alone the common variance is all there is.
+ *   it is. Of one launch alone the common variance is all there is. Where strata differ in it, that
+ *   counts for up to one launch less: which strata were measured more often, and so have shown it,
+ *   is not independent of what it is.
  *
  * A stratum of which too little was measured is predicted from the k strata of its kind, as a new
  * class of the one-way random model (Searle, Casella and McCulloch, Variance Components, 1992,
  * chapter 3): by the mean of their means, and for the N launches that are missing, which are alike,
  * with the variance b (N^2 + N^2 / k) + w (N + N^2 sum(1 / n_h) / k^2). w is the variance within
  * strata, b that among their means, less what w makes of it. Where no stratum had two launches all
- * is taken for b. The total is added to those of the k strata, with which it shares their means; so
+ * is taken for b. A few strata that happen to be alike do not show that the next one is: so b is
+ * taken together with what it is in other classes, in parts of their mean, as if one stratum more
+ * had shown that. The total is added to those of the k strata, with which it shares their means; so
  * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
  */
+
+/* Fewer strata say nothing of others, and however alike they are a common variance does not outvote
+ * a few launches of the stratum itself. */
+#define STRATA_LEAST 5
+#define LAUNCHES_MOST 4.0
 
 /* --- moments --- */
 
@@ -336,8 +345,9 @@ static struct variance random_variance(const struct estimate_sample *s, double u
 	double degrees, both = m->m2[0] * m->m2[1];
 
 	for (int i = 0; i < 2; i++) {
-		double variance = moderated(m, i, degrees_of(s), prior, &degrees);
+		double own = degrees_of(s), variance = moderated(m, i, own, prior, &degrees);
 
+		degrees -= own > 0 ? 0 : 1 - degrees / LAUNCHES_MOST;
 		v.of[i] = variance * factor * student_factor(degrees);
 	}
 	v.covariance =
@@ -501,11 +511,6 @@ void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample
 	}
 }
 
-/* Fewer strata say nothing of others, and however alike they are a common variance does not outvote
- * a few launches of the stratum itself. */
-#define STRATA_LEAST 5
-#define LAUNCHES_MOST 4.0
-
 /* For which trigamma(launches / 2) is this; it falls. */
 static double launches_for(double variance)
 {
@@ -575,6 +580,11 @@ bool estimate_lacks(const struct estimate_sample *s, uint64_t seen)
 	return kind == ESTIMATE_NONE || kind == ESTIMATE_ONCE;
 }
 
+double estimate_mean(const struct estimate_sample *s, int metric)
+{
+	return s->n == 0 ? (double)NAN : s->n_free > 0 ? s->odds.mean[metric] : s->all.mean[metric];
+}
+
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen)
 {
 	return estimate_pair_among(s, seen, NULL);
@@ -608,60 +618,140 @@ struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64
 }
 
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen)
+			uint64_t seen, const double size[2])
 {
 	const struct estimate_moments *m = free_or_all(stratum);
-	double degrees = degrees_of(stratum), n = degrees + 1;
+	double degrees = degrees_of(stratum), n = degrees + 1, left, means[2];
 
 	if (stratum->n == 0) {
 		return;
 	}
-	add_moments(&c->means, 1, m->mean);
+	left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
+	for (int i = 0; i < 2; i++) {
+		double unit = size ? size[i] : 1;
+
+		means[i] = m->mean[i] / unit;
+		c->within[i] +=
+			m->weight > 1 ? m->m2[i] / (unit * unit) * degrees / (m->weight - 1) : 0;
+		c->shared[i] += left * unit / n;
+	}
+	add_moments(&c->means, 1, means);
 	c->degrees += degrees;
 	c->inverse += 1 / n;
-	c->shared += seen > stratum->n ? (double)(seen - stratum->n) / n : 0;
+}
+
+void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
+			  uint64_t seen, const double size[2])
+{
+	double left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
+
+	estimate_merge(&l->own, stratum);
+	l->seen += seen > stratum->n ? seen : stratum->n;
 	for (int i = 0; i < 2; i++) {
-		c->within[i] += m->weight > 1 ? m->m2[i] * degrees / (m->weight - 1) : 0;
+		double unit = size ? size[i] : 1;
+
+		l->left[i] += left * unit;
+		l->left_2[i] += left * unit * unit;
+		l->squares[i] += left * unit * left * unit;
 	}
 }
 
-/* Of two strata or more. */
-static struct variance predicted_variance(const struct estimate_class *c, double unmeasured,
-					  double squares)
+static double within_of(const struct estimate_class *c, int i)
+{
+	return c->degrees > 0 ? c->within[i] / c->degrees : 0;
+}
+
+/* Among the means of the strata, less what their launches make of it. */
+static double among_of(const struct estimate_class *c, int i)
+{
+	double k = c->means.weight;
+
+	return k < 2 ? 0 : fmax(c->means.m2[i] / (k - 1) - within_of(c, i) * c->inverse / k, 0);
+}
+
+/* In parts of the mean. Classes whose mean is 0 have none. */
+static struct estimate_among among_in_class(const struct estimate_class *c)
 {
 	const struct estimate_moments *m = &c->means;
-	double k = m->weight, both = m->m2[0] * m->m2[1], u = unmeasured;
+	struct estimate_among a = { { 0, 0 }, 0 };
+
+	if (m->weight < 2 || m->mean[0] == 0 || m->mean[1] == 0) {
+		return a;
+	}
+	a.degrees = m->weight - 1;
+	for (int i = 0; i < 2; i++) {
+		a.squares[i] = a.degrees * among_of(c, i) / (m->mean[i] * m->mean[i]);
+	}
+	return a;
+}
+
+void estimate_among_add(struct estimate_among *a, const struct estimate_class *c)
+{
+	struct estimate_among one = among_in_class(c);
+
+	a->degrees += one.degrees;
+	for (int i = 0; i < 2; i++) {
+		a->squares[i] += one.squares[i];
+	}
+}
+
+/* Among the class's strata, as one stratum more would show it that is as those of other classes. */
+static double moderated_among(const struct estimate_class *c, int i,
+			      const struct estimate_among *all, double *ret_degrees)
+{
+	struct estimate_among own = among_in_class(c);
+	double among = among_of(c, i), mean = c->means.mean[i], others;
+
+	*ret_degrees = c->means.weight - 1;
+	if (!all || all->degrees - own.degrees < STRATA_LEAST) {
+		return among;
+	}
+	others = fmax(all->squares[i] - own.squares[i], 0) / (all->degrees - own.degrees);
+	among = (*ret_degrees * among + others * mean * mean) / (*ret_degrees + 1);
+	*ret_degrees += 1;
+	return among;
+}
+
+static struct variance predicted_variance(const struct estimate_class *c,
+					  const struct estimate_lacking *l,
+					  const struct estimate_among *all)
+{
+	const struct estimate_moments *m = &c->means;
+	double k = m->weight, both = m->m2[0] * m->m2[1];
 	struct variance v;
 
 	for (int i = 0; i < 2; i++) {
-		double within = c->degrees > 0 ? c->within[i] / c->degrees : 0;
-		double among = fmax(m->m2[i] / (k - 1) - within * c->inverse / k, 0);
+		double within = within_of(c, i), u = l->left[i], degrees;
+		double among = moderated_among(c, i, all, &degrees);
 
-		v.of[i] = among * student_factor(k - 1) * (squares + u * u / k) +
+		v.of[i] = among * student_factor(degrees) * (l->squares[i] + u * u / k) +
 			  within * student_factor(c->degrees) *
-				  (u + u * u * c->inverse / (k * k) + 2 * u * c->shared / k);
+				  (l->left_2[i] + u * u * c->inverse / (k * k) +
+				   2 * u * c->shared[i] / k);
 	}
 	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
 	return v;
 }
 
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
-					const struct estimate_sample *own, uint64_t seen,
-					double squares)
+					const struct estimate_lacking *lacking,
+					const struct estimate_among *among)
 {
-	double unmeasured = seen > own->n ? (double)(seen - own->n) : 0, strata = c->means.weight;
+	const struct estimate_sample *own = &lacking->own;
 	struct variance v = { { (double)NAN, (double)NAN }, (double)NAN };
-	struct estimate_pair p = { .kind = strata > 1	? ESTIMATE_GUESS
+	double strata = c->means.weight;
+	bool judged = strata > 1 || (strata > 0 && among && among->degrees >= STRATA_LEAST);
+	struct estimate_pair p = { .kind = judged	? ESTIMATE_GUESS
 					   : strata > 0 ? ESTIMATE_ONCE
 							: ESTIMATE_NONE,
-				   .seen = seen,
+				   .seen = lacking->seen,
 				   .measured = own->n };
 
-	if (strata > 1) {
-		v = predicted_variance(c, unmeasured, squares);
+	if (judged) {
+		v = predicted_variance(c, lacking, among);
 	}
 	for (int i = 0; i < 2; i++) {
-		p.value[i] = own->sum[i] + own->lost[i] + unmeasured * c->means.mean[i];
+		p.value[i] = own->sum[i] + own->lost[i] + lacking->left[i] * c->means.mean[i];
 		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
 		p.variance[i] = v.of[i];
 	}

@@ -111,6 +111,9 @@ struct estimate_pair {
 };
 struct estimate_pair estimate_pair(const struct estimate_sample *s, uint64_t seen);
 
+/* Of one of both metrics, what a launch is taken to do that was not measured; NAN: nothing was. */
+double estimate_mean(const struct estimate_sample *s, int metric);
+
 /* The same for a whole stratum of which others like it are known. */
 struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64_t seen,
 					 const struct estimate_prior *prior);
@@ -120,19 +123,39 @@ struct estimate_class {
 	struct estimate_moments means;
 	double degrees, within[2]; /* squares around the means of the strata, added up */
 	double inverse;		   /* 1 / launches that a mean is of, added up */
-	double shared;		   /* the same, times the launches that it stands for */
+	double shared[2];	   /* the same, times the launches that it stands for */
 };
 
-/* A stratum of the class, with so many launches; one of which nothing was measured says nothing. */
+/* A stratum of the class, with so many launches; one of which nothing was measured says nothing.
+ * Where strata have sizes, in both metrics, the class knows means for each unit; NULL: all have 1.
+ */
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen);
+			uint64_t seen, const double size[2]);
 
-/* Strata of the class of which little or nothing was measured (own), predicted from all of it. seen
- * is how many launches they have, squares the sum of the squares of what each has that were not
- * measured. The error holds what it has in common with those of the class's strata, to which it is
- * added. ESTIMATE_ONCE where one stratum tells, NONE where none does. */
+/* How strata of a class differ in parts of its mean, over all classes: the sum of their squares and
+ * of their degrees of freedom. Starts zeroed. */
+struct estimate_among {
+	double squares[2], degrees;
+};
+void estimate_among_add(struct estimate_among *a, const struct estimate_class *c);
+
+/* Strata of which little or nothing was measured: what was, all launches that they have, and of
+ * those that were not measured, in both metrics, the sizes, their squares, and the squares of each
+ * stratum's sum of sizes, all added up. Starts zeroed. */
+struct estimate_lacking {
+	struct estimate_sample own;
+	uint64_t seen;
+	double left[2], left_2[2], squares[2];
+};
+void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
+			  uint64_t seen, const double size[2]);
+
+/* These, predicted from all of the class. The error holds what it has in common with those of the
+ * class's strata, to which it is added. What other classes have shown counts for one more of its
+ * strata: among is of all, this one with them; or NULL. ESTIMATE_ONCE where one stratum tells, NONE
+ * where none does. */
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
-					const struct estimate_sample *own, uint64_t seen,
-					double squares);
+					const struct estimate_lacking *lacking,
+					const struct estimate_among *among);
 
 #endif

@@ -79,7 +79,14 @@ struct stratum_pool {
 	size_t n_lacking;
 	uint64_t seen;		      /* launches of these */
 	struct estimate_class *kinds; /* by sample */
+	struct estimate_class *sized; /* the same for each unit of size, of those that have one */
 	size_t n_samples;
+};
+
+/* What tells how large a stratum is in a metric: another one, to the power of slope. */
+struct stratum_size {
+	size_t by; /* a sample; 0: nothing does */
+	double slope;
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -150,7 +157,9 @@ struct groups {
 	uint64_t n_turns;
 	struct stratum_pool *pools;
 	size_t n_pools;
-	struct estimate_prior *priors; /* what strata have in common, one a sample */
+	struct stratum_size *sizes;	      /* two a sample */
+	struct estimate_among *among, *sized; /* how the strata of a pool differ, one a sample */
+	struct estimate_prior *priors;	      /* what strata have in common, one a sample */
 	struct cell *cells;
 	struct cells_index cells_index;
 	struct derived derived[DERIVED_MAX];
@@ -181,6 +190,13 @@ int pools_make(struct groups *g);
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total);
 void pools_free(struct groups *g);
+/* Where the strata of the kind end that begins at i, of n that are sorted by kind. */
+size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i);
+
+/* sizes.c: of strata that are sorted by kind. 0 or -ENOMEM. */
+int sizes_make(struct groups *g, const size_t *order, size_t n);
+/* In both terms of a sample; false: no size, or it is not known. */
+bool sizes_of(const struct groups *g, const struct groups_stratum *s, size_t sample, double ret[2]);
 
 /* How many launches it stands for, as far as that is known. */
 uint64_t groups_stratum_seen(const struct groups_stratum *s);

@@ -19,11 +19,6 @@
 
 #include "client/report/groups_internal.h"
 
-struct member {
-	const struct groups_stratum *stratum;
-	size_t number;
-};
-
 static bool lacks(const struct groups_stratum *s, size_t sample)
 {
 	return estimate_lacks(&s->samples[sample], groups_stratum_seen(s));
@@ -41,20 +36,39 @@ static int compare_kinds(const struct groups_stratum *a, const struct groups_str
 	return memcmp(&a->kind, &b->kind, sizeof(a->kind));
 }
 
-static int compare_members(const void *a, const void *b)
+/* qsort_r()'s: a stratum's kind, then its number. */
+static int compare_members(const void *a, const void *b, void *userdata)
 {
-	const struct member *x = a, *y = b;
-	int order = compare_kinds(x->stratum, y->stratum);
+	const struct groups *g = userdata;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	int order = compare_kinds(&g->strata[x], &g->strata[y]);
 
-	return order ? order : (x->number > y->number) - (x->number < y->number);
+	return order ? order : (x > y) - (x < y);
+}
+
+size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i)
+{
+	size_t end = i + 1;
+
+	while (end < n && compare_kinds(&g->strata[order[i]], &g->strata[order[end]]) == 0) {
+		end++;
+	}
+	return end;
 }
 
 /* What it measured tells of others, also where it is too little for itself. */
-static void add_member(struct stratum_pool *pool, const struct groups_stratum *s)
+static void add_member(const struct groups *g, struct stratum_pool *pool,
+		       const struct groups_stratum *s)
 {
+	double size[2];
+
 	for (size_t k = 0; k < s->n_samples; k++) {
-		estimate_class_add(&pool->kinds[k], &s->samples[k],
-				   lacks(s, k) ? 0 : groups_stratum_seen(s));
+		uint64_t seen = lacks(s, k) ? 0 : groups_stratum_seen(s);
+
+		estimate_class_add(&pool->kinds[k], &s->samples[k], seen, NULL);
+		if (sizes_of(g, s, k, size)) {
+			estimate_class_add(&pool->sized[k], &s->samples[k], seen, size);
+		}
 	}
 }
 
@@ -69,8 +83,8 @@ static bool lacks_something(const struct stratum_pool *pool, const struct groups
 	return false;
 }
 
-/* Consecutive members of one kind. */
-static bool pool_kind(struct groups *g, const struct member *members, size_t n)
+/* The members of one kind. */
+static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 {
 	struct stratum_pool *pool = &g->pools[g->n_pools];
 
@@ -78,46 +92,63 @@ static bool pool_kind(struct groups *g, const struct member *members, size_t n)
 		return true;
 	}
 	g->n_pools++; /* to be freed, whatever comes */
-	pool->n_samples = members[0].stratum->n_samples;
+	pool->n_samples = g->strata[members[0]].n_samples;
 	pool->kinds = calloc(pool->n_samples, sizeof(*pool->kinds));
+	pool->sized = calloc(pool->n_samples, sizeof(*pool->sized));
 	pool->lacking = calloc(n, sizeof(*pool->lacking));
-	if (!pool->kinds || !pool->lacking) {
+	if (!pool->kinds || !pool->sized || !pool->lacking) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		add_member(pool, members[i].stratum);
+		add_member(g, pool, &g->strata[members[i]]);
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct groups_stratum *s = &g->strata[members[i].number];
+		struct groups_stratum *s = &g->strata[members[i]];
 
 		if (lacks_something(pool, s)) {
 			s->pool = g->n_pools;
 			pool->seen += groups_stratum_seen(s);
-			pool->lacking[pool->n_lacking++] = members[i].number;
+			pool->lacking[pool->n_lacking++] = members[i];
+		}
+	}
+	return true;
+}
+
+/* How strata of a kind differ, over all kinds. */
+static bool compare_pools(struct groups *g)
+{
+	g->among = calloc(groups_n_samples(g), sizeof(*g->among));
+	g->sized = calloc(groups_n_samples(g), sizeof(*g->sized));
+	if (!g->among || !g->sized) {
+		return false;
+	}
+	for (size_t i = 0; i < g->n_pools; i++) {
+		for (size_t k = 0; k < g->pools[i].n_samples; k++) {
+			estimate_among_add(&g->among[k], &g->pools[i].kinds[k]);
+			estimate_among_add(&g->sized[k], &g->pools[i].sized[k]);
 		}
 	}
 	return true;
 }
 
 /* Told ones only: of the others nobody knows what kind they are. */
-static size_t list_members(const struct groups *g, struct member *members)
+static size_t list_members(struct groups *g, size_t *members)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->strata_index.n; i++) {
 		if (g->strata[i].told && g->strata[i].kind.kernel) {
-			members[n++] = (struct member){ &g->strata[i], i };
+			members[n++] = i;
 		}
 	}
-	qsort(members, n, sizeof(*members), compare_members);
+	qsort_r(members, n, sizeof(*members), compare_members, g);
 	return n;
 }
 
 int pools_make(struct groups *g)
 {
-	struct member *members;
-	bool ok = true;
-	size_t n;
+	size_t *members, n;
+	bool ok;
 
 	pools_free(g);
 	if (g->strata_index.n == 0) {
@@ -125,62 +156,86 @@ int pools_make(struct groups *g)
 	}
 	members = calloc(g->strata_index.n, sizeof(*members));
 	g->pools = calloc(g->strata_index.n, sizeof(*g->pools));
-	n = members && g->pools ? list_members(g, members) : 0;
 	ok = members && g->pools;
+	n = ok ? list_members(g, members) : 0;
+	ok = ok && sizes_make(g, members, n) == 0;
 	for (size_t i = 0, next; i < n && ok; i = next) {
-		for (next = i + 1;
-		     next < n && compare_kinds(members[i].stratum, members[next].stratum) == 0;
-		     next++) {
-		}
+		next = pools_end_of_kind(g, members, n, i);
 		ok = pool_kind(g, members + i, next - i);
 	}
 	free(members);
+	ok = ok && compare_pools(g);
 	return ok ? 0 : -ENOMEM;
+}
+
+/* By its size where that is known, and that of another of its kind. */
+static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
+			const struct groups_stratum *s, size_t sample,
+			struct estimate_lacking *plain, struct estimate_lacking *sized)
+{
+	uint64_t launches = groups_stratum_seen(s);
+	double size[2];
+
+	if (pool->sized[sample].means.weight > 0 && sizes_of(g, s, sample, size)) {
+		estimate_lacking_add(sized, &s->samples[sample], launches, size);
+	} else {
+		estimate_lacking_add(plain, &s->samples[sample], launches, NULL);
+	}
+}
+
+static void predict(const struct estimate_class *c, const struct estimate_lacking *lacking,
+		    const struct estimate_among *among, struct estimate_total *total)
+{
+	struct estimate_pair p;
+
+	if (lacking->seen > 0) {
+		p = estimate_pair_like(c, lacking, among);
+		estimate_total_add(total, &p);
+	}
 }
 
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total)
 {
-	struct estimate_sample own = { .n = 0 };
-	uint64_t seen = 0;
-	double squares = 0;
+	struct estimate_lacking plain = { .seen = 0 }, sized = { .seen = 0 };
 	struct estimate_pair p;
 
 	if (sample >= pool->n_samples) { /* a measure of another capture */
-		p = estimate_pair(&own, pool->seen);
+		p = estimate_pair(&plain.own, pool->seen);
 		estimate_total_add(total, &p);
 		return;
 	}
 	for (size_t i = 0; i < pool->n_lacking; i++) {
 		const struct groups_stratum *s = &g->strata[pool->lacking[i]];
-		uint64_t launches = groups_stratum_seen(s), left;
 
-		p = estimate_pair_among(&s->samples[sample], launches, &g->priors[sample]);
+		p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+					&g->priors[sample]);
 		if (!lacks(s, sample) || p.kind == ESTIMATE_GUESS) {
 			estimate_total_add(total, &p);
-			continue;
+		} else {
+			add_lacking(g, pool, s, sample, &plain, &sized);
 		}
-		left = launches - s->samples[sample].n;
-		estimate_merge(&own, &s->samples[sample]);
-		seen += launches;
-		squares += (double)left * (double)left;
 	}
-	if (seen > 0) {
-		p = estimate_pair_like(&pool->kinds[sample], &own, seen, squares);
-		estimate_total_add(total, &p);
-	}
+	predict(&pool->kinds[sample], &plain, &g->among[sample], total);
+	predict(&pool->sized[sample], &sized, &g->sized[sample], total);
 }
 
 void pools_free(struct groups *g)
 {
 	for (size_t i = 0; i < g->n_pools; i++) {
 		free(g->pools[i].kinds);
+		free(g->pools[i].sized);
 		free(g->pools[i].lacking);
 	}
 	for (size_t i = 0; i < g->strata_index.n; i++) {
 		g->strata[i].pool = 0;
 	}
 	free(g->pools);
+	free(g->among);
+	free(g->sized);
+	free(g->sizes);
 	g->pools = NULL;
+	g->among = g->sized = NULL;
+	g->sizes = NULL;
 	g->n_pools = 0;
 }

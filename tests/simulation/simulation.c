@@ -344,11 +344,10 @@ static void note_kind(struct simulation *s, uint32_t number)
 	struct simulation_kind *k = &s->kinds[kind_of(s, number)];
 
 	if (t->sample.n > 0) {
-		estimate_class_add(&k->measured, &t->sample, t->seen);
+		estimate_class_add(&k->measured, &t->sample, t->seen, NULL);
 	} else {
 		k->total += t->total[0];
-		k->seen += t->seen;
-		k->squares += (double)t->seen * (double)t->seen;
+		estimate_lacking_add(&k->lacking, &t->sample, t->seen, NULL);
 	}
 }
 
@@ -389,6 +388,9 @@ int simulation_run(struct simulation *s, const struct simulation_options *option
 	/* As a report does (client/report/pools.c). */
 	for (uint32_t i = 1; i < s->strata.n; i++) {
 		note_kind(s, i);
+	}
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		estimate_among_add(&s->among, &s->kinds[i].measured);
 	}
 	return 0;
 }
@@ -432,9 +434,8 @@ struct estimate_total simulation_stratum(const struct simulation *s, uint32_t nu
 
 struct estimate_total simulation_unmeasured(const struct simulation *s, uint32_t number)
 {
-	static const struct estimate_sample none;
 	const struct simulation_kind *k = &s->kinds[number];
-	struct estimate_pair p = estimate_pair_like(&k->measured, &none, k->seen, k->squares);
+	struct estimate_pair p = estimate_pair_like(&k->measured, &k->lacking, &s->among);
 	struct estimate_total total = { 0 };
 
 	estimate_total_add(&total, &p);
@@ -448,7 +449,7 @@ struct estimate_total simulation_total(const struct simulation *s)
 	for (uint32_t i = 0; i < s->strata.n; i++) {
 		struct estimate_total t = simulation_stratum(s, i);
 
-		if (s->kinds[i].seen > 0) {
+		if (s->kinds[i].lacking.seen > 0) {
 			struct estimate_total u = simulation_unmeasured(s, i);
 
 			estimate_total_merge(&total, &u);

@@ -62,8 +62,8 @@ struct simulation_truth {
 /* Strata of one kernel and shape: those of which something was measured, and the others. */
 struct simulation_kind {
 	struct estimate_class measured;
-	uint64_t seen;
-	double squares, total;
+	struct estimate_lacking lacking;
+	double total;
 };
 
 struct simulation_record {
@@ -84,6 +84,7 @@ struct simulation {
 	struct simulation_truth *strata_truth; /* [number] */
 	struct simulation_kind *kinds;	       /* [number], when it is over */
 	struct estimate_prior prior;	       /* what strata have in common, when it is over */
+	struct estimate_among among;	       /* the same of kinds */
 	uint64_t now_ns, granted_ns, random;
 	struct turns turns;
 	struct turn_shares shares;
