@@ -46,7 +46,8 @@
 #define CYCLE_NS 6e10
 #define CYCLES 8 /* that there are to be before they become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
-#define NEWEST 0.2    /* part that the last call has in what is expected of the next */
+#define NEWEST 0.2 /* part that the last call has in what is expected of the next */
+#define NEWEST_RANGE 0.05
 #define DEAR 4	      /* times what the cheapest range costs */
 #define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
 
@@ -351,8 +352,8 @@ static void note_range_of_pass(struct budget *b, uint32_t pass, double ns)
 {
 	struct budget_range *r = &b->ranges[pass < b->options.passes ? pass : 0];
 
-	r->each_ns += (ns - r->each_ns) * (r->n == 0 ? 1 : NEWEST);
 	r->n++;
+	r->each_ns += (ns - r->each_ns) * fmax(1 / (double)r->n, NEWEST_RANGE);
 }
 
 void budget_note_range(struct budget *b, uint64_t now_ns, uint32_t pass, double cpu_ns,

@@ -35,9 +35,11 @@
  * does not matter which thread comes first. The chances themselves follow the clock, through
  * the grants. */
 
-/* What is assumed of a stratum's deviation counts as so many launches. */
+/* What is assumed of a stratum's deviation counts as one launch: that of all strata together, and
+ * PRIOR_DEVIATION of the mean at first, as if PRIOR_DEGREES had been seen of it. */
 #define PRIOR_LAUNCHES 1.0
-#define PRIOR_DEVIATION 0.5 /* of the mean */
+#define PRIOR_DEVIATION 0.5
+#define PRIOR_DEGREES 8.0
 #define LEAST_DEVIATION_MERGED 0.1
 /* Of the credit, what must be left for a first launch to be certain. */
 #define LEFT_BY_KERNELS 0.25
@@ -49,7 +51,7 @@
 #define FEW_FIRST 0.5f
 #define FEW_MAX 8.0
 #define FEW_LEAST 0.05
-#define FEW_SHARE 0.25 /* of the income, at most */
+#define FEW_SHARE 0.1 /* of the income, at most */
 #define FEW_MEMORY_S 2.0
 #define BOOST_MAX 100.0
 #define DEMAND_UNIT 1024.0
@@ -64,6 +66,9 @@ static void init_states(struct chooser *c)
 	for (size_t i = 0; i < n; i++) {
 		atomic_init(&c->states[i].gain, GAIN_UNKNOWN);
 	}
+	for (uint32_t i = 0; i < c->strata->passes; i++) {
+		c->demands[i].boost = 1;
+	}
 }
 
 int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_options *options)
@@ -77,11 +82,12 @@ int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_
 	c->metrics = options->metrics;
 	c->rate = RATE_FIRST;
 	c->few = FEW_FIRST;
-	c->boost = 1;
+	c->gain_once = PRIOR_DEVIATION;
 	pthread_mutex_init(&c->lock, NULL);
 	c->states = calloc(strata->max * strata->passes, sizeof(*c->states));
 	c->moments = calloc(strata->max * (c->metrics ? c->metrics : 1), sizeof(*c->moments));
-	if (!c->states || !c->moments) {
+	c->demands = calloc(strata->passes, sizeof(*c->demands));
+	if (!c->states || !c->moments || !c->demands) {
 		chooser_deinit(c);
 		return -ENOMEM;
 	}
@@ -93,6 +99,7 @@ void chooser_deinit(struct chooser *c)
 {
 	free(c->states);
 	free(c->moments);
+	free(c->demands);
 	pthread_mutex_destroy(&c->lock);
 	memset(c, 0, sizeof(*c));
 }
@@ -119,6 +126,7 @@ static void note_demand(struct chooser *c, float gain)
 	double demand = (double)gain * DEMAND_EVERY * DEMAND_UNIT;
 
 	atomic_fetch_add_explicit(&c->demand, (uint64_t)demand, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->offered, DEMAND_EVERY, memory_order_relaxed);
 }
 
 /* The credit that is left, as part of what is usual. */
@@ -145,9 +153,22 @@ static struct choice withhold(struct chooser *c)
 	return (struct choice){ false, 0 };
 }
 
+/* Until its value has come, a stratum that was looked at is taken for one of a usual size. */
+static void expect_less(struct chooser *c, struct chooser_state *state)
+{
+	float unknown = GAIN_UNKNOWN;
+	float once = atomic_load_explicit(&c->gain_once, memory_order_relaxed);
+
+	atomic_compare_exchange_strong(&state->gain, &unknown, once);
+}
+
 static void note_taken(struct chooser *c, uint32_t stratum, uint32_t pass)
 {
-	atomic_fetch_add_explicit(&state_of(c, stratum, pass)->taken, 1, memory_order_relaxed);
+	struct chooser_state *state = state_of(c, stratum, pass);
+
+	if (atomic_fetch_add_explicit(&state->taken, 1, memory_order_relaxed) == 0) {
+		expect_less(c, state);
+	}
 	while ((stratum = c->strata->v[stratum].parent) != STRATA_REST) {
 		atomic_fetch_add_explicit(&state_of(c, stratum, pass)->below, 1,
 					  memory_order_relaxed);
@@ -211,10 +232,9 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 	}
 	part = credit_part(c, credit);
 	chance = part * (double)gain * (double)atomic_load_explicit(&c->rate, memory_order_relaxed);
-	if (atomic_load_explicit(&state->taken, memory_order_relaxed) > 0) {
-		few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) /
-		      (double)k;
-	} else if (part > LEFT_BY_KERNELS && part > left_by_first(c, stratum, pass)) {
+	few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) / (double)k;
+	if (atomic_load_explicit(&state->taken, memory_order_relaxed) == 0 &&
+	    part > LEFT_BY_KERNELS && part > left_by_first(c, stratum, pass)) {
 		return choose(c, stratum, pass, 1, 0, 0);
 	}
 	return choose(c, stratum, pass, chance + few, few, random_of(c, stratum, pass, k));
@@ -224,26 +244,51 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 
 /* Credit that nobody took means that chances are cut off at 1 or that what was seen of the demand
  * was too much. */
-static void adapt_boost(struct chooser *c, int64_t unused, int64_t full, double demand)
+static void adapt_boost(struct chooser_demand *d, int64_t unused, int64_t full, double demand)
 {
-	if (unused >= full && demand > 0 && c->boost < BOOST_MAX) {
-		c->boost *= 1.1;
-	} else if (unused < full / 2 && c->boost > 1) {
-		c->boost *= 0.9;
+	if (unused >= full && demand > 0 && d->boost < BOOST_MAX) {
+		d->boost *= 1.1;
+	} else if (unused < full / 2 && d->boost > 1) {
+		d->boost *= 0.9;
 	}
 }
 
-static void adapt_rate(struct chooser *c, double per_s, uint64_t elapsed_ns)
+/* An average over some time, of which it begins with what was seen first. */
+static double average(double before, double now, uint64_t elapsed_ns)
 {
-	uint64_t total = atomic_load(&c->demand);
-	double demand = (double)(total - c->demand_before) / DEMAND_UNIT;
-	double keep = exp(-(double)elapsed_ns / DEMAND_MEMORY_NS);
-	double rate;
+	double keep = before > 0 ? exp(-(double)elapsed_ns / DEMAND_MEMORY_NS) : 0;
 
-	c->demand_before = total;
-	adapt_boost(c, atomic_load(&c->credit), atomic_load(&c->full), demand);
-	c->demand_per_s = keep * c->demand_per_s + (1 - keep) * demand * 1e9 / (double)elapsed_ns;
-	rate = c->demand_per_s > 0 ? c->boost * per_s / c->demand_per_s : RATE_MAX;
+	return keep * before + (1 - keep) * now;
+}
+
+static void see_demand(struct chooser *c, uint64_t elapsed_ns)
+{
+	struct chooser_demand *d = &c->demands[c->pass];
+	uint64_t total = atomic_load(&c->demand), offered = atomic_load(&c->offered);
+	double demand = (double)(total - c->demand_before) / DEMAND_UNIT;
+	double launches = (double)(offered - c->offered_before), per_s = 1e9 / (double)elapsed_ns;
+
+	adapt_boost(d, atomic_load(&c->credit), atomic_load(&c->full), demand);
+	d->per_s = average(d->per_s, demand * per_s, elapsed_ns);
+	c->launches_per_s = average(c->launches_per_s, launches * per_s, elapsed_ns);
+}
+
+/* What comes for one pass is not seen of another. Of one that had no turn yet, nothing is known. */
+static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
+{
+	const struct chooser_demand *d = &c->demands[grant->pass];
+	double demand = d->per_s > 0 ? d->per_s : (double)GAIN_UNKNOWN * c->launches_per_s, rate;
+
+	if (grant->pass == c->pass && grant->elapsed_ns > 0) {
+		see_demand(c, grant->elapsed_ns);
+		demand = d->per_s;
+	} else if (grant->pass == c->pass) {
+		return;
+	}
+	c->pass = grant->pass;
+	c->demand_before = atomic_load(&c->demand);
+	c->offered_before = atomic_load(&c->offered);
+	rate = demand > 0 ? d->boost * grant->per_s / demand : RATE_MAX;
 	atomic_store(&c->rate, (float)(rate < RATE_MAX ? rate : RATE_MAX));
 }
 
@@ -264,29 +309,48 @@ static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 void chooser_begin(struct chooser *c)
 {
 	c->demand_before = atomic_load(&c->demand);
+	c->offered_before = atomic_load(&c->offered);
 	atomic_store(&c->withheld, 0);
 }
 
-void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
-		   uint64_t elapsed_ns)
+void chooser_grant(struct chooser *c, const struct chooser_grant *grant)
 {
-	if (elapsed_ns > 0) {
-		adapt_rate(c, per_s, elapsed_ns);
-		adapt_few(c, per_s, elapsed_ns);
+	adapt_rate(c, grant);
+	if (grant->elapsed_ns > 0) {
+		adapt_few(c, grant->per_s, grant->elapsed_ns);
 	}
-	atomic_store(&c->full, full > 1 ? full : 1);
-	atomic_store(&c->credit, credit);
+	atomic_store(&c->full, grant->full > 1 ? grant->full : 1);
+	atomic_store(&c->credit, grant->credit);
 }
 
 /* --- values --- */
 
-static void add_moment(struct chooser_moments *m, double value)
+/* Returns the square that it adds. */
+static double add_moment(struct chooser_moments *m, double value)
 {
-	double before = value - m->mean;
+	double before = value - m->mean, square;
 
 	m->n += 1;
 	m->mean += before / m->n;
-	m->m2 += before * (value - m->mean);
+	square = before * (value - m->mean);
+	m->m2 += square;
+	return square;
+}
+
+/* Of a launch that is not the first of its stratum. */
+static void add_difference(struct chooser_scale *s, double square, double mean)
+{
+	if (mean != 0) {
+		s->degrees += 1;
+		s->squares += square / (mean * mean);
+	}
+}
+
+static double common_variance(const struct chooser_scale *s)
+{
+	double assumed = PRIOR_DEVIATION * PRIOR_DEVIATION * PRIOR_DEGREES;
+
+	return (assumed + s->squares) / (PRIOR_DEGREES + s->degrees);
 }
 
 static void add_scale(struct chooser_scale *s, double value, double weight)
@@ -298,10 +362,11 @@ static void add_scale(struct chooser_scale *s, double value, double weight)
 /* The variance within the stratum, of which one launch alone says nothing. One that stands for
  * launches which differ may have met those that are alike only, and never looks at others if it
  * believes them. */
-static double variance_of(const struct chooser_moments *m, bool merged)
+static double variance_of(const struct chooser_moments *m, const struct chooser_scale *s,
+			  bool merged)
 {
-	double assumed = PRIOR_DEVIATION * m->mean;
-	double found = (m->m2 + PRIOR_LAUNCHES * assumed * assumed) / (m->n - 1 + PRIOR_LAUNCHES);
+	double assumed = common_variance(s) * m->mean * m->mean;
+	double found = (m->m2 + PRIOR_LAUNCHES * assumed) / (m->n - 1 + PRIOR_LAUNCHES);
 
 	return merged ? fmax(found,
 			     LEAST_DEVIATION_MERGED * LEAST_DEVIATION_MERGED * m->mean * m->mean)
@@ -312,7 +377,7 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 		  const double *values)
 {
 	struct chooser_moments *m = &c->moments[(size_t)stratum * c->metrics];
-	double sum = 0, weight = chance > 0 ? 1 / (double)chance : 1;
+	double sum = 0, common = 0, square, weight = chance > 0 ? 1 / (double)chance : 1;
 	bool merged = atomic_load_explicit(&c->strata->v[stratum].merged, memory_order_relaxed);
 	size_t n = 0;
 
@@ -323,15 +388,20 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 		if (!isfinite(values[i])) {
 			continue;
 		}
-		add_moment(&m[i], values[i]);
+		square = add_moment(&m[i], values[i]);
+		if (m[i].n > 1) {
+			add_difference(s, square, m[i].mean);
+		}
 		add_scale(s, values[i], weight);
 		if (s->mean != 0) {
-			sum += variance_of(&m[i], merged) / (s->mean * s->mean);
+			sum += variance_of(&m[i], s, merged) / (s->mean * s->mean);
+			common += common_variance(s);
 			n++;
 		}
 	}
 	if (n > 0) {
 		atomic_store(&state_of(c, stratum, pass)->gain, (float)sqrt(sum / (double)n));
+		atomic_store(&c->gain_once, (float)sqrt(common / (double)n));
 	}
 	pthread_mutex_unlock(&c->lock);
 }

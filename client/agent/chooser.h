@@ -42,9 +42,17 @@ struct chooser_moments {
 	double n, mean, m2;
 };
 
-/* A metric's mean over launches, as far as it is known. */
+/* What a pass has shown while launches were looked at for it. */
+struct chooser_demand {
+	double per_s; /* gain that is offered; 0: not known yet */
+	double boost;
+};
+
+/* A metric's mean over launches, and how launches of a stratum differ in parts of its mean, over
+ * all strata: as far as it is known. */
 struct chooser_scale {
 	double weight, mean;
+	double degrees, squares;
 };
 
 struct chooser {
@@ -53,15 +61,19 @@ struct chooser {
 	uint32_t metrics;
 	struct chooser_state *states; /* [stratum * passes + pass] */
 	/* What the next grant makes of the last ones. */
-	_Atomic int64_t credit; /* launches that may still be chosen */
-	_Atomic int64_t full;	/* credit at which chances are as planned; less lowers them */
-	_Atomic float rate;	/* a launch's chance for each unit of gain */
+	_Atomic int64_t credit;	 /* launches that may still be chosen */
+	_Atomic int64_t full;	 /* credit at which chances are as planned; less lowers them */
+	_Atomic float gain_once; /* of strata of which one launch was measured, on average */
+	_Atomic float rate;	 /* a launch's chance for each unit of gain */
 	_Atomic float few; /* expected launches of the first one, for each e-fold of launches */
 	_Atomic uint64_t demand;    /* gain of launches that were offered, in 1/1024 */
+	_Atomic uint64_t offered;   /* these launches */
 	_Atomic uint64_t few_taken; /* of those chosen, for being of strata that have few */
 	_Atomic uint64_t chosen, withheld;
-	double demand_per_s, few_left, boost;
-	uint64_t few_before, demand_before;
+	struct chooser_demand *demands; /* [pass] */
+	uint32_t pass;
+	double few_left, launches_per_s;
+	uint64_t few_before, demand_before, offered_before;
 	pthread_mutex_t lock;		 /* of the values below */
 	struct chooser_moments *moments; /* [stratum * metrics + metric] */
 	struct chooser_scale scales[CHOOSER_METRICS_MAX];
@@ -75,11 +87,17 @@ void chooser_deinit(struct chooser *c);
  * configured now. */
 struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass);
 
-/* From now on, credit launches may be chosen, out of a regular income of per_s; full is the credit
- * that a steady program is to have on average. Every tenth of a second or so, elapsed_ns after the
- * last one; from one thread at a time. */
-void chooser_grant(struct chooser *c, int64_t credit, int64_t full, double per_s,
-		   uint64_t elapsed_ns);
+/* What may be chosen from now on. */
+struct chooser_grant {
+	int64_t credit;	     /* launches */
+	int64_t full;	     /* the credit that a steady program is to have on average */
+	double per_s;	     /* the regular income */
+	uint64_t elapsed_ns; /* since the last one; 0: it is only credit that has changed */
+	uint32_t pass;	     /* for which launches are looked at */
+};
+
+/* Every tenth of a second or so, and when another pass begins; from one thread at a time. */
+void chooser_grant(struct chooser *c, const struct chooser_grant *grant);
 
 /* What was offered until now was not to be measured, and is not told as withheld. */
 void chooser_begin(struct chooser *c);

@@ -180,6 +180,15 @@ static bool is_looking_on(struct choosing *c, uint64_t now_ns)
 	return now_ns - c->met_ns < (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
 }
 
+static void give(struct choosing *c, const struct budget_pace *pace, uint64_t elapsed_ns,
+		 uint32_t pass)
+{
+	const struct chooser_grant grant = { pace->credit, pace->full, pace->per_s, elapsed_ns,
+					     pass };
+
+	chooser_grant(&c->chooser, &grant);
+}
+
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
 	struct budget_pace pace;
@@ -196,7 +205,7 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 	note_seeing(c, now_ns);
 	turn_shares_note(&c->turns, pass);
 	pace = budget_take_pace(&c->budget, now_ns);
-	chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, now_ns - c->granted_ns);
+	give(c, &pace, now_ns - c->granted_ns, pass);
 	c->granted_ns = now_ns;
 	pthread_mutex_unlock(&c->lock);
 }
@@ -312,14 +321,15 @@ void choosing_note_turn(struct choosing *c, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_turn(&c->budget, pass);
 		pace = budget_take_pace(&c->budget, clock_now_ns());
-		chooser_grant(&c->chooser, pace.credit, pace.full, pace.per_s, 0);
+		give(c, &pace, 0, pass);
 		pthread_mutex_unlock(&c->lock);
 	}
 }
 
 void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 {
-	double gpu_ns = c->options.may_block[pass] ? 0 : RANGE_GPU_NS;
+	bool waited = c->options.may_block[pass] && (double)cpu_ns >= RANGE_GPU_NS;
+	double gpu_ns = waited ? 0 : RANGE_GPU_NS;
 
 	if (lock_budget(c)) {
 		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,

@@ -219,7 +219,7 @@ static void time_takes(void)
 	    chooser_init(&chooser, &strata, &options) != 0) {
 		return;
 	}
-	chooser_grant(&chooser, 1000, 1, 1, 0);
+	chooser_grant(&chooser, &(struct chooser_grant){ 1000, 1, 1, 0, 0 });
 	chooser.rate = 1e-6f;
 	began = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	for (uint64_t i = 0; i < TIMED; i++) {

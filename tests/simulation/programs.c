@@ -84,6 +84,22 @@ static void next_model(struct program_state *p, struct program_launch *ret)
 	fill(ret, kernel, mean_of(kernel) * (1 + 0.02 * normal(p)), 80000);
 }
 
+/* A convolutional network at a large batch, as ResNet-18: of 20 layers those of one stage are
+ * alike, but for the first, which does several times the work under the same kernel and grid. */
+static void next_network(struct program_state *p, struct program_launch *ret)
+{
+	enum { LAYERS = 20, IN_LAYER = 17, STAGE = 5 };
+	uint64_t place = p->n % (LAYERS * IN_LAYER), layer = place / IN_LAYER;
+	uint64_t kernel = place % IN_LAYER * 3 + layer / STAGE % 3;
+	double times = layer % STAGE == 0 ? 2 + (double)(place % 7) * 2 : 1;
+
+	fill(ret, kernel, mean_of(kernel) * times * (1 + 0.003 * normal(p)), 110000);
+	ret->values[1] = 100 * mean_of(kernel) * times + 7;
+	if (place % IN_LAYER % 8 == 0) { /* so that paths tell layers apart */
+		ret->key.grid[1] = 1 + (uint32_t)layer;
+	}
+}
+
 /* No step is like another: whatever is counted by what came before is met once. */
 static void next_chaos(struct program_state *p, struct program_launch *ret)
 {
@@ -168,6 +184,7 @@ const struct program programs[] = {
 	{ "training", "a step of 300 launches, again and again", next_training },
 	{ "layers", "what a kernel does depends on its place in the step", next_layers },
 	{ "model", "layers that are alike, forward and back", next_model },
+	{ "network", "layers of a stage that are alike but for one", next_network },
 	{ "chaos", "kernels in an order that never repeats", next_chaos },
 	{ "rhythm", "one launch in a hundred does ten times the work", next_rhythm },
 	{ "drift", "three times the bytes at the end", next_drift },

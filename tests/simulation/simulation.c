@@ -97,16 +97,40 @@ static bool first_start(struct simulation *s, size_t size)
 	return true;
 }
 
+static void grant(struct simulation *s, uint64_t elapsed_ns)
+{
+	unsigned window = s->options.window ? s->options.window : 1;
+	struct budget_pace pace = budget_take_pace(&s->budget, s->now_ns);
+
+	chooser_grant(&s->chooser,
+		      &(struct chooser_grant){ pace.credit / window, pace.full / window,
+					       pace.per_s / window, elapsed_ns, s->pass });
+}
+
+/* When a batch is full, or ends before it is. */
+static void take_turn(struct simulation *s)
+{
+	if (s->options.passes == 1) {
+		return;
+	}
+	s->pass = turns_next(&s->turns, s->pass);
+	s->turn++;
+	budget_note_turn(&s->budget, s->pass);
+	grant(s, 0);
+}
+
 /* Ends the batch and begins the next one, of the next pass, and larger where that is due. */
 static void turn(struct simulation *s)
 {
-	uint32_t cupti_at = (s->pass + 1) % s->options.passes;
+	uint32_t cupti_at = (s->budget.pass + 1) % s->options.passes;
+	bool full = s->n_batch == s->budget.room;
 	size_t size;
 	double ns;
 
 	stop(s);
-	s->pass = turns_next(&s->turns, s->pass);
-	s->turn++;
+	if (!full) {
+		take_turn(s);
+	}
 	size = budget_next_size(&s->budget, s->now_ns);
 	if (size != 0 && first_start(s, size)) {
 		return;
@@ -188,6 +212,9 @@ static bool measure(struct simulation *s, uint32_t stratum, float chance,
 	s->measured++;
 	t->measured++;
 	t->measured_ns = t->measured == 1 ? s->now_ns : t->measured_ns;
+	if (s->n_batch == s->budget.room) {
+		take_turn(s);
+	}
 	return true;
 }
 
@@ -256,16 +283,11 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 
 static void tick(struct simulation *s)
 {
-	unsigned window = s->options.window ? s->options.window : 1;
-	struct budget_pace pace;
-
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
 	}
 	turn_shares_note(&s->shares, s->pass);
-	pace = budget_take_pace(&s->budget, s->now_ns);
-	chooser_grant(&s->chooser, pace.credit / window, pace.full / window, pace.per_s / window,
-		      s->now_ns - s->granted_ns);
+	grant(s, s->now_ns - s->granted_ns);
 	s->granted_ns = s->now_ns;
 }
 

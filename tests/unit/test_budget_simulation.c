@@ -11,7 +11,7 @@
 
 #define RUN_S 60.0
 
-enum { SEEDS = 4, SEEDS_FEW = 2 };
+enum { SEEDS = 4, SEEDS_FEW = 2, SEEDS_MANY = 10 };
 
 /* Of the strata of several runs. */
 struct verdict {
@@ -115,9 +115,10 @@ static void print_verdict(const char *name, const struct verdict *v)
 static bool is_honest(const struct verdict *v)
 {
 	double within_1 = v->within_1 / v->strata;
+	bool many = v->strata >= 100;
 
-	return v->within_3 / v->strata > 0.9 && within_1 < 0.95 &&
-	       within_1 > (v->strata >= 100 ? 0.55 : 0.4) && fabs(v->sum_z / v->strata) < 0.8 &&
+	return v->within_3 / v->strata > 0.9 && (within_1 < 0.95 || !many) &&
+	       within_1 > (many ? 0.55 : 0.4) && fabs(v->sum_z / v->strata) < 0.8 &&
 	       rms(v) < 2.5 * told(v);
 }
 
@@ -167,7 +168,7 @@ static void few_launches_are_estimated_honestly(void **state)
 		const struct simulation_options options = { .program = &programs[i],
 							    .share = 0.005,
 							    .seconds = RUN_S };
-		struct verdict v = judge(&options, SEEDS, 1);
+		struct verdict v = judge(&options, SEEDS_MANY, 1);
 
 		print_verdict(programs[i].name, &v);
 		assert_true(v.within_3 / v.strata > 0.8 && rms(&v) < 2.5 * told(&v));

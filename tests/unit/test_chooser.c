@@ -36,7 +36,7 @@ static uint32_t fixture_stratum(struct fixture *f, uint64_t kernel)
 /* As much credit as anybody wants, at this rate for each unit of gain. */
 static void fixture_rate(struct fixture *f, float rate)
 {
-	chooser_grant(&f->chooser, INT64_MAX / 2, 1, 0, 0);
+	chooser_grant(&f->chooser, &(struct chooser_grant){ INT64_MAX / 2, 1, 0, 0, 0 });
 	f->chooser.rate = rate;
 	f->chooser.few = 0;
 }
@@ -125,7 +125,7 @@ static void passes_choose_each_for_itself(void **state)
 
 	(void)state;
 	fixture_open(&f, 42, 2);
-	fixture_rate(&f, 0.1f);
+	fixture_rate(&f, 0.2f); /* behind the first one a launch is worth half a gain */
 	stratum = fixture_stratum(&f, 1);
 	for (int i = 0; i < SEQUENCE; i++) {
 		bool a = chooser_take(&f.chooser, stratum, 0).measure;
@@ -208,6 +208,13 @@ static void note_values(struct fixture *f, uint64_t kernel, double mean, double 
 	}
 }
 
+static double gain_of(struct fixture *f, uint64_t kernel)
+{
+	uint32_t stratum = fixture_stratum(f, kernel);
+
+	return (double)f->chooser.states[stratum * f->strata.passes].gain;
+}
+
 static double chance_of(struct fixture *f, uint64_t kernel)
 {
 	struct choice c = chooser_take(&f->chooser, fixture_stratum(f, kernel), 0);
@@ -230,10 +237,88 @@ static void what_varies_more_is_chosen_more(void **state)
 	note_values(&f, 2, 1000, 30);
 	note_values(&f, 3, 10, 3); /* as 1 in its own measure, but with little part in the total */
 	chooser_note(&f.chooser, fixture_stratum(&f, 3), 0, 1, &nan);
-	/* The assumed deviation counts as one launch of 101. */
-	assert_true(fabs(chance_of(&f, 1) / chance_of(&f, 2) / 5.2 - 1) < 0.1);
+	/* What they have in common, 25 % of the mean, counts as one launch of 101. */
+	assert_true(fabs(chance_of(&f, 1) / chance_of(&f, 2) / 7.9 - 1) < 0.1);
 	assert_true(chance_of(&f, 1) / chance_of(&f, 3) > 50);
 	assert_true(chance_of(&f, 3) > 0);
+	fixture_close(&f);
+}
+
+/* Where launches of a stratum turn out to be alike, strata that were never measured come before
+ * large ones that were measured once; where they differ, they do not. */
+static void strata_that_are_alike_leave_room_for_new_ones(void **state)
+{
+	static const struct {
+		double deviation;
+		bool new_first;
+	} cases[] = { { 0.001, true }, { 0.5, false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const double large = 10000;
+		struct fixture f;
+
+		fixture_open(&f, 1, 1);
+		fixture_rate(&f, 0.001f);
+		for (uint64_t kernel = 1; kernel <= 50; kernel++) {
+			note_values(&f, kernel, 1000, cases[i].deviation * 1000);
+		}
+		f.chooser.credit = 0; /* nothing is certain, and nothing taken */
+		chooser_note(&f.chooser, fixture_stratum(&f, 51), 0, 1, &large);
+		assert_int_equal(gain_of(&f, 51) < gain_of(&f, 52), cases[i].new_first);
+		fixture_close(&f);
+	}
+}
+
+/* Launches of a stratum that come before its first value has are not all measured. */
+static void a_stratum_is_new_once(void **state)
+{
+	struct fixture f;
+	double before;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	fixture_rate(&f, 0.001f);
+	before = gain_of(&f, 1);
+	assert_true(chooser_take(&f.chooser, fixture_stratum(&f, 1), 0).measure);
+	assert_true(gain_of(&f, 1) <= before / 2 && gain_of(&f, 1) > 0);
+	fixture_close(&f);
+}
+
+static void look_at_many(struct fixture *f, uint32_t pass, double per_s)
+{
+	for (int tick = 0; tick < 30; tick++) {
+		const struct chooser_grant grant = { 100, 100, per_s, 100000000, pass };
+
+		chooser_grant(&f->chooser, &grant);
+		for (uint64_t i = 0; i < 640; i++) {
+			chooser_take(&f->chooser, fixture_stratum(f, i % 10), pass);
+		}
+	}
+}
+
+/* Of a pass of which all is known, little gain is offered; that says nothing of another, and is not
+ * forgotten meanwhile. */
+static void passes_have_demands_of_their_own(void **state)
+{
+	const struct chooser_grant back = { 100, 100, 10, 0, 0 }, forth = { 100, 100, 10, 0, 1 };
+	struct fixture f;
+	float first;
+
+	(void)state;
+	fixture_open(&f, 1, 2);
+	look_at_many(&f, 0, 10);
+	for (uint64_t kernel = 0; kernel < 10; kernel++) {
+		note_values(&f, kernel, 1000, 1);
+	}
+	look_at_many(&f, 0, 10);
+	first = f.chooser.rate;
+	chooser_grant(&f.chooser, &forth); /* nothing is known of it: each launch is worth one */
+	assert_true(fabsf(f.chooser.rate / (10 / 6400.0f) - 1) < 0.1f);
+	assert_true(first > 10 * f.chooser.rate);
+	look_at_many(&f, 1, 10);
+	chooser_grant(&f.chooser, &back);
+	assert_true(fabsf(f.chooser.rate / first - 1) < 0.2f);
 	fixture_close(&f);
 }
 
@@ -292,7 +377,7 @@ static void strata_that_come_once_leave_credit_for_others(void **state)
 
 	(void)state;
 	fixture_open(&f, 1, 1);
-	chooser_grant(&f.chooser, 100, 100, 0, 0);
+	chooser_grant(&f.chooser, &(struct chooser_grant){ 100, 100, 0, 0, 0 });
 	f.chooser.rate = 0;
 	f.chooser.few = 0;
 	assert_int_equal(take_once(&f, NEW_PATHS), 25);
@@ -347,8 +432,9 @@ static void as_many_are_chosen_as_come_in(void **state)
 
 			before = tick == 100 ? chooser_chosen(&f.chooser) : before;
 			left += (int64_t)(per_s / 10);
-			chooser_grant(&f.chooser, left < 2 * full ? left : 2 * full, full, per_s,
-				      100000000);
+			left = left < 2 * full ? left : 2 * full;
+			chooser_grant(&f.chooser,
+				      &(struct chooser_grant){ left, full, per_s, 100000000, 0 });
 			for (int n = 0; n < launches[i]; n++) {
 				chooser_take(&f.chooser, fixture_stratum(&f, 1 + (uint64_t)n % 30),
 					     0);
@@ -367,10 +453,10 @@ enum { THREADS = 8, THREAD_LAUNCHES = 100000 };
 static void *take_many(void *argument)
 {
 	struct fixture *f = argument;
-	double value = 5;
 
 	for (uint64_t i = 0; i < THREAD_LAUNCHES; i++) {
 		uint32_t stratum = fixture_stratum(f, 1 + i % 40);
+		double value = i % 3 ? 1 : 10;
 		struct choice c = chooser_take(&f->chooser, stratum, 0);
 
 		if (c.measure) {
@@ -387,7 +473,7 @@ static void threads_take_no_more_than_is_granted(void **state)
 
 	(void)state;
 	fixture_open(&f, 1, 1);
-	chooser_grant(&f.chooser, 5000, 1, 0, 0);
+	chooser_grant(&f.chooser, &(struct chooser_grant){ 5000, 1, 0, 0, 0 });
 	f.chooser.rate = 0.5f;
 	for (size_t i = 0; i < THREADS; i++) {
 		assert_int_equal(pthread_create(&threads[i], NULL, take_many, &f), 0);
@@ -420,6 +506,9 @@ int main(void)
 		cmocka_unit_test(chances_are_what_they_say),
 		cmocka_unit_test(no_rhythm_meets_the_choice),
 		cmocka_unit_test(what_varies_more_is_chosen_more),
+		cmocka_unit_test(strata_that_are_alike_leave_room_for_new_ones),
+		cmocka_unit_test(a_stratum_is_new_once),
+		cmocka_unit_test(passes_have_demands_of_their_own),
 		cmocka_unit_test(merged_strata_are_not_believed_to_be_constant),
 		cmocka_unit_test(strata_that_come_once_leave_credit_for_others),
 		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),

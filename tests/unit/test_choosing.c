@@ -400,7 +400,7 @@ static void what_passed_is_told(void **state)
 	char text[1024];
 
 	take(c, 0);
-	chooser_grant(&c->chooser, 0, 100, 0, 0);
+	chooser_grant(&c->chooser, &(struct chooser_grant){ .full = 100 });
 	for (int i = 0; i < 12; i++) {
 		assert_false(take(c, 1).choice.measure);
 	}
@@ -432,7 +432,7 @@ static void chances_follow_the_turns(void **state)
 	while (clock_now_ns() < until_ns) {
 		take_in(&c, 1, 1);
 	}
-	chooser_grant(&c.chooser, 100, 100, 0, 0);
+	chooser_grant(&c.chooser, &(struct chooser_grant){ 100, 100, 0, 0, 0 });
 	assert_true(take_in(&c, 2, 1).choice.chance > 0.53f);
 	assert_true(take_in(&c, 2, 0).choice.chance < 0.47f);
 	choosing_deinit(&c);

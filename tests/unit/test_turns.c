@@ -35,6 +35,22 @@ static void each_comes_as_often(void **state)
 	}
 }
 
+/* Who is over after a few rounds has had as many turns of each, but for one. */
+static void first_rounds_leave_none_out(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		uint32_t pass = 0;
+		struct turns t;
+
+		turns_init(&t, seed, 10);
+		for (uint32_t i = 1; i <= 30; i++) {
+			pass = turns_next(&t, pass);
+			assert_int_equal(pass, i % 10);
+		}
+	}
+}
+
 /* A program whose phase lasts as long as a round shows each pass all of it: where in a round of
  * four a pass comes is, over 400 turns, no place more often than by chance. */
 static void rounds_have_no_rhythm(void **state)
@@ -102,6 +118,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_comes_as_often),
+		cmocka_unit_test(first_rounds_leave_none_out),
 		cmocka_unit_test(rounds_have_no_rhythm),
 		cmocka_unit_test(the_order_is_the_seeds),
 		cmocka_unit_test(shares_are_learnt),
