@@ -168,11 +168,14 @@ def means(m, metrics, argv):
 def compare_means(metric, full, found):
     """Kernels that make one percent of the metric's total, by their mean of a launch."""
     total = sum(mean * n for mean, n in full.values())
+    if total == 0:
+        row(f"in turns: {metric}", f"0 in every launch, and in {len(found)} estimates", "0", not any(d["value"] for d in found.values()))
+        return
     found = {k: dict(d, n=1 if d["of"] == "mean" else d["launches"]) for k, d in found.items()}
     large = [k for k, (mean, n) in full.items() if mean * n >= 0.01 * total > 0]
     common = [k for k in large if k in found and found[k]["value"] and found[k]["n"]]
     off = {k: found[k]["value"] / found[k]["n"] / full[k][0] - 1 for k in common}
-    sure = [k for k in common if found[k]["kind"] != "once" and not found[k]["unknown"]]
+    sure = [k for k in common if found[k]["kind"] != "once" and not found[k]["unknown"] and not found[k]["without_error"]]
     within = sum(abs(off[k]) * full[k][0] * found[k]["n"] <= 3 * (found[k]["standard_error"] or 0) for k in sure)
     measured = sum(found[k]["measured"] for k in common)
     weighted = sum(off[k] * full[k][0] * full[k][1] for k in common) / total if total else 9
@@ -194,7 +197,7 @@ def groups(m):
             full.setdefault(metric, by)
     path = m.work / "turns.jsonl"
     r = m.client("run", "--format", "jsonl", "--output", path, "-f", "--budget", "5%", "--metrics", MANY, "--profile-from-start", "off", "--",
-                 *net, 2500, timeout=240)
+                 *net, 2900, timeout=240)
     print("    " + r.stdout.strip().replace("\n", "; "))
     print("\n".join("    " + line[:700] for line in r.stderr.splitlines() if "budget" in line.lower() or "spent" in line.lower() or "error" in line))
     found = [d for d in lines(path) if d["type"] == "estimate"]
