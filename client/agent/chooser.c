@@ -13,20 +13,24 @@
  *	f * (rate * g + few / k)
  *
  * where f is the credit that is left, as part of what is usual. Until one of its stratum was
- * chosen, the chance is 1 when more than three quarters of the credit are left, a half where none
- * of its shape was chosen either, a quarter where none of its kernel was; and else f * rate * g. A
- * step begins with many launches of a few kernels, and what they leave is for kernels behind them:
- * one launch of a stratum says something of the others of its kernel and shape.
+ * chosen, the chance is 1 when more than three quarters are left of the most credit of the last
+ * seconds, a half where none of its shape was chosen either, a quarter where none of its kernel
+ * was. A step begins with many launches of a few kernels, and what they leave is for kernels behind
+ * them, since what comes after the first batch may be paid for much later: one launch of a stratum
+ * says something of the others of its kernel and shape.
  *
  * - rate * g spends most of the income. The error of a total is smallest for a given cost when
  *   the chance is proportional to the standard deviation within the stratum (Neyman's
  *   allocation: Cochran, Sampling Techniques, 3rd ed., section 5.5), so g is that deviation, in
  *   units of the metric's mean over all launches, so that metrics can be added up. A stratum's
  *   share of the total is in it: its values are as large as it is important. The rate is the
- *   income divided by the gain that is offered.
+ *   income divided by the gain that is offered. How launches of a stratum differ is known of all
+ *   strata together before it is of one: where they are alike, those that were never measured
+ *   come first.
  * - few / k sees to strata that the first term leaves out. It spreads over a stratum's life
  *   evenly by the logarithm of k: a stratum of a hundred launches is looked at as often as the
- *   first hundred of one with a million.
+ *   first hundred of one with a million. It begins low, since in a program's first step all are
+ *   rare.
  * - The first launch is often not like the others (cold caches), but its chance of 1 says that
  *   it stands for itself only.
  *
@@ -48,7 +52,7 @@
 #define GAIN_UNKNOWN 1.0f
 #define RATE_FIRST 0.02f /* until the first tenth of a second has shown the demand */
 #define RATE_MAX 1e6
-#define FEW_FIRST 0.5f
+#define FEW_FIRST 0.05f
 #define FEW_MAX 8.0
 #define FEW_LEAST 0.05
 #define FEW_SHARE 0.1 /* of the income, at most */
@@ -120,7 +124,7 @@ static double random_of(const struct chooser *c, uint32_t stratum, uint32_t pass
 }
 
 /* One launch of DEMAND_EVERY stands for them all: what all of them together would cost to note is
- * more than a launch may cost. */
+ * more than a launch may cost. Strata that come together have theirs in turns. */
 static void note_demand(struct chooser *c, float gain)
 {
 	double demand = (double)gain * DEMAND_EVERY * DEMAND_UNIT;
@@ -129,10 +133,10 @@ static void note_demand(struct chooser *c, float gain)
 	atomic_fetch_add_explicit(&c->offered, DEMAND_EVERY, memory_order_relaxed);
 }
 
-/* The credit that is left, as part of what is usual. */
-static double credit_part(struct chooser *c, int64_t credit)
+/* The credit that is left, as part of what is usual, or of what there was. */
+static double part_of(int64_t credit, _Atomic int64_t *whole)
 {
-	int64_t full = atomic_load_explicit(&c->full, memory_order_relaxed);
+	int64_t full = atomic_load_explicit(whole, memory_order_relaxed);
 
 	return credit < full ? (double)credit / (double)full : 1.0;
 }
@@ -197,6 +201,14 @@ static double left_by_first(struct chooser *c, uint32_t stratum, uint32_t pass)
 					    : LEFT_BY_STRATA;
 }
 
+/* May it be certain? */
+static bool leaves_enough(struct chooser *c, int64_t credit, uint32_t stratum, uint32_t pass)
+{
+	double left = part_of(credit, &c->most);
+
+	return left > LEFT_BY_KERNELS && left > left_by_first(c, stratum, pass);
+}
+
 static struct choice choose(struct chooser *c, uint32_t stratum, uint32_t pass, double chance,
 			    double few, double u)
 {
@@ -224,17 +236,17 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 	int64_t credit = atomic_load_explicit(&c->credit, memory_order_relaxed);
 	double part, chance, few = 0;
 
-	if (k % DEMAND_EVERY == 0) {
+	if ((k + stratum) % DEMAND_EVERY == 0) {
 		note_demand(c, gain);
 	}
 	if (credit <= 0) {
 		return withhold(c);
 	}
-	part = credit_part(c, credit);
+	part = part_of(credit, &c->full);
 	chance = part * (double)gain * (double)atomic_load_explicit(&c->rate, memory_order_relaxed);
 	few = part * (double)atomic_load_explicit(&c->few, memory_order_relaxed) / (double)k;
 	if (atomic_load_explicit(&state->taken, memory_order_relaxed) == 0 &&
-	    part > LEFT_BY_KERNELS && part > left_by_first(c, stratum, pass)) {
+	    leaves_enough(c, credit, stratum, pass)) {
 		return choose(c, stratum, pass, 1, 0, 0);
 	}
 	return choose(c, stratum, pass, chance + few, few, random_of(c, stratum, pass, k));
@@ -286,10 +298,11 @@ static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
 		return;
 	}
 	c->pass = grant->pass;
-	c->demand_before = atomic_load(&c->demand);
-	c->offered_before = atomic_load(&c->offered);
-	rate = demand > 0 ? d->boost * grant->per_s / demand : RATE_MAX;
-	atomic_store(&c->rate, (float)(rate < RATE_MAX ? rate : RATE_MAX));
+	chooser_resume(c);
+	if (demand > 0) {
+		rate = d->boost * grant->per_s / demand;
+		atomic_store(&c->rate, (float)(rate < RATE_MAX ? rate : RATE_MAX));
+	}
 }
 
 /* Over some seconds, as programs come in bursts. */
@@ -306,20 +319,32 @@ static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 	atomic_store(&c->few, (float)fmax(FEW_LEAST, fmin(FEW_MAX, few)));
 }
 
-void chooser_begin(struct chooser *c)
+void chooser_resume(struct chooser *c)
 {
 	c->demand_before = atomic_load(&c->demand);
 	c->offered_before = atomic_load(&c->offered);
+}
+
+void chooser_begin(struct chooser *c)
+{
+	chooser_resume(c);
 	atomic_store(&c->withheld, 0);
 }
 
 void chooser_grant(struct chooser *c, const struct chooser_grant *grant)
 {
+	int64_t full;
+	double most;
+
 	adapt_rate(c, grant);
 	if (grant->elapsed_ns > 0) {
 		adapt_few(c, grant->per_s, grant->elapsed_ns);
 	}
-	atomic_store(&c->full, grant->full > 1 ? grant->full : 1);
+	full = grant->full > 1 ? grant->full : 1;
+	most = (double)atomic_load(&c->most) * exp(-(double)grant->elapsed_ns / DEMAND_MEMORY_NS);
+	most = fmax(most, fmax((double)full, (double)grant->credit));
+	atomic_store(&c->full, full);
+	atomic_store(&c->most, (int64_t)most);
 	atomic_store(&c->credit, grant->credit);
 }
 

@@ -61,8 +61,9 @@ struct chooser {
 	uint32_t metrics;
 	struct chooser_state *states; /* [stratum * passes + pass] */
 	/* What the next grant makes of the last ones. */
-	_Atomic int64_t credit;	 /* launches that may still be chosen */
-	_Atomic int64_t full;	 /* credit at which chances are as planned; less lowers them */
+	_Atomic int64_t credit; /* launches that may still be chosen */
+	_Atomic int64_t full;	/* credit at which chances are as planned; less lowers them */
+	_Atomic int64_t most;	/* that was granted of late, of which first launches leave a part */
 	_Atomic float gain_once; /* of strata of which one launch was measured, on average */
 	_Atomic float rate;	 /* a launch's chance for each unit of gain */
 	_Atomic float few; /* expected launches of the first one, for each e-fold of launches */
@@ -101,6 +102,10 @@ void chooser_grant(struct chooser *c, const struct chooser_grant *grant);
 
 /* What was offered until now was not to be measured, and is not told as withheld. */
 void chooser_begin(struct chooser *c);
+
+/* The program was held up, which is no time in which nothing was offered. The next grant's time
+ * begins now. */
+void chooser_resume(struct chooser *c);
 
 /* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,

@@ -300,6 +300,8 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 	if (lock_budget(c)) {
 		budget_note_first_start(&c->budget, now_ns, size, pass,
 					(double)(now_ns - begin_ns));
+		chooser_resume(&c->chooser);
+		c->granted_ns = now_ns;
 		pthread_mutex_unlock(&c->lock);
 	}
 }

@@ -2,8 +2,8 @@
 
 /* Where metrics take turns, a stratum that was not met in the turns of one metric was mostly met in
  * those of another, and that says how large it is among those of its kind: a layer whose launches
- * read ten times the bytes executes ten times the instructions, or as many as the others, if that is
- * what it is with the two metrics in other kinds.
+ * read ten times the bytes executes ten times the instructions, or as many as the others, if that
+ * is what it is with the two metrics in other kinds.
  *
  * So for each metric y one other, x, is sought: the one in which the logarithms of the means of
  * strata go most together with those of y, each around its kind's mean, over all kinds (the

@@ -93,6 +93,8 @@ static bool first_start(struct simulation *s, size_t size)
 	s->batch = calloc(size, sizeof(*s->batch));
 	spend(s, ns);
 	budget_note_first_start(&s->budget, s->now_ns, size, s->pass, ns);
+	chooser_resume(&s->chooser);
+	s->granted_ns = s->now_ns;
 	s->started = true;
 	return true;
 }
@@ -283,8 +285,13 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 
 static void tick(struct simulation *s)
 {
+	double seeing_ns = s->options.seeing_share * (double)(s->now_ns - s->granted_ns);
+
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
+	}
+	if (seeing_ns > 0) {
+		budget_note_seeing(&s->budget, s->now_ns, 1, seeing_ns, 0, BUDGET_ASSUMED);
 	}
 	turn_shares_note(&s->shares, s->pass);
 	grant(s, s->now_ns - s->granted_ns);

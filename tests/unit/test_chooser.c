@@ -297,6 +297,48 @@ static void look_at_many(struct fixture *f, uint32_t pass, double per_s)
 	}
 }
 
+/* Strata that come once a step each are of the same age: what they offer is seen as it comes, and
+ * not all at once every so many steps. */
+static void strata_of_one_age_are_not_counted_together(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	fixture_rate(&f, 0);
+	for (uint64_t step = 0; step < 200; step++) {
+		const uint64_t before = f.chooser.offered;
+
+		for (uint64_t kernel = 0; kernel < 320; kernel++) {
+			chooser_take(&f.chooser, fixture_stratum(&f, kernel), 0);
+		}
+		assert_in_range(f.chooser.offered - before, 0, 2 * 320 + 64);
+	}
+	assert_in_range(f.chooser.offered, 0.9 * 200 * 320, 1.1 * 200 * 320);
+	fixture_close(&f);
+}
+
+/* Nothing is chosen for want of any demand that was seen. */
+static void no_demand_is_no_reason_to_choose_all(void **state)
+{
+	const struct chooser_grant grant = { 1000, 10, 100, 250000000, 0 };
+	struct fixture f;
+	float before;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	before = f.chooser.rate;
+	chooser_grant(&f.chooser,
+		      &grant); /* a quarter of a second in which the program was held up */
+	assert_true(f.chooser.rate <= before);
+	look_at_many(&f, 0, 100);
+	chooser_resume(&f.chooser);
+	before = f.chooser.rate;
+	chooser_grant(&f.chooser, &(struct chooser_grant){ 100, 100, 100, 1000000, 0 });
+	assert_true(f.chooser.rate < 1.1f * before);
+	fixture_close(&f);
+}
+
 /* Of a pass of which all is known, little gain is offered; that says nothing of another, and is not
  * forgotten meanwhile. */
 static void passes_have_demands_of_their_own(void **state)
@@ -509,6 +551,8 @@ int main(void)
 		cmocka_unit_test(strata_that_are_alike_leave_room_for_new_ones),
 		cmocka_unit_test(a_stratum_is_new_once),
 		cmocka_unit_test(passes_have_demands_of_their_own),
+		cmocka_unit_test(strata_of_one_age_are_not_counted_together),
+		cmocka_unit_test(no_demand_is_no_reason_to_choose_all),
 		cmocka_unit_test(merged_strata_are_not_believed_to_be_constant),
 		cmocka_unit_test(strata_that_come_once_leave_credit_for_others),
 		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What was not met in the turns of one group of metrics, and is told by those of another
- * (client/report/sizes.c). A network's kernels: each has some layers that are strata, of which one is
- * many times as large as the others under the same shape. */
+ * (client/report/sizes.c). A network's kernels: each has some layers that are strata, of which one
+ * is many times as large as the others under the same shape. */
 
 #include "tests/unit/unit.h"
 
@@ -54,8 +54,7 @@ static void make(struct network *n, uint64_t seed, bool together)
 		double other = i / KERNELS == (i + 3) % LAYERS ? 3 : 1;
 
 		n->bytes[i] = 1e6 * (1 + i % KERNELS) * large;
-		n->operations[i] = 40 * 1e6 * (1 + i % KERNELS) *
-				   (together ? large : other) *
+		n->operations[i] = 40 * 1e6 * (1 + i % KERNELS) * (together ? large : other) *
 				   exp(0.03 * normal(&n->random));
 		n->met[i] = uniform(&n->random) < 0.5;
 	}
