@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/estimate/estimate.h"
+#include "client/estimate/estimate_internal.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -56,28 +56,13 @@
  *   it is. Of one launch alone the common variance is all there is. Where strata differ in it, that
  *   counts for up to one launch less: which strata were measured more often, and so have shown it,
  *   is not independent of what it is.
- *
- * A stratum of which too little was measured is predicted from the k strata of its kind, as a new
- * class of the one-way random model (Searle, Casella and McCulloch, Variance Components, 1992,
- * chapter 3): by the mean of their means, and for the N launches that are missing, which are alike,
- * with the variance b (N^2 + N^2 / k) + w (N + N^2 sum(1 / n_h) / k^2). w is the variance within
- * strata, b that among their means, less what w makes of it. Where no stratum had two launches all
- * is taken for b. A few strata that happen to be alike do not show that the next one is: so b is
- * taken together with what it is in other classes, in parts of their mean, as if one stratum more
- * had shown that. The total is added to those of the k strata, with which it shares their means; so
- * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
  */
-
-/* Fewer strata say nothing of others, and however alike they are a common variance does not outvote
- * a few launches of the stratum itself. */
-#define STRATA_LEAST 5
-#define LAUNCHES_MOST 4.0
 
 /* --- moments --- */
 
 /* One value more, with its weight (West, Communications of the ACM 22, 1979; Welford's recurrence
  * for weights). */
-static void add_moments(struct estimate_moments *m, double weight, const double v[2])
+void estimate_moments_add(struct estimate_moments *m, double weight, const double v[2])
 {
 	double before[2], part;
 
@@ -202,12 +187,12 @@ void estimate_add_in_turn(struct estimate_sample *s, double x, double y, double 
 	s->n++;
 	add_sum(s, 0, x);
 	add_sum(s, 1, y);
-	add_moments(&s->all, 1, v);
+	estimate_moments_add(&s->all, 1, v);
 	if (odds > 0) {
 		s->n_free++;
-		add_moments(&s->free, 1, v);
-		add_moments(&s->odds, odds, v);
-		add_moments(&s->square, odds * odds, v);
+		estimate_moments_add(&s->free, 1, v);
+		estimate_moments_add(&s->odds, odds, v);
+		estimate_moments_add(&s->square, odds * odds, v);
 	}
 	add_to_turn(s, odds > 0 ? odds : 0, v, turn);
 }
@@ -272,10 +257,6 @@ void estimate_widen(struct estimate_sample *part, const struct estimate_sample *
 
 /* --- variance --- */
 
-struct variance {
-	double of[2], covariance;
-};
-
 /* The number of launches with equal chances that would tell as much. */
 static double effective_number(const struct estimate_sample *s)
 {
@@ -286,7 +267,7 @@ static double effective_number(const struct estimate_sample *s)
 }
 
 /* Widens a variance that is known with so many degrees of freedom. */
-static double student_factor(double degrees)
+double estimate_student_factor(double degrees)
 {
 	/* The 97.5 % quantile of Student's distribution by the normal one, for 1 / degrees of
 	 * freedom in tenths; between them a straight line is off by 1 %. */
@@ -299,21 +280,21 @@ static double student_factor(double degrees)
 	return t * t;
 }
 
-static const struct estimate_moments *free_or_all(const struct estimate_sample *s)
+const struct estimate_moments *estimate_values(const struct estimate_sample *s)
 {
 	return s->n_free >= 2 ? &s->free : &s->all;
 }
 
 /* Rounding makes differences of equal values. */
-static bool differ(const struct estimate_moments *m, int i)
+bool estimate_differ(const struct estimate_moments *m, int i)
 {
 	return m->m2[i] > 1e-18 * m->weight * m->mean[i] * m->mean[i];
 }
 
 /* Of the variance of the values: launches that are drawn together are no more than one. */
-static double degrees_of(const struct estimate_sample *s)
+double estimate_degrees(const struct estimate_sample *s)
 {
-	double launches = free_or_all(s)->weight - 1, turns = (double)number_of_turns(s) - 1;
+	double launches = estimate_values(s)->weight - 1, turns = (double)number_of_turns(s) - 1;
 
 	if (s->turns.turn == 0 || launches < turns) {
 		return launches;
@@ -327,7 +308,7 @@ static double moderated(const struct estimate_moments *m, int i, double degrees,
 {
 	double squares = m->weight > 1 ? m->m2[i] * degrees / (m->weight - 1) : 0;
 
-	if (prior && prior->launches[i] > 0 && (degrees == 0 || differ(m, i))) {
+	if (prior && prior->launches[i] > 0 && (degrees == 0 || estimate_differ(m, i))) {
 		degrees += prior->launches[i];
 		squares += prior->launches[i] * prior->variance[i] * m->mean[i] * m->mean[i];
 	}
@@ -336,19 +317,19 @@ static double moderated(const struct estimate_moments *m, int i, double degrees,
 }
 
 /* Of values that differ at random. Both metrics keep their correlation. */
-static struct variance random_variance(const struct estimate_sample *s, double unmeasured,
-				       const struct estimate_prior *prior)
+static struct estimate_variance random_variance(const struct estimate_sample *s, double unmeasured,
+						const struct estimate_prior *prior)
 {
-	const struct estimate_moments *m = free_or_all(s);
+	const struct estimate_moments *m = estimate_values(s);
 	double factor = unmeasured * (1 + unmeasured / effective_number(s));
-	struct variance v = { { 0, 0 }, 0 };
+	struct estimate_variance v = { { 0, 0 }, 0 };
 	double degrees, both = m->m2[0] * m->m2[1];
 
 	for (int i = 0; i < 2; i++) {
-		double own = degrees_of(s), variance = moderated(m, i, own, prior, &degrees);
+		double own = estimate_degrees(s), variance = moderated(m, i, own, prior, &degrees);
 
-		degrees -= own > 0 ? 0 : 1 - degrees / LAUNCHES_MOST;
-		v.of[i] = variance * factor * student_factor(degrees);
+		degrees -= own > 0 ? 0 : 1 - degrees / ESTIMATE_LAUNCHES_MOST;
+		v.of[i] = variance * factor * estimate_student_factor(degrees);
 	}
 	v.covariance =
 		both > 0 ? m->cross * sqrt(v.of[0] / m->m2[0]) * sqrt(v.of[1] / m->m2[1]) : 0;
@@ -356,11 +337,11 @@ static struct variance random_variance(const struct estimate_sample *s, double u
 }
 
 /* Squares and products around the mean that odds give. */
-static struct variance linearised_sum(const struct estimate_sample *s, double g)
+static struct estimate_variance linearised_sum(const struct estimate_sample *s, double g)
 {
 	const struct estimate_moments *o = &s->odds, *q = &s->square;
 	double apart[2] = { q->mean[0] - o->mean[0], q->mean[1] - o->mean[1] };
-	struct variance v;
+	struct estimate_variance v;
 
 	for (int i = 0; i < 2; i++) {
 		v.of[i] = g * g * (q->m2[i] + q->weight * apart[i] * apart[i]) + g * o->m2[i];
@@ -370,16 +351,16 @@ static struct variance linearised_sum(const struct estimate_sample *s, double g)
 }
 
 /* Of what was drawn as it was drawn; 0 where too few launches tell. */
-static struct variance drawn_variance(const struct estimate_sample *s, double unmeasured)
+static struct estimate_variance drawn_variance(const struct estimate_sample *s, double unmeasured)
 {
-	struct variance v = { { 0, 0 }, 0 };
+	struct estimate_variance v = { { 0, 0 }, 0 };
 	double m = effective_number(s), factor;
 
 	if (s->n_free < 2 || m < 1.5) {
 		return v;
 	}
 	v = linearised_sum(s, unmeasured / s->odds.weight);
-	factor = m / (m - 1) * student_factor(m - 1);
+	factor = m / (m - 1) * estimate_student_factor(m - 1);
 	v.of[0] *= factor;
 	v.of[1] *= factor;
 	v.covariance *= factor;
@@ -388,29 +369,30 @@ static struct variance drawn_variance(const struct estimate_sample *s, double un
 
 /* Of two metrics' totals, known with so many degrees of freedom; each launch's own variance counts
  * times factor. */
-static void moderate_turns(struct variance *v, const struct estimate_sample *s, double degrees,
-			   double factor, const struct estimate_prior *prior)
+static void moderate_turns(struct estimate_variance *v, const struct estimate_sample *s,
+			   double degrees, double factor, const struct estimate_prior *prior)
 {
 	double before[2] = { v->of[0], v->of[1] }, both = before[0] * before[1];
 
 	for (int i = 0; i < 2; i++) {
-		double more = prior && differ(free_or_all(s), i) ? prior->launches[i] : 0;
+		double more =
+			prior && estimate_differ(estimate_values(s), i) ? prior->launches[i] : 0;
 		double expected =
 			more > 0 ? prior->variance[i] * s->odds.mean[i] * s->odds.mean[i] * factor
 				 : 0;
 
 		v->of[i] = (degrees * before[i] + more * expected) / (degrees + more) *
-			   student_factor(degrees + more);
+			   estimate_student_factor(degrees + more);
 	}
 	v->covariance *= both > 0 ? sqrt(v->of[0] / before[0]) * sqrt(v->of[1] / before[1]) : 0;
 }
 
 /* Of what was drawn in turns; 0 where there was one turn, or none. What the other strata have shown
  * of launches holds of turns as well, which differ less. */
-static struct variance turns_variance(const struct estimate_sample *s, double unmeasured,
-				      const struct estimate_prior *prior)
+static struct estimate_variance turns_variance(const struct estimate_sample *s, double unmeasured,
+					       const struct estimate_prior *prior)
 {
-	struct variance v = { { 0, 0 }, 0 };
+	struct estimate_variance v = { { 0, 0 }, 0 };
 	struct estimate_turns t = s->turns;
 	double off[2], g, n, factor;
 
@@ -435,7 +417,8 @@ static struct variance turns_variance(const struct estimate_sample *s, double un
 }
 
 /* One of both for both metrics, so that variances and covariance belong together. */
-static struct variance choose_variance(const struct variance *a, const struct variance *b)
+static struct estimate_variance choose_variance(const struct estimate_variance *a,
+						const struct estimate_variance *b)
 {
 	double part[2] = { 0, 0 };
 
@@ -448,112 +431,14 @@ static struct variance choose_variance(const struct variance *a, const struct va
 	return part[0] >= part[1] ? *a : *b;
 }
 
-static struct variance variance_of(const struct estimate_sample *s, double unmeasured,
-				   const struct estimate_prior *prior)
+static struct estimate_variance variance_of(const struct estimate_sample *s, double unmeasured,
+					    const struct estimate_prior *prior)
 {
-	struct variance random = random_variance(s, unmeasured, prior);
-	struct variance other = s->turns.turn > 0 ? turns_variance(s, unmeasured, prior)
-						  : drawn_variance(s, unmeasured);
+	struct estimate_variance random = random_variance(s, unmeasured, prior);
+	struct estimate_variance other = s->turns.turn > 0 ? turns_variance(s, unmeasured, prior)
+							   : drawn_variance(s, unmeasured);
 
 	return choose_variance(&random, &other);
-}
-
-/* --- what strata have in common --- */
-
-/* Derivatives of the logarithm of the gamma function (Abramowitz and Stegun, Handbook of
- * Mathematical Functions, 6.3.5 and 6.3.18, 6.4.6 and 6.4.12). */
-static double digamma(double x)
-{
-	double less = 0, f;
-
-	for (; x < 6; x++) {
-		less += 1 / x;
-	}
-	f = 1 / (x * x);
-	return log(x) - 0.5 / x - f * (1.0 / 12 - f * (1.0 / 120 - f / 252)) - less;
-}
-
-static double trigamma(double x)
-{
-	double more = 0, f;
-
-	for (; x < 6; x++) {
-		more += 1 / (x * x);
-	}
-	f = 1 / (x * x);
-	return more + 1 / x + f / 2 + f / x * (1.0 / 6 - f * (1.0 / 30 - f / 42));
-}
-
-/* What the logarithm of a variance known with so many degrees of freedom is off by on average. */
-static double log_bias(double degrees)
-{
-	return digamma(degrees / 2) - log(degrees / 2);
-}
-
-void estimate_spread_add(struct estimate_spread *s, const struct estimate_sample *sample)
-{
-	const struct estimate_moments *m = free_or_all(sample);
-	double degrees = degrees_of(sample);
-
-	for (int i = 0; i < 2; i++) {
-		double v, before;
-
-		s->of[i].alike += degrees >= 1 && !differ(m, i);
-		if (degrees < 1 || m->mean[i] == 0 || !differ(m, i)) {
-			continue;
-		}
-		v = log(m->m2[i] / (m->weight - 1) / (m->mean[i] * m->mean[i])) - log_bias(degrees);
-		before = v - s->of[i].mean;
-		s->of[i].n++;
-		s->of[i].mean += before / s->of[i].n;
-		s->of[i].m2 += before * (v - s->of[i].mean);
-		s->of[i].noise += trigamma(degrees / 2);
-	}
-}
-
-/* For which trigamma(launches / 2) is this; it falls. */
-static double launches_for(double variance)
-{
-	double low = 0.1, high = 1000;
-
-	if (variance <= trigamma(high / 2)) {
-		return high;
-	}
-	for (int i = 0; i < 40; i++) {
-		double middle = (low + high) / 2;
-
-		if (trigamma(middle / 2) > variance) {
-			low = middle;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
-}
-
-struct estimate_prior estimate_spread_prior(const struct estimate_spread *s)
-{
-	struct estimate_prior p = { { 0, 0 }, { 0, 0 }, { false, false } };
-
-	for (int i = 0; i < 2; i++) {
-		double n = s->of[i].n;
-
-		p.constant[i] = n == 0 && s->of[i].alike >= STRATA_LEAST;
-		if (n >= STRATA_LEAST) {
-			double launches = launches_for(s->of[i].m2 / (n - 1) - s->of[i].noise / n);
-
-			p.launches[i] = fmin(launches, LAUNCHES_MOST);
-			p.variance[i] = exp(s->of[i].mean + log_bias(launches));
-		}
-	}
-	return p;
-}
-
-/* A common variance that is worth less than a launch is too little where there is nothing else. */
-bool estimate_prior_tells(const struct estimate_prior *prior)
-{
-	return (prior->constant[0] || prior->launches[0] >= 1) &&
-	       (prior->constant[1] || prior->launches[1] >= 1);
 }
 
 /* --- totals --- */
@@ -608,154 +493,12 @@ struct estimate_pair estimate_pair_among(const struct estimate_sample *s, uint64
 		p.kind = ESTIMATE_GUESS;
 	}
 	if (p.kind == ESTIMATE_GUESS) {
-		struct variance v = variance_of(s, unmeasured, prior);
+		struct estimate_variance v = variance_of(s, unmeasured, prior);
 
 		p.variance[0] = v.of[0];
 		p.variance[1] = v.of[1];
 		p.covariance = v.covariance;
 	}
-	return p;
-}
-
-void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen, const double size[2])
-{
-	const struct estimate_moments *m = free_or_all(stratum);
-	double degrees = degrees_of(stratum), n = degrees + 1, left, means[2];
-
-	if (stratum->n == 0) {
-		return;
-	}
-	left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
-	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
-
-		means[i] = m->mean[i] / unit;
-		c->within[i] +=
-			m->weight > 1 ? m->m2[i] / (unit * unit) * degrees / (m->weight - 1) : 0;
-		c->shared[i] += left * unit / n;
-	}
-	add_moments(&c->means, 1, means);
-	c->degrees += degrees;
-	c->inverse += 1 / n;
-}
-
-void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
-			  uint64_t seen, const double size[2])
-{
-	double left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
-
-	estimate_merge(&l->own, stratum);
-	l->seen += seen > stratum->n ? seen : stratum->n;
-	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
-
-		l->left[i] += left * unit;
-		l->left_2[i] += left * unit * unit;
-		l->squares[i] += left * unit * left * unit;
-	}
-}
-
-static double within_of(const struct estimate_class *c, int i)
-{
-	return c->degrees > 0 ? c->within[i] / c->degrees : 0;
-}
-
-/* Among the means of the strata, less what their launches make of it. */
-static double among_of(const struct estimate_class *c, int i)
-{
-	double k = c->means.weight;
-
-	return k < 2 ? 0 : fmax(c->means.m2[i] / (k - 1) - within_of(c, i) * c->inverse / k, 0);
-}
-
-/* In parts of the mean. Classes whose mean is 0 have none. */
-static struct estimate_among among_in_class(const struct estimate_class *c)
-{
-	const struct estimate_moments *m = &c->means;
-	struct estimate_among a = { { 0, 0 }, 0 };
-
-	if (m->weight < 2 || m->mean[0] == 0 || m->mean[1] == 0) {
-		return a;
-	}
-	a.degrees = m->weight - 1;
-	for (int i = 0; i < 2; i++) {
-		a.squares[i] = a.degrees * among_of(c, i) / (m->mean[i] * m->mean[i]);
-	}
-	return a;
-}
-
-void estimate_among_add(struct estimate_among *a, const struct estimate_class *c)
-{
-	struct estimate_among one = among_in_class(c);
-
-	a->degrees += one.degrees;
-	for (int i = 0; i < 2; i++) {
-		a->squares[i] += one.squares[i];
-	}
-}
-
-/* Among the class's strata, as one stratum more would show it that is as those of other classes. */
-static double moderated_among(const struct estimate_class *c, int i,
-			      const struct estimate_among *all, double *ret_degrees)
-{
-	struct estimate_among own = among_in_class(c);
-	double among = among_of(c, i), mean = c->means.mean[i], others;
-
-	*ret_degrees = c->means.weight - 1;
-	if (!all || all->degrees - own.degrees < STRATA_LEAST) {
-		return among;
-	}
-	others = fmax(all->squares[i] - own.squares[i], 0) / (all->degrees - own.degrees);
-	among = (*ret_degrees * among + others * mean * mean) / (*ret_degrees + 1);
-	*ret_degrees += 1;
-	return among;
-}
-
-static struct variance predicted_variance(const struct estimate_class *c,
-					  const struct estimate_lacking *l,
-					  const struct estimate_among *all)
-{
-	const struct estimate_moments *m = &c->means;
-	double k = m->weight, both = m->m2[0] * m->m2[1];
-	struct variance v;
-
-	for (int i = 0; i < 2; i++) {
-		double within = within_of(c, i), u = l->left[i], degrees;
-		double among = moderated_among(c, i, all, &degrees);
-
-		v.of[i] = among * student_factor(degrees) * (l->squares[i] + u * u / k) +
-			  within * student_factor(c->degrees) *
-				  (l->left_2[i] + u * u * c->inverse / (k * k) +
-				   2 * u * c->shared[i] / k);
-	}
-	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
-	return v;
-}
-
-struct estimate_pair estimate_pair_like(const struct estimate_class *c,
-					const struct estimate_lacking *lacking,
-					const struct estimate_among *among)
-{
-	const struct estimate_sample *own = &lacking->own;
-	struct variance v = { { (double)NAN, (double)NAN }, (double)NAN };
-	double strata = c->means.weight;
-	bool judged = strata > 1 || (strata > 0 && among && among->degrees >= STRATA_LEAST);
-	struct estimate_pair p = { .kind = judged	? ESTIMATE_GUESS
-					   : strata > 0 ? ESTIMATE_ONCE
-							: ESTIMATE_NONE,
-				   .seen = lacking->seen,
-				   .measured = own->n };
-
-	if (judged) {
-		v = predicted_variance(c, lacking, among);
-	}
-	for (int i = 0; i < 2; i++) {
-		p.value[i] = own->sum[i] + own->lost[i] + lacking->left[i] * c->means.mean[i];
-		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
-		p.variance[i] = v.of[i];
-	}
-	p.covariance = v.covariance;
 	return p;
 }
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A stratum of which too little was measured is predicted from the k strata of its kind, as a new
+ * class of the one-way random model (Searle, Casella and McCulloch, Variance Components, 1992,
+ * chapter 3): by the mean of their means, and for the N launches that are missing, which are alike,
+ * with the variance b (N^2 + N^2 / k) + w (N + N^2 sum(1 / n_h) / k^2). w is the variance within
+ * strata, b that among their means, less what w makes of it. Where no stratum had two launches all
+ * is taken for b. A few strata that happen to be alike do not show that the next one is: so b is
+ * taken together with what it is in other classes, in parts of their mean, as if one stratum more
+ * had shown that. The total is added to those of the k strata, with which it shares their means; so
+ * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
+ * Where strata have sizes, values are divided by those of their stratum, and launches count as much
+ * as theirs: each M_h and N, squared as each square is. */
+
+#include <math.h>
+
+#include "client/estimate/estimate_internal.h"
+
+void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
+			uint64_t seen, const double size[2])
+{
+	const struct estimate_moments *m = estimate_values(stratum);
+	double degrees = estimate_degrees(stratum), n = degrees + 1, left, means[2];
+
+	if (stratum->n == 0) {
+		return;
+	}
+	left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
+	for (int i = 0; i < 2; i++) {
+		double unit = size ? size[i] : 1;
+
+		means[i] = m->mean[i] / unit;
+		c->within[i] +=
+			m->weight > 1 ? m->m2[i] / (unit * unit) * degrees / (m->weight - 1) : 0;
+		c->shared[i] += left * unit / n;
+	}
+	estimate_moments_add(&c->means, 1, means);
+	c->degrees += degrees;
+	c->inverse += 1 / n;
+}
+
+void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
+			  uint64_t seen, const double size[2])
+{
+	double left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
+
+	estimate_merge(&l->own, stratum);
+	l->seen += seen > stratum->n ? seen : stratum->n;
+	for (int i = 0; i < 2; i++) {
+		double unit = size ? size[i] : 1;
+
+		l->left[i] += left * unit;
+		l->left_2[i] += left * unit * unit;
+		l->squares[i] += left * unit * left * unit;
+	}
+}
+
+static double within_of(const struct estimate_class *c, int i)
+{
+	return c->degrees > 0 ? c->within[i] / c->degrees : 0;
+}
+
+/* Among the means of the strata, less what their launches make of it. */
+static double among_of(const struct estimate_class *c, int i)
+{
+	double k = c->means.weight;
+
+	return k < 2 ? 0 : fmax(c->means.m2[i] / (k - 1) - within_of(c, i) * c->inverse / k, 0);
+}
+
+/* In parts of the mean. Classes whose mean is 0 have none. */
+static struct estimate_among among_in_class(const struct estimate_class *c)
+{
+	const struct estimate_moments *m = &c->means;
+	struct estimate_among a = { { 0, 0 }, 0 };
+
+	if (m->weight < 2 || m->mean[0] == 0 || m->mean[1] == 0) {
+		return a;
+	}
+	a.degrees = m->weight - 1;
+	for (int i = 0; i < 2; i++) {
+		a.squares[i] = a.degrees * among_of(c, i) / (m->mean[i] * m->mean[i]);
+	}
+	return a;
+}
+
+void estimate_among_add(struct estimate_among *a, const struct estimate_class *c)
+{
+	struct estimate_among one = among_in_class(c);
+
+	a->degrees += one.degrees;
+	for (int i = 0; i < 2; i++) {
+		a->squares[i] += one.squares[i];
+	}
+}
+
+/* Among the class's strata, as one stratum more would show it that is as those of other classes. */
+static double moderated_among(const struct estimate_class *c, int i,
+			      const struct estimate_among *all, double *ret_degrees)
+{
+	struct estimate_among own = among_in_class(c);
+	double among = among_of(c, i), mean = c->means.mean[i], others;
+
+	*ret_degrees = c->means.weight - 1;
+	if (!all || all->degrees - own.degrees < ESTIMATE_STRATA_LEAST) {
+		return among;
+	}
+	others = fmax(all->squares[i] - own.squares[i], 0) / (all->degrees - own.degrees);
+	among = (*ret_degrees * among + others * mean * mean) / (*ret_degrees + 1);
+	*ret_degrees += 1;
+	return among;
+}
+
+static struct estimate_variance predicted_variance(const struct estimate_class *c,
+						   const struct estimate_lacking *l,
+						   const struct estimate_among *all)
+{
+	const struct estimate_moments *m = &c->means;
+	double k = m->weight, both = m->m2[0] * m->m2[1];
+	struct estimate_variance v;
+
+	for (int i = 0; i < 2; i++) {
+		double within = within_of(c, i), u = l->left[i], degrees;
+		double among = moderated_among(c, i, all, &degrees);
+
+		v.of[i] = among * estimate_student_factor(degrees) * (l->squares[i] + u * u / k) +
+			  within * estimate_student_factor(c->degrees) *
+				  (l->left_2[i] + u * u * c->inverse / (k * k) +
+				   2 * u * c->shared[i] / k);
+	}
+	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
+	return v;
+}
+
+struct estimate_pair estimate_pair_like(const struct estimate_class *c,
+					const struct estimate_lacking *lacking,
+					const struct estimate_among *among)
+{
+	const struct estimate_sample *own = &lacking->own;
+	struct estimate_variance v = { { (double)NAN, (double)NAN }, (double)NAN };
+	double strata = c->means.weight;
+	bool judged =
+		strata > 1 || (strata > 0 && among && among->degrees >= ESTIMATE_STRATA_LEAST);
+	struct estimate_pair p = { .kind = judged	? ESTIMATE_GUESS
+					   : strata > 0 ? ESTIMATE_ONCE
+							: ESTIMATE_NONE,
+				   .seen = lacking->seen,
+				   .measured = own->n };
+
+	if (judged) {
+		v = predicted_variance(c, lacking, among);
+	}
+	for (int i = 0; i < 2; i++) {
+		p.value[i] = own->sum[i] + own->lost[i] + lacking->left[i] * c->means.mean[i];
+		p.value[i] = p.kind == ESTIMATE_NONE ? (double)NAN : p.value[i];
+		p.variance[i] = v.of[i];
+	}
+	p.covariance = v.covariance;
+	return p;
+}
