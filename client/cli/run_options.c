@@ -399,6 +399,11 @@ static bool check_paths(struct run_options *o)
 
 static bool check_wishes(struct run_options *o)
 {
+	if (o->has_seed && !o->has_budget && o->budget_ppm == 0) {
+		say_usage("--seed is of the choice that a budget makes, and every launch is to be "
+			  "measured: add --budget, or leave it out");
+		return false;
+	}
 	if (!o->has_seed && getrandom(&o->seed, sizeof(o->seed), 0) != sizeof(o->seed)) {
 		o->seed = (uint64_t)getpid();
 	}

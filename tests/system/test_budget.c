@@ -907,6 +907,10 @@ static void what_cannot_be_is_refused(void **state)
 				fixture_path(f, "raw.gpuctr"), "--", FAKEAPP, NULL);
 	program_wait(client);
 	expect_message(client, "leave one out");
+	client = fixture_client(f, USER_ANN, "--seed", "7", "--", FAKEAPP, NULL);
+	program_wait(client);
+	assert_int_not_equal(client->status, 0);
+	expect_message(client, "add --budget, or leave it out");
 }
 
 int main(void)
