@@ -31,6 +31,7 @@ enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
 	RETRY_MS = 100,
+	RETRY_MS_MOST = 1600,
 	PATIENCE_MS = 1000,
 };
 
@@ -205,6 +206,17 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 		       "Use one context (the primary one) for each GPU.");
 }
 
+/* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
+static uint64_t retry_ms(struct capture *c, struct ranges *r)
+{
+	uint64_t ms = RETRY_MS << r->waits;
+
+	if (c->choosing.on && ms < RETRY_MS_MOST) {
+		r->waits++;
+	}
+	return ms;
+}
+
 void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 {
 	if (!r->told_busy) {
@@ -212,7 +224,7 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 		tell_busy(c, r, call);
 	}
 	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + RETRY_MS * CLOCK_NS_PER_MS;
+	r->retry_ns = clock_now_ns() + retry_ms(c, r) * CLOCK_NS_PER_MS;
 }
 
 /* With what was spent before it. What the program did in between has cost nothing. */
@@ -255,6 +267,7 @@ static bool start(struct capture *c, struct ranges *r)
 	}
 	if (result == CUPTI_SUCCESS) {
 		note_start(c, r, begin_ns);
+		r->waits = 0;
 		r->room = batch_size(c, r);
 		r->state = RANGES_STARTED;
 		return true;

@@ -47,6 +47,7 @@ struct ranges {
 	enum ranges_state state;
 	uint64_t retry_ns;
 	bool told_busy;
+	unsigned waits; /* for counters that are someone else's, since the last Start */
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
