@@ -148,10 +148,18 @@ static double turn_price(const struct budget *b)
 }
 
 /* A batch that is started is stopped at some time, at the program's end if not before: whatever is
- * spent, the window keeps room for that. */
+ * spent, the window keeps room for that. And a pass may be left out, by a turn without a range. */
 static double turn_room(const struct budget *b)
 {
-	return turn_price(b) + each(b, BUDGET_STOP);
+	double left_out = b->options.passes > 1 ? turn_price(b) : 0;
+
+	return turn_price(b) + each(b, BUDGET_STOP) + left_out;
+}
+
+/* A new object begins with the first pass, from which it gets to the next one by such turns. */
+static double passes_room(const struct budget *b)
+{
+	return (b->options.passes - 1) * turn_price(b);
 }
 
 /* Metrics whose ranges wait for the GPU cost many times those of others. */
@@ -331,6 +339,11 @@ void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uin
 	b->turned_ns = ns;
 	b->size = size;
 	begin_batch(b, pass);
+}
+
+void budget_note_room(struct budget *b, size_t room)
+{
+	b->room = room > 0 && room < b->room ? room : b->room;
 }
 
 void budget_note_turn(struct budget *b, uint32_t pass)
@@ -533,7 +546,8 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 	advance(b, now_ns);
 	size = larger_size(b);
 	if (!wants_to_grow(b) || b->loan_ns > 0 ||
-	    window_left_ns(b) < first_start_price(b, size) * (1 + BESIDE) + turn_room(b)) {
+	    window_left_ns(b) <
+		    first_start_price(b, size) * (1 + BESIDE) + turn_room(b) + passes_room(b)) {
 		return 0;
 	}
 	return size;

@@ -103,6 +103,9 @@ void budget_note_start(struct budget *b, uint64_t now_ns, uint32_t pass, double 
 void budget_note_first_start(struct budget *b, uint64_t now_ns, size_t size, uint32_t pass,
 			     double ns);
 
+/* The batch that was started takes no more ranges than these, whatever is said of its pass. */
+void budget_note_room(struct budget *b, size_t room);
+
 /* Of one launch, measured in this pass. gpu_source says how gpu_ns is known; cpu_ns is always
  * timed.
  */

@@ -389,6 +389,46 @@ static void contexts_share_an_account(void **state)
 	assert_true(budget_take_pace(&b, 2 * S).credit >= 0);
 }
 
+/* A kernel that is larger than those before makes its ranges dearer for as long as it comes. */
+static void the_price_of_a_range_follows_the_program(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 2 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	for (int i = 0; i < 2000; i++) {
+		budget_note_range(&b, 2 * S, 0, i < 1000 ? 5e3 : 205e3, 46e3, BUDGET_ASSUMED);
+	}
+	assert_true(fabs(b.ranges[0].each_ns - 251e3) < 1e3);
+	budget_note_range(&b, 2 * S, 0, 10e6, 46e3, BUDGET_ASSUMED);
+	assert_true(b.ranges[0].each_ns < 1e6); /* one says little */
+}
+
+/* An image may have room for fewer ranges than a batch of its pass is to have by now: the turn that
+ * comes so much sooner is set aside for all the same. */
+static void the_turn_of_a_smaller_batch_is_set_aside(void **state)
+{
+	const struct budget_options options = { .share = 0.05, .passes = 1 };
+	int64_t credit[2];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct budget b;
+
+		assert_int_equal(budget_init(&b, &options), 0);
+		budget_note_first_start(&b, 60 * MS, 256, 0, 60e6);
+		budget_note_room(&b, i == 0 ? 512 : 64); /* never more than it was to have */
+		for (int k = 0; k < 64; k++) {
+			budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
+		}
+		assert_int_equal(b.room, i == 0 ? 256 : 64);
+		credit[i] = budget_take_pace(&b, 2 * S).credit;
+	}
+	/* three quarters of 14 ms, in launches of 51 us and their part of a turn */
+	assert_in_range(credit[0] - credit[1], 90, 210);
+}
+
 static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1 };
@@ -627,6 +667,8 @@ int main(void)
 		cmocka_unit_test(the_pace_is_of_the_pass_that_launches_are_chosen_for),
 		cmocka_unit_test(batches_of_dear_passes_are_a_step_behind),
 		cmocka_unit_test(contexts_share_an_account),
+		cmocka_unit_test(the_price_of_a_range_follows_the_program),
+		cmocka_unit_test(the_turn_of_a_smaller_batch_is_set_aside),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),

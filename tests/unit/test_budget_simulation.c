@@ -418,17 +418,16 @@ static void windows_help_against_one_of_two(void **state)
 }
 
 /* Eight passes in two minutes: each stratum that comes often has each of them. */
-static void passes_follow_each_other(void **state)
+static void run_eight_passes(uint64_t seed)
 {
 	const struct simulation_options options = { .program = program_find("training"),
 						    .share = 0.05,
 						    .seconds = 2 * RUN_S,
-						    .seed = 4,
+						    .seed = seed,
 						    .passes = 8 };
 	struct simulation s;
 	uint32_t often = 0;
 
-	(void)state;
 	assert_int_equal(simulation_run(&s, &options), 0);
 	expect_budget_kept(&s);
 	for (uint32_t i = 1; i < s.strata.n; i++) {
@@ -441,6 +440,15 @@ static void passes_follow_each_other(void **state)
 	}
 	assert_true(often >= 8 * 50);
 	simulation_deinit(&s);
+}
+
+/* Also when some are left out: 3 of 24 seeds spent up to 5.1 % before there was room for that. */
+static void passes_follow_each_other(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 16; seed < 24; seed++) {
+		run_eight_passes(seed);
+	}
 }
 
 /* Totals of the metrics of one pass of several, from its own turns, also of a program
