@@ -44,6 +44,7 @@
 #define PRIOR_LAUNCHES 1.0
 #define PRIOR_DEVIATION 0.5
 #define PRIOR_DEGREES 8.0
+#define DIFFERENCE_MOST 4.0
 #define LEAST_DEVIATION_MERGED 0.1
 /* Of the credit, what must be left for a first launch to be certain. */
 #define LEFT_BY_KERNELS 0.25
@@ -57,9 +58,12 @@
 #define FEW_LEAST 0.05
 #define FEW_SHARE 0.1 /* of the income, at most */
 #define FEW_MEMORY_S 2.0
+#define FEW_TICK_NS 1e8
 #define BOOST_MAX 100.0
 #define DEMAND_UNIT 1024.0
 #define DEMAND_MEMORY_NS 2e9
+#define DEMAND_LEAST_NS 50000000u
+#define SLOW_NS 1000000000u /* in which a program has shown that it is */
 
 enum { DEMAND_EVERY = 64 }; /* launches of a stratum that are looked at as one */
 
@@ -71,7 +75,8 @@ static void init_states(struct chooser *c)
 		atomic_init(&c->states[i].gain, GAIN_UNKNOWN);
 	}
 	for (uint32_t i = 0; i < c->strata->passes; i++) {
-		c->demands[i].boost = 1;
+		c->passes[i].boost = 1;
+		atomic_init(&c->passes[i].gain_once, PRIOR_DEVIATION);
 	}
 }
 
@@ -86,12 +91,11 @@ int chooser_init(struct chooser *c, struct strata *strata, const struct chooser_
 	c->metrics = options->metrics;
 	c->rate = RATE_FIRST;
 	c->few = FEW_FIRST;
-	c->gain_once = PRIOR_DEVIATION;
 	pthread_mutex_init(&c->lock, NULL);
 	c->states = calloc(strata->max * strata->passes, sizeof(*c->states));
 	c->moments = calloc(strata->max * (c->metrics ? c->metrics : 1), sizeof(*c->moments));
-	c->demands = calloc(strata->passes, sizeof(*c->demands));
-	if (!c->states || !c->moments || !c->demands) {
+	c->passes = calloc(strata->passes, sizeof(*c->passes));
+	if (!c->states || !c->moments || !c->passes) {
 		chooser_deinit(c);
 		return -ENOMEM;
 	}
@@ -103,7 +107,7 @@ void chooser_deinit(struct chooser *c)
 {
 	free(c->states);
 	free(c->moments);
-	free(c->demands);
+	free(c->passes);
 	pthread_mutex_destroy(&c->lock);
 	memset(c, 0, sizeof(*c));
 }
@@ -158,10 +162,10 @@ static struct choice withhold(struct chooser *c)
 }
 
 /* Until its value has come, a stratum that was looked at is taken for one of a usual size. */
-static void expect_less(struct chooser *c, struct chooser_state *state)
+static void expect_less(struct chooser *c, struct chooser_state *state, uint32_t pass)
 {
 	float unknown = GAIN_UNKNOWN;
-	float once = atomic_load_explicit(&c->gain_once, memory_order_relaxed);
+	float once = atomic_load_explicit(&c->passes[pass].gain_once, memory_order_relaxed);
 
 	atomic_compare_exchange_strong(&state->gain, &unknown, once);
 }
@@ -171,7 +175,7 @@ static void note_taken(struct chooser *c, uint32_t stratum, uint32_t pass)
 	struct chooser_state *state = state_of(c, stratum, pass);
 
 	if (atomic_fetch_add_explicit(&state->taken, 1, memory_order_relaxed) == 0) {
-		expect_less(c, state);
+		expect_less(c, state, pass);
 	}
 	while ((stratum = c->strata->v[stratum].parent) != STRATA_REST) {
 		atomic_fetch_add_explicit(&state_of(c, stratum, pass)->below, 1,
@@ -254,14 +258,20 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass)
 
 /* --- the rate --- */
 
+/* Times are read by several threads, and may come in another order. */
+static uint64_t since(uint64_t then_ns, uint64_t now_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* Credit that nobody took means that chances are cut off at 1 or that what was seen of the demand
  * was too much. */
-static void adapt_boost(struct chooser_demand *d, int64_t unused, int64_t full, double demand)
+static void adapt_boost(struct chooser_pass *p, int64_t unused, int64_t full)
 {
-	if (unused >= full && demand > 0 && d->boost < BOOST_MAX) {
-		d->boost *= 1.1;
-	} else if (unused < full / 2 && d->boost > 1) {
-		d->boost *= 0.9;
+	if (unused >= full && p->gain > 0 && p->boost < BOOST_MAX) {
+		p->boost *= 1.1;
+	} else if (unused < full / 2 && p->boost > 1) {
+		p->boost *= 0.9;
 	}
 }
 
@@ -273,34 +283,58 @@ static double average(double before, double now, uint64_t elapsed_ns)
 	return keep * before + (1 - keep) * now;
 }
 
-static void see_demand(struct chooser *c, uint64_t elapsed_ns)
+/* What was offered since it was last looked at was offered to the pass that launches were looked at
+ * for. So little time as a turn may leave is kept until there is more. */
+static void see_demand(struct chooser *c, uint64_t now_ns)
 {
-	struct chooser_demand *d = &c->demands[c->pass];
-	uint64_t total = atomic_load(&c->demand), offered = atomic_load(&c->offered);
-	double demand = (double)(total - c->demand_before) / DEMAND_UNIT;
-	double launches = (double)(offered - c->offered_before), per_s = 1e9 / (double)elapsed_ns;
+	struct chooser_pass *p = &c->passes[c->pass];
+	uint64_t gain = atomic_load(&c->demand), offered = atomic_load(&c->offered);
+	double per_s;
 
-	adapt_boost(d, atomic_load(&c->credit), atomic_load(&c->full), demand);
-	d->per_s = average(d->per_s, demand * per_s, elapsed_ns);
-	c->launches_per_s = average(c->launches_per_s, launches * per_s, elapsed_ns);
-}
-
-/* What comes for one pass is not seen of another. Of one that had no turn yet, nothing is known. */
-static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
-{
-	const struct chooser_demand *d = &c->demands[grant->pass];
-	double demand = d->per_s > 0 ? d->per_s : (double)GAIN_UNKNOWN * c->launches_per_s, rate;
-
-	if (grant->pass == c->pass && grant->elapsed_ns > 0) {
-		see_demand(c, grant->elapsed_ns);
-		demand = d->per_s;
-	} else if (grant->pass == c->pass) {
+	p->gain += (double)(gain - c->demand_before) / DEMAND_UNIT;
+	p->launches += (double)(offered - c->offered_before);
+	p->elapsed_ns += since(c->looked_ns, now_ns);
+	c->demand_before = gain;
+	c->offered_before = offered;
+	c->looked_ns = now_ns > c->looked_ns ? now_ns : c->looked_ns;
+	if (p->elapsed_ns < DEMAND_LEAST_NS) {
 		return;
 	}
+	per_s = 1e9 / (double)p->elapsed_ns;
+	adapt_boost(p, atomic_load(&c->credit), atomic_load(&c->full));
+	p->per_s = average(p->per_s, p->gain * per_s, p->elapsed_ns);
+	c->launches_per_s = average(c->launches_per_s, p->launches * per_s, p->elapsed_ns);
+	p->gain = p->launches = 0;
+	p->elapsed_ns = 0;
+}
+
+/* Of a pass that had no turn yet nothing is known but how many launches come. Where for long none
+ * was looked at either, they were fewer than are looked at as one. */
+static double expected_demand(const struct chooser *c, const struct chooser_pass *p,
+			      uint64_t now_ns)
+{
+	uint64_t resumed_ns = since(c->resumed_ns, now_ns);
+
+	if (p->per_s > 0) {
+		return p->per_s;
+	}
+	if (c->launches_per_s > 0 || resumed_ns < SLOW_NS) {
+		return (double)GAIN_UNKNOWN * c->launches_per_s;
+	}
+	return (double)GAIN_UNKNOWN * DEMAND_EVERY * 1e9 / (double)resumed_ns;
+}
+
+/* Where several contexts are at different passes, what comes is taken for the last one's. */
+static void adapt_rate(struct chooser *c, const struct chooser_grant *grant)
+{
+	const struct chooser_pass *p = &c->passes[grant->pass];
+	double demand, rate;
+
+	see_demand(c, grant->now_ns);
 	c->pass = grant->pass;
-	chooser_resume(c);
+	demand = expected_demand(c, p, grant->now_ns);
 	if (demand > 0) {
-		rate = d->boost * grant->per_s / demand;
+		rate = p->boost * grant->per_s / demand;
 		atomic_store(&c->rate, (float)(rate < RATE_MAX ? rate : RATE_MAX));
 	}
 }
@@ -310,42 +344,49 @@ static void adapt_few(struct chooser *c, double per_s, uint64_t elapsed_ns)
 {
 	uint64_t taken = atomic_load(&c->few_taken);
 	double few = (double)atomic_load(&c->few), most = FEW_SHARE * per_s * FEW_MEMORY_S;
+	double ticks = fmin((double)elapsed_ns / FEW_TICK_NS, 1);
 
 	c->few_left += FEW_SHARE * per_s * (double)elapsed_ns * 1e-9;
 	c->few_left -= (double)(taken - c->few_before);
 	c->few_left = fmax(-most, fmin(most, c->few_left));
 	c->few_before = taken;
-	few *= c->few_left < 0 ? 0.8 : 1.1;
+	few *= pow(c->few_left < 0 ? 0.8 : 1.1, ticks);
 	atomic_store(&c->few, (float)fmax(FEW_LEAST, fmin(FEW_MAX, few)));
 }
 
-void chooser_resume(struct chooser *c)
+/* A launch of one pass may cost many times one of another, so each has its own. */
+static void adapt_most(struct chooser *c, const struct chooser_grant *grant)
+{
+	struct chooser_pass *p = &c->passes[grant->pass];
+	double kept = p->most * exp(-(double)since(p->most_ns, grant->now_ns) / DEMAND_MEMORY_NS);
+
+	p->most = fmax(kept, fmax((double)grant->full, (double)grant->credit));
+	p->most_ns = grant->now_ns;
+	atomic_store(&c->most, (int64_t)p->most);
+}
+
+void chooser_resume(struct chooser *c, uint64_t now_ns)
 {
 	c->demand_before = atomic_load(&c->demand);
 	c->offered_before = atomic_load(&c->offered);
+	c->resumed_ns = c->looked_ns = now_ns;
 }
 
-void chooser_begin(struct chooser *c)
+void chooser_begin(struct chooser *c, uint64_t now_ns)
 {
-	chooser_resume(c);
+	chooser_resume(c, now_ns);
+	c->now_ns = now_ns;
 	atomic_store(&c->withheld, 0);
 }
 
 void chooser_grant(struct chooser *c, const struct chooser_grant *grant)
 {
-	int64_t full;
-	double most;
-
 	adapt_rate(c, grant);
-	if (grant->elapsed_ns > 0) {
-		adapt_few(c, grant->per_s, grant->elapsed_ns);
-	}
-	full = grant->full > 1 ? grant->full : 1;
-	most = (double)atomic_load(&c->most) * exp(-(double)grant->elapsed_ns / DEMAND_MEMORY_NS);
-	most = fmax(most, fmax((double)full, (double)grant->credit));
-	atomic_store(&c->full, full);
-	atomic_store(&c->most, (int64_t)most);
+	adapt_few(c, grant->per_s, since(c->now_ns, grant->now_ns));
+	adapt_most(c, grant);
+	atomic_store(&c->full, grant->full > 1 ? grant->full : 1);
 	atomic_store(&c->credit, grant->credit);
+	c->now_ns = grant->now_ns > c->now_ns ? grant->now_ns : c->now_ns;
 }
 
 /* --- values --- */
@@ -362,13 +403,12 @@ static double add_moment(struct chooser_moments *m, double value)
 	return square;
 }
 
-/* Of a launch that is not the first of its stratum. */
+/* Of a launch that is not the first of its stratum. One that is like no other of its stratum says
+ * little of those of other strata. */
 static void add_difference(struct chooser_scale *s, double square, double mean)
 {
-	if (mean != 0) {
-		s->degrees += 1;
-		s->squares += square / (mean * mean);
-	}
+	s->degrees += 1;
+	s->squares += mean != 0 ? fmin(square / (mean * mean), DIFFERENCE_MOST) : 0;
 }
 
 static double common_variance(const struct chooser_scale *s)
@@ -426,7 +466,8 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 	}
 	if (n > 0) {
 		atomic_store(&state_of(c, stratum, pass)->gain, (float)sqrt(sum / (double)n));
-		atomic_store(&c->gain_once, (float)sqrt(common / (double)n));
+		atomic_store(&c->passes[pass].gain_once,
+			     fminf((float)sqrt(common / (double)n), GAIN_UNKNOWN));
 	}
 	pthread_mutex_unlock(&c->lock);
 }

@@ -9,7 +9,8 @@
  *
  * How many may be measured is somebody else's decision (budget.h): chooser_grant() says it.
  *
- * Thread-safe but for init and deinit. chooser_take() takes no lock. */
+ * chooser_take() and chooser_note() may be called by any thread at any time, and the former takes
+ * no lock; of the others, one at a time. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,9 +44,16 @@ struct chooser_moments {
 };
 
 /* What a pass has shown while launches were looked at for it. */
-struct chooser_demand {
+struct chooser_pass {
 	double per_s; /* gain that is offered; 0: not known yet */
 	double boost;
+	/* Of this, seen since per_s was last reckoned: */
+	double gain, launches;
+	uint64_t elapsed_ns;
+	/* Credit that was granted of late, of which first launches leave a part, and when. */
+	double most;
+	uint64_t most_ns;
+	_Atomic float gain_once; /* of strata of which one launch was measured, on average */
 };
 
 /* A metric's mean over launches, and how launches of a stratum differ in parts of its mean, over
@@ -63,16 +71,18 @@ struct chooser {
 	/* What the next grant makes of the last ones. */
 	_Atomic int64_t credit; /* launches that may still be chosen */
 	_Atomic int64_t full;	/* credit at which chances are as planned; less lowers them */
-	_Atomic int64_t most;	/* that was granted of late, of which first launches leave a part */
-	_Atomic float gain_once; /* of strata of which one launch was measured, on average */
-	_Atomic float rate;	 /* a launch's chance for each unit of gain */
+	_Atomic int64_t most;	/* that this pass was granted of late */
+	_Atomic float rate;	/* a launch's chance for each unit of gain */
 	_Atomic float few; /* expected launches of the first one, for each e-fold of launches */
 	_Atomic uint64_t demand;    /* gain of launches that were offered, in 1/1024 */
 	_Atomic uint64_t offered;   /* these launches */
 	_Atomic uint64_t few_taken; /* of those chosen, for being of strata that have few */
 	_Atomic uint64_t chosen, withheld;
-	struct chooser_demand *demands; /* [pass] */
+	struct chooser_pass *passes; /* [pass] */
 	uint32_t pass;
+	uint64_t now_ns;     /* of the last grant */
+	uint64_t resumed_ns; /* since then nothing held the program up */
+	uint64_t looked_ns;  /* until then what was offered has been seen */
 	double few_left, launches_per_s;
 	uint64_t few_before, demand_before, offered_before;
 	pthread_mutex_t lock;		 /* of the values below */
@@ -90,22 +100,21 @@ struct choice chooser_take(struct chooser *c, uint32_t stratum, uint32_t pass);
 
 /* What may be chosen from now on. */
 struct chooser_grant {
-	int64_t credit;	     /* launches */
-	int64_t full;	     /* the credit that a steady program is to have on average */
-	double per_s;	     /* the regular income */
-	uint64_t elapsed_ns; /* since the last one; 0: it is only credit that has changed */
-	uint32_t pass;	     /* for which launches are looked at */
+	int64_t credit; /* launches */
+	int64_t full;	/* the credit that a steady program is to have on average */
+	double per_s;	/* the regular income */
+	uint64_t now_ns;
+	uint32_t pass; /* for which launches are looked at from now on */
 };
 
-/* Every tenth of a second or so, and when another pass begins; from one thread at a time. */
+/* Every tenth of a second or so, and when another pass begins. */
 void chooser_grant(struct chooser *c, const struct chooser_grant *grant);
 
 /* What was offered until now was not to be measured, and is not told as withheld. */
-void chooser_begin(struct chooser *c);
+void chooser_begin(struct chooser *c, uint64_t now_ns);
 
-/* The program was held up, which is no time in which nothing was offered. The next grant's time
- * begins now. */
-void chooser_resume(struct chooser *c);
+/* The program was held up until now, which is no time in which nothing was offered. */
+void chooser_resume(struct chooser *c, uint64_t now_ns);
 
 /* What a launch that was chosen brought: a value for each metric, NAN for those of other passes. */
 void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chance,

@@ -103,8 +103,8 @@ static void begin(struct choosing *c, uint64_t now_ns)
 			c->options.may_block[i] ? BLOCKING_RANGE_NS : RANGE_CPU_NS + RANGE_GPU_NS;
 	}
 	budget_init(&c->budget, &options);
-	chooser_begin(&c->chooser);
-	c->granted_ns = now_ns;
+	chooser_begin(&c->chooser, now_ns);
+	c->begun = true;
 }
 
 void choosing_end_callback(struct choosing *c, uint64_t begin_ns)
@@ -173,40 +173,36 @@ static void note_seeing(struct choosing *c, uint64_t now_ns)
  * begins does not: its first launches are like no others, and some come only once. */
 static bool is_looking_on(struct choosing *c, uint64_t now_ns)
 {
-	if (!c->options.late || c->granted_ns != 0) {
+	if (!c->options.late || c->begun) {
 		return false;
 	}
 	c->met_ns = c->met_ns ? c->met_ns : now_ns;
 	return now_ns - c->met_ns < (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
 }
 
-static void give(struct choosing *c, const struct budget_pace *pace, uint64_t elapsed_ns,
-		 uint32_t pass)
+/* With the lock. */
+static void give(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
-	const struct chooser_grant grant = { pace->credit, pace->full, pace->per_s, elapsed_ns,
-					     pass };
+	const struct budget_pace pace = budget_take_pace(&c->budget, now_ns);
+	const struct chooser_grant grant = { pace.credit, pace.full, pace.per_s, now_ns, pass };
 
 	chooser_grant(&c->chooser, &grant);
 }
 
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
-	struct budget_pace pace;
-
 	pthread_mutex_lock(&c->lock);
 	if (is_looking_on(c, now_ns)) {
 		atomic_store(&c->grant_ns, now_ns + CLOCK_NS_PER_MS);
 		pthread_mutex_unlock(&c->lock);
 		return;
 	}
-	if (c->granted_ns == 0) {
+	if (!c->begun) {
 		begin(c, now_ns);
 	}
 	note_seeing(c, now_ns);
 	turn_shares_note(&c->turns, pass);
-	pace = budget_take_pace(&c->budget, now_ns);
-	give(c, &pace, now_ns - c->granted_ns, pass);
-	c->granted_ns = now_ns;
+	give(c, now_ns, pass);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -266,7 +262,7 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, u
 
 static bool has_begun(const struct choosing *c)
 {
-	return c->on && c->granted_ns != 0;
+	return c->on && c->begun;
 }
 
 /* Locks, if there is a budget that has begun. */
@@ -300,8 +296,7 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 	if (lock_budget(c)) {
 		budget_note_first_start(&c->budget, now_ns, size, pass,
 					(double)(now_ns - begin_ns));
-		chooser_resume(&c->chooser);
-		c->granted_ns = now_ns;
+		chooser_resume(&c->chooser, now_ns);
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -316,14 +311,19 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 	}
 }
 
+void choosing_note_room(struct choosing *c, size_t room)
+{
+	if (lock_budget(c)) {
+		budget_note_room(&c->budget, room);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
 void choosing_note_turn(struct choosing *c, uint32_t pass)
 {
-	struct budget_pace pace;
-
 	if (lock_budget(c)) {
 		budget_note_turn(&c->budget, pass);
-		pace = budget_take_pace(&c->budget, clock_now_ns());
-		give(c, &pace, 0, pass);
+		give(c, clock_now_ns(), pass);
 		pthread_mutex_unlock(&c->lock);
 	}
 }

@@ -49,10 +49,11 @@ struct choosing {
 	uint64_t told_asked, told_idle;
 	bool hidden;		  /* what callbacks take, behind the GPU's work; with the lock */
 	struct turn_shares turns; /* noted with the lock */
-	pthread_mutex_t lock;	  /* of the three below, and the innermost of all */
+	pthread_mutex_t lock;	  /* of the four below, and the innermost of all */
 	struct budget budget;
-	uint64_t met_ns, granted_ns; /* the first launch; the last grant. 0: none yet */
-	double hidden_ns;	     /* that seeing took while the GPU was at work */
+	bool begun;	  /* there was a grant */
+	uint64_t met_ns;  /* the first launch; 0: none yet */
+	double hidden_ns; /* that seeing took while the GPU was at work */
 };
 
 /* -ENOMEM. */
@@ -103,6 +104,9 @@ void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
 void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass);
 void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t size, uint32_t pass);
 void choosing_note_stop(struct choosing *c, uint64_t begin_ns);
+
+/* The batch that was started has room for so many ranges. */
+void choosing_note_room(struct choosing *c, size_t room);
 
 /* Launches are chosen for this pass from now on. */
 void choosing_note_turn(struct choosing *c, uint32_t pass);

@@ -269,6 +269,7 @@ static bool start(struct capture *c, struct ranges *r)
 		note_start(c, r, begin_ns);
 		r->waits = 0;
 		r->room = batch_size(c, r);
+		choosing_note_room(&c->choosing, r->room);
 		r->state = RANGES_STARTED;
 		return true;
 	}

@@ -93,20 +93,19 @@ static bool first_start(struct simulation *s, size_t size)
 	s->batch = calloc(size, sizeof(*s->batch));
 	spend(s, ns);
 	budget_note_first_start(&s->budget, s->now_ns, size, s->pass, ns);
-	chooser_resume(&s->chooser);
-	s->granted_ns = s->now_ns;
+	chooser_resume(&s->chooser, s->now_ns);
 	s->started = true;
 	return true;
 }
 
-static void grant(struct simulation *s, uint64_t elapsed_ns)
+static void grant(struct simulation *s)
 {
 	unsigned window = s->options.window ? s->options.window : 1;
 	struct budget_pace pace = budget_take_pace(&s->budget, s->now_ns);
 
 	chooser_grant(&s->chooser,
 		      &(struct chooser_grant){ pace.credit / window, pace.full / window,
-					       pace.per_s / window, elapsed_ns, s->pass });
+					       pace.per_s / window, s->now_ns, s->pass });
 }
 
 /* When a batch is full, or ends before it is. */
@@ -118,7 +117,7 @@ static void take_turn(struct simulation *s)
 	s->pass = turns_next(&s->turns, s->pass);
 	s->turn++;
 	budget_note_turn(&s->budget, s->pass);
-	grant(s, 0);
+	grant(s);
 }
 
 /* Ends the batch and begins the next one, of the next pass, and larger where that is due. */
@@ -285,7 +284,7 @@ static void note_truth(struct simulation *s, uint32_t stratum, const struct prog
 
 static void tick(struct simulation *s)
 {
-	double seeing_ns = s->options.seeing_share * (double)(s->now_ns - s->granted_ns);
+	double seeing_ns = s->options.seeing_share * (double)(s->now_ns - s->ticked_ns);
 
 	if (s->started && budget_batch_is_old(&s->budget, s->now_ns)) {
 		turn(s);
@@ -294,8 +293,8 @@ static void tick(struct simulation *s)
 		budget_note_seeing(&s->budget, s->now_ns, 1, seeing_ns, 0, BUDGET_ASSUMED);
 	}
 	turn_shares_note(&s->shares, s->pass);
-	grant(s, s->now_ns - s->granted_ns);
-	s->granted_ns = s->now_ns;
+	grant(s);
+	s->ticked_ns = s->now_ns;
 }
 
 /* As the agent does (wanted.c). */
@@ -320,7 +319,7 @@ static void launch(struct simulation *s)
 	s->program.n++;
 	s->launches++;
 	s->now_ns += l.after_ns;
-	if (s->now_ns - s->granted_ns >= TICK_NS) {
+	if (s->now_ns - s->ticked_ns >= TICK_NS) {
 		tick(s);
 	}
 	stratum = find_stratum(s, &l.key);

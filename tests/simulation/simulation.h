@@ -86,7 +86,7 @@ struct simulation {
 	struct simulation_kind *kinds;	       /* [number], when it is over */
 	struct estimate_prior prior;	       /* what strata have in common, when it is over */
 	struct estimate_among among;	       /* the same of kinds */
-	uint64_t now_ns, granted_ns, random;
+	uint64_t now_ns, ticked_ns, random;
 	struct turns turns;
 	struct turn_shares shares;
 	uint32_t pass;

@@ -10,12 +10,16 @@
 struct fixture {
 	struct strata strata;
 	struct chooser chooser;
+	uint64_t now_ns;
 };
+
+enum { TICK_NS = 100000000 };
 
 static void fixture_open(struct fixture *f, uint64_t seed, uint32_t passes)
 {
 	const struct chooser_options options = { .seed = seed, .metrics = 1 };
 
+	f->now_ns = 0;
 	assert_int_equal(strata_init(&f->strata, STRATA_DEFAULT_MAX, passes), 0);
 	assert_int_equal(chooser_init(&f->chooser, &f->strata, &options), 0);
 }
@@ -285,16 +289,42 @@ static void a_stratum_is_new_once(void **state)
 	fixture_close(&f);
 }
 
+/* So long after the last one. */
+static void grant_after(struct fixture *f, uint64_t ns, const struct chooser_grant *grant)
+{
+	struct chooser_grant g = *grant;
+
+	f->now_ns += ns;
+	g.now_ns = f->now_ns;
+	chooser_grant(&f->chooser, &g);
+}
+
 static void look_at_many(struct fixture *f, uint32_t pass, double per_s)
 {
 	for (int tick = 0; tick < 30; tick++) {
-		const struct chooser_grant grant = { 100, 100, per_s, 100000000, pass };
-
-		chooser_grant(&f->chooser, &grant);
+		grant_after(f, TICK_NS, &(struct chooser_grant){ 100, 100, per_s, 0, pass });
 		for (uint64_t i = 0; i < 640; i++) {
 			chooser_take(&f->chooser, fixture_stratum(f, i % 10), pass);
 		}
 	}
+}
+
+/* Contexts that are at different passes have grants in turns: the rate is found all the same. */
+static void passes_at_once_share_the_demand(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 2);
+	for (uint32_t tick = 0; tick < 60; tick++) {
+		grant_after(&f, TICK_NS, &(struct chooser_grant){ 100, 100, 10, 0, tick % 2 });
+		for (uint64_t i = 0; i < 640; i++) {
+			chooser_take(&f.chooser, fixture_stratum(&f, i % 10), (uint32_t)i % 2);
+		}
+	}
+	/* 6,400 launches a second, half a gain each */
+	assert_true(f.chooser.rate > 0.5f * 10 / 3200 && f.chooser.rate < 4 * 10 / 3200.0f);
+	fixture_close(&f);
 }
 
 /* Strata that come once a step each are of the same age: what they offer is seen as it comes, and
@@ -321,21 +351,161 @@ static void strata_of_one_age_are_not_counted_together(void **state)
 /* Nothing is chosen for want of any demand that was seen. */
 static void no_demand_is_no_reason_to_choose_all(void **state)
 {
-	const struct chooser_grant grant = { 1000, 10, 100, 250000000, 0 };
 	struct fixture f;
 	float before;
 
 	(void)state;
 	fixture_open(&f, 1, 1);
 	before = f.chooser.rate;
-	chooser_grant(&f.chooser,
-		      &grant); /* a quarter of a second in which the program was held up */
+	/* a quarter of a second in which the program was held up */
+	grant_after(&f, 250000000, &(struct chooser_grant){ 1000, 10, 100, 0, 0 });
 	assert_true(f.chooser.rate <= before);
 	look_at_many(&f, 0, 100);
-	chooser_resume(&f.chooser);
 	before = f.chooser.rate;
-	chooser_grant(&f.chooser, &(struct chooser_grant){ 100, 100, 100, 1000000, 0 });
+	f.now_ns += 5 * (uint64_t)TICK_NS;
+	chooser_resume(&f.chooser, f.now_ns);
+	grant_after(&f, TICK_NS / 100, &(struct chooser_grant){ 100, 100, 100, 0, 0 });
 	assert_true(f.chooser.rate < 1.1f * before);
+	fixture_close(&f);
+}
+
+/* Programs whose launches all are of strata that have few would spend all on them. */
+static void strata_that_have_few_take_a_tenth_of_the_income(void **state)
+{
+	const double per_s = 100;
+	struct fixture f;
+	uint64_t taken;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	for (uint64_t tick = 0; tick < 600; tick++) {
+		grant_after(&f, TICK_NS, &(struct chooser_grant){ 10, 100, per_s, 0, 0 });
+		for (uint64_t i = 0; i < 300; i++) {
+			chooser_take(&f.chooser, fixture_stratum(&f, i + tick / 50 * 300), 0);
+		}
+	}
+	taken = f.chooser.few_taken;
+	print_message("%llu of %llu\n", (unsigned long long)taken,
+		      (unsigned long long)chooser_chosen(&f.chooser));
+	assert_in_range(taken, 0.05 * 60 * per_s, 0.15 * 60 * per_s);
+	fixture_close(&f);
+}
+
+/* One launch a second is offered to an income of ten: all of them may be measured, though none is
+ * looked at before the 64th. */
+static void launches_that_are_few_are_all_chosen(void **state)
+{
+	struct fixture f;
+	uint64_t n = 0;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	for (int tick = 0; tick < 600; tick++) {
+		grant_after(&f, TICK_NS, &(struct chooser_grant){ 10, 16, 10, 0, 0 });
+		if (tick % 10 == 0) {
+			n += chooser_take(&f.chooser, fixture_stratum(&f, 0), 0).measure;
+		}
+	}
+	assert_in_range(n, 50, 60);
+	fixture_close(&f);
+}
+
+/* Where turns follow each other faster than the demand is reckoned, it is found all the same, with
+ * the time and launches of each of them. */
+static void short_turns_show_the_demand(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 2);
+	for (uint32_t turn = 0; turn < 600; turn++) {
+		grant_after(&f, TICK_NS / 5, &(struct chooser_grant){ 0, 100, 10, 0, turn % 2 });
+		for (uint64_t i = 0; i < 128; i++) {
+			chooser_take(&f.chooser, fixture_stratum(&f, i % 4), turn % 2);
+		}
+	}
+	for (size_t pass = 0; pass < 2; pass++) {
+		assert_true(fabs(f.chooser.passes[pass].per_s / 6400 - 1) < 0.1);
+	}
+	fixture_close(&f);
+}
+
+/* What a pass with cheap launches was granted is no measure of one whose launches are dear. */
+static void what_first_launches_leave_is_of_their_own_pass(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 2);
+	grant_after(&f, TICK_NS, &(struct chooser_grant){ 1000, 10, 100, 0, 0 });
+	assert_int_equal(f.chooser.most, 1000);
+	grant_after(&f, TICK_NS, &(struct chooser_grant){ 40, 10, 4, 0, 1 });
+	assert_true(chooser_take(&f.chooser, fixture_stratum(&f, 1), 1).chance == 1);
+	grant_after(&f, 1, &(struct chooser_grant){ 700, 10, 100, 0, 0 });
+	assert_in_range(f.chooser.most, 900, 1000);
+	grant_after(&f, 100 * (uint64_t)TICK_NS, &(struct chooser_grant){ 5, 10, 100, 0, 0 });
+	assert_in_range(f.chooser.most, 10, 11); /* and is forgotten */
+	fixture_close(&f);
+}
+
+/* Clocks that are read by several threads come in any order. */
+static void a_grant_that_is_late_takes_no_time(void **state)
+{
+	struct fixture f;
+	float before;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	f.now_ns = 1000 * (uint64_t)TICK_NS;
+	chooser_begin(&f.chooser, f.now_ns);
+	look_at_many(&f, 0, 100);
+	before = f.chooser.rate;
+	chooser_resume(&f.chooser, f.now_ns + 5);
+	grant_after(&f, 0, &(struct chooser_grant){ 100, 100, 100, 0, 0 });
+	assert_true(f.chooser.rate < 1.1f * before);
+	look_at_many(&f, 0, 100);
+	assert_true(f.chooser.rate < 2 * before && f.chooser.rate > before / 2);
+	fixture_close(&f);
+}
+
+/* Of many launches that are alike, one that is not does not have all strata taken for unlike. */
+static void one_launch_does_not_speak_for_all(void **state)
+{
+	const double none = 0, one = 1, large = 10000;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 1);
+	f.chooser.credit = 0;
+	for (uint64_t kernel = 1; kernel <= 50; kernel++) {
+		note_values(&f, kernel, 1000, 1);
+	}
+	for (int i = 0; i < 1000; i++) {
+		chooser_note(&f.chooser, fixture_stratum(&f, 60), 0, 1, &none);
+	}
+	chooser_note(&f.chooser, fixture_stratum(&f, 60), 0, 1, &one);
+	assert_true(f.chooser.scales[0].degrees > 5900);
+	assert_true(f.chooser.scales[0].squares < 5);
+	chooser_note(&f.chooser, fixture_stratum(&f, 51), 0, 1, &large);
+	assert_true(gain_of(&f, 51) < gain_of(&f, 52));
+	fixture_close(&f);
+}
+
+/* What a stratum is worth of which one launch was measured is found out, for each pass. */
+static void what_is_worth_less_once_it_was_met_is_learned(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, 1, 2);
+	for (uint64_t kernel = 1; kernel <= 50; kernel++) {
+		note_values(&f, kernel, 1000, 1);
+	}
+	fixture_rate(&f, 0);
+	assert_true(chooser_take(&f.chooser, fixture_stratum(&f, 51), 0).measure);
+	assert_true(gain_of(&f, 51) < 0.05);
+	assert_true(chooser_take(&f.chooser, fixture_stratum(&f, 52), 1).measure);
+	assert_true((double)f.chooser.states[2 * fixture_stratum(&f, 52) + 1].gain > 0.4);
 	fixture_close(&f);
 }
 
@@ -355,11 +525,11 @@ static void passes_have_demands_of_their_own(void **state)
 	}
 	look_at_many(&f, 0, 10);
 	first = f.chooser.rate;
-	chooser_grant(&f.chooser, &forth); /* nothing is known of it: each launch is worth one */
+	grant_after(&f, 0, &forth); /* nothing is known of it: each launch is worth one */
 	assert_true(fabsf(f.chooser.rate / (10 / 6400.0f) - 1) < 0.1f);
 	assert_true(first > 10 * f.chooser.rate);
 	look_at_many(&f, 1, 10);
-	chooser_grant(&f.chooser, &back);
+	grant_after(&f, 0, &back);
 	assert_true(fabsf(f.chooser.rate / first - 1) < 0.2f);
 	fixture_close(&f);
 }
@@ -475,8 +645,8 @@ static void as_many_are_chosen_as_come_in(void **state)
 			before = tick == 100 ? chooser_chosen(&f.chooser) : before;
 			left += (int64_t)(per_s / 10);
 			left = left < 2 * full ? left : 2 * full;
-			chooser_grant(&f.chooser,
-				      &(struct chooser_grant){ left, full, per_s, 100000000, 0 });
+			grant_after(&f, TICK_NS,
+				    &(struct chooser_grant){ left, full, per_s, 0, 0 });
 			for (int n = 0; n < launches[i]; n++) {
 				chooser_take(&f.chooser, fixture_stratum(&f, 1 + (uint64_t)n % 30),
 					     0);
@@ -551,8 +721,16 @@ int main(void)
 		cmocka_unit_test(strata_that_are_alike_leave_room_for_new_ones),
 		cmocka_unit_test(a_stratum_is_new_once),
 		cmocka_unit_test(passes_have_demands_of_their_own),
+		cmocka_unit_test(passes_at_once_share_the_demand),
 		cmocka_unit_test(strata_of_one_age_are_not_counted_together),
 		cmocka_unit_test(no_demand_is_no_reason_to_choose_all),
+		cmocka_unit_test(strata_that_have_few_take_a_tenth_of_the_income),
+		cmocka_unit_test(launches_that_are_few_are_all_chosen),
+		cmocka_unit_test(short_turns_show_the_demand),
+		cmocka_unit_test(what_first_launches_leave_is_of_their_own_pass),
+		cmocka_unit_test(a_grant_that_is_late_takes_no_time),
+		cmocka_unit_test(one_launch_does_not_speak_for_all),
+		cmocka_unit_test(what_is_worth_less_once_it_was_met_is_learned),
 		cmocka_unit_test(merged_strata_are_not_believed_to_be_constant),
 		cmocka_unit_test(strata_that_come_once_leave_credit_for_others),
 		cmocka_unit_test(rare_strata_are_looked_at_as_often_by_their_launches),

@@ -127,9 +127,9 @@ static void time_callbacks(struct choosing *c, uint32_t n)
 /* And until the budget was told of it. */
 static void take_for(struct choosing *c, uint64_t ms)
 {
-	uint64_t until_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS, granted_ns = c->granted_ns;
+	uint64_t until_ns = clock_now_ns() + ms * CLOCK_NS_PER_MS, granted_ns = c->chooser.now_ns;
 
-	while (clock_now_ns() < until_ns || c->granted_ns == granted_ns) {
+	while (clock_now_ns() < until_ns || c->chooser.now_ns == granted_ns) {
 		assert_true(clock_now_ns() < until_ns + 20 * CLOCK_NS_PER_S);
 		take(c, 0);
 	}
@@ -462,6 +462,9 @@ static void each_pass_has_its_price(void **state)
 	choosing_note_range(&c, 4000, 1);
 	assert_true(c.budget.ranges[0].each_ns == 700000);
 	assert_true(c.budget.ranges[1].each_ns == 50000); /* 46 us on the GPU are assumed */
+	/* One whose ranges may wait, and has not: the GPU takes its time all the same. */
+	choosing_note_range(&c, 4000, 0);
+	assert_true(c.budget.ranges[0].each_ns == (700000 + 50000) / 2.0);
 	choosing_deinit(&c);
 	/* By itself, of ranges that wait nothing is added on the GPU. */
 	c = (struct choosing){ .on = false };
@@ -471,6 +474,28 @@ static void each_pass_has_its_price(void **state)
 			 0);
 	take_in(&c, 1, 0);
 	assert_true(c.budget.costs[BUDGET_RANGE_GPU].each_ns <= 1);
+	choosing_deinit(&c);
+}
+
+/* A first Start holds the program up, and a turn has another pass looked at: both are said. */
+static void the_chooser_knows_what_is_looked_at(void **state)
+{
+	struct choosing c = { .on = false };
+	uint64_t before_ns;
+
+	(void)state;
+	assert_int_equal(choosing_init(&c, &in_turns), 0);
+	take_in(&c, 1, 0);
+	before_ns = clock_now_ns();
+	assert_true(c.chooser.resumed_ns <= before_ns);
+	choosing_note_first_start(&c, before_ns, 64, 0);
+	assert_true(c.chooser.resumed_ns >= before_ns && c.chooser.looked_ns >= before_ns);
+	assert_int_equal(c.chooser.pass, 0);
+	choosing_note_turn(&c, 1);
+	assert_int_equal(c.chooser.pass, 1);
+	assert_true(c.chooser.passes[0].elapsed_ns > 0);
+	choosing_note_room(&c, 10);
+	assert_int_equal(c.budget.room, 10);
 	choosing_deinit(&c);
 }
 
@@ -561,6 +586,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_passed_is_told, setup, teardown),
 		cmocka_unit_test(chances_follow_the_turns),
 		cmocka_unit_test(each_pass_has_its_price),
+		cmocka_unit_test(the_chooser_knows_what_is_looked_at),
 		cmocka_unit_test(values_go_where_they_were_measured),
 		cmocka_unit_test_setup_teardown(a_turn_waits_for_the_window, setup, teardown),
 		cmocka_unit_test(without_a_budget_everything_is_measured),
