@@ -42,8 +42,9 @@ void ranges_tell_failure(struct capture *c, struct ranges *r, const char *call, 
 		 call, r->device, host_result_name(&c->profiler->host, result), (int)result);
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
 		deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-			       "Another profiler uses this GPU's counters (ncu, DCGM, a second "
-			       "context): end it.");
+			       "One process at a time has them: another profiler (ncu, DCGM), or "
+			       "another process that is measured on this GPU. Wait for it, or "
+			       "end it.");
 	} else {
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
 	}

@@ -94,7 +94,7 @@ def curve(m, what, out):
 
 
 def curves(m):
-    with open(m.out / "curves.csv", "w", newline="") as f:
+    with open(m.out / "curves.csv", "w", newline="", buffering=1) as f:
         out = csv.DictWriter(f, COLUMNS)
         out.writeheader()
         for what in PROGRAMS:
