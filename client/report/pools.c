@@ -9,6 +9,10 @@
  * kind may differ a hundredfold, each being all alike. One is enough where strata have shown how
  * much launches of one differ in this metric; else only what was measured is known of it.
  *
+ * Where metrics take turns, a stratum that was not met in those of one metric may have a size by
+ * another (sizes.c). So a pool knows twice what its strata have shown: as it is, for strata without
+ * a size, and for each unit of size.
+ *
  * Which strata these are depends on how many of their launches were measured, never on what was
  * measured. Where metrics take turns the strata of a kind may have been met in the same one: what
  * all of them share of its luck is not in the error. */
@@ -65,7 +69,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 	for (size_t k = 0; k < s->n_samples; k++) {
 		uint64_t seen = lacks(s, k) ? 0 : groups_stratum_seen(s);
 
-		estimate_class_add(&pool->kinds[k], &s->samples[k], seen, NULL);
+		estimate_class_add(&pool->plain[k], &s->samples[k], seen, NULL);
 		if (sizes_of(g, s, k, size)) {
 			estimate_class_add(&pool->sized[k], &s->samples[k], seen, size);
 		}
@@ -76,7 +80,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 static bool lacks_something(const struct stratum_pool *pool, const struct groups_stratum *s)
 {
 	for (size_t k = 0; k < s->n_samples; k++) {
-		if (pool->kinds[k].means.weight > 0 && lacks(s, k)) {
+		if (pool->plain[k].means.weight > 0 && lacks(s, k)) {
 			return true;
 		}
 	}
@@ -93,10 +97,10 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 	}
 	g->n_pools++; /* to be freed, whatever comes */
 	pool->n_samples = g->strata[members[0]].n_samples;
-	pool->kinds = calloc(pool->n_samples, sizeof(*pool->kinds));
+	pool->plain = calloc(pool->n_samples, sizeof(*pool->plain));
 	pool->sized = calloc(pool->n_samples, sizeof(*pool->sized));
 	pool->lacking = calloc(n, sizeof(*pool->lacking));
-	if (!pool->kinds || !pool->sized || !pool->lacking) {
+	if (!pool->plain || !pool->sized || !pool->lacking) {
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -115,17 +119,17 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 }
 
 /* How strata of a kind differ, over all kinds. */
-static bool compare_pools(struct groups *g)
+static bool add_up_among(struct groups *g)
 {
-	g->among = calloc(groups_n_samples(g), sizeof(*g->among));
-	g->sized = calloc(groups_n_samples(g), sizeof(*g->sized));
-	if (!g->among || !g->sized) {
+	g->among_plain = calloc(groups_n_samples(g), sizeof(*g->among_plain));
+	g->among_sized = calloc(groups_n_samples(g), sizeof(*g->among_sized));
+	if (!g->among_plain || !g->among_sized) {
 		return false;
 	}
 	for (size_t i = 0; i < g->n_pools; i++) {
 		for (size_t k = 0; k < g->pools[i].n_samples; k++) {
-			estimate_among_add(&g->among[k], &g->pools[i].kinds[k]);
-			estimate_among_add(&g->sized[k], &g->pools[i].sized[k]);
+			estimate_among_add(&g->among_plain[k], &g->pools[i].plain[k]);
+			estimate_among_add(&g->among_sized[k], &g->pools[i].sized[k]);
 		}
 	}
 	return true;
@@ -164,7 +168,7 @@ int pools_make(struct groups *g)
 		ok = pool_kind(g, members + i, next - i);
 	}
 	free(members);
-	ok = ok && compare_pools(g);
+	ok = ok && add_up_among(g);
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -216,14 +220,14 @@ void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t s
 			add_lacking(g, pool, s, sample, &plain, &sized);
 		}
 	}
-	predict(&pool->kinds[sample], &plain, &g->among[sample], total);
-	predict(&pool->sized[sample], &sized, &g->sized[sample], total);
+	predict(&pool->plain[sample], &plain, &g->among_plain[sample], total);
+	predict(&pool->sized[sample], &sized, &g->among_sized[sample], total);
 }
 
 void pools_free(struct groups *g)
 {
 	for (size_t i = 0; i < g->n_pools; i++) {
-		free(g->pools[i].kinds);
+		free(g->pools[i].plain);
 		free(g->pools[i].sized);
 		free(g->pools[i].lacking);
 	}
@@ -231,11 +235,11 @@ void pools_free(struct groups *g)
 		g->strata[i].pool = 0;
 	}
 	free(g->pools);
-	free(g->among);
-	free(g->sized);
-	free(g->sizes);
+	free(g->among_plain);
+	free(g->among_sized);
+	free(g->size_rules);
 	g->pools = NULL;
-	g->among = g->sized = NULL;
-	g->sizes = NULL;
+	g->among_plain = g->among_sized = NULL;
+	g->size_rules = NULL;
 	g->n_pools = 0;
 }

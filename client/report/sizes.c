@@ -107,9 +107,9 @@ static double worth(const struct products *p)
 	return tells ? p->helped * p->xy * p->xy / (p->xx * p->yy) : 0;
 }
 
-static struct stratum_size choose(const struct workspace *w, size_t y)
+static struct size_rule best_rule(const struct workspace *w, size_t y)
 {
-	struct stratum_size best = { 0, 0 };
+	struct size_rule best = { 0, 0 };
 	double most = 0;
 
 	for (size_t x = 0; x < w->n_figures; x++) {
@@ -118,7 +118,7 @@ static struct stratum_size choose(const struct workspace *w, size_t y)
 
 		if (part > most) {
 			most = part;
-			best = (struct stratum_size){ x / 2, p->xy / p->xx };
+			best = (struct size_rule){ x / 2, p->xy / p->xx };
 		}
 	}
 	return best;
@@ -135,7 +135,7 @@ static size_t largest_kind(const struct groups *g, const size_t *order, size_t n
 	return most;
 }
 
-static bool make(struct groups *g, struct workspace *w, const size_t *order, size_t n)
+static bool make_rules(struct groups *g, struct workspace *w, const size_t *order, size_t n)
 {
 	w->logs = calloc(largest_kind(g, order, n) * w->n_figures, sizeof(*w->logs));
 	w->products = calloc(w->n_figures * w->n_figures, sizeof(*w->products));
@@ -147,7 +147,7 @@ static bool make(struct groups *g, struct workspace *w, const size_t *order, siz
 		add_kind(w, order + i, end - i);
 	}
 	for (size_t y = 0; y < w->n_figures; y++) {
-		g->sizes[y] = choose(w, y);
+		g->size_rules[y] = best_rule(w, y);
 	}
 	return true;
 }
@@ -157,11 +157,11 @@ int sizes_make(struct groups *g, const size_t *order, size_t n)
 	struct workspace w = { .g = g, .n_figures = 2 * groups_n_samples(g) };
 	bool ok;
 
-	free(g->sizes);
-	g->sizes = calloc(w.n_figures, sizeof(*g->sizes));
-	ok = g->sizes != NULL;
+	free(g->size_rules);
+	g->size_rules = calloc(w.n_figures, sizeof(*g->size_rules));
+	ok = g->size_rules != NULL;
 	if (ok && g->turns && n > 0) {
-		ok = make(g, &w, order, n);
+		ok = make_rules(g, &w, order, n);
 		free(w.logs);
 		free(w.products);
 	}
@@ -173,7 +173,7 @@ bool sizes_of(const struct groups *g, const struct groups_stratum *s, size_t sam
 	bool known = false;
 
 	for (int i = 0; i < 2; i++) {
-		const struct stratum_size *size = &g->sizes[figure_of(sample, i)];
+		const struct size_rule *size = &g->size_rules[figure_of(sample, i)];
 		double of = size->by ? log_of(s, figure_of(size->by, 1)) : 0;
 
 		if (isnan(of)) {
