@@ -132,6 +132,16 @@ static struct estimate_variance predicted_variance(const struct estimate_class *
 	return v;
 }
 
+/* Two strata say how they differ. How others do is a part of the mean, so one stratum that did
+ * nothing cannot be judged by it. */
+static bool is_judged(const struct estimate_class *c, const struct estimate_among *all)
+{
+	const struct estimate_moments *m = &c->means;
+
+	return m->weight > 1 || (m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0 && all &&
+				 all->degrees >= ESTIMATE_STRATA_LEAST);
+}
+
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_lacking *lacking,
 					const struct estimate_among *among)
@@ -139,8 +149,7 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 	const struct estimate_sample *own = &lacking->own;
 	struct estimate_variance v = { { (double)NAN, (double)NAN }, (double)NAN };
 	double strata = c->means.weight;
-	bool judged =
-		strata > 1 || (strata > 0 && among && among->degrees >= ESTIMATE_STRATA_LEAST);
+	bool judged = is_judged(c, among);
 	struct estimate_pair p = { .kind = judged	? ESTIMATE_GUESS
 					   : strata > 0 ? ESTIMATE_ONCE
 							: ESTIMATE_NONE,
