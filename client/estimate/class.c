@@ -10,14 +10,15 @@
  * had shown that. The total is added to those of the k strata, with which it shares their means; so
  * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
  * Where strata have sizes, values are divided by those of their stratum, and launches count as much
- * as theirs: each M_h and N, squared as each square is. */
+ * as theirs: each M_h and N, squared as each square is. What tells sizes may be off, in one
+ * direction for all strata of the class: the square of what that makes of the total is added. */
 
 #include <math.h>
 
 #include "client/estimate/estimate_internal.h"
 
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen, const double size[2])
+			uint64_t seen, const struct estimate_size *size)
 {
 	const struct estimate_moments *m = estimate_values(stratum);
 	double degrees = estimate_degrees(stratum), n = degrees + 1, left, means[2];
@@ -27,7 +28,7 @@ void estimate_class_add(struct estimate_class *c, const struct estimate_sample *
 	}
 	left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
 	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
+		double unit = size ? size->unit[i] : 1;
 
 		means[i] = m->mean[i] / unit;
 		c->within[i] +=
@@ -40,18 +41,19 @@ void estimate_class_add(struct estimate_class *c, const struct estimate_sample *
 }
 
 void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
-			  uint64_t seen, const double size[2])
+			  uint64_t seen, const struct estimate_size *size)
 {
 	double left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
 
 	estimate_merge(&l->own, stratum);
 	l->seen += seen > stratum->n ? seen : stratum->n;
 	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
+		double unit = size ? size->unit[i] : 1;
 
 		l->left[i] += left * unit;
 		l->left_2[i] += left * unit * unit;
 		l->squares[i] += left * unit * left * unit;
+		l->off[i] += size ? left * unit * size->off[i] : 0;
 	}
 }
 
@@ -111,22 +113,32 @@ static double moderated_among(const struct estimate_class *c, int i,
 	return among;
 }
 
+/* Of the mean of the strata's means. */
+static double variance_of_mean(const struct estimate_class *c, int i,
+			       const struct estimate_among *all)
+{
+	double k = c->means.weight, degrees, among = moderated_among(c, i, all, &degrees);
+
+	return among * estimate_student_factor(degrees) / k +
+	       within_of(c, i) * estimate_student_factor(c->degrees) * c->inverse / (k * k);
+}
+
 static struct estimate_variance predicted_variance(const struct estimate_class *c,
 						   const struct estimate_lacking *l,
 						   const struct estimate_among *all)
 {
 	const struct estimate_moments *m = &c->means;
-	double k = m->weight, both = m->m2[0] * m->m2[1];
+	double k = m->weight, both = m->m2[0] * m->m2[1], degrees;
 	struct estimate_variance v;
 
 	for (int i = 0; i < 2; i++) {
-		double within = within_of(c, i), u = l->left[i], degrees;
-		double among = moderated_among(c, i, all, &degrees);
+		double within = within_of(c, i) * estimate_student_factor(c->degrees);
+		double among = moderated_among(c, i, all, &degrees), u = l->left[i];
 
-		v.of[i] = among * estimate_student_factor(degrees) * (l->squares[i] + u * u / k) +
-			  within * estimate_student_factor(c->degrees) *
-				  (l->left_2[i] + u * u * c->inverse / (k * k) +
-				   2 * u * c->shared[i] / k);
+		v.of[i] = u * u * variance_of_mean(c, i, all) +
+			  among * estimate_student_factor(degrees) * l->squares[i] +
+			  within * (l->left_2[i] + 2 * u * c->shared[i] / k) +
+			  l->off[i] * l->off[i] * m->mean[i] * m->mean[i];
 	}
 	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
 	return v;

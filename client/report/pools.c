@@ -28,6 +28,14 @@ static bool lacks(const struct groups_stratum *s, size_t sample)
 	return estimate_lacks(&s->samples[sample], groups_stratum_seen(s));
 }
 
+bool pools_predict(const struct groups *g, const struct groups_stratum *s, size_t sample)
+{
+	struct estimate_pair p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+						     &g->priors[sample]);
+
+	return lacks(s, sample) && p.kind != ESTIMATE_GUESS;
+}
+
 /* By what they have in common, then as they were met. */
 static int compare_kinds(const struct groups_stratum *a, const struct groups_stratum *b)
 {
@@ -64,14 +72,14 @@ size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, 
 static void add_member(const struct groups *g, struct stratum_pool *pool,
 		       const struct groups_stratum *s)
 {
-	double size[2];
+	struct estimate_size size;
 
 	for (size_t k = 0; k < s->n_samples; k++) {
 		uint64_t seen = lacks(s, k) ? 0 : groups_stratum_seen(s);
 
 		estimate_class_add(&pool->plain[k], &s->samples[k], seen, NULL);
-		if (sizes_of(g, s, k, size)) {
-			estimate_class_add(&pool->sized[k], &s->samples[k], seen, size);
+		if (sizes_of(g, pool, s, k, &size)) {
+			estimate_class_add(&pool->sized[k], &s->samples[k], seen, &size);
 		}
 	}
 }
@@ -99,10 +107,12 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 	pool->n_samples = g->strata[members[0]].n_samples;
 	pool->plain = calloc(pool->n_samples, sizeof(*pool->plain));
 	pool->sized = calloc(pool->n_samples, sizeof(*pool->sized));
+	pool->centres = calloc(2 * pool->n_samples, sizeof(*pool->centres));
 	pool->lacking = calloc(n, sizeof(*pool->lacking));
-	if (!pool->plain || !pool->sized || !pool->lacking) {
+	if (!pool->plain || !pool->sized || !pool->centres || !pool->lacking) {
 		return false;
 	}
+	sizes_centre(g, members, n, pool->centres);
 	for (size_t i = 0; i < n; i++) {
 		add_member(g, pool, &g->strata[members[i]]);
 	}
@@ -172,18 +182,22 @@ int pools_make(struct groups *g)
 	return ok ? 0 : -ENOMEM;
 }
 
+/* Strata of a pool that lack a sample: those that have no size, and those that have one. */
+struct lacking {
+	struct estimate_lacking plain, sized;
+};
+
 /* By its size where that is known, and that of another of its kind. */
 static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
-			const struct groups_stratum *s, size_t sample,
-			struct estimate_lacking *plain, struct estimate_lacking *sized)
+			const struct groups_stratum *s, size_t sample, struct lacking *lacking)
 {
 	uint64_t launches = groups_stratum_seen(s);
-	double size[2];
+	struct estimate_size size;
 
-	if (pool->sized[sample].means.weight > 0 && sizes_of(g, s, sample, size)) {
-		estimate_lacking_add(sized, &s->samples[sample], launches, size);
+	if (pool->sized[sample].means.weight > 0 && sizes_of(g, pool, s, sample, &size)) {
+		estimate_lacking_add(&lacking->sized, &s->samples[sample], launches, &size);
 	} else {
-		estimate_lacking_add(plain, &s->samples[sample], launches, NULL);
+		estimate_lacking_add(&lacking->plain, &s->samples[sample], launches, NULL);
 	}
 }
 
@@ -201,27 +215,27 @@ static void predict(const struct estimate_class *c, const struct estimate_lackin
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total)
 {
-	struct estimate_lacking plain = { .seen = 0 }, sized = { .seen = 0 };
+	struct lacking lacking = { .plain = { .seen = 0 } };
 	struct estimate_pair p;
 
 	if (sample >= pool->n_samples) { /* a measure of another capture */
-		p = estimate_pair(&plain.own, pool->seen);
+		p = estimate_pair(&lacking.plain.own, pool->seen);
 		estimate_total_add(total, &p);
 		return;
 	}
 	for (size_t i = 0; i < pool->n_lacking; i++) {
 		const struct groups_stratum *s = &g->strata[pool->lacking[i]];
 
-		p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
-					&g->priors[sample]);
-		if (!lacks(s, sample) || p.kind == ESTIMATE_GUESS) {
-			estimate_total_add(total, &p);
+		if (pools_predict(g, s, sample)) {
+			add_lacking(g, pool, s, sample, &lacking);
 		} else {
-			add_lacking(g, pool, s, sample, &plain, &sized);
+			p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+						&g->priors[sample]);
+			estimate_total_add(total, &p);
 		}
 	}
-	predict(&pool->plain[sample], &plain, &g->among_plain[sample], total);
-	predict(&pool->sized[sample], &sized, &g->among_sized[sample], total);
+	predict(&pool->plain[sample], &lacking.plain, &g->among_plain[sample], total);
+	predict(&pool->sized[sample], &lacking.sized, &g->among_sized[sample], total);
 }
 
 void pools_free(struct groups *g)
@@ -229,6 +243,7 @@ void pools_free(struct groups *g)
 	for (size_t i = 0; i < g->n_pools; i++) {
 		free(g->pools[i].plain);
 		free(g->pools[i].sized);
+		free(g->pools[i].centres);
 		free(g->pools[i].lacking);
 	}
 	for (size_t i = 0; i < g->strata_index.n; i++) {

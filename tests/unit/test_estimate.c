@@ -500,8 +500,9 @@ static void predict(bool sized)
 		double truth = 0, z;
 
 		for (int h = 0; h < STRATA; h++) {
-			const double size[2] = { sized ? 1 + h * h : 1, 1 };
-			double mean = 100 * size[0] * (1 + 0.3 * normal(&random));
+			const struct estimate_size size = { { sized ? 1 + h * h : 1, 1 },
+							    { 0, 0 } };
+			double mean = 100 * size.unit[0] * (1 + 0.3 * normal(&random));
 			struct estimate_sample s = { 0 };
 
 			for (int i = 0; i < OF_EACH; i++) {
@@ -512,9 +513,9 @@ static void predict(bool sized)
 					estimate_add(&s, v, 1, 0.1);
 				}
 			}
-			estimate_class_add(&c, &s, 2, size);
+			estimate_class_add(&c, &s, 2, &size);
 			if (h < 2) {
-				estimate_lacking_add(&lacking, &s, OF_EACH, size);
+				estimate_lacking_add(&lacking, &s, OF_EACH, &size);
 			}
 		}
 		assert_true(c.means.weight == STRATA - 2);
