@@ -179,3 +179,17 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 	p.covariance = v.covariance;
 	return p;
 }
+
+void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
+			 const struct estimate_like *b)
+{
+	double before = p->variance[0] * p->variance[1];
+
+	for (int i = 0; i < 2; i++) {
+		/* As if both means were off together: they are of the same strata. */
+		p->variance[i] += 2 * a->lacking->left[i] * b->lacking->left[i] *
+				  sqrt(variance_of_mean(a->class, i, a->among) *
+				       variance_of_mean(b->class, i, b->among));
+	}
+	p->covariance *= before > 0 ? sqrt(p->variance[0] * p->variance[1] / before) : 0;
+}

@@ -165,4 +165,14 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_lacking *lacking,
 					const struct estimate_among *among);
 
+/* Two predictions from one class's strata, a as they are and b for each unit of size: what both
+ * have from these is added to a's variance, for both to be added up. */
+struct estimate_like {
+	const struct estimate_class *class;
+	const struct estimate_lacking *lacking;
+	const struct estimate_among *among;
+};
+void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
+			 const struct estimate_like *b);
+
 #endif

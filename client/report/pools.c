@@ -187,28 +187,40 @@ struct lacking {
 	struct estimate_lacking plain, sized;
 };
 
-/* By its size where that is known, and that of another of its kind. */
+/* By its size where that is known, and those of others of its kind: of one alone only where few
+ * are known without. */
 static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
 			const struct groups_stratum *s, size_t sample, struct lacking *lacking)
 {
+	double sized = pool->sized[sample].means.weight, plain = pool->plain[sample].means.weight;
 	uint64_t launches = groups_stratum_seen(s);
 	struct estimate_size size;
 
-	if (pool->sized[sample].means.weight > 0 && sizes_of(g, pool, s, sample, &size)) {
+	if ((sized >= 2 || 2 * sized >= plain) && sizes_of(g, pool, s, sample, &size)) {
 		estimate_lacking_add(&lacking->sized, &s->samples[sample], launches, &size);
 	} else {
 		estimate_lacking_add(&lacking->plain, &s->samples[sample], launches, NULL);
 	}
 }
 
-static void predict(const struct estimate_class *c, const struct estimate_lacking *lacking,
-		    const struct estimate_among *among, struct estimate_total *total)
+static void predict(const struct groups *g, const struct stratum_pool *pool, size_t sample,
+		    const struct lacking *lacking, struct estimate_total *total)
 {
-	struct estimate_pair p;
+	const struct estimate_like plain = { &pool->plain[sample], &lacking->plain,
+					     &g->among_plain[sample] };
+	const struct estimate_like sized = { &pool->sized[sample], &lacking->sized,
+					     &g->among_sized[sample] };
+	struct estimate_pair p = estimate_pair_like(plain.class, plain.lacking, plain.among);
+	struct estimate_pair s = estimate_pair_like(sized.class, sized.lacking, sized.among);
 
-	if (lacking->seen > 0) {
-		p = estimate_pair_like(c, lacking, among);
+	if (p.kind == ESTIMATE_GUESS && s.kind == ESTIMATE_GUESS) {
+		estimate_pair_share(&p, &plain, &sized);
+	}
+	if (lacking->plain.seen > 0) {
 		estimate_total_add(total, &p);
+	}
+	if (lacking->sized.seen > 0) {
+		estimate_total_add(total, &s);
 	}
 }
 
@@ -234,8 +246,7 @@ void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t s
 			estimate_total_add(total, &p);
 		}
 	}
-	predict(&pool->plain[sample], &lacking.plain, &g->among_plain[sample], total);
-	predict(&pool->sized[sample], &lacking.sized, &g->among_sized[sample], total);
+	predict(g, pool, sample, &lacking, total);
 }
 
 void pools_free(struct groups *g)

@@ -111,6 +111,48 @@ static void a_prediction_by_size_is_what_is_written(void **state)
 	assert_true(p.value[1] == 10 && p.variance[1] == 0);
 }
 
+/* What both predictions have from the same strata is in their sum twice more. */
+static void predictions_from_the_same_strata_share_their_error(void **state)
+{
+	struct made plain = make(false), sized = make(true);
+	const struct estimate_like a = { &plain.plain, &plain.alike, NULL };
+	const struct estimate_like b = { &sized.sized, &sized.lacking, NULL };
+	struct estimate_pair p = estimate_pair_like(a.class, a.lacking, NULL), alone = p;
+
+	(void)state;
+	estimate_pair_share(&p, &a, &b);
+	expect_near(p.variance[0] - alone.variance[0],
+		    2 * 10 * 54 * sqrtl(variance_of_mean(&plain) * variance_of_mean(&sized)));
+	assert_true(p.value[0] == alone.value[0]);
+	assert_true(p.variance[1] == 0 && p.covariance == 0);
+}
+
+/* Twice the same prediction has twice the error, but for the part that is each one's own; and both
+ * metrics keep their correlation. */
+static void shared_errors_keep_their_correlation(void **state)
+{
+	struct estimate_class c = { .degrees = 0 };
+	const struct estimate_sample none = { 0 };
+	struct estimate_lacking lacking = { .seen = 0 };
+	const struct estimate_like like = { &c, &lacking, NULL };
+	struct estimate_pair p, alone;
+
+	(void)state;
+	for (int h = 1; h <= 4; h++) {
+		struct estimate_sample s = { 0 };
+
+		estimate_add(&s, h, 10 * h, 0.1);
+		estimate_class_add(&c, &s, 1, NULL);
+	}
+	estimate_lacking_add(&lacking, &none, 8, NULL);
+	alone = p = estimate_pair_like(&c, &lacking, NULL);
+	estimate_pair_share(&p, &like, &like);
+	expect_near((p.variance[0] + alone.variance[0]) / alone.variance[0],
+		    2 * (1 + 2 / 4.0L) / (1 + 1 / 4.0L));
+	expect_near(p.covariance, 10 * p.variance[0]);
+	expect_near(alone.covariance, 10 * alone.variance[0]);
+}
+
 /* --- slopes ----------------------------------------------------------------------------------- */
 
 struct reference {
@@ -286,6 +328,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_prediction_by_size_is_what_is_written),
+		cmocka_unit_test(predictions_from_the_same_strata_share_their_error),
+		cmocka_unit_test(shared_errors_keep_their_correlation),
 		cmocka_unit_test(slopes_are_what_is_written),
 		cmocka_unit_test(few_pairs_say_nothing),
 		cmocka_unit_test(a_slope_is_no_chance),

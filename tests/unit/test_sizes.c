@@ -497,6 +497,85 @@ static void one_layer_is_enough(void **state)
 	groups_free(n.groups);
 }
 
+/* The first kernel's layers but the last were met, so many of them with bytes as well; the last has
+ * bytes only. Each does ten operations, but for the first, which does a hundred. */
+static struct estimate tell_last(unsigned layers, unsigned with_bytes)
+{
+	struct network n;
+	struct estimate e;
+
+	make(&n, 4, &original);
+	for (unsigned layer = 0; layer < LAYERS; layer++) {
+		unsigned i = layer * KERNELS;
+
+		n.met[i] = layer < layers;
+		n.known[i] = layer < with_bytes || layer >= layers;
+		n.bytes[i] = 1e6;
+		n.operations[i] = layer == 0 ? 100 : 10;
+	}
+	n.launches_differ[0] = 0;
+	run(&n);
+	e = told(&n, 0, OPERATIONS);
+	groups_free(n.groups);
+	return e;
+}
+
+/* One that has a size does not outvote many that have none; without any there is the mean. */
+static void one_with_a_size_does_not_outvote_many(void **state)
+{
+	(void)state;
+	assert_true(fabs(tell_last(5, 1).value / SEEN - 140 - 28) < 1e-6);
+	assert_true(fabs(tell_last(5, 0).value / SEEN - 140 - 28) < 1e-6);
+	assert_int_equal(tell_last(5, 0).kind, ESTIMATE_GUESS);
+	assert_true(fabs(tell_last(5, 2).value / SEEN - 140 - 55) < 1e-6);
+	assert_true(fabs(tell_last(2, 1).value / SEEN - 110 - 400) < 1e-6);
+}
+
+/* Two layers of the first kernel were met. Of the others so many have bytes, the same as these:
+ * what all of them do is as sure as it would be if none had. */
+static double error_with(unsigned n_known, double differ, double launches_differ)
+{
+	const struct world w = { .slope = 1, .bytes_differ = 0.005, .large = { 1, 1 }, .met = 1 };
+	struct network n;
+	struct estimate e;
+
+	make(&n, 5, &w);
+	for (unsigned layer = 0; layer < LAYERS; layer++) {
+		unsigned i = layer * KERNELS;
+
+		n.met[i] = layer < 2;
+		n.known[i] = layer < 2 + n_known;
+		n.bytes[i] = 1e6;
+		n.operations[i] = layer == 0 ? 1e6 : 1e6 * (1 + differ);
+	}
+	for (unsigned k = 0; k < KERNELS; k++) {
+		n.launches_differ[k] = 0;
+	}
+	n.launches_differ[0] = launches_differ;
+	n.exact = true;
+	/* Some layer of another kernel is to be predicted, for sizes to be asked for at all. */
+	n.met[1] = false;
+	run(&n);
+	e = told(&n, 0, OPERATIONS);
+	assert_int_equal(e.kind, ESTIMATE_GUESS);
+	groups_free(n.groups);
+	return e.error;
+}
+
+static void a_size_of_1_is_as_sure_as_none(void **state)
+{
+	double launches;
+
+	(void)state;
+	for (unsigned known = 1; known <= 4; known++) {
+		double strata = error_with(known, 1, 0) / error_with(0, 1, 0);
+
+		assert_true(strata > 0.97 && strata < 1.05);
+	}
+	launches = error_with(4, 0, 0.05) / error_with(0, 0, 0.05);
+	assert_true(launches > 0.97 && launches < 1.05);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +591,8 @@ int main(void)
 		cmocka_unit_test(without_turns_there_are_no_sizes),
 		cmocka_unit_test(what_is_the_same_everywhere_stays_exact),
 		cmocka_unit_test(one_layer_is_enough),
+		cmocka_unit_test(one_with_a_size_does_not_outvote_many),
+		cmocka_unit_test(a_size_of_1_is_as_sure_as_none),
 	};
 
 	return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
