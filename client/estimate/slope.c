@@ -7,9 +7,10 @@
  *
  * Classes may have slopes of their own, with the variance t^2 around b. What these explain beyond b
  * has C - 1 degrees of freedom of C classes and is expected to be (C - 1) s^2 + t^2 (xx -
- * sum(xx_c^2) / xx), with s^2 of what they leave (Snedecor and Cochran, section 18.5; the method of
+ * sum(xx_c^2) / xx), with s^2 of what they leave (Snedecor and Cochran, chapter 18; the method of
  * moments of DerSimonian and Laird, Controlled Clinical Trials 7, 1986, for weights xx_c). A class
- * of which too little is known for a slope has one that is off by both: s^2 / xx + t^2.
+ * of which too little is known for a slope has one that is off by both: s^2 / xx + t^2. The first
+ * s^2 is of all that b leaves, so that it holds what slopes that differ make of b.
  *
  * The best one of many variables goes together with y by chance as well. So a slope is one only
  * where its square is more than 15 times s^2 / xx, which none of 60 is by chance in 96 of 100 cases
