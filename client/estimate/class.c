@@ -10,14 +10,15 @@
  * had shown that. The total is added to those of the k strata, with which it shares their means; so
  * there is 2 w N / k sum(M_h / n_h) more, where M_h are the launches that were not measured there.
  * Where strata have sizes, values are divided by those of their stratum, and launches count as much
- * as theirs: each M_h and N, squared as each square is. */
+ * as theirs: each M_h and N, squared as each square is. What tells sizes may be off, in one
+ * direction for all strata of the class: the square of what that makes of the total is added. */
 
 #include <math.h>
 
 #include "client/estimate/estimate_internal.h"
 
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen, const double size[2])
+			uint64_t seen, const struct estimate_size *size)
 {
 	const struct estimate_moments *m = estimate_values(stratum);
 	double degrees = estimate_degrees(stratum), n = degrees + 1, left, means[2];
@@ -27,7 +28,7 @@ void estimate_class_add(struct estimate_class *c, const struct estimate_sample *
 	}
 	left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
 	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
+		double unit = size ? size->unit[i] : 1;
 
 		means[i] = m->mean[i] / unit;
 		c->within[i] +=
@@ -40,18 +41,19 @@ void estimate_class_add(struct estimate_class *c, const struct estimate_sample *
 }
 
 void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
-			  uint64_t seen, const double size[2])
+			  uint64_t seen, const struct estimate_size *size)
 {
 	double left = seen > stratum->n ? (double)(seen - stratum->n) : 0;
 
 	estimate_merge(&l->own, stratum);
 	l->seen += seen > stratum->n ? seen : stratum->n;
 	for (int i = 0; i < 2; i++) {
-		double unit = size ? size[i] : 1;
+		double unit = size ? size->unit[i] : 1;
 
 		l->left[i] += left * unit;
 		l->left_2[i] += left * unit * unit;
 		l->squares[i] += left * unit * left * unit;
+		l->off[i] += size ? left * unit * size->off[i] : 0;
 	}
 }
 
@@ -111,25 +113,45 @@ static double moderated_among(const struct estimate_class *c, int i,
 	return among;
 }
 
+/* Of the mean of the strata's means. */
+static double variance_of_mean(const struct estimate_class *c, int i,
+			       const struct estimate_among *all)
+{
+	double k = c->means.weight, degrees, among = moderated_among(c, i, all, &degrees);
+
+	return among * estimate_student_factor(degrees) / k +
+	       within_of(c, i) * estimate_student_factor(c->degrees) * c->inverse / (k * k);
+}
+
 static struct estimate_variance predicted_variance(const struct estimate_class *c,
 						   const struct estimate_lacking *l,
 						   const struct estimate_among *all)
 {
 	const struct estimate_moments *m = &c->means;
-	double k = m->weight, both = m->m2[0] * m->m2[1];
+	double k = m->weight, both = m->m2[0] * m->m2[1], degrees;
 	struct estimate_variance v;
 
 	for (int i = 0; i < 2; i++) {
-		double within = within_of(c, i), u = l->left[i], degrees;
-		double among = moderated_among(c, i, all, &degrees);
+		double within = within_of(c, i) * estimate_student_factor(c->degrees);
+		double among = moderated_among(c, i, all, &degrees), u = l->left[i];
 
-		v.of[i] = among * estimate_student_factor(degrees) * (l->squares[i] + u * u / k) +
-			  within * estimate_student_factor(c->degrees) *
-				  (l->left_2[i] + u * u * c->inverse / (k * k) +
-				   2 * u * c->shared[i] / k);
+		v.of[i] = u * u * variance_of_mean(c, i, all) +
+			  among * estimate_student_factor(degrees) * l->squares[i] +
+			  within * (l->left_2[i] + 2 * u * c->shared[i] / k) +
+			  l->off[i] * l->off[i] * m->mean[i] * m->mean[i];
 	}
 	v.covariance = both > 0 ? m->cross / sqrt(both) * sqrt(v.of[0] * v.of[1]) : 0;
 	return v;
+}
+
+/* Two strata say how they differ. How others do is a part of the mean, so one stratum that did
+ * nothing cannot be judged by it. */
+static bool is_judged(const struct estimate_class *c, const struct estimate_among *all)
+{
+	const struct estimate_moments *m = &c->means;
+
+	return m->weight > 1 || (m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0 && all &&
+				 all->degrees >= ESTIMATE_STRATA_LEAST);
 }
 
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
@@ -139,8 +161,7 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 	const struct estimate_sample *own = &lacking->own;
 	struct estimate_variance v = { { (double)NAN, (double)NAN }, (double)NAN };
 	double strata = c->means.weight;
-	bool judged =
-		strata > 1 || (strata > 0 && among && among->degrees >= ESTIMATE_STRATA_LEAST);
+	bool judged = is_judged(c, among);
 	struct estimate_pair p = { .kind = judged	? ESTIMATE_GUESS
 					   : strata > 0 ? ESTIMATE_ONCE
 							: ESTIMATE_NONE,
@@ -157,4 +178,18 @@ struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 	}
 	p.covariance = v.covariance;
 	return p;
+}
+
+void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
+			 const struct estimate_like *b)
+{
+	double before = p->variance[0] * p->variance[1];
+
+	for (int i = 0; i < 2; i++) {
+		/* As if both means were off together: they are of the same strata. */
+		p->variance[i] += 2 * a->lacking->left[i] * b->lacking->left[i] *
+				  sqrt(variance_of_mean(a->class, i, a->among) *
+				       variance_of_mean(b->class, i, b->among));
+	}
+	p->covariance *= before > 0 ? sqrt(p->variance[0] * p->variance[1] / before) : 0;
 }

@@ -17,6 +17,8 @@ struct estimate_moments {
 	double mean[2], m2[2]; /* m2: weighted squares around the mean */
 	double cross;	       /* weighted products around the means */
 };
+/* One value of both more, with its weight. */
+void estimate_moments_add(struct estimate_moments *m, double weight, const double v[2]);
 
 /* Launches that came in one turn, where metrics take turns: their weights, and weighted distances
  * to the pivot; and squares and products of these over all turns that have ended. */
@@ -126,11 +128,16 @@ struct estimate_class {
 	double shared[2];	   /* the same, times the launches that it stands for */
 };
 
+/* How large a stratum is among those of its class, in both metrics, and by what part of that it is
+ * larger if what told it is one standard error higher. */
+struct estimate_size {
+	double unit[2], off[2];
+};
+
 /* A stratum of the class, with so many launches; one of which nothing was measured says nothing.
- * Where strata have sizes, in both metrics, the class knows means for each unit; NULL: all have 1.
- */
+ * Where strata have sizes the class knows means for each unit; NULL: all have 1. */
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
-			uint64_t seen, const double size[2]);
+			uint64_t seen, const struct estimate_size *size);
 
 /* How strata of a class differ in parts of its mean, over all classes: the sum of their squares and
  * of their degrees of freedom. Starts zeroed. */
@@ -140,15 +147,15 @@ struct estimate_among {
 void estimate_among_add(struct estimate_among *a, const struct estimate_class *c);
 
 /* Strata of which little or nothing was measured: what was, all launches that they have, and of
- * those that were not measured, in both metrics, the sizes, their squares, and the squares of each
- * stratum's sum of sizes, all added up. Starts zeroed. */
+ * those that were not measured, in both metrics, the sizes, their squares, the squares of each
+ * stratum's sum of sizes, and by how much sizes are off together, all added up. Starts zeroed. */
 struct estimate_lacking {
 	struct estimate_sample own;
 	uint64_t seen;
-	double left[2], left_2[2], squares[2];
+	double left[2], left_2[2], squares[2], off[2];
 };
 void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_sample *stratum,
-			  uint64_t seen, const double size[2]);
+			  uint64_t seen, const struct estimate_size *size);
 
 /* These, predicted from all of the class. The error holds what it has in common with those of the
  * class's strata, to which it is added. What other classes have shown counts for one more of its
@@ -157,5 +164,15 @@ void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_samp
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_lacking *lacking,
 					const struct estimate_among *among);
+
+/* Two predictions from one class's strata, a as they are and b for each unit of size: what both
+ * have from these is added to a's variance, for both to be added up. */
+struct estimate_like {
+	const struct estimate_class *class;
+	const struct estimate_lacking *lacking;
+	const struct estimate_among *among;
+};
+void estimate_pair_share(struct estimate_pair *p, const struct estimate_like *a,
+			 const struct estimate_like *b);
 
 #endif

@@ -17,9 +17,6 @@ struct estimate_variance {
 #define ESTIMATE_STRATA_LEAST 5
 #define ESTIMATE_LAUNCHES_MOST 4.0
 
-/* One value more, with its weight. */
-void estimate_moments_add(struct estimate_moments *m, double weight, const double v[2]);
-
 /* What variances are taken from. */
 const struct estimate_moments *estimate_values(const struct estimate_sample *s);
 

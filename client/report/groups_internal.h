@@ -3,8 +3,9 @@
 #define CLIENT_REPORT_GROUPS_INTERNAL_H
 
 /* What groups.c, groups_records.c (records to leaves), fold.c (leaves to rows), estimated.c
- * (figures of rows of which only some launches were measured), cells.c and pools.c (what these
- * keep) share. */
+ * (figures of rows of which only some launches were measured), cells.c (what these keep), pools.c
+ * (strata of which too little was measured, by those of their kind) and sizes.c (how large a
+ * stratum is among those) share. */
 
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
@@ -78,15 +79,16 @@ struct stratum_pool {
 	size_t *lacking; /* numbers of the strata, each of which lacks one sample or more */
 	size_t n_lacking;
 	uint64_t seen;		      /* launches of these */
-	struct estimate_class *kinds; /* by sample */
+	struct estimate_class *plain; /* by sample */
 	struct estimate_class *sized; /* the same for each unit of size, of those that have one */
+	double *centres;	      /* logarithms of what tells the size 1, two a sample */
 	size_t n_samples;
 };
 
 /* What tells how large a stratum is in a metric: another one, to the power of slope. */
-struct stratum_size {
+struct size_rule {
 	size_t by; /* a sample; 0: nothing does */
-	double slope;
+	double slope, error;
 };
 
 /* What was measured of a stratum in a leaf. */
@@ -157,9 +159,10 @@ struct groups {
 	uint64_t n_turns;
 	struct stratum_pool *pools;
 	size_t n_pools;
-	struct stratum_size *sizes;	      /* two a sample */
-	struct estimate_among *among, *sized; /* how the strata of a pool differ, one a sample */
-	struct estimate_prior *priors;	      /* what strata have in common, one a sample */
+	struct size_rule *size_rules; /* two a sample */
+	/* How the strata of a pool differ, as they are and for each unit of size; one a sample. */
+	struct estimate_among *among_plain, *among_sized;
+	struct estimate_prior *priors; /* what strata have in common, one a sample */
 	struct cell *cells;
 	struct cells_index cells_index;
 	struct derived derived[DERIVED_MAX];
@@ -190,13 +193,18 @@ int pools_make(struct groups *g);
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total);
 void pools_free(struct groups *g);
+/* Is it too little that was measured of it, and so predicted from its kind? */
+bool pools_predict(const struct groups *g, const struct groups_stratum *s, size_t sample);
 /* Where the strata of the kind end that begins at i, of n that are sorted by kind. */
 size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, size_t i);
 
-/* sizes.c: of strata that are sorted by kind. 0 or -ENOMEM. */
+/* sizes.c: rules, from strata that are sorted by kind. 0 or -ENOMEM. */
 int sizes_make(struct groups *g, const size_t *order, size_t n);
-/* In both terms of a sample; false: no size, or it is not known. */
-bool sizes_of(const struct groups *g, const struct groups_stratum *s, size_t sample, double ret[2]);
+/* Of strata of one kind: two a sample. */
+void sizes_centre(const struct groups *g, const size_t *members, size_t n, double *centres);
+/* In both terms of a sample, around the pool's centres; false: no size, or it is not known. */
+bool sizes_of(const struct groups *g, const struct stratum_pool *pool,
+	      const struct groups_stratum *s, size_t sample, struct estimate_size *ret);
 
 /* How many launches it stands for, as far as that is known. */
 uint64_t groups_stratum_seen(const struct groups_stratum *s);

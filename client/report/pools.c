@@ -9,6 +9,10 @@
  * kind may differ a hundredfold, each being all alike. One is enough where strata have shown how
  * much launches of one differ in this metric; else only what was measured is known of it.
  *
+ * Where metrics take turns, a stratum that was not met in those of one metric may have a size by
+ * another (sizes.c). So a pool knows twice what its strata have shown: as it is, for strata without
+ * a size, and for each unit of size.
+ *
  * Which strata these are depends on how many of their launches were measured, never on what was
  * measured. Where metrics take turns the strata of a kind may have been met in the same one: what
  * all of them share of its luck is not in the error. */
@@ -22,6 +26,14 @@
 static bool lacks(const struct groups_stratum *s, size_t sample)
 {
 	return estimate_lacks(&s->samples[sample], groups_stratum_seen(s));
+}
+
+bool pools_predict(const struct groups *g, const struct groups_stratum *s, size_t sample)
+{
+	struct estimate_pair p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+						     &g->priors[sample]);
+
+	return lacks(s, sample) && p.kind != ESTIMATE_GUESS;
 }
 
 /* By what they have in common, then as they were met. */
@@ -60,14 +72,14 @@ size_t pools_end_of_kind(const struct groups *g, const size_t *order, size_t n, 
 static void add_member(const struct groups *g, struct stratum_pool *pool,
 		       const struct groups_stratum *s)
 {
-	double size[2];
+	struct estimate_size size;
 
 	for (size_t k = 0; k < s->n_samples; k++) {
 		uint64_t seen = lacks(s, k) ? 0 : groups_stratum_seen(s);
 
-		estimate_class_add(&pool->kinds[k], &s->samples[k], seen, NULL);
-		if (sizes_of(g, s, k, size)) {
-			estimate_class_add(&pool->sized[k], &s->samples[k], seen, size);
+		estimate_class_add(&pool->plain[k], &s->samples[k], seen, NULL);
+		if (sizes_of(g, pool, s, k, &size)) {
+			estimate_class_add(&pool->sized[k], &s->samples[k], seen, &size);
 		}
 	}
 }
@@ -76,7 +88,7 @@ static void add_member(const struct groups *g, struct stratum_pool *pool,
 static bool lacks_something(const struct stratum_pool *pool, const struct groups_stratum *s)
 {
 	for (size_t k = 0; k < s->n_samples; k++) {
-		if (pool->kinds[k].means.weight > 0 && lacks(s, k)) {
+		if (pool->plain[k].means.weight > 0 && lacks(s, k)) {
 			return true;
 		}
 	}
@@ -93,12 +105,14 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 	}
 	g->n_pools++; /* to be freed, whatever comes */
 	pool->n_samples = g->strata[members[0]].n_samples;
-	pool->kinds = calloc(pool->n_samples, sizeof(*pool->kinds));
+	pool->plain = calloc(pool->n_samples, sizeof(*pool->plain));
 	pool->sized = calloc(pool->n_samples, sizeof(*pool->sized));
+	pool->centres = calloc(2 * pool->n_samples, sizeof(*pool->centres));
 	pool->lacking = calloc(n, sizeof(*pool->lacking));
-	if (!pool->kinds || !pool->sized || !pool->lacking) {
+	if (!pool->plain || !pool->sized || !pool->centres || !pool->lacking) {
 		return false;
 	}
+	sizes_centre(g, members, n, pool->centres);
 	for (size_t i = 0; i < n; i++) {
 		add_member(g, pool, &g->strata[members[i]]);
 	}
@@ -115,17 +129,17 @@ static bool pool_kind(struct groups *g, const size_t *members, size_t n)
 }
 
 /* How strata of a kind differ, over all kinds. */
-static bool compare_pools(struct groups *g)
+static bool add_up_among(struct groups *g)
 {
-	g->among = calloc(groups_n_samples(g), sizeof(*g->among));
-	g->sized = calloc(groups_n_samples(g), sizeof(*g->sized));
-	if (!g->among || !g->sized) {
+	g->among_plain = calloc(groups_n_samples(g), sizeof(*g->among_plain));
+	g->among_sized = calloc(groups_n_samples(g), sizeof(*g->among_sized));
+	if (!g->among_plain || !g->among_sized) {
 		return false;
 	}
 	for (size_t i = 0; i < g->n_pools; i++) {
 		for (size_t k = 0; k < g->pools[i].n_samples; k++) {
-			estimate_among_add(&g->among[k], &g->pools[i].kinds[k]);
-			estimate_among_add(&g->sized[k], &g->pools[i].sized[k]);
+			estimate_among_add(&g->among_plain[k], &g->pools[i].plain[k]);
+			estimate_among_add(&g->among_sized[k], &g->pools[i].sized[k]);
 		}
 	}
 	return true;
@@ -164,78 +178,94 @@ int pools_make(struct groups *g)
 		ok = pool_kind(g, members + i, next - i);
 	}
 	free(members);
-	ok = ok && compare_pools(g);
+	ok = ok && add_up_among(g);
 	return ok ? 0 : -ENOMEM;
 }
 
-/* By its size where that is known, and that of another of its kind. */
-static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
-			const struct groups_stratum *s, size_t sample,
-			struct estimate_lacking *plain, struct estimate_lacking *sized)
-{
-	uint64_t launches = groups_stratum_seen(s);
-	double size[2];
+/* Strata of a pool that lack a sample: those that have no size, and those that have one. */
+struct lacking {
+	struct estimate_lacking plain, sized;
+};
 
-	if (pool->sized[sample].means.weight > 0 && sizes_of(g, s, sample, size)) {
-		estimate_lacking_add(sized, &s->samples[sample], launches, size);
+/* By its size where that is known, and those of others of its kind: of one alone only where few
+ * are known without. */
+static void add_lacking(const struct groups *g, const struct stratum_pool *pool,
+			const struct groups_stratum *s, size_t sample, struct lacking *lacking)
+{
+	double sized = pool->sized[sample].means.weight, plain = pool->plain[sample].means.weight;
+	uint64_t launches = groups_stratum_seen(s);
+	struct estimate_size size;
+
+	if ((sized >= 2 || 2 * sized >= plain) && sizes_of(g, pool, s, sample, &size)) {
+		estimate_lacking_add(&lacking->sized, &s->samples[sample], launches, &size);
 	} else {
-		estimate_lacking_add(plain, &s->samples[sample], launches, NULL);
+		estimate_lacking_add(&lacking->plain, &s->samples[sample], launches, NULL);
 	}
 }
 
-static void predict(const struct estimate_class *c, const struct estimate_lacking *lacking,
-		    const struct estimate_among *among, struct estimate_total *total)
+static void predict(const struct groups *g, const struct stratum_pool *pool, size_t sample,
+		    const struct lacking *lacking, struct estimate_total *total)
 {
-	struct estimate_pair p;
+	const struct estimate_like plain = { &pool->plain[sample], &lacking->plain,
+					     &g->among_plain[sample] };
+	const struct estimate_like sized = { &pool->sized[sample], &lacking->sized,
+					     &g->among_sized[sample] };
+	struct estimate_pair p = estimate_pair_like(plain.class, plain.lacking, plain.among);
+	struct estimate_pair s = estimate_pair_like(sized.class, sized.lacking, sized.among);
 
-	if (lacking->seen > 0) {
-		p = estimate_pair_like(c, lacking, among);
+	if (p.kind == ESTIMATE_GUESS && s.kind == ESTIMATE_GUESS) {
+		estimate_pair_share(&p, &plain, &sized);
+	}
+	if (lacking->plain.seen > 0) {
 		estimate_total_add(total, &p);
+	}
+	if (lacking->sized.seen > 0) {
+		estimate_total_add(total, &s);
 	}
 }
 
 void pools_add(const struct groups *g, const struct stratum_pool *pool, size_t sample,
 	       struct estimate_total *total)
 {
-	struct estimate_lacking plain = { .seen = 0 }, sized = { .seen = 0 };
+	struct lacking lacking = { .plain = { .seen = 0 } };
 	struct estimate_pair p;
 
 	if (sample >= pool->n_samples) { /* a measure of another capture */
-		p = estimate_pair(&plain.own, pool->seen);
+		p = estimate_pair(&lacking.plain.own, pool->seen);
 		estimate_total_add(total, &p);
 		return;
 	}
 	for (size_t i = 0; i < pool->n_lacking; i++) {
 		const struct groups_stratum *s = &g->strata[pool->lacking[i]];
 
-		p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
-					&g->priors[sample]);
-		if (!lacks(s, sample) || p.kind == ESTIMATE_GUESS) {
-			estimate_total_add(total, &p);
+		if (pools_predict(g, s, sample)) {
+			add_lacking(g, pool, s, sample, &lacking);
 		} else {
-			add_lacking(g, pool, s, sample, &plain, &sized);
+			p = estimate_pair_among(&s->samples[sample], groups_stratum_seen(s),
+						&g->priors[sample]);
+			estimate_total_add(total, &p);
 		}
 	}
-	predict(&pool->kinds[sample], &plain, &g->among[sample], total);
-	predict(&pool->sized[sample], &sized, &g->sized[sample], total);
+	predict(g, pool, sample, &lacking, total);
 }
 
 void pools_free(struct groups *g)
 {
 	for (size_t i = 0; i < g->n_pools; i++) {
-		free(g->pools[i].kinds);
+		free(g->pools[i].plain);
 		free(g->pools[i].sized);
+		free(g->pools[i].centres);
 		free(g->pools[i].lacking);
 	}
 	for (size_t i = 0; i < g->strata_index.n; i++) {
 		g->strata[i].pool = 0;
 	}
 	free(g->pools);
-	free(g->among);
-	free(g->sized);
-	free(g->sizes);
+	free(g->among_plain);
+	free(g->among_sized);
+	free(g->size_rules);
 	g->pools = NULL;
-	g->among = g->sized = NULL;
-	g->sizes = NULL;
+	g->among_plain = g->among_sized = NULL;
+	g->size_rules = NULL;
 	g->n_pools = 0;
 }

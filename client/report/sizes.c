@@ -6,32 +6,46 @@
  * is what it is with the two metrics in other kinds.
  *
  * So for each metric y one other, x, is sought: the one in which the logarithms of the means of
- * strata go most together with those of y, each around its kind's mean, over all kinds (the
- * regression within classes, with one slope for all: Cochran, Sampling Techniques, 3rd ed., section
- * 7.10; Snedecor and Cochran, Statistical Methods, 8th ed., section 18.2). A stratum then has the
- * size x to the power of the slope. Strata of a kind are compared, and predicted, for each unit of
- * size (pools.c); a metric that is the same in all strata of a kind whatever the others do has the
- * slope 0. */
+ * strata go most together with those of y, each around its kind's mean, over all kinds and with one
+ * slope for all (client/estimate/slope.c). A stratum then has the size (x / centre) to the power of
+ * the slope, where the centre is the geometric mean of its kind's strata that have both: what the
+ * slope is off by counts from there, and as much for all strata of a kind. Strata of a kind are
+ * compared, and predicted, for each unit of size (pools.c). A metric that is the same in all strata
+ * of a kind whatever the others do has no size.
+ *
+ * Where no slope is proven, a stratum that is in some other metric far from what its kind has shown
+ * may be so in this one. It has the size 1, and an error as if the slope could be what it seems to
+ * be: of all metrics that might be asked, by the one that leaves most doubt.
+ *
+ * In a total over kinds what their slopes are off by is added as if it were each one's own. */
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "client/estimate/slope.h"
 #include "client/report/groups_internal.h"
 
-/* Fewer pairs, beyond the kinds' means, say nothing of how two metrics go together. */
-#define DEGREES_LEAST 8.0
+/* Of the logarithm of a size: no stratum is taken for a thousand times the others. */
+#define LOG_SIZE_MOST 6.9
+/* Of what two errors make of a size: an error that is without bound would hide all others of a
+ * total. */
+#define LOG_OFF_MOST 4.0
 
-/* Of logarithms around the means of their kinds; and how many strata have x and lack y. */
-struct products {
-	double xx, xy, yy, degrees, helped;
+/* One metric by another: how many strata are to be predicted in the one and have the other, and the
+ * squares of how far these are from the others of their kind. */
+struct candidate {
+	struct estimate_regression regression;
+	double helped, reach;
 };
 
 struct workspace {
 	const struct groups *g;
-	size_t n_figures;	   /* two a sample */
-	double *logs;		   /* [member * n_figures + figure], of one kind */
-	struct products *products; /* [y * n_figures + x] */
+	size_t n_figures; /* two a sample */
+	/* [member * n_figures + figure], of one kind. */
+	double *logs;
+	bool *lacking;
+	struct candidate *candidates; /* [figure * n_measures + measure] */
 };
 
 static size_t figure_of(size_t sample, int i)
@@ -48,77 +62,84 @@ static double log_of(const struct groups_stratum *s, size_t figure)
 	return mean > 0 ? log(mean) : (double)NAN;
 }
 
-/* Sums of one kind: those of its strata that have both. */
-static void add_products(struct workspace *w, size_t n, size_t y, size_t x)
+/* Is it to be predicted in the one metric, and has the other? */
+static bool is_helped(const struct workspace *w, size_t member, size_t figure, size_t by)
 {
-	struct products *p = &w->products[y * w->n_figures + x];
-	double count = 0, mean[2] = { 0, 0 };
+	return w->lacking[member * w->n_figures + figure] &&
+	       !isnan(w->logs[member * w->n_figures + by]);
+}
+
+/* The n members of one kind. */
+static void add_members(struct workspace *w, size_t n, size_t figure, size_t measure)
+{
+	struct candidate *c = &w->candidates[figure * w->g->n_measures + measure];
+	size_t by = figure_of(SAMPLE_MEASURES + measure, 1);
+	struct estimate_moments kind = { .weight = 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		double of_x = w->logs[i * w->n_figures + x], of_y = w->logs[i * w->n_figures + y];
-		double before[2] = { of_x - mean[0], of_y - mean[1] };
+		const double *logs = &w->logs[i * w->n_figures];
+		const double both[2] = { logs[by], logs[figure] };
 
-		if (isnan(of_x) || isnan(of_y)) {
-			p->helped += !isnan(of_x);
-			continue;
+		if (!isnan(both[0]) && !isnan(both[1])) {
+			estimate_moments_add(&kind, 1, both);
 		}
-		count++;
-		mean[0] += before[0] / count;
-		mean[1] += before[1] / count;
-		p->xx += before[0] * (of_x - mean[0]);
-		p->xy += before[0] * (of_y - mean[1]);
-		p->yy += before[1] * (of_y - mean[1]);
 	}
-	p->degrees += count > 1 ? count - 1 : 0;
+	estimate_regression_add(&c->regression, &kind);
+	/* Where none has both, nothing of the kind can be predicted. */
+	for (size_t i = 0; i < n; i++) {
+		if (kind.weight > 0 && is_helped(w, i, figure, by)) {
+			double far = w->logs[i * w->n_figures + by] - kind.mean[0];
+
+			c->helped++;
+			c->reach += far * far;
+		}
+	}
 }
 
-static bool is_number_of_launches(size_t figure)
+static void read_member(struct workspace *w, size_t i, const struct groups_stratum *s)
 {
-	return figure % 2 == 0 && (figure / 2 == SAMPLE_LAUNCHES || figure / 2 >= SAMPLE_MEASURES);
+	for (size_t f = 0; f < w->n_figures; f++) {
+		w->logs[i * w->n_figures + f] = log_of(s, f);
+		w->lacking[i * w->n_figures + f] =
+			f / 2 < s->n_samples && pools_predict(w->g, s, f / 2);
+	}
 }
 
-/* A metric's values, and not what of two of them is divided. */
-static bool is_size(size_t figure)
-{
-	return figure % 2 == 1 && figure / 2 >= SAMPLE_MEASURES;
-}
-
+/* By a metric's values, not by what of two of them is divided. Numbers of launches are 1 and would
+ * cost time only. */
 static void add_kind(struct workspace *w, const size_t *numbers, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		for (size_t f = 0; f < w->n_figures; f++) {
-			w->logs[i * w->n_figures + f] = log_of(&w->g->strata[numbers[i]], f);
-		}
+		read_member(w, i, &w->g->strata[numbers[i]]);
 	}
-	for (size_t y = figure_of(SAMPLE_DERIVED, 0); y < w->n_figures; y++) {
-		for (size_t x = 0; x < w->n_figures; x++) {
-			if (x != y && is_size(x) && !is_number_of_launches(y)) {
-				add_products(w, n, y, x);
+	for (size_t f = figure_of(SAMPLE_DERIVED, 0); f < w->n_figures; f++) {
+		bool is_number = f >= figure_of(SAMPLE_MEASURES, 0) && f % 2 == 0;
+
+		for (size_t m = 0; m < w->g->n_measures && !is_number; m++) {
+			if (f != figure_of(SAMPLE_MEASURES + m, 1)) {
+				add_members(w, n, f, m);
 			}
 		}
 	}
 }
 
-/* The part of y's squares that x explains, for as many strata as it can be asked. */
-static double worth(const struct products *p)
+/* What explains most, for as many strata as it can be asked. Where nothing does, what would make
+ * most of a difference if it did. */
+static struct size_rule best_rule(const struct workspace *w, size_t figure)
 {
-	bool tells = p->degrees >= DEGREES_LEAST && p->xx > 0 && p->yy > 0;
+	struct size_rule best = { 0, 0, 0 };
+	double most = 0, doubt = 0;
 
-	return tells ? p->helped * p->xy * p->xy / (p->xx * p->yy) : 0;
-}
+	for (size_t m = 0; m < w->g->n_measures; m++) {
+		const struct candidate *c = &w->candidates[figure * w->g->n_measures + m];
+		struct estimate_slope s = estimate_slope_of(&c->regression);
+		double worth = s.slope != 0 ? c->helped * s.explained : 0;
+		double doubtful = s.error * s.error * c->reach;
 
-static struct stratum_size choose(const struct workspace *w, size_t y)
-{
-	struct stratum_size best = { 0, 0 };
-	double most = 0;
-
-	for (size_t x = 0; x < w->n_figures; x++) {
-		const struct products *p = &w->products[y * w->n_figures + x];
-		double part = worth(p);
-
-		if (part > most) {
-			most = part;
-			best = (struct stratum_size){ x / 2, p->xy / p->xx };
+		if (worth > most || (most == 0 && doubtful > doubt)) {
+			most = worth;
+			doubt = doubtful;
+			best = (struct size_rule){ SAMPLE_MEASURES + m, s.slope, s.error };
 		}
 	}
 	return best;
@@ -135,19 +156,22 @@ static size_t largest_kind(const struct groups *g, const size_t *order, size_t n
 	return most;
 }
 
-static bool make(struct groups *g, struct workspace *w, const size_t *order, size_t n)
+static bool make_rules(struct groups *g, struct workspace *w, const size_t *order, size_t n)
 {
-	w->logs = calloc(largest_kind(g, order, n) * w->n_figures, sizeof(*w->logs));
-	w->products = calloc(w->n_figures * w->n_figures, sizeof(*w->products));
-	if (!w->logs || !w->products) {
+	size_t most = largest_kind(g, order, n) * w->n_figures;
+
+	w->logs = calloc(most, sizeof(*w->logs));
+	w->lacking = calloc(most, sizeof(*w->lacking));
+	w->candidates = calloc(w->n_figures * g->n_measures, sizeof(*w->candidates));
+	if (!w->logs || !w->lacking || !w->candidates) {
 		return false;
 	}
 	for (size_t i = 0, end; i < n; i = end) {
 		end = pools_end_of_kind(g, order, n, i);
 		add_kind(w, order + i, end - i);
 	}
-	for (size_t y = 0; y < w->n_figures; y++) {
-		g->sizes[y] = choose(w, y);
+	for (size_t f = 0; f < w->n_figures; f++) {
+		g->size_rules[f] = best_rule(w, f);
 	}
 	return true;
 }
@@ -157,30 +181,72 @@ int sizes_make(struct groups *g, const size_t *order, size_t n)
 	struct workspace w = { .g = g, .n_figures = 2 * groups_n_samples(g) };
 	bool ok;
 
-	free(g->sizes);
-	g->sizes = calloc(w.n_figures, sizeof(*g->sizes));
-	ok = g->sizes != NULL;
+	free(g->size_rules);
+	g->size_rules = calloc(w.n_figures, sizeof(*g->size_rules));
+	ok = g->size_rules != NULL;
 	if (ok && g->turns && n > 0) {
-		ok = make(g, &w, order, n);
+		ok = make_rules(g, &w, order, n);
 		free(w.logs);
-		free(w.products);
+		free(w.lacking);
+		free(w.candidates);
 	}
 	return ok ? 0 : -ENOMEM;
 }
 
-bool sizes_of(const struct groups *g, const struct groups_stratum *s, size_t sample, double ret[2])
+static double log_of_what_tells(const struct groups *g, const struct groups_stratum *s,
+				size_t figure)
+{
+	return log_of(s, figure_of(g->size_rules[figure].by, 1));
+}
+
+void sizes_centre(const struct groups *g, const size_t *members, size_t n, double *centres)
+{
+	for (size_t f = 0; f < 2 * g->strata[members[0]].n_samples; f++) {
+		double sum = 0, count = 0;
+
+		for (size_t i = 0; i < n && g->size_rules[f].by; i++) {
+			const struct groups_stratum *s = &g->strata[members[i]];
+			double of = log_of_what_tells(g, s, f);
+
+			if (!isnan(of) && s->samples[f / 2].n > 0) {
+				sum += of;
+				count++;
+			}
+		}
+		centres[f] = count > 0 ? sum / count : 0;
+	}
+}
+
+/* In one term: distance is of the logarithm of what tells. Two errors of a slope make more of a
+ * size than twice what one does, and two are to hold 95 of 100. */
+static void set_size(const struct size_rule *rule, double distance, int i,
+		     struct estimate_size *ret)
+{
+	double exponent = fmin(fmax(rule->slope * distance, -LOG_SIZE_MOST), LOG_SIZE_MOST);
+	double off = fmin(2 * rule->error * fabs(distance), LOG_OFF_MOST);
+
+	ret->unit[i] = exp(exponent);
+	ret->off[i] = copysign(expm1(off) / 2, distance);
+}
+
+bool sizes_of(const struct groups *g, const struct stratum_pool *pool,
+	      const struct groups_stratum *s, size_t sample, struct estimate_size *ret)
 {
 	bool known = false;
 
+	*ret = (struct estimate_size){ { 1, 1 }, { 0, 0 } };
 	for (int i = 0; i < 2; i++) {
-		const struct stratum_size *size = &g->sizes[figure_of(sample, i)];
-		double of = size->by ? log_of(s, figure_of(size->by, 1)) : 0;
+		size_t figure = figure_of(sample, i);
+		const struct size_rule *rule = &g->size_rules[figure];
+		double of = rule->by ? log_of_what_tells(g, s, figure) : 0;
 
 		if (isnan(of)) {
 			return false;
 		}
-		known = known || size->by;
-		ret[i] = exp(size->slope * of);
+		if (rule->by) {
+			known = true;
+			set_size(rule, of - pool->centres[figure], i, ret);
+		}
 	}
 	return known;
 }

@@ -459,6 +459,22 @@ static void one_launch_is_judged_by_other_strata(void **state)
 	assert_true(estimate_pair_among(&equal, 10, &prior).variance[0] == 0);
 }
 
+/* What other strata have shown counts for less where they differ in it: of 2.5 launches that they
+ * are worth, 1 - 2.5 / 4 is taken away. */
+static void one_launch_is_judged_by_as_much_as_strata_agree(void **state)
+{
+	const struct estimate_prior prior = { .launches = { 2.5, 4 }, .variance = { 0.01, 0.04 } };
+	struct estimate_sample one = { 0 };
+	struct estimate_pair p;
+
+	(void)state;
+	estimate_add(&one, 1000, 7, 0.1);
+	p = estimate_pair_among(&one, 10, &prior);
+	assert_int_equal(p.kind, ESTIMATE_GUESS);
+	expect_near(p.variance[0], 0.01L * 1000 * 1000 * 9 * 10 * widen(2.125L));
+	expect_near(p.variance[1], 0.04L * 7 * 7 * 9 * 10 * widen(4));
+}
+
 /* So many launches of one stratum, of which these were measured. */
 static struct estimate_lacking lacking_of(const struct estimate_sample *own, uint64_t seen)
 {
@@ -484,8 +500,9 @@ static void predict(bool sized)
 		double truth = 0, z;
 
 		for (int h = 0; h < STRATA; h++) {
-			const double size[2] = { sized ? 1 + h * h : 1, 1 };
-			double mean = 100 * size[0] * (1 + 0.3 * normal(&random));
+			const struct estimate_size size = { { sized ? 1 + h * h : 1, 1 },
+							    { 0, 0 } };
+			double mean = 100 * size.unit[0] * (1 + 0.3 * normal(&random));
 			struct estimate_sample s = { 0 };
 
 			for (int i = 0; i < OF_EACH; i++) {
@@ -496,9 +513,9 @@ static void predict(bool sized)
 					estimate_add(&s, v, 1, 0.1);
 				}
 			}
-			estimate_class_add(&c, &s, 2, size);
+			estimate_class_add(&c, &s, 2, &size);
 			if (h < 2) {
-				estimate_lacking_add(&lacking, &s, OF_EACH, size);
+				estimate_lacking_add(&lacking, &s, OF_EACH, &size);
 			}
 		}
 		assert_true(c.means.weight == STRATA - 2);
@@ -570,6 +587,31 @@ static void alike_strata_are_judged_by_other_kinds(void **state)
 		    0.02);
 	/* What was the same everywhere stays so. */
 	assert_true(p.value[1] == 70 && p.variance[1] == 0);
+}
+
+/* One stratum is judged by other kinds, but for one that did nothing: how they differ is a part of
+ * the mean. */
+static void one_stratum_is_judged_by_other_kinds(void **state)
+{
+	static const double differ[] = { 1, 1, 2, 3, 4, 4 }, ten[] = { 10 }, nothing[] = { 0 };
+	struct estimate_class others = { .degrees = 0 }, one = { .degrees = 0 },
+			      zero = { .degrees = 0 };
+	const struct estimate_sample none = { 0 };
+	const struct estimate_lacking lacking = lacking_of(&none, 10);
+	struct estimate_among among = { .degrees = 0 };
+	struct estimate_pair p;
+
+	(void)state;
+	add_alike(&others, differ, ARRAY_SIZE(differ));
+	estimate_among_add(&among, &others);
+	add_alike(&one, ten, ARRAY_SIZE(ten));
+	p = estimate_pair_like(&one, &lacking, &among);
+	assert_int_equal(p.kind, ESTIMATE_GUESS);
+	assert_true(p.value[0] == 100 && p.variance[0] > 0);
+	add_alike(&zero, nothing, ARRAY_SIZE(nothing));
+	p = estimate_pair_like(&zero, &lacking, &among);
+	assert_int_equal(p.kind, ESTIMATE_ONCE);
+	assert_true(p.value[0] == 0 && isnan(p.variance[0]));
 }
 
 /* What was measured of strata that lack counts as it is; one stratum alone says nothing of errors.
@@ -1104,9 +1146,11 @@ int main(void)
 		cmocka_unit_test(everything_measured_is_exact),
 		cmocka_unit_test(once_is_marked_and_nothing_is_nothing),
 		cmocka_unit_test(one_launch_is_judged_by_other_strata),
+		cmocka_unit_test(one_launch_is_judged_by_as_much_as_strata_agree),
 		cmocka_unit_test(what_is_missing_is_predicted_from_its_kind),
 		cmocka_unit_test(what_is_missing_is_predicted_by_its_size),
 		cmocka_unit_test(alike_strata_are_judged_by_other_kinds),
+		cmocka_unit_test(one_stratum_is_judged_by_other_kinds),
 		cmocka_unit_test(a_prediction_keeps_what_was_measured),
 		cmocka_unit_test(merged_sums_lose_nothing),
 		cmocka_unit_test(a_prediction_is_what_is_written),
