@@ -13,9 +13,10 @@
  * Two accounts.
  *
  * The balance is for going steadily: it grows with the time, by a little less than the share, up to
- * what two seconds bring, and everything that is spent is taken from it. Half of what comes in goes
- * to the loan while there is one. The loan holds what comes in lumps before it can be saved for:
- * the first Start, larger batches, and the balance that a program begins with.
+ * what two seconds bring, and everything that is spent is taken from it. While there is a loan,
+ * half of what comes in goes to it, less what seeing the launches takes anyway. The loan holds what
+ * comes in lumps before it can be saved for: the first Start, larger batches, and the balance that
+ * a program begins with.
  *
  * The window is for the promise: what was spent in each tenth of a second of the last ten seconds.
  * No lump is spent that does not fit in there. So the balance decides, and the window is the net
@@ -222,6 +223,12 @@ static double income_ns(const struct budget *b, double elapsed_ns)
 	return planned_share(b) * elapsed_ns;
 }
 
+/* What comes in is for seeing the launches first. */
+static double free_income_ns(const struct budget *b, double elapsed_ns)
+{
+	return fmax(income_ns(b, elapsed_ns) - b->seeing_share * elapsed_ns, 0);
+}
+
 static double reserve_ns(const struct budget *b)
 {
 	double least = 2 * FULL_LEAST * whole_price(b), reserve = income_ns(b, RESERVE_NS);
@@ -242,7 +249,7 @@ static void earn(struct budget *b, uint64_t elapsed_ns)
 	double income = income_ns(b, (double)elapsed_ns);
 
 	if (is_saving(b)) {
-		double kept = income / 2;
+		double kept = free_income_ns(b, (double)elapsed_ns) / 2;
 
 		b->loan_ns = b->loan_ns > kept ? b->loan_ns - kept : 0;
 		income -= kept;
@@ -433,17 +440,15 @@ static double left_for_ranges(const struct budget *b)
 
 struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 {
-	double price = whole_price(b), left, income;
+	double price = whole_price(b), left;
 	struct budget_pace pace;
 
 	advance(b, now_ns);
 	left = left_for_ranges(b);
-	income = income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1) - b->seeing_share * 1e9;
-	income = income > 0 ? income : 0;
 	pace.credit = left > 0 ? (int64_t)(left / price) : 0;
 	pace.full = (int64_t)(income_ns(b, STEADY_NS) / price);
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
-	pace.per_s = income / price;
+	pace.per_s = free_income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1) / price;
 	/* A batch that cannot be turned now takes no more than it has room for. */
 	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)room_left(b)) {
 		pace.credit = (int64_t)room_left(b);
@@ -480,8 +485,10 @@ bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
  * time in all strata. */
 static double lump_ns(const struct budget *b)
 {
-	double window = b->options.share * WINDOW_NS;
-	double room = ((WINDOW_USED - PLANNED / 2) * window - turn_room(b)) / (1 + BESIDE) * 0.97;
+	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
+	double seeing = fmin(b->seeing_share * WINDOW_NS, planned);
+	double half = seeing + (planned - seeing) / 2;
+	double room = (WINDOW_USED * window - half - turn_room(b)) / (1 + BESIDE) * 0.97;
 
 	return room < LUMP * window ? room : LUMP * window;
 }

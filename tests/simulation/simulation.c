@@ -31,15 +31,19 @@ static double noise(struct simulation *s)
 	return 0.9 + 0.2 * (double)(s->random >> 11) * 0x1p-53;
 }
 
-static void spend(struct simulation *s, double ns)
+static void note_spent(struct simulation *s, double ns)
 {
-	size_t slot;
+	size_t slot = s->now_ns / SPENT_SLOT_NS;
 
-	s->now_ns += (uint64_t)ns;
-	slot = s->now_ns / SPENT_SLOT_NS;
 	if (slot < s->n_spent) {
 		s->spent[slot] += ns;
 	}
+}
+
+static void spend(struct simulation *s, double ns)
+{
+	s->now_ns += (uint64_t)ns;
+	note_spent(s, ns);
 }
 
 /* --- batches --- */
@@ -291,6 +295,7 @@ static void tick(struct simulation *s)
 	}
 	if (seeing_ns > 0) {
 		budget_note_seeing(&s->budget, s->now_ns, 1, seeing_ns, 0, BUDGET_ASSUMED);
+		note_spent(s, seeing_ns);
 	}
 	turn_shares_note(&s->shares, s->pass);
 	grant(s);

@@ -346,6 +346,46 @@ static void the_first_batch_knows_the_kernels(void **state)
 	first_kernels(0.02, 20, 170e6, 0.0105);
 }
 
+/* What two trainings took on an H200 for being seen, and for CUPTI being there, and their first
+ * Starts: 1.2 % of 2 %, and 6.3 % of 10 %. What is left is measured with from the beginning, and
+ * not only when the first Start is paid back: that took 40 s of the one, and for ever in the other.
+ */
+static void being_there_leaves_something_to_measure(void **state)
+{
+	static const struct {
+		double share, seeing_share, first_fixed_ns, seconds;
+		uint64_t least;
+	} cases[] = {
+		{ 0.02, 0.012, 220e6, 40, 200 },
+		{ 0.1, 0.063, 190e6, 18, 700 },
+		{ 0.1, 0.063, 190e6, 60, 3000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct simulation_options options = {
+			.program = program_find("model"),
+			.share = cases[i].share,
+			.seconds = cases[i].seconds,
+			.seed = 1,
+			.first_fixed_ns = cases[i].first_fixed_ns,
+			.seeing_share = cases[i].seeing_share,
+		};
+		struct simulation s;
+
+		assert_int_equal(simulation_run(&s, &options), 0);
+		print_message("%.0f %%, of which being there takes %.1f %%: %llu in %.0f s, worst "
+			      "ten seconds %.3f %%\n",
+			      100 * cases[i].share, 100 * cases[i].seeing_share,
+			      (unsigned long long)s.measured, cases[i].seconds,
+			      100 * simulation_worst_window(&s));
+		expect_budget_kept(&s);
+		assert_true(s.measured > cases[i].least);
+		assert_true(chooser_withheld(&s.chooser) < s.launches / 10);
+		simulation_deinit(&s);
+	}
+}
+
 /* SM metrics wait for the GPU; a first Start may have a large fixed part. */
 static void dear_measuring_keeps_the_budget(void **state)
 {
@@ -540,6 +580,7 @@ int main(void)
 		cmocka_unit_test(a_larger_budget_buys_a_smaller_error),
 		cmocka_unit_test(every_stratum_is_measured_within_a_minute),
 		cmocka_unit_test(the_first_batch_knows_the_kernels),
+		cmocka_unit_test(being_there_leaves_something_to_measure),
 		cmocka_unit_test(dear_measuring_keeps_the_budget),
 		cmocka_unit_test(windows_help_against_one_of_two),
 		cmocka_unit_test(passes_follow_each_other),
