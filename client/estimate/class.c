@@ -17,6 +17,9 @@
 
 #include "client/estimate/estimate_internal.h"
 
+/* One stratum in ten that is like no other of its kind has most likely been met by then. */
+#define AMONG_LEAST 15
+
 void estimate_class_add(struct estimate_class *c, const struct estimate_sample *stratum,
 			uint64_t seen, const struct estimate_size *size)
 {
@@ -144,14 +147,18 @@ static struct estimate_variance predicted_variance(const struct estimate_class *
 	return v;
 }
 
-/* Two strata say how they differ. How others do is a part of the mean, so one stratum that did
- * nothing cannot be judged by it. */
+/* A few strata that are alike do not show that the next one is: of three layers that run a kernel
+ * two may be met. Several do, and so do those of all kinds together, though how others differ is a
+ * part of the mean, so one stratum that did nothing cannot be judged by it. */
 static bool is_judged(const struct estimate_class *c, const struct estimate_among *all)
 {
 	const struct estimate_moments *m = &c->means;
 
-	return m->weight > 1 || (m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0 && all &&
-				 all->degrees >= ESTIMATE_STRATA_LEAST);
+	if (!all || m->weight > ESTIMATE_STRATA_LEAST) {
+		return m->weight > 1;
+	}
+	return all->degrees >= AMONG_LEAST &&
+	       (m->weight > 1 || (m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0));
 }
 
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,

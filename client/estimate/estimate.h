@@ -159,8 +159,9 @@ void estimate_lacking_add(struct estimate_lacking *l, const struct estimate_samp
 
 /* These, predicted from all of the class. The error holds what it has in common with those of the
  * class's strata, to which it is added. What other classes have shown counts for one more of its
- * strata: among is of all, this one with them; or NULL. ESTIMATE_ONCE where one stratum tells, NONE
- * where none does. */
+ * strata: among is of all, this one with them; or NULL. ESTIMATE_ONCE where so few strata tell, of
+ * this class and of all, that what differs from them may not have been met; NONE where none does.
+ */
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,
 					const struct estimate_lacking *lacking,
 					const struct estimate_among *among);

@@ -557,8 +557,8 @@ static void add_alike(struct estimate_class *c, const double *values, size_t n)
 	}
 }
 
-/* Strata that happen to be alike are no sign that the next one of their kind is, when those of
- * other kinds differ; they are when all kinds are so. */
+/* A few strata that happen to be alike are no sign that the next one of their kind is, when those
+ * of other kinds differ, or are few as well; they are when all kinds are so. */
 static void alike_strata_are_judged_by_other_kinds(void **state)
 {
 	static const double same[] = { 100, 100, 100 }, other[] = { 1, 1, 4 };
@@ -572,19 +572,22 @@ static void alike_strata_are_judged_by_other_kinds(void **state)
 	add_alike(&alike, same, ARRAY_SIZE(same));
 	estimate_among_add(&among, &alike);
 	alone = estimate_pair_like(&alike, &ten, &among); /* it is the only kind */
-	assert_true(alone.value[0] == 1000 && alone.variance[0] == 0);
-	for (int i = 0; i < 5; i++) {
+	assert_true(alone.value[0] == 1000 && alone.kind == ESTIMATE_ONCE);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(estimate_pair_like(&alike, &ten, &among).kind, ESTIMATE_ONCE);
 		estimate_among_add(&among, &alike);
 	}
-	assert_true(estimate_pair_like(&alike, &ten, &among).variance[0] == 0);
+	estimate_among_add(&among, &alike);
+	p = estimate_pair_like(&alike, &ten, &among);
+	assert_true(p.kind == ESTIMATE_GUESS && p.variance[0] == 0);
 	add_alike(&differs, other, ARRAY_SIZE(other));
 	estimate_among_add(&among, &differs);
 	p = estimate_pair_like(&alike, &ten, &among);
 	assert_true(p.value[0] == alone.value[0] && p.variance[0] > 0);
-	/* Of 14 - 2 degrees of freedom in other kinds 2 are of one with the variance 3 around 2: an
-	 * eighth, of which a third counts; and Student's for 3. */
-	assert_true(fabs(sqrt(p.variance[0] / (100 + 100 / 3.0)) / (100 * sqrt(0.125 / 3)) - 1.63) <
-		    0.02);
+	/* Of 18 - 2 degrees of freedom in other kinds 2 are of one with the variance 3 around 2: an
+	 * eleventh of 3 / 4 each, of which a third counts; and Student's for 3. */
+	assert_true(fabs(sqrt(p.variance[0] / (100 + 100 / 3.0)) / (100 * sqrt(1.5 / 16 / 3)) -
+			 1.63) < 0.02);
 	/* What was the same everywhere stays so. */
 	assert_true(p.value[1] == 70 && p.variance[1] == 0);
 }
@@ -594,8 +597,9 @@ static void alike_strata_are_judged_by_other_kinds(void **state)
 static void one_stratum_is_judged_by_other_kinds(void **state)
 {
 	static const double differ[] = { 1, 1, 2, 3, 4, 4 }, ten[] = { 10 }, nothing[] = { 0 };
+	static const double two[] = { 10, 10 };
 	struct estimate_class others = { .degrees = 0 }, one = { .degrees = 0 },
-			      zero = { .degrees = 0 };
+			      zero = { .degrees = 0 }, pair = { .degrees = 0 };
 	const struct estimate_sample none = { 0 };
 	const struct estimate_lacking lacking = lacking_of(&none, 10);
 	struct estimate_among among = { .degrees = 0 };
@@ -603,11 +607,18 @@ static void one_stratum_is_judged_by_other_kinds(void **state)
 
 	(void)state;
 	add_alike(&others, differ, ARRAY_SIZE(differ));
-	estimate_among_add(&among, &others);
 	add_alike(&one, ten, ARRAY_SIZE(ten));
+	add_alike(&pair, two, ARRAY_SIZE(two));
+	for (int i = 0; i < 2; i++) {
+		estimate_among_add(&among, &others);
+		assert_int_equal(estimate_pair_like(&one, &lacking, &among).kind, ESTIMATE_ONCE);
+		assert_int_equal(estimate_pair_like(&pair, &lacking, &among).kind, ESTIMATE_ONCE);
+	}
+	estimate_among_add(&among, &others); /* fifteen degrees of freedom */
 	p = estimate_pair_like(&one, &lacking, &among);
 	assert_int_equal(p.kind, ESTIMATE_GUESS);
 	assert_true(p.value[0] == 100 && p.variance[0] > 0);
+	assert_int_equal(estimate_pair_like(&pair, &lacking, &among).kind, ESTIMATE_GUESS);
 	add_alike(&zero, nothing, ARRAY_SIZE(nothing));
 	p = estimate_pair_like(&zero, &lacking, &among);
 	assert_int_equal(p.kind, ESTIMATE_ONCE);
