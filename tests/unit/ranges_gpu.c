@@ -7,7 +7,7 @@
 
 #include "client/agent/guard.h"
 
-enum { SETUP_MS = 50, START_MS = 6, STOP_MS = 8, PUSH_US = 1, POP_US = 4, DEAR_US = 700 };
+enum { SETUP_MS = 50, START_MS = 6, STOP_MS = 8, PUSH_US = 2, POP_US = 3, DEAR_US = 700 };
 
 struct gpu gpu;
 
@@ -37,6 +37,12 @@ int nanosleep(const struct timespec *t, struct timespec *left)
 	return 0;
 }
 
+static void take(uint64_t ns)
+{
+	gpu.now_ns += ns;
+	gpu.ranges_ns += ns;
+}
+
 static void profile(uint64_t ns)
 {
 	gpu.now_ns += ns;
@@ -52,6 +58,7 @@ static CUptiResult enable(CUpti_RangeProfiler_Enable_Params *p)
 
 	assert_false(o->enabled);
 	profile(SETUP_MS * MS);
+	gpu.n_enabled++;
 	*o = (struct CUpti_RangeProfiler_Object){ .enabled = true, .device = device };
 	p->pRangeProfilerObject = o;
 	return CUPTI_SUCCESS;
@@ -146,7 +153,7 @@ static CUptiResult push(CUpti_RangeProfiler_PushRange_Params *p)
 
 	assert_true(o->started && !o->open);
 	assert_int_equal(strtoul(p->pRangeName, NULL, 10), o->n);
-	gpu.now_ns += PUSH_US * US;
+	take(PUSH_US * US);
 	if (gpu.push != CUPTI_SUCCESS) {
 		return gpu.push;
 	}
@@ -161,7 +168,7 @@ static CUptiResult pop(CUpti_RangeProfiler_PopRange_Params *p)
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
 	assert_true(o->started && o->open);
-	gpu.now_ns += (gpu.dear[o->pass] ? DEAR_US : POP_US) * US;
+	take((gpu.dear[o->pass] ? DEAR_US : POP_US) * US);
 	o->open = false;
 	return gpu.pop;
 }

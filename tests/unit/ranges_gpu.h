@@ -35,8 +35,9 @@ struct image {
 
 struct gpu {
 	uint64_t now_ns;
-	uint64_t profiling_ns; /* of calls but those of ranges */
+	uint64_t ranges_ns, profiling_ns; /* that calls took: Push and Pop, and the others */
 	bool at_work;
+	bool gets_launched;	 /* with the next launch that is measured */
 	struct guard *gets_work; /* of this context, with the next Stop */
 	size_t bytes_a_range[PASSES_MAX];
 	bool dear[PASSES_MAX]; /* its ranges */
@@ -44,7 +45,7 @@ struct gpu {
 	uint32_t wrong_pass;		      /* by which Stop is off */
 	CUptiResult start, push, pop, decode; /* what they answer */
 	uint64_t tried_ns[64];		      /* when Start was called */
-	unsigned n_starts, n_ranges;
+	unsigned n_enabled, n_starts, n_ranges;
 	int n_pushed; /* contexts */
 	struct CUpti_RangeProfiler_Object object[CONTEXTS], *owner[CONTEXTS];
 };

@@ -172,6 +172,8 @@ static bool launch_in(struct ranges *where)
 	measured = ranges_open(&c, where, &g, &l);
 	if (measured) {
 		*l = (struct launch){ .pass = (uint8_t)pass };
+		gpu.at_work = gpu.at_work || gpu.gets_launched;
+		gpu.gets_launched = false;
 		ranges_close(&c, where, &g, true);
 	}
 	deliver();
@@ -358,6 +360,7 @@ static void expect_growth(size_t first, size_t last)
 			     largest <= RANGES_IMAGE_BYTES_MAX));
 	}
 	assert_true(n > 1);
+	assert_int_equal(gpu.n_enabled, n); /* one object each */
 	assert_int_equal(size, last);
 	for (uint32_t i = 0; i < c.passes.n; i++) {
 		assert_int_equal(delivered.last_size[i], last);
@@ -455,9 +458,11 @@ static double noted_ns(void)
 
 static void expect_all_noted(void)
 {
-	double took = (double)gpu.profiling_ns;
+	double took = (double)gpu.profiling_ns, ranges = (double)gpu.ranges_ns;
+	double noted = c.choosing.budget.costs[BUDGET_RANGE_CPU].total_ns;
 
 	assert_true(noted_ns() >= took && noted_ns() < 1.001 * took);
+	assert_true(noted >= ranges && noted < 1.1 * ranges);
 }
 
 /* A pass is left out by a turn without a range. */
@@ -518,6 +523,26 @@ static void nothing_is_started_while_the_gpu_works(void **state)
 	gpu.at_work = false;
 	launch_many(1);
 	assert_int_equal(delivered.n, 64);
+	finish();
+}
+
+/* A batch that is full stays until its turn is paid for. */
+static void turns_keep_the_budget(void **state)
+{
+	uint64_t since_ns, before_ns;
+
+	(void)state;
+	capture(2, 10000);
+	while (gpu.now_ns < 1020 * CLOCK_NS_PER_S) {
+		launch();
+	}
+	since_ns = gpu.now_ns;
+	before_ns = gpu.profiling_ns;
+	while (gpu.now_ns < 1060 * CLOCK_NS_PER_S) {
+		launch();
+	}
+	assert_true(gpu.profiling_ns > before_ns);
+	assert_true(gpu.profiling_ns - before_ns < (gpu.now_ns - since_ns) / 100);
 	finish();
 }
 
@@ -584,6 +609,7 @@ static void a_failing_decode_is_counted(void **state)
 	expect_broken(0, 64);
 }
 
+/* The object is CUPTI's still, and goes when there is nothing to wait for. */
 static void what_is_abandoned_is_counted(void **state)
 {
 	(void)state;
@@ -591,6 +617,11 @@ static void what_is_abandoned_is_counted(void **state)
 	launch_many(10);
 	ranges_abandon(&c, r);
 	assert_int_equal(atomic_load(&c.counters.failed), 10);
+	assert_true(gpu.object[0].started);
+	assert_true(ranges_disable(&c, r));
+	assert_false(gpu.object[0].started || gpu.object[0].enabled);
+	assert_int_equal(r->state, RANGES_BROKEN);
+	assert_false(launch());
 	finish();
 }
 
@@ -695,6 +726,71 @@ static void with_a_budget_they_wait_until_it_is_paid(void **state)
 	finish();
 }
 
+/* --- ranges that are held --- */
+
+/* Its kernel waits for the next one, so its range stays open until that has ended. */
+static void a_range_is_held_until_its_kernel_has_ended(void **state)
+{
+	(void)state;
+	capture(1, 0);
+	add_context(1);
+	launch_many(10);
+	gpu.gets_launched = true;
+	assert_true(launch()); /* its range is open still */
+	assert_true(r->guard.holds);
+	assert_false(launch());
+	assert_false(ranges_flush(&c, r));
+	assert_false(ranges_disable(&c, r));
+	gpu.at_work = false;
+	assert_true(launch());
+	assert_false(r->guard.holds);
+	launch_many(10);
+	finish();
+	assert_int_equal(delivered.n_disturbed, 1); /* by what ran beside it */
+	assert_int_equal(delivered.n, 22);
+}
+
+/* Also when nothing is launched any more. */
+static void a_held_range_is_closed_at_the_end(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		capture(1, 0);
+		add_context(1);
+		launch_many(5);
+		gpu.gets_launched = true;
+		assert_true(launch());
+		gpu.at_work = false;
+		assert_true(i ? ranges_flush(&c, r) : ranges_disable(&c, r));
+		assert_false(r->guard.holds);
+		finish();
+		assert_int_equal(delivered.n, 6);
+		assert_int_equal(delivered.n_disturbed, 0);
+		if (i == 0) {
+			end(state);
+			begin(state);
+		}
+	}
+}
+
+/* And closing it may fail. */
+static void a_held_range_that_cannot_be_closed_ends_the_batch(void **state)
+{
+	(void)state;
+	capture(1, 0);
+	add_context(1);
+	launch_many(5);
+	gpu.gets_launched = true;
+	assert_true(launch());
+	gpu.at_work = false;
+	gpu.pop = CUPTI_ERROR_UNKNOWN;
+	assert_true(ranges_flush(&c, r));
+	assert_int_equal(r->state, RANGES_BROKEN);
+	gpu.pop = CUPTI_SUCCESS;
+	finish();
+	assert_int_equal(delivered.n, 6);
+}
+
 /* --- what else a range counts --- */
 
 static void work_beside_a_range_is_disturbing(void **state)
@@ -751,6 +847,7 @@ int main(void)
 		RANGES_TEST(a_pass_that_is_left_out_is_paid_for),
 		RANGES_TEST(nobody_waits_between_passes_that_are_left_out),
 		RANGES_TEST(nothing_is_started_while_the_gpu_works),
+		RANGES_TEST(turns_keep_the_budget),
 		RANGES_TEST(another_pass_than_cuptis_is_not_delivered),
 		RANGES_TEST(a_failing_push_keeps_what_was_measured),
 		RANGES_TEST(a_failing_pop_ends_the_batch),
@@ -760,6 +857,9 @@ int main(void)
 		RANGES_TEST(without_one_they_are_asked_for_steadily),
 		RANGES_TEST(contexts_take_counters_over),
 		RANGES_TEST(with_a_budget_they_wait_until_it_is_paid),
+		RANGES_TEST(a_range_is_held_until_its_kernel_has_ended),
+		RANGES_TEST(a_held_range_is_closed_at_the_end),
+		RANGES_TEST(a_held_range_that_cannot_be_closed_ends_the_batch),
 		RANGES_TEST(work_beside_a_range_is_disturbing),
 		RANGES_TEST(a_strangers_work_disturbs_the_batch),
 	};
