@@ -16,7 +16,7 @@ void gpu_begin(void)
 	memset(&gpu, 0, sizeof(gpu));
 	gpu.now_ns = 1000 * CLOCK_NS_PER_S;
 	for (size_t i = 0; i < PASSES_MAX; i++) {
-		gpu.bytes_a_range[i] = BYTES_A_RANGE;
+		gpu.bytes_a_range[i] = BYTES_A_RANGE + 8 * i;
 	}
 }
 
@@ -94,6 +94,14 @@ static CUptiResult init_image(CUpti_RangeProfiler_CounterDataImage_Initialize_Pa
 	return CUPTI_SUCCESS;
 }
 
+/* It is as large as is said. */
+static void check_image(const struct CUpti_RangeProfiler_Object *o)
+{
+	assert_int_equal(o->image_bytes,
+			 sizeof(struct image) +
+				 o->image->capacity * gpu.bytes_a_range[o->image->pass]);
+}
+
 static CUptiResult set_config(CUpti_RangeProfiler_SetConfig_Params *p)
 {
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
@@ -102,9 +110,7 @@ static CUptiResult set_config(CUpti_RangeProfiler_SetConfig_Params *p)
 	o->image = (void *)p->pCounterDataImage;
 	o->image_bytes = p->counterDataImageSize;
 	o->max_ranges = p->maxRangesPerPass;
-	assert_int_equal(o->image_bytes,
-			 sizeof(struct image) +
-				 o->image->capacity * gpu.bytes_a_range[o->image->pass]);
+	check_image(o);
 	o->kept = o->configured ? o->kept : o->image->capacity;
 	o->configured = true;
 	return CUPTI_SUCCESS;
@@ -177,6 +183,7 @@ static CUptiResult decode(CUpti_RangeProfiler_DecodeData_Params *p)
 {
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
+	check_image(o);
 	if (o->n > 0) {
 		assert_int_equal(o->image->pass, o->decoded);
 		assert_int_equal(o->image->n, 0);
