@@ -399,6 +399,7 @@ static void measure_turns(struct fixture *f, const char *kernels, struct lines *
 		lines_deinit(l);
 	}
 	assert_true(has_turns(l));
+	expect_no_message(client, "their turn did not come");
 	expect_message(client, "several passes in turns of 2 groups");
 	expect_message(client, "the metrics took turns in 2 groups");
 }
@@ -807,6 +808,21 @@ static void what_was_spent_is_told(void **state)
 	expect_message(client, "--budget 5%, seed ");
 }
 
+/* Where Push and Pop wait for the GPU, what they take is all that a range costs. */
+static void what_waits_is_counted_once(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
+	setenv("GPUCTR_FAKE_PUSH_US", "100", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "sm__inst_executed.sum", "--budget",
+				"20%", "--", FAKEAPP, "--kernels", "500", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "ranges on the GPU 0.0 ms (");
+}
+
 /* What is behind it in what the client said, which is *ret_text. */
 static char *find_message(struct program *client, const char *name, char **ret_text)
 {
@@ -966,6 +982,7 @@ int main(void)
 		SYSTEM_TEST(a_report_mixes_nothing),
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(what_waits_is_counted_once),
 		SYSTEM_TEST(contexts_that_alternate_keep_the_budget),
 		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
 		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),

@@ -237,6 +237,20 @@ static void put(struct batch *b)
 	deliver_put(&d, b, LONG_NS);
 }
 
+/* Until the last one was delivered. */
+static void wait_for_spare(void)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	bool is = false;
+
+	while (!is) {
+		pthread_mutex_lock(&d.lock);
+		is = d.spare_image != NULL;
+		pthread_mutex_unlock(&d.lock);
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* Of the numbers from first on. */
 static uint64_t count_measured(uint32_t first, size_t n, uint64_t *ret_sum)
 {
@@ -304,6 +318,7 @@ static void images_are_kept_as_they_are(void **state)
 
 		b->launches[1].fate = LAUNCH_FAILED;
 		put(b);
+		wait_for_spare(); /* which the next one gets */
 	}
 	finish();
 	assert_int_equal(reader.n_images, ARRAY_SIZE(bytes));
@@ -387,8 +402,9 @@ static void without_a_daemon_all_is_counted_as_dropped(void **state)
 {
 	(void)state;
 	shutdown(reader.fd, SHUT_RDWR);
+	put(make_batch(1, 10, 10, 0)); /* is the first to find out */
 	assert_int_equal(deliver_start(&d), 0);
-	for (uint32_t i = 0; i < 50; i++) {
+	for (uint32_t i = 1; i < 50; i++) {
 		put(make_batch(1 + 10 * i, 10, 3 * MIB, 0));
 	}
 	while (atomic_load(&n_stopped) == 0) { /* the capture is told */
