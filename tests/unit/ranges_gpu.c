@@ -194,6 +194,45 @@ static CUptiResult decode(CUpti_RangeProfiler_DecodeData_Params *p)
 	return gpu.decode;
 }
 
+/* --- CUPTI's schedule --- */
+
+static CUptiResult begin_host(CUpti_Profiler_Host_Initialize_Params *p)
+{
+	p->pHostObject = (void *)&gpu;
+	gpu.n_sets = 0;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult end_host(CUpti_Profiler_Host_Deinitialize_Params *p)
+{
+	(void)p;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult add_metrics(CUpti_Profiler_Host_ConfigAddMetrics_Params *p)
+{
+	assert_int_equal(strtoul(p->ppMetricNames[0] + 1, NULL, 10), gpu.n_sets++);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult get_config_size(CUpti_Profiler_Host_GetConfigImageSize_Params *p)
+{
+	p->configImageSize = 8;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult get_config(CUpti_Profiler_Host_GetConfigImage_Params *p)
+{
+	(void)p;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult get_passes(CUpti_Profiler_Host_GetNumOfPasses_Params *p)
+{
+	p->numOfPasses = gpu.n_passes;
+	return CUPTI_SUCCESS;
+}
+
 /* --- the driver --- */
 
 static CUresult query(CUstream stream)
@@ -251,6 +290,12 @@ static CUptiResult result_string(CUptiResult result, const char **ret)
 
 const struct profiler gpu_profiler = {
 	.host.cuptiGetResultString = result_string,
+	.host.cuptiProfilerHostInitialize = begin_host,
+	.host.cuptiProfilerHostDeinitialize = end_host,
+	.host.cuptiProfilerHostConfigAddMetrics = add_metrics,
+	.host.cuptiProfilerHostGetConfigImageSize = get_config_size,
+	.host.cuptiProfilerHostGetConfigImage = get_config,
+	.host.cuptiProfilerHostGetNumOfPasses = get_passes,
 	.cuptiRangeProfilerEnable = enable,
 	.cuptiRangeProfilerDisable = disable,
 	.cuptiRangeProfilerGetCounterDataSize = get_size,

@@ -40,8 +40,9 @@ struct gpu {
 	bool gets_launched;	 /* with the next launch that is measured */
 	struct guard *gets_work; /* of this context, with the next Stop */
 	size_t bytes_a_range[PASSES_MAX];
-	bool dear[PASSES_MAX]; /* its ranges */
-	uint32_t n_passes;
+	bool dear[PASSES_MAX];		      /* its ranges */
+	uint32_t n_passes;		      /* that CUPTI needs */
+	uint32_t n_sets;		      /* of metrics, that it was given for that */
 	uint32_t wrong_pass;		      /* by which Stop is off */
 	CUptiResult start, push, pop, decode; /* what they answer */
 	uint64_t tried_ns[64];		      /* when Start was called */

@@ -23,10 +23,10 @@ enum { COLUMNS = 2, MIB = 1 << 20 };
 static struct {
 	pthread_t thread;
 	int fd;
-	uint64_t n;		 /* records */
-	uint64_t correlations;	 /* sum of theirs */
-	uint64_t n_absent;	 /* that have no value */
-	uint8_t image[3 * 1024]; /* the last one, and the first of its launches */
+	uint64_t n;				    /* records */
+	uint64_t correlations;			    /* sum of theirs */
+	uint64_t n_absent;			    /* that have no value */
+	uint8_t image[3 * LIMIT_IMAGE_PIECE_BYTES]; /* the last one */
 	size_t image_bytes;
 	uint64_t image_first, image_count;
 	unsigned n_images;
@@ -308,7 +308,8 @@ static void batches_of_any_size_come_whole(void **state)
 /* Launches keep their places; and a buffer that was larger before tells nothing of that. */
 static void images_are_kept_as_they_are(void **state)
 {
-	static const size_t bytes[] = { 1000, 2500, 700, 2000 };
+	static const size_t bytes[] = { 1000, 2500, 700, 2 * LIMIT_IMAGE_PIECE_BYTES + 100,
+					1000, 2000 };
 
 	(void)state;
 	welcome.selection.raw_images = true;
@@ -323,13 +324,13 @@ static void images_are_kept_as_they_are(void **state)
 	finish();
 	assert_int_equal(reader.n_images, ARRAY_SIZE(bytes));
 	assert_int_equal(reader.image_bytes, 2000);
-	assert_int_equal(reader.image_first, 210);
+	assert_int_equal(reader.image_first, 350);
 	assert_int_equal(reader.image_count, 70);
 	for (size_t i = 0; i < reader.image_bytes; i++) {
-		assert_int_equal(reader.image[i], 4);
+		assert_int_equal(reader.image[i], 6);
 	}
-	assert_int_equal(reader.n, 280);
-	assert_int_equal(reader.n_absent, 4 * (10 + 1));
+	assert_int_equal(reader.n, 420);
+	assert_int_equal(reader.n_absent, 6 * (10 + 1));
 }
 
 /* --- the queue --- */

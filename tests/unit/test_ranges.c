@@ -82,9 +82,9 @@ static void add_context(uint32_t device)
 	ranges_init_turns(&c, new);
 	new->context = (CUcontext)(uintptr_t)(i + 1);
 	new->device = gpu.object[i].device = device;
-	devices[i] = (struct device_info){ .index = device };
+	devices[i] = (struct device_info){ .index = device, .host.v = &gpu_profiler.host };
+	pthread_mutex_init(&devices[i].lock, NULL);
 	new->info = &devices[i];
-	new->config.image = malloc(1);
 	list_append(&c.contexts, &new->link);
 	atomic_store(&c.n_contexts, i + 1);
 }
@@ -216,6 +216,7 @@ static int end(void **state)
 		ranges_forget_images(&contexts[i]);
 		guard_deinit(&contexts[i].guard);
 		pthread_mutex_destroy(&contexts[i].lock);
+		pthread_mutex_destroy(&devices[i].lock);
 	}
 	choosing_deinit(&c.choosing);
 	pthread_mutex_destroy(&c.lock);
@@ -418,9 +419,12 @@ static void a_full_batch_gives_the_turn_away(void **state)
 /* One that is full has given it away before. */
 static void a_batch_that_ends_early_gives_it_away_once(void **state)
 {
+	uint64_t began_ns = gpu.now_ns;
+
 	(void)state;
 	capture(3, 500000);
 	launch_many(10);
+	assert_in_range(r->batch_begin_ns, began_ns, gpu.now_ns - 9 * MS);
 	assert_true(ranges_flush(&c, r));
 	assert_int_equal(r->pass, 1);
 	launch_many(64);
@@ -547,6 +551,25 @@ static void turns_keep_the_budget(void **state)
 }
 
 /* --- what CUPTI refuses --- */
+
+/* Each group is given to CUPTI by itself, and is a pass. */
+static void a_cupti_that_needs_other_passes_is_not_used(void **state)
+{
+	(void)state;
+	for (uint32_t needs = 2; needs <= 4; needs++) {
+		capture(3, 500000);
+		gpu.n_passes = needs;
+		assert_int_equal(launch(), needs == 3);
+		assert_int_equal(gpu.n_sets, 3);
+		assert_int_equal(r->state, needs == 3 ? RANGES_STARTED : RANGES_BROKEN);
+		assert_int_equal(count_notices(), needs != 3);
+		finish();
+		if (needs < 4) {
+			end(state);
+			begin(state);
+		}
+	}
+}
 
 /* An image that was decoded for another pass would be evaluated as what it is not. */
 static void another_pass_than_cuptis_is_not_delivered(void **state)
@@ -848,6 +871,7 @@ int main(void)
 		RANGES_TEST(nobody_waits_between_passes_that_are_left_out),
 		RANGES_TEST(nothing_is_started_while_the_gpu_works),
 		RANGES_TEST(turns_keep_the_budget),
+		RANGES_TEST(a_cupti_that_needs_other_passes_is_not_used),
 		RANGES_TEST(another_pass_than_cuptis_is_not_delivered),
 		RANGES_TEST(a_failing_push_keeps_what_was_measured),
 		RANGES_TEST(a_failing_pop_ends_the_batch),
