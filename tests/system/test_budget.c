@@ -399,6 +399,7 @@ static void measure_turns(struct fixture *f, const char *kernels, struct lines *
 		lines_deinit(l);
 	}
 	assert_true(has_turns(l));
+	expect_no_message(client, "their turn did not come");
 	expect_message(client, "several passes in turns of 2 groups");
 	expect_message(client, "the metrics took turns in 2 groups");
 }
@@ -563,6 +564,41 @@ static void totals_of_two_groups_are_right_in_every_output(void **state)
 	expect_in_output(client, "the metrics took turns in 2 groups");
 	check_exports(f, &l);
 	lines_deinit(&l);
+}
+
+/* A thread that waits for another's launch may come to the turn of another group than that which
+ * its own was chosen for. */
+static void threads_take_turns_together(void **state)
+{
+	enum { THREADS = 4, EACH = 1500, LEAST = 500 };
+	struct fixture *f = *state;
+	unsigned n[GROUPS] = { 0 };
+
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
+	fixture_limit(180);
+	setenv("GPUCTR_FAKE_PUSH_US", "50", 1); /* so that they meet */
+	fixture_start_daemon(f, NULL);
+	for (int i = 0; i < 5 && (n[0] < LEAST || n[1] < LEAST); i++) {
+		struct program *client =
+			fixture_client(f, USER_ANN, "--metrics", TWO_GROUPS, "--budget", "99%",
+				       "--format", "jsonl", "--output", fixture_path(f, "records"),
+				       "-f", "--", FAKEAPP, "--threads", "4", "--kernels", "1500",
+				       "--sleep-us", "1000", NULL);
+		struct lines l;
+
+		expect_exit(client, 0);
+		lines_load(&l, fixture_path(f, "records"));
+		check_turns(&l);
+		check_totals_of(&l, THREADS * EACH);
+		n[0] = n[1] = 0;
+		for (size_t k = 0; k < lines_count(&l, "kernel"); k++) {
+			n[(int)line_number(lines_at(&l, "kernel", k), "group")]++;
+		}
+		print_message("%u and %u measured, %g unready\n", n[0], n[1],
+			      line_number(lines_at(&l, "totals", 0), "unready"));
+		lines_deinit(&l);
+	}
+	assert_true(n[0] >= LEAST && n[1] >= LEAST);
 }
 
 /* Each pass has an image of its own: in that of another nothing would be found. */
@@ -772,6 +808,21 @@ static void what_was_spent_is_told(void **state)
 	expect_message(client, "--budget 5%, seed ");
 }
 
+/* Where Push and Pop wait for the GPU, what they take is all that a range costs. */
+static void what_waits_is_counted_once(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_need_no_thread_sanitizer(seeing_is_dear);
+	setenv("GPUCTR_FAKE_PUSH_US", "100", 1);
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "sm__inst_executed.sum", "--budget",
+				"20%", "--", FAKEAPP, "--kernels", "500", NULL);
+	expect_exit(client, 0);
+	expect_message(client, "ranges on the GPU 0.0 ms (");
+}
+
 /* What is behind it in what the client said, which is *ret_text. */
 static char *find_message(struct program *client, const char *name, char **ret_text)
 {
@@ -922,6 +973,7 @@ int main(void)
 		SYSTEM_TEST(strata_tell_their_device),
 		SYSTEM_TEST(a_report_has_the_errors),
 		SYSTEM_TEST(totals_of_two_groups_are_right_in_every_output),
+		SYSTEM_TEST(threads_take_turns_together),
 		SYSTEM_TEST(kinds_of_metrics_take_turns),
 		SYSTEM_TEST(one_group_is_told_as_ever),
 		SYSTEM_TEST(several_passes_need_a_budget),
@@ -930,6 +982,7 @@ int main(void)
 		SYSTEM_TEST(a_report_mixes_nothing),
 		SYSTEM_TEST(all_of_it_is_everything),
 		SYSTEM_TEST(what_was_spent_is_told),
+		SYSTEM_TEST(what_waits_is_counted_once),
 		SYSTEM_TEST(contexts_that_alternate_keep_the_budget),
 		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
 		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),

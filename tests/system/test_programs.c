@@ -178,6 +178,24 @@ static void threads_of_one_context_lose_nothing(void **state)
 	lines_deinit(&l);
 }
 
+/* A launch may return only when another thread's was made, so that is not waited for without end.
+ */
+static void launches_that_return_late_hold_nobody_up(void **state)
+{
+	struct fixture *f = *state;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_RETURN_US", "3000000", 1);
+	measure(f, &l, ARGUMENTS("--threads", "3", "--kernels", "2"), 0);
+	unsetenv("GPUCTR_FAKE_RETURN_US");
+	assert_int_equal(total(&l, "seen"), 6);
+	assert_true(total(&l, "unready") > 0);
+	assert_int_equal(total(&l, "measured") + total(&l, "unready"), 6);
+	assert_int_equal(lines_count(&l, "kernel"), total(&l, "measured"));
+	lines_deinit(&l);
+}
+
 static void two_devices_in_one_process(void **state)
 {
 	struct fixture *f = *state;
@@ -385,6 +403,7 @@ int main(void)
 		SYSTEM_TEST(a_fork_without_exec_does_no_harm),
 		SYSTEM_TEST(threads_streams_and_contexts),
 		SYSTEM_TEST(threads_of_one_context_lose_nothing),
+		SYSTEM_TEST(launches_that_return_late_hold_nobody_up),
 		SYSTEM_TEST(two_devices_in_one_process),
 		SYSTEM_TEST(a_device_outside_the_lease_is_left_alone),
 		SYSTEM_TEST(launches_into_a_graph_are_counted),

@@ -348,6 +348,27 @@ static void a_capture_ends_with_its_last_record(void **state)
 	expect_exit(client, 7);
 }
 
+/* A launch that could not be measured takes no record's place. */
+static void what_cannot_be_measured_is_no_record(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	struct lines l;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_FAIL", "cuptiRangeProfilerStart:1:26", 1);
+	client = fixture_client(f, USER_ANN, "--record-limit", "12", "--format", "jsonl", "-f",
+				"--output", fixture_path(f, "records"), "--", FAKEAPP, "--kernels",
+				"400", "--sleep-us", "2000", NULL);
+	unsetenv("GPUCTR_FAKE_FAIL");
+	expect_exit(client, 0);
+	lines_load(&l, fixture_path(f, "records"));
+	assert_int_equal(lines_count(&l, "kernel"), 12);
+	assert_int_equal(total(&l, "measured"), 12);
+	assert_true(total(&l, "unready") > 0);
+	lines_deinit(&l);
+}
+
 /* The duration counts from when the program is measured, and is over while it waits. */
 static void a_run_may_have_a_duration(void **state)
 {
@@ -739,6 +760,7 @@ int main(void)
 		SYSTEM_TEST(skipping_everything_is_told),
 		SYSTEM_TEST(the_program_says_where_a_step_begins),
 		SYSTEM_TEST(a_capture_ends_with_its_last_record),
+		SYSTEM_TEST(what_cannot_be_measured_is_no_record),
 		SYSTEM_TEST(a_run_may_have_a_duration),
 		SYSTEM_TEST(ranges_of_other_threads_are_of_the_process),
 		SYSTEM_TEST(skip_and_count_are_of_what_was_chosen),

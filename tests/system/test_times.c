@@ -188,6 +188,11 @@ static void nothing_is_traced_until_a_launch_is_wanted(void **state)
 				"9", "--", FAKEAPP, NULL);
 	expect_exit(client, 0);
 	expect_message(client, "CUPTI does not tell");
+	/* With a budget few are measured, and all would pay. */
+	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "50%",
+				"--", FAKEAPP, NULL);
+	expect_exit(client, 0);
+	expect_no_message(client, "CUPTI does not tell");
 	/* Or a graph is captured, whose launch may be. */
 	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--kernel",
 				"nothing", "--", FAKEAPP, "--graph", NULL);

@@ -228,6 +228,34 @@ static void who_has_ended_often_enough_is_believed(void **state)
 	assert_int_equal(gpu.n_asked, asked);
 }
 
+/* Of several passes some wait for the GPU when a range begins and ends: a launch is chosen for
+ * r.pass, and measured in r.set, from which the next one differs once a batch is full. */
+static void each_pass_is_asked_for_as_it_waits(void **state)
+{
+	uint64_t began_ns = gpu.now_ns;
+
+	(void)state;
+	c.passes.may_block[1] = true;
+	r.pass = 0;
+	r.set = 1;
+	assert_true(may_open(0, 1));
+	assert_int_equal(gpu.n_asked, 0);
+	r.pass = 1;
+	r.set = 0;
+	assert_true(may_close(0, 1, 5 * MS)); /* the batch is full now */
+	assert_int_equal(gpu.n_asked, 0);
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_true(may_open(0, 1));
+	assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	r.pass = 0;
+	r.set = 1;
+	for (unsigned i = 0; i < 10; i++) { /* however often it has ended */
+		began_ns = gpu.now_ns;
+		assert_true(may_close(0, 1, 5 * MS));
+		assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	}
+}
+
 static void a_range_is_not_opened_beside_other_streams_work(void **state)
 {
 	uint64_t began_ns = gpu.now_ns;
@@ -238,6 +266,26 @@ static void a_range_is_not_opened_beside_other_streams_work(void **state)
 	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
 	assert_true(may_open(0, 1));
 	assert_true(gpu.now_ns >= began_ns + 3 * MS);
+}
+
+/* Its own stream's work comes before it anyway, unless that may wait for another stream's. */
+static void work_of_its_own_stream_is_waited_for_where_there_are_several(void **state)
+{
+	uint64_t began_ns;
+
+	(void)state;
+	streams_add(&r.guard.streams, STREAM(1));
+	gpu.ends_ns[0] = gpu.now_ns + 5 * MS;
+	streams_touch(&r.guard.streams, STREAM(0));
+	began_ns = gpu.now_ns;
+	assert_true(may_open(0, 1));
+	assert_true(gpu.now_ns < began_ns + MS);
+	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), false }); /* a copy */
+	assert_true(may_open(0, 1));
+	assert_true(gpu.now_ns < began_ns + MS);
+	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
+	assert_true(may_open(0, 1));
+	assert_true(gpu.now_ns >= began_ns + 5 * MS);
 }
 
 static void streams_that_capture_a_graph_are_not_asked(void **state)
@@ -274,6 +322,19 @@ static void patience_is_long_once_and_short_then(void **state)
 	assert_false(may_close(0, 1, 60000 * MS)); /* it is not waited for again */
 	assert_true(gpu.now_ns - began_ns < MS);
 	assert_int_equal(count_notices(), 2);
+}
+
+/* What is left of the first ones is less by what was waited in vain. */
+static void patience_is_spent(void **state)
+{
+	(void)state;
+	assert_int_equal(guard_patience_ns(&c.patience), 2000 * MS);
+	guard_spend(&c.patience, 1500 * MS);
+	assert_int_equal(guard_patience_ns(&c.patience), 500 * MS);
+	guard_spend(&c.patience, 495 * MS);
+	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
+	guard_spend(&c.patience, 1000 * MS);
+	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
 }
 
 static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **state)
@@ -442,9 +503,12 @@ int main(void)
 		GUARD_TEST(one_stream_of_one_context_is_not_asked),
 		GUARD_TEST(with_two_contexts_a_kernel_is_waited_for),
 		GUARD_TEST(who_has_ended_often_enough_is_believed),
+		GUARD_TEST(each_pass_is_asked_for_as_it_waits),
 		GUARD_TEST(a_range_is_not_opened_beside_other_streams_work),
+		GUARD_TEST(work_of_its_own_stream_is_waited_for_where_there_are_several),
 		GUARD_TEST(streams_that_capture_a_graph_are_not_asked),
 		GUARD_TEST(patience_is_long_once_and_short_then),
+		GUARD_TEST(patience_is_spent),
 		GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus),
 		GUARD_TEST(who_was_late_is_waited_for_again),
 		GUARD_TEST(who_may_have_waited_for_other_work_stays_a_suspect),

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/agent/deliver.h"
+#include "client/agent/link.h"
+#include "proto/base/arena.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/limits.h"
+
+/* What comes of batches: records, counts of all others, and whole images. A thread of the test's
+ * reads what the daemon would. Nobody waits for a time; what is not to happen would take one. */
+
+#define LONG_NS (600 * CLOCK_NS_PER_S)
+
+enum { COLUMNS = 2, MIB = 1 << 20 };
+
+static struct {
+	pthread_t thread;
+	int fd;
+	uint64_t n;				    /* records */
+	uint64_t correlations;			    /* sum of theirs */
+	uint64_t n_absent;			    /* that have no value */
+	uint8_t image[3 * LIMIT_IMAGE_PIECE_BYTES]; /* the last one */
+	size_t image_bytes;
+	uint64_t image_first, image_count;
+	unsigned n_images;
+	bool goodbye;
+	struct gpuctr_totals totals;
+} reader;
+
+static struct deliver d;
+static struct link to_daemon;
+static struct intern intern;
+static struct counters counters;
+static struct wire_agent_welcome welcome;
+static atomic_uint n_stopped;
+static atomic_bool held, is_held; /* the delivering thread, within a batch */
+
+/* --- the daemon --- */
+
+/* Values tell of which launch they are, and so does the time. */
+static void take_columns(const struct wire_records *m)
+{
+	struct wire_message inner;
+	const struct wire_record_columns *v = &inner.record_columns;
+	struct arena a;
+	int64_t start_ns = 0;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, WIRE_RECORD_COLUMNS, m->columns.v, m->columns.n, &inner),
+			 0);
+	assert_int_equal(m->count, v->correlation.n);
+	assert_true(m->count == 0 || m->first == reader.n);
+	for (size_t i = 0; i < v->correlation.n; i++) {
+		double value = v->values.v[i * COLUMNS];
+
+		start_ns += v->start_ns.v[i];
+		assert_int_equal(start_ns, 1000 * v->correlation.v[i]);
+		if (isnan(value)) {
+			assert_true(isnan(v->values.v[i * COLUMNS + 1]));
+			reader.n_absent++;
+		} else {
+			assert_int_equal((uint64_t)value, v->correlation.v[i]);
+			assert_int_equal((uint64_t)v->values.v[i * COLUMNS + 1],
+					 2 * v->correlation.v[i]);
+		}
+		reader.correlations += v->correlation.v[i];
+	}
+	reader.n += m->count;
+	arena_deinit(&a);
+}
+
+static void take_image(const struct wire_raw_image *m)
+{
+	assert_true(m->size <= sizeof(reader.image));
+	memcpy(reader.image + m->offset, m->data.v, m->data.n);
+	reader.image_bytes = m->size;
+	reader.image_first = m->first;
+	reader.image_count = m->count;
+	reader.n_images += m->offset + m->data.n == m->size;
+}
+
+static void take_frame(const struct frame *f)
+{
+	struct wire_message m;
+	struct arena a;
+
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, f->type, f->payload, f->size, &m), 0);
+	if (m.type == WIRE_RECORDS) {
+		take_columns(&m.records);
+	} else if (m.type == WIRE_RAW_IMAGE) {
+		take_image(&m.raw_image);
+	} else if (m.type == WIRE_GOODBYE) {
+		reader.goodbye = true;
+		reader.totals = m.goodbye.totals;
+	}
+	arena_deinit(&a);
+}
+
+static void *read_all(void *unused)
+{
+	static uint8_t data[2 * LIMIT_FRAME_BYTES];
+	size_t n = 0;
+	ssize_t more;
+
+	(void)unused;
+	while ((more = read(reader.fd, data + n, sizeof(data) - n)) > 0) {
+		struct frame f;
+		size_t at = 0;
+
+		n += (size_t)more;
+		while (frame_parse(data + at, n - at, &f) == 0) {
+			take_frame(&f);
+			at += FRAME_HEADER_BYTES + f.size;
+		}
+		memmove(data, data + at, n - at);
+		n -= at;
+	}
+	return NULL;
+}
+
+/* --- a capture --- */
+
+/* Every seventh is one that CUPTI knows nothing of. */
+static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
+{
+	(void)userdata;
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = b->launches[i].correlation % 7 != 0;
+		values[i * COLUMNS] = b->launches[i].correlation;
+		values[i * COLUMNS + 1] = 2.0 * b->launches[i].correlation;
+	}
+	return 0;
+}
+
+static void on_stop(void *userdata, uint32_t code, const char *message)
+{
+	(void)userdata;
+	(void)code;
+	(void)message;
+	atomic_fetch_add(&n_stopped, 1);
+}
+
+static void on_batch(void *userdata, struct batch *b)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+
+	(void)userdata;
+	(void)b;
+	while (atomic_load(&held)) {
+		atomic_store(&is_held, true);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static int begin(void **state)
+{
+	static const struct wire_column columns[COLUMNS];
+	int fds[2];
+
+	(void)state;
+	memset(&reader, 0, sizeof(reader));
+	memset(&counters, 0, sizeof(counters));
+	memset(&welcome, 0, sizeof(welcome));
+	welcome.plan.columns.n = COLUMNS;
+	welcome.plan.columns.v = columns;
+	n_stopped = 0;
+	held = is_held = false;
+	assert_int_equal(intern_init(&intern), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	to_daemon = (struct link){ .fd = fds[0], .file = link_file(fds[0]) };
+	arena_init(&to_daemon.arena, LIMIT_UNPACKED_BYTES);
+	arena_init(&to_daemon.scratch, 2 * LIMIT_UNPACKED_BYTES);
+	reader.fd = fds[1];
+	deliver_init(&d);
+	d.link = &to_daemon;
+	d.intern = &intern;
+	d.counters = &counters;
+	d.welcome = &welcome;
+	d.on_stop = on_stop;
+	d.on_batch = on_batch;
+	d.evaluate = evaluate;
+	assert_int_equal(pthread_create(&reader.thread, NULL, read_all, NULL), 0);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	assert_true(deliver_deinit(&d));
+	link_close(&to_daemon);
+	arena_deinit(&to_daemon.arena);
+	arena_deinit(&to_daemon.scratch);
+	buffer_deinit(&to_daemon.in);
+	buffer_deinit(&to_daemon.out);
+	intern_deinit(&intern);
+	close(reader.fd);
+	return 0;
+}
+
+static void finish(void)
+{
+	deliver_finish(&d, LONG_NS);
+	shutdown(to_daemon.fd, SHUT_RDWR);
+	pthread_join(reader.thread, NULL);
+}
+
+/* n launches from this number on, with an image of so many bytes that all have this value. */
+static struct batch *make_batch(uint32_t first, size_t n, size_t bytes, uint8_t value)
+{
+	struct batch *b = deliver_new_batch(&d, n);
+	uint8_t *image = malloc(bytes);
+
+	assert_non_null(b);
+	assert_int_equal(b->n, 0);
+	memset(image, value, bytes);
+	assert_int_equal(deliver_copy_image(&d, b, image, bytes), 0);
+	free(image);
+	for (; b->n < n; b->n++) {
+		uint32_t correlation = first + (uint32_t)b->n;
+
+		b->launches[b->n] = (struct launch){ .correlation = correlation,
+						     .start_ns = 1000 * (uint64_t)correlation };
+	}
+	return b;
+}
+
+static void put(struct batch *b)
+{
+	deliver_put(&d, b, LONG_NS);
+}
+
+/* Until the last one was delivered. */
+static void wait_for_spare(void)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+	bool is = false;
+
+	while (!is) {
+		pthread_mutex_lock(&d.lock);
+		is = d.spare_image != NULL;
+		pthread_mutex_unlock(&d.lock);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Of the numbers from first on. */
+static uint64_t count_measured(uint32_t first, size_t n, uint64_t *ret_sum)
+{
+	uint64_t measured = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		measured += (first + i) % 7 != 0;
+		*ret_sum += (first + i) % 7 != 0 ? first + i : 0;
+	}
+	return measured;
+}
+
+/* --- records --- */
+
+static void each_launch_is_counted_for_what_it_is(void **state)
+{
+	struct batch *b = make_batch(1, 100, 10, 0);
+
+	(void)state;
+	b->launches[2].fate = LAUNCH_FILTERED;
+	b->launches[3].fate = b->launches[4].fate = LAUNCH_DISTURBED;
+	b->launches[7].fate = b->launches[8].fate = b->launches[9].fate = LAUNCH_FAILED;
+	assert_int_equal(deliver_start(&d), 0);
+	put(b);
+	finish();
+	assert_true(reader.goodbye);
+	assert_int_equal(reader.totals.filtered, 1);
+	assert_int_equal(reader.totals.unready, 2);
+	assert_int_equal(reader.totals.failed, 3 + 100 / 7);
+	assert_int_equal(reader.totals.measured, 100 - 6 - 100 / 7);
+	assert_int_equal(reader.n, reader.totals.measured);
+	assert_int_equal(reader.totals.dropped, 0);
+}
+
+/* Records are numbered on, in frames of their own when there are many. */
+static void batches_of_any_size_come_whole(void **state)
+{
+	static const size_t sizes[] = { 64, 64, 5000, 1, 64, 2048, 2048, 20000, 3 };
+	uint64_t n = 0, sum = 0;
+	uint32_t first = 1;
+
+	(void)state;
+	assert_int_equal(deliver_start(&d), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		put(make_batch(first, sizes[i], 1000, 0));
+		n += count_measured(first, sizes[i], &sum);
+		first += (uint32_t)sizes[i];
+	}
+	finish();
+	assert_int_equal(reader.n, n);
+	assert_int_equal(reader.correlations, sum);
+	assert_int_equal(reader.totals.measured, n);
+}
+
+/* Launches keep their places; and a buffer that was larger before tells nothing of that. */
+static void images_are_kept_as_they_are(void **state)
+{
+	static const size_t bytes[] = { 1000, 2500, 700, 2 * LIMIT_IMAGE_PIECE_BYTES + 100,
+					1000, 2000 };
+
+	(void)state;
+	welcome.selection.raw_images = true;
+	assert_int_equal(deliver_start(&d), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(bytes); i++) {
+		struct batch *b = make_batch(1 + 70 * i, 70, bytes[i], (uint8_t)(i + 1));
+
+		b->launches[1].fate = LAUNCH_FAILED;
+		put(b);
+		wait_for_spare(); /* which the next one gets */
+	}
+	finish();
+	assert_int_equal(reader.n_images, ARRAY_SIZE(bytes));
+	assert_int_equal(reader.image_bytes, 2000);
+	assert_int_equal(reader.image_first, 350);
+	assert_int_equal(reader.image_count, 70);
+	for (size_t i = 0; i < reader.image_bytes; i++) {
+		assert_int_equal(reader.image[i], 6);
+	}
+	assert_int_equal(reader.n, 420);
+	assert_int_equal(reader.n_absent, 6 * (10 + 1));
+}
+
+/* --- the queue --- */
+
+static void the_queue_is_bounded(void **state)
+{
+	uint32_t first = 1;
+
+	(void)state;
+	for (int i = 0; i < 4; i++, first += 10) { /* before anybody takes them */
+		deliver_put(&d, make_batch(first, 10, 3 * MIB, 0), 1);
+	}
+	assert_int_equal(atomic_load(&counters.dropped), 20);
+	deliver_free_batch(&d, make_batch(1, 1, 10, 0));
+	assert_int_equal(deliver_start(&d), 0);
+	for (int i = 0; i < 20; i++, first += 10) { /* there is room again, each time */
+		put(make_batch(first, 10, 3 * MIB, 0));
+	}
+	put(make_batch(first, 10, 20 * MIB, 0)); /* one is always taken */
+	finish();
+	assert_int_equal(reader.totals.dropped, 20);
+	assert_int_equal(reader.totals.measured + reader.totals.failed, 20 + 200 + 10);
+}
+
+static void put_some(void *userdata)
+{
+	unsigned *n = userdata;
+
+	for (uint32_t i = 0; *n == 0 && i < 5; i++) {
+		put(make_batch(1 + 10 * i, 10, 3 * MIB, 0));
+	}
+	++*n;
+}
+
+/* What is old is flushed by the thread that delivers. */
+static void who_delivers_does_not_wait_for_itself(void **state)
+{
+	unsigned n = 0;
+
+	(void)state;
+	d.on_idle = put_some;
+	d.userdata = &n;
+	deliver_put(&d, make_batch(1001, 10, 10, 0), 0);
+	assert_int_equal(deliver_start(&d), 0);
+	while (atomic_load(&counters.measured) < 60 - 60 / 7 - 1) {
+		const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+
+		nanosleep(&pause, NULL);
+	}
+	finish();
+	assert_true(n > 0);
+	assert_int_equal(reader.totals.dropped, 0);
+	assert_int_equal(reader.totals.measured + reader.totals.failed, 60);
+}
+
+static void what_comes_too_late_is_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(deliver_start(&d), 0);
+	put(make_batch(1, 10, 10, 0));
+	finish();
+	put(make_batch(11, 5, 10, 0));
+	assert_int_equal(atomic_load(&counters.dropped), 5);
+	assert_int_equal(reader.totals.measured + reader.totals.failed, 10);
+}
+
+/* --- the end --- */
+
+static void without_a_daemon_all_is_counted_as_dropped(void **state)
+{
+	(void)state;
+	shutdown(reader.fd, SHUT_RDWR);
+	put(make_batch(1, 10, 10, 0)); /* is the first to find out */
+	assert_int_equal(deliver_start(&d), 0);
+	for (uint32_t i = 1; i < 50; i++) {
+		put(make_batch(1 + 10 * i, 10, 3 * MIB, 0));
+	}
+	while (atomic_load(&n_stopped) == 0) { /* the capture is told */
+		const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+
+		nanosleep(&pause, NULL);
+	}
+	deliver_finish(&d, LONG_NS);
+	pthread_join(reader.thread, NULL);
+	assert_int_equal(atomic_load(&counters.dropped) + atomic_load(&counters.failed), 500);
+	assert_int_equal(atomic_load(&counters.measured), 0);
+}
+
+/* A program that exits waits so long, whatever holds the thread up. */
+static void the_end_is_not_waited_for_longer(void **state)
+{
+	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
+
+	(void)state;
+	atomic_store(&held, true);
+	assert_int_equal(deliver_start(&d), 0);
+	put(make_batch(1, 10, 10, 0));
+	while (!atomic_load(&is_held)) {
+		nanosleep(&pause, NULL);
+	}
+	deliver_finish(&d, 10 * CLOCK_NS_PER_MS);
+	assert_false(deliver_deinit(&d)); /* it is at work still */
+	atomic_store(&held, false);
+	finish();
+	assert_true(reader.goodbye);
+}
+
+#define DELIVER_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DELIVER_TEST(each_launch_is_counted_for_what_it_is),
+		DELIVER_TEST(batches_of_any_size_come_whole),
+		DELIVER_TEST(images_are_kept_as_they_are),
+		DELIVER_TEST(the_queue_is_bounded),
+		DELIVER_TEST(who_delivers_does_not_wait_for_itself),
+		DELIVER_TEST(what_comes_too_late_is_counted),
+		DELIVER_TEST(without_a_daemon_all_is_counted_as_dropped),
+		DELIVER_TEST(the_end_is_not_waited_for_longer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

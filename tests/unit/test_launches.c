@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+/* As in arguments.c. */
+#define __CUDA_API_VERSION_INTERNAL
+
+#include <cuda.h>
+#include <cupti_driver_cbid.h>
+#include <errno.h>
+#include <generated_cuda_meta.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "client/agent/capture.h"
+#include "client/agent/contexts.h"
+#include "client/agent/visits.h"
+#include "proto/base/clock.h"
+
+/* What is done in CUPTI's callbacks, called by the test in its place; how a launch is measured is
+ * the test's as well. */
+
+#define CONTEXT ((CUcontext)(uintptr_t)0x10)
+#define LAUNCH CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
+#define BEGIN CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2
+#define END CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture
+#define MS CLOCK_NS_PER_MS
+#define PATIENCE_NS (2 * CLOCK_NS_PER_S)
+
+static CUpti_CallbackFunc callback;
+static unsigned n_opened, n_closed, n_failed;
+static struct capture *c;
+static struct ranges *r;
+static struct link unlinked = { .fd = -1 };
+static struct activity activity;
+
+/* --- CUPTI and the driver --- */
+
+static CUptiResult subscribe(CUpti_SubscriberHandle *ret, CUpti_CallbackFunc function,
+			     void *userdata)
+{
+	(void)userdata;
+	*ret = (void *)(uintptr_t)1;
+	callback = function;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult get_stream(CUcontext context, CUstream stream, uint8_t per_thread, uint32_t *ret)
+{
+	(void)context;
+	(void)stream;
+	(void)per_thread;
+	*ret = 7;
+	return CUPTI_SUCCESS;
+}
+
+static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *ret)
+{
+	(void)stream;
+	*ret = CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_attribute(int *ret, CUfunction_attribute which, CUfunction f)
+{
+	(void)which;
+	(void)f;
+	*ret = 16;
+	return CUDA_SUCCESS;
+}
+
+static CUresult load(CUfunction f)
+{
+	(void)f;
+	return CUDA_SUCCESS;
+}
+
+static const struct profiler profiler = {
+	.cuptiSubscribe = subscribe,
+	.cuptiGetStreamIdEx = get_stream,
+	.cuStreamIsCapturing = is_capturing,
+	.cuFuncGetAttribute = get_attribute,
+	.cuFuncLoad = load,
+};
+
+/* --- how launches are measured --- */
+
+static bool open_one(struct capture *capture, struct ranges *ranges, const struct guard_launch *g,
+		     struct launch **ret)
+{
+	static struct launch noted;
+
+	(void)capture;
+	(void)g;
+	ranges->state = RANGES_STARTED;
+	*ret = &noted;
+	n_opened++;
+	return true;
+}
+
+static void close_one(struct capture *capture, struct ranges *ranges, const struct guard_launch *g,
+		      bool launched)
+{
+	(void)capture;
+	(void)ranges;
+	(void)g;
+	n_closed++;
+	n_failed += !launched;
+}
+
+static bool end_all(struct capture *capture, struct ranges *ranges)
+{
+	(void)capture;
+	(void)ranges;
+	return true;
+}
+
+static const struct method method = { open_one, close_one, end_all, end_all };
+
+static int begin(void **state)
+{
+	struct wire_selection selection = {
+		.kernel_name = "", .kernel_regex = "", .capture_range = "", .step = ""
+	};
+	struct refusal refusal;
+
+	(void)state;
+	n_opened = n_closed = n_failed = 0;
+	c = capture_new(&profiler, &activity, &unlinked, false);
+	assert_non_null(c);
+	c->passes.n = 1;
+	c->has_times = true;
+	assert_int_equal(filter_init(&c->filter, &selection, &refusal), 0);
+	nvtx_scope_init(&c->scope, false, &c->filter.nvtx);
+	assert_int_equal(launches_subscribe(c, &refusal), 0);
+	c->method = &method;
+	r = contexts_find(c, CONTEXT);
+	atomic_store(&c->active, true);
+	visits_open(c);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	assert_true(visits_close(c)); /* nobody is inside of it any more */
+	visits_closed();
+	return capture_free(c) ? 0 : -1;
+}
+
+static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, CUresult result)
+{
+	static const cuLaunchKernel_params params = { .f = (CUfunction)(uintptr_t)0x20,
+						      .gridDimX = 1,
+						      .blockDimX = 32 };
+	const CUpti_CallbackData data = {
+		.callbackSite = site,
+		.functionParams = &params,
+		.functionReturnValue = &result,
+		.context = CONTEXT,
+		.contextUid = 1,
+		.symbolName = "kernel",
+	};
+
+	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+}
+
+static void enter(CUpti_CallbackId id)
+{
+	call(id, CUPTI_API_ENTER, CUDA_SUCCESS);
+}
+
+static void leave(CUpti_CallbackId id, CUresult result)
+{
+	call(id, CUPTI_API_EXIT, result);
+}
+
+static void expect_unlocked(void)
+{
+	assert_int_equal(pthread_mutex_trylock(&r->lock), 0);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* --- one launch --- */
+
+/* The lock is held until the outer one is over, however many there are in it. */
+static void a_launch_within_a_launch_is_a_part_of_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 1; i <= 3; i++) {
+		enter(LAUNCH);
+		assert_int_equal(pthread_mutex_trylock(&r->lock), EBUSY);
+		for (unsigned k = 0; k < i; k++) {
+			enter(LAUNCH);
+		}
+		for (unsigned k = 0; k < i; k++) {
+			leave(LAUNCH, CUDA_SUCCESS);
+			assert_int_equal(n_closed, i - 1);
+		}
+		leave(LAUNCH, CUDA_SUCCESS);
+		assert_int_equal(n_opened, i);
+		assert_int_equal(n_closed, i);
+		expect_unlocked();
+	}
+	assert_int_equal(atomic_load(&c->counters.seen), 3);
+}
+
+static void a_launch_that_failed_is_told(void **state)
+{
+	(void)state;
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_ERROR_INVALID_VALUE);
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(n_closed, 2);
+	assert_int_equal(n_failed, 1);
+}
+
+static int cancel_state(void)
+{
+	int now;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &now);
+	pthread_setcancelstate(now, NULL);
+	return now;
+}
+
+/* With the lock it would leave all others waiting; after it, it is what it was. */
+static void a_thread_is_not_cancelled_within_a_launch(void **state)
+{
+	static const int before[] = { PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(before); i++) {
+		pthread_setcancelstate(before[i], NULL);
+		enter(LAUNCH);
+		assert_int_equal(cancel_state(), PTHREAD_CANCEL_DISABLE);
+		enter(LAUNCH);
+		leave(LAUNCH, CUDA_SUCCESS);
+		assert_int_equal(cancel_state(), PTHREAD_CANCEL_DISABLE);
+		leave(LAUNCH, CUDA_SUCCESS);
+		assert_int_equal(cancel_state(), before[i]);
+		enter(CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
+		assert_int_equal(cancel_state(), before[i]);
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+}
+
+/* --- captures of graphs --- */
+
+/* One too many, and nothing would be measured any more; one too few, and it would be spoilt. */
+static void captures_of_graphs_are_counted(void **state)
+{
+	(void)state;
+	enter(BEGIN);
+	assert_int_equal(atomic_load(&c->capturing), 1); /* before it begins */
+	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(atomic_load(&c->capturing), 0);
+	enter(BEGIN);
+	leave(BEGIN, CUDA_SUCCESS);
+	enter(BEGIN);
+	leave(BEGIN, CUDA_SUCCESS);
+	enter(END);
+	assert_int_equal(atomic_load(&c->capturing), 2);
+	leave(END, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD); /* it goes on */
+	assert_int_equal(atomic_load(&c->capturing), 2);
+	leave(END, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED); /* it does not */
+	leave(END, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->capturing), 0);
+	leave(END, CUDA_SUCCESS); /* that began before */
+	assert_int_equal(atomic_load(&c->capturing), 0);
+}
+
+/* --- the lock --- */
+
+static struct {
+	const char *call; /* what its holder is in */
+	uint64_t ns;	  /* so long */
+	atomic_bool held, gone;
+} holder;
+
+static void *hold(void *unused)
+{
+	const struct timespec t = clock_timespec(holder.ns);
+
+	(void)unused;
+	pthread_mutex_lock(&r->lock);
+	atomic_store(&r->call, holder.call);
+	atomic_store(&holder.held, true);
+	nanosleep(&t, NULL);
+	atomic_store(&holder.gone, true);
+	atomic_store(&r->call, NULL);
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* Until it is locked. */
+static pthread_t begin_hold(const char *where, uint64_t ns)
+{
+	const struct timespec pause = { 0, MS };
+	pthread_t thread;
+
+	holder.call = where;
+	holder.ns = ns;
+	holder.held = holder.gone = false;
+	assert_int_equal(pthread_create(&thread, NULL, hold, NULL), 0);
+	while (!atomic_load(&holder.held)) {
+		nanosleep(&pause, NULL);
+	}
+	return thread;
+}
+
+/* A Start that is under way when a graph is captured would spoil it. */
+static void a_capture_waits_for_a_turn(void **state)
+{
+	pthread_t thread = begin_hold("cuptiRangeProfilerStart", 50 * MS);
+
+	(void)state;
+	enter(BEGIN);
+	assert_true(atomic_load(&holder.gone));
+	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
+	pthread_join(thread, NULL);
+}
+
+/* However long that takes. */
+static void a_launch_waits_for_a_turn(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&c->patience.spent_ns, PATIENCE_NS);
+	thread = begin_hold("cuptiRangeProfilerStart", 200 * MS);
+	enter(LAUNCH);
+	assert_true(atomic_load(&holder.gone));
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(n_closed, 1);
+	assert_int_equal(atomic_load(&c->patience.spent_ns), PATIENCE_NS);
+	pthread_join(thread, NULL);
+}
+
+/* But not for a launch that does not return: all together for so long, and then for moments. */
+static void a_launch_that_hangs_is_not_waited_for(void **state)
+{
+	const uint64_t left_ns = 30 * MS;
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&c->patience.spent_ns, PATIENCE_NS - left_ns);
+	thread = begin_hold(NULL, CLOCK_NS_PER_S);
+	for (uint64_t i = 1; i <= 3 && !atomic_load(&holder.gone); i++) {
+		enter(LAUNCH);
+		leave(LAUNCH, CUDA_SUCCESS);
+		if (!atomic_load(&holder.gone)) {
+			assert_int_equal(n_opened, 0);
+			assert_int_equal(atomic_load(&c->counters.unready), i);
+			assert_true(atomic_load(&c->patience.spent_ns) >= PATIENCE_NS);
+		}
+	}
+	pthread_join(thread, NULL);
+	assert_true(atomic_load(&c->counters.unready) > 0);
+}
+
+#define LAUNCHES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LAUNCHES_TEST(a_launch_within_a_launch_is_a_part_of_it),
+		LAUNCHES_TEST(a_launch_that_failed_is_told),
+		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
+		LAUNCHES_TEST(captures_of_graphs_are_counted),
+		LAUNCHES_TEST(a_capture_waits_for_a_turn),
+		LAUNCHES_TEST(a_launch_waits_for_a_turn),
+		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
