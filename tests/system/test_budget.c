@@ -570,7 +570,7 @@ static void totals_of_two_groups_are_right_in_every_output(void **state)
  * its own was chosen for. */
 static void threads_take_turns_together(void **state)
 {
-	enum { THREADS = 4, EACH = 1500, LEAST = 500 };
+	enum { THREADS = 4, EACH = 1500, LEAST = 200 };
 	struct fixture *f = *state;
 	unsigned n[GROUPS] = { 0 };
 

@@ -8,6 +8,7 @@
 
 #include "client/agent/deliver.h"
 #include "client/agent/link.h"
+#include "client/agent/pack.h"
 #include "proto/base/arena.h"
 #include "proto/base/clock.h"
 #include "proto/wire/frame.h"
@@ -30,6 +31,7 @@ static struct {
 	size_t image_bytes;
 	uint64_t image_first, image_count;
 	unsigned n_images;
+	uint32_t n_strings, n_functions, n_ranges, n_sets, n_strata; /* that are known */
 	bool goodbye;
 	struct gpuctr_totals totals;
 } reader;
@@ -43,6 +45,50 @@ static atomic_uint n_stopped;
 static atomic_bool held, is_held; /* the delivering thread, within a batch */
 
 /* --- the daemon --- */
+
+/* Numbers go on from frame to frame, and what is behind them tells them again. */
+static void take_names(const struct wire_record_columns *v)
+{
+	assert_true(v->strings.n == 0 || v->first_string == reader.n_strings + 1);
+	for (size_t i = 0; i < v->strings.n; i++) {
+		assert_int_equal(strtoul(v->strings.v[i] + 1, NULL, 10), ++reader.n_strings);
+	}
+	assert_true(v->function_name.n == 0 || v->first_function == reader.n_functions + 1);
+	for (size_t i = 0; i < v->function_name.n; i++) {
+		assert_int_equal(v->function_name.v[i], ++reader.n_functions);
+		assert_int_equal(v->function_static_shared.v[i], 2 * reader.n_functions);
+		assert_int_equal(v->function_registers.v[i], 3 * reader.n_functions);
+	}
+}
+
+static void take_ranges(const struct wire_record_columns *v)
+{
+	size_t node = 0;
+
+	assert_true(v->node_parent.n == 0 || v->first_node == reader.n_ranges + 1);
+	for (size_t i = 0; i < v->node_parent.n; i++) {
+		assert_int_equal(v->node_parent.v[i], reader.n_ranges++);
+		assert_int_equal(v->node_message.v[i], reader.n_ranges);
+		assert_int_equal(v->node_payload.v[i], 5 * (uint64_t)reader.n_ranges);
+	}
+	assert_true(v->set_size.n == 0 || v->first_set == reader.n_sets + 1);
+	for (size_t i = 0; i < v->set_size.n; i++) {
+		reader.n_sets++;
+		assert_int_equal(v->set_size.v[i], 1 + reader.n_sets % 2);
+		for (uint32_t k = 0; k < v->set_size.v[i]; k++) {
+			assert_int_equal(v->set_node.v[node++], reader.n_sets + k);
+		}
+	}
+}
+
+static void take_strata(const struct wire_record_columns *v)
+{
+	for (size_t i = 0; i < v->stratum_id.n; i++) {
+		assert_int_equal(v->stratum_id.v[i], ++reader.n_strata);
+		assert_int_equal(v->stratum_seen.v[i], 7 * (uint64_t)reader.n_strata);
+		assert_int_equal(v->stratum_grid.v[3 * i + 2], reader.n_strata);
+	}
+}
 
 /* Values tell of which launch they are, and so does the time. */
 static void take_columns(const struct wire_records *m)
@@ -73,6 +119,9 @@ static void take_columns(const struct wire_records *m)
 		reader.correlations += v->correlation.v[i];
 	}
 	reader.n += m->count;
+	take_names(v);
+	take_ranges(v);
+	take_strata(v);
 	arena_deinit(&a);
 }
 
@@ -333,6 +382,39 @@ static void images_are_kept_as_they_are(void **state)
 	assert_int_equal(reader.n_absent, 6 * (10 + 1));
 }
 
+/* Before the records that refer to them, and in frames of their own when there are many. */
+static void definitions_of_any_number_come_in_order(void **state)
+{
+	enum { N = 20000 };
+	struct pack_stratum *strata = calloc(N, sizeof(*strata));
+	char name[16];
+
+	(void)state;
+	for (uint32_t i = 1; i <= N; i++) {
+		struct range_key key = { .parent = i - 1,
+					 .message = i,
+					 .payload = 5 * (uint64_t)i };
+		uint32_t ranges[2] = { i, i + 1 };
+
+		snprintf(name, sizeof(name), "s%u", i);
+		assert_int_equal(intern_function(&intern, name, 2 * i, 3 * i), i);
+		assert_int_equal(intern_range(&intern, &key), i);
+		assert_int_equal(intern_set(&intern, ranges, 1 + i % 2), i);
+		strata[i - 1] = (struct pack_stratum){ .id = i,
+						       .seen = 7 * (uint64_t)i,
+						       .grid = { 1, 1, i } };
+	}
+	assert_int_equal(pack_send_strata(&to_daemon, &welcome, &intern, strata, N, 0), 0);
+	assert_int_equal(deliver_start(&d), 0);
+	finish();
+	assert_int_equal(reader.n_strings, N);
+	assert_int_equal(reader.n_functions, N);
+	assert_int_equal(reader.n_ranges, N);
+	assert_int_equal(reader.n_sets, N);
+	assert_int_equal(reader.n_strata, N);
+	free(strata);
+}
+
 /* --- the queue --- */
 
 static void the_queue_is_bounded(void **state)
@@ -446,6 +528,7 @@ int main(void)
 		DELIVER_TEST(each_launch_is_counted_for_what_it_is),
 		DELIVER_TEST(batches_of_any_size_come_whole),
 		DELIVER_TEST(images_are_kept_as_they_are),
+		DELIVER_TEST(definitions_of_any_number_come_in_order),
 		DELIVER_TEST(the_queue_is_bounded),
 		DELIVER_TEST(who_delivers_does_not_wait_for_itself),
 		DELIVER_TEST(what_comes_too_late_is_counted),

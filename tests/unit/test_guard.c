@@ -351,6 +351,60 @@ static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **s
 	assert_int_equal(count_notices(), 0);
 }
 
+static uint64_t time_quiet(void)
+{
+	uint64_t began_ns = gpu.now_ns;
+
+	assert_false(guard_is_quiet(&c, &r, true));
+	return gpu.now_ns - began_ns;
+}
+
+/* Of a GPU that always has work a launch asks, and goes on; once a second it waits a moment. */
+static void who_has_waited_in_vain_looks_from_then_on(void **state)
+{
+	(void)state;
+	gpu.ends_ns[0] = gpu.now_ns + 60000 * MS;
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_in_range(time_quiet(), 1900 * MS, 2100 * MS);
+	assert_in_range(time_quiet(), 9 * MS, 12 * MS); /* that was more than a second */
+	for (int i = 0; i < 3; i++) {
+		for (int k = 0; k < 5; k++) {
+			assert_in_range(time_quiet(), 0, MS);
+			gpu.now_ns += 100 * MS;
+		}
+		gpu.now_ns += 600 * MS;
+		assert_in_range(time_quiet(), 9 * MS, 12 * MS);
+	}
+	gpu.ends_ns[0] = 0;
+	assert_true(guard_is_quiet(&c, &r, true));
+	gpu.ends_ns[0] = gpu.now_ns + 5 * MS;
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_true(guard_is_quiet(&c, &r, true)); /* that is waited for again */
+}
+
+/* One that was left open while a graph was captured is told of when it is to be closed. */
+static void a_held_kernel_that_does_not_end_is_a_suspect(void **state)
+{
+	struct guard_launch l = launch(0, 1);
+	char name[] = "kernel";
+
+	(void)state;
+	c.n_contexts = 2;
+	c.capturing = 1;
+	l.name = name;
+	gpu.ends_ns[0] = gpu.now_ns + 1000 * MS;
+	assert_false(guard_may_close(&c, &r, &l));
+	name[0] = 0; /* whose it is */
+	assert_string_equal(r.guard.held.name, "kernel");
+	assert_int_equal(count_notices(), 0);
+	c.capturing = 0;
+	assert_false(guard_may_release(&c, &r));
+	assert_int_equal(count_notices(), 1);
+	gpu.now_ns += 1000 * MS;
+	assert_true(guard_may_release(&c, &r));
+	r.guard.holds = false;
+}
+
 /* It ends after all: it was late. When something else was given to the GPU meanwhile, that may have
  * been what it had waited for. */
 static void hold_and_release(bool disturbed)
@@ -510,6 +564,8 @@ int main(void)
 		GUARD_TEST(patience_is_long_once_and_short_then),
 		GUARD_TEST(patience_is_spent),
 		GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus),
+		GUARD_TEST(who_has_waited_in_vain_looks_from_then_on),
+		GUARD_TEST(a_held_kernel_that_does_not_end_is_a_suspect),
 		GUARD_TEST(who_was_late_is_waited_for_again),
 		GUARD_TEST(who_may_have_waited_for_other_work_stays_a_suspect),
 		GUARD_TEST(patience_begins_anew_while_the_gpu_moves),

@@ -27,7 +27,9 @@
 #define PATIENCE_NS (2 * CLOCK_NS_PER_S)
 
 static CUpti_CallbackFunc callback;
-static unsigned n_opened, n_closed, n_failed;
+static unsigned n_opened, n_closed, n_failed, n_disabled, n_destroyed;
+static int n_pushed;		      /* contexts */
+static const struct ranges *stubborn; /* does not let go */
 static struct capture *c;
 static struct ranges *r;
 static struct link unlinked = { .fd = -1 };
@@ -74,7 +76,38 @@ static CUresult load(CUfunction f)
 	return CUDA_SUCCESS;
 }
 
+static CUresult push_context(CUcontext context)
+{
+	(void)context;
+	n_pushed++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop_context(CUcontext *context)
+{
+	*context = NULL;
+	n_pushed--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query(CUstream stream)
+{
+	(void)stream;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	(void)event;
+	n_destroyed++;
+	return CUDA_SUCCESS;
+}
+
 static const struct profiler profiler = {
+	.cuCtxPushCurrent = push_context,
+	.cuCtxPopCurrent = pop_context,
+	.cuStreamQuery = query,
+	.cuEventDestroy = destroy_event,
 	.cuptiSubscribe = subscribe,
 	.cuptiGetStreamIdEx = get_stream,
 	.cuStreamIsCapturing = is_capturing,
@@ -114,7 +147,14 @@ static bool end_all(struct capture *capture, struct ranges *ranges)
 	return true;
 }
 
-static const struct method method = { open_one, close_one, end_all, end_all };
+static bool disable(struct capture *capture, struct ranges *ranges)
+{
+	(void)capture;
+	n_disabled += ranges != stubborn;
+	return ranges != stubborn;
+}
+
+static const struct method method = { open_one, close_one, end_all, disable };
 
 static int begin(void **state)
 {
@@ -124,7 +164,9 @@ static int begin(void **state)
 	struct refusal refusal;
 
 	(void)state;
-	n_opened = n_closed = n_failed = 0;
+	n_opened = n_closed = n_failed = n_disabled = n_destroyed = 0;
+	n_pushed = 0;
+	stubborn = NULL;
 	c = capture_new(&profiler, &activity, &unlinked, false);
 	assert_non_null(c);
 	c->passes.n = 1;
@@ -142,6 +184,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	assert_int_equal(n_pushed, 0);
 	assert_true(visits_close(c)); /* nobody is inside of it any more */
 	visits_closed();
 	return capture_free(c) ? 0 : -1;
@@ -359,6 +402,79 @@ static void a_launch_that_hangs_is_not_waited_for(void **state)
 	assert_true(atomic_load(&c->counters.unready) > 0);
 }
 
+/* --- contexts --- */
+
+static void destroy_context(void)
+{
+	const CUpti_ResourceData data = { .context = CONTEXT };
+
+	callback(NULL, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		 &data);
+}
+
+/* What is measured of it must be let go of before; a new one may have its handle. */
+static void a_context_that_ends_lets_go(void **state)
+{
+	(void)state;
+	enter(LAUNCH);
+	destroy_context(); /* by who launches into it: nothing to wait for */
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(n_closed, 1);
+	r->object = (void *)r;
+	destroy_context();
+	r->object = NULL;
+	assert_int_equal(n_disabled, 1);
+	assert_null(atomic_load(&r->context));
+	assert_int_equal(r->state, RANGES_BROKEN);
+	assert_int_equal(atomic_load(&c->n_contexts), 0);
+	assert_null(contexts_known(c, CONTEXT));
+	assert_ptr_not_equal(contexts_find(c, CONTEXT), r);
+	assert_int_equal(atomic_load(&c->n_contexts), 1);
+}
+
+/* Until all have, and no thread is at one of them, the capture is not over. */
+static void a_capture_is_over_when_all_contexts_are(void **state)
+{
+	struct ranges *other = contexts_find(c, (CUcontext)(uintptr_t)0x30);
+	pthread_t thread;
+
+	(void)state;
+	r->object = other->object = (void *)r;
+	r->guard.made_marks = 2;
+	stubborn = r;
+	assert_false(contexts_retire(c));
+	assert_int_equal(n_disabled, 1);
+	assert_int_equal(n_destroyed, 0);
+	stubborn = other;
+	assert_false(contexts_retire(c));
+	stubborn = NULL;
+	thread = begin_hold(NULL, 300 * MS);
+	if (contexts_are_quiet(c) || contexts_retire(c)) {
+		assert_true(atomic_load(&holder.gone));
+	}
+	pthread_join(thread, NULL);
+	assert_true(contexts_are_quiet(c));
+	assert_true(contexts_retire(c));
+	assert_int_equal(n_destroyed, 2);
+	r->object = other->object = NULL;
+}
+
+/* What does not end is not waited for, and what was measured is counted. */
+static void who_does_not_let_go_is_left(void **state)
+{
+	(void)state;
+	r->object = (void *)r;
+	r->state = RANGES_STARTED;
+	r->batch = deliver_new_batch(&c->deliver, 5);
+	r->batch->n = 3;
+	stubborn = r;
+	contexts_let_go(c);
+	assert_int_equal(atomic_load(&c->counters.failed), 3);
+	assert_int_equal(r->state, RANGES_BROKEN);
+	assert_null(r->batch);
+	r->object = NULL;
+}
+
 #define LAUNCHES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -371,6 +487,9 @@ int main(void)
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
+		LAUNCHES_TEST(a_context_that_ends_lets_go),
+		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
+		LAUNCHES_TEST(who_does_not_let_go_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void one_group_is_the_plan(void **state)
 {
 	struct wire_plan plan = plan_of(1);
 	struct refusal r;
-	struct passes p;
+	struct passes p = { 0 };
 
 	assert_int_equal(passes_init(&p, *state, &plan, &r), 0);
 	assert_int_equal(p.n, 1);
@@ -72,7 +72,7 @@ static void groups_are_taken_apart(void **state)
 	struct wire_plan plan = plan_of(2);
 	const struct wire_plan *v;
 	struct refusal r;
-	struct passes p;
+	struct passes p = { 0 };
 
 	assert_int_equal(passes_init(&p, *state, &plan, &r), 0);
 	assert_int_equal(p.n, 2);
@@ -104,7 +104,7 @@ static void a_metric_is_added_where_it_lacks(void **state)
 {
 	struct wire_plan plan = plan_of(2);
 	struct refusal r;
-	struct passes p;
+	struct passes p = { 0 };
 
 	assert_int_equal(passes_init(&p, *state, &plan, &r), 0);
 	passes_add_metric(&p, *state, "dram__c.sum");
@@ -118,7 +118,7 @@ static void what_cannot_take_turns_is_refused(void **state)
 	struct wire_plan many = plan_of(LIMIT_GROUPS + 1), without = plan_of(2);
 	struct wire_column column = columns[0];
 	struct refusal r = { 0 };
-	struct passes p;
+	struct passes p = { 0 };
 
 	assert_int_equal(passes_init(&p, *state, &many, &r), GPUCTR_E_PROTOCOL);
 	many.groups = LIMIT_GROUPS;

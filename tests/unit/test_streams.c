@@ -135,6 +135,79 @@ static void streams_come_and_go(void **state)
 	streams_deinit(s);
 }
 
+/* --- what no handle asks for --- */
+
+static struct {
+	uint64_t given, ended; /* pieces of work, in the order of the context */
+	uint64_t event;	       /* behind so many of them */
+	unsigned n_recorded;
+} context;
+
+static CUresult create_event(CUevent *event, unsigned flags)
+{
+	(void)flags;
+	*event = (CUevent)(uintptr_t)1;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	(void)event;
+	return CUDA_SUCCESS;
+}
+
+static CUresult record_event(CUcontext unused, CUevent event)
+{
+	(void)unused;
+	(void)event;
+	context.event = context.given;
+	context.n_recorded++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query_event(CUevent event)
+{
+	(void)event;
+	return context.ended >= context.event ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static void give(struct streams *s)
+{
+	context.given++;
+	streams_touch(s, CU_STREAM_PER_THREAD);
+}
+
+/* An event is behind all that was given before it, and behind nothing that came since. */
+static void default_streams_of_threads_are_asked_for_by_an_event(void **state)
+{
+	struct streams *s = begin(1);
+
+	(void)state;
+	memset(&context, 0, sizeof(context));
+	profiler.cuEventCreate = create_event;
+	profiler.cuEventDestroy = destroy_event;
+	profiler.cuCtxRecordEvent = record_event;
+	profiler.cuEventQuery = query_event;
+	give(s);
+	assert_false(are_idle(s, NULL));
+	give(s);
+	assert_false(are_idle(s, NULL)); /* the last one has not come: another says no more */
+	assert_int_equal(context.n_recorded, 1);
+	context.ended = 1;
+	assert_false(are_idle(s, NULL)); /* it has, and something was given since */
+	assert_int_equal(context.n_recorded, 2);
+	context.ended = 2;
+	assert_true(are_idle(s, NULL));
+	assert_true(are_idle(s, NULL));
+	assert_int_equal(context.n_recorded, 2);
+	give(s);
+	assert_false(are_idle(s, NULL));
+	context.ended = 3;
+	assert_true(are_idle(s, NULL));
+	streams_give_back(s, &profiler);
+	streams_deinit(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +216,7 @@ int main(void)
 		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
 		cmocka_unit_test(one_may_be_excepted),
 		cmocka_unit_test(streams_come_and_go),
+		cmocka_unit_test(default_streams_of_threads_are_asked_for_by_an_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
