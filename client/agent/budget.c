@@ -488,7 +488,8 @@ static double lump_ns(const struct budget *b)
 	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
 	double seeing = fmin(b->seeing_share * WINDOW_NS, planned);
 	double half = seeing + (planned - seeing) / 2;
-	double room = (WINDOW_USED * window - half - turn_room(b)) / (1 + BESIDE) * 0.97;
+	double turns = turn_room(b) + passes_room(b);
+	double room = (WINDOW_USED * window - half - turns) / (1 + BESIDE) * 0.97;
 
 	return room < LUMP * window ? room : LUMP * window;
 }
