@@ -81,9 +81,8 @@ struct budget {
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
-	double seeing_share; /* of the time, that seeing has lately taken */
-	uint64_t seeing_ns;  /* when that was noted */
-	double turned_ns;    /* spent on turns of batches of this size */
+	double seeing_ns; /* that seeing has lately taken: the longer ago, the less it counts */
+	double turned_ns; /* spent on turns of batches of this size */
 };
 
 struct budget_pace {

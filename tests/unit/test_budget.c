@@ -474,6 +474,44 @@ static void seeing_is_paid_first(void **state)
 	assert_true(budget_take_pace(&with, 35 * S).credit > 0);
 }
 
+/* A program that comes for one second in ten, in which seeing takes twice what comes in. It takes a
+ * fifth of all that comes in, and the rest pays the first Start back and measures. */
+static void pauses_pay_for_bursts(void **state)
+{
+	struct budget_options options = { .share = 0.05, .passes = 1 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 0, 64, 0, 228e6);
+	for (uint64_t burst = 2 * S; burst < 52 * S; burst += 10 * S) {
+		for (uint64_t t = burst; t <= burst + S; t += 100 * MS) {
+			budget_note_seeing(&b, t, 1000, 10e6, 0, BUDGET_CALIBRATED);
+			assert_true(budget_take_pace(&b, t).per_s > 0);
+		}
+	}
+	budget_take_pace(&b, 52 * S);
+	assert_true(b.loan_ns == 0);
+}
+
+/* However much it has taken: five seconds later a third of the pace is there. */
+static void much_seeing_is_forgotten(void **state)
+{
+	struct budget_options options = { .share = 0.02, .passes = 1 };
+	struct budget b;
+	double before;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	b.loan_ns = 0;
+	before = budget_take_pace(&b, S).per_s;
+	for (uint64_t t = S; t < 30 * S; t += 100 * MS) {
+		budget_note_seeing(&b, t, 1000, 50e6, 0, BUDGET_CALIBRATED);
+	}
+	assert_true(budget_take_pace(&b, 30 * S).per_s < before / 50);
+	assert_true(budget_take_pace(&b, 35 * S).per_s > before / 3);
+}
+
 static void time_that_goes_back_is_the_latest(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1, .now_ns = 50 * S };
@@ -693,6 +731,8 @@ int main(void)
 		cmocka_unit_test(the_turn_of_a_smaller_batch_is_set_aside),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
+		cmocka_unit_test(pauses_pay_for_bursts),
+		cmocka_unit_test(much_seeing_is_forgotten),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),
 		cmocka_unit_test(what_was_spent_is_told_with_how_it_is_known),
 		cmocka_unit_test(two_stops_and_a_start_are_the_least),
