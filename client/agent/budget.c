@@ -149,12 +149,24 @@ static double turn_price(const struct budget *b)
 }
 
 /* A batch that is started is stopped at some time, at the program's end if not before: whatever is
- * spent, the window keeps room for that. And a pass may be left out, by a turn without a range. */
+ * spent, the window keeps room for that. */
+static double least_room(const struct budget *b)
+{
+	return turn_price(b) + each(b, BUDGET_STOP);
+}
+
+/* By a turn without a range. Where ten seconds have no room for it there would be no turn at all.
+ */
+bool budget_may_leave_out(const struct budget *b)
+{
+	double window = WINDOW_USED * b->options.share * WINDOW_NS;
+
+	return b->options.passes > 1 && window >= least_room(b) + turn_price(b);
+}
+
 static double turn_room(const struct budget *b)
 {
-	double left_out = b->options.passes > 1 ? turn_price(b) : 0;
-
-	return turn_price(b) + each(b, BUDGET_STOP) + left_out;
+	return least_room(b) + (budget_may_leave_out(b) ? turn_price(b) : 0);
 }
 
 /* A new object begins with the first pass, from which it gets to the next one by such turns. */
@@ -577,5 +589,5 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 
 double budget_least_share(const struct budget *b)
 {
-	return turn_room(b) / (WINDOW_USED * WINDOW_NS);
+	return least_room(b) / (WINDOW_USED * WINDOW_NS);
 }

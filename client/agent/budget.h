@@ -133,6 +133,9 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns);
 /* May a full batch be stopped, and the next one started? Until then nothing can be measured. */
 bool budget_may_turn(struct budget *b, uint64_t now_ns);
 
+/* Of several passes, may the next turn leave one out? */
+bool budget_may_leave_out(const struct budget *b);
+
 /* Is the batch to be handed over now though it is not full, because its first record has waited for
  * long and it can be paid for? */
 bool budget_batch_is_old(struct budget *b, uint64_t now_ns);
