@@ -149,12 +149,24 @@ static double turn_price(const struct budget *b)
 }
 
 /* A batch that is started is stopped at some time, at the program's end if not before: whatever is
- * spent, the window keeps room for that. And a pass may be left out, by a turn without a range. */
+ * spent, the window keeps room for that. */
+static double least_room(const struct budget *b)
+{
+	return turn_price(b) + each(b, BUDGET_STOP);
+}
+
+/* By a turn without a range. Where ten seconds have no room for it there would be no turn at all.
+ */
+bool budget_may_leave_out(const struct budget *b)
+{
+	double window = WINDOW_USED * b->options.share * WINDOW_NS;
+
+	return b->options.passes > 1 && window >= least_room(b) + turn_price(b);
+}
+
 static double turn_room(const struct budget *b)
 {
-	double left_out = b->options.passes > 1 ? turn_price(b) : 0;
-
-	return turn_price(b) + each(b, BUDGET_STOP) + left_out;
+	return least_room(b) + (budget_may_leave_out(b) ? turn_price(b) : 0);
 }
 
 /* A new object begins with the first pass, from which it gets to the next one by such turns. */
@@ -223,10 +235,25 @@ static double income_ns(const struct budget *b, double elapsed_ns)
 	return planned_share(b) * elapsed_ns;
 }
 
+/* What is averaged of seeing: ten seconds, as in the promise. A program that comes in bursts sees
+ * more in each of them than with the pauses between them, in which there is an income as well. */
+static double averaged_ns(const struct budget *b)
+{
+	double age_ns = (double)(b->now_ns - b->options.now_ns);
+
+	return WINDOW_NS * -expm1(-fmax(age_ns, FIRST_NS) / WINDOW_NS);
+}
+
+/* Of the time, that it has lately taken, at most what comes in. */
+static double seeing_share(const struct budget *b)
+{
+	return b->seeing_ns / averaged_ns(b);
+}
+
 /* What comes in is for seeing the launches first. */
 static double free_income_ns(const struct budget *b, double elapsed_ns)
 {
-	return fmax(income_ns(b, elapsed_ns) - b->seeing_share * elapsed_ns, 0);
+	return fmax(income_ns(b, elapsed_ns) - seeing_share(b) * elapsed_ns, 0);
 }
 
 static double reserve_ns(const struct budget *b)
@@ -277,6 +304,7 @@ static void slide_window(struct budget *b)
 static void advance(struct budget *b, uint64_t now_ns)
 {
 	if (now_ns > b->now_ns) {
+		b->seeing_ns *= exp(-(double)(now_ns - b->now_ns) / WINDOW_NS);
 		earn(b, now_ns - b->now_ns);
 		b->now_ns = now_ns;
 		slide_window(b);
@@ -403,15 +431,13 @@ static void note_many(struct budget *b, enum budget_item item, enum budget_sourc
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
 			double slower_ns, enum budget_source slower_source)
 {
-	double floor_ns = -income_ns(b, RESERVE_NS), ns = seeing_ns + slower_ns, share;
+	double floor_ns = -income_ns(b, RESERVE_NS), ns = seeing_ns + slower_ns;
 
 	advance(b, now_ns);
-	share = b->now_ns > b->seeing_ns ? ns / (double)(b->now_ns - b->seeing_ns) : 0;
-	b->seeing_share += (share - b->seeing_share) * (b->seeing_ns == 0 ? 1 : NEWEST);
-	b->seeing_ns = b->now_ns;
 	note_many(b, BUDGET_SEEING, BUDGET_CALIBRATED, n, seeing_ns);
 	note_many(b, BUDGET_SLOWER, slower_source, slower_ns > 0 ? n / 2 : 0, slower_ns);
 	/* A time in which seeing takes more than comes in is not held against all that follows. */
+	b->seeing_ns = fmin(b->seeing_ns + ns, income_ns(b, averaged_ns(b)));
 	if (b->balance_ns > floor_ns) {
 		b->balance_ns = b->balance_ns - ns > floor_ns ? b->balance_ns - ns : floor_ns;
 	}
@@ -486,9 +512,10 @@ bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
 static double lump_ns(const struct budget *b)
 {
 	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
-	double seeing = fmin(b->seeing_share * WINDOW_NS, planned);
+	double seeing = fmin(seeing_share(b) * WINDOW_NS, planned);
 	double half = seeing + (planned - seeing) / 2;
-	double room = (WINDOW_USED * window - half - turn_room(b)) / (1 + BESIDE) * 0.97;
+	double turns = turn_room(b) + passes_room(b);
+	double room = (WINDOW_USED * window - half - turns) / (1 + BESIDE) * 0.97;
 
 	return room < LUMP * window ? room : LUMP * window;
 }
@@ -562,5 +589,5 @@ size_t budget_next_size(struct budget *b, uint64_t now_ns)
 
 double budget_least_share(const struct budget *b)
 {
-	return turn_room(b) / (WINDOW_USED * WINDOW_NS);
+	return least_room(b) / (WINDOW_USED * WINDOW_NS);
 }

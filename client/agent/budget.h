@@ -81,9 +81,8 @@ struct budget {
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
-	double seeing_share; /* of the time, that seeing has lately taken */
-	uint64_t seeing_ns;  /* when that was noted */
-	double turned_ns;    /* spent on turns of batches of this size */
+	double seeing_ns; /* that seeing has lately taken: the longer ago, the less it counts */
+	double turned_ns; /* spent on turns of batches of this size */
 };
 
 struct budget_pace {
@@ -133,6 +132,9 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns);
 
 /* May a full batch be stopped, and the next one started? Until then nothing can be measured. */
 bool budget_may_turn(struct budget *b, uint64_t now_ns);
+
+/* Of several passes, may the next turn leave one out? */
+bool budget_may_leave_out(const struct budget *b);
 
 /* Is the batch to be handed over now though it is not full, because its first record has waited for
  * long and it can be paid for? */

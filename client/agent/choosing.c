@@ -365,6 +365,17 @@ bool choosing_may_turn(struct choosing *c)
 	return may;
 }
 
+bool choosing_may_leave_out(struct choosing *c)
+{
+	bool may = true;
+
+	if (lock_budget(c)) {
+		may = budget_may_leave_out(&c->budget);
+		pthread_mutex_unlock(&c->lock);
+	}
+	return may;
+}
+
 bool choosing_may_take_over(struct choosing *c, size_t size)
 {
 	bool may = true;

@@ -120,6 +120,9 @@ void choosing_note_values(struct choosing *c, const struct launch *launches, siz
 
 bool choosing_may_turn(struct choosing *c);
 
+/* May the next turn leave a pass out? */
+bool choosing_may_leave_out(struct choosing *c);
+
 /* May a context take the counters from another one of the process, for batches of this size? */
 bool choosing_may_take_over(struct choosing *c, size_t size);
 

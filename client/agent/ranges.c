@@ -86,7 +86,9 @@ void ranges_forget_images(struct ranges *r)
 static void take_turn(struct capture *c, struct ranges *r)
 {
 	if (c->passes.n > 1) {
-		atomic_store(&r->pass, turns_next(&r->turns, r->pass));
+		bool may_leave_out = choosing_may_leave_out(&c->choosing);
+
+		atomic_store(&r->pass, turns_next(&r->turns, r->pass, may_leave_out));
 		choosing_note_turn(&c->choosing, r->pass);
 	}
 }

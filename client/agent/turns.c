@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/turns.h"
 
-#include <stdbool.h>
-
 #include "client/agent/random.h"
 
 /* CUPTI goes through the passes in their order. In a fixed order a program whose phases last as
  * long as a round would show each pass the same phase, so now and then one is left out, each as
  * often as the others: at most once in a round, on average, since that costs nearly as much as a
- * turn. Which ones is a function of the seed and of nothing else. In the first rounds none is: a
- * program that is over soon would be left with few turns of some, and many of others.
+ * turn. Which ones is a function of the seed and of nothing else, but for a budget that never has
+ * room for it (budget_may_leave_out()). In the first rounds none is: a program that is over soon
+ * would be left with few turns of some, and many of others.
  *
  * So a launch has its chance to come in the turn of the pass in which it is measured, and stands
  * for launches that came in the turns of the others as well. Turns are not of equal length, because
@@ -23,11 +22,11 @@ void turns_init(struct turns *t, uint64_t seed, uint32_t n)
 	*t = (struct turns){ .seed = random_scramble(seed), .n = n };
 }
 
-uint32_t turns_next(struct turns *t, uint32_t pass)
+uint32_t turns_next(struct turns *t, uint32_t pass, bool may_leave_out)
 {
 	uint32_t one_in = t->n > LEAVES_OUT_ONE_IN ? t->n : LEAVES_OUT_ONE_IN;
 	uint64_t drawn = t->drawn++;
-	bool leaves_out = drawn >= (uint64_t)ROUNDS_IN_ORDER * t->n &&
+	bool leaves_out = may_leave_out && drawn >= (uint64_t)ROUNDS_IN_ORDER * t->n &&
 			  random_at(t->seed, drawn) % one_in == 0;
 
 	return (pass + 1 + leaves_out) % t->n;

@@ -6,6 +6,7 @@
  * process. */
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/wire/limits.h"
@@ -19,8 +20,8 @@ struct turns {
 void turns_init(struct turns *t, uint64_t seed, uint32_t n);
 
 /* The pass after this one, below n: mostly that which CUPTI has next, now and then the one after
- * it. */
-uint32_t turns_next(struct turns *t, uint32_t pass);
+ * it, where that may be. */
+uint32_t turns_next(struct turns *t, uint32_t pass, bool may_leave_out);
 
 struct turn_shares {
 	uint32_t n;

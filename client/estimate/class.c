@@ -149,7 +149,7 @@ static struct estimate_variance predicted_variance(const struct estimate_class *
 
 /* A few strata that are alike do not show that the next one is: of three layers that run a kernel
  * two may be met. Several do, and so do those of all kinds together, though how others differ is a
- * part of the mean, so one stratum that did nothing cannot be judged by it. */
+ * part of the mean, so a few strata that did nothing cannot be judged by it. */
 static bool is_judged(const struct estimate_class *c, const struct estimate_among *all)
 {
 	const struct estimate_moments *m = &c->means;
@@ -157,8 +157,7 @@ static bool is_judged(const struct estimate_class *c, const struct estimate_amon
 	if (!all || m->weight > ESTIMATE_STRATA_LEAST) {
 		return m->weight > 1;
 	}
-	return all->degrees >= AMONG_LEAST &&
-	       (m->weight > 1 || (m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0));
+	return all->degrees >= AMONG_LEAST && m->weight > 0 && m->mean[0] != 0 && m->mean[1] != 0;
 }
 
 struct estimate_pair estimate_pair_like(const struct estimate_class *c,

@@ -118,7 +118,7 @@ static void take_turn(struct simulation *s)
 	if (s->options.passes == 1) {
 		return;
 	}
-	s->pass = turns_next(&s->turns, s->pass);
+	s->pass = turns_next(&s->turns, s->pass, budget_may_leave_out(&s->budget));
 	s->turn++;
 	budget_note_turn(&s->budget, s->pass);
 	grant(s);

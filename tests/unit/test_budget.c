@@ -474,6 +474,44 @@ static void seeing_is_paid_first(void **state)
 	assert_true(budget_take_pace(&with, 35 * S).credit > 0);
 }
 
+/* A program that comes for one second in ten, in which seeing takes twice what comes in. It takes a
+ * fifth of all that comes in, and the rest pays the first Start back and measures. */
+static void pauses_pay_for_bursts(void **state)
+{
+	struct budget_options options = { .share = 0.05, .passes = 1 };
+	struct budget b;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	budget_note_first_start(&b, 0, 64, 0, 228e6);
+	for (uint64_t burst = 2 * S; burst < 52 * S; burst += 10 * S) {
+		for (uint64_t t = burst; t <= burst + S; t += 100 * MS) {
+			budget_note_seeing(&b, t, 1000, 10e6, 0, BUDGET_CALIBRATED);
+			assert_true(budget_take_pace(&b, t).per_s > 0);
+		}
+	}
+	budget_take_pace(&b, 52 * S);
+	assert_true(b.loan_ns == 0);
+}
+
+/* However much it has taken: five seconds later a third of the pace is there. */
+static void much_seeing_is_forgotten(void **state)
+{
+	struct budget_options options = { .share = 0.02, .passes = 1 };
+	struct budget b;
+	double before;
+
+	(void)state;
+	assert_int_equal(budget_init(&b, &options), 0);
+	b.loan_ns = 0;
+	before = budget_take_pace(&b, S).per_s;
+	for (uint64_t t = S; t < 30 * S; t += 100 * MS) {
+		budget_note_seeing(&b, t, 1000, 50e6, 0, BUDGET_CALIBRATED);
+	}
+	assert_true(budget_take_pace(&b, 30 * S).per_s < before / 50);
+	assert_true(budget_take_pace(&b, 35 * S).per_s > before / 3);
+}
+
 static void time_that_goes_back_is_the_latest(void **state)
 {
 	const struct budget_options options = { .share = 0.05, .passes = 1, .now_ns = 50 * S };
@@ -527,6 +565,26 @@ static void two_stops_and_a_start_are_the_least(void **state)
 
 	(void)state;
 	assert_true(fabs(budget_least_share(&b) / (22e6 / (0.97 * 1e10)) - 1) < 1e-9);
+}
+
+/* 14 ms more where a pass is left out, which is where ten seconds have room for it: else it would
+ * be saved for, and nothing measured, for ever. */
+static void passes_are_left_out_where_there_is_room(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const struct budget_options options = { .share = i == 0 ? 0.003 : 0.004,
+							.passes = 4 };
+		struct budget b;
+
+		assert_int_equal(budget_init(&b, &options), 0);
+		assert_true(fabs(budget_least_share(&b) / (22e6 / (0.97 * 1e10)) - 1) < 1e-9);
+		assert_int_equal(budget_may_leave_out(&b), i == 1);
+		budget_note_other(&b, 2 * S, BUDGET_OTHER, i == 0 ? 7e6 : 2.5e6);
+		assert_true(budget_may_turn(&b, 2 * S));
+		budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
+		assert_false(budget_may_turn(&b, 2 * S));
+	}
 }
 
 static void a_loan_takes_half_of_what_comes_in(void **state)
@@ -613,8 +671,8 @@ static void seeing_is_owed_for_two_seconds(void **state)
 }
 
 /* All passes come in an eighth of the time that the program has lasted: of eight with 800 us a
- * range a round at 5 % takes 34 s with batches of 229, which is what a first Start of 1 ms and 0.9
- * ms for each range more has room for. */
+ * range a round at 5 % takes 26 s with batches of 169, which is what a first Start of 1 ms and 0.9
+ * ms for each range more has room for beside seven turns. One pass alone has room for 229. */
 static void batches_wait_for_a_long_program(void **state)
 {
 	struct budget_options options = { .share = 0.05 };
@@ -633,7 +691,29 @@ static void batches_wait_for_a_long_program(void **state)
 		budget_may_turn(&b, 100 * S);
 		b.loan_ns = 0;
 		assert_int_equal(budget_next_size(&b, 100 * S), passes == 1 ? 229 : 0);
-		assert_int_equal(budget_next_size(&b, 300 * S), 229);
+		assert_int_equal(budget_next_size(&b, 300 * S), passes == 1 ? 229 : 169);
+	}
+}
+
+/* What is saved for fits at half the pace, of however many passes: at 10 %, and by a first Start of
+ * 105 ms. Else it is saved for until the program ends. */
+static void what_is_saved_for_comes(void **state)
+{
+	(void)state;
+	for (uint32_t passes = 1; passes <= BUDGET_PASSES_MAX; passes++) {
+		const struct budget_options options = { .share = 0.1, .passes = passes };
+		struct budget b;
+		uint64_t t = 0;
+		size_t size = 0;
+
+		assert_int_equal(budget_init(&b, &options), 0);
+		budget_note_first_start(&b, 0, 64, 0, 105e6);
+		b.turned_ns = 1e18;
+		for (; size == 0 && t < 300 * S; t += 100 * MS) {
+			budget_note_other(&b, t, BUDGET_OTHER, 0.93 * 0.1 / 2 * 100e6);
+			size = budget_next_size(&b, t);
+		}
+		assert_true(size > 64);
 	}
 }
 
@@ -671,14 +751,18 @@ int main(void)
 		cmocka_unit_test(the_turn_of_a_smaller_batch_is_set_aside),
 		cmocka_unit_test(an_old_batch_is_handed_over_when_it_can_be_paid),
 		cmocka_unit_test(seeing_is_paid_first),
+		cmocka_unit_test(pauses_pay_for_bursts),
+		cmocka_unit_test(much_seeing_is_forgotten),
 		cmocka_unit_test(time_that_goes_back_is_the_latest),
 		cmocka_unit_test(what_was_spent_is_told_with_how_it_is_known),
 		cmocka_unit_test(two_stops_and_a_start_are_the_least),
+		cmocka_unit_test(passes_are_left_out_where_there_is_room),
 		cmocka_unit_test(a_loan_takes_half_of_what_comes_in),
 		cmocka_unit_test(the_window_is_of_the_last_ten_seconds),
 		cmocka_unit_test(ranges_leave_room_for_the_stop),
 		cmocka_unit_test(seeing_is_owed_for_two_seconds),
 		cmocka_unit_test(batches_wait_for_a_long_program),
+		cmocka_unit_test(what_is_saved_for_comes),
 		cmocka_unit_test(no_share_is_refused),
 	};
 

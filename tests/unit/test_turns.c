@@ -18,7 +18,7 @@ static void each_comes_as_often(void **state)
 
 		turns_init(&t, n, n);
 		for (int i = 0; i < TURNS; i++) {
-			uint32_t next = turns_next(&t, pass);
+			uint32_t next = turns_next(&t, pass, true);
 
 			assert_true(next == (pass + 1) % n || next == (pass + 2) % n);
 			left_out += n > 1 && next == (pass + 2) % n;
@@ -45,9 +45,22 @@ static void first_rounds_leave_none_out(void **state)
 
 		turns_init(&t, seed, 10);
 		for (uint32_t i = 1; i <= 30; i++) {
-			pass = turns_next(&t, pass);
+			pass = turns_next(&t, pass, true);
 			assert_int_equal(pass, i % 10);
 		}
+	}
+}
+
+static void none_is_left_out_that_may_not_be(void **state)
+{
+	uint32_t pass = 0;
+	struct turns t;
+
+	(void)state;
+	turns_init(&t, 1, 5);
+	for (uint32_t i = 1; i <= 1000; i++) {
+		pass = turns_next(&t, pass, false);
+		assert_int_equal(pass, i % 5);
 	}
 }
 
@@ -62,7 +75,7 @@ static void rounds_have_no_rhythm(void **state)
 	(void)state;
 	turns_init(&t, 7, 4);
 	for (int i = 0; i < TURNS; i++) {
-		pass = turns_next(&t, pass);
+		pass = turns_next(&t, pass, true);
 		at[pass][i % 4]++;
 	}
 	for (int i = 0; i < 16; i++) {
@@ -84,7 +97,7 @@ static void the_order_is_the_seeds(void **state)
 	turns_init(&t[2], 8, 8);
 	for (int i = 0; i < 8000; i++) {
 		for (int k = 0; k < 3; k++) {
-			pass[k] = turns_next(&t[k], pass[k]);
+			pass[k] = turns_next(&t[k], pass[k], true);
 		}
 		assert_int_equal(pass[0], pass[1]);
 		same += pass[0] == pass[2];
@@ -119,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_comes_as_often),
 		cmocka_unit_test(first_rounds_leave_none_out),
+		cmocka_unit_test(none_is_left_out_that_may_not_be),
 		cmocka_unit_test(rounds_have_no_rhythm),
 		cmocka_unit_test(the_order_is_the_seeds),
 		cmocka_unit_test(shares_are_learnt),
