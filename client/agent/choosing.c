@@ -177,7 +177,7 @@ static bool is_looking_on(struct choosing *c, uint64_t now_ns)
 		return false;
 	}
 	c->met_ns = c->met_ns ? c->met_ns : now_ns;
-	return now_ns - c->met_ns < (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
+	return now_ns < c->met_ns + (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
 }
 
 /* With the lock. */
