@@ -32,6 +32,21 @@ static void test_who_loses_the_right_while_the_plan_is_made_is_refused(void **st
 	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
 }
 
+/* The settings still allow it, but the GPU is another user's job's by then. */
+static void test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, ROOT);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	open_capture(0, "0");
+	begin_job(1, "bobs", BOB, "0", 0);
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_GOOD);
+	settle();
+	assert_int_equal(refused_for(0), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
 static void test_who_loses_the_right_loses_the_lease(void **state)
 {
 	(void)state;
@@ -160,6 +175,19 @@ static void test_captures_have_a_rate_but_for_root(void **state)
 	}
 }
 
+static void test_root_of_a_container_has_a_rate(void **state)
+{
+	(void)state;
+	change_settings(allow_two_a_minute);
+	front_box_connect_container(0);
+	settle();
+	say(0, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	for (unsigned i = 0; i < 3; i++) {
+		close_capture(0, open_capture(0, "0"));
+		assert_int_equal(refused_for(0), i < 2 ? GPUCTR_OK : GPUCTR_E_QUOTA);
+	}
+}
+
 /* --- who else computes --- */
 
 static void test_a_lease_lasts_while_nobody_else_computes(void **state)
@@ -241,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused),
+		FRONT_TEST(test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased),
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
@@ -248,6 +277,7 @@ int main(void)
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
 		FRONT_TEST(test_permissions_have_a_rate_but_for_root),
 		FRONT_TEST(test_captures_have_a_rate_but_for_root),
+		FRONT_TEST(test_root_of_a_container_has_a_rate),
 		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
 		FRONT_TEST(test_a_lease_begins_with_a_look),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
