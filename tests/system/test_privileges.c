@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <grp.h>
 #include <unistd.h>
 
 /* What docs/privileges.md says of each process, compared with the daemon's while a program is
@@ -112,6 +113,39 @@ static void processes_are_as_documented(void **state)
 	}
 }
 
+/* Whatever groups who starts it is in: real, effective, saved and of files, and those beside. */
+static void nothing_of_roots_groups_is_left(void **state)
+{
+	static const char *const names[] = { "gpucountd", "front", "granter", "gpu", "planner" };
+	static const gid_t wheel[] = { 4242 };
+	gid_t before[64];
+	struct fixture *f = *state;
+	int n = getgroups(ARRAY_SIZE(before), before);
+
+	fixture_need_root();
+	assert_true(n >= 0);
+	assert_int_equal(setgroups(1, wheel), 0);
+	fixture_start_daemon(f, NULL);
+	assert_int_equal(setgroups((size_t)n, before), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		pid_t pid = i == 0 ? f->daemon->pid : fixture_worker(f, names[i]);
+		CLEAN_FREE char *status = NULL;
+		unsigned gids[4];
+		char path[64], beside[256] = "";
+
+		snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+		status = read_file(path);
+		assert_int_equal(sscanf(strstr(status, "\nGid:"), "\nGid: %u %u %u %u", &gids[0],
+					&gids[1], &gids[2], &gids[3]),
+				 4);
+		for (size_t k = 0; k < ARRAY_SIZE(gids); k++) {
+			assert_int_not_equal(gids[k], 0);
+		}
+		sscanf(strstr(status, "\nGroups:"), "\nGroups:%255[^\n]", beside);
+		assert_null(strstr(beside, "4242"));
+	}
+}
+
 /* The user's program gains nothing by being measured, and neither does its client. */
 static void a_measured_program_has_no_capability(void **state)
 {
@@ -146,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(processes_are_as_documented),
+		SYSTEM_TEST(nothing_of_roots_groups_is_left),
 		SYSTEM_TEST(a_measured_program_has_no_capability),
 	};
 

@@ -44,6 +44,19 @@ static void test_who_waits_is_told_of_a_gpu_that_both_want(void **state)
 	assert_int_equal(m->queued.position, 1);
 }
 
+static void test_what_the_planner_refuses_is_not_opened(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_REFUSAL);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 1);
+	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
 static void test_captures_of_a_user_are_counted(void **state)
 {
 	(void)state;
@@ -315,6 +328,39 @@ static void test_a_permission_is_for_the_captures_own_programs(void **state)
 	assert_int_equal(ask_status(5)->counts.permissions, 1);
 }
 
+/* It leases nothing, so the granter is not even asked. */
+static void test_a_recording_gets_no_permissions(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	say_open(0, &(struct wire_open_capture){ .recorded = true });
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+}
+
+static void want_an_audit_file(struct config *c)
+{
+	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
+}
+
+/* The lease was noted before that, and the permission would not be; nor its renewal. */
+static void test_nothing_is_granted_that_cannot_be_noted(void **state)
+{
+	uint64_t asked;
+
+	(void)state;
+	open_with_two_agents();
+	change_settings(want_an_audit_file);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_AUDIT);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+	asked = front_box_settings()->lease_ns / CLOCK_NS_PER_S;
+	pass_s((unsigned)asked);
+	assert_int_equal(last_granter_request(GRANTER_EXTEND).op, 0);
+}
+
 /* Its processes still have to deliver, and need nothing new for that. */
 static void test_a_capture_that_ends_gets_no_permissions(void **state)
 {
@@ -366,6 +412,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRONT_TEST(test_only_its_client_closes_a_capture),
 		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
+		FRONT_TEST(test_what_the_planner_refuses_is_not_opened),
 		FRONT_TEST(test_captures_of_a_user_are_counted),
 		FRONT_TEST(test_refusals_are_counted),
 		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
@@ -379,6 +426,8 @@ int main(void)
 		FRONT_TEST(test_the_end_tells_all_processes),
 		FRONT_TEST(test_the_client_hears_of_an_agent_that_is_too_old),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
+		FRONT_TEST(test_a_recording_gets_no_permissions),
+		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
 		FRONT_TEST(test_a_driver_that_hangs_is_told_as_such),
 		FRONT_TEST(test_a_hang_ends_captures_of_its_gpu_alone),

@@ -53,6 +53,21 @@ static void test_gpus_of_others_are_not_leased_though_the_program_computes_there
 	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
 }
 
+/* It would be told to play one, and nobody has its GPUs. */
+static void test_a_program_that_waits_plays_no_recording(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	connect_client(CLIENT, ANN);
+	say_open(CLIENT,
+		 &(struct wire_open_capture){ .processes = { 1, &program }, .recorded = true });
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_BAD_REQUEST);
+	assert_int_equal(count_heard(CLIENT, WIRE_OPENED), 0);
+	open_processes(CLIENT, &program, 1); /* it is free */
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 1);
+}
+
 /* Which GPUs it needs is known only then, and the one that is held is not among them. */
 static void test_who_does_not_wait_is_refused_for_the_programs_gpus_alone(void **state)
 {
@@ -273,6 +288,7 @@ int main(void)
 		FRONT_TEST(test_a_stall_counts_among_many_notices),
 		FRONT_TEST(test_gpus_are_those_that_the_program_computes_on),
 		FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there),
+		FRONT_TEST(test_a_program_that_waits_plays_no_recording),
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
