@@ -2,6 +2,7 @@
 #include "tests/system/fixture.h"
 
 #include <grp.h>
+#include <signal.h>
 #include <unistd.h>
 
 /* What docs/privileges.md says of each process, compared with the daemon's while a program is
@@ -146,6 +147,84 @@ static void nothing_of_roots_groups_is_left(void **state)
 	}
 }
 
+static void read_descriptor(pid_t pid, int fd, char *ret, size_t size)
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	n = readlink(path, ret, size - 1);
+	ret[n > 0 ? n : 0] = '\0';
+}
+
+enum { DESCRIPTORS_MAX = 64 };
+
+/* A socket or the file of the supervisor that pid has as well; empty: there is none. */
+static void find_shared(pid_t supervisor, pid_t pid, const char *file, char ret[256])
+{
+	char theirs[256];
+
+	for (int i = 3; i < DESCRIPTORS_MAX; i++) {
+		read_descriptor(pid, i, ret, 256);
+		if (strstr(ret, "signalfd") || strcmp(ret, file) == 0) {
+			return;
+		}
+		for (int k = 3; k < DESCRIPTORS_MAX && strncmp(ret, "socket:", 7) == 0; k++) {
+			read_descriptor(supervisor, k, theirs, sizeof(theirs));
+			if (strcmp(ret, theirs) == 0) {
+				return;
+			}
+		}
+	}
+	ret[0] = '\0';
+}
+
+/* None of who is not the front has what the supervisor has: the sockets that listen, the audit log,
+ * the link over which settings and new workers come, and its signals. A worker has its name a
+ * moment before it has closed them. */
+static void expect_nothing_shared(pid_t supervisor, pid_t pid, const char *file)
+{
+	uint64_t by = now_ms() + PATIENCE_MS / 6;
+	char shared[256];
+
+	find_shared(supervisor, pid, file, shared);
+	while (shared[0] != '\0' && now_ms() < by) {
+		sleep_ms(10);
+		find_shared(supervisor, pid, file, shared);
+	}
+	assert_string_equal(shared, "");
+}
+
+static void workers_have_nothing_of_the_supervisors(void **state)
+{
+	static const char *const names[] = { "granter", "gpu", "planner" };
+	struct fixture *f = *state;
+	char setting[192], audit[160], seen[256];
+	pid_t pids[ARRAY_SIZE(names)];
+
+	fixture_need_root_to_look();
+	snprintf(audit, sizeof(audit), "%s", fixture_path(f, "audit"));
+	snprintf(setting, sizeof(setting), "audit-file=%s", audit);
+	fixture_start_daemon(f, "--set", setting, NULL);
+	read_descriptor(f->daemon->pid, 3, seen, sizeof(seen));
+	assert_string_not_equal(seen, ""); /* it can be looked at */
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		pids[i] = fixture_worker(f, names[i]);
+		expect_nothing_shared(f->daemon->pid, pids[i], audit);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) { /* those that replace them */
+		pid_t now = pids[i];
+
+		assert_int_equal(kill(pids[i], SIGKILL), 0);
+		for (uint64_t by = now_ms() + PATIENCE_MS; now == pids[i] && now_ms() < by;) {
+			sleep_ms(10);
+			now = fixture_worker(f, names[i]);
+		}
+		assert_int_not_equal(now, pids[i]);
+		expect_nothing_shared(f->daemon->pid, now, audit);
+	}
+}
+
 /* The user's program gains nothing by being measured, and neither does its client. */
 static void a_measured_program_has_no_capability(void **state)
 {
@@ -181,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(processes_are_as_documented),
 		SYSTEM_TEST(nothing_of_roots_groups_is_left),
+		SYSTEM_TEST(workers_have_nothing_of_the_supervisors),
 		SYSTEM_TEST(a_measured_program_has_no_capability),
 	};
 

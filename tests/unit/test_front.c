@@ -208,6 +208,33 @@ static void test_a_token_is_its_users(void **state)
 	assert_int_equal(count_heard(0, WIRE_PROCESS), 0);
 }
 
+/* Those that are measured may deliver what they have; nobody comes in. */
+static void test_a_token_ends_with_its_capture(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+
+	(void)state;
+	close_capture(0, capture);
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 0);
+	connect_agent(3, ANN, 0);
+	assert_int_equal(refused_for(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(count_heard(3, WIRE_AGENT_WELCOME), 0);
+	assert_int_equal(count_heard(0, WIRE_PROCESS), 2);
+}
+
+static void test_who_leaves_without_a_goodbye_is_told_as_such(void **state)
+{
+	(void)state;
+	open_with_two_agents();
+	front_box_close(1, false);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_PROCESS_END)->process_end.process, 1);
+	assert_false(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
+	say(2, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_int_equal(last_heard(0, WIRE_PROCESS_END)->process_end.process, 2);
+	assert_true(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
+}
+
 static void test_an_agent_speaks_of_its_own_process(void **state)
 {
 	uint32_t capture = open_with_two_agents();
@@ -420,6 +447,8 @@ int main(void)
 		FRONT_TEST(test_who_is_refused_and_does_not_read_is_closed_in_time),
 		FRONT_TEST(test_what_comes_after_a_refusal_is_thrown_away),
 		FRONT_TEST(test_a_token_is_its_users),
+		FRONT_TEST(test_a_token_ends_with_its_capture),
+		FRONT_TEST(test_who_leaves_without_a_goodbye_is_told_as_such),
 		FRONT_TEST(test_an_agent_speaks_of_its_own_process),
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),

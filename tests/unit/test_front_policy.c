@@ -128,6 +128,37 @@ static void test_a_job_lasts_as_long_as_it_was_stated(void **state)
 	assert_string_equal(ask_status(0)->gpus.v[1].job, "");
 }
 
+/* Without a name it could not be ended, and without a GPU it says nothing. */
+static void test_a_job_has_a_name_and_a_gpu(void **state)
+{
+	(void)state;
+	connect_client(0, ROOT);
+	begin_job(0, "", ANN, "0", 0);
+	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	say(0, &(struct wire_message){ .type = WIRE_JOB_BEGIN,
+				       .job_begin = { 1, "4711", front_box_uid(ANN), { 0 }, 0 } });
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 2);
+	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	assert_int_equal(count_heard(0, WIRE_JOB_REPLY), 0);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "");
+}
+
+static void want_an_audit_file(struct config *c)
+{
+	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
+}
+
+static void test_a_job_that_cannot_be_noted_does_not_begin(void **state)
+{
+	(void)state;
+	connect_client(0, ROOT);
+	change_settings(want_an_audit_file);
+	begin_job(0, "4711", ANN, "0", 0);
+	assert_int_equal(refused_for(0), GPUCTR_E_AUDIT);
+	assert_int_equal(count_heard(0, WIRE_JOB_REPLY), 0);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "");
+}
+
 /* --- rates --- */
 
 static void allow_two_a_minute(struct config *c)
@@ -275,6 +306,8 @@ int main(void)
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
+		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
+		FRONT_TEST(test_a_job_that_cannot_be_noted_does_not_begin),
 		FRONT_TEST(test_permissions_have_a_rate_but_for_root),
 		FRONT_TEST(test_captures_have_a_rate_but_for_root),
 		FRONT_TEST(test_root_of_a_container_has_a_rate),
