@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
@@ -249,6 +252,37 @@ static void test_a_lease_begins_with_a_look(void **state)
 	assert_false(has_ended(0));
 }
 
+/* Nobody can say then whether Ann would be alone. */
+static void test_no_lease_begins_when_the_driver_does_not_tell(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_UNKNOWN_TENANTS);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+/* It computes no more, or where nobody here is to be protected. */
+static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
+{
+	pid_t gone = fork();
+
+	(void)state;
+	if (gone == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	front_box_set_tenant(0, (uint32_t)gone);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	pass_s(2);
+	assert_false(has_ended(0));
+}
+
 static void share_gpus(struct config *c)
 {
 	c->shared = true;
@@ -313,6 +347,8 @@ int main(void)
 		FRONT_TEST(test_root_of_a_container_has_a_rate),
 		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
 		FRONT_TEST(test_a_lease_begins_with_a_look),
+		FRONT_TEST(test_no_lease_begins_when_the_driver_does_not_tell),
+		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
 		FRONT_TEST(test_time_in_which_the_front_stood_still_does_not_count),

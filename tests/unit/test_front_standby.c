@@ -179,6 +179,23 @@ static void test_an_operator_measures_programs_within_their_users_job(void **sta
 	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
 }
 
+/* The scheduler has said that the GPU is theirs; whose job the operator has says nothing. */
+static void test_programs_within_their_users_job_need_not_be_alone(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	connect_client(OTHER, ROOT);
+	begin_job(OTHER, "4711", ANN, "0", 0);
+	begin_job(OTHER, "4712", BOB, "1", 0);
+	front_box_set_tenant(0, 1); /* root's */
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	pass_s(1);
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 0);
+}
+
 /* The operator's own processes are strangers to the programs that are measured. */
 static void test_who_captures_may_not_compute_there(void **state)
 {
@@ -374,6 +391,7 @@ int main(void)
 		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
+		FRONT_TEST(test_programs_within_their_users_job_need_not_be_alone),
 		FRONT_TEST(test_who_captures_may_not_compute_there),
 		FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture),
 		FRONT_TEST(test_programs_that_end_before_the_plan_are_missed),
