@@ -301,6 +301,26 @@ static void the_audit_log_names_the_gpus_meant(void **state)
 
 /* The front looks at jobs every five seconds: one of 100 s outlasts a look, one of a second does
  * not, and is over without a word from the scheduler. */
+static void the_log_says_whose_job_it_is_and_who_said_so(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	const char *audit;
+	char pid[32];
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	client = fixture_client(f, USER_SELF, "job", "begin", "--job", "7", "--user", "1235",
+				"--devices", "0", NULL);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)client->pid);
+	expect_exit(client, 0);
+	assert_int_equal(count_lines(audit, "job-begun", "\"uid\":1235,", pid), 1);
+	client = fixture_client(f, USER_SELF, "job", "end", "--job", "7", NULL);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)client->pid);
+	expect_exit(client, 0);
+	assert_int_equal(count_lines(audit, "job-ended", "\"uid\":1235,", pid), 1);
+}
+
 static void a_job_has_its_time(void **state)
 {
 	struct fixture *f = *state;
@@ -550,6 +570,7 @@ int main(void)
 		SYSTEM_TEST(a_lease_is_as_long_as_was_asked_for),
 		SYSTEM_TEST(the_driver_is_new_enough_or_not),
 		SYSTEM_TEST(the_audit_log_names_the_gpus_meant),
+		SYSTEM_TEST(the_log_says_whose_job_it_is_and_who_said_so),
 		SYSTEM_TEST(a_job_has_its_time),
 		SYSTEM_TEST(who_has_ended_is_not_root_of_this_machine),
 		SYSTEM_TEST(whose_groups_are_not_known_is_not_let_in),
