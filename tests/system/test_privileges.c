@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <grp.h>
+#include <signal.h>
 #include <unistd.h>
 
 /* What docs/privileges.md says of each process, compared with the daemon's while a program is
@@ -112,6 +114,117 @@ static void processes_are_as_documented(void **state)
 	}
 }
 
+/* Whatever groups who starts it is in: real, effective, saved and of files, and those beside. */
+static void nothing_of_roots_groups_is_left(void **state)
+{
+	static const char *const names[] = { "gpucountd", "front", "granter", "gpu", "planner" };
+	static const gid_t wheel[] = { 4242 };
+	gid_t before[64];
+	struct fixture *f = *state;
+	int n = getgroups(ARRAY_SIZE(before), before);
+
+	fixture_need_root();
+	assert_true(n >= 0);
+	assert_int_equal(setgroups(1, wheel), 0);
+	fixture_start_daemon(f, NULL);
+	assert_int_equal(setgroups((size_t)n, before), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		pid_t pid = i == 0 ? f->daemon->pid : fixture_worker(f, names[i]);
+		CLEAN_FREE char *status = NULL;
+		unsigned gids[4];
+		char path[64], beside[256] = "";
+
+		snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+		status = read_file(path);
+		assert_int_equal(sscanf(strstr(status, "\nGid:"), "\nGid: %u %u %u %u", &gids[0],
+					&gids[1], &gids[2], &gids[3]),
+				 4);
+		for (size_t k = 0; k < ARRAY_SIZE(gids); k++) {
+			assert_int_not_equal(gids[k], 0);
+		}
+		sscanf(strstr(status, "\nGroups:"), "\nGroups:%255[^\n]", beside);
+		assert_null(strstr(beside, "4242"));
+	}
+}
+
+static void read_descriptor(pid_t pid, int fd, char *ret, size_t size)
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	n = readlink(path, ret, size - 1);
+	ret[n > 0 ? n : 0] = '\0';
+}
+
+enum { DESCRIPTORS_MAX = 64 };
+
+/* A socket or the file of the supervisor that pid has as well; empty: there is none. */
+static void find_shared(pid_t supervisor, pid_t pid, const char *file, char ret[256])
+{
+	char theirs[256];
+
+	for (int i = 3; i < DESCRIPTORS_MAX; i++) {
+		read_descriptor(pid, i, ret, 256);
+		if (strstr(ret, "signalfd") || strcmp(ret, file) == 0) {
+			return;
+		}
+		for (int k = 3; k < DESCRIPTORS_MAX && strncmp(ret, "socket:", 7) == 0; k++) {
+			read_descriptor(supervisor, k, theirs, sizeof(theirs));
+			if (strcmp(ret, theirs) == 0) {
+				return;
+			}
+		}
+	}
+	ret[0] = '\0';
+}
+
+/* None of who is not the front has what the supervisor has: the sockets that listen, the audit log,
+ * the link over which settings and new workers come, and its signals. A worker has its name a
+ * moment before it has closed them. */
+static void expect_nothing_shared(pid_t supervisor, pid_t pid, const char *file)
+{
+	uint64_t by = now_ms() + PATIENCE_MS / 6;
+	char shared[256];
+
+	find_shared(supervisor, pid, file, shared);
+	while (shared[0] != '\0' && now_ms() < by) {
+		sleep_ms(10);
+		find_shared(supervisor, pid, file, shared);
+	}
+	assert_string_equal(shared, "");
+}
+
+static void workers_have_nothing_of_the_supervisors(void **state)
+{
+	static const char *const names[] = { "granter", "gpu", "planner" };
+	struct fixture *f = *state;
+	char setting[192], audit[160], seen[256];
+	pid_t pids[ARRAY_SIZE(names)];
+
+	fixture_need_root_to_look();
+	snprintf(audit, sizeof(audit), "%s", fixture_path(f, "audit"));
+	snprintf(setting, sizeof(setting), "audit-file=%s", audit);
+	fixture_start_daemon(f, "--set", setting, NULL);
+	read_descriptor(f->daemon->pid, 3, seen, sizeof(seen));
+	assert_string_not_equal(seen, ""); /* it can be looked at */
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		pids[i] = fixture_worker(f, names[i]);
+		expect_nothing_shared(f->daemon->pid, pids[i], audit);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) { /* those that replace them */
+		pid_t now = pids[i];
+
+		assert_int_equal(kill(pids[i], SIGKILL), 0);
+		for (uint64_t by = now_ms() + PATIENCE_MS; now == pids[i] && now_ms() < by;) {
+			sleep_ms(10);
+			now = fixture_worker(f, names[i]);
+		}
+		assert_int_not_equal(now, pids[i]);
+		expect_nothing_shared(f->daemon->pid, now, audit);
+	}
+}
+
 /* The user's program gains nothing by being measured, and neither does its client. */
 static void a_measured_program_has_no_capability(void **state)
 {
@@ -146,6 +259,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(processes_are_as_documented),
+		SYSTEM_TEST(nothing_of_roots_groups_is_left),
+		SYSTEM_TEST(workers_have_nothing_of_the_supervisors),
 		SYSTEM_TEST(a_measured_program_has_no_capability),
 	};
 

@@ -2,6 +2,7 @@
 #include "tests/system/raw.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -127,6 +128,46 @@ static void a_permission_needs_a_capture_that_lives(void **state)
 	assert_int_equal(raw_ask(f, USER_ANN, &m, device).code, GPUCTR_E_BAD_TOKEN);
 	arena_deinit(&a);
 	recorder_disconnect(&r);
+}
+
+/* The front looks at what came before it says that it was granted. */
+static void only_the_drivers_file_is_granted(void **state)
+{
+	struct fixture *f = *state;
+	struct recorder r;
+	struct wire_message m;
+	CLEAN_FD int other = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const char *audit;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	open_capture(&r, f, USER_ANN);
+	m = raw_permission(recorder_token(&r), RAW_CLIENT, 0x5d000001);
+	assert_int_equal(raw_ask(f, USER_ANN, &m, other).code, GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_text(audit, "\"event\":\"permission-granted\""), 0);
+	assert_int_equal(count_lines(audit, "permission-refused", "\"uid\":1234,", "\"capture\":"),
+			 1);
+	recorder_disconnect(&r);
+}
+
+/* Nothing said before that those were granted, so they are as many as any refusals. */
+static void the_log_is_not_filled_with_refused_permissions(void **state)
+{
+	enum { MANY = 200 };
+	struct fixture *f = *state;
+	const struct wire_message m = raw_permission("", RAW_CLIENT, 0x5d000001);
+	CLEAN_FD int device = -1;
+	const char *audit;
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	device = raw_control_device();
+	for (int i = 0; i < MANY; i++) {
+		struct raw_answer answer = raw_ask_patiently(f, USER_ANN, &m, device);
+
+		assert_int_equal(answer.code, GPUCTR_E_BAD_TOKEN);
+	}
+	assert_in_range(count_text(audit, "\"event\":\"permission-refused\""), 1, MANY - 1);
 }
 
 /* The line before said that it was granted, so each of these is written, at whatever rate. */
@@ -260,6 +301,26 @@ static void the_audit_log_names_the_gpus_meant(void **state)
 
 /* The front looks at jobs every five seconds: one of 100 s outlasts a look, one of a second does
  * not, and is over without a word from the scheduler. */
+static void the_log_says_whose_job_it_is_and_who_said_so(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+	const char *audit;
+	char pid[32];
+
+	fixture_need_root();
+	audit = start_daemon(f);
+	client = fixture_client(f, USER_SELF, "job", "begin", "--job", "7", "--user", "1235",
+				"--devices", "0", NULL);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)client->pid);
+	expect_exit(client, 0);
+	assert_int_equal(count_lines(audit, "job-begun", "\"uid\":1235,", pid), 1);
+	client = fixture_client(f, USER_SELF, "job", "end", "--job", "7", NULL);
+	snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)client->pid);
+	expect_exit(client, 0);
+	assert_int_equal(count_lines(audit, "job-ended", "\"uid\":1235,", pid), 1);
+}
+
 static void a_job_has_its_time(void **state)
 {
 	struct fixture *f = *state;
@@ -503,10 +564,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_permission_is_its_owners),
 		SYSTEM_TEST(a_permission_needs_a_capture_that_lives),
+		SYSTEM_TEST(only_the_drivers_file_is_granted),
+		SYSTEM_TEST(the_log_is_not_filled_with_refused_permissions),
 		SYSTEM_TEST(what_the_driver_refused_is_corrected),
 		SYSTEM_TEST(a_lease_is_as_long_as_was_asked_for),
 		SYSTEM_TEST(the_driver_is_new_enough_or_not),
 		SYSTEM_TEST(the_audit_log_names_the_gpus_meant),
+		SYSTEM_TEST(the_log_says_whose_job_it_is_and_who_said_so),
 		SYSTEM_TEST(a_job_has_its_time),
 		SYSTEM_TEST(who_has_ended_is_not_root_of_this_machine),
 		SYSTEM_TEST(whose_groups_are_not_known_is_not_let_in),

@@ -400,6 +400,56 @@ static void a_socket_in_a_folder_of_somebody_else_is_refused(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
+/* Only a socket is what a predecessor leaves behind. */
+static void a_file_in_the_sockets_place_is_left_alone(void **state)
+{
+	static const char text[] = "somebody's";
+	struct fixture *f = *state;
+	CLEAN_FREE char *left = NULL;
+	struct program *p;
+	FILE *file = fopen(f->socket, "we");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "cannot listen on ");
+	left = read_file(f->socket);
+	assert_string_equal(left, text);
+}
+
+/* What is left of a name that is cut would be somebody else's place. */
+static void a_name_that_is_too_long_is_not_cut(void **state)
+{
+	char name[80], folder[160], link[96];
+	struct fixture *f = *state;
+	struct program *p;
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(folder, sizeof(folder), "%s", fixture_path(f, name));
+	snprintf(link, sizeof(link), "%s", fixture_path(f, "l"));
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(symlink(folder, link), 0);
+	snprintf(f->socket, sizeof(f->socket), "%.70s/ssssssssssssssss", link);
+	p = fixture_run(f, USER_SELF, TEST_DAEMON, "-s", f->socket, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "File name too long");
+	assert_int_equal(rmdir(folder), 0); /* nothing is in it */
+}
+
+/* Who connects may be gone before it is accepted, and others wait behind it. */
+static void a_socket_that_is_handed_over_does_not_block(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FD int socket = fixture_open_socket(f);
+
+	assert_int_equal(fcntl(socket, F_GETFL) & O_NONBLOCK, 0);
+	fixture_start_activated_daemon(f, socket);
+	assert_int_not_equal(fcntl(socket, F_GETFL) & O_NONBLOCK, 0);
+}
+
 static void the_socket_is_open_to_all_whatever_the_mask(void **state)
 {
 	struct fixture *f = *state;
@@ -546,6 +596,9 @@ int main(void)
 		SYSTEM_TEST(a_reload_outlives_the_front),
 		SYSTEM_TEST(a_reload_tells_that_the_audit_file_cannot_be_opened),
 		SYSTEM_TEST(a_socket_in_a_folder_of_somebody_else_is_refused),
+		SYSTEM_TEST(a_file_in_the_sockets_place_is_left_alone),
+		SYSTEM_TEST(a_name_that_is_too_long_is_not_cut),
+		SYSTEM_TEST(a_socket_that_is_handed_over_does_not_block),
 		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
 		SYSTEM_TEST(a_start_at_the_supervisors_death_succeeds),
 		SYSTEM_TEST(a_start_before_the_supervisors_death_succeeds),

@@ -137,6 +137,30 @@ static void a_large_claim_does_not_starve(void **state)
 	assert_int_equal(turns, 2);
 }
 
+/* Who wants other GPUs is no one to wait for, wherever it stands in the queue. */
+static void those_before_it_are_those_who_want_its_gpus(void **state)
+{
+	struct arbiter a;
+	struct claim held, others, first, second, both;
+
+	(void)state;
+	arbiter_init(&a, 4);
+	claim_init(&held, 3);
+	claim_init(&others, 2);
+	claim_init(&first, 1);
+	claim_init(&second, 1);
+	claim_init(&both, 3);
+	assert_int_equal(arbiter_request(&a, &held, true), 0);
+	assert_int_equal(arbiter_request(&a, &others, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &first, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &second, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &both, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_position(&a, &others), 1);
+	assert_int_equal(arbiter_position(&a, &first), 1);
+	assert_int_equal(arbiter_position(&a, &second), 2);
+	assert_int_equal(arbiter_position(&a, &both), 4);
+}
+
 /* --- many users --- */
 
 enum { RACERS = 8, RACE_GPUS = 4, ROUNDS = 100000 };
@@ -225,6 +249,7 @@ int main(void)
 		cmocka_unit_test(no_wait_and_a_full_queue_are_refused),
 		cmocka_unit_test(different_gpus_do_not_wait_for_each_other),
 		cmocka_unit_test(several_gpus_come_together),
+		cmocka_unit_test(those_before_it_are_those_who_want_its_gpus),
 		cmocka_unit_test(a_large_claim_does_not_starve),
 		cmocka_unit_test(two_users_race_for_one_gpu),
 		cmocka_unit_test(eight_users_race_for_four_gpus),

@@ -168,6 +168,48 @@ static void some_plans_may_take_turns(void **state)
 	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
 }
 
+/* An image is of one pass, and which of several it is of would be nowhere. */
+static void images_as_they_are_read_take_no_turns(void **state)
+{
+	static const struct wire_open_capture raw = { .selection = { .budget_ppm = 50000,
+								     .raw_images = true } };
+	struct capture *c = capture_new(*state);
+	struct wire_column column = { .group = 1 };
+	const struct wire_plan plan = { .columns = { 1, &column }, .passes = 2, .groups = 2 };
+
+	assert_int_equal(capture_set_options(c, &raw), 0);
+	assert_false(capture_may_take_turns(c, &plan, PROTO_FEATURES_MEASURING));
+}
+
+/* A wish may be long, so its user pays for it until the capture is gone. */
+static void a_wish_is_its_users_to_pay(void **state)
+{
+	static const struct wire_open_capture o = { .selection = { .kernel_regex = "^gemm" } };
+	struct registry *r = *state;
+	struct accounts accounts;
+	struct account *a;
+	struct capture *c;
+
+	accounts_init(&accounts);
+	a = account_of(&accounts, 1000);
+	c = capture_new(r);
+	capture_set_account(c, a);
+	assert_int_equal(a->bytes.used, 0);
+	assert_int_equal(capture_set_options(c, &o), 0);
+	assert_true(a->bytes.used >= sizeof("^gemm"));
+	capture_free(r, c);
+	assert_int_equal(a->bytes.used, 0);
+
+	a->bytes.used = a->bytes.max; /* what its connections hold counts as well */
+	c = capture_new(r);
+	capture_set_account(c, a);
+	assert_true(capture_set_options(c, &o) < 0);
+	capture_free(r, c);
+	assert_int_equal(a->bytes.used, a->bytes.max);
+	account_unref(a);
+	accounts_deinit(&accounts);
+}
+
 static void live_is_ready_or_running(void **state)
 {
 	struct capture *c = capture_new(*state);
@@ -202,10 +244,16 @@ static void clients_are_told_a_state_they_know(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(tokens_are_hex_and_differ), TEST(captures_have_a_limit_and_fresh_numbers),
-		TEST(finds_by_number_and_token), TEST(counts_by_uid),
-		TEST(keeps_its_own_copies),	 TEST(some_plans_may_take_turns),
-		TEST(live_is_ready_or_running),	 TEST(clients_are_told_a_state_they_know),
+		TEST(tokens_are_hex_and_differ),
+		TEST(captures_have_a_limit_and_fresh_numbers),
+		TEST(finds_by_number_and_token),
+		TEST(counts_by_uid),
+		TEST(keeps_its_own_copies),
+		TEST(some_plans_may_take_turns),
+		TEST(images_as_they_are_read_take_no_turns),
+		TEST(a_wish_is_its_users_to_pay),
+		TEST(live_is_ready_or_running),
+		TEST(clients_are_told_a_state_they_know),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,7 @@ static void wrong_values_are_refused(void **state)
 		{ "lease", "2h" },
 		{ "lease", "3601" },
 		{ "lease", "18446744073709551616" },
+		{ "lease", "307445734561825861min" }, /* 44 s, were it to wrap */
 		{ "lease", "1e3" },
 		{ "lease", "ten" },
 		{ "lease-max", "1d" },
@@ -190,9 +191,12 @@ static void wrong_values_are_refused(void **state)
 		{ "allow-users", "no-such-user-here" },
 		{ "allow-users", "root,no-such-user-here" },
 		{ "allow-users", "-1" },
+		{ "allow-users", "4294967295" }, /* nobody's, to the kernel */
 		{ "allow-users", "4294967296" },
+		{ "allow-users", "0x10" },
 		{ "allow-groups", "no-such-group-here" },
 		{ "allow-groups", "-1" },
+		{ "allow-groups", "4294967295" },
 		{ "allow-groups", "4294967296" },
 		{ "device-groups", "no-such-group-here" },
 		{ "group-gpus", "" },
@@ -253,6 +257,28 @@ static void times_have_units(void **state)
 	}
 }
 
+static void numbers_are_decimal(void **state)
+{
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(set(&c, "allow-users", "010"), 0);
+	assert_int_equal(c.policy.allow.uids[0], 10);
+}
+
+static void the_last_word_about_sharing_counts(void **state)
+{
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(set(&c, "sharing", "shared"), 0);
+	assert_true(c.shared);
+	assert_int_equal(set(&c, "sharing", "exclusive"), 0);
+	assert_false(c.shared);
+}
+
 static void long_values_are_refused_not_cut(void **state)
 {
 	struct config c;
@@ -286,6 +312,33 @@ static void lists_have_a_limit(void **state)
 	assert_int_equal(c.policy.allow.n_uids, POLICY_NAMES_MAX);
 	assert_int_equal(set(&c, "allow-groups", list), -EINVAL);
 	assert_int_equal(c.policy.allow.n_gids, POLICY_NAMES_MAX);
+}
+
+static void rules_have_a_limit(void **state)
+{
+	char rule[POLICY_RULE_GPUS_MAX * 3 + 16] = "7", uuid[8 + POLICY_GPU_BYTES];
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	for (int i = 0; i < POLICY_RULE_GPUS_MAX; i++) {
+		snprintf(rule + strlen(rule), sizeof(rule) - strlen(rule), " %d", i);
+	}
+	for (int i = 0; i < POLICY_RULES_MAX - 1; i++) {
+		assert_int_equal(set(&c, "group-gpus", rule), 0);
+	}
+	assert_int_equal(c.policy.rules[0].n_gpus, POLICY_RULE_GPUS_MAX);
+	snprintf(rule + strlen(rule), sizeof(rule) - strlen(rule), " %d", POLICY_RULE_GPUS_MAX);
+	assert_int_equal(set(&c, "group-gpus", rule), -EINVAL);
+	assert_int_equal(c.policy.n_rules, POLICY_RULES_MAX - 1);
+
+	snprintf(uuid, sizeof(uuid), "7 GPU-%0*d", POLICY_GPU_BYTES - 4, 1);
+	assert_int_equal(set(&c, "group-gpus", uuid), -EINVAL);
+	uuid[strlen(uuid) - 1] = '\0'; /* as long as may be */
+	assert_int_equal(set(&c, "group-gpus", uuid), 0);
+	assert_string_equal(c.policy.rules[POLICY_RULES_MAX - 1].gpus[0], uuid + 2);
+	assert_int_equal(set(&c, "group-gpus", "7 1"), -EINVAL);
+	assert_int_equal(c.policy.n_rules, POLICY_RULES_MAX);
 }
 
 static void errors_name_line_and_key(void **state)
@@ -365,8 +418,11 @@ int main(void)
 		cmocka_unit_test(labels_are_named_one_by_one),
 		cmocka_unit_test(wrong_values_are_refused),
 		cmocka_unit_test(times_have_units),
+		cmocka_unit_test(numbers_are_decimal),
+		cmocka_unit_test(the_last_word_about_sharing_counts),
 		cmocka_unit_test(long_values_are_refused_not_cut),
 		cmocka_unit_test(lists_have_a_limit),
+		cmocka_unit_test(rules_have_a_limit),
 		cmocka_unit_test(errors_name_line_and_key),
 		cmocka_unit_test(an_error_names_its_key),
 		cmocka_unit_test(a_missing_file_is_told_apart),

@@ -44,6 +44,20 @@ static void test_who_waits_is_told_of_a_gpu_that_both_want(void **state)
 	assert_int_equal(m->queued.position, 1);
 }
 
+static void test_what_the_planner_refuses_is_not_opened(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_REFUSAL);
+	settle();
+	assert_int_equal(refused_for(0), GPUCTR_E_METRIC_UNKNOWN);
+	assert_string_equal(last_heard(0, WIRE_REFUSAL)->refusal.message, "no such metric");
+	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
 static void test_captures_of_a_user_are_counted(void **state)
 {
 	(void)state;
@@ -195,6 +209,33 @@ static void test_a_token_is_its_users(void **state)
 	assert_int_equal(count_heard(0, WIRE_PROCESS), 0);
 }
 
+/* Those that are measured may deliver what they have; nobody comes in. */
+static void test_a_token_ends_with_its_capture(void **state)
+{
+	uint32_t capture = open_with_two_agents();
+
+	(void)state;
+	close_capture(0, capture);
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 0);
+	connect_agent(3, ANN, 0);
+	assert_int_equal(refused_for(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(count_heard(3, WIRE_AGENT_WELCOME), 0);
+	assert_int_equal(count_heard(0, WIRE_PROCESS), 2);
+}
+
+static void test_who_leaves_without_a_goodbye_is_told_as_such(void **state)
+{
+	(void)state;
+	open_with_two_agents();
+	front_box_close(1, false);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_PROCESS_END)->process_end.process, 1);
+	assert_false(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
+	say(2, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_int_equal(last_heard(0, WIRE_PROCESS_END)->process_end.process, 2);
+	assert_true(last_heard(0, WIRE_PROCESS_END)->process_end.clean);
+}
+
 static void test_an_agent_speaks_of_its_own_process(void **state)
 {
 	uint32_t capture = open_with_two_agents();
@@ -315,6 +356,39 @@ static void test_a_permission_is_for_the_captures_own_programs(void **state)
 	assert_int_equal(ask_status(5)->counts.permissions, 1);
 }
 
+/* It leases nothing, so the granter is not even asked. */
+static void test_a_recording_gets_no_permissions(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	say_open(0, &(struct wire_open_capture){ .recorded = true });
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_BAD_TOKEN);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+}
+
+static void want_an_audit_file(struct config *c)
+{
+	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
+}
+
+/* The lease was noted before that, and the permission would not be; nor its renewal. */
+static void test_nothing_is_granted_that_cannot_be_noted(void **state)
+{
+	uint64_t asked;
+
+	(void)state;
+	open_with_two_agents();
+	change_settings(want_an_audit_file);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(permission_code(3), GPUCTR_E_AUDIT);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+	asked = front_box_settings()->lease_ns / CLOCK_NS_PER_S;
+	pass_s((unsigned)asked);
+	assert_int_equal(last_granter_request(GRANTER_EXTEND).op, 0);
+}
+
 /* Its processes still have to deliver, and need nothing new for that. */
 static void test_a_capture_that_ends_gets_no_permissions(void **state)
 {
@@ -366,6 +440,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRONT_TEST(test_only_its_client_closes_a_capture),
 		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
+		FRONT_TEST(test_what_the_planner_refuses_is_not_opened),
 		FRONT_TEST(test_captures_of_a_user_are_counted),
 		FRONT_TEST(test_refusals_are_counted),
 		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
@@ -373,12 +448,16 @@ int main(void)
 		FRONT_TEST(test_who_is_refused_and_does_not_read_is_closed_in_time),
 		FRONT_TEST(test_what_comes_after_a_refusal_is_thrown_away),
 		FRONT_TEST(test_a_token_is_its_users),
+		FRONT_TEST(test_a_token_ends_with_its_capture),
+		FRONT_TEST(test_who_leaves_without_a_goodbye_is_told_as_such),
 		FRONT_TEST(test_an_agent_speaks_of_its_own_process),
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
 		FRONT_TEST(test_the_end_tells_all_processes),
 		FRONT_TEST(test_the_client_hears_of_an_agent_that_is_too_old),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
+		FRONT_TEST(test_a_recording_gets_no_permissions),
+		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
 		FRONT_TEST(test_a_driver_that_hangs_is_told_as_such),
 		FRONT_TEST(test_a_hang_ends_captures_of_its_gpu_alone),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
@@ -26,6 +29,21 @@ static void test_who_loses_the_right_while_the_plan_is_made_is_refused(void **st
 	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
 	open_capture(0, "0");
 	change_settings(allow_nobody);
+	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_GOOD);
+	settle();
+	assert_int_equal(refused_for(0), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+/* The settings still allow it, but the GPU is another user's job's by then. */
+static void test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, ROOT);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	open_capture(0, "0");
+	begin_job(1, "bobs", BOB, "0", 0);
 	front_box_gpu_answer(FRONT_BOX_PLANNER, FRONT_BOX_GOOD);
 	settle();
 	assert_int_equal(refused_for(0), GPUCTR_E_NOT_ALLOWED);
@@ -113,6 +131,37 @@ static void test_a_job_lasts_as_long_as_it_was_stated(void **state)
 	assert_string_equal(ask_status(0)->gpus.v[1].job, "");
 }
 
+/* Without a name it could not be ended, and without a GPU it says nothing. */
+static void test_a_job_has_a_name_and_a_gpu(void **state)
+{
+	(void)state;
+	connect_client(0, ROOT);
+	begin_job(0, "", ANN, "0", 0);
+	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	say(0, &(struct wire_message){ .type = WIRE_JOB_BEGIN,
+				       .job_begin = { 1, "4711", front_box_uid(ANN), { 0 }, 0 } });
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 2);
+	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	assert_int_equal(count_heard(0, WIRE_JOB_REPLY), 0);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "");
+}
+
+static void want_an_audit_file(struct config *c)
+{
+	snprintf(c->audit_file, sizeof(c->audit_file), "/nowhere/audit");
+}
+
+static void test_a_job_that_cannot_be_noted_does_not_begin(void **state)
+{
+	(void)state;
+	connect_client(0, ROOT);
+	change_settings(want_an_audit_file);
+	begin_job(0, "4711", ANN, "0", 0);
+	assert_int_equal(refused_for(0), GPUCTR_E_AUDIT);
+	assert_int_equal(count_heard(0, WIRE_JOB_REPLY), 0);
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "");
+}
+
 /* --- rates --- */
 
 static void allow_two_a_minute(struct config *c)
@@ -160,6 +209,19 @@ static void test_captures_have_a_rate_but_for_root(void **state)
 	}
 }
 
+static void test_root_of_a_container_has_a_rate(void **state)
+{
+	(void)state;
+	change_settings(allow_two_a_minute);
+	front_box_connect_container(0);
+	settle();
+	say(0, &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	for (unsigned i = 0; i < 3; i++) {
+		close_capture(0, open_capture(0, "0"));
+		assert_int_equal(refused_for(0), i < 2 ? GPUCTR_OK : GPUCTR_E_QUOTA);
+	}
+}
+
 /* --- who else computes --- */
 
 static void test_a_lease_lasts_while_nobody_else_computes(void **state)
@@ -186,6 +248,37 @@ static void test_a_lease_begins_with_a_look(void **state)
 	connect_client(0, ANN);
 	open_capture(0, "0");
 	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	pass_s(2);
+	assert_false(has_ended(0));
+}
+
+/* Nobody can say then whether Ann would be alone. */
+static void test_no_lease_begins_when_the_driver_does_not_tell(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_UNKNOWN_TENANTS);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+/* It computes no more, or where nobody here is to be protected. */
+static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
+{
+	pid_t gone = fork();
+
+	(void)state;
+	if (gone == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	front_box_set_tenant(0, (uint32_t)gone);
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
 	pass_s(2);
 	assert_false(has_ended(0));
 }
@@ -241,15 +334,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused),
+		FRONT_TEST(test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased),
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
+		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
+		FRONT_TEST(test_a_job_that_cannot_be_noted_does_not_begin),
 		FRONT_TEST(test_permissions_have_a_rate_but_for_root),
 		FRONT_TEST(test_captures_have_a_rate_but_for_root),
+		FRONT_TEST(test_root_of_a_container_has_a_rate),
 		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
 		FRONT_TEST(test_a_lease_begins_with_a_look),
+		FRONT_TEST(test_no_lease_begins_when_the_driver_does_not_tell),
+		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
 		FRONT_TEST(test_time_in_which_the_front_stood_still_does_not_count),

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
 /* Programs in standby: whose captures reach them, on which GPUs, and what their end means. In the
@@ -53,6 +54,21 @@ static void test_gpus_of_others_are_not_leased_though_the_program_computes_there
 	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
 }
 
+/* It would be told to play one, and nobody has its GPUs. */
+static void test_a_program_that_waits_plays_no_recording(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	connect_client(CLIENT, ANN);
+	say_open(CLIENT,
+		 &(struct wire_open_capture){ .processes = { 1, &program }, .recorded = true });
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_BAD_REQUEST);
+	assert_int_equal(count_heard(CLIENT, WIRE_OPENED), 0);
+	open_processes(CLIENT, &program, 1); /* it is free */
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 1);
+}
+
 /* Which GPUs it needs is known only then, and the one that is held is not among them. */
 static void test_who_does_not_wait_is_refused_for_the_programs_gpus_alone(void **state)
 {
@@ -83,6 +99,50 @@ static uint32_t capture_as(unsigned user, uint32_t program)
 {
 	connect_client(CLIENT, user);
 	return open_processes(CLIENT, &program, 1);
+}
+
+/* The uid is the same, the user is not. */
+static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ROOT);
+	const struct wire_message ask = { .type = WIRE_PROCESSES_REQUEST };
+
+	(void)state;
+	change_settings(let_operators_capture);
+	front_box_connect_container(CLIENT);
+	settle();
+	say(CLIENT,
+	    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, 0, "t" } });
+	say(CLIENT, &ask);
+	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
+	open_processes(CLIENT, &program, 1);
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 0);
+	connect_client(OTHER, ROOT);
+	say(OTHER, &ask);
+	assert_int_equal(last_heard(OTHER, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 1);
+}
+
+/* Nor is root's program for an operator, who may capture all others'. */
+static void test_an_operator_does_not_capture_roots_programs(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ROOT);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	capture_as(BOB, program);
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 0);
+}
+
+static void test_programs_that_are_measured_by_a_token_are_not_listed(void **state)
+{
+	(void)state;
+	connect_client(CLIENT, ANN);
+	open_capture(CLIENT, "0");
+	connect_agent(PROGRAM, ANN, 0);
+	say(CLIENT, &(struct wire_message){ .type = WIRE_PROCESSES_REQUEST });
+	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
 }
 
 /* The permission is for the programs, and their user has no such entitlement. */
@@ -117,6 +177,23 @@ static void test_an_operator_measures_programs_within_their_users_job(void **sta
 	capture_as(BOB, program);
 	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
 	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
+}
+
+/* The scheduler has said that the GPU is theirs; whose job the operator has says nothing. */
+static void test_programs_within_their_users_job_need_not_be_alone(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	connect_client(OTHER, ROOT);
+	begin_job(OTHER, "4711", ANN, "0", 0);
+	begin_job(OTHER, "4712", BOB, "1", 0);
+	front_box_set_tenant(0, 1); /* root's */
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
+	pass_s(1);
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 0);
 }
 
 /* The operator's own processes are strangers to the programs that are measured. */
@@ -247,6 +324,40 @@ static void let_two_connect(struct config *c)
 	c->registered_per_user = 2;
 }
 
+/* It has heard of no capture, so whatever it says of one is made up. */
+static void test_who_waits_for_a_turn_tells_no_progress(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN), capture;
+
+	(void)state;
+	change_settings(share_gpus);
+	connect_client(OTHER, BOB);
+	open_capture(OTHER, NULL);
+	connect_client(CLIENT, ANN);
+	capture = open_processes(CLIENT, &program, 1);
+	assert_int_equal(count_heard(CLIENT, WIRE_QUEUED), 1);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_PROGRESS,
+					     .progress = { capture, 0, { .seen = 5 } } });
+	assert_true(is_closed(PROGRAM));
+	assert_int_equal(count_heard(CLIENT, WIRE_PROGRESS), 0);
+}
+
+static void take_two(struct config *c)
+{
+	c->registered_max = 2;
+}
+
+/* Root has no share to keep to, but there are no more places than these. */
+static void test_there_are_so_many_places_for_all(void **state)
+{
+	(void)state;
+	change_settings(take_two);
+	assert_int_not_equal(connect_standby(2, ROOT), 0);
+	assert_int_not_equal(connect_standby(3, ROOT), 0);
+	assert_int_equal(connect_standby(4, ROOT), 0);
+	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
+}
+
 static void test_programs_take_no_place_of_other_connections(void **state)
 {
 	(void)state;
@@ -273,13 +384,20 @@ int main(void)
 		FRONT_TEST(test_a_stall_counts_among_many_notices),
 		FRONT_TEST(test_gpus_are_those_that_the_program_computes_on),
 		FRONT_TEST(test_gpus_of_others_are_not_leased_though_the_program_computes_there),
+		FRONT_TEST(test_a_program_that_waits_plays_no_recording),
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
+		FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs),
+		FRONT_TEST(test_an_operator_does_not_capture_roots_programs),
+		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
+		FRONT_TEST(test_programs_within_their_users_job_need_not_be_alone),
 		FRONT_TEST(test_who_captures_may_not_compute_there),
 		FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture),
 		FRONT_TEST(test_programs_that_end_before_the_plan_are_missed),
 		FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture),
+		FRONT_TEST(test_who_waits_for_a_turn_tells_no_progress),
+		FRONT_TEST(test_there_are_so_many_places_for_all),
 		FRONT_TEST(test_programs_take_no_place_of_other_connections),
 	};
 

@@ -365,6 +365,37 @@ static void objects_of_a_lease_have_a_limit(void **state)
 	assert_int_equal(ask(f, q, f->device).error, 0);
 }
 
+/* Each object costs two descriptors, so there are so many of all leases together: then the next one
+ * is refused, until a lease has ended. */
+static void objects_of_all_leases_have_a_limit(void **state)
+{
+	enum { LEASES = GRANTER_OBJECTS_MAX / GRANTER_OBJECTS_PER_LEASE_MAX };
+	struct rlimit room = { 4 * GRANTER_OBJECTS_MAX, 4 * GRANTER_OBJECTS_MAX };
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	struct rlimit before;
+
+	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, NULL, &before), 0);
+	room.rlim_max = before.rlim_max > room.rlim_cur ? before.rlim_max : room.rlim_cur;
+	if (prlimit(f->pid, RLIMIT_NOFILE, &room, NULL) < 0) {
+		skip();
+	}
+	for (uint64_t i = 0; i <= LEASES; i++) {
+		assert_int_equal(open_lease(f, LEASE + i, UINT64_C(1) << i, 3600 * CLOCK_NS_PER_S),
+				 0);
+	}
+	for (uint32_t i = 0; i < GRANTER_OBJECTS_MAX; i++) {
+		q.lease = LEASE + i / GRANTER_OBJECTS_PER_LEASE_MAX;
+		q.object = 0x5d000000 + i;
+		assert_int_equal(ask(f, q, f->device).error, 0);
+	}
+	q.lease = LEASE + LEASES;
+	assert_int_equal(ask(f, q, f->device).error, -ENOSPC);
+	assert_int_equal(count_calls(RM_IOCTL_ALLOC), GRANTER_OBJECTS_MAX);
+	assert_int_equal(close_lease(f, LEASE), 0);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+}
+
 /* --- leases --- */
 
 static void leases_do_not_overlap(void **state)
@@ -445,11 +476,9 @@ static void a_lease_can_be_extended(void **state)
 }
 
 /* A kept descriptor would keep a dead process's GPU memory. */
-static void forgets_the_objects_of_a_dead_process(void **state)
+/* A process that waits to be killed. */
+static pid_t fork_user(const struct fixture *f)
 {
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	unsigned fds = count_fds_of(f->pid);
 	pid_t user = fork();
 
 	if (user == 0) {
@@ -458,6 +487,16 @@ static void forgets_the_objects_of_a_dead_process(void **state)
 		pause();
 		_exit(0);
 	}
+	return user;
+}
+
+static void forgets_the_objects_of_a_dead_process(void **state)
+{
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	unsigned fds = count_fds_of(f->pid);
+	pid_t user = fork_user(f);
+
 	q.pid = (uint32_t)user;
 	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
 	assert_int_equal(ask(f, q, f->device).error, 0);
@@ -467,6 +506,32 @@ static void forgets_the_objects_of_a_dead_process(void **state)
 	expect_fds(f, fds);
 	assert_int_equal(close_lease(f, LEASE), 0);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 0);
+}
+
+/* The driver is asked for an object when its process ends: what it then allocates is not kept. */
+static void keeps_nothing_for_a_process_that_ends_meanwhile(void **state)
+{
+	enum { PARENT = 0x5c0000ff };
+	struct granter_reply p = { 0 };
+	struct fixture *f = *state;
+	struct granter_request q = good_alloc();
+	unsigned fds = count_fds_of(f->pid);
+	pid_t user = fork_user(f);
+
+	q.size = sizeof(q);
+	q.pid = (uint32_t)user;
+	q.parent = control->hanging_parent = PARENT;
+	assert_int_equal(open_lease(f, LEASE, 1, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(fdpass_send(f->link, &q, sizeof(q), f->device, 0), sizeof(q));
+	expect_fds(f, fds + 2);
+	kill(user, SIGKILL);
+	waitpid(user, NULL, 0);
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.op, GRANTER_ALLOC);
+	assert_int_equal(p.error, -ESRCH);
+	control->hanging_parent = 0;
+	expect_fds(f, fds);
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
 }
 
 static void frees_everything_when_the_front_goes(void **state)
@@ -583,6 +648,42 @@ static void a_free_that_is_slow_keeps_the_next_lease_waiting(void **state)
 	assert_int_equal(p.op, GRANTER_OPEN);
 	assert_int_equal(p.lease, HUNG + 2);
 	assert_int_equal(p.error, 0);
+}
+
+/* Of a lease that is closed, and of one whose time is over, a hang is told once, and once that the
+ * driver answers. */
+static void a_free_that_hangs_is_told_once(void **state)
+{
+	enum { LEASES = 2 }; /* the first is closed */
+	unsigned told[LEASES][GRANTER_ANSWERS + 1] = { { 0 } };
+	struct granter_request q = good_alloc();
+	struct fixture *f = *state;
+	struct granter_reply p;
+
+	q.parent = HUNG_PARENT;
+	for (q.lease = 1; q.lease <= LEASES; q.lease++) {
+		assert_int_equal(open_lease(f, q.lease, q.lease,
+					    q.lease == 1 ? 60 * CLOCK_NS_PER_S : CLOCK_NS_PER_S),
+				 0);
+		assert_int_equal(ask(f, q, f->device).error, 0);
+	}
+	control->hanging_parent = HUNG_PARENT;
+	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = 1 }, -1);
+	for (unsigned n = 0; n < LEASES + 1 + LEASES; n++) {
+		assert_true(receive(f, &p, PATIENCE_MS));
+		assert_in_range(p.lease, 1, LEASES);
+		assert_in_range(p.op, 0, GRANTER_ANSWERS);
+		told[p.lease - 1][p.op]++;
+		if (n == LEASES) { /* both hang, and the close is answered */
+			control->hanging_parent = 0;
+		}
+	}
+	for (unsigned i = 0; i < LEASES; i++) {
+		assert_int_equal(told[i][GRANTER_HUNG], 1);
+		assert_int_equal(told[i][GRANTER_ANSWERS], 1);
+		assert_int_equal(told[i][GRANTER_CLOSE], i == 0);
+	}
+	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
 }
 
 static void ends_with_its_front_though_the_driver_hangs(void **state)
@@ -762,14 +863,17 @@ int main(void)
 		TEST(refuses_every_other_descriptor),
 		TEST(a_descriptor_only_with_an_alloc),
 		TEST(objects_of_a_lease_have_a_limit),
+		TEST(objects_of_all_leases_have_a_limit),
 		TEST(leases_do_not_overlap),
 		TEST(a_lease_is_for_something_and_for_a_time),
 		TEST(an_expired_lease_is_revoked_and_told),
 		TEST(a_lease_can_be_extended),
 		TEST(forgets_the_objects_of_a_dead_process),
+		TEST(keeps_nothing_for_a_process_that_ends_meanwhile),
 		TEST(frees_everything_when_the_front_goes),
 		TEST(a_call_that_hangs_ends_its_own_lease_only),
 		TEST(a_free_that_is_slow_keeps_the_next_lease_waiting),
+		TEST(a_free_that_hangs_is_told_once),
 		TEST(ends_with_its_front_though_the_driver_hangs),
 		TEST(a_malformed_packet_ends_it),
 		TEST(a_wrong_size_field_ends_it),

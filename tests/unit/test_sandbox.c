@@ -4,7 +4,9 @@
 #include <asm/sockios.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -41,6 +43,7 @@ struct call {
 static const struct call calls[] = {
 	{ "openat, to read", SYS_openat, { AT_FDCWD, 0, O_RDONLY } },
 	{ "openat, to write", SYS_openat, { AT_FDCWD, 0, O_WRONLY } },
+	{ "openat, to empty", SYS_openat, { AT_FDCWD, 0, O_RDONLY | O_TRUNC } },
 	{ "openat, to create", SYS_openat, { AT_FDCWD, 0, O_RDONLY | O_CREAT, 0600 } },
 	{ "unlinkat", SYS_unlinkat, { AT_FDCWD, 0, 0 } },
 	{ "socket", SYS_socket, { AF_UNIX, SOCK_STREAM, 0 } },
@@ -63,6 +66,9 @@ static const struct call calls[] = {
 	{ "mprotect, executable", SYS_mprotect, { 1, 4096, PROT_READ | PROT_EXEC } },
 	{ "ioctl RM_ALLOC", SYS_ioctl, { -1, (long)RM_IOCTL_ALLOC, 0 } },
 	{ "ioctl RM_FREE", SYS_ioctl, { -1, (long)RM_IOCTL_FREE, 0 } },
+	{ "ioctl RM_ALLOC, of another size",
+	  SYS_ioctl,
+	  { -1, (long)(RM_IOCTL_ALLOC & 0xc000ffff) | 8 << 16, 0 } },
 	{ "ioctl, any other of the driver", SYS_ioctl, { -1, (long)RM_IOCTL_OTHER, 0 } },
 	{ "kill, of another process", SYS_kill, { INT32_MAX, SIGTERM } },
 	{ "tgkill, of another process", SYS_tgkill, { INT32_MAX, INT32_MAX, SIGTERM } },
@@ -77,6 +83,7 @@ static const struct call calls[] = {
 	{ "prctl", SYS_prctl, { PR_GET_DUMPABLE, 0, 0, 0, 0 } },
 	{ "ptrace", SYS_ptrace, { -1, 0, 0, 0 } },
 	{ "process_vm_readv", SYS_process_vm_readv, { -1, 0, 0, 0, 0, 0 } },
+	{ "process_vm_writev", SYS_process_vm_writev, { -1, 0, 0, 0, 0, 0 } },
 	{ "pidfd_getfd", SYS_pidfd_getfd, { -1, 0, 0 } },
 	{ "mount", SYS_mount, { 0, 1, 0, 0, 0 } },
 	{ "umount2", SYS_umount2, { 0, 0 } },
@@ -190,6 +197,46 @@ static void the_filters_are_as_documented(void **state)
 	assert_int_equal(tried, ARRAY_SIZE(calls));
 }
 
+struct threaded {
+	sem_t running, turn;
+};
+
+/* Waits for its turn, and then tells the errno of socket(). */
+static void *call_socket(void *argument)
+{
+	struct threaded *t = argument;
+
+	sem_post(&t->running);
+	sem_wait(&t->turn);
+	_exit(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ? 0 : errno);
+}
+
+/* The threads that call the driver and close descriptors are started before the filter. */
+static void a_filter_is_for_threads_that_run_already(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		struct threaded t;
+		pthread_t thread;
+
+		if (sem_init(&t.running, 0, 0) < 0 || sem_init(&t.turn, 0, 0) < 0 ||
+		    pthread_create(&thread, NULL, call_socket, &t) != 0 ||
+		    sem_wait(&t.running) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		    sandbox_enter(SANDBOX_FRONT) != 0) {
+			_exit(99);
+		}
+		sem_post(&t.turn);
+		pthread_join(thread, NULL);
+		_exit(98);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), EPERM);
+}
+
 /* --- memory of the others --- */
 
 /* errno of opening the memory of process pid behind the gpu process's filter; 0: it is open. */
@@ -269,6 +316,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_filters_are_as_documented),
+		cmocka_unit_test(a_filter_is_for_threads_that_run_already),
 		cmocka_unit_test(one_process_cannot_open_the_memory_of_another),
 	};
 
