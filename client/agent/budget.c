@@ -13,10 +13,10 @@
  * Two accounts.
  *
  * The balance is for going steadily: it grows with the time, by a little less than the share, up to
- * what two seconds bring, and everything that is spent is taken from it. While there is a loan,
- * half of what comes in goes to it, less what seeing the launches takes anyway. The loan holds what
- * comes in lumps before it can be saved for: the first Start, larger batches, and the balance that
- * a program begins with.
+ * what two seconds bring, and everything that is spent is taken from it. Seeing the launches is
+ * paid first; while there is a loan, half of what is left goes to it. The loan holds what comes in
+ * lumps before it can be saved for: the first Start, larger batches, and the balance that a program
+ * begins with.
  *
  * The window is for the promise: what was spent in each tenth of a second of the last ten seconds.
  * No lump is spent that does not fit in there. So the balance decides, and the window is the net
@@ -47,10 +47,10 @@
 #define CYCLE_NS 6e10
 #define CYCLES 8 /* that there are to be before they become longer */
 #define OLD_NS (5 * CLOCK_NS_PER_S)
-#define NEWEST 0.2 /* part that the last call has in what is expected of the next */
-#define NEWEST_RANGE 0.05
-#define DEAR 4	      /* times what the cheapest range costs */
-#define FULL_LEAST 16 /* fewer would often be none, and chances then nothing to go by */
+#define NEWEST 0.2	  /* part that the last call has in what is expected of the next */
+#define NEWEST_RANGE 0.05 /* kernels differ more than calls do, and there are many of them */
+#define DEAR 4		  /* times what the cheapest range costs */
+#define FULL_LEAST 16	  /* fewer would often be none, and chances then nothing to go by */
 
 #define RANGE_GPU_NS 46e3
 #define RANGE_CPU_NS 5e3
@@ -512,8 +512,7 @@ bool budget_may_take_over(struct budget *b, uint64_t now_ns, size_t size)
 static double lump_ns(const struct budget *b)
 {
 	double window = b->options.share * WINDOW_NS, planned = PLANNED * window;
-	double seeing = fmin(seeing_share(b) * WINDOW_NS, planned);
-	double half = seeing + (planned - seeing) / 2;
+	double half = (planned + seeing_share(b) * WINDOW_NS) / 2;
 	double turns = turn_room(b) + passes_room(b);
 	double room = (WINDOW_USED * window - half - turns) / (1 + BESIDE) * 0.97;
 

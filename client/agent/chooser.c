@@ -44,7 +44,7 @@
 #define PRIOR_LAUNCHES 1.0
 #define PRIOR_DEVIATION 0.5
 #define PRIOR_DEGREES 8.0
-#define DIFFERENCE_MOST 4.0
+#define DIFFERENCE_MOST 4.0 /* that one launch may show, as a variance: twice the mean */
 #define LEAST_DEVIATION_MERGED 0.1
 /* Of the credit, what must be left for a first launch to be certain. */
 #define LEFT_BY_KERNELS 0.25
@@ -140,9 +140,9 @@ static void note_demand(struct chooser *c, float gain)
 /* The credit that is left, as part of what is usual, or of what there was. */
 static double part_of(int64_t credit, _Atomic int64_t *whole)
 {
-	int64_t full = atomic_load_explicit(whole, memory_order_relaxed);
+	int64_t all = atomic_load_explicit(whole, memory_order_relaxed);
 
-	return credit < full ? (double)credit / (double)full : 1.0;
+	return credit < all ? (double)credit / (double)all : 1.0;
 }
 
 /* Takes one from the credit; false: another thread took the last one. */

@@ -209,7 +209,7 @@ static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 }
 
 /* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
-static uint64_t retry_ms(struct capture *c, struct ranges *r)
+static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
 {
 	uint64_t ms = RETRY_MS << r->waits;
 
@@ -226,7 +226,7 @@ void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 		tell_busy(c, r, call);
 	}
 	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + retry_ms(c, r) * CLOCK_NS_PER_MS;
+	r->retry_ns = clock_now_ns() + wait_longer_ms(c, r) * CLOCK_NS_PER_MS;
 }
 
 /* With what was spent before it. What the program did in between has cost nothing. */

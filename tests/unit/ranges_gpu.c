@@ -3,8 +3,6 @@
 
 #include "tests/unit/ranges_gpu.h"
 
-#include <time.h>
-
 #include "client/agent/guard.h"
 
 enum { SETUP_MS = 50, START_MS = 6, STOP_MS = 8, PUSH_US = 2, POP_US = 3, DEAR_US = 700 };
@@ -14,38 +12,21 @@ struct gpu gpu;
 void gpu_begin(void)
 {
 	memset(&gpu, 0, sizeof(gpu));
-	gpu.now_ns = 1000 * CLOCK_NS_PER_S;
+	made_clock = (struct made_clock){ 1000 * CLOCK_NS_PER_S, 10 };
 	for (size_t i = 0; i < PASSES_MAX; i++) {
 		gpu.bytes_a_range[i] = BYTES_A_RANGE + 8 * i;
 	}
 }
 
-/* --- instead of libc --- */
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-	(void)id;
-	gpu.now_ns += 10; /* so that a loop that never sleeps comes to its end */
-	*t = clock_timespec(gpu.now_ns);
-	return 0;
-}
-
-int nanosleep(const struct timespec *t, struct timespec *left)
-{
-	(void)left;
-	gpu.now_ns += (uint64_t)t->tv_nsec;
-	return 0;
-}
-
 static void take(uint64_t ns)
 {
-	gpu.now_ns += ns;
+	made_clock.now_ns += ns;
 	gpu.ranges_ns += ns;
 }
 
 static void profile(uint64_t ns)
 {
-	gpu.now_ns += ns;
+	made_clock.now_ns += ns;
 	gpu.profiling_ns += ns;
 }
 
@@ -121,7 +102,7 @@ static CUptiResult start(CUpti_RangeProfiler_Start_Params *p)
 	struct CUpti_RangeProfiler_Object *o = p->pRangeProfilerObject;
 
 	assert_true(o->configured && !o->started && !gpu.at_work);
-	gpu.tried_ns[gpu.n_starts++ % ARRAY_SIZE(gpu.tried_ns)] = gpu.now_ns;
+	gpu.tried_ns[gpu.n_starts++ % ARRAY_SIZE(gpu.tried_ns)] = made_clock.now_ns;
 	profile(START_MS * MS);
 	if (gpu.owner[o->device] && gpu.owner[o->device] != o) {
 		return CUPTI_ERROR_HARDWARE_BUSY;

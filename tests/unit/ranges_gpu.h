@@ -9,6 +9,7 @@
 #include "client/agent/profiler.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"
+#include "tests/unit/made_clock.h"
 
 struct guard;
 
@@ -34,7 +35,6 @@ struct image {
 };
 
 struct gpu {
-	uint64_t now_ns;
 	uint64_t ranges_ns, profiling_ns; /* that calls took: Push and Pop, and the others */
 	bool at_work;
 	bool gets_launched;	 /* with the next launch that is measured */

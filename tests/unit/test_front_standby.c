@@ -101,6 +101,12 @@ static uint32_t capture_as(unsigned user, uint32_t program)
 	return open_processes(CLIENT, &program, 1);
 }
 
+static void expect_not_allowed(void)
+{
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 0);
+}
+
 /* The uid is the same, the user is not. */
 static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
 {
@@ -116,8 +122,7 @@ static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
 	say(CLIENT, &ask);
 	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
 	open_processes(CLIENT, &program, 1);
-	assert_int_equal(refused_for(CLIENT), GPUCTR_E_NOT_ALLOWED);
-	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 0);
+	expect_not_allowed();
 	connect_client(OTHER, ROOT);
 	say(OTHER, &ask);
 	assert_int_equal(last_heard(OTHER, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 1);
@@ -131,8 +136,7 @@ static void test_an_operator_does_not_capture_roots_programs(void **state)
 	(void)state;
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
-	assert_int_equal(refused_for(CLIENT), GPUCTR_E_NOT_ALLOWED);
-	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 0);
+	expect_not_allowed();
 }
 
 static void test_programs_that_are_measured_by_a_token_are_not_listed(void **state)

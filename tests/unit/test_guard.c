@@ -2,7 +2,6 @@
 #include "tests/unit/unit.h"
 
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/agent/capture.h"
@@ -10,6 +9,7 @@
 #include "client/agent/guard.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
+#include "tests/unit/made_clock.h"
 
 /* When ranges are opened and closed, and how long a program is kept waiting for that. The GPU is a
  * time for each stream at which its work ends; time itself is the test's, and passes by sleeping.
@@ -22,7 +22,6 @@
 enum { STREAMS = 4, EVENTS = 64 };
 
 static struct {
-	uint64_t now_ns;
 	uint64_t ends_ns[STREAMS];
 	unsigned n_asked, n_events, n_recorded;
 	unsigned moves_each_ms; /* marks are passed one after the other; 0: none is */
@@ -30,30 +29,13 @@ static struct {
 	uint64_t passes_ns[EVENTS]; /* an event, where marks are not moved */
 } gpu;
 
-/* --- instead of libc --- */
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-	(void)id;
-	gpu.now_ns += 1000; /* so that a loop that never sleeps comes to its end */
-	*t = clock_timespec(gpu.now_ns);
-	return 0;
-}
-
-int nanosleep(const struct timespec *t, struct timespec *left)
-{
-	(void)left;
-	gpu.now_ns += (uint64_t)t->tv_nsec;
-	return 0;
-}
-
 /* --- the GPU --- */
 
 static CUresult query(CUstream stream)
 {
 	gpu.n_asked++;
-	return gpu.now_ns < gpu.ends_ns[(uintptr_t)stream - 0x1000] ? CUDA_ERROR_NOT_READY
-								    : CUDA_SUCCESS;
+	return made_clock.now_ns < gpu.ends_ns[(uintptr_t)stream - 0x1000] ? CUDA_ERROR_NOT_READY
+									   : CUDA_SUCCESS;
 }
 
 static CUresult create_event(CUevent *event, unsigned flags)
@@ -83,7 +65,7 @@ static CUresult query_event(CUevent event)
 	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_ms * MS;
 
 	at_ns = gpu.moves_each_ms > 0 ? at_ns : gpu.passes_ns[(uintptr_t)event];
-	return gpu.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return made_clock.now_ns >= at_ns ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult push_context(CUcontext context)
@@ -128,9 +110,10 @@ static int begin(void **state)
 
 	(void)state;
 	memset(&gpu, 0, sizeof(gpu));
+	made_clock = (struct made_clock){ 0, 1000 };
 	memset(&c, 0, sizeof(c));
 	memset(&r, 0, sizeof(r));
-	gpu.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
+	made_clock.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
 	proofs = 0;
 	c.profiler = &profiler;
 	c.active = true;
@@ -166,7 +149,7 @@ static bool may_close(unsigned stream, unsigned work, uint64_t takes_ns)
 {
 	const struct guard_launch l = launch(stream, work);
 
-	gpu.ends_ns[stream] = gpu.now_ns + takes_ns;
+	gpu.ends_ns[stream] = made_clock.now_ns + takes_ns;
 	return guard_may_close(&c, &r, &l);
 }
 
@@ -202,13 +185,13 @@ static void one_stream_of_one_context_is_not_asked(void **state)
 /* Kernels on two GPUs may wait for each other. */
 static void with_two_contexts_a_kernel_is_waited_for(void **state)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	c.n_contexts = 2;
 	assert_true(may_open(0, 1));
 	assert_true(may_close(0, 1, 5 * MS));
-	assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 	assert_int_equal(count_notices(), 0);
 }
 
@@ -232,7 +215,7 @@ static void who_has_ended_often_enough_is_believed(void **state)
  * r.pass, and measured in r.set, from which the next one differs once a batch is full. */
 static void each_pass_is_asked_for_as_it_waits(void **state)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	c.passes.may_block[1] = true;
@@ -246,26 +229,26 @@ static void each_pass_is_asked_for_as_it_waits(void **state)
 	assert_int_equal(gpu.n_asked, 0);
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(may_open(0, 1));
-	assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 	r.pass = 0;
 	r.set = 1;
 	for (unsigned i = 0; i < 10; i++) { /* however often it has ended */
-		began_ns = gpu.now_ns;
+		began_ns = made_clock.now_ns;
 		assert_true(may_close(0, 1, 5 * MS));
-		assert_true(gpu.now_ns >= began_ns + 5 * MS);
+		assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 	}
 }
 
 static void a_range_is_not_opened_beside_other_streams_work(void **state)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	assert_true(may_open(0, 1));
-	gpu.ends_ns[1] = gpu.now_ns + 3 * MS;
+	gpu.ends_ns[1] = made_clock.now_ns + 3 * MS;
 	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
 	assert_true(may_open(0, 1));
-	assert_true(gpu.now_ns >= began_ns + 3 * MS);
+	assert_true(made_clock.now_ns >= began_ns + 3 * MS);
 }
 
 /* Its own stream's work comes before it anyway, unless that may wait for another stream's. */
@@ -275,17 +258,17 @@ static void work_of_its_own_stream_is_waited_for_where_there_are_several(void **
 
 	(void)state;
 	streams_add(&r.guard.streams, STREAM(1));
-	gpu.ends_ns[0] = gpu.now_ns + 5 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 5 * MS;
 	streams_touch(&r.guard.streams, STREAM(0));
-	began_ns = gpu.now_ns;
+	began_ns = made_clock.now_ns;
 	assert_true(may_open(0, 1));
-	assert_true(gpu.now_ns < began_ns + MS);
+	assert_true(made_clock.now_ns < began_ns + MS);
 	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), false }); /* a copy */
 	assert_true(may_open(0, 1));
-	assert_true(gpu.now_ns < began_ns + MS);
+	assert_true(made_clock.now_ns < began_ns + MS);
 	guard_disturb(&r.guard, &(struct guard_work){ STREAM(1), true });
 	assert_true(may_open(0, 1));
-	assert_true(gpu.now_ns >= began_ns + 5 * MS);
+	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 }
 
 static void streams_that_capture_a_graph_are_not_asked(void **state)
@@ -304,23 +287,23 @@ static void streams_that_capture_a_graph_are_not_asked(void **state)
 
 static void patience_is_long_once_and_short_then(void **state)
 {
-	uint64_t began_ns = gpu.now_ns, waited_ns;
+	uint64_t began_ns = made_clock.now_ns, waited_ns;
 
 	(void)state;
 	c.n_contexts = 2;
 	assert_false(may_close(0, 1, 60000 * MS));
-	waited_ns = gpu.now_ns - began_ns;
+	waited_ns = made_clock.now_ns - began_ns;
 	assert_true(waited_ns > 1900 * MS && waited_ns < 2100 * MS);
 	assert_int_equal(count_notices(), 1);
 	assert_true(r.guard.holds);
-	began_ns = gpu.now_ns;
+	began_ns = made_clock.now_ns;
 	assert_false(may_close(0, 2, 60000 * MS)); /* another one */
-	waited_ns = gpu.now_ns - began_ns;
+	waited_ns = made_clock.now_ns - began_ns;
 	assert_true(waited_ns > 5 * MS && waited_ns < 20 * MS);
 	assert_int_equal(count_notices(), 2);
-	began_ns = gpu.now_ns;
+	began_ns = made_clock.now_ns;
 	assert_false(may_close(0, 1, 60000 * MS)); /* it is not waited for again */
-	assert_true(gpu.now_ns - began_ns < MS);
+	assert_true(made_clock.now_ns - began_ns < MS);
 	assert_int_equal(count_notices(), 2);
 }
 
@@ -340,44 +323,44 @@ static void patience_is_spent(void **state)
 static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **state)
 {
 	struct guard_launch l = launch(0, 1);
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	c.n_contexts = 2;
 	l.collective = true;
-	gpu.ends_ns[0] = gpu.now_ns + 100 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 100 * MS;
 	assert_false(guard_may_close(&c, &r, &l));
-	assert_true(gpu.now_ns - began_ns < MS);
+	assert_true(made_clock.now_ns - began_ns < MS);
 	assert_int_equal(count_notices(), 0);
 }
 
 static uint64_t time_quiet(void)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	assert_false(guard_is_quiet(&c, &r, true));
-	return gpu.now_ns - began_ns;
+	return made_clock.now_ns - began_ns;
 }
 
 /* Of a GPU that always has work a launch asks, and goes on; once a second it waits a moment. */
 static void who_has_waited_in_vain_looks_from_then_on(void **state)
 {
 	(void)state;
-	gpu.ends_ns[0] = gpu.now_ns + 60000 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 60000 * MS;
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_in_range(time_quiet(), 1900 * MS, 2100 * MS);
 	assert_in_range(time_quiet(), 9 * MS, 12 * MS); /* that was more than a second */
 	for (int i = 0; i < 3; i++) {
 		for (int k = 0; k < 5; k++) {
 			assert_in_range(time_quiet(), 0, MS);
-			gpu.now_ns += 100 * MS;
+			made_clock.now_ns += 100 * MS;
 		}
-		gpu.now_ns += 600 * MS;
+		made_clock.now_ns += 600 * MS;
 		assert_in_range(time_quiet(), 9 * MS, 12 * MS);
 	}
 	gpu.ends_ns[0] = 0;
 	assert_true(guard_is_quiet(&c, &r, true));
-	gpu.ends_ns[0] = gpu.now_ns + 5 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 5 * MS;
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(guard_is_quiet(&c, &r, true)); /* that is waited for again */
 }
@@ -392,7 +375,7 @@ static void a_held_kernel_that_does_not_end_is_a_suspect(void **state)
 	c.n_contexts = 2;
 	c.capturing = 1;
 	l.name = name;
-	gpu.ends_ns[0] = gpu.now_ns + 1000 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 1000 * MS;
 	assert_false(guard_may_close(&c, &r, &l));
 	name[0] = 0; /* whose it is */
 	assert_string_equal(r.guard.held.name, "kernel");
@@ -400,7 +383,7 @@ static void a_held_kernel_that_does_not_end_is_a_suspect(void **state)
 	c.capturing = 0;
 	assert_false(guard_may_release(&c, &r));
 	assert_int_equal(count_notices(), 1);
-	gpu.now_ns += 1000 * MS;
+	made_clock.now_ns += 1000 * MS;
 	assert_true(guard_may_release(&c, &r));
 	r.guard.holds = false;
 }
@@ -415,7 +398,7 @@ static void hold_and_release(bool disturbed)
 		guard_disturb(&r.guard, &(struct guard_work){ STREAM(0), false });
 	}
 	assert_false(guard_may_release(&c, &r));
-	gpu.now_ns += 20000 * MS;
+	made_clock.now_ns += 20000 * MS;
 	assert_true(guard_may_release(&c, &r));
 	r.guard.holds = r.guard.disturbed = false;
 }
@@ -455,23 +438,23 @@ static void patience_begins_anew_while_the_gpu_moves(void **state)
 	(void)state;
 	mark_launches(20);
 	assert_int_equal(gpu.n_recorded, 10);
-	gpu.begin_ns = gpu.now_ns;
+	gpu.begin_ns = made_clock.now_ns;
 	gpu.moves_each_ms = 1000;
-	gpu.ends_ns[0] = gpu.now_ns + 11500 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 11500 * MS;
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(guard_is_quiet(&c, &r, true));
 }
 
 static void patience_ends_when_the_gpu_stands_still(void **state)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	mark_launches(20);
-	gpu.ends_ns[0] = gpu.now_ns + 11500 * MS;
+	gpu.ends_ns[0] = made_clock.now_ns + 11500 * MS;
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_false(guard_is_quiet(&c, &r, true));
-	assert_true(gpu.now_ns - began_ns < 2500 * MS);
+	assert_true(made_clock.now_ns - began_ns < 2500 * MS);
 }
 
 static void each_batch_has_its_marks(void **state)
@@ -516,7 +499,7 @@ static void measure_last(uint64_t takes_ns)
 	r.object = (void *)&r;
 	r.context = (CUcontext)&r;
 	batch.n = 1;
-	r.last_launch_ns = gpu.now_ns;
+	r.last_launch_ns = made_clock.now_ns;
 	assert_true(may_open(0, 1));
 	assert_true(may_close(0, 1, takes_ns));
 }
@@ -528,9 +511,9 @@ static void a_gpu_at_work_does_not_stand_still(void **state)
 	(void)state;
 	measure_last(50 * MS);
 	for (int i = 0; i < 600; i++) {
-		gpu.now_ns += 100 * MS;
-		gpu.ends_ns[0] = gpu.now_ns + 300 * MS;
-		gpu.ends_ns[1] = gpu.now_ns + 1000 * MS;
+		made_clock.now_ns += 100 * MS;
+		gpu.ends_ns[0] = made_clock.now_ns + 300 * MS;
+		gpu.ends_ns[1] = made_clock.now_ns + 1000 * MS;
 		watch_look(&c);
 		assert_int_equal(count_notices(), 0);
 	}
@@ -542,7 +525,7 @@ static void what_does_not_end_is_told_once(void **state)
 	(void)state;
 	measure_last(1000 * CLOCK_NS_PER_S);
 	for (int i = 0; i < 300; i++) {
-		gpu.now_ns += 100 * MS;
+		made_clock.now_ns += 100 * MS;
 		watch_look(&c);
 		assert_true(i > 95 || count_notices() == 0);
 		assert_true(i < 105 || count_notices() == 1);

@@ -168,7 +168,7 @@ static bool launch_in(struct ranges *where)
 	bool measured;
 
 	n_launched++;
-	gpu.now_ns += MS;
+	made_clock.now_ns += MS;
 	measured = ranges_open(&c, where, &g, &l);
 	if (measured) {
 		*l = (struct launch){ .pass = (uint8_t)pass };
@@ -345,12 +345,12 @@ static void first_batches_have_a_least_size(void **state)
 /* A new object has another image, and begins with the first pass again. */
 static void expect_growth(size_t first, size_t last)
 {
-	uint64_t until_ns = gpu.now_ns + 4000 * CLOCK_NS_PER_S;
+	uint64_t until_ns = made_clock.now_ns + 4000 * CLOCK_NS_PER_S;
 	size_t largest, size = 0;
 	unsigned n = 0;
 
-	while (gpu.now_ns < until_ns) {
-		gpu.now_ns += 9 * MS;
+	while (made_clock.now_ns < until_ns) {
+		made_clock.now_ns += 9 * MS;
 		launch();
 		assert_true(r->size >= size);
 		n += r->size > size;
@@ -419,12 +419,12 @@ static void a_full_batch_gives_the_turn_away(void **state)
 /* One that is full has given it away before. */
 static void a_batch_that_ends_early_gives_it_away_once(void **state)
 {
-	uint64_t began_ns = gpu.now_ns;
+	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
 	capture(3, 500000);
 	launch_many(10);
-	assert_in_range(r->batch_begin_ns, began_ns, gpu.now_ns - 9 * MS);
+	assert_in_range(r->batch_begin_ns, began_ns, made_clock.now_ns - 9 * MS);
 	assert_true(ranges_flush(&c, r));
 	assert_int_equal(r->pass, 1);
 	launch_many(64);
@@ -517,7 +517,7 @@ static void nothing_is_started_while_the_gpu_works(void **state)
 	assert_false(launch());
 	assert_null(r->object);
 	gpu.at_work = false;
-	gpu.now_ns += 10 * CLOCK_NS_PER_S;
+	made_clock.now_ns += 10 * CLOCK_NS_PER_S;
 	launch_many(64);
 	gpu.at_work = true;
 	assert_false(launch());
@@ -537,16 +537,16 @@ static void turns_keep_the_budget(void **state)
 
 	(void)state;
 	capture(2, 10000);
-	while (gpu.now_ns < 1020 * CLOCK_NS_PER_S) {
+	while (made_clock.now_ns < 1020 * CLOCK_NS_PER_S) {
 		launch();
 	}
-	since_ns = gpu.now_ns;
+	since_ns = made_clock.now_ns;
 	before_ns = gpu.profiling_ns;
-	while (gpu.now_ns < 1060 * CLOCK_NS_PER_S) {
+	while (made_clock.now_ns < 1060 * CLOCK_NS_PER_S) {
 		launch();
 	}
 	assert_true(gpu.profiling_ns > before_ns);
-	assert_true(gpu.profiling_ns - before_ns < (gpu.now_ns - since_ns) / 100);
+	assert_true(gpu.profiling_ns - before_ns < (made_clock.now_ns - since_ns) / 100);
 	finish();
 }
 
@@ -602,11 +602,17 @@ static void expect_broken(uint64_t n_delivered, uint64_t n_failed)
 	finish();
 }
 
+/* A batch under way of two passes. */
+static void measure(unsigned n)
+{
+	capture(2, 500000);
+	launch_many(n);
+}
+
 static void a_failing_push_keeps_what_was_measured(void **state)
 {
 	(void)state;
-	capture(2, 500000);
-	launch_many(10);
+	measure(10);
 	gpu.push = CUPTI_ERROR_UNKNOWN;
 	assert_false(launch());
 	expect_broken(10, 1);
@@ -615,8 +621,7 @@ static void a_failing_push_keeps_what_was_measured(void **state)
 static void a_failing_pop_ends_the_batch(void **state)
 {
 	(void)state;
-	capture(2, 500000);
-	launch_many(10);
+	measure(10);
 	gpu.pop = CUPTI_ERROR_UNKNOWN;
 	launch();
 	expect_broken(11, 0);
@@ -625,8 +630,7 @@ static void a_failing_pop_ends_the_batch(void **state)
 static void a_failing_decode_is_counted(void **state)
 {
 	(void)state;
-	capture(2, 500000);
-	launch_many(64);
+	measure(64);
 	gpu.decode = CUPTI_ERROR_UNKNOWN;
 	assert_false(launch());
 	expect_broken(0, 64);
@@ -636,8 +640,7 @@ static void a_failing_decode_is_counted(void **state)
 static void what_is_abandoned_is_counted(void **state)
 {
 	(void)state;
-	capture(2, 500000);
-	launch_many(10);
+	measure(10);
 	ranges_abandon(&c, r);
 	assert_int_equal(atomic_load(&c.counters.failed), 10);
 	assert_true(gpu.object[0].started);
@@ -657,11 +660,11 @@ static uint64_t gap_ms(unsigned i)
 
 static void wait_for_tries(unsigned n)
 {
-	uint64_t until_ns = gpu.now_ns + 60 * CLOCK_NS_PER_S;
+	uint64_t until_ns = made_clock.now_ns + 60 * CLOCK_NS_PER_S;
 
 	gpu.start = CUPTI_ERROR_HARDWARE_BUSY;
 	gpu.n_starts = 0;
-	while (gpu.n_starts < n && gpu.now_ns < until_ns) {
+	while (gpu.n_starts < n && made_clock.now_ns < until_ns) {
 		assert_false(launch());
 		assert_int_equal(r->state, RANGES_WAITING);
 	}
@@ -685,12 +688,12 @@ static void with_a_budget_counters_are_asked_for_less_and_less_often(void **stat
 	(void)state;
 	capture(2, 500000);
 	expect_waiting();
-	gpu.now_ns += 2 * CLOCK_NS_PER_S;
+	made_clock.now_ns += 2 * CLOCK_NS_PER_S;
 	launch_many(64);
 	expect_all_noted();
 	assert_int_equal(count_notices(), 1);
 	expect_waiting();
-	gpu.now_ns += 2 * CLOCK_NS_PER_S;
+	made_clock.now_ns += 2 * CLOCK_NS_PER_S;
 	launch_many(65);
 	expect_all_noted();
 	assert_int_equal(count_notices(), 1);
@@ -705,7 +708,7 @@ static void without_one_they_are_asked_for_steadily(void **state)
 	for (unsigned i = 1; i < 8; i++) {
 		assert_in_range(gap_ms(i), 100, 120);
 	}
-	gpu.now_ns += CLOCK_NS_PER_S;
+	made_clock.now_ns += CLOCK_NS_PER_S;
 	launch_many(1);
 	finish();
 }
@@ -743,7 +746,7 @@ static void with_a_budget_they_wait_until_it_is_paid(void **state)
 	assert_false(launch_in(&contexts[1]));
 	assert_int_equal(r->state, RANGES_STARTED);
 	assert_int_equal(contexts[1].state, RANGES_WAITING);
-	gpu.now_ns += 100 * CLOCK_NS_PER_S;
+	made_clock.now_ns += 100 * CLOCK_NS_PER_S;
 	assert_true(launch_in(&contexts[1]));
 	assert_int_equal(r->state, RANGES_NEW);
 	finish();

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_MADE_CLOCK_H
+#define TESTS_UNIT_MADE_CLOCK_H
+
+/* clock_gettime() and nanosleep() of the test, in place of libc's: time passes when it says so. */
+
+#include <stdint.h>
+
+struct made_clock {
+	uint64_t now_ns;
+	uint64_t step_ns; /* that each look takes, so that a loop that never sleeps comes to its end
+			   */
+};
+
+extern struct made_clock made_clock;
+
+#endif
