@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/base/clean.h"
@@ -25,10 +24,10 @@
  *
  * For every object a duplicate of the caller's descriptor is kept, because only the file on which
  * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
- * GPU memory, so each one is paired with a pidfd and dropped when that process has ended. When the
- * front goes away every object is freed: no lease outlives the process that answers for it. While
- * the front does not read its replies, nothing is read from it: waiting in a send would mean to
- * miss the end of a lease.
+ * GPU memory, so its process is watched (callers.c), and it is dropped when that has ended. When
+ * the front goes away every object is freed: no lease outlives the process that answers for it.
+ * While the front does not read its replies, nothing is read from it: waiting in a send would mean
+ * to miss the end of a lease.
  *
  * This thread checks, decides and watches the time, and makes no call that can block. The hands
  * (hand.c) call the driver, one hand for each lease (leases.c). */
@@ -37,11 +36,8 @@ struct granter {
 	int link;
 	bool crowded; /* the front has many replies to read before it is read from */
 	struct leases leases;
-	struct pollfd polls[2 + OBJECTS];
-	struct {
-		struct lease *lease;
-		struct object *object;
-	} polled[2 + OBJECTS]; /* the lease and object of each entry of polls */
+	struct pollfd polls[2 + CALLERS];
+	struct caller *polled[2 + CALLERS]; /* of each entry of polls */
 };
 
 static int handle_open(struct granter *g, const struct granter_request *q)
@@ -86,17 +82,9 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 static int handle_alloc(struct granter *g, const struct granter_request *q, int *fd)
 {
 	struct lease *l = lease_find(&g->leases, q->lease);
-	CLEAN_FD int pidfd = -1;
 	int r = validate_alloc(l, q, *fd);
 
-	if (r < 0) {
-		return r;
-	}
-	pidfd = (int)syscall(SYS_pidfd_open, (pid_t)q->pid, 0);
-	if (pidfd < 0) {
-		return -errno;
-	}
-	return lease_ask(&g->leases, l, q, fd, &pidfd);
+	return r < 0 ? r : lease_ask(&g->leases, l, q, fd);
 }
 
 /* Returns the error for the answer. With 0 and *ret_answered false, the answer comes later. */
@@ -175,18 +163,11 @@ static nfds_t fill_polls(struct granter *g)
 
 	g->polls[n++] = (struct pollfd){ g->link, g->crowded ? POLLOUT : POLLIN, 0 };
 	g->polls[n++] = (struct pollfd){ hands_fd(), POLLIN, 0 };
-	for (size_t i = 0; i < ARRAY_SIZE(g->leases.all); i++) {
-		struct lease *l = &g->leases.all[i];
+	list_for_each(i, &g->leases.callers.watched) {
+		struct caller *p = list_entry(i, struct caller, link);
 
-		list_for_each(k, &l->objects) {
-			struct object *o = list_entry(k, struct object, link);
-
-			if (o->pidfd >= 0) {
-				g->polled[n].lease = l;
-				g->polled[n].object = o;
-				g->polls[n++] = (struct pollfd){ o->pidfd, POLLIN, 0 };
-			}
-		}
+		g->polled[n] = p;
+		g->polls[n++] = (struct pollfd){ p->pidfd, POLLIN, 0 };
 	}
 	return n;
 }
@@ -202,7 +183,7 @@ static int wait_once(struct granter *g)
 	}
 	for (nfds_t i = 2; i < n; i++) {
 		if (g->polls[i].revents != 0) {
-			object_orphan(&g->leases, g->polled[i].lease, g->polled[i].object);
+			leases_forget_caller(&g->leases, g->polled[i]);
 		}
 	}
 	if (g->polls[1].revents != 0) {

@@ -23,6 +23,7 @@ void leases_init(struct leases *s, int link)
 {
 	outbox_init(&s->outbox, link);
 	list_init(&s->unused);
+	callers_init(&s->callers);
 	s->n_objects = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
 		s->all[i] = (struct lease){ 0 };
@@ -92,9 +93,7 @@ static void object_set_state(struct leases *s, struct lease *l, struct object *o
 static void object_drop(struct leases *s, struct lease *l, struct object *o)
 {
 	object_set_state(s, l, o, OBJECT_GONE);
-	if (o->pidfd >= 0) {
-		close(o->pidfd);
-	}
+	caller_release(&s->callers, TAKE_PTR(o->caller));
 	list_remove(&o->link);
 	list_append(&s->unused, &o->link);
 }
@@ -180,13 +179,18 @@ static void work(struct leases *s, struct lease *l)
 	}
 }
 
-int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd,
-	      int *pidfd)
+int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd)
 {
 	struct object *o = list_entry(s->unused.next, struct object, link);
+	struct caller *caller = NULL;
+	int r = caller_add(&s->callers, q->pid, &caller);
 
-	if (list_is_empty(&s->unused) || !make_room(s, l)) {
-		return -ENOSPC;
+	if (r == 0 && (list_is_empty(&s->unused) || !make_room(s, l))) {
+		r = -ENOSPC;
+	}
+	if (r < 0) {
+		caller_release(&s->callers, caller);
+		return r;
 	}
 	list_remove(&o->link);
 	*o = (struct object){
@@ -197,7 +201,7 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 		.object = q->object,
 		.parameters = { q->client_target, q->context_target },
 		.fd = TAKE_FD(*fd),
-		.pidfd = TAKE_FD(*pidfd),
+		.caller = caller,
 	};
 	list_append(&l->objects, &o->link);
 	l->n_objects++;
@@ -206,13 +210,25 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 	return 0;
 }
 
-void object_orphan(struct leases *s, struct lease *l, struct object *o)
+static void forget_caller_of(struct leases *s, struct lease *l, const struct caller *p)
 {
-	close(o->pidfd);
-	o->pidfd = -1;
-	answer_object(s, l, o, -ESRCH, 0);
-	object_set_state(s, l, o, OBJECT_GONE);
-	work(s, l);
+	list_for_each(i, &l->objects) {
+		struct object *o = list_entry(i, struct object, link);
+
+		if (o->caller == p) {
+			caller_release(&s->callers, TAKE_PTR(o->caller));
+			answer_object(s, l, o, -ESRCH, 0);
+			object_set_state(s, l, o, OBJECT_GONE);
+		}
+	}
+}
+
+void leases_forget_caller(struct leases *s, struct caller *p)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->all); i++) {
+		forget_caller_of(s, &s->all[i], p);
+		work(s, &s->all[i]);
+	}
 }
 
 /* --- leases --- */

@@ -8,6 +8,7 @@
 #include "daemon/granter/granter.h"
 #include "daemon/granter/hand.h"
 #include "daemon/granter/outbox.h"
+#include "daemon/granter/callers.h"
 
 /* A lease first waits until earlier ones on its GPUs have ended. Then it is open. While it ends no
  * object is allocated under it, and those that it has are freed. */
@@ -27,7 +28,8 @@ struct object {
 	bool answered;
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
-	int fd, pidfd;
+	int fd;
+	struct caller *caller; /* NULL: it has ended */
 };
 
 struct lease {
@@ -58,6 +60,7 @@ struct leases {
 	struct object objects[OBJECTS];
 	struct list unused;
 	unsigned n_objects;
+	struct callers callers;
 };
 
 void leases_init(struct leases *s, int link);
@@ -71,12 +74,12 @@ int lease_open(struct leases *s, const struct granter_request *q, uint64_t now_n
 /* The answer to q follows. -ENOENT. */
 int lease_close(struct leases *s, const struct granter_request *q);
 
-/* Asks for the object of q; fd and pidfd are consumed on success, and the answer follows. */
-int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd,
-	      int *pidfd);
+/* Asks for the object of q, which its process is to use; fd is consumed on success, and the answer
+ * follows. -ENOSPC, -ESRCH. */
+int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd);
 
-/* The process of o has ended. */
-void object_orphan(struct leases *s, struct lease *l, struct object *o);
+/* p has ended, and is not watched any more. */
+void leases_forget_caller(struct leases *s, struct caller *p);
 
 /* Takes the results of the hands. */
 void leases_collect(struct leases *s);

@@ -314,6 +314,9 @@ static int box_pidfd_open(uint32_t pid)
 		errno = pid == 0 || pid > INT32_MAX ? EINVAL : ESRCH;
 		return -1;
 	}
+	for (int i = 0; i < FDS_MAX; i++) { /* a process is watched once */
+		fuzz_check(fds[i].kind != FD_PIDFD || fds[i].pid != pid || has_exited(&fds[i]));
+	}
 	return fd_new((struct box_fd){
 		.kind = FD_PIDFD, .pid = pid, .generation = box.generations[pid] });
 }
@@ -352,6 +355,10 @@ EXPORT int poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
 	if (box.active && n > 0 && (p[0].fd == LINK || (n > 1 && p[1].fd == HANDS_DONE))) {
 		return box_poll(p, n, timeout_ms);
+	}
+	if (n == 1 && fd_find(p[0].fd)) {
+		fuzz_check(timeout_ms == 0);
+		return look(p, n);
 	}
 	return (int)syscall(SYS_poll, p, n, timeout_ms);
 }

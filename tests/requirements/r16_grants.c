@@ -21,7 +21,7 @@
  * improve it: one that is too bad is repeated. */
 
 enum {
-	RATIO_P50_MAX = 14,
+	RATIO_P50_MAX = 9,
 	RATIO_P99_MAX = 10,
 	BLOCK = 500,
 	MEASUREMENTS = 6,

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/granter/callers.h"
+#include "proto/base/clean.h"
+
+/* Whom the granter watches: a process once, as long as it has objects, and never one for another
+ * that has its number. */
+
+static struct callers callers;
+
+static int begin(void **state)
+{
+	(void)state;
+	callers_init(&callers);
+	return 0;
+}
+
+static struct caller *add(uint32_t pid)
+{
+	struct caller *c = NULL;
+
+	assert_int_equal(caller_add(&callers, pid, &c), 0);
+	assert_non_null(c);
+	return c;
+}
+
+static unsigned count_watched(void)
+{
+	unsigned n = 0;
+
+	list_for_each(i, &callers.watched) {
+		n++;
+	}
+	return n;
+}
+
+static int lowest_free_fd(void)
+{
+	CLEAN_FD int fd = dup(0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void a_process_is_watched_once(void **state)
+{
+	int before = lowest_free_fd();
+	struct caller *c = add((uint32_t)getpid());
+
+	(void)state;
+	for (unsigned i = 1; i < CALLERS; i++) {
+		assert_ptr_equal(add((uint32_t)getpid()), c);
+	}
+	assert_int_equal(count_watched(), 1);
+	assert_int_equal(lowest_free_fd(), before + 1);
+	for (unsigned i = 1; i < CALLERS; i++) {
+		caller_release(&callers, c);
+	}
+	assert_int_equal(count_watched(), 1);
+	caller_release(&callers, c);
+	caller_release(&callers, NULL);
+	assert_int_equal(count_watched(), 0);
+	assert_int_equal(lowest_free_fd(), before);
+}
+
+static void a_number_that_is_used_again_is_another_process(void **state)
+{
+	struct caller *before, *after;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(child > 0);
+	before = add((uint32_t)child);
+	assert_ptr_equal(add((uint32_t)child), before);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	before->pid = (uint32_t)getpid(); /* as if the kernel had given us the child's number */
+	after = add((uint32_t)getpid());
+	assert_ptr_not_equal(after, before);
+	assert_ptr_equal(add((uint32_t)getpid()), after);
+	assert_int_equal(count_watched(), 2);
+	caller_release(&callers, before);
+	caller_release(&callers, before);
+	caller_release(&callers, after);
+	assert_int_equal(count_watched(), 1);
+	caller_release(&callers, after);
+	assert_int_equal(count_watched(), 0);
+}
+
+static void nobody_is_not_watched(void **state)
+{
+	struct caller *c = NULL;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(caller_add(&callers, (uint32_t)child, &c), -ESRCH);
+	assert_int_equal(caller_add(&callers, 0, &c), -EINVAL);
+	assert_null(c);
+	assert_int_equal(count_watched(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_process_is_watched_once, begin),
+		cmocka_unit_test_setup(a_number_that_is_used_again_is_another_process, begin),
+		cmocka_unit_test_setup(nobody_is_not_watched, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
