@@ -178,10 +178,12 @@ static double passes_room(const struct budget *b)
 /* Metrics whose ranges wait for the GPU cost many times those of others. */
 static double range_price(const struct budget *b)
 {
+	double wait = b->waited_ns > b->wait_ns ? b->waited_ns : b->wait_ns;
+
 	if (b->options.passes > 1) {
-		return b->ranges[b->next].each_ns;
+		return b->ranges[b->next].each_ns + wait;
 	}
-	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU);
+	return each(b, BUDGET_RANGE_CPU) + each(b, BUDGET_RANGE_GPU) + wait;
 }
 
 /* The last one, and what is added for each range more. */
@@ -411,6 +413,9 @@ void budget_note_range(struct budget *b, uint64_t now_ns, uint32_t pass, double 
 	note(b, BUDGET_RANGE_CPU, BUDGET_TIMED, cpu_ns);
 	note(b, BUDGET_RANGE_GPU, gpu_source, gpu_ns);
 	note_range_of_pass(b, pass, cpu_ns + gpu_ns);
+	b->wait_ns += (b->waited_ns - b->wait_ns) *
+		      fmax(1 / (double)b->costs[BUDGET_RANGE_CPU].n, NEWEST_RANGE);
+	b->waited_ns = 0;
 	b->balance_ns -= cpu_ns + gpu_ns;
 	if (b->taken == 0) {
 		b->batch_ns = now_ns;
@@ -443,11 +448,12 @@ void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double se
 	}
 }
 
-void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns)
+void budget_note_wait(struct budget *b, uint64_t now_ns, double ns)
 {
 	advance(b, now_ns);
-	note(b, item, BUDGET_TIMED, ns);
+	note(b, BUDGET_WAIT, BUDGET_TIMED, ns);
 	b->balance_ns -= ns;
+	b->waited_ns += ns;
 }
 
 /* --- deciding --- */

@@ -31,8 +31,7 @@ enum budget_item {
 	BUDGET_FIRST_START, /* and all else that a new batch size takes */
 	BUDGET_SEEING,	    /* callbacks around launches, whether they are chosen or not */
 	BUDGET_SLOWER,	    /* what launches, copies and fills take longer under CUPTI's profiler */
-	BUDGET_DRAIN,	    /* waiting until the GPU is idle */
-	BUDGET_OTHER,
+	BUDGET_WAIT,	    /* until other streams are idle, so that a range counts one kernel */
 	BUDGET_ITEMS,
 };
 
@@ -81,6 +80,8 @@ struct budget {
 	struct budget_range ranges[BUDGET_PASSES_MAX];
 	bool open; /* between Start and Stop */
 	uint64_t batch_ns;
+	double wait_ns;	  /* expected of the next range, beside its own cost */
+	double waited_ns; /* for a range that is not noted yet */
 	double seeing_ns; /* that seeing has lately taken: the longer ago, the less it counts */
 	double turned_ns; /* spent on turns of batches of this size */
 };
@@ -122,8 +123,8 @@ void budget_note_turn(struct budget *b, uint32_t pass);
 void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double seeing_ns,
 			double slower_ns, enum budget_source slower_source);
 
-/* DRAIN and OTHER. */
-void budget_note_other(struct budget *b, uint64_t now_ns, enum budget_item item, double ns);
+/* What waiting has cost for the range that is noted next; what was in vain is for that one too. */
+void budget_note_wait(struct budget *b, uint64_t now_ns, double ns);
 
 /* --- what may be spent --- */
 

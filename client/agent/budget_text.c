@@ -15,8 +15,7 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_FIRST_START] = "first starts",
 		[BUDGET_SEEING] = "seeing launches",
 		[BUDGET_SLOWER] = "slower calls",
-		[BUDGET_DRAIN] = "waiting for the GPU",
-		[BUDGET_OTHER] = "other",
+		[BUDGET_WAIT] = "waiting for the GPU",
 	};
 
 	return names[item];

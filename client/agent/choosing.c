@@ -35,6 +35,7 @@ enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 #define RANGE_CPU_NS 5e3	/* until one was timed */
 #define BLOCKING_RANGE_NS 763e3 /* of a range whose push and pop wait, until one was timed */
 #define CALLBACK_NS_MAX 20000
+#define AHEAD_NS_MAX CLOCK_NS_PER_MS
 /* While CUPTI's profiler is there: 0.7 us a kernel of a training whose GPU was never idle. A launch
  * by itself takes 0.5 us longer with all that it needs in the caches, and 1.6 to 2.0 us with
  * nothing of it, then and until the program ends (H200, CUPTI 2025.3). So that is assumed where no
@@ -336,6 +337,27 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,
 				  BUDGET_ASSUMED);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+/* While a thread waits the GPU works off what it has. So waiting holds a program up as long as a
+ * stream stands still, and where the GPU runs dry now and then, also as long as the thread would
+ * have run ahead: then the GPU is never far behind it. */
+static double wait_cost_ns(const struct choosing *c, uint64_t waited_ns, uint64_t stood_ns)
+{
+	uint64_t ahead_ns = waited_ns < AHEAD_NS_MAX ? waited_ns : AHEAD_NS_MAX;
+
+	return (double)(c->hidden || ahead_ns < stood_ns ? stood_ns : ahead_ns);
+}
+
+void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stood_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (lock_budget(c)) {
+		budget_note_wait(&c->budget, now_ns, wait_cost_ns(c, waited_ns, stood_ns));
+		give(c, now_ns, c->budget.next);
 		pthread_mutex_unlock(&c->lock);
 	}
 }

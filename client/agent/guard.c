@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/guard.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@
  * to the GPU since. Known collectives are not waited for where a process uses several GPUs: one
  * thread often launches them one after another. */
 
-enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50 };
+enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50, SETTLE_US = 200 };
 
 #define PATIENCE_FIRST_NS (2 * CLOCK_NS_PER_S)
 #define PATIENCE_LATER_NS (10 * CLOCK_NS_PER_MS)
@@ -211,29 +212,91 @@ static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 	return *at != before;
 }
 
-/* only: this stream; else all but except. In vain: it is on the process's account. While the GPU
- * works off what it was given, patience begins anew. */
-static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
-		     uint64_t patience_ns)
+/* A stream stands still from the moment on when it has ended what it had, while it is waited for
+ * others, and gets nothing new. */
+struct stand {
+	size_t busy;	    /* streams that had work at first */
+	uint64_t begin_ns;  /* of waiting */
+	uint64_t looked_ns; /* the last time that all of them had */
+	bool begun;
+};
+
+/* only: the kernel of the range that is open is waited for. */
+static struct stand begin_stand(struct guard *g, CUstream only)
 {
-	uint64_t begin_ns;
+	struct stand s = { .begin_ns = clock_now_ns() };
+
+	s.looked_ns = s.begin_ns;
+	if (only) {
+		s.begun = g->crowded;
+	} else {
+		s.busy = streams_count_busy(&g->streams);
+		s.begun = s.busy == SIZE_MAX;
+		g->crowded = g->crowded || s.busy > 1;
+	}
+	return s;
+}
+
+static void look_at_stand(struct stand *s, struct guard *g, CUstream only)
+{
+	if (!s->begun && !only) {
+		s->begun = streams_count_busy(&g->streams) < s->busy;
+	}
+	if (!s->begun) {
+		s->looked_ns = clock_now_ns();
+	}
+}
+
+static void end_stand(const struct stand *s, struct guard *g)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	g->wait.waited_ns += now_ns - s->begin_ns;
+	g->wait.stood_ns += now_ns - s->looked_ns;
+}
+
+struct guard_wait guard_take_wait(struct guard *g)
+{
+	struct guard_wait wait = g->wait;
+
+	g->wait = (struct guard_wait){ 0 };
+	return wait;
+}
+
+/* While the GPU works off what it was given, patience begins anew. */
+static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, CUstream except,
+			   uint64_t patience_ns, struct stand *s)
+{
+	uint64_t begin_ns = s->begin_ns;
 	unsigned mark = 0;
 
-	if (is_done(c, r, only, except)) {
-		return true;
-	}
-	begin_ns = clock_now_ns();
 	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&c->active)) {
 		pause_between(begin_ns);
 		if (is_done(c, r, only, except)) {
 			return true;
 		}
+		look_at_stand(s, &r->guard, only);
 		if (has_moved(c, &r->guard, &mark)) {
 			begin_ns = clock_now_ns();
 		}
 	}
 	guard_spend(&c->patience, clock_now_ns() - begin_ns);
 	return false;
+}
+
+/* only: this stream; else all but except. In vain: it is on the process's account. */
+static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
+		     uint64_t patience_ns)
+{
+	struct stand s;
+	bool done = is_done(c, r, only, except);
+
+	if (!done) {
+		s = begin_stand(&r->guard, only);
+		done = wait_patiently(c, r, only, except, patience_ns, &s);
+		end_stand(&s, &r->guard);
+	}
+	return done;
 }
 
 /* Once waiting was in vain a look has to do, until one succeeds; and now and then a moment's
@@ -271,11 +334,33 @@ static bool is_alone(const struct capture *c, struct guard *g, CUstream stream, 
 	       !streams_has_others(&g->streams, stream);
 }
 
+/* Calls that were under way when others were shut out may give the GPU work after the range has
+ * begun. One that takes long, such as a copy that waits, is not waited for. */
+static bool others_have_ended(struct guard *g)
+{
+	uint64_t begin_ns;
+
+	if (atomic_load(&g->others) == 0) {
+		return true;
+	}
+	begin_ns = clock_now_ns();
+	while (atomic_load(&g->others) > 0 &&
+	       clock_now_ns() - begin_ns < SETTLE_US * UINT64_C(1000)) {
+		sched_yield();
+	}
+	g->wait.waited_ns += clock_now_ns() - begin_ns;
+	return atomic_load(&g->others) == 0;
+}
+
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
 
+	g->crowded = false;
 	follow(g, l->stream);
+	if (!others_have_ended(g)) {
+		return false;
+	}
 	if (is_alone(c, g, l->stream, r->pass)) {
 		return true;
 	}
@@ -410,9 +495,28 @@ void guard_disturb(struct guard *g, const struct guard_work *work)
 	}
 }
 
-void guard_other_begins(struct guard *g)
+void guard_shut(struct guard *g)
+{
+	atomic_store(&g->shut, true);
+}
+
+void guard_let_in(struct guard *g)
+{
+	atomic_store(&g->shut, false);
+}
+
+/* Either it is counted before guard_may_open() looks, or it sees that it is shut out. */
+bool guard_other_begins(struct guard *g, bool insist)
 {
 	atomic_fetch_add(&g->others, 1);
+	if (insist) {
+		guard_let_in(g); /* one is as good as many */
+	}
+	if (!atomic_load(&g->shut)) {
+		return true;
+	}
+	atomic_fetch_sub(&g->others, 1);
+	return false;
 }
 
 void guard_other_ends(struct guard *g, const struct guard_work *work)

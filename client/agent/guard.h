@@ -31,6 +31,12 @@ struct guard_launch {
 	uint64_t stream_number; /* as users see it */
 };
 
+/* What waiting has taken for one range, and for the turns before it. */
+struct guard_wait {
+	uint64_t waited_ns; /* the thread that measures */
+	uint64_t stood_ns;  /* of that, while a stream that had work stood still, as far as known */
+};
+
 /* Of a context, under the context's lock. */
 struct guard {
 	struct streams streams;
@@ -44,6 +50,9 @@ struct guard {
 	CUevent probe;		  /* behind that launch, recorded by who looked after it */
 	bool probed;		  /* it was, since */
 	bool holds;		  /* a range was left open, because its kernel has not ended */
+	bool crowded;		  /* several streams had work when the range was to be opened */
+	struct guard_wait wait;	  /* not taken yet */
+	atomic_bool shut;	  /* a range is being opened or closed: other work waits */
 	atomic_bool disturbed;	  /* other work was given to the GPU since */
 	atomic_uint others;	  /* calls that give it some, and have not returned */
 	atomic_bool stranger;	  /* such a call returned whose beginning nobody has seen */
@@ -83,6 +92,14 @@ void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *
  * for it. */
 bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient);
 
+/* What was waited since this was asked last. */
+struct guard_wait guard_take_wait(struct guard *g);
+
+/* Other work is not let in from here on, until it is: it would be counted as well, and what is
+ * waited for would not end. Who holds the context's lock meanwhile is waited for with patience. */
+void guard_shut(struct guard *g);
+void guard_let_in(struct guard *g);
+
 /* For a lock that another launch holds: how long to wait for it, and that it was in vain. */
 uint64_t guard_patience_ns(const struct patience *p);
 void guard_spend(struct patience *p, uint64_t ns);
@@ -96,9 +113,11 @@ struct guard_work {
 /* The GPU gets it: a held range no longer counts one kernel. From any thread, without the lock. */
 void guard_disturb(struct guard *g, const struct guard_work *work);
 
-/* The same from the beginning of the call that gives it to its end. A call whose beginning was not
- * seen, because it was made before the capture, may have given it at any time until now. */
-void guard_other_begins(struct guard *g);
+/* The same from the beginning of the call that gives it to its end. False: it is not let in, and
+ * has not begun; insist: it begins anyway, and so may all others until they are shut out again. A
+ * call whose beginning was not seen, because it was made before the capture, may have given it at
+ * any time until now. */
+bool guard_other_begins(struct guard *g, bool insist);
 void guard_other_ends(struct guard *g, const struct guard_work *work);
 void guard_stranger_ends(struct guard *g, const struct guard_work *work);
 

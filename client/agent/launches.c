@@ -122,7 +122,7 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 }
 
 /* Another thread may be within a launch that does not return until this one was made. */
-static bool lock_for_launch(struct capture *c, struct ranges *r)
+static bool lock_patiently(struct capture *c, struct ranges *r)
 {
 	uint64_t patience_ns;
 
@@ -139,9 +139,20 @@ static bool lock_for_launch(struct capture *c, struct ranges *r)
 	return false;
 }
 
+static bool lock_for_launch(struct capture *c, struct ranges *r)
+{
+	bool locked = lock_patiently(c, r);
+
+	if (locked) {
+		guard_shut(&r->guard);
+	}
+	return locked;
+}
+
 static void unlock_after_launch(struct ranges *r)
 {
 	atomic_store(&r->call, NULL);
+	guard_let_in(&r->guard);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -252,12 +263,19 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 /* --- work that is not measured --- */
 
 /* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
- * are open meanwhile may count it. */
+ * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
+ * microseconds, or until that is no longer to be expected. */
 static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
 {
-	v->other = find_known_context(c, v, context);
-	if (v->other) {
-		guard_other_begins(&v->other->guard);
+	struct ranges *r = find_known_context(c, v, context);
+	bool insist = false;
+
+	v->other = r;
+	while (r && !guard_other_begins(&r->guard, insist)) {
+		insist = !lock_patiently(c, r);
+		if (!insist) {
+			pthread_mutex_unlock(&r->lock);
+		}
 	}
 }
 

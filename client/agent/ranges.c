@@ -472,6 +472,16 @@ static uint64_t call_ns(const struct capture *c, struct ranges *r)
 	return c->choosing.on ? clock_now_ns() - atomic_load(&r->call_since_ns) : 0;
 }
 
+/* Before the range that it was for is noted, or when there is none. */
+static void note_wait(struct capture *c, struct ranges *r)
+{
+	struct guard_wait wait = guard_take_wait(&r->guard);
+
+	if (wait.waited_ns > 0) {
+		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stood_ns);
+	}
+}
+
 static void pop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_PopRange_Params p = {
@@ -482,6 +492,7 @@ static void pop(struct capture *c, struct ranges *r)
 
 	enter_call(r, "cuptiRangeProfilerPopRange");
 	result = c->profiler->cuptiRangeProfilerPopRange(&p);
+	note_wait(c, r);
 	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->set);
 	if (result != CUPTI_SUCCESS) {
 		stop(c, r);
@@ -556,6 +567,7 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 		return false;
 	}
 	if (!guard_may_open(c, r, g) || !become_started(c, r)) {
+		note_wait(c, r);
 		unready(c);
 		return false;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/streams.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 /* Streams are known from CUPTI's callbacks at their making, and from launches for the default ones.
@@ -242,6 +243,16 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 	}
 	pthread_mutex_unlock(&s->lock);
 	return idle;
+}
+
+size_t streams_count_busy(struct streams *s)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
+	pthread_mutex_unlock(&s->lock);
+	return n;
 }
 
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,

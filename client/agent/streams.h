@@ -60,6 +60,9 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		     CUstream stream);
 
+/* How many had work when streams_are_idle() has looked last; SIZE_MAX: that cannot be told. */
+size_t streams_count_busy(struct streams *s);
+
 /* Records the event behind all that the stream was given; behind all of the context, when the
  * stream has been ended, cannot be named, or is the legacy default one. Nothing comes to wait that
  * did not. False: the driver refuses. As above. */

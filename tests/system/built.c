@@ -33,6 +33,7 @@ static const char *const names[] = {
 	"tests/fake/fakeapp",
 	"tests/system/example_job_manager",
 	"tests/system/example_training",
+	"tests/fake/fakeserve",
 	"tests/fake/fakewait",
 	"tests/fake/fakefields",
 	"tests/fake/fakenvtx",

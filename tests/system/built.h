@@ -13,6 +13,7 @@ const char *built_path(const char *name);
 #define TEST_AGENT built_path("client/agent/libgpuctr-agent.so")
 #define TEST_REPLAY built_path("client/replay/gpuctr-replay")
 #define TEST_ENABLE built_path("tests/system/enable")
+#define TEST_FAKESERVE built_path("tests/fake/fakeserve")
 #define TEST_FAKEWAIT built_path("tests/fake/fakewait")
 #define TEST_FAKEFIELDS built_path("tests/fake/fakefields")
 #define TEST_FAKENVTX built_path("tests/fake/fakenvtx")

@@ -11,12 +11,29 @@
 
 enum { LOG_MS = 400000 };
 
+static struct budget open_at(double share, uint64_t now_ns)
+{
+	const struct budget_options options = { .share = share, .passes = 1, .now_ns = now_ns };
+	struct budget b;
+
+	assert_int_equal(budget_init(&b, &options), 0);
+	return b;
+}
+
+/* What is no range's. */
+static void waste(struct budget *b, uint64_t now_ns, double ns)
+{
+	budget_note_wait(b, now_ns, ns);
+	b->waited_ns = 0;
+}
+
 /* A process that does whatever it may: it measures as fast as the pace allows and turns at once.
  * Costs are those of an H200, times anything from 0.8 to 1.2. */
 struct greedy {
 	struct budget b;
 	uint64_t now_ns, random;
 	double range_ns, first_ns; /* true ones */
+	double wait_ns;		   /* for each range, from nothing to twice that */
 	double *spent;		   /* in each ms */
 	size_t taken, largest, turns, n_first;
 	size_t taken_of[BUDGET_PASSES_MAX];
@@ -81,6 +98,13 @@ static bool turn(struct greedy *g)
 	return true;
 }
 
+static void wait(struct greedy *g)
+{
+	double ns = 2 * g->wait_ns * (double)(unit_random(&g->random) >> 11) * 0x1p-53;
+
+	budget_note_wait(&g->b, g->now_ns, spend(g, ns));
+}
+
 static void greedy_tick(struct greedy *g)
 {
 	struct budget_pace pace = budget_take_pace(&g->b, g->now_ns);
@@ -100,6 +124,11 @@ static void greedy_tick(struct greedy *g)
 				i = -1;
 				continue;
 			}
+		}
+		if (g->wait_ns > 0) {
+			wait(g);
+			pace = budget_take_pace(&g->b, g->now_ns);
+			i = -1;
 		}
 		cpu = vary(g, 5e3);
 		gpu = vary(g, g->b.options.pass_range_ns[g->pass] > 0
@@ -196,6 +225,54 @@ static void a_wrong_assumption_is_corrected(void **state)
 	greedy_run(&g, 120);
 	assert_true(worst_window(&g) <= 0.02);
 	greedy_close(&g);
+}
+
+/* A range that waits for other streams costs what these stand, which nobody knows before. */
+static void what_is_waited_is_paid_for(void **state)
+{
+	static const double shares[] = { 0.02, 0.05 }, waits[] = { 0.2e6, 2e6, 20e6 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares) * ARRAY_SIZE(waits); i++) {
+		const struct budget_options options = { .share = shares[i / ARRAY_SIZE(waits)],
+							.passes = 1 };
+		struct greedy g;
+		double all;
+
+		greedy_open(&g, &options);
+		g.wait_ns = waits[i % ARRAY_SIZE(waits)];
+		greedy_run(&g, 120);
+		all = budget_spent_share(&g.b, g.now_ns);
+		print_message("%.0f %%, %.1f ms waited for each range: worst ten seconds %.3f %%, "
+			      "all %.3f %%, %zu launches\n",
+			      100 * options.share, g.wait_ns * 1e-6, 100 * worst_window(&g),
+			      100 * all, g.taken);
+		assert_true(worst_window(&g) <= options.share);
+		assert_true(all > 0.6 * options.share && all <= options.share);
+		greedy_close(&g);
+	}
+}
+
+/* From the moment on when it was waited, and until ranges come that were not waited for. */
+static void who_was_waited_for_is_dear(void **state)
+{
+	struct budget b = open_at(0.05, 0);
+	int64_t before, after;
+
+	(void)state;
+	before = budget_take_pace(&b, S / 2).credit;
+	budget_note_wait(&b, S / 2, 5e6);
+	budget_note_wait(&b, S / 2, 5e6);
+	after = budget_take_pace(&b, S / 2).credit;
+	assert_true(before > 100);
+	assert_in_range(after, 1, 5);
+	budget_note_range(&b, S / 2, 0, 5e3, 46e3, BUDGET_ASSUMED);
+	assert_in_range(budget_take_pace(&b, S / 2).credit, 1, 5);
+	for (int i = 0; i < 200; i++) {
+		budget_note_range(&b, S / 2, 0, 5e3, 46e3, BUDGET_ASSUMED);
+	}
+	assert_true(b.wait_ns < 1e3);
+	assert_true(b.costs[BUDGET_WAIT].total_ns == 10e6);
 }
 
 static void idle_time_is_no_savings_account(void **state)
@@ -385,7 +462,7 @@ static void contexts_share_an_account(void **state)
 	}
 	assert_true(b.ranges[1].each_ns == 763e3);
 	assert_int_equal(budget_batch_size(&b, 1, 256), 64);
-	budget_note_other(&b, 2 * S, BUDGET_OTHER, 480e6); /* and there is no time for a turn */
+	waste(&b, 2 * S, 480e6); /* and there is no time for a turn */
 	assert_true(budget_take_pace(&b, 2 * S).credit >= 0);
 }
 
@@ -441,7 +518,7 @@ static void an_old_batch_is_handed_over_when_it_can_be_paid(void **state)
 	budget_note_range(&b, 30 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
 	assert_false(budget_batch_is_old(&b, 34 * S));
 	assert_true(budget_batch_is_old(&b, 36 * S));
-	budget_note_other(&b, 36 * S, BUDGET_DRAIN, 200e6);
+	waste(&b, 36 * S, 200e6);
 	assert_false(budget_batch_is_old(&b, 36 * S));
 }
 
@@ -538,25 +615,17 @@ static void what_was_spent_is_told_with_how_it_is_known(void **state)
 	budget_note_first_start(&b, 60 * MS, 64, 0, 60e6);
 	budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_CALIBRATED);
 	budget_note_range(&b, 2 * S, 0, 5e3, 46e3, BUDGET_ASSUMED);
-	budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
+	waste(&b, 2 * S, 1e6);
 	n = budget_describe(&b, 10 * S, text, sizeof(text));
 	assert_int_equal(n, strlen(text));
 	assert_string_equal(text, "spent 0.611 % of 10.0 s (2 % granted): ranges on the CPU 0.0 ms "
 				  "(2, timed), ranges on the GPU 0.1 ms (2, assumed), first starts "
-				  "60.0 ms (1, timed), other 1.0 ms (1, timed)");
+				  "60.0 ms (1, timed), waiting for the GPU 1.0 ms (1, timed)");
 	assert_int_equal(budget_describe(&b, 10 * S, small, sizeof(small)), n);
 	assert_memory_equal(small, text, sizeof(small) - 1);
 }
 
-/* What the head comment of budget.c says, account by account. */
-static struct budget open_at(double share, uint64_t now_ns)
-{
-	const struct budget_options options = { .share = share, .passes = 1, .now_ns = now_ns };
-	struct budget b;
-
-	assert_int_equal(budget_init(&b, &options), 0);
-	return b;
-}
+/* --- what the head comment of budget.c says, account by account --- */
 
 /* Of an H200: Start 6 ms, and two Stops of 8 ms, the second one at the end. */
 static void two_stops_and_a_start_are_the_least(void **state)
@@ -580,9 +649,9 @@ static void passes_are_left_out_where_there_is_room(void **state)
 		assert_int_equal(budget_init(&b, &options), 0);
 		assert_true(fabs(budget_least_share(&b) / (22e6 / (0.97 * 1e10)) - 1) < 1e-9);
 		assert_int_equal(budget_may_leave_out(&b), i == 1);
-		budget_note_other(&b, 2 * S, BUDGET_OTHER, i == 0 ? 7e6 : 2.5e6);
+		waste(&b, 2 * S, i == 0 ? 7e6 : 2.5e6);
 		assert_true(budget_may_turn(&b, 2 * S));
-		budget_note_other(&b, 2 * S, BUDGET_OTHER, 1e6);
+		waste(&b, 2 * S, 1e6);
 		assert_false(budget_may_turn(&b, 2 * S));
 	}
 }
@@ -618,22 +687,22 @@ static void the_window_is_of_the_last_ten_seconds(void **state)
 	struct budget b = open_at(0.02, 0);
 
 	(void)state;
-	budget_note_other(&b, S / 2, BUDGET_OTHER, 5e9);
+	waste(&b, S / 2, 5e9);
 	assert_true(budget_may_turn(&b, 11 * S / 10));
 	assert_true(in_window(&b) == 0);
-	budget_note_other(&b, 505 * S / 100, BUDGET_OTHER, 1e6);
-	budget_note_other(&b, 1505 * S / 100, BUDGET_OTHER, 2e6);
+	waste(&b, 505 * S / 100, 1e6);
+	waste(&b, 1505 * S / 100, 2e6);
 	assert_true(in_window(&b) == 3e6);
 	budget_may_turn(&b, 1515 * S / 100);
 	assert_true(in_window(&b) == 2e6);
-	budget_note_other(&b, 1515 * S / 100, BUDGET_OTHER, 1e9);
+	waste(&b, 1515 * S / 100, 1e9);
 	assert_false(budget_may_turn(&b, 2511 * S / 100));
 	assert_true(budget_may_turn(&b, 2525 * S / 100));
 	assert_true(in_window(&b) == 0);
 	/* After a pause that is as long as the window, to the slot. */
 	b = open_at(0.02, 0);
-	budget_note_other(&b, 505 * S / 100, BUDGET_OTHER, 1e6);
-	budget_note_other(&b, 1505 * S / 100, BUDGET_OTHER, 2e6);
+	waste(&b, 505 * S / 100, 1e6);
+	waste(&b, 1505 * S / 100, 2e6);
 	budget_may_turn(&b, 2515 * S / 100);
 	assert_true(in_window(&b) == 0);
 }
@@ -646,7 +715,7 @@ static void ranges_leave_room_for_the_stop(void **state)
 
 	(void)state;
 	budget_note_start(&b, 2 * S, 0, 6e6);
-	budget_note_other(&b, 2 * S, BUDGET_OTHER, left - 6e6 - 40e6);
+	waste(&b, 2 * S, left - 6e6 - 40e6);
 	b.balance_ns = 1e12;
 	/* 40 ms are left, and 8 of them are for the Stop. */
 	assert_int_equal(budget_take_pace(&b, 2 * S).credit, (int64_t)(32e6 / price));
@@ -710,7 +779,7 @@ static void what_is_saved_for_comes(void **state)
 		budget_note_first_start(&b, 0, 64, 0, 105e6);
 		b.turned_ns = 1e18;
 		for (; size == 0 && t < 300 * S; t += 100 * MS) {
-			budget_note_other(&b, t, BUDGET_OTHER, 0.93 * 0.1 / 2 * 100e6);
+			waste(&b, t, 0.93 * 0.1 / 2 * 100e6);
 			size = budget_next_size(&b, t);
 		}
 		assert_true(size > 64);
@@ -737,6 +806,8 @@ int main(void)
 		cmocka_unit_test(any_ten_seconds_keep_the_budget),
 		cmocka_unit_test(dear_ranges_and_starts_keep_it_too),
 		cmocka_unit_test(a_wrong_assumption_is_corrected),
+		cmocka_unit_test(what_is_waited_is_paid_for),
+		cmocka_unit_test(who_was_waited_for_is_dear),
 		cmocka_unit_test(idle_time_is_no_savings_account),
 		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
 		cmocka_unit_test(the_first_start_is_paid_back),

@@ -162,6 +162,37 @@ static void seeing_behind_the_gpus_work_is_not_spent(void **state)
 	assert_non_null(strstr(text, "seeing took another 61"));
 }
 
+static double spent_waiting(const struct choosing *c)
+{
+	return c->budget.costs[BUDGET_WAIT].total_ns;
+}
+
+/* While a thread waits the GPU goes on, unless a stream stands still; but a GPU that runs dry is
+ * held up by the thread as well, which is never far ahead of it. */
+static void waiting_costs_what_it_holds_up(void **state)
+{
+	struct choosing *c = *state;
+
+	c->telling_ns = 1;
+	take(c, 0);
+	choosing_note_wait(c, 300000, 0);
+	assert_true(spent_waiting(c) == 300000);
+	choosing_note_wait(c, 80000000, 2000);
+	assert_true(spent_waiting(c) == 1300000);
+	choosing_note_wait(c, 80000000, 70000000);
+	assert_true(spent_waiting(c) == 71300000);
+	for (int i = 0; i < 40; i++) {
+		choosing_note_gpu(c, true);
+	}
+	time_callbacks(c, 1);
+	take_for(c, 150);
+	choosing_note_wait(c, 80000000, 2000);
+	assert_true(spent_waiting(c) == 71302000);
+	/* What it has cost is known to the chooser at once. */
+	choosing_note_wait(c, 3000000000, 3000000000);
+	assert_int_equal(c->chooser.now_ns, c->budget.now_ns);
+}
+
 /* CUPTI's profiler makes launches slower from its first Start on. */
 static void slower_launches_are_spent(void **state)
 {
@@ -574,6 +605,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(seeing_behind_the_gpus_work_is_not_spent, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(waiting_costs_what_it_holds_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(slower_launches_are_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(slower_launches_are_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_late_capture_looks_on_first, setup, teardown),

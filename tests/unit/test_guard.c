@@ -60,6 +60,19 @@ static CUresult record_event(CUevent event, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
+/* Behind the work of all streams. */
+static CUresult record_context(CUcontext context, CUevent event)
+{
+	uint64_t *at_ns = &gpu.passes_ns[(uintptr_t)event];
+
+	(void)context;
+	*at_ns = 0;
+	for (unsigned i = 0; i < STREAMS; i++) {
+		*at_ns = gpu.ends_ns[i] > *at_ns ? gpu.ends_ns[i] : *at_ns;
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult query_event(CUevent event)
 {
 	uint64_t at_ns = gpu.begin_ns + (uintptr_t)event * gpu.moves_each_ms * MS;
@@ -86,6 +99,7 @@ static const struct profiler profiler = {
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
 	.cuEventQuery = query_event,
+	.cuCtxRecordEvent = record_context,
 	.cuCtxPushCurrent = push_context,
 	.cuCtxPopCurrent = pop_context,
 };
@@ -281,6 +295,125 @@ static void streams_that_capture_a_graph_are_not_asked(void **state)
 	assert_false(guard_may_release(&c, &r));
 	assert_false(guard_is_quiet(&c, &r, true));
 	assert_int_equal(gpu.n_asked, 0);
+}
+
+/* --- who is let in --- */
+
+static void who_is_shut_out_has_not_begun(void **state)
+{
+	const struct guard_work work = { STREAM(1), true };
+	struct guard *g = &r.guard;
+
+	(void)state;
+	guard_shut(g);
+	assert_false(guard_other_begins(g, false));
+	assert_true(may_open(0, 1));
+	assert_false(guard_is_disturbed(g));
+	guard_let_in(g);
+	assert_true(guard_other_begins(g, false));
+	assert_true(guard_is_disturbed(g));
+	guard_other_ends(g, &work);
+}
+
+/* What was begun anyway spoils the range, and then everybody else may as well. */
+static void who_insists_opens_the_door(void **state)
+{
+	const struct guard_work work = { STREAM(1), true };
+	struct guard *g = &r.guard;
+
+	(void)state;
+	guard_shut(g);
+	assert_true(guard_other_begins(g, true));
+	assert_true(guard_other_begins(g, false));
+	guard_other_ends(g, &work);
+	guard_other_ends(g, &work);
+	guard_shut(g);
+	assert_false(guard_other_begins(g, false));
+}
+
+static void calls_under_way_are_waited_for_briefly(void **state)
+{
+	const struct guard_work work = { STREAM(0), false };
+	struct guard *g = &r.guard;
+	uint64_t began_ns = made_clock.now_ns;
+
+	(void)state;
+	assert_true(guard_other_begins(g, false));
+	assert_false(may_open(0, 1));
+	assert_in_range(made_clock.now_ns - began_ns, MS / 10, MS);
+	assert_true(guard_take_wait(g).waited_ns > MS / 10);
+	guard_other_ends(g, &work);
+	assert_true(may_open(0, 1));
+}
+
+/* --- what waiting costs --- */
+
+static void expect_wait(uint64_t waited_ns, uint64_t stood_ns)
+{
+	const uint64_t look_ns = MS / 4; /* it is asked now and then */
+	struct guard_wait wait = guard_take_wait(&r.guard);
+
+	assert_in_range(wait.waited_ns, waited_ns, waited_ns + look_ns);
+	assert_in_range(wait.stood_ns, stood_ns, stood_ns + look_ns);
+	wait = guard_take_wait(&r.guard);
+	assert_int_equal(wait.waited_ns, 0);
+	assert_int_equal(wait.stood_ns, 0);
+}
+
+static void give_work(unsigned stream, uint64_t takes_ns)
+{
+	gpu.ends_ns[stream] = made_clock.now_ns + takes_ns;
+	guard_disturb(&r.guard, &(struct guard_work){ STREAM(stream), true });
+}
+
+/* One stream works off what it has, and nothing is lost but the time until somebody looks. */
+static void one_stream_does_not_stand_while_it_is_waited_for(void **state)
+{
+	(void)state;
+	c.passes.may_block[0] = true;
+	assert_true(may_open(0, 1));
+	expect_wait(0, 0);
+	give_work(0, 5 * MS);
+	assert_true(may_open(0, 1));
+	assert_true(may_close(0, 1, 3 * MS));
+	expect_wait(8 * MS, 0);
+}
+
+static void streams_that_are_done_stand_until_all_are(void **state)
+{
+	(void)state;
+	assert_true(may_open(0, 1)); /* and then they are several */
+	give_work(0, 2 * MS);
+	give_work(1, 7 * MS);
+	give_work(2, 4 * MS);
+	assert_true(may_open(0, 1));
+	expect_wait(7 * MS, 5 * MS);
+	assert_true(may_close(0, 1, 3 * MS)); /* which the others stand as well */
+	expect_wait(3 * MS, 3 * MS);
+	assert_true(may_open(0, 1)); /* nobody had anything to do */
+	assert_true(may_close(0, 1, 3 * MS));
+	expect_wait(3 * MS, 0);
+}
+
+/* Default streams of threads can only be asked all together. */
+static void streams_that_cannot_be_told_apart_stand_all_the_time(void **state)
+{
+	(void)state;
+	assert_true(may_open(0, 1));
+	streams_add(&r.guard.streams, CU_STREAM_PER_THREAD);
+	give_work(0, 4 * MS);
+	assert_true(may_open(0, 1));
+	expect_wait(4 * MS, 4 * MS);
+}
+
+static void what_was_waited_for_in_vain_is_told_as_well(void **state)
+{
+	(void)state;
+	assert_true(may_open(0, 1));
+	give_work(0, MS);
+	give_work(1, 60000 * MS);
+	assert_false(may_open(0, 1));
+	expect_wait(2000 * MS, 1999 * MS);
 }
 
 /* --- what does not end --- */
@@ -544,6 +677,13 @@ int main(void)
 		GUARD_TEST(a_range_is_not_opened_beside_other_streams_work),
 		GUARD_TEST(work_of_its_own_stream_is_waited_for_where_there_are_several),
 		GUARD_TEST(streams_that_capture_a_graph_are_not_asked),
+		GUARD_TEST(who_is_shut_out_has_not_begun),
+		GUARD_TEST(who_insists_opens_the_door),
+		GUARD_TEST(calls_under_way_are_waited_for_briefly),
+		GUARD_TEST(one_stream_does_not_stand_while_it_is_waited_for),
+		GUARD_TEST(streams_that_are_done_stand_until_all_are),
+		GUARD_TEST(streams_that_cannot_be_told_apart_stand_all_the_time),
+		GUARD_TEST(what_was_waited_for_in_vain_is_told_as_well),
 		GUARD_TEST(patience_is_long_once_and_short_then),
 		GUARD_TEST(patience_is_spent),
 		GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus),

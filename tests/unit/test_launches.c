@@ -21,6 +21,7 @@
 
 #define CONTEXT ((CUcontext)(uintptr_t)0x10)
 #define LAUNCH CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
+#define COPY CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2
 #define BEGIN CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2
 #define END CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture
 #define MS CLOCK_NS_PER_MS
@@ -402,6 +403,67 @@ static void a_launch_that_hangs_is_not_waited_for(void **state)
 	assert_true(atomic_load(&c->counters.unready) > 0);
 }
 
+/* --- work that is not measured --- */
+
+static void *measure_for_long(void *unused)
+{
+	const struct timespec t = clock_timespec(holder.ns);
+
+	(void)unused;
+	enter(LAUNCH);
+	atomic_store(&holder.held, true);
+	nanosleep(&t, NULL);
+	atomic_store(&holder.gone, true);
+	leave(LAUNCH, CUDA_SUCCESS);
+	return NULL;
+}
+
+/* It would be counted with another thread's launch: so it waits for the end of that. */
+static void a_copy_waits_for_a_launch(void **state)
+{
+	const struct timespec pause = { 0, MS };
+	pthread_t thread;
+
+	(void)state;
+	holder.ns = 50 * MS;
+	holder.held = holder.gone = false;
+	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
+	while (!atomic_load(&holder.held)) {
+		nanosleep(&pause, NULL);
+	}
+	enter(COPY);
+	assert_true(atomic_load(&holder.gone));
+	assert_true(guard_is_disturbed(&r->guard)); /* by a range that is opened now */
+	leave(COPY, CUDA_SUCCESS);
+	pthread_join(thread, NULL);
+	assert_int_equal(n_closed, 1);
+	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
+}
+
+/* But not for one that does not return: it may wait for this. Then nobody waits for that one. */
+static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
+{
+	const struct timespec pause = { 0, MS };
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&c->patience.spent_ns, PATIENCE_NS);
+	holder.ns = CLOCK_NS_PER_S;
+	holder.held = holder.gone = false;
+	assert_int_equal(pthread_create(&thread, NULL, measure_for_long, NULL), 0);
+	while (!atomic_load(&holder.held)) {
+		nanosleep(&pause, NULL);
+	}
+	enter(COPY);
+	if (!atomic_load(&holder.gone)) {
+		assert_false(atomic_load(&r->guard.shut));
+		assert_true(atomic_load(&c->patience.spent_ns) >= PATIENCE_NS + 10 * MS);
+	}
+	leave(COPY, CUDA_SUCCESS);
+	pthread_join(thread, NULL);
+	assert_int_equal(n_closed, 1);
+}
+
 /* --- contexts --- */
 
 static void destroy_context(void)
@@ -487,6 +549,8 @@ int main(void)
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
+		LAUNCHES_TEST(a_copy_waits_for_a_launch),
+		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
 		LAUNCHES_TEST(a_context_that_ends_lets_go),
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
 		LAUNCHES_TEST(who_does_not_let_go_is_left),

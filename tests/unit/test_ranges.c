@@ -156,6 +156,9 @@ static void deliver(void)
 	c.deliver.queued_bytes = 0;
 }
 
+/* What another thread gives the GPU between a launch and the end of its range. */
+static const struct guard_work *beside;
+
 /* True: it was measured. */
 static bool launch_in(struct ranges *where)
 {
@@ -174,6 +177,10 @@ static bool launch_in(struct ranges *where)
 		*l = (struct launch){ .pass = (uint8_t)pass };
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
 		gpu.gets_launched = false;
+		if (beside) {
+			assert_true(guard_other_begins(&where->guard, true));
+			guard_other_ends(&where->guard, beside);
+		}
 		ranges_close(&c, where, &g, true);
 	}
 	deliver();
@@ -828,10 +835,13 @@ static void work_beside_a_range_is_disturbing(void **state)
 	launch_many(10);
 	guard_disturb(&r->guard, &work); /* between two of them */
 	launch_many(10);
-	guard_other_begins(&r->guard);
-	launch_many(1);
+	assert_true(guard_other_begins(&r->guard, false));
+	assert_false(launch()); /* it would end within the range */
 	guard_other_ends(&r->guard, &work);
 	launch_many(1);
+	beside = &work;
+	launch_many(1);
+	beside = NULL;
 	atomic_store(&c.closing, true); /* others may go unnoticed */
 	launch_many(1);
 	atomic_store(&c.closing, false);
