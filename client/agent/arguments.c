@@ -89,23 +89,38 @@ static const struct {
 	CUpti_CallbackId id;
 	size_t offset; /* of the stream in its arguments */
 	bool per_thread;
-} works[] = {
-	STREAM_OF(cuMemcpyAsync),	 THREAD_STREAM_OF(cuMemcpyAsync),
-	STREAM_OF(cuMemcpyHtoDAsync_v2), THREAD_STREAM_OF(cuMemcpyHtoDAsync_v2),
-	STREAM_OF(cuMemcpyDtoHAsync_v2), THREAD_STREAM_OF(cuMemcpyDtoHAsync_v2),
-	STREAM_OF(cuMemcpyDtoDAsync_v2), THREAD_STREAM_OF(cuMemcpyDtoDAsync_v2),
-	STREAM_OF(cuMemsetD8Async),	 THREAD_STREAM_OF(cuMemsetD8Async),
-	STREAM_OF(cuMemsetD16Async),	 THREAD_STREAM_OF(cuMemsetD16Async),
-	STREAM_OF(cuMemsetD32Async),	 THREAD_STREAM_OF(cuMemsetD32Async),
+} calls[] = {
+	STREAM_OF(cuMemcpyAsync),
+	THREAD_STREAM_OF(cuMemcpyAsync),
+	STREAM_OF(cuMemcpyHtoDAsync_v2),
+	THREAD_STREAM_OF(cuMemcpyHtoDAsync_v2),
+	STREAM_OF(cuMemcpyDtoHAsync_v2),
+	THREAD_STREAM_OF(cuMemcpyDtoHAsync_v2),
+	STREAM_OF(cuMemcpyDtoDAsync_v2),
+	THREAD_STREAM_OF(cuMemcpyDtoDAsync_v2),
+	STREAM_OF(cuMemsetD8Async),
+	THREAD_STREAM_OF(cuMemsetD8Async),
+	STREAM_OF(cuMemsetD16Async),
+	THREAD_STREAM_OF(cuMemsetD16Async),
+	STREAM_OF(cuMemsetD32Async),
+	THREAD_STREAM_OF(cuMemsetD32Async),
+	STREAM_OF(cuStreamBeginCapture),
+	THREAD_STREAM_OF(cuStreamBeginCapture),
+	STREAM_OF(cuStreamBeginCapture_v2),
+	THREAD_STREAM_OF(cuStreamBeginCapture_v2),
+	STREAM_OF(cuStreamBeginCaptureToGraph),
+	THREAD_STREAM_OF(cuStreamBeginCaptureToGraph),
+	STREAM_OF(cuStreamEndCapture),
+	THREAD_STREAM_OF(cuStreamEndCapture),
 };
 
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
 			   bool *ret_per_thread)
 {
-	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
-		if (works[i].id == id) {
-			memcpy(ret, (const char *)params + works[i].offset, sizeof(CUstream));
-			*ret_per_thread = works[i].per_thread;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].id == id) {
+			memcpy(ret, (const char *)params + calls[i].offset, sizeof(CUstream));
+			*ret_per_thread = calls[i].per_thread;
 			return true;
 		}
 	}

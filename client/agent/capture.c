@@ -155,7 +155,7 @@ static void stop_now(struct capture *c)
 	struct refusal missed;
 	char text[256];
 
-	if (atomic_load(&c->capturing) > 0 && !exiting) {
+	if (stream_captures_any(&c->stream_captures) && !exiting) {
 		return;
 	}
 	if (filter_missed_all(&c->filter, &missed)) {
@@ -384,6 +384,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->link = link;
 	c->method = &method_none;
 	list_init(&c->contexts);
+	stream_captures_init(&c->stream_captures);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->times_lock, NULL);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
@@ -425,6 +426,7 @@ bool capture_free(struct capture *c)
 	choosing_deinit(&c->choosing);
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
+	stream_captures_deinit(&c->stream_captures);
 	pthread_mutex_destroy(&c->times_lock);
 	pthread_mutex_destroy(&c->lock);
 	free(c);

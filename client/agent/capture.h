@@ -15,6 +15,7 @@
 #include "client/agent/passes.h"
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
+#include "client/agent/stream_captures.h"
 #include "proto/wire/limits.h"
 
 struct capture {
@@ -31,9 +32,8 @@ struct capture {
 	atomic_bool stop_requested; /* the program exits */
 	atomic_bool closing;	    /* launches may go unnoticed now */
 	bool closed;		    /* it is over for all threads of the program */
-	atomic_uint capturing;	    /* streams that capture a graph now */
-	atomic_bool early;	    /* one of them was met while it was at it already */
 	atomic_uint n_contexts;	    /* there are now */
+	struct stream_captures stream_captures;
 	struct patience patience;
 	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;

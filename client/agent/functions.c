@@ -84,7 +84,7 @@ static uint32_t attribute(const struct profiler *p, CUfunction f, CUfunction_att
 void functions_prepare(struct capture *c, struct function *f)
 {
 	uint32_t generation = intern_generation(&c->intern);
-	bool may_load = f->handle && atomic_load(&c->capturing) == 0;
+	bool may_load = f->handle && !stream_captures_any(&c->stream_captures);
 	CUfunction loaded = f->handle;
 
 	if (f->id != 0 && f->generation == generation && (f->is_loaded || !may_load)) {

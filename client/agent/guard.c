@@ -181,7 +181,7 @@ static bool is_awaited(const struct capture *c, const struct guard_launch *l)
 /* Streams may be asked only while none captures a graph: it would be spoilt. */
 static bool may_ask(const struct capture *c)
 {
-	return atomic_load(&c->capturing) == 0;
+	return !stream_captures_any(&c->stream_captures);
 }
 
 static bool is_done(struct capture *c, struct ranges *r, CUstream only, CUstream except)

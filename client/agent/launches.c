@@ -28,25 +28,22 @@
 
 /* --- one launch --- */
 
-/* A capture of a graph that began before ours has told of itself to nobody: so each stream is asked
- * once, when the thread comes to it, and captures that begin later are counted. */
+/* A stream capture that began before ours has told of itself to nobody: so each stream is asked
+ * once, when the thread comes to it. */
 static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream stream)
 {
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	bool first = c->late && !v->last_stream.asked;
+	bool first = c->late && !v->last_stream.asked, captures;
+	uint64_t id;
 
-	if (!first && atomic_load(&c->capturing) == 0) {
+	if (!first && !stream_captures_any(&c->stream_captures)) {
 		return false;
 	}
-	if (c->profiler->cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
-	    status == CU_STREAM_CAPTURE_STATUS_NONE) {
-		v->last_stream.asked = true;
-		return false;
+	id = stream_captures_find(c->profiler, stream, &captures);
+	v->last_stream.asked = !captures;
+	if (captures && c->late) {
+		stream_captures_meet(&c->stream_captures, id);
 	}
-	if (c->late && atomic_load(&c->capturing) == 0 && !atomic_exchange(&c->early, true)) {
-		atomic_fetch_add(&c->capturing, 1);
-	}
-	return true;
+	return captures;
 }
 
 /* The context of a launch, which is mostly the thread's last one. */
@@ -369,28 +366,48 @@ static void wait_for_turns(struct capture *c)
 	}
 }
 
-/* Counted before a capture begins and after it has ended, so that nothing synchronises in between.
- */
-static void on_capture_call(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
-	const CUresult *pointer = data->functionReturnValue;
-	CUresult result = data->callbackSite == CUPTI_API_EXIT && pointer ? *pointer : CUDA_SUCCESS;
-	unsigned n;
+	CUstream stream = NULL;
+	bool per_thread = false;
 
-	if (begins_capture(id) && data->callbackSite == CUPTI_API_ENTER) {
-		/* Nodes are traced that were made while tracing was on. What captures already, of a
-		 * program that runs, is not disturbed. */
-		if (atomic_fetch_add(&c->capturing, 1) == 0 && !c->late) {
-			capture_time_kernels(c);
-		}
-		wait_for_turns(c);
-	} else if (begins_capture(id) && result != CUDA_SUCCESS) {
-		atomic_fetch_sub(&c->capturing, 1);
-	} else if (ends_capture(id) && data->callbackSite == CUPTI_API_EXIT &&
-		   capture_ended(result)) {
-		for (n = atomic_load(&c->capturing);
-		     n > 0 && !atomic_compare_exchange_weak(&c->capturing, &n, n - 1);) {
-		}
+	arguments_read_stream(id, data->functionParams, &stream, &per_thread);
+	return streams_normal(stream, per_thread);
+}
+
+/* Counted before it begins, so that nothing synchronises in between. */
+static void on_begin_capture(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	bool began = !result || *result == CUDA_SUCCESS, captures;
+	CUstream stream = stream_of(id, data);
+
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		stream_captures_began(
+			&c->stream_captures, stream,
+			began ? stream_captures_find(c->profiler, stream, &captures) : 0, began);
+		return;
+	}
+	/* Nodes are traced that were made while tracing was on. What captures already, of a program
+	 * that runs, is not disturbed. */
+	if (stream_captures_begin(&c->stream_captures) && !c->late) {
+		capture_time_kernels(c);
+	}
+	wait_for_turns(c);
+}
+
+/* And after it has ended. */
+static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	CUstream stream = stream_of(id, data);
+	bool captures;
+
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		v->ending = stream_captures_find(c->profiler, stream, &captures);
+	} else if (!result || capture_ended(*result)) {
+		stream_captures_ended(&c->stream_captures, stream, v->ending);
 	}
 }
 
@@ -463,8 +480,10 @@ static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
-	if (begins_capture(id) || ends_capture(id)) {
-		on_capture_call(c, id, data);
+	if (begins_capture(id)) {
+		on_begin_capture(c, id, data);
+	} else if (ends_capture(id)) {
+		on_end_capture(c, v, id, data);
 	} else if (is_profiler_call(id)) {
 		on_profiler_call(c, id, data);
 	} else if (is_launch(id)) {

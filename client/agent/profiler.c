@@ -25,7 +25,10 @@ bool profiler_driver_is_ready(void)
 int profiler_open(struct profiler *p, struct refusal *r)
 {
 	static const struct vendor_symbol device[] = { PROFILER_FUNCTIONS(SYMBOL) };
-	static const struct vendor_symbol driver[] = { PROFILER_DRIVER_FUNCTIONS(SYMBOL) };
+	static const struct vendor_symbol driver[] = {
+		PROFILER_DRIVER_FUNCTIONS(SYMBOL){ "cuStreamGetCaptureInfo",
+						   offsetof(struct profiler, stream_capture_info) },
+	};
 	void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	const char *missing;
 

@@ -47,13 +47,16 @@
 	X(cuFuncGetAttribute)        \
 	X(cuFuncLoad)                \
 	X(cuKernelGetFunction)       \
-	X(cuStreamIsCapturing)       \
 	X(cuStreamQuery)
 
 struct profiler {
 	struct vendor_host host;
 	PROFILER_FUNCTIONS(VENDOR_MEMBER)
 	PROFILER_DRIVER_FUNCTIONS(VENDOR_MEMBER)
+	/* cuStreamGetCaptureInfo of CUDA 10.1: what the name stands for in headers has more
+	 * parameters, and others in each version; the symbol has not. */
+	CUresult (*stream_capture_info)(CUstream stream, CUstreamCaptureStatus *status,
+					cuuint64_t *id);
 };
 
 /* Has cuInit() ended in the program? May wait for it. */

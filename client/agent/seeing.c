@@ -56,7 +56,7 @@ double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscri
  * began before a late capture is found at its next launch, which should not take so long. */
 static bool may_ask(const struct capture *c)
 {
-	return atomic_load(&c->active) && atomic_load(&c->capturing) == 0 &&
+	return atomic_load(&c->active) && !stream_captures_any(&c->stream_captures) &&
 	       (!c->late || clock_now_ns() - c->made_ns > LATE_NS);
 }
 

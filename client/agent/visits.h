@@ -35,6 +35,7 @@ struct visit {
 	struct path path;     /* to it, where launches are chosen */
 	uint32_t callbacks;   /* counted where some of them are timed */
 	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
+	uint64_t ending; /* the stream capture that it is about to end; 0: none, or not known */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	struct {
 		CUcontext context;

@@ -70,7 +70,7 @@ static void look_at_work(struct capture *c, struct ranges *r)
 		return;
 	}
 	r->told_stuck = true;
-	if (!g->holds && atomic_load(&c->capturing) == 0 &&
+	if (!g->holds && !stream_captures_any(&c->stream_captures) &&
 	    !streams_are_idle(&g->streams, c->profiler, r->context, g->used)) {
 		tell(c, r, GPUCTR_E_STALLED, "streams have waited for each other");
 	} else {

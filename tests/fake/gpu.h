@@ -38,6 +38,7 @@ struct CUstream_st {
 	CUcontext context;
 	uint32_t id;
 	CUstreamCaptureStatus capture_status;
+	uint64_t capture_id;
 	struct CUgraph_st *graph; /* while the stream is captured */
 };
 

@@ -24,6 +24,7 @@ enum { LOAD_NS = 5000000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int n_stream_captures; /* streams that are being captured */
+static _Atomic uint64_t last_capture_id;
 
 /* modules that the program has not unloaded: the driver keeps them */
 static CUmodule modules;
@@ -483,6 +484,7 @@ static CUresult begin_stream_capture(CUstream handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	stream->capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	stream->capture_id = atomic_fetch_add(&last_capture_id, 1) + 1;
 	atomic_fetch_add(&n_stream_captures, 1);
 	return CUDA_SUCCESS;
 }
@@ -567,6 +569,20 @@ CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing_ptsz,
 		    "cuStreamIsCapturing_ptsz", &params, NULL);
 	return trace_exit(&trace, is_capturing(stream, ret));
+}
+
+/* As it was first. The header gives its name to a later one. */
+#undef cuStreamGetCaptureInfo
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id);
+
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id)
+{
+	struct CUstream_st *stream = gpu_stream(handle);
+
+	if (stream && stream->capture_status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id) {
+		*id = stream->capture_id;
+	}
+	return is_capturing(handle, status);
 }
 
 CUresult cuProfilerStart(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A program that a capture meets while one of its streams captures a graph, and that is another
+/* A program that a capture meets while two of its streams capture a graph each, and that is another
  * user of CUPTI afterwards. It waits at two places, as fakeapp does: within the capture of the
  * graph, and at its end. Prints what became of the graph, and whether CUPTI could be had. */
 
@@ -103,12 +103,12 @@ static int try_profiler(CUcontext context)
 
 int main(void)
 {
-	CUstream graphing, beside;
+	CUstream graphing, longer, beside;
 	CUgraphExec exec;
 	CUcontext context;
 	CUdevice device;
 	CUmodule module;
-	CUgraph graph;
+	CUgraph graph, other;
 
 	check("cuInit", cuInit(0));
 	check("device", cuDeviceGet(&device, 0));
@@ -117,11 +117,17 @@ int main(void)
 	check("function", cuModuleGetFunction(&function, module, "_Z2k0Pf"));
 	check("stream", cuStreamCreate(&graphing, CU_STREAM_NON_BLOCKING));
 	check("stream", cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+	check("stream", cuStreamCreate(&longer, CU_STREAM_NON_BLOCKING));
 	check("begin", cuStreamBeginCapture(graphing, CU_STREAM_CAPTURE_MODE_RELAXED));
+	check("begin", cuStreamBeginCapture(longer, CU_STREAM_CAPTURE_MODE_RELAXED));
 	hold();
 	launch(graphing, CAPTURED);
+	launch(longer, CAPTURED);
 	launch(beside, BESIDE);
 	check("end", cuStreamEndCapture(graphing, &graph));
+	launch(beside, BESIDE);
+	check("end", cuStreamEndCapture(longer, &other));
+	check("graph", cuGraphDestroy(other));
 	check("instantiate", cuGraphInstantiate(&exec, graph, 0));
 	check("graph launch", cuGraphLaunch(exec, graphing));
 	launch(beside, AFTERWARDS);
@@ -131,6 +137,7 @@ int main(void)
 	check("executable", cuGraphExecDestroy(exec));
 	check("graph", cuGraphDestroy(graph));
 	check("stream", cuStreamDestroy(graphing));
+	check("stream", cuStreamDestroy(longer));
 	check("stream", cuStreamDestroy(beside));
 	check("module", cuModuleUnload(module));
 	check("context", cuCtxDestroy(context));

@@ -289,7 +289,7 @@ static void streams_that_capture_a_graph_are_not_asked(void **state)
 {
 	(void)state;
 	c.n_contexts = 2;
-	c.capturing = 1;
+	c.stream_captures.n = 1;
 	assert_false(may_open(0, 1));
 	assert_false(may_close(0, 1, 0));
 	assert_false(guard_may_release(&c, &r));
@@ -506,14 +506,14 @@ static void a_held_kernel_that_does_not_end_is_a_suspect(void **state)
 
 	(void)state;
 	c.n_contexts = 2;
-	c.capturing = 1;
+	c.stream_captures.n = 1;
 	l.name = name;
 	gpu.ends_ns[0] = made_clock.now_ns + 1000 * MS;
 	assert_false(guard_may_close(&c, &r, &l));
 	name[0] = 0; /* whose it is */
 	assert_string_equal(r.guard.held.name, "kernel");
 	assert_int_equal(count_notices(), 0);
-	c.capturing = 0;
+	c.stream_captures.n = 0;
 	assert_false(guard_may_release(&c, &r));
 	assert_int_equal(count_notices(), 1);
 	made_clock.now_ns += 1000 * MS;

@@ -56,9 +56,10 @@ static CUptiResult get_stream(CUcontext context, CUstream stream, uint8_t per_th
 	return CUPTI_SUCCESS;
 }
 
-static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *ret)
+static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *ret, cuuint64_t *id)
 {
 	(void)stream;
+	(void)id;
 	*ret = CU_STREAM_CAPTURE_STATUS_NONE;
 	return CUDA_SUCCESS;
 }
@@ -111,7 +112,7 @@ static const struct profiler profiler = {
 	.cuEventDestroy = destroy_event,
 	.cuptiSubscribe = subscribe,
 	.cuptiGetStreamIdEx = get_stream,
-	.cuStreamIsCapturing = is_capturing,
+	.stream_capture_info = capture_info,
 	.cuFuncGetAttribute = get_attribute,
 	.cuFuncLoad = load,
 };
@@ -296,22 +297,22 @@ static void captures_of_graphs_are_counted(void **state)
 {
 	(void)state;
 	enter(BEGIN);
-	assert_int_equal(atomic_load(&c->capturing), 1); /* before it begins */
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1); /* before it begins */
 	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
-	assert_int_equal(atomic_load(&c->capturing), 0);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 	enter(BEGIN);
 	leave(BEGIN, CUDA_SUCCESS);
 	enter(BEGIN);
 	leave(BEGIN, CUDA_SUCCESS);
 	enter(END);
-	assert_int_equal(atomic_load(&c->capturing), 2);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD); /* it goes on */
-	assert_int_equal(atomic_load(&c->capturing), 2);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED); /* it does not */
 	leave(END, CUDA_SUCCESS);
-	assert_int_equal(atomic_load(&c->capturing), 0);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 	leave(END, CUDA_SUCCESS); /* that began before */
-	assert_int_equal(atomic_load(&c->capturing), 0);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 }
 
 /* --- the lock --- */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/stream_captures.h"
+
+void stream_captures_init(struct stream_captures *s)
+{
+	*s = (struct stream_captures){ 0 };
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+void stream_captures_deinit(struct stream_captures *s)
+{
+	pthread_mutex_destroy(&s->lock);
+}
+
+uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t id = 0;
+
+	*ret_captures = p->stream_capture_info(stream, &status, &id) == CUDA_SUCCESS &&
+			status != CU_STREAM_CAPTURE_STATUS_NONE;
+	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+}
+
+/* --- with the lock --- */
+
+/* Its place; s->n_known: it is not known. */
+static size_t find_id(const struct stream_captures *s, uint64_t id)
+{
+	size_t i = 0;
+
+	while (i < s->n_known && (id == 0 || s->known[i].id != id)) {
+		i++;
+	}
+	return i;
+}
+
+/* The stream that it began in; NULL: any that began in an unknown one. */
+static size_t find_stream(const struct stream_captures *s, CUstream stream)
+{
+	size_t i = 0;
+
+	while (i < s->n_known && s->known[i].stream != stream) {
+		i++;
+	}
+	return i;
+}
+
+/* False: there is no room. */
+static bool add(struct stream_captures *s, CUstream stream, uint64_t id)
+{
+	if (id == 0 || s->n_known == STREAM_CAPTURES_MAX) {
+		return false;
+	}
+	s->known[s->n_known].id = id;
+	s->known[s->n_known].stream = stream;
+	s->n_known++;
+	return true;
+}
+
+/* --- what is told --- */
+
+bool stream_captures_begin(struct stream_captures *s)
+{
+	return atomic_fetch_add(&s->n, 1) == 0;
+}
+
+void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success)
+{
+	size_t i;
+
+	if (!success) {
+		atomic_fetch_sub(&s->n, 1);
+		return;
+	}
+	pthread_mutex_lock(&s->lock);
+	i = find_id(s, id);
+	if (i < s->n_known) { /* somebody has met it before it could be told */
+		s->known[i].stream = stream;
+		atomic_fetch_sub(&s->n, 1);
+	} else if (!add(s, stream, id)) {
+		s->unnamed++;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stream_captures_meet(struct stream_captures *s, uint64_t id)
+{
+	pthread_mutex_lock(&s->lock);
+	if (find_id(s, id) == s->n_known && add(s, NULL, id)) {
+		atomic_fetch_add(&s->n, 1);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* One that was invalidated has no number any more, and may have been met in another stream than it
+ * began in: then it is one of those. */
+static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id)
+{
+	size_t i = find_id(s, id);
+
+	if (id == 0) {
+		i = find_stream(s, stream);
+		i = i < s->n_known ? i : find_stream(s, NULL);
+	}
+	return i;
+}
+
+void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id)
+{
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	i = find_ended(s, stream, id);
+	if (i < s->n_known) {
+		s->known[i] = s->known[--s->n_known];
+		atomic_fetch_sub(&s->n, 1);
+	} else if (s->unnamed > 0) {
+		s->unnamed--;
+		atomic_fetch_sub(&s->n, 1);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
