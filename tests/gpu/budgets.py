@@ -12,7 +12,7 @@ from table import row
 from values import ncu_table
 
 BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
-WINDOW_S, SETTLES_S = 3, 1.5
+WINDOW_S, SETTLES_S, CLIENT_S = 2.5, 1.1, 0.3
 # 31 metrics of memory, L2, L1, instructions, tensor cores, floating point and pipes, for which CUPTI needs 8 passes.
 MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t_requests.sum,lts__t_sectors_lookup_hit.sum,"
         "lts__t_sectors_lookup_miss.sum,l1tex__t_sectors.sum,smsp__inst_executed.sum,smsp__warps_launched.sum,"
@@ -29,42 +29,58 @@ def lines(path):
     return [json.loads(line) for line in open(path)] if path.exists() else []
 
 
-def slowdown(m, model, budgets, rounds):
-    """One training: windows in which it is captured with each budget, and one before each in which it is not.
-    A capture's first second is not promised anything, so it is left out. What CUPTI leaves behind makes launches
-    slower after the first capture as well: so the time before it is looked at by itself."""
+def pace(steps, window):
+    """ms a step, of all steps that end in a window: what a few slow ones take counts."""
+    ends = [at for at, _ in steps if window[0] <= at <= window[1]]
+    return (ends[-1] - ends[0]) * 1e3 / (len(ends) - 1) if len(ends) > 1 else float("nan")
+
+
+def quartiles(values):
+    values = sorted(v for v in values if v == v)
+    quarter = len(values) // 4
+    return f"{median(values):.4f} (quartiles {values[quarter]:.4f}, {values[-1 - quarter]:.4f})" if values else "nothing"
+
+
+def slowdown(m, model, budgets, rounds, window_s=WINDOW_S, more=()):
+    """One training: windows in which it is captured with each budget in turn, and one before each turn in which it is
+    not. A pair is a captured window and the mean of those that are not, before and behind its turn. A capture's first
+    second is not promised anything, so it is left out. What CUPTI leaves behind makes launches slower after the first
+    capture as well: so the time before it is looked at by itself."""
     batch, _ = PROGRAMS[model]
-    seconds = (2 * WINDOW_S + 2 * SETTLES_S) * rounds * len(budgets) + 4 * WINDOW_S
-    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", seconds)
+    turn = WINDOW_S + CLIENT_S + (window_s + SETTLES_S + CLIENT_S) * len(budgets)
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", turn * rounds + 8 * WINDOW_S, *more)
     p.wait_for("standing ready", 60)
     time.sleep(2)
-    fresh = time.time(), time.time() + 3 * WINDOW_S
-    time.sleep(3 * WINDOW_S)
-    windows = []
+
+    def uncaptured(seconds):
+        time.sleep(CLIENT_S)
+        begin = time.time()
+        time.sleep(seconds)
+        return begin, time.time()
+
+    fresh = uncaptured(3 * WINDOW_S)
+    m.client("capture", "--pid", p.pid, "--budget", budgets[0], "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
+    plain, captured, said = [], {b: [] for b in budgets}, {}
     for _ in range(rounds):
+        plain.append(uncaptured(WINDOW_S))
         for b in budgets:
             begin = time.time()
-            time.sleep(WINDOW_S)
-            plain = begin, time.time()
-            r = m.client("capture", "--pid", p.pid, *b, "--metrics", MEMORY, "--duration", WINDOW_S + SETTLES_S, "--no-summary")
-            told_lines = [line for line in r.stderr.splitlines() if "budget" in line or "spent" in line or "error" in line]
-            windows.append((b, plain, (plain[1] + SETTLES_S + 0.3, time.time() - 0.5), told_lines))
+            r = m.client("capture", "--pid", p.pid, "--budget", b, "--metrics", MEMORY, "--duration", window_s + SETTLES_S, "--no-summary")
+            captured[b].append((begin + SETTLES_S + CLIENT_S / 2, time.time() - 2 * CLIENT_S))
+            said.setdefault(b, [line for line in r.stderr.splitlines() if "budget" in line or "spent" in line or "error" in line])
+    plain.append(uncaptured(WINDOW_S))
     p.wait(120)
     steps = told_by(p).get("steps", [])
-
-    def step(window):
-        return median([ms for at, ms in steps if window[0] <= at <= window[1]])
-
-    before, after = step(fresh), median([step(off) for _, off, _, _ in windows[1:]])
-    row(f"{model} step, not captured: after a capture / before the first", f"{after:.2f} / {before:.2f} ms = {after / before:.4f}", "told")
+    before, off = pace(steps, fresh), [pace(steps, w) for w in plain]
+    row(f"{model} step, not captured: after a capture / before the first", f"{median(off):.2f} / {before:.2f} ms = {median(off) / before:.4f}", "told")
+    row(f"{model} step, not captured, a window / the one before", quartiles([b / a for a, b in zip(off, off[1:])]), "told")
     for b in budgets:
-        ratios = sorted(step(on) / step(off) for what, off, on, _ in windows if what == b)
-        for line in next(text for what, _, _, text in windows if what == b)[:5]:
+        ratios = [pace(steps, on) * 2 / (off[i] + off[i + 1]) for i, on in enumerate(captured[b])]
+        for line in said[b][:5]:
             print("   ", line[:600])
-        percent = float(b[1][:-1]) if b[0] == "--budget" else 0
-        quarter = len(ratios) // 4
-        row(f"{model} step ({median([ms for _, ms in steps]):.1f} ms), {' '.join(b)} / not captured",
-            f"{median(ratios):.4f} (quartiles {ratios[quarter]:.4f}, {ratios[-1 - quarter]:.4f}), {len(ratios)} pairs of windows",
+        print("    " + " ".join(f"{r:.4f}" for r in ratios))
+        percent = float(b[:-1])
+        row(f"{model} step ({median(off):.1f} ms){' '.join(['', *more])}, --budget {b} / not captured", f"{quartiles(ratios)} of {len(ratios)} pairs of windows, of {window_s} s",
             f"1 + {percent} % + 0.5 %", median(ratios) <= 1.005 + percent / 100)
 
 
@@ -128,8 +144,17 @@ def estimated(m, model, budgets):
 
 
 def budget(m):
-    slowdown(m, "transformer", (("--budget", "2%"),), 6)
-    slowdown(m, "resnet18", (("--budget", "5%"), ("--budget", "10%")), 6)
+    slowdown(m, "transformer", ("1%", "2%", "5%"), 30)
+
+
+def budget_long(m):
+    """Captures that last: what they spend when the first Start is paid back."""
+    slowdown(m, "transformer", ("2%",), 5, 15)
+
+
+def launch_bound(m):
+    """Where launching is the bottleneck, what it costs to be there is more than small budgets."""
+    slowdown(m, "resnet18", ("5%", "10%"), 30)
 
 
 def estimates(m):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures out of what the programs print."""
 import re
+import statistics
 
 
 def median(values):
-    values = sorted(values)
-    return values[len(values) // 2] if values else float("nan")
+    return statistics.median(values) if values else float("nan")
 
 
 def spread(values, digits=2):

@@ -99,6 +99,23 @@ def training(m):
     row("torch.profiler before it", f"{d.get('before')} kernels in two steps, exit {code}", "600 and more", code == 0 and (d.get("before") or 0) >= 600)
 
 
+def graphs(m):
+    """Stream captures that were under way before ours: none is invalidated, and nothing is measured beside them. Of one
+    that nothing is launched into nobody tells us: what becomes of it is told."""
+    for unmet in (False, True):
+        p = standing(m, "python3", m.stage / "graphs.py", "--seconds", 3, *["--unmet"] * unmet)
+        p.wait_for("standing ready", 60)
+        r, kernels, totals, first = on_demand(m, "graphs.jsonl", p.pid, "--metrics", MEMORY, "--duration", 7)
+        code, d = p.wait(60), told_by(p)
+        whole = code == 0 and bool(d) and all([end, n] == [0, d["launched"][k]] for k, (end, n) in enumerate(d["ended"]))
+        figure = f"exit {code}, ended {d.get('ended')} of {d.get('launched')}, {told(totals)}"
+        if unmet:
+            row("two stream captures before ours, nothing launched into them", figure, "told")
+        else:
+            row("two stream captures before ours", figure, "whole, and measured behind them",
+                whole and totals.get("capturing", 0) > 0 and totals.get("measured", 0) > 0)
+
+
 def values(m):
     """The same kernels, captured late and from the start."""
     p = standing(m, m.workload, "--kind", "copy", "--kernels", 256, "--repeat", 400)
