@@ -288,8 +288,41 @@ static void end_row(struct rank *row)
 	row->seen = t->seen > row->measured ? t->seen : row->measured;
 }
 
-void ranks_end(struct ranks *r)
+static bool is_without_end(const struct rank *row)
 {
+	return row->process != 0 && !row->ended && !row->left_out;
+}
+
+static void take_away(struct gpuctr_totals *from, const struct gpuctr_totals *t)
+{
+#define TAKE(name) from->name -= t->name < from->name ? t->name : from->name;
+	GPUCTR_TOTALS(TAKE)
+#undef TAKE
+}
+
+static void share_out(struct ranks *r, const struct gpuctr_totals *all)
+{
+	struct gpuctr_totals rest = *all;
+	struct rank *only = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		if (is_without_end(&r->items[i])) {
+			only = &r->items[i];
+			n++;
+		}
+		take_away(&rest, &r->items[i].totals);
+	}
+	if (n == 1) {
+		only->totals = rest;
+	}
+}
+
+void ranks_end(struct ranks *r, const struct gpuctr_totals *all)
+{
+	if (all) {
+		share_out(r, all);
+	}
 	for (size_t i = 0; i < r->n; i++) {
 		end_row(&r->items[i]);
 	}

@@ -46,8 +46,9 @@ void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata);
 void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata);
 
 /* The capture is over: what has become of those that never came, and of those that are still there.
- */
-void ranks_end(struct ranks *r);
+ * all is what is known of all processes together: where one alone has not told its end, the rest of
+ * it is that one's. NULL: nothing is known. */
+void ranks_end(struct ranks *r, const struct gpuctr_totals *all);
 
 /* Is there more to tell than one process's totals? */
 bool ranks_tell(const struct ranks *r);

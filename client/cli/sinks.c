@@ -295,7 +295,7 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 	s->stream = stream_close(s->stream);
 	complete_totals(s);
 	end.totals = s->totals;
-	ranks_end(&s->ranks);
+	ranks_end(&s->ranks, &s->totals);
 	if (with_summary) {
 		summary_print(s->summary, &end, &b);
 		print_ranks(s, &b);

@@ -34,7 +34,7 @@ static void measure(struct ranks *r, unsigned process, const char *claim, const 
 	record.values = missing;
 	ranks_record(r, &record);
 	ranks_process_end(r, &end);
-	ranks_end(r);
+	ranks_end(r, NULL);
 }
 
 static char *write_lines(const struct ranks *r, const char *node)
@@ -107,7 +107,7 @@ static void sums_of_what_a_budget_chose_are_said_to_be(void **state)
 	assert_null(strstr(buf_string(&b), text));
 	ranks_process(&r, &p);
 	ranks_process_end(&r, &end);
-	ranks_end(&r);
+	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "68 not chosen"));
 	assert_non_null(strstr(buf_string(&b), text));
@@ -151,7 +151,7 @@ static void who_does_not_come_has_a_row(void **state)
 	ranks_expect(&r, &chosen);
 	assert_true(ranks_tell(&r));
 	assert_true(ranks_none_answered(&r));
-	ranks_end(&r);
+	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "    3 1073741824  python3"));
 	assert_non_null(strstr(buf_string(&b), "  had ended\n"));
@@ -160,7 +160,7 @@ static void who_does_not_come_has_a_row(void **state)
 	assert_int_equal(r.n, 1);
 	ranks_process_end(&r, &end);
 	assert_int_equal(r.n_speechless, 1);
-	ranks_end(&r);
+	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "2 lost with it; ended without a last word\n"));
 	buf_deinit(&b);
@@ -197,11 +197,45 @@ static void what_is_lost_is_added_up_and_said(void **state)
 	notice.error.code = GPUCTR_E_QUOTA;
 	ranks_notice(&r, &notice);
 	ranks_process_end(&r, &end);
-	ranks_end(&r);
+	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "     1,024          0         15 "));
 	assert_non_null(strstr(buf_string(&b), "  16 filtered, 1 not ready, 2 failed, 4 dropped, "
 					       "8 lost with it; kernel-waits\n"));
+	buf_deinit(&b);
+	ranks_deinit(&r);
+}
+
+/* The daemon has ended: nobody told the process's end, but what was lost is known of all together.
+ */
+static void who_has_not_ended_has_the_rest(void **state)
+{
+	const struct gpuctr_process ended = { .process = 1, .pid = 7, .program = "one" };
+	const struct gpuctr_process cut = { .process = 2, .pid = 1 << 30, .program = "two" };
+	const struct gpuctr_process another = { .process = 3, .pid = 1 << 30, .program = "three" };
+	const struct gpuctr_process_end end = { .process = 1,
+						.totals = { .seen = 10, .measured = 8, .lost = 2 },
+						.clean = true };
+	const struct gpuctr_totals all = { .seen = 100, .measured = 81, .lost = 19 };
+	struct ranks r = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	ranks_process(&r, &ended);
+	ranks_process_end(&r, &end);
+	ranks_process(&r, &cut);
+	ranks_end(&r, &all);
+	ranks_print(&r, 0, &b);
+	assert_non_null(strstr(buf_string(&b), "        90          0         17 "));
+	assert_non_null(strstr(buf_string(&b), "17 lost with it; had ended\n"));
+	buf_clear(&b);
+	ranks_deinit(&r);
+	r = (struct ranks){ 0 };
+	ranks_process(&r, &cut);
+	ranks_process(&r, &another); /* of two nobody knows whose it is */
+	ranks_end(&r, &all);
+	ranks_print(&r, 0, &b);
+	assert_null(strstr(buf_string(&b), "lost with it"));
 	buf_deinit(&b);
 	ranks_deinit(&r);
 }
@@ -243,6 +277,7 @@ int main(void)
 		cmocka_unit_test(a_program_breaks_no_line),
 		cmocka_unit_test(who_does_not_come_has_a_row),
 		cmocka_unit_test(what_is_lost_is_added_up_and_said),
+		cmocka_unit_test(who_has_not_ended_has_the_rest),
 		cmocka_unit_test(rows_can_be_too_many),
 		cmocka_unit_test(other_lines_are_none),
 	};
