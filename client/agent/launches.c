@@ -261,11 +261,13 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 
 /* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
  * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
- * microseconds, or until that is no longer to be expected. */
+ * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
+ * vain.
+ */
 static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
 {
 	struct ranges *r = find_known_context(c, v, context);
-	bool insist = false;
+	bool insist = v->launching != NULL;
 
 	v->other = r;
 	while (r && !guard_other_begins(&r->guard, insist)) {

@@ -441,6 +441,23 @@ static void a_copy_waits_for_a_launch(void **state)
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
 }
 
+/* Its own launch is over only after it. */
+static void a_copy_within_a_launch_waits_for_nobody(void **state)
+{
+	uint64_t began_ns = clock_now_ns();
+
+	(void)state;
+	enter(LAUNCH);
+	enter(COPY);
+	leave(COPY, CUDA_SUCCESS);
+	leave(LAUNCH, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
+	assert_true(clock_now_ns() - began_ns < PATIENCE_NS);
+	assert_int_equal(n_closed, 1);
+	assert_true(guard_is_disturbed(&r->guard));
+	expect_unlocked();
+}
+
 /* But not for one that does not return: it may wait for this. Then nobody waits for that one. */
 static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
 {
@@ -551,6 +568,7 @@ int main(void)
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
 		LAUNCHES_TEST(a_copy_waits_for_a_launch),
+		LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody),
 		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
 		LAUNCHES_TEST(a_context_that_ends_lets_go),
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
