@@ -110,6 +110,8 @@ static const struct {
 	THREAD_STREAM_OF(cuStreamBeginCapture_v2),
 	STREAM_OF(cuStreamBeginCaptureToGraph),
 	THREAD_STREAM_OF(cuStreamBeginCaptureToGraph),
+	STREAM_OF(cuStreamDestroy),
+	STREAM_OF(cuStreamDestroy_v2),
 	STREAM_OF(cuStreamEndCapture),
 	THREAD_STREAM_OF(cuStreamEndCapture),
 };

@@ -51,8 +51,9 @@ struct capture {
 	pthread_mutex_t times_lock; /* of has_times, while tracing is begun */
 	bool has_times;		    /* it is settled where kernels' times come from */
 
-	pthread_mutex_t lock; /* of the lists */
+	pthread_mutex_t lock; /* of the list; not held over calls of the driver */
 	struct list contexts; /* struct ranges */
+	pthread_mutex_t devices_lock;
 	struct device_info *devices[LIMIT_GPUS];
 	size_t n_devices;
 };

@@ -72,17 +72,14 @@ struct ranges *contexts_known(struct capture *c, CUcontext context)
 	return r;
 }
 
-/* A context takes its streams with it, and may have ended by now. */
-void contexts_remove_stream(struct capture *c, CUcontext context, CUstream stream)
+void contexts_remove_stream(struct capture *c, CUstream stream)
 {
-	struct ranges *r;
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
 
-	pthread_mutex_lock(&c->lock);
-	r = find(c, context);
-	if (r) {
-		streams_remove(&r->guard.streams, stream);
+	for (size_t i = 0; i < n; i++) {
+		streams_remove(&contexts[i]->guard.streams, stream);
 	}
-	pthread_mutex_unlock(&c->lock);
 }
 
 /* --- end of one --- */

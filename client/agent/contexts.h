@@ -25,8 +25,8 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 /* The same; NULL: nobody has launched into it. */
 struct ranges *contexts_known(struct capture *c, CUcontext context);
 
-/* A stream of it ends. */
-void contexts_remove_stream(struct capture *c, CUcontext context, CUstream stream);
+/* A stream of any of them is about to be ended. */
+void contexts_remove_stream(struct capture *c, CUstream stream);
 
 /* --- on the delivering thread --- */
 

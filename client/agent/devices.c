@@ -72,7 +72,7 @@ struct device_info *devices_find(struct capture *c)
 	if (c->profiler->cuCtxGetDevice(&device) != CUDA_SUCCESS) {
 		return NULL;
 	}
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->devices_lock);
 	for (size_t i = 0; i < c->n_devices; i++) {
 		d = c->devices[i]->index == (uint32_t)device ? c->devices[i] : d;
 	}
@@ -84,7 +84,7 @@ struct device_info *devices_find(struct capture *c)
 		check_device(c, d);
 		c->devices[c->n_devices++] = d;
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->devices_lock);
 	if (fresh) {
 		capture_announce(c);
 	}

@@ -328,6 +328,8 @@ static const CUpti_CallbackId callbacks[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
 	CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
 	CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
 };
 
 static bool begins_capture(CUpti_CallbackId id)
@@ -413,7 +415,8 @@ static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId 
 	}
 }
 
-/* Before the program has the handle of a stream, and while it still has it. */
+/* Before the program has the handle of a stream, and while it still has it. The driver holds locks
+ * meanwhile: nothing is waited for here that another thread may hold over a call of the driver. */
 static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
 			const CUpti_ResourceData *data)
 {
@@ -423,9 +426,12 @@ static void on_resource(struct capture *c, const struct visit *v, CUpti_Callback
 	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
 		contexts_end(c, data->context, v->launching);
 	} else if (id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
-		contexts_remove_stream(c, data->context, stream);
+		r = contexts_known(c, data->context);
+		if (r) {
+			streams_note(&r->guard.streams, stream, true);
+		}
 	} else if ((r = contexts_find(c, data->context)) != NULL) {
-		streams_add(&r->guard.streams, stream);
+		streams_note(&r->guard.streams, stream, false);
 	}
 }
 
@@ -479,6 +485,21 @@ static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 	}
 }
 
+/* Before the driver holds anything: a stream that is being asked is waited for. */
+static void on_destroy_stream(struct capture *c, CUpti_CallbackId id,
+			      const CUpti_CallbackData *data)
+{
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		contexts_remove_stream(c, stream_of(id, data));
+	}
+}
+
+static bool destroys_stream(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2;
+}
+
 static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
@@ -488,6 +509,8 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 		on_end_capture(c, v, id, data);
 	} else if (is_profiler_call(id)) {
 		on_profiler_call(c, id, data);
+	} else if (destroys_stream(id)) {
+		on_destroy_stream(c, id, data);
 	} else if (is_launch(id)) {
 		on_launch(c, v, id, data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {

@@ -16,6 +16,10 @@
  * looked is given more without the lock. Who looks forgets it first, so that a launch that was told
  * without the lock was made before the look, and is seen by it.
  *
+ * The driver tells of streams that are made while it holds a lock that cuStreamQuery() waits for
+ * (seen on an H200: all threads of a program stood). So who is told takes no lock that is held over
+ * such a call: what was told is noted, and read by whoever has the lock next.
+ *
  * An event of all work of
  * the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but costs each range 13 us on
  * the GPU (H200, driver 580.159), and a stream that captures a graph is spoilt by it: it is used
@@ -29,9 +33,55 @@ void streams_init(struct streams *s)
 	atomic_init(&s->unknown, true); /* what was given before we came */
 }
 
+static struct stream_note *take_notes(struct streams *s)
+{
+	struct stream_note *n = atomic_exchange(&s->notes, NULL), *first = NULL;
+
+	while (n) { /* the first one first */
+		struct stream_note *before = n->next;
+
+		n->next = first;
+		first = n;
+		n = before;
+	}
+	return first;
+}
+
+static void read_note(struct streams *s, const struct stream_note *n);
+
+static void lock(struct streams *s)
+{
+	struct stream_note *n;
+
+	pthread_mutex_lock(&s->lock);
+	n = take_notes(s);
+	while (n) {
+		struct stream_note *next = n->next;
+
+		read_note(s, n);
+		free(n);
+		n = next;
+	}
+	s->incomplete = s->incomplete || atomic_load(&s->unnoted);
+}
+
+void streams_note(struct streams *s, CUstream stream, bool ended)
+{
+	struct stream_note *n = malloc(sizeof(*n));
+
+	if (!n) {
+		atomic_store(&s->unnoted, true);
+		return;
+	}
+	*n = (struct stream_note){ atomic_load(&s->notes), stream, ended };
+	while (!atomic_compare_exchange_weak(&s->notes, &n->next, n)) {
+	}
+}
+
 void streams_deinit(struct streams *s)
 {
-	pthread_mutex_lock(&s->lock);
+	lock(s);
+	atomic_store(&s->unnoted, false);
 	free(s->v);
 	s->v = NULL;
 	s->n = s->room = s->n_busy = 0;
@@ -105,7 +155,7 @@ static size_t add(struct streams *s, CUstream stream)
 
 void streams_add(struct streams *s, CUstream stream)
 {
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	add(s, stream);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -118,7 +168,7 @@ void streams_touch(struct streams *s, CUstream stream)
 	if (atomic_load(&s->touched) == stream) {
 		return;
 	}
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	i = add(s, stream);
 	if (i < s->n && i >= s->n_busy) {
 		swap(s, i, s->n_busy++);
@@ -135,13 +185,11 @@ void streams_touch_any(struct streams *s)
 	atomic_store(&s->unknown, true);
 }
 
-void streams_remove(struct streams *s, CUstream stream)
+static void take_out(struct streams *s, CUstream stream)
 {
-	size_t i;
+	size_t i = find(s, stream);
 
-	pthread_mutex_lock(&s->lock);
 	atomic_store(&s->touched, NULL);
-	i = find(s, stream);
 	if (i < s->n_busy) {
 		swap(s, i, --s->n_busy);
 		i = s->n_busy;
@@ -149,6 +197,21 @@ void streams_remove(struct streams *s, CUstream stream)
 	if (i < s->n) {
 		swap(s, i, --s->n);
 	}
+}
+
+static void read_note(struct streams *s, const struct stream_note *n)
+{
+	if (n->ended) {
+		take_out(s, n->stream);
+	} else {
+		add(s, n->stream);
+	}
+}
+
+void streams_remove(struct streams *s, CUstream stream)
+{
+	lock(s);
+	take_out(s, stream);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -156,7 +219,7 @@ bool streams_has_others(struct streams *s, CUstream stream)
 {
 	bool others;
 
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	others = s->late || s->per_thread || s->incomplete || s->n > 1 ||
 		 (s->n == 1 && s->v[0] != stream);
 	pthread_mutex_unlock(&s->lock);
@@ -165,7 +228,7 @@ bool streams_has_others(struct streams *s, CUstream stream)
 
 void streams_give_back(struct streams *s, const struct profiler *p)
 {
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	if (s->anything) {
 		p->cuEventDestroy(s->anything);
 	}
@@ -223,7 +286,7 @@ bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext cont
 {
 	bool idle;
 
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	idle = find(s, stream) < s->n ? is_idle(p, stream) : context_is_idle(s, p, context);
 	pthread_mutex_unlock(&s->lock);
 	return idle;
@@ -234,7 +297,7 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 {
 	bool idle;
 
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	if (s->per_thread || s->incomplete) {
 		idle = context_is_idle(s, p, context);
 	} else {
@@ -249,7 +312,7 @@ size_t streams_count_busy(struct streams *s)
 {
 	size_t n;
 
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	n = s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
 	pthread_mutex_unlock(&s->lock);
 	return n;
@@ -261,7 +324,7 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 	CUresult result;
 
 	/* What is given to the legacy stream waits for most others, and they for it. */
-	pthread_mutex_lock(&s->lock);
+	lock(s);
 	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
 			 ? p->cuEventRecord(event, stream)
 			 : p->cuCtxRecordEvent(context, event);

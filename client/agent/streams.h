@@ -13,9 +13,18 @@
 
 enum { STREAMS_MAX = 1024 };
 
+/* What the driver has told of a stream, with locks of its own held. */
+struct stream_note {
+	struct stream_note *next; /* told before */
+	CUstream stream;
+	bool ended;
+};
+
 struct streams {
-	pthread_mutex_t lock; /* a leaf: nothing else is locked while it is held */
-	CUstream *v;	      /* the legacy default stream is CU_STREAM_LEGACY */
+	_Atomic(struct stream_note *) notes; /* that nobody has read yet */
+	atomic_bool unnoted;		     /* out of memory: some are missing */
+	pthread_mutex_t lock;		     /* a leaf: nothing else is locked while it is held */
+	CUstream *v;			     /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
 	size_t n_busy;	  /* the first ones, which were given work since they were seen idle */
 	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
@@ -39,10 +48,13 @@ void streams_give_back(struct streams *s, const struct profiler *p);
 /* The handle that stands for a launch's stream; per_thread: NULL means the thread's own. */
 CUstream streams_normal(CUstream stream, bool per_thread);
 
-/* Made by the program; given a launch; ended. */
+/* Given a launch; about to be ended: it is not asked from here on. */
 void streams_add(struct streams *s, CUstream stream);
 void streams_touch(struct streams *s, CUstream stream);
 void streams_remove(struct streams *s, CUstream stream);
+
+/* Made, or ended, by a thread that may hold what a stream's query waits for: takes no lock. */
+void streams_note(struct streams *s, CUstream stream, bool ended);
 
 /* Some stream, it is not known which, was given a copy or the like. From any thread. */
 void streams_touch_any(struct streams *s);

@@ -93,6 +93,7 @@ CUresult gpu_ready(void)
 {
 	int pid = atomic_load(&initialised_pid);
 
+	trace_wait_for_driver();
 	return pid && pid == getpid() && (in_init || !atomic_load(&half_done))
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_NOT_INITIALIZED;

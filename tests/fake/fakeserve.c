@@ -3,11 +3,11 @@
  * wait for them after each step. It knows nothing of measuring. The same executable runs on the
  * fake driver, which says itself how long kernels take (GPUCTR_FAKE_LATE_US), and on a GPU.
  *
- *   fakeserve THREADS STREAMS KERNELS KERNEL_US SECONDS
+ *   fakeserve THREADS STREAMS KERNELS KERNEL_US SECONDS [renew]
  *
- * Kernel i of a step's KERNELS goes into stream i % STREAMS of its thread. Ten times a second
- * prints "at NS steps N" (unix time, of all threads so far), and at the end "fakeserve done
- * LAUNCHES". */
+ * renew: each step has streams of its own. Kernel i of a step's KERNELS goes into stream i %
+ * STREAMS of its thread. Ten times a second prints "at NS steps N" (unix time, of all threads so
+ * far), and at the end "fakeserve done LAUNCHES". */
 
 #include <cuda.h>
 
@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { THREADS_MAX = 64, STREAMS_MAX = 16, KERNEL_NAMES = 4 };
@@ -32,6 +33,7 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 static CUcontext context;
 static CUfunction functions[KERNEL_NAMES];
 static int n_streams, n_kernels;
+static bool renews;
 static uint64_t kernel_ns;
 static atomic_bool over;
 static atomic_ulong steps, launches;
@@ -69,15 +71,27 @@ static void launch(int i, CUstream stream)
 	atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed);
 }
 
+static void begin_streams(CUstream *streams)
+{
+	for (int i = 0; i < n_streams; i++) {
+		check("cuStreamCreate", cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+	}
+}
+
+static void end_streams(CUstream *streams)
+{
+	for (int i = 0; i < n_streams; i++) {
+		check("cuStreamDestroy", cuStreamDestroy(streams[i]));
+	}
+}
+
 static void *serve(void *unused)
 {
 	CUstream streams[STREAMS_MAX];
 
 	(void)unused;
 	check("cuCtxSetCurrent", cuCtxSetCurrent(context));
-	for (int i = 0; i < n_streams; i++) {
-		check("cuStreamCreate", cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-	}
+	begin_streams(streams);
 	while (!atomic_load(&over)) {
 		for (int i = 0; i < n_kernels; i++) {
 			launch(i, streams[i % n_streams]);
@@ -86,6 +100,10 @@ static void *serve(void *unused)
 			check("cuStreamSynchronize", cuStreamSynchronize(streams[i]));
 		}
 		atomic_fetch_add(&steps, 1);
+		if (renews) {
+			end_streams(streams);
+			begin_streams(streams);
+		}
 	}
 	return NULL;
 }
@@ -107,11 +125,13 @@ static void report(double seconds)
 int main(int argc, char **argv)
 {
 	pthread_t threads[THREADS_MAX];
-	int n = argc == 6 ? atoi(argv[1]) : 0;
+	int n = argc >= 6 ? atoi(argv[1]) : 0;
 
-	n_streams = argc == 6 ? atoi(argv[2]) : 0;
+	n_streams = argc >= 6 ? atoi(argv[2]) : 0;
+	renews = argc == 7 && strcmp(argv[6], "renew") == 0;
 	if (n < 1 || n > THREADS_MAX || n_streams < 1 || n_streams > STREAMS_MAX) {
-		fprintf(stderr, "usage: fakeserve THREADS STREAMS KERNELS KERNEL_US SECONDS\n");
+		fprintf(stderr,
+			"usage: fakeserve THREADS STREAMS KERNELS KERNEL_US SECONDS [renew]\n");
 		return 2;
 	}
 	n_kernels = atoi(argv[3]);

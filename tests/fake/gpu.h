@@ -109,6 +109,7 @@ void trace_enter(struct fake_trace *trace, uint32_t cbid, const char *name, cons
 CUresult trace_exit(struct fake_trace *trace, CUresult result);
 uint32_t trace_last_correlation(void); /* of this thread */
 void trace_resource(uint32_t cbid, CUcontext context, CUstream stream);
+void trace_wait_for_driver(void); /* while another thread holds what it holds in there */
 
 /* How activity records name the call that is under way. */
 void trace_describe(uint32_t *ret_correlation, const char **ret_symbol);

@@ -5,7 +5,9 @@
 
 #include "tests/fake/gpu.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 static const struct fake_listener *_Atomic listener;
 static _Atomic uint32_t next_correlation = 1;
@@ -66,7 +68,17 @@ uint32_t trace_last_correlation(void)
 	return last_correlation;
 }
 
-void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)
+/* The driver's own, of a context: held where streams are made and ended, while that is told. Other
+ * threads' calls wait for it. */
+static pthread_mutex_t driver_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void trace_wait_for_driver(void)
+{
+	pthread_mutex_lock(&driver_lock);
+	pthread_mutex_unlock(&driver_lock);
+}
+
+static void tell(uint32_t cbid, CUcontext context, CUstream stream)
 {
 	const struct fake_listener *to = atomic_load(&listener);
 	bool outer = in_delivery;
@@ -76,6 +88,22 @@ void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)
 		to->resource(cbid, context, stream);
 		in_delivery = outer;
 	}
+}
+
+void trace_resource(uint32_t cbid, CUcontext context, CUstream stream)
+{
+	const char *us = getenv("GPUCTR_FAKE_RESOURCE_US");
+
+	if (!stream) {
+		tell(cbid, context, stream);
+		return;
+	}
+	pthread_mutex_lock(&driver_lock);
+	if (us) {
+		usleep((useconds_t)atoi(us));
+	}
+	tell(cbid, context, stream);
+	pthread_mutex_unlock(&driver_lock);
 }
 
 void trace_describe(uint32_t *ret_correlation, const char **ret_symbol)

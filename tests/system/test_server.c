@@ -105,11 +105,42 @@ static void threads_let_each_other_measure(void **state)
 	lines_deinit(&l);
 }
 
+/* The driver holds a lock while it tells of a stream that is made or ended, for which all other
+ * threads' questions wait: whoever is told must wait for none of these. */
+static void streams_come_and_go_while_others_are_measured(void **state)
+{
+	static const char *const budgets[] = { "5%", "100%" };
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_RESOURCE_US", "2000", 1);
+	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
+		struct program *p =
+			fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget",
+				       budgets[i], "--format", "jsonl", "--output",
+				       fixture_path(f, "records"), "-f", "--no-summary", "--",
+				       TEST_FAKESERVE, "4", "3", "12", "0", "2", "renew", NULL);
+		struct lines l = { 0 };
+		const char *totals;
+
+		expect_exit(p, 0);
+		lines_load(&l, fixture_path(f, "records"));
+		totals = lines_at(&l, "totals", 0);
+		print_message("%g launches, %g measured\n", line_number(totals, "seen"),
+			      line_number(totals, "measured"));
+		assert_true(line_number(totals, "seen") >= 48);
+		assert_true(line_number(totals, "measured") > 0);
+		lines_deinit(&l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(streams_beside_each_other_keep_their_pace),
 		SYSTEM_TEST(threads_let_each_other_measure),
+		SYSTEM_TEST(streams_come_and_go_while_others_are_measured),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -9,10 +9,15 @@
 
 static bool busy[64]; /* of the made ones */
 static unsigned n_asked;
+static struct streams *told; /* of another one, while one is asked */
 
 static CUresult query(CUstream stream)
 {
 	n_asked++;
+	if (told) {
+		streams_note(told, STREAM(9), false);
+		told = NULL;
+	}
 	if (stream == CU_STREAM_LEGACY) {
 		return CUDA_SUCCESS;
 	}
@@ -171,6 +176,53 @@ static CUresult query_event(CUevent event)
 	return context.ended >= context.event ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static size_t count(struct streams *s)
+{
+	streams_has_others(s, NULL); /* reads what is noted */
+	return s->n;
+}
+
+/* The driver tells of streams while it holds what a query waits for. */
+static void who_is_told_takes_no_lock(void **state)
+{
+	struct streams *s = begin(2);
+
+	(void)state;
+	told = s;
+	streams_touch(s, STREAM(0));
+	assert_true(are_idle(s, NULL));
+	assert_null(told);
+	assert_int_equal(count(s), 3);
+	streams_touch(s, STREAM(9));
+	busy[9] = true;
+	assert_false(are_idle(s, NULL));
+	streams_note(s, STREAM(9), true);
+	n_asked = 0;
+	assert_true(are_idle(s, NULL)); /* it is not asked any more */
+	assert_int_equal(n_asked, 0);
+	assert_int_equal(count(s), 2);
+	streams_deinit(s);
+}
+
+/* A new stream may be where an old one was. */
+static void what_is_told_is_read_in_its_order(void **state)
+{
+	struct streams *s = begin(0);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		streams_note(s, STREAM(4), false);
+		streams_note(s, STREAM(4), true);
+	}
+	assert_int_equal(count(s), 0);
+	streams_note(s, STREAM(4), false);
+	streams_note(s, STREAM(4), true);
+	streams_note(s, STREAM(4), false);
+	assert_int_equal(count(s), 1);
+	streams_note(s, STREAM(5), false); /* and nobody reads it */
+	streams_deinit(s);
+}
+
 static void give(struct streams *s)
 {
 	context.given++;
@@ -216,6 +268,8 @@ int main(void)
 		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
 		cmocka_unit_test(one_may_be_excepted),
 		cmocka_unit_test(streams_come_and_go),
+		cmocka_unit_test(who_is_told_takes_no_lock),
+		cmocka_unit_test(what_is_told_is_read_in_its_order),
 		cmocka_unit_test(default_streams_of_threads_are_asked_for_by_an_event),
 	};
 
