@@ -107,17 +107,23 @@ static void forget(struct ranges *r)
 	ranges_forget_images(r);
 }
 
+/* The driver may hold what the call waits for that somebody is in with the context's lock: then
+ * nothing is let go of, and that call fails. */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except)
 {
 	struct ranges *found = contexts_known(c, context);
 
-	if (found && found != except) {
-		pthread_mutex_lock(&found->lock);
+	if (!found || found == except) {
+		return;
+	}
+	if (lock_until(&found->lock, clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS)) {
 		let_go_at_end(c, found);
 		forget(found);
-		atomic_fetch_sub(&c->n_contexts, 1);
 		pthread_mutex_unlock(&found->lock);
+	} else {
+		found->context = NULL;
 	}
+	atomic_fetch_sub(&c->n_contexts, 1);
 }
 
 /* --- all of them --- */

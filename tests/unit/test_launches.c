@@ -512,6 +512,22 @@ static void a_context_that_ends_lets_go(void **state)
 	assert_int_equal(atomic_load(&c->n_contexts), 1);
 }
 
+/* Its lock may be held over a call that waits for what the driver holds just now. */
+static void a_context_does_not_wait_for_ever_for_its_end(void **state)
+{
+	pthread_t thread = begin_hold("cuptiRangeProfilerStop", 6 * CLOCK_NS_PER_S);
+
+	(void)state;
+	r->object = (void *)r;
+	destroy_context();
+	assert_false(atomic_load(&holder.gone));
+	assert_int_equal(n_disabled, 0);
+	assert_int_equal(atomic_load(&c->n_contexts), 0);
+	assert_ptr_not_equal(contexts_find(c, CONTEXT), r);
+	pthread_join(thread, NULL);
+	r->object = NULL;
+}
+
 /* Until all have, and no thread is at one of them, the capture is not over. */
 static void a_capture_is_over_when_all_contexts_are(void **state)
 {
@@ -571,6 +587,7 @@ int main(void)
 		LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody),
 		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
 		LAUNCHES_TEST(a_context_that_ends_lets_go),
+		LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end),
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
 		LAUNCHES_TEST(who_does_not_let_go_is_left),
 	};
