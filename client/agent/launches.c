@@ -198,11 +198,33 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 static bool measure(struct capture *c, struct visit *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
+	CUstreamCaptureMode mode;
+	bool opened;
+
 	if (!r || !lock_for_launch(c, r)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
-	return open_range(c, v, f, g, data, r);
+	if (!c->late) {
+		return open_range(c, v, f, g, data, r);
+	}
+	mode = stream_captures_relax(c->profiler);
+	opened = open_range(c, v, f, g, data, r);
+	stream_captures_give_back(c->profiler, mode);
+	return opened;
+}
+
+static void end_range(struct capture *c, struct visit *v, struct ranges *r, bool launched)
+{
+	CUstreamCaptureMode mode;
+
+	if (!c->late) {
+		c->method->close(c, r, &v->launched, launched);
+		return;
+	}
+	mode = stream_captures_relax(c->profiler);
+	c->method->close(c, r, &v->launched, launched);
+	stream_captures_give_back(c->profiler, mode);
 }
 
 static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
@@ -252,7 +274,7 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 
 	v->launching = NULL;
 	if (r->state == RANGES_STARTED) {
-		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
+		end_range(c, v, r, !result || *result == CUDA_SUCCESS);
 	}
 	unlock_after_launch(r);
 }

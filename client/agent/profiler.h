@@ -47,7 +47,8 @@
 	X(cuFuncGetAttribute)        \
 	X(cuFuncLoad)                \
 	X(cuKernelGetFunction)       \
-	X(cuStreamQuery)
+	X(cuStreamQuery)             \
+	X(cuThreadExchangeStreamCaptureMode)
 
 struct profiler {
 	struct vendor_host host;
