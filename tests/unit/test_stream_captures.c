@@ -31,6 +31,9 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	assert_int_equal(atomic_load(&s.n), 0); /* all have ended, and are forgotten */
+	assert_int_equal(s.n_known, 0);
+	assert_int_equal(s.unnamed, 0);
 	stream_captures_deinit(&s);
 	return 0;
 }
