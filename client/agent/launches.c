@@ -259,16 +259,36 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 
 /* --- work that is not measured --- */
 
+/* A launch; or a copy, a fill, or something to wait for. */
+static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	struct arguments g;
+	CUstream stream;
+	bool per_thread;
+
+	if (arguments_read(id, data->functionParams, &g)) {
+		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true };
+	}
+	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
+		return (struct guard_work){ streams_normal(stream, per_thread), false };
+	}
+	return (struct guard_work){ .stream = NULL };
+}
+
 /* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
  * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
  * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
- * vain.
+ * vain. One within another is a part of that.
  */
 static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
 {
 	struct ranges *r = find_known_context(c, v, context);
 	bool insist = v->launching != NULL;
 
+	if (v->other) {
+		v->others_within++;
+		return;
+	}
 	v->other = r;
 	while (r && !guard_other_begins(&r->guard, insist)) {
 		insist = !lock_patiently(c, r);
@@ -278,31 +298,26 @@ static void on_other_enter(struct capture *c, struct visit *v, CUcontext context
 	}
 }
 
-static void on_other_exit(struct capture *c, struct visit *v, CUcontext context,
-			  const struct guard_work *work)
+static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			  const CUpti_CallbackData *data)
 {
+	const struct guard_work work = read_work(id, data);
 	struct ranges *r = v->other;
 
-	v->other = NULL;
-	if (r) {
-		guard_other_ends(&r->guard, work);
-	} else if ((r = find_known_context(c, v, context)) != NULL) {
-		guard_stranger_ends(&r->guard, work);
+	if (r && v->others_within == 0) {
+		v->other = NULL;
+		guard_other_ends(&r->guard, &work);
+		return;
 	}
-}
-
-/* A copy, a fill, or something to wait for. */
-static void on_work_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
-			 const CUpti_CallbackData *data)
-{
-	struct guard_work work = { .stream = NULL };
-	CUstream stream;
-	bool per_thread;
-
-	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
-		work.stream = streams_normal(stream, per_thread);
+	r = find_known_context(c, v, data->context);
+	if (v->others_within > 0) {
+		v->others_within--;
+		if (r) {
+			guard_disturb(&r->guard, &work);
+		}
+	} else if (r) {
+		guard_stranger_ends(&r->guard, &work);
 	}
-	on_other_exit(c, v, data->context, &work);
 }
 
 /* --- other callbacks --- */
@@ -457,8 +472,6 @@ static bool is_launch(CUpti_CallbackId id)
 static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data)
 {
-	struct arguments g = { .stream = NULL };
-
 	if (data->callbackSite == CUPTI_API_ENTER && v->launching) {
 		v->nested++; /* a launch within a launch is a part of it */
 	} else if (data->callbackSite == CUPTI_API_EXIT && v->nested > 0) {
@@ -472,10 +485,8 @@ static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 		}
 	} else if (v->launching) {
 		on_launch_exit(c, v, data);
-	} else if (arguments_read(id, data->functionParams, &g)) {
-		on_other_exit(c, v, data->context,
-			      &(struct guard_work){ streams_normal(g.stream, g.per_thread_stream),
-						    true });
+	} else {
+		on_other_exit(c, v, id, data);
 	}
 }
 
@@ -493,7 +504,7 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
 		on_other_enter(c, v, data->context);
 	} else {
-		on_work_exit(c, v, id, data);
+		on_other_exit(c, v, id, data);
 	}
 }
 
