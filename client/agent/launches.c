@@ -119,13 +119,10 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 }
 
 /* Another thread may be within a launch that does not return until this one was made. */
-static bool lock_patiently(struct capture *c, struct ranges *r)
+static bool wait_for_lock(struct capture *c, struct ranges *r)
 {
 	uint64_t patience_ns;
 
-	if (pthread_mutex_trylock(&r->lock) == 0) {
-		return true;
-	}
 	do {
 		patience_ns = guard_patience_ns(&c->patience);
 		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
@@ -136,9 +133,24 @@ static bool lock_patiently(struct capture *c, struct ranges *r)
 	return false;
 }
 
-static bool lock_for_launch(struct capture *c, struct ranges *r)
+/* For work of this stream, which the GPU does not get meanwhile. */
+static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
 {
-	bool locked = lock_patiently(c, r);
+	bool locked = pthread_mutex_trylock(&r->lock) == 0, stands;
+
+	if (!locked) {
+		stands = guard_begin_standing(&r->guard, stream);
+		locked = wait_for_lock(c, r);
+		if (stands) {
+			guard_end_standing(&r->guard);
+		}
+	}
+	return locked;
+}
+
+static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
+{
+	bool locked = lock_patiently(c, r, streams_normal(g->stream, g->per_thread_stream));
 
 	if (locked) {
 		guard_shut(&r->guard);
@@ -198,7 +210,7 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 static bool measure(struct capture *c, struct visit *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
-	if (!r || !lock_for_launch(c, r)) {
+	if (!r || !lock_for_launch(c, r, g)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
@@ -280,9 +292,10 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
  * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
  * vain. One within another is a part of that.
  */
-static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
+static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
 {
-	struct ranges *r = find_known_context(c, v, context);
+	struct ranges *r = find_known_context(c, v, data->context);
 	bool insist = v->launching != NULL;
 
 	if (v->other) {
@@ -291,7 +304,7 @@ static void on_other_enter(struct capture *c, struct visit *v, CUcontext context
 	}
 	v->other = r;
 	while (r && !guard_other_begins(&r->guard, insist)) {
-		insist = !lock_patiently(c, r);
+		insist = !lock_patiently(c, r, read_work(id, data).stream);
 		if (!insist) {
 			pthread_mutex_unlock(&r->lock);
 		}
@@ -481,7 +494,7 @@ static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 			on_launch_enter(c, v, id, data);
 		}
 		if (!v->launching) {
-			on_other_enter(c, v, data->context);
+			on_other_enter(c, v, id, data);
 		}
 	} else if (v->launching) {
 		on_launch_exit(c, v, data);
@@ -502,7 +515,7 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 	} else if (is_launch(id)) {
 		on_launch(c, v, id, data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
-		on_other_enter(c, v, data->context);
+		on_other_enter(c, v, id, data);
 	} else {
 		on_other_exit(c, v, id, data);
 	}

@@ -322,6 +322,7 @@ static struct {
 	const char *call; /* what its holder is in */
 	uint64_t ns;	  /* so long */
 	atomic_bool held, gone;
+	unsigned standing; /* threads that waited for it then */
 } holder;
 
 static void *hold(void *unused)
@@ -415,6 +416,7 @@ static void *measure_for_long(void *unused)
 	enter(LAUNCH);
 	atomic_store(&holder.held, true);
 	nanosleep(&t, NULL);
+	holder.standing = atomic_load(&r->guard.standing);
 	atomic_store(&holder.gone, true);
 	leave(LAUNCH, CUDA_SUCCESS);
 	return NULL;
@@ -440,6 +442,8 @@ static void a_copy_waits_for_a_launch(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(n_closed, 1);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
+	assert_int_equal(holder.standing, 1);
+	assert_int_equal(atomic_load(&r->guard.standing), 0);
 }
 
 /* Its own launch is over only after it. */
