@@ -175,10 +175,24 @@ static double passes_room(const struct budget *b)
 	return (b->options.passes - 1) * turn_price(b);
 }
 
+static double seeing_share(const struct budget *b);
+
+/* What the next range is expected to wait. One that has waited longer than ten seconds have room
+ * for is paid back all the same; but then another one is tried: if that were never paid for, nobody
+ * would ever hear that it waits no longer. */
+static double wait_price(const struct budget *b)
+{
+	double wait = b->waited_ns > b->wait_ns ? b->waited_ns : b->wait_ns;
+	double share = WINDOW_USED * b->options.share - seeing_share(b);
+	double room = share * WINDOW_NS - turn_room(b);
+
+	return fmin(wait, fmax(room / 2, 0));
+}
+
 /* Metrics whose ranges wait for the GPU cost many times those of others. */
 static double range_price(const struct budget *b)
 {
-	double wait = b->waited_ns > b->wait_ns ? b->waited_ns : b->wait_ns;
+	double wait = wait_price(b);
 
 	if (b->options.passes > 1) {
 		return b->ranges[b->next].each_ns + wait;

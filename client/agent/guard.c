@@ -213,7 +213,8 @@ static bool has_moved(struct capture *c, struct guard *g, unsigned *at)
 }
 
 /* A stream stands still from the moment on when it has ended what it had, while it is waited for
- * others, and gets nothing new. */
+ * others, and gets nothing new; one that had nothing, when somebody comes with work for it and is
+ * not let in. */
 struct stand {
 	size_t busy;	    /* streams that had work at first */
 	uint64_t begin_ns;  /* of waiting */
@@ -239,8 +240,9 @@ static struct stand begin_stand(struct guard *g, CUstream only)
 
 static void look_at_stand(struct stand *s, struct guard *g, CUstream only)
 {
-	if (!s->begun && !only) {
-		s->begun = streams_count_busy(&g->streams) < s->busy;
+	if (!s->begun) {
+		s->begun = atomic_load(&g->standing) > 0 ||
+			   (!only && streams_count_busy(&g->streams) < s->busy);
 	}
 	if (!s->begun) {
 		s->looked_ns = clock_now_ns();
@@ -503,6 +505,19 @@ void guard_shut(struct guard *g)
 void guard_let_in(struct guard *g)
 {
 	atomic_store(&g->shut, false);
+}
+
+bool guard_begin_standing(struct guard *g, CUstream stream)
+{
+	bool stands = !stream || !streams_has_work(&g->streams, stream);
+
+	atomic_fetch_add(&g->standing, stands);
+	return stands;
+}
+
+void guard_end_standing(struct guard *g)
+{
+	atomic_fetch_sub(&g->standing, 1);
 }
 
 /* Either it is counted before guard_may_open() looks, or it sees that it is shut out. */

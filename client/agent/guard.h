@@ -52,6 +52,7 @@ struct guard {
 	bool holds;		  /* a range was left open, because its kernel has not ended */
 	bool crowded;		  /* several streams had work when the range was to be opened */
 	struct guard_wait wait;	  /* not taken yet */
+	atomic_uint standing;	  /* threads that wait with work for a stream that has none */
 	atomic_bool shut;	  /* a range is being opened or closed: other work waits */
 	atomic_bool disturbed;	  /* other work was given to the GPU since */
 	atomic_uint others;	  /* calls that give it some, and have not returned */
@@ -99,6 +100,11 @@ struct guard_wait guard_take_wait(struct guard *g);
  * waited for would not end. Who holds the context's lock meanwhile is waited for with patience. */
 void guard_shut(struct guard *g);
 void guard_let_in(struct guard *g);
+
+/* Around waiting for that lock with work for a stream (NULL: it is not known which). A stream that
+ * has none stands still meanwhile: true, and an end follows. */
+bool guard_begin_standing(struct guard *g, CUstream stream);
+void guard_end_standing(struct guard *g);
 
 /* For a lock that another launch holds: how long to wait for it, and that it was in vain. */
 uint64_t guard_patience_ns(const struct patience *p);

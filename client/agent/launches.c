@@ -119,13 +119,10 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 }
 
 /* Another thread may be within a launch that does not return until this one was made. */
-static bool lock_patiently(struct capture *c, struct ranges *r)
+static bool wait_for_lock(struct capture *c, struct ranges *r)
 {
 	uint64_t patience_ns;
 
-	if (pthread_mutex_trylock(&r->lock) == 0) {
-		return true;
-	}
 	do {
 		patience_ns = guard_patience_ns(&c->patience);
 		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
@@ -136,9 +133,24 @@ static bool lock_patiently(struct capture *c, struct ranges *r)
 	return false;
 }
 
-static bool lock_for_launch(struct capture *c, struct ranges *r)
+/* For work of this stream, which the GPU does not get meanwhile. */
+static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
 {
-	bool locked = lock_patiently(c, r);
+	bool locked = pthread_mutex_trylock(&r->lock) == 0, stands;
+
+	if (!locked) {
+		stands = guard_begin_standing(&r->guard, stream);
+		locked = wait_for_lock(c, r);
+		if (stands) {
+			guard_end_standing(&r->guard);
+		}
+	}
+	return locked;
+}
+
+static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
+{
+	bool locked = lock_patiently(c, r, streams_normal(g->stream, g->per_thread_stream));
 
 	if (locked) {
 		guard_shut(&r->guard);
@@ -201,7 +213,7 @@ static bool measure(struct capture *c, struct visit *v, struct function *f,
 	CUstreamCaptureMode mode;
 	bool opened;
 
-	if (!r || !lock_for_launch(c, r)) {
+	if (!r || !lock_for_launch(c, r, g)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
@@ -281,50 +293,66 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 
 /* --- work that is not measured --- */
 
+/* A launch; or a copy, a fill, or something to wait for. */
+static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	struct arguments g;
+	CUstream stream;
+	bool per_thread;
+
+	if (arguments_read(id, data->functionParams, &g)) {
+		return (struct guard_work){ streams_normal(g.stream, g.per_thread_stream), true };
+	}
+	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
+		return (struct guard_work){ streams_normal(stream, per_thread), false };
+	}
+	return (struct guard_work){ .stream = NULL };
+}
+
 /* Between the callbacks the GPU gets it, at a time that nobody knows: ranges of other threads that
  * are open meanwhile may count it. So it waits until another thread's launch is over, which takes
  * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
- * vain.
+ * vain. One within another is a part of that.
  */
-static void on_other_enter(struct capture *c, struct visit *v, CUcontext context)
+static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
 {
-	struct ranges *r = find_known_context(c, v, context);
+	struct ranges *r = find_known_context(c, v, data->context);
 	bool insist = v->launching != NULL;
 
+	if (v->other) {
+		v->others_within++;
+		return;
+	}
 	v->other = r;
 	while (r && !guard_other_begins(&r->guard, insist)) {
-		insist = !lock_patiently(c, r);
+		insist = !lock_patiently(c, r, read_work(id, data).stream);
 		if (!insist) {
 			pthread_mutex_unlock(&r->lock);
 		}
 	}
 }
 
-static void on_other_exit(struct capture *c, struct visit *v, CUcontext context,
-			  const struct guard_work *work)
+static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			  const CUpti_CallbackData *data)
 {
+	const struct guard_work work = read_work(id, data);
 	struct ranges *r = v->other;
 
-	v->other = NULL;
-	if (r) {
-		guard_other_ends(&r->guard, work);
-	} else if ((r = find_known_context(c, v, context)) != NULL) {
-		guard_stranger_ends(&r->guard, work);
+	if (r && v->others_within == 0) {
+		v->other = NULL;
+		guard_other_ends(&r->guard, &work);
+		return;
 	}
-}
-
-/* A copy, a fill, or something to wait for. */
-static void on_work_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
-			 const CUpti_CallbackData *data)
-{
-	struct guard_work work = { .stream = NULL };
-	CUstream stream;
-	bool per_thread;
-
-	if (arguments_read_stream(id, data->functionParams, &stream, &per_thread)) {
-		work.stream = streams_normal(stream, per_thread);
+	r = find_known_context(c, v, data->context);
+	if (v->others_within > 0) {
+		v->others_within--;
+		if (r) {
+			guard_disturb(&r->guard, &work);
+		}
+	} else if (r) {
+		guard_stranger_ends(&r->guard, &work);
 	}
-	on_other_exit(c, v, data->context, &work);
 }
 
 /* --- other callbacks --- */
@@ -485,8 +513,6 @@ static bool is_launch(CUpti_CallbackId id)
 static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data)
 {
-	struct arguments g = { .stream = NULL };
-
 	if (data->callbackSite == CUPTI_API_ENTER && v->launching) {
 		v->nested++; /* a launch within a launch is a part of it */
 	} else if (data->callbackSite == CUPTI_API_EXIT && v->nested > 0) {
@@ -496,14 +522,12 @@ static void on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 			on_launch_enter(c, v, id, data);
 		}
 		if (!v->launching) {
-			on_other_enter(c, v, data->context);
+			on_other_enter(c, v, id, data);
 		}
 	} else if (v->launching) {
 		on_launch_exit(c, v, data);
-	} else if (arguments_read(id, data->functionParams, &g)) {
-		on_other_exit(c, v, data->context,
-			      &(struct guard_work){ streams_normal(g.stream, g.per_thread_stream),
-						    true });
+	} else {
+		on_other_exit(c, v, id, data);
 	}
 }
 
@@ -536,9 +560,9 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 	} else if (is_launch(id)) {
 		on_launch(c, v, id, data);
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
-		on_other_enter(c, v, data->context);
+		on_other_enter(c, v, id, data);
 	} else {
-		on_work_exit(c, v, id, data);
+		on_other_exit(c, v, id, data);
 	}
 }
 

@@ -318,6 +318,16 @@ size_t streams_count_busy(struct streams *s)
 	return n;
 }
 
+bool streams_has_work(struct streams *s, CUstream stream)
+{
+	bool has;
+
+	lock(s);
+	has = find(s, stream) < s->n_busy;
+	pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
 		    CUevent event)
 {

@@ -75,6 +75,9 @@ bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext cont
 /* How many had work when streams_are_idle() has looked last; SIZE_MAX: that cannot be told. */
 size_t streams_count_busy(struct streams *s);
 
+/* Had this one work then, or was it given some since? */
+bool streams_has_work(struct streams *s, CUstream stream);
+
 /* Records the event behind all that the stream was given; behind all of the context, when the
  * stream has been ended, cannot be named, or is the legacy default one. Nothing comes to wait that
  * did not. False: the driver refuses. As above. */

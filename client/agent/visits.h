@@ -37,6 +37,7 @@ struct visit {
 	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
 	uint64_t ending; /* the stream capture that it is about to end; 0: none, or not known */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
+	unsigned others_within; /* such calls that are under way within it */
 	struct {
 		CUcontext context;
 		CUstream stream;

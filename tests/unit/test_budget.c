@@ -275,6 +275,35 @@ static void who_was_waited_for_is_dear(void **state)
 	assert_true(b.costs[BUDGET_WAIT].total_ns == 10e6);
 }
 
+/* It is paid back, and then another one is tried, and shows whether it waits as long. */
+static void one_long_wait_does_not_end_all_measuring(void **state)
+{
+	static const double shares[] = { 0.005, 0.01, 0.05 };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(shares); i++) {
+		double share = shares[i / 2];
+		struct budget b = open_at(share, 0);
+		uint64_t t = 20 * S;
+
+		budget_note_first_start(&b, 0, 64, 0, 105e6);
+		budget_note_wait(&b, t, 2e9); /* the patience of a process */
+		if (i % 2 == 0) {	      /* which was in vain, or not */
+			budget_note_range(&b, t, 0, 5e3, 46e3, BUDGET_ASSUMED);
+		}
+		for (; budget_take_pace(&b, t).credit == 0 && t < 3600 * S; t += 100 * MS) {
+		}
+		print_message("%.1f %%: measured again after %llu s\n", 100 * share,
+			      (unsigned long long)(t / S - 20));
+		assert_in_range(t, (uint64_t)(20e9 + 2e9 / share),
+				(uint64_t)(20e9 + 2 * 2e9 / share));
+		for (int k = 0; k < 200; k++) {
+			budget_note_range(&b, t, 0, 5e3, 46e3, BUDGET_ASSUMED);
+		}
+		assert_true(b.wait_ns < 1e6);
+	}
+}
+
 static void idle_time_is_no_savings_account(void **state)
 {
 	const struct budget_options options = { .share = 0.02, .passes = 1 };
@@ -808,6 +837,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_assumption_is_corrected),
 		cmocka_unit_test(what_is_waited_is_paid_for),
 		cmocka_unit_test(who_was_waited_for_is_dear),
+		cmocka_unit_test(one_long_wait_does_not_end_all_measuring),
 		cmocka_unit_test(idle_time_is_no_savings_account),
 		cmocka_unit_test(a_share_that_no_turn_fits_is_known),
 		cmocka_unit_test(the_first_start_is_paid_back),

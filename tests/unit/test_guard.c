@@ -395,6 +395,34 @@ static void streams_that_are_done_stand_until_all_are(void **state)
 	expect_wait(3 * MS, 0);
 }
 
+/* Who comes with work and is not let in stands as well, if there is none under way in that stream.
+ */
+static void who_is_not_let_in_stands(void **state)
+{
+	struct guard *g = &r.guard;
+
+	(void)state;
+	c.passes.may_block[0] = true;
+	assert_true(may_open(0, 1));
+	give_work(0, 5 * MS);
+	assert_false(guard_begin_standing(g, STREAM(0)));
+	assert_true(may_open(0, 1));
+	expect_wait(5 * MS, 0);
+	give_work(0, 5 * MS);
+	assert_true(guard_begin_standing(g, STREAM(1)));
+	assert_true(may_open(0, 1));
+	expect_wait(5 * MS, 5 * MS);
+	assert_true(may_close(0, 1, 3 * MS));
+	expect_wait(3 * MS, 3 * MS);
+	guard_end_standing(g);
+	give_work(0, 5 * MS);
+	assert_true(may_open(0, 1));
+	expect_wait(5 * MS, 0);
+	assert_true(guard_begin_standing(g, NULL)); /* it is not known which */
+	guard_end_standing(g);
+	assert_int_equal(atomic_load(&g->standing), 0);
+}
+
 /* Default streams of threads can only be asked all together. */
 static void streams_that_cannot_be_told_apart_stand_all_the_time(void **state)
 {
@@ -682,6 +710,7 @@ int main(void)
 		GUARD_TEST(calls_under_way_are_waited_for_briefly),
 		GUARD_TEST(one_stream_does_not_stand_while_it_is_waited_for),
 		GUARD_TEST(streams_that_are_done_stand_until_all_are),
+		GUARD_TEST(who_is_not_let_in_stands),
 		GUARD_TEST(streams_that_cannot_be_told_apart_stand_all_the_time),
 		GUARD_TEST(what_was_waited_for_in_vain_is_told_as_well),
 		GUARD_TEST(patience_is_long_once_and_short_then),

@@ -21,6 +21,7 @@
 
 #define CONTEXT ((CUcontext)(uintptr_t)0x10)
 #define LAUNCH CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel
+#define LAUNCH_EX CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx
 #define COPY CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2
 #define BEGIN CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2
 #define END CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture
@@ -371,6 +372,7 @@ static struct {
 	const char *call; /* what its holder is in */
 	uint64_t ns;	  /* so long */
 	atomic_bool held, gone;
+	unsigned standing; /* threads that waited for it then */
 } holder;
 
 static void *hold(void *unused)
@@ -464,6 +466,7 @@ static void *measure_for_long(void *unused)
 	enter(LAUNCH);
 	atomic_store(&holder.held, true);
 	nanosleep(&t, NULL);
+	holder.standing = atomic_load(&r->guard.standing);
 	atomic_store(&holder.gone, true);
 	leave(LAUNCH, CUDA_SUCCESS);
 	return NULL;
@@ -489,6 +492,8 @@ static void a_copy_waits_for_a_launch(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(n_closed, 1);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
+	assert_int_equal(holder.standing, 1);
+	assert_int_equal(atomic_load(&r->guard.standing), 0);
 }
 
 /* Its own launch is over only after it. */
@@ -529,6 +534,43 @@ static void a_copy_does_not_wait_for_a_launch_that_hangs(void **state)
 	}
 	leave(COPY, CUDA_SUCCESS);
 	pthread_join(thread, NULL);
+	assert_int_equal(n_closed, 1);
+}
+
+/* A launch without a configuration fails, and nobody can tell where it would have gone. */
+static void a_launch_without_arguments_is_over_at_its_end(void **state)
+{
+	const cuLaunchKernelEx_params params = { .config = NULL };
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	CUpti_CallbackData data = {
+		.callbackSite = CUPTI_API_ENTER,
+		.functionParams = &params,
+		.functionReturnValue = &result,
+		.context = CONTEXT,
+		.contextUid = 1,
+		.symbolName = "kernel",
+	};
+
+	(void)state;
+	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
+	data.callbackSite = CUPTI_API_EXIT;
+	callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, LAUNCH_EX, &data);
+	assert_int_equal(atomic_load(&r->guard.others), 0);
+	assert_int_equal(n_opened, 0);
+}
+
+static void a_copy_within_a_copy_is_a_part_of_it(void **state)
+{
+	(void)state;
+	enter(COPY);
+	enter(COPY);
+	leave(COPY, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&r->guard.others), 1);
+	leave(COPY, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&r->guard.others), 0);
+	assert_false(atomic_load(&r->guard.stranger)); /* all have been seen from their beginning */
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_SUCCESS);
 	assert_int_equal(n_closed, 1);
 }
 
@@ -637,6 +679,8 @@ int main(void)
 		LAUNCHES_TEST(a_copy_waits_for_a_launch),
 		LAUNCHES_TEST(a_copy_within_a_launch_waits_for_nobody),
 		LAUNCHES_TEST(a_copy_does_not_wait_for_a_launch_that_hangs),
+		LAUNCHES_TEST(a_launch_without_arguments_is_over_at_its_end),
+		LAUNCHES_TEST(a_copy_within_a_copy_is_a_part_of_it),
 		LAUNCHES_TEST(a_context_that_ends_lets_go),
 		LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end),
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
