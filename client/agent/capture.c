@@ -219,7 +219,7 @@ static void on_batch(void *userdata, struct batch *b)
 static void leave_cupti(struct capture *c)
 {
 	if (!atomic_load(&c->stop_requested)) {
-		launches_unsubscribe(c);
+		callbacks_unsubscribe(c);
 		activity_stop(c->activity);
 		permission_remove();
 	}
@@ -328,12 +328,12 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 		return r->code;
 	}
 	if (filter_init(&c->filter, &c->welcome.selection, r) != 0 ||
-	    permission_install(socket_path, token, r) != 0 || launches_subscribe(c, r) != 0) {
+	    permission_install(socket_path, token, r) != 0 || callbacks_subscribe(c, r) != 0) {
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
 	init_times(c); /* of a CUPTI that nobody else uses */
-	return launches_enable(c, r);
+	return callbacks_enable(c, r);
 }
 
 int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r)

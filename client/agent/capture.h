@@ -88,8 +88,8 @@ void capture_announce(struct capture *c);
 
 /* Becomes CUPTI's one user in this process, and then is told of launches. 0, or a code with r
  * filled. */
-int launches_subscribe(struct capture *c, struct refusal *r);
-int launches_enable(struct capture *c, struct refusal *r);
-void launches_unsubscribe(struct capture *c);
+int callbacks_subscribe(struct capture *c, struct refusal *r);
+int callbacks_enable(struct capture *c, struct refusal *r);
+void callbacks_unsubscribe(struct capture *c);
 
 #endif

@@ -60,7 +60,7 @@ static bool may_ask(const struct capture *c)
 	       (!c->late || clock_now_ns() - c->made_ns > LATE_NS);
 }
 
-/* With the context's lock: whoever begins a graph capture waits for it (launches.c). */
+/* With the context's lock: whoever begins a graph capture waits for it (callbacks.c). */
 static void ask(struct capture *c, CUstream stream)
 {
 	CUstreamCaptureMode mode;

@@ -188,7 +188,7 @@ static int begin(void **state)
 	c->has_times = true;
 	assert_int_equal(filter_init(&c->filter, &selection, &refusal), 0);
 	nvtx_scope_init(&c->scope, false, &c->filter.nvtx);
-	assert_int_equal(launches_subscribe(c, &refusal), 0);
+	assert_int_equal(callbacks_subscribe(c, &refusal), 0);
 	c->method = &method;
 	r = contexts_find(c, CONTEXT);
 	atomic_store(&c->active, true);

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent/capture.h"
+
+#include <cupti_driver_cbid.h>
+
+#include <string.h>
+
+#include "client/agent/arguments.h"
+#include "client/agent/contexts.h"
+#include "client/agent/launches.h"
+#include "client/agent/lock.h"
+#include "client/agent/seeing.h"
+#include "client/agent/slower.h"
+#include "client/agent/visits.h"
+#include "proto/base/clean.h"
+#include "proto/base/clock.h"
+
+/* CUPTI calls on_callback on the program's threads before and after each call of the driver that
+ * launches work, or gives the GPU other work, and where streams and contexts come and go. What a
+ * thread holds between the two is in its visit, so that a launch within a launch (libraries do that
+ * from host callbacks) is left alone, and that the capture lives as long. */
+
+/* --- which calls --- */
+
+enum { LAUNCH_CALLBACKS = 8 }; /* the first ones */
+
+static const CUpti_CallbackId callbacks[] = {
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
+	CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy,
+	CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
+};
+
+static bool begins_capture(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2 ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz;
+}
+
+static bool ends_capture(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz;
+}
+
+/* Some failures mean that the capture goes on. */
+static bool capture_ended(CUresult result)
+{
+	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+	       result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_HANDLE &&
+	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* A start or stop that was decided on before is waited for, but not a launch that hangs. */
+static void wait_for_turns(struct capture *c)
+{
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
+
+	for (size_t i = 0; i < n; i++) {
+		if (lock_until(&contexts[i]->lock,
+			       clock_now_ns() + guard_patience_ns(&c->patience))) {
+			pthread_mutex_unlock(&contexts[i]->lock);
+		}
+	}
+}
+
+static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	CUstream stream = NULL;
+	bool per_thread = false;
+
+	arguments_read_stream(id, data->functionParams, &stream, &per_thread);
+	return streams_normal(stream, per_thread);
+}
+
+/* Counted before it begins, so that nothing synchronises in between. */
+static void on_begin_capture(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	bool began = !result || *result == CUDA_SUCCESS, captures;
+	CUstream stream = stream_of(id, data);
+
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		stream_captures_began(
+			&c->stream_captures, stream,
+			began ? stream_captures_find(c->profiler, stream, &captures) : 0, began);
+		return;
+	}
+	/* Nodes are traced that were made while tracing was on. What captures already, of a program
+	 * that runs, is not disturbed. */
+	if (stream_captures_begin(&c->stream_captures) && !c->late) {
+		capture_time_kernels(c);
+	}
+	wait_for_turns(c);
+}
+
+/* And after it has ended. */
+static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
+{
+	const CUresult *result = data->functionReturnValue;
+	CUstream stream = stream_of(id, data);
+	bool captures;
+
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		v->ending = stream_captures_find(c->profiler, stream, &captures);
+	} else if (!result || capture_ended(*result)) {
+		stream_captures_ended(&c->stream_captures, stream, v->ending);
+	}
+}
+
+/* Before the program has the handle of a stream, and while it still has it. The driver holds locks
+ * meanwhile: nothing is waited for here that another thread may hold over a call of the driver. */
+static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
+			const CUpti_ResourceData *data)
+{
+	CUstream stream = data->resourceHandle.stream;
+	struct ranges *r;
+
+	if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
+		contexts_end(c, data->context, v->launching);
+	} else if (id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
+		r = contexts_known(c, data->context);
+		if (r) {
+			streams_note(&r->guard.streams, stream, true);
+		}
+	} else if ((r = contexts_find(c, data->context)) != NULL) {
+		streams_note(&r->guard.streams, stream, false);
+	}
+}
+
+static bool is_profiler_call(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop;
+}
+
+/* cudaProfilerStart() and cudaProfilerStop() come here as well. */
+static void on_profiler_call(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+{
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		phase_on_profiler_call(&c->filter.phase,
+				       id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
+	}
+}
+
+static bool is_launch(CUpti_CallbackId id)
+{
+	for (size_t i = 0; i < LAUNCH_CALLBACKS; i++) {
+		if (callbacks[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Before the driver holds anything: a stream that is being asked is waited for. */
+static void on_destroy_stream(struct capture *c, CUpti_CallbackId id,
+			      const CUpti_CallbackData *data)
+{
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		contexts_remove_stream(c, stream_of(id, data));
+	}
+}
+
+static bool destroys_stream(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2;
+}
+
+static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			   const CUpti_CallbackData *data)
+{
+	if (begins_capture(id)) {
+		on_begin_capture(c, id, data);
+	} else if (ends_capture(id)) {
+		on_end_capture(c, v, id, data);
+	} else if (is_profiler_call(id)) {
+		on_profiler_call(c, id, data);
+	} else if (destroys_stream(id)) {
+		on_destroy_stream(c, id, data);
+	} else if (is_launch(id)) {
+		launches_on_launch(c, v, id, data);
+	} else {
+		launches_on_other_work(c, v, id, data);
+	}
+}
+
+/* Launches that are not measured, of those that are timed. */
+static void time_call_begin(struct visit *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
+			    bool timed)
+{
+	if (data->callbackSite == CUPTI_API_ENTER && (timed || slower_wants_more()) &&
+	    is_launch(id)) {
+		v->call_ns = clock_now_ns();
+	}
+}
+
+static void time_call_end(struct visit *v)
+{
+	if (v->call_ns != 0) {
+		slower_note(clock_now_ns() - v->call_ns);
+		v->call_ns = 0;
+	}
+}
+
+static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domain,
+		  CUpti_CallbackId id, const void *data)
+{
+	bool was_launching = v->launching != NULL;
+	uint64_t begin_ns = choosing_begin_callback(&c->choosing, &v->callbacks);
+	int cancel;
+
+	time_call_end(v);
+	/* A thread that is cancelled with a lock of ours held would stop all others. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		on_resource(c, v, id, data);
+	} else {
+		on_driver_call(c, v, id, data);
+	}
+	/* What measuring costs is noted where it is done. */
+	if (begin_ns != 0 && !was_launching && !v->launching) {
+		choosing_end_callback(&c->choosing, begin_ns);
+		if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+			seeing_ask_gpu(c, v, id, data);
+		}
+	}
+	if (c->choosing.on && !v->launching && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+		time_call_begin(v, id, data, begin_ns != 0);
+	}
+	if (v->launching && !was_launching) {
+		v->cancel_before = cancel; /* until the launch is over */
+	} else if (!v->launching) {
+		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
+	}
+}
+
+static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+				 const void *data)
+{
+	struct visit *v = visit_of_thread();
+	struct capture *c;
+	bool inside, was_launching;
+
+	(void)userdata; /* the capture may be over: visit_begin() knows */
+	if (!v) {
+		return;
+	}
+	c = atomic_load_explicit(&v->capture, memory_order_relaxed);
+	inside = c != NULL;
+	was_launching = v->launching != NULL;
+	c = inside				 ? c
+	    : domain == CUPTI_CB_DOMAIN_RESOURCE ? visit_begin_surely(v)
+						 : visit_begin(v);
+	if (c) {
+		visit(c, v, domain, id, data);
+	}
+	/* A visit lasts from the callback before a launch to the one after it. */
+	if (!v->launching && (!inside || was_launching)) {
+		visit_end(v);
+	}
+}
+
+/* --- subscription --- */
+
+static const CUpti_CallbackId resources[] = {
+	CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+	CUPTI_CBID_RESOURCE_STREAM_CREATED,
+	CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
+};
+
+static int refuse(struct capture *c, CUptiResult result, struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_PROFILER, "", "CUPTI does not tell of launches (%s, %d)",
+		    host_result_name(&c->profiler->host, result), (int)result);
+	return r->code;
+}
+
+int callbacks_subscribe(struct capture *c, struct refusal *r)
+{
+	CUptiResult result = c->profiler->cuptiSubscribe(&c->subscriber, on_callback, NULL);
+
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		refusal_set(r, GPUCTR_E_CUPTI_IN_USE,
+			    "Run it without torch.profiler, nsys or ncu while measuring: CUPTI "
+			    "takes one of them a process.",
+			    "the program uses CUPTI itself");
+		return r->code;
+	}
+	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
+}
+
+/* Other calls that give the GPU work of its own, or something to wait for. They have many variants
+ * and are told apart by their names; an older CUPTI may not know some. */
+static void watch_other_work(struct capture *c)
+{
+	static const char *const beginnings[] = { "cuMemcpy",	       "cuMemset",
+						  "cuStreamWaitValue", "cuStreamBatchMemOp",
+						  "cuLaunchHostFunc",  "cuStreamAddCallback",
+						  "cuWaitExternal" };
+
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		const char *name = NULL;
+
+		if (c->profiler->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
+			    CUPTI_SUCCESS ||
+		    !name) {
+			continue;
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
+			if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+				c->profiler->cuptiEnableCallback(1, c->subscriber,
+								 CUPTI_CB_DOMAIN_DRIVER_API, id);
+			}
+		}
+	}
+}
+
+int callbacks_enable(struct capture *c, struct refusal *r)
+{
+	const struct profiler *p = c->profiler;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (c->choosing.on) {
+		c->choosing.telling_ns = seeing_calibrate(p, c->subscriber);
+	}
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
+		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, callbacks[i]);
+
+		/* An older CUPTI may not know the newest calls, which its driver has not either. */
+		result = one == CUPTI_ERROR_INVALID_PARAMETER && i > 0 ? CUPTI_SUCCESS : one;
+	}
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
+		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
+						resources[i]);
+	}
+	if (result == CUPTI_SUCCESS) {
+		watch_other_work(c);
+	}
+	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
+}
+
+void callbacks_unsubscribe(struct capture *c)
+{
+	if (c->subscriber) {
+		c->profiler->cuptiUnsubscribe(c->subscriber);
+		c->subscriber = NULL;
+	}
+}

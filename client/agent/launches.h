@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_AGENT_LAUNCHES_H
+#define GPUCTR_AGENT_LAUNCHES_H
+
+/* What is done around the program's calls, in CUPTI's callbacks before and after them, on the
+ * thread that makes them. */
+
+#include "client/agent/profiler.h"
+
+struct capture;
+struct visit;
+
+/* A kernel or a graph. */
+void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			const CUpti_CallbackData *data);
+
+/* A copy, a fill, or something to wait for. */
+void launches_on_other_work(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			    const CUpti_CallbackData *data);
+
+#endif
