@@ -249,12 +249,13 @@ static void look_at_stand(struct stand *s, struct guard *g, CUstream only)
 	}
 }
 
-static void end_stand(const struct stand *s, struct guard *g)
+/* In vain: what was waited for has waited for us, as far as anybody knows. */
+static void end_stand(const struct stand *s, struct guard *g, bool in_vain)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	g->wait.waited_ns += now_ns - s->begin_ns;
-	g->wait.stood_ns += now_ns - s->looked_ns;
+	g->wait.stood_ns += now_ns - (in_vain ? s->begin_ns : s->looked_ns);
 }
 
 struct guard_wait guard_take_wait(struct guard *g)
@@ -296,7 +297,7 @@ static bool wait_for(struct capture *c, struct ranges *r, CUstream only, CUstrea
 	if (!done) {
 		s = begin_stand(&r->guard, only);
 		done = wait_patiently(c, r, only, except, patience_ns, &s);
-		end_stand(&s, &r->guard);
+		end_stand(&s, &r->guard, !done);
 	}
 	return done;
 }

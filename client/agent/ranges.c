@@ -563,6 +563,7 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 	spoil_before_stranger(r);
 	if (!release(c, r)) {
 		guard_disturb(&r->guard, &(struct guard_work){ g->stream, true });
+		note_wait(c, r);
 		unready(c);
 		return false;
 	}

@@ -441,7 +441,12 @@ static void what_was_waited_for_in_vain_is_told_as_well(void **state)
 	give_work(0, MS);
 	give_work(1, 60000 * MS);
 	assert_false(may_open(0, 1));
-	expect_wait(2000 * MS, 1999 * MS);
+	expect_wait(2000 * MS, 2000 * MS);
+	gpu.ends_ns[1] = 0;
+	assert_true(may_open(0, 1));
+	guard_take_wait(&r.guard);
+	assert_false(may_close(0, 2, 60000 * MS)); /* alone, but the thread cannot go on */
+	expect_wait(10 * MS, 10 * MS);
 }
 
 /* --- what does not end --- */
