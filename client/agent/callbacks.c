@@ -258,6 +258,18 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	}
 }
 
+/* What ends is asked for no more. Of streams the call tells: who is told of them by the driver
+ * waits for nobody, and that one was made is known from the first launch into it as well. */
+static bool must_not_be_missed(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	const CUpti_CallbackData *call = data;
+
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		return id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
+	}
+	return destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER;
+}
+
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
@@ -272,9 +284,9 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	c = atomic_load_explicit(&v->capture, memory_order_relaxed);
 	inside = c != NULL;
 	was_launching = v->launching != NULL;
-	c = inside				 ? c
-	    : domain == CUPTI_CB_DOMAIN_RESOURCE ? visit_begin_surely(v)
-						 : visit_begin(v);
+	if (!inside) {
+		c = must_not_be_missed(domain, id, data) ? visit_begin_surely(v) : visit_begin(v);
+	}
 	if (c) {
 		visit(c, v, domain, id, data);
 	}
