@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <signal.h>
+
 #include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* A budget for programs that give the GPU work from several threads, or in several streams, at one
  * time: a range is for one kernel, so everything else stands still for it, and that is paid for. */
@@ -135,12 +138,47 @@ static void streams_come_and_go_while_others_are_measured(void **state)
 	}
 }
 
+/* Streams that always have something to do are shut out for a moment at the end: else what was
+ * measured could not be had, and no other capture begin. */
+static void captures_of_a_server_come_to_an_end(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_limit(120);
+	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKESERVE, "4", "2", "20", "0", "100",
+			   "renew", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "fakeserve");
+	for (int i = 0; i < 3; i++) {
+		struct lines l = { 0 };
+		const char *totals;
+
+		expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					   "--metrics", "dram__bytes_read.sum", "--budget", "10%",
+					   "--duration", "1", "--format", "jsonl", "--output",
+					   fixture_path(f, "records"), "-f", NULL),
+			    0);
+		lines_load(&l, fixture_path(f, "records"));
+		totals = lines_at(&l, "totals", 0);
+		print_message("%g seen, %g measured, %g failed\n", line_number(totals, "seen"),
+			      line_number(totals, "measured"), line_number(totals, "failed"));
+		assert_true(line_number(totals, "measured") > 0);
+		assert_true(line_number(totals, "failed") == 0);
+		lines_deinit(&l);
+	}
+	expect_running(p);
+	program_kill(p, SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(streams_beside_each_other_keep_their_pace),
 		SYSTEM_TEST(threads_let_each_other_measure),
 		SYSTEM_TEST(streams_come_and_go_while_others_are_measured),
+		SYSTEM_TEST(captures_of_a_server_come_to_an_end),
 	};
 
 	return SYSTEM_RUN(tests);
