@@ -340,9 +340,8 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 {
 	int code;
 
-	if (c->late) { /* the thread is ours, and will deliver as well */
-		stream_captures_relax(c->profiler);
-	}
+	/* If it is late the thread is ours, and will deliver as well: it stays so. */
+	stream_captures_relax(c->profiler, c->late);
 	code = start_measuring(c, socket_path, token, r);
 	if (code != 0) {
 		deliver_notice(&c->deliver, r->code, r->message, r->remedy);

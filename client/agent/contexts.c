@@ -180,28 +180,13 @@ bool contexts_are_quiet(struct capture *c)
 	return for_each(c, 0, look_whether_quiet, &busy) && busy == 0;
 }
 
-/* Of a program whose GPU always has something to do. */
-static void drain(struct capture *c, struct ranges *r)
-{
-	const struct timespec pause = { 0, 100 * 1000 };
-	uint64_t patience_ns = guard_patience_ns(&c->patience), begin_ns = clock_now_ns();
-	bool quiet;
-
-	while (!(quiet = guard_is_quiet(c, r, false)) && clock_now_ns() < begin_ns + patience_ns) {
-		nanosleep(&pause, NULL);
-	}
-	if (!quiet) {
-		guard_spend(&c->patience, clock_now_ns() - begin_ns);
-	}
-}
-
 /* With other work shut out, so that what is under way comes to its end. */
 static bool disable(struct capture *c, struct ranges *r)
 {
 	bool done;
 
 	guard_shut(&r->guard);
-	drain(c, r);
+	guard_drain(c, r);
 	done = c->method->disable(c, r);
 	guard_let_in(&r->guard);
 	if (done) {

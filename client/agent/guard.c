@@ -480,6 +480,19 @@ bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 		       : is_done(c, r, NULL, NULL);
 }
 
+void guard_drain(struct capture *c, struct ranges *r)
+{
+	uint64_t patience_ns = guard_patience_ns(&c->patience), begin_ns = clock_now_ns();
+
+	while (may_ask(c) && !is_done(c, r, NULL, NULL)) {
+		if (clock_now_ns() - begin_ns >= patience_ns) {
+			guard_spend(&c->patience, patience_ns);
+			return;
+		}
+		pause_between(begin_ns);
+	}
+}
+
 void guard_disturb(struct guard *g, const struct guard_work *work)
 {
 	CUstream used = atomic_load(&g->used);

@@ -93,6 +93,10 @@ void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *
  * for it. */
 bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient);
 
+/* Waits until nothing is under way, whether launches are looked at still or not, with the patience
+ * of the process: for who has shut out all others. Not while a stream is captured. */
+void guard_drain(struct capture *c, struct ranges *r);
+
 /* What was waited since this was asked last. */
 struct guard_wait guard_take_wait(struct guard *g);
 

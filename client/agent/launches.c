@@ -211,26 +211,10 @@ static bool measure(struct capture *c, struct visit *v, struct function *f,
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
-	if (!c->late) {
-		return open_range(c, v, f, g, data, r);
-	}
-	mode = stream_captures_relax(c->profiler);
+	mode = stream_captures_relax(c->profiler, c->late);
 	opened = open_range(c, v, f, g, data, r);
-	stream_captures_give_back(c->profiler, mode);
+	stream_captures_give_back(c->profiler, c->late, mode);
 	return opened;
-}
-
-static void end_range(struct capture *c, struct visit *v, struct ranges *r, bool launched)
-{
-	CUstreamCaptureMode mode;
-
-	if (!c->late) {
-		c->method->close(c, r, &v->launched, launched);
-		return;
-	}
-	mode = stream_captures_relax(c->profiler);
-	c->method->close(c, r, &v->launched, launched);
-	stream_captures_give_back(c->profiler, mode);
 }
 
 static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
@@ -277,10 +261,13 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 {
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
+	CUstreamCaptureMode mode;
 
 	v->launching = NULL;
 	if (r->state == RANGES_STARTED) {
-		end_range(c, v, r, !result || *result == CUDA_SUCCESS);
+		mode = stream_captures_relax(c->profiler, c->late);
+		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
+		stream_captures_give_back(c->profiler, c->late, mode);
 	}
 	unlock_after_launch(r);
 }

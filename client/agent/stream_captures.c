@@ -12,17 +12,21 @@ void stream_captures_deinit(struct stream_captures *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-CUstreamCaptureMode stream_captures_relax(const struct profiler *p)
+CUstreamCaptureMode stream_captures_relax(const struct profiler *p, bool late)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
-	p->cuThreadExchangeStreamCaptureMode(&mode);
+	if (late) {
+		p->cuThreadExchangeStreamCaptureMode(&mode);
+	}
 	return mode;
 }
 
-void stream_captures_give_back(const struct profiler *p, CUstreamCaptureMode mode)
+void stream_captures_give_back(const struct profiler *p, bool late, CUstreamCaptureMode mode)
 {
-	p->cuThreadExchangeStreamCaptureMode(&mode);
+	if (late) {
+		p->cuThreadExchangeStreamCaptureMode(&mode);
+	}
 }
 
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)

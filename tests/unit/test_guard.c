@@ -449,6 +449,27 @@ static void what_was_waited_for_in_vain_is_told_as_well(void **state)
 	expect_wait(10 * MS, 10 * MS);
 }
 
+/* The capture is over, and others are shut out. */
+static void what_is_under_way_is_drained_with_patience(void **state)
+{
+	uint64_t began_ns = made_clock.now_ns;
+
+	(void)state;
+	c.active = false;
+	give_work(0, 5 * MS);
+	guard_drain(&c, &r);
+	assert_in_range(made_clock.now_ns - began_ns, 5 * MS, 6 * MS);
+	c.stream_captures.n = 1; /* nobody may ask */
+	give_work(0, 60000 * MS);
+	began_ns = made_clock.now_ns;
+	guard_drain(&c, &r);
+	assert_in_range(made_clock.now_ns - began_ns, 0, MS);
+	c.stream_captures.n = 0;
+	guard_drain(&c, &r);
+	assert_in_range(made_clock.now_ns - began_ns, 2000 * MS, 2010 * MS);
+	assert_int_equal(guard_patience_ns(&c.patience), 10 * MS);
+}
+
 /* --- what does not end --- */
 
 static void patience_is_long_once_and_short_then(void **state)
@@ -718,6 +739,7 @@ int main(void)
 		GUARD_TEST(who_is_not_let_in_stands),
 		GUARD_TEST(streams_that_cannot_be_told_apart_stand_all_the_time),
 		GUARD_TEST(what_was_waited_for_in_vain_is_told_as_well),
+		GUARD_TEST(what_is_under_way_is_drained_with_patience),
 		GUARD_TEST(patience_is_long_once_and_short_then),
 		GUARD_TEST(patience_is_spent),
 		GUARD_TEST(a_collective_is_not_waited_for_where_there_are_several_gpus),
