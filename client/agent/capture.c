@@ -338,11 +338,8 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 
 int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r)
 {
-	int code;
+	int code = start_measuring(c, socket_path, token, r);
 
-	/* If it is late the thread is ours, and will deliver as well: it stays so. */
-	stream_captures_relax(c->profiler, c->late);
-	code = start_measuring(c, socket_path, token, r);
 	if (code != 0) {
 		deliver_notice(&c->deliver, r->code, r->message, r->remedy);
 		return code;

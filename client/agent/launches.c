@@ -204,17 +204,11 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 static bool measure(struct capture *c, struct visit *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
-	CUstreamCaptureMode mode;
-	bool opened;
-
 	if (!r || !lock_for_launch(c, r, g)) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return false;
 	}
-	mode = stream_captures_relax(c->profiler, c->late);
-	opened = open_range(c, v, f, g, data, r);
-	stream_captures_give_back(c->profiler, c->late, mode);
-	return opened;
+	return open_range(c, v, f, g, data, r);
 }
 
 static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
@@ -261,13 +255,10 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 {
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
-	CUstreamCaptureMode mode;
 
 	v->launching = NULL;
 	if (r->state == RANGES_STARTED) {
-		mode = stream_captures_relax(c->profiler, c->late);
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
-		stream_captures_give_back(c->profiler, c->late, mode);
 	}
 	unlock_after_launch(r);
 }

@@ -47,8 +47,7 @@
 	X(cuFuncGetAttribute)        \
 	X(cuFuncLoad)                \
 	X(cuKernelGetFunction)       \
-	X(cuStreamQuery)             \
-	X(cuThreadExchangeStreamCaptureMode)
+	X(cuStreamQuery)
 
 struct profiler {
 	struct vendor_host host;

@@ -63,13 +63,9 @@ static bool may_ask(const struct capture *c)
 /* With the context's lock: whoever begins a graph capture waits for it (callbacks.c). */
 static void ask(struct capture *c, CUstream stream)
 {
-	CUstreamCaptureMode mode;
-
 	if (may_ask(c)) {
-		mode = stream_captures_relax(c->profiler, c->late);
 		choosing_note_gpu(&c->choosing,
 				  c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
-		stream_captures_give_back(c->profiler, c->late, mode);
 	}
 }
 

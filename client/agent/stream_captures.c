@@ -12,23 +12,6 @@ void stream_captures_deinit(struct stream_captures *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-CUstreamCaptureMode stream_captures_relax(const struct profiler *p, bool late)
-{
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-	if (late) {
-		p->cuThreadExchangeStreamCaptureMode(&mode);
-	}
-	return mode;
-}
-
-void stream_captures_give_back(const struct profiler *p, bool late, CUstreamCaptureMode mode)
-{
-	if (late) {
-		p->cuThreadExchangeStreamCaptureMode(&mode);
-	}
-}
-
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

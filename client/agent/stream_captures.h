@@ -40,14 +40,6 @@ static inline bool stream_captures_any(const struct stream_captures *s)
 	return atomic_load(&s->n) > 0;
 }
 
-/* One that nobody has told us of, in CUDA's default mode, is invalidated by whatever any thread of
- * the process does that is not safe in general: starting the profiler, asking a stream. A thread
- * that is relaxed may do that, by CUDA's documentation (cuThreadExchangeStreamCaptureMode; not
- * shown on a GPU yet). Only a late capture needs it: else nothing is done. Returns the thread's
- * mode before, to be given back. */
-CUstreamCaptureMode stream_captures_relax(const struct profiler *p, bool late);
-void stream_captures_give_back(const struct profiler *p, bool late, CUstreamCaptureMode mode);
-
 /* CUDA's number of the one that the stream is part of; 0: of none, or of one that was invalidated,
  * whose number CUDA does not tell any more. */
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures);

@@ -76,6 +76,9 @@ static void on_api(const struct fake_call *call)
 		.correlationId = call->correlation_id,
 	};
 
+	if (call->symbol && !call->result) {
+		session_wait_for_hooks();
+	}
 	if (atomic_load(&on_driver[call->cbid])) {
 		deliver(CUPTI_CB_DOMAIN_DRIVER_API, call->cbid, &data);
 	}

@@ -571,16 +571,6 @@ CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *ret)
 	return trace_exit(&trace, is_capturing(stream, ret));
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-	static _Thread_local CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	CUstreamCaptureMode before = mine;
-
-	mine = *mode;
-	*mode = before;
-	return gpu_ready();
-}
-
 /* As it was first. The header gives its name to a later one. */
 #undef cuStreamGetCaptureInfo
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id);

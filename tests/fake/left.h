@@ -7,6 +7,7 @@
  * GPUCTR_FAKE_DIR. A forked child counts for itself. */
 
 enum left_kind {
+	LEFT_HOOKS,	  /* the profiler's, in the driver */
 	LEFT_PROFILERS,	  /* enabled range profilers */
 	LEFT_HOSTS,	  /* objects of the profiler's host half */
 	LEFT_SUBSCRIBERS, /* of callbacks */

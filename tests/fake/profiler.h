@@ -46,6 +46,9 @@ void activity_executed(const struct fake_work *work, uint32_t correlation, const
 void activity_range_began(void);
 bool activity_traces_kernels(void);
 
+/* session.c: what the profiler's hooks cost a launch. */
+void session_wait_for_hooks(void);
+
 /* callback.c */
 void callback_listen(const struct fake_hooks *driver);
 

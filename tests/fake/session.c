@@ -10,12 +10,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_PROFILERS = 64 };
 
 pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUpti_RangeProfiler_Object *profilers[MAX_PROFILERS];
-static _Atomic bool is_initialised;
+static _Atomic bool was_initialised, is_hooked;
 
 static bool is_known(const struct CUpti_RangeProfiler_Object *p)
 {
@@ -71,6 +72,20 @@ bool ranges_permission_is_gone(const struct CUpti_RangeProfiler_Object *p)
 				   p->permission.h_object);
 }
 
+/* With hooks in the driver launches of several threads come one after the other, in Initialize and
+ * from then on. What is measured is measured without them as well. */
+void session_wait_for_hooks(void)
+{
+	static pthread_mutex_t one_after_the_other = PTHREAD_MUTEX_INITIALIZER;
+	const char *us = getenv("GPUCTR_FAKE_HOOKS_US");
+
+	if (us && atomic_load(&is_hooked)) {
+		pthread_mutex_lock(&one_after_the_other);
+		usleep((useconds_t)atoi(us));
+		pthread_mutex_unlock(&one_after_the_other);
+	}
+}
+
 CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *params)
 {
 	CUptiResult r = call_begin("cuptiProfilerInitialize");
@@ -81,7 +96,8 @@ CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params *params)
 	if (!call_has_size(params, CUpti_Profiler_Initialize_Params_STRUCT_SIZE)) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	atomic_store(&is_initialised, true);
+	atomic_store(&was_initialised, true);
+	left_count(LEFT_HOOKS, !atomic_exchange(&is_hooked, true));
 	return CUPTI_SUCCESS;
 }
 
@@ -95,7 +111,7 @@ CUptiResult cuptiProfilerDeInitialize(CUpti_Profiler_DeInitialize_Params *params
 	if (!call_has_size(params, CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE)) {
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	}
-	atomic_store(&is_initialised, false);
+	left_count(LEFT_HOOKS, -(int)atomic_exchange(&is_hooked, false));
 	return CUPTI_SUCCESS;
 }
 
@@ -112,7 +128,7 @@ static CUptiResult find_context(CUcontext context, int *ret_gpu)
 	const struct fake_hooks *driver = call_driver();
 	uint32_t uid;
 
-	if (!driver || !atomic_load(&is_initialised)) {
+	if (!driver || !atomic_load(&was_initialised)) {
 		fake_violation("a profiler call before cuptiProfilerInitialize");
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	}

@@ -10,6 +10,9 @@
 int main(void)
 {
 	CUpti_Profiler_Initialize_Params init = { CUpti_Profiler_Initialize_Params_STRUCT_SIZE };
+	CUpti_Profiler_DeInitialize_Params deinit = {
+		CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE
+	};
 	CUpti_RangeProfiler_Enable_Params enable = {
 		CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE
 	};
@@ -31,5 +34,6 @@ int main(void)
 		disable.pRangeProfilerObject = enable.pRangeProfilerObject;
 		cuptiRangeProfilerDisable(&disable);
 	}
+	cuptiProfilerDeInitialize(&deinit);
 	return 0;
 }

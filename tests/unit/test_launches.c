@@ -65,17 +65,6 @@ static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *ret, cuuint
 	return CUDA_SUCCESS;
 }
 
-static CUstreamCaptureMode thread_mode; /* of the thread that launches */
-
-static CUresult exchange_mode(CUstreamCaptureMode *mode)
-{
-	CUstreamCaptureMode before = thread_mode;
-
-	thread_mode = *mode;
-	*mode = before;
-	return CUDA_SUCCESS;
-}
-
 static CUresult get_attribute(int *ret, CUfunction_attribute which, CUfunction f)
 {
 	(void)which;
@@ -125,7 +114,6 @@ static const struct profiler profiler = {
 	.cuptiSubscribe = subscribe,
 	.cuptiGetStreamIdEx = get_stream,
 	.stream_capture_info = capture_info,
-	.cuThreadExchangeStreamCaptureMode = exchange_mode,
 	.cuFuncGetAttribute = get_attribute,
 	.cuFuncLoad = load,
 };
@@ -326,44 +314,6 @@ static void captures_of_graphs_are_counted(void **state)
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 	leave(END, CUDA_SUCCESS); /* that began before */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
-}
-
-/* --- captures of graphs that nobody has told of --- */
-
-static CUstreamCaptureMode opened_in, closed_in;
-
-static bool open_in_mode(struct capture *capture, struct ranges *ranges,
-			 const struct guard_launch *g, struct launch **ret)
-{
-	opened_in = thread_mode;
-	return open_one(capture, ranges, g, ret);
-}
-
-static void close_in_mode(struct capture *capture, struct ranges *ranges,
-			  const struct guard_launch *g, bool launched)
-{
-	closed_in = thread_mode;
-	close_one(capture, ranges, g, launched);
-}
-
-/* What is done around a launch is done in relaxed mode, and the launch in the program's. */
-static void a_late_capture_is_relaxed(void **state)
-{
-	const struct method looks = { open_in_mode, close_in_mode, end_all, disable };
-
-	(void)state;
-	c->method = &looks;
-	for (int late = 0; late < 2; late++) {
-		c->late = late;
-		thread_mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-		enter(LAUNCH);
-		assert_int_equal(thread_mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-		leave(LAUNCH, CUDA_SUCCESS);
-		assert_int_equal(thread_mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-		assert_int_equal(opened_in, late ? CU_STREAM_CAPTURE_MODE_RELAXED : thread_mode);
-		assert_int_equal(closed_in, opened_in);
-	}
-	c->late = false;
 }
 
 /* --- the lock --- */
@@ -672,7 +622,6 @@ int main(void)
 		LAUNCHES_TEST(a_launch_that_failed_is_told),
 		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
 		LAUNCHES_TEST(captures_of_graphs_are_counted),
-		LAUNCHES_TEST(a_late_capture_is_relaxed),
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_that_hangs_is_not_waited_for),
