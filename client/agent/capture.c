@@ -100,10 +100,10 @@ static void tell_spent(struct capture *c)
 				  "metrics of one pass with --budget 100%."
 				: "This was too short for its budget. With --budget 100% "
 				  "everything is measured.";
-	char text[1024], seeing[256];
+	char text[1024], seeing[384];
 	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
 
-	choosing_describe_seeing(&c->choosing, seeing, sizeof(seeing));
+	choosing_describe_seeing(&c->choosing, atomic_load(&c->n_threads), seeing, sizeof(seeing));
 	if (text[0] != '\0') {
 		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*seeing ? remedy : "");
 	}

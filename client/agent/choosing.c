@@ -489,21 +489,29 @@ size_t choosing_tell(struct choosing *c, struct pack_stratum *v, size_t max)
 	return n;
 }
 
-void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes)
+void choosing_describe_seeing(struct choosing *c, unsigned threads, char *text, size_t bytes)
 {
 	double seeing = 0;
+	int n;
 
 	text[0] = '\0';
 	if (lock_budget(c)) {
 		seeing = budget_seeing_share(&c->budget, clock_now_ns());
 		pthread_mutex_unlock(&c->lock);
 	}
-	if (seeing > c->share) {
-		snprintf(text, bytes,
-			 "the budget of %.4g %% cannot be kept: that the program's launches are "
-			 "seen, and slower under CUPTI, takes %.2g %% of the time, whatever is "
-			 "measured",
-			 100 * c->share, 100 * seeing);
+	if (seeing <= c->share) {
+		return;
+	}
+	n = snprintf(text, bytes,
+		     "the budget of %.4g %% cannot be kept: that the program's launches are "
+		     "seen, and slower under CUPTI, takes %.3g %% of the time, whatever is "
+		     "measured",
+		     100 * c->share, 100 * seeing);
+	if (threads > 1 && (size_t)n < bytes) {
+		snprintf(text + n, bytes - (size_t)n,
+			 "; that is added up over %u threads, and holds the program up by less "
+			 "where they launch at one time",
+			 threads);
 	}
 }
 

@@ -95,8 +95,9 @@ void choosing_end_callback(struct choosing *c, uint64_t begin_ns);
 /* Before a launch whose callback was timed: has its stream anything to do still? */
 void choosing_note_gpu(struct choosing *c, bool busy);
 
-/* What the budget cannot pay for, in words: seeing alone takes more. Empty: it does not. */
-void choosing_describe_seeing(struct choosing *c, char *text, size_t bytes);
+/* What the budget cannot pay for, in words: seeing alone takes more, of the launches of so many
+ * threads. Empty: it does not. */
+void choosing_describe_seeing(struct choosing *c, unsigned threads, char *text, size_t bytes);
 
 /* --- what it has cost; begin_ns as clock_now_ns() --- */
 

@@ -88,6 +88,7 @@ struct capture *visit_begin(struct visit *v)
 	} while (c != atomic_load(&open_capture));
 	if (c && v->number != c->number) {
 		v->number = c->number;
+		v->has_launched = false;
 		v->launching = NULL;
 		v->call_ns = 0;
 		v->last_context = v->other = NULL;

@@ -30,6 +30,7 @@ struct visit {
 	struct guard_launch launched; /* what launching is for */
 	/* What the thread remembers of the capture with this number, and of no other. */
 	uint32_t number;
+	bool has_launched;
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
 	struct path path;     /* to it, where launches are chosen */

@@ -216,11 +216,13 @@ void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, si
 	CUpti_Profiler_DeInitialize_Params deinit = {
 		.structSize = CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE,
 	};
-	bool known = v->cuptiProfilerInitialize(&init) == CUPTI_SUCCESS &&
-		     v->cuptiDeviceGetChipName(&p) == CUPTI_SUCCESS && p.pChipName;
+	bool initialised = v->cuptiProfilerInitialize(&init) == CUPTI_SUCCESS;
+	bool known = initialised && v->cuptiDeviceGetChipName(&p) == CUPTI_SUCCESS && p.pChipName;
 
 	snprintf(chip, size, "%s", known ? p.pChipName : "");
-	v->cuptiProfilerDeInitialize(&deinit);
+	if (initialised) {
+		v->cuptiProfilerDeInitialize(&deinit);
+	}
 }
 
 void vendor_version_format(uint32_t cupti_version, char *text, size_t size)

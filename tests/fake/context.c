@@ -404,6 +404,21 @@ static bool hook_stream_find(CUcontext context, CUstream stream, bool per_thread
 	return true;
 }
 
+static bool hook_invalidate_stream_captures(CUcontext context)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&lock);
+	for (CUstream s = context->streams; s; s = s->next) {
+		CUstreamCaptureStatus active = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+
+		any |= atomic_compare_exchange_strong(&s->capture_status, &active,
+						      CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+	}
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
 void trace_listen(const struct fake_listener *listener);
 
 const struct fake_hooks *fakecuda_hooks(void)
@@ -417,6 +432,7 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,
 		.last_correlation = trace_last_correlation,
+		.invalidate_stream_captures = hook_invalidate_stream_captures,
 		.barrier = queue_barrier,
 		.forget = queue_forget,
 		.wait_barriers = queue_wait_barriers,

@@ -37,7 +37,7 @@ struct CUstream_st {
 	CUstream next;
 	CUcontext context;
 	uint32_t id;
-	CUstreamCaptureStatus capture_status;
+	_Atomic CUstreamCaptureStatus capture_status;
 	uint64_t capture_id;
 	struct CUgraph_st *graph; /* while the stream is captured */
 };

@@ -66,6 +66,9 @@ struct fake_hooks {
 	/* Correlation id of the calling thread's last call. */
 	uint32_t (*last_correlation)(void);
 
+	/* Invalidates what streams of the context capture. False: none does. */
+	bool (*invalidate_stream_captures)(CUcontext context);
+
 	/* Work that is not done yet: see queue.h. */
 	void (*barrier)(CUcontext context, void (*pass)(void *owner, long argument), void *owner,
 			long argument);

@@ -513,13 +513,20 @@ static CUresult end_stream_capture(CUstream handle, CUgraph *ret)
 {
 	struct CUstream_st *stream = gpu_stream(handle);
 
-	if (!stream || stream->capture_status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+	CUstreamCaptureStatus status;
+
+	if (!stream || stream->capture_status == CU_STREAM_CAPTURE_STATUS_NONE) {
 		return CUDA_ERROR_ILLEGAL_STATE;
 	}
+	status = atomic_exchange(&stream->capture_status, CU_STREAM_CAPTURE_STATUS_NONE);
+	atomic_fetch_sub(&n_stream_captures, 1);
 	*ret = stream->graph;
 	stream->graph = NULL;
-	stream->capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
-	atomic_fetch_sub(&n_stream_captures, 1);
+	if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
+		free(*ret);
+		*ret = NULL;
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	}
 	return CUDA_SUCCESS;
 }
 

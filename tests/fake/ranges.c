@@ -197,6 +197,10 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 				      p->permission.h_object)) {
 		return ranges_leave(p, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
 	}
+	if (call_driver()->invalidate_stream_captures(p->context)) {
+		fake_violation("Start while a stream captures, which is invalidated");
+		return ranges_leave(p, CUPTI_ERROR_UNKNOWN);
+	}
 	call_driver()->drain(p->context);
 	owner.file = p->permission.file;
 	owner.h_root = p->permission.h_root;

@@ -186,6 +186,33 @@ static void graphs_are_being_captured(void **state)
 	agents_daemon_close(d);
 }
 
+/* One that captures in another thread is met in time: Start would invalidate it. */
+static void a_graph_is_being_captured_by_another_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, built_path("tests/system/graphing"), "threads", NULL);
+	agent = agents_daemon_register(d, NULL);
+	fixture_wait_held(f, 1);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_start(d, agent);
+	fixture_release(f);
+	agents_daemon_take(d, agent, 20);
+	fixture_wait_held(f, 1);
+	agents_daemon_end(d, agent);
+	assert_in_range(d->totals.capturing, 100, 200);
+	assert_true(d->totals.measured >= 20);
+	fixture_release(f);
+	expect_exit(p, 0);
+	expect_output(p, "captured whole\n");
+	close(agent);
+	agents_daemon_close(d);
+}
+
 /* --- a program within cuInit() --- */
 
 /* CUPTI is not even opened before cuInit() has returned. */
@@ -532,6 +559,7 @@ int main(void)
 		STANDBY_TEST(captures_follow_one_another),
 		STANDBY_TEST(each_capture_has_its_filter),
 		STANDBY_TEST(graphs_are_being_captured),
+		STANDBY_TEST(a_graph_is_being_captured_by_another_thread),
 		STANDBY_TEST(a_capture_waits_for_cuinit),
 		STANDBY_TEST(a_program_whose_cuinit_fails_is_let_go),
 		STANDBY_TEST(an_agent_says_who_it_is),

@@ -279,15 +279,18 @@ static void what_seeing_costs_is_spent(void **state)
 
 	c->telling_ns = 1e5;
 	take(c, 0);
-	choosing_describe_seeing(c, text, sizeof(text));
+	choosing_describe_seeing(c, 2, text, sizeof(text));
 	assert_string_equal(text, "");
 	time_callbacks(c, 100);
 	take_for(c, 300);
 	choosing_describe(c, text, sizeof(text));
 	assert_non_null(strstr(text, "seeing launches 6"));
 	assert_non_null(strstr(text, "(6100, calibrated)"));
-	choosing_describe_seeing(c, text, sizeof(text));
+	choosing_describe_seeing(c, 1, text, sizeof(text));
 	assert_non_null(strstr(text, "the budget of 5 % cannot be kept"));
+	assert_null(strstr(text, "threads"));
+	choosing_describe_seeing(c, 8, text, sizeof(text));
+	assert_non_null(strstr(text, "whatever is measured; that is added up over 8 threads"));
 	/* Nothing is left for measuring. */
 	assert_false(take(c, 1).choice.measure);
 }

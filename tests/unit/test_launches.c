@@ -316,6 +316,32 @@ static void captures_of_graphs_are_counted(void **state)
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
 }
 
+/* --- looking on --- */
+
+static uint64_t time_launch(void)
+{
+	uint64_t begin_ns = clock_now_ns();
+
+	enter(LAUNCH);
+	leave(LAUNCH, CUDA_SUCCESS);
+	return clock_now_ns() - begin_ns;
+}
+
+/* The first launch that a late capture sees waits, for stream captures that are to be met, and no
+ * other one does, whether it is wanted or not. */
+static void a_late_capture_looks_on_first(void **state)
+{
+	unsigned before = n_opened;
+
+	(void)state;
+	c->late = true;
+	assert_true(time_launch() >= 50 * MS);
+	assert_true(time_launch() < 50 * MS);
+	assert_int_equal(n_opened, before + 2);
+	c->late = false;
+	assert_int_equal(atomic_load(&c->n_threads), 1);
+}
+
 /* --- the lock --- */
 
 static struct {
@@ -618,6 +644,7 @@ static void who_does_not_let_go_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		LAUNCHES_TEST(a_late_capture_looks_on_first),
 		LAUNCHES_TEST(a_launch_within_a_launch_is_a_part_of_it),
 		LAUNCHES_TEST(a_launch_that_failed_is_told),
 		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
