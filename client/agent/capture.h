@@ -35,8 +35,6 @@ struct capture {
 	atomic_uint n_contexts;	    /* there are now */
 	atomic_uint n_threads;	    /* of the program's, that have launched */
 	struct stream_captures stream_captures;
-	atomic_bool has_looked_on;	/* a late one; before that it measures nothing */
-	_Atomic uint64_t look_on_by_ns; /* clock_now_ns(); 0: there was no launch yet */
 	struct patience patience;
 	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;

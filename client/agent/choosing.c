@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/agent/slower.h"
+#include "client/agent/stream_captures.h"
 #include "proto/base/clock.h"
 #include "proto/wire/wire.h"
 
@@ -29,7 +30,6 @@ enum { NAME_NONE, NAME_BEING_WRITTEN, NAME_WRITTEN };
 enum { HIDDEN_ASKS = 16 }; /* that are judged together */
 
 #define GRANT_EVERY_NS (CLOCK_NS_PER_S / 10)
-#define LOOK_ON_LEAST_NS (CLOCK_NS_PER_S / 20)
 #define LOOK_ON_NS (CLOCK_NS_PER_S / 2)
 #define RANGE_GPU_NS 46e3
 #define RANGE_CPU_NS 5e3	/* until one was timed */
@@ -178,7 +178,8 @@ static bool is_looking_on(struct choosing *c, uint64_t now_ns)
 		return false;
 	}
 	c->met_ns = c->met_ns ? c->met_ns : now_ns;
-	return now_ns < c->met_ns + (slower_knows_plain() ? LOOK_ON_LEAST_NS : LOOK_ON_NS);
+	return now_ns <
+	       c->met_ns + (slower_knows_plain() ? STREAM_CAPTURES_LOOK_ON_NS : LOOK_ON_NS);
 }
 
 /* With the lock. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/launches.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/agent/arguments.h"
@@ -21,8 +19,6 @@
 
 /* Before a launch: decide, note it, push a range, with the context's lock held. After it: pop, and
  * unlock. Other work is kept apart from that. */
-
-#define LOOK_ON_NS (50 * CLOCK_NS_PER_MS)
 
 /* --- one launch --- */
 
@@ -204,28 +200,6 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 	return true;
 }
 
-/* A stream capture that began before a late one of ours is known from its next launch on, and the
- * first Start would invalidate one that is not: other threads have time to launch until then. With
- * a budget launches are looked on for that long in any case (choosing.c). */
-static void look_on(struct capture *c)
-{
-	uint64_t none = 0, by_ns;
-	struct timespec until;
-
-	if (!c->late || c->choosing.on ||
-	    atomic_load_explicit(&c->has_looked_on, memory_order_relaxed)) {
-		return;
-	}
-	by_ns = clock_now_ns() + LOOK_ON_NS;
-	if (!atomic_compare_exchange_strong(&c->look_on_by_ns, &none, by_ns)) {
-		by_ns = none; /* another thread has come before */
-	}
-	until = clock_timespec(by_ns);
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
-	}
-	atomic_store(&c->has_looked_on, true);
-}
-
 /* False: it is not, and counted. */
 static bool measure(struct capture *c, struct visit *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
@@ -267,7 +241,9 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		atomic_fetch_add(&c->counters.capturing, 1);
 		return;
 	}
-	look_on(c);
+	if (c->late && !c->choosing.on) { /* with a budget nothing is chosen before (choosing.c) */
+		stream_captures_look_on(&c->stream_captures);
+	}
 	if (!wanted_by_filter(c, f, &g)) {
 		return;
 	}

@@ -46,7 +46,7 @@ int profiler_open(struct profiler *p, struct refusal *r)
 			    "the program's libcuda has no %s", missing);
 		return r->code;
 	}
-	missing = vendor_resolve(p->host.library, device, ARRAY_SIZE(device), p);
+	missing = vendor_resolve(p->host.handle, device, ARRAY_SIZE(device), p);
 	if (missing) {
 		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD,
 			    "Use CUPTI of CUDA 12.6 or newer in the program.",

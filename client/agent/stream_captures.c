@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/stream_captures.h"
 
+#include <errno.h>
+#include <time.h>
+
 void stream_captures_init(struct stream_captures *s)
 {
 	*s = (struct stream_captures){ 0 };
@@ -10,6 +13,24 @@ void stream_captures_init(struct stream_captures *s)
 void stream_captures_deinit(struct stream_captures *s)
 {
 	pthread_mutex_destroy(&s->lock);
+}
+
+void stream_captures_look_on(struct stream_captures *s)
+{
+	uint64_t none = 0, by_ns;
+	struct timespec until;
+
+	if (atomic_load_explicit(&s->has_looked_on, memory_order_relaxed)) {
+		return;
+	}
+	by_ns = clock_now_ns() + STREAM_CAPTURES_LOOK_ON_NS;
+	if (!atomic_compare_exchange_strong(&s->look_on_by_ns, &none, by_ns)) {
+		by_ns = none; /* another thread has come before */
+	}
+	until = clock_timespec(by_ns);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+	}
+	atomic_store(&s->has_looked_on, true);
 }
 
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)

@@ -129,27 +129,27 @@ int vendor_open_host(struct vendor_host *v, struct refusal *r)
 	static const struct vendor_symbol symbols[] = { VENDOR_HOST_FUNCTIONS(SYMBOL_HOST) };
 	const char *missing;
 
-	v->library = open_cupti();
-	if (!v->library && !may_open_files()) {
+	v->handle = open_cupti();
+	if (!v->handle && !may_open_files()) {
 		refusal_set(r, GPUCTR_E_NO_CUPTI, "Let it have more open files (ulimit -n).",
 			    "libcupti.so cannot be opened: the process has as many files open as "
 			    "it may");
 		return r->code;
 	}
-	if (!v->library) {
+	if (!v->handle) {
 		refusal_set(r, GPUCTR_E_NO_CUPTI,
 			    "Install the CUDA toolkit's CUPTI (12.6 or newer), or put its folder "
 			    "into LD_LIBRARY_PATH.",
 			    "libcupti.so was not found");
 		return r->code;
 	}
-	missing = vendor_resolve(v->library, symbols, ARRAY_SIZE(symbols), v);
+	missing = vendor_resolve(v->handle, symbols, ARRAY_SIZE(symbols), v);
 	if (missing) {
 		refusal_set(r, GPUCTR_E_CUPTI_TOO_OLD, "Use CUPTI of CUDA 12.6 or newer.",
 			    "the libcupti that was found has no %s", missing);
 		return r->code;
 	}
-	open_companions(v->library);
+	open_companions(v->handle);
 	if (!knows_chips(v)) {
 		refusal_set(r, GPUCTR_E_NO_CUPTI,
 			    "Put libnvperf_host.so of the same toolkit beside libcupti.so.",
@@ -168,14 +168,14 @@ int vendor_open_driver(struct vendor_driver *v, struct refusal *r)
 	static const struct vendor_symbol symbols[] = { VENDOR_DRIVER_FUNCTIONS(SYMBOL_DRIVER) };
 	const char *missing;
 
-	v->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!v->library) {
+	v->handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!v->handle) {
 		refusal_set(r, GPUCTR_E_NO_DRIVER,
 			    "Install NVIDIA's driver; recordings can be played without it.",
 			    "libcuda.so.1 was not found: this machine has no NVIDIA driver");
 		return r->code;
 	}
-	missing = vendor_resolve(v->library, symbols, ARRAY_SIZE(symbols), v);
+	missing = vendor_resolve(v->handle, symbols, ARRAY_SIZE(symbols), v);
 	if (missing) {
 		refusal_set(r, GPUCTR_E_DRIVER_TOO_OLD,
 			    "Update NVIDIA's driver to 565.57 or newer.", "libcuda.so.1 has no %s",

@@ -50,13 +50,13 @@
 #define VENDOR_MEMBER(name) __typeof__(&name) name;
 
 struct vendor_host {
-	void *library;
+	void *handle;	  /* dlopen()'s */
 	uint32_t version; /* cuptiGetVersion(): CUPTI_API_VERSION of the library */
 	VENDOR_HOST_FUNCTIONS(VENDOR_MEMBER)
 };
 
 struct vendor_driver {
-	void *library;
+	void *handle;
 	VENDOR_DRIVER_FUNCTIONS(VENDOR_MEMBER)
 };
 

@@ -512,7 +512,6 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 static CUresult end_stream_capture(CUstream handle, CUgraph *ret)
 {
 	struct CUstream_st *stream = gpu_stream(handle);
-
 	CUstreamCaptureStatus status;
 
 	if (!stream || stream->capture_status == CU_STREAM_CAPTURE_STATUS_NONE) {

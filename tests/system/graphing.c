@@ -105,20 +105,28 @@ static int try_profiler(CUcontext context)
 	return r;
 }
 
+static CUcontext begin(CUmodule *ret_module)
+{
+	CUcontext context;
+	CUdevice device;
+
+	check("cuInit", cuInit(0));
+	check("device", cuDeviceGet(&device, 0));
+	check("context", cuCtxCreate(&context, NULL, 0, device));
+	check("module", cuModuleLoadData(ret_module, "image"));
+	check("function", cuModuleGetFunction(&function, *ret_module, "_Z2k0Pf"));
+	return context;
+}
+
 static int run_streams(void)
 {
 	CUstream graphing, longer, beside;
 	CUgraphExec exec;
 	CUcontext context;
-	CUdevice device;
 	CUmodule module;
 	CUgraph graph, other;
 
-	check("cuInit", cuInit(0));
-	check("device", cuDeviceGet(&device, 0));
-	check("context", cuCtxCreate(&context, NULL, 0, device));
-	check("module", cuModuleLoadData(&module, "image"));
-	check("function", cuModuleGetFunction(&function, module, "_Z2k0Pf"));
+	context = begin(&module);
 	check("stream", cuStreamCreate(&graphing, CU_STREAM_NON_BLOCKING));
 	check("stream", cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
 	check("stream", cuStreamCreate(&longer, CU_STREAM_NON_BLOCKING));
@@ -187,15 +195,10 @@ static void *capture(void *unused)
 static int run_threads(void)
 {
 	CUstream beside;
-	CUdevice device;
 	CUmodule module;
 	pthread_t thread;
 
-	check("cuInit", cuInit(0));
-	check("device", cuDeviceGet(&device, 0));
-	check("context", cuCtxCreate(&captured.context, NULL, 0, device));
-	check("module", cuModuleLoadData(&module, "image"));
-	check("function", cuModuleGetFunction(&function, module, "_Z2k0Pf"));
+	captured.context = begin(&module);
 	check("stream", cuStreamCreate(&captured.stream, CU_STREAM_NON_BLOCKING));
 	check("stream", cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
 	launch(beside, 1); /* loads it: not while a stream captures */

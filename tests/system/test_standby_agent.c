@@ -152,6 +152,22 @@ static void each_capture_has_its_filter(void **state)
 	agents_daemon_close(d);
 }
 
+/* A capture from where the program is held until it is held again, of n records at least. Returns
+ * the agent's connection. */
+static int capture_held(struct fixture *f, struct agents_daemon *d, size_t n)
+{
+	int agent = agents_daemon_register(d, NULL);
+
+	fixture_wait_held(f, 1);
+	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
+	agents_daemon_take_start(d, agent);
+	fixture_release(f);
+	agents_daemon_take(d, agent, n);
+	fixture_wait_held(f, 1);
+	agents_daemon_end(d, agent);
+	return agent;
+}
+
 /* Captures of graphs that began before ours are not disturbed until the last one has ended, what is
  * launched meanwhile is counted for what it is, and CUPTI is free for its next user. */
 static void graphs_are_being_captured(void **state)
@@ -164,14 +180,7 @@ static void graphs_are_being_captured(void **state)
 
 	agents_daemon_open(d, f);
 	p = fixture_run(f, USER_ANN, built_path("tests/system/graphing"), NULL);
-	agent = agents_daemon_register(d, NULL);
-	fixture_wait_held(f, 1);
-	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
-	agents_daemon_take_start(d, agent);
-	fixture_release(f);
-	agents_daemon_take(d, agent, 21);
-	fixture_wait_held(f, 1);
-	agents_daemon_end(d, agent);
+	agent = capture_held(f, d, 21);
 	assert_int_equal(d->totals.seen, 41);
 	assert_int_equal(d->totals.capturing, 10);
 	assert_int_equal(d->totals.unready, 10);
@@ -196,14 +205,7 @@ static void a_graph_is_being_captured_by_another_thread(void **state)
 
 	agents_daemon_open(d, f);
 	p = fixture_run(f, USER_ANN, built_path("tests/system/graphing"), "threads", NULL);
-	agent = agents_daemon_register(d, NULL);
-	fixture_wait_held(f, 1);
-	agents_daemon_begin(d, agent, 1, "dram__bytes_read.sum");
-	agents_daemon_take_start(d, agent);
-	fixture_release(f);
-	agents_daemon_take(d, agent, 20);
-	fixture_wait_held(f, 1);
-	agents_daemon_end(d, agent);
+	agent = capture_held(f, d, 20);
 	assert_in_range(d->totals.capturing, 100, 200);
 	assert_true(d->totals.measured >= 20);
 	fixture_release(f);
