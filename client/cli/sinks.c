@@ -277,6 +277,7 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
 				   .unanswered = ranks_none_answered(&s->ranks),
+				   .speechless = s->ranks.n_speechless + s->ranks.n_cut_off > 0,
 				   .has_totals = s->has_totals,
 				   .error = s->error,
 				   .refused = s->refused,

@@ -36,6 +36,7 @@ struct summary_end {
 	struct gpuctr_totals totals;
 	bool recorded;	       /* no GPU was leased: only a recording could answer */
 	bool unanswered;       /* no process said more than that it is there */
+	bool speechless;       /* a process ended, or was cut off, before it had told all */
 	bool has_totals;       /* false: the connection broke, what is known is what came */
 	bool unfinished;       /* of a file without totals: it is written still, or was cut short */
 	int error;	       /* why it ended early, GPUCTR_OK: it did not */

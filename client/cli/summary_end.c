@@ -439,6 +439,9 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 		add_no_process(end, b);
 	} else if (t->seen == 0 && end->refused) {
 		buf_text(b, "Nothing was measured; the warning above says why.\n");
+	} else if (t->seen == 0 && end->speechless) {
+		buf_text(b, "Nothing was measured: a program ended, or was cut off, before it "
+			    "could tell of a launch.\n");
 	} else if (t->seen == 0) {
 		buf_text(b,
 			 "Nothing was measured: the program used CUDA but launched no kernel.\n");

@@ -779,6 +779,10 @@ static void test_summary_says_what_is_recorded_or_missing(void **state)
 	end.unsaved = 1234;
 	summary_print(s, &end, &b);
 	expect_contains(&b, "launched no kernel");
+	end.speechless = true;
+	summary_print(s, &end, &b);
+	expect_contains(&b, "before it could tell of a launch");
+	end.speechless = false;
 	assert_int_equal(summary_outcome(s, &end), SUMMARY_NOTHING);
 	expect_contains(&b, "RECORDED on NVIDIA H200\\x1b[2J, not measured here\n");
 	expect_contains(&b, "2 lost on their way");
