@@ -22,7 +22,7 @@ MANY = ("memory,compute,tensor,kineto__cuda_core_flops,lts__t_sectors.sum,lts__t
         "sm__inst_executed_pipe_lsu.sum,sm__inst_executed_pipe_xu.sum,sm__inst_executed_pipe_uniform.sum,"
         "sm__inst_executed_pipe_alu.sum,sm__inst_executed_pipe_cbu.sum")
 # What is trained, at what batch, and how many iterations take half a minute: launch-bound, and GPU-bound.
-PROGRAMS = {"resnet18": (64, 2000), "transformer": (8, 500)}
+PROGRAMS = {"resnet18": (64, 2000), "transformer": (8, 500), "gpt": (8, 500)}
 
 
 def lines(path):
@@ -82,6 +82,62 @@ def slowdown(m, model, budgets, rounds, window_s=WINDOW_S, more=()):
         percent = float(b[:-1])
         row(f"{model} step ({median(off):.1f} ms){' '.join(['', *more])}, --budget {b} / not captured", f"{quartiles(ratios)} of {len(ratios)} pairs of windows, of {window_s} s",
             f"1 + {percent} % + 0.5 %", median(ratios) <= 1.005 + percent / 100)
+
+
+def spent(text):
+    """ms that the agent reports as spent, in all and on first Starts; None where it reports nothing."""
+    m = re.search(r"spent ([\d.]+) % of ([\d.]+) s", text)
+    first = re.search(r"first starts ([\d.]+) ms", text)
+    return (float(m[1]) * float(m[2]) * 10, float(first[1]) if first else 0) if m else (None, 0)
+
+
+def lost(steps, window, plain_ms):
+    """ms by which a window's steps took longer than as many plain ones."""
+    return (pace(steps, window) - plain_ms) * sum(window[0] <= at <= window[1] for at, _ in steps[1:])
+
+
+def reported(m, model, budgets, rounds, seconds=6):
+    """What the agent reports as spent, against what the program has lost: whole captures, the first Start included, and the
+    same behind their first second. Of which launches there is a value."""
+    batch, _ = PROGRAMS[model]
+    p = standing(m, "python3", m.stage / "standing.py", "--model", model, "--batch", batch, "--seconds", (2 * seconds + 1) * len(budgets) * rounds + 8)
+    p.wait_for("standing ready", 60)
+    time.sleep(2)
+    m.client("capture", "--pid", p.pid, "--budget", "1%", "--metrics", MEMORY, "--duration", 1, "--no-summary")  # loads CUPTI
+    captures = []
+    for _ in range(rounds):
+        for b in budgets:
+            time.sleep(seconds / 2)
+            path, begin = m.work / "reported.jsonl", time.time()
+            r = m.client("capture", "--pid", p.pid, "--budget", b, "--metrics", MEMORY, "--duration", seconds, "--format", "jsonl", "--output", path, "-f")
+            captures.append((b, begin, time.time(), r.stderr, lines(path)))
+            time.sleep(seconds / 2)
+    p.wait(120)
+    steps = told_by(p).get("steps", [])
+    for b in budgets:
+        ratios, figures = [], []
+        for budget, begin, end, text, records in captures:
+            if budget != b:
+                continue
+            plain = (pace(steps, (begin - seconds / 2, begin)) + pace(steps, (end + 0.3, end + seconds / 2))) / 2
+            all_ms, first_ms = spent(text)
+            whole, behind = lost(steps, (begin, end + 0.3), plain), lost(steps, (begin + 1.2, end), plain)
+            estimates = [d for d in records if d["type"] == "estimate" and d["metric"] == BYTES[0]]
+            totals = next((d for d in records if d["type"] == "totals"), {})
+            unknown, launches = (sum(d[k] for d in estimates) for k in ("unknown", "launches"))
+            print("   ", next((line for line in text.splitlines() if "spent" in line), "nothing reported")[:700])
+            print("   ", next((line for line in text.splitlines() if "cannot be kept" in line), "")[:300])
+            figures.append(f"lost {whole:.0f} ms, reported {all_ms or 0:.0f}; behind the first second {behind:.0f} of {(end - begin - 1.2) * 1e3:.0f}, reported {(all_ms or 0) - first_ms:.0f}; "
+                           f"{totals.get('measured')} of {totals.get('seen')} measured, {unknown / launches if launches else 1:.2%} without a value")
+            ratios.append((all_ms or 0) / whole if whole > 0 else float("inf"))
+        for figure in figures:
+            print("   ", figure)
+        row(f"{model} ({plain:.1f} ms a step), {seconds} s at {b}: reported / lost", f"{median(ratios):.2f} of {len(ratios)}: {'; '.join(figures[:1])}", "1.5 either way",
+            1 / 1.5 <= median(ratios) <= 1.5)
+
+
+def reports(m):
+    reported(m, "gpt", ("1%", "2%", "5%"), 3)
 
 
 def full_capture(m, argv):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trainings of the programs beside this one, on random data in bf16: models(name, batch) gives what makes a step
-and returns its loss. resnet18 spends its time on launching, transformer on the GPU."""
+and returns its loss. resnet18 spends its time on launching,
+transformer and gpt on the GPU."""
 import torch
 import torchvision
 
@@ -19,14 +20,52 @@ def transformer(batch):
     return model, lambda m: m(x).float().pow(2).mean()
 
 
-NAMES = {"resnet18": resnet18, "transformer": transformer}
+class Block(torch.nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.before, self.behind = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
+        self.qkv, self.out = torch.nn.Linear(d, 3 * d), torch.nn.Linear(d, d)
+        self.widen, self.narrow = torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.before(x)).chunk(3, dim=2))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, d))
+        return x + self.narrow(torch.nn.functional.gelu(self.widen(self.behind(x))))
+
+
+class GPT(torch.nn.Module):
+    """A decoder of the shape of GPT-2."""
+
+    def __init__(self, d=1536, layers=12, heads=24, words=50304, length=1024):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(words, d), torch.nn.Embedding(length, d)
+        self.blocks = torch.nn.Sequential(*(Block(d, heads) for _ in range(layers)))
+        self.last = torch.nn.LayerNorm(d)
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        return torch.nn.functional.linear(self.last(self.blocks(x)), self.words.weight)
+
+
+def gpt(batch):
+    tokens = torch.randint(0, 50304, (batch, 1025), device="cuda")
+    return GPT().cuda(), lambda m: torch.nn.functional.cross_entropy(m(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+NAMES = {"resnet18": resnet18, "transformer": transformer, "gpt": gpt}
 
 
 def make(name, batch, lr, momentum=0.0, wrap=lambda model: model):
     torch.manual_seed(1)
     model, loss_of = NAMES[name](batch)
     model = wrap(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    if name == "gpt":
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr / 100)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
