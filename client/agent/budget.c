@@ -14,9 +14,9 @@
  *
  * The balance is for going steadily: it grows with the time, by a little less than the share, up to
  * what two seconds bring, and everything that is spent is taken from it. Seeing the launches is
- * paid first; while there is a loan, half of what is left goes to it. The loan holds what comes in
- * lumps before it can be saved for: the first Start, larger batches, and the balance that a program
- * begins with.
+ * paid first; while there is a loan, a quarter of what is left goes to it. The loan holds what
+ * comes in lumps before it can be saved for: the first Start, larger batches, and the balance that
+ * a program begins with.
  *
  * The window is for the promise: what was spent in each tenth of a second of the last ten seconds.
  * No lump is spent that does not fit in there. So the balance decides, and the window is the net
@@ -42,6 +42,7 @@
 #define FIRST_NS 1000000000u /* no window begins before */
 #define SLOT_NS 100000000u
 #define WINDOW_NS 1e10
+#define FIRST_LAUNCHES 512
 #define LUMP 0.3   /* of what may be spent in ten seconds */
 #define BESIDE 0.2 /* of a lump, that is left in the window */
 #define CYCLE_NS 6e10
@@ -89,18 +90,25 @@ size_t budget_batch_size(const struct budget *b, uint32_t pass, size_t size)
 	return size_of_pass(b, pass < b->options.passes ? pass : 0, size);
 }
 
-/* A step more where some are dear, if what its first Start takes more is paid back soon. */
+/* Larger ones where what their first Start takes more is paid back soon. Of one pass twice as
+ * large, which saves half of the turns of the first seconds; of several, of which some are dear, a
+ * step of growth. */
 static size_t first_size(const struct budget *b)
 {
-	const size_t larger = SIZE_FIRST * SIZE_GROWTH;
-	double more = FIRST_START_NS_PER_RANGE * (double)(larger - SIZE_FIRST);
-	bool any = false;
+	double share = b->options.share, affordable = LUMP * share * WINDOW_NS;
+	size_t larger = b->options.passes == 1 ? 2 * SIZE_FIRST : SIZE_FIRST;
 
 	for (uint32_t i = 0; i < b->options.passes; i++) {
-		any = any || is_dear(b, i);
+		if (is_dear(b, i)) {
+			larger = SIZE_GROWTH * SIZE_FIRST;
+			affordable = share / 2 * WINDOW_NS;
+		}
 	}
-	return any && more <= b->options.share / 2 * WINDOW_NS ? larger : SIZE_FIRST;
+	return FIRST_START_NS_PER_RANGE * (double)(larger - SIZE_FIRST) <= affordable ? larger
+										      : SIZE_FIRST;
 }
+
+static double first_balance_ns(const struct budget *b);
 
 int budget_init(struct budget *b, const struct budget_options *options)
 {
@@ -131,7 +139,7 @@ int budget_init(struct budget *b, const struct budget_options *options)
 	b->size = b->room = b->first;
 	b->costs[BUDGET_FIRST_START].each_ns =
 		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
-	b->balance_ns = PLANNED * options->share * FIRST_NS;
+	b->balance_ns = first_balance_ns(b);
 	b->loan_ns = b->balance_ns;
 	return 0;
 }
@@ -217,6 +225,17 @@ static double whole_price(const struct budget *b)
 	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
 }
 
+/* The income of one second; or of four, if that is for no more than the first few batches, or the
+ * only one. A program shows most of its kinds of launches in its first steps. */
+static double first_balance_ns(const struct budget *b)
+{
+	bool only = b->options.share < budget_least_share(b);
+	double income = PLANNED * b->options.share * FIRST_NS;
+	double batches = whole_price(b) * (only ? (double)b->size : FIRST_LAUNCHES);
+
+	return fmax(income, fmin(4 * income, batches));
+}
+
 /* Of the batch under way. Several contexts have batches of their own, of which this knows one: what
  * they take together may be more than it has room for. */
 static size_t room_left(const struct budget *b)
@@ -272,27 +291,33 @@ static double free_income_ns(const struct budget *b, double elapsed_ns)
 	return fmax(income_ns(b, elapsed_ns) - seeing_share(b) * elapsed_ns, 0);
 }
 
+static bool is_beginning(const struct budget *b)
+{
+	return b->now_ns - b->options.now_ns < FIRST_NS;
+}
+
 static double reserve_ns(const struct budget *b)
 {
-	double least = 2 * FULL_LEAST * whole_price(b), reserve = income_ns(b, RESERVE_NS);
+	double least = is_beginning(b) ? first_balance_ns(b) : 2 * FULL_LEAST * whole_price(b);
 
-	return (reserve > least ? reserve : least) + debt(b);
+	return fmax(least, income_ns(b, RESERVE_NS)) + debt(b);
 }
 
 static bool wants_to_grow(const struct budget *b);
 
-/* Half of what comes in is kept back while something is to be paid back, or saved for. */
-static bool is_saving(const struct budget *b)
+/* The part of what comes in that is kept back: a quarter to pay the loan back, or a half to save
+ * for larger batches, whose first Start has to fit into the window. */
+static double kept_back(const struct budget *b)
 {
-	return b->loan_ns > 0 || wants_to_grow(b);
+	return b->loan_ns > 0 ? 0.25 : wants_to_grow(b) ? 0.5 : 0;
 }
 
 static void earn(struct budget *b, uint64_t elapsed_ns)
 {
 	double income = income_ns(b, (double)elapsed_ns);
 
-	if (is_saving(b)) {
-		double kept = free_income_ns(b, (double)elapsed_ns) / 2;
+	if (kept_back(b) > 0) {
+		double kept = free_income_ns(b, (double)elapsed_ns) * kept_back(b);
 
 		b->loan_ns = b->loan_ns > kept ? b->loan_ns - kept : 0;
 		income -= kept;
@@ -325,11 +350,6 @@ static void advance(struct budget *b, uint64_t now_ns)
 		b->now_ns = now_ns;
 		slide_window(b);
 	}
-}
-
-static bool is_beginning(const struct budget *b)
-{
-	return b->now_ns - b->options.now_ns < FIRST_NS;
 }
 
 /* What may still be spent in the ten seconds that end now. */
@@ -494,7 +514,7 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 	pace.credit = left > 0 ? (int64_t)(left / price) : 0;
 	pace.full = (int64_t)(income_ns(b, STEADY_NS) / price);
 	pace.full = pace.full > FULL_LEAST ? pace.full : FULL_LEAST;
-	pace.per_s = free_income_ns(b, 1e9) * (is_saving(b) ? 0.5 : 1) / price;
+	pace.per_s = free_income_ns(b, 1e9) * (1 - kept_back(b)) / price;
 	/* A batch that cannot be turned now takes no more than it has room for. */
 	if (b->open && !fits(b, turn_room(b)) && pace.credit > (int64_t)room_left(b)) {
 		pace.credit = (int64_t)room_left(b);
@@ -505,7 +525,7 @@ struct budget_pace budget_take_pace(struct budget *b, uint64_t now_ns)
 bool budget_may_turn(struct budget *b, uint64_t now_ns)
 {
 	advance(b, now_ns);
-	return fits(b, turn_room(b));
+	return b->options.share >= budget_least_share(b) && fits(b, turn_room(b));
 }
 
 bool budget_batch_is_old(struct budget *b, uint64_t now_ns)

@@ -386,6 +386,52 @@ static void being_there_leaves_something_to_measure(void **state)
 	}
 }
 
+/* Launches of strata of which nothing was measured. */
+static uint64_t launches_without_value(const struct simulation *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < s->strata.n; i++) {
+		const struct simulation_truth *t = &s->strata_truth[i];
+
+		n += t->measured == 0 ? t->seen : 0;
+	}
+	return n;
+}
+
+/* A capture of six seconds: the first Start of an H200, and work that is 0.8 % slower. */
+static void a_short_capture_measures_most_kinds(void **state)
+{
+	static const char *const names[] = { "training", "layers", "model", "network" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			const struct simulation_options options = {
+				.program = program_find(names[i]),
+				.share = 0.02,
+				.seconds = 6,
+				.seed = seed,
+				.first_fixed_ns = 192e6,
+				.seeing_share = 0.008,
+			};
+			struct simulation s;
+			double without;
+
+			assert_int_equal(simulation_run(&s, &options), 0);
+			without = (double)launches_without_value(&s) / (double)s.launches;
+			print_message("%s, 2 %% of 6 s: %llu of %llu measured, %.2f %% without a "
+				      "value, spent %.2f %%\n",
+				      names[i], (unsigned long long)s.measured,
+				      (unsigned long long)s.launches, 100 * without,
+				      100 * budget_spent_share(&s.budget, s.now_ns));
+			assert_true(s.measured >= 500);
+			assert_true(without <= 0.05);
+			simulation_deinit(&s);
+		}
+	}
+}
+
 /* SM metrics wait for the GPU; a first Start may have a large fixed part. */
 static void dear_measuring_keeps_the_budget(void **state)
 {
@@ -581,6 +627,7 @@ int main(void)
 		cmocka_unit_test(every_stratum_is_measured_within_a_minute),
 		cmocka_unit_test(the_first_batch_knows_the_kernels),
 		cmocka_unit_test(being_there_leaves_something_to_measure),
+		cmocka_unit_test(a_short_capture_measures_most_kinds),
 		cmocka_unit_test(dear_measuring_keeps_the_budget),
 		cmocka_unit_test(windows_help_against_one_of_two),
 		cmocka_unit_test(passes_follow_each_other),
