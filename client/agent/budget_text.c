@@ -13,8 +13,8 @@ const char *budget_item_to_string(enum budget_item item)
 		[BUDGET_START] = "starts",
 		[BUDGET_STOP] = "stops",
 		[BUDGET_FIRST_START] = "first starts",
-		[BUDGET_SEEING] = "seeing launches",
-		[BUDGET_SLOWER] = "slower calls",
+		[BUDGET_SEEING] = "CUPTI callbacks",
+		[BUDGET_SLOWER] = "slower launches and work",
 		[BUDGET_WAIT] = "waiting for the GPU",
 	};
 

@@ -9,7 +9,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/launches.h"
 #include "client/agent/lock.h"
-#include "client/agent/seeing.h"
+#include "client/agent/overhead.h"
 #include "client/agent/slower.h"
 #include "client/agent/visits.h"
 #include "proto/base/clean.h"
@@ -203,7 +203,7 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 		on_destroy_stream(c, id, data);
 	} else if (is_launch(id)) {
 		launches_on_launch(c, v, id, data);
-	} else {
+	} else if (!overhead_is_synchronize(id)) {
 		launches_on_other_work(c, v, id, data);
 	}
 }
@@ -243,10 +243,10 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 	}
 	/* What measuring costs is noted where it is done. */
 	if (begin_ns != 0 && !was_launching && !v->launching) {
-		choosing_end_callback(&c->choosing, begin_ns);
-		if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-			seeing_ask_gpu(c, v, id, data);
-		}
+		choosing_end_callback(&v->times, begin_ns);
+	}
+	if (c->choosing.on && domain == CUPTI_CB_DOMAIN_DRIVER_API && !was_launching) {
+		overhead_observe(c, v, id, data, begin_ns != 0);
 	}
 	if (c->choosing.on && !v->launching && domain == CUPTI_CB_DOMAIN_DRIVER_API) {
 		time_call_begin(v, id, data, begin_ns != 0);
@@ -351,13 +351,24 @@ static void watch_other_work(struct capture *c)
 	}
 }
 
+/* An older CUPTI may not know some. */
+static void watch_synchronizing(struct capture *c)
+{
+	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
+		if (overhead_is_synchronize(id)) {
+			c->profiler->cuptiEnableCallback(1, c->subscriber,
+							 CUPTI_CB_DOMAIN_DRIVER_API, id);
+		}
+	}
+}
+
 int callbacks_enable(struct capture *c, struct refusal *r)
 {
 	const struct profiler *p = c->profiler;
 	CUptiResult result = CUPTI_SUCCESS;
 
 	if (c->choosing.on) {
-		c->choosing.telling_ns = seeing_calibrate(p, c->subscriber);
+		c->choosing.telling_ns = overhead_calibrate(p, c->subscriber);
 	}
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(callbacks); i++) {
 		CUptiResult one = p->cuptiEnableCallback(1, c->subscriber,
@@ -372,6 +383,9 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	}
 	if (result == CUPTI_SUCCESS) {
 		watch_other_work(c);
+	}
+	if (result == CUPTI_SUCCESS && c->choosing.on) {
+		watch_synchronizing(c);
 	}
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }

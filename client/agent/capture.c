@@ -100,17 +100,17 @@ static void tell_spent(struct capture *c)
 				  "metrics of one pass with --budget 100%."
 				: "This was too short for its budget. With --budget 100% "
 				  "everything is measured.";
-	char text[1024], seeing[384];
+	char text[1024], overhead[384];
 	bool too_short = choosing_describe(&c->choosing, text, sizeof(text));
 
-	choosing_describe_seeing(&c->choosing, atomic_load(&c->n_threads), seeing, sizeof(seeing));
+	choosing_describe_overhead(&c->choosing, overhead, sizeof(overhead));
 	if (text[0] != '\0') {
-		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*seeing ? remedy : "");
+		deliver_notice(&c->deliver, GPUCTR_OK, text, too_short && !*overhead ? remedy : "");
 	}
-	if (*seeing) {
-		deliver_notice(&c->deliver, GPUCTR_OK, seeing,
-			       "Give it a larger --budget; what is launched as CUDA graphs is seen "
-			       "less often.");
+	if (*overhead) {
+		deliver_notice(&c->deliver, GPUCTR_OK, overhead,
+			       "Give it a larger --budget; CUDA graphs have fewer launches, and "
+			       "so fewer callbacks.");
 	}
 }
 

@@ -33,7 +33,6 @@ struct capture {
 	atomic_bool closing;	    /* launches may go unnoticed now */
 	bool closed;		    /* it is over for all threads of the program */
 	atomic_uint n_contexts;	    /* there are now */
-	atomic_uint n_threads;	    /* of the program's, that have launched */
 	struct stream_captures stream_captures;
 	struct patience patience;
 	struct arena arena; /* holds welcome */

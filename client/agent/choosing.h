@@ -32,6 +32,23 @@ struct choosing_options {
 	bool late;		      /* the program runs already */
 };
 
+/* What callbacks have cost the program since the budget was last told, along each thread and along
+ * each stream. Threads that launch into streams of their own delay the program at the same time,
+ * and threads that launch into one stream one after the other: the longest of all these paths
+ * counts. With the lock of struct choosing. */
+enum { CRITICAL_SLOTS = 64 };
+
+struct critical_path {
+	struct critical_cost {
+		double callbacks_ns;
+		double calls; /* that were on the critical path */
+	} by_thread[CRITICAL_SLOTS], by_stream[CRITICAL_SLOTS];
+	double share;	       /* of the latest callbacks, that were on it */
+	uint64_t observations; /* in which that was seen */
+	double hidden_ns;      /* that the others took */
+	uint64_t callbacks;    /* all of them */
+};
+
 struct choosing {
 	bool on; /* there is a budget; constant, as are the options */
 	struct choosing_options options;
@@ -42,18 +59,15 @@ struct choosing {
 	_Atomic uint64_t
 		grant_ns; /* when the next launch is to ask for the pace; 0: none was made */
 	atomic_bool measured[LIMIT_GROUPS]; /* something, in each pass */
-	double telling_ns; /* that a callback takes before and after ours; constant */
-	atomic_uint_fast64_t timed, timed_ns; /* callbacks of ours that were, and what they took */
-	atomic_uint_fast64_t asked, idle;     /* streams, and those that had no work */
-	uint64_t told_timed, told_timed_ns;   /* of those, to the budget; with its lock */
-	uint64_t told_asked, told_idle;
-	bool hidden;		  /* what callbacks take, behind the GPU's work; with the lock */
+	double telling_ns;	  /* that a callback takes before and after ours; constant */
 	struct turn_shares turns; /* noted with the lock */
-	pthread_mutex_t lock;	  /* of the four below, and the innermost of all */
+	pthread_mutex_t lock;	  /* of all below; no other lock is taken while it is held */
 	struct budget budget;
-	bool begun;	  /* there was a grant */
-	uint64_t met_ns;  /* the first launch; 0: none yet */
-	double hidden_ns; /* that seeing took while the GPU was at work */
+	bool begun;	 /* there was a grant */
+	uint64_t met_ns; /* the first launch; 0: none yet */
+	struct critical_path critical;
+	double hidden_ns;     /* that callbacks took off the critical path */
+	uint64_t reported_ns; /* when the budget was last told of callbacks; 0: never */
 };
 
 /* -ENOMEM. */
@@ -74,12 +88,18 @@ struct chosen choosing_take(struct choosing *c, const struct stratum_key *key, u
 			    uint32_t *before, uint32_t (*name_function)(void *userdata),
 			    uint32_t (*name_range)(void *userdata), void *userdata);
 
-/* --- what it costs that launches are seen ---
+/* --- what callbacks cost ---
  *
  * Of each thread's callbacks one in CHOOSING_TIMES_ONE_IN is timed; a launch has two of them, so
  * that the number is odd. counter is the thread's own. */
 
 enum { CHOOSING_TIMES_ONE_IN = 61 };
+
+/* What one thread's timed callbacks took since it last reported them. */
+struct callback_times {
+	uint32_t n;
+	uint64_t ns;
+};
 
 /* 0: this one is not timed. */
 static inline uint64_t choosing_begin_callback(const struct choosing *c, uint32_t *counter)
@@ -90,14 +110,23 @@ static inline uint64_t choosing_begin_callback(const struct choosing *c, uint32_
 	return clock_now_ns();
 }
 
-void choosing_end_callback(struct choosing *c, uint64_t begin_ns);
+void choosing_end_callback(struct callback_times *t, uint64_t begin_ns);
 
-/* Before a launch whose callback was timed: has its stream anything to do still? */
-void choosing_note_gpu(struct choosing *c, bool busy);
+/* Where a thread's callbacks were while it took these times: did the program wait for them? */
+enum critical {
+	CRITICAL,	  /* the GPU ran out of work before the thread waited for the GPU */
+	CRITICAL_NOT,	  /* the GPU had work all the while */
+	CRITICAL_UNKNOWN, /* nobody could ask */
+};
 
-/* What the budget cannot pay for, in words: seeing alone takes more, of the launches of so many
- * threads. Empty: it does not. */
-void choosing_describe_seeing(struct choosing *c, unsigned threads, char *text, size_t bytes);
+/* Reports the times of a thread that launches into this stream, and sets them to zero. thread and
+ * stream are any numbers that tell threads and streams apart. */
+void choosing_note_callbacks(struct choosing *c, uint32_t thread, uint32_t stream,
+			     enum critical critical, struct callback_times *t);
+
+/* What the budget cannot pay for, in words: callbacks and slower launches alone take more. Empty:
+ * they do not. */
+void choosing_describe_overhead(struct choosing *c, char *text, size_t bytes);
 
 /* --- what it has cost; begin_ns as clock_now_ns() --- */
 

@@ -222,10 +222,6 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		return;
 	}
 	atomic_fetch_add(&c->counters.seen, 1);
-	if (!v->has_launched) {
-		v->has_launched = true;
-		atomic_fetch_add(&c->n_threads, 1);
-	}
 	f = functions_find(c, g.function, data->contextUid,
 			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
 			   : data->symbolName	       ? data->symbolName
@@ -248,6 +244,9 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		return;
 	}
 	r = find_context(c, v, data->context);
+	if (r && c->choosing.on) {
+		guard_prove(&r->guard, &f->proofs, &f->idle);
+	}
 	if (r && !wanted_by_budget(c, v, r, f, &g)) {
 		return;
 	}

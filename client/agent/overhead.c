@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/seeing.h"
+#include "client/agent/overhead.h"
 
 #include <cupti_driver_cbid.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "client/agent/arguments.h"
 #include "client/agent/capture.h"
 #include "client/agent/visits.h"
 #include "proto/base/clock.h"
 
-/* A call that does next to nothing is made some times without a callback and some times with one,
- * in turns, and the least of each is taken: what another program does to the machine meanwhile
- * makes both longer. Nobody is let into the capture yet, so the callback itself returns at once,
- * and the difference is CUPTI's. What our callback does is timed on the launches themselves
- * (choosing.c). */
+/* Calibration: the agent makes a call that does next to nothing some times without a callback and
+ * some times with one, in turns, and takes the least of each, because other programs of the machine
+ * only make both longer. No thread is inside the capture yet, so the agent's callback returns at
+ * once, and the difference is CUPTI's. choosing.c times what the agent's own callback takes.
+ *
+ * Critical path: a thread's callbacks delay the program only if the GPU then runs out of work. A
+ * launch that finds its stream idle was awaited by the GPU; but so it is behind a call that waits
+ * for the GPU, however fast the thread is. So the thread observes a launch in
+ * 2 * CHOOSING_TIMES_ONE_IN: if the stream is idle at this launch or at one of those that follow,
+ * before the thread waits for the GPU, the callbacks were on the critical path. The launches that
+ * follow are asked at growing distances, because each question costs 0.2 to 1.4 us. */
 
-enum { ROUNDS = 8, CALLS = 16 };
+enum { ROUNDS = 8, CALLS = 16, LAUNCHES_OBSERVED = 64 };
+enum {
+	CTX_SYNCHRONIZE_V2 = 800
+}; /* of CUPTI_DRIVER_TRACE_CBID_*; the headers of CUDA 12 lack it */
 
 #define LATE_NS (5 * CLOCK_NS_PER_S)
 
@@ -35,7 +47,7 @@ static bool listen(const struct profiler *p, CUpti_SubscriberHandle subscriber, 
 				      CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion) == CUPTI_SUCCESS;
 }
 
-double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber)
+double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber)
 {
 	uint64_t without_ns = UINT64_MAX, with_ns = UINT64_MAX, ns;
 
@@ -52,32 +64,118 @@ double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscri
 	return with_ns > without_ns ? (double)(with_ns - without_ns) / (2 * CALLS) : 0;
 }
 
-/* A stream that captures a graph must not be asked, nor may others be while one does. One that
- * began before a late capture is found at its next launch, which should not take so long. */
-static bool may_ask(const struct capture *c)
+/* A stream that is being captured must not be asked, nor may others be while one is. A late capture
+ * has not been told of stream captures that began before it; but CUPTI's Start fails while there is
+ * one, so once it has succeeded there is none. */
+static bool may_ask(struct capture *c, const struct ranges *r)
 {
 	return atomic_load(&c->active) && !stream_captures_any(&c->stream_captures) &&
-	       (!c->late || clock_now_ns() - c->made_ns > LATE_NS);
+	       (!c->late || (r->has_started && atomic_load(&c->n_contexts) == 1) ||
+		clock_now_ns() - c->made_ns > LATE_NS);
 }
 
-/* With the context's lock: whoever begins a graph capture waits for it (callbacks.c). */
-static void ask(struct capture *c, CUstream stream)
+/* With the context's lock, for which who begins a stream capture waits (callbacks.c). */
+static enum critical ask(struct capture *c, const struct visit *v, CUstream stream)
 {
-	if (may_ask(c)) {
-		choosing_note_gpu(&c->choosing,
-				  c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+	struct ranges *r = v->last_context;
+	enum critical critical = CRITICAL_UNKNOWN;
+
+	if (!r || pthread_mutex_trylock(&r->lock) != 0) {
+		return critical;
+	}
+	if (may_ask(c, r)) {
+		critical = c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY ? CRITICAL_NOT
+										      : CRITICAL;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return critical;
+}
+
+static void settle(struct capture *c, struct visit *v, enum critical critical)
+{
+	v->observation.open = false;
+	v->thread_id = v->thread_id ? v->thread_id : (uint32_t)syscall(SYS_gettid);
+	choosing_note_callbacks(&c->choosing, v->thread_id, v->observation.stream, critical,
+				&v->times);
+}
+
+/* Idle: the GPU has waited for the thread. Busy: it has not yet. */
+static void look(struct capture *c, struct visit *v, CUstream stream)
+{
+	struct observation *o = &v->observation;
+	enum critical critical = ask(c, v, stream);
+
+	if (critical == CRITICAL_NOT && o->next < LAUNCHES_OBSERVED) {
+		o->next = o->next > 0 ? 2 * o->next : 1;
+	} else {
+		settle(c, v, critical);
 	}
 }
 
-void seeing_ask_gpu(struct capture *c, const struct visit *v, CUpti_CallbackId id,
-		    const CUpti_CallbackData *data)
+static void observe_launch(struct capture *c, struct visit *v, CUstream stream, bool timed)
+{
+	struct observation *o = &v->observation;
+
+	if (o->open) {
+		o->launches++;
+	} else if (timed) {
+		*o = (struct observation){ .open = true,
+					   .stream = (uint32_t)((uintptr_t)stream >> 4) };
+	}
+	if (o->open && o->launches >= o->next) {
+		look(c, v, stream);
+	}
+}
+
+bool overhead_is_synchronize(CUpti_CallbackId id)
+{
+	return id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize || id == CTX_SYNCHRONIZE_V2 ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize;
+}
+
+/* The call returns when the GPU has done what came before. */
+static bool waits_for_gpu(CUpti_CallbackId id)
+{
+	return overhead_is_synchronize(id) || id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2 ||
+	       id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds;
+}
+
+/* Behind a call that waited for the GPU: has the only stream no work now? */
+static void look_whether_idle(struct capture *c, const struct visit *v,
+			      const CUpti_CallbackData *data)
 {
 	struct ranges *r = v->last_context;
+	CUstream used;
+
+	if (!r || r->context != data->context || atomic_load(&r->guard.several)) {
+		return;
+	}
+	used = atomic_load(&r->guard.used);
+	if (used && used != CU_STREAM_PER_THREAD && ask(c, v, used) == CRITICAL) {
+		guard_note_idle(&r->guard, used);
+	}
+}
+
+void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
+		      const CUpti_CallbackData *data, bool timed)
+{
+	bool waits =
+		v->launching != NULL || waits_for_gpu(id); /* a launch that is measured as well */
 	struct arguments g;
 
-	if (data->callbackSite == CUPTI_API_ENTER && r && r->context == data->context &&
-	    arguments_read(id, data->functionParams, &g) && pthread_mutex_trylock(&r->lock) == 0) {
-		ask(c, streams_normal(g.stream, g.per_thread_stream));
-		pthread_mutex_unlock(&r->lock);
+	if (data->callbackSite == CUPTI_API_EXIT) {
+		if (overhead_is_synchronize(id)) {
+			look_whether_idle(c, v, data);
+		}
+		return;
+	}
+	if (waits) {
+		if (v->observation.open) {
+			settle(c, v, CRITICAL_NOT);
+		}
+	} else if ((timed || v->observation.open) && arguments_read(id, data->functionParams, &g)) {
+		observe_launch(c, v, streams_normal(g.stream, g.per_thread_stream), timed);
 	}
 }

@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SEEING_H
-#define GPUCTR_AGENT_SEEING_H
+#ifndef GPUCTR_AGENT_OVERHEAD_H
+#define GPUCTR_AGENT_OVERHEAD_H
 
-/* What it costs that a call is seen, though nothing is measured: CUPTI tells of it before and
- * after. */
+/* What CUPTI's callbacks cost a program, though nothing is measured: CUPTI calls the agent before
+ * and after each launch. */
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "client/agent/profiler.h"
 
 struct capture;
 struct visit;
 
-/* What one such telling takes in CUPTI, in ns; it takes about a tenth of a millisecond to find out.
- * 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
-double seeing_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
+/* What CUPTI itself takes for one callback, in ns. Finding out takes about a tenth of a
+ * millisecond. 0: it cannot be told apart from nothing, or CUPTI does not let itself be asked. */
+double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subscriber);
 
-/* At the callback before a launch, of some launches, with the thread's visit: has its stream work
- * queued? What the callback takes then holds nothing up as long as the GPU does not run dry. Other
- * callbacks are let pass, and nothing is asked that could spoil a graph that is being captured. */
-void seeing_ask_gpu(struct capture *c, const struct visit *v, CUpti_CallbackId id,
-		    const CUpti_CallbackData *data);
+/* Of a thread: a launch whose callbacks were timed, for which the thread looks whether they lie on
+ * the program's critical path. */
+struct observation {
+	bool open;
+	uint32_t stream;	 /* its number */
+	uint32_t launches, next; /* of the thread since, and at which the stream is asked again */
+};
+
+/* Is this a call that waits for a stream, an event or a context? CUPTI tells the agent of them only
+ * with a budget, for overhead_observe(). */
+bool overhead_is_synchronize(CUpti_CallbackId id);
+
+/* At each driver callback of a thread, after the agent's other work in it. timed: the callback was
+ * one of those that are timed. Asks nothing that could spoil a graph that is being captured. */
+void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
+		      const CUpti_CallbackData *data, bool timed);
 
 #endif

@@ -273,6 +273,7 @@ static bool start(struct capture *c, struct ranges *r)
 		r->room = batch_size(c, r);
 		choosing_note_room(&c->choosing, r->room);
 		r->state = RANGES_STARTED;
+		r->has_started = true;
 		return true;
 	}
 	r->spent_ns += clock_now_ns() - begin_ns;

@@ -60,6 +60,7 @@ struct ranges {
 	size_t size;	   /* ranges that CUPTI has room for in a batch */
 	size_t room;	   /* that the batch under way is to have, at most size */
 	bool is_fresh;	   /* set up, and its first Start is to come */
+	bool has_started;  /* Start has succeeded, so no stream capture was under way then */
 	uint64_t spent_ns; /* on that, and on Starts that came to nothing, and in no account yet */
 	uint64_t push_ns;  /* that the last push took, with a budget */
 	uint64_t paid_ns;  /* spent on turning batches of this size */

@@ -88,7 +88,6 @@ struct capture *visit_begin(struct visit *v)
 	} while (c != atomic_load(&open_capture));
 	if (c && v->number != c->number) {
 		v->number = c->number;
-		v->has_launched = false;
 		v->launching = NULL;
 		v->call_ns = 0;
 		v->last_context = v->other = NULL;
@@ -96,6 +95,8 @@ struct capture *visit_begin(struct visit *v)
 		v->ending = 0;
 		v->last_stream.known = false;
 		v->path = (struct path){ .next = 0 };
+		v->times = (struct callback_times){ 0 };
+		v->observation = (struct observation){ .open = false };
 	}
 	return c;
 }

@@ -13,6 +13,7 @@
 
 #include "client/agent/choosing.h"
 #include "client/agent/guard.h"
+#include "client/agent/overhead.h"
 #include "client/agent/path.h"
 
 struct capture;
@@ -30,13 +31,14 @@ struct visit {
 	struct guard_launch launched; /* what launching is for */
 	/* What the thread remembers of the capture with this number, and of no other. */
 	uint32_t number;
-	bool has_launched;
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
 	struct path path;     /* to it, where launches are chosen */
 	uint32_t callbacks;   /* counted where some of them are timed */
-	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
-	uint64_t ending; /* the stream capture that it is about to end; 0: none, or not known */
+	struct callback_times times;
+	struct observation observation;
+	uint64_t call_ns; /* since when the driver is at a launch that is timed; 0: at none */
+	uint64_t ending;  /* the stream capture that it is about to end; 0: none, or not known */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	unsigned others_within; /* such calls that are under way within it */
 	struct {

@@ -377,13 +377,18 @@ CUresult cuStreamQuery(CUstream stream)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
+	const cuStreamSynchronize_params params = { stream };
 	CUcontext c = gpu_stream(stream) ? gpu_stream(stream)->context : gpu_current();
+	struct fake_trace trace;
 	CUresult r = gpu_ready();
 
-	if (r == CUDA_SUCCESS && c) {
-		wait_over(c, stream_id(stream));
+	if (r != CUDA_SUCCESS || !c) {
+		return r;
 	}
-	return r;
+	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize",
+		    &params, NULL);
+	wait_over(c, stream_id(stream));
+	return trace_exit(&trace, CUDA_SUCCESS);
 }
 
 static CUresult wait_value(CUstream stream, CUdeviceptr addr)

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* Launches chosen at random under a budget. What fakeapp launches, and what the fakes count for it,
  * is known (tests/fake/README.md): so all totals are, whatever was measured. */
@@ -868,7 +869,7 @@ static void contexts_that_alternate_keep_the_budget(void **state)
 
 /* What CUPTI takes to tell of launches is asked for at the beginning, and leaves nothing to
  * measure. */
-static void a_budget_that_seeing_uses_up_is_told(void **state)
+static void a_budget_that_callbacks_use_up_is_told(void **state)
 {
 	struct fixture *f = *state;
 	struct program *client;
@@ -879,7 +880,7 @@ static void a_budget_that_seeing_uses_up_is_told(void **state)
 				"--", FAKEAPP, "--kernels", "3000", "--sleep-us", "100", NULL);
 	expect_exit(client, 0);
 	expect_output(client, "done 3000\n");
-	expect_message(client, "seeing launches ");
+	expect_message(client, "CUPTI callbacks ");
 	expect_message(client, "the budget of 2 % cannot be kept");
 }
 
@@ -908,15 +909,15 @@ static void what_cupti_takes_to_tell_is_of_each_callback(void **state)
 	client = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--budget", "1%",
 				"--", FAKEAPP, "--kernels", "2000", NULL);
 	expect_exit(client, 0);
-	ms = each_ms(client, "seeing launches ");
+	ms = each_ms(client, "CUPTI callbacks ");
 	print_message("%.3f ms a callback\n", ms);
 	assert_true(ms > 0.5 && ms < 0.85);
 }
 
 /* Streams are asked before launches: those of a GPU that works behind the CPU have work then. */
-static void a_gpu_that_is_never_idle_hides_what_is_seen(void **state)
+static void a_gpu_that_is_never_idle_hides_callbacks(void **state)
 {
-	static const char hidden[] = "while the GPU was never found idle, which is not counted";
+	static const char hidden[] = "while the GPU had work, which is not counted";
 	struct fixture *f = *state;
 
 	fixture_need_no_thread_sanitizer(seeing_is_dear);
@@ -933,11 +934,48 @@ static void a_gpu_that_is_never_idle_hides_what_is_seen(void **state)
 		if (late) {
 			expect_message(client, hidden);
 		} else {
-			expect_message(client, "seeing launches");
+			expect_message(client, "CUPTI callbacks");
 			expect_no_message(client, hidden);
 		}
 	}
 	unsetenv("GPUCTR_FAKE_LATE_US");
+}
+
+/* What is behind "NAME 12.3 ms". */
+static double ms_behind(struct program *client, const char *name)
+{
+	char *text;
+	double ms = strtod(find_message(client, name, &text), NULL);
+
+	free(text);
+	return ms;
+}
+
+/* A training that waits for the GPU in each step finds it idle at the step's first launch, however
+ * little the callbacks take; the others are behind the GPU's work. */
+static void a_step_that_ends_with_waiting_hides_callbacks(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+	double spent, hidden;
+
+	fixture_limit(120);
+	setenv("GPUCTR_FAKE_LATE_US", "300", 1);
+	setenv("GPUCTR_FAKE_TELL_US", "20", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKESERVE, "1", "1", "50", "0", "100",
+			   NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "fakeserve");
+	client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
+				"dram__bytes_read.sum", "--budget", "5%", "--duration", "3", NULL);
+	expect_exit(client, 0);
+	spent = ms_behind(client, "CUPTI callbacks ");
+	hidden = ms_behind(client, "callbacks took another ");
+	print_message("%.1f ms spent, %.1f ms while the GPU had work\n", spent, hidden);
+	assert_true(hidden > 2 * spent);
+	program_kill(p, SIGKILL);
+	unsetenv("GPUCTR_FAKE_LATE_US");
+	unsetenv("GPUCTR_FAKE_TELL_US");
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -984,9 +1022,10 @@ int main(void)
 		SYSTEM_TEST(what_was_spent_is_told),
 		SYSTEM_TEST(what_waits_is_counted_once),
 		SYSTEM_TEST(contexts_that_alternate_keep_the_budget),
-		SYSTEM_TEST(a_budget_that_seeing_uses_up_is_told),
+		SYSTEM_TEST(a_budget_that_callbacks_use_up_is_told),
 		SYSTEM_TEST(what_cupti_takes_to_tell_is_of_each_callback),
-		SYSTEM_TEST(a_gpu_that_is_never_idle_hides_what_is_seen),
+		SYSTEM_TEST(a_gpu_that_is_never_idle_hides_callbacks),
+		SYSTEM_TEST(a_step_that_ends_with_waiting_hides_callbacks),
 		SYSTEM_TEST(what_cannot_be_is_refused),
 	};
 

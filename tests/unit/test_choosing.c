@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #include "client/agent/choosing.h"
@@ -108,20 +109,28 @@ static void what_was_told_is_told_again_when_it_grows(void **state)
 	assert_int_equal(v[0].seen, 2);
 }
 
-/* n of them are timed. */
-static void time_callbacks(struct choosing *c, uint32_t n)
+/* n callbacks of a thread that launches into this stream are timed. */
+static void time_callbacks_of(struct choosing *c, uint32_t n, uint32_t thread, uint32_t stream,
+			      enum critical critical)
 {
-	uint32_t counter = 0, timed = 0;
+	struct callback_times times = { 0 };
+	uint32_t counter = 0;
 
 	for (uint32_t i = 0; i < n * CHOOSING_TIMES_ONE_IN; i++) {
 		uint64_t begin_ns = choosing_begin_callback(c, &counter);
 
 		if (begin_ns != 0) {
-			choosing_end_callback(c, begin_ns);
-			timed++;
+			choosing_end_callback(&times, begin_ns);
 		}
 	}
-	assert_int_equal(timed, n);
+	assert_int_equal(times.n, n);
+	choosing_note_callbacks(c, thread, stream, critical, &times);
+	assert_int_equal(times.n + times.ns, 0);
+}
+
+static void time_callbacks(struct choosing *c, uint32_t n)
+{
+	time_callbacks_of(c, n, 1, 1, CRITICAL);
 }
 
 /* And until the budget was told of it. */
@@ -135,31 +144,78 @@ static void take_for(struct choosing *c, uint64_t ms)
 	}
 }
 
-/* What the CPU does while the GPU is at work holds nothing up. */
-static void seeing_behind_the_gpus_work_is_not_spent(void **state)
+static double spent_on_callbacks(const struct choosing *c)
+{
+	return c->budget.costs[BUDGET_SEEING].total_ns;
+}
+
+/* Callbacks delay a program where the GPU then runs out of work, and nowhere else. */
+static void callbacks_off_the_critical_path_are_not_spent(void **state)
 {
 	struct choosing *c = *state;
 	char text[1024];
 
 	c->telling_ns = 1e5;
 	take(c, 0);
-	time_callbacks(c, 100);
-	for (int i = 0; i < 40; i++) {
-		choosing_note_gpu(c, true);
-	}
+	time_callbacks_of(c, 100, 1, 1, CRITICAL_NOT);
 	take_for(c, 150);
 	choosing_describe(c, text, sizeof(text));
-	assert_non_null(strstr(text, "seeing launches 0.0 ms"));
-	assert_non_null(strstr(text, "seeing took another 61"));
-	/* A GPU that was idle once can be held up. */
-	for (int i = 0; i < 20; i++) {
-		choosing_note_gpu(c, i != 7);
-	}
-	time_callbacks(c, 100);
+	assert_non_null(strstr(text, "CUPTI callbacks 0.0 ms (6100, "));
+	assert_non_null(strstr(text, "callbacks took another 61"));
+	time_callbacks_of(c, 100, 1, 1, CRITICAL);
 	take_for(c, 150);
 	choosing_describe(c, text, sizeof(text));
-	assert_non_null(strstr(text, "seeing launches 61"));
-	assert_non_null(strstr(text, "seeing took another 61"));
+	assert_non_null(strstr(text, "CUPTI callbacks 61"));
+	assert_non_null(strstr(text, "callbacks took another 61"));
+}
+
+/* What nobody could ask about counts as those did that came before it: at first, all of it. */
+static void unknown_callbacks_count_as_the_known_ones(void **state)
+{
+	struct choosing *c = *state;
+	double spent;
+
+	c->telling_ns = 1e5;
+	take(c, 0);
+	time_callbacks_of(c, 100, 1, 1, CRITICAL_UNKNOWN);
+	take_for(c, 150);
+	assert_true(spent_on_callbacks(c) > 6e8 && spent_on_callbacks(c) < 7e8);
+	for (int i = 0; i < 1000; i++) {
+		time_callbacks_of(c, 0, 1, 1, CRITICAL_NOT);
+	}
+	spent = spent_on_callbacks(c);
+	time_callbacks_of(c, 100, 1, 1, CRITICAL_UNKNOWN);
+	take_for(c, 150);
+	assert_true(spent_on_callbacks(c) - spent < 1e5);
+}
+
+/* Threads with streams of their own delay the program at the same time, threads with a stream in
+ * common one after the other; and so does one thread with several streams. */
+static void the_longest_path_is_spent(void **state)
+{
+	static const struct {
+		uint32_t threads, streams;
+		double times; /* what one thread's callbacks take */
+	} cases[] = { { 8, 8, 1 }, { 2, 1, 2 }, { 1, 4, 4 } };
+	struct choosing *c = *state;
+
+	c->telling_ns = 1e5;
+	take(c, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint32_t n =
+			cases[i].threads > cases[i].streams ? cases[i].threads : cases[i].streams;
+		double before = spent_on_callbacks(c), spent;
+
+		for (uint32_t k = 0; k < n; k++) {
+			time_callbacks_of(c, 10, 1000 + k % cases[i].threads,
+					  77 + k % cases[i].streams, CRITICAL);
+		}
+		take_for(c, 150);
+		spent = (spent_on_callbacks(c) - before) / (10 * CHOOSING_TIMES_ONE_IN * 1e5);
+		print_message("%u threads, %u streams: %.2f times\n", cases[i].threads,
+			      cases[i].streams, spent);
+		assert_true(spent >= cases[i].times && spent < 1.3 * cases[i].times);
+	}
 }
 
 static double spent_waiting(const struct choosing *c)
@@ -181,13 +237,11 @@ static void waiting_costs_what_it_holds_up(void **state)
 	assert_true(spent_waiting(c) == 1300000);
 	choosing_note_wait(c, 80000000, 70000000);
 	assert_true(spent_waiting(c) == 71300000);
-	for (int i = 0; i < 40; i++) {
-		choosing_note_gpu(c, true);
+	for (int i = 0; i < 1000; i++) {
+		time_callbacks_of(c, 0, 1, 1, CRITICAL_NOT);
 	}
-	time_callbacks(c, 1);
-	take_for(c, 150);
 	choosing_note_wait(c, 80000000, 2000);
-	assert_true(spent_waiting(c) == 71302000);
+	assert_true(fabs(spent_waiting(c) - 71302000) < 1);
 	/* What it has cost is known to the chooser at once. */
 	choosing_note_wait(c, 3000000000, 3000000000);
 	assert_int_equal(c->chooser.now_ns, c->budget.now_ns);
@@ -204,7 +258,8 @@ static void slower_launches_are_spent(void **state)
 		time_callbacks(c, 100);
 		take_for(c, 150);
 		choosing_describe(c, text, sizeof(text));
-		assert_int_equal(strstr(text, "slower calls 2.1 ms (3050, assumed)") != NULL,
+		assert_int_equal(strstr(text, "slower launches and work 2.1 ms (3050, assumed)") !=
+					 NULL,
 				 round > 0);
 		choosing_note_first_start(c, clock_now_ns(), 64, 0);
 	}
@@ -232,7 +287,7 @@ static void slower_launches_are_seen(void **state)
 	time_callbacks(c, 100);
 	take_for(c, 150);
 	choosing_describe(c, text, sizeof(text));
-	assert_non_null(strstr(text, "slower calls 6.1 ms (3050, calibrated)"));
+	assert_non_null(strstr(text, "slower launches and work 6.1 ms (3050, calibrated)"));
 }
 
 /* How long it takes until a launch is measured. */
@@ -272,25 +327,22 @@ static void a_late_capture_looks_on_first(void **state)
 
 /* One callback in so many is timed and stands for the others; what they take is spent, and when
  * that is more than the budget has, it is said. */
-static void what_seeing_costs_is_spent(void **state)
+static void what_callbacks_cost_is_spent(void **state)
 {
 	struct choosing *c = *state;
 	char text[1024];
 
 	c->telling_ns = 1e5;
 	take(c, 0);
-	choosing_describe_seeing(c, 2, text, sizeof(text));
+	choosing_describe_overhead(c, text, sizeof(text));
 	assert_string_equal(text, "");
 	time_callbacks(c, 100);
 	take_for(c, 300);
 	choosing_describe(c, text, sizeof(text));
-	assert_non_null(strstr(text, "seeing launches 6"));
+	assert_non_null(strstr(text, "CUPTI callbacks 6"));
 	assert_non_null(strstr(text, "(6100, calibrated)"));
-	choosing_describe_seeing(c, 1, text, sizeof(text));
+	choosing_describe_overhead(c, text, sizeof(text));
 	assert_non_null(strstr(text, "the budget of 5 % cannot be kept"));
-	assert_null(strstr(text, "threads"));
-	choosing_describe_seeing(c, 8, text, sizeof(text));
-	assert_non_null(strstr(text, "whatever is measured; that is added up over 8 threads"));
 	/* Nothing is left for measuring. */
 	assert_false(take(c, 1).choice.measure);
 }
@@ -409,16 +461,18 @@ static void what_stands_for_several_is_told(void **state)
 /* Each is counted once, however often it is asked; a thread that was not running took nothing. */
 static void timed_callbacks_are_counted_once(void **state)
 {
-	static const char *const told[] = { "seeing launches 122.0 ms (6100, calibrated)",
-					    "seeing launches 244.0 ms (12200, calibrated)" };
+	static const char *const told[] = { "CUPTI callbacks 122.0 ms (6100, calibrated)",
+					    "CUPTI callbacks 244.0 ms (12200, calibrated)" };
+	struct callback_times times = { 0 };
 	struct choosing *c = *state;
 	char text[1024];
 
 	take(c, 0);
 	for (size_t round = 0; round < ARRAY_SIZE(told); round++) {
 		for (int i = 0; i < 100; i++) {
-			choosing_end_callback(c, clock_now_ns() - CLOCK_NS_PER_S);
+			choosing_end_callback(&times, clock_now_ns() - CLOCK_NS_PER_S);
 		}
+		choosing_note_callbacks(c, 1, 1, CRITICAL, &times);
 		take_for(c, 120);
 		take_for(c, 120);
 		choosing_describe(c, text, sizeof(text));
@@ -606,13 +660,16 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_launch_is_counted_and_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_was_told_is_told_again_when_it_grows, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(seeing_behind_the_gpus_work_is_not_spent, setup,
+		cmocka_unit_test_setup_teardown(callbacks_off_the_critical_path_are_not_spent,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(unknown_callbacks_count_as_the_known_ones, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(the_longest_path_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(waiting_costs_what_it_holds_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(slower_launches_are_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(slower_launches_are_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_late_capture_looks_on_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_seeing_costs_is_spent, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_callbacks_cost_is_spent, setup, teardown),
 		cmocka_unit_test_setup_teardown(costs_are_held_against_the_budget, setup, teardown),
 		cmocka_unit_test(cheap_passes_stay_cheap),
 		cmocka_unit_test(strata_lack_each_pass),
