@@ -8,7 +8,6 @@
 #include "client/agent/arguments.h"
 #include "client/agent/contexts.h"
 #include "client/agent/launches.h"
-#include "client/agent/lock.h"
 #include "client/agent/seeing.h"
 #include "client/agent/slower.h"
 #include "client/agent/visits.h"
@@ -71,15 +70,15 @@ static bool capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A start or stop that was decided on before is waited for, but not a launch that hangs. */
+/* A start or stop that was decided on before is waited for, as long as it takes, but not a launch
+ * that hangs. */
 static void wait_for_turns(struct capture *c)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		if (lock_until(&contexts[i]->lock,
-			       clock_now_ns() + guard_patience_ns(&c->patience))) {
+		if (ranges_lock_patiently(c, contexts[i])) {
 			pthread_mutex_unlock(&contexts[i]->lock);
 		}
 	}

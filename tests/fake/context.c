@@ -436,7 +436,7 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.barrier = queue_barrier,
 		.forget = queue_forget,
 		.wait_barriers = queue_wait_barriers,
-		.drain = queue_drain,
+		.is_idle = queue_is_idle,
 	};
 
 	return &hooks;

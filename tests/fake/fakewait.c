@@ -180,6 +180,49 @@ static void devices(void)
 	}
 }
 
+/* A kernel that is not measured waits for one that is, launched a little later; before that the
+ * program rests for long enough to have what was measured handed over meanwhile. */
+static void left_out(void)
+{
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	usleep(10000);
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	launch(sets[0], streams[0][1], &flags[0], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* A stream without launches waits for the CPU, while what was measured is handed over. The CPU
+ * writes after the next launch. */
+static void rests(void)
+{
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	flags[0] = 0;
+	check("cuStreamWaitValue32",
+	      cuStreamWaitValue32(streams[0][1], (CUdeviceptr)(uintptr_t)&flags[0], 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	sleep(2);
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* Two kernels that wait, each in a stream of its own: the CPU lets the first one go, which lets a
+ * kernel be launched behind it, for which the second one waits. */
+static void two(void)
+{
+	flags[0] = flags[1] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	launch(waits[0], streams[0][1], &flags[1], NULL);
+	flags[0] = 1;
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	launch(sets[0], streams[0][0], &flags[1], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 static void *set_later(void *unused)
 {
 	(void)unused;
@@ -236,6 +279,9 @@ static const struct {
 	{ "beside", 1, 2, beside },
 	{ "persistent", 1, 2, persistent },
 	{ "devices", 2, 1, devices },
+	{ "left-out", 1, 2, left_out },
+	{ "rests", 1, 2, rests },
+	{ "two", 1, 2, two },
 	{ "threads", 1, 2, threads },
 	{ "alone", 1, 1, alone },
 	{ "filled", 1, 2, filled },

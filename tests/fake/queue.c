@@ -355,6 +355,11 @@ static void wait_over(CUcontext context, uint32_t stream)
 	}
 }
 
+bool queue_is_idle(CUcontext context)
+{
+	return is_over(context, 0, UINT64_MAX);
+}
+
 void queue_drain(CUcontext context)
 {
 	wait_over(context, 0);

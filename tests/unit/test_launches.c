@@ -598,6 +598,14 @@ static void a_context_does_not_wait_for_ever_for_its_end(void **state)
 	r->object = NULL;
 }
 
+static void note_act(void *unused)
+{
+	(void)unused;
+	assert_string_equal(atomic_load(&r->call),
+			    "a call"); /* for who waits, and for the watcher */
+	assert_true(atomic_load(&r->guard.shut));
+}
+
 /* Until all have, and no thread is at one of them, the capture is not over. */
 static void a_capture_is_over_when_all_contexts_are(void **state)
 {
@@ -615,11 +623,11 @@ static void a_capture_is_over_when_all_contexts_are(void **state)
 	assert_false(contexts_retire(c));
 	stubborn = NULL;
 	thread = begin_hold(NULL, 300 * MS);
-	if (contexts_are_quiet(c) || contexts_retire(c)) {
+	if (contexts_while_quiet(c, "a call", note_act, NULL) || contexts_retire(c)) {
 		assert_true(atomic_load(&holder.gone));
 	}
 	pthread_join(thread, NULL);
-	assert_true(contexts_are_quiet(c));
+	assert_true(contexts_while_quiet(c, "a call", note_act, NULL));
 	assert_true(contexts_retire(c));
 	assert_int_equal(n_destroyed, 2);
 	r->object = other->object = NULL;
