@@ -94,18 +94,25 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 }
 
 /* Counted before it begins, so that nothing synchronises in between. */
-static void on_begin_capture(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static void on_begin_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			     const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
 	bool began = !result || *result == CUDA_SUCCESS, captures;
 	CUstream stream = stream_of(id, data);
 
 	if (data->callbackSite == CUPTI_API_EXIT) {
-		stream_captures_began(
-			&c->stream_captures, stream,
-			began ? stream_captures_find(c->profiler, stream, &captures) : 0, began);
+		stream_captures_began(&c->stream_captures, stream,
+				      began ? stream_captures_find(c->profiler, stream, &captures)
+					    : 0,
+				      began, v->begins);
+		v->begins = false;
 		return;
 	}
+	if (v->begins) { /* how that went was missed: at worst it is not known */
+		stream_captures_began(&c->stream_captures, stream, 0, false, true);
+	}
+	v->begins = true;
 	/* Nodes are traced that were made while tracing was on. What captures already, of a program
 	 * that runs, is not disturbed. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
@@ -124,9 +131,14 @@ static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId 
 
 	if (data->callbackSite == CUPTI_API_ENTER) {
 		v->ending = stream_captures_find(c->profiler, stream, &captures);
-	} else if (!result || capture_ended(*result)) {
-		stream_captures_ended(&c->stream_captures, stream, v->ending);
+		v->ends = true;
+		return;
 	}
+	if (!result || capture_ended(*result)) {
+		stream_captures_ended(&c->stream_captures, stream, v->ends ? v->ending : 0,
+				      v->ends);
+	}
+	v->ends = false;
 }
 
 /* Before the program has the handle of a stream, and while it still has it. The driver holds locks
@@ -193,7 +205,7 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 			   const CUpti_CallbackData *data)
 {
 	if (begins_capture(id)) {
-		on_begin_capture(c, id, data);
+		on_begin_capture(c, v, id, data);
 	} else if (ends_capture(id)) {
 		on_end_capture(c, v, id, data);
 	} else if (is_profiler_call(id)) {
@@ -258,15 +270,21 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 }
 
 /* What ends is asked for no more. Of streams the call tells: who is told of them by the driver
- * waits for nobody, and that one was made is known from the first launch into it as well. */
-static bool must_not_be_missed(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+ * waits for nobody, and that one was made is known from the first launch into it as well. Stream
+ * captures, and calls that give the GPU work, are counted from their beginning to their end. */
+static bool must_not_be_missed(const struct visit *v, CUpti_CallbackDomain domain,
+			       CUpti_CallbackId id, const void *data)
 {
 	const CUpti_CallbackData *call = data;
 
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		return id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
 	}
-	return destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER;
+	if (call->callbackSite == CUPTI_API_EXIT && v->other) {
+		return true;
+	}
+	return begins_capture(id) || ends_capture(id) ||
+	       (destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER);
 }
 
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -284,7 +302,8 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	inside = c != NULL;
 	was_launching = v->launching != NULL;
 	if (!inside) {
-		c = must_not_be_missed(domain, id, data) ? visit_begin_surely(v) : visit_begin(v);
+		c = must_not_be_missed(v, domain, id, data) ? visit_begin_surely(v)
+							    : visit_begin(v);
 	}
 	if (c) {
 		visit(c, v, domain, id, data);

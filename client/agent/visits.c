@@ -93,7 +93,7 @@ struct capture *visit_begin(struct visit *v)
 		v->call_ns = 0;
 		v->last_context = v->other = NULL;
 		v->others_within = 0;
-		v->ending = 0;
+		v->begins = v->ends = false;
 		v->last_stream.known = false;
 		v->path = (struct path){ .next = 0 };
 	}

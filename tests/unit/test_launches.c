@@ -309,11 +309,57 @@ static void captures_of_graphs_are_counted(void **state)
 	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD); /* it goes on */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
+	enter(END);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED); /* it does not */
+	enter(END);
 	leave(END, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+	enter(END);
 	leave(END, CUDA_SUCCESS); /* that began before */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+/* The call that begins or ends one may have been made before the capture of ours began. */
+static void a_stream_capture_that_was_seen_in_part_is_counted(void **state)
+{
+	(void)state;
+	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+	leave(BEGIN, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	leave(END, CUDA_SUCCESS); /* of another one */
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	enter(END);
+	leave(END, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+static void *open_again(void *unused)
+{
+	const struct timespec pause = { 0, 30 * MS };
+
+	(void)unused;
+	nanosleep(&pause, NULL);
+	visits_open(c);
+	return NULL;
+}
+
+/* The doors are closed, and then a context does not let go: what ends meanwhile has ended. */
+static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void **state)
+{
+	static const CUpti_CallbackId calls[] = { BEGIN, END, COPY };
+	pthread_t thread;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		enter(calls[i]);
+		assert_true(visits_close(c));
+		assert_int_equal(pthread_create(&thread, NULL, open_again, NULL), 0);
+		leave(calls[i], CUDA_SUCCESS);
+		pthread_join(thread, NULL);
+		assert_int_equal(atomic_load(&c->stream_captures.n), i == 0);
+		assert_int_equal(atomic_load(&r->guard.others), 0);
+	}
 }
 
 /* --- looking on --- */
@@ -658,6 +704,8 @@ int main(void)
 		LAUNCHES_TEST(a_launch_that_failed_is_told),
 		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
 		LAUNCHES_TEST(captures_of_graphs_are_counted),
+		LAUNCHES_TEST(a_stream_capture_that_was_seen_in_part_is_counted),
+		LAUNCHES_TEST(nothing_that_was_counted_is_missed_while_the_doors_are_closed),
 		LAUNCHES_TEST(a_late_capture_looks_on_first),
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),
