@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
@@ -537,6 +540,60 @@ static void a_scope_knows_each_range_once(void **state)
 
 #define TABLE_TEST(f) cmocka_unit_test_setup_teardown(f, begin_table, end_table)
 
+/* --- fork --- */
+
+enum { CATEGORIES = 20000, FORKS = 100, CHILD_S = 30 };
+
+static atomic_bool over;
+
+/* Looks for a category that has no name, among many that have one. */
+static void *look_for_categories(void *domain)
+{
+	const nvtxEventAttributes_t a = { .category = CATEGORIES + 1 };
+	struct event e;
+
+	while (!atomic_load(&over)) {
+		nvtx_event_from_attributes(&e, domain, &a);
+		nvtx_push(&e);
+		nvtx_current_range(&s.in);
+		nvtx_pop(domain);
+	}
+	return NULL;
+}
+
+/* The child has none of the threads that may hold a lock. One that waits for it is ended in time.
+ */
+static void a_child_names_a_category(void **state)
+{
+	struct nvtx_domain *before = nvtx_new_domain("before"), *d = nvtx_new_domain("d");
+	pthread_t thread;
+	int status;
+
+	(void)state;
+	for (uint32_t i = 1; i <= CATEGORIES; i++) {
+		nvtx_name_category(d, i, "category");
+	}
+	over = false;
+	assert_int_equal(pthread_create(&thread, NULL, look_for_categories, d), 0);
+	for (int i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			alarm(CHILD_S);
+			nvtx_name_category(NULL, 1, "category");
+			nvtx_name_category(before, 1, "category");
+			nvtx_name_category(d, 1, "category");
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		nvtx_name_category(d, 1, "category"); /* and so does the parent */
+	}
+	atomic_store(&over, true);
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -555,6 +612,7 @@ int main(void)
 		cmocka_unit_test(an_expression_holds_as_long_as_its_range),
 		cmocka_unit_test(a_range_of_the_process_holds_for_its_expression),
 		cmocka_unit_test(a_scope_knows_each_range_once),
+		TABLE_TEST(a_child_names_a_category),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
