@@ -142,7 +142,9 @@ static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId 
 }
 
 /* Before the program has the handle of a stream, and while it still has it. The driver holds locks
- * meanwhile: nothing is waited for here that another thread may hold over a call of the driver. */
+ * meanwhile, so what is done for a stream waits for nothing that another thread may hold over a
+ * call of the driver. The end of a context waits for that for two seconds (contexts_end()), and for
+ * kernels with patience. */
 static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
 			const CUpti_ResourceData *data)
 {
