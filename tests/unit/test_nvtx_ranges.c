@@ -515,6 +515,32 @@ static void a_range_of_the_process_holds_for_its_expression(void **state)
 	end_filter(&second, &second_scope);
 }
 
+/* Whichever began first, and however many there are of one name. */
+static void ranges_of_the_process_hold_beside_others(void **state)
+{
+	static const char *const names[] = { "A", "B", "A" };
+	static const bool a_holds[] = { true, true, false }, b_holds[] = { true, false, false };
+	struct nvtx_filter a, b;
+	struct nvtx_scope a_scope, b_scope;
+	nvtxRangeId_t ids[ARRAY_SIZE(names)];
+
+	(void)state;
+	begin_filter(&a, &a_scope, "A", false);
+	begin_filter(&b, &b_scope, "B", false);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		ids[i] = start(names[i]);
+		assert_true(nvtx_selects(&a, &a_scope, 1));
+		assert_int_equal(nvtx_selects(&b, &b_scope, 2), i >= 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		nvtx_end(ids[i]);
+		assert_int_equal(nvtx_selects(&a, &a_scope, 1), a_holds[i]);
+		assert_int_equal(nvtx_selects(&b, &b_scope, 2), b_holds[i]);
+	}
+	end_filter(&a, &a_scope);
+	end_filter(&b, &b_scope);
+}
+
 /* The scope of the process is told of each range once, however the stack has grown since. */
 static void a_scope_knows_each_range_once(void **state)
 {
@@ -611,6 +637,7 @@ int main(void)
 		TABLE_TEST(ranges_of_the_process_are_a_set),
 		cmocka_unit_test(an_expression_holds_as_long_as_its_range),
 		cmocka_unit_test(a_range_of_the_process_holds_for_its_expression),
+		cmocka_unit_test(ranges_of_the_process_hold_beside_others),
 		cmocka_unit_test(a_scope_knows_each_range_once),
 		TABLE_TEST(a_child_names_a_category),
 	};

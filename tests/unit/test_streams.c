@@ -119,6 +119,47 @@ static void one_may_be_excepted(void **state)
 	streams_deinit(s);
 }
 
+/* Wherever it stands among those with work, the others are asked as before. */
+static void one_of_several_with_work_ends(void **state)
+{
+	enum { N = 3 };
+
+	(void)state;
+	for (size_t ended = 0; ended < N; ended++) {
+		struct streams *s = begin(N + 2); /* two have none */
+
+		for (size_t i = 0; i < N; i++) {
+			streams_touch(s, STREAM(i));
+			busy[i] = true;
+		}
+		assert_int_equal(streams_count_busy(s), N);
+		streams_remove(s, STREAM(ended));
+		assert_int_equal(streams_count_busy(s), N - 1);
+		for (size_t i = 0; i < N; i++) {
+			assert_int_equal(streams_has_work(s, STREAM(i)), i != ended);
+		}
+		for (size_t last = 0; last < N; last++) {
+			if (last == ended) {
+				continue;
+			}
+			assert_false(are_idle(s, NULL));
+			n_asked = 0;
+			busy[last] = false;
+			are_idle(s, NULL);
+			assert_in_range(n_asked, 1, N - 1); /* never the one that ended */
+		}
+		busy[ended] = true;
+		assert_true(are_idle(s, NULL));
+		for (size_t i = N; i < N + 2; i++) { /* those without work are there as well */
+			busy[i] = true;
+			streams_touch(s, STREAM(i));
+			assert_false(are_idle(s, NULL));
+			busy[i] = false;
+		}
+		streams_deinit(s);
+	}
+}
+
 static void streams_come_and_go(void **state)
 {
 	struct streams *s = begin(0);
@@ -267,6 +308,7 @@ int main(void)
 		cmocka_unit_test(work_after_a_look_is_asked_for),
 		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
 		cmocka_unit_test(one_may_be_excepted),
+		cmocka_unit_test(one_of_several_with_work_ends),
 		cmocka_unit_test(streams_come_and_go),
 		cmocka_unit_test(who_is_told_takes_no_lock),
 		cmocka_unit_test(what_is_told_is_read_in_its_order),
