@@ -523,15 +523,12 @@ static void a_copy_waits_for_a_launch(void **state)
 /* Its own launch is over only after it. */
 static void a_copy_within_a_launch_waits_for_nobody(void **state)
 {
-	uint64_t began_ns = clock_now_ns();
-
 	(void)state;
 	enter(LAUNCH);
 	enter(COPY);
 	leave(COPY, CUDA_SUCCESS);
 	leave(LAUNCH, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
-	assert_true(clock_now_ns() - began_ns < PATIENCE_NS);
 	assert_int_equal(n_closed, 1);
 	assert_true(guard_is_disturbed(&r->guard));
 	expect_unlocked();
