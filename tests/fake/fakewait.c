@@ -11,6 +11,7 @@
 #include <cuda.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,11 +68,12 @@ static void find(CUfunction *ret, CUmodule module, const char *name)
 	check(name, cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *ret));
 }
 
-static void begin_device(int device, int n_streams)
+static void begin_device(int device, int n_streams, bool one_gpu)
 {
 	CUmodule module;
 
-	check("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain(&contexts[device], device));
+	check("context", one_gpu ? cuCtxCreate(&contexts[device], NULL, 0, 0)
+				 : cuDevicePrimaryCtxRetain(&contexts[device], device));
 	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
 	check("cuModuleLoadData", cuModuleLoadData(&module, ptx));
 	find(&waits[device], module, "_Z5waitsPj");
@@ -182,15 +184,20 @@ static void devices(void)
 
 /* A kernel that is not measured waits for one that is, launched a little later; before that the
  * program rests for long enough to have what was measured handed over meanwhile. */
+static void rest_and_wait(int device, unsigned rest_us)
+{
+	launch(plain[device], streams[device][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	usleep(rest_us);
+	flags[device] = 0;
+	launch(waits[device], streams[device][0], &flags[device], NULL);
+	launch(sets[device], streams[device][1], &flags[device], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 static void left_out(void)
 {
-	launch(plain[0], streams[0][0], NULL, NULL);
-	check("cuCtxSynchronize", cuCtxSynchronize());
-	usleep(10000);
-	flags[0] = 0;
-	launch(waits[0], streams[0][0], &flags[0], NULL);
-	launch(sets[0], streams[0][1], &flags[0], NULL);
-	check("cuCtxSynchronize", cuCtxSynchronize());
+	rest_and_wait(0, 10000);
 }
 
 /* A stream without launches waits for the CPU, while what was measured is handed over. The CPU
@@ -268,10 +275,37 @@ static void filled(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
+static void *wait_in_second(void *unused)
+{
+	(void)unused;
+	on_device(1);
+	for (int i = 0; i < 20; i++) {
+		rest_and_wait(1, 5000);
+	}
+	return NULL;
+}
+
+/* The same in one of two contexts of a GPU, while another thread launches into the other one: the
+ * counters change hands. */
+static void two_contexts(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, wait_in_second, NULL);
+	on_device(0);
+	for (int i = 0; i < 20; i++) {
+		launch(plain[0], streams[0][0], NULL, NULL);
+		check("cuCtxSynchronize", cuCtxSynchronize());
+		usleep(5000);
+	}
+	pthread_join(t, NULL);
+}
+
 static const struct {
 	const char *name;
 	int devices, streams;
 	void (*run)(void);
+	bool one_gpu; /* the contexts are of the first device */
 } cases[] = {
 	{ "spin", 1, 2, spin },
 	{ "spin-late", 1, 2, spin_late },
@@ -280,6 +314,7 @@ static const struct {
 	{ "persistent", 1, 2, persistent },
 	{ "devices", 2, 1, devices },
 	{ "left-out", 1, 2, left_out },
+	{ "two-contexts", 2, 2, two_contexts, true },
 	{ "rests", 1, 2, rests },
 	{ "two", 1, 2, two },
 	{ "threads", 1, 2, threads },
@@ -287,13 +322,13 @@ static const struct {
 	{ "filled", 1, 2, filled },
 };
 
-static void begin(int devices, int n_streams)
+static void begin(int devices, int n_streams, bool one_gpu)
 {
 	void *memory;
 
 	check("cuInit", cuInit(0));
 	for (int d = devices - 1; d >= 0; d--) {
-		begin_device(d, n_streams);
+		begin_device(d, n_streams, one_gpu);
 	}
 	check("cuMemHostAlloc",
 	      cuMemHostAlloc(&memory, FLAGS * sizeof(*flags),
@@ -321,7 +356,7 @@ int main(int argc, char **argv)
 		if (strcmp(cases[i].name, argv[1]) != 0) {
 			continue;
 		}
-		begin(cases[i].devices, cases[i].streams);
+		begin(cases[i].devices, cases[i].streams, cases[i].one_gpu);
 		for (int round = 0; round < (argc > 2 ? atoi(argv[2]) : 1); round++) {
 			cases[i].run();
 			expect_no_patience();

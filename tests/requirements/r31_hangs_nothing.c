@@ -191,6 +191,24 @@ static void what_is_left_out_waits_for_what_is_measured(void **state)
 	unsetenv("GPUCTR_FAKE_STOP_US");
 }
 
+/* A launch in one context takes the counters from another one, where the same may happen. */
+static void counters_change_hands_beside_what_is_left_out(void **state)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+	struct result r;
+
+	setenv("GPUCTR_FAKE_STOP_US", "20000", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure_some(f, &r, metrics[i], "plain|sets", "two-contexts", "5");
+		assert_int_equal(total(&r, "filtered"), 5 * 20);
+		assert_true(total(&r, "measured") > 0);
+		lines_deinit(&r.lines);
+	}
+	unsetenv("GPUCTR_FAKE_STOP_US");
+}
+
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
  * itself, so nobody is patient with it, which would be told. */
 static void collectives_from_one_thread(void **state)
@@ -327,6 +345,7 @@ int main(void)
 		SYSTEM_TEST(the_cpu_writes_later),
 		SYSTEM_TEST(a_stream_beside_waits_for_the_cpu),
 		SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured),
+		SYSTEM_TEST(counters_change_hands_beside_what_is_left_out),
 		SYSTEM_TEST(collectives_from_one_thread),
 		SYSTEM_TEST(patience_is_paid_once),
 		SYSTEM_TEST(a_range_left_open_counts_one_kernel),
