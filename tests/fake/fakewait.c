@@ -200,6 +200,20 @@ static void left_out(void)
 	rest_and_wait(0, 10000);
 }
 
+/* A kernel stays for some seconds while others run beside it, the last of which lets it go. */
+static void resident(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	for (int i = 0; i < 600; i++) {
+		launch(plain[0], streams[0][1], NULL, NULL);
+		check("cuStreamSynchronize", cuStreamSynchronize(streams[0][1]));
+		usleep(5000);
+	}
+	launch(sets[0], streams[0][1], &flags[0], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 /* A stream without launches waits for the CPU, while what was measured is handed over. The CPU
  * writes after the next launch. */
 static void rests(void)
@@ -315,6 +329,7 @@ static const struct {
 	{ "devices", 2, 1, devices },
 	{ "left-out", 1, 2, left_out },
 	{ "two-contexts", 2, 2, two_contexts, true },
+	{ "resident", 1, 2, resident },
 	{ "rests", 1, 2, rests },
 	{ "two", 1, 2, two },
 	{ "threads", 1, 2, threads },

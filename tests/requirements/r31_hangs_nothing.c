@@ -331,6 +331,26 @@ static void captures_end_beside_what_they_leave_out(void **state)
 	expect_output(p, "left-out done 1200\n");
 }
 
+/* Of a kernel that was launched before the capture nobody has told, nor of its stream. */
+static void a_kernel_from_before_the_capture(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKEWAIT, "resident", "2", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "");
+	for (int i = 0; i < 2; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--duration", "1", "--metrics", i ? SM : MEMORY, "--budget",
+					"100%", NULL);
+		expect_exit(client, 0);
+		expect_no_message(client, "lost with their process");
+	}
+	expect_exit(p, 0);
+	expect_output(p, "resident done 1204\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +372,7 @@ int main(void)
 		SYSTEM_TEST(a_call_that_does_not_return_is_told),
 		SYSTEM_TEST(a_call_that_waits_for_the_program_is_told),
 		SYSTEM_TEST(captures_end_beside_what_they_leave_out),
+		SYSTEM_TEST(a_kernel_from_before_the_capture),
 	};
 
 	return SYSTEM_RUN(tests);

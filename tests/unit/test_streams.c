@@ -270,6 +270,39 @@ static void give(struct streams *s)
 	streams_touch(s, CU_STREAM_PER_THREAD);
 }
 
+/* Streams that were made before us may have work of which nobody has told. Once that has ended the
+ * others are asked as ever. */
+static void what_was_given_before_a_late_capture_is_waited_for(void **state)
+{
+	struct streams *s = begin(2);
+
+	(void)state;
+	context.given = 1;
+	context.ended = context.event = 0;
+	profiler.cuEventCreate = create_event;
+	profiler.cuEventDestroy = destroy_event;
+	profiler.cuCtxRecordEvent = record_event;
+	profiler.cuEventQuery = query_event;
+	context.n_recorded = 0;
+	s->late = true;
+	busy[1] = true;
+	streams_touch(s, STREAM(1));
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(context.n_recorded, 0); /* that is not done for nothing */
+	busy[1] = false;
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(context.n_recorded, 1);
+	context.ended = 1;
+	assert_true(are_idle(s, NULL));
+	n_asked = context.n_recorded = 0;
+	streams_touch(s, STREAM(1));
+	assert_true(are_idle(s, NULL));
+	assert_int_equal(n_asked, 1);
+	assert_int_equal(context.n_recorded, 0);
+	streams_deinit(s);
+	s->late = false;
+}
+
 /* An event is behind all that was given before it, and behind nothing that came since. */
 static void default_streams_of_threads_are_asked_for_by_an_event(void **state)
 {
@@ -312,6 +345,7 @@ int main(void)
 		cmocka_unit_test(streams_come_and_go),
 		cmocka_unit_test(who_is_told_takes_no_lock),
 		cmocka_unit_test(what_is_told_is_read_in_its_order),
+		cmocka_unit_test(what_was_given_before_a_late_capture_is_waited_for),
 		cmocka_unit_test(default_streams_of_threads_are_asked_for_by_an_event),
 	};
 
