@@ -239,10 +239,22 @@ static void forget_rest(struct activity *v, const struct batch *b)
 	}
 }
 
-/* Is no kernel under way, which a flush might wait for? */
-static bool is_quiet(const struct activity *v)
+/* While no kernel is under way: a flush, and the end of tracing, might wait for it, and it for a
+ * launch. */
+static void do_while_quiet(struct activity *v, void (*act)(void *argument))
 {
-	return !v->may_flush || v->may_flush(v->userdata);
+	if (v->while_quiet) {
+		v->while_quiet(v->userdata, act, v);
+	} else {
+		act(v);
+	}
+}
+
+static void flush(void *argument)
+{
+	const struct activity *v = argument;
+
+	v->profiler->cuptiActivityFlushAll(0);
 }
 
 /* Waits until all of one kind have come, or it has taken too long. */
@@ -253,9 +265,7 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 
 	while (missing > 0 && clock_now_ns() < until_ns) {
 		nanosleep(&pause, NULL);
-		if (is_quiet(v)) {
-			v->profiler->cuptiActivityFlushAll(0);
-		}
+		do_while_quiet(v, flush);
 		missing = take_spans(v, b, graphs);
 	}
 	return missing;
@@ -264,7 +274,7 @@ static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t
 void activity_flush(struct activity *v)
 {
 	if (v->spans.v) {
-		v->profiler->cuptiActivityFlushAll(0);
+		flush(v);
 	}
 }
 
@@ -298,13 +308,19 @@ bool activity_drops(struct activity *v)
 	return drops;
 }
 
-void activity_stop(struct activity *v)
+static void stop(void *argument)
 {
-	if (!v->spans.v || !is_quiet(v)) {
-		return;
-	}
+	struct activity *v = argument;
+
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	v->profiler->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 	v->profiler->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	end(v);
+}
+
+void activity_stop(struct activity *v)
+{
+	if (v->spans.v) {
+		do_while_quiet(v, stop);
+	}
 }

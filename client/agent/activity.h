@@ -11,8 +11,9 @@
 struct activity_buffer;
 
 struct activity {
-	/* Set before activity_start(). Is no kernel under way? NULL: never. */
-	bool (*may_flush)(void *userdata);
+	/* Set before activity_start(). Calls act while no kernel is under way, and none comes;
+	 * false: not now. NULL: at any time. */
+	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	void *userdata;
 
 	const struct profiler *profiler;

@@ -8,7 +8,6 @@
 #include "client/agent/arguments.h"
 #include "client/agent/contexts.h"
 #include "client/agent/launches.h"
-#include "client/agent/lock.h"
 #include "client/agent/overhead.h"
 #include "client/agent/slower.h"
 #include "client/agent/visits.h"
@@ -71,15 +70,15 @@ static bool capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A start or stop that was decided on before is waited for, but not a launch that hangs. */
+/* A start or stop that was decided on before is waited for, as long as it takes, but not a launch
+ * that hangs. */
 static void wait_for_turns(struct capture *c)
 {
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		if (lock_until(&contexts[i]->lock,
-			       clock_now_ns() + guard_patience_ns(&c->patience))) {
+		if (ranges_lock_patiently(c, contexts[i])) {
 			pthread_mutex_unlock(&contexts[i]->lock);
 		}
 	}
@@ -95,18 +94,25 @@ static CUstream stream_of(CUpti_CallbackId id, const CUpti_CallbackData *data)
 }
 
 /* Counted before it begins, so that nothing synchronises in between. */
-static void on_begin_capture(struct capture *c, CUpti_CallbackId id, const CUpti_CallbackData *data)
+static void on_begin_capture(struct capture *c, struct visit *v, CUpti_CallbackId id,
+			     const CUpti_CallbackData *data)
 {
 	const CUresult *result = data->functionReturnValue;
 	bool began = !result || *result == CUDA_SUCCESS, captures;
 	CUstream stream = stream_of(id, data);
 
 	if (data->callbackSite == CUPTI_API_EXIT) {
-		stream_captures_began(
-			&c->stream_captures, stream,
-			began ? stream_captures_find(c->profiler, stream, &captures) : 0, began);
+		stream_captures_began(&c->stream_captures, stream,
+				      began ? stream_captures_find(c->profiler, stream, &captures)
+					    : 0,
+				      began, v->begins);
+		v->begins = false;
 		return;
 	}
+	if (v->begins) { /* how that went was missed: at worst it is not known */
+		stream_captures_began(&c->stream_captures, stream, 0, false, true);
+	}
+	v->begins = true;
 	/* Nodes are traced that were made while tracing was on. What captures already, of a program
 	 * that runs, is not disturbed. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
@@ -125,13 +131,20 @@ static void on_end_capture(struct capture *c, struct visit *v, CUpti_CallbackId 
 
 	if (data->callbackSite == CUPTI_API_ENTER) {
 		v->ending = stream_captures_find(c->profiler, stream, &captures);
-	} else if (!result || capture_ended(*result)) {
-		stream_captures_ended(&c->stream_captures, stream, v->ending);
+		v->ends = true;
+		return;
 	}
+	if (!result || capture_ended(*result)) {
+		stream_captures_ended(&c->stream_captures, stream, v->ends ? v->ending : 0,
+				      v->ends);
+	}
+	v->ends = false;
 }
 
 /* Before the program has the handle of a stream, and while it still has it. The driver holds locks
- * meanwhile: nothing is waited for here that another thread may hold over a call of the driver. */
+ * meanwhile, so what is done for a stream waits for nothing that another thread may hold over a
+ * call of the driver. The end of a context waits for that for two seconds (contexts_end()), and for
+ * kernels with patience. */
 static void on_resource(struct capture *c, const struct visit *v, CUpti_CallbackId id,
 			const CUpti_ResourceData *data)
 {
@@ -194,7 +207,7 @@ static void on_driver_call(struct capture *c, struct visit *v, CUpti_CallbackId 
 			   const CUpti_CallbackData *data)
 {
 	if (begins_capture(id)) {
-		on_begin_capture(c, id, data);
+		on_begin_capture(c, v, id, data);
 	} else if (ends_capture(id)) {
 		on_end_capture(c, v, id, data);
 	} else if (is_profiler_call(id)) {
@@ -259,15 +272,21 @@ static void visit(struct capture *c, struct visit *v, CUpti_CallbackDomain domai
 }
 
 /* What ends is asked for no more. Of streams the call tells: who is told of them by the driver
- * waits for nobody, and that one was made is known from the first launch into it as well. */
-static bool must_not_be_missed(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+ * waits for nobody, and that one was made is known from the first launch into it as well. Stream
+ * captures, and calls that give the GPU work, are counted from their beginning to their end. */
+static bool must_not_be_missed(const struct visit *v, CUpti_CallbackDomain domain,
+			       CUpti_CallbackId id, const void *data)
 {
 	const CUpti_CallbackData *call = data;
 
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		return id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
 	}
-	return destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER;
+	if (call->callbackSite == CUPTI_API_EXIT && v->other) {
+		return true;
+	}
+	return begins_capture(id) || ends_capture(id) ||
+	       (destroys_stream(id) && call->callbackSite == CUPTI_API_ENTER);
 }
 
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -285,7 +304,8 @@ static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CU
 	inside = c != NULL;
 	was_launching = v->launching != NULL;
 	if (!inside) {
-		c = must_not_be_missed(domain, id, data) ? visit_begin_surely(v) : visit_begin(v);
+		c = must_not_be_missed(v, domain, id, data) ? visit_begin_surely(v)
+							    : visit_begin(v);
 	}
 	if (c) {
 		visit(c, v, domain, id, data);

@@ -16,6 +16,7 @@
 #include "client/agent/permission.h"
 #include "client/agent/visits.h"
 #include "client/agent/watch.h"
+#include "client/agent/watcher.h"
 #include "proto/base/clock.h"
 
 /* A capture in this process: new -> started -> running -> stopping -> over, and freed.
@@ -31,7 +32,12 @@
  * kernels under way keep a context from letting go, goodbye is said all the same, and the capture
  * lingers, inactive, until they have ended. */
 
-enum { VISITS_PATIENCE_MS = 2000, LINGER_MS = 250, STRATA_EVERY_MS = 1000 };
+enum {
+	VISITS_PATIENCE_MS = 2000,
+	LINGER_MS = 250,
+	STRATA_EVERY_MS = 1000,
+	TIMES_PATIENCE_S = 10, /* for a thread that is within CUPTI */
+};
 
 static atomic_uint last_number;
 
@@ -170,10 +176,12 @@ static void stop_now(struct capture *c)
 	if (phase_missed(&c->filter.phase, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
+	deliver_lend_link(&c->deliver);
 	contexts_let_go(c);
 	if (!exiting) {
 		close_doors_soon(c);
 	}
+	deliver_take_link(&c->deliver);
 	tell_spent(c);
 	deliver_request_finish(&c->deliver);
 }
@@ -189,22 +197,26 @@ static void on_idle(void *userdata)
 		atomic_store(&c->active, false);
 		stop_now(c);
 	} else {
+		deliver_lend_link(&c->deliver);
 		contexts_flush_old(c);
-		tell_strata_now_and_then(c);
 		watch_look(c);
+		deliver_take_link(&c->deliver);
+		tell_strata_now_and_then(c);
 	}
 }
 
-static bool is_quiet(void *userdata)
+static bool while_quiet(void *userdata, void (*act)(void *argument), void *argument)
 {
-	return contexts_are_quiet(userdata);
+	return contexts_while_quiet(userdata, "cuptiActivityFlushAll", act, argument);
 }
 
 static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
 
+	deliver_lend_link(&c->deliver);
 	activity_fill(c->activity, b);
+	deliver_take_link(&c->deliver);
 	if (!c->told_drops && activity_drops(c->activity)) {
 		c->told_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
@@ -231,7 +243,9 @@ static void on_end(void *userdata)
 
 	tell_strata(c);
 	if (c->closed) {
+		deliver_lend_link(&c->deliver);
 		leave_cupti(c);
+		deliver_take_link(&c->deliver);
 	}
 }
 
@@ -280,7 +294,7 @@ static bool may_trace(const struct capture *c)
 
 static void init_times(struct capture *c)
 {
-	c->activity->may_flush = is_quiet;
+	c->activity->while_quiet = while_quiet;
 	c->activity->userdata = c;
 	if (!may_trace(c)) {
 		c->has_times = true;
@@ -288,14 +302,17 @@ static void init_times(struct capture *c)
 	}
 }
 
-void capture_time_kernels(struct capture *c)
+bool capture_time_kernels(struct capture *c)
 {
-	pthread_mutex_lock(&c->times_lock);
+	if (!lock_until(&c->times_lock, clock_now_ns() + TIMES_PATIENCE_S * CLOCK_NS_PER_S)) {
+		return false;
+	}
 	if (!c->has_times) {
 		c->has_times = true;
 		start_activity(c);
 	}
 	pthread_mutex_unlock(&c->times_lock);
+	return true;
 }
 
 /* Processes that share a capture choose differently. */
@@ -399,6 +416,7 @@ void capture_run(struct capture *c)
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
+	watcher_begin(c);
 	deliver_run(&c->deliver);
 	while (!c->closed && !atomic_load(&c->stop_requested)) {
 		nanosleep(&pause, NULL);
@@ -406,6 +424,7 @@ void capture_run(struct capture *c)
 			leave_cupti(c);
 		}
 	}
+	watcher_end(c);
 }
 
 void capture_request_end(struct capture *c, uint64_t by_ns)

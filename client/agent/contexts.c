@@ -91,7 +91,9 @@ static void let_go_at_end(struct capture *c, struct ranges *r)
 	bool done = false;
 
 	if (r->object && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		guard_shut(&r->guard);
 		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
+		guard_let_in(&r->guard);
 		c->profiler->cuCtxPopCurrent(&popped);
 	}
 	if (r->object && !done) {
@@ -154,11 +156,20 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 	return all;
 }
 
+/* With other work shut out: it might wait for a launch that waits for the lock. */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
-	return r->state != RANGES_STARTED || r->batch->n == 0 ||
-	       clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
-	       !choosing_batch_is_old(&c->choosing) || c->method->flush(c, r);
+	bool done;
+
+	if (r->state != RANGES_STARTED || r->batch->n == 0 ||
+	    clock_now_ns() - r->batch_begin_ns <= FLUSH_AFTER_MS * CLOCK_NS_PER_MS ||
+	    !choosing_batch_is_old(&c->choosing)) {
+		return true;
+	}
+	guard_shut(&r->guard);
+	done = c->method->flush(c, r);
+	guard_let_in(&r->guard);
+	return done;
 }
 
 void contexts_flush_old(struct capture *c)
@@ -168,16 +179,43 @@ void contexts_flush_old(struct capture *c)
 	for_each(c, 0, flush_old, &busy);
 }
 
-static bool look_whether_quiet(struct capture *c, struct ranges *r)
+/* Whoever comes waits for the call, if it can be made now. */
+static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
 {
-	return guard_is_quiet(c, r, false);
+	CUcontext popped;
+	bool may = true;
+
+	guard_shut(&r->guard);
+	if (r->object && r->context && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
+		may = guard_may_block(c, r, false);
+		c->profiler->cuCtxPopCurrent(&popped);
+	}
+	ranges_enter_call(r, call);
+	return may;
 }
 
-bool contexts_are_quiet(struct capture *c)
+bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
+			  void *argument)
 {
-	unsigned busy = 0;
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts), n_locked = 0;
+	bool quiet = true;
 
-	return for_each(c, 0, look_whether_quiet, &busy) && busy == 0;
+	while (quiet && n_locked < n && pthread_mutex_trylock(&contexts[n_locked]->lock) == 0) {
+		quiet = shut_all_out(c, contexts[n_locked++], call);
+	}
+	quiet = quiet && n_locked == n;
+	if (quiet) {
+		act(argument);
+	}
+	while (n_locked > 0) {
+		struct ranges *r = contexts[--n_locked];
+
+		ranges_enter_call(r, NULL);
+		guard_let_in(&r->guard);
+		pthread_mutex_unlock(&r->lock);
+	}
+	return quiet;
 }
 
 /* With other work shut out, so that what is under way comes to its end. */

@@ -33,8 +33,10 @@ void contexts_remove_stream(struct capture *c, CUstream stream);
 /* Hands over the batches whose first launch was a second ago. */
 void contexts_flush_old(struct capture *c);
 
-/* Is nothing under way in any of them? */
-bool contexts_are_quiet(struct capture *c);
+/* Calls act, which calls CUPTI's function of that name, while nothing is under way in any of them,
+ * and nothing comes. False: something is, and it was not called. */
+bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
+			  void *argument);
 
 /* Lets go of the counters everywhere. Kernels under way are waited for, but not for ever. */
 void contexts_let_go(struct capture *c);

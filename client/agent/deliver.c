@@ -40,6 +40,7 @@ void deliver_init(struct deliver *d)
 	list_init(&d->spare);
 	list_init(&d->notes);
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->link_lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&d->wake, &monotonic);
@@ -236,15 +237,51 @@ void deliver_note(struct deliver *d, const struct wire_message *m)
 	arena_deinit(&scratch);
 }
 
-void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy)
+static struct wire_message make_notice(const struct deliver *d, int code, const char *message,
+				       const char *remedy)
 {
-	struct wire_message m = {
+	return (struct wire_message){
 		.type = WIRE_NOTICE,
 		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message,
 			    remedy },
 	};
+}
+
+void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy)
+{
+	const struct wire_message m = make_notice(d, code, message, remedy);
 
 	deliver_note(d, &m);
+}
+
+void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy)
+{
+	const struct wire_message m = make_notice(d, code, message, remedy);
+
+	pthread_mutex_lock(&d->link_lock);
+	if (d->lent) {
+		link_send(d->link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	} else {
+		deliver_note(d, &m);
+	}
+	pthread_mutex_unlock(&d->link_lock);
+}
+
+static void set_lent(struct deliver *d, bool lent)
+{
+	pthread_mutex_lock(&d->link_lock);
+	d->lent = lent;
+	pthread_mutex_unlock(&d->link_lock);
+}
+
+void deliver_lend_link(struct deliver *d)
+{
+	set_lent(d, true);
+}
+
+void deliver_take_link(struct deliver *d)
+{
+	set_lent(d, false);
 }
 
 static void send_note(struct deliver *d, struct note *n)
@@ -647,6 +684,7 @@ bool deliver_deinit(struct deliver *d)
 	free_batches(&d->spare);
 	free(d->spare_image);
 	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->link_lock);
 	pthread_cond_destroy(&d->wake);
 	pthread_cond_destroy(&d->drained);
 	return true;

@@ -89,10 +89,12 @@ struct deliver {
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started, finishing; /* no more is expected; what is queued goes out */
-	bool kicked;		 /* somebody waits: look now, not at the next tick */
-	bool closed;		 /* nothing is taken any more */
-	bool finished;		 /* goodbye was said */
+	bool started, finishing;   /* no more is expected; what is queued goes out */
+	bool kicked;		   /* somebody waits: look now, not at the next tick */
+	bool closed;		   /* nothing is taken any more */
+	bool finished;		   /* goodbye was said */
+	pthread_mutex_t link_lock; /* of lent, and of the link while it is lent */
+	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */
 };
@@ -123,6 +125,14 @@ void deliver_note(struct deliver *d, const struct wire_message *m);
 
 /* A notice to the user, by code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
+
+/* As deliver_notice(); goes out at once while the thread has lent its link, because it may not come
+ * back. */
+void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
+
+/* On the thread, around what may not return: it does not use its link meanwhile. */
+void deliver_lend_link(struct deliver *d);
+void deliver_take_link(struct deliver *d);
 
 /* Asks the thread to deliver what is queued and to say goodbye. */
 void deliver_request_finish(struct deliver *d);

@@ -34,9 +34,9 @@
  * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS
  * each time after that. When it was in vain the range stays open (held), the function is a suspect,
  * whose kernels are not waited for again, and what is launched meanwhile runs unmeasured. A held
- * range is closed at a later launch, when its kernel has ended; it counts if nothing else was given
- * to the GPU since. Known collectives are not waited for where a process uses several GPUs: one
- * thread often launches them one after another. */
+ * range is closed at a later launch, when its kernel has ended and nothing else is under way
+ * either; it counts if nothing else was given to the GPU since. Known collectives are not waited
+ * for where a process uses several GPUs: one thread often launches them one after another. */
 
 enum { PROOFS = 4, SPIN_US = 200, PAUSE_US = 50, SETTLE_US = 200 };
 
@@ -358,6 +358,24 @@ static bool others_have_ended(struct guard *g)
 	return atomic_load(&g->others) == 0;
 }
 
+/* Is there nothing that was let in while it was waited? It may wait for what comes later. */
+static bool nobody_came(const struct guard *g)
+{
+	return !atomic_load(&g->insisted) && atomic_load(&g->others) == 0;
+}
+
+/* The same from here on. Who insists says that it comes before it looks whether somebody blocks,
+ * and who blocks the other way round: so one of the two sees the other. */
+static bool nobody_comes(struct guard *g)
+{
+	atomic_store(&g->blocking, true);
+	if (!nobody_came(g)) {
+		guard_unblock(g);
+		return false;
+	}
+	return true;
+}
+
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
@@ -373,7 +391,8 @@ bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_laun
 	return may_ask(c) &&
 	       wait_unless_stalled(c, r, NULL,
 				   c->passes.may_block[r->pass] || g->several ? NULL : l->stream,
-				   guard_patience_ns(&c->patience));
+				   guard_patience_ns(&c->patience)) &&
+	       nobody_came(g);
 }
 
 static bool is_believed(const struct capture *c, const struct guard *g,
@@ -409,13 +428,12 @@ static void hold(struct guard *g, const struct guard_launch *l)
 	g->holds = true;
 }
 
-bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l)
+/* Has its kernel ended, or need nobody ask? */
+static bool has_ended(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
 	uint64_t patience_ns = is_awaited(c, l) ? guard_patience_ns(&c->patience) : 0;
 
-	g->last = l->stream;
-	g->probed = false;
 	if (is_alone(c, g, l->stream, r->set) || is_believed(c, g, l, r->set)) {
 		return true;
 	}
@@ -435,21 +453,55 @@ bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_lau
 	return false;
 }
 
+/* What is given after a range's end waits for all that was given before it, and with metrics of the
+ * SMs so does the thread that ends it: for what was let in beside the range as well, which may wait
+ * for what comes later. */
+static bool nothing_is_beside(struct capture *c, struct ranges *r)
+{
+	struct guard *g = &r->guard;
+
+	if (guard_is_disturbed(g)) {
+		guard_shut(g);
+		if (!may_ask(c) || !others_have_ended(g) || !is_done(c, r, NULL, NULL)) {
+			return false;
+		}
+	}
+	return nobody_comes(g);
+}
+
+bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
+		     bool launched)
+{
+	struct guard *g = &r->guard;
+
+	g->last = l->stream;
+	g->probed = false;
+	if (launched && !has_ended(c, r, l)) {
+		return false;
+	}
+	if (!nothing_is_beside(c, r)) {
+		hold(g, l);
+		return false;
+	}
+	return true;
+}
+
 bool guard_may_release(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
-	bool ended;
+	bool all, ended;
 
 	if (!may_ask(c)) {
 		return false;
 	}
-	ended = wait_unless_stalled(c, r, g->held.stream, NULL, PATIENCE_LATER_NS);
+	all = wait_unless_stalled(c, r, NULL, NULL, PATIENCE_LATER_NS);
+	ended = all || is_done(c, r, g->held.stream, NULL);
 	if (ended && !guard_is_disturbed(g)) {
 		forgive(&c->patience, g->held.work);
 	} else if (!ended && atomic_load(&c->active)) {
 		suspect(c, &g->held);
 	}
-	return ended;
+	return all && nothing_is_beside(c, r);
 }
 
 void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l)
@@ -500,6 +552,22 @@ bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 		       : is_done(c, r, NULL, NULL);
 }
 
+/* At the end calls may go unnoticed, and nobody who launches waits for us any more. */
+bool guard_may_block(struct capture *c, struct ranges *r, bool patient)
+{
+	struct guard *g = &r->guard;
+
+	if (atomic_load(&c->closing)) {
+		return guard_is_quiet(c, r, patient);
+	}
+	return others_have_ended(g) && guard_is_quiet(c, r, patient) && nobody_comes(g);
+}
+
+void guard_unblock(struct guard *g)
+{
+	atomic_store(&g->blocking, false);
+}
+
 void guard_drain(struct capture *c, struct ranges *r)
 {
 	uint64_t patience_ns = guard_patience_ns(&c->patience), begin_ns = clock_now_ns();
@@ -533,11 +601,13 @@ void guard_disturb(struct guard *g, const struct guard_work *work)
 
 void guard_shut(struct guard *g)
 {
+	atomic_store(&g->insisted, false);
 	atomic_store(&g->shut, true);
 }
 
 void guard_let_in(struct guard *g)
 {
+	guard_unblock(g);
 	atomic_store(&g->shut, false);
 }
 
@@ -558,8 +628,9 @@ void guard_end_standing(struct guard *g)
 bool guard_other_begins(struct guard *g, bool insist)
 {
 	atomic_fetch_add(&g->others, 1);
-	if (insist) {
-		guard_let_in(g); /* one is as good as many */
+	if (insist && !atomic_load(&g->blocking)) {
+		atomic_store(&g->insisted, true);
+		atomic_store(&g->shut, false); /* one is as good as many */
 	}
 	if (!atomic_load(&g->shut)) {
 		return true;

@@ -47,17 +47,19 @@ struct guard {
 	uint64_t stalled_ns;	/* when somebody has waited last */
 	CUevent marks[GUARD_MARKS]; /* in the stream of the batch's launches, in their order */
 	unsigned n_marks, made_marks;
-	CUstream last;		  /* the last measured launch's */
-	CUevent probe;		  /* behind that launch, recorded by who looked after it */
-	bool probed;		  /* it was, since */
-	bool holds;		  /* a range was left open, because its kernel has not ended */
-	bool crowded;		  /* several streams had work when the range was to be opened */
-	struct guard_wait wait;	  /* not taken yet */
-	atomic_uint standing;	  /* threads that wait with work for a stream that has none */
-	atomic_bool shut;	  /* a range is being opened or closed: other work waits */
-	atomic_bool disturbed;	  /* other work was given to the GPU since */
-	atomic_uint others;	  /* calls that give it some, and have not returned */
-	atomic_bool stranger;	  /* such a call returned whose beginning nobody has seen */
+	CUstream last;		/* the last measured launch's */
+	CUevent probe;		/* behind that launch, recorded by who looked after it */
+	bool probed;		/* it was, since */
+	bool holds;		/* a range was left open, because its kernel has not ended */
+	bool crowded;		/* several streams had work when the range was to be opened */
+	struct guard_wait wait; /* not taken yet */
+	atomic_uint standing;	/* threads that wait with work for a stream that has none */
+	atomic_bool shut;	/* a range is being opened or closed: other work waits */
+	atomic_bool insisted;	/* since then some was let in that had waited for too long */
+	atomic_bool blocking;	/* a call that waits for the GPU is being made: nobody may insist */
+	atomic_bool disturbed;	/* other work was given to the GPU since */
+	atomic_uint others;	/* calls that give it some, and have not returned */
+	atomic_bool stranger;	/* such a call returned whose beginning nobody has seen */
 	struct guard_launch held; /* name is its own copy */
 };
 
@@ -81,9 +83,10 @@ bool guard_name_is_collective(const char *name);
 /* May a range be opened for this launch? */
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
-/* May the range around it be closed, after the launch? False: it is held, and guard_may_release()
- * says when it may be. */
-bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l);
+/* May the range around it be closed, after the launch, which has given the GPU a kernel or has
+ * failed? False: it is held, and guard_may_release() says when it may be. */
+bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
+		     bool launched);
 bool guard_may_release(struct capture *c, struct ranges *r);
 
 /* The stream was seen without work: if it is the only one that launches go into, the kernels that
@@ -99,9 +102,14 @@ void guard_prove(const struct guard *g, uint8_t *proofs, uint32_t *idle);
  * end of a batch can tell that the GPU moves. */
 void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
-/* Is nothing under way, so that the profiler may be started, stopped, configured? patient: waits
- * for it. */
+/* Is nothing under way? patient: waits for it. */
 bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient);
+
+/* The same, and does nothing come either, with all others shut out? Then the profiler may be
+ * started, stopped, configured or disabled, which waits for the GPU. True: whatever comes waits for
+ * guard_unblock(), or for the watch to find that the call does not return. */
+bool guard_may_block(struct capture *c, struct ranges *r, bool patient);
+void guard_unblock(struct guard *g);
 
 /* Waits until nothing is under way, whether launches are looked at still or not, with the patience
  * of the process: for who has shut out all others. Not while a stream is captured. */
@@ -134,9 +142,9 @@ struct guard_work {
 void guard_disturb(struct guard *g, const struct guard_work *work);
 
 /* The same from the beginning of the call that gives it to its end. False: it is not let in, and
- * has not begun; insist: it begins anyway, and so may all others until they are shut out again. A
- * call whose beginning was not seen, because it was made before the capture, may have given it at
- * any time until now. */
+ * has not begun; insist: it begins anyway, unless the profiler waits for the GPU just now, and so
+ * may all others until they are shut out again. A call whose beginning was not seen, because it was
+ * made before the capture, may have given it at any time until now. */
 bool guard_other_begins(struct guard *g, bool insist);
 void guard_other_ends(struct guard *g, const struct guard_work *work);
 void guard_stranger_ends(struct guard *g, const struct guard_work *work);

@@ -10,7 +10,6 @@
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
 #include "client/agent/functions.h"
-#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/visits.h"
 #include "client/agent/wanted.h"
@@ -112,29 +111,15 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 	activity_expect(c->activity, data->correlationId);
 }
 
-/* Another thread may be within a launch that does not return until this one was made. */
-static bool wait_for_lock(struct capture *c, struct ranges *r)
-{
-	uint64_t patience_ns;
-
-	do {
-		patience_ns = guard_patience_ns(&c->patience);
-		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
-			return true;
-		}
-	} while (ranges_are_turning(r));
-	guard_spend(&c->patience, patience_ns);
-	return false;
-}
-
-/* For work of this stream, which the GPU does not get meanwhile. */
+/* Another thread may be within a launch that does not return until this one was made. For work of
+ * this stream, which the GPU does not get meanwhile. */
 static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
 {
 	bool locked = pthread_mutex_trylock(&r->lock) == 0, stands;
 
 	if (!locked) {
 		stands = guard_begin_standing(&r->guard, stream);
-		locked = wait_for_lock(c, r);
+		locked = ranges_lock_patiently(c, r);
 		if (stands) {
 			guard_end_standing(&r->guard);
 		}

@@ -37,6 +37,7 @@ struct category {
 };
 
 struct nvtx_domain {
+	struct nvtx_domain *made_before;
 	char *name;
 	pthread_mutex_t lock;
 	struct list categories;
@@ -53,8 +54,10 @@ static struct {
 	struct nvtx_domain default_domain;
 	pthread_mutex_t lock; /* of the list below */
 	struct list started;
+	struct nvtx_domain *forking; /* the last one whose lock is held for that */
 	nvtxRangeId_t last_id;
-	_Atomic uint64_t version; /* of the list */
+	_Atomic uint64_t version;	       /* of the list */
+	_Atomic(struct nvtx_domain *) domains; /* the last one made; but for the default one */
 	atomic_bool watched;
 	pthread_key_t key;
 	bool has_key; /* without one a thread's stack outlives it */
@@ -316,11 +319,18 @@ static void free_stack(void *p)
 static void lock_all(void)
 {
 	pthread_mutex_lock(&nvtx.lock);
+	nvtx.forking = atomic_load(&nvtx.domains);
 	pthread_mutex_lock(&nvtx.default_domain.lock);
+	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
+		pthread_mutex_lock(&d->lock);
+	}
 }
 
 static void unlock_all(void)
 {
+	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
+		pthread_mutex_unlock(&d->lock);
+	}
 	pthread_mutex_unlock(&nvtx.default_domain.lock);
 	pthread_mutex_unlock(&nvtx.lock);
 }
@@ -560,6 +570,9 @@ struct nvtx_domain *nvtx_new_domain(const char *name)
 	}
 	pthread_mutex_init(&d->lock, NULL);
 	list_init(&d->categories);
+	d->made_before = atomic_load(&nvtx.domains);
+	while (!atomic_compare_exchange_weak(&nvtx.domains, &d->made_before, d)) {
+	}
 	return d;
 }
 

@@ -27,9 +27,10 @@ void nvtx_scope_deinit(struct nvtx_scope *s)
 	*s = (struct nvtx_scope){ .on = false };
 }
 
+/* Without expressions there are no terms: realloc() of no bytes would free what is there. */
 static bool grow(struct nvtx_scope *s)
 {
-	size_t room = s->room ? 2 * s->room : 16;
+	size_t room = s->room ? 2 * s->room : 16, n_terms = s->filter->n_terms;
 	struct scoped_range *v;
 	uint64_t *states;
 
@@ -38,7 +39,7 @@ static bool grow(struct nvtx_scope *s)
 	}
 	v = room <= RANGES_MAX ? realloc(s->v, room * sizeof(*v)) : NULL;
 	s->v = v ? v : s->v;
-	states = v ? realloc(s->states, room * s->filter->n_terms * sizeof(*states)) : NULL;
+	states = v ? realloc(s->states, room * (n_terms ? n_terms : 1) * sizeof(*states)) : NULL;
 	if (states) {
 		s->states = states;
 		s->room = room;

@@ -5,6 +5,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
+#include "client/agent/lock.h"
 #include "client/agent/ranges_setup.h"
 #include "proto/base/clock.h"
 
@@ -48,13 +49,30 @@ bool ranges_are_turning(struct ranges *r)
 {
 	const char *call = atomic_load(&r->call);
 
-	return call && call != the_launch && !atomic_load(&r->told_stuck);
+	return call && call != the_launch && !atomic_load(&r->lost);
 }
 
-/* What a thread is in now, for whoever looks after those that do not come back. */
-static void enter_call(struct ranges *r, const char *call)
+bool ranges_lock_patiently(struct capture *c, struct ranges *r)
+{
+	uint64_t patience_ns;
+
+	do {
+		patience_ns = guard_patience_ns(&c->patience);
+		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+			return true;
+		}
+	} while (ranges_are_turning(r));
+	guard_spend(&c->patience, patience_ns);
+	return false;
+}
+
+/* For whoever looks after those that do not come back. */
+void ranges_enter_call(struct ranges *r, const char *call)
 {
 	atomic_store(&r->call_since_ns, clock_now_ns());
+	if (atomic_load(&r->lost)) {
+		atomic_store(&r->lost, false);
+	}
 	atomic_store(&r->call, call);
 }
 
@@ -103,7 +121,7 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	enter_call(r, "cuptiRangeProfilerStart");
+	ranges_enter_call(r, "cuptiRangeProfilerStart");
 	result = c->profiler->cuptiRangeProfilerStart(&p);
 	r->running = result == CUPTI_SUCCESS;
 	return result;
@@ -118,7 +136,7 @@ static CUptiResult call_stop(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	enter_call(r, "cuptiRangeProfilerStop");
+	ranges_enter_call(r, "cuptiRangeProfilerStop");
 	r->running = false;
 	result = c->profiler->cuptiRangeProfilerStop(&p);
 	r->set = (r->set + 1) % c->passes.n;
@@ -130,7 +148,7 @@ static CUptiResult start_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
 
-	enter_call(r, "cuptiRangeProfilerSetConfig");
+	ranges_enter_call(r, "cuptiRangeProfilerSetConfig");
 	result = ranges_renew_image(c, r);
 	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
 }
@@ -144,7 +162,7 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 	while (result == CUPTI_SUCCESS && r->set != r->pass) {
 		result = start_pass(c, r);
 		result = result == CUPTI_SUCCESS ? call_stop(c, r) : result;
-		if (result == CUPTI_SUCCESS && !guard_is_quiet(c, r, false)) {
+		if (result == CUPTI_SUCCESS && !guard_may_block(c, r, false)) {
 			return CUPTI_ERROR_NOT_READY;
 		}
 	}
@@ -169,7 +187,9 @@ static bool take_over(struct capture *c, struct ranges *r)
 		}
 		if (other->object && other->context &&
 		    c->profiler->cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
+			guard_shut(&other->guard);
 			any = ranges_disable(c, other) || any;
+			guard_let_in(&other->guard);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
 		pthread_mutex_unlock(&other->lock);
@@ -349,6 +369,18 @@ static void stop(struct capture *c, struct ranges *r)
 	deliver_put(&c->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
+static CUptiResult call_pop(struct capture *c, struct ranges *r)
+{
+	CUpti_RangeProfiler_PopRange_Params p = {
+		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
+		.pRangeProfilerObject = r->object,
+	};
+
+	ranges_enter_call(r, "cuptiRangeProfilerPopRange");
+	return c->profiler->cuptiRangeProfilerPopRange(&p);
+}
+
+/* A batch that nobody waits for may have been abandoned with its last range open. */
 static void disable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Disable_Params p = {
@@ -357,9 +389,14 @@ static void disable(struct capture *c, struct ranges *r)
 	};
 
 	if (r->object && r->running) {
-		stop_and_decode(c, r); /* of an abandoned batch, which nobody waits for */
+		if (r->guard.holds) {
+			call_pop(c, r);
+		}
+		stop_and_decode(c, r);
 	}
+	r->guard.holds = false;
 	if (r->object) {
+		ranges_enter_call(r, "cuptiRangeProfilerDisable");
 		c->profiler->cuptiRangeProfilerDisable(&p);
 		r->object = NULL;
 	}
@@ -387,7 +424,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	bool ready;
 
 	disable(c, r);
-	enter_call(r, "cuptiRangeProfilerEnable");
+	ranges_enter_call(r, "cuptiRangeProfilerEnable");
 	ready = ranges_setup(c, r);
 	r->is_fresh = true;
 	r->spent_ns += clock_now_ns() - begin_ns;
@@ -434,7 +471,7 @@ static bool become_started(struct capture *c, struct ranges *r)
 	}
 	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
 	 * and wait for kernels that may wait for this program. */
-	if (!guard_is_quiet(c, r, true)) {
+	if (!guard_may_block(c, r, true)) {
 		return false;
 	}
 	if (full) {
@@ -483,23 +520,28 @@ static void note_wait(struct capture *c, struct ranges *r)
 	}
 }
 
+/* Ends the batch, without waiting for what the GPU does: it may wait for the launch that is under
+ * way. */
+static void fail(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
+{
+	if (guard_may_block(c, r, false)) {
+		stop(c, r);
+	} else {
+		ranges_abandon(c, r);
+	}
+	if (r->state != RANGES_BROKEN || r->running) {
+		ranges_give_up(c, r, call, result);
+	}
+}
+
 static void pop(struct capture *c, struct ranges *r)
 {
-	CUpti_RangeProfiler_PopRange_Params p = {
-		.structSize = CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE,
-		.pRangeProfilerObject = r->object,
-	};
-	CUptiResult result;
+	CUptiResult result = call_pop(c, r);
 
-	enter_call(r, "cuptiRangeProfilerPopRange");
-	result = c->profiler->cuptiRangeProfilerPopRange(&p);
 	note_wait(c, r);
 	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->set);
 	if (result != CUPTI_SUCCESS) {
-		stop(c, r);
-		if (r->state == RANGES_OFF) {
-			ranges_give_up(c, r, "cuptiRangeProfilerPopRange", result);
-		}
+		fail(c, r, "cuptiRangeProfilerPopRange", result);
 	}
 }
 
@@ -515,17 +557,14 @@ static bool push(struct capture *c, struct ranges *r)
 	format_name(r->batch->n, name);
 	p.pRangeName = name;
 	atomic_store(&r->guard.disturbed, false);
-	enter_call(r, "cuptiRangeProfilerPushRange");
+	ranges_enter_call(r, "cuptiRangeProfilerPushRange");
 	result = c->profiler->cuptiRangeProfilerPushRange(&p);
 	r->push_ns = call_ns(c, r);
 	if (result == CUPTI_SUCCESS) {
 		return true;
 	}
 	atomic_fetch_add(&c->counters.failed, 1);
-	stop(c, r);
-	if (r->state == RANGES_OFF) {
-		ranges_give_up(c, r, "cuptiRangeProfilerPushRange", result);
-	}
+	fail(c, r, "cuptiRangeProfilerPushRange", result);
 	return false;
 }
 
@@ -555,6 +594,8 @@ static bool release(struct capture *c, struct ranges *r)
 	}
 	g->holds = false;
 	finish(c, r);
+	ranges_enter_call(r, NULL); /* what follows may wait for another launch */
+	guard_unblock(g);
 	return true;
 }
 
@@ -583,7 +624,8 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 	if (r->batch->n == r->room) {
 		take_turn(c, r);
 	}
-	enter_call(r, the_launch);
+	ranges_enter_call(r, the_launch);
+	guard_unblock(&r->guard);
 	return true;
 }
 
@@ -593,8 +635,7 @@ void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch
 	if (!launched) {
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_FAILED;
 	}
-	/* A launch that failed gave the GPU nothing to wait for. */
-	if (!launched || guard_may_close(c, r, g)) {
+	if (guard_may_close(c, r, g, launched)) {
 		finish(c, r);
 		guard_mark(c, r, g);
 	}
@@ -605,7 +646,7 @@ static bool try_flush(struct capture *c, struct ranges *r)
 	if (r->state != RANGES_STARTED || r->batch->n == 0) {
 		return true;
 	}
-	if (!release(c, r) || !guard_is_quiet(c, r, false)) {
+	if (!release(c, r) || !guard_may_block(c, r, false)) {
 		return false;
 	}
 	/* Closing a held range may have failed and ended the batch. */
@@ -619,13 +660,14 @@ bool ranges_flush(struct capture *c, struct ranges *r)
 {
 	bool done = try_flush(c, r);
 
-	atomic_store(&r->call, NULL);
+	ranges_enter_call(r, NULL);
 	return done;
 }
 
 bool ranges_disable(struct capture *c, struct ranges *r)
 {
-	bool may = r->state != RANGES_STARTED || (release(c, r) && guard_is_quiet(c, r, false));
+	bool may = (r->state != RANGES_STARTED || release(c, r)) &&
+		   (!r->object || guard_may_block(c, r, false));
 
 	if (may && r->state == RANGES_STARTED) {
 		stop(c, r);
@@ -633,7 +675,7 @@ bool ranges_disable(struct capture *c, struct ranges *r)
 	if (may) {
 		disable(c, r);
 	}
-	atomic_store(&r->call, NULL);
+	ranges_enter_call(r, NULL);
 	return may;
 }
 

@@ -73,6 +73,7 @@ struct ranges {
 	 * without the lock when that thread does not come back. */
 	_Atomic(const char *) call;
 	_Atomic(uint64_t) call_since_ns;
+	atomic_bool lost;      /* that call has not returned for long: nobody waits for it */
 	char last_kernel[256]; /* the last launch's that was looked at */
 	uint64_t last_stream, last_launch_ns;
 	atomic_bool told_stuck;	 /* about that launch */
@@ -93,6 +94,14 @@ void ranges_forget_images(struct ranges *r);
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret);
 void ranges_close(struct capture *c, struct ranges *r, const struct guard_launch *g, bool launched);
+
+/* Waits for the lock with patience, and as long as who holds it is within CUPTI. False: it is not
+ * locked. For a thread of the program, which may launch what another one waits for. */
+bool ranges_lock_patiently(struct capture *c, struct ranges *r);
+
+/* With the lock: it calls something that takes its time, which is not one of ours; NULL: it has
+ * come back. */
+void ranges_enter_call(struct ranges *r, const char *call);
 
 /* Without the lock: is who holds it within CUPTI, which takes its time but does not wait for
  * another launch? */

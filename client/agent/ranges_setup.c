@@ -233,7 +233,10 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 		return false;
 	}
 	r->device = r->info->index;
-	capture_time_kernels(c); /* which may add a metric to the plan */
+	if (!capture_time_kernels(c)) { /* which may add a metric to the plan */
+		ranges_give_up(c, r, "cuptiActivityEnable", CUPTI_ERROR_NOT_READY);
+		return false;
+	}
 	if (!make_config(c, r)) {
 		r->state = RANGES_BROKEN;
 		return false;

@@ -86,21 +86,23 @@ bool stream_captures_begin(struct stream_captures *s)
 	return atomic_fetch_add(&s->n, 1) == 0;
 }
 
-void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success)
+void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success,
+			   bool counted)
 {
 	size_t i;
 
 	if (!success) {
-		atomic_fetch_sub(&s->n, 1);
+		atomic_fetch_sub(&s->n, counted);
 		return;
 	}
 	pthread_mutex_lock(&s->lock);
 	i = find_id(s, id);
 	if (i < s->n_known) { /* somebody has met it before it could be told */
 		s->known[i].stream = stream;
-		atomic_fetch_sub(&s->n, 1);
-	} else if (!add(s, stream, id)) {
-		s->unnamed++;
+		atomic_fetch_sub(&s->n, counted);
+	} else {
+		s->unnamed += !add(s, stream, id);
+		atomic_fetch_add(&s->n, !counted);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -115,28 +117,28 @@ void stream_captures_meet(struct stream_captures *s, uint64_t id)
 }
 
 /* One that was invalidated has no number any more, and may have been met in another stream than it
- * began in: then it is one of those. */
-static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id)
+ * began in: then it is one of those. Of one whose end began unseen that would be a guess. */
+static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i = find_id(s, id);
 
 	if (id == 0) {
 		i = find_stream(s, stream);
-		i = i < s->n_known ? i : find_stream(s, NULL);
+		i = i < s->n_known || !seen ? i : find_stream(s, NULL);
 	}
 	return i;
 }
 
-void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id)
+void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i;
 
 	pthread_mutex_lock(&s->lock);
-	i = find_ended(s, stream, id);
+	i = find_ended(s, stream, id, seen);
 	if (i < s->n_known) {
 		s->known[i] = s->known[--s->n_known];
 		atomic_fetch_sub(&s->n, 1);
-	} else if (s->unnamed > 0) {
+	} else if (seen && s->unnamed > 0) {
 		s->unnamed--;
 		atomic_fetch_sub(&s->n, 1);
 	}

@@ -52,9 +52,10 @@ static inline bool stream_captures_any(const struct stream_captures *s)
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures);
 
 /* Around the call that begins one; id is what its stream is part of after a success, else 0. True:
- * it is the only one. */
+ * it is the only one. counted: the call was seen from its beginning. */
 bool stream_captures_begin(struct stream_captures *s);
-void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success);
+void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t id, bool success,
+			   bool counted);
 
 /* Before a launch: comes back when that time is over, at once from then on. */
 void stream_captures_look_on(struct stream_captures *s);
@@ -62,7 +63,8 @@ void stream_captures_look_on(struct stream_captures *s);
 /* Somebody has met this one; 0: one without a number. */
 void stream_captures_meet(struct stream_captures *s, uint64_t id);
 
-/* It has ended; id is what the stream was part of before. One that nobody has met is not known. */
-void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id);
+/* It has ended; id is what the stream was part of before, if that is known (seen). One that nobody
+ * has met is not known. */
+void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t id, bool seen);
 
 #endif

@@ -20,11 +20,12 @@
  * (seen on an H200: all threads of a program stood). So who is told takes no lock that is held over
  * such a call: what was told is noted, and read by whoever has the lock next.
  *
- * An event of all work of
- * the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but costs each range 13 us on
- * the GPU (H200, driver 580.159), and a stream that captures a graph is spoilt by it: it is used
- * only where a stream cannot be asked for by its handle, which is so for the default streams of
- * other threads. */
+ * An event of all work of the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but
+ * costs each range 13 us on the GPU (H200, driver 580.159), and a stream that captures a graph is
+ * spoilt by it: it is used only where a stream cannot be asked for by its handle, which is so for
+ * the default streams of other threads, and for those that were made before a late capture, when
+ * all others are idle, until what they had before has ended: a kernel that stays there would keep
+ * Start waiting, which spoils such a stream as well. */
 
 void streams_init(struct streams *s)
 {
@@ -86,7 +87,7 @@ void streams_deinit(struct streams *s)
 	s->v = NULL;
 	s->n = s->room = s->n_busy = 0;
 	atomic_store(&s->touched, NULL);
-	s->incomplete = s->per_thread = s->asked = false;
+	s->incomplete = s->per_thread = s->asked = s->settled = false;
 	s->anything = NULL;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -303,6 +304,9 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 	} else {
 		look(s, p);
 		idle = s->n_busy == 0 || (s->n_busy == 1 && s->v[0] == except);
+		if (idle && s->late && !s->settled && !except) {
+			s->settled = idle = context_is_idle(s, p, context);
+		}
 	}
 	pthread_mutex_unlock(&s->lock);
 	return idle;

@@ -92,7 +92,7 @@ struct capture *visit_begin(struct visit *v)
 		v->call_ns = 0;
 		v->last_context = v->other = NULL;
 		v->others_within = 0;
-		v->ending = 0;
+		v->begins = v->ends = false;
 		v->last_stream.known = false;
 		v->path = (struct path){ .next = 0 };
 		v->times = (struct callback_times){ 0 };

@@ -37,8 +37,10 @@ struct visit {
 	uint32_t callbacks;   /* counted where some of them are timed */
 	struct callback_times times;
 	struct observation observation;
-	uint64_t call_ns; /* since when the driver is at a launch that is timed; 0: at none */
-	uint64_t ending;  /* the stream capture that it is about to end; 0: none, or not known */
+	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
+	bool begins;	      /* a stream capture, which was counted when that call began */
+	bool ends;	      /* one, and ending was asked for when that call began */
+	uint64_t ending;      /* its number; 0: not known */
 	struct ranges *other; /* is given work by a call that is not measured; NULL: no such call */
 	unsigned others_within; /* such calls that are under way within it */
 	struct {

@@ -12,10 +12,11 @@
  * had been closed, to let its kernel end.
  *
  * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
- * touched), a kernel whose range was left open (nothing waits for that: it is told), and a kernel
- * whose range is closed while other streams have work that waits for it. In the first and the last
- * case the daemon is told with a code that ends the capture: the granter frees the profiler's
- * objects, which makes CUPTI's calls return, with an error.
+ * touched; watcher.c looks, because it may be the delivering thread itself), a kernel whose range
+ * was left open (nothing waits for that: it is told), and a kernel whose range is closed while
+ * other streams have work that waits for it. In the first and the last case the daemon is told with
+ * a code that ends the capture: the granter frees the profiler's objects, which makes CUPTI's calls
+ * return, with an error.
  *
  * That nothing was measured for long, and that the GPU has work, is no sign of it: few launches may
  * be wanted, or paid for, of a program that is always at work. So an event is recorded behind the
@@ -42,20 +43,33 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
 
 	snprintf(text, sizeof(text), "%s for 10 s: %.200s on stream %llu of GPU %u", what,
 		 r->last_kernel, (unsigned long long)r->last_stream, (unsigned)r->device);
-	deliver_notice(&c->deliver, code, text,
-		       "Leave this kernel out with --kernel; see docs/performance.md, kernels that "
-		       "wait.");
+	deliver_notice_now(&c->deliver, code, text,
+			   "Leave this kernel out with --kernel; see docs/performance.md, kernels "
+			   "that wait.");
 }
 
+/* Without the lock. The call may be waiting for what the program launches next, so nothing waits
+ * for it from here on; nor is anything measured, because the daemon ends the capture. */
 static void look_at_call(struct capture *c, struct ranges *r)
 {
 	const char *call = atomic_load(&r->call);
 	char what[128];
 
-	if (call && has_stood(atomic_load(&r->call_since_ns)) && !r->told_stuck) {
-		r->told_stuck = true;
+	if (call && has_stood(atomic_load(&r->call_since_ns)) && !atomic_exchange(&r->lost, true)) {
+		atomic_store(&c->active, false);
+		guard_let_in(&r->guard);
 		snprintf(what, sizeof(what), "%s has not returned", call);
 		tell(c, r, GPUCTR_E_STALLED, what);
+	}
+}
+
+void watch_calls(struct capture *c)
+{
+	struct ranges *contexts[CONTEXTS_MAX];
+	size_t n = contexts_list(c, contexts);
+
+	for (size_t i = 0; i < n; i++) {
+		look_at_call(c, contexts[i]);
 	}
 }
 
@@ -83,12 +97,14 @@ void watch_look(struct capture *c)
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
+	if (!c->watcher.runs) {
+		watch_calls(c);
+	}
 	for (size_t i = 0; i < n; i++) {
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
 		if (pthread_mutex_trylock(&r->lock) != 0) {
-			look_at_call(c, r);
 			continue;
 		}
 		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&

@@ -4,8 +4,11 @@
 
 struct capture;
 
-/* Looks for what has not moved for ten seconds, tells it with kernel and stream, and has the
- * capture ended where the measuring may be the cause. On the delivering thread, now and then. */
+/* On the delivering thread, now and then: tells of what stands still on the GPU. */
 void watch_look(struct capture *c);
+
+/* On any thread, now and then: tells of calls that have not returned, and lets the program go on
+ * without them. Calls nothing that could wait for CUPTI or the driver itself. */
+void watch_calls(struct capture *c);
 
 #endif

@@ -404,7 +404,7 @@ static bool hook_stream_find(CUcontext context, CUstream stream, bool per_thread
 	return true;
 }
 
-static bool hook_invalidate_stream_captures(CUcontext context)
+bool gpu_invalidate_stream_captures(CUcontext context)
 {
 	bool any = false;
 
@@ -432,11 +432,11 @@ const struct fake_hooks *fakecuda_hooks(void)
 		.device_gpu = gpu_of_device,
 		.current = gpu_current,
 		.last_correlation = trace_last_correlation,
-		.invalidate_stream_captures = hook_invalidate_stream_captures,
+		.invalidate_stream_captures = gpu_invalidate_stream_captures,
 		.barrier = queue_barrier,
 		.forget = queue_forget,
 		.wait_barriers = queue_wait_barriers,
-		.drain = queue_drain,
+		.is_idle = queue_is_idle,
 	};
 
 	return &hooks;

@@ -11,6 +11,7 @@
 #include <cuda.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,11 +68,12 @@ static void find(CUfunction *ret, CUmodule module, const char *name)
 	check(name, cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *ret));
 }
 
-static void begin_device(int device, int n_streams)
+static void begin_device(int device, int n_streams, bool one_gpu)
 {
 	CUmodule module;
 
-	check("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain(&contexts[device], device));
+	check("context", one_gpu ? cuCtxCreate(&contexts[device], NULL, 0, 0)
+				 : cuDevicePrimaryCtxRetain(&contexts[device], device));
 	check("cuCtxSetCurrent", cuCtxSetCurrent(contexts[device]));
 	check("cuModuleLoadData", cuModuleLoadData(&module, ptx));
 	find(&waits[device], module, "_Z5waitsPj");
@@ -180,6 +182,68 @@ static void devices(void)
 	}
 }
 
+/* A kernel that is not measured waits for one that is, launched a little later; before that the
+ * program rests for long enough to have what was measured handed over meanwhile. */
+static void rest_and_wait(int device, unsigned rest_us)
+{
+	launch(plain[device], streams[device][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	usleep(rest_us);
+	flags[device] = 0;
+	launch(waits[device], streams[device][0], &flags[device], NULL);
+	launch(sets[device], streams[device][1], &flags[device], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+static void left_out(void)
+{
+	rest_and_wait(0, 10000);
+}
+
+/* A kernel stays for some seconds while others run beside it, the last of which lets it go. */
+static void resident(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	for (int i = 0; i < 600; i++) {
+		launch(plain[0], streams[0][1], NULL, NULL);
+		check("cuStreamSynchronize", cuStreamSynchronize(streams[0][1]));
+		usleep(5000);
+	}
+	launch(sets[0], streams[0][1], &flags[0], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* A stream without launches waits for the CPU, while what was measured is handed over. The CPU
+ * writes after the next launch. */
+static void rests(void)
+{
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+	flags[0] = 0;
+	check("cuStreamWaitValue32",
+	      cuStreamWaitValue32(streams[0][1], (CUdeviceptr)(uintptr_t)&flags[0], 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	sleep(2);
+	launch(plain[0], streams[0][0], NULL, NULL);
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	flags[0] = 1;
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
+/* Two kernels that wait, each in a stream of its own: the CPU lets the first one go, which lets a
+ * kernel be launched behind it, for which the second one waits. */
+static void two(void)
+{
+	flags[0] = flags[1] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	launch(waits[0], streams[0][1], &flags[1], NULL);
+	flags[0] = 1;
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+	launch(sets[0], streams[0][0], &flags[1], NULL);
+	check("cuCtxSynchronize", cuCtxSynchronize());
+}
+
 static void *set_later(void *unused)
 {
 	(void)unused;
@@ -225,10 +289,37 @@ static void filled(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
+static void *wait_in_second(void *unused)
+{
+	(void)unused;
+	on_device(1);
+	for (int i = 0; i < 20; i++) {
+		rest_and_wait(1, 5000);
+	}
+	return NULL;
+}
+
+/* The same in one of two contexts of a GPU, while another thread launches into the other one: the
+ * counters change hands. */
+static void two_contexts(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, wait_in_second, NULL);
+	on_device(0);
+	for (int i = 0; i < 20; i++) {
+		launch(plain[0], streams[0][0], NULL, NULL);
+		check("cuCtxSynchronize", cuCtxSynchronize());
+		usleep(5000);
+	}
+	pthread_join(t, NULL);
+}
+
 static const struct {
 	const char *name;
 	int devices, streams;
 	void (*run)(void);
+	bool one_gpu; /* the contexts are of the first device */
 } cases[] = {
 	{ "spin", 1, 2, spin },
 	{ "spin-late", 1, 2, spin_late },
@@ -236,18 +327,23 @@ static const struct {
 	{ "beside", 1, 2, beside },
 	{ "persistent", 1, 2, persistent },
 	{ "devices", 2, 1, devices },
+	{ "left-out", 1, 2, left_out },
+	{ "two-contexts", 2, 2, two_contexts, true },
+	{ "resident", 1, 2, resident },
+	{ "rests", 1, 2, rests },
+	{ "two", 1, 2, two },
 	{ "threads", 1, 2, threads },
 	{ "alone", 1, 1, alone },
 	{ "filled", 1, 2, filled },
 };
 
-static void begin(int devices, int n_streams)
+static void begin(int devices, int n_streams, bool one_gpu)
 {
 	void *memory;
 
 	check("cuInit", cuInit(0));
 	for (int d = devices - 1; d >= 0; d--) {
-		begin_device(d, n_streams);
+		begin_device(d, n_streams, one_gpu);
 	}
 	check("cuMemHostAlloc",
 	      cuMemHostAlloc(&memory, FLAGS * sizeof(*flags),
@@ -275,7 +371,7 @@ int main(int argc, char **argv)
 		if (strcmp(cases[i].name, argv[1]) != 0) {
 			continue;
 		}
-		begin(cases[i].devices, cases[i].streams);
+		begin(cases[i].devices, cases[i].streams, cases[i].one_gpu);
 		for (int round = 0; round < (argc > 2 ? atoi(argv[2]) : 1); round++) {
 			cases[i].run();
 			expect_no_patience();

@@ -92,6 +92,9 @@ CUresult gpu_check_device(CUdevice device);
 /* The GPU behind a device ordinal, or -1. */
 int gpu_of_device(int device);
 
+/* Invalidates what streams of the context capture. False: none does. */
+bool gpu_invalidate_stream_captures(CUcontext context);
+
 CUcontext gpu_current(void);
 bool gpu_context_is_alive(CUcontext context);
 

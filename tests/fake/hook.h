@@ -74,7 +74,7 @@ struct fake_hooks {
 			long argument);
 	void (*forget)(const void *owner);
 	void (*wait_barriers)(void);
-	void (*drain)(CUcontext context);
+	bool (*is_idle)(CUcontext context);
 };
 
 typedef const struct fake_hooks *(*fakecuda_hooks_fn)(void);

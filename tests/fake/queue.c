@@ -16,6 +16,7 @@
 
 #include "tests/fake/queue.h"
 #include "tests/fake/left.h"
+#include "tests/fake/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,11 @@ static void wait_over(CUcontext context, uint32_t stream)
 	}
 }
 
+bool queue_is_idle(CUcontext context)
+{
+	return is_over(context, 0, UINT64_MAX);
+}
+
 void queue_drain(CUcontext context)
 {
 	wait_over(context, 0);
@@ -478,8 +484,13 @@ static void mark(CUevent event, CUcontext context, uint32_t stream)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A stream that captures is spoilt by it (H200). */
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event)
 {
+	if (gpu_invalidate_stream_captures(context)) {
+		fake_violation("cuCtxRecordEvent while a stream captures, which is invalidated");
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
 	mark(event, context, 0);
 	return CUDA_SUCCESS;
 }

@@ -29,7 +29,8 @@ void queue_wait_barriers(void);
 /* Waits for all work of the context, and ends its events. */
 void queue_end_context(CUcontext context);
 
-/* Waits on the CPU until the context has no work. */
+/* Has the context no work? The second waits on the CPU until it has none. */
+bool queue_is_idle(CUcontext context);
 void queue_drain(CUcontext context);
 
 #endif

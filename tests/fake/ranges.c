@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 CUptiResult
@@ -133,6 +134,21 @@ static bool config_is_valid(const CUpti_RangeProfiler_SetConfig_Params *c,
 	       c->maxRangesPerPass > 0 && c->numNestingLevels > 0;
 }
 
+/* Waits on the CPU for all work of the context. Who frees the driver's object meanwhile ends that.
+ */
+static CUptiResult drain(const struct CUpti_RangeProfiler_Object *p)
+{
+	const struct timespec pause = { 0, 200 * 1000 };
+
+	while (!call_driver()->is_idle(p->context)) {
+		if (ranges_permission_is_gone(p)) {
+			return CUPTI_ERROR_UNKNOWN;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return CUPTI_SUCCESS;
+}
+
 CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *params)
 {
 	struct CUpti_RangeProfiler_Object *p = params ? params->pRangeProfilerObject : NULL;
@@ -150,7 +166,10 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *pa
 	if (!config_is_valid(params, &config)) {
 		return ranges_leave(p, CUPTI_ERROR_INVALID_PARAMETER);
 	}
-	call_driver()->drain(p->context);
+	r = drain(p);
+	if (r != CUPTI_SUCCESS) {
+		return ranges_leave(p, r);
+	}
 	staged = calloc(params->maxRangesPerPass, sizeof(*staged));
 	if (!staged) {
 		return ranges_leave(p, CUPTI_ERROR_OUT_OF_MEMORY);
@@ -201,7 +220,10 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *params)
 		fake_violation("Start while a stream captures, which is invalidated");
 		return ranges_leave(p, CUPTI_ERROR_UNKNOWN);
 	}
-	call_driver()->drain(p->context);
+	r = drain(p);
+	if (r != CUPTI_SUCCESS) {
+		return ranges_leave(p, r);
+	}
 	owner.file = p->permission.file;
 	owner.h_root = p->permission.h_root;
 	owner.h_object = p->permission.h_object;
@@ -259,7 +281,7 @@ static void surround(struct CUpti_RangeProfiler_Object *p, void (*on_gpu)(void *
 		     long staged)
 {
 	if (p->waits) {
-		call_driver()->drain(p->context);
+		(void)drain(p);
 	}
 	call_driver()->barrier(p->context, on_gpu, p, staged);
 }
@@ -339,11 +361,14 @@ CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *params)
 	if (p->depth) {
 		return ranges_out_of_order(p, "Stop inside a range");
 	}
-	call_driver()->drain(p->context);
+	r = drain(p);
 	pthread_mutex_lock(&ranges_lock);
 	p->is_started = false;
-	p->has_stopped = true;
+	p->has_stopped = r == CUPTI_SUCCESS;
 	pthread_mutex_unlock(&ranges_lock);
+	if (r != CUPTI_SUCCESS) {
+		return ranges_leave(p, r);
+	}
 	p->run_pass = p->pass;
 	params->isAllPassSubmitted = !p->is_user_replay || p->pass + 1 >= p->config.set.passes;
 	p->pass = params->isAllPassSubmitted ? 0 : p->pass + 1;

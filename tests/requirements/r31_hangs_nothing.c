@@ -3,6 +3,7 @@
 #include "tests/requirements/requirement.h"
 #include "tests/system/fixture.h"
 #include "tests/system/lines.h"
+#include "tests/system/on_demand.h"
 
 /* R31. Programs whose kernels wait for what is launched or written later (tests/fake/fakewait.c)
  * end measured as they end unmeasured: the fake GPU makes ranges wait as the real one does. */
@@ -21,20 +22,28 @@ static uint64_t total(const struct result *r, const char *key)
 	return (uint64_t)line_number(lines_at(&r->lines, "totals", 0), key);
 }
 
-/* A program that hangs is ended by the test's limit. */
-static void measure(struct fixture *f, struct result *r, const char *metrics, const char *name,
-		    const char *rounds)
+/* A program that hangs is ended by the test's limit. kernels: those that are measured. */
+static void measure_some(struct fixture *f, struct result *r, const char *metrics,
+			 const char *kernels, const char *name, const char *rounds)
 {
 	uint64_t begin_ns = clock_now_ns();
 
-	r->client = fixture_client(f, USER_ANN, "--metrics", metrics, "--format", "jsonl", "-f",
-				   "--output", fixture_path(f, "records"), "--", TEST_FAKEWAIT,
-				   name, rounds, NULL);
+	r->client =
+		fixture_client(f, USER_ANN, "--metrics", metrics, "--kernel", kernels, "--format",
+			       "jsonl", "-f", "--output", fixture_path(f, "records"), "--",
+			       TEST_FAKEWAIT, name, rounds, NULL);
 	expect_exit(r->client, 0);
 	r->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 	lines_load(&r->lines, fixture_path(f, "records"));
-	assert_int_equal(total(r, "seen"), total(r, "measured") + total(r, "unready"));
+	assert_int_equal(total(r, "seen"),
+			 total(r, "measured") + total(r, "unready") + total(r, "filtered"));
 	assert_int_equal(lines_count(&r->lines, "kernel"), total(r, "measured"));
+}
+
+static void measure(struct fixture *f, struct result *r, const char *metrics, const char *name,
+		    const char *rounds)
+{
+	measure_some(f, r, metrics, ".", name, rounds);
 }
 
 static void expect_values(const struct result *r, const char *key, double each)
@@ -96,6 +105,22 @@ static void a_persistent_kernel_sm(void **state)
 	ends(state, SM, "persistent", "1");
 }
 
+/* The range of the first one is left open. Were it closed while the second one runs, whatever is
+ * launched after it would wait for that, and with metrics of the SMs the thread as well. */
+static void a_range_is_not_closed_beside_a_kernel_that_waits(void **state)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+	struct result r;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure(f, &r, metrics[i], "two", "10");
+		assert_int_equal(total(&r, "seen"), 30);
+		lines_deinit(&r.lines);
+	}
+}
+
 static void another_thread_lets_it_go_memory(void **state)
 {
 	struct fixture *f = *state;
@@ -145,6 +170,43 @@ static void a_stream_beside_waits_for_the_cpu(void **state)
 		assert_true(total(&r, "unready") > 0);
 		lines_deinit(&r.lines);
 	}
+}
+
+/* What was measured is handed over when it is a second old, by another thread, which asks first
+ * whether the GPU is at work. Stop takes its time then, and in that time the program goes on. */
+static void what_is_left_out_waits_for_what_is_measured(void **state)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+	struct result r;
+
+	setenv("GPUCTR_FAKE_STOP_US", "200000", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure_some(f, &r, metrics[i], "plain|sets", "left-out", "300");
+		assert_int_equal(total(&r, "filtered"), 300);
+		assert_true(total(&r, "measured") > 0);
+		lines_deinit(&r.lines);
+	}
+	unsetenv("GPUCTR_FAKE_STOP_US");
+}
+
+/* A launch in one context takes the counters from another one, where the same may happen. */
+static void counters_change_hands_beside_what_is_left_out(void **state)
+{
+	static const char *const metrics[] = { MEMORY, SM };
+	struct fixture *f = *state;
+	struct result r;
+
+	setenv("GPUCTR_FAKE_STOP_US", "20000", 1);
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		measure_some(f, &r, metrics[i], "plain|sets", "two-contexts", "5");
+		assert_int_equal(total(&r, "filtered"), 5 * 20);
+		assert_true(total(&r, "measured") > 0);
+		lines_deinit(&r.lines);
+	}
+	unsetenv("GPUCTR_FAKE_STOP_US");
 }
 
 /* Halves of a collective on two GPUs, launched by one thread: by its name it is known not to end by
@@ -226,6 +288,69 @@ static void a_call_that_does_not_return_is_told(void **state)
 	expect_message(client, "_Z2k0Pf");
 }
 
+/* Of the wait CUPTI tells nobody, so the GPU seems to be idle: it is the thread that hands over
+ * what was measured which does not come back, and another one that tells. */
+static void a_call_that_waits_for_the_program_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	setenv("GPUCTR_FAKE_UNTOLD", "cuStreamWaitValue32_v2", 1);
+	client = fixture_client(f, USER_ANN, "--metrics", MEMORY, "--", TEST_FAKEWAIT, "rests",
+				NULL);
+	unsetenv("GPUCTR_FAKE_UNTOLD");
+	expect_exit(client, 0);
+	expect_output(client, "rests done 2\n");
+	expect_message(client, "stalled");
+	expect_message(client, "cuptiRangeProfilerStop has not returned for 10 s");
+}
+
+/* Captures begin and end beside kernels that they leave out, and that wait for those they measure.
+ */
+static void captures_end_beside_what_they_leave_out(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	setenv("GPUCTR_FAKE_STOP_US", "200000", 1);
+	setenv("GPUCTR_FAKE_LATE_US", "20", 1);
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKEWAIT, "left-out", "400", NULL);
+	unsetenv("GPUCTR_FAKE_STOP_US");
+	unsetenv("GPUCTR_FAKE_LATE_US");
+	on_demand_wait_listed(f, USER_ANN, p, "");
+	for (int i = 0; i < 3; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--duration", "0.6", "--metrics", i % 2 ? SM : MEMORY,
+					"--kernel", "plain|sets", NULL);
+		expect_exit(client, 0);
+	}
+	assert_true(program_is_running(p)); /* all that was beside it */
+	expect_exit(p, 0);
+	expect_output(p, "left-out done 1200\n");
+}
+
+/* Of a kernel that was launched before the capture nobody has told, nor of its stream. */
+static void a_kernel_from_before_the_capture(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *client;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKEWAIT, "resident", "2", NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "");
+	for (int i = 0; i < 2; i++) {
+		client = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+					"--duration", "1", "--metrics", i ? SM : MEMORY, "--budget",
+					"100%", NULL);
+		expect_exit(client, 0);
+		expect_no_message(client, "lost with their process");
+	}
+	expect_exit(p, 0);
+	expect_output(p, "resident done 1204\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,14 +359,20 @@ int main(void)
 		SYSTEM_TEST(a_kernel_that_did_not_wait_before),
 		SYSTEM_TEST(a_persistent_kernel_memory),
 		SYSTEM_TEST(a_persistent_kernel_sm),
+		SYSTEM_TEST(a_range_is_not_closed_beside_a_kernel_that_waits),
 		SYSTEM_TEST(another_thread_lets_it_go_memory),
 		SYSTEM_TEST(another_thread_lets_it_go_sm),
 		SYSTEM_TEST(the_cpu_writes_later),
 		SYSTEM_TEST(a_stream_beside_waits_for_the_cpu),
+		SYSTEM_TEST(what_is_left_out_waits_for_what_is_measured),
+		SYSTEM_TEST(counters_change_hands_beside_what_is_left_out),
 		SYSTEM_TEST(collectives_from_one_thread),
 		SYSTEM_TEST(patience_is_paid_once),
 		SYSTEM_TEST(a_range_left_open_counts_one_kernel),
 		SYSTEM_TEST(a_call_that_does_not_return_is_told),
+		SYSTEM_TEST(a_call_that_waits_for_the_program_is_told),
+		SYSTEM_TEST(captures_end_beside_what_they_leave_out),
+		SYSTEM_TEST(a_kernel_from_before_the_capture),
 	};
 
 	return SYSTEM_RUN(tests);

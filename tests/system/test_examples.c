@@ -50,7 +50,7 @@ static void a_job_manager_captures_a_job(void **state)
 		fail_msg("%s", out);
 	}
 	assert_int_equal(processes, 1);
-	assert_true(kernels > 100);
+	assert_true(kernels > 0);
 	expect_running(p);
 	program_kill(p, SIGKILL);
 	m = fixture_run(f, USER_ANN, EXAMPLE("example_job_manager"), "4321", NULL);

@@ -9,7 +9,10 @@
 /* A budget for programs that give the GPU work from several threads, or in several streams, at one
  * time: a range is for one kernel, so everything else stands still for it, and that is paid for. */
 
-enum { TRIES = 3 }; /* what else runs on the machine makes a pace slower, never faster */
+enum {
+	TRIES = 3,    /* what else runs on the machine makes a pace slower, never faster */
+	ENOUGH = 100, /* launches, to tell what part of them is measured */
+};
 
 #define SETTLED_NS 1500000000LL /* a first Start is not promised to be cheap */
 
@@ -92,38 +95,58 @@ static void launches_of_threads_stay_beside_each_other(void **state)
 {
 	static const struct server server = { "8", "1", "2" };
 	struct fixture *f = *state;
-	double alone, with;
+	double best = 0;
 
 	setenv("GPUCTR_FAKE_LATE_US", "10000", 1);
 	setenv("GPUCTR_FAKE_HOOKS_US", "20000", 1);
 	fixture_start_daemon(f, NULL);
-	alone = pace_alone(f, &server);
-	with = pace_with(f, &server, "5%");
-	print_message("%.1f steps a second, %.1f alone\n", with, alone);
-	assert_true(with > alone / 2);
+	for (int k = 0; k < TRIES && best <= 0.5; k++) {
+		double alone = pace_alone(f, &server), with = pace_with(f, &server, "5%");
+
+		print_message("%.1f steps a second, %.1f alone\n", with, alone);
+		best = with / alone > best ? with / alone : best;
+	}
+	assert_true(best > 0.5);
 }
 
 /* What another thread launches waits until a range is over: else both would be counted together,
- * and what was paid for would be thrown away. */
+ * and what was paid for would be thrown away. How many launches a budget chooses is the machine's
+ * to say, so the program runs until there are enough of them. */
 static void threads_let_each_other_measure(void **state)
 {
 	static const struct server server = { "4", "1", "2" };
 	struct fixture *f = *state;
-	const char *totals;
-	struct lines l = { 0 };
+	double measured = 0, unready = 0;
 
+	fixture_limit(240);
 	setenv("GPUCTR_FAKE_LATE_US", "20", 1);
 	setenv("GPUCTR_FAKE_PUSH_US", "20", 1);
 	fixture_start_daemon(f, NULL);
-	pace_with(f, &server, "20%");
-	lines_load(&l, fixture_path(f, "records"));
-	totals = lines_at(&l, "totals", 0);
-	print_message("%g measured, %g not ready\n", line_number(totals, "measured"),
-		      line_number(totals, "unready"));
-	assert_true(line_number(totals, "measured") > 100);
-	assert_true(line_number(totals, "unready") < line_number(totals, "measured") / 4);
-	assert_true(line_number(totals, "failed") == 0 && line_number(totals, "dropped") == 0);
-	lines_deinit(&l);
+	while (measured + unready < ENOUGH) {
+		struct lines l = { 0 };
+		const char *totals;
+
+		pace_with(f, &server, "20%");
+		lines_load(&l, fixture_path(f, "records"));
+		totals = lines_at(&l, "totals", 0);
+		measured += line_number(totals, "measured");
+		unready += line_number(totals, "unready");
+		assert_true(line_number(totals, "failed") == 0);
+		assert_true(line_number(totals, "dropped") == 0);
+		print_message("%g measured, %g not ready\n", measured, unready);
+		lines_deinit(&l);
+	}
+	assert_true(unready < measured / 4);
+}
+
+/* That the program has made, by its own account. */
+static double launches_of(struct program *p)
+{
+	char *text = read_file(p->out), *at = strstr(text, "fakeserve done ");
+	double n = at ? strtod(at + strlen("fakeserve done "), NULL) : 0;
+
+	free(text);
+	return n;
 }
 
 /* The driver holds a lock while it tells of a stream that is made or ended, for which all other
@@ -132,6 +155,7 @@ static void streams_come_and_go_while_others_are_measured(void **state)
 {
 	static const char *const budgets[] = { "5%", "100%" };
 	struct fixture *f = *state;
+	double measured = 0;
 
 	setenv("GPUCTR_FAKE_RESOURCE_US", "2000", 1);
 	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
@@ -150,10 +174,12 @@ static void streams_come_and_go_while_others_are_measured(void **state)
 		totals = lines_at(&l, "totals", 0);
 		print_message("%g launches, %g measured\n", line_number(totals, "seen"),
 			      line_number(totals, "measured"));
-		assert_true(line_number(totals, "seen") >= 48);
-		assert_true(line_number(totals, "measured") > 0);
+		assert_true(launches_of(p) > 0);
+		assert_true(line_number(totals, "seen") == launches_of(p));
+		measured += line_number(totals, "measured");
 		lines_deinit(&l);
 	}
+	assert_true(measured > 0);
 }
 
 /* Streams that always have something to do are shut out for a moment at the end: else what was
@@ -162,14 +188,15 @@ static void captures_of_a_server_come_to_an_end(void **state)
 {
 	struct fixture *f = *state;
 	struct program *p;
+	double measured = 0;
 
-	fixture_limit(120);
+	fixture_limit(240);
 	setenv("GPUCTR_FAKE_LATE_US", "100", 1);
 	fixture_start_daemon(f, NULL);
 	p = fixture_client(f, USER_ANN, "standby", "--", TEST_FAKESERVE, "4", "2", "20", "0", "100",
 			   "renew", NULL);
 	on_demand_wait_listed(f, USER_ANN, p, "fakeserve");
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 3 || measured == 0; i++) {
 		struct lines l = { 0 };
 		const char *totals;
 
@@ -182,7 +209,7 @@ static void captures_of_a_server_come_to_an_end(void **state)
 		totals = lines_at(&l, "totals", 0);
 		print_message("%g seen, %g measured, %g failed\n", line_number(totals, "seen"),
 			      line_number(totals, "measured"), line_number(totals, "failed"));
-		assert_true(line_number(totals, "measured") > 0);
+		measured += line_number(totals, "measured");
 		assert_true(line_number(totals, "failed") == 0);
 		lines_deinit(&l);
 	}

@@ -455,7 +455,7 @@ static void an_expired_lease_is_revoked_and_told(void **state)
 	assert_int_equal(p.op, GRANTER_EXPIRED);
 	assert_int_equal(p.lease, LEASE);
 	/* Never early; how soon is r8's to say, on a machine of its own. */
-	assert_in_range(took / CLOCK_NS_PER_MS, 150, 150 + 2000);
+	assert_true(took >= 150 * CLOCK_NS_PER_MS);
 	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
 	assert_int_equal(ask(f, good_alloc(), f->device).error, -ENOENT);
 	assert_int_equal(open_lease(f, LEASE + 1, 1, CLOCK_NS_PER_S), 0); /* and the GPU is free */
@@ -565,21 +565,20 @@ static void expect_told(struct fixture *f, enum granter_op op, int error)
 	assert_int_equal(p.lease, HUNG);
 }
 
-/* The lease on the other GPU is used, renewed, and followed by another, each at once. */
+/* The lease on the other GPU is used, renewed, and followed by another, before anything is heard of
+ * the one that hangs. */
 static void expect_other_gpu_serves(struct fixture *f)
 {
 	struct granter_request q = good_alloc();
 	struct granter_request extend = { .op = GRANTER_EXTEND,
 					  .lease = OTHER,
 					  .lease_ns = 60 * CLOCK_NS_PER_S };
-	uint64_t begin = clock_now_ns();
 
 	q.lease = OTHER;
 	assert_int_equal(ask(f, q, f->device).error, 0);
 	assert_int_equal(ask(f, extend, -1).error, 0);
 	assert_int_equal(close_lease(f, OTHER), 0);
 	assert_int_equal(open_lease(f, OTHER, OTHER_GPU, 60 * CLOCK_NS_PER_S), 0);
-	assert_in_range(clock_now_ns() - begin, 0, GRANTER_HUNG_NS / 2); /* it waits for no hang */
 }
 
 static void open_both(struct fixture *f)
@@ -606,8 +605,7 @@ static void a_call_that_hangs_ends_its_own_lease_only(void **state)
 	expect_other_gpu_serves(f);
 	expect_told(f, GRANTER_HUNG, 0);
 	took = clock_now_ns() - begin;
-	assert_in_range(took / CLOCK_NS_PER_MS, GRANTER_HUNG_NS / CLOCK_NS_PER_MS,
-			GRANTER_HUNG_NS / CLOCK_NS_PER_MS * 3 / 2);
+	assert_true(took >= GRANTER_HUNG_NS);
 	expect_told(f, GRANTER_ALLOC, -ETIMEDOUT);
 	expect_other_gpu_serves(f);
 	assert_int_equal(ask(f, q, f->device).error, -ENOENT);

@@ -164,7 +164,7 @@ static bool may_close(unsigned stream, unsigned work, uint64_t takes_ns)
 	const struct guard_launch l = launch(stream, work);
 
 	gpu.ends_ns[stream] = made_clock.now_ns + takes_ns;
-	return guard_may_close(&c, &r, &l);
+	return guard_may_close(&c, &r, &l, true);
 }
 
 static bool may_open(unsigned stream, unsigned work)
@@ -382,6 +382,69 @@ static void who_insists_opens_the_door(void **state)
 	assert_false(guard_other_begins(g, false));
 }
 
+/* A call that waits for the GPU would wait for what is let in, and that for the next launch. */
+static void nobody_insists_while_the_profiler_waits(void **state)
+{
+	const struct guard_work work = { STREAM(1), true };
+	struct guard *g = &r.guard;
+
+	(void)state;
+	guard_shut(g);
+	assert_true(guard_may_block(&c, &r, false));
+	assert_false(guard_other_begins(g, true));
+	guard_unblock(g);
+	assert_true(guard_other_begins(g, true));
+	assert_false(guard_may_block(&c, &r, true)); /* it may give its work at any time */
+	guard_other_ends(g, &work);
+	assert_false(guard_may_block(&c, &r, true)); /* so may others, since then */
+	guard_shut(g);
+	assert_true(guard_may_block(&c, &r, true));
+	guard_unblock(g);
+	gpu.ends_ns[1] = made_clock.now_ns + 60000 * MS;
+	streams_touch(&g->streams, STREAM(1));
+	assert_false(guard_may_block(&c, &r, false));
+	assert_true(guard_other_begins(g, true)); /* who did not come to wait keeps nobody out */
+	guard_other_ends(g, &work);
+}
+
+/* At the end of a capture calls may go unnoticed, one that seems to be under way for ever too. */
+static void what_goes_unnoticed_at_the_end_is_not_waited_for(void **state)
+{
+	(void)state;
+	assert_true(guard_other_begins(&r.guard, false));
+	assert_false(guard_may_block(&c, &r, true));
+	c.closing = true;
+	assert_true(guard_may_block(&c, &r, true));
+}
+
+/* What was let in beside a range may wait for what is launched after it, which would wait for the
+ * range's end, and that for what was let in. */
+static void a_range_is_not_closed_beside_what_was_let_in(void **state)
+{
+	const struct guard_work work = { STREAM(1), true };
+	struct guard *g = &r.guard;
+
+	(void)state;
+	for (int launched = 0; launched < 2; launched++) {
+		const struct guard_launch l = launch(0, 1);
+
+		guard_shut(g);
+		assert_true(may_open(0, 1));
+		assert_true(guard_other_begins(g, true));
+		gpu.ends_ns[1] = made_clock.now_ns + 60000 * MS;
+		guard_other_ends(g, &work);
+		assert_false(guard_may_close(&c, &r, &l, launched));
+		assert_true(g->holds);
+		assert_true(atomic_load(&g->shut));
+		assert_false(guard_may_release(&c, &r));
+		made_clock.now_ns += 60000 * MS;
+		assert_true(guard_may_release(&c, &r));
+		g->holds = g->disturbed = false;
+		guard_let_in(g);
+	}
+	assert_int_equal(count_notices(), 0); /* the kernel itself was never late */
+}
+
 static void calls_under_way_are_waited_for_briefly(void **state)
 {
 	const struct guard_work work = { STREAM(0), false };
@@ -567,7 +630,7 @@ static void a_collective_is_not_waited_for_where_there_are_several_gpus(void **s
 	c.n_contexts = 2;
 	l.collective = true;
 	gpu.ends_ns[0] = made_clock.now_ns + 100 * MS;
-	assert_false(guard_may_close(&c, &r, &l));
+	assert_false(guard_may_close(&c, &r, &l, true));
 	assert_true(made_clock.now_ns - began_ns < MS);
 	assert_int_equal(count_notices(), 0);
 }
@@ -614,7 +677,7 @@ static void a_held_kernel_that_does_not_end_is_a_suspect(void **state)
 	c.stream_captures.n = 1;
 	l.name = name;
 	gpu.ends_ns[0] = made_clock.now_ns + 1000 * MS;
-	assert_false(guard_may_close(&c, &r, &l));
+	assert_false(guard_may_close(&c, &r, &l, true));
 	name[0] = 0; /* whose it is */
 	assert_string_equal(r.guard.held.name, "kernel");
 	assert_int_equal(count_notices(), 0);
@@ -770,6 +833,25 @@ static void what_does_not_end_is_told_once(void **state)
 	}
 }
 
+/* It is let go of, since it may wait for the program's next launch: the capture is over. */
+static void a_call_that_does_not_return_is_told_once(void **state)
+{
+	(void)state;
+	guard_shut(&r.guard);
+	assert_true(guard_may_block(&c, &r, false));
+	r.call_since_ns = made_clock.now_ns;
+	for (int i = 0; i < 300; i++) {
+		made_clock.now_ns += 100 * MS;
+		r.call = i < 50 ? NULL : "cuptiRangeProfilerStop";
+		r.call_since_ns = i == 50 ? made_clock.now_ns : r.call_since_ns;
+		watch_calls(&c);
+		assert_int_equal(count_notices(), i >= 150);
+		assert_int_equal(atomic_load(&c.active), i < 150);
+		assert_int_equal(atomic_load(&r.guard.shut), i < 150);
+		assert_int_equal(atomic_load(&r.guard.blocking), i < 150);
+	}
+}
+
 #define GUARD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -786,6 +868,9 @@ int main(void)
 		GUARD_TEST(streams_that_capture_a_graph_are_not_asked),
 		GUARD_TEST(who_is_shut_out_has_not_begun),
 		GUARD_TEST(who_insists_opens_the_door),
+		GUARD_TEST(nobody_insists_while_the_profiler_waits),
+		GUARD_TEST(what_goes_unnoticed_at_the_end_is_not_waited_for),
+		GUARD_TEST(a_range_is_not_closed_beside_what_was_let_in),
 		GUARD_TEST(calls_under_way_are_waited_for_briefly),
 		GUARD_TEST(one_stream_does_not_stand_while_it_is_waited_for),
 		GUARD_TEST(streams_that_are_done_stand_until_all_are),
@@ -805,6 +890,7 @@ int main(void)
 		GUARD_TEST(each_batch_has_its_marks),
 		GUARD_TEST(a_gpu_at_work_does_not_stand_still),
 		GUARD_TEST(what_does_not_end_is_told_once),
+		GUARD_TEST(a_call_that_does_not_return_is_told_once),
 		cmocka_unit_test(collectives_are_known_by_their_names),
 	};
 

@@ -309,11 +309,57 @@ static void captures_of_graphs_are_counted(void **state)
 	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD); /* it goes on */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 2);
+	enter(END);
 	leave(END, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED); /* it does not */
+	enter(END);
 	leave(END, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+	enter(END);
 	leave(END, CUDA_SUCCESS); /* that began before */
 	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+/* The call that begins or ends one may have been made before the capture of ours began. */
+static void a_stream_capture_that_was_seen_in_part_is_counted(void **state)
+{
+	(void)state;
+	leave(BEGIN, CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+	leave(BEGIN, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	leave(END, CUDA_SUCCESS); /* of another one */
+	assert_int_equal(atomic_load(&c->stream_captures.n), 1);
+	enter(END);
+	leave(END, CUDA_SUCCESS);
+	assert_int_equal(atomic_load(&c->stream_captures.n), 0);
+}
+
+static void *open_again(void *unused)
+{
+	const struct timespec pause = { 0, 30 * MS };
+
+	(void)unused;
+	nanosleep(&pause, NULL);
+	visits_open(c);
+	return NULL;
+}
+
+/* The doors are closed, and then a context does not let go: what ends meanwhile has ended. */
+static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void **state)
+{
+	static const CUpti_CallbackId calls[] = { BEGIN, END, COPY };
+	pthread_t thread;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		enter(calls[i]);
+		assert_true(visits_close(c));
+		assert_int_equal(pthread_create(&thread, NULL, open_again, NULL), 0);
+		leave(calls[i], CUDA_SUCCESS);
+		pthread_join(thread, NULL);
+		assert_int_equal(atomic_load(&c->stream_captures.n), i == 0);
+		assert_int_equal(atomic_load(&r->guard.others), 0);
+	}
 }
 
 /* --- looking on --- */
@@ -476,15 +522,12 @@ static void a_copy_waits_for_a_launch(void **state)
 /* Its own launch is over only after it. */
 static void a_copy_within_a_launch_waits_for_nobody(void **state)
 {
-	uint64_t began_ns = clock_now_ns();
-
 	(void)state;
 	enter(LAUNCH);
 	enter(COPY);
 	leave(COPY, CUDA_SUCCESS);
 	leave(LAUNCH, CUDA_SUCCESS);
 	assert_int_equal(atomic_load(&c->patience.spent_ns), 0);
-	assert_true(clock_now_ns() - began_ns < PATIENCE_NS);
 	assert_int_equal(n_closed, 1);
 	assert_true(guard_is_disturbed(&r->guard));
 	expect_unlocked();
@@ -597,6 +640,14 @@ static void a_context_does_not_wait_for_ever_for_its_end(void **state)
 	r->object = NULL;
 }
 
+static void note_act(void *unused)
+{
+	(void)unused;
+	assert_string_equal(atomic_load(&r->call),
+			    "a call"); /* for who waits, and for the watcher */
+	assert_true(atomic_load(&r->guard.shut));
+}
+
 /* Until all have, and no thread is at one of them, the capture is not over. */
 static void a_capture_is_over_when_all_contexts_are(void **state)
 {
@@ -614,11 +665,11 @@ static void a_capture_is_over_when_all_contexts_are(void **state)
 	assert_false(contexts_retire(c));
 	stubborn = NULL;
 	thread = begin_hold(NULL, 300 * MS);
-	if (contexts_are_quiet(c) || contexts_retire(c)) {
+	if (contexts_while_quiet(c, "a call", note_act, NULL) || contexts_retire(c)) {
 		assert_true(atomic_load(&holder.gone));
 	}
 	pthread_join(thread, NULL);
-	assert_true(contexts_are_quiet(c));
+	assert_true(contexts_while_quiet(c, "a call", note_act, NULL));
 	assert_true(contexts_retire(c));
 	assert_int_equal(n_destroyed, 2);
 	r->object = other->object = NULL;
@@ -649,6 +700,8 @@ int main(void)
 		LAUNCHES_TEST(a_launch_that_failed_is_told),
 		LAUNCHES_TEST(a_thread_is_not_cancelled_within_a_launch),
 		LAUNCHES_TEST(captures_of_graphs_are_counted),
+		LAUNCHES_TEST(a_stream_capture_that_was_seen_in_part_is_counted),
+		LAUNCHES_TEST(nothing_that_was_counted_is_missed_while_the_doors_are_closed),
 		LAUNCHES_TEST(a_late_capture_looks_on_first),
 		LAUNCHES_TEST(a_capture_waits_for_a_turn),
 		LAUNCHES_TEST(a_launch_waits_for_a_turn),

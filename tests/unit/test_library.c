@@ -274,9 +274,9 @@ static void options_may_end_after_any_member(void **state)
 /* What the client's options cannot say, and other programs can. */
 static void what_cannot_be_chosen_is_refused(void **state)
 {
-	static const char *const one[] = { "A/" };
+	static const char *const one[] = { "A/" }, *const turned[] = { "epoch", "step/" };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options wrong[5];
+	struct gpuctr_capture_options wrong[5], partly;
 	static const int codes[] = { GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_REQUEST,
 				     GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_PATTERN,
 				     GPUCTR_E_BAD_PATTERN };
@@ -302,6 +302,17 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	wrong[3].n_nvtx_exclude = 0; /* the other side of that border */
 	assert_int_equal(gpuctr_capture_open(f->g, &wrong[3], &handler, &over, &c), 0);
 	expect_request(f);
+	partly = everything(); /* some are included that are not excluded, the first or the last */
+	partly.nvtx_exclude = turned;
+	partly.n_nvtx_exclude = 2;
+	assert_int_equal(gpuctr_capture_open(f->g, &partly, &handler, &over, &c),
+			 GPUCTR_E_BAD_PATTERN);
+	for (size_t i = 0; i < 2; i++) {
+		partly.nvtx_exclude = &turned[i];
+		partly.n_nvtx_exclude = 1;
+		assert_int_equal(gpuctr_capture_open(f->g, &partly, &handler, &over, &c), 0);
+		expect_request(f);
+	}
 }
 
 static void a_handler_may_end_after_any_member(void **state)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_recurring.h"
 #include "client/agent/nvtx_select.h"
@@ -512,6 +515,32 @@ static void a_range_of_the_process_holds_for_its_expression(void **state)
 	end_filter(&second, &second_scope);
 }
 
+/* Whichever began first, and however many there are of one name. */
+static void ranges_of_the_process_hold_beside_others(void **state)
+{
+	static const char *const names[] = { "A", "B", "A" };
+	static const bool a_holds[] = { true, true, false }, b_holds[] = { true, false, false };
+	struct nvtx_filter a, b;
+	struct nvtx_scope a_scope, b_scope;
+	nvtxRangeId_t ids[ARRAY_SIZE(names)];
+
+	(void)state;
+	begin_filter(&a, &a_scope, "A", false);
+	begin_filter(&b, &b_scope, "B", false);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		ids[i] = start(names[i]);
+		assert_true(nvtx_selects(&a, &a_scope, 1));
+		assert_int_equal(nvtx_selects(&b, &b_scope, 2), i >= 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		nvtx_end(ids[i]);
+		assert_int_equal(nvtx_selects(&a, &a_scope, 1), a_holds[i]);
+		assert_int_equal(nvtx_selects(&b, &b_scope, 2), b_holds[i]);
+	}
+	end_filter(&a, &a_scope);
+	end_filter(&b, &b_scope);
+}
+
 /* The scope of the process is told of each range once, however the stack has grown since. */
 static void a_scope_knows_each_range_once(void **state)
 {
@@ -537,6 +566,60 @@ static void a_scope_knows_each_range_once(void **state)
 
 #define TABLE_TEST(f) cmocka_unit_test_setup_teardown(f, begin_table, end_table)
 
+/* --- fork --- */
+
+enum { CATEGORIES = 20000, FORKS = 100, CHILD_S = 30 };
+
+static atomic_bool over;
+
+/* Looks for a category that has no name, among many that have one. */
+static void *look_for_categories(void *domain)
+{
+	const nvtxEventAttributes_t a = { .category = CATEGORIES + 1 };
+	struct event e;
+
+	while (!atomic_load(&over)) {
+		nvtx_event_from_attributes(&e, domain, &a);
+		nvtx_push(&e);
+		nvtx_current_range(&s.in);
+		nvtx_pop(domain);
+	}
+	return NULL;
+}
+
+/* The child has none of the threads that may hold a lock. One that waits for it is ended in time.
+ */
+static void a_child_names_a_category(void **state)
+{
+	struct nvtx_domain *before = nvtx_new_domain("before"), *d = nvtx_new_domain("d");
+	pthread_t thread;
+	int status;
+
+	(void)state;
+	for (uint32_t i = 1; i <= CATEGORIES; i++) {
+		nvtx_name_category(d, i, "category");
+	}
+	over = false;
+	assert_int_equal(pthread_create(&thread, NULL, look_for_categories, d), 0);
+	for (int i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			alarm(CHILD_S);
+			nvtx_name_category(NULL, 1, "category");
+			nvtx_name_category(before, 1, "category");
+			nvtx_name_category(d, 1, "category");
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		nvtx_name_category(d, 1, "category"); /* and so does the parent */
+	}
+	atomic_store(&over, true);
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -554,7 +637,9 @@ int main(void)
 		TABLE_TEST(ranges_of_the_process_are_a_set),
 		cmocka_unit_test(an_expression_holds_as_long_as_its_range),
 		cmocka_unit_test(a_range_of_the_process_holds_for_its_expression),
+		cmocka_unit_test(ranges_of_the_process_hold_beside_others),
 		cmocka_unit_test(a_scope_knows_each_range_once),
+		TABLE_TEST(a_child_names_a_category),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,11 +72,35 @@ static void it_grows(void **state)
 	nvtx_filter_deinit(&f);
 }
 
+/* The library may ask for this; there is nothing to know of any range. */
+static void it_grows_without_expressions(void **state)
+{
+	static const struct wire_selection selection = { .capture_range = "", .step = "" };
+	struct nvtx_scope s;
+	struct nvtx_filter f;
+	struct refusal r;
+
+	(void)state;
+	assert_int_equal(nvtx_filter_init(&f, &selection, &r), 0);
+	assert_int_equal(f.n_terms, 0);
+	nvtx_scope_init(&s, true, &f);
+	for (uint64_t i = 1; i <= 100; i++) {
+		assert_int_equal(nvtx_scope_push(&s, "", "A"), i);
+	}
+	for (uint64_t i = 1; i <= 100; i++) {
+		nvtx_scope_pop(&s, i);
+	}
+	assert_int_equal(s.n, 0);
+	nvtx_scope_deinit(&s);
+	nvtx_filter_deinit(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges_come_and_go_in_any_order),
 		cmocka_unit_test(it_grows),
+		cmocka_unit_test(it_grows_without_expressions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

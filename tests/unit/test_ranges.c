@@ -44,9 +44,10 @@ struct device_info *devices_find(struct capture *capture)
 	return NULL;
 }
 
-void capture_time_kernels(struct capture *capture)
+bool capture_time_kernels(struct capture *capture)
 {
 	(void)capture;
+	return true;
 }
 
 void activity_flush(struct activity *v)

@@ -41,7 +41,7 @@ static int end(void **state)
 static void make(unsigned stream, uint64_t id)
 {
 	stream_captures_begin(&s);
-	stream_captures_began(&s, STREAM(stream), id, true);
+	stream_captures_began(&s, STREAM(stream), id, true, true);
 }
 
 static void expect(unsigned n)
@@ -75,11 +75,11 @@ static void they_are_counted_before_they_begin(void **state)
 	assert_true(stream_captures_begin(&s));
 	expect(1);
 	assert_false(stream_captures_begin(&s));
-	stream_captures_began(&s, STREAM(1), 0, false);
+	stream_captures_began(&s, STREAM(1), 0, false, true);
 	expect(1);
-	stream_captures_began(&s, STREAM(0), 5, true);
+	stream_captures_began(&s, STREAM(0), 5, true, true);
 	expect(1);
-	stream_captures_ended(&s, STREAM(0), 5);
+	stream_captures_ended(&s, STREAM(0), 5, true);
 	expect(0);
 }
 
@@ -91,13 +91,13 @@ static void early_ones_are_known_by_their_number(void **state)
 	stream_captures_meet(&s, 4);
 	stream_captures_meet(&s, 3); /* in a stream that has joined it */
 	expect(2);
-	stream_captures_ended(&s, STREAM(9), 2);
+	stream_captures_ended(&s, STREAM(9), 2, true);
 	expect(2);
-	stream_captures_ended(&s, STREAM(0), 4);
+	stream_captures_ended(&s, STREAM(0), 4, true);
 	expect(1);
-	stream_captures_ended(&s, STREAM(0), 3);
+	stream_captures_ended(&s, STREAM(0), 3, true);
 	expect(0);
-	stream_captures_ended(&s, STREAM(0), 3);
+	stream_captures_ended(&s, STREAM(0), 3, true);
 	expect(0);
 }
 
@@ -108,9 +108,9 @@ static void one_that_was_met_as_it_began_is_counted_once(void **state)
 	stream_captures_begin(&s);
 	stream_captures_meet(&s, 8);
 	expect(2);
-	stream_captures_began(&s, STREAM(0), 8, true);
+	stream_captures_began(&s, STREAM(0), 8, true, true);
 	expect(1);
-	stream_captures_ended(&s, STREAM(0), 0); /* it was invalidated */
+	stream_captures_ended(&s, STREAM(0), 0, true); /* it was invalidated */
 	expect(0);
 }
 
@@ -122,11 +122,11 @@ static void invalidated_ones_end_without_a_number(void **state)
 	make(0, 5);
 	make(1, 6);
 	stream_captures_meet(&s, 4);
-	stream_captures_ended(&s, STREAM(1), 0);
+	stream_captures_ended(&s, STREAM(1), 0, true);
 	expect(2);
-	stream_captures_ended(&s, STREAM(0), 5); /* the other one's number is found */
+	stream_captures_ended(&s, STREAM(0), 5, true); /* the other one's number is found */
 	expect(1);
-	stream_captures_ended(&s, STREAM(2), 0);
+	stream_captures_ended(&s, STREAM(2), 0, true);
 	expect(0);
 }
 
@@ -143,13 +143,13 @@ static void unnamed_ones_are_counted(void **state)
 	expect(n + 1);
 	stream_captures_meet(&s, 99); /* there is no room to know it again */
 	expect(n + 1);
-	stream_captures_ended(&s, STREAM(n), 0);
+	stream_captures_ended(&s, STREAM(n), 0, true);
 	for (unsigned i = n; i-- > 0;) {
 		expect(i + 1);
-		stream_captures_ended(&s, STREAM(i), 100 + i);
+		stream_captures_ended(&s, STREAM(i), 100 + i, true);
 	}
 	expect(0);
-	stream_captures_ended(&s, STREAM(0), 100);
+	stream_captures_ended(&s, STREAM(0), 100, true);
 	expect(0);
 }
 

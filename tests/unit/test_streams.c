@@ -119,6 +119,47 @@ static void one_may_be_excepted(void **state)
 	streams_deinit(s);
 }
 
+/* Wherever it stands among those with work, the others are asked as before. */
+static void one_of_several_with_work_ends(void **state)
+{
+	enum { N = 3 };
+
+	(void)state;
+	for (size_t ended = 0; ended < N; ended++) {
+		struct streams *s = begin(N + 2); /* two have none */
+
+		for (size_t i = 0; i < N; i++) {
+			streams_touch(s, STREAM(i));
+			busy[i] = true;
+		}
+		assert_int_equal(streams_count_busy(s), N);
+		streams_remove(s, STREAM(ended));
+		assert_int_equal(streams_count_busy(s), N - 1);
+		for (size_t i = 0; i < N; i++) {
+			assert_int_equal(streams_has_work(s, STREAM(i)), i != ended);
+		}
+		for (size_t last = 0; last < N; last++) {
+			if (last == ended) {
+				continue;
+			}
+			assert_false(are_idle(s, NULL));
+			n_asked = 0;
+			busy[last] = false;
+			are_idle(s, NULL);
+			assert_in_range(n_asked, 1, N - 1); /* never the one that ended */
+		}
+		busy[ended] = true;
+		assert_true(are_idle(s, NULL));
+		for (size_t i = N; i < N + 2; i++) { /* those without work are there as well */
+			busy[i] = true;
+			streams_touch(s, STREAM(i));
+			assert_false(are_idle(s, NULL));
+			busy[i] = false;
+		}
+		streams_deinit(s);
+	}
+}
+
 static void streams_come_and_go(void **state)
 {
 	struct streams *s = begin(0);
@@ -229,6 +270,39 @@ static void give(struct streams *s)
 	streams_touch(s, CU_STREAM_PER_THREAD);
 }
 
+/* Streams that were made before us may have work of which nobody has told. Once that has ended the
+ * others are asked as ever. */
+static void what_was_given_before_a_late_capture_is_waited_for(void **state)
+{
+	struct streams *s = begin(2);
+
+	(void)state;
+	context.given = 1;
+	context.ended = context.event = 0;
+	profiler.cuEventCreate = create_event;
+	profiler.cuEventDestroy = destroy_event;
+	profiler.cuCtxRecordEvent = record_event;
+	profiler.cuEventQuery = query_event;
+	context.n_recorded = 0;
+	s->late = true;
+	busy[1] = true;
+	streams_touch(s, STREAM(1));
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(context.n_recorded, 0); /* that is not done for nothing */
+	busy[1] = false;
+	assert_false(are_idle(s, NULL));
+	assert_int_equal(context.n_recorded, 1);
+	context.ended = 1;
+	assert_true(are_idle(s, NULL));
+	n_asked = context.n_recorded = 0;
+	streams_touch(s, STREAM(1));
+	assert_true(are_idle(s, NULL));
+	assert_int_equal(n_asked, 1);
+	assert_int_equal(context.n_recorded, 0);
+	streams_deinit(s);
+	s->late = false;
+}
+
 /* An event is behind all that was given before it, and behind nothing that came since. */
 static void default_streams_of_threads_are_asked_for_by_an_event(void **state)
 {
@@ -267,9 +341,11 @@ int main(void)
 		cmocka_unit_test(work_after_a_look_is_asked_for),
 		cmocka_unit_test(work_of_an_unknown_stream_is_looked_for),
 		cmocka_unit_test(one_may_be_excepted),
+		cmocka_unit_test(one_of_several_with_work_ends),
 		cmocka_unit_test(streams_come_and_go),
 		cmocka_unit_test(who_is_told_takes_no_lock),
 		cmocka_unit_test(what_is_told_is_read_in_its_order),
+		cmocka_unit_test(what_was_given_before_a_late_capture_is_waited_for),
 		cmocka_unit_test(default_streams_of_threads_are_asked_for_by_an_event),
 	};
 
