@@ -165,6 +165,21 @@ bool capture_is_live(const struct capture *c)
 	return c->state == CAPTURE_READY || c->state == CAPTURE_RUNNING;
 }
 
+bool capture_takes(const struct capture *c, pid_t pid)
+{
+	if (c->options.processes.n == 0) {
+		return true;
+	}
+	list_for_each(l, (struct list *)(uintptr_t)&c->processes) {
+		const struct process *p = list_entry(l, struct process, link);
+
+		if (p->number != 0 && p->pid == pid) {
+			return true;
+		}
+	}
+	return false;
+}
+
 enum wire_capture_state capture_told_state(const struct capture *c)
 {
 	static const enum wire_capture_state told[CAPTURE_STATES] = {

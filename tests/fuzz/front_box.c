@@ -77,6 +77,7 @@ static struct {
 
 	struct box_peer peers[FRONT_BOX_PEERS];
 	unsigned users[256]; /* of connections that are not accepted yet, in their order */
+	pid_t pids[256], pid;
 	unsigned n_connected, n_accepted;
 	char tokens[TOKENS][LIMIT_TOKEN_BYTES + 1];
 	unsigned n_tokens;
@@ -156,6 +157,7 @@ static void connect_as(unsigned peer, unsigned user)
 		return;
 	}
 	p->user = user;
+	box.pids[box.n_connected % 256] = user == CONTAINER_ROOT ? nobodys_pid : box.pid;
 	box.users[box.n_connected++ % 256] = p->user;
 }
 
@@ -167,6 +169,11 @@ void front_box_connect(unsigned peer, unsigned user)
 void front_box_connect_container(unsigned peer)
 {
 	connect_as(peer, CONTAINER_ROOT);
+}
+
+void front_box_set_pid(pid_t pid)
+{
+	box.pid = pid;
 }
 
 uid_t front_box_uid(unsigned user)
@@ -923,10 +930,10 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	struct ucred *u = value;
 
 	if (box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
-		unsigned user = box.users[box.n_accepted++ % 256];
+		unsigned i = box.n_accepted++ % 256;
 
-		*u = (struct ucred){ .pid = user == CONTAINER_ROOT ? nobodys_pid : getpid(),
-				     .uid = uids[user],
+		*u = (struct ucred){ .pid = box.pids[i] ? box.pids[i] : getpid(),
+				     .uid = uids[box.users[i]],
 				     .gid = 50000 };
 		return 0;
 	}

@@ -139,6 +139,62 @@ static void test_an_operator_does_not_capture_roots_programs(void **state)
 	expect_not_allowed();
 }
 
+/* --- who takes part --- */
+
+enum { INTRUDER = 3 };
+
+/* The owner of the programs knows the token, which every one of them has been told. Whoever named
+ * some of them gets no file, no record and no line of another. */
+static void test_a_capture_of_named_programs_takes_no_other(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+	connect_agent(INTRUDER, ANN, 0);
+	assert_int_equal(refused_for(INTRUDER), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(INTRUDER, WIRE_AGENT_WELCOME), 0);
+	assert_true(is_closed(INTRUDER));
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE }); /* nor when it is alone */
+	connect_agent(INTRUDER, ANN, 0);
+	assert_int_equal(refused_for(INTRUDER), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+}
+
+static uint32_t permission_code(unsigned peer)
+{
+	return last_heard(peer, WIRE_PERMISSION_REPLY)->permission_reply.code;
+}
+
+/* Of two programs that are named one has ended its part: what it and a third one ask for is not the
+ * capture's. */
+static void test_only_what_is_measured_gets_permissions(void **state)
+{
+	const pid_t first = getpid(), second = getppid();
+	uint32_t programs[2];
+
+	(void)state;
+	programs[0] = connect_standby(PROGRAM, ANN);
+	front_box_set_pid(second);
+	programs[1] = connect_standby(PROGRAM + 1, ANN);
+	connect_client(CLIENT, ANN);
+	open_processes(CLIENT, programs, 2);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_OK);
+	front_box_set_pid(1);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_E_BAD_TOKEN);
+	front_box_set_pid(first);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_OK);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_E_BAD_TOKEN);
+}
+
 static void test_programs_that_are_measured_by_a_token_are_not_listed(void **state)
 {
 	(void)state;
@@ -392,6 +448,8 @@ int main(void)
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
 		FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs),
 		FRONT_TEST(test_an_operator_does_not_capture_roots_programs),
+		FRONT_TEST(test_a_capture_of_named_programs_takes_no_other),
+		FRONT_TEST(test_only_what_is_measured_gets_permissions),
 		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),
