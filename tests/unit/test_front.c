@@ -44,6 +44,28 @@ static void test_who_waits_is_told_of_a_gpu_that_both_want(void **state)
 	assert_int_equal(m->queued.position, 1);
 }
 
+/* Ann holds the GPU and waits for it twice more. */
+static void test_behind_all_captures_of_a_user_another_is_next(void **state)
+{
+	uint32_t anns[3], bobs;
+
+	(void)state;
+	connect_client(0, ANN);
+	for (size_t i = 0; i < 3; i++) {
+		anns[i] = open_capture(0, "0");
+	}
+	assert_int_equal(last_heard(0, WIRE_QUEUED)->queued.position, 2);
+	connect_client(1, BOB);
+	bobs = open_capture(1, "0");
+	assert_int_equal(last_heard(1, WIRE_QUEUED)->queued.position, 1);
+	assert_int_equal(last_heard(0, WIRE_QUEUED)->queued.position, 3); /* is told */
+	close_capture(0, anns[0]);
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	close_capture(1, bobs);
+	assert_int_equal(count_heard(0, WIRE_READY), 2);
+}
+
 static void test_what_the_planner_refuses_is_not_opened(void **state)
 {
 	(void)state;
@@ -440,6 +462,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRONT_TEST(test_only_its_client_closes_a_capture),
 		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
+		FRONT_TEST(test_behind_all_captures_of_a_user_another_is_next),
 		FRONT_TEST(test_what_the_planner_refuses_is_not_opened),
 		FRONT_TEST(test_captures_of_a_user_are_counted),
 		FRONT_TEST(test_refusals_are_counted),
