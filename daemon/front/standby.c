@@ -140,6 +140,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 		return;
 	}
 	p->role = PEER_AGENT;
+	peer_is_known(p); /* counts among those in standby, which have their limits */
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,

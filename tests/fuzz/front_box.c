@@ -31,9 +31,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TOKENS = 8, REQUESTS = 64, STOP_TURNS = 4000, CONTAINER_ROOT = FRONT_BOX_USERS };
+enum {
+	TOKENS = 8,
+	REQUESTS = 64,
+	STOP_TURNS = 4000,
+	CONTAINER_ROOT = FRONT_BOX_USERS,
+	TRUDY,
+	USERS,
+};
 
-static const uid_t uids[FRONT_BOX_USERS + 1] = { 0, 1001, 1002, 6666, 0 };
+static const uid_t uids[USERS] = { 0, 1001, 1002, 6666, 0, 7777 };
 static const pid_t nobodys_pid = 0x7ffffff0; /* beyond the largest that the kernel gives */
 
 struct box_peer {
@@ -176,6 +183,11 @@ void front_box_set_pid(pid_t pid)
 	box.pid = pid;
 }
 
+void front_box_connect_trudy(unsigned peer)
+{
+	connect_as(peer, TRUDY);
+}
+
 uid_t front_box_uid(unsigned user)
 {
 	return uids[user % FRONT_BOX_USERS];
@@ -296,10 +308,11 @@ static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
 	bool is_public =
 		m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
+		m->type == WIRE_AGENT_REGISTERED ||
 		(m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
 
-	if (p->user == FRONT_BOX_MALLORY && !is_public && m->type != WIRE_REFUSAL &&
-	    m->type != WIRE_PERMISSION_REPLY) {
+	if ((p->user == FRONT_BOX_MALLORY || p->user == TRUDY) && !is_public &&
+	    m->type != WIRE_REFUSAL && m->type != WIRE_PERMISSION_REPLY) {
 		fuzz_fail("a stranger is told %s", wire_type_to_string(m->type));
 	}
 	switch (m->type) {
