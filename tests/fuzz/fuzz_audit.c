@@ -22,10 +22,22 @@
 
 enum { LISTS_MAX = 8, LINE_MAX = 1 << 18 };
 
-static const char *const keys[] = {
-	"time", "event",   "uid", "user",   "pid",	     "program", "owner",	 "capture",
-	"gpus", "metrics", "job", "status", "driver_status", "why",	"refused_before"
-};
+static const char *const keys[] = { "time",
+				    "event",
+				    "uid",
+				    "user",
+				    "pid",
+				    "program",
+				    "owner",
+				    "capture",
+				    "gpus",
+				    "metrics",
+				    "job",
+				    "status",
+				    "driver_status",
+				    "why",
+				    "refused_before",
+				    "others_refused_before" };
 static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",    "PRIORITY",
 				      "SYSLOG_IDENTIFIER", "GPUCTR_EVENT",  "GPUCTR_UID",
 				      "GPUCTR_USER",	   "GPUCTR_OWNER",  "GPUCTR_PID",
@@ -221,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		texts[i] = fuzz_take_text(&in, 2048);
 	}
+	l.missed_others = l.missed / 3;
 	l.user = texts[0];
 	l.program = texts[1];
 	l.job = texts[2][0] ? texts[2] : NULL;
