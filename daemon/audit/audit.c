@@ -14,6 +14,7 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/json.h"
+#include "proto/base/utf8.h"
 #include "daemon/base/log.h"
 #include "proto/wire/status.h"
 
@@ -238,6 +239,8 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 	}
 }
 
+/* Users choose the names in it: a reader's terminal is to obey none of them, and a journal shows no
+ * message in which there is anything but text. */
 static void format_message(const struct audit_line *l, char *text, size_t size)
 {
 	bool foreign = l->owner && *l->owner;
@@ -258,6 +261,7 @@ static void format_message(const struct audit_line *l, char *text, size_t size)
 		 l->program && *l->program ? l->program : "unknown program", (int)l->pid,
 		 foreign ? ", measures programs of " : "", foreign ? l->owner : "",
 		 l->why ? ": " : "", l->why ? l->why : "", refused);
+	utf8_replace_unsafe(text);
 }
 
 static int write_journal(const struct audit_line *l, const char *message)

@@ -46,6 +46,18 @@ static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",    "PRIORITY",
 
 static unsigned entries; /* of the journal, so far */
 
+static void check_text(const char *s, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		const unsigned char *u = (const unsigned char *)s + i;
+		size_t n = utf8_sequence(s + i);
+
+		fuzz_check(n > 0 && u[0] >= 0x20 && u[0] != 0x7f);
+		fuzz_check(!(u[0] == 0xc2 && u[1] < 0xa0)); /* C1 */
+		i += n;
+	}
+}
+
 /* In the place of libsystemd's. An entry that is full lacks its last fields. */
 __attribute__((visibility("default"))) int
 sd_journal_sendv_with_location(const char *file, const char *line, const char *func,
@@ -62,6 +74,7 @@ sd_journal_sendv_with_location(const char *file, const char *line, const char *f
 		fuzz_check(memcmp(v[i].iov_base, fields[i], length) == 0);
 		fuzz_check(((const char *)v[i].iov_base)[length] == '=');
 	}
+	check_text(v[0].iov_base, v[0].iov_len); /* the message */
 	entries++;
 	return 0;
 }
@@ -140,14 +153,7 @@ static void check_log(const char *s)
 	size_t length = strlen(s);
 
 	fuzz_check(length > 0 && s[length - 1] == '\n');
-	for (size_t i = 0; i + 1 < length;) {
-		const unsigned char *u = (const unsigned char *)s + i;
-		size_t n = utf8_sequence(s + i);
-
-		fuzz_check(n > 0 && u[0] >= 0x20 && u[0] != 0x7f);
-		fuzz_check(!(u[0] == 0xc2 && u[1] < 0xa0));
-		i += n;
-	}
+	check_text(s, length - 1);
 }
 
 /* --- the target --- */

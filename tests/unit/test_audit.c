@@ -424,6 +424,22 @@ static void the_journal_gets_every_field(void **state)
 	unsetenv("JOURNAL_STREAM");
 }
 
+/* A program may be called anything, and an error cut in the middle of a character. */
+static void the_journals_message_is_text(void **state)
+{
+	static const char text[] = "MESSAGE=refused: capture 3 of ann (uid 1234, a?[31m?b??????, "
+				   "pid 77): no ?\n";
+	struct audit *a = begin_journal();
+	struct audit_line l = make_line(AUDIT_REFUSED);
+
+	(void)state;
+	l.program = "a\x1b[31m\nb\xe2\x80\xae\xc2\x9b\x7f";
+	l.why = "no \xc3";
+	assert_int_equal(say(a, l), 0);
+	assert_memory_equal(entry, text, strlen(text));
+	unsetenv("JOURNAL_STREAM");
+}
+
 /* By these administrators filter: no two events share one, and none changes. */
 static void each_event_has_its_words_level_and_id(void **state)
 {
@@ -554,6 +570,7 @@ int main(void)
 		cmocka_unit_test(corrections_are_never_left_out),
 		cmocka_unit_test(a_short_write_is_an_error),
 		cmocka_unit_test(the_journal_gets_every_field),
+		cmocka_unit_test(the_journals_message_is_text),
 		cmocka_unit_test(each_event_has_its_words_level_and_id),
 		cmocka_unit_test(a_journal_that_takes_nothing_is_an_error),
 		cmocka_unit_test(an_entry_of_the_journal_has_an_end),
