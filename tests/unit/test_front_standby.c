@@ -18,6 +18,11 @@ static void let_operators_capture(struct config *c)
 	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(BOB);
 }
 
+static void let_nobody_operate(struct config *c)
+{
+	c->policy.operator_captures = false;
+}
+
 static void share_gpus(struct config *c)
 {
 	c->shared = true;
@@ -128,6 +133,42 @@ static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
 	assert_int_equal(last_heard(OTHER, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 1);
 }
 
+static void nobody_is_an_operator(struct config *c)
+{
+	c->policy.operator_captures = true;
+}
+
+/* What one does not see in the list one is not told in a refusal either. */
+static void test_a_refusal_tells_no_pid_and_no_owner(void **state)
+{
+	static void (*const settings[])(struct config *) = { NULL, nobody_is_an_operator };
+	uint32_t program;
+	char pid[32];
+
+	(void)state;
+	front_box_set_pid(getppid());
+	program = connect_standby(PROGRAM, ANN);
+	front_box_set_pid(0);
+	snprintf(pid, sizeof(pid), "%d", (int)getppid());
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		const char *message;
+
+		if (settings[i]) {
+			change_settings(settings[i]);
+		}
+		capture_as(BOB, program);
+		expect_not_allowed();
+		message = last_heard(CLIENT, WIRE_REFUSAL)->refusal.message;
+		assert_null(strstr(message, pid));
+		assert_null(strstr(message, "uid"));
+		assert_non_null(strstr(message, "process 1 is none of yours"));
+	}
+	change_settings(let_nobody_operate);
+	capture_as(ROOT, program);
+	expect_not_allowed();
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message, pid));
+}
+
 /* Nor is root's program for an operator, who may capture all others'. */
 static void test_an_operator_does_not_capture_roots_programs(void **state)
 {
@@ -137,6 +178,8 @@ static void test_an_operator_does_not_capture_roots_programs(void **state)
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	expect_not_allowed();
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message,
+			       "what root runs root alone captures"));
 }
 
 /* --- who takes part --- */
@@ -269,11 +312,6 @@ static void test_who_captures_may_not_compute_there(void **state)
 	assert_int_equal(count_heard(CLIENT, WIRE_READY), 0);
 	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code,
 			 GPUCTR_E_GPU_SHARED);
-}
-
-static void let_nobody_operate(struct config *c)
-{
-	c->policy.operator_captures = false;
 }
 
 static void test_an_operator_who_is_none_any_more_loses_the_capture(void **state)
@@ -447,6 +485,7 @@ int main(void)
 		FRONT_TEST(test_a_program_that_waits_plays_no_recording),
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
 		FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs),
+		FRONT_TEST(test_a_refusal_tells_no_pid_and_no_owner),
 		FRONT_TEST(test_an_operator_does_not_capture_roots_programs),
 		FRONT_TEST(test_a_capture_of_named_programs_takes_no_other),
 		FRONT_TEST(test_only_what_is_measured_gets_permissions),
