@@ -104,6 +104,33 @@ static void test_what_a_job_allows_ends_with_it(void **state)
 	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
+/* Of two jobs each ends by its own time, and with it the captures that it allowed: the one that
+ * holds the GPU, and the one that waits. */
+static void test_what_a_job_allows_ends_with_its_time(void **state)
+{
+	(void)state;
+	change_settings(allow_owners_of_jobs);
+	connect_client(0, ROOT);
+	begin_job(0, "4711", ANN, "0", UINT64_C(5000000000));
+	begin_job(0, "4712", BOB, "1", UINT64_C(60000000000));
+	connect_client(1, ANN);
+	open_capture(1, "0");
+	connect_client(2, ANN);
+	open_capture(2, "0");
+	connect_client(3, BOB);
+	open_capture(3, "1");
+	assert_int_equal(count_heard(1, WIRE_READY) + count_heard(3, WIRE_READY), 2);
+	pass_s(4);
+	assert_false(has_ended(1) || has_ended(2) || has_ended(3));
+	pass_s(7);
+	assert_int_equal(last_heard(1, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+	assert_int_equal(last_heard(2, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_NOT_ALLOWED);
+	assert_false(has_ended(3));
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
+	pass_s(60);
+	assert_int_equal(last_heard(3, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+}
+
 static void test_what_the_settings_allow_does_not_end_with_a_job(void **state)
 {
 	(void)state;
@@ -338,6 +365,7 @@ int main(void)
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
+		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
 		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
