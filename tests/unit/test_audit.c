@@ -272,6 +272,15 @@ static void refusals_that_were_left_out_are_told_by_others(void **state)
 	assert_non_null(text);
 	assert_null(strstr(text, "\"refused_before\""));
 	assert_non_null(strstr(text, "\"others_refused_before\":80}"));
+	a->strangers.each.forgotten = 5; /* with the bucket of a user */
+	l.uid = 3001;
+	assert_int_equal(say(a, l), 0);
+	text = strstr(contents(path), "\"uid\":3001");
+	assert_non_null(strstr(text, "\"others_refused_before\":5}"));
+	l.uid = 3002; /* each is told once */
+	assert_int_equal(say(a, l), 0);
+	text = strstr(contents(path), "\"uid\":3002");
+	assert_null(strstr(text, "refused_before"));
 	audit_deinit(a);
 	unlink(path);
 }

@@ -204,6 +204,30 @@ static void test_a_users_questions_take_turns_with_others(void **state)
 	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY), 1);
 }
 
+/* Eight at a time; of another connection eight more. */
+static void test_questions_of_a_connection_are_counted(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	for (uint32_t i = 1; i <= 9; i++) {
+		ask_for_plan(0, i);
+		assert_int_equal(refused_for(0), i <= 8 ? 0 : GPUCTR_E_QUOTA);
+	}
+	assert_int_equal(last_heard(0, WIRE_REFUSAL)->refusal.request, 9);
+	ask_for_plan(1, 1);
+	assert_int_equal(refused_for(1), 0);
+	answer_one();
+	ask_for_plan(0, 10);
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 1);
+	for (unsigned i = 0; i < 9; i++) {
+		answer_one();
+	}
+	assert_int_equal(count_heard(0, WIRE_PLAN_REPLY), 9);
+	assert_int_equal(count_heard(1, WIRE_PLAN_REPLY), 1);
+}
+
 /* Guests of two users have asked before her: she waits for the one that is being answered. */
 static void test_guests_wait_for_who_may_measure(void **state)
 {
@@ -660,6 +684,7 @@ int main(void)
 		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
 		FRONT_TEST(test_a_guest_sees_no_processes),
 		FRONT_TEST(test_a_users_questions_take_turns_with_others),
+		FRONT_TEST(test_questions_of_a_connection_are_counted),
 		FRONT_TEST(test_guests_wait_for_who_may_measure),
 		FRONT_TEST(test_strangers_have_half_of_the_connections),
 		FRONT_TEST(test_strangers_in_standby_take_no_connections),

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
@@ -81,6 +82,28 @@ static void test_who_loses_the_entitlement_loses_the_lease(void **state)
 	change_settings(entitle_nobody);
 	assert_true(has_ended(0));
 	assert_false(has_ended(1)); /* had none */
+}
+
+static void lease_for_five_minutes(struct config *c)
+{
+	c->lease_ns = 300 * CLOCK_NS_PER_S;
+}
+
+static void lease_for_a_minute_at_most(struct config *c)
+{
+	c->lease_max_ns = 60 * CLOCK_NS_PER_S;
+}
+
+static void test_leases_are_as_long_as_the_settings_say_now(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	change_settings(lease_for_five_minutes);
+	close_capture(0, open_capture(0, "0"));
+	assert_true(last_granter_request(GRANTER_OPEN).lease_ns == 300 * CLOCK_NS_PER_S);
+	change_settings(lease_for_a_minute_at_most);
+	open_capture(0, "0");
+	assert_true(last_granter_request(GRANTER_OPEN).lease_ns == 60 * CLOCK_NS_PER_S);
 }
 
 /* --- jobs --- */
@@ -292,6 +315,38 @@ static void test_no_lease_begins_when_the_driver_does_not_tell(void **state)
 	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
 }
 
+static void test_no_lease_begins_when_the_gpu_process_refuses(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_REFUSAL);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+/* Two captures on two GPUs are asked about when it ends, and again when there is another. */
+static void test_a_lease_waits_for_the_gpu_process(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, BOB);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	open_capture(1, "1");
+	front_box_gpu_replace(FRONT_BOX_GPU, true);
+	settle();
+	assert_false(has_ended(0) || has_ended(1));
+	assert_int_equal(count_heard(0, WIRE_READY) + count_heard(1, WIRE_READY), 0);
+	front_box_gpu_replace(FRONT_BOX_GPU, false);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, true);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+}
+
 /* It computes no more, or where nobody here is to be protected. */
 static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
 {
@@ -364,6 +419,7 @@ int main(void)
 		FRONT_TEST(test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased),
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
+		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
@@ -376,6 +432,8 @@ int main(void)
 		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
 		FRONT_TEST(test_a_lease_begins_with_a_look),
 		FRONT_TEST(test_no_lease_begins_when_the_driver_does_not_tell),
+		FRONT_TEST(test_no_lease_begins_when_the_gpu_process_refuses),
+		FRONT_TEST(test_a_lease_waits_for_the_gpu_process),
 		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
