@@ -60,6 +60,23 @@ static void test_who_loses_the_right_loses_the_lease(void **state)
 	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
+/* What was measured under a lease that has been asked to end is delivered. */
+static void test_who_loses_the_right_at_the_end_may_deliver(void **state)
+{
+	uint32_t capture;
+
+	(void)state;
+	connect_client(0, ANN);
+	capture = open_capture(0, "0");
+	connect_agent(1, ANN, 0);
+	close_capture(0, capture);
+	change_settings(allow_nobody);
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, 0);
+	say(1, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_true(has_ended(0));
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, 0);
+}
+
 static void entitle_ann(struct config *c)
 {
 	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(ANN);
@@ -365,6 +382,42 @@ static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
 	assert_false(has_ended(0));
 }
 
+/* On the first GPU runs nobody any more, on the second somebody does. */
+static void test_each_gpu_of_a_capture_is_looked_at(void **state)
+{
+	pid_t gone = fork();
+
+	(void)state;
+	if (gone == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	front_box_set_tenant(0, (uint32_t)gone);
+	front_box_set_tenant(1, 1); /* root's */
+	connect_client(0, ANN);
+	open_capture(0, NULL);
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_non_null(strstr(last_heard(0, WIRE_CAPTURE_END)->capture_end.message, "GPU 1"));
+}
+
+static void test_each_lease_is_looked_after(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	pass_s(2);
+	front_box_set_tenant(1, 1);
+	pass_s(1);
+	assert_true(has_ended(1));
+	pass_s(4);
+	assert_false(has_ended(0));
+	front_box_set_tenant(0, 1);
+	pass_s(1);
+	assert_true(has_ended(0));
+}
+
 static void share_gpus(struct config *c)
 {
 	c->shared = true;
@@ -418,6 +471,7 @@ int main(void)
 		FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused),
 		FRONT_TEST(test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased),
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
+		FRONT_TEST(test_who_loses_the_right_at_the_end_may_deliver),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
@@ -435,6 +489,8 @@ int main(void)
 		FRONT_TEST(test_no_lease_begins_when_the_gpu_process_refuses),
 		FRONT_TEST(test_a_lease_waits_for_the_gpu_process),
 		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
+		FRONT_TEST(test_each_gpu_of_a_capture_is_looked_at),
+		FRONT_TEST(test_each_lease_is_looked_after),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
 		FRONT_TEST(test_time_in_which_the_front_stood_still_does_not_count),
