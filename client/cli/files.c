@@ -2,7 +2,10 @@
 
 /* A pattern whose letters are known before any process is there is one file, made when the turn has
  * come. Else each process is given its file when it comes: the one of its name, or the one that a
- * process of the same name was given. The numbers of processes are small and dense. */
+ * process of the same name was given. Such a file is closed when its last process has ended, and
+ * opened for what is written to it after that: a later process of its name, a notice to all, the
+ * end. So there may be more of them than descriptors. The numbers of processes are small and dense.
+ */
 
 #include "client/cli/files.h"
 
@@ -22,6 +25,7 @@ struct file {
 	struct store *store; /* NULL: could not be made */
 	bool told;	     /* that it failed */
 	unsigned processes;
+	unsigned running;	     /* of these */
 	struct gpuctr_totals totals; /* of those that have ended */
 };
 
@@ -233,6 +237,23 @@ static void check(struct file *file, int r)
 	say("the program goes on; the file keeps what was written before");
 }
 
+/* False: nothing can be written to it. */
+static bool wake(struct file *file)
+{
+	if (file->store && store_wake(file->store) != 0) {
+		check(file, store_last_error(file->store)->code);
+	}
+	return file->store && store_last_error(file->store)->code == 0;
+}
+
+/* Lets go of a file that no process writes. */
+static void rest(const struct files *f, struct file *file)
+{
+	if (file->store && file->running == 0 && is_late(f->options)) {
+		check(file, store_rest(file->store));
+	}
+}
+
 static void write_claims(struct file *file, unsigned process, const struct claims *claims)
 {
 	for (size_t i = 0; i < claims->n && file->store; i++) {
@@ -253,6 +274,8 @@ static struct file *begin(struct files *f, const struct gpuctr_process *process)
 	if (file) {
 		f->of_process[process->process] = (size_t)(file - f->items) + 1;
 		file->processes++;
+		file->running++;
+		wake(file);
 		write_claims(file, process->process, &claims);
 	}
 	return file;
@@ -365,8 +388,9 @@ void files_notice(struct files *f, const struct gpuctr_notice *notice)
 	for (size_t i = 0; i < f->n; i++) {
 		struct file *file = &f->items[i];
 
-		if (file->store && (!of_process || of_process == file)) {
+		if ((!of_process || of_process == file) && wake(file)) {
 			check(file, store_write_notice(file->store, notice));
+			rest(f, file);
 		}
 	}
 }
@@ -384,6 +408,8 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end)
 	if (file->store) {
 		check(file, store_write_process_end(file->store, end));
 	}
+	file->running -= file->running > 0;
+	rest(f, file);
 }
 
 void files_flush(struct files *f)
@@ -405,8 +431,9 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 			part.totals = file->totals;
 			part.processes = file->processes;
 		}
-		if (file->store) {
+		if (wake(file)) {
 			check(file, store_finish(file->store, &part));
+			rest(f, file);
 		}
 	}
 }

@@ -11,9 +11,10 @@
 
 /* libmicrohttpd reads, checks and writes; its loop is here, and limits that it does not have. Its
  * timeout starts again with every byte, so a client that sends one now and then would stay for
- * ever: each connection therefore has a deadline here. Connections at a Unix socket have no
- * address, so their users are counted here too. A connection that is to end is shut down; the
- * library notices and closes it. */
+ * ever: each connection therefore has a deadline here. How many one user or address has is counted
+ * here too, since the library knows no users and refuses whom it should serve: an address that
+ * holds as many connections as it may. A connection that is to end is shut down; the library
+ * notices and closes it. */
 
 enum { NS_PER_S = 1000000000 };
 
@@ -88,27 +89,63 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 /* --- connections --- */
 
-static bool read_uid(int fd, uid_t *ret)
+/* By what the kernel says. */
+static void read_peer(struct server_client *client)
 {
 	struct ucred u;
-	socklen_t size = sizeof(u);
-	int domain;
-	socklen_t domain_size = sizeof(domain);
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage room;
+	} a = { 0 };
+	socklen_t size = sizeof(a);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_size) < 0 || domain != AF_UNIX ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &size) < 0) {
-		return false;
+	if (getpeername(client->fd, &a.any, &size) < 0) {
+		return;
 	}
-	*ret = u.uid;
-	return true;
+	size = sizeof(u);
+	if (a.any.sa_family == AF_INET) {
+		memcpy(&client->address, &a.v4.sin_addr, sizeof(a.v4.sin_addr));
+	} else if (a.any.sa_family == AF_INET6) {
+		client->address = a.v6.sin6_addr;
+	} else if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &u, &size) == 0) {
+		client->has_uid = true;
+		client->uid = u.uid;
+	}
 }
 
-static size_t count_uid(const struct server *s, uid_t uid)
+static bool is_of_same(const struct server_client *a, const struct server_client *b)
+{
+	return a->daemon == b->daemon && a->has_uid == b->has_uid &&
+	       (a->has_uid ? a->uid == b->uid
+			   : memcmp(&a->address, &b->address, sizeof(a->address)) == 0);
+}
+
+static void cut(struct server_client *client)
+{
+	client->cut = true;
+	shutdown(client->fd, SHUT_RDWR);
+}
+
+/* Counts those at the socket of client, or of its peer alone, and finds the one of them that has
+ * had no answer for the longest; not client itself. */
+static size_t count_beside(struct server *s, const struct server_client *client, bool of_same,
+			   struct server_client **ret_oldest)
 {
 	size_t n = 0;
 
+	*ret_oldest = NULL;
 	for (size_t i = 0; i < sizeof(s->clients) / sizeof(s->clients[0]); i++) {
-		n += s->clients[i].used && s->clients[i].has_uid && s->clients[i].uid == uid;
+		struct server_client *c = &s->clients[i];
+
+		if (!c->used || c->cut || c == client || c->daemon != client->daemon ||
+		    (of_same && !is_of_same(c, client))) {
+			continue;
+		}
+		n++;
+		*ret_oldest =
+			*ret_oldest && (*ret_oldest)->since_ns <= c->since_ns ? *ret_oldest : c;
 	}
 	return n;
 }
@@ -128,7 +165,7 @@ static struct server_client *take_client(struct server *s)
 static void begin_client(struct server *s, struct MHD_Connection *c, void **ret)
 {
 	int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-	struct server_client *client = take_client(s);
+	struct server_client *client = take_client(s), *oldest;
 
 	*ret = client;
 	if (!client) {
@@ -136,9 +173,13 @@ static void begin_client(struct server *s, struct MHD_Connection *c, void **ret)
 		return;
 	}
 	client->fd = fd;
-	client->has_uid = read_uid(fd, &client->uid);
-	if (client->has_uid && count_uid(s, client->uid) > SERVER_CONNECTIONS_OF_ONE) {
-		shutdown(fd, SHUT_RDWR);
+	client->daemon = MHD_get_connection_info(c, MHD_CONNECTION_INFO_DAEMON)->daemon;
+	read_peer(client);
+	if (count_beside(s, client, true, &oldest) >= SERVER_CONNECTIONS_OF_ONE) {
+		cut(client->has_uid ? client : oldest);
+	}
+	if (count_beside(s, client, false, &oldest) >= SERVER_CONNECTIONS) {
+		cut(oldest);
 	}
 }
 
@@ -195,14 +236,15 @@ int server_add(struct server *s, int fd)
 	struct MHD_Daemon *d = NULL;
 
 	if (s->n < SERVER_SOCKETS) {
-		d = MHD_start_daemon(
-			MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd,
-			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
-			(unsigned)SERVER_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-			(unsigned)SERVER_CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT,
-			(unsigned)SERVER_PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			(size_t)SERVER_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-			MHD_OPTION_NOTIFY_COMPLETED, on_answered, s, MHD_OPTION_END);
+		d = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s,
+				     MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				     MHD_OPTION_CONNECTION_LIMIT,
+				     (unsigned)(SERVER_CONNECTIONS + SERVER_CONNECTIONS_ENDING),
+				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_PATIENCE_S,
+				     MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				     (size_t)SERVER_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+				     on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_answered, s,
+				     MHD_OPTION_END);
 	}
 	if (!d) {
 		fprintf(stderr, "gpuctr-exporter: a socket cannot be served (at most %d are)\n",

@@ -2,6 +2,7 @@
 #ifndef CLIENT_EXPORTER_SERVER_H
 #define CLIENT_EXPORTER_SERVER_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,12 +12,16 @@
 
 /* HTTP. One thread serves all connections. What a client may occupy is bounded: at most
  * SERVER_CONNECTIONS at a socket, SERVER_CONNECTIONS_OF_ONE of one user or address, and
- * SERVER_PATIENCE_S from the begin of a connection, or from its last answer, to its next answer. */
+ * SERVER_PATIENCE_S from the begin of a connection, or from its last answer, to its next answer. A
+ * user's further connections are refused. Behind an address there may be anybody, so there, and
+ * when a socket has all of its connections, the one that has had no answer for the longest gives
+ * way to a new one. */
 
 enum {
 	SERVER_SOCKETS = 4,
 	SERVER_CONNECTIONS = 64,
 	SERVER_CONNECTIONS_OF_ONE = 8,
+	SERVER_CONNECTIONS_ENDING = 16, /* that gave way, and that the library has not closed yet */
 	SERVER_PATIENCE_S = 10,
 	SERVER_MEMORY_BYTES = 16 * 1024, /* of one connection: what a request's head may take */
 };
@@ -24,17 +29,21 @@ enum {
 struct MHD_Daemon;
 
 struct server_client {
-	int fd; /* the library's */
+	int fd;			   /* the library's */
+	struct MHD_Daemon *daemon; /* of its socket */
 	uid_t uid;
+	struct in6_addr address; /* without has_uid; of IPv4 its first bytes */
 	uint64_t since_ns;
 	bool used, has_uid;
+	bool cut; /* is shut down */
 };
 
 struct server {
 	struct scrape *scrape;
 	struct MHD_Daemon *daemons[SERVER_SOCKETS];
 	size_t n;
-	struct server_client clients[SERVER_SOCKETS * SERVER_CONNECTIONS];
+	struct server_client
+		clients[SERVER_SOCKETS * (SERVER_CONNECTIONS + SERVER_CONNECTIONS_ENDING)];
 };
 
 /* Consumes fd. 0, or -1 after printing why. */

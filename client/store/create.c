@@ -215,6 +215,43 @@ static int replace(struct store *s, const char *file)
 	return r ? r : prepare(s);
 }
 
+int store_rest(struct store *s)
+{
+	int r = store_commit(s, false);
+	struct stat st;
+
+	if (r || !s->db) {
+		return r;
+	}
+	if (lstat(s->path, &st) < 0) {
+		return store_error_errno(&s->error, errno, s->path, "close");
+	}
+	s->device = st.st_dev;
+	s->inode = st.st_ino;
+	store_finalize(s);
+	return 0;
+}
+
+int store_wake(struct store *s)
+{
+	struct stat st;
+	int r;
+
+	if (s->db || s->error.code) {
+		return s->error.code;
+	}
+	if (lstat(s->path, &st) < 0) {
+		return store_error_errno(&s->error, errno, s->path, "open");
+	}
+	if (st.st_dev != s->device || st.st_ino != s->inode) {
+		return store_error_set(&s->error, STORE_E_PATH, "Keep others out of its folder.",
+				       "%s was replaced while it was closed.", s->path);
+	}
+	remove_journals(s->path);
+	r = open_db(s, s->path);
+	return r ? r : prepare(s);
+}
+
 static int create_at(struct store *s, const struct store_options *options)
 {
 	char file[PATH_MAX];

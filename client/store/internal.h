@@ -5,6 +5,7 @@
 /* Shared by the files of the writer. */
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "client/store/packed.h"
 #include "client/store/places.h"
@@ -38,6 +39,8 @@ enum store_statement {
 struct store {
 	sqlite3 *db;
 	char *path;
+	dev_t device; /* of the file, while it is closed ... */
+	ino_t inode;  /* ... in which another may take its name */
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
 	size_t (*name_length)(const char *message); /* NULL: of all of it */

@@ -101,6 +101,11 @@ int store_write_process_end(struct store *s, const struct gpuctr_process_end *en
  * does not leave records uncommitted. */
 int store_tick(struct store *s);
 
+/* Commits and closes the file, which holds no descriptor then. Nothing is written to it before
+ * store_wake() has opened it again. Both do nothing where it is so already. */
+int store_rest(struct store *s);
+int store_wake(struct store *s);
+
 /* Writes the totals, commits and syncs; marks the capture as complete unless it ended with an
  * error. A file without it reads as incomplete. */
 int store_finish(struct store *s, const struct gpuctr_end *end);

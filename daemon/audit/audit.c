@@ -14,13 +14,19 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/json.h"
+#include "proto/base/utf8.h"
 #include "daemon/base/log.h"
 #include "proto/wire/status.h"
 
 /* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
  * whole ones. It is written synchronously because a grant waits for it. */
 
-enum { AUDIT_REFUSALS_PER_MINUTE = 60 };
+enum {
+	REFUSALS_OF_EACH = 60,
+	REFUSALS_OF_STRANGERS = 120,
+	REFUSALS_OF_OTHERS = 600
+}; /* a minute
+    */
 
 /* A message id never changes: administrators filter by it. */
 static const struct {
@@ -186,6 +192,9 @@ static int format_line(struct buffer *out, const struct audit_line *l)
 	if (l->missed) {
 		json_number(&j, "refused_before", l->missed);
 	}
+	if (l->missed_others) {
+		json_number(&j, "others_refused_before", l->missed_others);
+	}
 	return json_end(&j);
 }
 
@@ -230,25 +239,29 @@ static void join(char *text, size_t size, const char *const *v, size_t n)
 	}
 }
 
+/* Users choose the names in it: a reader's terminal is to obey none of them, and a journal shows no
+ * message in which there is anything but text. */
 static void format_message(const struct audit_line *l, char *text, size_t size)
 {
 	bool foreign = l->owner && *l->owner;
-	char what[160] = "", refused[64] = "";
+	char what[160] = "", refused[128] = "";
 
 	if (l->job) {
 		snprintf(what, sizeof(what), "job %s of ", l->job);
 	} else if (l->capture) {
 		snprintf(what, sizeof(what), "capture %u of ", l->capture);
 	}
-	if (l->missed) {
-		snprintf(refused, sizeof(refused), " (%llu refusals before it are not listed)",
-			 (unsigned long long)l->missed);
+	if (l->missed + l->missed_others) {
+		snprintf(refused, sizeof(refused),
+			 " (%llu refusals before it and %llu of other users are not listed)",
+			 (unsigned long long)l->missed, (unsigned long long)l->missed_others);
 	}
 	snprintf(text, size, "%s: %s%s (uid %u, %s, pid %d)%s%s%s%s%s", events[l->event].text, what,
 		 l->user ? l->user : "user", (unsigned)l->uid,
 		 l->program && *l->program ? l->program : "unknown program", (int)l->pid,
 		 foreign ? ", measures programs of " : "", foreign ? l->owner : "",
 		 l->why ? ": " : "", l->why ? l->why : "", refused);
+	utf8_replace_unsafe(text);
 }
 
 static int write_journal(const struct audit_line *l, const char *message)
@@ -288,13 +301,32 @@ static int write_log(const struct audit_line *l)
 	return log_always(events[l->event].level, "%s", message);
 }
 
+static bool takes_refusal(struct audit_refusals *r, unsigned of_all, struct audit_line *l)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!rate_take(&r->each, l->uid, REFUSALS_OF_EACH, now_ns, &l->missed)) {
+		return false;
+	}
+	if (!rate_take_from(&r->all, of_all, now_ns, &l->missed_others)) {
+		r->all.missed += l->missed; /* it would have been told in this line */
+		return false;
+	}
+	l->missed_others += r->each.forgotten;
+	r->each.forgotten = 0;
+	return true;
+}
+
 bool audit_takes(struct audit *a, struct audit_line *l)
 {
 	bool is_refusal =
 		(l->event == AUDIT_REFUSED || l->event == AUDIT_PERMISSION_REFUSED) && !l->corrects;
 
-	return !is_refusal || rate_take(&a->refusals, l->uid, AUDIT_REFUSALS_PER_MINUTE,
-					clock_now_ns(), &l->missed);
+	if (!is_refusal) {
+		return true;
+	}
+	return l->stranger ? takes_refusal(&a->strangers, REFUSALS_OF_STRANGERS, l)
+			   : takes_refusal(&a->others, REFUSALS_OF_OTHERS, l);
 }
 
 int audit_write(struct audit *a, const struct audit_line *l)

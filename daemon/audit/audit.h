@@ -45,15 +45,21 @@ struct audit_line {
 	uint32_t driver_status; /* of a permission */
 	bool corrects;		/* corrects a line that said it was granted: never left out */
 	const char *why;	/* NULL: its client asked for it */
-	uint64_t missed; /* set by audit_takes(): lines of this user that were left out before */
+	bool stranger;		/* its user may not measure */
+	/* Set by audit_takes(): lines that were left out before, of this user and of others. */
+	uint64_t missed, missed_others;
 };
 
 struct audit {
 	bool wants_file;
-	int fd;		      /* -1: none, or it could not be opened */
-	int error;	      /* of the last write; 0 or -errno */
-	bool torn;	      /* the file ends in a part of a line */
-	struct rate refusals; /* limits how many lines one user adds to the log by being refused */
+	int fd;	   /* -1: none, or it could not be opened */
+	int error; /* of the last write; 0 or -errno */
+	bool torn; /* the file ends in a part of a line */
+	/* How many lines users add to the log by being refused. */
+	struct audit_refusals {
+		struct rate each;
+		struct rate_bucket all;
+	} strangers, others;
 	struct buffer line;
 };
 
@@ -62,7 +68,9 @@ void audit_set_file(struct audit *a, bool wants_file, int fd);
 void audit_deinit(struct audit *a);
 
 /* May this line be written? A user's refusals beyond 60 in a minute are counted instead, and the
- * count stands in the user's next line of a refusal. False: counted only. */
+ * count stands in the user's next line of a refusal. So are refusals beyond 120 in a minute of all
+ * users together who may not measure, and beyond 600 of all others: uids are cheap. These stand in
+ * the next line of any of them. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
 /* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it

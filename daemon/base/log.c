@@ -32,20 +32,6 @@ void log_init(const char *process, int max_level)
 	}
 }
 
-/* Users choose the names that messages hold. */
-static void replace_controls(char *s)
-{
-	utf8_repair(s);
-	while (*s) {
-		size_t n = utf8_sequence(s);
-
-		if (utf8_is_unsafe(s)) {
-			memset(s, '?', n);
-		}
-		s += n;
-	}
-}
-
 static int write_line(int level, const char *format, va_list ap)
 {
 	char line[LOG_LINE_MAX];
@@ -58,7 +44,7 @@ static int write_line(int level, const char *format, va_list ap)
 	}
 	n = strlen(line);
 	vsnprintf(line + n, sizeof(line) - n - 1, format, ap);
-	replace_controls(line);
+	utf8_replace_unsafe(line);
 	n = strlen(line);
 	line[n] = '\n';
 	return write(STDERR_FILENO, line, n + 1) < 0 ? -errno : 0;

@@ -3,6 +3,13 @@
 
 #include <stddef.h>
 
+/* A user with many claims would keep another one waiting for all of them. So a claim is put into
+ * the queue before those that are further down in their own user's row: the second claim of a user
+ * that has a first one, waiting or held, comes behind everybody's first. What counts are claims on
+ * GPUs that are wanted as well; users who want others are not in anybody's way. Of equals the one
+ * that came first stays first, so users with one claim each are served in the order in which they
+ * came. Users are cheap where everybody is let in, so a claim is overtaken only so often. */
+
 void arbiter_init(struct arbiter *a, unsigned max_waiting)
 {
 	*a = (struct arbiter){ .max_waiting = max_waiting };
@@ -10,27 +17,87 @@ void arbiter_init(struct arbiter *a, unsigned max_waiting)
 	list_init(&a->holders);
 }
 
-void claim_init(struct claim *c, uint64_t gpus)
+void claim_init(struct claim *c, uint64_t gpus, uid_t user)
 {
-	*c = (struct claim){ .gpus = gpus, .state = CLAIM_IDLE };
+	*c = (struct claim){ .gpus = gpus, .user = user, .state = CLAIM_IDLE };
 	list_init(&c->link);
 }
 
-/* GPUs that c may not have: those that are held, and those that earlier claims in the queue
- * want. */
-static uint64_t taken_before(const struct arbiter *a, const struct claim *c)
+/* How many claims of user, on some of these GPUs, are in the list before end. */
+static unsigned count_before(const struct list *all, const struct list *end, uid_t user,
+			     uint64_t gpus)
+{
+	unsigned n = 0;
+
+	for (const struct list *l = all->next; l != end; l = l->next) {
+		const struct claim *c = list_entry((struct list *)(uintptr_t)l, struct claim, link);
+
+		n += c->user == user && (c->gpus & gpus) != 0;
+	}
+	return n;
+}
+
+/* How many claims its user has before this one, when only these GPUs count. */
+static unsigned place_in_row(const struct arbiter *a, const struct claim *c, uint64_t gpus)
+{
+	const struct list *end = c->state == CLAIM_WAITING ? &c->link : &a->queue;
+
+	return count_before(&a->holders, &a->holders, c->user, gpus) +
+	       count_before(&a->queue, end, c->user, gpus);
+}
+
+/* May c, which has this place in its user's row, go before one that waits? */
+static bool yields(const struct arbiter *a, const struct claim *waiting, const struct claim *c,
+		   unsigned place)
+{
+	return waiting->overtaken < ARBITER_OVERTAKEN_MAX &&
+	       place_in_row(a, waiting, c->gpus) > place;
+}
+
+/* The claim in the queue, or its end, before which c belongs. */
+static struct list *find_place(const struct arbiter *a, const struct claim *c)
+{
+	struct list *queue = (struct list *)(uintptr_t)&a->queue, *place = queue;
+	unsigned n;
+
+	if (c->state == CLAIM_WAITING) {
+		return (struct list *)(uintptr_t)&c->link;
+	}
+	n = place_in_row(a, c, c->gpus);
+	for (struct list *l = queue->prev; l != queue; l = l->prev) {
+		const struct claim *other = list_entry(l, struct claim, link);
+
+		if ((other->gpus & c->gpus) != 0 && !yields(a, other, c, n)) {
+			break;
+		}
+		place = (other->gpus & c->gpus) != 0 ? l : place;
+	}
+	return place;
+}
+
+/* GPUs that may not be had at this place of the queue: those that are held, and those that claims
+ * before it want. */
+static uint64_t taken_before(const struct arbiter *a, const struct list *place)
 {
 	uint64_t taken = a->held;
 
-	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
-		const struct claim *other = list_entry(l, struct claim, link);
-
-		if (other == c) {
-			break;
-		}
-		taken |= other->gpus;
+	for (const struct list *l = a->queue.next; l != place; l = l->next) {
+		taken |= list_entry((struct list *)(uintptr_t)l, struct claim, link)->gpus;
 	}
 	return taken;
+}
+
+static void wait_at(struct arbiter *a, struct claim *c, struct list *place)
+{
+	for (struct list *l = place; l != &a->queue; l = l->next) {
+		struct claim *other = list_entry(l, struct claim, link);
+
+		other->overtaken += (other->gpus & c->gpus) != 0;
+	}
+	list_append(place, &c->link); /* at the end of a list that begins there: before it */
+	a->n_waiting++;
+	c->overtaken = 0;
+	c->state = CLAIM_WAITING;
 }
 
 static void hold(struct arbiter *a, struct claim *c)
@@ -42,7 +109,11 @@ static void hold(struct arbiter *a, struct claim *c)
 
 int arbiter_request(struct arbiter *a, struct claim *c, bool wait)
 {
-	if ((taken_before(a, c) & c->gpus) == 0) {
+	struct list *place = find_place(a, c);
+
+	/* Who goes before another waits as well: for a GPU that the other's user holds, or that the
+	 * first claim of that user wants. */
+	if ((taken_before(a, place) & c->gpus) == 0) {
 		hold(a, c);
 		return 0;
 	}
@@ -52,9 +123,7 @@ int arbiter_request(struct arbiter *a, struct claim *c, bool wait)
 	if (a->n_waiting >= a->max_waiting) {
 		return ARBITER_E_FULL;
 	}
-	list_append(&a->queue, &c->link);
-	a->n_waiting++;
-	c->state = CLAIM_WAITING;
+	wait_at(a, c, place);
 	return ARBITER_E_QUEUED;
 }
 
@@ -114,6 +183,8 @@ unsigned arbiter_position(const struct arbiter *a, const struct claim *c)
 
 const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim *c)
 {
+	const struct list *place;
+
 	if (c->state == CLAIM_HOLDING) {
 		return NULL; /* a holder waits for nobody */
 	}
@@ -124,12 +195,10 @@ const struct claim *arbiter_blocker(const struct arbiter *a, const struct claim 
 			return other;
 		}
 	}
-	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
+	place = find_place(a, c);
+	for (struct list *l = a->queue.next; l != place; l = l->next) {
 		const struct claim *other = list_entry(l, struct claim, link);
 
-		if (other == c) {
-			break;
-		}
 		if ((other->gpus & c->gpus) != 0) {
 			return other;
 		}

@@ -49,6 +49,16 @@ void broker_deinit(struct broker *b)
 
 /* --- effects --- */
 
+static bool has_effect(const struct capture *c, enum effect_type type)
+{
+	for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {
+		if (c->effects[i].type == type) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static struct effect *put(struct broker *b, struct capture *c, enum effect_type type)
 {
 	for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {
@@ -221,12 +231,22 @@ static void check(struct broker *b, struct capture *c, const struct event *e)
 	put(b, c, EFFECT_CHECK);
 }
 
+static void tell_place(struct broker *b, struct capture *c)
+{
+	if (c->state == CAPTURE_QUEUED && c->client && !has_effect(c, EFFECT_QUEUED)) {
+		put(b, c, EFFECT_QUEUED);
+	}
+}
+
+/* Those before which c was put have another place now. */
 static void wait_in_queue(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->state = CAPTURE_QUEUED;
 	c->queued_ns = e->now_ns;
 	c->wait_until_ns = c->options.timeout_ns ? e->now_ns + c->options.timeout_ns : 0;
-	put(b, c, EFFECT_QUEUED);
+	for (struct list *l = &c->claim.link; l != &b->arbiter->queue; l = l->next) {
+		tell_place(b, list_entry(list_entry(l, struct claim, link), struct capture, claim));
+	}
 }
 
 static void refuse_turn(struct broker *b, struct capture *c, const struct event *e, int why)
@@ -568,11 +588,7 @@ static void give_turns(struct broker *b, uint64_t now_ns)
 		broker_handle(b, list_entry(next, struct capture, claim), &turn);
 	}
 	list_for_each(l, &b->registry->captures) {
-		struct capture *c = list_entry(l, struct capture, link);
-
-		if (c->state == CAPTURE_QUEUED && c->client) {
-			put(b, c, EFFECT_QUEUED);
-		}
+		tell_place(b, list_entry(l, struct capture, link));
 	}
 }
 

@@ -46,7 +46,7 @@ struct capture *capture_new(struct registry *r)
 	c->state = CAPTURE_PLANNING;
 	c->end_message = c->end_remedy = "";
 	arena_init(&c->arena, 2 * LIMIT_UNPACKED_BYTES);
-	claim_init(&c->claim, 0);
+	claim_init(&c->claim, 0, 0);
 	list_init(&c->client_link);
 	list_init(&c->processes);
 	for (size_t i = 0; i < CAPTURE_EFFECTS_MAX; i++) {
@@ -163,6 +163,21 @@ bool capture_may_take_turns(const struct capture *c, const struct wire_plan *pla
 bool capture_is_live(const struct capture *c)
 {
 	return c->state == CAPTURE_READY || c->state == CAPTURE_RUNNING;
+}
+
+bool capture_takes(const struct capture *c, pid_t pid)
+{
+	if (c->options.processes.n == 0) {
+		return true;
+	}
+	list_for_each(l, (struct list *)(uintptr_t)&c->processes) {
+		const struct process *p = list_entry(l, struct process, link);
+
+		if (p->number != 0 && p->pid == pid) {
+			return true;
+		}
+	}
+	return false;
 }
 
 enum wire_capture_state capture_told_state(const struct capture *c)

@@ -137,6 +137,10 @@ bool capture_may_take_turns(const struct capture *c, const struct wire_plan *pla
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 
+/* May this process of its target's have permissions? One that names processes is for those alone
+ * that it measures. */
+bool capture_takes(const struct capture *c, pid_t pid);
+
 /* The state that a client is told: CHECKING and OPENING are "queued" to it. */
 enum wire_capture_state capture_told_state(const struct capture *c);
 

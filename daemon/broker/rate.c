@@ -18,15 +18,15 @@ static struct rate_bucket *find_bucket(struct rate *r, uid_t uid)
 		}
 		fullest = b->full_ns < fullest->full_ns ? b : fullest;
 	}
+	r->forgotten += fullest->missed;
 	*fullest = (struct rate_bucket){ .uid = uid };
 	return fullest;
 }
 
-bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
-	       uint64_t *ret_missed)
+bool rate_take_from(struct rate_bucket *b, unsigned per_minute, uint64_t now_ns,
+		    uint64_t *ret_missed)
 {
 	const uint64_t minute_ns = 60 * CLOCK_NS_PER_S;
-	struct rate_bucket *b = find_bucket(r, uid);
 	uint64_t full_ns = b->full_ns > now_ns ? b->full_ns : now_ns;
 
 	full_ns += minute_ns / per_minute;
@@ -40,4 +40,10 @@ bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
 	b->full_ns = full_ns;
 	b->missed = 0;
 	return true;
+}
+
+bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
+	       uint64_t *ret_missed)
+{
+	return rate_take_from(find_bucket(r, uid), per_minute, now_ns, ret_missed);
 }

@@ -20,6 +20,7 @@ struct rate_bucket {
 
 struct rate {
 	struct rate_bucket buckets[RATE_USERS_MAX];
+	uint64_t forgotten; /* what users had missed whose bucket was forgotten */
 };
 
 /* True: allowed, and *ret_missed (may be NULL) says how many requests of this uid were refused
@@ -27,5 +28,9 @@ struct rate {
  * RATE_USERS_MAX the fullest bucket is forgotten. */
 bool rate_take(struct rate *r, uid_t uid, unsigned per_minute, uint64_t now_ns,
 	       uint64_t *ret_missed);
+
+/* The same by a bucket that is everybody's; its uid means nothing. */
+bool rate_take_from(struct rate_bucket *b, unsigned per_minute, uint64_t now_ns,
+		    uint64_t *ret_missed);
 
 #endif

@@ -124,11 +124,37 @@ static void refuse_old_agent(struct peer *p, struct capture *c, const struct wir
 	refuse_agent(p, GPUCTR_E_PROTOCOL, remedy, text);
 }
 
+/* False, and it was refused: the capture that its token opens cannot measure it. */
+static bool takes_part(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
+{
+	char text[256];
+
+	if (c->options.processes.n > 0) {
+		refuse_agent(p, GPUCTR_E_NOT_ALLOWED,
+			     "Start the program in standby, and name it in a capture.",
+			     "this capture measures the processes that it names, and no other");
+	} else if (h->recorded_from[0] && strcmp(h->chip, c->plan.chip) != 0) {
+		snprintf(text, sizeof(text),
+			 "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
+			 c->plan.chip);
+		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH,
+			     "Name the recording's chip with --chip and use --recorded.", text);
+	} else if (!h->recorded_from[0] && c->recorded) {
+		refuse_agent(p, GPUCTR_E_NO_GPU,
+			     "Play a recording with gpuctr-replay, or leave out --recorded.",
+			     "this capture leases no GPU: only a recording can answer it");
+	} else if (missing_features(c, h) != 0) {
+		refuse_old_agent(p, c, h);
+	} else {
+		return true;
+	}
+	return false;
+}
+
 int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
 	const struct wire_agent_hello *h = &m->agent_hello;
 	struct capture *c = registry_find_token(&p->front->registry, h->token);
-	char text[256];
 
 	(void)frame;
 	if (h->token[0] == '\0' && h->recorded_from[0] == '\0') {
@@ -140,22 +166,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 			     "no capture of yours is open under this token");
 		return 0;
 	}
-	if (h->recorded_from[0] && strcmp(h->chip, c->plan.chip) != 0) {
-		snprintf(text, sizeof(text),
-			 "the recording is of a %.60s, the capture was planned for %.60s", h->chip,
-			 c->plan.chip);
-		refuse_agent(p, GPUCTR_E_CHIP_MISMATCH,
-			     "Name the recording's chip with --chip and use --recorded.", text);
-		return 0;
-	}
-	if (!h->recorded_from[0] && c->recorded) {
-		refuse_agent(p, GPUCTR_E_NO_GPU,
-			     "Play a recording with gpuctr-replay, or leave out --recorded.",
-			     "this capture leases no GPU: only a recording can answer it");
-		return 0;
-	}
-	if (missing_features(c, h) != 0) {
-		refuse_old_agent(p, c, h);
+	if (!takes_part(p, c, h)) {
 		return 0;
 	}
 	if (attach(p, c) != 0) {

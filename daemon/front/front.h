@@ -48,7 +48,7 @@ struct front {
 	struct granter_link granter;
 
 	struct list peers;
-	unsigned n_peers;
+	unsigned n_peers, n_strangers; /* the latter among the former, but for those in standby */
 	struct descriptors descriptors;
 	struct accounts accounts;
 	uv_prepare_t prepare; /* counts rounds of the loop */

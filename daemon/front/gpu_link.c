@@ -17,7 +17,13 @@
  *
  * A request that waits for its user's turn is kept encoded, at the user's expense. One that has
  * been sent keeps the turn until its answer has come, even when nobody wants the answer any
- * more. */
+ * more.
+ *
+ * Each user has one request under way. Guests, who may not measure, come behind: there are as many
+ * as somebody likes, and each request may take two seconds. Of all of them together one is under
+ * way, and only while no other user's is or waits; so others wait for one of them at most. Guests
+ * take turns by user as well: of one user's requests each has a turn behind the one before, and a
+ * first one has the present turn. */
 
 enum { GPU_LINK_TIMEOUT_S = 20 };
 
@@ -28,7 +34,9 @@ struct pending {
 	gpu_link_done done; /* NULL: nobody wants the answer */
 	void *owner;
 	struct account *payer; /* NULL: the daemon's own request */
-	struct buffer frame;   /* the encoded request until it is sent */
+	bool guest;
+	uint64_t turn;	     /* of a guest's */
+	struct buffer frame; /* the encoded request until it is sent */
 	bool sent;
 };
 
@@ -210,22 +218,55 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 }
 
-/* Sends the next request of each user that has none under way. A broken link is found by its poll,
- * which fails all that is pending. */
-static void send_next(struct gpu_link *l)
+static void send_one(struct gpu_link *l, struct pending *p)
 {
+	if (buffer_append(&l->out, p->frame.data, buffer_length(&p->frame)) < 0) {
+		return;
+	}
+	buffer_deinit(&p->frame);
+	p->sent = true;
+	if (p->payer) {
+		p->payer->asking = true;
+	}
+	if (p->guest) {
+		l->turn = p->turn;
+	}
+}
+
+/* The guests' next one; NULL: there is none, or it is not the guests' turn. */
+static struct pending *find_guests_next(struct gpu_link *l)
+{
+	struct pending *next = NULL;
+
 	list_for_each(i, &l->pending) {
 		struct pending *p = list_entry(i, struct pending, link);
 
-		if (p->sent || (p->payer && p->payer->asking) ||
-		    buffer_append(&l->out, p->frame.data, buffer_length(&p->frame)) < 0) {
-			continue;
+		if (p->payer && (p->sent || !p->guest)) {
+			return NULL;
 		}
-		buffer_deinit(&p->frame);
-		p->sent = true;
-		if (p->payer) {
-			p->payer->asking = true;
+		if (p->payer && (!next || p->turn < next->turn)) {
+			next = p;
 		}
+	}
+	return next;
+}
+
+/* Sends the next request of each user that has none under way, and then of a guest. A broken link
+ * is found by its poll, which fails all that is pending. */
+static void send_next(struct gpu_link *l)
+{
+	struct pending *guests;
+
+	list_for_each(i, &l->pending) {
+		struct pending *p = list_entry(i, struct pending, link);
+
+		if (!p->sent && !p->guest && !(p->payer && p->payer->asking)) {
+			send_one(l, p);
+		}
+	}
+	guests = find_guests_next(l);
+	if (guests) {
+		send_one(l, guests);
 	}
 	if (l->watch.fd >= 0 && flush(l) < 0) { /* the poll tries again */
 		uv_poll_start(l->watch.poll, UV_READABLE | UV_WRITABLE, on_poll);
@@ -238,8 +279,22 @@ int gpu_link_attach(struct gpu_link *l, int fd)
 	return watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
 }
 
-int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
-			 gpu_link_done done, void *owner, uint32_t request)
+static uint64_t find_turn(struct gpu_link *l, const struct account *payer)
+{
+	uint64_t turn = l->turn;
+
+	list_for_each(i, &l->pending) {
+		const struct pending *p = list_entry(i, struct pending, link);
+
+		if (p->guest && p->payer == payer && p->turn >= turn) {
+			turn = p->turn + 1;
+		}
+	}
+	return turn;
+}
+
+static int request(struct gpu_link *l, struct account *payer, bool guest, struct wire_message *m,
+		   gpu_link_done done, void *owner, uint32_t number)
 {
 	struct pending *p;
 	int r;
@@ -253,10 +308,12 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_
 	}
 	list_init(&p->link);
 	p->id = ++l->last_id;
-	p->request = request;
+	p->request = number;
 	p->done = done;
 	p->owner = owner;
 	p->payer = payer ? account_ref(payer) : NULL;
+	p->guest = guest;
+	p->turn = guest ? find_turn(l, payer) : 0;
 	p->frame.quota = payer ? &payer->bytes : NULL;
 	*request_field(m) = p->id;
 	r = wire_encode(&l->front->scratch, &p->frame, m);
@@ -272,9 +329,21 @@ int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_
 }
 
 int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done done, void *owner,
-		     uint32_t request)
+		     uint32_t number)
 {
-	return gpu_link_request_for(l, NULL, m, done, owner, request);
+	return request(l, NULL, false, m, done, owner, number);
+}
+
+int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			 gpu_link_done done, void *owner, uint32_t number)
+{
+	return request(l, payer, false, m, done, owner, number);
+}
+
+int gpu_link_request_for_guest(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			       gpu_link_done done, void *owner, uint32_t number)
+{
+	return request(l, payer, true, m, done, owner, number);
 }
 
 void gpu_link_forget(struct gpu_link *l, const void *owner)

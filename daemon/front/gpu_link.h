@@ -4,7 +4,8 @@
 
 /* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
  * one request after the other, and each answer has a deadline. A process gets one request of a user
- * at a time: however many requests a user has, another user waits for one of them at most. */
+ * at a time: however many requests a user has, another user waits for one of them at most. Of
+ * guests, who may not measure, it gets one at a time of all together, when nobody else asks. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@ struct gpu_link {
 	struct arena arena;
 	struct list pending;
 	uint32_t last_id;
+	uint64_t turn;	       /* of the guests' last request that was sent */
 	uint64_t answer_by_ns; /* 0: no answer is due */
 };
 
@@ -55,6 +57,10 @@ int gpu_link_request(struct gpu_link *l, struct wire_message *m, gpu_link_done d
 /* The same for a user: the user pays for the request and waits for a turn. Also -EDQUOT. */
 int gpu_link_request_for(struct gpu_link *l, struct account *payer, struct wire_message *m,
 			 gpu_link_done done, void *owner, uint32_t request);
+
+/* The same for a guest. */
+int gpu_link_request_for_guest(struct gpu_link *l, struct account *payer, struct wire_message *m,
+			       gpu_link_done done, void *owner, uint32_t request);
 
 /* How many requests of owner wait for an answer. */
 size_t gpu_link_count(const struct gpu_link *l, const void *owner);

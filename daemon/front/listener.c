@@ -14,7 +14,12 @@
  * refused. A connection is charged to its user before anything else is decided, even when it is
  * refused. When descriptors run out, accepting pauses for a second instead of spinning. */
 
-enum { LISTENER_PAUSE_MS = 1000, LISTENER_MOMENT_MS = 5, LISTENER_BURST = 8 };
+enum {
+	LISTENER_PAUSE_MS = 1000,
+	LISTENER_MOMENT_MS = 5,
+	LISTENER_BURST = 8,
+	LISTENER_OF_ROOT = 16, /* connections that are left to root of the machine */
+};
 
 static int read_credentials(int fd, struct credentials *c)
 {
@@ -61,11 +66,18 @@ static int keep_in_band(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
+/* Of all users, programs in standby apart, which have a limit of their own. Who may measure can be
+ * as many as like, so root of the machine, who looks after them all, has some to itself. */
+static unsigned connections_max(const struct front *f, const struct credentials *c)
+{
+	return f->config.connections_max + (unsigned)f->processes.n_registered +
+	       (c->machine_root ? LISTENER_OF_ROOT : 0);
+}
+
 /* True: a peer owns the connection now. */
 static bool admit(struct front *f, int fd, const struct credentials *c, struct account *a)
 {
-	/* n_peers includes this connection; programs in standby have a limit of their own. */
-	if (f->n_peers >= f->config.connections_max + f->processes.n_registered) {
+	if (f->n_peers >= connections_max(f, c)) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
 	} else if (!c->machine_root &&
 		   a->connections > f->config.connections_per_user + a->registered) {

@@ -252,14 +252,14 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 
 /* A client that does not wait is told at once that its GPUs are held, even when the planner is
  * busy. */
-static int check_free(const struct front *f, const struct wire_open_capture *o, uint64_t gpus,
-		      struct refusal *r)
+static int check_free(const struct front *f, uid_t uid, const struct wire_open_capture *o,
+		      uint64_t gpus, struct refusal *r)
 {
 	const struct claim *blocker;
 	struct claim probe;
 	struct arena a;
 
-	claim_init(&probe, gpus);
+	claim_init(&probe, gpus, uid);
 	blocker = o->no_wait && !o->recorded && !names_processes_alone(o)
 			  ? arbiter_blocker(&f->arbiter, &probe)
 			  : NULL;
@@ -300,7 +300,7 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 	int r;
 
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
-	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
 	q.plan_request = (struct wire_plan_request){
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
@@ -337,7 +337,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
 
-	claim_init(&c->claim, gpus);
+	claim_init(&c->claim, gpus, c->uid);
 	if (gpu_link_request(&f->gpu, &q, on_seen, NULL, c->id) < 0) {
 		plan(f, c, gpus);
 	}
@@ -390,7 +390,8 @@ int handle_open_capture(struct peer *p, const struct wire_message *m, const stru
 	uint64_t gpus = 0;
 
 	(void)frame;
-	if (check_open(p, o, &gpus, &refusal) == 0 && check_free(f, o, gpus, &refusal) == 0) {
+	if (check_open(p, o, &gpus, &refusal) == 0 &&
+	    check_free(f, p->credentials.uid, o, gpus, &refusal) == 0) {
 		c = new_capture(p, o, &refusal);
 	}
 	if (!c) {

@@ -8,6 +8,7 @@
 
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/front/admission.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 #include "daemon/front/peer_parts.h"
@@ -48,6 +49,7 @@ void peer_close(struct peer *p)
 	session_on_peer_closed(p);
 	list_remove(&p->link);
 	p->front->n_peers--;
+	peer_is_known(p);
 	close_received(p);
 	buffer_deinit(&p->in);
 	buffer_deinit(&p->groups);
@@ -260,6 +262,50 @@ static void find_place(struct peer *p)
 	}
 }
 
+void peer_is_known(struct peer *p)
+{
+	p->front->n_strangers -= p->stranger;
+	p->stranger = false;
+}
+
+/* Is p's user allowed nothing, not even programs that somebody else measures? */
+static bool is_stranger(const struct peer *p)
+{
+	const struct front *f = p->front;
+	struct refusal r;
+
+	if (admission_allows_questions(f, &p->credentials, &r)) {
+		return false;
+	}
+	list_for_each(l, (struct list *)(uintptr_t)&f->registry.captures) {
+		if (list_entry(l, struct capture, link)->target == p->credentials.uid) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Uids are cheap, a container has as many as it likes: all those who may not measure have half of
+ * the connections together. */
+static void find_standing(struct peer *p)
+{
+	struct front *f = p->front;
+	struct refusal r;
+
+	p->stranger = is_stranger(p);
+	f->n_strangers += p->stranger;
+	if (!p->stranger || f->n_strangers <= f->config.connections_max / 2) {
+		return;
+	}
+	refusal_set(&r, GPUCTR_E_QUOTA,
+		    "Try again later, or ask to be let in by `allow-users` or `allow-groups` in "
+		    "gpucountd.conf.",
+		    "users who may not measure have %u connections, and the others are for those "
+		    "who may",
+		    f->config.connections_max / 2);
+	peer_refuse_and_close(p, &r);
+}
+
 void peer_forget_groups(struct peer *p)
 {
 	buffer_deinit(&p->groups);
@@ -316,6 +362,7 @@ int peer_open(struct front *f, int fd, const struct credentials *credentials,
 		refuse_groups(p, r);
 	} else {
 		find_place(p);
+		find_standing(p);
 	}
 	return 0;
 }

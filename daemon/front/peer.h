@@ -42,6 +42,7 @@ struct peer {
 	struct account *account;
 	struct list waiting_link; /* among the connections that may not be read, see account.h */
 	enum peer_role role;
+	bool stranger;	  /* its user may not measure; what strangers have is bounded together */
 	struct buffer in; /* part of a frame, or frames, that have come and are not handled */
 	struct queue out;
 	int events;	      /* that the poll waits for */
@@ -76,6 +77,8 @@ void peer_close_when_sent(struct peer *p);
  * is told so and closed. */
 void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
+/* p is not counted among the connections of those who may not measure, from now on. */
+void peer_is_known(struct peer *p);
 /* Frees the groups: nobody asks for them any more. */
 void peer_forget_groups(struct peer *p);
 

@@ -81,6 +81,11 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	if (!c || c->target != uid || c->claim.state != CLAIM_HOLDING || !capture_is_live(c)) {
 		refusal_set(r, GPUCTR_E_BAD_TOKEN, "",
 			    "no lease of yours is open under this token");
+	} else if (!capture_takes(c, p->credentials.pid)) {
+		refusal_set(r, GPUCTR_E_BAD_TOKEN, "Name the process in a capture.",
+			    "the capture measures the processes that it names, and pid %d is none "
+			    "of them",
+			    (int)p->credentials.pid);
 	} else if (w->client_target == 0 && !c->device) {
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
 			    "Ask the administrator for `device-users` or `device-groups`.",

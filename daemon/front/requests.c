@@ -52,6 +52,9 @@ void requests_on_reload(struct front *f)
 		struct peer *p = list_entry(l, struct peer, link);
 		struct refusal r;
 
+		if (p->stranger && admission_allows_questions(f, &p->credentials, &r)) {
+			peer_is_known(p);
+		}
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
 		    !admission_allows_questions(f, &p->credentials, &r)) {
 			decision_of_peer(p, NULL, AUDIT_REFUSED, &r, 0);
@@ -124,7 +127,10 @@ static void ask(struct peer *p, const struct wire_message *m, uint32_t request)
 	if (asks_too_much(p, request)) {
 		return;
 	}
-	r = gpu_link_request_for(&p->front->planner, p->account, &q, on_answer, p, request);
+	r = p->role == PEER_GUEST ? gpu_link_request_for_guest(&p->front->planner, p->account, &q,
+							       on_answer, p, request)
+				  : gpu_link_request_for(&p->front->planner, p->account, &q,
+							 on_answer, p, request);
 	if (r < 0) {
 		refuse_question(p, request, r);
 	}

@@ -7,6 +7,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
+#include "daemon/base/log.h"
 #include "daemon/front/admission.h"
 #include "daemon/front/agents.h"
 #include "daemon/front/closers.h"
@@ -140,6 +141,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 		return;
 	}
 	p->role = PEER_AGENT;
+	peer_is_known(p); /* counts among those in standby, which have their limits */
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,
@@ -284,32 +286,50 @@ static int refuse_unknown(const struct processes *all, uint32_t id, struct refus
 	return r->code;
 }
 
-/* Who may not capture p. What an administrator can do is told to those who have a say. */
-static int refuse_foreign(const struct peer *client, const struct process *p, struct refusal *r)
+/* Why the client's user may not capture p, which is another's. What an administrator can do is told
+ * to those who have a say. */
+static const char *why_foreign(const struct peer *client, const char **ret_remedy)
 {
 	const struct policy *policy = &client->front->config.policy;
-	const char *why = "", *remedy = "Name your own processes, or ask its owner.";
+	const struct credentials *who = &client->credentials;
+
+	*ret_remedy = "Name your own processes, or ask its owner.";
+	if (!policy->operator_captures) {
+		if (who->machine_root) {
+			*ret_remedy = "Ask its owner, or set `operator-captures = yes` in "
+				      "gpucountd.conf and reload the daemon.";
+		}
+		return "nobody captures other users' programs on this machine";
+	}
+	if (policy_operates(policy, who)) {
+		return "what root runs root alone captures";
+	}
+	if (policy_names_operator(policy, who)) {
+		*ret_remedy = "Ask from outside of the container.";
+		return "an operator in a container captures nothing of others";
+	}
+	*ret_remedy = "Name your own processes, ask its owner, or ask the administrator for a "
+		      "group of `operator-groups` in gpucountd.conf.";
+	return "you are no operator of this machine";
+}
+
+/* Whose it is and what its pid is, is for those who see it in the list, and for the log. */
+static int refuse_foreign(const struct peer *client, const struct process *p, struct refusal *r)
+{
+	const char *remedy, *why = why_foreign(client, &remedy);
 	char owner[64];
 
 	users_name(client->front->users, p->uid, owner, sizeof(owner));
-	if (p->machine_root) {
-		why = ", whose programs root alone captures";
-	} else if (!policy->operator_captures) {
-		why = ", and nobody captures other users' programs on this machine";
-		remedy = client->credentials.machine_root
-				 ? "Ask its owner, or set `operator-captures = yes` in "
-				   "gpucountd.conf and reload the daemon."
-				 : remedy;
-	} else if (policy_names_operator(policy, &client->credentials)) {
-		why = ", and an operator in a container captures nothing of others";
-		remedy = "Ask from outside of the container.";
+	if (client->credentials.machine_root) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy,
+			    "process %u (pid %d) belongs to %s, and %s", (unsigned)p->id,
+			    (int)p->pid, owner, why);
 	} else {
-		why = ", and you are no operator of this machine";
-		remedy = "Name your own processes, ask its owner, or ask the administrator for a "
-			 "group of `operator-groups` in gpucountd.conf.";
+		log_notice("uid %u may not capture process %u (pid %d) of %s",
+			   (unsigned)client->credentials.uid, (unsigned)p->id, (int)p->pid, owner);
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "process %u is none of yours, and %s",
+			    (unsigned)p->id, why);
 	}
-	refusal_set(r, GPUCTR_E_NOT_ALLOWED, remedy, "process %u (pid %d) belongs to %s%s",
-		    (unsigned)p->id, (int)p->pid, owner, why);
 	return r->code;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/utf8.h"
 
+#include <string.h>
+
 size_t utf8_sequence(const char *text)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -63,6 +65,19 @@ void utf8_repair(char *s)
 		if (n == 0) {
 			*s = '?';
 			n = 1;
+		}
+		s += n;
+	}
+}
+
+void utf8_replace_unsafe(char *s)
+{
+	utf8_repair(s);
+	while (*s) {
+		size_t n = utf8_sequence(s);
+
+		if (utf8_is_unsafe(s)) {
+			memset(s, '?', n);
 		}
 		s += n;
 	}

@@ -26,4 +26,8 @@ size_t utf8_count(const char *s, size_t n);
 /* Puts '?' in place of each byte that is not UTF-8. */
 void utf8_repair(char *s);
 
+/* The same, and in place of each byte of a sequence that is unsafe: what is left is seen as text.
+ */
+void utf8_replace_unsafe(char *s);
+
 #endif

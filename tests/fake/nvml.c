@@ -153,7 +153,9 @@ EXPORT int nvmlDeviceGetVirtualizationMode(struct nvml_device *device, int *ret)
 	if (failure) {
 		return failure;
 	}
-	(void)device;
+	for (int gpu = device->gpu; mode && gpu > 0; gpu--) {
+		mode = strchr(mode, ',') ? strchr(mode, ',') + 1 : mode;
+	}
 	*ret = mode ? atoi(mode) : 0;
 	return NVML_SUCCESS;
 }

@@ -31,9 +31,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TOKENS = 8, REQUESTS = 64, STOP_TURNS = 4000, CONTAINER_ROOT = FRONT_BOX_USERS };
+enum {
+	TOKENS = 8,
+	REQUESTS = 64,
+	STOP_TURNS = 4000,
+	CONTAINER_ROOT = FRONT_BOX_USERS,
+	TRUDY,
+	USERS,
+};
 
-static const uid_t uids[FRONT_BOX_USERS + 1] = { 0, 1001, 1002, 6666, 0 };
+static const uid_t uids[USERS] = { 0, 1001, 1002, 6666, 0, 7777 };
 static const pid_t nobodys_pid = 0x7ffffff0; /* beyond the largest that the kernel gives */
 
 struct box_peer {
@@ -77,6 +84,7 @@ static struct {
 
 	struct box_peer peers[FRONT_BOX_PEERS];
 	unsigned users[256]; /* of connections that are not accepted yet, in their order */
+	pid_t pids[256], pid;
 	unsigned n_connected, n_accepted;
 	char tokens[TOKENS][LIMIT_TOKEN_BYTES + 1];
 	unsigned n_tokens;
@@ -156,6 +164,7 @@ static void connect_as(unsigned peer, unsigned user)
 		return;
 	}
 	p->user = user;
+	box.pids[box.n_connected % 256] = user == CONTAINER_ROOT ? nobodys_pid : box.pid;
 	box.users[box.n_connected++ % 256] = p->user;
 }
 
@@ -167,6 +176,16 @@ void front_box_connect(unsigned peer, unsigned user)
 void front_box_connect_container(unsigned peer)
 {
 	connect_as(peer, CONTAINER_ROOT);
+}
+
+void front_box_set_pid(pid_t pid)
+{
+	box.pid = pid;
+}
+
+void front_box_connect_trudy(unsigned peer)
+{
+	connect_as(peer, TRUDY);
 }
 
 uid_t front_box_uid(unsigned user)
@@ -289,10 +308,11 @@ static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
 	bool is_public =
 		m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
+		m->type == WIRE_AGENT_REGISTERED ||
 		(m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
 
-	if (p->user == FRONT_BOX_MALLORY && !is_public && m->type != WIRE_REFUSAL &&
-	    m->type != WIRE_PERMISSION_REPLY) {
+	if ((p->user == FRONT_BOX_MALLORY || p->user == TRUDY) && !is_public &&
+	    m->type != WIRE_REFUSAL && m->type != WIRE_PERMISSION_REPLY) {
 		fuzz_fail("a stranger is told %s", wire_type_to_string(m->type));
 	}
 	switch (m->type) {
@@ -923,10 +943,10 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	struct ucred *u = value;
 
 	if (box.active && level == SOL_SOCKET && name == SO_PEERCRED) {
-		unsigned user = box.users[box.n_accepted++ % 256];
+		unsigned i = box.n_accepted++ % 256;
 
-		*u = (struct ucred){ .pid = user == CONTAINER_ROOT ? nobodys_pid : getpid(),
-				     .uid = uids[user],
+		*u = (struct ucred){ .pid = box.pids[i] ? box.pids[i] : getpid(),
+				     .uid = uids[box.users[i]],
 				     .gid = 50000 };
 		return 0;
 	}

@@ -56,6 +56,10 @@ void front_box_connect(unsigned peer, unsigned user);
 void front_box_close(unsigned peer, bool half);
 /* As root, but of a container. */
 void front_box_connect_container(unsigned peer);
+/* As somebody else who is not allowed. */
+void front_box_connect_trudy(unsigned peer);
+/* Connections made from now on come from this process; 0: from the test's own. */
+void front_box_set_pid(pid_t pid);
 
 /* Queues bytes to be sent, chunk by chunk, while the loop turns. */
 void front_box_say(unsigned peer, const void *data, size_t n);

@@ -22,10 +22,22 @@
 
 enum { LISTS_MAX = 8, LINE_MAX = 1 << 18 };
 
-static const char *const keys[] = {
-	"time", "event",   "uid", "user",   "pid",	     "program", "owner",	 "capture",
-	"gpus", "metrics", "job", "status", "driver_status", "why",	"refused_before"
-};
+static const char *const keys[] = { "time",
+				    "event",
+				    "uid",
+				    "user",
+				    "pid",
+				    "program",
+				    "owner",
+				    "capture",
+				    "gpus",
+				    "metrics",
+				    "job",
+				    "status",
+				    "driver_status",
+				    "why",
+				    "refused_before",
+				    "others_refused_before" };
 static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",    "PRIORITY",
 				      "SYSLOG_IDENTIFIER", "GPUCTR_EVENT",  "GPUCTR_UID",
 				      "GPUCTR_USER",	   "GPUCTR_OWNER",  "GPUCTR_PID",
@@ -33,6 +45,18 @@ static const char *const fields[] = { "MESSAGE",	   "MESSAGE_ID",    "PRIORITY",
 				      "GPUCTR_JOB",	   "GPUCTR_GPUS",   "GPUCTR_METRICS" };
 
 static unsigned entries; /* of the journal, so far */
+
+static void check_text(const char *s, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		const unsigned char *u = (const unsigned char *)s + i;
+		size_t n = utf8_sequence(s + i);
+
+		fuzz_check(n > 0 && u[0] >= 0x20 && u[0] != 0x7f);
+		fuzz_check(!(u[0] == 0xc2 && u[1] < 0xa0)); /* C1 */
+		i += n;
+	}
+}
 
 /* In the place of libsystemd's. An entry that is full lacks its last fields. */
 __attribute__((visibility("default"))) int
@@ -50,6 +74,7 @@ sd_journal_sendv_with_location(const char *file, const char *line, const char *f
 		fuzz_check(memcmp(v[i].iov_base, fields[i], length) == 0);
 		fuzz_check(((const char *)v[i].iov_base)[length] == '=');
 	}
+	check_text(v[0].iov_base, v[0].iov_len); /* the message */
 	entries++;
 	return 0;
 }
@@ -128,14 +153,7 @@ static void check_log(const char *s)
 	size_t length = strlen(s);
 
 	fuzz_check(length > 0 && s[length - 1] == '\n');
-	for (size_t i = 0; i + 1 < length;) {
-		const unsigned char *u = (const unsigned char *)s + i;
-		size_t n = utf8_sequence(s + i);
-
-		fuzz_check(n > 0 && u[0] >= 0x20 && u[0] != 0x7f);
-		fuzz_check(!(u[0] == 0xc2 && u[1] < 0xa0));
-		i += n;
-	}
+	check_text(s, length - 1);
 }
 
 /* --- the target --- */
@@ -221,6 +239,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		texts[i] = fuzz_take_text(&in, 2048);
 	}
+	l.missed_others = l.missed / 3;
 	l.user = texts[0];
 	l.program = texts[1];
 	l.job = texts[2][0] ? texts[2] : NULL;

@@ -16,8 +16,8 @@
 #include "tests/system/raw.h"
 
 /* R14: what a user may have of the daemon: 64 connections, 8 captures, 16 MiB, 1,024 connections in
- * all. Each refusal says which quota it was. That others have their share of the time all the same
- * is r14_turns.c. */
+ * all, half of them for those who may not measure, and a few more for root. Each refusal says which
+ * quota it was. That others have their share of the time all the same is r14_turns.c. */
 
 enum {
 	CONNECTIONS = 64,
@@ -102,12 +102,34 @@ static void connections_of_a_user_and_in_all(void **state)
 		}
 	}
 	raw_expect_refused(raw_connect(f, USER_BOB), GPUCTR_E_QUOTA);
+	close(raw_client(f, USER_SELF)); /* root has some to itself */
 	close(fds[--n]);
 	expect_place(f);
 	requirement_figure("R14", "%d connections of a user, %d in all; the next is told why",
 			   CONNECTIONS, CONNECTIONS_IN_ALL);
 	close_all(fds, n);
 	expect_no_leak(f, &before);
+}
+
+/* Nobody of them may measure. */
+static void connections_of_strangers(void **state)
+{
+	struct fixture *f = *state;
+	int fds[CONNECTIONS_IN_ALL / 2];
+	char ann[32];
+
+	fixture_need_root();
+	snprintf(ann, sizeof(ann), "allow-users=%d", USER_ANN);
+	fixture_start_strict_daemon(f, "--set", ann, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = raw_connect(f, USER_CROWD + (int)(i / FEW));
+	}
+	raw_expect_refused(raw_connect(f, USER_CROWD - 1), GPUCTR_E_QUOTA);
+	close(raw_client(f, USER_ANN));
+	close(raw_client(f, USER_SELF));
+	requirement_figure("R14", "%zu connections of all who may not measure, whatever uids",
+			   ARRAY_SIZE(fds));
+	close_all(fds, ARRAY_SIZE(fds));
 }
 
 /* Its last connection, as the first process of a pid namespace. The exit status: was it refused? */
@@ -391,6 +413,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(connections_of_a_user_and_in_all),
+		SYSTEM_TEST(connections_of_strangers),
 		SYSTEM_TEST(root_of_a_container_is_a_user),
 		SYSTEM_TEST(captures_of_a_user),
 		SYSTEM_TEST(who_says_nothing_is_told_to_go),

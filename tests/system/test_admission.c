@@ -229,8 +229,11 @@ static void machines_that_keep_secrets_are_not_measured(void **state)
 {
 	static const char *const machines[][3] = {
 		{ "GPUCTR_FAKE_DRIVER", "550.54.14", "550.54.14" },
+		{ "GPUCTR_FAKE_DRIVER", "565.56", "565.56" },
 		{ "GPUCTR_FAKE_CONFIDENTIAL", "1", "confidential computing is on" },
 		{ "GPUCTR_FAKE_VIRTUALIZATION", "3", "serves virtual machines" },
+		{ "GPUCTR_FAKE_VIRTUALIZATION", "4", "serves virtual machines" },
+		{ "GPUCTR_FAKE_VIRTUALIZATION", "0,4", "GPU 1 serves virtual machines" },
 	};
 	struct fixture *f = *state;
 
@@ -245,6 +248,25 @@ static void machines_that_keep_secrets_are_not_measured(void **state)
 		client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, NULL);
 		expect_refused(client, machines[i][2]);
 		assert_int_equal(fixture_counter(f, "profiler_granted"), 0);
+		fixture_stop_daemon(f);
+		unsetenv(machines[i][0]);
+	}
+}
+
+/* A GPU that is passed through, or a virtual one, is a guest's own. */
+static void their_neighbours_are_measured(void **state)
+{
+	static const char *const machines[][2] = {
+		{ "GPUCTR_FAKE_DRIVER", "565.57" },
+		{ "GPUCTR_FAKE_VIRTUALIZATION", "1" },
+		{ "GPUCTR_FAKE_VIRTUALIZATION", "2" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+		setenv(machines[i][0], machines[i][1], 1);
+		start_daemon(f, "sharing=shared");
+		expect_exit(measure(f, USER_ANN, "1", "3"), 0);
 		fixture_stop_daemon(f);
 		unsetenv(machines[i][0]);
 	}
@@ -451,6 +473,7 @@ int main(void)
 		SYSTEM_TEST(what_only_a_job_allowed_ends_with_it),
 		SYSTEM_TEST(a_job_outlives_the_front),
 		SYSTEM_TEST(machines_that_keep_secrets_are_not_measured),
+		SYSTEM_TEST(their_neighbours_are_measured),
 		SYSTEM_TEST(captures_have_a_rate),
 		SYSTEM_TEST(questions_have_a_rate),
 		SYSTEM_TEST(permissions_have_a_rate),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/fixture.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -507,6 +509,69 @@ static void a_user_has_so_many_connections(void **state)
 	stop_exporter();
 }
 
+static int dial_tcp(int port)
+{
+	const struct sockaddr_in a = { .sin_family = AF_INET,
+				       .sin_port = htons((uint16_t)port),
+				       .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = -1;
+
+	for (uint64_t by = now_ms() + PATIENCE_MS; fd < 0 && now_ms() < by;) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0) {
+			close(fd);
+			fd = -1;
+			sleep_ms(10);
+		}
+	}
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* One that is free. */
+static int choose_port(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(a);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
+	close(fd);
+	return ntohs(a.sin_port);
+}
+
+/* An address is no user: whoever holds connections from there does not hold the others up. The
+ * oldest of those that have no answer gives way. */
+static void nobody_holds_a_port(void **state)
+{
+	struct fixture *f = *state;
+	int fds[3 * OF_ONE_USER], port = choose_port(), fd;
+	char address[32], *text;
+	size_t closed = 0;
+
+	fixture_start_daemon(f, "--set", "monitor-users=*", NULL);
+	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	exporter = fixture_run(f, USER_SELF, built_path("client/exporter/gpuctr-exporter"), "--tcp",
+			       address, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = dial_tcp(port);
+		send(fds[i], GET, strlen(GET), MSG_NOSIGNAL);
+	}
+	fd = dial_tcp(port);
+	send(fd, GET "\r\n", strlen(GET "\r\n"), MSG_NOSIGNAL);
+	text = read_all(fd);
+	assert_non_null(strstr(text, "# EOF\n"));
+	free(text);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		closed += is_closed_within(fds[i], 10);
+		close(fds[i]);
+	}
+	assert_true(closed >= ARRAY_SIZE(fds) - OF_ONE_USER);
+	stop_exporter();
+}
+
 /* A byte now and then keeps no connection: 10 s is what a request may take. */
 static void a_slow_request_is_cut_off(void **state)
 {
@@ -562,6 +627,7 @@ int main(void)
 		SYSTEM_TEST(noise_costs_nobody_anything),
 		SYSTEM_TEST(many_clients_are_one_to_the_daemon),
 		SYSTEM_TEST(a_user_has_so_many_connections),
+		SYSTEM_TEST(nobody_holds_a_port),
 		SYSTEM_TEST(a_slow_request_is_cut_off),
 		SYSTEM_TEST(a_reader_that_stopped_holds_nobody_up),
 	};

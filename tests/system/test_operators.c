@@ -199,8 +199,7 @@ static void programs_of_root_are_roots_alone(void **state)
 	p = on_demand_start(f, USER_SELF);
 	on_demand_wait_listed(f, USER_SELF, p, "\"foreign\":false");
 	assert_false(on_demand_is_listed(f, USER_BOB, p, ""));
-	expect_refusal(raw_client(f, USER_BOB), "whose programs root alone captures",
-		       "ask its owner");
+	expect_refusal(raw_client(f, USER_BOB), "process 1 is none of yours", "ask its owner");
 	expect_captured(f, USER_SELF, p, "measuring 1 process: ");
 	program_kill(p, SIGKILL);
 }

@@ -208,6 +208,55 @@ static void each_rank_has_its_file(void **state)
 	}
 }
 
+/* One after the other, more processes than the client may have files open: a file is closed when
+ * its last process has ended. */
+static void files_of_ended_processes_are_closed(void **state)
+{
+	enum { PROCESSES = 40 };
+	static const char limited[] = "ulimit -n 36; exec \"$@\"";
+	static const char script[] =
+		"for i in $(seq 40); do RANK=$i \"$0\" --kernels 2 || exit; done";
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	client = fixture_run(f, USER_ANN, "/bin/sh", "-c", limited, "sh",
+			     built_path("client/cli/gpuctr-client"), "--metrics",
+			     "dram__bytes_read.sum", "-o", fixture_path(f, "ranks/%r.gpuctr"), "--",
+			     "sh", "-c", script, FAKEAPP, NULL);
+	expect_exit(client, 0);
+	for (int rank = 1; rank <= PROCESSES; rank++) {
+		char name[64];
+		sqlite3 *db;
+
+		snprintf(name, sizeof(name), "ranks/%d.gpuctr", rank);
+		db = open_capture(fixture_path(f, name));
+		assert_int_equal((int)query(db, "SELECT count(*) FROM record"), 2);
+		expect_whole(db);
+		sqlite3_close(db);
+	}
+}
+
+/* A process that has the name of one that has ended goes on in its file. */
+static void a_file_takes_a_later_process_of_its_name(void **state)
+{
+	static const char script[] =
+		"RANK=0 \"$0\" --kernels 3; RANK=1 \"$0\" --kernels 1; RANK=0 \"$0\" --kernels 4";
+	struct fixture *f = *state;
+	sqlite3 *db;
+
+	fixture_start_daemon(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				   fixture_path(f, "ranks/%r.gpuctr"), "--", "sh", "-c", script,
+				   FAKEAPP, NULL),
+		    0);
+	db = open_capture(fixture_path(f, "ranks/0.gpuctr"));
+	assert_int_equal((int)query(db, "SELECT count(*) FROM record"), 7);
+	assert_int_equal((int)query(db, "SELECT count(*) FROM process WHERE ended"), 2);
+	expect_whole(db);
+	sqlite3_close(db);
+}
+
 /* Marks that come faster than they can be sent are left out, and the user hears how many. */
 static void marks_that_are_left_out_are_told(void **state)
 {
@@ -527,6 +576,8 @@ int main(void)
 		SYSTEM_TEST(a_process_without_a_file_is_told),
 		SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused),
 		SYSTEM_TEST(each_rank_has_its_file),
+		SYSTEM_TEST(files_of_ended_processes_are_closed),
+		SYSTEM_TEST(a_file_takes_a_later_process_of_its_name),
 		SYSTEM_TEST(marks_that_are_left_out_are_told),
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),

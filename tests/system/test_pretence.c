@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +118,56 @@ static void what_they_say_leads_to_no_other_file(void **state)
 		access(fixture_path(f, "out/47__2J_11._._.._.._tmp_rank._._.._.._tmp_rank.gpuctr"),
 		       F_OK),
 		0);
+}
+
+static void expect_kept(const char *path, const char *text)
+{
+	char *kept = read_file(path);
+
+	assert_non_null(kept);
+	assert_string_equal(kept, text);
+	free(kept);
+}
+
+/* The owner knows the token of the capture that an operator has opened. With it come neither files
+ * of processes that the operator has not named, nor one in the place of another. */
+static void a_token_brings_no_process_that_was_not_named(void **state)
+{
+	static const char *const named[] = { "RANK=0" }, *const claimed[] = { "RANK=9" };
+	struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = PROTO_VERSION,
+				 .features = UINT32_MAX,
+				 .program = "another",
+				 .claims = { 1, claimed } },
+	};
+	struct fixture *f = *state;
+	const char *theirs = fixture_path(f, "ranks/9.gpuctr");
+	struct standby_agent a;
+	struct program *c;
+	int fd;
+
+	fixture_start_daemon(f, "--set", OPERATOR, NULL);
+	assert_int_equal(mkdir(fixture_path(f, "ranks"), 0777), 0);
+	fd = open(theirs, O_WRONLY | O_CREAT | O_EXCL, 0666);
+	assert_int_equal(write(fd, "another's", 9), 9);
+	close(fd);
+	a = register_as(f, USER_ANN, "train", 1, named);
+	c = fixture_client(f, USER_SELF, "capture", "--program", "train", "-f", "-o",
+			   fixture_path(f, "ranks/%r.gpuctr"), NULL);
+	standby_expect_welcome(&a);
+	hello.agent_hello.token = a.token;
+	for (int i = 0; i < 3; i++) {
+		fd = raw_connect(f, USER_ANN);
+		assert_true(raw_send(fd, &hello, -1));
+		raw_expect_refused(fd, GPUCTR_E_NOT_ALLOWED);
+	}
+	standby_goodbye(&a, 0);
+	close(a.fd);
+	expect_harmless_run(c, 0);
+	expect_message(c, "seen in 1 process");
+	assert_int_equal(access(fixture_path(f, "ranks/0.gpuctr"), F_OK), 0);
+	expect_kept(theirs, "another's");
 }
 
 /* As two components of a heterogeneous job on one node: by their environment alone, without Slurm.
@@ -321,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_they_say_is_shown_as_text),
 		TEST(what_they_say_leads_to_no_other_file),
+		TEST(a_token_brings_no_process_that_was_not_named),
 		TEST(components_of_one_job_are_captured_together),
 		TEST(what_they_say_is_one_line_in_the_log),
 		TEST(nobody_speaks_for_another_process),

@@ -85,7 +85,8 @@ static void others_are_neither_listed_nor_captured(void **state)
 	assert_int_equal(standby_count(bob), 0);
 	assert_int_equal(standby_count(root), 1);
 	standby_wish(bob, 1, &a.id);
-	standby_expect_refusal(bob, GPUCTR_E_NOT_ALLOWED, fixture_user(USER_ANN, ""));
+	standby_expect_refusal(bob, GPUCTR_E_NOT_ALLOWED, "is none of yours");
+	expect_text_soon(f->daemon->err, fixture_user(USER_ANN, "")); /* the log knows whose */
 	standby_expect_silence(a.fd);
 	close(bob);
 	close(root);

@@ -10,7 +10,7 @@ static void holds_at_once_when_free(void **state)
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&c, 1);
+	claim_init(&c, 1, 0);
 	assert_int_equal(arbiter_request(&a, &c, true), 0);
 	assert_int_equal(c.state, CLAIM_HOLDING);
 	assert_int_equal(arbiter_position(&a, &c), 0);
@@ -30,7 +30,7 @@ static void first_come_first_served(void **state)
 	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], 1);
+		claim_init(&c[i], 1, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &c[i], true), i == 0 ? 0 : ARBITER_E_QUEUED);
 		assert_int_equal(arbiter_position(&a, &c[i]), i);
 		assert_ptr_equal(arbiter_blocker(&a, &c[i]), i == 0 ? NULL : &c[0]);
@@ -53,7 +53,7 @@ static void no_wait_and_a_full_queue_are_refused(void **state)
 	(void)state;
 	arbiter_init(&a, 2);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], 1);
+		claim_init(&c[i], 1, (uid_t)i);
 	}
 	assert_int_equal(arbiter_request(&a, &c[0], true), 0);
 	assert_int_equal(arbiter_request(&a, &c[1], false), ARBITER_E_BUSY);
@@ -76,7 +76,7 @@ static void different_gpus_do_not_wait_for_each_other(void **state)
 	(void)state;
 	arbiter_init(&a, 4);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		claim_init(&c[i], UINT64_C(1) << i);
+		claim_init(&c[i], UINT64_C(1) << i, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &c[i], false), 0);
 	}
 	assert_int_equal(a.held, UINT64_MAX);
@@ -92,9 +92,9 @@ static void several_gpus_come_together(void **state)
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&one, 1);
-	claim_init(&both, 3);
-	claim_init(&two, 2);
+	claim_init(&one, 1, 1);
+	claim_init(&both, 3, 2);
+	claim_init(&two, 2, 3);
 	assert_int_equal(arbiter_request(&a, &one, true), 0);
 	assert_int_equal(arbiter_request(&a, &both, true), ARBITER_E_QUEUED);
 	assert_int_equal(a.held, 1);
@@ -120,9 +120,9 @@ static void a_large_claim_does_not_starve(void **state)
 
 	(void)state;
 	arbiter_init(&a, 64);
-	claim_init(&all, 3);
+	claim_init(&all, 3, 10);
 	for (int i = 0; i < 2; i++) {
-		claim_init(&small[i], UINT64_C(1) << i);
+		claim_init(&small[i], UINT64_C(1) << i, (uid_t)i);
 		assert_int_equal(arbiter_request(&a, &small[i], true), 0);
 	}
 	assert_int_equal(arbiter_request(&a, &all, true), ARBITER_E_QUEUED);
@@ -145,11 +145,11 @@ static void those_before_it_are_those_who_want_its_gpus(void **state)
 
 	(void)state;
 	arbiter_init(&a, 4);
-	claim_init(&held, 3);
-	claim_init(&others, 2);
-	claim_init(&first, 1);
-	claim_init(&second, 1);
-	claim_init(&both, 3);
+	claim_init(&held, 3, 1);
+	claim_init(&others, 2, 2);
+	claim_init(&first, 1, 3);
+	claim_init(&second, 1, 4);
+	claim_init(&both, 3, 5);
 	assert_int_equal(arbiter_request(&a, &held, true), 0);
 	assert_int_equal(arbiter_request(&a, &others, true), ARBITER_E_QUEUED);
 	assert_int_equal(arbiter_request(&a, &first, true), ARBITER_E_QUEUED);
@@ -159,6 +159,144 @@ static void those_before_it_are_those_who_want_its_gpus(void **state)
 	assert_int_equal(arbiter_position(&a, &first), 1);
 	assert_int_equal(arbiter_position(&a, &second), 2);
 	assert_int_equal(arbiter_position(&a, &both), 4);
+}
+
+/* --- turns of users --- */
+
+enum { ANN = 1, BOB = 2, CAROL = 3, EACH = 8 };
+
+static void request_all(struct arbiter *a, struct claim *c, size_t n, uint64_t gpus, uid_t user)
+{
+	for (size_t i = 0; i < n; i++) {
+		claim_init(&c[i], gpus, user);
+		arbiter_request(a, &c[i], true);
+	}
+}
+
+static void expect_next(struct arbiter *a, struct claim *holds, struct claim *next)
+{
+	arbiter_release(a, holds);
+	assert_ptr_equal(arbiter_next(a), next);
+}
+
+static void behind_eight_of_one_user_another_is_next(void **state)
+{
+	struct claim anns[EACH], bob, carol;
+	struct arbiter a;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, anns, EACH, 1, ANN);
+	claim_init(&bob, 1, BOB);
+	claim_init(&carol, 1, CAROL);
+	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[0]);
+	assert_int_equal(arbiter_request(&a, &bob, false), ARBITER_E_BUSY);
+	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_request(&a, &carol, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_position(&a, &bob), 1);
+	assert_int_equal(arbiter_position(&a, &carol), 2);
+	assert_int_equal(arbiter_position(&a, &anns[1]), 3);
+	assert_int_equal(arbiter_position(&a, &anns[EACH - 1]), EACH + 1);
+	expect_next(&a, &anns[0], &bob);
+	expect_next(&a, &bob, &carol);
+	for (size_t i = 1; i < EACH; i++) {
+		expect_next(&a, i > 1 ? &anns[i - 1] : &carol, &anns[i]);
+	}
+}
+
+static void two_users_with_many_claims_take_turns(void **state)
+{
+	struct claim anns[EACH], bobs[EACH], *holds = &anns[0];
+	struct arbiter a;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, anns, EACH, 1, ANN);
+	request_all(&a, bobs, EACH, 1, BOB);
+	for (size_t i = 0; i < EACH; i++) {
+		expect_next(&a, holds, &bobs[i]);
+		holds = &bobs[i];
+		if (i + 1 < EACH) {
+			expect_next(&a, holds, &anns[i + 1]);
+			holds = &anns[i + 1];
+		}
+	}
+}
+
+/* Bob comes back whenever he has been served, and is one of two all the same. */
+static void who_comes_back_gets_every_other_turn(void **state)
+{
+	struct claim anns[EACH], bob;
+	struct arbiter a;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, anns, EACH, 1, ANN);
+	for (size_t i = 0; i + 1 < EACH; i++) {
+		claim_init(&bob, 1, BOB);
+		assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
+		expect_next(&a, &anns[i], &bob);
+		expect_next(&a, &bob, &anns[i + 1]);
+	}
+}
+
+/* On another GPU it takes nothing from anybody. */
+static void claims_on_other_gpus_are_no_turns(void **state)
+{
+	struct claim elsewhere[2], bob, ann, bobs_second;
+	struct arbiter a;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, elsewhere, 2, 2, ANN);
+	claim_init(&bob, 1, BOB);
+	assert_int_equal(arbiter_request(&a, &bob, true), 0);
+	claim_init(&bobs_second, 1, BOB);
+	assert_int_equal(arbiter_request(&a, &bobs_second, true), ARBITER_E_QUEUED);
+	claim_init(&ann, 1, ANN);
+	assert_int_equal(arbiter_request(&a, &ann, true), ARBITER_E_QUEUED);
+	assert_int_equal(arbiter_position(&a, &ann), 1); /* her first there */
+	assert_int_equal(arbiter_position(&a, &elsewhere[1]), 1);
+}
+
+/* Where everybody may measure there are as many users as somebody likes, each with its first claim.
+ */
+static void nobody_is_overtaken_for_ever(void **state)
+{
+	struct claim anns[2], other;
+	struct arbiter a;
+	unsigned n = 0;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, anns, 2, 1, ANN);
+	for (uid_t user = 100; user < 200; user++) {
+		claim_init(&other, 1, user);
+		assert_int_equal(arbiter_request(&a, &other, true), ARBITER_E_QUEUED);
+		n += arbiter_position(&a, &other) == 1;
+		arbiter_release(&a, &other);
+	}
+	assert_int_equal(n, ARBITER_OVERTAKEN_MAX);
+	assert_int_equal(arbiter_position(&a, &anns[1]), 1);
+}
+
+/* GPU 1 is free, and who waits for both keeps it: it is Ann's first there. */
+static void a_free_gpu_is_kept_for_who_waits_for_two(void **state)
+{
+	struct claim anns[3], bob;
+	struct arbiter a;
+
+	(void)state;
+	arbiter_init(&a, 32);
+	request_all(&a, anns, 1, 1, ANN);
+	request_all(&a, &anns[1], 2, 3, ANN);
+	claim_init(&bob, 2, BOB);
+	assert_int_equal(arbiter_request(&a, &bob, true), ARBITER_E_QUEUED);
+	assert_ptr_equal(arbiter_blocker(&a, &bob), &anns[1]);
+	assert_int_equal(arbiter_position(&a, &bob), 2); /* before her second */
+	assert_null(arbiter_next(&a));
+	expect_next(&a, &anns[0], &anns[1]);
+	expect_next(&a, &anns[1], &bob);
 }
 
 /* --- many users --- */
@@ -202,14 +340,14 @@ static void run_race(size_t n, unsigned gpus)
 
 	arbiter_init(&r.arbiter, RACERS);
 	for (size_t i = 0; i < n; i++) {
-		claim_init(&r.claims[i], 1);
+		claim_init(&r.claims[i], 1, (uid_t)i);
 	}
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		size_t i = unit_random(&random) % n;
 		struct claim *c = &r.claims[i], *next;
 
 		if (c->state == CLAIM_IDLE) {
-			claim_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1));
+			claim_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1), (uid_t)i);
 			r.asked[i] = round;
 			if (arbiter_request(&r.arbiter, c, true) == 0) {
 				expect_not_overtaken(&r, n, c);
@@ -227,6 +365,43 @@ static void run_race(size_t n, unsigned gpus)
 	for (size_t i = 0; i < n; i++) {
 		assert_true(r.holds[i] > ROUNDS / n / 20); /* everybody had turns */
 	}
+}
+
+/* Three users, of whom one has six claims: whoever is served had waited, of the own claims on its
+ * GPUs, the longest. */
+static void a_user_with_six_claims_races_two_others(void **state)
+{
+	unsigned holds[3] = { 0 };
+	struct race r = { 0 };
+	uint64_t random = 7;
+
+	(void)state;
+	arbiter_init(&r.arbiter, RACERS);
+	for (size_t i = 0; i < RACERS; i++) {
+		claim_init(&r.claims[i], 1, i < 6 ? 0 : (uid_t)i - 5);
+	}
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		size_t i = unit_random(&random) % RACERS;
+		struct claim *c = &r.claims[i], *next;
+
+		if (c->state == CLAIM_IDLE) {
+			r.asked[i] = round;
+			holds[c->user] += arbiter_request(&r.arbiter, c, true) == 0;
+		} else if (c->state == CLAIM_HOLDING) {
+			arbiter_release(&r.arbiter, c);
+			next = arbiter_next(&r.arbiter);
+			holds[next ? next->user : 0] += next != NULL;
+			for (size_t k = 0; next && k < RACERS; k++) {
+				assert_false(r.claims[k].user == next->user &&
+					     r.claims[k].state == CLAIM_WAITING &&
+					     r.asked[k] < r.asked[next - r.claims]);
+			}
+		}
+		expect_one_holder_a_gpu(&r, RACERS);
+	}
+	/* By captures she would have six of eight turns. */
+	assert_true(holds[1] > holds[0] / 2 && holds[2] > holds[0] / 2);
+	assert_true(holds[0] > (holds[1] + holds[2]) / 3);
 }
 
 static void two_users_race_for_one_gpu(void **state)
@@ -251,8 +426,15 @@ int main(void)
 		cmocka_unit_test(several_gpus_come_together),
 		cmocka_unit_test(those_before_it_are_those_who_want_its_gpus),
 		cmocka_unit_test(a_large_claim_does_not_starve),
+		cmocka_unit_test(behind_eight_of_one_user_another_is_next),
+		cmocka_unit_test(two_users_with_many_claims_take_turns),
+		cmocka_unit_test(who_comes_back_gets_every_other_turn),
+		cmocka_unit_test(claims_on_other_gpus_are_no_turns),
+		cmocka_unit_test(nobody_is_overtaken_for_ever),
+		cmocka_unit_test(a_free_gpu_is_kept_for_who_waits_for_two),
 		cmocka_unit_test(two_users_race_for_one_gpu),
 		cmocka_unit_test(eight_users_race_for_four_gpus),
+		cmocka_unit_test(a_user_with_six_claims_races_two_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,114 @@ static void refusals_do_not_flood(void **state)
 	unlink(path);
 }
 
+static unsigned count_lines(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	unsigned n = 0;
+	int c;
+
+	assert_non_null(file);
+	while ((c = getc(file)) != EOF) {
+		n += c == '\n';
+	}
+	fclose(file);
+	return n;
+}
+
+/* The sum of a number that stands in lines. */
+static uint64_t sum_of(const char *path, const char *key)
+{
+	FILE *file = fopen(path, "r");
+	char line[4096];
+	uint64_t sum = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		const char *at = strstr(line, key);
+
+		sum += at ? strtoull(at + strlen(key), NULL, 10) : 0;
+	}
+	fclose(file);
+	return sum;
+}
+
+/* Uids are cheap: a thousand strangers have no more lines than two, and each refusal is listed or
+ * counted in a line. Whom the settings know is heard all the same, and so many of them too. */
+static void refusals_of_many_users_do_not_flood(void **state)
+{
+	enum { USERS = 1000, EACH = 70 };
+	static const unsigned least[] = { 600, 120 }; /* of others, of strangers */
+
+	(void)state;
+	for (int stranger = 0; stranger < 2; stranger++) {
+		const char *path = make_path();
+		struct audit *a = begin(path);
+		struct audit_line l = make_line(AUDIT_REFUSED);
+		uint64_t begin_ns = clock_now_ns(), told, left;
+		unsigned lines;
+
+		l.stranger = stranger;
+		for (unsigned i = 0; i < USERS * EACH; i++) {
+			l.uid = 2000 + i / EACH;
+			assert_int_equal(say(a, l), 0);
+		}
+		lines = count_lines(path);
+		/* Ten more for each second that it took, or two. */
+		assert_in_range(
+			lines, least[stranger],
+			least[stranger] * (61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S) / 60 +
+				1);
+		left = a->strangers.all.missed + a->others.all.missed +
+		       a->strangers.each.forgotten + a->others.each.forgotten;
+		for (size_t i = 0; i < RATE_USERS_MAX; i++) {
+			left += a->strangers.each.buckets[i].missed;
+			left += a->others.each.buckets[i].missed;
+		}
+		told = sum_of(path, "\"refused_before\":") +
+		       sum_of(path, "\"others_refused_before\":");
+		assert_int_equal(lines + told + left, USERS * EACH);
+		l.uid = 1235;
+		l.stranger = !stranger; /* the other kind is still heard */
+		assert_int_equal(say(a, l), 0);
+		assert_int_equal(count_lines(path), lines + 1);
+		audit_deinit(a);
+		unlink(path);
+	}
+}
+
+/* What could not be listed stands in the next line of anybody. */
+static void refusals_that_were_left_out_are_told_by_others(void **state)
+{
+	const char *path = make_path(), *text;
+	struct audit *a = begin(path);
+	struct audit_line l = make_line(AUDIT_REFUSED);
+
+	(void)state;
+	l.stranger = true;
+	for (unsigned i = 0; i < 200; i++) {
+		l.uid = 2000 + i;
+		assert_int_equal(say(a, l), 0);
+	}
+	a->strangers.all.full_ns -= 60 * CLOCK_NS_PER_S; /* a minute later */
+	l.uid = 3000;
+	assert_int_equal(say(a, l), 0);
+	text = strstr(contents(path), "\"uid\":3000");
+	assert_non_null(text);
+	assert_null(strstr(text, "\"refused_before\""));
+	assert_non_null(strstr(text, "\"others_refused_before\":80}"));
+	a->strangers.each.forgotten = 5; /* with the bucket of a user */
+	l.uid = 3001;
+	assert_int_equal(say(a, l), 0);
+	text = strstr(contents(path), "\"uid\":3001");
+	assert_non_null(strstr(text, "\"others_refused_before\":5}"));
+	l.uid = 3002; /* each is told once */
+	assert_int_equal(say(a, l), 0);
+	text = strstr(contents(path), "\"uid\":3002");
+	assert_null(strstr(text, "refused_before"));
+	audit_deinit(a);
+	unlink(path);
+}
+
 /* A refusal after a line that said "granted" is no flood: without it the log would lie. */
 static void corrections_are_never_left_out(void **state)
 {
@@ -325,6 +433,22 @@ static void the_journal_gets_every_field(void **state)
 	unsetenv("JOURNAL_STREAM");
 }
 
+/* A program may be called anything, and an error cut in the middle of a character. */
+static void the_journals_message_is_text(void **state)
+{
+	static const char text[] = "MESSAGE=refused: capture 3 of ann (uid 1234, a?[31m?b??????, "
+				   "pid 77): no ?\n";
+	struct audit *a = begin_journal();
+	struct audit_line l = make_line(AUDIT_REFUSED);
+
+	(void)state;
+	l.program = "a\x1b[31m\nb\xe2\x80\xae\xc2\x9b\x7f";
+	l.why = "no \xc3";
+	assert_int_equal(say(a, l), 0);
+	assert_memory_equal(entry, text, strlen(text));
+	unsetenv("JOURNAL_STREAM");
+}
+
 /* By these administrators filter: no two events share one, and none changes. */
 static void each_event_has_its_words_level_and_id(void **state)
 {
@@ -450,9 +574,12 @@ int main(void)
 		cmocka_unit_test(a_full_disk_is_an_error_until_there_is_room),
 		cmocka_unit_test(a_torn_line_does_not_spoil_the_next),
 		cmocka_unit_test(refusals_do_not_flood),
+		cmocka_unit_test(refusals_of_many_users_do_not_flood),
+		cmocka_unit_test(refusals_that_were_left_out_are_told_by_others),
 		cmocka_unit_test(corrections_are_never_left_out),
 		cmocka_unit_test(a_short_write_is_an_error),
 		cmocka_unit_test(the_journal_gets_every_field),
+		cmocka_unit_test(the_journals_message_is_text),
 		cmocka_unit_test(each_event_has_its_words_level_and_id),
 		cmocka_unit_test(a_journal_that_takes_nothing_is_an_error),
 		cmocka_unit_test(an_entry_of_the_journal_has_an_end),

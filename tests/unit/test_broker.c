@@ -130,7 +130,7 @@ static struct capture *wish(uint64_t gpus)
 	c->options.program = "program";
 	c->options.timeout_ns = 5 * CLOCK_NS_PER_S;
 	c->recorded = gpus == 0;
-	claim_init(&c->claim, gpus);
+	claim_init(&c->claim, gpus, c->uid);
 	return c;
 }
 
@@ -344,6 +344,33 @@ static void the_next_is_told_after_the_last_is_closed(void **state)
 	assert_string_equal(w.done, "eLEFCQ"); /* b is checked, c is told its place */
 	assert_int_equal(b->state, CAPTURE_CHECKING);
 	assert_int_equal(c->state, CAPTURE_QUEUED);
+}
+
+static struct capture *planned_for(uid_t user)
+{
+	struct capture *c = wish(1);
+
+	c->uid = c->claim.user = user;
+	tell(c, EVENT_PLANNED);
+	return c;
+}
+
+/* Her second claim makes room for the first one of another, and she is told. */
+static void who_gets_another_place_is_told(void **state)
+{
+	struct capture *a = ready(1), *b = planned_for(0), *c;
+
+	(void)state;
+	w.done[0] = '\0';
+	c = planned_for(1);
+	assert_string_equal(w.done, "QQ");
+	assert_int_equal(arbiter_position(&w.arbiter, &c->claim), 1);
+	assert_int_equal(arbiter_position(&w.arbiter, &b->claim), 2);
+	w.done[0] = '\0';
+	tell(a, EVENT_CLOSE);
+	assert_string_equal(w.done, "eLEFCQ");
+	assert_int_equal(c->state, CAPTURE_CHECKING);
+	assert_int_equal(b->state, CAPTURE_QUEUED);
 }
 
 static void without_a_granter_everybody_waits(void **state)
@@ -602,6 +629,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_event_in_every_state),
 		TEST(the_next_is_told_after_the_last_is_closed),
+		TEST(who_gets_another_place_is_told),
 		TEST(without_a_granter_everybody_waits),
 		TEST(who_ends_by_the_same_event_gets_no_turn),
 		TEST(who_does_not_wait_hears_who_holds),

@@ -119,6 +119,7 @@ static void handle(struct capture *c, enum event_type type)
 	broker_handle(&w.broker, c, &e);
 }
 
+/* Of a user, in the order in which they came; users take turns. */
 static void expect_in_order(const struct life *life)
 {
 	for (size_t i = 0; i < SLOTS; i++) {
@@ -126,7 +127,7 @@ static void expect_in_order(const struct life *life)
 
 		if (other->c && other != life && other->c->state == CAPTURE_QUEUED &&
 		    (other->c->claim.gpus & life->c->claim.gpus) != 0 &&
-		    other->ticket < life->ticket) {
+		    other->c->uid == life->c->uid && other->ticket < life->ticket) {
 			fail_msg("capture %u was overtaken by %u", other->id, life->id);
 		}
 	}
@@ -243,6 +244,16 @@ static void tell(struct capture *c, enum event_type type)
 
 /* --- what holds whenever nothing is left to do --- */
 
+static bool is_before(const struct life *other, const struct life *life)
+{
+	for (struct list *l = other->c->claim.link.next; l != &w.arbiter.queue; l = l->next) {
+		if (l == &life->c->claim.link) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool may_wait(const struct life *life)
 {
 	for (size_t i = 0; i < SLOTS; i++) {
@@ -253,7 +264,7 @@ static bool may_wait(const struct life *life)
 			continue;
 		}
 		if (other->c->claim.state == CLAIM_HOLDING ||
-		    (other->c->state == CAPTURE_QUEUED && other->ticket < life->ticket)) {
+		    (other->c->state == CAPTURE_QUEUED && is_before(other, life))) {
 			return true;
 		}
 	}
@@ -275,6 +286,7 @@ static void expect_sane(const struct life *life)
 	}
 	if (c->state == CAPTURE_QUEUED) {
 		assert_true(may_wait(life));
+		assert_true(c->claim.overtaken <= ARBITER_OVERTAKEN_MAX);
 	}
 	assert_true(c->state != CAPTURE_OPENING || life->asked);
 	if (c->state == CAPTURE_RUNNING || c->state == CAPTURE_ENDING) {
@@ -314,12 +326,13 @@ static void open_capture(size_t slot)
 	*life = (struct life){ .c = c, .id = c->id, .has_client = true };
 	c->request = (uint32_t)slot;
 	c->client = life;
+	c->uid = (uid_t)pick(3);
 	c->recorded = pick(10) == 0;
 	c->options.program = "p";
 	c->options.no_wait = pick(5) == 0;
 	c->options.timeout_ns = pick(3) == 0 ? pick(20) * CLOCK_NS_PER_S : 0;
 	c->options.lease_ns = pick(100) * CLOCK_NS_PER_S;
-	claim_init(&c->claim, c->recorded ? 0 : gpus);
+	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
 	w.n_lives++;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 #include "tests/unit/front_script.h"
 
@@ -59,6 +60,23 @@ static void test_who_loses_the_right_loses_the_lease(void **state)
 	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
+/* What was measured under a lease that has been asked to end is delivered. */
+static void test_who_loses_the_right_at_the_end_may_deliver(void **state)
+{
+	uint32_t capture;
+
+	(void)state;
+	connect_client(0, ANN);
+	capture = open_capture(0, "0");
+	connect_agent(1, ANN, 0);
+	close_capture(0, capture);
+	change_settings(allow_nobody);
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, 0);
+	say(1, &(struct wire_message){ .type = WIRE_GOODBYE });
+	assert_true(has_ended(0));
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, 0);
+}
+
 static void entitle_ann(struct config *c)
 {
 	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(ANN);
@@ -83,6 +101,28 @@ static void test_who_loses_the_entitlement_loses_the_lease(void **state)
 	assert_false(has_ended(1)); /* had none */
 }
 
+static void lease_for_five_minutes(struct config *c)
+{
+	c->lease_ns = 300 * CLOCK_NS_PER_S;
+}
+
+static void lease_for_a_minute_at_most(struct config *c)
+{
+	c->lease_max_ns = 60 * CLOCK_NS_PER_S;
+}
+
+static void test_leases_are_as_long_as_the_settings_say_now(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	change_settings(lease_for_five_minutes);
+	close_capture(0, open_capture(0, "0"));
+	assert_true(last_granter_request(GRANTER_OPEN).lease_ns == 300 * CLOCK_NS_PER_S);
+	change_settings(lease_for_a_minute_at_most);
+	open_capture(0, "0");
+	assert_true(last_granter_request(GRANTER_OPEN).lease_ns == 60 * CLOCK_NS_PER_S);
+}
+
 /* --- jobs --- */
 
 static void allow_owners_of_jobs(struct config *c)
@@ -102,6 +142,33 @@ static void test_what_a_job_allows_ends_with_it(void **state)
 	assert_int_equal(last_granter_request(GRANTER_OPEN).gpus, 1);
 	end_job(1, "4711");
 	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+}
+
+/* Of two jobs each ends by its own time, and with it the captures that it allowed: the one that
+ * holds the GPU, and the one that waits. */
+static void test_what_a_job_allows_ends_with_its_time(void **state)
+{
+	(void)state;
+	change_settings(allow_owners_of_jobs);
+	connect_client(0, ROOT);
+	begin_job(0, "4711", ANN, "0", UINT64_C(5000000000));
+	begin_job(0, "4712", BOB, "1", UINT64_C(60000000000));
+	connect_client(1, ANN);
+	open_capture(1, "0");
+	connect_client(2, ANN);
+	open_capture(2, "0");
+	connect_client(3, BOB);
+	open_capture(3, "1");
+	assert_int_equal(count_heard(1, WIRE_READY) + count_heard(3, WIRE_READY), 2);
+	pass_s(4);
+	assert_false(has_ended(1) || has_ended(2) || has_ended(3));
+	pass_s(7);
+	assert_int_equal(last_heard(1, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+	assert_int_equal(last_heard(2, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_NOT_ALLOWED);
+	assert_false(has_ended(3));
+	assert_int_equal(last_granter_request(GRANTER_CLOSE).op, GRANTER_CLOSE);
+	pass_s(60);
+	assert_int_equal(last_heard(3, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
 static void test_what_the_settings_allow_does_not_end_with_a_job(void **state)
@@ -265,6 +332,38 @@ static void test_no_lease_begins_when_the_driver_does_not_tell(void **state)
 	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
 }
 
+static void test_no_lease_begins_when_the_gpu_process_refuses(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	front_box_gpu_answer(FRONT_BOX_GPU, FRONT_BOX_REFUSAL);
+	settle();
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
+}
+
+/* Two captures on two GPUs are asked about when it ends, and again when there is another. */
+static void test_a_lease_waits_for_the_gpu_process(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	connect_client(1, BOB);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, false);
+	open_capture(0, "0");
+	open_capture(1, "1");
+	front_box_gpu_replace(FRONT_BOX_GPU, true);
+	settle();
+	assert_false(has_ended(0) || has_ended(1));
+	assert_int_equal(count_heard(0, WIRE_READY) + count_heard(1, WIRE_READY), 0);
+	front_box_gpu_replace(FRONT_BOX_GPU, false);
+	front_box_gpu_set_prompt(FRONT_BOX_GPU, true);
+	settle();
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+}
+
 /* It computes no more, or where nobody here is to be protected. */
 static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
 {
@@ -281,6 +380,42 @@ static void test_a_pid_that_is_nobodys_takes_no_lease(void **state)
 	assert_int_equal(count_heard(0, WIRE_READY), 1);
 	pass_s(2);
 	assert_false(has_ended(0));
+}
+
+/* On the first GPU runs nobody any more, on the second somebody does. */
+static void test_each_gpu_of_a_capture_is_looked_at(void **state)
+{
+	pid_t gone = fork();
+
+	(void)state;
+	if (gone == 0) {
+		_exit(0);
+	}
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	front_box_set_tenant(0, (uint32_t)gone);
+	front_box_set_tenant(1, 1); /* root's */
+	connect_client(0, ANN);
+	open_capture(0, NULL);
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_non_null(strstr(last_heard(0, WIRE_CAPTURE_END)->capture_end.message, "GPU 1"));
+}
+
+static void test_each_lease_is_looked_after(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	pass_s(2);
+	front_box_set_tenant(1, 1);
+	pass_s(1);
+	assert_true(has_ended(1));
+	pass_s(4);
+	assert_false(has_ended(0));
+	front_box_set_tenant(0, 1);
+	pass_s(1);
+	assert_true(has_ended(0));
 }
 
 static void share_gpus(struct config *c)
@@ -336,8 +471,11 @@ int main(void)
 		FRONT_TEST(test_who_loses_the_right_while_the_plan_is_made_is_refused),
 		FRONT_TEST(test_a_gpu_that_a_job_gets_while_the_plan_is_made_is_not_leased),
 		FRONT_TEST(test_who_loses_the_right_loses_the_lease),
+		FRONT_TEST(test_who_loses_the_right_at_the_end_may_deliver),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
+		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
+		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
 		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
@@ -348,7 +486,11 @@ int main(void)
 		FRONT_TEST(test_a_lease_lasts_while_nobody_else_computes),
 		FRONT_TEST(test_a_lease_begins_with_a_look),
 		FRONT_TEST(test_no_lease_begins_when_the_driver_does_not_tell),
+		FRONT_TEST(test_no_lease_begins_when_the_gpu_process_refuses),
+		FRONT_TEST(test_a_lease_waits_for_the_gpu_process),
 		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
+		FRONT_TEST(test_each_gpu_of_a_capture_is_looked_at),
+		FRONT_TEST(test_each_lease_is_looked_after),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
 		FRONT_TEST(test_time_in_which_the_front_stood_still_does_not_count),

@@ -18,6 +18,11 @@ static void let_operators_capture(struct config *c)
 	c->policy.device.uids[c->policy.device.n_uids++] = front_box_uid(BOB);
 }
 
+static void let_nobody_operate(struct config *c)
+{
+	c->policy.operator_captures = false;
+}
+
 static void share_gpus(struct config *c)
 {
 	c->shared = true;
@@ -128,6 +133,42 @@ static void test_root_of_a_container_has_no_part_in_roots_programs(void **state)
 	assert_int_equal(last_heard(OTHER, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 1);
 }
 
+static void nobody_is_an_operator(struct config *c)
+{
+	c->policy.operator_captures = true;
+}
+
+/* What one does not see in the list one is not told in a refusal either. */
+static void test_a_refusal_tells_no_pid_and_no_owner(void **state)
+{
+	static void (*const settings[])(struct config *) = { NULL, nobody_is_an_operator };
+	uint32_t program;
+	char pid[32];
+
+	(void)state;
+	front_box_set_pid(getppid());
+	program = connect_standby(PROGRAM, ANN);
+	front_box_set_pid(0);
+	snprintf(pid, sizeof(pid), "%d", (int)getppid());
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		const char *message;
+
+		if (settings[i]) {
+			change_settings(settings[i]);
+		}
+		capture_as(BOB, program);
+		expect_not_allowed();
+		message = last_heard(CLIENT, WIRE_REFUSAL)->refusal.message;
+		assert_null(strstr(message, pid));
+		assert_null(strstr(message, "uid"));
+		assert_non_null(strstr(message, "process 1 is none of yours"));
+	}
+	change_settings(let_nobody_operate);
+	capture_as(ROOT, program);
+	expect_not_allowed();
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message, pid));
+}
+
 /* Nor is root's program for an operator, who may capture all others'. */
 static void test_an_operator_does_not_capture_roots_programs(void **state)
 {
@@ -137,6 +178,64 @@ static void test_an_operator_does_not_capture_roots_programs(void **state)
 	change_settings(let_operators_capture);
 	capture_as(BOB, program);
 	expect_not_allowed();
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message,
+			       "what root runs root alone captures"));
+}
+
+/* --- who takes part --- */
+
+enum { INTRUDER = 3 };
+
+/* The owner of the programs knows the token, which every one of them has been told. Whoever named
+ * some of them gets no file, no record and no line of another. */
+static void test_a_capture_of_named_programs_takes_no_other(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	change_settings(let_operators_capture);
+	capture_as(BOB, program);
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+	connect_agent(INTRUDER, ANN, 0);
+	assert_int_equal(refused_for(INTRUDER), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(INTRUDER, WIRE_AGENT_WELCOME), 0);
+	assert_true(is_closed(INTRUDER));
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE }); /* nor when it is alone */
+	connect_agent(INTRUDER, ANN, 0);
+	assert_int_equal(refused_for(INTRUDER), GPUCTR_E_NOT_ALLOWED);
+	assert_int_equal(count_heard(CLIENT, WIRE_PROCESS), 1);
+}
+
+static uint32_t permission_code(unsigned peer)
+{
+	return last_heard(peer, WIRE_PERMISSION_REPLY)->permission_reply.code;
+}
+
+/* Of two programs that are named one has ended its part: what it and a third one ask for is not the
+ * capture's. */
+static void test_only_what_is_measured_gets_permissions(void **state)
+{
+	const pid_t first = getpid(), second = getppid();
+	uint32_t programs[2];
+
+	(void)state;
+	programs[0] = connect_standby(PROGRAM, ANN);
+	front_box_set_pid(second);
+	programs[1] = connect_standby(PROGRAM + 1, ANN);
+	connect_client(CLIENT, ANN);
+	open_processes(CLIENT, programs, 2);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_OK);
+	front_box_set_pid(1);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_E_BAD_TOKEN);
+	front_box_set_pid(first);
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_OK);
+	say(PROGRAM, &(struct wire_message){ .type = WIRE_GOODBYE });
+	ask_permission(OTHER, ANN, 0);
+	assert_int_equal(permission_code(OTHER), GPUCTR_E_BAD_TOKEN);
 }
 
 static void test_programs_that_are_measured_by_a_token_are_not_listed(void **state)
@@ -213,11 +312,6 @@ static void test_who_captures_may_not_compute_there(void **state)
 	assert_int_equal(count_heard(CLIENT, WIRE_READY), 0);
 	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code,
 			 GPUCTR_E_GPU_SHARED);
-}
-
-static void let_nobody_operate(struct config *c)
-{
-	c->policy.operator_captures = false;
 }
 
 static void test_an_operator_who_is_none_any_more_loses_the_capture(void **state)
@@ -391,7 +485,10 @@ int main(void)
 		FRONT_TEST(test_a_program_that_waits_plays_no_recording),
 		FRONT_TEST(test_who_does_not_wait_is_refused_for_the_programs_gpus_alone),
 		FRONT_TEST(test_root_of_a_container_has_no_part_in_roots_programs),
+		FRONT_TEST(test_a_refusal_tells_no_pid_and_no_owner),
 		FRONT_TEST(test_an_operator_does_not_capture_roots_programs),
+		FRONT_TEST(test_a_capture_of_named_programs_takes_no_other),
+		FRONT_TEST(test_only_what_is_measured_gets_permissions),
 		FRONT_TEST(test_programs_that_are_measured_by_a_token_are_not_listed),
 		FRONT_TEST(test_an_operators_entitlement_is_not_the_programs),
 		FRONT_TEST(test_an_operator_measures_programs_within_their_users_job),

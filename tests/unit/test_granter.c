@@ -648,6 +648,58 @@ static void a_free_that_is_slow_keeps_the_next_lease_waiting(void **state)
 	assert_int_equal(p.error, 0);
 }
 
+static struct granter_request open_request(uint64_t lease, uint64_t gpus)
+{
+	return (struct granter_request){ .op = GRANTER_OPEN,
+					 .lease = lease,
+					 .gpus = gpus,
+					 .lease_ns = 60 * CLOCK_NS_PER_S,
+					 .uid = UID };
+}
+
+static void expect_answer(struct fixture *f, enum granter_op op, uint64_t lease, int error)
+{
+	struct granter_reply p = { 0 };
+
+	assert_true(receive(f, &p, PATIENCE_MS));
+	assert_int_equal(p.op, op);
+	assert_int_equal(p.lease, lease);
+	assert_int_equal(p.error, error);
+}
+
+/* Two leases wait for the GPUs of one that is ending. Whatever the front says, what one of them is
+ * to have no third one gets, nor does it get their numbers. One of them is given up. */
+static void leases_that_wait_do_not_overlap_either(void **state)
+{
+	enum { FIRST = 2, SECOND = 3, THIRD = 4 };
+	struct granter_request q = good_alloc();
+	struct fixture *f = *state;
+
+	q.lease = HUNG;
+	q.parent = HUNG_PARENT;
+	assert_int_equal(open_lease(f, HUNG, 3, 60 * CLOCK_NS_PER_S), 0);
+	assert_int_equal(ask(f, q, f->device).error, 0);
+	control->hanging_parent = HUNG_PARENT;
+	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = HUNG }, -1);
+	send_request(f, open_request(FIRST, 1), -1);
+	send_request(f, open_request(SECOND, 2), -1);
+	assert_int_equal(open_lease(f, THIRD, 1, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, THIRD, 2, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, FIRST, 4, CLOCK_NS_PER_S), -EBUSY);
+	assert_int_equal(open_lease(f, HUNG, 4, CLOCK_NS_PER_S), -EBUSY);
+	q.lease = FIRST; /* it is not open yet */
+	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
+	send_request(f, (struct granter_request){ .op = GRANTER_CLOSE, .lease = SECOND }, -1);
+	expect_answer(f, GRANTER_OPEN, SECOND, -ECANCELED);
+	expect_answer(f, GRANTER_CLOSE, SECOND, 0);
+	send_request(f, open_request(THIRD, 2), -1);
+	control->hanging_parent = 0;
+	expect_answer(f, GRANTER_CLOSE, HUNG, 0);
+	expect_answer(f, GRANTER_OPEN, FIRST, 0);
+	expect_answer(f, GRANTER_OPEN, THIRD, 0);
+	assert_int_equal(open_lease(f, SECOND, 3, CLOCK_NS_PER_S), -EBUSY);
+}
+
 /* Of a lease that is closed, and of one whose time is over, a hang is told once, and once that the
  * driver answers. */
 static void a_free_that_hangs_is_told_once(void **state)
@@ -871,6 +923,7 @@ int main(void)
 		TEST(frees_everything_when_the_front_goes),
 		TEST(a_call_that_hangs_ends_its_own_lease_only),
 		TEST(a_free_that_is_slow_keeps_the_next_lease_waiting),
+		TEST(leases_that_wait_do_not_overlap_either),
 		TEST(a_free_that_hangs_is_told_once),
 		TEST(ends_with_its_front_though_the_driver_hangs),
 		TEST(a_malformed_packet_ends_it),

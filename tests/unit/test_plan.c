@@ -306,6 +306,60 @@ static void dear_metrics_are_in_groups_of_their_own(void **state)
 	assert_true(n_cheap > 0 && n_cheap < f->plan.groups);
 }
 
+/* Appends the sums of the first n that the chip has of a unit. */
+static void append_sums(char *names, const char *unit, size_t n)
+{
+	for (size_t i = 0; n > 0; i++) {
+		char full[LIMIT_NAME_BYTES];
+
+		assert_true(i < gh100.n_bases);
+		snprintf(full, sizeof(full), "%s.sum", gh100.bases[i].name);
+		if (strncmp(full, unit, strlen(unit)) == 0 && catalogue_has(&gh100, full)) {
+			strcat(strcat(names, full), " ");
+			n--;
+		}
+	}
+}
+
+static uint32_t count_groups(struct fixture *f, const char *names)
+{
+	assert_int_equal(make(f, names), 0);
+	expect_sound(f);
+	return f->plan.groups;
+}
+
+/* Apart they would be more than can take turns, and then cheap ones ride along with dear ones. */
+static void more_groups_than_turns_are_mixed(void **state)
+{
+	enum { DEAR = 52, CHEAP = 36 };
+	bool dear[LIMIT_GROUPS] = { false }, cheap[LIMIT_GROUPS] = { false };
+	char *l1 = calloc(LIMIT_METRICS, LIMIT_NAME_BYTES),
+	     *l2 = calloc(LIMIT_METRICS, LIMIT_NAME_BYTES);
+	struct fixture *f = *state;
+	unsigned n_mixed = 0;
+	uint32_t apart;
+
+	append_sums(l1, "l1tex__", DEAR);
+	append_sums(l2, "lts__", CHEAP);
+	apart = count_groups(f, l1) + count_groups(f, l2);
+	assert_in_range(apart, LIMIT_GROUPS + 1, 2 * LIMIT_GROUPS);
+	strcat(l1, l2);
+	assert_in_range(count_groups(f, l1), 2, LIMIT_GROUPS);
+	for (size_t i = 0; i < f->plan.columns.n; i++) {
+		const struct wire_column *c = &f->plan.columns.v[i];
+
+		if (c->group < f->plan.groups) { /* else it needs several passes by itself */
+			(metric_blocks(c->name) ? dear : cheap)[c->group] = true;
+		}
+	}
+	for (uint32_t g = 0; g < f->plan.groups; g++) {
+		n_mixed += dear[g] && cheap[g];
+	}
+	assert_true(n_mixed > 0);
+	free(l1);
+	free(l2);
+}
+
 /* --- refusals --- */
 
 /* A plan of 234 columns took 7 s: the others wait meanwhile. */
@@ -436,6 +490,7 @@ int main(void)
 		TEST(too_many_passes_come_in_groups_of_one),
 		TEST(presets_stay_together),
 		TEST(dear_metrics_are_in_groups_of_their_own),
+		TEST(more_groups_than_turns_are_mixed),
 		TEST(a_plan_has_a_deadline),
 		TEST(a_plan_has_so_many_columns),
 		TEST(unknown_names_come_with_near_ones),

@@ -53,6 +53,22 @@ static void what_was_missed_is_told_once(void **state)
 	assert_int_equal(missed, 0);
 }
 
+/* Whoever is forgotten leaves the number of what was missed. */
+static void what_was_missed_is_not_forgotten(void **state)
+{
+	struct rate r = { 0 };
+
+	(void)state;
+	assert_int_equal(take_all(&r, ANN, 1, start_ns), 1);
+	assert_false(rate_take(&r, ANN, 1, start_ns, NULL));
+	for (uid_t uid = 2000; uid < 2000 + RATE_USERS_MAX; uid++) {
+		assert_true(rate_take(&r, uid, 1, start_ns + 70 * CLOCK_NS_PER_S, NULL));
+	}
+	assert_int_equal(r.forgotten, 2);
+	assert_true(rate_take(&r, ANN, 1, start_ns + 70 * CLOCK_NS_PER_S, NULL));
+	assert_int_equal(r.forgotten, 2);
+}
+
 static void more_users_than_buckets(void **state)
 {
 	struct rate r = { 0 };
@@ -71,6 +87,7 @@ int main(void)
 		cmocka_unit_test(a_minutes_worth_at_once_then_evenly),
 		cmocka_unit_test(users_have_a_bucket_each),
 		cmocka_unit_test(what_was_missed_is_told_once),
+		cmocka_unit_test(what_was_missed_is_not_forgotten),
 		cmocka_unit_test(more_users_than_buckets),
 	};
 

@@ -98,6 +98,45 @@ static void so_many_images_are_enough(void **state)
 	store_close(s);
 }
 
+/* A file that rests is whole, and goes on where it was. */
+static void a_file_that_rests_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+
+	write_record(f, s, 0);
+	assert_int_equal(store_rest(s), 0);
+	assert_int_equal(store_rest(s), 0);
+	assert_null(s->db);
+	assert_int_equal(records_to_be_read(f), 1);
+	assert_int_equal(store_wake(s), 0);
+	write_record(f, s, 1);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	assert_int_equal(records_to_be_read(f), 2);
+	store_close(s);
+}
+
+/* What others have put in its place is not written to, and what is measured is counted. */
+static void another_file_in_its_place_is_not_woken(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f), *other;
+	char aside[128];
+
+	write_record(f, s, 0);
+	assert_int_equal(store_rest(s), 0);
+	snprintf(aside, sizeof(aside), "%s.aside", f->path);
+	assert_int_equal(rename(f->path, aside), 0);
+	other = begin(f);
+	assert_int_equal(store_wake(s), STORE_E_PATH);
+	assert_non_null(strstr(store_last_error(s)->message, "was replaced"));
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 1)), STORE_E_PATH);
+	assert_int_equal(store_unsaved(s), 1);
+	store_close(s);
+	store_close(other);
+	assert_int_equal(records_to_be_read(f), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +145,9 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(so_many_records_are_enough, setup, teardown),
 		cmocka_unit_test_setup_teardown(so_many_images_are_enough, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_rests_goes_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_file_in_its_place_is_not_woken, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
