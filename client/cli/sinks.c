@@ -273,7 +273,7 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	}
 }
 
-enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
+void sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
 				   .unanswered = ranks_none_answered(&s->ranks),
@@ -312,7 +312,6 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
-	return summary_outcome(s->summary, &end);
 }
 
 void sinks_close(struct sinks *s)

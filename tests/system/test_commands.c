@@ -286,7 +286,36 @@ static void a_program_that_could_not_be_joined_is_told_of(void **state)
 	expect_message(client, "the warning above says why");
 }
 
-/* No fault of the capture: there was nothing to measure, or nothing that was asked for. */
+/* Nothing to measure, or nothing of what was asked for: the same to a script that counts on records.
+ */
+static void a_script_hears_that_there_was_nothing_to_measure(void **state)
+{
+	const char *const rows[][6] = {
+		{ "--", "/bin/true" },
+		{ "--", FAKEAPP, "--no-cuda" },
+		{ "--", FAKEAPP, "--kernels", "0" },
+		{ "--kernel", "gemm", "--", FAKEAPP },
+		{ "--nvtx-include", "step/", "--", FAKEAPP },
+		{ "-s100", "--", FAKEAPP, "--kernels", "4" },
+	};
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *argv[10] = { CLIENT, "-q", "--fail-if-none" };
+
+		memcpy(argv + 3, rows[i], sizeof(rows[i]));
+		client = fixture_runv(f, USER_ANN, argv);
+		expect_exit(client, 124);
+		expect_message(client, "othing was measured");
+	}
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--fail-if-none", "--kernel", "k0", "--",
+				   FAKEAPP, NULL),
+		    0);
+}
+
+/* No fault of the program: its status is its own, where nobody asked for another. */
 static void nothing_to_measure_is_told_and_no_failure(void **state)
 {
 	struct fixture *f = *state;
@@ -357,6 +386,7 @@ int main(void)
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
 		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
 		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
+		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};

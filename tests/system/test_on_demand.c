@@ -74,6 +74,25 @@ static void a_capture_ends_after_its_duration(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* It launched kernels, and none of those that were asked for. */
+static void a_script_hears_that_a_capture_has_no_kernel(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--fail-if-none",
+			   "--nvtx-include", "step/", "--duration", "0.5", NULL);
+	expect_exit(c, 124);
+	expect_message(c, "othing was measured");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+				   "--nvtx-include", "step/", "--duration", "0.5", NULL),
+		    0);
+	program_kill(p, SIGKILL);
+}
+
 static void a_running_program_is_captured_any_number_of_times(void **state)
 {
 	struct fixture *f = *state;
@@ -706,6 +725,7 @@ static void a_file_that_is_there_costs_the_status(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel),
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
