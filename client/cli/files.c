@@ -14,6 +14,7 @@
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/report/estimated.h"
 
@@ -65,6 +66,18 @@ static bool check_folder(const struct run_options *o)
 	return r == 0;
 }
 
+/* What a link leads to was chosen by who made it. false: told. */
+static bool is_no_link(const char *path, bool force)
+{
+	struct stat st;
+	bool is_link = force && lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+
+	if (is_link) {
+		say_usage("-o %s: %s", path, outfile_why(-ELOOP));
+	}
+	return !is_link;
+}
+
 bool files_check(const struct run_options *o)
 {
 	struct store_error error;
@@ -87,8 +100,9 @@ bool files_check(const struct run_options *o)
 		free(path);
 		return false;
 	}
-	r = store_check(path, o->force, &error);
-	if (r != 0) {
+	r = is_no_link(path, o->force) ? 0 : -ELOOP;
+	r = r ? r : store_check(path, o->force, &error);
+	if (r > 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
 	}
 	free(path);
@@ -114,6 +128,9 @@ static int create(struct files *f, const char *path, struct store **ret)
 	if (r < 0) {
 		say_usage("-o %s: %s", path, strerror(-r));
 		return r;
+	}
+	if (!is_no_link(path, f->options->force)) {
+		return -ELOOP;
 	}
 	r = store_create(&options, &error, ret);
 	if (r != 0) {

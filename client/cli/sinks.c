@@ -12,6 +12,7 @@
 
 #include "client/cli/expand.h"
 #include "client/cli/out.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 
 static bool no_memory(void)
@@ -89,8 +90,7 @@ bool sinks_check(const struct run_options *o)
 	}
 	r = o->stream_path ? out_check(o->stream_path, o->force) : 0;
 	if (r != 0) {
-		say_usage("--output %s: %s", o->stream_path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", o->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -100,8 +100,7 @@ static bool open_stream(struct sinks *s)
 	int r = stream_open(s->options, &s->capture, &s->stream);
 
 	if (r < 0) {
-		say_usage("--output %s: %s", s->options->stream_path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", s->options->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }

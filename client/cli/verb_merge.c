@@ -183,7 +183,8 @@ static int write_trace(struct merging *m, struct outfile *out)
 	r = r ? r : outfile_finish(out);
 	buf_deinit(&b);
 	if (r) {
-		say_error("output", strerror(-r), "Write the trace to where there is room for it.");
+		say_error("output", outfile_why(r),
+			  "Write the trace to where there is room for it.");
 	}
 	return r ? EXIT_VERB_FAILED : 0;
 }
@@ -236,8 +237,7 @@ static int merge(const struct merge_options *o)
 	}
 	r = outfile_open(&out, o->path, o->force);
 	if (r < 0) {
-		say_usage("--output %s: %s", o->path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", o->path, outfile_why(r));
 	} else {
 		status = merge_into(&m, &out);
 	}

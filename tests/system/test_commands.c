@@ -118,6 +118,29 @@ static void a_file_of_the_stream_is_not_overwritten(void **state)
 	assert_true(count_text(path, "dram__bytes_read.sum") > 0);
 }
 
+/* Root's -f in a folder of everybody's: the link there is a stranger's, and what it leads to is
+ * not. */
+static void a_link_is_not_followed_with_force(void **state)
+{
+	struct fixture *f = *state;
+	const char *victim = fixture_path(f, "victim.csv"), *link = fixture_path(f, "run.csv");
+	const char *capture = fixture_path(f, "run.gpuctr");
+	FILE *file = fopen(victim, "w");
+
+	assert_non_null(file);
+	fputs("precious", file);
+	fclose(file);
+	assert_int_equal(symlink(victim, link), 0);
+	assert_int_equal(symlink(victim, capture), 0);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_SELF, "-f", "--format", "csv", "--output", link, "--",
+				      FAKEAPP, NULL),
+		       "this is a link", "name the file itself");
+	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
+		       "this is a link", "name the file itself");
+	assert_int_equal(count_text(victim, "precious"), 1);
+}
+
 static void a_mistyped_verb_has_its_near_match(void **state)
 {
 	struct fixture *f = *state;
@@ -379,6 +402,7 @@ int main(void)
 		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
 		SYSTEM_TEST(options_that_cannot_work_are_refused),
 		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
+		SYSTEM_TEST(a_link_is_not_followed_with_force),
 		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
 		SYSTEM_TEST(a_recording_says_what_it_holds),
 		SYSTEM_TEST(half_a_preset_is_refused),
