@@ -24,8 +24,8 @@ struct compress *compress_new(void)
 {
 	struct compress *c = calloc(1, sizeof(*c));
 
-	if (c && deflateInit2(&c->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + GZIP_HEADER,
-			      MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (c && deflateInit2(&c->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+			      MAX_WBITS + GZIP_HEADER, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(c);
 		c = NULL;
 	}

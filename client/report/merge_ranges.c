@@ -245,8 +245,10 @@ void merge_add_range(const struct merge *m, const struct trace_launch *launch, s
 {
 	double us = floor(launch->kernel_us);
 
-	buf_printf(b, ",\n{\"ph\":\"X\",\"cat\":\"cuda_profiler_range\",\"pid\":%u,\"tid\":0,\"ts\":%lld",
-		   launch->device, (long long)launch->range_us);
+	buf_printf(
+		b,
+		",\n{\"ph\":\"X\",\"cat\":\"cuda_profiler_range\",\"pid\":%u,\"tid\":0,\"ts\":%lld",
+		launch->device, (long long)launch->range_us);
 	buf_text(b, ",\"dur\":");
 	buf_double(b, us >= 1 ? us : 1);
 	buf_text(b, ",\"name\":");
