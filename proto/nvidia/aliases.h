@@ -2,14 +2,15 @@
 #ifndef GPUCTR_NVIDIA_ALIASES_H
 #define GPUCTR_NVIDIA_ALIASES_H
 
-/* What people call metrics that CUPTI calls otherwise: the names of nvprof, and words for what is counted. */
+/* What people call metrics that CUPTI calls otherwise: the names of nvprof, and words for what is
+ * counted. */
 
 #include <stdbool.h>
 
 struct alias {
 	const char *name; /* in lower case */
-	/* Separated by blanks. Of nvprof's name the full names of the metrics that give it; of a word,
-	 * globs of base names. */
+	/* Separated by blanks. Of nvprof's name the full names of the metrics that give it; of a
+	 * word, globs of base names. */
 	const char *means;
 	const char *how; /* the value is made of them, where it is more than one; else NULL */
 };
