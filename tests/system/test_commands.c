@@ -79,6 +79,15 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
 		{ { "--chip", "TU102" }, "--chip is of a recording" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
+		{ { "--nvtx", "--nvtx-include", "a/" },
+		  "'--nvtx' is an option of ncu: NVTX is always on: leave it out" },
+		{ { "--set", "full" }, "--metrics memory, compute, tensor" },
+		{ { "--section=SpeedOfLight" }, "'--section' is an option of ncu" },
+		{ { "--csv" }, "`gpuctr-client report FILE --csv`" },
+		{ { "--query-metrics" }, "`gpuctr-client metrics` lists them" },
+		{ { "--page", "raw" }, "`gpuctr-client report FILE` shows them" },
+		{ { "--target-processes", "all" }, "child processes are followed" },
+		{ { "--pages" }, "unknown option '--pages'" },
 	};
 	struct fixture *f = *state;
 
