@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SETS                                                                                   \
+#define SETS                                                                                    \
 	"name what you want to know: --metrics memory, compute, tensor, roofline or flops, or " \
 	"metrics, which `gpuctr-client metrics` lists"
 #define LISTED "`gpuctr-client metrics` lists them; with --describe what can be appended too"
