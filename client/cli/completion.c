@@ -117,6 +117,8 @@ static void walk_word(struct completion *c, struct walk *w, size_t i)
 		if (takes_program(w->verb)) {
 			w->ended = true;
 			w->program = i + 1;
+		} else if (!c->capture) {
+			c->capture = word;
 		}
 	} else if (strcmp(word, "--") == 0) {
 		w->ended = true;
@@ -222,6 +224,10 @@ static const char *complete(struct completion *c, const struct walk *w)
 	}
 	if (c->n == 1 || w->verb == &verb_help) {
 		offer_verbs(c);
+	}
+	/* Behind our name alone all programs are too many to choose from. */
+	if (c->n == 1 && c->typed[0] == '\0') {
+		return ":none";
 	}
 	if (takes_program(w->verb)) {
 		snprintf(text, sizeof(text), ":program %zu", c->n - 1);

@@ -13,8 +13,9 @@ struct completion {
 	bool split; /* the shell has split "--option=value" at its '=' */
 
 	const char *socket, *chip; /* that stand there already; NULL: none */
-	const char *given;	   /* of the last word: what candidates have in common before it is
-				      completed ("--metrics=a,") */
+	const char *capture; /* the first file of a verb that reads captures; NULL: none yet */
+	const char *given;   /* of the last word: what candidates have in common before it is
+				completed ("--metrics=a,") */
 	size_t n_given;
 	const char *typed; /* and behind that */
 	const char *list;  /* where the typed part is one of a list: the whole list */

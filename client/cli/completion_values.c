@@ -14,8 +14,11 @@
 
 #include "client/cli/format.h"
 #include "client/cli/select.h"
+#include "client/report/derived.h"
 #include "client/report/fields.h"
+#include "client/report/groups.h"
 #include "client/report/keys.h"
+#include "client/store/reader.h"
 
 enum { PATIENCE_S = 2 };
 
@@ -25,6 +28,7 @@ struct asked {
 	const struct completion *c;
 	void (*offer)(struct asked *a, const struct gpuctr_registered_process *p);
 	bool done, more;
+	char unit[64]; /* that was offered last */
 };
 
 /* NULL: nobody answers. */
@@ -47,6 +51,24 @@ static void wait_answer(struct gpuctr *g, struct asked *a, int result)
 	gpuctr_disconnect(g);
 }
 
+/* Where nothing is typed yet, thousands of names become what they begin with: "dram__". They come
+ * sorted. */
+static void offer_unit(struct asked *a, const char *name)
+{
+	const char *end = strstr(name, "__");
+	char unit[sizeof(a->unit)];
+
+	if (!end || memchr(name, '.', (size_t)(end - name))) {
+		return;
+	}
+	snprintf(unit, sizeof(unit), "%.*s__", (int)(end - name), name);
+	if (strcmp(unit, a->unit) != 0) {
+		snprintf(a->unit, sizeof(a->unit), "%s", unit);
+		completion_offer(a->c, unit, NULL);
+		a->more = true;
+	}
+}
+
 /* A counter needs a rollup behind its name, which is completed next. */
 static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 {
@@ -62,6 +84,10 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 		}
 		return;
 	}
+	if (!typed[0] && !whole) {
+		offer_unit(a, metric->name);
+		return;
+	}
 	snprintf(text, sizeof(text), "%s%s", metric->name, whole ? "" : ".");
 	a->more |= !whole;
 	completion_offer(a->c, text, metric->description);
@@ -70,8 +96,13 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 static void on_base_metric(const struct gpuctr_metric *metric, void *userdata)
 {
 	struct asked *a = userdata;
+	bool whole = metric->kind == GPUCTR_METRIC_PRESET || metric->kind == GPUCTR_METRIC_DERIVED;
 
-	completion_offer(a->c, metric->name, metric->description);
+	if (a->c->typed[0] || whole) {
+		completion_offer(a->c, metric->name, metric->description);
+	} else {
+		offer_unit(a, metric->name);
+	}
 }
 
 static void on_metrics_end(const char *chip, const struct gpuctr_error *error, void *userdata)
@@ -270,6 +301,51 @@ static const char *offer_parts(const struct completion *c)
 	return ":more";
 }
 
+/* Columns of the file that is named before, as `report` takes them. */
+static void offer_columns_of(const struct completion *c)
+{
+	struct keys keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	struct derived derived[DERIVED_MAX];
+	const struct measure *measures;
+	struct store_reader *r = NULL;
+	struct groups *g = groups_new(&keys);
+
+	if (g && store_open_unchecked(c->capture, NULL, &r) == 0 &&
+	    groups_begin(g, &store_info(r)->plan, c->capture, NULL) == 0) {
+		size_t n = groups_measures(g, &measures);
+
+		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
+			completion_offer(c, measures[i].name, measures[i].unit);
+		}
+		n = derived_find(measures, n, derived);
+		for (size_t i = 0; i < n; i++) {
+			completion_offer(c, derived[i].name, derived[i].unit);
+		}
+	}
+	store_reader_free(r);
+	groups_free(g);
+}
+
+static const char *offer_columns(const struct completion *c)
+{
+	if (c->capture) {
+		offer_columns_of(c);
+	}
+	return offer_words(c, "time");
+}
+
+static const char *offer_orders(const struct completion *c)
+{
+	offer_columns(c);
+	return offer_words(c, "launches name");
+}
+
+static const char *offer_pyprof(const struct completion *c)
+{
+	return offer_words(c, "idx seq altseq tid layer trace dir sub mod op kernel params sil tc "
+			      "device stream grid block flops bytes all");
+}
+
 /* By the name of the option, whatever its verb. */
 static const struct {
 	const char *option;
@@ -290,7 +366,8 @@ static const struct {
 	{ .option = "to", .words = "chrome csv jsonl folded perfetto pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
-	{ .option = "sort", .words = "time launches name" },
+	{ .option = "sort", .offer = offer_orders },
+	{ .option = "columns", .offer = offer_columns },
 };
 
 static bool is_choice(const char *argument)
@@ -305,7 +382,7 @@ static struct completion last_part(const struct completion *c, const char *argum
 	struct completion part = *c;
 	const char *comma = strrchr(c->typed, ',');
 
-	if (comma && (strcmp(argument, "LIST") == 0 || strcmp(argument, "KEYS") == 0)) {
+	if (comma && (strncmp(argument, "LIST", 4) == 0 || strcmp(argument, "KEYS") == 0)) {
 		/* Behind a '=' that the shell has split off, the word begins with the value. */
 		part.given = c->split ? c->typed : c->given;
 		part.n_given = (size_t)(comma + 1 - part.given);
@@ -319,6 +396,9 @@ const char *completion_of_option(const struct completion *c, const struct option
 {
 	struct completion part = last_part(c, def->argument);
 
+	if (strcmp(def->argument, "LIST|all") == 0) {
+		return offer_pyprof(&part);
+	}
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		if (strcmp(values[i].option, def->name) == 0) {
 			return values[i].offer ? values[i].offer(&part)

@@ -17,6 +17,7 @@
 
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/report/estimated.h"
 
@@ -69,6 +70,18 @@ static bool check_folder(const struct run_options *o)
 	return r == 0;
 }
 
+/* What a link leads to was chosen by who made it. false: told. */
+static bool is_no_link(const char *path, bool force)
+{
+	struct stat st;
+	bool is_link = force && lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+
+	if (is_link) {
+		say_usage("-o %s: %s", path, outfile_why(-ELOOP));
+	}
+	return !is_link;
+}
+
 bool files_check(const struct run_options *o)
 {
 	struct store_error error;
@@ -91,8 +104,9 @@ bool files_check(const struct run_options *o)
 		free(path);
 		return false;
 	}
-	r = store_check(path, o->force, &error);
-	if (r != 0) {
+	r = is_no_link(path, o->force) ? 0 : -ELOOP;
+	r = r ? r : store_check(path, o->force, &error);
+	if (r > 0) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
 	}
 	free(path);
@@ -118,6 +132,9 @@ static int create(struct files *f, const char *path, struct store **ret)
 	if (r < 0) {
 		say_usage("-o %s: %s", path, strerror(-r));
 		return r;
+	}
+	if (!is_no_link(path, f->options->force)) {
+		return -ELOOP;
 	}
 	r = store_create(&options, &error, ret);
 	if (r != 0) {
@@ -441,16 +458,15 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 void files_write_names(const struct files *f, const char *node, FILE *out)
 {
 	for (size_t i = 0; i < f->n; i++) {
-		char *path = f->items[i].store ? realpath(f->items[i].path, NULL) : NULL;
+		const char *path = f->items[i].path;
 		struct stat st;
 
 		/* A name with an end of a line in it is left where it is. */
-		if (path && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
+		if (f->items[i].store && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
 			fprintf(out, "file\t%s\t%ju\t%jd\t%jd.%09ld\t%s\n", node,
 				(uintmax_t)st.st_ino, (intmax_t)st.st_size,
 				(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
 		}
-		free(path);
 	}
 }
 

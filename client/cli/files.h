@@ -43,7 +43,8 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* A line "file NODE INODE SIZE TIME PATH", with tabs, for each that there is. */
+/* A line "file NODE INODE SIZE TIME PATH", with tabs, for each that there is; PATH as the pattern
+ * gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 uint64_t files_unsaved(const struct files *f);
 void files_close(struct files *f);

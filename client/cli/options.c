@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/foreign.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "proto/base/near.h"
@@ -105,6 +106,7 @@ struct options_parser *options_free(struct options_parser *p)
 static enum options_result refuse_unknown(struct options_parser *p, const char *word)
 {
 	char name[64];
+	const struct foreign *foreign;
 	const char *nearest;
 
 	if (optopt != 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
@@ -116,8 +118,11 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 		say_usage("option '%s' takes no value", name);
 		return OPTIONS_WRONG;
 	}
+	foreign = foreign_find(name);
 	nearest = near_word(name, p->names);
-	if (nearest) {
+	if (foreign) {
+		say_usage("'%s' is an option of %s: %s", name, foreign->tool, foreign->answer);
+	} else if (nearest) {
 		say_usage("unknown option '%s'; did you mean '%s'?", name, nearest);
 	} else {
 		say_usage("unknown option '%s'; --help lists them", name);

@@ -102,35 +102,90 @@ static int check_folder_of(const char *path)
 	return r;
 }
 
+bool out_is_device(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 /* A file that is there is somebody's; a pipe or a device is there to be written to. */
 int out_check(const char *path, bool force)
 {
 	struct stat st;
 
-	if (strcmp(path, "-") == 0) {
+	if (strcmp(path, "-") == 0 || out_is_device(path)) {
 		return 0;
 	}
-	if (stat(path, &st) < 0) {
+	if (lstat(path, &st) < 0) {
 		return errno == ENOENT ? check_folder_of(path) : -errno;
 	}
-	if (S_ISDIR(st.st_mode)) {
-		return -EISDIR;
+	if (S_ISLNK(st.st_mode)) {
+		return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? -EISDIR : -ELOOP;
 	}
-	return !force && S_ISREG(st.st_mode) ? -EEXIST : 0;
+	return S_ISDIR(st.st_mode) ? -EISDIR : force ? 0 : -EEXIST;
 }
 
-static int open_file(const char *path, bool force)
+int out_open_device(const char *path)
 {
-	enum { FLAGS = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY };
-	int fd = open(path, FLAGS | O_EXCL, 0666);
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
 
-	if (fd < 0 && errno == EEXIST) {
-		int r = out_check(path, force);
-
-		fd = r < 0 ? r : open(path, FLAGS | O_TRUNC, 0666);
-		return r < 0 || fd >= 0 ? fd : -errno;
+	if (fd >= 0 && (fstat(fd, &st) < 0 || S_ISREG(st.st_mode))) {
+		close(fd);
+		return -EEXIST;
 	}
 	return fd < 0 ? -errno : fd;
+}
+
+/* One that we may write to and not remove, of somebody who shares it. What has another name as well
+ * may not be meant. */
+static int open_shared(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+	    ftruncate(fd, 0) < 0) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+/* A file is a new one where it can be: what was there under its name, or is put there meanwhile, is
+ * not written to. */
+static int open_file(const char *path, bool force)
+{
+	int r = out_check(path, force);
+	int fd;
+
+	if (r < 0) {
+		return r;
+	}
+	if (out_is_device(path)) {
+		return out_open_device(path);
+	}
+	if (force && unlink(path) < 0 && errno != ENOENT) {
+		return errno == EPERM || errno == EACCES ? open_shared(path) : -errno;
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Waits end by a clock that nobody sets. */
+static void init_conditions(struct out *out)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&out->filled, NULL);
+	pthread_cond_init(&out->drained, &attributes);
+	pthread_condattr_destroy(&attributes);
 }
 
 int out_open(const char *path, bool force, struct out **ret)
@@ -149,8 +204,7 @@ int out_open(const char *path, bool force, struct out **ret)
 		return r;
 	}
 	pthread_mutex_init(&out->lock, NULL);
-	pthread_cond_init(&out->filled, NULL);
-	pthread_cond_init(&out->drained, NULL);
+	init_conditions(out);
 	r = pthread_create(&out->thread, NULL, write_filled, out);
 	if (r != 0) {
 		free(out);
@@ -171,7 +225,7 @@ static bool has_room(struct out *out, size_t n)
 	if (out->stalled || out->filling.n + n <= LIMIT_BYTES) {
 		return !out->stalled;
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += STALL_SECONDS;
 	while (out->state == OUT_OPEN && out->filling.n + n > LIMIT_BYTES) {
 		if (pthread_cond_timedwait(&out->drained, &out->lock, &until) != 0) {

@@ -9,9 +9,16 @@
 struct out;
 
 /* path "-": standard output. Returns 0 or a negative errno: -EEXIST when a file is there and force
- * was not given. out_check() finds that and what else can be known before anything waits for it. */
+ * was not given, -ELOOP when a link is there that leads to a file or nowhere, because who made it
+ * chose what is replaced. out_check() finds that and what else can be known before anything waits
+ * for it. */
 int out_check(const char *path, bool force);
 int out_open(const char *path, bool force, struct out **ret);
+
+/* Is it there, and no file: a pipe, a terminal, a device, by a link or not? */
+bool out_is_device(const char *path);
+/* Opens it. The descriptor, or a negative errno: -EEXIST when it is a file after all. */
+int out_open_device(const char *path);
 
 /* Hands bytes over, whole or not at all: false when they were left out, because the other side is
  * gone, or full, or too slow. */

@@ -32,6 +32,14 @@ bool outfile_spares(const char *option, const char *path, const char *input)
 	return false;
 }
 
+const char *outfile_why(int r)
+{
+	return r == -EEXIST  ? "the file is there; -f replaces it"
+	       : r == -ELOOP ? "this is a link, and -f replaces files only; name the file itself, "
+			       "or remove the link"
+			     : strerror(-r);
+}
+
 static int open_temporary(struct outfile *out)
 {
 	mode_t mask = umask(0);
@@ -54,10 +62,9 @@ static int open_temporary(struct outfile *out)
 
 int outfile_open(struct outfile *out, const char *path, bool force)
 {
-	struct stat st;
 	int r = out_check(path, force);
 
-	*out = (struct outfile){ .fd = -1, .path = path };
+	*out = (struct outfile){ .fd = -1, .path = path, .force = force };
 	signal(SIGPIPE, SIG_IGN);
 	if (r < 0) {
 		return r;
@@ -66,11 +73,11 @@ int outfile_open(struct outfile *out, const char *path, bool force)
 		out->fd = STDOUT_FILENO;
 		return 0;
 	}
-	if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
-		return open_temporary(out);
+	if (out_is_device(path)) {
+		out->fd = out_open_device(path);
+		return out->fd < 0 ? out->fd : 0;
 	}
-	out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	return out->fd < 0 ? -errno : 0;
+	return open_temporary(out);
 }
 
 int outfile_write(struct outfile *out, struct buf *b)
@@ -95,8 +102,29 @@ int outfile_write(struct outfile *out, struct buf *b)
 	return 0;
 }
 
+/* Not all file systems can tell whether a name was there while they give it; most can link. */
+int outfile_publish(const char *from, const char *to, bool force)
+{
+	if (force) {
+		return rename(from, to) < 0 ? -errno : 0;
+	}
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) {
+		return 0;
+	}
+	if (errno != EINVAL && errno != ENOSYS) {
+		return -errno;
+	}
+	if (link(from, to) < 0) {
+		return -errno;
+	}
+	unlink(from);
+	return 0;
+}
+
 int outfile_finish(struct outfile *out)
 {
+	int r;
+
 	if (out->fd == STDOUT_FILENO) {
 		return 0;
 	}
@@ -105,12 +133,12 @@ int outfile_finish(struct outfile *out)
 		return -errno;
 	}
 	out->fd = -1;
-	if (out->temporary && rename(out->temporary, out->path) < 0) {
-		return -errno;
+	r = out->temporary ? outfile_publish(out->temporary, out->path, out->force) : 0;
+	if (r == 0) {
+		free(out->temporary);
+		out->temporary = NULL;
 	}
-	free(out->temporary);
-	out->temporary = NULL;
-	return 0;
+	return r;
 }
 
 void outfile_close(struct outfile *out)

@@ -13,6 +13,7 @@ struct outfile {
 	int fd; /* -1: not open */
 	const char *path;
 	char *temporary; /* NULL: there is none */
+	bool force;	 /* a file of that name is replaced */
 	bool unread;	 /* nobody reads: a closed pipe */
 };
 
@@ -20,8 +21,12 @@ struct outfile {
  * option is how path was given. input "-": standard input. */
 bool outfile_spares(const char *option, const char *path, const char *input);
 
+/* What is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
+ * remedy. */
+const char *outfile_why(int r);
+
 /* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file is there and
- * force was not given. */
+ * force was not given, -ELOOP when a link to a file is. */
 int outfile_open(struct outfile *out, const char *path, bool force);
 
 /* Empties b. 0 or a negative errno; 0 too when nobody reads any more. */
@@ -29,6 +34,10 @@ int outfile_write(struct outfile *out, struct buf *b);
 
 /* Gives the file its name. 0 or a negative errno. */
 int outfile_finish(struct outfile *out);
+
+/* Gives the file from the name to. A file of that name is replaced with force, or else stays:
+ * -EEXIST. 0 or a negative errno. */
+int outfile_publish(const char *from, const char *to, bool force);
 
 /* In any case: removes what was not finished. */
 void outfile_close(struct outfile *out);

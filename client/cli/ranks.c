@@ -395,6 +395,16 @@ bool ranks_read(struct ranks *r, const char *line)
 	return whole;
 }
 
+uint64_t ranks_measured(const struct ranks *r)
+{
+	uint64_t measured = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		measured += r->items[i].measured;
+	}
+	return measured;
+}
+
 /* --- the table ------------------------------------------------------------------------------- */
 
 static int compare(const void *first, const void *second)

@@ -60,6 +60,9 @@ bool ranks_none_answered(const struct ranks *r);
 void ranks_write(const struct ranks *r, const char *node, FILE *f);
 bool ranks_read(struct ranks *r, const char *line);
 
+/* Kernels, of all processes. */
+uint64_t ranks_measured(const struct ranks *r);
+
 /* By rank, then by node and pid; at most max rows, and how many more there are. 0: all. */
 void ranks_print(struct ranks *r, size_t max, struct buf *b);
 

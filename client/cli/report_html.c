@@ -158,7 +158,8 @@ static int write_page(struct html *h, struct outfile *out, struct buf *why)
 	r = r ? r : outfile_finish(out);
 	buf_deinit(&b);
 	if (r) {
-		say_error("output", strerror(-r), "Write the page to where there is room for it.");
+		say_error("output", outfile_why(r),
+			  "Write the page to where there is room for it.");
 	}
 	return r ? EXIT_VERB_FAILED : 0;
 }
@@ -181,8 +182,7 @@ int report_html(const struct strings *files, const char *path, bool force,
 	h.page = page_new(options);
 	ok = r == 0 && h.page;
 	if (r < 0) {
-		say_usage("--html %s: %s", path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;
 	}
 	for (size_t i = 0; i < files->n && ok; i++) {

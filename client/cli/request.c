@@ -90,6 +90,17 @@ int request_parse(struct request_options *o, const struct verb *verb, int argc, 
 	return -1;
 }
 
+const struct gpuctr_error *request_try(struct request *request, const char *socket)
+{
+	static const struct gpuctr_error no_memory = { GPUCTR_E_INTERNAL, "out of memory", "" };
+
+	*request = (struct request){ 0 };
+	if (connect_patiently(socket, &request->g) == 0) {
+		return NULL;
+	}
+	return request->g ? gpuctr_last_error(request->g) : &no_memory;
+}
+
 bool request_open(struct request *request, const char *socket)
 {
 	int r;

@@ -36,6 +36,8 @@ int request_parse(struct request_options *o, const struct verb *verb, int argc, 
 
 /* false: told why, status is set. */
 bool request_open(struct request *request, const char *socket);
+/* The same without telling: NULL, or what could be told, which lives as long as the request. */
+const struct gpuctr_error *request_try(struct request *request, const char *socket);
 /* result is that of the call that asked. Waits for the answer, prints what was gathered,
  * disconnects and returns the exit status. */
 int request_finish(struct request *request, int result);

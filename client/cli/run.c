@@ -425,23 +425,23 @@ static void tell_operators(const struct run *run)
 	}
 }
 
-/* The status is the program's. A script that wants to know asks for another one, when the program's
- * would tell it that all went well and nothing could be measured. */
+/* The status is the program's. A script that wants to know asks by --fail-if-none for another one,
+ * where the program's would say that all went well and there is no record. Of many nodes it is who
+ * gathers them that knows. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
-	enum summary_outcome outcome;
 
 	tell_speechless(run);
 	tell_operators(run);
-	outcome = sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
+	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
 	/* What is captured has a status of its own, and what was asked for is not there. */
 	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
 		say("not all that was measured is in the files");
 		run->status = EXIT_REFUSED;
 	}
-	if (o->fail_if_none && run->status == 0 &&
-	    (outcome == SUMMARY_FAILED || (!run->path && outcome != SUMMARY_MEASURED))) {
+	if (o->fail_if_none && !o->part && run->status == 0 &&
+	    summary_records(run->sinks.summary) == 0) {
 		run->status = EXIT_UNMEASURED;
 	}
 }

@@ -63,7 +63,7 @@ enum {
 		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
 		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
 		{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,                                       \
-		  "exit with 124 when nothing could be measured" },                                \
+		  "exit with 124 when no kernel was measured, for whatever reason" },              \
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors" },                 \
 		{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },                  \
 		{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },  \

@@ -12,6 +12,7 @@
 
 #include "client/cli/expand.h"
 #include "client/cli/out.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 
 static bool no_memory(void)
@@ -89,8 +90,7 @@ bool sinks_check(const struct run_options *o)
 	}
 	r = o->stream_path ? out_check(o->stream_path, o->force) : 0;
 	if (r != 0) {
-		say_usage("--output %s: %s", o->stream_path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", o->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -100,8 +100,7 @@ static bool open_stream(struct sinks *s)
 	int r = stream_open(s->options, &s->capture, &s->stream);
 
 	if (r < 0) {
-		say_usage("--output %s: %s", s->options->stream_path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", s->options->stream_path, outfile_why(r));
 	}
 	return r == 0;
 }
@@ -273,7 +272,7 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	}
 }
 
-enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
+void sinks_conclude(struct sinks *s, bool with_summary)
 {
 	struct summary_end end = { .recorded = s->capture.recorded,
 				   .unanswered = ranks_none_answered(&s->ranks),
@@ -312,7 +311,6 @@ enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary)
 	if (s->unmatched && summary_records(s->summary) > 0 && summary_processes(s->summary) == 1) {
 		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
 	}
-	return summary_outcome(s->summary, &end);
 }
 
 void sinks_close(struct sinks *s)

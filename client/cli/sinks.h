@@ -52,7 +52,7 @@ void sinks_flush(struct sinks *s);
 
 /* Waits for the reader of the stream and prints the summary; if that is not wanted, still that
  * nothing was measured. The program was started. */
-enum summary_outcome sinks_conclude(struct sinks *s, bool with_summary);
+void sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);
 
 #endif

@@ -272,7 +272,7 @@ static int conclude(struct gathering *g, int srun_status)
 	if (srun_status != 0) {
 		say("not all nodes took part: their messages are above");
 	}
-	return 0;
+	return g->options->fail_if_none && ranks_measured(&g->ranks) == 0 ? EXIT_UNMEASURED : 0;
 }
 
 static void gathering_deinit(struct gathering *g)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/cli/expand.h"
+#include "client/cli/outfile.h"
 #include "client/cli/say.h"
 
 /* Of a file system that the nodes share with us. It is opened, because NFS knows no better before.
@@ -57,6 +58,7 @@ static bool fetch_into(const struct brought *file, int out)
 	slurm_add_word(&w, "--input=none");
 	slurm_add_word(&w, "--quiet");
 	slurm_add_word(&w, "cat");
+	slurm_add_word(&w, "--");
 	slurm_add_word(&w, file->path);
 	slurm_add_word(&w, NULL);
 	if (slurm_start(w.items, &pid, &fd) != 0) {
@@ -83,7 +85,7 @@ static bool fetch(const struct brought *file)
 	}
 	whole = fetch_into(file, out);
 	whole = close(out) == 0 && whole;
-	whole = whole && rename(part, file->path) == 0;
+	whole = whole && outfile_publish(part, file->path, false) == 0;
 	if (!whole) {
 		unlink(part);
 	}
@@ -95,10 +97,14 @@ void slurm_gather_files(const struct gathering *g)
 	for (size_t i = 0; i < g->n_files; i++) {
 		const struct brought *file = &g->files[i];
 
-		if (is_same(file)) {
+		/* What a node says is not to choose where we write. */
+		if (!expand_can_give(g->options->capture_path ? g->options->capture_path : "",
+				     file->path)) {
+			say("%s names %s, which -o cannot give: nothing is brought from there",
+			    file->node, file->path);
+		} else if (is_same(file)) {
 			continue;
-		}
-		if (access(file->path, F_OK) == 0) {
+		} else if (faccessat(AT_FDCWD, file->path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 			say("%s is another file here: the one of %s stays there", file->path,
 			    file->node);
 		} else if (fetch(file)) {

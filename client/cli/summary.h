@@ -52,13 +52,6 @@ struct summary_end {
 /* Appends "--budget 2%, seed 7". */
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed);
 
-enum summary_outcome {
-	SUMMARY_MEASURED,
-	SUMMARY_NOTHING, /* was measured, because nothing ran or nothing that was asked for */
-	SUMMARY_FAILED,	 /* nothing was measured, though it should have been */
-};
-enum summary_outcome summary_outcome(const struct summary *s, const struct summary_end *end);
-
 /* Appends why nothing was measured, and what became of the kernels; nothing when something was. */
 void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The lines below the table, and what stands in its place when there is none: why nothing was
- * measured, and whether that is a failure. It is none when there was nothing to measure, or nothing
- * that was asked for; a script is told the others by the exit status. */
+ * measured. */
 
 #include "client/cli/summary_internal.h"
 
@@ -367,21 +366,6 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 }
 
 /* --- nothing measured ------------------------------------------------------------------------ */
-
-enum summary_outcome summary_outcome(const struct summary *s, const struct summary_end *end)
-{
-	if (summary_records(s) > 0) {
-		return SUMMARY_MEASURED;
-	}
-	if (end->error != GPUCTR_OK || end->refused) {
-		return SUMMARY_FAILED;
-	}
-	if (summary_processes(s) == 0) {
-		return end->recorded ? SUMMARY_FAILED : SUMMARY_NOTHING;
-	}
-	return end->totals.seen == end->totals.filtered + end->totals.capturing ? SUMMARY_NOTHING
-										: SUMMARY_FAILED;
-}
 
 static void add_no_process(const struct summary_end *end, struct buf *b)
 {

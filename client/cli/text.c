@@ -141,6 +141,11 @@ void text_json(struct buf *b, const char *text)
 
 /* --- CSV ------------------------------------------------------------------------------------- */
 
+bool text_is_formula(const char *text)
+{
+	return text[0] && text[1] && strchr("=+-@\t\r", text[0]);
+}
+
 void text_csv(struct buf *b, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)(text ? text : "");
@@ -150,6 +155,9 @@ void text_csv(struct buf *b, const char *text)
 
 	if (quote) {
 		buf_char(b, '"');
+	}
+	if (text_is_formula((const char *)from)) {
+		buf_char(b, '\'');
 	}
 	while (p < end) {
 		size_t n = 1;

@@ -2,6 +2,7 @@
 #ifndef CLIENT_CLI_TEXT_H
 #define CLIENT_CLI_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,8 +19,11 @@ void text_json(struct buf *b, const char *text);
 /* The same without the quotes. */
 void text_json_part(struct buf *b, const char *text, size_t length);
 void text_json_body(struct buf *b, const char *text);
+/* Would a spreadsheet compute it instead of showing it? */
+bool text_is_formula(const char *text);
 /* A field as RFC 4180 has it, quoted only where it must be. It knows no escapes: control characters
- * but tabs and ends of lines become U+FFFD. */
+ * but tabs and ends of lines become U+FFFD. What a spreadsheet would take for a formula gets an
+ * apostrophe in front, because programs choose the names that are exported. */
 void text_csv(struct buf *b, const char *text);
 /* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
 void text_terminal(struct buf *b, const char *text);

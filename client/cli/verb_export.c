@@ -180,7 +180,7 @@ static int tell_failure(const struct export *x, int r, const struct store_error 
 
 	switch (r) {
 	case EXPORT_E_WRITE:
-		say_error("output", strerror(-x->write_error),
+		say_error("output", outfile_why(x->write_error),
 			  "Write the export to where there is room for it.");
 		return EXIT_VERB_FAILED;
 	case EXPORT_E_OPTIONS:
@@ -226,8 +226,7 @@ static int export(const struct export_options *o)
 	}
 	r = outfile_open(&x.out, o->path, o->force);
 	if (r < 0) {
-		say_usage("--output %s: %s", o->path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", o->path, outfile_why(r));
 		outfile_close(&x.out);
 		return EXIT_VERB_USAGE;
 	}

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "merge": our counters into a trace that torch.profiler wrote. The trace is read twice, in pieces:
- * once for its kernels, then it is copied byte by byte with the counters put in. */
+ * once for its kernels and launches, then it is copied byte by byte with the counters put in. */
 
 #include "client/cli/verb.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "client/cli/compress.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
@@ -39,8 +38,15 @@ struct merging {
 	const struct merge_options *options;
 	struct trace trace;
 	struct merge *merge;
-	int fd;
+	struct trace_text *text;
 	bool chosen, found;
+};
+
+/* The copy, on its way. */
+struct writing {
+	struct outfile *out;
+	struct compress *compress; /* NULL: it is not */
+	struct buf b, compressed;
 };
 
 enum { MERGE_E_PROCESS = 1000, MERGE_E_BUDGET };
@@ -126,8 +132,8 @@ static int read_trace(struct merging *m)
 	struct buf why = { 0 }, message = { 0 };
 	int r;
 
-	m->fd = open(m->options->trace, O_RDONLY | O_CLOEXEC);
-	r = m->fd < 0 ? -errno : trace_read(&m->trace, m->fd, &why);
+	m->text = trace_open(m->options->trace);
+	r = m->text ? trace_read(&m->trace, m->text, &why) : -errno;
 	if (r == 0 && m->trace.n == 0) {
 		buf_text(&why, "there is no kernel in it");
 		r = -EINVAL;
@@ -145,47 +151,104 @@ static int read_trace(struct merging *m)
 	return r ? EXIT_VERB_FAILED : 0;
 }
 
+static int flush(struct writing *w, bool end)
+{
+	int r;
+
+	if (!w->compress) {
+		return outfile_write(w->out, &w->b);
+	}
+	r = compress_add(w->compress, &w->b, end, &w->compressed);
+	return r ? r : outfile_write(w->out, &w->compressed);
+}
+
 /* From where the copy is up to end. */
-static int copy(struct merging *m, struct outfile *out, struct buf *b, uint64_t *at, uint64_t end)
+static int copy(struct merging *m, struct writing *w, uint64_t *at, uint64_t end)
 {
 	int r = 0;
 
 	while (r == 0 && *at < end) {
 		size_t n = end - *at < PIECE_BYTES ? (size_t)(end - *at) : PIECE_BYTES;
-		ssize_t done = buf_reserve(b, n) ? pread(m->fd, b->data + b->n, n, (off_t)*at) : -1;
+		int64_t done = buf_reserve(&w->b, n) ? trace_next(m->text, w->b.data + w->b.n, n)
+						     : -ENOMEM;
 
 		if (done <= 0) {
-			return done == 0 ? -EIO : -errno;
+			return done == 0 ? -EIO : (int)done;
 		}
-		b->n += (size_t)done;
+		w->b.n += (size_t)done;
 		*at += (uint64_t)done;
-		r = b->n >= PIECE_BYTES ? outfile_write(out, b) : 0;
+		r = w->b.n >= PIECE_BYTES ? flush(w, false) : 0;
 	}
 	return r;
 }
 
+static int write_pieces(struct merging *m, struct writing *w)
+{
+	uint64_t at = 0, next;
+	int r = trace_rewind(m->text);
+
+	while (r == 0 && merge_next(m->merge, &next)) {
+		r = copy(m, w, &at, next);
+		merge_put(m->merge, &w->b);
+		r = r == 0 && w->b.n >= PIECE_BYTES ? flush(w, false) : r;
+	}
+	r = r ? r : copy(m, w, &at, m->trace.bytes);
+	r = r ? r : flush(w, true);
+	return r ? r : outfile_finish(w->out);
+}
+
 static int write_trace(struct merging *m, struct outfile *out)
 {
-	struct buf b = { 0 };
-	uint64_t at = 0;
-	int r = 0;
+	bool compressed = compress_is_meant(m->options->path);
+	struct writing w = { .out = out, .compress = compressed ? compress_new() : NULL };
+	int r = compressed && !w.compress ? -ENOMEM : write_pieces(m, &w);
 
-	for (size_t i = 0; i < m->trace.n && r == 0; i++) {
-		const struct trace_kernel *k = &m->trace.kernels[i];
-
-		if (k->values > 0) {
-			r = copy(m, out, &b, &at, k->at);
-			merge_add_values(m->merge, k, &b);
-		}
-	}
-	r = r ? r : copy(m, out, &b, &at, m->trace.bytes);
-	r = r ? r : outfile_write(out, &b);
-	r = r ? r : outfile_finish(out);
-	buf_deinit(&b);
+	compress_free(w.compress);
+	buf_deinit(&w.b);
+	buf_deinit(&w.compressed);
 	if (r) {
-		say_error("output", strerror(-r), "Write the trace to where there is room for it.");
+		say_error("output", outfile_why(r),
+			  "Write the trace to where there is room for it.");
 	}
 	return r ? EXIT_VERB_FAILED : 0;
+}
+
+/* "1 launch", "2 launches" */
+static void add_launches(struct buf *b, uint64_t n)
+{
+	text_count(b, n);
+	buf_text(b, n == 1 ? " launch" : " launches");
+}
+
+/* What HTA will find. */
+static void tell_ranges(const struct merge_counts *n, struct buf *b)
+{
+	if (n->ranges == MERGE_LEAVES_RANGES) {
+		buf_text(b, "the trace has events of category cuda_profiler_range, and not one for "
+			    "each launch: they stay as they are\n");
+		return;
+	}
+	buf_text(b, "for HTA: a cuda_profiler_range for each of ");
+	add_launches(b, n->launches);
+	buf_text(b, " (cudaLaunchKernel), ");
+	text_count(b, n->launches - n->launches_alone);
+	buf_text(b, " with counters\n");
+	if (n->otherwise > 0) {
+		text_count(b, n->otherwise);
+		buf_text(b,
+			 " kernels with counters were launched in another way, which HTA does not "
+			 "look at: they have no such range\n");
+	}
+	if (n->together > 0) {
+		add_launches(b, n->together);
+		buf_text(b, " began in one microsecond with another: HTA may exchange their "
+			    "counters\n");
+	}
+	if (n->bare > 0) {
+		add_launches(b, n->bare);
+		buf_text(b, " had no operator around, which HTA needs: \"(no operator)\" was put "
+			    "in\n");
+	}
 }
 
 static void tell(const struct merge_counts *n)
@@ -198,6 +261,7 @@ static void tell(const struct merge_counts *n)
 	buf_text(&b, " of the trace, ");
 	text_count(&b, n->capture_alone);
 	buf_text(&b, " of the capture\n");
+	tell_ranges(n, &b);
 	say_text(&b);
 	buf_deinit(&b);
 }
@@ -211,7 +275,10 @@ static int merge_into(struct merging *m, struct outfile *out)
 	if (status) {
 		return status;
 	}
-	merge_finish(m->merge, &counts);
+	if (merge_finish(m->merge, &counts)) {
+		say_usage("out of memory");
+		return EXIT_VERB_FAILED;
+	}
 	if (counts.joined == 0) {
 		say_error("trace", "No kernel of the capture has the name of one in the trace.",
 			  "Take a trace and a capture of the same program.");
@@ -226,7 +293,7 @@ static int merge_into(struct merging *m, struct outfile *out)
 
 static int merge(const struct merge_options *o)
 {
-	struct merging m = { .options = o, .fd = -1 };
+	struct merging m = { .options = o };
 	struct outfile out;
 	int r, status = EXIT_VERB_USAGE;
 
@@ -236,17 +303,14 @@ static int merge(const struct merge_options *o)
 	}
 	r = outfile_open(&out, o->path, o->force);
 	if (r < 0) {
-		say_usage("--output %s: %s", o->path,
-			  r == -EEXIST ? "the file is there; -f replaces it" : strerror(-r));
+		say_usage("--output %s: %s", o->path, outfile_why(r));
 	} else {
 		status = merge_into(&m, &out);
 	}
 	outfile_close(&out);
 	merge_free(m.merge);
 	trace_deinit(&m.trace);
-	if (m.fd >= 0) {
-		close(m.fd);
-	}
+	trace_close(m.text);
 	return status;
 }
 
@@ -302,12 +366,15 @@ static int exec_merge(int argc, char **argv)
 
 const struct verb verb_merge = {
 	.name = "merge",
-	.usage = "merge TRACE.json CAPTURE [-o FILE] [OPTION...]",
+	.usage = "merge TRACE.json[.gz] CAPTURE [-o FILE] [OPTION...]",
 	.summary = "put counters into a trace that torch.profiler wrote",
 	.details =
 		"The i-th launch of a kernel's name in the trace gets the counters of the i-th of "
-		"that name in\nthe capture; what found no partner is counted.\n\nexample:\n"
-		"  gpuctr-client merge trace.json run.gpuctr -o merged.json\n",
+		"that name in\nthe capture; what found no partner is counted. "
+		"HolisticTraceAnalysis "
+		"finds the counters too,\nin events of category cuda_profiler_range. A FILE.gz is "
+		"compressed.\n\nexample:\n"
+		"  gpuctr-client merge trace.json.gz run.gpuctr -o merged.json.gz\n",
 	.options = defs,
 	.exec = exec_merge,
 };

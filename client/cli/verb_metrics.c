@@ -13,6 +13,7 @@
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
+#include "proto/nvidia/aliases.h"
 
 enum { OPTION_DESCRIBE = 256 };
 
@@ -28,6 +29,8 @@ struct listing {
 	struct request request;
 	bool describe;
 	uint64_t metrics;
+	const char *chip;		      /* that was named; NULL: none was */
+	const struct gpuctr_error *no_daemon; /* why none was asked; NULL: one was */
 };
 
 static const char *kind_name(enum gpuctr_metric_kind kind)
@@ -199,6 +202,11 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 	add_of_range(b, metric);
 }
 
+static bool is_of_cupti(const struct gpuctr_error *error)
+{
+	return error->code == GPUCTR_E_NO_CUPTI || error->code == GPUCTR_E_CUPTI_TOO_OLD;
+}
+
 static void on_end(const char *chip, const struct gpuctr_error *error, void *userdata)
 {
 	struct listing *listing = userdata;
@@ -207,9 +215,17 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 		struct buf count = { 0 };
 
 		text_count(&count, listing->metrics);
-		say("%s metric%s of %s", buf_string(&count), listing->metrics == 1 ? "" : "s",
-		    chip);
+		say("%s metric%s of %s%s", buf_string(&count), listing->metrics == 1 ? "" : "s",
+		    chip,
+		    !listing->no_daemon ? ""
+		    : listing->chip	? ", as this machine's CUPTI knows it"
+					: ", as this machine's CUPTI knows it: no daemon answers, "
+					  "which would know what GPU there is (--chip names another)");
 		buf_deinit(&count);
+	}
+	/* The one would do, and so would the other. */
+	if (error && listing->no_daemon && is_of_cupti(error)) {
+		say("%s", listing->no_daemon->message);
 	}
 	request_answer(&listing->request, error);
 }
@@ -241,18 +257,47 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
+/* Who knows a metric by another name hears which it is. */
+static void tell_aliases(char **patterns, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct alias *alias = alias_find(patterns[i]);
+
+		if (alias && alias_is_of_nvprof(alias)) {
+			say("%s, as nvprof called it, is %s%s%s", alias->name, alias->means,
+			    alias->how ? ": " : "", alias->how ? alias->how : "");
+		}
+	}
+}
+
+/* Without a daemon what this machine's CUPTI knows is the same, but for which GPU there is. */
+static int list_here(struct listing *listing, const struct gpuctr_metrics_options *options,
+		     const struct gpuctr_error *why)
+{
+	listing->no_daemon = why;
+	gpuctr_list_metrics_here(options, on_metric, on_end, listing);
+	return request_finish(&listing->request, 0);
+}
+
 static int list(const struct metrics_options *o, char **patterns, int n)
 {
 	struct gpuctr_metrics_options options = GPUCTR_INIT(gpuctr_metrics_options);
-	struct listing listing = { .describe = o->describe };
+	struct listing listing = { .describe = o->describe, .chip = o->chip };
+	const struct gpuctr_error *why;
 	int r;
 
 	options.chip = o->chip;
 	options.patterns = (const char *const *)patterns;
 	options.n_patterns = (size_t)n;
 	options.describe = o->describe;
-	if (!request_open(&listing.request, o->socket)) {
-		return listing.request.status;
+	tell_aliases(patterns, n);
+	/* Who names a socket asks this one. */
+	if (o->socket) {
+		if (!request_open(&listing.request, o->socket)) {
+			return listing.request.status;
+		}
+	} else if ((why = request_try(&listing.request, NULL))) {
+		return list_here(&listing, &options, why);
 	}
 	r = gpuctr_list_metrics(listing.request.g, &options, on_metric, on_end, &listing);
 	return request_finish(&listing.request, r);
@@ -275,9 +320,12 @@ const struct verb verb_metrics = {
 	.name = "metrics",
 	.usage = "metrics [PATTERN...] [--chip CHIP] [--describe]",
 	.summary = "list metrics, presets and derived metrics",
-	.details = "PATTERN is a word that names contain, a glob ('dram__*', quoted) or "
-		   "regex:EXPR.\n",
+	.details =
+		"PATTERN is a word that names contain, or several (\"hit rate\"); what nvprof or "
+		"people call a\nmetric (achieved_occupancy, l2, bandwidth); a glob ('dram__*', "
+		"quoted) or regex:EXPR. Needs no\nGPU, and no daemon where CUPTI is installed.\n",
 	.examples = "  gpuctr-client metrics dram\n"
+		    "  gpuctr-client metrics dram_read_bytes      # as nvprof called it\n"
 		    "  gpuctr-client metrics 'dram__*' --describe\n"
 		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n",
 	.options = defs,

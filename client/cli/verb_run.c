@@ -87,7 +87,7 @@ const struct verb verb_run = {
 		"started,\n"
 		"126 when it cannot be run, 127 when there is no such program. With "
 		"--fail-if-none 124\n"
-		"when it ended with 0 and nothing could be measured.\n",
+		"when it ended with 0 and no kernel was measured, for whatever reason.\n",
 	.examples = "  gpuctr-client python net.py\n"
 		    "  gpuctr-client --metrics dram__bytes_read.sum -o run.gpuctr -f -- ./program "
 		    "--its-option\n"

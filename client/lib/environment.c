@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/internal.h"
@@ -27,12 +28,15 @@ static const char *find_agent(const char *agent)
 	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
 }
 
-/* A path that cannot be made absolute stays as it is. */
-static void make_absolute(const char *path, char *ret, size_t size)
+/* For a program that changes its folder. It need not be there yet: the daemon may come later. A
+ * path that cannot be made absolute, or would be no shorter than limit, stays as it is. */
+static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 {
-	CLEAN_FREE char *full = realpath(path, NULL);
+	CLEAN_FREE char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
 
-	snprintf(ret, size, "%s", full ? full : path);
+	if (!folder || (size_t)snprintf(ret, PATH_MAX, "%s/%s", folder, path) >= limit) {
+		snprintf(ret, PATH_MAX, "%s", path);
+	}
 }
 
 int environment_make(const char *socket, const char *agent, const char *last, char ***ret,
@@ -42,8 +46,8 @@ int environment_make(const char *socket, const char *agent, const char *last, ch
 	size_t room = 3 * PATH_MAX + strlen(last) + 256, n = 0;
 	char **v;
 
-	make_absolute(find_agent(agent), agent_path, sizeof(agent_path));
-	make_absolute(socket, socket_path, sizeof(socket_path));
+	make_absolute(find_agent(agent), PATH_MAX, agent_path);
+	make_absolute(socket, sizeof(((struct sockaddr_un *)NULL)->sun_path), socket_path);
 	if (access(agent_path, R_OK) < 0) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));

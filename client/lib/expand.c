@@ -8,6 +8,7 @@
 #include "client/lib/pattern.h"
 #include "proto/base/arena.h"
 #include "proto/base/near.h"
+#include "proto/nvidia/aliases.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
@@ -17,8 +18,9 @@
 
 struct wanted {
 	struct pattern *pattern;
-	const char **names; /* the names that it matches; a literal is its own */
-	size_t n;	    /* LIMIT_METRICS + 1 means: more than that */
+	const struct alias *alias; /* that it is, in a list; NULL: none */
+	const char **names;	   /* the names that it matches; a literal is its own */
+	size_t n;		   /* LIMIT_METRICS + 1 means: more than that */
 };
 
 struct expansion {
@@ -82,6 +84,7 @@ int expansion_new(const char *const *texts, size_t n, struct expansion **ret, st
 			expansion_free(e);
 			return r->code;
 		}
+		e->wanted[i].alias = alias_find(texts[i]);
 		e->n++;
 	}
 	begin_near(e);
@@ -103,8 +106,26 @@ struct expansion *expansion_free(struct expansion *e)
 
 /* --- lists --- */
 
-static bool lists(const struct pattern *p, const char *name)
+/* Each of the words that blanks separate, whatever the case. */
+static bool has_words(const char *name, const char *text)
 {
+	char word[LIMIT_NAME_BYTES];
+	bool any = false;
+
+	for (const char *p = text + strspn(text, " "); *p; p += strspn(p, " ")) {
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(p, " "), p);
+		if (!strcasestr(name, word)) {
+			return false;
+		}
+		any = true;
+		p += strcspn(p, " ");
+	}
+	return any;
+}
+
+static bool lists(const struct wanted *w, const char *name)
+{
+	const struct pattern *p = w->pattern;
 	const char *text = pattern_text(p);
 	size_t length = strlen(name);
 
@@ -112,7 +133,8 @@ static bool lists(const struct pattern *p, const char *name)
 		return true;
 	}
 	return pattern_is_literal(p) &&
-	       (strstr(name, text) || (strncmp(text, name, length) == 0 && text[length] == '.'));
+	       (has_words(name, text) || (w->alias && alias_covers(w->alias, name)) ||
+		(strncmp(text, name, length) == 0 && text[length] == '.'));
 }
 
 bool expansion_lists(struct expansion *e, const char *name)
@@ -121,7 +143,7 @@ bool expansion_lists(struct expansion *e, const char *name)
 
 	near_offer(&e->near, name);
 	for (size_t i = 0; !listed && i < e->n; i++) {
-		listed = lists(e->wanted[i].pattern, name);
+		listed = lists(&e->wanted[i], name);
 	}
 	e->n_listed += listed;
 	return listed;

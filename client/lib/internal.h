@@ -92,6 +92,8 @@ void connection_name(const char *program, char *name, size_t size);
  * called once. After an error, -errno or a code, it is not called. */
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
 		    struct gpuctr_capture *c);
+/* As the public struct, which ends with the call. */
+void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata);
 void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
 
 /* metrics is NULL when the expansion failed: e says why. */

@@ -367,7 +367,7 @@ static void end_list(struct request *q, const char *chip)
 	done.on_metrics_end(chip, NULL, done.userdata);
 }
 
-static void list_metric(struct request *q, const struct wire_metric *w)
+void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata)
 {
 	const struct gpuctr_metric m = {
 		.name = w->name,
@@ -379,9 +379,7 @@ static void list_metric(struct request *q, const struct wire_metric *w)
 		.n_submetrics = w->submetrics.n,
 	};
 
-	if (expansion_lists(q->expansion, w->name)) {
-		q->on_metric(&m, q->userdata);
-	}
+	on_metric(&m, userdata);
 }
 
 static void answer_metrics(struct gpuctr *g, struct request *q, const struct wire_metrics_reply *r)
@@ -389,9 +387,9 @@ static void answer_metrics(struct gpuctr *g, struct request *q, const struct wir
 	bool is_list = q->on_metrics_end != NULL;
 
 	for (size_t i = 0; i < r->metrics.n; i++) {
-		if (is_list) {
-			list_metric(q, &r->metrics.v[i]);
-		} else {
+		if (is_list && expansion_lists(q->expansion, r->metrics.v[i].name)) {
+			requests_tell_metric(&r->metrics.v[i], q->on_metric, q->userdata);
+		} else if (!is_list) {
 			expansion_add(q->expansion, &r->metrics.v[i]);
 		}
 	}

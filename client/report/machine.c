@@ -30,18 +30,6 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 
 /* --- CSV ------------------------------------------------------------------------------------- */
 
-static void add_label(struct buf *b, const char *label)
-{
-	struct buf safe = { 0 };
-
-	if (*label && strchr("=+-@\t\r", *label)) {
-		buf_char(&safe, '\'');
-	}
-	buf_text(&safe, label);
-	text_csv(b, buf_string(&safe));
-	buf_deinit(&safe);
-}
-
 /* Of how many launches a measure is known: told where that is not all. JSON always has it. */
 static bool n_is_told(const struct view *v, size_t i)
 {
@@ -169,7 +157,7 @@ static double derived_error(const struct derived *d, const struct group *row)
 static void add_row(const struct view *v, const struct group *row, struct buf *b)
 {
 	for (unsigned i = 0; i < v->keys->n; i++) {
-		add_label(b, row->labels[i]);
+		text_csv(b, row->labels[i]);
 		buf_char(b, ',');
 	}
 	buf_u64(b, launches_of(row, false));

@@ -3,7 +3,7 @@
 /* The trace's kernels sorted by name and order are a queue for each name, from which each record
  * takes the next. Values are kept for those that were taken. */
 
-#include "client/report/merge.h"
+#include "client/report/merge_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,20 +12,9 @@
 
 #include "client/cli/text.h"
 
-struct queue {
+struct merge_queue {
 	uint64_t name;
 	size_t next, end; /* in the sorted kernels */
-};
-
-struct merge {
-	struct trace *trace;
-	struct queue *queues; /* by name */
-	size_t n_queues;
-	struct buf *keys; /* "gpuctr::name": for each column */
-	size_t n_columns;
-	double *values; /* of the joined, one after the other */
-	size_t n_values, max_values;
-	uint64_t alone;
 };
 
 /* --- order ----------------------------------------------------------------------------------- */
@@ -53,7 +42,7 @@ static int by_place(const void *a, const void *b)
 
 static int by_name(const void *a, const void *b)
 {
-	const struct queue *x = a, *y = b;
+	const struct merge_queue *x = a, *y = b;
 
 	return compare(x->name, y->name);
 }
@@ -70,7 +59,7 @@ static int make_queues(struct merge *m)
 	for (size_t i = 0; m->queues && i < t->n; i++) {
 		if (i == 0 || t->kernels[i].name != t->kernels[i - 1].name) {
 			m->queues[m->n_queues++] =
-				(struct queue){ .name = t->kernels[i].name, .next = i };
+				(struct merge_queue){ .name = t->kernels[i].name, .next = i };
 		}
 		m->queues[m->n_queues - 1].end = i + 1;
 	}
@@ -96,7 +85,6 @@ struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan)
 	}
 	m->n_columns = plan->n_columns;
 	for (size_t i = 0; i < m->n_columns; i++) {
-		buf_text(&m->keys[i], "\"gpuctr::");
 		text_json_body(&m->keys[i], plan->columns[i].name);
 		buf_text(&m->keys[i], "\":");
 	}
@@ -114,15 +102,16 @@ struct merge *merge_free(struct merge *m)
 	free(m->keys);
 	free(m->queues);
 	free(m->values);
+	free(m->bare);
 	free(m);
 	return NULL;
 }
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static struct queue *find_queue(struct merge *m, const char *name)
+static struct merge_queue *find_queue(struct merge *m, const char *name)
 {
-	const struct queue key = { .name = trace_hash(name, strlen(name)) };
+	const struct merge_queue key = { .name = trace_hash(name, strlen(name)) };
 
 	return bsearch(&key, m->queues, m->n_queues, sizeof(*m->queues), by_name);
 }
@@ -146,7 +135,7 @@ static int keep_values(struct merge *m, const double *values)
 
 int merge_record(struct merge *m, const struct gpuctr_record *record)
 {
-	struct queue *q = record->kernel ? find_queue(m, record->kernel->name) : NULL;
+	struct merge_queue *q = record->kernel ? find_queue(m, record->kernel->name) : NULL;
 
 	q = q || !record->kernel ? q : find_queue(m, record->kernel->mangled);
 	if (!q || q->next == q->end) {
@@ -160,30 +149,97 @@ int merge_record(struct merge *m, const struct gpuctr_record *record)
 	return 0;
 }
 
-void merge_finish(struct merge *m, struct merge_counts *ret)
+int merge_finish(struct merge *m, struct merge_counts *ret)
 {
 	struct trace *t = m->trace;
+	int r;
 
 	*ret = (struct merge_counts){ .joined = m->n_values,
 				      .trace_alone = t->n - m->n_values,
 				      .capture_alone = m->alone };
+	r = merge_ranges_prepare(m, ret);
 	if (t->n > 0) {
 		qsort(t->kernels, t->n, sizeof(*t->kernels), by_place);
 	}
+	m->ranges = ret->ranges;
+	return r;
 }
 
-void merge_add_values(const struct merge *m, const struct trace_kernel *kernel, struct buf *b)
-{
-	const char *separator = kernel->empty ? "" : ",";
+/* --- what is put in -------------------------------------------------------------------------- */
 
-	for (size_t i = 0; kernel->values > 0 && i < m->n_columns; i++) {
-		double value = m->values[(kernel->values - 1) * m->n_columns + i];
+void merge_add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b)
+{
+	for (size_t i = 0; values > 0 && i < m->n_columns; i++) {
+		double value = m->values[(values - 1) * m->n_columns + i];
 
 		if (isfinite(value)) {
-			buf_text(b, separator);
-			separator = ",";
+			buf_text(b, first ? "\"" : ",\"");
+			buf_text(b, plain ? "" : "gpuctr::");
 			buf_add(b, m->keys[i].data, m->keys[i].n);
 			buf_double(b, value);
+			first = false;
 		}
+	}
+}
+
+enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
+
+/* The nearest of those that are left. */
+static enum place find_place(const struct merge *m, uint64_t *ret_at)
+{
+	const struct trace *t = m->trace;
+	enum place place = AT_NONE;
+
+	*ret_at = UINT64_MAX;
+	if (m->next_kernel < t->n) {
+		*ret_at = t->kernels[m->next_kernel].at;
+		place = AT_KERNEL;
+	}
+	if (m->next_bare < m->n_bare && m->bare[m->next_bare].at < *ret_at) {
+		*ret_at = m->bare[m->next_bare].at;
+		place = AT_BARE;
+	}
+	if (m->ranges == MERGE_FILLS_RANGES && m->next_range < t->n_ranges &&
+	    t->ranges[m->next_range].at < *ret_at) {
+		*ret_at = t->ranges[m->next_range].at;
+		place = AT_RANGE;
+	}
+	if (m->ranges == MERGE_WRITES_RANGES && m->next_launch < t->n_launches &&
+	    t->end < *ret_at) {
+		*ret_at = t->end;
+		place = AT_END;
+	}
+	return place;
+}
+
+bool merge_next(const struct merge *m, uint64_t *ret_at)
+{
+	return find_place(m, ret_at) != AT_NONE;
+}
+
+void merge_put(struct merge *m, struct buf *b)
+{
+	const struct trace *t = m->trace;
+	const struct trace_kernel *k = &t->kernels[m->next_kernel];
+	const struct trace_range *range = &t->ranges[m->next_range];
+	uint64_t at;
+
+	switch (find_place(m, &at)) {
+	case AT_KERNEL:
+		merge_add_values(m, k->values, false, k->empty, b);
+		m->next_kernel++;
+		break;
+	case AT_BARE:
+		merge_add_op(&m->bare[m->next_bare++], b);
+		break;
+	case AT_RANGE:
+		merge_add_values(m, range->values, true, range->empty, b);
+		m->next_range++;
+		break;
+	case AT_END:
+		merge_add_range(m, &t->launches[m->next_launch++], b);
+		break;
+	case AT_NONE:
+		break;
 	}
 }

@@ -19,14 +19,28 @@ struct merge *merge_free(struct merge *m); /* takes NULL, returns NULL */
 /* In the order of the process. 0 or -ENOMEM. */
 int merge_record(struct merge *m, const struct gpuctr_record *record);
 
-struct merge_counts {
-	uint64_t joined, trace_alone, capture_alone;
+/* Events of category cuda_profiler_range, one for each launch. */
+enum merge_ranges {
+	MERGE_WRITES_RANGES, /* there are none yet */
+	MERGE_FILLS_RANGES,  /* there is one for each already: of another capture */
+	MERGE_LEAVES_RANGES, /* there are some, and not one for each */
 };
 
-/* All records have come: the trace is in the order of the file again. */
-void merge_finish(struct merge *m, struct merge_counts *ret);
+struct merge_counts {
+	uint64_t joined, trace_alone, capture_alone;
+	enum merge_ranges ranges;
+	uint64_t launches, launches_alone; /* those without counters */
+	uint64_t otherwise;		   /* joined, and not launched by one of these */
+	uint64_t together;		   /* launches in one microsecond with the one before */
+	uint64_t bare;			   /* launches that no operator was around */
+};
 
-/* Appends what is to be inserted before the end of a kernel's arguments. */
-void merge_add_values(const struct merge *m, const struct trace_kernel *kernel, struct buf *b);
+/* All records have come. 0 or -ENOMEM. */
+int merge_finish(struct merge *m, struct merge_counts *ret);
+
+/* Where in the text of the trace, from its begin to its end, something is to be put in next; false:
+ * nowhere any more. merge_put() appends what, and goes on to the place after it. */
+bool merge_next(const struct merge *m, uint64_t *ret_at);
+void merge_put(struct merge *m, struct buf *b);
 
 #endif

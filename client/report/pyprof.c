@@ -419,9 +419,9 @@ static void put_aligned(const struct pyprof *p, struct buf *b, const struct colu
 	buf_char(b, ' ');
 }
 
-static void put_quoted(const struct pyprof *p, struct buf *b)
+static void put_quoted(struct pyprof *p, struct buf *b)
 {
-	buf_char(b, '"');
+	buf_text(b, text_is_formula(buf_string(&p->field)) ? "\"'" : "\"");
 	for (size_t i = 0; i < p->field.n; i++) {
 		buf_text(b, p->field.data[i] == '"' ? "\"" : "");
 		buf_char(b, p->field.data[i]);

@@ -2,32 +2,83 @@
 #ifndef CLIENT_REPORT_TRACE_H
 #define CLIENT_REPORT_TRACE_H
 
-/* The kernels of a trace in Chrome's format, as torch.profiler writes it, and where in the file
- * something can be added to their arguments. */
+/* What counters are joined to in a trace in Chrome's format, as torch.profiler writes it, plain or
+ * compressed by gzip, and where in the text something can be put in. Offsets are those of the text
+ * before it was compressed. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/cli/buf.h"
+#include "client/report/texts.h"
 
+/* An event of category "kernel". */
 struct trace_kernel {
 	uint64_t name;	      /* trace_hash() of it */
+	const char *text;     /* the name, of the trace's texts */
 	uint64_t correlation; /* launches are numbered by it in their order */
 	uint64_t at;	      /* offset of the '}' that ends its arguments */
-	bool empty;	      /* it has none yet */
-	size_t values;	      /* for who joins: 1 + which values belong to it; 0: none */
+	double us;	      /* how long it ran */
+	unsigned device;
+	bool empty;    /* it has no arguments yet */
+	size_t values; /* for who joins: 1 + which values belong to it; 0: none */
+};
+
+/* An event of category "cuda_runtime" whose name begins with cudaLaunchKernel. */
+struct trace_launch {
+	double begin, us;
+	uint64_t correlation;
+	uint64_t at;	    /* offset of the '{' that begins the event */
+	const char *thread; /* "pid":1,"tid":2 as the event has them, of the trace's texts */
+	/* For who joins: */
+	bool in_op;	  /* an operator is around it */
+	size_t values;	  /* as of a kernel */
+	const char *text; /* of its kernel; NULL: there is none in the trace */
+	double kernel_us;
+	unsigned device;
+	int64_t range_us; /* when its range begins */
+};
+
+/* An event of category "cpu_op", without those within the one before. */
+struct trace_op {
+	double begin, end;
+	const char *thread;
+};
+
+/* An event of category "cuda_profiler_range": somebody has put in counters already. */
+struct trace_range {
+	double begin;
+	uint64_t at; /* as of a kernel */
+	bool empty;
+	size_t values; /* as of a kernel */
 };
 
 struct trace {
 	struct trace_kernel *kernels; /* in the order of the file */
-	size_t n, max;
-	uint64_t bytes;
+	struct trace_launch *launches;
+	struct trace_op *ops;
+	struct trace_range *ranges;
+	size_t n, n_launches, n_ops, n_ranges;
+	size_t max, max_launches, max_ops, max_ranges;
+	uint64_t end;	/* offset of the ']' that ends the events */
+	uint64_t bytes; /* of the text */
+	struct texts texts;
 };
 
-/* Reads a file from its begin, in pieces. 0, -ENOMEM, another negative errno of the file, or
- * -EINVAL with why told when it is no trace. */
-int trace_read(struct trace *t, int fd, struct buf *why);
+/* The text of a file from its begin, in pieces. NULL: errno. A file that can be read once alone is
+ * refused with ESPIPE. */
+struct trace_text;
+struct trace_text *trace_open(const char *path);
+struct trace_text *trace_close(struct trace_text *text); /* takes NULL, returns NULL */
+int trace_rewind(struct trace_text *text);		 /* 0 or a negative errno */
+bool trace_is_compressed(const struct trace_text *text);
+/* How many bytes were read, fewer than n at the end alone, or a negative errno: -EBADMSG where what
+ * is compressed is damaged or not whole. */
+int64_t trace_next(struct trace_text *text, void *data, size_t n);
+
+/* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace. */
+int trace_read(struct trace *t, struct trace_text *text, struct buf *why);
 void trace_deinit(struct trace *t);
 
 /* Of a kernel's name, whatever its spaces: "> >" and ">>" are the same. */

@@ -4,7 +4,7 @@
 
 /* From what a user typed to what the hardware measures: concrete metrics, columns, passes. */
 
-#include "daemon/gpu/catalogue.h"
+#include "proto/nvidia/catalogue.h"
 
 /* Resolves names, presets and derived names, in their order and without repeats. When they do not
  * fit into one pass, groups says how many one-pass captures cover them, and each column names its

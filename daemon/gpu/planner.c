@@ -9,7 +9,7 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
-#include "daemon/gpu/catalogue.h"
+#include "proto/nvidia/catalogue.h"
 #include "daemon/gpu/plan.h"
 #include "daemon/gpu/service.h"
 #include "proto/wire/limits.h"
@@ -26,50 +26,36 @@ struct planner {
 /* A plan that takes longer is refused, because other users wait behind it. */
 enum { PLAN_TIME_MS = 2000 };
 
-static const char default_chip[] = "GH100";
-
 static struct planner *planner_of(struct service *s)
 {
 	return list_entry(s, struct planner, service);
 }
 
-/* NULL with r filled. A chip's name that a user typed is given to CUPTI only when it is one of
- * CUPTI's own. */
+/* NULL with r filled. */
 static struct catalogue *find_catalogue(struct planner *p, const char *chip, struct refusal *r)
 {
-	CUpti_Profiler_Host_GetSupportedChips_Params all = {
-		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
-	};
-	char known[512] = "";
+	struct catalogue *c = &p->catalogues[p->n_catalogues];
 
 	if (p->service.no_vendor.code != 0) {
 		*r = p->service.no_vendor;
 		return NULL;
 	}
-	chip = chip[0] ? chip : default_chip;
+	chip = chip[0] ? chip : CATALOGUE_DEFAULT_CHIP;
 	for (size_t i = 0; i < p->n_catalogues; i++) {
 		if (strcmp(p->catalogues[i].host.chip, chip) == 0) {
 			return &p->catalogues[i];
 		}
 	}
-	p->service.vendor.cuptiProfilerHostGetSupportedChips(&all);
-	for (size_t i = 0; i < all.numChips; i++) {
-		struct catalogue *c = &p->catalogues[p->n_catalogues];
-
-		if (strcmp(all.ppChipNames[i], chip) == 0 &&
-		    p->n_catalogues < ARRAY_SIZE(p->catalogues)) {
-			if (catalogue_init(c, &p->service.vendor, all.ppChipNames[i], r) != 0) {
-				return NULL;
-			}
-			p->n_catalogues++;
-			return c;
-		}
-		strncat(known, " ", sizeof(known) - strlen(known) - 1);
-		strncat(known, all.ppChipNames[i], sizeof(known) - strlen(known) - 1);
+	chip = catalogue_find_chip(&p->service.vendor, chip, r);
+	if (chip && p->n_catalogues == ARRAY_SIZE(p->catalogues)) {
+		refusal_set(r, GPUCTR_E_INTERNAL, "", "CUPTI knows too many chips");
+		return NULL;
 	}
-	refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "", "CUPTI knows no chip %s", chip);
-	snprintf(r->remedy, sizeof(r->remedy), "Name one of:%s.", known);
-	return NULL;
+	if (!chip || catalogue_init(c, &p->service.vendor, chip, r) != 0) {
+		return NULL;
+	}
+	p->n_catalogues++;
+	return c;
 }
 
 /* --- metrics --- */
@@ -78,7 +64,6 @@ struct listing {
 	struct service *s;
 	struct catalogue *c;
 	uint32_t request;
-	bool describe;
 	struct wire_metric metrics[LIMIT_METRICS_PER_FRAME];
 	size_t n, bytes;
 };
@@ -114,77 +99,30 @@ static void listing_add(struct listing *l, const struct wire_metric *metric)
 	l->metrics[l->n++] = *metric;
 }
 
-/* Submetrics are borrowed from CUPTI until its next call, so they are copied into the answer. */
-static struct wire_strings copy_submetrics(struct listing *l, const struct catalogue_base *base)
+/* What is borrowed of them is copied into the answer. */
+static struct wire_strings copy_submetrics(struct listing *l, const struct wire_strings *from)
 {
-	const char **v = NULL, **copy;
-	size_t n = catalogue_submetrics(l->c, base, &v);
+	size_t n = from->n > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : from->n;
+	const char **copy = arena_alloc(&l->s->answer, n * sizeof(*copy));
 
-	n = n > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : n;
-	copy = arena_alloc(&l->s->answer, n * sizeof(*copy));
 	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = arena_printf(&l->s->answer, "%s", v[i]);
+		copy[i] = arena_printf(&l->s->answer, "%s", from->v[i]);
 		n = copy[i] ? n : i;
 	}
 	return (struct wire_strings){ copy ? n : 0, copy };
 }
 
-static int list_base(struct listing *l, const struct catalogue_base *base)
+static int list_metric(const struct wire_metric *metric, void *userdata)
 {
-	struct wire_metric m = { .name = base->name, .kind = base->kind };
+	struct listing *l = userdata;
+	struct wire_metric m = *metric;
 	int r = listing_make_room(l);
 
-	if (r < 0) {
-		return r;
+	if (r == 0) {
+		m.submetrics = copy_submetrics(l, &metric->submetrics);
+		listing_add(l, &m);
 	}
-	catalogue_describe(l->c, base->name, &m.unit, &m.hardware_unit, &m.description);
-	if (l->describe) {
-		m.submetrics = copy_submetrics(l, base);
-	} else {
-		m.description = NULL;
-	}
-	listing_add(l, &m);
-	return 0;
-}
-
-static int list_named(struct listing *l, const struct catalogue_named *named)
-{
-	struct wire_metric m = {
-		.name = named->name,
-		.kind = named->kind,
-		.unit = named->unit,
-		.description = named->description,
-	};
-	int r = listing_make_room(l);
-	const char **terms;
-	size_t n = 0;
-
-	if (r < 0) {
-		return r;
-	}
-	terms = arena_alloc(&l->s->answer, sizeof(named->terms));
-	for (size_t i = 0; terms && i < ARRAY_SIZE(named->terms) && named->terms[i].metric; i++) {
-		if (catalogue_term_is_for(l->c, named, i)) {
-			terms[n++] = named->terms[i].metric;
-		}
-	}
-	m.submetrics = (struct wire_strings){ n, terms };
-	listing_add(l, &m);
-	return 0;
-}
-
-static int list_all(struct listing *l)
-{
-	const struct catalogue_named *named;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && (named = catalogue_named_at(i)); i++) {
-		r = list_named(l, named);
-	}
-	for (size_t i = 0; r == 0 && i < l->c->n_bases; i++) {
-		r = list_base(l, &l->c->bases[i]);
-	}
-	return r < 0 ? r : listing_flush(l, true);
+	return r;
 }
 
 static int handle_metrics(struct service *s, const struct wire_message *m)
@@ -193,12 +131,14 @@ static int handle_metrics(struct service *s, const struct wire_message *m)
 	struct refusal refusal = { 0 };
 	CLEAN_FREE struct listing *l = calloc(1, sizeof(*l));
 	struct catalogue *c = l ? find_catalogue(planner_of(s), q->chip, &refusal) : NULL;
+	int r;
 
 	if (!c) {
 		return l ? service_refuse(s, q->request, &refusal) : -ENOMEM;
 	}
-	*l = (struct listing){ .s = s, .c = c, .request = q->request, .describe = q->describe };
-	return list_all(l);
+	*l = (struct listing){ .s = s, .c = c, .request = q->request };
+	r = catalogue_list(c, q->describe, list_metric, l);
+	return r < 0 ? r : listing_flush(l, true);
 }
 
 /* --- plans --- */

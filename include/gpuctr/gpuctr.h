@@ -175,9 +175,12 @@ struct gpuctr_metric {
 
 struct gpuctr_metrics_options {
 	size_t size;
-	const char *chip;	     /* NULL: this machine's */
-	const char *const *patterns; /* globs and "regex:..." for whole base names, or words: every
-					name that contains one is listed; none: everything */
+	const char *chip; /* NULL: this machine's */
+	const char *const
+		*patterns; /* globs and "regex:..." for whole base names; or words: names
+			      are listed that contain one, whatever the case, or all that blanks
+			      separate in it ("hit rate"), and those that nvprof or people call so
+			      ("achieved_occupancy", "l2"); none: everything */
 	size_t n_patterns;
 	bool describe; /* fill description and submetrics */
 };
@@ -190,6 +193,14 @@ typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_erro
 GPUCTR_API int gpuctr_list_metrics(struct gpuctr *g, const struct gpuctr_metrics_options *options,
 				   gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end,
 				   void *userdata);
+
+/* The same without a connection, for a machine where no daemon runs: from CUPTI's host library
+ * (12.6 or newer), which is loaded into the caller's process, stays there, and needs no GPU. chip
+ * NULL: GH100. The handlers are called before it returns. Where CUPTI cannot be used on_end has
+ * GPUCTR_E_NO_CUPTI or GPUCTR_E_CUPTI_TOO_OLD. Returns 0. */
+GPUCTR_API int gpuctr_list_metrics_here(const struct gpuctr_metrics_options *options,
+					gpuctr_on_metric on_metric, gpuctr_on_metrics_end on_end,
+					void *userdata);
 
 struct gpuctr_column {
 	const char *name;

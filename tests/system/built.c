@@ -32,6 +32,7 @@ static const char *const names[] = {
 	"tests/fake", /* the folder of those below it */
 	"tests/fake/fakeapp",
 	"tests/system/example_job_manager",
+	"tests/system/example_run_program",
 	"tests/system/example_training",
 	"tests/fake/fakeserve",
 	"tests/fake/fakewait",

@@ -18,6 +18,7 @@ import time
 PATIENCE = 60
 SHELL, CLIENT = sys.argv[1:3]
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/cli/completion")
+RECORDING = os.path.join(SOURCE, "../../replay/resnet18-h200.gpuctr")
 
 # What is typed, and what the line is after a tab: with one candidate.
 TYPED = [
@@ -54,7 +55,20 @@ def words(*typed, **environment):
 
 def the_client():
     every, directive = words("")
-    check({"run", "top", "completion", "help"} <= set(every) and directive == ":program 0", every)
+    check({"run", "top", "completion", "help"} <= set(every) and directive == ":none" and len(every) < 30, every)
+    check(words("r")[1] == ":program 0" and {"run", "report"} == set(words("r")[0]), "a program as soon as a letter is typed")
+    bare = words("--metrics", "")
+    check({"memory", "dram__"} <= set(bare[0]) and len(bare[0]) < 60 and bare[1] == ":more" and len(set(bare[0])) == len(bare[0]), bare)
+    check({"memory", "dram__"} <= set(words("metrics", "")[0]), "units of metrics")
+    columns = words("report", RECORDING, "--columns", "")[0]
+    check({"dram__bytes_read.sum", "time", "dram_bandwidth"} <= set(columns), columns)
+    check(words("report", RECORDING, "--sort", "dram__bytes_w")[0] == ["dram__bytes_write.sum"], "a column of the file")
+    check(words("report", RECORDING, "--columns", "time,dram__bytes_w")[0] == ["time,dram__bytes_write.sum"], "the second column")
+    check(set(words("report", "--sort", "")[0]) == {"time", "launches", "name"} == set(words("report", "/nonexistent", "--sort", "")[0]), "no file")
+    for column in columns:
+        r = subprocess.run([CLIENT, "report", RECORDING, "--columns", column, "--sort", column], capture_output=True, text=True, timeout=PATIENCE)
+        check(r.returncode == 0, f"{column} is offered and refused: {r.stderr}")
+    check(words("export", "run.gpuctr", "--columns", "idx,ke")[0] == ["idx,kernel"], "a column of pyprof")
     for verb in every:
         names, _ = words(verb, "--")
         helped = subprocess.run([CLIENT, "help", verb], capture_output=True, text=True, timeout=PATIENCE).stdout

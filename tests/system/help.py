@@ -6,6 +6,7 @@ They run in a folder that has what they name: `python`, `./program` and the proc
 captures are the bundled recording. What changes the machine's jobs is left to root. An example that wants jq is left
 out where there is none, which is told."""
 
+import gzip
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ CLIENT, FAKEAPP, RECORDING = sys.argv[1:4]
 PYTHON = f"""#!/bin/bash
 exec -a python {FAKEAPP} --kernels "${{KERNELS:-20}}" --profiler 4 --sleep-us 500
 """
-TRACE = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {"correlation": 1}}]}'
+TRACE = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k0(float*)", "ts": 1, "dur": 1, "args": {"correlation": 1}}]}'
 
 
 def write(path, text):
@@ -41,7 +42,8 @@ def prepare(folder):
         shutil.copy(RECORDING, f"{folder}/{name}.gpuctr")
     with open(f"{folder}/my.columns", "w") as columns:
         columns.write("per_launch = dram__bytes_read / launches\n")
-    write(f"{folder}/trace.json", TRACE)
+    with gzip.open(f"{folder}/trace.json.gz", "wt") as trace:
+        trace.write(TRACE)
 
 
 def shell(command, folder, **environment):

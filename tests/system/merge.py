@@ -8,6 +8,7 @@ and times of their own, in another order, some missing and some more."""
 import collections
 import gzip
 import json
+import math
 import pathlib
 import random
 import resource
@@ -62,8 +63,14 @@ def events_of(trace):
     return trace if isinstance(trace, list) else trace["traceEvents"]
 
 
+def is_ours(e):
+    return e.get("cat") == "cuda_profiler_range" or e.get("name") == "(no operator)"
+
+
 def without_counters(trace):
-    for e in events_of(trace):
+    events = events_of(trace)
+    events[:] = [e for e in events if not is_ours(e)]
+    for e in events:
         e["args"] = {k: v for k, v in e["args"].items() if not k.startswith("gpuctr::")}
     return trace
 
@@ -117,6 +124,128 @@ def who_has_no_partner():
         check(known == first[name][:len(known)], f"{name}: not the first launches of it")
 
 
+def span(cat, name, tid, begin, us, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 4711, "tid": tid, "ts": begin, "dur": us, "args": args}
+
+
+def torch_trace(launchers, n=300, threads=2):
+    """As torch.profiler has it: operators around launches, on several threads; and what launches some other way, or without
+    an operator, or what has no kernel. launchers: names of calls, by turns."""
+    events, begin = [{"ph": "M", "name": "process_name", "pid": 4711, "tid": 0, "ts": 0, "args": {"name": "python"}}], 1000.25
+    for i, (name, *_) in enumerate(records()[:n]):
+        thread, call = i % threads, launchers[i % len(launchers)]
+        begin += 7.375
+        if i % 10 != 9:
+            events.append(span("cpu_op", "aten::outer", thread, begin - 1.5, 6.5))
+            events.append(span("cpu_op", f"aten::op{i}", thread, begin - 0.5, 5.0))
+        events.append(span("cuda_driver" if call.startswith("cuLaunch") else "cuda_runtime", call, thread, begin, 3.125, correlation=i))
+        if i % 50 != 49:
+            events.append(kernel_event(name, i))
+    return {"schemaVersion": 1, "distributedInfo": {"rank": 3}, "traceEvents": events, "traceName": "x"}
+
+
+def as_hta_reads(trace):
+    """Kernel, operators and counters of each row that HTA's get_cupti_counter_data_with_operators() makes: times are rounded,
+    the i-th range is that of the i-th launch, and its operators are those around the launch. An operator has to be there."""
+    events = [dict(e, index=i) for i, e in enumerate(trace["traceEvents"]) if "dur" in e]
+    for e in events:
+        end = math.floor(e["ts"] + e["dur"])
+        e["ts"] = math.ceil(e["ts"])
+        e["end"] = end
+    ranges = sorted((e for e in events if e["cat"] == "cuda_profiler_range"), key=lambda e: e["ts"])
+    launches = sorted((e for e in events if e["cat"] == "cuda_runtime" and e["name"].startswith("cudaLaunchKernel")), key=lambda e: e["ts"])
+    check(len(ranges) == len(launches), f"{len(ranges)} ranges of {len(launches)} launches")
+    check(len({e["ts"] for e in ranges}) == len(ranges), "ranges at one time")
+    rows = []
+    for r, launch in zip(ranges, launches):
+        ops = [e for e in events if e["cat"] == "cpu_op" and (e["pid"], e["tid"]) == (launch["pid"], launch["tid"]) and
+               e["ts"] <= launch["ts"] and e["end"] >= launch["end"] and
+               ((e["ts"], e["end"]) != (launch["ts"], launch["end"]) or e["index"] < launch["index"])]
+        check(ops, f"no operator around {launch}")
+        check(type(r["ts"]) is int and type(r["dur"]) is int and r["dur"] > 0 and r["tid"] == 0, f"{r}")
+        check(all(type(v) in (int, float) for v in r["args"].values()), f"not numbers: {r}")
+        rows.append((r["name"], [e["name"] for e in sorted(ops, key=lambda e: (e["ts"], -e["end"]))], r["args"], launch["args"]["correlation"]))
+    return rows
+
+
+def write_trace(path, trace):
+    pathlib.Path(path).write_text(json.dumps(trace))
+
+
+def hta_finds_the_counters():
+    """A range for each cudaLaunchKernel*, with the counters of its kernel and no others."""
+    trace = torch_trace(["cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "cuLaunchKernel"])
+    write_trace("torch.json", trace)
+    r = merge("torch.json", "run.gpuctr", "-f", "-o", "hta.json")
+    merged = json.loads(pathlib.Path("hta.json").read_text())
+    rows = as_hta_reads(merged)
+    of_kernels = {e["args"]["correlation"]: {k.removeprefix("gpuctr::"): v for k, v in e["args"].items() if k.startswith("gpuctr::")}
+                  for e in events_of(merged) if e.get("cat") == "kernel"}
+    check(len(rows) == 150, f"{len(rows)} ranges")
+    for i, (name, ops, args, correlation) in enumerate(rows):
+        has_kernel, has_op = correlation % 50 != 49, correlation % 10 != 9
+        check(args == of_kernels.get(correlation, {}) and bool(args) == has_kernel, f"range {i}: other counters: {args}")
+        check(name == (records()[correlation][0] if has_kernel else "(not known)"), f"range {i}: {name}")
+        check(ops == (["aten::outer", f"aten::op{correlation}"] if has_op else ["(no operator)"]), f"range {i}: {ops}")
+    check(without_counters(merged) == trace, "something else has changed")
+    for text in (b"for HTA: a cuda_profiler_range for each of 150 launches (cudaLaunchKernel), 147 with counters", b"kernels with counters were launched in another way",
+                 b"had no operator around"):
+        check(text in r.stderr, f"{text} is not in {r.stderr}")
+
+
+def one_capture_after_another():
+    """Metrics of another capture go into the ranges that are there, and into the kernels."""
+    write_trace("torch.json", torch_trace(["cudaLaunchKernel"]))
+    merge("torch.json", "run.gpuctr", "-f", "-o", "first.json")
+    shutil.copy("run.gpuctr", "other.gpuctr")
+    with sqlite3.connect("other.gpuctr") as db:
+        db.execute("UPDATE column_def SET name = 'other.' || name")
+        db.execute("PRAGMA legacy_alter_table = ON")
+        for column in COLUMNS:
+            db.execute(f'ALTER TABLE record RENAME COLUMN "{column}" TO "other.{column}"')
+    r = merge("first.json", "other.gpuctr", "-f", "-o", "both.json")
+    first, both = (as_hta_reads(json.loads(pathlib.Path(p).read_text())) for p in ("first.json", "both.json"))
+    check(len(first) == len(both) == 300, f"{len(first)}, {len(both)} ranges")
+    for (_, _, args, _), (_, ops, more, _) in zip(first, both):
+        check(more == {**args, **{f"other.{k}": v for k, v in args.items()}} and ops.count("(no operator)") <= 1, f"{args}, {more}")
+    trace = torch_trace(["cudaLaunchKernel"])
+    trace["traceEvents"].append(span("cuda_profiler_range", "k", 0, 5, 1, other=1))
+    write_trace("torch.json", trace)
+    r = merge("torch.json", "run.gpuctr", "-f", "-o", "left.json")
+    check(b"they stay as they are" in r.stderr, r.stderr)
+    left = events_of(json.loads(pathlib.Path("left.json").read_text()))
+    check([e for e in left if is_ours(e)] == trace["traceEvents"][-1:], "ranges of somebody else were changed")
+
+
+def compressed_traces():
+    """What torch.profiler writes to NAME.json.gz; of several members too, and to a file that is compressed itself."""
+    write_trace("torch.json", torch_trace(["cudaLaunchKernel"]))
+    text = pathlib.Path("torch.json").read_bytes()
+    want = merge("torch.json", "run.gpuctr").stdout
+    for content in gzip.compress(text), gzip.compress(text[:1000]) + gzip.compress(text[1000:]):
+        pathlib.Path("torch.json.gz").write_bytes(content)
+        check(merge("torch.json.gz", "run.gpuctr").stdout == want, "a compressed trace is another")
+        merge("torch.json.gz", "run.gpuctr", "-f", "-o", "merged.json.gz")
+        packed = pathlib.Path("merged.json.gz").read_bytes()
+        check(gzip.decompress(packed) == want and len(packed) < len(want) / 3, "what was compressed is another")
+        merge("torch.json.gz", "run.gpuctr", "-f", "-o", "merged.json")
+        check(pathlib.Path("merged.json").read_bytes() == want, "by its name")
+
+
+def launches_at_one_time():
+    """HTA cannot tell them apart; it is told how many there are, and ranges stay apart."""
+    trace = torch_trace(["cudaLaunchKernel"], threads=3)
+    spans = [e for e in trace["traceEvents"] if e.get("cat") in ("cuda_runtime", "cpu_op")]
+    for e in spans:
+        e["ts"] = (e["ts"] - 1000) // 40 * 40 + 1000 + (e["ts"] - 1000) / 40 % 1
+    write_trace("torch.json", trace)
+    r = merge("torch.json", "run.gpuctr", "-f", "-o", "hta.json")
+    ranges = [e for e in events_of(json.loads(pathlib.Path("hta.json").read_text())) if e.get("cat") == "cuda_profiler_range"]
+    times = [e["ts"] for e in ranges]
+    check(times == sorted(set(times)) and len(times) == 300, "ranges at one time")
+    check(b"began in one microsecond with another" in r.stderr, r.stderr)
+
+
 def bad_traces():
     text = pathlib.Path("t.json").read_text()
     for name, content, says in (("cut", text[:len(text) // 2], b"not whole JSON"), ("text", "hello", b"not whole JSON"),
@@ -126,8 +255,13 @@ def bad_traces():
                                 ("other", json.dumps([kernel_event("x", 1)]), b"No kernel of the capture")):
         pathlib.Path(name).write_text(content)
         merge(name, "run.gpuctr", "-o", "bad.json", status=1, says=says)
-    pathlib.Path("t.gz").write_bytes(gzip.compress(text.encode()))
-    merge("t.gz", "run.gpuctr", "-o", "bad.json", status=1, says=b"gunzip")
+    whole = gzip.compress(text.encode())
+    for name, content in ("cut.gz", whole[:-9]), ("damaged.gz", whole[:2000] + b"damaged" + whole[2007:]), ("head.gz", whole[:5]):
+        pathlib.Path(name).write_bytes(content)
+        merge(name, "run.gpuctr", "-o", "bad.json", status=1, says=b"it is compressed, and damaged or not whole")
+    pathlib.Path("text.gz").write_bytes(gzip.compress(b"hello"))
+    merge("text.gz", "run.gpuctr", "-o", "bad.json", status=1, says=b"not whole JSON")
+    merge(".", "run.gpuctr", "-o", "bad.json", status=1, says=b"Is a directory")
     merge("nowhere", "run.gpuctr", "-o", "bad.json", status=1, says=b"nowhere: No such file")
     merge("t.json", "t.json", "-o", "bad.json", status=1, says=b"error[store-")
     merge("t.json", status=2, says=b"name a trace and a capture")
@@ -171,7 +305,8 @@ def memory_is_bounded():
 
 
 def main():
-    tests = [every_kernel_has_its_own, who_has_no_partner, bad_traces, chosen_launches, memory_is_bounded]
+    tests = [every_kernel_has_its_own, who_has_no_partner, hta_finds_the_counters, one_capture_after_another, compressed_traces,
+             launches_at_one_time, bad_traces, chosen_launches, memory_is_bounded]
     return run_tests(tests, RECORDING)
 
 

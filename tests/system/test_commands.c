@@ -79,6 +79,15 @@ static void options_that_cannot_work_are_refused(void **state)
 		{ { "--launch-count", "-1" }, "'-1' is not a whole number from 0" },
 		{ { "--chip", "TU102" }, "--chip is of a recording" },
 		{ { "--kernal", "k" }, "did you mean '--kernel'?" },
+		{ { "--nvtx", "--nvtx-include", "a/" },
+		  "'--nvtx' is an option of ncu: NVTX is always on: leave it out" },
+		{ { "--set", "full" }, "--metrics memory, compute, tensor" },
+		{ { "--section=SpeedOfLight" }, "'--section' is an option of ncu" },
+		{ { "--csv" }, "`gpuctr-client report FILE --csv`" },
+		{ { "--query-metrics" }, "`gpuctr-client metrics` lists them" },
+		{ { "--page", "raw" }, "`gpuctr-client report FILE` shows them" },
+		{ { "--target-processes", "all" }, "child processes are followed" },
+		{ { "--pages" }, "unknown option '--pages'" },
 	};
 	struct fixture *f = *state;
 
@@ -116,6 +125,29 @@ static void a_file_of_the_stream_is_not_overwritten(void **state)
 		    0);
 	assert_int_equal(count_text(path, "precious"), 0);
 	assert_true(count_text(path, "dram__bytes_read.sum") > 0);
+}
+
+/* Root's -f in a folder of everybody's: the link there is a stranger's, and what it leads to is
+ * not. */
+static void a_link_is_not_followed_with_force(void **state)
+{
+	struct fixture *f = *state;
+	const char *victim = fixture_path(f, "victim.csv"), *link = fixture_path(f, "run.csv");
+	const char *capture = fixture_path(f, "run.gpuctr");
+	FILE *file = fopen(victim, "w");
+
+	assert_non_null(file);
+	fputs("precious", file);
+	fclose(file);
+	assert_int_equal(symlink(victim, link), 0);
+	assert_int_equal(symlink(victim, capture), 0);
+	fixture_start_daemon(f, NULL);
+	expect_refused(fixture_client(f, USER_SELF, "-f", "--format", "csv", "--output", link, "--",
+				      FAKEAPP, NULL),
+		       "this is a link", "name the file itself");
+	expect_refused(fixture_client(f, USER_SELF, "-f", "-o", capture, "--", FAKEAPP, NULL),
+		       "this is a link", "name the file itself");
+	assert_int_equal(count_text(victim, "precious"), 1);
 }
 
 static void a_mistyped_verb_has_its_near_match(void **state)
@@ -286,7 +318,37 @@ static void a_program_that_could_not_be_joined_is_told_of(void **state)
 	expect_message(client, "the warning above says why");
 }
 
-/* No fault of the capture: there was nothing to measure, or nothing that was asked for. */
+/* Nothing to measure, or nothing of what was asked for: the same to a script that counts on
+ * records.
+ */
+static void a_script_hears_that_there_was_nothing_to_measure(void **state)
+{
+	const char *const rows[][6] = {
+		{ "--", "/bin/true" },
+		{ "--", FAKEAPP, "--no-cuda" },
+		{ "--", FAKEAPP, "--kernels", "0" },
+		{ "--kernel", "gemm", "--", FAKEAPP },
+		{ "--nvtx-include", "step/", "--", FAKEAPP },
+		{ "-s100", "--", FAKEAPP, "--kernels", "4" },
+	};
+	struct fixture *f = *state;
+	struct program *client;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *argv[10] = { CLIENT, "-q", "--fail-if-none" };
+
+		memcpy(argv + 3, rows[i], sizeof(rows[i]));
+		client = fixture_runv(f, USER_ANN, argv);
+		expect_exit(client, 124);
+		expect_message(client, "othing was measured");
+	}
+	expect_exit(fixture_client(f, USER_ANN, "-q", "--fail-if-none", "--kernel", "k0", "--",
+				   FAKEAPP, NULL),
+		    0);
+}
+
+/* No fault of the program: its status is its own, where nobody asked for another. */
 static void nothing_to_measure_is_told_and_no_failure(void **state)
 {
 	struct fixture *f = *state;
@@ -349,6 +411,7 @@ int main(void)
 		SYSTEM_TEST(the_daemon_refuses_a_wrong_expression_too),
 		SYSTEM_TEST(options_that_cannot_work_are_refused),
 		SYSTEM_TEST(a_file_of_the_stream_is_not_overwritten),
+		SYSTEM_TEST(a_link_is_not_followed_with_force),
 		SYSTEM_TEST(a_mistyped_verb_has_its_near_match),
 		SYSTEM_TEST(a_recording_says_what_it_holds),
 		SYSTEM_TEST(half_a_preset_is_refused),
@@ -357,6 +420,7 @@ int main(void)
 		SYSTEM_TEST(with_the_capability_a_restricted_driver_is_measured),
 		SYSTEM_TEST(a_script_hears_that_nothing_was_measured),
 		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
+		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};

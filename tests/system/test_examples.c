@@ -57,11 +57,47 @@ static void a_job_manager_captures_a_job(void **state)
 	expect_exit(m, 1);
 }
 
+static void expect_line(struct program *p, const char *line)
+{
+	CLEAN_FREE char *out = read_file(p->out);
+
+	if (!strstr(out, line)) {
+		fail_msg("'%s' is not in: %s", line, out);
+	}
+}
+
+/* It has its own status and output; and the capture ends with it, whether a process joined or not.
+ */
+static void a_program_is_started_within_a_capture(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	p = fixture_run(f, USER_ANN, EXAMPLE("example_run_program"), FAKEAPP, "--kernels", "40",
+			"--exit", "3", NULL);
+	expect_exit(p, 3);
+	expect_line(p, "done 40");
+	expect_line(p, "40 kernels read ");
+	p = fixture_run(f, USER_ANN, EXAMPLE("example_run_program"), FAKEAPP, "--no-cuda", NULL);
+	expect_exit(p, 0);
+	expect_line(p, "it never used CUDA");
+	p = fixture_run(f, USER_ANN, EXAMPLE("example_run_program"), "/nonexistent", NULL);
+	expect_exit(p, 127);
+	expect_service(f, PATIENCE_MS);
+	fixture_stop_daemon(f);
+	p = fixture_run(f, USER_ANN, EXAMPLE("example_run_program"), FAKEAPP, NULL);
+	expect_exit(p, 125);
+	expect_output(p, "");
+	expect_message(p, "no gpucountd answers");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(a_training_measures_two_of_its_steps),
 		SYSTEM_TEST(a_job_manager_captures_a_job),
+		SYSTEM_TEST(a_program_is_started_within_a_capture),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gpuctr/gpuctr.h>
@@ -131,6 +132,47 @@ static void who_may_not_measure_may_list_and_plan(void **state)
 	expect_message(p, "may not measure");
 }
 
+/* CUPTI's host library is enough, with no daemon, GPU or privilege. */
+static void without_a_daemon_cupti_answers(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_re*", NULL);
+	char folder[128], *old = strdup(getenv("LD_LIBRARY_PATH"));
+
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, "dram__bytes_read "), 1);
+	expect_message(p, "1 metric of GH100, as this machine's CUPTI knows it: no daemon answers");
+	p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_reed", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "Did you mean dram__bytes_read");
+	p = fixture_client(f, USER_ANN, "metrics", "dram_read_bytes", NULL);
+	expect_exit(p, 0);
+	expect_message(p, "dram_read_bytes, as nvprof called it, is dram__bytes_read.sum");
+	assert_int_equal(count_text(p->out, "dram__bytes_read "), 1);
+	p = fixture_client(f, USER_ANN, "metrics", "--chip", "XY999", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "error[chip-unknown]: CUPTI knows no chip XY999");
+	expect_message(p, "Name one of:");
+	/* Who names a daemon means it. */
+	p = fixture_client(f, USER_ANN, "metrics", "--socket", f->socket, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "error[no-daemon]");
+	/* Another library of CUPTI's name stands for one that is too old. */
+	snprintf(folder, sizeof(folder), "%s/%s", f->folder, "old");
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(symlink("/lib/x86_64-linux-gnu/libm.so.6",
+				 fixture_path(f, "old/libcupti.so.13")),
+			 0);
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	p = fixture_client(f, USER_ANN, "metrics", NULL);
+	expect_exit(p, 1);
+	expect_message(p, "no gpucountd answers at");
+	expect_message(p, "error[cupti-too-old]");
+	expect_message(p, "remedy: Use CUPTI of CUDA 12.6 or newer.");
+	setenv("LD_LIBRARY_PATH", old, 1);
+	free(old);
+}
+
 /* Whatever else a guest says ends the connection, with a refusal. */
 static void a_guest_gets_the_catalogue_alone(void **state)
 {
@@ -195,6 +237,7 @@ int main(void)
 		SYSTEM_TEST(patterns_are_expanded_by_the_client),
 		SYSTEM_TEST(a_plan_that_takes_long_ends_no_lease),
 		SYSTEM_TEST(who_may_not_measure_may_list_and_plan),
+		SYSTEM_TEST(without_a_daemon_cupti_answers),
 		SYSTEM_TEST(a_guest_gets_the_catalogue_alone),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 		SYSTEM_TEST(the_planner_has_bounded_memory),

@@ -80,6 +80,25 @@ static void a_capture_ends_after_its_duration(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* It launched kernels, and none of those that were asked for. */
+static void a_script_hears_that_a_capture_has_no_kernel(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+
+	fixture_start_daemon(f, NULL);
+	p = on_demand_start(f, USER_ANN);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--fail-if-none",
+			   "--nvtx-include", "step/", "--duration", "0.5", NULL);
+	expect_exit(c, 124);
+	expect_message(c, "othing was measured");
+	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p),
+				   "--nvtx-include", "step/", "--duration", "0.5", NULL),
+		    0);
+	program_kill(p, SIGKILL);
+}
+
 static void a_running_program_is_captured_any_number_of_times(void **state)
 {
 	struct fixture *f = *state;
@@ -559,6 +578,55 @@ static void a_program_registers_when_the_daemon_comes(void **state)
 	program_kill(p, SIGKILL);
 }
 
+/* The socket is named from where the client was started, and the program goes elsewhere. */
+static struct program *start_elsewhere(struct fixture *f, const char *verb, const char *program)
+{
+	static const char script[] = "cd \"$1\" && exec \"$2\" $3 --socket socket -- /bin/sh -c "
+				     "\"cd / && exec $4\"";
+
+	return fixture_run(f, USER_ANN, "/bin/sh", "-c", script, "sh", f->folder, CLIENT, verb,
+			   program, NULL);
+}
+
+/* The client and the shell have become it. */
+static void wait_for_fakeapp(const struct program *p)
+{
+	uint64_t by = now_ms() + PATIENCE_MS;
+	char path[64], comm[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", p->pid);
+	while (strcmp(comm, "fakeapp\n") != 0 && now_ms() < by) {
+		FILE *f = fopen(path, "r");
+
+		assert_non_null(f);
+		if (!fgets(comm, sizeof(comm), f)) {
+			comm[0] = '\0';
+		}
+		fclose(f);
+		sleep_ms(10);
+	}
+	assert_string_equal(comm, "fakeapp\n");
+}
+
+static void a_program_that_changes_folder_finds_the_socket(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *c;
+	char command[512];
+
+	snprintf(command, sizeof(command), "%s --kernels 400000 --sleep-us 500", FAKEAPP);
+	p = start_elsewhere(f, "standby", command); /* there is no socket yet */
+	wait_for_fakeapp(p);
+	fixture_start_daemon(f, NULL);
+	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
+	capture_once(f, p, "dram__bytes_read.sum");
+	program_kill(p, SIGKILL);
+	snprintf(command, sizeof(command), "%s --kernels 50", FAKEAPP);
+	c = start_elsewhere(f, "run --metrics dram__bytes_read.sum", command);
+	expect_exit(c, 0);
+	expect_message(c, "50 measured");
+}
+
 /* Both are measured; each record says whose it is. */
 static void several_programs_are_captured_together(void **state)
 {
@@ -712,6 +780,7 @@ static void a_file_that_is_there_costs_the_status(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SYSTEM_TEST(a_script_hears_that_a_capture_has_no_kernel),
 		SYSTEM_TEST(a_running_program_is_captured_any_number_of_times),
 		SYSTEM_TEST(a_capture_has_a_budget_by_itself),
 		SYSTEM_TEST(a_capture_ends_after_its_duration),
@@ -730,6 +799,7 @@ int main(void)
 		SYSTEM_TEST(a_program_that_ends_meanwhile_ends_the_capture),
 		SYSTEM_TEST(a_client_that_dies_leaves_the_program_in_standby),
 		SYSTEM_TEST(a_program_registers_when_the_daemon_comes),
+		SYSTEM_TEST(a_program_that_changes_folder_finds_the_socket),
 		SYSTEM_TEST(several_programs_are_captured_together),
 		SYSTEM_TEST(each_process_has_a_row_at_the_end),
 		SYSTEM_TEST(a_stopped_program_holds_nobody_up),

@@ -189,6 +189,33 @@ static void an_operators_everything_is_their_own(void **state)
 	program_kill(q, SIGKILL);
 }
 
+/* Of what only the kernel says nobody is left out in silence: both are meant, and one capture is of
+ * one user's. */
+static void a_tree_of_two_users_is_whole(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p, *q, *c;
+	char tree[16];
+
+	fixture_need_two_users();
+	fixture_start_daemon(f, "--set", OPERATORS, "--set", "sharing=shared", NULL);
+	p = on_demand_start(f, USER_ANN);
+	q = on_demand_start(f, USER_BOB);
+	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
+	on_demand_wait_listed(f, USER_BOB, q, "\"foreign\":false");
+	snprintf(tree, sizeof(tree), "%d", getpid());
+	c = fixture_client(f, USER_BOB, "capture", "--tree", tree, "--duration", "0.3", NULL);
+	expect_exit(c, 125);
+	expect_message(c, "belong to several users");
+	expect_no_message(c, "is left out");
+	c = fixture_client(f, USER_BOB, "capture", "--tree", tree, "--user", "1234", "--duration",
+			   "0.3", NULL);
+	expect_exit(c, 0);
+	expect_message(c, "measuring 1 process of ");
+	program_kill(p, SIGKILL);
+	program_kill(q, SIGKILL);
+}
+
 static void programs_of_root_are_roots_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -312,6 +339,7 @@ int main(void)
 		TEST(root_and_operators_do_where_they_may),
 		TEST(the_kernel_knows_the_group),
 		TEST(an_operators_everything_is_their_own),
+		TEST(a_tree_of_two_users_is_whole),
 		TEST(programs_of_root_are_roots_alone),
 		TEST(in_a_container_nobody_is_an_operator),
 		TEST(a_job_does_not_keep_operators_off),

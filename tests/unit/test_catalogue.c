@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cupti.h"
 
-#include "daemon/gpu/catalogue.h"
+#include <fnmatch.h>
+
+#include "proto/nvidia/aliases.h"
+#include "proto/nvidia/catalogue.h"
 
 static struct catalogue gh100;
 
@@ -159,6 +162,84 @@ static void near_names_are_names_that_a_plan_takes(void **state)
 	arena_deinit(&a);
 }
 
+/* Is there a chip for which the name is whole, or the glob has something? */
+static bool some_chip_has(const char *name, bool is_glob)
+{
+	CUpti_Profiler_Host_GetSupportedChips_Params all = {
+		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+	};
+	bool found = false;
+
+	assert_int_equal(cupti.cuptiProfilerHostGetSupportedChips(&all), CUPTI_SUCCESS);
+	for (size_t i = all.numChips; i-- > 0 && !found;) {
+		struct catalogue c;
+		struct refusal r;
+
+		assert_int_equal(catalogue_init(&c, &cupti, all.ppChipNames[i], &r), 0);
+		found = !is_glob && catalogue_has(&c, name);
+		for (size_t k = 0; is_glob && !found && k < c.n_bases; k++) {
+			found = fnmatch(name, c.bases[k].name, 0) == 0;
+		}
+		catalogue_deinit(&c);
+	}
+	return found;
+}
+
+static bool gh100_has(const char *name, bool is_glob)
+{
+	bool found = !is_glob && catalogue_has(&gh100, name);
+
+	for (size_t k = 0; is_glob && !found && k < gh100.n_bases; k++) {
+		found = fnmatch(name, gh100.bases[k].name, 0) == 0;
+	}
+	return found || (is_glob && catalogue_find_named(name));
+}
+
+/* What is said to be a metric is one. */
+static void what_aliases_mean_is_there(void **state)
+{
+	const struct alias *alias;
+
+	(void)state;
+	for (unsigned i = 0; (alias = alias_at(i)); i++) {
+		char *means = strdup(alias->means), *save = NULL;
+
+		assert_ptr_equal(alias_find(alias->name), alias);
+		for (char *m = strtok_r(means, " ", &save); m; m = strtok_r(NULL, " ", &save)) {
+			bool is_glob = !alias_is_of_nvprof(alias);
+
+			if (!gh100_has(m, is_glob) && !some_chip_has(m, is_glob)) {
+				fail_msg("%s means %s, which no chip has", alias->name, m);
+			}
+		}
+		free(means);
+	}
+}
+
+static void names_of_nvprof_are_answered(void **state)
+{
+	static const struct {
+		const char *name, *near;
+	} cases[] = {
+		{ "achieved_occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active" },
+		{ "gld_efficiency",
+		  "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct" },
+		{ "dram_read_bytes", "dram__bytes_read.sum" },
+		{ "l2_tex_hit_rate", "lts__t_sector_hit_rate.pct" },
+		{ "cf_executed",
+		  "smsp__inst_executed_pipe_cbu.sum,smsp__inst_executed_pipe_adu.sum "
+		  "(their sum)" },
+	};
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_string_equal(catalogue_near(&gh100, &a, cases[i].name), cases[i].near);
+	}
+	arena_deinit(&a);
+}
+
 static void an_unknown_chip_is_told(void **state)
 {
 	struct refusal r = { 0 };
@@ -206,6 +287,8 @@ int main(void)
 		cmocka_unit_test(near_matches_are_near),
 		cmocka_unit_test(near_matches_take_any_length),
 		cmocka_unit_test(near_names_are_names_that_a_plan_takes),
+		cmocka_unit_test(what_aliases_mean_is_there),
+		cmocka_unit_test(names_of_nvprof_are_answered),
 		cmocka_unit_test(an_unknown_chip_is_told),
 		cmocka_unit_test(our_own_names_are_found),
 	};

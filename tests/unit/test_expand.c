@@ -214,9 +214,58 @@ static void a_list_without_a_match_names_what_is_near(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Names that CUPTI has, by what people call them. */
+static size_t list_named(struct fixture *f, const char *text)
+{
+	static const char *const names[] = {
+		"sm__warps_active",	    "lts__t_sector_hit_rate",	     "lts__t_sectors",
+		"l1tex__t_sector_hit_rate", "sm__inst_executed_pipe_tensor", "dram__bytes_read"
+	};
+	size_t n = 0;
+
+	assert_int_equal(begin(f, &text, 1), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		n += expansion_lists(f->e, names[i]) ? (size_t)1 << i : 0;
+	}
+	return n;
+}
+
+static void other_names_of_metrics_are_listed(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t listed;
+	} cases[] = {
+		{ "occupancy", 1 },
+		{ "achieved_occupancy", 1 },
+		{ "Achieved_Occupancy", 1 },
+		{ "hit rate", 2 | 8 },
+		{ "rate  HIT", 2 | 8 },
+		{ "l2", 2 | 4 },
+		{ "L2", 2 | 4 },
+		{ "tensor", 16 },
+		{ "tensor core", 16 },
+		{ "l2_tex_hit_rate", 2 },
+		{ "dram_read_bytes", 32 },
+		{ "HBM", 32 },
+		{ "LTS__T_SECTORS", 4 },
+		{ "hit rat", 2 | 8 },
+		{ "hit ratio", 0 },
+		{ "achieved_occupancy2", 0 },
+		{ " ", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		if (list_named(*state, cases[i].text) != cases[i].listed) {
+			fail_msg("%s", cases[i].text);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(other_names_of_metrics_are_listed, setup, teardown),
 		cmocka_unit_test(patterns_match_as_their_kind),
 		cmocka_unit_test(a_bad_expression_is_told),
 		TEST(patterns_become_names),

@@ -239,8 +239,20 @@ static void test_csv_quotes(void **state)
 	expect_text(&b, REPLACED "[2J" REPLACED REPLACED REPLACED "m");
 	text_csv(&b, "a\tb\r\n\xc3\xa9");
 	expect_text(&b, "\"a\tb\r\n\xc3\xa9\"");
-	text_csv(&b, "=1+1"); /* not ours to change: gpuctr-client(1) says so */
-	expect_text(&b, "=1+1");
+	text_csv(&b, "=HYPERLINK(1)");
+	expect_text(&b, "'=HYPERLINK(1)");
+	text_csv(&b, "@SUM(A1,\"x\")");
+	expect_text(&b, "\"'@SUM(A1,\"\"x\"\")\"");
+	text_csv(&b, "+1");
+	expect_text(&b, "'+1");
+	text_csv(&b, "-1");
+	expect_text(&b, "'-1");
+	text_csv(&b, "\t=1");
+	expect_text(&b, "'\t=1");
+	text_csv(&b, "-"); /* alone it computes nothing */
+	expect_text(&b, "-");
+	text_csv(&b, "a=1");
+	expect_text(&b, "a=1");
 	buf_deinit(&b);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/gpu/catalogue.h"
+#include "proto/nvidia/catalogue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clean.h"
 #include "proto/base/near.h"
+#include "proto/nvidia/aliases.h"
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
  * ".avg.pct_of_peak_sustained_elapsed"). A chip has about 150,000 full names, so they are never
@@ -45,6 +47,26 @@ static int add_kind(struct catalogue *c, CUpti_MetricType type, enum wire_metric
 		c->bases[c->n_bases++] = (struct catalogue_base){ name, kind };
 	}
 	return 0;
+}
+
+const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r)
+{
+	CUpti_Profiler_Host_GetSupportedChips_Params all = {
+		.structSize = CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE,
+	};
+	char known[512] = "";
+
+	v->cuptiProfilerHostGetSupportedChips(&all);
+	for (size_t i = 0; i < all.numChips; i++) {
+		if (strcmp(all.ppChipNames[i], chip) == 0) {
+			return all.ppChipNames[i];
+		}
+		strncat(known, " ", sizeof(known) - strlen(known) - 1);
+		strncat(known, all.ppChipNames[i], sizeof(known) - strlen(known) - 1);
+	}
+	refusal_set(r, GPUCTR_E_CHIP_UNKNOWN, "", "CUPTI knows no chip %s", chip);
+	snprintf(r->remedy, sizeof(r->remedy), "Name one of:%s.", known);
+	return NULL;
 }
 
 int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip,
@@ -166,6 +188,58 @@ bool catalogue_describe(const struct catalogue *c, const char *name, const char 
 	return true;
 }
 
+/* --- lists --- */
+
+static int list_named(const struct catalogue *c, const struct catalogue_named *named,
+		      catalogue_on_metric on_metric, void *userdata)
+{
+	const char *terms[ARRAY_SIZE(named->terms)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(named->terms) && named->terms[i].metric; i++) {
+		if (catalogue_term_is_for(c, named, i)) {
+			terms[n++] = named->terms[i].metric;
+		}
+	}
+	return on_metric(&(struct wire_metric){ .name = named->name,
+						.kind = named->kind,
+						.unit = named->unit,
+						.description = named->description,
+						.submetrics = { n, terms } },
+			 userdata);
+}
+
+static int list_base(const struct catalogue *c, const struct catalogue_base *base, bool describe,
+		     catalogue_on_metric on_metric, void *userdata)
+{
+	struct wire_metric m = { .name = base->name, .kind = base->kind };
+	const char **submetrics = NULL;
+
+	catalogue_describe(c, base->name, &m.unit, &m.hardware_unit, &m.description);
+	if (describe) {
+		m.submetrics.n = catalogue_submetrics(c, base, &submetrics);
+		m.submetrics.v = submetrics;
+	} else {
+		m.description = NULL;
+	}
+	return on_metric(&m, userdata);
+}
+
+int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric on_metric,
+		   void *userdata)
+{
+	const struct catalogue_named *named;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (named = catalogue_named_at(i)); i++) {
+		r = list_named(c, named, on_metric, userdata);
+	}
+	for (size_t i = 0; r == 0 && i < c->n_bases; i++) {
+		r = list_base(c, &c->bases[i], describe, on_metric, userdata);
+	}
+	return r;
+}
+
 /* --- near matches --- */
 
 /* A full name of base that CUPTI has: with the rollup that was typed, else with the one that says
@@ -196,11 +270,36 @@ const char *catalogue_example(const struct catalogue *c, struct arena *a, const 
 	return base ? full_name(c, a, base, wish) : name;
 }
 
+/* What nvprof called so: "a, b". NULL: it is no name of nvprof's, or the chip lacks a part of it.
+ */
+static const char *of_nvprof(const struct catalogue *c, struct arena *a, const char *name)
+{
+	const struct alias *alias = alias_find(name);
+	const char *text = "";
+
+	if (!alias || !alias_is_of_nvprof(alias)) {
+		return NULL;
+	}
+	for (const char *p = alias->means; *p && text; p += strcspn(p, " "), p += *p == ' ') {
+		const char *full = arena_printf(a, "%.*s", (int)strcspn(p, " "), p);
+
+		if (!full || !catalogue_has(c, full)) {
+			return NULL;
+		}
+		text = arena_printf(a, "%s%s%s", text, *text ? "," : "", full);
+	}
+	return text && alias->how ? arena_printf(a, "%s (%s)", text, alias->how) : text;
+}
+
 const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong)
 {
-	const char *dot = strchr(wrong, '.'), *text = "";
+	const char *dot = strchr(wrong, '.'), *text = of_nvprof(c, a, wrong);
 	struct near near;
 
+	if (text) {
+		return text;
+	}
+	text = "";
 	near_init(&near, wrong, dot ? (size_t)(dot - wrong) : strlen(wrong));
 	for (size_t i = 0; i < c->n_bases; i++) {
 		near_offer(&near, c->bases[i].name);

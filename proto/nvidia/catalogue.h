@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_GPU_CATALOGUE_H
-#define GPUCTR_GPU_CATALOGUE_H
+#ifndef GPUCTR_NVIDIA_CATALOGUE_H
+#define GPUCTR_NVIDIA_CATALOGUE_H
 
 /* The metrics of a chip: CUPTI's, and our presets and derived names. What a user typed is compared
  * here with names that CUPTI gave; CUPTI itself is only asked with its own names. */
@@ -40,6 +40,13 @@ struct catalogue_named {
 	bool whole;
 };
 
+/* What is meant where nobody names a chip and there is no GPU: that of the bundled recording. */
+#define CATALOGUE_DEFAULT_CHIP "GH100"
+
+/* CUPTI's own string for a chip that somebody typed, because CUPTI is not given others'; NULL with
+ * r filled, which names those that there are. */
+const char *catalogue_find_chip(const struct vendor_host *v, const char *chip, struct refusal *r);
+
 /* 0, or a positive code with r filled. */
 int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char *chip,
 		   struct refusal *r);
@@ -56,6 +63,13 @@ const struct catalogue_base *catalogue_find_base(const struct catalogue *c, cons
 /* Is full a base name followed by one of its submetrics? */
 bool catalogue_has(const struct catalogue *c, const char *full);
 
+/* Calls on_metric for ours and then for CUPTI's, in the order of their names, until it returns
+ * other than 0, which is returned. Submetrics and descriptions of CUPTI's come with describe; what
+ * is pointed to ends with the call. */
+typedef int (*catalogue_on_metric)(const struct wire_metric *metric, void *userdata);
+int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric on_metric,
+		   void *userdata);
+
 /* Submetrics of a base, each with its leading dot; borrowed from CUPTI until its next call. */
 size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,
 			    const char ***ret);
@@ -70,8 +84,8 @@ bool catalogue_describe(const struct catalogue *c, const char *name, const char 
 const char *catalogue_example(const struct catalogue *c, struct arena *a, const char *name,
 			      const char *wish);
 
-/* Up to three names close to a wrong one, as "a, b or c", each of which a plan takes; "" when none
- * is close. */
+/* What nvprof called a wrong name, or up to three names close to it, as "a, b or c", each of which
+ * a plan takes; "" when none is close. */
 const char *catalogue_near(const struct catalogue *c, struct arena *a, const char *wrong);
 
 #endif

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "proto/base/clean.h"
-#include "daemon/gpu/catalogue.h"
+#include "proto/nvidia/catalogue.h"
 
 /* Presets and derived metrics. A preset is a set that fits into one pass on GH100
  * (tests/unit/test_plan.c checks that with the real library). A term that a chip does not have is

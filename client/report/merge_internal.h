@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_MERGE_INTERNAL_H
+#define CLIENT_REPORT_MERGE_INTERNAL_H
+
+/* What merge.c and merge_ranges.c share; nobody else includes this. */
+
+#include "client/report/merge.h"
+
+struct merge {
+	struct trace *trace;
+	struct merge_queue *queues; /* by name */
+	size_t n_queues;
+	struct buf *keys; /* "gpuctr::name": for each column */
+	size_t n_columns;
+	double *values; /* of the joined, one after the other */
+	size_t n_values, max_values;
+	uint64_t alone;
+
+	/* Places where something is put in, each in the order of the file. */
+	size_t next_kernel, next_bare, next_range, next_launch;
+	struct trace_launch *bare; /* launches without an operator around them */
+	size_t n_bare;
+	enum merge_ranges ranges;
+};
+
+/* Which values belong to each launch, and what is to be put in for it. 0 or -ENOMEM. */
+int merge_ranges_prepare(struct merge *m, struct merge_counts *counts);
+/* The values of a joined kernel, as members; plain: by the names of their metrics alone. */
+void merge_add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b);
+void merge_add_op(const struct trace_launch *launch, struct buf *b);
+void merge_add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b);
+
+#endif

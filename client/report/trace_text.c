@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* zlib reads what is not compressed as it is, so both are one. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "client/report/trace.h"
+
+enum { ZLIB_BYTES = 256 * 1024 };
+
+struct trace_text {
+	gzFile file;
+};
+
+struct trace_text *trace_open(const char *path)
+{
+	struct trace_text *text = calloc(1, sizeof(*text));
+	int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	int error = text ? errno : ENOMEM;
+
+	/* A folder can be opened, and read by nobody. */
+	if (fd >= 0 && (lseek(fd, 0, SEEK_CUR) < 0 || read(fd, NULL, 0) < 0)) {
+		error = errno;
+		close(fd);
+		fd = -1;
+	}
+	if (fd >= 0) {
+		text->file = gzdopen(fd, "rb");
+		error = ENOMEM;
+	}
+	if (!text || !text->file) {
+		if (fd >= 0) {
+			close(fd);
+		}
+		free(text);
+		errno = error;
+		return NULL;
+	}
+	gzbuffer(text->file, ZLIB_BYTES);
+	return text;
+}
+
+struct trace_text *trace_close(struct trace_text *text)
+{
+	if (text) {
+		gzclose_r(text->file);
+		free(text);
+	}
+	return NULL;
+}
+
+static int failure(const struct trace_text *text)
+{
+	int code, error = errno;
+
+	gzerror(text->file, &code);
+	return code == Z_OK	     ? 0
+	       : code == Z_MEM_ERROR ? -ENOMEM
+	       : code == Z_ERRNO     ? -error
+				     : -EBADMSG;
+}
+
+int trace_rewind(struct trace_text *text)
+{
+	return gzrewind(text->file) < 0 ? -EIO : 0;
+}
+
+bool trace_is_compressed(const struct trace_text *text)
+{
+	return !gzdirect(text->file);
+}
+
+int64_t trace_next(struct trace_text *text, void *data, size_t n)
+{
+	int done = gzread(text->file, data, (unsigned)n);
+	int r = done < (int)n ? failure(text) : 0;
+
+	return r < 0 ? r : done;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_NVIDIA_ALIASES_H
+#define GPUCTR_NVIDIA_ALIASES_H
+
+/* What people call metrics that CUPTI calls otherwise: the names of nvprof, and words for what is
+ * counted. */
+
+#include <stdbool.h>
+
+struct alias {
+	const char *name; /* in lower case */
+	/* Separated by blanks. Of nvprof's name the full names of the metrics that give it; of a
+	 * word, globs of base names. */
+	const char *means;
+	const char *how; /* the value is made of them, where it is more than one; else NULL */
+};
+
+/* Whatever the case. NULL: there is none of this name. */
+const struct alias *alias_find(const char *name);
+const struct alias *alias_at(unsigned i); /* NULL behind the last */
+/* Is this what nvprof called a metric? */
+bool alias_is_of_nvprof(const struct alias *alias);
+
+/* Is this one of the base names that the alias means? */
+bool alias_covers(const struct alias *alias, const char *base);
+
+#endif

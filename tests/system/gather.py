@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gather CLIENT: a capture of a job on many nodes, with a squeue and an srun that say what a script has them say: what
+nodes may have written here, and the exit status of all. The real ones are in tests/slurm."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from checks import check, failures, run_test  # noqa: E402
+
+CLIENT = pathlib.Path(sys.argv[1]).resolve()
+
+# Answers by the words of its command line: `cat` is a file of a node, else it is the step of a job.
+SRUN = """#!/bin/sh
+for word; do
+	case $word in
+	cat) printf 'of the node'; exit ;;
+	--jobid=*) job=${word#--jobid=} ;;
+	esac
+done
+cat "step.$job"
+exit "$(cat "status.$job")"
+"""
+
+
+def row(rank, measured):
+    return f"rank\tn1\t{rank}\t{100 + rank}\tprogram\t5\t{measured}\t0\t1000\t0\tm\tbyte\t\n"
+
+
+def file(path):
+    return f"file\tn1\t1\t2\t3.000000004\t{path}\n"
+
+
+def capture(steps, *arguments):
+    """Of a job for each of steps: what its nodes say, and their status."""
+    os.makedirs("bin", exist_ok=True)
+    jobs = "".join(f"{n}|{n}|RUNNING|1|None\n" for n in range(1, len(steps) + 1))
+    for name, text in ("srun", SRUN), ("squeue", f"#!/bin/sh\nprintf '{jobs}'\n"):
+        pathlib.Path("bin", name).write_text(text)
+        os.chmod(f"bin/{name}", 0o755)
+    for n, (said, status) in enumerate(steps, 1):
+        pathlib.Path(f"step.{n}").write_text(said)
+        pathlib.Path(f"status.{n}").write_text(str(status))
+    return subprocess.run([CLIENT, "capture", "--job", "1", "--metrics", "memory", *arguments], capture_output=True, text=True,
+                          timeout=60, check=False, env={**os.environ, "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"})
+
+
+def only_files_of_the_pattern_are_brought():
+    """A node names what it likes; here is written what -o can give, and nothing that was there."""
+    home = pathlib.Path(".ssh")
+    home.mkdir()
+    (home / "config").write_text("mine")
+    os.makedirs("out/taken")
+    pathlib.Path("out/n5.gpuctr").write_text("mine")
+    os.symlink("../.ssh/rc", "out/n6.gpuctr")
+    wild = [f"{os.getcwd()}/.ssh/authorized_keys", ".ssh/config", "out/../.ssh/authorized_keys", "out/n1", "out/.n1.gpuctr",
+            "out/x/n1.gpuctr", "out/n1.gpuctr/../../.ssh/rc"]
+    r = capture([("".join(map(file, [*wild, "out/n1.gpuctr", "out/n5.gpuctr", "out/n6.gpuctr"])) + row(0, 5), 0)], "-o", "out/%h.gpuctr")
+    check(r.returncode == 0, r)
+    check(sorted(os.listdir(".ssh")) == ["config"] and (home / "config").read_text() == "mine", f"written: {os.listdir('.ssh')}")
+    check(sorted(os.listdir("out")) == ["n1.gpuctr", "n5.gpuctr", "n6.gpuctr", "taken"], f"written: {os.listdir('out')}")
+    check(pathlib.Path("out/n1.gpuctr").read_text() == "of the node" and "out/n1.gpuctr: brought from n1" in r.stderr, r)
+    check(pathlib.Path("out/n5.gpuctr").read_text() == "mine" and r.stderr.count("is another file here") == 2, r)
+    for path in wild:
+        check(f"n1 names {path}, which -o cannot give" in r.stderr, f"{path}: {r.stderr}")
+
+
+def without_a_pattern_nothing_is_brought():
+    r = capture([(file("out") + row(0, 5), 0)])
+    check(r.returncode == 0 and not os.path.exists("out") and "cannot give" in r.stderr, r)
+
+
+def the_worst_step_counts():
+    """Whichever of several jobs it is whose step failed."""
+    good, bad = (row(0, 5), 0), ("", 3)
+    for steps in [bad, good], [good, bad], [good, bad, good]:
+        r = capture(steps)
+        check(r.returncode == 0 and "not all nodes took part" in r.stderr, f"{steps}: {r}")
+    r = capture([good, good])
+    check(r.returncode == 0 and "not all" not in r.stderr, r)
+    for steps in [("", 0), bad], [bad, ("", 0)]:
+        r = capture(steps)
+        check(r.returncode == 125 and "nothing was measured on any node" in r.stderr, f"{steps}: {r}")
+    check(capture([("", 0), ("", 0)]).returncode == 124, "nothing failed, and nothing was measured")
+
+
+def a_script_hears_that_no_node_has_a_kernel():
+    check(capture([(row(0, 0) + row(1, 0), 0)], "--fail-if-none").returncode == 124, "no kernel on any node")
+    check(capture([(row(0, 0) + row(1, 0), 0)]).returncode == 0, "nobody asked")
+    check(capture([(row(0, 0), 0), (row(1, 7), 0)], "--fail-if-none").returncode == 0, "one node has kernels")
+
+
+for test in (only_files_of_the_pattern_are_brought, without_a_pattern_nothing_is_brought, the_worst_step_counts,
+             a_script_hears_that_no_node_has_a_kernel):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        run_test(test)
+        os.chdir("/")
+sys.exit(1 if failures else 0)
