@@ -10,6 +10,7 @@
 #include "client/store/places.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
+#include "client/store/vfs.h"
 
 enum { STORE_BUSY_TIMEOUT_MS = 2000 };
 
@@ -36,8 +37,10 @@ enum store_statement {
 };
 
 struct store {
+	struct store_vfs vfs;
 	sqlite3 *db;
 	char *path;
+	char *made_at; /* where it was made before it took the place of another; or NULL */
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
 	size_t (*name_length)(const char *message); /* NULL: of all of it */

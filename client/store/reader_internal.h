@@ -8,6 +8,7 @@
 
 #include "client/store/pool.h"
 #include "client/store/reader.h"
+#include "client/store/vfs.h"
 
 struct store_loaded {
 	unsigned process;
@@ -16,8 +17,11 @@ struct store_loaded {
 };
 
 struct store_reader {
+	struct store_vfs vfs;
 	sqlite3 *db;
-	char *path;
+	char *path;	     /* as messages call it */
+	char *file;	     /* what is read: path without links, or the copy */
+	bool is_copy;	     /* of a file whose writer was killed in a commit */
 	uint32_t format;     /* STORE_FORMAT_OLDEST to STORE_FORMAT */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
@@ -37,7 +41,7 @@ extern const char reader_take_intact[]; /* the remedy for a damaged file */
 /* STORE_E_CORRUPT, naming the table. */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
-/* A connection to path, whose steps are counted. */
+/* A connection to file, whose steps are counted. */
 int reader_open_db(struct store_reader *r);
 
 /* --- check.c: the check of all pages, which runs beside the reader until its end is asked for. */
