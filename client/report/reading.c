@@ -212,19 +212,29 @@ static int read_notices(struct reading *r)
 	return result;
 }
 
+static int read_some(struct reading *r, unsigned process,
+		     int (*has)(struct store_reader *r, unsigned process, bool *ret),
+		     int (*read)(struct reading *r, unsigned process))
+{
+	bool found;
+	int result = tell(r, has(r->reader, process, &found));
+
+	return result || !found ? result : read(r, process);
+}
+
 static int read_process(struct reading *r, const struct store_process *process)
 {
 	const struct reading_handler *h = r->handler;
 	int result = h->on_process ? h->on_process(process, r->userdata) : 0;
 
 	if (result == 0 && h->on_record) {
-		result = read_records(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_records, read_records);
 	}
 	if (result == 0 && h->on_mark) {
-		result = read_marks(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_marks, read_marks);
 	}
 	if (result == 0 && h->on_stratum) {
-		result = read_strata(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_strata, read_strata);
 	}
 	if (result == 0 && h->on_process_end) {
 		result = h->on_process_end(process, r->userdata);

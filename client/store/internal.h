@@ -46,7 +46,9 @@ struct store {
 	size_t (*name_length)(const char *message); /* NULL: of all of it */
 	struct written written;
 	struct places places;
-	struct packed packed; /* the last image */
+	struct packed packed;		   /* the last image */
+	const struct gpuctr_range **chain; /* those that are to be written, the innermost first */
+	size_t max_chain;
 
 	bool in_transaction;
 	uint64_t began_ns;

@@ -4,9 +4,9 @@
  * Its name there has the folder's random letters in it: were the folder exchanged for a link, where
  * others may write to the folder around it, nothing else would have that name.
  *
- * A journal that is to be applied is applied to a copy, so reading changes nothing, and reads as well
- * what belongs to another user. Both files are copied as they are opened, and not by what stands at
- * their names later. */
+ * A journal that is to be applied is applied to a copy, so reading changes nothing, and reads as
+ * well what belongs to another user. Both files are copied as they are opened, and not by what
+ * stands at their names later. */
 
 #include "client/store/private.h"
 
@@ -74,11 +74,12 @@ char *store_private_remove(char *path)
 
 static int tell(struct store_error *error, const char *path, int err)
 {
-	return store_error_set(error, STORE_E_UNFINISHED,
-			       "Set TMPDIR to a folder with room for a copy of the file.",
-			       "%s: its writer was killed in the middle of a commit, and no copy can "
-			       "be made to complete it: %s.",
-			       path, strerror(err));
+	return store_error_set(
+		error, STORE_E_UNFINISHED,
+		"Set TMPDIR to a folder with room for a copy of the file.",
+		"%s: its writer was killed in the middle of a commit, and no copy can "
+		"be made to complete it: %s.",
+		path, strerror(err));
 }
 
 static int write_whole(int fd, const char *data, size_t n)

@@ -4,8 +4,8 @@
 
 #include "client/store/store.h"
 
-/* The path of a file, which is not there yet, in a new folder that others cannot enter: PREFIXxxxxxx.
- * prefix NULL: where temporary files belong. NULL: errno says why. */
+/* The path of a file, which is not there yet, in a new folder that others cannot enter:
+ * PREFIXxxxxxx. prefix NULL: where temporary files belong. NULL: errno says why. */
 char *store_private_make(const char *prefix);
 /* Removes the folder with what is in it, and frees the path. Takes NULL, returns NULL. */
 char *store_private_remove(char *path);

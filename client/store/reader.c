@@ -349,18 +349,31 @@ static int check_record_shape(struct store_reader *r)
 
 /* --- the reader ------------------------------------------------------------------------------ */
 
-static int open_and_check(struct store_reader *r)
+/* Of a file that grows, all that is said once is of one commit. */
+static int read_once(struct store_reader *r)
 {
-	int result = check_header(r);
+	int result = check_nothing_else(r);
 
-	result = result ? result : reader_open_db(r);
-	result = result ? result : check_nothing_else(r);
 	result = result ? result : check_tables(r);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);
 	result = result ? result : check_record_shape(r);
 	return result ? result : info_read_processes(r);
+}
+
+static int open_and_check(struct store_reader *r)
+{
+	int result = check_header(r), rc;
+
+	result = result ? result : reader_open_db(r);
+	if (result) {
+		return result;
+	}
+	rc = sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL);
+	result = rc == SQLITE_OK ? read_once(r) : reader_fail(r, rc, "read");
+	sqlite3_exec(r->db, "COMMIT", NULL, NULL, NULL);
+	return result;
 }
 
 int store_check_pages(struct store_reader *r)
@@ -397,6 +410,7 @@ static void close_file(struct store_reader *r)
 {
 	reader_check_free(r);
 	r->check = NULL;
+	reader_has_free(r);
 	sqlite3_close(r->db);
 	r->db = NULL;
 	store_pool_deinit(&r->pool);

@@ -10,11 +10,8 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
-struct store_loaded {
-	unsigned process;
-	struct store_definitions definitions;
-	struct store_loaded *next;
-};
+/* Tables that are asked whether they have anything of a process. */
+enum store_has { STORE_HAS_RECORDS, STORE_HAS_STRATA, STORE_HAS_COUNT };
 
 struct store_reader {
 	struct store_vfs vfs;
@@ -28,7 +25,9 @@ struct store_reader {
 	struct store_pool pool;
 	struct store_info info;
 	struct store_process *processes;
-	struct store_loaded *loaded;
+	const struct store_definitions **loaded; /* of each of the processes; NULL: not yet */
+	sqlite3_stmt *has[STORE_HAS_COUNT];
+	bool found_marks; /* has_marks of the processes is known */
 	unsigned without; /* enum store_part */
 	bool passing_ranges;
 	struct store_check *check; /* of the pages; NULL: not begun */
@@ -81,6 +80,11 @@ int reader_rows(struct store_reader *r, const char *table, const char *sql, size
 /* --- info.c */
 int info_read_capture(struct store_reader *r);
 int info_read_processes(struct store_reader *r);
+/* NULL: the file has no such process, though it may have rows of it. */
+struct store_process *info_find_process(const struct store_reader *r, int64_t id);
+
+/* --- has.c */
+void reader_has_free(struct store_reader *r);
 
 /* --- load.c */
 const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);

@@ -175,6 +175,7 @@ struct store *store_close(struct store *s)
 	packed_deinit(&s->packed);
 	free(s->path);
 	free(s->made_at);
+	free(s->chain);
 	free(s);
 	return NULL;
 }

@@ -4,9 +4,9 @@
  *
  * A capture may lie where others write: in their folder, or in a sticky one as /tmp. What they put
  * beside it under the name of its journal SQLite would take for what a killed writer has left: it
- * would roll the pages in it back into the file, and remove the file that it names as super-journal,
- * whosever that is. Nor is a write-ahead log any part of a capture. So a connection knows two files,
- * the database and its journal:
+ * would roll the pages in it back into the file, and remove the file that it names as
+ * super-journal, whosever that is. Nor is a write-ahead log any part of a capture. So a connection
+ * knows two files, the database and its journal:
  *
  * - A journal is looked at only when it is a regular file with one name, of who owns the database,
  *   of root or of us. A reader does not open it at all: SQLite then takes it for one that is to be
@@ -99,8 +99,8 @@ static int open_journal(struct store_vfs *v, const char *name, sqlite3_file *fil
 /* Another may have taken the place of the file that we have moved there. */
 static int on_control(sqlite3_file *file, int op, void *arg)
 {
-	struct store_vfs *v = (struct store_vfs *)((char *)file->pMethods -
-						   offsetof(struct store_vfs, methods));
+	struct store_vfs *v =
+		(struct store_vfs *)((char *)file->pMethods - offsetof(struct store_vfs, methods));
 	struct stat st;
 
 	if (op != SQLITE_FCNTL_HAS_MOVED) {
@@ -196,15 +196,14 @@ static int on_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
 int store_vfs_open(struct store_vfs *v, const char *path, const char *made_at,
 		   enum store_vfs_use use, sqlite3 **ret)
 {
-	int flags = SQLITE_OPEN_NOMUTEX | (use == STORE_VFS_READ ? SQLITE_OPEN_READONLY
-								 : SQLITE_OPEN_READWRITE);
+	int flags = SQLITE_OPEN_NOMUTEX |
+		    (use == STORE_VFS_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
 	int rc;
 
 	*ret = NULL;
-	*v = (struct store_vfs){ .base = sqlite3_vfs_find(NULL),
-				 .use = use,
-				 .path = path,
-				 .made_at = made_at };
+	*v = (struct store_vfs){
+		.base = sqlite3_vfs_find(NULL), .use = use, .path = path, .made_at = made_at
+	};
 	if (!v->base) {
 		return SQLITE_MISUSE;
 	}
