@@ -16,7 +16,9 @@ sys.dont_write_bytecode = True
 from checks import check, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+MB = 1 << 20
 TRIES = 3
+SANITIZED = b"__asan_init" in CLIENT.read_bytes()
 
 
 def measure(*arguments):
@@ -67,8 +69,39 @@ def processes_cost_no_more_than_some_records():
         check(ratio < 40, f"{arguments}: a process costs {ratio:.1f} times what a record does")
 
 
+def nest(path, n, length):
+    """Ranges within each other, with a launch in each."""
+    ranges = [(1, 1000000 + i, 1000000 + i - 1 if i else 0, "", f"{i} ".ljust(length, "x"), "", 0, 0, 0, i)
+              for i in range(n)]
+    change(path, (f"INSERT INTO range VALUES({','.join('?' * 10)})", ranges),
+           ("UPDATE record SET range = ? WHERE idx = (SELECT idx FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
+            [(1000000 + i, i) for i in range(n)]))
+
+
+def ranges_with_long_messages_are_told_once():
+    """600 of 16 kB are 10 MB; their paths were 2.8 GB."""
+    nest("nested.gpuctr", 600, 16000)
+    shutil.copy(RECORDING, "plain.gpuctr")
+    for arguments in (["report"], ["report", "--by", "nvtx"], ["export", "--to", "csv"], ["export", "--to", "jsonl"],
+                      ["export", "--to", "folded"], ["export", "--to", "chrome"]):
+        seconds, most = measure(*arguments, "nested.gpuctr")
+        usual, least = measure(*arguments, "plain.gpuctr")
+        print(f"{arguments}: {(most - least) / MB:.0f} MB and {seconds:.2f} s more than {usual:.2f}")
+        check(SANITIZED or most - least < 400 * MB, f"{arguments}: {most / MB:.0f} MB, of another file {least / MB:.0f}")
+        check(seconds < 100 * usual, f"{arguments}: {seconds:.1f} s, of another file {usual:.2f}")
+
+
+def a_path_that_is_cut_says_so():
+    nest("nested.gpuctr", 600, 16000)
+    rows = subprocess.run([CLIENT, "export", "--to", "csv", "nested.gpuctr"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()
+    longest = max(rows, key=len)
+    check(len(longest) < 60000 and "../" in longest, f"{len(longest)} bytes: {longest[:300]}")
+
+
 def main():
-    return run_tests([processes_cost_no_more_than_some_records], RECORDING)
+    return run_tests([processes_cost_no_more_than_some_records, ranges_with_long_messages_are_told_once,
+                      a_path_that_is_cut_says_so], RECORDING)
 
 
 sys.exit(main())

@@ -193,7 +193,8 @@ static void a_file_in_the_way_of_the_new_one(void **state)
 static void die_in_a_commit(struct store *s)
 {
 	static const char sql[] =
-		"PRAGMA cache_spill = ON; PRAGMA cache_size = 10; BEGIN; WITH RECURSIVE n(i) AS (SELECT 1"
+		"PRAGMA cache_spill = ON; PRAGMA cache_size = 10; BEGIN; WITH RECURSIVE n(i) AS "
+		"(SELECT 1"
 		" UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO meta SELECT 'key' || i,"
 		" hex(zeroblob(500)) FROM n";
 
