@@ -187,6 +187,20 @@ static void add_message(struct buf *b, const struct gpuctr_range *range)
 	text_terminal(b, range->message);
 }
 
+/* Leaves the end of a text, in at most width columns. */
+static const char *find_end(const char *text, size_t n, size_t width)
+{
+	const char *end = text + text_fit(text, n, text_width(text, n) - width);
+
+	if (text_width(end, n - (size_t)(end - text)) > width) {
+		end++; /* a character of two columns */
+	}
+	while (((unsigned char)*end & 0xc0) == 0x80) {
+		end++;
+	}
+	return end;
+}
+
 /* The inner end of a long path tells more than the outer one. */
 static void add_short_path(struct buf *b, const struct gpuctr_range *range, size_t width)
 {
@@ -200,14 +214,7 @@ static void add_short_path(struct buf *b, const struct gpuctr_range *range, size
 	text = buf_string(&path);
 	buf_text(b, "  ");
 	if (text_width(text, path.n) > width) {
-		const char *end = text + path.n;
-
-		while (text_width(text, (size_t)(end - text)) > width - 3) {
-			text++;
-		}
-		while (((unsigned char)*text & 0xc0) == 0x80) {
-			text++;
-		}
+		text = find_end(text, path.n, width - 3);
 		buf_text(b, "...");
 	}
 	buf_text(b, text);

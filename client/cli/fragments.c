@@ -34,29 +34,51 @@ void processes_deinit(struct processes *processes)
 	memset(processes, 0, sizeof(*processes));
 }
 
-const struct process_texts *processes_find(const struct processes *processes, unsigned process)
+/* Where the process is, or would be: they are sorted by number. */
+static size_t find_place(const struct processes *processes, unsigned process)
 {
-	for (size_t i = processes->n; i > 0; i--) {
-		if (processes->items[i - 1].process == process) {
-			return &processes->items[i - 1];
+	size_t low = 0, high = processes->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (processes->items[middle].process < process) {
+			low = middle + 1;
+		} else {
+			high = middle;
 		}
 	}
-	return NULL;
+	return low;
+}
+
+const struct process_texts *processes_find(const struct processes *processes, unsigned process)
+{
+	size_t at = find_place(processes, process);
+
+	return at < processes->n && processes->items[at].process == process ? &processes->items[at]
+									    : NULL;
 }
 
 static struct process_texts *find_or_add(struct processes *processes, unsigned process)
 {
 	struct process_texts *items = (struct process_texts *)processes_find(processes, process);
+	size_t at = find_place(processes, process);
 
 	if (items) {
 		return items;
 	}
-	items = realloc(processes->items, (processes->n + 1) * sizeof(*items));
-	if (!items) {
-		return NULL;
+	if (processes->n == processes->max) {
+		size_t max = processes->max ? processes->max * 2 : 8;
+
+		items = realloc(processes->items, max * sizeof(*items));
+		if (!items) {
+			return NULL;
+		}
+		processes->items = items;
+		processes->max = max;
 	}
-	processes->items = items;
-	items += processes->n++;
+	items = &processes->items[at];
+	memmove(items + 1, items, (processes->n++ - at) * sizeof(*items));
 	*items = (struct process_texts){ .process = process };
 	return items;
 }

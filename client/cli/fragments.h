@@ -48,8 +48,8 @@ struct process_texts {
 };
 
 struct processes {
-	struct process_texts *items;
-	size_t n;
+	struct process_texts *items; /* sorted by number */
+	size_t n, max;
 };
 
 void processes_deinit(struct processes *processes);

@@ -2,16 +2,33 @@
 #include "client/cli/range_stack.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { STACK_BYTES_MAX = 32 * 1024, STACK_RANGES_MAX = 4096 };
+
+/* How many of them are told, the innermost first, and whether more of the max would have been. */
+static size_t count(const struct gpuctr_range *range, size_t max, bool *ret_cut)
+{
+	size_t n = 0, bytes = 0;
+
+	for (; range && n < max; range = range->parent, n++) {
+		bytes += strlen(range->message);
+		if (n > 0 && (bytes > STACK_BYTES_MAX || n == STACK_RANGES_MAX)) {
+			break;
+		}
+	}
+	*ret_cut = range && n < max;
+	return n;
+}
 
 void range_stack_add(struct buf *b, const struct gpuctr_range *range, size_t max, char separator,
 		     void (*add)(struct buf *b, const struct gpuctr_range *range))
 {
+	static const struct gpuctr_range more = { .domain = "", .message = "..", .category = "" };
 	const struct gpuctr_range **stack;
-	size_t n = 0;
+	bool cut;
+	size_t n = count(range, max, &cut);
 
-	for (const struct gpuctr_range *r = range; r && n < max; r = r->parent) {
-		n++;
-	}
 	stack = malloc((n + 1) * sizeof(*stack));
 	if (!stack) {
 		b->failed = true;
@@ -20,8 +37,11 @@ void range_stack_add(struct buf *b, const struct gpuctr_range *range, size_t max
 	for (size_t i = n; i > 0; range = range->parent) {
 		stack[--i] = range;
 	}
+	if (cut) {
+		add(b, &more);
+	}
 	for (size_t i = 0; i < n; i++) {
-		if (i > 0) {
+		if (i > 0 || cut) {
 			buf_char(b, separator);
 		}
 		add(b, stack[i]);

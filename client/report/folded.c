@@ -3,7 +3,8 @@
 /* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each place in the program
  * and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a counter
  * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
- * in a name becomes a comma, and what would break the line a question mark.
+ * in a name becomes a comma, and what would break the line a question mark. A stack of more than
+ * 32 kB is cut: names for which there is no room are "..", and then left out.
  *
  * Memory grows with the places in the program, not with the records. */
 
@@ -18,6 +19,8 @@
 #include "client/report/attribution.h"
 #include "client/report/frames.h"
 #include "client/report/groups.h"
+
+enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
@@ -211,6 +214,23 @@ static const struct frame **sort_children(const struct frame *frame, size_t *ret
 	return sorted;
 }
 
+static void push_name(struct buf *stack, const char *name)
+{
+	if (stack->n <= STACK_BYTES_MAX) {
+		buf_text(stack, stack->n + strlen(name) > STACK_BYTES_MAX ? ".." : name);
+		buf_char(stack, ';');
+	}
+}
+
+static void write_line(struct buf *b, const struct frame *kernel, const struct buf *stack)
+{
+	buf_add(b, stack->data, stack->n);
+	buf_text(b, kernel->name);
+	buf_char(b, ' ');
+	buf_double(b, kernel->sums[0]);
+	buf_char(b, '\n');
+}
+
 /* stack holds what is around the frame, each with its semicolon, and is left as it was. */
 static int write_lines(struct buf *b, const struct frame *frame, struct buf *stack)
 {
@@ -219,14 +239,10 @@ static int write_lines(struct buf *b, const struct frame *frame, struct buf *sta
 	int r = children ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		buf_text(stack, children[i]->name);
 		if (children[i]->is_kernel) {
-			buf_add(b, stack->data, stack->n);
-			buf_char(b, ' ');
-			buf_double(b, children[i]->sums[0]);
-			buf_char(b, '\n');
+			write_line(b, children[i], stack);
 		} else {
-			buf_char(stack, ';');
+			push_name(stack, children[i]->name);
 			r = write_lines(b, children[i], stack);
 		}
 		stack->n = n_stack;

@@ -67,7 +67,7 @@ static void free_processes(struct groups *g)
 	}
 	free(g->processes);
 	g->processes = NULL;
-	g->n_processes = 0;
+	g->n_processes = g->max_processes = 0;
 }
 
 struct groups *groups_free(struct groups *g)
@@ -266,14 +266,51 @@ static int take_devices(struct groups *g, struct groups_process *p,
 	return 0;
 }
 
-struct groups_process *groups_find_process(struct groups *g, unsigned process)
+/* Where the process is, or would be: they are sorted by number. */
+static size_t find_place(const struct groups *g, unsigned process)
 {
-	for (size_t i = g->n_processes; i > 0; i--) {
-		if (g->processes[i - 1].process == process) {
-			return &g->processes[i - 1];
+	size_t low = 0, high = g->n_processes;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (g->processes[middle].process < process) {
+			low = middle + 1;
+		} else {
+			high = middle;
 		}
 	}
-	return NULL;
+	return low;
+}
+
+struct groups_process *groups_find_process(struct groups *g, unsigned process)
+{
+	size_t at = find_place(g, process);
+
+	return at < g->n_processes && g->processes[at].process == process ? &g->processes[at]
+									  : NULL;
+}
+
+/* NULL: out of memory. */
+static struct groups_process *add_process(struct groups *g, unsigned process)
+{
+	size_t at = find_place(g, process);
+	struct groups_process *p;
+
+	if (g->n_processes == g->max_processes) {
+		size_t max = g->max_processes ? g->max_processes * 2 : 8;
+
+		p = realloc(g->processes, max * sizeof(*p));
+		if (!p) {
+			return NULL;
+		}
+		g->processes = p;
+		g->max_processes = max;
+	}
+	p = &g->processes[at];
+	memmove(p + 1, p, (g->n_processes++ - at) * sizeof(*p));
+	*p = (struct groups_process){ .process = process };
+	return p;
 }
 
 /* "rank 3"; "" where it is not said. NULL: out of memory. */
@@ -302,14 +339,9 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 	struct groups_process *p = groups_find_process(g, process->process);
 	struct buf b = { 0 };
 
+	p = p ? p : add_process(g, process->process);
 	if (!p) {
-		p = realloc(g->processes, (g->n_processes + 1) * sizeof(*p));
-		if (!p) {
-			return -ENOMEM;
-		}
-		g->processes = p;
-		p += g->n_processes++;
-		*p = (struct groups_process){ .process = process->process };
+		return -ENOMEM;
 	}
 	buf_printf(&b, "%s (%u)", process->program ? process->program : "?", process->pid);
 	p->label = add_text(g, &b);

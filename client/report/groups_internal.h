@@ -126,7 +126,7 @@ struct groups {
 	const char *capture, *host;
 
 	struct groups_process *processes; /* of the present capture */
-	size_t n_processes;
+	size_t n_processes, max_processes;
 	double flop_peaks[PEAKS_PRECISIONS]; /* operations a nanosecond, the highest of all devices
 					      */
 	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* of one of them */

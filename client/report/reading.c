@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Walks through a capture file. Standard input is copied first: SQLite needs to seek. The copy is
- * opened by its name and then loses it, so nothing is left behind, however the program ends. */
+/* Walks through a capture file. Standard input is copied first: SQLite needs to seek. The copy lies
+ * in a folder that others cannot enter, is opened by its name and then loses it, so nothing is left
+ * behind, however the program ends. */
 
 #include "client/report/reading.h"
 
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "client/store/private.h"
 
 /* --- standard input -------------------------------------------------------------------------- */
 
@@ -84,27 +87,34 @@ static int refuse_empty(struct store_error *error)
 	return STORE_E_NOT_CAPTURE;
 }
 
-/* *ret_path is to be freed by the caller, also after a failure. */
-static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret,
-		      char **ret_path)
+static int copy_to(const char *path, struct store_error *error)
 {
-	const char *folder = getenv("TMPDIR");
-	char *path = NULL;
-	int fd, r;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int r;
 
-	if (asprintf(&path, "%s/gpuctr-report-XXXXXX", folder && *folder ? folder : "/tmp") < 0) {
-		return tell_errno(error, ENOMEM, "Reading standard input failed");
-	}
-	*ret_path = path;
-	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0) {
 		return tell_errno(error, errno, "No temporary file can be made for standard input");
 	}
 	r = copy_input(fd, error);
 	r = r == 0 && lseek(fd, 0, SEEK_END) == 0 ? refuse_empty(error) : r;
 	close(fd);
+	return r;
+}
+
+/* *ret_path is to be freed by the caller, also after a failure. */
+static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret,
+		      char **ret_path)
+{
+	char *path = store_private_make(NULL);
+	int r;
+
+	if (!path) {
+		return tell_errno(error, errno, "No temporary file can be made for standard input");
+	}
+	*ret_path = strdup(path);
+	r = copy_to(path, error);
 	r = r ? r : open_path(path, check_beside, error, ret);
-	unlink(path);
+	store_private_remove(path);
 	return r;
 }
 
@@ -202,19 +212,29 @@ static int read_notices(struct reading *r)
 	return result;
 }
 
+static int read_some(struct reading *r, unsigned process,
+		     int (*has)(struct store_reader *r, unsigned process, bool *ret),
+		     int (*read)(struct reading *r, unsigned process))
+{
+	bool found;
+	int result = tell(r, has(r->reader, process, &found));
+
+	return result || !found ? result : read(r, process);
+}
+
 static int read_process(struct reading *r, const struct store_process *process)
 {
 	const struct reading_handler *h = r->handler;
 	int result = h->on_process ? h->on_process(process, r->userdata) : 0;
 
 	if (result == 0 && h->on_record) {
-		result = read_records(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_records, read_records);
 	}
 	if (result == 0 && h->on_mark) {
-		result = read_marks(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_marks, read_marks);
 	}
 	if (result == 0 && h->on_stratum) {
-		result = read_strata(r, process->process.process);
+		result = read_some(r, process->process.process, store_has_strata, read_strata);
 	}
 	if (result == 0 && h->on_process_end) {
 		result = h->on_process_end(process, r->userdata);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The tree of scopes: a hash set over (parent, domain, name, sizes, is it a marker). */
+/* The tree of scopes: a hash set over (parent, domain, name, sizes, is it a marker).
+ *
+ * A scope's path and layer repeat those of the scopes around it, and a program may nest as many
+ * ranges as it likes, with messages of 16 kB. So these two are cut: a name for which there is no
+ * room is "..", and what is within a scope with no room left has the same path as that. Scopes
+ * themselves stay apart. */
 
 #include "client/report/scope.h"
 
@@ -10,7 +15,7 @@
 
 #include "client/cli/buf.h"
 
-enum { FIRST_SLOTS = 256, MAX_SIZES_BYTES = 256 };
+enum { FIRST_SLOTS = 256, MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
 
 /* Only what PyTorch itself writes is a marker. An operator's name has a namespace, or the marker a
  * sequence number; what record_function() names has neither and is a label. */
@@ -60,6 +65,16 @@ static const char *join(struct scopes *s, const char *left, char separator, cons
 	return text;
 }
 
+static const char *extend(struct scopes *s, const char *outer, const char *name)
+{
+	size_t n = strlen(outer);
+
+	if (n > MAX_PATH_BYTES) {
+		return outer;
+	}
+	return join(s, outer, '/', n > 0 && n + 1 + strlen(name) > MAX_PATH_BYTES ? ".." : name);
+}
+
 /* A module's name often begins with that of the module around it: "layer1", "layer1.0". */
 static const char *find_layer(struct scopes *s, const struct scope *scope)
 {
@@ -82,7 +97,7 @@ static const char *find_layer(struct scopes *s, const struct scope *scope)
 		buf_deinit(&b);
 		return text;
 	}
-	return join(s, outer, '/', scope->name);
+	return extend(s, outer, scope->name);
 }
 
 static bool derive(struct scopes *s, struct scope *scope)
@@ -95,7 +110,7 @@ static bool derive(struct scopes *s, struct scope *scope)
 	}
 	scope->depth = parent ? parent->depth + 1 : 0;
 	scope->op = scope->kind >= SCOPE_OP ? scope : parent ? parent->op : NULL;
-	scope->path = parent ? join(s, parent->path, '/', scope->label) : scope->label;
+	scope->path = parent ? extend(s, parent->path, scope->label) : scope->label;
 	scope->layer = find_layer(s, scope);
 	scope->step = scope->kind == SCOPE_STEP ? scope->name : parent ? parent->step : "";
 	scope->backward = (parent && parent->backward) || scope->kind == SCOPE_NODE ||

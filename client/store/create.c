@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How a capture file comes into being. Where nothing is at the path, the file is created there,
- * exclusively. A file that is to be replaced stays whole while the new one is set up beside it
- * under a name of its own, tables and all; one rename then puts the new one in its place. Either
- * way the file can be read, though it is empty, from the moment it has its name. */
+ * exclusively. A file that is to be replaced stays whole while the new one is set up beside it in a
+ * folder of its own, tables and all; one rename then puts the new one in its place, while it stays
+ * open. Either way the file can be read, though it is empty, from the moment it has its name. */
 
 #include "client/store/internal.h"
 
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/store/meta.h"
+#include "client/store/private.h"
 #include "client/store/schema.h"
 
 static int refuse_existing(const char *path, struct store_error *error)
@@ -53,18 +54,27 @@ int store_check(const char *path, bool force, struct store_error *error)
 	return 0;
 }
 
-static int open_db(struct store *s, const char *file)
+static int tune(struct store *s)
 {
-	int rc = sqlite3_open_v2(file, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-
-	if (rc != SQLITE_OK) {
-		return store_fail(s, rc, "open");
-	}
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_busy_timeout(s->db, STORE_BUSY_TIMEOUT_MS);
-	return store_exec(s, "PRAGMA page_size = 16384; PRAGMA journal_mode = DELETE;"
-			     "PRAGMA synchronous = OFF; PRAGMA cache_spill = OFF;"
+	return store_exec(s, "PRAGMA synchronous = OFF; PRAGMA cache_spill = OFF;"
 			     "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;");
+}
+
+/* Until it is in its place a file has no journal: what is beside that place is another's. */
+static int open_db(struct store *s)
+{
+	int rc = store_vfs_open(&s->vfs, s->path, s->made_at, STORE_VFS_CREATE, &s->db);
+
+	if (rc == SQLITE_CANTOPEN && !s->made_at && access(s->path, F_OK) == 0) {
+		return refuse_existing(s->path, &s->error);
+	}
+	if (rc != SQLITE_OK) {
+		return store_fail(s, rc, "create");
+	}
+	rc = store_exec(s, "PRAGMA page_size = 16384; PRAGMA journal_mode = MEMORY;");
+	return rc ? rc : tune(s);
 }
 
 static int create_tables(struct store *s, const struct gpuctr_plan *plan)
@@ -152,27 +162,17 @@ static void remove_journals(const char *path)
 	}
 }
 
-/* An empty file of ours that was not there before. */
-static int claim(struct store *s, const char *file)
+static int settle(struct store *s)
 {
-	int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-
-	if (fd < 0 && errno == EEXIST) {
-		return refuse_existing(file, &s->error);
-	}
-	if (fd < 0) {
-		return store_error_errno(&s->error, errno, file, "create");
-	}
-	close(fd);
-	remove_journals(file);
-	return 0;
+	remove_journals(s->path);
+	store_vfs_placed(&s->vfs);
+	return store_exec(s, "PRAGMA journal_mode = DELETE");
 }
 
-static int fill(struct store *s, const char *file, const struct store_options *options)
+static int fill(struct store *s, const struct store_options *options)
 {
-	int r = open_db(s, file);
+	int r = create_tables(s, options->plan);
 
-	r = r ? r : create_tables(s, options->plan);
 	r = r ? r : prepare(s);
 	if (r == 0) {
 		s->in_transaction = true;
@@ -185,8 +185,9 @@ static int fill(struct store *s, const char *file, const struct store_options *o
  * nobody's. */
 static int check_unwritten(struct store *s)
 {
+	struct store_vfs vfs = { 0 };
 	sqlite3 *db = NULL;
-	int rc = sqlite3_open_v2(s->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	int rc = store_vfs_open(&vfs, s->path, NULL, STORE_VFS_PROBE, &db);
 
 	rc = rc == SQLITE_OK ? sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) : rc;
 	sqlite3_close(db);
@@ -200,80 +201,96 @@ static int check_unwritten(struct store *s)
 		"%s is being written by another program.", s->path);
 }
 
-/* SQLite derives the journal's name from the path a file was opened with, so the file is closed
- * before it moves. */
-static int replace(struct store *s, const char *file)
-{
-	int r;
-
-	store_finalize(s);
-	remove_journals(s->path);
-	if (rename(file, s->path) < 0) {
-		return store_error_errno(&s->error, errno, s->path, "replace");
-	}
-	r = open_db(s, s->path);
-	return r ? r : prepare(s);
-}
-
 int store_rest(struct store *s)
 {
 	int r = store_commit(s, false);
-	struct stat st;
 
 	if (r || !s->db) {
 		return r;
 	}
-	if (lstat(s->path, &st) < 0) {
-		return store_error_errno(&s->error, errno, s->path, "close");
-	}
-	s->device = st.st_dev;
-	s->inode = st.st_ino;
 	store_finalize(s);
 	return 0;
 }
 
-int store_wake(struct store *s)
+/* Is the file that was made still at its path? */
+static bool is_in_place(const struct store *s)
 {
 	struct stat st;
+
+	return lstat(s->path, &st) == 0 && st.st_dev == s->vfs.made.st_dev &&
+	       st.st_ino == s->vfs.made.st_ino;
+}
+
+int store_wake(struct store *s)
+{
+	struct stat made = s->vfs.made;
 	int r;
 
 	if (s->db || s->error.code) {
 		return s->error.code;
 	}
-	if (lstat(s->path, &st) < 0) {
-		return store_error_errno(&s->error, errno, s->path, "open");
+	r = is_in_place(s) ? store_vfs_open(&s->vfs, s->path, NULL, STORE_VFS_RECOVER, &s->db)
+			   : SQLITE_OK;
+	s->vfs.made = made;
+	if (r != SQLITE_OK) {
+		return store_fail(s, r, "open");
 	}
-	if (st.st_dev != s->device || st.st_ino != s->inode) {
+	if (!s->db || !is_in_place(s)) {
+		store_finalize(s);
 		return store_error_set(&s->error, STORE_E_PATH, "Keep others out of its folder.",
 				       "%s was replaced while it was closed.", s->path);
 	}
-	remove_journals(s->path);
-	r = open_db(s, s->path);
+	r = tune(s);
+	r = r ? r : store_exec(s, "PRAGMA journal_mode = DELETE");
 	return r ? r : prepare(s);
 }
 
-static int create_at(struct store *s, const struct store_options *options)
+static int make_new(struct store *s, const struct store_options *options)
 {
-	char file[PATH_MAX];
-	bool replacing = options->force && access(s->path, F_OK) == 0;
-	int r;
+	int r = open_db(s);
 
-	if (snprintf(file, sizeof(file), replacing ? "%s.new.%d" : "%s", s->path, (int)getpid()) >=
-	    (int)sizeof(file)) {
-		return store_error_errno(&s->error, ENAMETOOLONG, s->path, "create");
-	}
-	r = replacing ? check_unwritten(s) : 0;
-	r = r ? r : claim(s, file);
 	if (r) {
 		return r;
 	}
-	r = fill(s, file, options);
-	if (r == 0 && replacing) {
-		r = replace(s, file);
-	}
+	r = settle(s);
+	r = r ? r : fill(s, options);
 	if (r) {
-		unlink(file);
+		unlink(s->path);
 	}
+	return r;
+}
+
+static int fill_and_move(struct store *s, const struct store_options *options)
+{
+	int r = open_db(s);
+
+	r = r ? r : fill(s, options);
+	if (r == 0) {
+		remove_journals(s->path);
+		if (rename(s->made_at, s->path) < 0) {
+			r = store_error_errno(&s->error, errno, s->path, "replace");
+		}
+	}
+	return r ? r : settle(s);
+}
+
+static int replace(struct store *s, const struct store_options *options)
+{
+	char prefix[PATH_MAX];
+	char *made_at;
+	int r = check_unwritten(s);
+
+	if (r) {
+		return r;
+	}
+	if (snprintf(prefix, sizeof(prefix), "%s.new.", s->path) >= (int)sizeof(prefix)) {
+		return store_error_errno(&s->error, ENAMETOOLONG, s->path, "create");
+	}
+	made_at = store_private_make(prefix);
+	s->made_at = made_at ? strdup(made_at) : NULL;
+	r = s->made_at ? fill_and_move(s, options)
+		       : store_error_errno(&s->error, made_at ? ENOMEM : errno, s->path, "create");
+	store_private_remove(made_at);
 	return r;
 }
 
@@ -297,7 +314,8 @@ int store_create(const struct store_options *options, struct store_error *error,
 		store_close(s);
 		return store_error_errno(error, ENOMEM, options->path, "create");
 	}
-	r = create_at(s, options);
+	r = options->force && access(s->path, F_OK) == 0 ? replace(s, options)
+							 : make_new(s, options);
 	if (r) {
 		if (error) {
 			*error = s->error;

@@ -13,7 +13,13 @@
 #include "client/store/schema.h"
 
 /* SQLite has at most 2,000 columns a table. */
-enum { MAX_METRIC_COLUMNS = 1900, MAX_DEVICES = 4096, MAX_META = 1 << 16, MAX_CLAIMS = 256 };
+enum {
+	MAX_METRIC_COLUMNS = 1900,
+	MAX_DEVICES = 4096, /* of a process */
+	MAX_ALL_DEVICES = 1 << 24,
+	MAX_META = 1 << 22, /* each process may say several things of its job */
+	MAX_CLAIMS = 256
+};
 
 /* --- the capture -------------------------------------------------------- */
 
@@ -231,74 +237,115 @@ static void take_process(struct row *row, size_t i, void *userdata)
 	row_totals(row, 8, &p->totals);
 }
 
+struct store_process *info_find_process(const struct store_reader *r, int64_t id)
+{
+	size_t low = 0, high = r->info.n_processes;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (r->processes[middle].process.process < id) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low < r->info.n_processes && r->processes[low].process.process == id
+		       ? &r->processes[low]
+		       : NULL;
+}
+
 static void take_device(struct row *row, size_t i, void *userdata)
 {
 	struct gpuctr_device *device = (struct gpuctr_device *)userdata + i;
+	struct store_process *p = info_find_process(row->reader, row_i64(row, 0));
 
-	device->index = row_u32(row, 0);
-	device->uuid = row_text(row, 1);
-	device->name = row_text(row, 2);
-	device->chip = row_text(row, 3);
-	device->clock_sm_mhz = row_u32(row, 4);
-	device->clock_mem_mhz = row_u32(row, 5);
+	device->index = row_u32(row, 1);
+	device->uuid = row_text(row, 2);
+	device->name = row_text(row, 3);
+	device->chip = row_text(row, 4);
+	device->clock_sm_mhz = row_u32(row, 5);
+	device->clock_mem_mhz = row_u32(row, 6);
+	if (!p) {
+		return;
+	}
+	p->process.devices = p->process.n_devices ? p->process.devices : device;
+	if (++p->process.n_devices > MAX_DEVICES && row->error == 0) {
+		row->error = reader_corrupt(row->reader, row->table, "a process has too many");
+	}
 }
 
-static int read_devices(struct store_reader *r, struct store_process *p)
+/* Of all processes, each of which has those that follow one another. */
+static int read_devices(struct store_reader *r)
 {
-	unsigned process = p->process.process;
 	struct gpuctr_device *devices;
-	char table[64], sql[192];
-	int result;
+	size_t n;
+	int result = reader_count(r, "device", MAX_ALL_DEVICES, &n);
 
-	snprintf(table, sizeof(table), "device WHERE process = %u", process);
-	result = reader_count(r, table, MAX_DEVICES, &p->process.n_devices);
-	if (result) {
+	if (result || n == 0) {
 		return result;
 	}
-	devices = store_pool_take(&r->pool, p->process.n_devices, sizeof(*devices));
+	devices = store_pool_take(&r->pool, n, sizeof(*devices));
 	if (!devices) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
-	p->process.devices = devices;
-	snprintf(sql, sizeof(sql),
-		 "SELECT idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz FROM %s"
-		 " ORDER BY idx",
-		 table);
-	return reader_rows(r, "device", sql, p->process.n_devices, take_device, devices);
+	return reader_rows(r, "device",
+			   "SELECT process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"
+			   " FROM device ORDER BY process, idx",
+			   n, take_device, devices);
+}
+
+/* "process.N.NAME"; N as we write it. NULL: another key, or of no process. */
+static struct store_process *process_of_key(const struct store_reader *r, const char *key)
+{
+	const char *digits = key + strlen("process.");
+	size_t n = strspn(digits, "0123456789");
+
+	if (n == 0 || n > 9 || (digits[0] == '0' && n > 1) || digits[n] != '.') {
+		return NULL;
+	}
+	return info_find_process(r, strtol(digits, NULL, 10));
 }
 
 /* "NAME=value", as a live process has them. */
 static void take_claim(struct row *row, size_t i, void *userdata)
 {
 	const char **claims = userdata;
+	size_t length;
+	struct store_process *p = process_of_key(row->reader, row_borrow_text(row, 0, &length));
 
-	claims[i] = row_text(row, 0);
+	if (!p || row->error) {
+		return;
+	}
+	claims[i] = row_text(row, 1);
+	p->process.claims = p->process.n_claims ? p->process.claims : &claims[i];
+	if (++p->process.n_claims > MAX_CLAIMS && row->error == 0) {
+		row->error =
+			reader_corrupt(row->reader, row->table, "a process has too many claims");
+	}
 }
 
-/* Keys of a process are "process.N.NAME". */
-static int read_claims(struct store_reader *r, struct store_process *p)
+/* Those of one process follow one another in the order of keys. */
+static int read_claims(struct store_reader *r)
 {
-	unsigned process = p->process.process;
+	static const char table[] = "meta WHERE key > 'process.' AND key < 'process/'";
 	const char **claims;
-	char table[96], sql[192];
-	int result;
+	char sql[192];
+	size_t n;
+	int result = reader_count(r, table, MAX_META, &n);
 
-	snprintf(table, sizeof(table), "meta WHERE key > 'process.%u.' AND key < 'process.%u/'",
-		 process, process);
-	result = reader_count(r, table, MAX_CLAIMS, &p->process.n_claims);
-	if (result) {
+	if (result || n == 0) {
 		return result;
 	}
-	claims = store_pool_take(&r->pool, p->process.n_claims, sizeof(*claims));
+	claims = store_pool_take(&r->pool, n, sizeof(*claims));
 	if (!claims) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
-	p->process.claims = claims;
 	snprintf(sql, sizeof(sql),
-		 "SELECT substr(key, instr(substr(key, 9), '.') + 9) || '=' || value FROM %s"
+		 "SELECT key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value FROM %s"
 		 " ORDER BY key",
 		 table);
-	return reader_rows(r, "meta", sql, p->process.n_claims, take_claim, claims);
+	return reader_rows(r, "meta", sql, n, take_claim, claims);
 }
 
 static void take_counts(struct row *row, size_t i, void *userdata)
@@ -336,7 +383,8 @@ int info_read_processes(struct store_reader *r)
 		return result;
 	}
 	r->processes = store_pool_take(&r->pool, n, sizeof(*r->processes));
-	if (!r->processes) {
+	r->loaded = store_pool_take(&r->pool, n, sizeof(struct store_definitions *));
+	if (!r->processes || !r->loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
 	r->info.processes = r->processes;
@@ -347,11 +395,8 @@ int info_read_processes(struct store_reader *r)
 		 " ORDER BY id",
 		 r->format < 3 ? "0" : "unchosen");
 	result = reader_rows(r, "process", sql, n, take_process, r->processes);
-	for (size_t i = 0; i < n && result == 0; i++) {
-		result = read_devices(r, &r->processes[i]);
-		result = result ? result : read_claims(r, &r->processes[i]);
-	}
-	return result;
+	result = result ? result : read_devices(r);
+	return result ? result : read_claims(r);
 }
 
 int store_count_rows(struct store_reader *r)

@@ -11,6 +11,7 @@
 #include "client/store/places.h"
 #include "client/store/written.h"
 #include "client/store/store.h"
+#include "client/store/vfs.h"
 
 enum { STORE_BUSY_TIMEOUT_MS = 2000 };
 
@@ -37,16 +38,18 @@ enum store_statement {
 };
 
 struct store {
+	struct store_vfs vfs;
 	sqlite3 *db;
 	char *path;
-	dev_t device; /* of the file, while it is closed ... */
-	ino_t inode;  /* ... in which another may take its name */
+	char *made_at; /* where it was made before it took the place of another; or NULL */
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns;
 	size_t (*name_length)(const char *message); /* NULL: of all of it */
 	struct written written;
 	struct places places;
-	struct packed packed; /* the last image */
+	struct packed packed;		   /* the last image */
+	const struct gpuctr_range **chain; /* those that are to be written, the innermost first */
+	size_t max_chain;
 
 	bool in_transaction;
 	uint64_t began_ns;

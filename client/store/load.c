@@ -223,32 +223,39 @@ static int load_sets(struct store_reader *r, unsigned process, struct store_defi
 
 /* --- all ------------------------------------------------------------------------------------- */
 
+static int load(struct store_reader *r, unsigned process, struct store_definitions *d)
+{
+	int result = load_kernels(r, process, d);
+
+	if (!(r->without & STORE_RANGES) && !r->passing_ranges) {
+		result = result ? result : load_ranges(r, process, d);
+		result = result ? result : load_sets(r, process, d);
+	}
+	return result;
+}
+
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret)
 {
-	struct store_loaded *loaded;
+	const struct store_process *p = info_find_process(r, process);
+	const struct store_definitions **kept = p ? &r->loaded[p - r->processes] : NULL;
+	struct store_definitions *loaded;
 	int result;
 
-	for (loaded = r->loaded; loaded; loaded = loaded->next) {
-		if (loaded->process == process) {
-			*ret = &loaded->definitions;
-			return 0;
-		}
+	if (kept && *kept) {
+		*ret = *kept;
+		return 0;
 	}
 	loaded = store_pool_take(&r->pool, 1, sizeof(*loaded));
 	if (!loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
-	loaded->process = process;
-	result = load_kernels(r, process, &loaded->definitions);
-	if (!(r->without & STORE_RANGES) && !r->passing_ranges) {
-		result = result ? result : load_ranges(r, process, &loaded->definitions);
-		result = result ? result : load_sets(r, process, &loaded->definitions);
-	}
+	result = load(r, process, loaded);
 	if (result) {
 		return result;
 	}
-	loaded->next = r->loaded;
-	r->loaded = loaded;
-	*ret = &loaded->definitions;
+	if (kept) {
+		*kept = loaded;
+	}
+	*ret = loaded;
 	return 0;
 }

@@ -10,9 +10,11 @@
  * A file may come from anywhere, so the schema is not trusted: no function of ours or of an
  * extension runs from it. Each of our tables must be declared to the letter as we declare it, and
  * there may be no others, because a view under a table's name, a generated column or a CHECK (which
- * quick_check evaluates, in every table) could compute for ever. Nothing is written except the
- * roll-back of a commit that a kill has interrupted. What a file can make SQLite do until then is
- * limited to a number of steps in proportion to its size. */
+ * quick_check evaluates, in every table) could compute for ever. What a file can make SQLite do
+ * until then is limited to a number of steps in proportion to its size.
+ *
+ * Nothing is written: the file is opened read-only, and what a kill has interrupted is rolled back
+ * in a copy (private.c), which loses its name as soon as it is open. vfs.c says why. */
 
 #include "client/store/reader_internal.h"
 
@@ -25,10 +27,12 @@
 #include <unistd.h>
 
 #include "client/store/internal.h"
+#include "client/store/private.h"
 #include "client/store/schema.h"
 
 enum {
 	HEADER_BYTES = 100,
+	WAL_MODE = 2, /* in bytes 18 and 19 of the header */
 	MAX_BLOB_BYTES = 512 << 20,
 	MAX_SQL_BYTES = 1 << 20,
 	/* A row takes at least a byte for each column in the file, and less than this many
@@ -36,6 +40,7 @@ enum {
 	STEPS_PER_BYTE = 64,
 	STEPS_AT_ONCE = 1000,
 	STEPS_MIN = 1000 * 1000,
+	OPEN_TRIES = 3, /* of a file that somebody repairs, or writes again */
 };
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
@@ -45,10 +50,10 @@ int reader_fail(struct store_reader *r, int rc, const char *call)
 {
 	if (rc == SQLITE_READONLY_ROLLBACK || rc == SQLITE_READONLY_RECOVERY ||
 	    rc == SQLITE_READONLY_CANTLOCK) {
-		return store_error_set(&r->error, STORE_E_UNFINISHED,
-				       "Open it once as its owner, or copy it with its -journal.",
-				       "%s: its writer was killed in the middle of a commit.",
-				       r->path);
+		return store_error_set(
+			&r->error, STORE_E_UNFINISHED,
+			"Read it again: what is missing is then completed in a copy.",
+			"%s: its writer was killed in the middle of a commit.", r->path);
 	}
 	if (rc == SQLITE_INTERRUPT) {
 		return store_error_set(&r->error, STORE_E_CORRUPT, reader_take_intact,
@@ -99,8 +104,7 @@ static int not_capture(struct store_reader *r, const char *why)
 
 static int check_numbers(struct store_reader *r, const unsigned char *header, uint64_t size)
 {
-	char journal[4096];
-	struct stat st;
+	off_t journal = 0;
 	uint64_t page = (uint64_t)header[16] << 8 | header[17];
 	uint64_t wants;
 
@@ -115,22 +119,25 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 				       "%s has capture format %u; this program reads %d to %d.",
 				       r->path, r->format, STORE_FORMAT_OLDEST, STORE_FORMAT);
 	}
-	/* With a journal the roll-back settles the size. */
-	snprintf(journal, sizeof(journal), "%s-journal", r->path);
-	if (stat(journal, &st) < 0) {
-		st.st_size = 0;
-		if (size < wants) {
-			return truncated(r, size, wants);
-		}
+	/* Of who has changed the mode by hand; part of it may be in the log beside it. */
+	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
+		return store_error_set(
+			&r->error, STORE_E_NOT_CAPTURE,
+			"Say: sqlite3 FILE 'PRAGMA journal_mode = DELETE'",
+			"%s has a write-ahead log of SQLite's, which no capture has.", r->path);
 	}
-	r->size = size + (uint64_t)st.st_size;
+	/* With a journal the roll-back settles the size. */
+	if (!store_vfs_has_journal(r->file, &journal) && size < wants) {
+		return truncated(r, size, wants);
+	}
+	r->size = size + (uint64_t)journal;
 	return 0;
 }
 
 static int check_header(struct store_reader *r)
 {
 	unsigned char header[HEADER_BYTES] = { 0 };
-	int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open(r->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t n;
 
@@ -177,9 +184,8 @@ static void bound_steps(struct store_reader *r)
 
 int reader_open_db(struct store_reader *r)
 {
-	/* SQLite falls back to read-only by itself where the file may not be written. */
-	int rc =
-		sqlite3_open_v2(r->path, &r->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	int rc = store_vfs_open(&r->vfs, r->file, NULL,
+				r->is_copy ? STORE_VFS_RECOVER : STORE_VFS_READ, &r->db);
 
 	if (rc != SQLITE_OK) {
 		return reader_fail(r, rc, "open");
@@ -343,18 +349,31 @@ static int check_record_shape(struct store_reader *r)
 
 /* --- the reader ------------------------------------------------------------------------------ */
 
-static int open_and_check(struct store_reader *r)
+/* Of a file that grows, all that is said once is of one commit. */
+static int read_once(struct store_reader *r)
 {
-	int result = check_header(r);
+	int result = check_nothing_else(r);
 
-	result = result ? result : reader_open_db(r);
-	result = result ? result : check_nothing_else(r);
 	result = result ? result : check_tables(r);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);
 	result = result ? result : check_record_shape(r);
 	return result ? result : info_read_processes(r);
+}
+
+static int open_and_check(struct store_reader *r)
+{
+	int result = check_header(r), rc;
+
+	result = result ? result : reader_open_db(r);
+	if (result) {
+		return result;
+	}
+	rc = sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL);
+	result = rc == SQLITE_OK ? read_once(r) : reader_fail(r, rc, "read");
+	sqlite3_exec(r->db, "COMMIT", NULL, NULL, NULL);
+	return result;
 }
 
 int store_check_pages(struct store_reader *r)
@@ -387,19 +406,68 @@ int store_open(const char *path, struct store_error *error, struct store_reader 
 	return 0;
 }
 
-int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret)
+static void close_file(struct store_reader *r)
+{
+	reader_check_free(r);
+	r->check = NULL;
+	reader_has_free(r);
+	sqlite3_close(r->db);
+	r->db = NULL;
+	store_pool_deinit(&r->pool);
+}
+
+static int take_copy(struct store_reader *r)
+{
+	char *copy;
+	int result = store_private_copy(r->file, r->path, &r->error, &copy);
+
+	if (result == 0) {
+		free(r->file);
+		r->file = copy;
+		r->is_copy = true;
+	}
+	return result;
+}
+
+static int open_whole(struct store_reader *r)
+{
+	int result = open_and_check(r);
+
+	for (int i = 0; result == STORE_E_UNFINISHED && !r->is_copy && i < OPEN_TRIES; i++) {
+		close_file(r);
+		result = take_copy(r);
+		if (result == 0 || result == STORE_E_BUSY) {
+			result = open_and_check(r);
+		}
+	}
+	if (r->is_copy) {
+		r->file = store_private_remove(r->file);
+	}
+	return result;
+}
+
+static struct store_reader *reader_new(const char *path)
 {
 	struct store_reader *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		return NULL;
+	}
+	r->path = strdup(path);
+	r->file = realpath(path, NULL);
+	r->file = r->file ? r->file : strdup(path);
+	return r->path && r->file ? r : store_reader_free(r);
+}
+
+int store_open_unchecked(const char *path, struct store_error *error, struct store_reader **ret)
+{
+	struct store_reader *r = reader_new(path);
 	int result, wrong;
 
-	if (r) {
-		r->path = strdup(path);
-	}
-	if (!r || !r->path) {
-		free(r);
+	if (!r) {
 		return store_error_errno(error, ENOMEM, path, "open");
 	}
-	result = open_and_check(r);
+	result = open_whole(r);
 	if (result) {
 		/* What is wrong with the pages comes before what is only its consequence. */
 		wrong = r->check ? reader_check_end(r) : 0;
@@ -419,10 +487,9 @@ struct store_reader *store_reader_free(struct store_reader *r)
 	if (!r) {
 		return NULL;
 	}
-	reader_check_free(r);
-	sqlite3_close(r->db);
-	store_pool_deinit(&r->pool);
+	close_file(r);
 	free(r->path);
+	free(r->file);
 	free(r);
 	return NULL;
 }

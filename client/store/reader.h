@@ -33,6 +33,7 @@ struct store_process {
 	uint64_t records; /* rows in the file */
 	uint64_t images;
 	uint64_t first, last; /* smallest and largest record index; 0, 0 when there are none */
+	bool has_marks;	      /* for store_has_marks() */
 };
 
 struct store_info {
@@ -112,6 +113,11 @@ void store_passing_ranges(struct store_reader *r);
 int store_load(struct store_reader *r, unsigned process, const struct store_definitions **ret);
 const struct gpuctr_kernel *store_find_kernel(const struct store_definitions *d, unsigned id);
 const struct gpuctr_range *store_find_range(const struct store_definitions *d, unsigned id);
+
+/* Has the file any of a process? Quicker than a cursor, for files of very many processes. */
+int store_has_records(struct store_reader *r, unsigned process, bool *ret);
+int store_has_strata(struct store_reader *r, unsigned process, bool *ret);
+int store_has_marks(struct store_reader *r, unsigned process, bool *ret);
 
 /* Rows of one process in the order of their index: those with first <= index < first + count, or
  * from first to the end when count is 0. Images: those whose first record lies in that interval. A

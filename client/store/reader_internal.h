@@ -8,23 +8,26 @@
 
 #include "client/store/pool.h"
 #include "client/store/reader.h"
+#include "client/store/vfs.h"
 
-struct store_loaded {
-	unsigned process;
-	struct store_definitions definitions;
-	struct store_loaded *next;
-};
+/* Tables that are asked whether they have anything of a process. */
+enum store_has { STORE_HAS_RECORDS, STORE_HAS_STRATA, STORE_HAS_COUNT };
 
 struct store_reader {
+	struct store_vfs vfs;
 	sqlite3 *db;
-	char *path;
+	char *path;	     /* as messages call it */
+	char *file;	     /* what is read: path without links, or the copy */
+	bool is_copy;	     /* of a file whose writer was killed in a commit */
 	uint32_t format;     /* STORE_FORMAT_OLDEST to STORE_FORMAT */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
 	struct store_pool pool;
 	struct store_info info;
 	struct store_process *processes;
-	struct store_loaded *loaded;
+	const struct store_definitions **loaded; /* of each of the processes; NULL: not yet */
+	sqlite3_stmt *has[STORE_HAS_COUNT];
+	bool found_marks; /* has_marks of the processes is known */
 	unsigned without; /* enum store_part */
 	bool passing_ranges;
 	struct store_check *check; /* of the pages; NULL: not begun */
@@ -37,7 +40,7 @@ extern const char reader_take_intact[]; /* the remedy for a damaged file */
 /* STORE_E_CORRUPT, naming the table. */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
-/* A connection to path, whose steps are counted. */
+/* A connection to file, whose steps are counted. */
 int reader_open_db(struct store_reader *r);
 
 /* --- check.c: the check of all pages, which runs beside the reader until its end is asked for. */
@@ -77,6 +80,11 @@ int reader_rows(struct store_reader *r, const char *table, const char *sql, size
 /* --- info.c */
 int info_read_capture(struct store_reader *r);
 int info_read_processes(struct store_reader *r);
+/* NULL: the file has no such process, though it may have rows of it. */
+struct store_process *info_find_process(const struct store_reader *r, int64_t id);
+
+/* --- has.c */
+void reader_has_free(struct store_reader *r);
 
 /* --- load.c */
 const struct store_set *reader_find_set(const struct store_definitions *d, unsigned id);

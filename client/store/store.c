@@ -6,11 +6,11 @@
  * and cache_spill is OFF. Between two commits, about a second apart, new pages stay in our memory
  * and the file does not change at all: a client that is killed, even with SIGKILL, leaves the file
  * as it was after the last commit, readable on its own even when the journal beside it gets lost in
- * a copy. Only a kill within the few milliseconds of a commit needs the journal, which the next
- * reader applies. WAL was not chosen because it needs shared memory (home directories of clusters
- * are on NFS), writes everything twice and leaves three files. No fsync happens while the program
- * runs, because one slow disk would stall the stream of records; store_finish() syncs once. So a
- * power failure, and nothing less, can cost the file.
+ * a copy. Only a kill within the few milliseconds of a commit needs the journal, which each reader
+ * applies to a copy. WAL was not chosen because it needs shared memory (home directories of
+ * clusters are on NFS), writes everything twice and leaves three files. No fsync happens while the
+ * program runs, because one slow disk would stall the stream of records; store_finish() syncs once.
+ * So a power failure, and nothing less, can cost the file.
  *
  * Memory. What is not committed is held in memory, so a commit comes after COMMIT_NS, or
  * COMMIT_RECORDS, or COMMIT_BYTES of images, whichever is first. Others may query the file while it
@@ -174,6 +174,8 @@ struct store *store_close(struct store *s)
 	places_deinit(&s->places);
 	packed_deinit(&s->packed);
 	free(s->path);
+	free(s->made_at);
+	free(s->chain);
 	free(s);
 	return NULL;
 }

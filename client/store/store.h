@@ -27,7 +27,7 @@ enum store_error_code {
 	STORE_E_FULL = 7,	 /* disk full, or quota */
 	STORE_E_IO = 8,		 /* any other failure to read or write */
 	STORE_E_BUSY = 9,	 /* another program keeps the file locked */
-	STORE_E_UNFINISHED = 10, /* its writer was killed in a commit and we may not repair it */
+	STORE_E_UNFINISHED = 10, /* its writer was killed in a commit; no copy could be completed */
 };
 
 struct store_error {

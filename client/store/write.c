@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -160,23 +161,39 @@ static int write_one_range(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_RANGE, "write range");
 }
 
-/* Parents first: each round writes the outermost range that is still missing. */
+static bool make_room(struct store *s, size_t n)
+{
+	size_t max = s->max_chain ? s->max_chain * 2 : 64;
+	const struct gpuctr_range **chain;
+
+	if (n < s->max_chain) {
+		return true;
+	}
+	chain = realloc(s->chain, max * sizeof(*chain));
+	if (chain) {
+		s->chain = chain;
+		s->max_chain = max;
+	}
+	return chain != NULL;
+}
+
+/* Parents first. */
 static int write_range(struct store *s, struct written_process *known,
 		       const struct gpuctr_range *range)
 {
-	while (range && !written_has(&known->ranges, range->id)) {
-		const struct gpuctr_range *missing = range;
-		int r;
+	size_t n = 0;
+	int r = 0;
 
-		while (missing->parent && !written_has(&known->ranges, missing->parent->id)) {
-			missing = missing->parent;
+	for (; range && !written_has(&known->ranges, range->id); range = range->parent) {
+		if (!make_room(s, n)) {
+			return no_memory(s);
 		}
-		r = write_one_range(s, known, missing);
-		if (r) {
-			return r;
-		}
+		s->chain[n++] = range;
 	}
-	return 0;
+	while (n > 0 && r == 0) {
+		r = write_one_range(s, known, s->chain[--n]);
+	}
+	return r;
 }
 
 static int write_active(struct store *s, struct written_process *known,

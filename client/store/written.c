@@ -23,21 +23,43 @@ void written_deinit(struct written *w)
 	memset(w, 0, sizeof(*w));
 }
 
-struct written_process *written_process(struct written *w, unsigned process)
+/* Where the process is, or would be: they are sorted by number. */
+static size_t find_place(const struct written *w, unsigned process)
 {
-	struct written_process *grown;
+	size_t low = 0, high = w->n_processes;
 
-	for (size_t i = 0; i < w->n_processes; i++) {
-		if (w->processes[i].process == process) {
-			return &w->processes[i];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (w->processes[middle].process < process) {
+			low = middle + 1;
+		} else {
+			high = middle;
 		}
 	}
-	grown = realloc(w->processes, (w->n_processes + 1) * sizeof(*grown));
-	if (!grown) {
-		return NULL;
+	return low;
+}
+
+struct written_process *written_process(struct written *w, unsigned process)
+{
+	size_t at = find_place(w, process);
+	struct written_process *grown;
+
+	if (at < w->n_processes && w->processes[at].process == process) {
+		return &w->processes[at];
 	}
-	w->processes = grown;
-	grown += w->n_processes++;
+	if (w->n_processes == w->max_processes) {
+		size_t max = w->max_processes ? w->max_processes * 2 : 8;
+
+		grown = realloc(w->processes, max * sizeof(*grown));
+		if (!grown) {
+			return NULL;
+		}
+		w->processes = grown;
+		w->max_processes = max;
+	}
+	grown = &w->processes[at];
+	memmove(grown + 1, grown, (w->n_processes++ - at) * sizeof(*grown));
 	*grown = (struct written_process){ .process = process };
 	return grown;
 }

@@ -30,7 +30,7 @@ struct written_set {
 /* What the file has of each process. */
 struct written {
 	struct written_process *processes;
-	size_t n_processes;
+	size_t n_processes, max_processes;
 	struct written_set *sets; /* open addressing, a power of two */
 	size_t n_slots, n_sets;
 	unsigned *ids;

@@ -8,7 +8,7 @@
 /* When what is written can be read: after a second, 131,072 records or 64 MiB of images, and not
  * before. The transaction's age is set by hand, so no clock decides. */
 
-enum { RECORDS = 1 << 17, IMAGE_BYTES = 1 << 20, IMAGES = 64 };
+enum { RECORDS = 1 << 17, IMAGE_BYTES = 1 << 20, IMAGES = 64, DELAYS = 8 };
 
 static void set_age(struct store *s, uint64_t age_ms)
 {
@@ -137,6 +137,62 @@ static void another_file_in_its_place_is_not_woken(void **state)
 	assert_int_equal(records_to_be_read(f), 0);
 }
 
+static sqlite3_stmt *begin_to_read(struct fixture *f, sqlite3 **ret)
+{
+	sqlite3_stmt *stmt;
+
+	assert_int_equal(sqlite3_open(f->path, ret), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(*ret, "SELECT * FROM meta", -1, &stmt, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW); /* and keeps the lock */
+	return stmt;
+}
+
+/* What waits for a reader is in our memory. Beyond the bound the file is given up, and no more. */
+static void a_reader_delays_so_many_records_and_no_more(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+	sqlite3_stmt *stmt;
+	sqlite3 *reader;
+	const struct gpuctr_record *record;
+
+	assert_int_equal(store_commit(s, false), 0);
+	stmt = begin_to_read(f, &reader);
+	write_record(f, s, 0);
+	s->pending_records = DELAYS * RECORDS - 2;
+	write_record(f, s, 1);
+	assert_true(s->in_transaction);
+	record = synthetic_record(&f->synthetic, 2);
+	assert_int_equal(store_write_record(s, record), STORE_E_BUSY);
+	assert_false(s->in_transaction);
+	sqlite3_finalize(stmt);
+	sqlite3_close(reader);
+	store_close(s);
+}
+
+static void a_reader_delays_so_many_bytes_and_no_more(void **state)
+{
+	uint8_t data[1] = { 0 };
+	struct gpuctr_image image = { 1, 0, 1, data, sizeof(data) };
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+	sqlite3_stmt *stmt;
+	sqlite3 *reader;
+
+	assert_int_equal(store_commit(s, false), 0);
+	stmt = begin_to_read(f, &reader);
+	assert_int_equal(store_write_image(s, &image), 0);
+	s->pending_bytes = (size_t)DELAYS * IMAGES * IMAGE_BYTES - 2;
+	image.first++;
+	assert_int_equal(store_write_image(s, &image), 0);
+	image.first++;
+	assert_int_equal(store_write_image(s, &image), STORE_E_BUSY);
+	sqlite3_finalize(stmt);
+	sqlite3_close(reader);
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +203,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_many_images_are_enough, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_rests_goes_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_file_in_its_place_is_not_woken, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_reader_delays_so_many_records_and_no_more, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_reader_delays_so_many_bytes_and_no_more, setup,
 						teardown),
 	};
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Of tens of thousands of processes, as of a program that starts others, most have nothing: to ask
+ * costs less than a cursor, for which SQLite compiles statements. Marks have no index; who has some
+ * is found in one pass over them. */
+
+#include "client/store/reader_internal.h"
+
+#include "client/store/schema.h"
+
+static int step_once(struct store_reader *r, sqlite3_stmt *stmt, bool *ret)
+{
+	int rc = sqlite3_step(stmt);
+
+	*ret = rc == SQLITE_ROW;
+	sqlite3_reset(stmt);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : reader_fail(r, rc, "read");
+}
+
+static int ask(struct store_reader *r, enum store_has what, int64_t low, int64_t high, bool *ret)
+{
+	static const char *const sql[STORE_HAS_COUNT] = {
+		[STORE_HAS_RECORDS] = "SELECT 1 FROM record WHERE id BETWEEN ?1 AND ?2",
+		[STORE_HAS_STRATA] = "SELECT 1 FROM stratum WHERE process BETWEEN ?1 AND ?2",
+	};
+	int result = r->has[what] ? 0 : reader_prepare(r, sql[what], &r->has[what]);
+
+	if (result) {
+		return result;
+	}
+	sqlite3_bind_int64(r->has[what], 1, low);
+	sqlite3_bind_int64(r->has[what], 2, high);
+	return step_once(r, r->has[what], ret);
+}
+
+int store_has_records(struct store_reader *r, unsigned process, bool *ret)
+{
+	int64_t low = (int64_t)process << STORE_INDEX_BITS;
+
+	return ask(r, STORE_HAS_RECORDS, low, low + STORE_INDEX_MAX, ret);
+}
+
+int store_has_strata(struct store_reader *r, unsigned process, bool *ret)
+{
+	*ret = false;
+	return r->format < 3 ? 0 : ask(r, STORE_HAS_STRATA, process, process, ret);
+}
+
+static int find_marks(struct store_reader *r)
+{
+	struct row row = { .reader = r, .table = "mark" };
+	int result = reader_prepare(r, "SELECT process FROM mark", &row.stmt);
+	bool more = true;
+
+	while (result == 0 && (result = row_step(&row, &more)) == 0 && more) {
+		struct store_process *p =
+			info_find_process(r, row_int(&row, 0, 0, STORE_PROCESS_MAX));
+
+		if (p) {
+			p->has_marks = true;
+		}
+		result = row_end(&row);
+	}
+	sqlite3_finalize(row.stmt);
+	return result;
+}
+
+int store_has_marks(struct store_reader *r, unsigned process, bool *ret)
+{
+	const struct store_process *p = info_find_process(r, process);
+	int result = r->found_marks ? 0 : find_marks(r);
+
+	r->found_marks = result == 0;
+	*ret = !p || p->has_marks;
+	return result;
+}
+
+void reader_has_free(struct store_reader *r)
+{
+	for (int i = 0; i < STORE_HAS_COUNT; i++) {
+		sqlite3_finalize(r->has[i]);
+		r->has[i] = NULL;
+	}
+}

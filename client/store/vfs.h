@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_STORE_VFS_H
+#define CLIENT_STORE_VFS_H
+
+/* Opens a database with SQLite, which may touch no other file than the database and its journal. */
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+enum store_vfs_use {
+	STORE_VFS_READ,	   /* writes nothing; a journal that is to be applied is SQLITE_READONLY */
+	STORE_VFS_RECOVER, /* applies the journal */
+	STORE_VFS_PROBE,   /* for who only asks for a lock: no journal is looked at */
+	STORE_VFS_CREATE,  /* makes the file; no journal is looked at until store_vfs_placed() */
+};
+
+/* Zero-initialised by the caller; stays where it is until the database is closed. */
+struct store_vfs {
+	sqlite3_vfs vfs;
+	sqlite3_vfs *base;
+	sqlite3_io_methods methods; /* of a database that is made elsewhere than at path */
+	const sqlite3_io_methods *base_methods;
+	char name[32];
+	enum store_vfs_use use;
+	bool placed;
+	const char *path, *made_at;
+	struct stat made;
+};
+
+/* The result of sqlite3_open_v2(). made_at: where the file is made that the caller will move to
+ * path, or NULL: at path. Both live until the database is closed. */
+int store_vfs_open(struct store_vfs *v, const char *path, const char *made_at,
+		   enum store_vfs_use use, sqlite3 **ret);
+/* The new file is at path, and no journal is that was there before. */
+void store_vfs_placed(struct store_vfs *v);
+
+/* Is there a journal of who wrote the file? Its size. */
+bool store_vfs_has_journal(const char *path, off_t *ret_size);
+/* The same of what was opened or looked at: journal and database. */
+bool store_vfs_is_journal_of(const struct stat *journal, const struct stat *database);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What has more of a thing than the other tests: ranges within ranges, words of a command,
+ * processes, bytes of a character. Links client/store. */
+
+#include "tests/unit/store_fixture.h"
+
+#include <time.h>
+
+enum { FEW = 10000, MANY = 40000, TRIES = 5, WORDS = 12, PROCESSES = 300 };
+
+static double processor_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static struct gpuctr_range *make_nest(unsigned n)
+{
+	struct gpuctr_range *ranges = calloc(n, sizeof(*ranges));
+
+	assert_non_null(ranges);
+	for (unsigned i = 0; i < n; i++) {
+		ranges[i] = (struct gpuctr_range){ .parent = i ? &ranges[i - 1] : NULL,
+						   .domain = "",
+						   .message = "range",
+						   .category = "",
+						   .id = i + 1,
+						   .depth = i };
+	}
+	return ranges;
+}
+
+/* Seconds that it takes to write a launch within n ranges. */
+static double write_nest(struct fixture *f, unsigned n)
+{
+	struct gpuctr_range *ranges = make_nest(n);
+	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
+	struct store *s = create(f);
+	double seconds;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	record.range = &ranges[n - 1];
+	seconds = processor_seconds();
+	assert_int_equal(store_write_record(s, &record), 0);
+	seconds = processor_seconds() - seconds;
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT count(*) FROM range r JOIN range p ON p.process ="
+				  " r.process AND p.id = r.parent AND p.depth + 1 = r.depth"),
+			 n - 1);
+	free(ranges);
+	assert_int_equal(unlink(f->path), 0);
+	return seconds;
+}
+
+/* Four times as many took sixteen times as long. */
+static void ranges_within_ranges_take_time_as_they_are_many(void **state)
+{
+	double least = INFINITY;
+
+	for (int i = 0; i < TRIES && least >= 8; i++) {
+		double few = write_nest(*state, FEW), many = write_nest(*state, MANY);
+
+		least = fmin(least, many / few);
+	}
+	print_message("%d ranges take %.1f times as long as %d\n", MANY, least, FEW);
+	assert_true(least < 8);
+}
+
+/* What a framework counts begins at the sixth character, which is the eighth byte. */
+static size_t name_length(const char *message)
+{
+	return (size_t)(strchr(message, ',') - message);
+}
+
+static void a_name_is_counted_in_characters(void **state)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .plan = &f->synthetic.plan,
+					 .driver = "",
+					 .version = "",
+					 .name_length = name_length };
+	struct gpuctr_range range = { .domain = "",
+				      .message = "gr\xc3\xb6\xc3\x9f"
+						 "e, seq = 4",
+				      .category = "",
+				      .id = 1 };
+	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
+	struct store *s;
+
+	record.range = &range;
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_record(s, &record), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	assert_int_equal(query(f, "SELECT name_length FROM range"), 5);
+	assert_int_equal(query(f, "SELECT count(*) FROM by_nvtx WHERE nvtx = 'gr\xc3\xb6\xc3\x9f"
+				  "e'"),
+			 1);
+}
+
+/* Words have numbers: the eleventh comes behind the third. */
+static void words_come_back_in_their_order(void **state)
+{
+	static const char *const command[WORDS + 1] = { "a", "b", "c", "d", "e", "f",
+							"g", "h", "i", "j", "k", "l" };
+	struct fixture *f = *state;
+	struct store_options options = { .path = f->path,
+					 .plan = &f->synthetic.plan,
+					 .command = command,
+					 .driver = "",
+					 .version = "" };
+	struct store_reader *r;
+	struct store *s;
+
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	for (size_t i = 0; i < WORDS; i++) {
+		assert_string_equal(store_info(r)->argv[i], command[i]);
+	}
+	assert_null(store_info(r)->argv[WORDS]);
+	store_reader_free(r);
+}
+
+static void write_one_of_many(struct fixture *f, struct store *s, unsigned process)
+{
+	struct gpuctr_device devices[2] = { f->synthetic.device, f->synthetic.device };
+	struct gpuctr_process p = f->synthetic.process;
+	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
+	char claim[32];
+
+	p.process = process;
+	p.devices = devices;
+	p.n_devices = process % 3;
+	devices[0].clock_sm_mhz = process;
+	devices[1].index = 1;
+	assert_int_equal(store_write_process(s, &p), 0);
+	for (unsigned i = 0; i < process % 4; i++) {
+		snprintf(claim, sizeof(claim), "NAME%u=%u", i, process);
+		assert_int_equal(store_write_claim(s, process, claim), 0);
+	}
+	record.process = process;
+	if (process % 5 == 0) {
+		assert_int_equal(store_write_record(s, &record), 0);
+	}
+}
+
+static void expect_one_of_many(struct store_reader *r, const struct store_process *p)
+{
+	const struct store_definitions *definitions, *again;
+	unsigned process = p->process.process;
+	char claim[32];
+	bool has;
+
+	assert_int_equal(p->process.n_devices, process % 3);
+	for (size_t i = 0; i < p->process.n_devices; i++) {
+		assert_int_equal(p->process.devices[i].index, i);
+	}
+	if (process % 3 > 0) {
+		assert_int_equal(p->process.devices[0].clock_sm_mhz, process);
+	}
+	assert_int_equal(p->process.n_claims, process % 4);
+	for (unsigned i = 0; i < process % 4; i++) {
+		snprintf(claim, sizeof(claim), "NAME%u=%u", i, process);
+		assert_string_equal(p->process.claims[i], claim);
+	}
+	assert_int_equal(store_has_records(r, process, &has), 0);
+	assert_int_equal(has, process % 5 == 0);
+	assert_int_equal(store_has_marks(r, process, &has), 0);
+	assert_int_equal(has, process % 7 == 0);
+	assert_int_equal(store_has_strata(r, process, &has), 0);
+	assert_int_equal(has, process % 11 == 0);
+	assert_int_equal(store_load(r, process, &definitions), 0);
+	assert_int_equal(definitions->n_kernels, process % 5 == 0 || process % 11 == 0);
+	assert_int_equal(store_load(r, process, &again), 0);
+	assert_ptr_equal(definitions, again);
+}
+
+/* Each has its own devices, claims and rows, also where numbers are left out. */
+static void processes_keep_what_is_theirs(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = create(f);
+	struct store_reader *r;
+
+	for (unsigned process = PROCESSES; process > 0; process -= 1 + (process % 13 == 0)) {
+		struct gpuctr_mark mark = { process, &f->synthetic.ranges[0], 1, 1 };
+		struct gpuctr_stratum stratum = {
+			.process = process, .id = 1, .kernel = &f->synthetic.kernels[0], .seen = 1
+		};
+
+		write_one_of_many(f, s, process);
+		assert_true(process % 7 || store_write_mark(s, &mark) == 0);
+		assert_true(process % 11 || store_write_stratum(s, &stratum) == 0);
+	}
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	alter(f,
+	      "INSERT INTO meta VALUES('process.012.NAME0', 'x'), ('process.99999999999.A', 'x'),"
+	      " ('process.12', 'x'), ('process..A', 'x'), ('process.7777.A', 'x')");
+	alter(f, "INSERT INTO device VALUES(-1, 0, '', '', '', 1, 1), (7777, 0, '', '', '', 1, 1)");
+	r = open_file(f);
+	assert_true(store_info(r)->n_processes > PROCESSES / 2);
+	for (size_t i = 0; i < store_info(r)->n_processes; i++) {
+		expect_one_of_many(r, &store_info(r)->processes[i]);
+	}
+	store_reader_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ranges_within_ranges_take_time_as_they_are_many),
+		TEST(a_name_is_counted_in_characters),
+		TEST(words_come_back_in_their_order),
+		TEST(processes_keep_what_is_theirs),
+	};
+
+	return cmocka_run_group_tests_name("store many", tests, NULL, NULL);
+}
