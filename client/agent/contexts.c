@@ -239,7 +239,9 @@ static bool abandon(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Kernels that are under way end in a moment, or they wait for something and may never end. */
+/* Kernels that are under way end in a moment, or they wait for something and may never end. A call
+ * that would give the GPU work may not return at all, when its thread was ended in it: in the end
+ * that is no reason to lose what was measured. */
 void contexts_let_go(struct capture *c)
 {
 	const struct timespec pause = { 0, 1000 * 1000 };
@@ -248,7 +250,10 @@ void contexts_let_go(struct capture *c)
 
 	while (!for_each(c, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, disable, &busy)) {
 		if (clock_now_ns() >= by_ns) {
-			for_each(c, 0, abandon, &busy);
+			atomic_store(&c->closing, true);
+			if (!for_each(c, 0, disable, &busy)) {
+				for_each(c, 0, abandon, &busy);
+			}
 			return;
 		}
 		nanosleep(&pause, NULL);

@@ -691,6 +691,33 @@ static void who_does_not_let_go_is_left(void **state)
 	r->object = NULL;
 }
 
+static bool disable_if_it_may_block(struct capture *capture, struct ranges *ranges)
+{
+	bool may = guard_may_block(capture, ranges, false);
+
+	n_disabled += may;
+	return may;
+}
+
+/* Its thread was ended in it, or has left it by a signal's handler that exits. */
+static void a_call_that_never_returns_costs_no_batch(void **state)
+{
+	const struct method careful = { open_one, close_one, end_all, disable_if_it_may_block };
+
+	(void)state;
+	c->method = &careful;
+	enter(COPY);
+	r->object = (void *)r;
+	r->state = RANGES_STARTED;
+	contexts_let_go(c);
+	assert_int_equal(n_disabled, 1);
+	assert_int_not_equal(r->state, RANGES_BROKEN);
+	r->object = NULL;
+	r->state = RANGES_OFF;
+	leave(COPY, CUDA_SUCCESS);
+	c->method = &method;
+}
+
 #define LAUNCHES_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -715,6 +742,7 @@ int main(void)
 		LAUNCHES_TEST(a_context_does_not_wait_for_ever_for_its_end),
 		LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are),
 		LAUNCHES_TEST(who_does_not_let_go_is_left),
+		LAUNCHES_TEST(a_call_that_never_returns_costs_no_batch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
