@@ -3,12 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/near.h"
 #include "daemon/base/log.h"
 #include "daemon/base/trust.h"
 #include "daemon/config/names.h"
@@ -239,19 +241,58 @@ static const struct key keys[] = {
 	{ "log-level", set_level, 0 },
 };
 
-int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
+static int refuse_unknown(const char *key, char *error, size_t error_size)
 {
 	char known[640] = "";
+	const char *meant;
+	struct near near;
 
+	near_init(&near, key, strlen(key));
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		if (strcmp(keys[i].name, key) == 0) {
-			return keys[i].set(c, value, keys[i].offset, error, error_size);
-		}
+		near_offer(&near, keys[i].name);
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
 			 i ? ", " : "", keys[i].name);
 	}
-	snprintf(error, error_size, "unknown key '%s': known are %s", key, known);
+	meant = near_best(&near);
+	if (meant) {
+		snprintf(error, error_size, "unknown key '%s'; did you mean '%s'?", key, meant);
+	} else {
+		snprintf(error, error_size, "unknown key '%s': known are %s", key, known);
+	}
 	return -EINVAL;
+}
+
+/* As names_add_*(): what it leaves out is a positive result. */
+static int set(struct config *c, const char *key, const char *value, char *error, size_t size)
+{
+	error[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(keys[i].name, key) == 0) {
+			return keys[i].set(c, value, keys[i].offset, error, size);
+		}
+	}
+	return refuse_unknown(key, error, size);
+}
+
+/* Who is not there is left out and told: a daemon that does not start for want of one user would be
+ * no help to the others. */
+static void leave_out(struct config *c, const char *where, const char *key, const char *nobody)
+{
+	c->n_left_out++;
+	log_warning("%s%s: %s: left out; create it, name it by number, or take it out", where, key,
+		    nobody);
+}
+
+int config_set(struct config *c, const char *key, const char *value, char *error, size_t error_size)
+{
+	int r = set(c, key, value, error, error_size);
+
+	if (r <= 0) {
+		return r;
+	}
+	leave_out(c, "", key, error);
+	error[0] = '\0';
+	return 0;
 }
 
 static char *trim(char *s)
@@ -267,7 +308,7 @@ static char *trim(char *s)
 	return s;
 }
 
-static int load_line(struct config *c, char *line, char *error, size_t size)
+static int load_line(struct config *c, char *line, const char *where, char *error, size_t size)
 {
 	char *text = trim(line), *equals = strchr(text, '='), *key;
 	char why[768];
@@ -277,33 +318,32 @@ static int load_line(struct config *c, char *line, char *error, size_t size)
 		return 0;
 	}
 	if (!equals) {
-		snprintf(error, size, "'%s' is not 'key = value'", text);
+		snprintf(error, size, "%s'%s' is not 'key = value'", where, text);
 		return -EINVAL;
 	}
 	*equals = '\0';
 	key = trim(text);
-	r = config_set(c, key, trim(equals + 1), why, sizeof(why));
+	r = set(c, key, trim(equals + 1), why, sizeof(why));
 	if (r < 0) {
-		snprintf(error, size, "%s: %s", key, why);
+		snprintf(error, size, "%s%s: %s", where, key, why);
+	} else if (r > 0) {
+		leave_out(c, where, key, why);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int load_lines(struct config *c, FILE *f, const char *path, char *error, size_t error_size)
 {
 	CLEAN_FREE char *line = NULL;
+	char where[PATH_MAX + 16];
 	size_t room = 0;
-	char why[896];
+	int r = 0;
 
-	for (unsigned n = 1; getline(&line, &room, f) >= 0; n++) {
-		int r = load_line(c, line, why, sizeof(why));
-
-		if (r < 0) {
-			snprintf(error, error_size, "%s:%u: %s", path, n, why);
-			return r;
-		}
+	for (unsigned n = 1; r == 0 && getline(&line, &room, f) >= 0; n++) {
+		snprintf(where, sizeof(where), "%s:%u: ", path, n);
+		r = load_line(c, line, where, error, error_size);
 	}
-	return 0;
+	return r;
 }
 
 int config_load(struct config *c, const char *path, uid_t owner, char *error, size_t error_size)

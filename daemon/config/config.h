@@ -26,11 +26,13 @@ struct config {
 	bool label_users, label_jobs; /* which names metrics may carry */
 	char audit_file[256];	      /* "": the daemon's log alone */
 	int log_level;
+	unsigned n_left_out; /* lists with names that nobody has */
 };
 
 void config_init(struct config *c);
 
-/* 0, or -EINVAL with the fault and what to write instead in error. */
+/* 0, or -EINVAL with the fault and what to write instead in error. Names of users and groups that
+ * nobody has are left out, with a warning in the log. */
 int config_set(struct config *c, const char *key, const char *value, char *error,
 	       size_t error_size);
 

@@ -26,15 +26,28 @@ static bool parse_id(const char *text, uint32_t *ret)
 	return true;
 }
 
+/* Nobody is called so. error gathers the names of one list; what can be no name is a slip. */
+static int tell_nobody(const char *what, const char *name, char *error, size_t size)
+{
+	size_t used = strlen(error);
+
+	if (!isalpha((unsigned char)*name) && *name != '_') {
+		snprintf(error, size, "'%s' is neither the name nor the number of a %s", name,
+			 what);
+		return -EINVAL;
+	}
+	snprintf(error + used, size - used, used ? ", '%s'" : "there is no %s '%s'",
+		 used ? name : what, name);
+	return NAMES_E_NOBODY;
+}
+
 static int find_user(const char *name, uid_t *ret, char *error, size_t size)
 {
 	const struct passwd *pw = getpwnam(name);
 	uint32_t uid = 0;
 
 	if (!pw && !parse_id(name, &uid)) {
-		snprintf(error, size, "there is no user '%s': create it or name it by number",
-			 name);
-		return -EINVAL;
+		return tell_nobody("user", name, error, size);
 	}
 	*ret = pw ? pw->pw_uid : uid;
 	return 0;
@@ -46,9 +59,7 @@ static int find_group(const char *name, gid_t *ret, char *error, size_t size)
 	uint32_t gid = 0;
 
 	if (!gr && !parse_id(name, &gid)) {
-		snprintf(error, size, "there is no group '%s': create it or name it by number",
-			 name);
-		return -EINVAL;
+		return tell_nobody("group", name, error, size);
 	}
 	*ret = gr ? gr->gr_gid : gid;
 	return 0;
@@ -69,21 +80,22 @@ int names_add_users(struct policy_names *n, const char *value, char *error, size
 {
 	CLEAN_FREE char *copy = strdup(value);
 	char *rest = copy, *word;
-	int r = copy ? 0 : -ENOMEM;
+	int r = copy ? 0 : -ENOMEM, nobody = 0;
 
 	if (strcmp(value, "*") == 0) {
 		n->everybody = true;
 		return r;
 	}
-	while (r == 0 && (word = next_word(&rest)) != NULL) {
+	while (r >= 0 && (word = next_word(&rest)) != NULL) {
 		if (n->n_uids == ARRAY_SIZE(n->uids)) {
 			snprintf(error, size, "more than %d users: use a group", POLICY_NAMES_MAX);
 			return -EINVAL;
 		}
 		r = find_user(word, &n->uids[n->n_uids], error, size);
 		n->n_uids += r == 0;
+		nobody |= r;
 	}
-	return r;
+	return r < 0 ? r : nobody;
 }
 
 static void append_name(char *text, size_t size, const char *name)
@@ -100,20 +112,21 @@ int names_add_groups(struct policy_names *n, const char *value, char *text, size
 {
 	CLEAN_FREE char *copy = strdup(value);
 	char *rest = copy, *word;
-	int r = copy ? 0 : -ENOMEM;
+	int r = copy ? 0 : -ENOMEM, nobody = 0;
 
-	while (r == 0 && (word = next_word(&rest)) != NULL) {
+	while (r >= 0 && (word = next_word(&rest)) != NULL) {
 		if (n->n_gids == ARRAY_SIZE(n->gids)) {
 			snprintf(error, size, "more than %d groups", POLICY_NAMES_MAX);
 			return -EINVAL;
 		}
 		r = find_group(word, &n->gids[n->n_gids], error, size);
 		n->n_gids += r == 0;
+		nobody |= r;
 		if (r == 0 && text) {
 			append_name(text, text_size, word);
 		}
 	}
-	return r;
+	return r < 0 ? r : nobody;
 }
 
 static bool is_gpu(const char *word)
@@ -151,7 +164,7 @@ int names_add_rule(struct policy *p, const char *value, char *error, size_t size
 	CLEAN_FREE char *copy = strdup(value);
 	char *rest = copy, *group = copy ? next_word(&rest) : NULL;
 	struct policy_rule rule = { 0 };
-	int r;
+	int r, found;
 
 	if (!copy) {
 		return -ENOMEM;
@@ -161,11 +174,11 @@ int names_add_rule(struct policy *p, const char *value, char *error, size_t size
 			 POLICY_RULES_MAX);
 		return -EINVAL;
 	}
-	r = find_group(group, &rule.gid, error, size);
-	r = r == 0 ? add_gpus(&rule, rest, error, size) : r;
-	if (r == 0) {
+	found = find_group(group, &rule.gid, error, size);
+	r = found < 0 ? found : add_gpus(&rule, rest, error, size);
+	if (r == 0 && found == 0) {
 		p->rules[p->n_rules++] = rule;
 		append_name(p->groups_text, sizeof(p->groups_text), group);
 	}
-	return r;
+	return r < 0 ? r : found;
 }

@@ -4,11 +4,14 @@
 
 /* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
  * supervisor: the front never asks a name service. Every function returns 0, -ENOMEM, or -EINVAL
- * with the fault and what to write instead in error. */
+ * with the fault and what to write instead in error; or NAMES_E_NOBODY with names that nobody has
+ * in error: all others are taken. People leave, and what a list lacks allows nothing to anybody. */
 
 #include <stddef.h>
 
 #include "daemon/broker/policy.h"
+
+enum { NAMES_E_NOBODY = 1 };
 
 /* "alice, bob 1005", or "*" alone. */
 int names_add_users(struct policy_names *n, const char *value, char *error, size_t size);

@@ -48,7 +48,11 @@ static void print(struct finding_sink *sink, const struct finding *f)
 
 static void look_at_settings(const struct doctor_case *c, struct finding_sink *sink)
 {
-	if (c->settings_are_read) {
+	if (c->settings_are_read && c->config->n_left_out > 0) {
+		finding_tell(sink, FINDING_WARNING, "settings",
+			     "Create them, name them by number, or take them out of the settings.",
+			     "names that nobody has are left out: see the warning above");
+	} else if (c->settings_are_read) {
 		finding_tell(sink, FINDING_OK, "settings", "", "they are as they should be");
 	} else {
 		finding_tell(sink, FINDING_FAULT, "settings",

@@ -20,6 +20,7 @@
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/sockets.h"
 #include "daemon/supervisor/summary.h"
+#include "daemon/supervisor/turnaway.h"
 #include "daemon/supervisor/workers.h"
 
 /* The supervisor. It opens the sockets, gives up what it does not need, starts the four workers,
@@ -232,8 +233,12 @@ int main(int argc, char **argv)
 		return doctor_run(&(struct doctor_case){ &s.config, r >= 0, privilege_leave_root,
 							 privilege_has_perfmon });
 	}
-	if (r <= 0) {
-		return r < 0 ? 2 : 0;
+	if (r < 0) {
+		turnaway_run();
+		return 2;
+	}
+	if (r == 0) {
+		return 0;
 	}
 	log_init("supervisor", s.config.log_level);
 	if (sockets_open(s.config.socket, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners,

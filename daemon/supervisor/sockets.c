@@ -120,7 +120,7 @@ static int find_address(const char *path, struct sockaddr_un *ret)
 	return 0;
 }
 
-static size_t take_passed(int *fds, size_t room)
+size_t sockets_take_passed(int *fds, size_t room)
 {
 	int n = sd_listen_fds(1);
 	size_t taken = 0;
@@ -139,7 +139,7 @@ int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *r
 	struct sockaddr_un a;
 	int fd;
 
-	*ret_n = take_passed(fds, room);
+	*ret_n = sockets_take_passed(fds, room);
 	*ret_own = *ret_n == 0;
 	if (*ret_n > 0) {
 		return 0;

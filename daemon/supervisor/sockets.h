@@ -10,4 +10,7 @@
  * remove. Logs errors and returns -errno. */
 int sockets_open(const char *path, int *fds, size_t room, size_t *ret_n, bool *ret_own);
 
+/* Those that systemd passes alone; returns how many. They do not block. */
+size_t sockets_take_passed(int *fds, size_t room);
+
 #endif

@@ -348,9 +348,9 @@ struct program *fixture_client(struct fixture *f, int uid, ...)
 	return fixture_runv(f, uid, argv);
 }
 
-static void start_daemon(struct fixture *f, const char *const *argv)
+static void wait_for_daemon(struct fixture *f, struct program *daemon)
 {
-	f->daemon = fixture_runv(f, USER_SELF, argv);
+	f->daemon = daemon;
 	expect_text_soon(f->daemon->err, "listening on");
 	expect_text_soon(f->daemon->err, " GPUs, driver ");
 }
@@ -368,7 +368,7 @@ void fixture_start_daemon(struct fixture *f, ...)
 	va_start(ap, f);
 	collect(argv, 12, ap);
 	va_end(ap);
-	start_daemon(f, argv);
+	wait_for_daemon(f, fixture_runv(f, USER_SELF, argv));
 }
 
 void fixture_start_strict_daemon(struct fixture *f, ...)
@@ -379,7 +379,7 @@ void fixture_start_strict_daemon(struct fixture *f, ...)
 	va_start(ap, f);
 	collect(argv, 4, ap);
 	va_end(ap);
-	start_daemon(f, argv);
+	wait_for_daemon(f, fixture_runv(f, USER_SELF, argv));
 }
 
 int fixture_open_socket(struct fixture *f)
@@ -394,18 +394,24 @@ int fixture_open_socket(struct fixture *f)
 }
 
 /* Starts a shell that becomes the daemon, with the pid that it has told. */
-void fixture_start_activated_daemon(struct fixture *f, int socket)
+struct program *fixture_activate_daemon(struct fixture *f, int socket, const char *setting)
 {
 	char script[128];
-	const char *argv[] = { "/bin/sh", "-c",	   script,	    TEST_DAEMON,
-			       "-v",	  "--set", "allow-users=*", NULL };
+	const char *argv[] = { "/bin/sh", "-c", script, TEST_DAEMON, "-v", "--set", setting, NULL };
 	int passed = fcntl(socket, F_DUPFD, 3);
+	struct program *p;
 
 	assert_true(passed >= 3 && passed <= 9); /* the shell knows descriptors of one digit only */
 	snprintf(script, sizeof(script),
 		 "export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\" 3<&%d", passed);
-	start_daemon(f, argv);
+	p = fixture_runv(f, USER_SELF, argv);
 	close(passed);
+	return p;
+}
+
+void fixture_start_activated_daemon(struct fixture *f, int socket)
+{
+	wait_for_daemon(f, fixture_activate_daemon(f, socket, "allow-users=*"));
 }
 
 void program_wait(struct program *p)

@@ -90,6 +90,7 @@ void fixture_start_strict_daemon(struct fixture *f, ...)
 /* As systemd does it: the socket belongs to somebody else and stays when the daemon ends. */
 int fixture_open_socket(struct fixture *f);
 void fixture_start_activated_daemon(struct fixture *f, int socket);
+struct program *fixture_activate_daemon(struct fixture *f, int socket, const char *setting);
 
 void fixture_stop_daemon(struct fixture *f);
 void fixture_kill_daemon(struct fixture *f);

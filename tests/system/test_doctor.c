@@ -147,6 +147,17 @@ static void wrong_settings_are_a_fault_and_the_rest_is_looked_at(void **state)
 	free(text);
 }
 
+static void names_that_nobody_has_are_a_warning(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p = ask(f, USER_SELF, "--set", "allow-users=no-such-user");
+	char *text = heard(p, 0);
+
+	expect_line(text, "warning", "settings", "left out", "take them out");
+	expect_message(p, "allow-users: there is no user 'no-such-user'");
+	free(text);
+}
+
 static void an_audit_file_that_cannot_be_written_is_a_fault(void **state)
 {
 	struct fixture *f = *state;
@@ -302,6 +313,7 @@ int main(void)
 		SYSTEM_TEST(a_machine_without_a_daemon_is_looked_at_too),
 		SYSTEM_TEST(a_daemon_that_a_manager_started_is_found),
 		SYSTEM_TEST(wrong_settings_are_a_fault_and_the_rest_is_looked_at),
+		SYSTEM_TEST(names_that_nobody_has_are_a_warning),
 		SYSTEM_TEST(an_audit_file_that_cannot_be_written_is_a_fault),
 		SYSTEM_TEST(no_gpu_is_a_fault_and_the_daemon_says_so_too),
 		SYSTEM_TEST(an_old_driver_is_a_fault),

@@ -450,6 +450,31 @@ static void a_socket_that_is_handed_over_does_not_block(void **state)
 	assert_int_not_equal(fcntl(socket, F_GETFL) & O_NONBLOCK, 0);
 }
 
+/* systemd starts it again for as long as a connection waits, and gives the socket up after ten
+ * starts in ten seconds: everybody who comes is answered, and no start is over within a second. */
+static void wrong_settings_are_told_to_who_connects(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FD int socket = fixture_open_socket(f);
+	struct program *waits = fixture_client(f, USER_ANN, "status", NULL), *comes, *daemon;
+	uint64_t begin;
+
+	sleep_ms(50);
+	begin = now_ms();
+	daemon = fixture_activate_daemon(f, socket, "leese=5min");
+	expect_exit(waits, 1);
+	expect_message(waits, "its settings are wrong");
+	comes = fixture_client(f, USER_ANN, "status", NULL);
+	expect_exit(comes, 1);
+	expect_message(comes, "gpucountd --check-config");
+	expect_exit(daemon, 2);
+	expect_message(daemon, "did you mean 'lease'?");
+	assert_true(now_ms() - begin > 1000);
+	/* Corrected, it serves. */
+	fixture_start_activated_daemon(f, socket);
+	expect_service(f, fixture_time(5000));
+}
+
 static void the_socket_is_open_to_all_whatever_the_mask(void **state)
 {
 	struct fixture *f = *state;
@@ -599,6 +624,7 @@ int main(void)
 		SYSTEM_TEST(a_file_in_the_sockets_place_is_left_alone),
 		SYSTEM_TEST(a_name_that_is_too_long_is_not_cut),
 		SYSTEM_TEST(a_socket_that_is_handed_over_does_not_block),
+		SYSTEM_TEST(wrong_settings_are_told_to_who_connects),
 		SYSTEM_TEST(the_socket_is_open_to_all_whatever_the_mask),
 		SYSTEM_TEST(a_start_at_the_supervisors_death_succeeds),
 		SYSTEM_TEST(a_start_before_the_supervisors_death_succeeds),

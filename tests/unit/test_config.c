@@ -188,32 +188,29 @@ static void wrong_values_are_refused(void **state)
 		{ "log-level", "" },
 		{ "sharing", "yes" },
 		{ "sharing", "" },
-		{ "allow-users", "no-such-user-here" },
-		{ "allow-users", "root,no-such-user-here" },
+		{ "allow-users", "no-such-user-here, -1" },
 		{ "allow-users", "-1" },
 		{ "allow-users", "4294967295" }, /* nobody's, to the kernel */
 		{ "allow-users", "4294967296" },
 		{ "allow-users", "0x10" },
-		{ "allow-groups", "no-such-group-here" },
 		{ "allow-groups", "-1" },
 		{ "allow-groups", "4294967295" },
 		{ "allow-groups", "4294967296" },
-		{ "device-groups", "no-such-group-here" },
+		{ "device-groups", "0x10" },
 		{ "group-gpus", "" },
 		{ "group-gpus", "root" },
 		{ "group-gpus", "root gpu0" },
 		{ "group-gpus", "root 64" },
 		{ "group-gpus", "root 01" },
 		{ "group-gpus", "root -1" },
-		{ "group-gpus", "no-such-group-here 0" },
+		{ "group-gpus", "no-such-group-here gpu0" },
 		{ "group-gpus", "root GPU-0123456789012345678901234567890123456789012345" },
-		{ "monitor-users", "no-such-user-here" },
+		{ "monitor-users", "-1" },
 		{ "metric-labels", "" },
 		{ "metric-labels", "uid" },
 		{ "job-owners", "maybe" },
 		{ "operator-captures", "" },
 		{ "operator-captures", "root" },
-		{ "operator-groups", "no-such-group-here" },
 		{ "operator-groups", "*" },
 		{ "registered", "0" },
 		{ "registered-per-user", "65537" },
@@ -349,7 +346,7 @@ static void errors_name_line_and_key(void **state)
 		{ "lease = 10\nqueue = none\n", ":2: ", "'none'" },
 		{ "# first\n\ncolour = red\n", ":3: ", "colour" },
 		{ "just words", ":1: ", "just words" },
-		{ "allow-groups = no-such-group-here\n", ":1: ", "no-such-group-here" },
+		{ "allow-groups = no-such-group-here, 1x\n", ":1: ", "'1x'" },
 		{ "log-level = loud\n", ":1: ", "loud" },
 		{ "\n\n\nlease = never\n", ":4: ", "never" },
 		{ "= 5\n", ":1: ", "unknown key ''" },
@@ -379,8 +376,8 @@ static void an_error_names_its_key(void **state)
 		{ "captures-per-user", "x" },
 		{ "log-level", "x" },
 		{ "sharing", "x" },
-		{ "allow-users", "no-such-user-here" },
-		{ "allow-groups", "no-such-group-here" },
+		{ "allow-users", "-1" },
+		{ "allow-groups", "-1" },
 	};
 
 	(void)state;
@@ -395,6 +392,88 @@ static void an_error_names_its_key(void **state)
 			fail_msg("'%s' does not name the key %s", error, keys[i][0]);
 		}
 	}
+}
+
+/* What the log says while text is loaded, which must be accepted. */
+static char *heard_while_loading(struct config *c, const char *text)
+{
+	char error[768] = "", *said = calloc(1, 2048);
+	int ends[2], before = dup(STDERR_FILENO);
+
+	assert_int_equal(pipe(ends), 0);
+	dup2(ends[1], STDERR_FILENO);
+	config_init(c);
+	assert_int_equal(load(c, text, error, sizeof(error)), 0);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	close(ends[1]);
+	assert_true(read(ends[0], said, 2047) >= 0);
+	close(ends[0]);
+	assert_string_equal(error, "");
+	return said;
+}
+
+/* A user who has left takes nobody else's permission along, and gets none. */
+static void names_that_nobody_has_are_left_out(void **state)
+{
+	static const char *const lists[] = { "allow-users",   "allow-groups",	 "device-users",
+					     "device-groups", "operator-groups", "monitor-users" };
+	struct config c;
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		CLEAN_FREE char *said = NULL;
+
+		snprintf(text, sizeof(text), "# first\n%s = 4711, no-such_one, 4712 nor_this\n",
+			 lists[i]);
+		said = heard_while_loading(&c, text);
+		assert_non_null(strstr(said, ":2: "));
+		assert_non_null(strstr(said, lists[i]));
+		assert_non_null(strstr(said, "'no-such_one', 'nor_this'"));
+		assert_int_equal(c.n_left_out, 1);
+		assert_int_equal(c.policy.allow.n_uids + c.policy.allow.n_gids +
+					 c.policy.device.n_uids + c.policy.device.n_gids +
+					 c.policy.operators.n_gids + c.policy.monitor.n_uids,
+				 2);
+	}
+}
+
+static void a_rule_of_a_group_that_is_gone_is_left_out(void **state)
+{
+	CLEAN_FREE char *said = NULL;
+	struct config c;
+
+	(void)state;
+	said = heard_while_loading(&c, "group-gpus = no-such-group 0\ngroup-gpus = 88 1\n");
+	assert_non_null(strstr(said, ":1: group-gpus: there is no group 'no-such-group'"));
+	assert_int_equal(c.policy.n_rules, 1);
+	assert_int_equal(c.policy.rules[0].gid, 88);
+	assert_string_equal(c.policy.groups_text, "88");
+}
+
+static void an_unknown_key_is_told_what_was_meant(void **state)
+{
+	static const char *const slips[][2] = {
+		{ "alow-users", "allow-users" },
+		{ "allow_groups", "allow-groups" },
+		{ "lease-maximum", "lease-max" },
+		{ "registred", "registered" },
+		{ "Queue", "queue" },
+	};
+	struct config c;
+	char error[1024], meant[64];
+
+	(void)state;
+	config_init(&c);
+	for (size_t i = 0; i < ARRAY_SIZE(slips); i++) {
+		snprintf(meant, sizeof(meant), "did you mean '%s'?", slips[i][1]);
+		assert_int_equal(config_set(&c, slips[i][0], "1", error, sizeof(error)), -EINVAL);
+		assert_non_null(strstr(error, meant));
+	}
+	assert_int_equal(config_set(&c, "colour", "1", error, sizeof(error)), -EINVAL);
+	assert_null(strstr(error, "did you mean"));
+	assert_non_null(strstr(error, "known are socket, "));
 }
 
 static void a_missing_file_is_told_apart(void **state)
@@ -426,6 +505,9 @@ int main(void)
 		cmocka_unit_test(errors_name_line_and_key),
 		cmocka_unit_test(an_error_names_its_key),
 		cmocka_unit_test(a_missing_file_is_told_apart),
+		cmocka_unit_test(names_that_nobody_has_are_left_out),
+		cmocka_unit_test(a_rule_of_a_group_that_is_gone_is_left_out),
+		cmocka_unit_test(an_unknown_key_is_told_what_was_meant),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
