@@ -30,7 +30,7 @@ AGENT_EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 
 static const char *environment(const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = secure_getenv(name);
 
 	return value && value[0] ? value : NULL;
 }
