@@ -55,6 +55,7 @@ static void leave_to_parent(void)
 
 static void *serve(void *argument)
 {
+	token_link.plain = true;
 	agent_run(argument);
 	link_close(&token_link);
 	return NULL;

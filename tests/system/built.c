@@ -39,6 +39,7 @@ static const char *const names[] = {
 	"tests/fake/fakenvtx",
 	"tests/fake/fakerough",
 	"tests/fake/fakerude",
+	"tests/fake/fakesandbox",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",
 	"tests/fake/libfakefail.so",
