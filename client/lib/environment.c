@@ -19,7 +19,7 @@
 
 enum { VARIABLES = 4 };
 
-static const char *find_agent(const char *agent)
+const char *environment_agent(const char *agent)
 {
 	if (!agent) {
 		agent = getenv("GPUCTR_AGENT");
@@ -27,8 +27,7 @@ static const char *find_agent(const char *agent)
 	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
 }
 
-/* A path that cannot be made absolute stays as it is. */
-static void make_absolute(const char *path, char *ret, size_t size)
+void environment_absolute(const char *path, char *ret, size_t size)
 {
 	CLEAN_FREE char *full = realpath(path, NULL);
 
@@ -42,8 +41,8 @@ int environment_make(const char *socket, const char *agent, const char *last, ch
 	size_t room = 3 * PATH_MAX + strlen(last) + 256, n = 0;
 	char **v;
 
-	make_absolute(find_agent(agent), agent_path, sizeof(agent_path));
-	make_absolute(socket, socket_path, sizeof(socket_path));
+	environment_absolute(environment_agent(agent), agent_path, sizeof(agent_path));
+	environment_absolute(socket, socket_path, sizeof(socket_path));
 	if (access(agent_path, R_OK) < 0) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));
@@ -78,6 +77,9 @@ const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const ch
 		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready",
 				"Wait for on_ready.");
 		return NULL;
+	}
+	if (c->permit != GPUCTR_PERMIT_NONE) {
+		return permit_environment(c, agent);
 	}
 	snprintf(token, sizeof(token), "GPUCTR_TOKEN=%s", c->token);
 	r = environment_make(c->g->path, agent, token, &v, &refusal);
