@@ -13,14 +13,10 @@
 #include "client/agent/link.h"
 
 /* Linux tells of each thread in /proc how many filters it has. The file is opened while nothing is
- * forbidden and kept, because the next filter may forbid to open one. The program may close it, like
- * all that is open, and have a file of its own at that number: then it is opened again. */
+ * forbidden and kept, because the next filter may forbid to open one. The program may close it,
+ * like all that is open, and have a file of its own at that number: then it is opened again. */
 
 enum { STATUS_BYTES = 16384, UNKNOWN = -2 }; /* groups and processors make it long */
-
-struct filters {
-	int mode, n; /* "Seccomp" and "Seccomp_filters" (Linux 5.9) */
-};
 
 static struct {
 	pthread_mutex_t lock;
@@ -76,23 +72,44 @@ static int number_of(const char *text, const char *name)
 	return n;
 }
 
-static struct filters read_filters(void)
+static struct filters parse(int fd)
 {
-	static char text[STATUS_BYTES]; /* with the lock */
+	char text[STATUS_BYTES];
 	struct filters f = { UNKNOWN, UNKNOWN };
-	ssize_t n;
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
 
-	if (!is_ours()) {
-		confined.fd = -1;
-		open_status();
-	}
-	n = confined.fd < 0 ? -1 : pread(confined.fd, text, sizeof(text) - 1, 0);
 	if (n > 0) {
 		text[n] = '\0';
 		f.mode = number_of(text, "\nSeccomp:");
 		f.n = number_of(text, "\nSeccomp_filters:");
 	}
 	return f;
+}
+
+static struct filters read_filters(void)
+{
+	if (!is_ours()) {
+		confined.fd = -1;
+		open_status();
+	}
+	return parse(confined.fd);
+}
+
+struct filters filters_of_thread(void)
+{
+	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+	struct filters f = parse(fd);
+
+	if (fd >= 0) {
+		close(fd);
+	}
+	return f;
+}
+
+/* Where nothing was known at first nobody can tell. */
+bool filters_differ(struct filters first, struct filters now)
+{
+	return first.mode != UNKNOWN && (now.mode != first.mode || now.n != first.n);
 }
 
 void confined_begin(void)
@@ -108,14 +125,10 @@ void confined_begin(void)
 
 bool confined_is(void)
 {
-	struct filters now;
-	bool is = false;
+	bool is;
 
 	pthread_mutex_lock(&confined.lock);
-	if (confined.begun && confined.first.mode != UNKNOWN) { /* else there is no /proc */
-		now = read_filters();
-		is = now.mode != confined.first.mode || now.n != confined.first.n;
-	}
+	is = confined.begun && filters_differ(confined.first, read_filters());
 	pthread_mutex_unlock(&confined.lock);
 	return is;
 }

@@ -12,6 +12,15 @@
 
 #include "proto/wire/status.h"
 
+/* Of one thread; as they are unknown where /proc is not there. */
+struct filters {
+	int mode, n; /* "Seccomp" and "Seccomp_filters" (Linux 5.9) */
+};
+
+/* Those of the calling thread, read from a file that is opened and closed. */
+struct filters filters_of_thread(void);
+bool filters_differ(struct filters first, struct filters now);
+
 /* From a thread of ours that lives as long as anybody asks, before the program goes on. Later calls
  * do nothing. */
 void confined_begin(void);

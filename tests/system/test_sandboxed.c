@@ -8,8 +8,9 @@
 
 /* Programs that, once they run, kill whoever in them opens a connection (and, in a second variant,
  * who sends a message): with and without us they end with their own result and status. A filter of
- * the launching thread alone leaves the agent's thread as it was, so such a program is measured. One
- * of all threads covers the agent, which then keeps quiet, and says so over what it has open. */
+ * the launching thread alone leaves the agent's thread as it was, so such a program is measured.
+ * One of all threads covers the agent, which then keeps quiet, and says so over what it has open.
+ */
 
 #define FAKESANDBOX built_path("tests/fake/fakesandbox")
 
@@ -48,8 +49,8 @@ static struct program *capture(struct fixture *f, const struct program *p)
 {
 	return fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--metrics",
 			      "dram__bytes_read.sum", "--budget", "100%", "--duration", "1",
-			      "--format", "jsonl", "-f", "--output",
-			      fixture_path(f, "now.jsonl"), NULL);
+			      "--format", "jsonl", "-f", "--output", fixture_path(f, "now.jsonl"),
+			      NULL);
 }
 
 static size_t kernels_of(struct fixture *f)
@@ -118,10 +119,10 @@ static void a_program_that_shut_all_in_is_left_alone(void **state)
 
 static struct program *measure(struct fixture *f, const char *whom, const char *what)
 {
-	struct program *p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum",
-					   "--format", "jsonl", "-f", "--output",
-					   fixture_path(f, "now.jsonl"), "--", FAKESANDBOX, whom,
-					   what, "now", NULL);
+	struct program *p =
+		fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "--format",
+			       "jsonl", "-f", "--output", fixture_path(f, "now.jsonl"), "--",
+			       FAKESANDBOX, whom, what, "now", NULL);
 	pid_t child;
 
 	expect_text_soon(p->out, "shut in\n");
