@@ -30,7 +30,8 @@ static const struct option_def defs[] = {
 	{ OPTION_INJECT, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD" },
 	{ 'q', "quiet", NULL, "say nothing but errors" },
 	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ OPTION_AGENT, "agent", "PATH", "of libgpuctr-agent.so; libgpuctr-permit.so is beside it" },
+	{ OPTION_AGENT, "agent", "PATH",
+	  "of libgpuctr-agent.so; libgpuctr-permit.so is beside it" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };

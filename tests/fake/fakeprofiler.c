@@ -84,7 +84,9 @@ static bool ask_driver(void)
 
 static bool ask_cupti(void)
 {
-	CUpti_RangeProfiler_Enable_Params enable = { CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE };
+	CUpti_RangeProfiler_Enable_Params enable = {
+		CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE
+	};
 	CUpti_RangeProfiler_Disable_Params disable = {
 		CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE
 	};
@@ -138,8 +140,7 @@ static int open_profiler(void)
 	CUpti_Profiler_Initialize_Params init = { CUpti_Profiler_Initialize_Params_STRUCT_SIZE };
 
 	return device_wide ||
-	       (cuInit(0) == CUDA_SUCCESS &&
-		cuCtxCreate(&context, NULL, 0, 0) == CUDA_SUCCESS &&
+	       (cuInit(0) == CUDA_SUCCESS && cuCtxCreate(&context, NULL, 0, 0) == CUDA_SUCCESS &&
 		cuptiProfilerInitialize(&init) == CUPTI_SUCCESS);
 }
 

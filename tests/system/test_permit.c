@@ -8,10 +8,8 @@
 #include "tests/system/raw.h"
 
 /* Profilers that are not ours, in programs that know nothing of us: with a permit the driver gives
- * them the counters for as long as the lease lasts, and whatever happens to it, they run on to their
- * own result and status. */
-
-#define FAKEPROFILER built_path("tests/fake/fakeprofiler")
+ * them the counters for as long as the lease lasts, and whatever happens to it, they run on to
+ * their own result and status. */
 
 /* The driver's restriction is what a permit is for. */
 static int setup(void **state)
@@ -36,7 +34,7 @@ static void start(struct fixture *f, const char *more)
 /* Under way, with the counters. */
 static struct program *start_permitted(struct fixture *f, int uid)
 {
-	struct program *p = fixture_client(f, uid, "permit", "--", FAKEPROFILER, NULL);
+	struct program *p = fixture_client(f, uid, "permit", "--", TEST_FAKEPROFILER, NULL);
 
 	expect_text_soon(p->out, "counters\n");
 	return p;
@@ -64,7 +62,7 @@ static void without_a_permit_the_driver_refuses(void **state)
 	struct program *p;
 
 	start(f, NULL);
-	p = fixture_run(f, USER_ANN, FAKEPROFILER, "--rounds", "2", NULL);
+	p = fixture_run(f, USER_ANN, TEST_FAKEPROFILER, "--rounds", "2", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "refused\ndone - refused\n");
 }
@@ -75,7 +73,7 @@ static void with_one_it_gives_the_counters(void **state)
 	struct program *p;
 
 	start(f, NULL);
-	p = fixture_client(f, USER_ANN, "permit", "--", FAKEPROFILER, "--rounds", "3", NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--rounds", "3", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "counters\ndone granted -\n");
 	expect_message(p, "permit for GPU 0");
@@ -99,8 +97,8 @@ static void children_have_it_too(void **state)
 	struct stat st;
 
 	start(f, NULL);
-	snprintf(line, sizeof(line), "sh -c '%s --rounds 1; %s --rounds 1; exit 5'", FAKEPROFILER,
-		 FAKEPROFILER);
+	snprintf(line, sizeof(line), "sh -c '%s --rounds 1; %s --rounds 1; exit 5'",
+		 TEST_FAKEPROFILER, TEST_FAKEPROFILER);
 	p = fixture_client(f, USER_ANN, "permit", "-q", "sh", "-c", line, NULL);
 	expect_exit(p, 5);
 	expect_output(p, "counters\ndone granted -\ncounters\ndone granted -\n");
@@ -115,12 +113,12 @@ static void by_cudas_injection(void **state)
 	struct program *p;
 
 	start(f, NULL);
-	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", FAKEPROFILER, "--rounds", "2",
-			   NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", TEST_FAKEPROFILER, "--rounds",
+			   "2", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "counters\ndone granted -\n");
 	setenv("CUDA_INJECTION64_PATH", "/nowhere", 1);
-	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", FAKEPROFILER, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", TEST_FAKEPROFILER, NULL);
 	expect_exit(p, 125);
 	expect_message(p, "CUDA_INJECTION64_PATH is set already");
 	unsetenv("CUDA_INJECTION64_PATH");
@@ -132,7 +130,7 @@ static void expect_device(struct fixture *f, const char *devices, const char *ou
 			  const char *message)
 {
 	struct program *p = fixture_client(f, USER_ANN, "permit", "--devices", devices, "--",
-					   FAKEPROFILER, "--device", "--rounds", "2", NULL);
+					   TEST_FAKEPROFILER, "--device", "--rounds", "2", NULL);
 
 	expect_exit(p, 7);
 	expect_output(p, output);
@@ -165,7 +163,7 @@ static void other_classes_go_to_the_driver(void **state)
 	struct program *p;
 
 	start(f, "device-users=1234");
-	p = fixture_client(f, USER_ANN, "permit", "--", FAKEPROFILER, "--device", "--class",
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--device", "--class",
 			   "0xb1cc", "--rounds", "1", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "counters\ndone granted -\n");
@@ -182,7 +180,7 @@ static void it_waits_its_turn_and_others_wait_for_it(void **state)
 	fixture_need_two_users();
 	start(f, NULL);
 	ann = start_permitted(f, USER_ANN);
-	bob = fixture_client(f, USER_BOB, "permit", "--", FAKEPROFILER, "--rounds", "1", NULL);
+	bob = fixture_client(f, USER_BOB, "permit", "--", TEST_FAKEPROFILER, "--rounds", "1", NULL);
 	expect_text_soon(bob->err, fixture_user(USER_ANN, " (permit: "));
 	status = fixture_client(f, USER_BOB, "status", NULL);
 	expect_exit(status, 0);
@@ -276,7 +274,7 @@ static void who_leaves_children_behind_is_told(void **state)
 	struct program *p;
 
 	start(f, NULL);
-	snprintf(line, sizeof(line), "%s & sleep 0.3; echo $! >&2; exit 5", FAKEPROFILER);
+	snprintf(line, sizeof(line), "%s & sleep 0.3; echo $! >&2; exit 5", TEST_FAKEPROFILER);
 	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
 	expect_exit(p, 5);
 	expect_message(p, "what it started and left running is refused from now on");
@@ -293,7 +291,7 @@ static void who_closes_descriptors_loses_nothing(void **state)
 	struct program *p;
 
 	start(f, "device-users=1234");
-	p = fixture_client(f, USER_ANN, "permit", "--", FAKEPROFILER, "--device", "--closes",
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--device", "--closes",
 			   "--rounds", "5", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "counters\ndone granted -\n");
@@ -305,7 +303,7 @@ static void who_becomes_another_user_is_refused(void **state)
 	struct program *p;
 
 	start(f, NULL);
-	p = fixture_client(f, USER_SELF, "permit", "--", FAKEPROFILER, "--user", "1234",
+	p = fixture_client(f, USER_SELF, "permit", "--", TEST_FAKEPROFILER, "--user", "1234",
 			   "--rounds", "2", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "refused\ndone - refused\n");
