@@ -89,39 +89,39 @@ static bool may_ask(void)
 	return permit.asks && !filters_differ(permit.filters, filters_of_thread());
 }
 
+/* True when the daemon has answered. Of an allocation by its number: another device's request may
+ * have the same one, and another struct. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
+	int saved = errno, cancel;
 	struct allocation a;
 	struct refusal refusal;
 	uint32_t status;
+	bool answered;
 
-	/* Another device's request may have the same number, and another struct. */
-	if ((request != RM_IOCTL_ALLOC && request != RM_IOCTL_ALLOC_SHORT) ||
-	    !rm_is_control_device(fd) || !ask_is_allocation(fd, request, argument, &a) ||
-	    !may_ask() || ask_daemon(&permit.question, &a, &status, &refusal) < 0) {
-		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	answered = rm_is_control_device(fd) && ask_is_allocation(fd, request, argument, &a) &&
+		   may_ask() && ask_daemon(&permit.question, &a, &status, &refusal) == 0;
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	if (answered) {
+		ask_answer(request, argument, status);
 	}
-	ask_answer(request, argument, status);
-	return true;
+	return answered;
 }
 
 /* Libraries that start before this one may call it. */
 static int own_ioctl(int fd, unsigned long request, ...)
 {
 	ioctl_function next = atomic_load(&permit.next);
-	int saved = errno, cancel;
 	void *argument;
 	va_list ap;
-	bool answered;
 
 	va_start(ap, request);
 	argument = va_arg(ap, void *);
 	va_end(ap);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	answered = forward(fd, request, argument);
-	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
-	if (answered) {
+	if ((request == RM_IOCTL_ALLOC || request == RM_IOCTL_ALLOC_SHORT) &&
+	    forward(fd, request, argument)) {
 		return 0;
 	}
 	return next ? next(fd, request, argument) : call_kernel(fd, request, argument);

@@ -3,11 +3,12 @@
  * CUPTI, as the range profiler does, or with --device as one that samples a whole GPU, with an RM
  * client of its own and two zeros as the target.
  *
- * fakeprofiler [--device] [--closes] [--user N] [--class N] [--rounds N]
+ * fakeprofiler [--device] [--closes] [--shut-in] [--user N] [--class N] [--rounds N]
  *
  *     --device  asks the driver itself, by libc's ioctl, for the whole device
  *     --class   asks for this class in place of 0xb2cc; with --device
  *     --closes  closes all descriptors from 3 on before each round
+ *     --shut-in a filter of its own kills whoever opens a connection
  *     --user    becomes this user first
  *     --rounds  how often, each 20 ms; without it until SIGTERM
  *
@@ -20,6 +21,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,12 +34,22 @@
 
 #include "proto/nvidia/rm.h"
 
-enum { STATUS = 7, CLASS_ROOT = 0x41, OPT_DEVICE = 1, OPT_CLOSES, OPT_USER, OPT_ROUNDS, OPT_CLASS };
+enum {
+	STATUS = 7,
+	CLASS_ROOT = 0x41,
+	OPT_DEVICE = 1,
+	OPT_CLOSES,
+	OPT_USER,
+	OPT_ROUNDS,
+	OPT_CLASS,
+	OPT_SHUT_IN
+};
 
 static const struct option options[] = {
 	{ "device", no_argument, NULL, OPT_DEVICE },
 	{ "closes", no_argument, NULL, OPT_CLOSES },
 	{ "user", required_argument, NULL, OPT_USER },
+	{ "shut-in", no_argument, NULL, OPT_SHUT_IN },
 	{ "class", required_argument, NULL, OPT_CLASS },
 	{ "rounds", required_argument, NULL, OPT_ROUNDS },
 	{ NULL, 0, NULL, 0 },
@@ -118,6 +130,18 @@ static void become(const char *number)
 	}
 }
 
+static void shut_in(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+	if (seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(socket), 0) < 0 ||
+	    seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(connect), 0) < 0 ||
+	    seccomp_load(filter) < 0) {
+		puts("no filter");
+	}
+	seccomp_release(filter);
+}
+
 static void take_options(int argc, char **argv)
 {
 	int id;
@@ -125,7 +149,9 @@ static void take_options(int argc, char **argv)
 	while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		device_wide |= id == OPT_DEVICE;
 		closes |= id == OPT_CLOSES;
-		if (id == OPT_USER) {
+		if (id == OPT_SHUT_IN) {
+			shut_in();
+		} else if (id == OPT_USER) {
 			become(optarg);
 		} else if (id == OPT_ROUNDS) {
 			rounds = strtol(optarg, NULL, 10);

@@ -270,7 +270,7 @@ static void the_client_is_killed(void **state)
 static void who_leaves_children_behind_is_told(void **state)
 {
 	struct fixture *f = *state;
-	char line[256];
+	char line[256], *said;
 	struct program *p;
 
 	start(f, NULL);
@@ -280,8 +280,9 @@ static void who_leaves_children_behind_is_told(void **state)
 	expect_message(p, "what it started and left running is refused from now on");
 	expect_text_soon(p->out, "refused\n"); /* it had them before */
 	assert_int_equal(count_text(p->out, "counters\nrefused\n"), 1);
-	kill((pid_t)strtol(read_file(p->err) + strlen("gpuctr: permit for GPU 0\n"), NULL, 10),
-	     SIGTERM);
+	said = read_file(p->err);
+	kill((pid_t)strtol(said + strlen("gpuctr: permit for GPU 0\n"), NULL, 10), SIGTERM);
+	free(said);
 	expect_text_soon(p->out, "done granted refused\n");
 }
 
@@ -295,6 +296,20 @@ static void who_closes_descriptors_loses_nothing(void **state)
 			   "--rounds", "5", NULL);
 	expect_exit(p, 7);
 	expect_output(p, "counters\ndone granted -\n");
+}
+
+/* It would be killed if it asked. */
+static void who_has_shut_itself_in_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--shut-in", "--rounds",
+			   "2", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "refused\ndone - refused\n");
+	expect_message(p, "or shut in by a seccomp filter");
 }
 
 static void who_becomes_another_user_is_refused(void **state)
@@ -406,6 +421,7 @@ int main(void)
 		PERMIT_TEST(the_client_is_killed),
 		PERMIT_TEST(who_leaves_children_behind_is_told),
 		PERMIT_TEST(who_closes_descriptors_loses_nothing),
+		PERMIT_TEST(who_has_shut_itself_in_is_left_alone),
 		PERMIT_TEST(who_becomes_another_user_is_refused),
 		PERMIT_TEST(a_set_uid_program_is_refused),
 		PERMIT_TEST(who_asks_for_nothing_is_told),
