@@ -363,7 +363,7 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	struct registry *all = &p->front->registry;
 	struct capture *c = capture_new(all);
 	struct wire_open_capture wish = *o;
-	char program[PERMITS_PROGRAM_BYTES];
+	struct permits_texts texts;
 
 	if (!c) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Try again later.",
@@ -372,7 +372,7 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 	}
 	capture_set_account(c, p->account);
 	if (o->permit) {
-		permits_describe(&wish, program);
+		permits_describe(&wish, &texts);
 	}
 	if (capture_set_options(c, &wish) < 0) {
 		account_refuse(p->account, r);

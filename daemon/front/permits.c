@@ -2,6 +2,7 @@
 #include "daemon/front/permits.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/front/front.h"
 #include "daemon/front/peer.h"
@@ -27,14 +28,16 @@ int permits_check(const struct wire_open_capture *o, struct refusal *r)
 	return 0;
 }
 
-void permits_describe(struct wire_open_capture *o, char text[PERMITS_PROGRAM_BYTES])
+/* A command's arguments may be nobody else's to see. */
+void permits_describe(struct wire_open_capture *o, struct permits_texts *texts)
 {
-	static const char *const permit[] = { "permit" };
-
-	snprintf(text, PERMITS_PROGRAM_BYTES, "permit: %s", o->program);
-	utf8_repair(text);
-	o->program = text;
-	o->metrics = (struct wire_strings){ 1, permit };
+	snprintf(texts->program, sizeof(texts->program), "permit: %.*s",
+		 (int)strcspn(o->program, " "), o->program);
+	utf8_repair(texts->program);
+	texts->metrics[0] = "permit";
+	texts->metrics[1] = o->program;
+	o->metrics = (struct wire_strings){ 2, texts->metrics };
+	o->program = texts->program;
 }
 
 bool permits_device(const struct front *f, const struct capture *c, struct refusal *r)

@@ -17,14 +17,19 @@ struct capture;
 struct front;
 struct peer;
 
-enum { PERMITS_PROGRAM_BYTES = 256 };
+/* What is told of a permit. */
+struct permits_texts {
+	char program[256];
+	const char *metrics[2];
+};
 
 /* What a permit cannot be wished for. 0, or a code with r filled. */
 int permits_check(const struct wire_open_capture *o, struct refusal *r);
 
-/* Makes of the wish what everybody is told of it: "permit: ncu ./a.out" as the program, "permit" in
- * place of metrics. text holds the program, and must last as long as *o does. */
-void permits_describe(struct wire_open_capture *o, char text[PERMITS_PROGRAM_BYTES]);
+/* Makes of the wish what is told of it: "permit: ncu" as the program, to everybody; and in place of
+ * metrics, to its owner and the log, "permit" and the whole command. *texts must last as long as *o
+ * does. */
+void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
 
 /* May objects that count a whole GPU be made under c's lease? False with r filled, unless that is
  * NULL. */

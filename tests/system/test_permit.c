@@ -82,10 +82,10 @@ static void with_one_it_gives_the_counters(void **state)
 	expect_audit(f, "\"event\":\"lease-granted\"", 1);
 	expect_audit(f, "\"event\":\"lease-ended\"", 1);
 	expect_audit(f, "\"event\":\"permission-granted\"", 3);
-	/* Each of these lines says that it was a permit, and for what. */
+	expect_audit(f, "fakeprofiler\",\"capture\"", 5); /* each line says for what program */
 	expect_audit(f, "\"program\":\"permit: ", 5);
-	expect_audit(f, "fakeprofiler --rounds 3\"", 5);
-	expect_audit(f, "\"metrics\":[\"permit\"]", 1);
+	expect_audit(f, "\"metrics\":[\"permit\",\"", 1); /* and the first one the command */
+	expect_audit(f, "fakeprofiler --rounds 3\"]", 1);
 }
 
 /* A shell starts it, which is started by another one, and so on. */
