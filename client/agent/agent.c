@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/agent/confined.h"
 #include "client/agent/lock.h"
+#include "client/agent/permission.h"
 #include "client/agent/visits.h"
 #include "proto/base/clock.h"
 
@@ -48,6 +50,8 @@ static void on_fork_in_child(void)
 	if (agent.on_fork) {
 		agent.on_fork();
 	}
+	permission_forget();
+	confined_leave_to_parent();
 	visits_forget();
 }
 

@@ -30,7 +30,7 @@ AGENT_EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 
 static const char *environment(const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = secure_getenv(name);
 
 	return value && value[0] ? value : NULL;
 }
@@ -55,6 +55,7 @@ static void leave_to_parent(void)
 
 static void *serve(void *argument)
 {
+	token_link.plain = true;
 	agent_run(argument);
 	link_close(&token_link);
 	return NULL;

@@ -40,9 +40,7 @@ static bool is_ours(const struct link *l)
 	return l->fd >= 0 && link_file(l->fd) == l->file;
 }
 
-/* Out of the way of programs that count on small descriptors, or close them: a program gets this
- * number for a file of its own only when it has as many open, or asks for it. */
-static int high_number(void)
+int link_high_number(void)
 {
 	struct rlimit limit;
 
@@ -62,7 +60,7 @@ static int open_socket(struct link *l)
 		return -errno;
 	}
 	l->file = link_file(fd);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, high_number());
+	high = fcntl(fd, F_DUPFD_CLOEXEC, link_high_number());
 	if (high >= 0) {
 		link_leave(fd, l->file);
 		fd = high;
@@ -95,6 +93,8 @@ int link_open(struct link *l, const char *path)
 		link_close(l);
 		return r;
 	}
+	/* Before a filter may forbid it: write() has no flag that says so. */
+	fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
 	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
 	return 0;
@@ -130,15 +130,32 @@ static int wait_ready(int fd, short events, uint64_t by_ns)
 	}
 }
 
+/* Where SIGPIPE is blocked, by the call that whoever shuts a program in leaves it. */
+static ssize_t send_some(struct link *l, int fd)
+{
+	const void *data = l->out.data + l->out.start;
+	size_t bytes = buffer_length(&l->out);
+	ssize_t n;
+
+	if (!is_ours(l)) {
+		return -EBADF;
+	}
+	if (!l->plain || fd >= 0) {
+		return fdpass_send(l->fd, data, bytes, fd, MSG_DONTWAIT);
+	}
+	do {
+		n = write(l->fd, data, bytes);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
 int link_send(struct link *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
 {
 	int r = l->fd < 0 ? -ENOTCONN : wire_encode(&l->scratch, &l->out, m);
 
 	arena_reset(&l->scratch);
 	while (r >= 0 && buffer_length(&l->out) > 0) {
-		ssize_t n = !is_ours(l) ? -EBADF
-					: fdpass_send(l->fd, l->out.data + l->out.start,
-						      buffer_length(&l->out), fd, MSG_DONTWAIT);
+		ssize_t n = send_some(l, fd);
 
 		if (n >= 0) {
 			fd = -1;
@@ -185,7 +202,8 @@ static int read_some(struct link *l)
 	if (!is_ours(l)) {
 		return -EBADF;
 	}
-	n = recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
+	n = l->plain ? read(l->fd, l->in.data + l->in.end, l->in.size - l->in.end)
+		     : recv(l->fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
 	if (n < 0) {
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	}

@@ -14,6 +14,7 @@
  * by then. */
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,10 +25,16 @@
 struct link {
 	_Atomic int fd; /* -1: closed or broken. Atomic, because a fork may come at any moment */
 	_Atomic ino_t file; /* the socket behind fd; no two of those that are open have the same */
+	bool plain; /* the thread that uses it blocks SIGPIPE: read() and write() do, but with a
+		     * descriptor; confined.h says what for. link_open() sets it to false */
 	struct buffer in, out;
 	struct arena arena; /* of the last message received */
 	struct arena scratch;
 };
+
+/* For descriptors of ours, out of the way of programs that count on small ones, or close them: a
+ * program gets this number for a file of its own only when it has as many open, or asks for it. */
+int link_high_number(void);
 
 /* Connects to the Unix socket at path. -errno. */
 int link_open(struct link *l, const char *path);

@@ -13,7 +13,10 @@ int permission_install(const char *socket_path, const char *token, struct refusa
  */
 void permission_remove(void);
 
-/* What the daemon said when it last refused; code 0: it has not. */
+/* In a child that was forked without exec, whose driver is asked as if nothing were here. */
+void permission_forget(void);
+
+/* What the daemon said when it last refused, or why it is not asked; code 0: it has not. */
 void permission_last_refusal(struct refusal *ret);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/claims.h"
+#include "client/agent/confined.h"
 #include "client/agent/hello.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -26,7 +28,10 @@
  *
  * Without a daemon, or when it has ended, the thread tries again, after half a second, twice as
  * long each time, half a minute at most, each time between half and one and a half of that:
- * thousands of agents whose daemon was restarted do not come at the same instant. */
+ * thousands of agents whose daemon was restarted do not come at the same instant.
+ *
+ * A filter that came after cuInit() and covers the thread may kill who opens a connection
+ * (confined.h): the thread keeps the one that it has, and takes part in nothing. */
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -44,6 +49,7 @@ static struct {
 	uid_t uid;	  /* as whom it is connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;
+	sem_t begun; /* confined_begin() has been called */
 } standby = { .link = { .fd = -1 } };
 
 /* A file's name may be any bytes. */
@@ -118,6 +124,24 @@ static int take_part(const struct wire_message *welcome)
 	return 0;
 }
 
+/* Takes no part in it. */
+static void decline(const struct wire_message *welcome)
+{
+	struct wire_message notice = { .type = WIRE_NOTICE }, bye = { .type = WIRE_GOODBYE };
+	struct refusal why;
+
+	confined_refusal(&why);
+	notice.notice = (struct wire_notice){
+		.capture = welcome->agent_welcome.capture,
+		.process = welcome->agent_welcome.process,
+		.code = (uint32_t)why.code,
+		.message = why.message,
+		.remedy = why.remedy,
+	};
+	link_send(&standby.link, &notice, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+	link_send(&standby.link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
+}
+
 /* --- the connection --- */
 
 static int say_hello(struct wire_message *answer)
@@ -136,6 +160,7 @@ static int say_hello(struct wire_message *answer)
 	if (r < 0) {
 		return r;
 	}
+	standby.link.plain = true;
 	r = link_send(&standby.link, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	return r < 0 ? r : link_receive(&standby.link, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }
@@ -149,7 +174,9 @@ static void listen_for_captures(void)
 
 	do {
 		r = link_receive(&standby.link, &m, LISTEN_S * CLOCK_NS_PER_S);
-		if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
+		if (r == 0 && m.type == WIRE_AGENT_WELCOME && confined_is()) {
+			decline(&m);
+		} else if (r == 0 && m.type == WIRE_AGENT_WELCOME) {
 			r = take_part(&m);
 		}
 	} while ((r == 0 || r == -EAGAIN) && geteuid() == standby.uid);
@@ -176,18 +203,36 @@ static void rest(void)
 	standby.delay_ns = standby.delay_ns < DELAY_MOST_NS ? standby.delay_ns : DELAY_MOST_NS;
 }
 
+/* For the rest of the program's life: even to end a thread takes calls of the system. */
+static void keep_quiet(void)
+{
+	sem_t never;
+
+	sem_init(&never, 0, 0);
+	for (;;) {
+		sem_wait(&never);
+	}
+}
+
 static void *run(void *argument)
 {
 	struct wire_message answer;
 
 	(void)argument;
+	confined_begin();
+	sem_post(&standby.begun);
 	for (;;) {
+		if (confined_is()) {
+			keep_quiet();
+		}
 		if (say_hello(&answer) == 0 && answer.type == WIRE_AGENT_REGISTERED) {
 			standby.delay_ns = DELAY_FIRST_NS;
 			listen_for_captures();
 		}
 		link_close(&standby.link);
-		rest();
+		if (!confined_is()) {
+			rest();
+		}
 	}
 	return NULL;
 }
@@ -199,8 +244,11 @@ void standby_begin(void)
 	standby_program_name(standby.program, sizeof(standby.program));
 	claims_collect(true);
 	standby.delay_ns = DELAY_FIRST_NS;
+	sem_init(&standby.begun, 0, 0);
 	if (agent_thread(run, NULL, STACK_BYTES, &thread) == 0) {
 		pthread_detach(thread);
+		while (sem_wait(&standby.begun) < 0) {
+		}
 	}
 }
 

@@ -21,11 +21,11 @@
 #include "client/cli/verb.h"
 #include "proto/base/standard.h"
 
-const struct verb *const verbs[] = { &verb_run,	    &verb_capture,    &verb_standby, &verb_ps,
-				     &verb_metrics, &verb_plan,	      &verb_report,  &verb_export,
-				     &verb_merge,   &verb_status,     &verb_top,     &verb_job,
-				     &verb_version, &verb_completion, &verb_help,    &verb_follow,
-				     NULL };
+const struct verb *const verbs[] = { &verb_run,	   &verb_capture, &verb_standby,    &verb_permit,
+				     &verb_ps,	   &verb_metrics, &verb_plan,	    &verb_report,
+				     &verb_export, &verb_merge,	  &verb_status,	    &verb_top,
+				     &verb_job,	   &verb_version, &verb_completion, &verb_help,
+				     &verb_follow, NULL };
 
 const struct verb *verb_find(const char *name)
 {

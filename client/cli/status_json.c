@@ -227,6 +227,7 @@ static void counts(struct json *j, const struct gpuctr_counts *c)
 	number(j, "permissions", c->permissions);
 	number(j, "leases", c->leases);
 	number(j, "leases_active", c->leases_active);
+	number(j, "leases_permit", c->leases_permit);
 	codes(j, "lease_ends", c->lease_ends, c->n_lease_ends);
 	codes(j, "refusals", c->refusals, c->n_refusals);
 	number(j, "waiting", c->waiting);

@@ -23,6 +23,7 @@ enum { EXIT_VERB_FAILED = 1, EXIT_VERB_USAGE = 2 };
 extern const struct verb verb_run;
 extern const struct verb verb_capture;
 extern const struct verb verb_standby;
+extern const struct verb verb_permit;
 extern const struct verb verb_ps;
 extern const struct verb verb_follow;
 extern const struct verb verb_top;

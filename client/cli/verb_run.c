@@ -19,9 +19,9 @@
 
 static int refuse_program(const struct run_options *o, int error)
 {
-	const char *names[8] = { NULL };
+	const char *names[9] = { NULL };
 
-	for (size_t i = 0, n = 0; verbs[i] && n < 7; i++) {
+	for (size_t i = 0, n = 0; verbs[i] && n < 8; i++) {
 		names[n++] = verbs[i]->name;
 	}
 	if (error != ENOENT) {

@@ -308,6 +308,8 @@ static void add_leases(struct writer *w, const struct gpuctr_counts *c)
 	plain(w, c->leases);
 	gauge(w, "leases_active", NULL, "Leases that last now.");
 	plain(w, c->leases_active);
+	gauge(w, "leases_permit", NULL, "Of these, permits: a profiler of the user's measures.");
+	plain(w, c->leases_permit);
 	counter(w, "lease_ends", NULL, "Leases that ended, by the cause; asked: by their client.");
 	add_codes(w, "cause", c->lease_ends, c->n_lease_ends);
 	counter(w, "refusals", NULL, "Requests that were refused, by the name of the error.");

@@ -96,9 +96,12 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.lease_ns = o.lease_ns,
 		.recorded = o.recorded,
 		.processes = { o.n_processes, o.processes },
+		.permit = o.permit != GPUCTR_PERMIT_NONE,
 	};
+	c->permit = (enum gpuctr_permit)o.permit;
 	r = connection_check_features(g,
-				      feature_needs(&m.open_capture.selection, o.n_processes > 0));
+				      feature_needs(&m.open_capture.selection, o.n_processes > 0) |
+					      (o.permit ? PROTO_FEATURE_PERMIT : 0u));
 	if (r == 0) {
 		r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
 								 : connection_send(g, &m);

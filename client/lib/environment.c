@@ -20,7 +20,7 @@
 
 enum { VARIABLES = 4 };
 
-static const char *find_agent(const char *agent)
+const char *environment_agent(const char *agent)
 {
 	if (!agent) {
 		agent = getenv("GPUCTR_AGENT");
@@ -28,9 +28,8 @@ static const char *find_agent(const char *agent)
 	return agent && agent[0] ? agent : GPUCTR_AGENT_PATH;
 }
 
-/* For a program that changes its folder. It need not be there yet: the daemon may come later. A
- * path that cannot be made absolute, or would be no shorter than limit, stays as it is. */
-static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
+/* What is at the path need not be there yet: the daemon may come later. */
+void environment_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 {
 	CLEAN_FREE char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
 
@@ -46,8 +45,8 @@ int environment_make(const char *socket, const char *agent, const char *last, ch
 	size_t room = 3 * PATH_MAX + strlen(last) + 256, n = 0;
 	char **v;
 
-	make_absolute(find_agent(agent), PATH_MAX, agent_path);
-	make_absolute(socket, sizeof(((struct sockaddr_un *)NULL)->sun_path), socket_path);
+	environment_absolute(environment_agent(agent), PATH_MAX, agent_path);
+	environment_absolute(socket, ENVIRONMENT_SOCKET_BYTES, socket_path);
 	if (access(agent_path, R_OK) < 0) {
 		refusal_set(r, GPUCTR_E_NO_AGENT, "Install gpuctr-agent, or name it with --agent.",
 			    "the agent %.512s cannot be read (%s)", agent_path, strerror(errno));
@@ -82,6 +81,9 @@ const char *const *gpuctr_capture_environment(struct gpuctr_capture *c, const ch
 		connection_fail(c->g, GPUCTR_E_BAD_REQUEST, "the capture is not ready",
 				"Wait for on_ready.");
 		return NULL;
+	}
+	if (c->permit != GPUCTR_PERMIT_NONE) {
+		return permit_environment(c, agent);
 	}
 	snprintf(token, sizeof(token), "GPUCTR_TOKEN=%s", c->token);
 	r = environment_make(c->g->path, agent, token, &v, &refusal);

@@ -4,6 +4,9 @@
 
 /* Shared by the files of libgpuctr. */
 
+#include <limits.h>
+#include <sys/un.h>
+
 #include <gpuctr/gpuctr.h>
 
 #include "client/lib/decode.h"
@@ -64,6 +67,7 @@ struct gpuctr_capture {
 	struct arena arena;		 /* what lives as long as the capture */
 	struct wire_open_capture wishes; /* sent when its patterns are expanded */
 	struct gpuctr_plan plan;
+	enum gpuctr_permit permit;
 	char *token;
 	char **environment;    /* one block */
 	struct list processes; /* struct decoder */
@@ -116,6 +120,17 @@ void captures_free_all(struct gpuctr *g);
  * gpuctr_standby_environment(); r is filled when the result is positive. */
 int environment_make(const char *socket, const char *agent, const char *last, char ***ret,
 		     struct refusal *r);
+
+/* The agent's path: the one given, or $GPUCTR_AGENT, or the installed one. */
+const char *environment_agent(const char *agent);
+/* For a program that changes its folder. A path that cannot be made absolute, or would be no
+ * shorter than limit, stays as it is. */
+void environment_absolute(const char *path, size_t limit, char ret[PATH_MAX]);
+/* So many bytes a socket's path may have. */
+enum { ENVIRONMENT_SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
+
+/* As gpuctr_capture_environment(), of a permit. */
+const char *const *permit_environment(struct gpuctr_capture *c, const char *agent);
 
 /* Converts structs of the wire to public ones; arrays live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);

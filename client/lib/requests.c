@@ -491,6 +491,7 @@ static const struct gpuctr_counts *counts_from_wire(struct arena *a, const struc
 		.restarts_planner = in->restarts_planner,
 		.restarts_front = in->restarts_front,
 		.leases_active = in->leases_active,
+		.leases_permit = in->leases_permit,
 		.waiting = in->waiting,
 		.waiting_max = in->queue_max,
 		.longest_wait_ns = in->longest_wait_ns,

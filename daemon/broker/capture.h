@@ -101,6 +101,8 @@ struct capture {
 	struct list processes; /* attached ones, see process.h */
 	uint32_t n_processes;  /* that have begun so far */
 	uint32_t n_attached;
+	pid_t permitted_pid; /* the last process that got a permission, of a permit */
+	unsigned n_permit_refusals;
 	struct gpuctr_totals ended; /* of processes that have gone */
 	uint32_t end_code;
 	const char *end_message, *end_remedy; /* static or in arena */

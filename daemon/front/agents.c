@@ -161,7 +161,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 		standby_register(p, h);
 		return 0;
 	}
-	if (!c || c->target != p->credentials.uid || !capture_is_live(c)) {
+	if (!c || c->target != p->credentials.uid || !capture_is_live(c) || c->options.permit) {
 		refuse_agent(p, GPUCTR_E_BAD_TOKEN, "Start the program with gpuctr-client.",
 			     "no capture of yours is open under this token");
 		return 0;

@@ -145,7 +145,7 @@ static struct wire_capture_info describe_capture(struct front *f, struct arena *
 	};
 
 	if (own) {
-		i.metrics = column_names(a, &c->plan);
+		i.metrics = c->options.permit ? c->options.metrics : column_names(a, &c->plan);
 		i.totals = capture_totals(c);
 		i.processes = c->n_attached;
 	}
@@ -176,6 +176,7 @@ static void count_captures(struct front *f, struct wire_counts *counts)
 		const struct capture *c = list_entry(l, struct capture, link);
 
 		counts->leases_active += c->leased;
+		counts->leases_permit += c->leased && c->options.permit;
 		counts->processes += c->n_attached;
 		if (c->claim.state == CLAIM_WAITING && c->queued_ns != 0 &&
 		    now_ns - c->queued_ns > counts->longest_wait_ns) {

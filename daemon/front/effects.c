@@ -11,6 +11,7 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
+#include "daemon/front/permits.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/tenancy.h"
@@ -128,7 +129,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 		.gpus = c->claim.gpus,
 		.uid = (uint32_t)c->target,
 		.pid = (uint32_t)c->pid,
-		.device = c->device,
+		.device = permits_device(f, c, NULL),
 		.lease_ns = e->until_ns - c->ready_ns,
 	};
 	struct refusal r;

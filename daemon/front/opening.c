@@ -8,6 +8,7 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
+#include "daemon/front/permits.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
@@ -140,25 +141,14 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	return old != NULL;
 }
 
-static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+/* What is to be measured is known; of a permit, nothing. */
+static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
-	struct capture *c = owner;
 	struct peer *client = c->client;
 	struct wire_message answer = { .type = WIRE_OPENED };
 	struct refusal refusal;
 	struct arena a;
 
-	(void)request;
-	if (!m) {
-		refuse_open(f, c, GPUCTR_E_INTERNAL,
-			    "Try again in a moment; the daemon restarts it.",
-			    "the process that knows the metrics does not answer");
-		return;
-	}
-	if (m->type != WIRE_PLAN_REPLY) {
-		refuse_open(f, c, (int)m->refusal.code, m->refusal.remedy, m->refusal.message);
-		return;
-	}
 	if (admission_lost(f, c) != 0) {
 		refuse_open(f, c, GPUCTR_E_NOT_ALLOWED,
 			    "Measure within a job of your own, or take another GPU with "
@@ -176,10 +166,10 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 			    "the processes that were to be measured have ended");
 		return;
 	}
-	if (refuse_plan(f, c, &m->plan_reply.plan)) {
+	if (!c->options.permit && refuse_plan(f, c, plan)) {
 		return;
 	}
-	if (capture_set_plan(c, &m->plan_reply.plan) < 0) {
+	if (capture_set_plan(c, plan) < 0) {
 		account_refuse(c->account, &refusal);
 		refuse_open(f, c, refusal.code, refusal.remedy, refusal.message);
 		return;
@@ -192,6 +182,22 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	peer_send(c->client, &answer);
 	arena_deinit(&a);
 	session_on_planned(f, c);
+}
+
+static void on_planned(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
+{
+	struct capture *c = owner;
+
+	(void)request;
+	if (!m) {
+		refuse_open(f, c, GPUCTR_E_INTERNAL,
+			    "Try again in a moment; the daemon restarts it.",
+			    "the process that knows the metrics does not answer");
+	} else if (m->type != WIRE_PLAN_REPLY) {
+		refuse_open(f, c, (int)m->refusal.code, m->refusal.remedy, m->refusal.message);
+	} else {
+		finish_opening(f, c, &m->plan_reply.plan);
+	}
 }
 
 /* Checked here, because an agent would only find a wrong expression in the middle of the
@@ -222,6 +228,8 @@ static int check_open(struct peer *p, const struct wire_open_capture *o, uint64_
 	} else if (o->recorded && o->processes.n > 0) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one of them.",
 			    "a process in standby plays no recording");
+	} else if (o->permit && permits_check(o, r) != 0) {
+		return r->code;
 	} else if (!p->credentials.machine_root &&
 		   !rate_take(&f->opens, uid, f->config.captures_per_minute, clock_now_ns(),
 			      NULL)) {
@@ -301,6 +309,11 @@ static void plan(struct front *f, struct capture *c, uint64_t gpus)
 
 	c->by_job = admission_by_job(f, &client->credentials, gpus);
 	claim_init(&c->claim, c->recorded ? 0 : gpus, c->uid);
+	if (c->options.permit) {
+		finish_opening(f, c,
+			       &(struct wire_plan){ .chip = planned_chip(f, &c->options, gpus) });
+		return;
+	}
 	q.plan_request = (struct wire_plan_request){
 		.chip = planned_chip(f, &c->options, gpus),
 		.metrics = c->options.metrics,
@@ -349,6 +362,8 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 {
 	struct registry *all = &p->front->registry;
 	struct capture *c = capture_new(all);
+	struct wire_open_capture wish = *o;
+	struct permits_texts texts;
 
 	if (!c) {
 		refusal_set(r, GPUCTR_E_QUOTA, "Try again later.",
@@ -356,7 +371,10 @@ static struct capture *new_capture(struct peer *p, const struct wire_open_captur
 		return NULL;
 	}
 	capture_set_account(c, p->account);
-	if (capture_set_options(c, o) < 0) {
+	if (o->permit) {
+		permits_describe(&wish, &texts);
+	}
+	if (capture_set_options(c, &wish) < 0) {
 		account_refuse(p->account, r);
 		return capture_free(all, c);
 	}

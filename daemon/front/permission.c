@@ -7,6 +7,7 @@
 #include "proto/base/clean.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
+#include "daemon/front/permits.h"
 #include "daemon/front/session.h"
 #include "proto/nvidia/rm.h"
 
@@ -33,8 +34,11 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 	}
 }
 
-static void refuse(struct peer *p, const struct capture *c, const struct refusal *r)
+/* asked: the capture whose token came, also where it is not to be counted as that capture's. */
+static void refuse(struct peer *p, const struct capture *c, struct capture *asked,
+		   const struct refusal *r)
 {
+	permits_tell_refused(asked, p, r);
 	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, r, 0);
 	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
 }
@@ -63,9 +67,11 @@ static void on_granted(struct front *f, void *owner, const struct granter_reply 
 			    "the driver refused the daemon (status 0x%x)", reply->status);
 	} else {
 		f->n_granted++;
+		permits_note_granted(c, p);
 		answer(p, RM_STATUS_OK, &r);
 		return;
 	}
+	permits_tell_refused(c, p, &r);
 	decision_of_peer(p, c, AUDIT_PERMISSION_REFUSED, &r, reply ? reply->status : 0);
 	answer(p, status, &r);
 }
@@ -86,10 +92,8 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 			    "the capture measures the processes that it names, and pid %d is none "
 			    "of them",
 			    (int)p->credentials.pid);
-	} else if (w->client_target == 0 && !c->device) {
-		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
-			    "Ask the administrator for `device-users` or `device-groups`.",
-			    "counting the whole GPU, not one program, needs an entitlement");
+	} else if (w->client_target == 0 && !permits_device(f, c, r)) {
+		return r->code;
 	} else if (!p->credentials.machine_root &&
 		   !rate_take(&f->permissions, uid, f->config.permissions_per_minute,
 			      clock_now_ns(), NULL)) {
@@ -137,7 +141,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	(void)frame;
 	p->role = PEER_PERMISSION;
 	if (check(p, c, w, &r) != 0) {
-		refuse(p, NULL, &r);
+		refuse(p, NULL, c, &r);
 		return 0;
 	}
 	if (p->received_fd < 0) {
@@ -154,7 +158,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 	descriptors_close_received(p->front, p->account, &p->received_fd, 1);
 	p->received_fd = -1;
 	if (r.code != 0) {
-		refuse(p, c, &r);
+		refuse(p, c, c, &r);
 	}
 	return 0;
 }

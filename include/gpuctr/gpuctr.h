@@ -326,6 +326,7 @@ struct gpuctr_counts {
 	unsigned registered;	      /* that wait to be captured */
 	bool audit_fails;	      /* nothing is granted: decisions cannot be logged */
 	bool label_users, label_jobs; /* the settings let metrics name them */
+	unsigned leases_permit;	      /* of leases_active, those that are permits */
 };
 
 struct gpuctr_status {
@@ -618,6 +619,13 @@ enum gpuctr_filter_mode {
 						shared memory */
 };
 
+/* How the library of a permit comes into programs. */
+enum gpuctr_permit {
+	GPUCTR_PERMIT_NONE = 0,		/* no permit */
+	GPUCTR_PERMIT_BY_PRELOAD = 1,	/* into every program that is started */
+	GPUCTR_PERMIT_BY_INJECTION = 2, /* with the first cuInit() of a program */
+};
+
 struct gpuctr_capture_options {
 	size_t size;
 	const char *const *metrics; /* names, globs, "regex:...", presets */
@@ -673,6 +681,10 @@ struct gpuctr_capture_options {
 	 * stack, in the order in which they are pushed; 0: each thread has its own. */
 	uint64_t nvtx_process_scope;
 	uint64_t record_limit; /* no process measures more launches than this; 0: no limit */
+	/* Nothing is measured, and metrics must be none: the programs that are started with
+	 * gpuctr_capture_environment() may use the counters themselves, by whatever profiler, for
+	 * as long as the capture lasts. on_notice tells of those that were refused. */
+	uint64_t permit; /* enum gpuctr_permit */
 };
 
 /* Opens a capture. handler is copied. The result arrives by on_opened or on_end. */
@@ -684,7 +696,8 @@ GPUCTR_API int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture
  * NULL-terminated array of "NAME=value", to be added to its environment. Lives as long as the
  * capture. agent NULL: $GPUCTR_AGENT or the installed agent. Paths are made absolute, so that the
  * program may change its folder. NULL with gpuctr_last_error() set when the agent cannot be read.
- */
+ * Of a permit: libgpuctr-permit.so from beside the agent is put in front of $LD_PRELOAD, or named
+ * by $CUDA_INJECTION64_PATH with permit GPUCTR_PERMIT_BY_INJECTION. */
 GPUCTR_API const char *const *gpuctr_capture_environment(struct gpuctr_capture *c,
 							 const char *agent);
 

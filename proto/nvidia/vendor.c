@@ -45,7 +45,7 @@ const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, s
 
 static void *open_in_folders(void)
 {
-	const char *home = getenv("CUDA_HOME");
+	const char *home = secure_getenv("CUDA_HOME");
 	char path[512];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cupti_names); i++) {

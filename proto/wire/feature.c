@@ -42,6 +42,7 @@ const char *feature_describe(uint32_t features)
 		{ PROTO_FEATURE_FILTERS,
 		  "names in other forms, modes of counting, limits of records" },
 		{ PROTO_FEATURE_PASSES, "metrics of several passes in turns" },
+		{ PROTO_FEATURE_PERMIT, "permits for a program's own profiler" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {

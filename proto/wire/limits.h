@@ -17,9 +17,11 @@ enum {
 	 * records, the scope of NVTX ranges */
 	PROTO_FEATURE_FILTERS = 1 << 5,
 	PROTO_FEATURE_PASSES = 1 << 6, /* plans of several groups, measured in turns */
+	PROTO_FEATURE_PERMIT = 1 << 7, /* leases for a program's own profiler */
 	PROTO_FEATURES_MEASURING = PROTO_FEATURE_RANGES | PROTO_FEATURE_STEPS |
 				   PROTO_FEATURE_BUDGET | PROTO_FEATURE_STANDBY |
-				   PROTO_FEATURE_FILTERS | PROTO_FEATURE_PASSES,
+				   PROTO_FEATURE_FILTERS | PROTO_FEATURE_PASSES |
+				   PROTO_FEATURE_PERMIT,
 
 	LIMIT_FRAME_BYTES = 1 << 20,	/* payload of one frame */
 	LIMIT_UNPACKED_BYTES = 8 << 20, /* memory that unpacking one frame may take */

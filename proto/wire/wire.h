@@ -277,6 +277,7 @@ struct wire_counts {
 	uint64_t restarts_granter, restarts_gpu, restarts_planner, restarts_front;
 	uint32_t connections_max, queue_max;
 	bool audit_fails, label_users, label_jobs;
+	uint32_t leases_permit;
 };
 
 struct wire_status_reply {
@@ -337,6 +338,7 @@ struct wire_open_capture {
 	uint64_t lease_ns;
 	bool recorded;
 	struct wire_u32s processes;
+	bool permit;
 };
 
 struct wire_registered_process {

@@ -160,7 +160,7 @@ LAYOUT(counts, NULL, BOOL(wire_counts, 1, known), U64(wire_counts, 2, connection
        U64(wire_counts, 19, restarts_planner), U64(wire_counts, 20, restarts_front),
        U32(wire_counts, 21, connections_max), U32(wire_counts, 22, queue_max),
        BOOL(wire_counts, 23, audit_fails), BOOL(wire_counts, 24, label_users),
-       BOOL(wire_counts, 25, label_jobs));
+       BOOL(wire_counts, 25, label_jobs), U32(wire_counts, 26, leases_permit));
 
 LAYOUT(status_reply, NULL, U32(wire_status_reply, 1, request),
        STR(wire_status_reply, 2, daemon, NAME), STR(wire_status_reply, 3, driver, NAME),
@@ -210,7 +210,8 @@ LAYOUT(open_capture, NULL, U32(wire_open_capture, 1, request),
        MSG(wire_open_capture, 5, selection, selection), BOOL(wire_open_capture, 8, no_wait),
        U64(wire_open_capture, 9, timeout_ns), STR(wire_open_capture, 11, program, NAME),
        U64(wire_open_capture, 12, lease_ns), BOOL(wire_open_capture, 13, recorded),
-       NUMS(wire_open_capture, 14, processes, LIMIT_PROCESSES));
+       NUMS(wire_open_capture, 14, processes, LIMIT_PROCESSES),
+       BOOL(wire_open_capture, 15, permit));
 
 LAYOUT(registered_process, NULL, U32(wire_registered_process, 1, id),
        U32(wire_registered_process, 2, pid), U32(wire_registered_process, 3, uid),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "tests/requirements/requirement.h"
@@ -92,9 +93,9 @@ static size_t look_at(const struct expected *e)
 	return n;
 }
 
-static void read_token(pid_t pid, char *token, size_t size)
+/* Of this variable, "NAME=". */
+static void read_token(pid_t pid, const char *name, char *token, size_t size)
 {
-	static const char name[] = "GPUCTR_TOKEN=";
 	char path[64], *entry = NULL;
 	size_t room = 0;
 	CLEAN_FILE FILE *f = NULL;
@@ -112,22 +113,14 @@ static void read_token(pid_t pid, char *token, size_t size)
 	assert_true(token[0] != '\0');
 }
 
-static void every_process_may_only_what_it_must(void **state)
+/* Grants to the client's program, and a look at all processes after each. Returns how many looks.
+ */
+static size_t look_at_grants(struct fixture *f, struct program *client, const char *token,
+			     size_t grants)
 {
-	size_t grants = requirement_amount(1000, 1000), looks = 0;
-	struct fixture *f = *state;
-	struct program *client;
-	char token[64];
-	pid_t program;
 	CLEAN_FD int device = raw_control_device();
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
-				"middle", "--exit", "7", NULL);
-	fixture_wait_held(f, 1);
-	program = fixture_child(client);
-	read_token(program, token, sizeof(token));
+	pid_t program = fixture_child(client);
+	size_t looks = 0;
 	const struct expected all[] = {
 		{ "supervisor", f->daemon->pid, PERFMON, -1, true, false },
 		{ "granter", fixture_worker(f, "granter"), PERFMON, -1, true, true },
@@ -146,6 +139,23 @@ static void every_process_may_only_what_it_must(void **state)
 			looks += look_at(&all[k]);
 		}
 	}
+	return looks;
+}
+
+static void every_process_may_only_what_it_must(void **state)
+{
+	size_t grants = requirement_amount(1000, 1000), looks;
+	struct fixture *f = *state;
+	struct program *client;
+	char token[64];
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
+				"middle", "--exit", "7", NULL);
+	fixture_wait_held(f, 1);
+	read_token(fixture_child(client), "GPUCTR_TOKEN=", token, sizeof(token));
+	looks = look_at_grants(f, client, token, grants);
 	f->violations_expected = true; /* so many objects cost the program its own */
 	fixture_release(f);
 	expect_exit(client, 7);
@@ -156,10 +166,34 @@ static void every_process_may_only_what_it_must(void **state)
 			   grants, looks);
 }
 
+/* The profiler is the user's, and so are its powers. */
+static void under_a_permit_too(void **state)
+{
+	size_t grants = requirement_amount(200, 1000), looks;
+	struct fixture *f = *state;
+	struct program *client;
+	char token[64];
+
+	fixture_need_root();
+	fixture_start_daemon(f, NULL);
+	client = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, NULL);
+	expect_text_soon(client->out, "counters\n");
+	read_token(fixture_child(client), "GPUCTR_PERMIT=", token, sizeof(token));
+	looks = look_at_grants(f, client, token, grants);
+	f->violations_expected = true;
+	kill(fixture_child(client), SIGTERM);
+	expect_exit(client, 7);
+	requirement_figure("R1",
+			   "a permit, %zu grants, %zu looks at threads of 7 processes: none holds "
+			   "more than it must",
+			   grants, looks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYSTEM_TEST(every_process_may_only_what_it_must),
+		SYSTEM_TEST(under_a_permit_too),
 	};
 
 	return SYSTEM_RUN(tests);

@@ -84,11 +84,13 @@ static struct program *measure(struct fixture *f, int uid, const char *kernels)
 			      "--sleep-us", "300", NULL);
 }
 
-/* One of each kind. */
+/* One of each kind, and a permit. */
 static void play_round(struct fixture *f, size_t round)
 {
 	static const char *const victims[] = { "front", "granter", "gpu", "planner" };
 	struct program *a = measure(f, USER_ANN, "40"), *b = measure(f, USER_BOB, "40");
+	struct program *c = fixture_client(f, round % 3 == 0 ? USER_ANN : USER_BOB, "permit", "--",
+					   TEST_FAKEPROFILER, "--rounds", "3", NULL);
 
 	expect_exit(fixture_client(f, USER_ANN, "--metrics", "no_such__metric.sum", "--", FAKEAPP,
 				   NULL),
@@ -100,6 +102,7 @@ static void play_round(struct fixture *f, size_t round)
 	}
 	program_wait(a);
 	program_wait(b);
+	program_wait(c);
 	fixture_forget_programs(f, 1); /* but the daemon's */
 	expect_service_soon(f, PATIENCE_MS);
 }

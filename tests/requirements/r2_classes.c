@@ -153,11 +153,10 @@ static uint32_t ask(struct fixture *f, const char *token, uint32_t class, int de
 	return answer.permission_reply.status;
 }
 
-static void all_classes_through_the_daemon(void **state)
+static void ask_all_classes(struct fixture *f, const struct gpuctr_capture_options *options,
+			    size_t step)
 {
-	struct gpuctr_capture_options options = recorder_options();
-	struct fixture *f = *state;
-	size_t step = CLASSES / requirement_amount(CLASSES, CLASSES), asked = 2;
+	size_t asked = 2;
 	struct recorder r;
 	struct arena a;
 	const char *token;
@@ -166,7 +165,7 @@ static void all_classes_through_the_daemon(void **state)
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	fixture_start_daemon(f, NULL);
 	recorder_connect(&r, f, USER_SELF);
-	recorder_open(&r, &options);
+	recorder_open(&r, options);
 	recorder_until(&r, &r.ready);
 	token = recorder_token(&r);
 	assert_int_equal(ask(f, token, RM_CLASS_PROFILER_DEVICE, device, &a), RM_STATUS_OK);
@@ -187,8 +186,22 @@ static void all_classes_through_the_daemon(void **state)
 	recorder_disconnect(&r);
 	close(device);
 	arena_deinit(&a);
-	requirement_figure("R2", "%zu classes asked of the daemon over sockets: 1 ioctl seen",
-			   asked);
+	requirement_figure("R2", "%zu classes asked of the daemon over sockets%s: 1 ioctl seen",
+			   asked, options->permit ? ", under a permit" : "");
+}
+
+static void all_classes_through_the_daemon(void **state)
+{
+	const struct gpuctr_capture_options options = recorder_options();
+
+	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES, CLASSES));
+}
+
+static void classes_under_a_permit(void **state)
+{
+	const struct gpuctr_capture_options options = recorder_permit_options();
+
+	ask_all_classes(*state, &options, CLASSES / requirement_amount(CLASSES / 16, CLASSES));
 }
 
 int main(void)
@@ -197,6 +210,7 @@ int main(void)
 		cmocka_unit_test(all_classes_through_the_granter),
 		cmocka_unit_test(all_sizes_through_the_granter),
 		SYSTEM_TEST(all_classes_through_the_daemon),
+		SYSTEM_TEST(classes_under_a_permit),
 	};
 
 	return SYSTEM_RUN(tests);

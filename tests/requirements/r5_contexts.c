@@ -8,10 +8,11 @@
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 
-/* R5: nobody gets another user's context. Ann and Bob each hold the lease of a GPU, have an open
- * file of the driver with a client of their own on it, and try whatever they and a third user can
- * put together: tokens, clients and targets that are their own, the other's, those of processes and
- * captures that are over, and numbers of their own that somebody else has got since.
+/* R5: nobody gets another user's context. Ann and Bob each hold the lease of a GPU, she for a
+ * capture and he for a permit, have an open file of the driver with a client of their own on it,
+ * and try whatever they and a third user can put together: tokens, clients and targets that are
+ * their own, the other's, those of processes and captures that are over, and numbers of their own
+ * that somebody else has got since.
  *
  * Two sides keep this. The driver knows a client by the file it was made on (the fake does with
  * strict_handles). Targets it looks up by number alone: there it is the granter that refuses. */
@@ -57,9 +58,11 @@ static void make_client(struct scene *s, struct side *side, uint32_t root)
 	allocate(s, side->device, root, root, PARENT, CLASS_DEVICE);
 }
 
+/* Ann's is a capture, Bob's a permit. */
 static void open_capture(struct scene *s, struct side *side, int uid, const char *const *gpu)
 {
-	struct gpuctr_capture_options o = recorder_options();
+	struct gpuctr_capture_options o =
+		uid == USER_BOB ? recorder_permit_options() : recorder_options();
 
 	o.gpus = gpu;
 	o.n_gpus = 1;

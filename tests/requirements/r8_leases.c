@@ -102,12 +102,14 @@ static unsigned choose(struct race *r, unsigned n)
 static void ask_turn(struct race *r, struct racer *racer)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	bool permit = choose(r, 2) == 0; /* or a capture: they race for the same leases */
 	const struct wire_message open = {
 		.type = WIRE_OPEN_CAPTURE,
 		.open_capture = { .request = 1,
-				  .metrics = { 1, metrics },
+				  .metrics = { permit ? 0 : 1, metrics },
 				  .program = "racer",
-				  .no_wait = choose(r, 8) == 0 },
+				  .no_wait = choose(r, 8) == 0,
+				  .permit = permit },
 	};
 
 	assert_true(raw_send(racer->socket, &open, -1));

@@ -22,6 +22,7 @@ static const char *const names[] = {
 	"client/cli/gpuctr-client",
 	"client/exporter/gpuctr-exporter",
 	"client/agent/libgpuctr-agent.so",
+	"client/agent/libgpuctr-permit.so",
 	"client/agent/python", /* the folder of those below it */
 	"client/agent/python/sitecustomize.py",
 	"client/agent/python/gpuctr_torch.py",
@@ -40,6 +41,8 @@ static const char *const names[] = {
 	"tests/fake/fakenvtx",
 	"tests/fake/fakerough",
 	"tests/fake/fakerude",
+	"tests/fake/fakesandbox",
+	"tests/fake/fakeprofiler",
 	"tests/fake/fakectl",
 	"tests/fake/libfakedriver.so",
 	"tests/fake/libfakefail.so",

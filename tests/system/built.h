@@ -17,6 +17,7 @@ const char *built_path(const char *name);
 #define TEST_FAKEWAIT built_path("tests/fake/fakewait")
 #define TEST_FAKEFIELDS built_path("tests/fake/fakefields")
 #define TEST_FAKENVTX built_path("tests/fake/fakenvtx")
+#define TEST_FAKEPROFILER built_path("tests/fake/fakeprofiler")
 #define TEST_FAKECTL built_path("tests/fake/fakectl")
 #define TEST_FAKE_DRIVER built_path("tests/fake/libfakedriver.so")
 #define TEST_FAKE_FAIL built_path("tests/fake/libfakefail.so")

@@ -159,6 +159,15 @@ struct gpuctr_capture_options recorder_options(void)
 	return o;
 }
 
+struct gpuctr_capture_options recorder_permit_options(void)
+{
+	struct gpuctr_capture_options o = GPUCTR_INIT(gpuctr_capture_options);
+
+	o.permit = GPUCTR_PERMIT_BY_PRELOAD;
+	o.program = "recorded";
+	return o;
+}
+
 void recorder_open(struct recorder *r, const struct gpuctr_capture_options *options)
 {
 	assert_int_equal(gpuctr_capture_open(r->g, options, &handler, r, &r->capture), 0);
@@ -205,6 +214,9 @@ const char *recorder_token(struct recorder *r)
 	for (; environment && *environment; environment++) {
 		if (strncmp(*environment, "GPUCTR_TOKEN=", 13) == 0) {
 			return *environment + 13;
+		}
+		if (strncmp(*environment, "GPUCTR_PERMIT=", 14) == 0) {
+			return *environment + 14;
 		}
 	}
 	fail_msg("no token");

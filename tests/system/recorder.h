@@ -43,6 +43,8 @@ void recorder_disconnect(struct recorder *r);
 
 /* Opens a capture of dram__bytes_read.sum; change the options first if need be. */
 struct gpuctr_capture_options recorder_options(void);
+/* Of a permit. */
+struct gpuctr_capture_options recorder_permit_options(void);
 void recorder_open(struct recorder *r, const struct gpuctr_capture_options *options);
 
 /* Serves the connection until *flag, or fails the test after PATIENCE_MS. */

@@ -170,8 +170,9 @@ static void a_mistyped_verb_has_its_near_match(void **state)
 	expect_exit(client, 0);
 	client = fixture_client(f, USER_ANN, "help", "foo", NULL);
 	expect_exit(client, 2);
-	expect_message(client,
-		       "there are run, capture, standby, ps, metrics, plan, report, export");
+	expect_message(
+		client,
+		"there are run, capture, standby, permit, ps, metrics, plan, report, export");
 }
 
 /* Whatever the default preset is, a recording need not hold it. */

@@ -124,6 +124,54 @@ static void captures_follow_one_another(void **state)
 	agents_daemon_close(d);
 }
 
+/* How much of libcuda the program may write to. */
+static unsigned long writable_bytes(const struct program *p)
+{
+	char path[64], *text, *line;
+	unsigned long begin, end, bytes = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)p->pid);
+	text = read_file(path);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		char rights[8];
+
+		if (strstr(line, "/libcuda.so") &&
+		    sscanf(line, "%lx-%lx %7s", &begin, &end, rights) == 3 && rights[1] == 'w') {
+			bytes += end - begin;
+		}
+	}
+	free(text);
+	return bytes;
+}
+
+/* The loader has closed the page that holds libcuda's import of ioctl: with our hook in it, and
+ * without it again, nothing there can be overwritten that could not be before. */
+static void libcudas_imports_stay_read_only(void **state)
+{
+	struct fixture *f = *state;
+	struct agents_daemon *d = &the_daemon;
+	struct program *p;
+	unsigned long before;
+	int agent;
+
+	agents_daemon_open(d, f);
+	p = fixture_run(f, USER_ANN, FAKEAPP, "--kernels", "100000000", "--nvtx", "--sleep-us",
+			"200", NULL);
+	agent = agents_daemon_register(d, NULL);
+	before = writable_bytes(p); /* its data alone */
+	for (uint32_t i = 1; i <= 2; i++) {
+		agents_daemon_begin(d, agent, i, "dram__bytes_read.sum");
+		agents_daemon_take(d, agent, 20);
+		assert_true(atomic_load(&d->n_questions) >= i); /* it is in */
+		assert_int_equal(writable_bytes(p), before);
+		agents_daemon_end(d, agent);
+		assert_int_equal(writable_bytes(p), before);
+	}
+	program_kill(p, SIGKILL);
+	close(agent);
+	agents_daemon_close(d);
+}
+
 /* --- a program that is at something --- */
 
 /* A filter is of one capture, also for kernels that a thread knows from another. */
@@ -561,6 +609,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STANDBY_TEST(captures_follow_one_another),
+		STANDBY_TEST(libcudas_imports_stay_read_only),
 		STANDBY_TEST(each_capture_has_its_filter),
 		STANDBY_TEST(graphs_are_being_captured),
 		STANDBY_TEST(a_graph_is_being_captured_by_another_thread),

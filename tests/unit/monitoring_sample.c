@@ -70,6 +70,7 @@ static struct gpuctr_counts counts = {
 	.restarts_planner = 223,
 	.restarts_front = 227,
 	.leases_active = 229,
+	.leases_permit = 997,
 	.waiting = 233,
 	.waiting_max = 239,
 	.longest_wait_ns = 241000000003,

@@ -95,7 +95,7 @@ static void test_who_loses_the_entitlement_loses_the_lease(void **state)
 	change_settings(entitle_ann);
 	connect_client(0, ANN);
 	open_capture(0, "0");
-	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0); /* one GPU of two */
 	change_settings(entitle_nobody);
 	assert_true(has_ended(0));
 	assert_false(has_ended(1)); /* had none */
@@ -121,6 +121,92 @@ static void test_leases_are_as_long_as_the_settings_say_now(void **state)
 	change_settings(lease_for_a_minute_at_most);
 	open_capture(0, "0");
 	assert_true(last_granter_request(GRANTER_OPEN).lease_ns == 60 * CLOCK_NS_PER_S);
+}
+
+static void share_gpus(struct config *c)
+{
+	c->shared = true;
+}
+
+/* A request for the whole of a GPU does not say of which one. */
+static void test_whole_gpus_are_for_who_has_all_of_them(void **state)
+{
+	(void)state;
+	change_settings(entitle_ann);
+	connect_client(0, ANN);
+	close_capture(0, open_capture(0, NULL));
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+	close_capture(0, open_capture(0, "1"));
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0);
+	change_settings(share_gpus);
+	open_capture(0, "1");
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+}
+
+/* --- permits --- */
+
+static void open_permit(unsigned peer)
+{
+	const struct wire_open_capture o = { .request = 9,
+					     .program = "ncu ./a.out",
+					     .permit = true };
+
+	say(peer, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+}
+
+/* No planner is asked, and no agent is expected. */
+static void test_a_permit_is_a_lease(void **state)
+{
+	(void)state;
+	front_box_gpu_set_prompt(FRONT_BOX_PLANNER, false);
+	connect_client(0, ANN);
+	open_permit(0);
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	assert_int_equal(last_heard(0, WIRE_OPENED)->opened.plan.columns.n, 0);
+	connect_client(1, BOB);
+	open_permit(1);
+	assert_non_null(strstr(last_heard(1, WIRE_QUEUED)->queued.holder, "(permit: ncu, pid"));
+	connect_agent(2, ANN, 0);
+	assert_int_equal(refused_for(2), GPUCTR_E_BAD_TOKEN);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(last_heard(3, WIRE_PERMISSION_REPLY)->permission_reply.code, GPUCTR_OK);
+	connect_client(4, ROOT);
+	assert_int_equal(ask_status(4)->counts.leases_active, 1);
+	assert_int_equal(ask_status(4)->counts.leases_permit, 1);
+}
+
+static void test_a_permits_client_is_told_who_was_refused(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_permit(0);
+	ask_permission(3, ANN, 0);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		ask_permission(4 + i % 4, BOB, 0);
+	}
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 64); /* and no more */
+	assert_non_null(strstr(last_heard(0, WIRE_NOTICE)->notice.message, "runs as another user"));
+}
+
+static void test_a_permit_measures_nothing(void **state)
+{
+	static const char *const metrics[] = { "dram__bytes_read.sum" };
+	static const uint32_t one = 1;
+	struct wire_open_capture o = { .request = 9, .permit = true };
+
+	(void)state;
+	connect_client(0, ANN);
+	o.metrics = (struct wire_strings){ 1, metrics };
+	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(refused_for(0), GPUCTR_E_BAD_REQUEST);
+	o = (struct wire_open_capture){ .request = 10, .permit = true, .recorded = true };
+	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 2);
+	o = (struct wire_open_capture){ .request = 11, .permit = true, .processes = { 1, &one } };
+	say(0, &(struct wire_message){ .type = WIRE_OPEN_CAPTURE, .open_capture = o });
+	assert_int_equal(count_heard(0, WIRE_REFUSAL), 3);
+	assert_int_equal(count_heard(0, WIRE_OPENED), 0);
 }
 
 /* --- jobs --- */
@@ -418,11 +504,6 @@ static void test_each_lease_is_looked_after(void **state)
 	assert_true(has_ended(0));
 }
 
-static void share_gpus(struct config *c)
-{
-	c->shared = true;
-}
-
 static void test_shared_gpus_are_not_looked_at(void **state)
 {
 	(void)state;
@@ -474,6 +555,10 @@ int main(void)
 		FRONT_TEST(test_who_loses_the_right_at_the_end_may_deliver),
 		FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease),
 		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
+		FRONT_TEST(test_whole_gpus_are_for_who_has_all_of_them),
+		FRONT_TEST(test_a_permit_is_a_lease),
+		FRONT_TEST(test_a_permits_client_is_told_who_was_refused),
+		FRONT_TEST(test_a_permit_measures_nothing),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),

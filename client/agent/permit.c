@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libgpuctr-permit.so: lets a profiler that is not ours use the counters, in the programs that
+ * `gpuctr-client permit` starts.
+ *
+ * It is preloaded, so that every library of a program calls this ioctl: libcuda, whoever loads it
+ * and whoever else has been injected into the program, and profilers that ask the driver outside of
+ * the program that uses CUDA. Or libcuda loads it by CUDA_INJECTION64_PATH within the first
+ * cuInit(): then the one slot through which libcuda calls ioctl is redirected, as in the agent.
+ *
+ * An allocation of a profiler object goes to the daemon, with the file that it is to be made on;
+ * every other ioctl goes on as it was. When the daemon cannot be asked, the driver is, and the
+ * profiler gets its answer. Nothing is printed, no thread is started, nothing stays open. */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/agent/ask.h"
+#include "client/agent/confined.h"
+#include "client/agent/slot.h"
+
+#define PERMIT_EXPORT __attribute__((visibility("default")))
+
+typedef int (*ioctl_function)(int fd, unsigned long request, ...);
+
+PERMIT_EXPORT int InitializeInjection(void);
+
+static struct {
+	_Atomic(ioctl_function) next;
+	bool asks;
+	struct question question;
+	struct filters filters; /* when the library was loaded */
+} permit;
+
+static int call_kernel(int fd, unsigned long request, ...)
+{
+	void *argument;
+	va_list ap;
+
+	va_start(ap, request);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	return (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+static int own_ioctl(int fd, unsigned long request, ...);
+
+/* Whoever comes after us: libc, or somebody else who is preloaded. */
+static void find_next(void)
+{
+	void *next = dlsym(RTLD_DEFAULT, "ioctl");
+
+	if (!next || next == (void *)(uintptr_t)own_ioctl) {
+		next = dlsym(RTLD_NEXT, "ioctl");
+	}
+	atomic_store(&permit.next, next ? (ioctl_function)(uintptr_t)next : call_kernel);
+}
+
+/* A program that is set-uid is asked nothing of: secure_getenv(). */
+__attribute__((constructor)) static void begin(void)
+{
+	const char *socket_path = secure_getenv("GPUCTR_PERMIT_SOCKET"),
+		   *token = secure_getenv("GPUCTR_PERMIT");
+	struct question *q = &permit.question;
+
+	find_next();
+	if (!socket_path || !token ||
+	    snprintf(q->socket_path, sizeof(q->socket_path), "%s", socket_path) >=
+		    (int)sizeof(q->socket_path) ||
+	    snprintf(q->token, sizeof(q->token), "%s", token) >= (int)sizeof(q->token)) {
+		return;
+	}
+	permit.filters = filters_of_thread();
+	permit.asks = true;
+}
+
+/* The thread that asks may have shut itself in since, with a filter that kills whoever opens a
+ * connection. */
+static bool may_ask(void)
+{
+	return permit.asks && !filters_differ(permit.filters, filters_of_thread());
+}
+
+/* True when the daemon has answered. Of an allocation by its number: another device's request may
+ * have the same one, and another struct. */
+static bool forward(int fd, unsigned long request, void *argument)
+{
+	int saved = errno, cancel;
+	struct allocation a;
+	struct refusal refusal;
+	uint32_t status;
+	bool answered;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	answered = rm_is_control_device(fd) && ask_is_allocation(fd, request, argument, &a) &&
+		   may_ask() && ask_daemon(&permit.question, &a, &status, &refusal) == 0;
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	if (answered) {
+		ask_answer(request, argument, status);
+	}
+	return answered;
+}
+
+/* Libraries that start before this one may call it. */
+static int own_ioctl(int fd, unsigned long request, ...)
+{
+	ioctl_function next = atomic_load(&permit.next);
+	void *argument;
+	va_list ap;
+
+	va_start(ap, request);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	if ((request == RM_IOCTL_ALLOC || request == RM_IOCTL_ALLOC_SHORT) &&
+	    forward(fd, request, argument)) {
+		return 0;
+	}
+	return next ? next(fd, request, argument) : call_kernel(fd, request, argument);
+}
+
+PERMIT_EXPORT int ioctl(int fd, unsigned long request, ...) __attribute__((alias("own_ioctl")));
+
+/* By libcuda, where we are not preloaded. Nothing that fails changes what the program does. */
+int InitializeInjection(void)
+{
+	struct slot slot;
+
+	if (dlsym(RTLD_DEFAULT, "ioctl") != (void *)(uintptr_t)own_ioctl && slot_find(&slot)) {
+		slot_write(&slot, (void *)(uintptr_t)own_ioctl);
+	}
+	return 1;
+}

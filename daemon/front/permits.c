@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/front/permits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/front/front.h"
+#include "daemon/front/peer.h"
+#include "proto/base/utf8.h"
+#include "proto/wire/limits.h"
+
+/* Objects for the whole device. RM is given two zeros in place of a target, and nothing in the
+ * request says which GPU they are for: that hangs on handles of the user's own. So whoever may have
+ * them on one GPU of a lease can have them on any GPU of the machine, and see there what others do.
+ * The lease, which is watched for others who compute, must therefore cover all GPUs, unless the
+ * administrator has said that users trust each other. */
+
+enum { REFUSALS_MAX = 64 }; /* of a permit, that its client is told */
+
+int permits_check(const struct wire_open_capture *o, struct refusal *r)
+{
+	if (o->metrics.n > 0 || o->recorded || o->processes.n > 0) {
+		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Ask for one or the other.",
+			    "a permit measures nothing by itself: it has no metrics, plays no "
+			    "recording and names no processes");
+		return r->code;
+	}
+	return 0;
+}
+
+/* A command's arguments may be nobody else's to see. */
+void permits_describe(struct wire_open_capture *o, struct permits_texts *texts)
+{
+	snprintf(texts->program, sizeof(texts->program), "permit: %.*s",
+		 (int)strcspn(o->program, " "), o->program);
+	utf8_repair(texts->program);
+	texts->metrics[0] = "permit";
+	texts->metrics[1] = o->program;
+	o->metrics = (struct wire_strings){ 2, texts->metrics };
+	o->program = texts->program;
+}
+
+bool permits_device(const struct front *f, const struct capture *c, struct refusal *r)
+{
+	size_t n = f->machine.gpus.n;
+	uint64_t all = n < LIMIT_GPUS ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+
+	if (!c->device && r) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Ask the administrator for `device-users` or `device-groups`.",
+			    "counting the whole GPU, not one program, needs an entitlement");
+	} else if (c->device && !f->config.shared && (c->claim.gpus & all) != all && r) {
+		refusal_set(r, GPUCTR_E_NOT_ALLOWED,
+			    "Leave out --devices; or the administrator sets `sharing = shared` "
+			    "where users trust each other.",
+			    "counting whole GPUs needs a lease of all GPUs of the machine, because "
+			    "the driver's request does not say which one is meant");
+	}
+	return c->device && (f->config.shared || (c->claim.gpus & all) == all);
+}
+
+void permits_note_granted(struct capture *c, const struct peer *p)
+{
+	if (c && c->options.permit && c->permitted_pid != p->credentials.pid) {
+		c->permitted_pid = p->credentials.pid;
+		c->n_processes++;
+	}
+}
+
+void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r)
+{
+	struct wire_message m = { .type = WIRE_NOTICE };
+	char text[LIMIT_TEXT_BYTES];
+
+	if (!c || !c->options.permit || !c->client || c->n_permit_refusals++ >= REFUSALS_MAX) {
+		return;
+	}
+	if (c->target != p->credentials.uid) {
+		snprintf(text, sizeof(text),
+			 "process %d runs as another user (uid %u): a permit is for programs of "
+			 "who opened it",
+			 (int)p->credentials.pid, (unsigned)p->credentials.uid);
+	} else {
+		snprintf(text, sizeof(text), "process %d was refused the counters: %.512s",
+			 (int)p->credentials.pid, r->message);
+	}
+	utf8_repair(text);
+	m.notice = (struct wire_notice){
+		.capture = c->id, .code = (uint32_t)r->code, .message = text, .remedy = r->remedy
+	};
+	peer_send(c->client, &m);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPUCTR_FRONT_PERMITS_H
+#define GPUCTR_FRONT_PERMITS_H
+
+/* Permits: captures that measure nothing. The lease, its queue, its end and its lines in the log
+ * are those of any capture; under it a profiler that is not ours gets the permissions that it asks
+ * for, in the programs that the client starts. No agent takes part, so nothing is planned and no
+ * process attaches. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/wire/status.h"
+#include "proto/wire/wire.h"
+
+struct capture;
+struct front;
+struct peer;
+
+/* What is told of a permit. */
+struct permits_texts {
+	char program[256];
+	const char *metrics[2];
+};
+
+/* What a permit cannot be wished for. 0, or a code with r filled. */
+int permits_check(const struct wire_open_capture *o, struct refusal *r);
+
+/* Makes of the wish what is told of it: "permit: ncu" as the program, to everybody; and in place of
+ * metrics, to its owner and the log, "permit" and the whole command. *texts must last as long as *o
+ * does. */
+void permits_describe(struct wire_open_capture *o, struct permits_texts *texts);
+
+/* May objects that count a whole GPU be made under c's lease? False with r filled, unless that is
+ * NULL. */
+bool permits_device(const struct front *f, const struct capture *c, struct refusal *r);
+
+/* p was given a permission under c's lease, or was refused one that it asked for with c's token.
+ * They do nothing when c is no permit, or NULL. */
+void permits_note_granted(struct capture *c, const struct peer *p);
+void permits_tell_refused(struct capture *c, const struct peer *p, const struct refusal *r);
+
+#endif

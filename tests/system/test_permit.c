@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/fixture.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/system/raw.h"
+
+/* Profilers that are not ours, in programs that know nothing of us: with a permit the driver gives
+ * them the counters for as long as the lease lasts, and whatever happens to it, they run on to
+ * their own result and status. */
+
+/* The driver's restriction is what a permit is for. */
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	unsetenv("GPUCTR_FAKE_RESTRICTED");
+	return r;
+}
+
+#define PERMIT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, fixture_teardown)
+
+static void start(struct fixture *f, const char *more)
+{
+	static char audit[160];
+
+	fixture_need_root();
+	snprintf(audit, sizeof(audit), "audit-file=%s", fixture_path(f, "audit"));
+	fixture_start_daemon(f, "--set", audit, more ? "--set" : NULL, more, NULL);
+}
+
+/* Under way, with the counters. */
+static struct program *start_permitted(struct fixture *f, int uid)
+{
+	struct program *p = fixture_client(f, uid, "permit", "--", TEST_FAKEPROFILER, NULL);
+
+	expect_text_soon(p->out, "counters\n");
+	return p;
+}
+
+static void end_program(const struct program *p)
+{
+	kill(fixture_child(p), SIGTERM);
+}
+
+static void expect_audit(struct fixture *f, const char *text, size_t n)
+{
+	size_t found = count_text(fixture_path(f, "audit"), text);
+
+	if (found != n) {
+		fail_msg("the audit log has %s %zu times, not %zu", text, found, n);
+	}
+}
+
+/* --- what it is for --- */
+
+static void without_a_permit_the_driver_refuses(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_run(f, USER_ANN, TEST_FAKEPROFILER, "--rounds", "2", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "refused\ndone - refused\n");
+}
+
+static void with_one_it_gives_the_counters(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--rounds", "3", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "counters\ndone granted -\n");
+	expect_message(p, "permit for GPU 0");
+	expect_no_message(p, "warning");
+	expect_no_owner(f);
+	expect_audit(f, "\"event\":\"lease-granted\"", 1);
+	expect_audit(f, "\"event\":\"lease-ended\"", 1);
+	expect_audit(f, "\"event\":\"permission-granted\"", 3);
+	expect_audit(f, "fakeprofiler\",\"capture\"", 5); /* each line says for what program */
+	expect_audit(f, "\"program\":\"permit: ", 5);
+	expect_audit(f, "\"metrics\":[\"permit\",\"", 1); /* and the first one the command */
+	expect_audit(f, "fakeprofiler --rounds 3\"]", 1);
+}
+
+/* A shell starts it, which is started by another one, and so on. */
+static void children_have_it_too(void **state)
+{
+	struct fixture *f = *state;
+	char line[512];
+	struct program *p;
+	struct stat st;
+
+	start(f, NULL);
+	snprintf(line, sizeof(line), "sh -c '%s --rounds 1; %s --rounds 1; exit 5'",
+		 TEST_FAKEPROFILER, TEST_FAKEPROFILER);
+	p = fixture_client(f, USER_ANN, "permit", "-q", "sh", "-c", line, NULL);
+	expect_exit(p, 5);
+	expect_output(p, "counters\ndone granted -\ncounters\ndone granted -\n");
+	assert_int_equal(stat(p->err, &st), 0);
+	assert_int_equal(st.st_size, 0);
+}
+
+/* Where nothing can be preloaded; a profiler without libcuda is not reached so. */
+static void by_cudas_injection(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", TEST_FAKEPROFILER, "--rounds",
+			   "2", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "counters\ndone granted -\n");
+	setenv("CUDA_INJECTION64_PATH", "/nowhere", 1);
+	p = fixture_client(f, USER_ANN, "permit", "--inject", "--", TEST_FAKEPROFILER, NULL);
+	expect_exit(p, 125);
+	expect_message(p, "CUDA_INJECTION64_PATH is set already");
+	unsetenv("CUDA_INJECTION64_PATH");
+}
+
+/* --- whole GPUs --- */
+
+static void expect_device(struct fixture *f, const char *devices, const char *output,
+			  const char *message)
+{
+	struct program *p = fixture_client(f, USER_ANN, "permit", "--devices", devices, "--",
+					   TEST_FAKEPROFILER, "--device", "--rounds", "2", NULL);
+
+	expect_exit(p, 7);
+	expect_output(p, output);
+	if (message) {
+		expect_message(p, message);
+	}
+}
+
+/* The request does not say which GPU is meant. */
+static void whole_gpus_need_an_entitlement_and_all_of_them(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("GPUCTR_FAKE_GPUS", "2", 1);
+	start(f, NULL);
+	expect_device(f, "0,1", "refused\ndone - refused\n", "needs an entitlement");
+	fixture_stop_daemon(f);
+	start(f, "device-users=1234");
+	expect_device(f, "0,1", "counters\ndone granted -\n", NULL);
+	expect_device(f, "0", "refused\ndone - refused\n", "needs a lease of all GPUs");
+	fixture_stop_daemon(f);
+	fixture_start_daemon(f, "--set", "device-users=1234", "--set", "sharing=shared", NULL);
+	expect_device(f, "0", "counters\ndone granted -\n", NULL);
+}
+
+/* Which answers as ever: this one gives it to everybody. */
+static void other_classes_go_to_the_driver(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, "device-users=1234");
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--device", "--class",
+			   "0xb1cc", "--rounds", "1", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "counters\ndone granted -\n");
+	expect_audit(f, "\"event\":\"permission-", 0);
+}
+
+/* --- turns and others --- */
+
+static void it_waits_its_turn_and_others_wait_for_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann, *bob, *status;
+
+	fixture_need_two_users();
+	start(f, NULL);
+	ann = start_permitted(f, USER_ANN);
+	bob = fixture_client(f, USER_BOB, "permit", "--", TEST_FAKEPROFILER, "--rounds", "1", NULL);
+	expect_text_soon(bob->err, fixture_user(USER_ANN, " (permit: "));
+	status = fixture_client(f, USER_BOB, "status", NULL);
+	expect_exit(status, 0);
+	assert_true(count_text(status->out, "permit: ") > 0);
+	expect_exit(fixture_client(f, USER_BOB, "permit", "--no-wait", "true", NULL), 125);
+	expect_exit(fixture_client(f, USER_BOB, "permit", "--timeout", "0.2", "true", NULL), 125);
+	end_program(ann);
+	expect_exit(ann, 7);
+	expect_exit(bob, 7);
+	expect_output(bob, "counters\ndone granted -\n");
+}
+
+static void a_stranger_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann, *bob;
+	FILE *list;
+
+	fixture_need_two_users();
+	start(f, NULL);
+	bob = fixture_run(f, USER_BOB, "/bin/sleep", "1000", NULL);
+	ann = start_permitted(f, USER_ANN);
+	list = fopen(fixture_path(f, "nvml_processes"), "we");
+	assert_non_null(list);
+	fprintf(list, "0 %d\n", (int)bob->pid);
+	fclose(list);
+	expect_text_soon(ann->out, "refused\n");
+	expect_message(ann, "error[revoked]");
+	expect_message(ann, "the permit is over: the command runs on");
+	expect_running(ann);
+	end_program(ann);
+	expect_exit(ann, 7);
+	expect_output(ann, "counters\nrefused\ndone granted refused\n");
+	expect_no_objects(f);
+}
+
+static void a_lease_that_runs_out_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann, *bob;
+
+	fixture_need_two_users();
+	start(f, "lease-max=2");
+	ann = start_permitted(f, USER_ANN);
+	bob = fixture_client(f, USER_BOB, "permit", "true", NULL); /* somebody waits */
+	expect_text_soon(ann->out, "refused\n");
+	expect_message(ann, "error[lease-expired]");
+	expect_exit(bob, 0);
+	end_program(ann);
+	expect_exit(ann, 7);
+}
+
+static void the_daemon_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann;
+
+	start(f, NULL);
+	ann = start_permitted(f, USER_ANN);
+	f->daemon_ends_badly = true;
+	fixture_kill_daemon(f);
+	expect_text_soon(ann->out, "refused\n");
+	expect_message(ann, "the daemon is gone, and the permit with it");
+	expect_running(ann);
+	end_program(ann);
+	expect_exit(ann, 7);
+}
+
+static void the_client_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct program *ann;
+	pid_t child;
+
+	start(f, NULL);
+	ann = start_permitted(f, USER_ANN);
+	child = fixture_child(ann);
+	program_kill(ann, SIGKILL);
+	expect_text_soon(ann->out, "refused\n");
+	kill(child, SIGTERM);
+	expect_text_soon(ann->out, "done granted refused\n");
+	expect_service(f, PATIENCE_MS);
+}
+
+/* --- commands that make it hard --- */
+
+static void who_leaves_children_behind_is_told(void **state)
+{
+	struct fixture *f = *state;
+	char line[256], *said;
+	struct program *p;
+
+	start(f, NULL);
+	snprintf(line, sizeof(line), "%s & sleep 0.3; echo $! >&2; exit 5", TEST_FAKEPROFILER);
+	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
+	expect_exit(p, 5);
+	expect_message(p, "what it started and left running is refused from now on");
+	expect_text_soon(p->out, "refused\n"); /* it had them before */
+	assert_int_equal(count_text(p->out, "counters\nrefused\n"), 1);
+	said = read_file(p->err);
+	kill((pid_t)strtol(said + strlen("gpuctr: permit for GPU 0\n"), NULL, 10), SIGTERM);
+	free(said);
+	expect_text_soon(p->out, "done granted refused\n");
+}
+
+static void who_closes_descriptors_loses_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, "device-users=1234");
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--device", "--closes",
+			   "--rounds", "5", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "counters\ndone granted -\n");
+}
+
+/* It would be killed if it asked. */
+static void who_has_shut_itself_in_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, "--shut-in", "--rounds",
+			   "2", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "refused\ndone - refused\n");
+	expect_message(p, "or shut in by a seccomp filter");
+}
+
+static void who_becomes_another_user_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_SELF, "permit", "--", TEST_FAKEPROFILER, "--user", "1234",
+			   "--rounds", "2", NULL);
+	expect_exit(p, 7);
+	expect_output(p, "refused\ndone - refused\n");
+	expect_message(p, "runs as another user (uid 1234)");
+}
+
+static void a_set_uid_program_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	const char *path = fixture_path(f, "setuid");
+	char line[512];
+	struct program *p;
+
+	start(f, NULL);
+	snprintf(line, sizeof(line), "cp /bin/true %s && chmod 4755 %s", path, path);
+	assert_int_equal(system(line), 0);
+	p = fixture_client(f, USER_ANN, "permit", path, NULL);
+	expect_exit(p, 125);
+	expect_message(p, "error[not-allowed]: the program gets other rights than yours");
+	p = fixture_client(f, USER_SELF, "permit", "-q", path, NULL); /* root's own */
+	expect_exit(p, 0);
+	expect_audit(f, "lease-granted", 1);
+}
+
+static void who_asks_for_nothing_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	start(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "true", NULL);
+	expect_exit(p, 0);
+	expect_message(p, "no process was given the counters: none asked for them");
+	if (access("/sbin/ldconfig.real", X_OK) == 0 || access("/sbin/ldconfig", X_OK) == 0) {
+		p = fixture_client(f, USER_ANN, "permit", "/sbin/ldconfig", "-V", NULL);
+		expect_exit(p, 0);
+		expect_message(p, "is statically linked");
+	}
+}
+
+static void wrong_command_lines(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f, NULL);
+	expect_exit(fixture_client(f, USER_ANN, "permit", NULL), 125);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "no-such-program", NULL), 127);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "/etc/passwd", NULL), 126);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "--lease", "x", "true", NULL), 125);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "--metrics", "memory", "true", NULL),
+		    125);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "--devices", "7", "true", NULL), 125);
+	setenv("GPUCTR_AGENT", "/nowhere/libgpuctr-agent.so", 1);
+	expect_exit(fixture_client(f, USER_ANN, "permit", "true", NULL), 125);
+	setenv("GPUCTR_AGENT", TEST_AGENT, 1);
+}
+
+static void who_may_not_measure_gets_none(void **state)
+{
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, NULL);
+	p = fixture_client(f, USER_ANN, "permit", "true", NULL);
+	expect_exit(p, 125);
+	expect_message(p, "error[not-allowed]");
+}
+
+/* The agent takes no part: it would find no metrics. */
+static void a_permits_token_opens_no_capture(void **state)
+{
+	struct fixture *f = *state;
+	char line[512];
+	struct program *p;
+
+	start(f, NULL);
+	snprintf(line, sizeof(line),
+		 "CUDA_INJECTION64_PATH=%s GPUCTR_SOCKET=%s GPUCTR_TOKEN=$GPUCTR_PERMIT %s",
+		 TEST_AGENT, f->socket, FAKEAPP);
+	p = fixture_client(f, USER_ANN, "permit", "sh", "-c", line, NULL);
+	expect_exit(p, 0);
+	expect_output(p, "done 10\n");
+	expect_audit(f, "\"status\":\"bad-token\"", 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PERMIT_TEST(without_a_permit_the_driver_refuses),
+		PERMIT_TEST(with_one_it_gives_the_counters),
+		PERMIT_TEST(children_have_it_too),
+		PERMIT_TEST(by_cudas_injection),
+		PERMIT_TEST(whole_gpus_need_an_entitlement_and_all_of_them),
+		PERMIT_TEST(other_classes_go_to_the_driver),
+		PERMIT_TEST(it_waits_its_turn_and_others_wait_for_it),
+		PERMIT_TEST(a_stranger_ends_it),
+		PERMIT_TEST(a_lease_that_runs_out_ends_it),
+		PERMIT_TEST(the_daemon_is_killed),
+		PERMIT_TEST(the_client_is_killed),
+		PERMIT_TEST(who_leaves_children_behind_is_told),
+		PERMIT_TEST(who_closes_descriptors_loses_nothing),
+		PERMIT_TEST(who_has_shut_itself_in_is_left_alone),
+		PERMIT_TEST(who_becomes_another_user_is_refused),
+		PERMIT_TEST(a_set_uid_program_is_refused),
+		PERMIT_TEST(who_asks_for_nothing_is_told),
+		PERMIT_TEST(wrong_command_lines),
+		PERMIT_TEST(who_may_not_measure_gets_none),
+		PERMIT_TEST(a_permits_token_opens_no_capture),
+	};
+
+	return SYSTEM_RUN(tests);
+}
