@@ -413,7 +413,9 @@ int estimated_finish_rows(struct groups *g)
 	free(g->priors);
 	g->priors = new_priors(g);
 	ok = g->priors != NULL && pools_make(g) == 0;
-	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	if (g->n_placed > 0) {
+		qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	}
 	for (size_t i = 0; i < g->cells_index.n && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;
 
