@@ -8,6 +8,7 @@
 #include "client/cli/format.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
+#include "client/cli/top.h"
 #include "tests/bench/synthetic.h"
 
 /* --- formats --------------------------------------------------------------------------------- */
@@ -66,6 +67,39 @@ static void test_jsonl_head(void **state)
 		"\"unit\":\"byte\",\"of_range\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
 		"\"chip\":\"GH100\"}]}\n");
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+/* Processes number their ranges each for itself, so the same numbers are other ranges in another
+ * process. */
+static void test_jsonl_active_ranges_of_two_processes(void **state)
+{
+	static struct synthetic s;
+	struct gpuctr_range ranges[2] = {
+		{ .domain = "", .message = "of one", .category = "", .id = 5 },
+		{ .domain = "", .message = "of two", .category = "", .id = 5 },
+	};
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	for (unsigned i = 0; i < 4; i++) {
+		const struct gpuctr_range *active[] = { &ranges[i % 2] };
+		struct gpuctr_record record = *synthetic_record(&s, i);
+
+		record.process = 1 + i % 2;
+		record.active = active;
+		record.n_active = 1;
+		format_jsonl.write_record(f, &b, &record);
+		expect_contains(&b, i % 2 ? "\"of two\"" : "\"of one\"");
+		assert_null(strstr(buf_string(&b), i % 2 ? "\"of one\"" : "\"of two\""));
+		buf_clear(&b);
+	}
 	format_jsonl.close(f);
 	buf_deinit(&b);
 }
@@ -898,6 +932,30 @@ static void test_turns_are_told(void **state)
 	}
 }
 
+/* --- rates ----------------------------------------------------------------------------------- */
+
+/* A count goes down where another capture, or a daemon that was started anew, is counted. */
+static void test_a_count_that_goes_down_has_no_rate(void **state)
+{
+	struct top_rate rate = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	top_rate_update(&rate, 100, 1000000000);
+	top_rate_update(&rate, 300, 2000000000);
+	top_rate_add(&rate, &b);
+	assert_string_equal(buf_string(&b), "200/s");
+	buf_clear(&b);
+	top_rate_update(&rate, 50, 3000000000);
+	top_rate_add(&rate, &b);
+	assert_string_equal(buf_string(&b), "-");
+	buf_clear(&b);
+	top_rate_update(&rate, 80, 4000000000);
+	top_rate_add_behind(&rate, &b);
+	assert_string_equal(buf_string(&b), ", 30/s");
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -905,6 +963,8 @@ int main(void)
 		cmocka_unit_test(test_formats_are_found),
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),
+		cmocka_unit_test(test_jsonl_active_ranges_of_two_processes),
+		cmocka_unit_test(test_a_count_that_goes_down_has_no_rate),
 		cmocka_unit_test(test_operators_are_columns),
 		cmocka_unit_test(test_jsonl_payloads),
 		cmocka_unit_test(test_jsonl_with_many_stacks),
