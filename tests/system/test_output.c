@@ -297,11 +297,31 @@ static void a_limit_on_the_files_size_costs_records_alone(void **state)
 	expect_message(p, "ulimit -f");
 	expect_message(p, "not written to the file");
 	expect_message(p, "warning[stream-failed]: File too large");
+	expect_message(p, "the capture file of -o is written apart from it");
 	db = open_capture(path);
 	expect_whole(db);
 	assert_true(query(db, "SELECT count(*) FROM record") < 60000);
 	sqlite3_close(db);
 	assert_int_equal(access(fixture_path(f, "run.gpuctr-journal"), F_OK), -1);
+}
+
+/* There is no other file with the records, so none is named. */
+static void a_stream_that_fails_alone_names_no_other_file(void **state)
+{
+	struct fixture *f = *state;
+	char command[768];
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(command, sizeof(command),
+		 "ulimit -Sf 300; exec %s --format jsonl --output %s -- /bin/bash -c "
+		 "'ulimit -Sf unlimited; exec %s --kernels 6000 --exit 7'",
+		 CLIENT, fixture_path(f, "records"), FAKEAPP);
+	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+	expect_exit(p, 7);
+	expect_message(p, "warning[stream-failed]: File too large");
+	expect_message(p, "The records from there on are lost");
+	expect_no_message(p, " -o ");
 }
 
 /* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
@@ -531,6 +551,7 @@ int main(void)
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
+		SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file),
 		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
 		SYSTEM_TEST(too_few_descriptors_are_refused),
 		SYSTEM_TEST(signals_are_the_programs),
