@@ -496,6 +496,12 @@ struct estimate estimated_total(const struct group *group, const struct measure 
 				: exact(group->total[i].n, group->total[i].sum);
 }
 
+uint64_t estimated_unknown(const struct group *group, size_t i)
+{
+	return group->estimated ? group->estimated->total[i].unknown
+				: group->total_calls - group->total[i].n;
+}
+
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)
 {
 	sum->measured += row->measured;

@@ -78,6 +78,8 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
 int groups_record(struct groups *g, const struct gpuctr_record *record);
+/* What the next records have for KEY_PLACE. 0 or -ENOMEM. */
+int groups_at(struct groups *g, const char *place);
 /* The innermost range around the last record, where the keys ask for ranges; NULL: none. It lives
  * as long as g. */
 const struct scope *groups_last_scope(const struct groups *g);

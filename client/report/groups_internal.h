@@ -123,7 +123,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the present capture */
 	size_t n_columns;
-	const char *capture, *host;
+	const char *capture, *host, *place;
 
 	struct groups_process *processes; /* of the present capture */
 	size_t n_processes;

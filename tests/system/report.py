@@ -24,7 +24,7 @@ import time
 import unicodedata
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import change, check, run_tests, with_budget  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
@@ -403,15 +403,6 @@ def wrong_command_lines():
         refused(str(arguments), message, *arguments, status=2)
 
 
-def change(path, *statements):
-    shutil.copy("run.gpuctr", path)
-    db = sqlite3.connect(path)
-    for s in statements:
-        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
-    db.commit()
-    db.close()
-
-
 def no_kernels():
     change("none.gpuctr", "DELETE FROM record", "DELETE FROM image")
     r = run("none.gpuctr", "--by", "op")
@@ -482,15 +473,6 @@ def values_that_are_missing():
     rows = list(csv.DictReader(io.StringIO(run("some.gpuctr", "--csv").stdout.decode())))
     check(sum(int(row[COLUMNS[1] + ":n"]) for row in rows) == 716 - missing, "CSV says of how many")
     check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
-
-
-def with_budget(path, every):
-    """The recording, as if every so manyeth launch had been chosen, and the kernels were the strata."""
-    change(path, "INSERT INTO meta VALUES('budget_ppm', 50000), ('seed', '7')",
-           "INSERT INTO stratum SELECT 1, kernel, kernel, 0, max(grid_x), 1, 1, max(block_x), 1, 1, 0, 0, 0, count(*) "
-           "FROM record GROUP BY kernel",
-           f"INSERT INTO choice SELECT id, kernel, {1 / every} FROM record WHERE idx % {every} = 0",
-           f"DELETE FROM record WHERE idx % {every}")
 
 
 def estimates_are_compared():
