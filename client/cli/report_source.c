@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client/cli/say.h"
-#include "client/report/reading.h"
 
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 {
@@ -50,7 +49,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->end.error = s->end.error ? s->end.error : info->end_code;
 	s->before = summary_records(s->summary);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	return r ? r : summary_host(s->summary, info->host);
+	r = r ? r : summary_host(s->summary, info->host);
+	return r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -61,7 +61,7 @@ static int on_process(const struct store_process *process, void *userdata)
 	if (!s->recorded_from && *process->process.recorded_from) {
 		s->recorded_from = strdup(process->process.recorded_from);
 	}
-	return 0;
+	return s->also ? s->also->on_process(process, s->also_userdata) : 0;
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
@@ -69,7 +69,7 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 	struct report_source *s = userdata;
 
 	summary_stratum(s->summary, stratum);
-	return 0;
+	return s->also ? s->also->on_stratum(stratum, s->also_userdata) : 0;
 }
 
 static int on_record(const struct gpuctr_record *record, void *userdata)
@@ -77,7 +77,7 @@ static int on_record(const struct gpuctr_record *record, void *userdata)
 	struct report_source *s = userdata;
 
 	summary_record(s->summary, record);
-	return 0;
+	return s->also ? s->also->on_record(record, s->also_userdata) : 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)
@@ -106,7 +106,8 @@ bool report_source_read(struct report_source *s, const char *path)
 						 .on_stratum = on_stratum,
 						 .on_end = on_end,
 						 .check_beside = true,
-						 .without = summary_without(s->summary) };
+						 .without = summary_without(s->summary) &
+							    (s->also ? s->also->without : ~0u) };
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
 
@@ -119,6 +120,18 @@ bool report_source_read(struct report_source *s, const char *path)
 		say_usage("out of memory");
 	}
 	return r == 0;
+}
+
+void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
+{
+	s->end.budgets = buf_string(&s->budgets);
+	summary_print_tail(s->summary, &s->end, view, b);
+	if (s->unfinished > 0) {
+		buf_printf(b,
+			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
+			   "an error\n",
+			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	}
 }
 
 bool report_source_open(struct report_source *s, const struct keys *keys)

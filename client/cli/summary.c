@@ -203,6 +203,11 @@ struct groups *summary_groups(struct summary *s)
 	return s->failed || groups_finish(s->groups) ? NULL : s->groups;
 }
 
+struct groups *summary_unfinished(struct summary *s)
+{
+	return s->groups;
+}
+
 /* --- the table and the lines below it -------------------------------------------------------- */
 
 static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
@@ -231,7 +236,7 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");
 	}
-	summary_print_tail(s, end, &tail);
+	summary_print_tail(s, end, NULL, &tail);
 	text_wrap(b, buf_string(&tail), end->wrapped ? end->width : SIZE_MAX);
 	b->failed = b->failed || tail.failed;
 	buf_deinit(&tail);

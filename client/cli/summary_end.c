@@ -6,6 +6,8 @@
 
 #include "client/cli/summary_internal.h"
 
+#include <string.h>
+
 #include "client/cli/text.h"
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
@@ -201,21 +203,31 @@ static void add_missing(const struct summary *s, struct buf *b)
 	}
 }
 
-/* Which counters look worse than with a tool that runs each kernel alone. */
-static void add_of_range(const struct summary *s, struct buf *b)
+/* Of the columns that are shown, by name: lengths and cycles, which are more than the kernels' own,
+ * or ratios to them, which are less. */
+static void add_of_range(const struct summary *s, const struct view *view, bool ratios,
+			 struct buf *b)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		any = any || measures[i].of_range;
+		const char *name = measures[i].name;
+		bool is_ratio = strstr(name, ".per_") || strstr(name, ".pct");
+
+		if (measures[i].of_range && is_ratio == ratios &&
+		    (!view || view_shows(view, name))) {
+			buf_text(b, any ? ", " : "");
+			text_terminal(b, name);
+			any = true;
+		}
 	}
 	if (any) {
-		buf_text(b,
-			 "elapsed time and cycles, and ratios to them, are those of ranges, which "
-			 "are longer than\n"
-			 "the kernels: rates and percentages are lower than the kernels' own\n");
+		buf_text(b, ratios ? ": by the ranges around the kernels, which are longer, so "
+				     "lower than the kernels' own\n"
+				   : ": of the ranges around the kernels, which are longer than "
+				     "the kernels\n");
 	}
 }
 
@@ -348,7 +360,8 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	}
 }
 
-void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b)
+void summary_print_tail(const struct summary *s, const struct summary_end *end,
+			const struct view *view, struct buf *b)
 {
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
@@ -357,7 +370,8 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 	}
 	add_clocks(s, b);
 	add_missing(s, b);
-	add_of_range(s, b);
+	add_of_range(s, view, false, b);
+	add_of_range(s, view, true, b);
 	add_flops(s, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");

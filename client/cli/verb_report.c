@@ -118,18 +118,11 @@ static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
 	buf_deinit(notes);
 }
 
-static void add_tail(struct report_source *s, size_t width, struct buf *to)
+static void add_tail(struct report_source *s, const struct view *view, size_t width, struct buf *to)
 {
-	struct buf notes = { 0 }, *b = &notes;
+	struct buf notes = { 0 };
 
-	s->end.budgets = buf_string(&s->budgets);
-	summary_print_tail(s->summary, &s->end, b);
-	if (s->unfinished > 0) {
-		buf_printf(b,
-			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
-			   "an error\n",
-			   s->unfinished == 1 ? "a capture is" : "several captures are");
-	}
+	report_source_print_tail(s, view, &notes);
 	add_wrapped(&notes, width, to);
 }
 
@@ -144,13 +137,13 @@ static void add_notes(struct report_source *s, struct report_source *before,
 				      v->clocks_differ, &notes);
 		add_wrapped(&notes, o->width, b);
 	}
-	add_tail(s, o->width, b);
+	add_tail(s, v, o->width, b);
 	if (before) {
 		buf_text(&notes, "before, ");
 		text_terminal(&notes, o->against);
 		buf_text(&notes, ":\n");
 		add_wrapped(&notes, o->width, b);
-		add_tail(before, o->width, b);
+		add_tail(before, v, o->width, b);
 	}
 }
 
@@ -246,7 +239,9 @@ static int print(struct report_source *s, struct report_source *before,
 		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
 		b.failed |= r == -ENOMEM;
 		r = r == -ENOMEM ? 0 : r;
-		add_tail(s, o->width, &b);
+		memset(view.chosen, 0,
+		       view.n_measures * sizeof(*view.chosen)); /* nothing of them */
+		add_tail(s, &view, o->width, &b);
 	} else {
 		add_table(s, before, o, &view, &b);
 	}

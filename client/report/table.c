@@ -94,6 +94,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		const struct table_column *c = &t->columns[i];
 
 		text_terminal(&field, c->name);
+		buf_text(&field, c->behind);
 		if (t->v->base_units && *c->unit) {
 			buf_text(&field, " [");
 			text_terminal(&field, c->unit);

@@ -247,7 +247,7 @@ size_t table_fields_width(const struct table_column *c)
 
 static size_t head_width(const struct table_column *c, bool base_units)
 {
-	size_t width = text_width(c->name, strlen(c->name));
+	size_t width = text_width(c->name, strlen(c->name)) + strlen(c->behind);
 
 	return base_units && *c->unit ? width + strlen(c->unit) + 3 : width;
 }
@@ -299,6 +299,7 @@ static struct table_column derived_column(const struct view *v, size_t i, size_t
 {
 	struct table_column c = { .name = v->derived[i].name,
 				  .unit = v->derived[i].unit,
+				  .behind = "",
 				  .i = i,
 				  .is_derived = true,
 				  .fields = { FIELD_TOTAL },
@@ -324,6 +325,12 @@ static bool is_known(const struct view *v, size_t measure)
 	       (before && before->self[measure].n > 0);
 }
 
+/* A metric that is a time is not the kernel's. */
+static bool is_range(const struct measure *m)
+{
+	return m->of_range && strncmp(m->name, "gpu__time_duration", 18) == 0;
+}
+
 /* Times that nobody knows have no column. */
 bool table_make_columns(struct table *t)
 {
@@ -342,6 +349,7 @@ bool table_make_columns(struct table *t)
 		}
 		*c = (struct table_column){ .name = v->measures[i].name,
 					    .unit = v->measures[i].unit,
+					    .behind = is_range(&v->measures[i]) ? " (range)" : "",
 					    .i = i,
 					    .width = width };
 		choose_fields(v, &v->measures[i], c);

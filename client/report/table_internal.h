@@ -11,6 +11,7 @@ enum { TABLE_GAP = 3 };
 /* A measure with its figures, or what is derived. */
 struct table_column {
 	const char *name, *unit;
+	const char *behind; /* the name in a head; or "" */
 	size_t i; /* of the measure or derived column */
 	bool is_derived;
 	enum field fields[FIELD_END];

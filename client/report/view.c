@@ -400,6 +400,16 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	return r;
 }
 
+bool view_shows(const struct view *v, const char *measure)
+{
+	for (size_t i = 0; i < v->n_measures; i++) {
+		if (v->chosen[i] && strcmp(v->measures[i].name, measure) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void view_deinit(struct view *v)
 {
 	free(v->rows);

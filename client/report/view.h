@@ -54,4 +54,7 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	      struct buf *why);
 void view_deinit(struct view *v);
 
+/* Is a measure of this name among the columns? */
+bool view_shows(const struct view *v, const char *measure);
+
 #endif

@@ -338,6 +338,21 @@ def many_versions():
     check(" and others, CUPTI" in text.replace("\n", " ") and took["i"] < 5 * took["''"], f"{took}: {text[-300:]}")
 
 
+def what_is_of_ranges_is_said_of_the_columns_that_are():
+    """By name, below a table that shows them, and in the head of a time."""
+    change("ratio.gpuctr")
+    rename_columns("ratio.gpuctr", {COLUMNS[3]: "dram__throughput.avg.pct_of_peak_sustained_elapsed", COLUMNS[4]: "sm__cycles_elapsed.max"})
+    longer, ratio = COLUMNS[2], "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+    for columns, first, second in (("time", "", ""), ("time,bytes_read", "", ""), (longer, longer, ""), (f"time,{ratio}", "", ratio),
+                                   (f"{ratio},sm__cycles,{longer}", f"{longer}, sm__cycles_elapsed.max", ratio)):
+        text = run("ratio.gpuctr", "--columns", columns, "--width", 500).stdout.decode()
+        check((f"\n{first}: of the ranges around the kernels, which are longer" in text) == bool(first), f"{columns}: {text}")
+        check((f"\n{second}: by the ranges around the kernels" in text) == bool(second), f"{columns}: {text}")
+        check(first or second or "range" not in text, f"{columns}: {text}")
+        check((f"{longer} (range)" in text) == (longer in columns), f"{columns}: the head: {text}")
+    check("range" not in run("ratio.gpuctr", "--roofline").stdout.decode(), "a roofline, which shows none of them")
+
+
 def several_files_add_up():
     shutil.copy("run.gpuctr", "again.gpuctr")
     r = json.loads(run("run.gpuctr", "again.gpuctr", "--by", "capture,op", "--json").stdout)
@@ -754,7 +769,7 @@ def bars():
 def main():
     tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
-             several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
+             several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
              operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
     os.environ["LC_ALL"] = "C"
