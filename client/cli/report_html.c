@@ -90,9 +90,10 @@ static int print_page(struct html *h, const struct strings *files, struct buf *b
 		notes = strchr(buf_string(&tail), '\n');
 		buf_add(&hardware, buf_string(&tail), (size_t)(notes - buf_string(&tail)));
 		buf_text(&hardware, buf_string(&h->hosts));
-		r = tail.failed || hardware.failed ? -ENOMEM
-						   : page_print(h->page, &source, notes + 1,
-								buf_string(&hardware), b, why);
+		r = tail.failed || hardware.failed
+			    ? -ENOMEM
+			    : page_print(h->page, &source, s->hints, notes + 1,
+					 buf_string(&hardware), b, why);
 	}
 	buf_deinit(&tail);
 	buf_deinit(&hardware);
@@ -134,7 +135,7 @@ int report_html(const struct strings *files, const char *path, bool force,
 		}
 	}
 	r = outfile_open(&out, path, force);
-	ok = r == 0 && report_source_open(&h.source, &by_kernel);
+	ok = r == 0 && report_source_open(&h.source, &by_kernel, true);
 	h.page = ok ? page_new(options, summary_unfinished(h.source.summary)) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path,

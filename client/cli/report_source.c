@@ -50,6 +50,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->before = summary_records(s->summary);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	r = r ? r : summary_host(s->summary, info->host);
+	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
 	return r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
 }
 
@@ -58,6 +59,9 @@ static int on_process(const struct store_process *process, void *userdata)
 	struct report_source *s = userdata;
 
 	summary_process(s->summary, &process->process);
+	if (s->hints && hints_process(s->hints, &process->process)) {
+		return -ENOMEM;
+	}
 	if (!s->recorded_from && *process->process.recorded_from) {
 		s->recorded_from = strdup(process->process.recorded_from);
 	}
@@ -77,6 +81,9 @@ static int on_record(const struct gpuctr_record *record, void *userdata)
 	struct report_source *s = userdata;
 
 	summary_record(s->summary, record);
+	if (s->hints && hints_record(s->hints, record)) {
+		return -ENOMEM;
+	}
 	return s->also ? s->also->on_record(record, s->also_userdata) : 0;
 }
 
@@ -107,6 +114,8 @@ bool report_source_read(struct report_source *s, const char *path)
 						 .on_end = on_end,
 						 .check_beside = true,
 						 .without = summary_without(s->summary) &
+							    (s->hints ? hints_without(s->hints)
+								      : ~0u) &
 							    (s->also ? s->also->without : ~0u) };
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
@@ -134,19 +143,22 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 	}
 }
 
-bool report_source_open(struct report_source *s, const struct keys *keys)
+bool report_source_open(struct report_source *s, const struct keys *keys, bool hints)
 {
 	*s = (struct report_source){ .end = { .has_totals = true, .driver = "" } };
 	s->summary = summary_new(keys);
-	if (!s->summary) {
+	s->hints = hints ? hints_new() : NULL;
+	if (!s->summary || (hints && !s->hints)) {
 		say_usage("out of memory");
+		return false;
 	}
-	return s->summary != NULL;
+	return true;
 }
 
 void report_source_close(struct report_source *s)
 {
 	summary_free(s->summary);
+	hints_free(s->hints);
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);

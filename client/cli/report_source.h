@@ -4,6 +4,7 @@
 
 #include "client/cli/options.h"
 #include "client/cli/summary.h"
+#include "client/report/hints.h"
 #include "client/report/reading.h"
 
 /* What is read: all captures that were named, or the one to compare with. */
@@ -16,14 +17,15 @@ struct report_source {
 	unsigned unfinished; /* captures that are not complete */
 	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
-	uint64_t before; /* records of the captures before the present one */
+	uint64_t before;     /* records of the captures before the present one */
+	struct hints *hints; /* NULL: none are wanted */
 	/* Who is told the same, or NULL. It looks at what its member without says. */
 	const struct reading_handler *also;
 	void *also_userdata;
 };
 
 /* False: why is said. To be closed in any case. */
-bool report_source_open(struct report_source *s, const struct keys *keys);
+bool report_source_open(struct report_source *s, const struct keys *keys, bool hints);
 bool report_source_read(struct report_source *s, const char *path);
 /* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);

@@ -181,8 +181,9 @@ static void add_table(struct report_source *s, struct report_source *before,
 		buf_text(&notes, " rows whose own counters are all zero are left out\n");
 	}
 	add_wrapped(&notes, o->width, b);
-	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
-		b->failed |= hints_print(v, o->width, b) != 0;
+	if (s->hints && !v->estimated && summary_records(s->summary) > 0) {
+		b->failed |= hints_find(s->hints, v) != 0;
+		hints_print(s->hints, o->width, b);
 	}
 	add_notes(s, before, o, v, b);
 }
@@ -274,13 +275,14 @@ static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool ok = report_source_open(&now, &o->keys);
+	bool hints = !o->against && !o->csv && !o->json && !o->roofline;
+	bool ok = report_source_open(&now, &o->keys, hints);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = report_source_open(&before, &o->keys) &&
+		ok = report_source_open(&before, &o->keys, false) &&
 		     report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;

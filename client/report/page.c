@@ -17,7 +17,6 @@
 #include "client/report/estimated.h"
 #include "client/report/flame.h"
 #include "client/report/groups.h"
-#include "client/report/hints.h"
 #include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
@@ -386,23 +385,35 @@ static void add_names(const struct view *v, struct buf *b)
 	names_free(names, n);
 }
 
-static int add_hints(const struct view *v, struct buf *b)
+/* Of a sample nothing is suggested. */
+static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
+		     struct buf *b)
 {
-	struct hints hints;
-	int r = hints_find(v, &hints);
+	const struct hint *items;
+	size_t n, left_out;
 
-	for (size_t i = 0; i < hints.n && r == 0; i++) {
-		buf_printf(b, "%s{\"row\":%zu,\"text\":", i > 0 ? "," : "", hints.items[i].row);
-		text_json(b, hints.items[i].text);
+	if (p->estimated) {
+		return 0;
+	}
+	if (hints_find(hints, operators)) {
+		return -ENOMEM;
+	}
+	n = hints_list(hints, &items, &left_out);
+	for (size_t i = 0; i < n; i++) {
+		buf_text(b, i > 0 ? ",\n{\"name\":" : "{\"name\":");
+		text_json(b, items[i].name);
+		buf_text(b, ",\"short\":");
+		text_json(b, items[i].shown);
+		buf_text(b, ",\"text\":");
+		text_json(b, items[i].text);
 		buf_char(b, '}');
 	}
-	hints_deinit(&hints);
-	return r;
+	return 0;
 }
 
-/* The JSON of a report, with short names of its rows and hints. */
-static int add_view(struct page *p, size_t i, const struct machine_source *source, size_t rows,
-		    struct buf *b, struct buf *why)
+/* The JSON of a report, with short names of its rows; behind that of operators are the hints. */
+static int add_view(struct page *p, size_t i, const struct machine_source *source,
+		    struct hints *hints, size_t rows, struct buf *b, struct buf *why)
 {
 	const struct group *all = groups_all(p->views[i]);
 	const struct view_options options = {
@@ -424,9 +435,12 @@ static int add_view(struct page *p, size_t i, const struct machine_source *sourc
 	b->n -= b->n > 0;
 	buf_text(b, ",\"names\":[");
 	add_names(&view, b);
-	buf_text(b, "],\"hints\":[");
-	r = p->estimated || i == VIEW_BY ? 0 : add_hints(&view, b);
 	buf_text(b, "]}");
+	if (i == VIEW_OP) {
+		buf_text(b, ",\n\"hints\":[");
+		r = add_hints(p, hints, &view, b);
+		buf_char(b, ']');
+	}
 	view_deinit(&view);
 	return r;
 }
@@ -515,15 +529,16 @@ static void add_page(struct buf *b, const struct buf *json)
 	}
 }
 
-static int make_data(struct page *p, const struct machine_source *source, const char *notes,
-		     const char *hardware, size_t rows, struct buf *json, struct buf *why)
+static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
+		     const char *notes, const char *hardware, size_t rows, struct buf *json,
+		     struct buf *why)
 {
 	int r = 0;
 
 	buf_clear(json);
 	add_meta(p, source, notes, hardware, json);
 	for (size_t i = 0; i < p->n_views && r == 0; i++) {
-		r = add_view(p, i, source, rows, json, why);
+		r = add_view(p, i, source, hints, rows, json, why);
 	}
 	add_timeline(p, json);
 	buf_text(json, ",\n\"flame\":");
@@ -532,18 +547,18 @@ static int make_data(struct page *p, const struct machine_source *source, const 
 	return r;
 }
 
-int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b, struct buf *why)
+int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
+	       const char *notes, const char *hardware, struct buf *b, struct buf *why)
 {
 	struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
 	int r = finish(p);
 
-	r = r ? r : make_data(p, source, notes, hardware, rows, &json, why);
+	r = r ? r : make_data(p, source, hints, notes, hardware, rows, &json, why);
 
 	while (r == 0 && json.n > PAGE_MAX_BYTES && rows > ROWS_MIN) {
 		rows /= 2;
-		r = make_data(p, source, notes, hardware, rows, &json, why);
+		r = make_data(p, source, hints, notes, hardware, rows, &json, why);
 	}
 	if (r == 0) {
 		add_page(b, &json);

@@ -6,6 +6,7 @@
  * flame graph of NVTX ranges, and counters over time. All of it is aggregated, so the page's size
  * does not grow with records. */
 
+#include "client/report/hints.h"
 #include "client/report/machine.h"
 #include "client/store/reader.h"
 
@@ -32,9 +33,9 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* What of a record the page does not look at: enum store_part. */
 unsigned page_without(const struct page *p);
 
-/* Appends the page. notes: what a reader must not miss, in lines; hardware: a line. 0, -ENOMEM, or
- * -EINVAL where a definition is refused, and why is told. */
-int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b, struct buf *why);
+/* Appends the page. hints: of the same captures; notes: what a reader must not miss, in lines;
+ * hardware: a line. 0, -ENOMEM, or -EINVAL where a definition is refused, and why is told. */
+int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
+	       const char *notes, const char *hardware, struct buf *b, struct buf *why);
 
 #endif
