@@ -212,7 +212,7 @@ struct groups *summary_unfinished(struct summary *s)
 
 static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	const struct view_options options = { .limit = end->rows };
+	const struct view_options options = { .limit = end->rows, .people = true };
 	struct groups *groups = summary_groups(s);
 	struct view view;
 	int r;
@@ -221,7 +221,7 @@ static bool add_table(struct summary *s, const struct summary_end *end, struct b
 		return false;
 	}
 	buf_char(b, '\n');
-	r = table_print(&view, end->width, b);
+	r = table_print(&view, end->width, b, NULL);
 	buf_char(b, '\n');
 	view_deinit(&view);
 	return r == 0;

@@ -105,13 +105,13 @@ static void add_order(const char *sort, unsigned page, unsigned pages, struct fr
 	frame_end_line(f, LOOK_DIM);
 }
 
-static void add_table(const struct view *v, const struct top_look *look, const char *sort,
+static void add_table(struct view *v, const struct top_look *look, const char *sort,
 		      struct frame *f)
 {
 	size_t width = look->width < TABLE_WIDTH_MIN ? TABLE_WIDTH_MIN : look->width;
 	struct buf b = { 0 };
 
-	f->failed |= table_print(v, width, &b) != 0;
+	f->failed |= table_print(v, width, &b, NULL) != 0;
 	buf_string(&b);
 	f->failed |= b.failed;
 	if (!b.failed && look->height > 0) {

@@ -50,7 +50,8 @@ static const struct option_def defs[] = {
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
 	  "most first (default: time); launches, total_launches, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
-	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
+	{ OPTION_COLUMNS, "columns", "LIST",
+	  "time, counters, what is derived; all (default: those that fit)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
 	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all" },
@@ -163,18 +164,29 @@ static bool has_column(const struct view *v)
 }
 
 static void add_table(struct report_source *s, struct report_source *before,
-		      const struct report_options *o, const struct view *v, struct buf *b)
+		      const struct report_options *o, struct view *v, struct buf *b)
 {
 	struct buf notes = { 0 };
+	size_t more = 0;
 
 	if (summary_records(s->summary) > 0) {
-		b->failed |= table_print(v, o->width, b) != 0;
+		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
 	} else {
 		buf_text(b, "There are no kernels in it.\n");
 	}
 	if (summary_records(s->summary) > 0 && !has_column(v)) {
 		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
+	}
+	if (more > 0) {
+		buf_printf(&notes, "%zu more column%s: --columns all\n", more,
+			   more == 1 ? "" : "s");
+	}
+	if (v->n_held > 0) {
+		text_count(&notes, v->n_held);
+		buf_text(&notes,
+			 " rows hold others and launch nothing themselves: --sort time:total "
+			 "shows them\n");
 	}
 	if (v->n_zero > 0) {
 		text_count(&notes, v->n_zero);
@@ -219,6 +231,7 @@ static int print(struct report_source *s, struct report_source *before,
 	struct view_options options = o->view;
 	int r;
 
+	options.people = !o->csv && !o->json;
 	options.bars = isatty(STDOUT_FILENO);
 	options.utf8 = shows_utf8();
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;

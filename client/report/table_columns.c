@@ -321,8 +321,18 @@ static bool is_known(const struct view *v, size_t measure)
 {
 	const struct group *before = v->all->before;
 
-	return measure != MEASURE_TIME || v->all->self[measure].n > 0 ||
+	return (v->names_columns && measure != MEASURE_TIME) || v->all->self[measure].n > 0 ||
 	       (before && before->self[measure].n > 0);
+}
+
+static bool is_derived_known(const struct view *v, const struct derived *d)
+{
+	bool known = v->names_columns || !isnan(derived_value(d, v->all)) || v->all->before;
+
+	for (size_t i = 0; i < v->n_rows && !known; i++) {
+		known = !isnan(derived_value(d, v->rows[i]));
+	}
+	return known;
 }
 
 /* A metric that is a time is not the kernel's. */
@@ -331,7 +341,7 @@ static bool is_range(const struct measure *m)
 	return m->of_range && strncmp(m->name, "gpu__time_duration", 18) == 0;
 }
 
-/* Times that nobody knows have no column. */
+/* What nobody knows has no column, nor has a time that is named. */
 bool table_make_columns(struct table *t)
 {
 	const struct view *v = t->v;
@@ -356,7 +366,7 @@ bool table_make_columns(struct table *t)
 		t->n_columns += c->n_fields > 0;
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
-		if (!v->chosen_derived[i]) {
+		if (!v->chosen_derived[i] || !is_derived_known(v, &v->derived[i])) {
 			continue;
 		}
 		t->columns[t->n_columns++] = derived_column(v, i, width);

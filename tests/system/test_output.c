@@ -95,7 +95,7 @@ static void file_and_stream_agree(void **state)
 	lines_deinit(&l);
 }
 
-/* The table at the end of a run is the one that its capture file gives. */
+/* The tables at the end of a run are those that its capture file gives. */
 static void summary_and_report_are_the_same(void **state)
 {
 	struct fixture *f = *state;
@@ -109,7 +109,8 @@ static void summary_and_report_are_the_same(void **state)
 			     "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--children", "1",
 			     "--kernels", "300", "--nvtx", NULL);
 	expect_exit(run, 0);
-	report = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), NULL);
+	report = fixture_client(f, USER_ANN, "report", "--columns", "all",
+				fixture_path(f, "run.gpuctr"), NULL);
 	unsetenv("COLUMNS");
 	expect_exit(report, 0);
 	summary = read_file(run->err);

@@ -284,7 +284,7 @@ static void what_was_not_measured_is_told(void **state)
 	assert_int_equal(fields_estimate(measure(&m, 1), 1, row).kind, ESTIMATE_NONE);
 	assert_int_equal(groups_all(m.groups)->estimated->total[1].unknown, 70);
 	assert_int_equal(view_init(&view, m.groups, &options, NULL), 0);
-	assert_int_equal(table_print(&view, 120, &b), 0);
+	assert_int_equal(table_print(&view, 120, &b, NULL), 0);
 	assert_non_null(strstr(buf_string(&b), "measured"));
 	assert_non_null(strstr(buf_string(&b), "+-"));	 /* of alpha */
 	assert_non_null(strstr(buf_string(&b), "part")); /* of all, without beta's */
