@@ -44,6 +44,13 @@ static int on_record(const struct gpuctr_record *record, void *userdata)
 	return page_record(h->page, record);
 }
 
+static int on_passed(const struct gpuctr_record *record, void *userdata)
+{
+	struct html *h = userdata;
+
+	return page_pass(h->page, record);
+}
+
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 {
 	struct html *h = userdata;
@@ -61,6 +68,7 @@ static bool read_captures(struct html *h, const struct strings *files)
 	bool ok = true;
 
 	h->source.also = &handler;
+	h->source.also_pass = on_passed;
 	h->source.also_userdata = h;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&h->source, files->items[i]);
@@ -120,7 +128,7 @@ static int write_page(struct html *h, const struct strings *files, struct outfil
 }
 
 int report_html(const struct strings *files, const char *path, bool force,
-		const struct page_options *options, struct buf *why)
+		const struct strings *where, const struct page_options *options, struct buf *why)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
 	struct html h = { 0 };
@@ -135,7 +143,7 @@ int report_html(const struct strings *files, const char *path, bool force,
 		}
 	}
 	r = outfile_open(&out, path, force);
-	ok = r == 0 && report_source_open(&h.source, &by_kernel, true);
+	ok = r == 0 && report_source_open(&h.source, &by_kernel, true, where);
 	h.page = ok ? page_new(options, summary_unfinished(h.source.summary)) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path,

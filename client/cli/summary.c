@@ -173,6 +173,11 @@ void summary_record(struct summary *s, const struct gpuctr_record *record)
 	s->failed |= groups_record(s->groups, record) != 0;
 }
 
+void summary_pass(struct summary *s, const struct gpuctr_record *record)
+{
+	s->failed |= groups_pass(s->groups, record) != 0;
+}
+
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
 {
 	s->failed |= groups_stratum(s->groups, stratum) != 0;

@@ -23,6 +23,8 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record);
+/* One that is not wanted: as groups_pass(). */
+void summary_pass(struct summary *s, const struct gpuctr_record *record);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
@@ -45,6 +47,7 @@ struct summary_end {
 	bool refused;	       /* a process said why it cannot be measured */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
+	bool selected;	       /* some launches are left out, as the user wishes */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */

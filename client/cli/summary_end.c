@@ -352,7 +352,9 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b, end->budgets);
 	}
 	buf_char(b, '\n');
-	add_uncounted(s, &end->totals, b);
+	if (!end->selected) {
+		add_uncounted(s, &end->totals, b);
+	}
 	if (unknown > 0) {
 		text_count(b, unknown);
 		buf_text(b,

@@ -39,6 +39,8 @@ enum {
 	OPTION_HTML,
 	OPTION_DEFINE,
 	OPTION_ROOFLINE,
+	OPTION_WHERE,
+	OPTION_KERNEL,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -47,6 +49,9 @@ static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
 	  "capture, rank, task, host; several with commas (default: kernel)" },
+	{ OPTION_WHERE, "where", "KEY=REGEX",
+	  "only launches of which this key says so: op=conv; several: all must hold" },
+	{ OPTION_KERNEL, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX" },
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
 	  "most first (default: time); launches, total_launches, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
@@ -74,6 +79,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct buf define;
+	struct strings where;
 	bool roofline, csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
@@ -275,7 +281,7 @@ static int report_page(const struct report_options *o, const struct strings *fil
 {
 	const struct page_options options = { .by = o->keys, .define = o->view.define };
 	struct buf why = { 0 };
-	int status = report_html(files, o->html, o->force, &options, &why);
+	int status = report_html(files, o->html, o->force, &o->where, &options, &why);
 
 	if (why.n > 0) {
 		refuse(&why);
@@ -289,13 +295,13 @@ static int report(struct report_options *o, const struct strings *files)
 	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
 	bool hints = !o->against && !o->csv && !o->json && !o->roofline;
-	bool ok = report_source_open(&now, &o->keys, hints);
+	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = report_source_open(&before, &o->keys, false) &&
+		ok = report_source_open(&before, &o->keys, false, &o->where) &&
 		     report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
@@ -382,13 +388,39 @@ static bool read_define(struct report_options *o, const char *path)
 	return true;
 }
 
+/* What is no condition is refused before a file is read. */
+static bool add_where(struct report_options *o, const char *option, const char *key,
+		      const char *value)
+{
+	struct where *w = where_new();
+	struct buf text = { 0 }, why = { 0 };
+	int r;
+
+	buf_printf(&text, "%s%s", key, value);
+	r = w && !text.failed ? where_add(w, buf_string(&text), &why) : -ENOMEM;
+	if (r) {
+		say_usage("%s: %s", option, r == -ENOMEM ? "out of memory" : buf_string(&why));
+	} else {
+		strings_add(&o->where, text.data, text.n);
+	}
+	where_free(w);
+	buf_deinit(&text);
+	buf_deinit(&why);
+	return r == 0;
+}
+
 static bool take_option(struct report_options *o, int id, const char *value)
 {
-	o->has_choice = o->has_choice ||
-			(id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE && id != 'f');
+	o->has_choice =
+		o->has_choice || (id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE &&
+				  id != OPTION_WHERE && id != OPTION_KERNEL && id != 'f');
 	switch (id) {
 	case OPTION_BY:
 		return parse_keys(o, value);
+	case OPTION_WHERE:
+		return add_where(o, "--where", "", value);
+	case OPTION_KERNEL:
+		return add_where(o, "--kernel", "kernel=", value);
 	case OPTION_SORT:
 		o->view.sort = value;
 		return true;
@@ -486,8 +518,8 @@ static bool check(const struct report_options *o, const struct strings *files)
 		return false;
 	}
 	if (o->html && o->has_choice) {
-		say_usage("report: --html has all rows and figures; it goes with --by, --define "
-			  "and --force alone");
+		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
+			  "--kernel, --define and --force alone");
 		return false;
 	}
 	if (o->force && !o->html) {
@@ -526,6 +558,7 @@ static int exec_report(int argc, char **argv)
 		status = o.html ? report_page(&o, &files) : report(&o, &files);
 	}
 	strings_deinit(&files);
+	strings_deinit(&o.where);
 	buf_deinit(&o.define);
 	return status;
 }

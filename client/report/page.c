@@ -241,6 +241,16 @@ int page_record(struct page *p, const struct gpuctr_record *record)
 	return r ? r : add_to_place(p, record);
 }
 
+int page_pass(struct page *p, const struct gpuctr_record *record)
+{
+	int r = 0;
+
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
+		r = groups_pass(p->views[i], record);
+	}
+	return r;
+}
+
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
 {
 	int r = 0;

@@ -82,6 +82,18 @@ def same(a, b):
     return a == b or isinstance(a, float) and isinstance(b, float) and abs(a - b) <= 1e-9 * max(abs(a), abs(b))
 
 
+def some_launches():
+    """The page of some is all of these, and nothing else."""
+    write("run.gpuctr", "-f", "--html", "some.html", "--where", "dir=bprop", "--kernel", "batch_norm")
+    r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", "--where", "dir=bprop", "--kernel", "batch_norm"], capture_output=True,
+                       timeout=100, check=True)
+    data, want = data_of("some.html"), json.loads(r.stdout)
+    n = want["all"]["launches"]
+    check(same(data["kernel"]["rows"], want["rows"]) and 0 < n < 716, "rows")
+    check(flame_of("some.html")[()]["launches"] == n and sum(data["timeline"]["measures"][0]["sums"]) == want["all"]["measures"]["time"]["sum"], "charts")
+    check(f"{n} of 716 launches that were measured are in it: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
+
+
 def estimates_are_the_reports():
     """Of a budget's capture each part of the page says what the table says of all launches, and the same below it."""
     for strata in ("kernel", "kernel, grid_x, range % 3"):
@@ -512,7 +524,7 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, estimates_are_the_reports, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, some_launches, estimates_are_the_reports, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
              nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:

@@ -243,6 +243,45 @@ def one_table():
         check(len(text[:text.index("\n\n")].split("\n")) == len(every_row) + 3 and "launch nothing themselves" not in text, f"by {by}, all rows: {text}")
 
 
+def some_launches():
+    """--where and --kernel: the rows are those of the launches that SQL finds, and what others say of them is still known."""
+    def rows(*arguments, path="run.gpuctr"):
+        return json.loads(run(path, *arguments, "--json").stdout)
+    whole = rows("--by", "kernel")
+    part = rows("--by", "kernel", "--kernel", "batch_norm")
+    want = [r for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]]
+    stable = lambda r: (r["key"], r["launches"], {k: v["sum"] for k, v in r["measures"].items()})
+    check(list(map(stable, part["rows"])) == list(map(stable, want)) and 0 < len(want) < len(whole["rows"]), "--kernel")
+    check(part["all"]["launches"] == sum(r["launches"] for r in want), "all of some")
+    ops = {tuple(r["key"].values()): r for r in rows("--by", "op,dir")["rows"]}
+    part = rows("--by", "op,dir", "--where", "op=conv|mm$", "--where", "dir=bprop")
+    want = {k: r for k, r in ops.items() if re.search("conv|mm$", k[0] or "") and k[1] == "bprop" and r["launches"]}
+    got = {tuple(r["key"].values()): r for r in part["rows"] if r["launches"]}
+    check({k: stable(r) for k, r in got.items()} == {k: stable(r) for k, r in want.items()} and want, f"two conditions: {set(got) ^ set(want)}")
+    layers = lambda r: {x["key"]["layer"]: x["launches"] for x in r["rows"] if x["launches"]}
+    check(layers(rows("--by", "layer,dir", "--where", "dir=bprop")) ==
+          {r["key"]["layer"]: r["launches"] for r in rows("--by", "layer,dir")["rows"] if r["launches"] and r["key"]["dir"] == "bprop"},
+          "layers of gradients, whose forward operators are left out")
+    text = report("--kernel", "batch_norm", "--limit", 3)
+    n = sum(r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"])
+    check(f"\n{n} of 716 launches that were measured are in it: where kernel=batch_norm\n" in text, f"which they are: {text}")
+    text = run("run.gpuctr", "--against", "run.gpuctr", "--kernel", "batch_norm").stdout.decode()
+    check("+0.0%" in text and " new" not in text and text.count(f"{n} of 716 launches") == 2, f"a comparison: {text}")
+    with_budget("half.gpuctr", 2)
+    whole, part = rows(path="half.gpuctr"), rows("--kernel", "batch_norm", path="half.gpuctr")
+    want = {r["key"]["kernel"]: r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]}
+    check({r["key"]["kernel"]: r["launches"] for r in part["rows"]} == want and part["all"]["launches"] == sum(want.values()), "launches of a budget's")
+    text = run("half.gpuctr", "--kernel", "batch_norm").stdout.decode()
+    check("in no row" not in text and "ESTIMATED" in text, f"nothing is lost: {text}")
+    r = run("half.gpuctr", "--where", "op=conv")
+    check(r.returncode == 1 and b"where-budget" in r.stderr and b"have a op is not known" not in r.stderr, f"{r.stderr}")
+    check(b"no kernels in it" in run("run.gpuctr", "--kernel", "none").stdout, "none")
+    for condition, says in (("op", "KEY=REGEX"), ("ops=conv", "did you mean 'op'"), ("op=(", "no regular expression"), ("nvtx:2=a", "all levels"),
+                            ("op,layer=a", "one key")):
+        refused(condition, says, "run.gpuctr", "--where", condition, status=2)
+    refused("--kernel", "no regular expression", "run.gpuctr", "--kernel", "a(", status=2)
+
+
 def columns_of_nothing():
     """What is not known of any launch has no column, and is named below; who names it sees that."""
     change("nothing.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL')
@@ -809,7 +848,7 @@ def bars():
 
 def main():
     tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
-             figures_of_a_row_belong_together, one_table, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
+             figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
              operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
