@@ -125,6 +125,58 @@ static void summary_and_report_are_the_same(void **state)
 	}
 }
 
+/* Types what the end of a run says, one command after the other; how many there were. */
+static unsigned type_next(struct fixture *f, struct program *p)
+{
+	CLEAN_FREE char *said = read_file(p->err);
+	char *at = strstr(said, "\nnext: gpuctr-client "), command[1024];
+	unsigned n = 0;
+
+	for (at = at ? at + strlen("\nnext: ") : NULL;
+	     at && strncmp(at, "gpuctr-client ", strlen("gpuctr-client ")) == 0; n++) {
+		size_t length = strcspn(at, "\n");
+
+		snprintf(command, sizeof(command), "exec %s %.*s", CLIENT,
+			 (int)(length - strlen("gpuctr-client ")), at + strlen("gpuctr-client "));
+		expect_exit(fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL), 0);
+		at += length;
+		at += strspn(at, "\n ");
+	}
+	return n;
+}
+
+static void what_is_to_be_typed_next_works(void **state)
+{
+	static const char *const names[] = { "run.gpuctr", "it's a *.gpuctr", "plain" };
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				   fixture_path(f, names[i]), "--", FAKEAPP, "--kernels", "30",
+				   NULL);
+		expect_exit(p, 0);
+		assert_int_equal(type_next(f, p), 2);
+	}
+	assert_int_equal(access(fixture_path(f, "run.html"), R_OK), 0);
+	assert_int_equal(access(fixture_path(f, "plain.html"), R_OK), 0);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+			   fixture_path(f, "each%%-%p.gpuctr"), "--", FAKEAPP, "--children", "2",
+			   "--kernels", "30", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(type_next(f, p), 1);
+	expect_message(p, "/each%-*.gpuctr --by rank,process");
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-q", "-o",
+			   fixture_path(f, "quiet.gpuctr"), "--", FAKEAPP, "--kernels", "30", NULL);
+	expect_exit(p, 0);
+	expect_no_message(p, "next: ");
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+			   fixture_path(f, "none.gpuctr"), "--", FAKEAPP, "--kernels", "0", NULL);
+	expect_exit(p, 0);
+	expect_no_message(p, "next: ");
+}
+
 /* Each with its own records and totals, in folders that were not there. */
 static void each_process_has_its_file(void **state)
 {
@@ -544,6 +596,7 @@ int main(void)
 		SYSTEM_TEST(file_and_stream_agree),
 		SYSTEM_TEST(an_export_is_the_stream),
 		SYSTEM_TEST(summary_and_report_are_the_same),
+		SYSTEM_TEST(what_is_to_be_typed_next_works),
 		SYSTEM_TEST(each_process_has_its_file),
 		SYSTEM_TEST(a_process_without_a_file_is_told),
 		SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused),
