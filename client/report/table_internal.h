@@ -12,7 +12,7 @@ enum { TABLE_GAP = 3 };
 struct table_column {
 	const char *name, *unit;
 	const char *behind; /* the name in a head; or "" */
-	size_t i; /* of the measure or derived column */
+	size_t i;	    /* of the measure or derived column */
 	bool is_derived;
 	enum field fields[FIELD_END];
 	unsigned n_fields; /* a derived column has one, without a name */
