@@ -123,6 +123,23 @@ def estimates_are_the_reports():
         check(r.stdout.decode().endswith("\n" + data["meta"]["notes"]) and "ESTIMATED" in data["meta"]["notes"], "other notes than the report's")
 
 
+def bins_are_by_chance():
+    """A launch that was half as likely stands for twice as many."""
+    path = with_budget("half.gpuctr", 2)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE choice SET chance = 0.1 WHERE record IN (SELECT id FROM record WHERE idx > 350)")
+    db.commit()
+    write(path, "-f", "--html", "half.html")
+    data = data_of("half.html")
+    line, want = data["timeline"], collections.Counter()
+    for start, chance, read in db.execute(f'SELECT start_ns, chance, "{COLUMNS[0]}" FROM record JOIN choice ON record.id = choice.record'):
+        want[(start - line["begin_ns"]) // line["bin_ns"]] += read / chance
+    db.close()
+    told = data["kernel"]["all"]["measures"][COLUMNS[0]]["sum"] / sum(want.values())
+    for i, got in enumerate(line["measures"][1]["sums"]):
+        check(abs(got - want[i] * told) <= 1e-6 * max(got, 1), f"bin {i}: {got}, not {want[i] * told}")
+
+
 def flame_of(page):
     """The flame graph by path: names of ranges and the kernel, what is left out, launches and sums by the value's name."""
     data = data_of(page)
@@ -524,7 +541,7 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, some_launches, estimates_are_the_reports, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, some_launches, estimates_are_the_reports, bins_are_by_chance, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
              nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:

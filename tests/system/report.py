@@ -273,6 +273,9 @@ def some_launches():
     check({r["key"]["kernel"]: r["launches"] for r in part["rows"]} == want and part["all"]["launches"] == sum(want.values()), "launches of a budget's")
     text = run("half.gpuctr", "--kernel", "batch_norm").stdout.decode()
     check("in no row" not in text and "ESTIMATED" in text, f"nothing is lost: {text}")
+    for by in ("host", "process", "device"):
+        only = rows("--by", by, path="half.gpuctr")["rows"]
+        check(len(only) == 1 and only[0]["launches"] == 716 and only[0]["key"][by], f"by {by}, what was not measured: {only}")
     r = run("half.gpuctr", "--where", "op=conv")
     check(r.returncode == 1 and b"where-budget" in r.stderr and b"have a op is not known" not in r.stderr, f"{r.stderr}")
     check(b"no kernels in it" in run("run.gpuctr", "--kernel", "none").stdout, "none")
