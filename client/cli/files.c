@@ -470,6 +470,18 @@ void files_write_names(const struct files *f, const char *node, FILE *out)
 	}
 }
 
+size_t files_made(const struct files *f, const char **ret_first)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].store && !f->items[i].told) {
+			*ret_first = n++ == 0 ? f->items[i].path : *ret_first;
+		}
+	}
+	return n;
+}
+
 uint64_t files_unsaved(const struct files *f)
 {
 	uint64_t unsaved = f->unmade;

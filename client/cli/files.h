@@ -46,6 +46,8 @@ void files_end(struct files *f, const struct gpuctr_end *end);
 /* A line "file NODE INODE SIZE TIME PATH", with tabs, for each that there is; PATH as the pattern
  * gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
+/* How many there are that nothing is missing from, and the first of them. */
+size_t files_made(const struct files *f, const char **ret_first);
 uint64_t files_unsaved(const struct files *f);
 void files_close(struct files *f);
 

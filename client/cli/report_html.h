@@ -8,6 +8,6 @@
 /* "report --html": writes the page on these captures. Returns the exit status; what went wrong has
  * been told, but what a definition is refused for, which is in why. */
 int report_html(const struct strings *files, const char *path, bool force,
-		const struct page_options *options, struct buf *why);
+		const struct strings *where, const struct page_options *options, struct buf *why);
 
 #endif

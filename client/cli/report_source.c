@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/cli/say.h"
-#include "client/report/reading.h"
+#include "client/cli/text.h"
 
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 {
@@ -44,13 +44,25 @@ static int on_capture(const struct store_info *info, void *userdata)
 		return -EINVAL;
 	}
 
+	if (s->chosen > 0 && where_needs_records(s->where)) {
+		buf_printf(&s->why,
+			   "of a capture with --budget --where chooses by kernel, process, device, "
+			   "rank, task, host or capture: how many launches that were not measured "
+			   "are of each %s is not known",
+			   where_needs_records(s->where));
+		return -EINVAL;
+	}
+
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
 	s->end.error = s->end.error ? s->end.error : info->end_code;
 	s->before = summary_records(s->summary);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
-	return r ? r : summary_host(s->summary, info->host);
+	r = r ? r : summary_host(s->summary, info->host);
+	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
+	r = r || !s->hints ? r : hints_begin(s->hints, &info->plan, info->path);
+	return r || !s->also ? r : s->also->on_capture(info, s->also_userdata);
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -58,26 +70,51 @@ static int on_process(const struct store_process *process, void *userdata)
 	struct report_source *s = userdata;
 
 	summary_process(s->summary, &process->process);
+	if (where_process(s->where, &process->process)) {
+		return -ENOMEM;
+	}
+	if (s->hints && hints_process(s->hints, &process->process)) {
+		return -ENOMEM;
+	}
 	if (!s->recorded_from && *process->process.recorded_from) {
 		s->recorded_from = strdup(process->process.recorded_from);
 	}
-	return 0;
+	return s->also ? s->also->on_process(process, s->also_userdata) : 0;
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 {
 	struct report_source *s = userdata;
+	bool wanted;
 
+	if (where_stratum(s->where, stratum, &wanted)) {
+		return -ENOMEM;
+	}
+	if (!wanted) {
+		return 0;
+	}
 	summary_stratum(s->summary, stratum);
-	return 0;
+	return s->also ? s->also->on_stratum(stratum, s->also_userdata) : 0;
 }
 
 static int on_record(const struct gpuctr_record *record, void *userdata)
 {
 	struct report_source *s = userdata;
+	bool wanted;
 
+	s->records++;
+	if (where_record(s->where, record, &wanted)) {
+		return -ENOMEM;
+	}
+	if (!wanted) {
+		summary_pass(s->summary, record);
+		return s->also ? s->also_pass(record, s->also_userdata) : 0;
+	}
 	summary_record(s->summary, record);
-	return 0;
+	if (s->hints && hints_record(s->hints, record)) {
+		return -ENOMEM;
+	}
+	return s->also ? s->also->on_record(record, s->also_userdata) : 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)
@@ -100,20 +137,26 @@ static int on_end(const struct store_info *info, void *userdata)
 
 bool report_source_read(struct report_source *s, const char *path)
 {
-	const struct reading_handler handler = { .on_capture = on_capture,
-						 .on_process = on_process,
-						 .on_record = on_record,
-						 .on_stratum = on_stratum,
-						 .on_end = on_end,
-						 .check_beside = true,
-						 .without = summary_without(s->summary) };
+	const struct reading_handler handler = {
+		.on_capture = on_capture,
+		.on_process = on_process,
+		.on_record = on_record,
+		.on_stratum = on_stratum,
+		.on_end = on_end,
+		.check_beside = true,
+		.without = summary_without(s->summary) & where_without(s->where) &
+			   (s->hints ? hints_without(s->hints) : ~0u) &
+			   (s->also ? s->also->without : ~0u)
+	};
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
 
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == -EINVAL) {
-		say_error(s->chosen > 0 && s->chosen < s->captures ? "budget-clash" : "unit-clash",
+		say_error(s->chosen > 0 && s->chosen < s->captures	   ? "budget-clash"
+			  : s->chosen > 0 && where_needs_records(s->where) ? "where-budget"
+									   : "unit-clash",
 			  buf_string(&s->why), "Report on these captures one by one.");
 	} else if (r) {
 		say_usage("out of memory");
@@ -121,19 +164,52 @@ bool report_source_read(struct report_source *s, const char *path)
 	return r == 0;
 }
 
-bool report_source_open(struct report_source *s, const struct keys *keys)
+void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
+{
+	s->end.budgets = buf_string(&s->budgets);
+	s->end.selected = !where_is_empty(s->where);
+	summary_print_tail(s->summary, &s->end, view, b);
+	if (!where_is_empty(s->where)) {
+		text_count(b, summary_records(s->summary));
+		buf_text(b, " of ");
+		text_count(b, s->records);
+		buf_text(b, " launches that were measured are in it: where ");
+		where_print(s->where, b);
+		buf_char(b, '\n');
+	}
+	if (s->unfinished > 0) {
+		buf_printf(b,
+			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
+			   "an error\n",
+			   s->unfinished == 1 ? "a capture is" : "several captures are");
+	}
+}
+
+bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
+			const struct strings *where)
 {
 	*s = (struct report_source){ .end = { .has_totals = true, .driver = "" } };
 	s->summary = summary_new(keys);
-	if (!s->summary) {
-		say_usage("out of memory");
+	s->hints = hints ? hints_new() : NULL;
+	s->where = where_new();
+	for (size_t i = 0; s->where && i < where->n; i++) {
+		/* It was refused before, where it can be. */
+		if (where_add(s->where, where->items[i], &s->why)) {
+			s->where = where_free(s->where);
+		}
 	}
-	return s->summary != NULL;
+	if (!s->summary || !s->where || (hints && !s->hints)) {
+		say_usage("out of memory");
+		return false;
+	}
+	return true;
 }
 
 void report_source_close(struct report_source *s)
 {
 	summary_free(s->summary);
+	hints_free(s->hints);
+	where_free(s->where);
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);

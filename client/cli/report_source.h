@@ -4,6 +4,9 @@
 
 #include "client/cli/options.h"
 #include "client/cli/summary.h"
+#include "client/report/hints.h"
+#include "client/report/reading.h"
+#include "client/report/where.h"
 
 /* What is read: all captures that were named, or the one to compare with. */
 struct report_source {
@@ -15,12 +18,22 @@ struct report_source {
 	unsigned unfinished; /* captures that are not complete */
 	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
-	uint64_t before; /* records of the captures before the present one */
+	uint64_t before;     /* records of the captures before the present one */
+	struct hints *hints; /* NULL: none are wanted */
+	struct where *where;
+	uint64_t records; /* that were read, whether they were wanted or not */
+	/* Who is told the same, or NULL. It looks at what its member without says. */
+	const struct reading_handler *also;
+	int (*also_pass)(const struct gpuctr_record *record, void *userdata); /* not wanted */
+	void *also_userdata;
 };
 
-/* False: why is said. To be closed in any case. */
-bool report_source_open(struct report_source *s, const struct keys *keys);
+/* where: conditions, which were checked. False: why is said. To be closed in any case. */
+bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
+			const struct strings *where);
 bool report_source_read(struct report_source *s, const char *path);
+/* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
+void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
 void report_source_close(struct report_source *s);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/cli/expand.h"
+#include "client/cli/next.h"
 #include "client/cli/out.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
@@ -299,6 +300,9 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 	if (with_summary) {
 		summary_print(s->summary, &end, &b);
 		print_ranks(s, &b);
+		if (summary_records(s->summary) > 0) {
+			next_add(s->options, &s->files, &b);
+		}
 	} else {
 		summary_print_nothing(s->summary, &end, &b);
 	}

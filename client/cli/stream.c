@@ -25,6 +25,7 @@ struct stream {
 	struct buf buf;
 	char *recorded_from;
 	bool has_head;
+	bool has_capture;	/* the records go to a capture file as well */
 	uint64_t batch_records; /* in buf */
 	uint64_t unwritten;
 };
@@ -40,6 +41,7 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 	}
 	s->format = options->format;
 	s->capture = capture;
+	s->has_capture = options->capture_path != NULL;
 	s->f = s->format->open(capture);
 	r = s->f ? out_open(options->stream_path, options->force, &s->out) : -ENOMEM;
 	if (r < 0) {
@@ -153,7 +155,11 @@ struct stream *stream_close(struct stream *s)
 	out_close(s->out, &state, &error);
 	if (state == OUT_FAILED) {
 		say_warning("stream-failed", strerror(-error),
-			    "The records from there on are not in --output; -o FILE has them all.");
+			    s->has_capture
+				    ? "The records from there on are not in --output; the capture "
+				      "file of -o is written apart from it."
+				    : "The records from there on are lost: let --output be where "
+				      "there is room.");
 	} else if (state == OUT_OPEN && s->unwritten > 0) {
 		say("warning[stream-slow]: %llu records are not in the stream: its reader was too "
 		    "slow",

@@ -173,6 +173,11 @@ void summary_record(struct summary *s, const struct gpuctr_record *record)
 	s->failed |= groups_record(s->groups, record) != 0;
 }
 
+void summary_pass(struct summary *s, const struct gpuctr_record *record)
+{
+	s->failed |= groups_pass(s->groups, record) != 0;
+}
+
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)
 {
 	s->failed |= groups_stratum(s->groups, stratum) != 0;
@@ -203,11 +208,16 @@ struct groups *summary_groups(struct summary *s)
 	return s->failed || groups_finish(s->groups) ? NULL : s->groups;
 }
 
+struct groups *summary_unfinished(struct summary *s)
+{
+	return s->groups;
+}
+
 /* --- the table and the lines below it -------------------------------------------------------- */
 
 static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	const struct view_options options = { .limit = end->rows };
+	const struct view_options options = { .limit = end->rows, .people = true };
 	struct groups *groups = summary_groups(s);
 	struct view view;
 	int r;
@@ -216,7 +226,7 @@ static bool add_table(struct summary *s, const struct summary_end *end, struct b
 		return false;
 	}
 	buf_char(b, '\n');
-	r = table_print(&view, end->width, b);
+	r = table_print(&view, end->width, b, NULL);
 	buf_char(b, '\n');
 	view_deinit(&view);
 	return r == 0;
@@ -231,7 +241,7 @@ void summary_print(struct summary *s, const struct summary_end *end, struct buf 
 	} else if (!add_table(s, end, b)) {
 		buf_text(b, "\nThere is no memory for the table.\n");
 	}
-	summary_print_tail(s, end, &tail);
+	summary_print_tail(s, end, NULL, &tail);
 	text_wrap(b, buf_string(&tail), end->wrapped ? end->width : SIZE_MAX);
 	b->failed = b->failed || tail.failed;
 	buf_deinit(&tail);

@@ -9,7 +9,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
-#include "client/report/groups.h"
+#include "client/report/view.h"
 
 /* Counters added up by keys, for the table at the end of a run, and for reports. */
 struct summary;
@@ -23,6 +23,8 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
 void summary_record(struct summary *s, const struct gpuctr_record *record);
+/* One that is not wanted: as groups_pass(). */
+void summary_pass(struct summary *s, const struct gpuctr_record *record);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);
@@ -31,6 +33,8 @@ bool summary_is_estimated(const struct summary *s); /* not everything was measur
 unsigned summary_without(const struct summary *s);
 /* All that came until now, finished; NULL: memory ran out. */
 struct groups *summary_groups(struct summary *s);
+/* The same before that, for who borrows them while records come. */
+struct groups *summary_unfinished(struct summary *s);
 
 struct summary_end {
 	struct gpuctr_totals totals;
@@ -43,6 +47,7 @@ struct summary_end {
 	bool refused;	       /* a process said why it cannot be measured */
 	const char *unmatched; /* what --kernel might have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
+	bool selected;	       /* some launches are left out, as the user wishes */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
@@ -57,8 +62,10 @@ void summary_print_nothing(const struct summary *s, const struct summary_end *en
 
 /* Appends the table and the lines below it. */
 void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
-/* Those lines alone: what could make a reader misjudge the numbers. */
-void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b);
+/* Those lines alone: what could make a reader misjudge the numbers, of which the first is what they
+ * were measured on. view: what is shown; NULL: all columns. */
+void summary_print_tail(const struct summary *s, const struct summary_end *end,
+			const struct view *view, struct buf *b);
 /* What makes changes since another capture mean less than they seem to; nothing where nothing does.
  * clocks_differ: of some row's times. Groups of both are finished. */
 void summary_print_against(const struct summary *now, const struct summary_end *end,

@@ -5,6 +5,8 @@
 
 #include "client/cli/summary_internal.h"
 
+#include <string.h>
+
 #include "client/cli/text.h"
 #include "client/report/derived.h"
 #include "client/report/estimated.h"
@@ -191,6 +193,11 @@ static void add_missing(const struct summary *s, struct buf *b)
 		if (all->self[i].n == all->calls) {
 			continue;
 		}
+		if (all->self[i].n == 0) {
+			text_terminal(b, measures[i].name);
+			buf_text(b, " is not known of any launch\n");
+			continue;
+		}
 		text_terminal(b, measures[i].name);
 		buf_text(b, " is not known of ");
 		text_count(b, all->calls - all->self[i].n);
@@ -200,54 +207,66 @@ static void add_missing(const struct summary *s, struct buf *b)
 	}
 }
 
-/* Which counters look worse than with a tool that runs each kernel alone. */
-static void add_of_range(const struct summary *s, struct buf *b)
+/* Of the columns that are shown, by name: lengths and cycles, which are more than the kernels' own,
+ * or ratios to them, which are less. */
+static void add_of_range(const struct summary *s, const struct view *view, bool ratios,
+			 struct buf *b)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		any = any || measures[i].of_range;
+		const char *name = measures[i].name;
+		bool is_ratio = strstr(name, ".per_") || strstr(name, ".pct");
+
+		if (measures[i].of_range && is_ratio == ratios &&
+		    (!view || view_shows(view, name))) {
+			buf_text(b, any ? ", " : "");
+			text_terminal(b, name);
+			any = true;
+		}
 	}
 	if (any) {
-		buf_text(b,
-			 "elapsed time and cycles, and ratios to them, are those of ranges, which "
-			 "are longer than\n"
-			 "the kernels: rates and percentages are lower than the kernels' own\n");
+		buf_text(b, ratios ? ": by the ranges around the kernels, which are longer, so "
+				     "lower than the kernels' own\n"
+				   : ": of the ranges around the kernels, which are longer than "
+				     "the kernels\n");
 	}
 }
 
-/* "flop_rate, intensity": those that are there. */
-static void add_names_of_flops(const struct measure *measures, size_t n, struct buf *b)
+/* "flop_rate, intensity": those that are shown. */
+static void add_names_of_flops(const struct measure *measures, size_t n, const struct view *view,
+			       struct buf *b)
 {
-	struct derived derived[DERIVED_MAX];
-	size_t n_derived = derived_find(measures, n, derived);
-	bool first = true;
+	struct derived found[DERIVED_MAX];
+	const struct derived *derived = view ? view->derived : found;
+	size_t n_derived = view ? view->n_derived : derived_find(measures, n, found);
 
 	for (size_t i = 0; i < n_derived; i++) {
-		if (derived_counts_operations(derived[i].kind)) {
-			buf_printf(b, "%s%s", first ? "" : ", ", derived[i].name);
-			first = false;
+		if (derived_counts_operations(derived[i].kind) &&
+		    (!view || view->chosen_derived[i])) {
+			buf_printf(b, "%s%s", b->n > 0 ? ", " : "", derived[i].name);
 		}
 	}
 }
 
 /* A program computes in other precisions as well, which are in no rate. */
-static void add_flops(const struct summary *s, struct buf *b)
+static void add_flops(const struct summary *s, const struct view *view, struct buf *b)
 {
 	const struct measure *measures;
 	size_t n = groups_measures(s->groups, &measures);
-	struct buf flops = { 0 };
+	struct buf flops = { 0 }, names = { 0 };
 
-	if (derived_add_flops(measures, n, &flops)) {
-		buf_text(b, "operations (");
-		add_names_of_flops(measures, n, b);
-		buf_text(b, ") are those that were counted, and no others: ");
+	add_names_of_flops(measures, n, view, &names);
+	if (derived_add_flops(measures, n, &flops) && names.n > 0) {
+		buf_printf(b, "operations (%s) are those that were counted, and no others: ",
+			   buf_string(&names));
 		text_terminal(b, buf_string(&flops));
 		buf_char(b, '\n');
 	}
 	buf_deinit(&flops);
+	buf_deinit(&names);
 }
 
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed)
@@ -332,7 +351,9 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 		buf_text(b, end->budgets);
 	}
 	buf_char(b, '\n');
-	add_uncounted(s, &end->totals, b);
+	if (!end->selected) {
+		add_uncounted(s, &end->totals, b);
+	}
 	if (unknown > 0) {
 		text_count(b, unknown);
 		buf_text(b,
@@ -347,7 +368,8 @@ static void add_estimated(const struct summary *s, const struct summary_end *end
 	}
 }
 
-void summary_print_tail(const struct summary *s, const struct summary_end *end, struct buf *b)
+void summary_print_tail(const struct summary *s, const struct summary_end *end,
+			const struct view *view, struct buf *b)
 {
 	add_hardware(s, end, b);
 	add_totals(s, end, b);
@@ -356,8 +378,9 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end, 
 	}
 	add_clocks(s, b);
 	add_missing(s, b);
-	add_of_range(s, b);
-	add_flops(s, b);
+	add_of_range(s, view, false, b);
+	add_of_range(s, view, true, b);
+	add_flops(s, view, b);
 	if (s->recorded_from) {
 		buf_text(b, "RECORDED on ");
 		text_terminal(b, s->recorded_from);

@@ -6,7 +6,6 @@
 #include "client/cli/top.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "client/cli/progress.h"
@@ -22,39 +21,6 @@ enum {
 uint64_t top_now_ns(void)
 {
 	return progress_now_ns();
-}
-
-void top_rate_update(struct top_rate *r, uint64_t value, uint64_t now_ns)
-{
-	bool known = r->at_ns > 0 && now_ns > r->at_ns && value >= r->value;
-
-	r->per_second =
-		known ? (double)(value - r->value) * 1e9 / (double)(now_ns - r->at_ns) : NAN;
-	r->value = value;
-	r->at_ns = now_ns;
-}
-
-static bool is_known(const struct top_rate *r)
-{
-	return r->at_ns != 0 && !isnan(r->per_second);
-}
-
-void top_rate_add_behind(const struct top_rate *r, struct buf *b)
-{
-	if (is_known(r)) {
-		buf_text(b, ", ");
-		top_rate_add(r, b);
-	}
-}
-
-void top_rate_add(const struct top_rate *r, struct buf *b)
-{
-	if (!is_known(r)) {
-		buf_text(b, "-");
-	} else {
-		text_count(b, (uint64_t)(r->per_second + 0.5));
-		buf_text(b, "/s");
-	}
 }
 
 /* NULL is the usual order, by time; then each counter, launches, names, and round again. */
@@ -139,13 +105,13 @@ static void add_order(const char *sort, unsigned page, unsigned pages, struct fr
 	frame_end_line(f, LOOK_DIM);
 }
 
-static void add_table(const struct view *v, const struct top_look *look, const char *sort,
+static void add_table(struct view *v, const struct top_look *look, const char *sort,
 		      struct frame *f)
 {
 	size_t width = look->width < TABLE_WIDTH_MIN ? TABLE_WIDTH_MIN : look->width;
 	struct buf b = { 0 };
 
-	f->failed |= table_print(v, width, &b) != 0;
+	f->failed |= table_print(v, width, &b, NULL) != 0;
 	buf_string(&b);
 	f->failed |= b.failed;
 	if (!b.failed && look->height > 0) {

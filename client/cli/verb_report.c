@@ -39,6 +39,8 @@ enum {
 	OPTION_HTML,
 	OPTION_DEFINE,
 	OPTION_ROOFLINE,
+	OPTION_WHERE,
+	OPTION_KERNEL,
 };
 
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
@@ -47,10 +49,14 @@ static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
 	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
 	  "capture, rank, task, host; several with commas (default: kernel)" },
+	{ OPTION_WHERE, "where", "KEY=REGEX",
+	  "only launches of which this key says so: op=conv; several: all must hold" },
+	{ OPTION_KERNEL, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX" },
 	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
 	  "most first (default: time); launches, total_launches, name" },
 	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
-	{ OPTION_COLUMNS, "columns", "LIST", "time, counters and what is derived (default: all)" },
+	{ OPTION_COLUMNS, "columns", "LIST",
+	  "time, counters, what is derived; all (default: those that fit)" },
 	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
 	{ OPTION_FIGURES, "figures", "LIST",
 	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all" },
@@ -73,6 +79,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct buf define;
+	struct strings where;
 	bool roofline, csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
@@ -118,18 +125,11 @@ static void add_wrapped(struct buf *notes, size_t width, struct buf *b)
 	buf_deinit(notes);
 }
 
-static void add_tail(struct report_source *s, size_t width, struct buf *to)
+static void add_tail(struct report_source *s, const struct view *view, size_t width, struct buf *to)
 {
-	struct buf notes = { 0 }, *b = &notes;
+	struct buf notes = { 0 };
 
-	s->end.budgets = buf_string(&s->budgets);
-	summary_print_tail(s->summary, &s->end, b);
-	if (s->unfinished > 0) {
-		buf_printf(b,
-			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
-			   "an error\n",
-			   s->unfinished == 1 ? "a capture is" : "several captures are");
-	}
+	report_source_print_tail(s, view, &notes);
 	add_wrapped(&notes, width, to);
 }
 
@@ -144,13 +144,13 @@ static void add_notes(struct report_source *s, struct report_source *before,
 				      v->clocks_differ, &notes);
 		add_wrapped(&notes, o->width, b);
 	}
-	add_tail(s, o->width, b);
+	add_tail(s, v, o->width, b);
 	if (before) {
 		buf_text(&notes, "before, ");
 		text_terminal(&notes, o->against);
 		buf_text(&notes, ":\n");
 		add_wrapped(&notes, o->width, b);
-		add_tail(before, o->width, b);
+		add_tail(before, v, o->width, b);
 	}
 }
 
@@ -170,12 +170,13 @@ static bool has_column(const struct view *v)
 }
 
 static void add_table(struct report_source *s, struct report_source *before,
-		      const struct report_options *o, const struct view *v, struct buf *b)
+		      const struct report_options *o, struct view *v, struct buf *b)
 {
 	struct buf notes = { 0 };
+	size_t more = 0;
 
 	if (summary_records(s->summary) > 0) {
-		b->failed |= table_print(v, o->width, b) != 0;
+		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
 	} else {
 		buf_text(b, "There are no kernels in it.\n");
@@ -183,13 +184,24 @@ static void add_table(struct report_source *s, struct report_source *before,
 	if (summary_records(s->summary) > 0 && !has_column(v)) {
 		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
 	}
+	if (more > 0) {
+		buf_printf(&notes, "%zu more column%s: --columns all\n", more,
+			   more == 1 ? "" : "s");
+	}
+	if (v->n_held > 0) {
+		text_count(&notes, v->n_held);
+		buf_text(&notes,
+			 " rows hold others and launch nothing themselves: --sort time:total "
+			 "shows them\n");
+	}
 	if (v->n_zero > 0) {
 		text_count(&notes, v->n_zero);
 		buf_text(&notes, " rows whose own counters are all zero are left out\n");
 	}
 	add_wrapped(&notes, o->width, b);
-	if (!o->view.against && !v->estimated && summary_records(s->summary) > 0) {
-		b->failed |= hints_print(v, o->width, b) != 0;
+	if (s->hints && !v->estimated && summary_records(s->summary) > 0) {
+		b->failed |= hints_find(s->hints, v) != 0;
+		hints_print(s->hints, o->width, b);
 	}
 	add_notes(s, before, o, v, b);
 }
@@ -225,6 +237,7 @@ static int print(struct report_source *s, struct report_source *before,
 	struct view_options options = o->view;
 	int r;
 
+	options.people = !o->csv && !o->json;
 	options.bars = isatty(STDOUT_FILENO);
 	options.utf8 = shows_utf8();
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
@@ -246,7 +259,9 @@ static int print(struct report_source *s, struct report_source *before,
 		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
 		b.failed |= r == -ENOMEM;
 		r = r == -ENOMEM ? 0 : r;
-		add_tail(s, o->width, &b);
+		memset(view.chosen, 0,
+		       view.n_measures * sizeof(*view.chosen)); /* nothing of them */
+		add_tail(s, &view, o->width, &b);
 	} else {
 		add_table(s, before, o, &view, &b);
 	}
@@ -266,7 +281,7 @@ static int report_page(const struct report_options *o, const struct strings *fil
 {
 	const struct page_options options = { .by = o->keys, .define = o->view.define };
 	struct buf why = { 0 };
-	int status = report_html(files, o->html, o->force, &options, &why);
+	int status = report_html(files, o->html, o->force, &o->where, &options, &why);
 
 	if (why.n > 0) {
 		refuse(&why);
@@ -279,13 +294,14 @@ static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool ok = report_source_open(&now, &o->keys);
+	bool hints = !o->against && !o->csv && !o->json && !o->roofline;
+	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
 	if (ok && o->against) {
-		ok = report_source_open(&before, &o->keys) &&
+		ok = report_source_open(&before, &o->keys, false, &o->where) &&
 		     report_source_read(&before, o->against);
 		o->view.against = ok ? summary_groups(before.summary) : NULL;
 		ok = o->view.against != NULL;
@@ -372,13 +388,39 @@ static bool read_define(struct report_options *o, const char *path)
 	return true;
 }
 
+/* What is no condition is refused before a file is read. */
+static bool add_where(struct report_options *o, const char *option, const char *key,
+		      const char *value)
+{
+	struct where *w = where_new();
+	struct buf text = { 0 }, why = { 0 };
+	int r;
+
+	buf_printf(&text, "%s%s", key, value);
+	r = w && !text.failed ? where_add(w, buf_string(&text), &why) : -ENOMEM;
+	if (r) {
+		say_usage("%s: %s", option, r == -ENOMEM ? "out of memory" : buf_string(&why));
+	} else {
+		strings_add(&o->where, text.data, text.n);
+	}
+	where_free(w);
+	buf_deinit(&text);
+	buf_deinit(&why);
+	return r == 0;
+}
+
 static bool take_option(struct report_options *o, int id, const char *value)
 {
-	o->has_choice = o->has_choice ||
-			(id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE && id != 'f');
+	o->has_choice =
+		o->has_choice || (id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE &&
+				  id != OPTION_WHERE && id != OPTION_KERNEL && id != 'f');
 	switch (id) {
 	case OPTION_BY:
 		return parse_keys(o, value);
+	case OPTION_WHERE:
+		return add_where(o, "--where", "", value);
+	case OPTION_KERNEL:
+		return add_where(o, "--kernel", "kernel=", value);
 	case OPTION_SORT:
 		o->view.sort = value;
 		return true;
@@ -476,8 +518,8 @@ static bool check(const struct report_options *o, const struct strings *files)
 		return false;
 	}
 	if (o->html && o->has_choice) {
-		say_usage("report: --html has all rows and figures; it goes with --by, --define "
-			  "and --force alone");
+		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
+			  "--kernel, --define and --force alone");
 		return false;
 	}
 	if (o->force && !o->html) {
@@ -516,6 +558,7 @@ static int exec_report(int argc, char **argv)
 		status = o.html ? report_page(&o, &files) : report(&o, &files);
 	}
 	strings_deinit(&files);
+	strings_deinit(&o.where);
 	buf_deinit(&o.define);
 	return status;
 }

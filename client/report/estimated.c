@@ -413,7 +413,9 @@ int estimated_finish_rows(struct groups *g)
 	free(g->priors);
 	g->priors = new_priors(g);
 	ok = g->priors != NULL && pools_make(g) == 0;
-	qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	if (g->n_placed > 0) {
+		qsort(g->placed, g->n_placed, sizeof(*g->placed), compare_placed);
+	}
 	for (size_t i = 0; i < g->cells_index.n && ok; i++) {
 		const struct leaf *leaf = g->cells[i].leaf;
 
@@ -492,6 +494,12 @@ struct estimate estimated_total(const struct group *group, const struct measure 
 	}
 	return group->estimated ? of(&group->estimated->total[i], true)
 				: exact(group->total[i].n, group->total[i].sum);
+}
+
+uint64_t estimated_unknown(const struct group *group, size_t i)
+{
+	return group->estimated ? group->estimated->total[i].unknown
+				: group->total_calls - group->total[i].n;
 }
 
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n)

@@ -26,6 +26,9 @@ struct estimate estimated_self(const struct group *group, const struct measure *
 struct estimate estimated_total(const struct group *group, const struct measure *m, size_t i);
 struct estimate estimated_mean(const struct group *group, size_t i);
 
+/* Launches of a row, with those nested in it, that no value of a measure is of. */
+uint64_t estimated_unknown(const struct group *group, size_t i);
+
 /* Adds a row to others, which have no launches in common. Arrays are of n measures. */
 void estimated_add(struct estimated *sum, const struct estimated *row, size_t n);
 

@@ -4,7 +4,8 @@
  * and kernel, "iteration 2;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a counter
  * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
  * in a name becomes a comma, and what would break the line a question mark. A stack of more than
- * 32 kB is cut: names for which there is no room are "..", and then left out.
+ * 32 kB is cut: names for which there is no room are "..", and then left out. Of a capture with a
+ * budget sums are what all launches did (places.h).
  *
  * Memory grows with the places in the program, not with the records. */
 
@@ -12,25 +13,28 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
 #include "client/report/frames.h"
-#include "client/report/groups.h"
+#include "client/report/estimated.h"
+#include "client/report/places.h"
 
 enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
 	struct attributor *attributor;
-	size_t column;	      /* SIZE_MAX: time */
+	size_t measure;	      /* what is weighed */
 	bool several;	      /* each process is a frame */
 	struct frames frames; /* of one value */
+	struct places *places;
 	struct frame *outermost;
 	unsigned process; /* that it is of */
-	uint64_t unknown; /* records without a value */
+	uint64_t unknown; /* launches without a value */
 };
 
 /* --- what is weighed ------------------------------------------------------------------------- */
@@ -56,18 +60,19 @@ static size_t find_column(const struct gpuctr_plan *plan, const char *weight, si
 static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 {
 	const struct gpuctr_plan *plan = &f->info->plan;
-	size_t n_matches;
+	size_t n_matches, column;
 
-	f->column = SIZE_MAX;
+	f->measure = MEASURE_TIME;
 	if (!weight || strcmp(weight, "time") == 0) {
 		return true;
 	}
-	f->column = find_column(plan, weight, &n_matches);
-	if (n_matches == 1 && groups_adds_up(plan->columns[f->column].name)) {
+	column = find_column(plan, weight, &n_matches);
+	f->measure = MEASURE_TIME + 1 + column;
+	if (n_matches == 1 && groups_adds_up(plan->columns[column].name)) {
 		return true;
 	}
 	if (n_matches == 1) {
-		text_terminal(why, plan->columns[f->column].name);
+		text_terminal(why, plan->columns[column].name);
 		buf_text(why, " does not add up over kernels; take a counter that ends with .sum");
 		return false;
 	}
@@ -101,6 +106,7 @@ static void folded_close(void *e)
 	struct folded *f = e;
 
 	attributor_free(f->attributor);
+	places_free(f->places);
 	frames_deinit(&f->frames);
 	free(f);
 }
@@ -118,7 +124,9 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
 	f->attributor = attributor_new();
-	if (!f->attributor || !take_weight(f, options->weight, why)) {
+	f->places = places_new(NULL);
+	if (!f->attributor || !f->places || !take_weight(f, options->weight, why) ||
+	    places_begin(f->places, &info->plan, info->path, why)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -157,30 +165,38 @@ static struct frame *find_outermost(struct folded *f, unsigned process)
 	return f->outermost;
 }
 
+static int folded_process(void *e, struct buf *b, const struct store_process *process)
+{
+	struct folded *f = e;
+
+	(void)b;
+	return places_process(f->places, &process->process);
+}
+
 static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record)
 {
 	struct folded *f = e;
-	double value = f->column != SIZE_MAX	 ? record->values[f->column]
-		       : record->duration_ns < 0 ? NAN
-						 : (double)record->duration_ns;
 	struct frame *frame = find_outermost(f, record->process);
 	struct attribution what;
+	char place[24];
 
 	(void)b;
 	if (!frame || attributor_take(f->attributor, record, &what)) {
 		return -ENOMEM;
 	}
-	if (!isfinite(value)) {
-		f->unknown++;
-		return 0;
-	}
 	frame = frames_find(&f->frames, frame, what.scope, record);
 	if (!frame) {
 		return -ENOMEM;
 	}
-	frame->launches++;
-	frame->sums[0] += value;
-	return 0;
+	snprintf(place, sizeof(place), "%zu", frame->number);
+	return places_record(f->places, record, place);
+}
+
+static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
+{
+	struct folded *f = e;
+
+	return places_stratum(f->places, stratum);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -239,7 +255,9 @@ static int write_lines(struct buf *b, const struct frame *frame, struct buf *sta
 	int r = children ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (children[i]->is_kernel) {
+		if (children[i]->is_kernel && children[i]->launches == 0) {
+			/* Its value is not known. */
+		} else if (children[i]->is_kernel) {
 			write_line(b, children[i], stack);
 		} else {
 			push_name(stack, children[i]->name);
@@ -251,12 +269,41 @@ static int write_lines(struct buf *b, const struct frame *frame, struct buf *sta
 	return r;
 }
 
+/* What nothing was measured of where it was launched stands in the root. */
+static int on_place(const struct place *place, void *userdata)
+{
+	struct folded *f = userdata;
+	double value = place->values[f->measure];
+	struct frame *frame;
+
+	if (!isfinite(value)) {
+		return 0;
+	}
+	if (*place->place) {
+		frame = f->frames.ends[strtoull(place->place, NULL, 10)];
+	} else {
+		frame = frames_outermost(&f->frames, PLACES_NOWHERE);
+		frame = frame ? frames_kernel(&f->frames, frame, place->kernel) : NULL;
+	}
+	if (!frame) {
+		return -ENOMEM;
+	}
+	frame->launches += (uint64_t)(place->launches + 0.5);
+	frame->sums[0] += value;
+	return 0;
+}
+
 static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
 	struct buf stack = { 0 };
-	int r = write_lines(b, &f->frames.root, &stack);
+	int r = places_finish(f->places);
 
+	if (r == 0) {
+		f->unknown = estimated_unknown(groups_all(places_kernels(f->places)), f->measure);
+		r = places_each(f->places, on_place, f);
+	}
+	r = r ? r : write_lines(b, &f->frames.root, &stack);
 	r = stack.failed ? -ENOMEM : r;
 	buf_deinit(&stack);
 	return r;
@@ -266,10 +313,11 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
-	if (f->info->budget_ppm > 0) {
-		buf_text(b,
-			 "launches were chosen at random (--budget): sums are of those that were "
-			 "measured, and not scaled to all\n");
+	if (groups_are_estimated(places_kernels(f->places))) {
+		buf_text(b, "sums are ESTIMATED, of all launches, from those that --budget chose; "
+			    "gpuctr-client report\ntells their errors\n");
+	} else if (f->info->budget_ppm > 0) {
+		buf_text(b, PLACES_BROKE_OFF);
 	}
 	if (f->unknown > 0) {
 		text_count(b, f->unknown);
@@ -283,7 +331,9 @@ const struct exporter exporter_folded = {
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
+	.process = folded_process,
 	.record = folded_record,
+	.stratum = folded_stratum,
 	.end = folded_end,
 	.tell = folded_tell,
 };

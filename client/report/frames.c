@@ -13,6 +13,7 @@ enum { FIRST_SLOTS = 256 };
 void frames_deinit(struct frames *f)
 {
 	texts_deinit(&f->texts);
+	free(f->ends);
 	free(f->slots);
 	free(f->known);
 	memset(f, 0, sizeof(*f));
@@ -64,6 +65,24 @@ static bool grow(struct frames *f)
 	return true;
 }
 
+static bool add_end(struct frames *f, struct frame *frame)
+{
+	size_t max = f->max_ends ? f->max_ends * 2 : FIRST_SLOTS;
+	struct frame **ends = f->ends;
+
+	if (f->n_ends == f->max_ends) {
+		ends = realloc(f->ends, max * sizeof(struct frame *));
+		if (!ends) {
+			return false;
+		}
+		f->ends = ends;
+		f->max_ends = max;
+	}
+	frame->number = f->n_ends;
+	f->ends[f->n_ends++] = frame;
+	return true;
+}
+
 /* The name is one of texts. */
 static struct frame *find_child(struct frames *f, struct frame *parent, const char *name,
 				bool is_kernel)
@@ -83,7 +102,7 @@ static struct frame *find_child(struct frames *f, struct frame *parent, const ch
 		return NULL;
 	}
 	frame->sums = is_kernel ? texts_take(&f->texts, f->n_values * sizeof(double)) : NULL;
-	if (is_kernel && !frame->sums) {
+	if (is_kernel && (!frame->sums || !add_end(f, frame))) {
 		return NULL;
 	}
 	frame->parent = parent;
@@ -228,4 +247,9 @@ struct frame *frames_find(struct frames *f, struct frame *outermost, const struc
 	struct frame *frame = find_scope(f, outermost, scope);
 
 	return frame ? find_child(f, frame, find_kernel(f, record), true) : NULL;
+}
+
+struct frame *frames_kernel(struct frames *f, struct frame *parent, const char *name)
+{
+	return find_child(f, parent, add_name(f, name), true);
 }

@@ -19,6 +19,7 @@ struct frame {
 	struct frame *children, *next;
 	const char *name;
 	bool is_kernel;
+	size_t number;	   /* of a kernel: place in ends */
 	uint64_t launches; /* of a kernel; the caller's */
 	double *sums;	   /* one a value; the caller's */
 };
@@ -34,6 +35,8 @@ struct frames {
 
 	struct texts texts; /* names, and the frames */
 	struct frame root;
+	struct frame **ends; /* kernels, as they came */
+	size_t n_ends, max_ends;
 	struct frame **slots; /* open addressing, a power of two */
 	size_t n, n_slots;
 	/* Frames of scopes, so that their labels are looked at once. */
@@ -61,5 +64,8 @@ struct frame *frames_outermost(struct frames *f, const char *name);
  * frames; outermost is the root, or from frames_outermost(). NULL: out of memory. */
 struct frame *frames_find(struct frames *f, struct frame *outermost, const struct scope *scope,
 			  const struct gpuctr_record *record);
+
+/* A frame of a kernel by its name. NULL: out of memory. */
+struct frame *frames_kernel(struct frames *f, struct frame *parent, const char *name);
 
 #endif

@@ -226,6 +226,12 @@ int groups_host(struct groups *g, const char *host)
 	return text ? 0 : -ENOMEM;
 }
 
+int groups_at(struct groups *g, const char *place)
+{
+	g->place = texts_add_string(&g->texts, place);
+	return g->place ? 0 : -ENOMEM;
+}
+
 static const char *add_text(struct groups *g, struct buf *b)
 {
 	const char *text = b->failed ? NULL : texts_add_string(&g->texts, buf_string(b));

@@ -78,9 +78,22 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 int groups_host(struct groups *g, const char *host);
 int groups_process(struct groups *g, const struct gpuctr_process *process);
 int groups_record(struct groups *g, const struct gpuctr_record *record);
+/* One that is not wanted, of which others may be the gradient. 0 or -ENOMEM. */
+int groups_pass(struct groups *g, const struct gpuctr_record *record);
+/* What the next records have for KEY_PLACE. 0 or -ENOMEM. */
+int groups_at(struct groups *g, const char *place);
 /* The innermost range around the last record, where the keys ask for ranges; NULL: none. It lives
  * as long as g. */
 const struct scope *groups_last_scope(const struct groups *g);
+
+/* What the keys say of a record, where none nests, without taking it; as long as g lives. Each
+ * record of a process must be told, in order. 0 or -ENOMEM. */
+int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret);
+/* The same of a stratum: what only a launch has is "", or NULL of the key that nests. Another key
+ * is NULL when memory ran out. */
+void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
+/* Does the key say the same of all launches of a stratum, whether they were measured or not? */
+bool groups_knows_of_strata(enum key key);
 
 /* Of a capture with a budget; may be told again, with more launches. */
 int groups_stratum(struct groups *g, const struct gpuctr_stratum *stratum);

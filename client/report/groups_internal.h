@@ -123,7 +123,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the present capture */
 	size_t n_columns;
-	const char *capture, *host;
+	const char *capture, *host, *place;
 
 	struct groups_process *processes; /* of the present capture */
 	size_t n_processes, max_processes;
@@ -177,8 +177,6 @@ struct groups {
 
 /* groups_records.c: the leaf of these; NULL: out of memory. */
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
-/* Of a stratum, as of a record of it, but for what only a launch has. */
-void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims);
 
 /* cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id);

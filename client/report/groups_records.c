@@ -107,11 +107,19 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return p ? p->task : "";
 	case KEY_HOST:
 		return g->host;
+	case KEY_PLACE:
+		return g->place ? g->place : "";
 	case KEY_CAPTURE:
 	case KEY_END:
 		break;
 	}
 	return g->capture;
+}
+
+bool groups_knows_of_strata(enum key key)
+{
+	return key == KEY_KERNEL || key == KEY_DEVICE || key == KEY_PROCESS || key == KEY_CAPTURE ||
+	       key == KEY_RANK || key == KEY_TASK || key == KEY_HOST;
 }
 
 void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, const void **dims)
@@ -126,8 +134,7 @@ void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, co
 
 		if (key == KEY_KERNEL && !s->kernel) {
 			dims[i] = texts_add_string(&g->texts, "(several kernels)");
-		} else if (key == KEY_KERNEL || key == KEY_DEVICE || key == KEY_PROCESS ||
-			   key == KEY_CAPTURE) {
+		} else if (groups_knows_of_strata(key)) {
 			dims[i] = find_dim(g, &like, NULL, p, i);
 		} else {
 			dims[i] = (int)i == g->keys.nested ? NULL : texts_add_string(&g->texts, "");
@@ -274,23 +281,55 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 	}
 }
 
+/* What all keys say of a record. 0 or -ENOMEM. */
+static int find_dims(struct groups *g, const struct gpuctr_record *record,
+		     const struct groups_process *p, struct attribution *ret_what,
+		     const void **ret_dims)
+{
+	*ret_what = (struct attribution){ .layer = "", .step = "" };
+	if (g->attributor && attributor_take(g->attributor, record, ret_what)) {
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		ret_dims[i] = find_dim(g, record, ret_what, p, i);
+	}
+	return 0;
+}
+
+int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret)
+{
+	struct attribution what;
+	const void *dims[KEYS_MAX];
+	int r = find_dims(g, record, groups_find_process(g, record->process), &what, dims);
+
+	for (unsigned i = 0; i < g->keys.n && r == 0; i++) {
+		ret[i] = dims[i];
+		r = ret[i] ? 0 : -ENOMEM;
+	}
+	return r;
+}
+
+int groups_pass(struct groups *g, const struct gpuctr_record *record)
+{
+	struct attribution what;
+
+	return g->attributor ? attributor_take(g->attributor, record, &what) : 0;
+}
+
 int groups_record(struct groups *g, const struct gpuctr_record *record)
 {
 	const struct groups_process *p = groups_find_process(g, record->process);
-	struct attribution what = { .layer = "", .step = "" };
+	struct attribution what;
 	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
 	struct leaf *leaf;
 
 	g->records++;
 	g->by_clock[record->clock]++;
-	if (g->attributor && attributor_take(g->attributor, record, &what)) {
+	if (find_dims(g, record, p, &what, dims)) {
 		return -ENOMEM;
 	}
 	g->scope = what.scope;
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		dims[i] = find_dim(g, record, &what, p, i);
-	}
 	leaf = groups_find_leaf(g, dims);
 	if (!leaf) {
 		return -ENOMEM;

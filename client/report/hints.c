@@ -1,79 +1,226 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Three rules, for rows that take a good part of the time of all:
+/* What takes 5 % of the time, of a kernel in one launch shape, and what moves most bytes, is judged
+ * by how near it is to the two roofs:
  *
- * memory	its bytes are a good part of what the memory can move: fewer bytes make it faster
- *		rather than fewer operations do. Few kernels come near the peak, because they wait
- *		for what they fetch: of a training step, batch normalisation and activations are
- *		between a third of it and two (H200)
- * small	most launches have fewer blocks than the device has multiprocessors, so that a part
- *		of it is idle
- * eights	a matrix product or convolution has a batch or channels that are not divisible by 8,
- *		which is what tensor cores work in
+ * memory	60 % and more of what the memory can move: fewer bytes make it faster
+ * computation	the same of what the tensor cores can do
+ * few blocks	most launches have fewer blocks than the device has multiprocessors: a part is idle;
+ *		what takes less than 5 % by itself is told together
+ * latency	none of these: it waits. ncu draws the line between a roof and latency at 60 % as
+ * well
  *
- * The limits are in the text of each, so that a reader can judge them. */
+ * And of operators that take as much: a matrix product or convolution has a batch or channels that
+ * are not divisible by 8, which is what tensor cores work in.
+ *
+ * Where operations were not counted it is told of what moves most that it waits or computes, and of
+ * no other. Where times are those of ranges nothing is told of waiting: the kernels are nearer to
+ * the roofs than such times say. The limits are in the text of each, so that a reader can judge
+ * them. */
 
 #include "client/report/hints.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "client/report/labels.h"
 #include "client/report/names.h"
+#include "client/store/reader.h"
 
 enum {
-	NAME_WIDTH = 56,
-	TIME_PERCENT = 5,  /* of all time, for a row to be worth a hint */
-	PEAK_PERCENT = 30, /* of the memory's bandwidth */
+	NAME_WIDTH = 48,
+	TIME_PERCENT = 5,   /* of all time, to be worth a hint */
+	ROOF_PERCENT = 60,  /* of a roof, to be bound by it */
+	SMALL_PERCENT = 20, /* of all time, for what has few blocks together */
 };
 
-static const struct derived *find_derived(const struct view *v, enum derived_kind kind)
+enum { LABEL_KERNEL, LABEL_SHAPE };
+
+struct hints {
+	struct groups *groups;
+	const struct measure *measures;
+	size_t n_measures;
+	struct derived derived[DERIVED_MAX];
+	size_t n_derived;
+	struct hint items[HINTS_MAX];
+	const struct group *rows[HINTS_MAX]; /* of items; NULL: of an operator */
+	size_t n, n_left_out;
+};
+
+/* --- what comes ------------------------------------------------------------------------------ */
+
+struct hints *hints_new(void)
 {
-	for (size_t i = 0; i < v->n_derived; i++) {
-		if (v->derived[i].kind == kind) {
-			return &v->derived[i];
+	static const struct keys keys = {
+		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_PLACE },
+		.n = 2,
+		.nested = -1
+	};
+	struct hints *h = calloc(1, sizeof(*h));
+
+	if (h && !(h->groups = groups_new(&keys))) {
+		return hints_free(h);
+	}
+	return h;
+}
+
+static void forget(struct hints *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		free(h->items[i].name);
+		free(h->items[i].shown);
+		free(h->items[i].text);
+	}
+	h->n = h->n_left_out = 0;
+}
+
+struct hints *hints_free(struct hints *h)
+{
+	if (h) {
+		forget(h);
+		groups_free(h->groups);
+		free(h);
+	}
+	return NULL;
+}
+
+int hints_begin(struct hints *h, const struct gpuctr_plan *plan, const char *name)
+{
+	return groups_begin(h->groups, plan, name, NULL);
+}
+
+int hints_process(struct hints *h, const struct gpuctr_process *process)
+{
+	return groups_process(h->groups, process);
+}
+
+int hints_record(struct hints *h, const struct gpuctr_record *record)
+{
+	char shape[96];
+	int r;
+
+	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
+		 record->grid[1], record->grid[2], record->block[0], record->block[1],
+		 record->block[2]);
+	r = groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
+	return r ? r : groups_record(h->groups, record);
+}
+
+unsigned hints_without(const struct hints *h)
+{
+	return groups_without(h->groups) & ~(unsigned)STORE_BLOCK;
+}
+
+/* --- what a row does ------------------------------------------------------------------------- */
+
+static const struct derived *find_derived(const struct hints *h, enum derived_kind kind)
+{
+	for (size_t i = 0; i < h->n_derived; i++) {
+		if (h->derived[i].kind == kind) {
+			return &h->derived[i];
 		}
 	}
 	return NULL;
 }
 
-static void add_memory(const struct view *v, const struct group *row, struct buf *b)
+/* NaN: not known. */
+static double share_of(const struct hints *h, enum derived_kind kind, const struct group *row)
 {
-	const struct derived *peak = find_derived(v, DERIVED_PEAK);
-	double share = peak ? derived_value(peak, row) : NAN;
-	double time = row->timed[MEASURE_TIME].sum, bytes = 0;
+	const struct derived *d = find_derived(h, kind);
 
-	if (isnan(share) || share < PEAK_PERCENT) {
-		return;
-	}
-	for (size_t i = 0; i < peak->n_bytes; i++) {
-		bytes += row->timed[peak->bytes[i]].sum;
-	}
-	buf_text(b, "moves ");
-	text_scaled(b, bytes, "byte");
-	buf_text(b, " in ");
-	text_scaled(b, time, "nanosecond");
-	buf_text(b, ", which is ");
-	text_scaled(b, bytes / time * 1e9, "byte/second");
-	buf_printf(b,
-		   ", %.0f%% of the memory's peak (limit: %d%%): bound by memory; fusing it "
-		   "with what runs before or after, or smaller types, would help",
-		   share, PEAK_PERCENT);
+	return d ? derived_value(d, row) : NAN;
 }
 
-static void add_small(const struct view *v, const struct group *row, struct buf *b)
+/* Of launches whose time is known. */
+static double bytes_of(const struct hints *h, const struct group *row)
 {
-	(void)v;
-	if (row->small * 2 <= row->calls) {
+	const struct derived *d = find_derived(h, DERIVED_BANDWIDTH);
+	double bytes = 0;
+
+	for (size_t i = 0; d && i < d->n_bytes; i++) {
+		bytes += row->timed[d->bytes[i]].sum;
+	}
+	return bytes;
+}
+
+static bool takes_time(double time, const struct group *all)
+{
+	double whole = all->self[MEASURE_TIME].sum;
+
+	return whole > 0 && time * 100 >= whole * TIME_PERCENT;
+}
+
+static bool has_few_blocks(const struct group *row)
+{
+	return row->small * 2 > row->calls;
+}
+
+/* --- rules ----------------------------------------------------------------------------------- */
+
+/* "moves 515 MB (4% of all) in 913 us, 11% of the memory's peak" */
+static void add_traffic(const struct hints *h, const struct group *row, bool most, struct buf *b)
+{
+	double bytes = bytes_of(h, row), all = bytes_of(h, groups_all(h->groups));
+	double time = row->timed[MEASURE_TIME].sum, memory = share_of(h, DERIVED_PEAK, row);
+
+	if (bytes <= 0 || time <= 0) {
 		return;
 	}
+	buf_text(b, most ? "moves most, " : "moves ");
+	text_scaled(b, bytes, "byte");
+	buf_printf(b, " (%.0f%% of all) in ", bytes / all * 100);
+	text_scaled(b, time, "nanosecond");
+	if (!isnan(memory)) {
+		buf_printf(b, ", at %.0f%% of the memory's peak", memory);
+	}
+}
+
+static void add_blocks(const struct group *row, struct buf *b)
+{
 	text_count(b, row->small);
 	buf_text(b, " of ");
 	text_count(b, row->calls);
-	buf_text(b, " launches have fewer blocks than the device has multiprocessors: a part of it "
-		    "is idle; larger batches, or several streams, would help");
+	buf_text(b, " launches have fewer blocks than the device has multiprocessors; larger "
+		    "batches, or several streams, would use all of it");
+}
+
+/* Which roof a row is bound by, or why by none; nothing where nothing can be said. */
+static void add_verdict(const struct hints *h, const struct group *row, bool most, struct buf *b)
+{
+	double memory = share_of(h, DERIVED_PEAK, row);
+	double computation = share_of(h, DERIVED_FLOP_PEAK, row);
+
+	if (memory >= ROOF_PERCENT) {
+		buf_printf(b,
+			   "bound by memory (from %d%% on); fusing it with what runs before or "
+			   "after, or smaller types, would help",
+			   ROOF_PERCENT);
+	} else if (computation >= ROOF_PERCENT) {
+		buf_printf(b,
+			   "bound by computation, at %.0f%% of the tensor cores' peak (from "
+			   "%d%% on); smaller types, or less to compute, would help",
+			   computation, ROOF_PERCENT);
+	} else if (has_few_blocks(row)) {
+		add_blocks(row, b);
+	} else if (isnan(memory) || row->total_ranged > 0 || row->graphs > 0) {
+		return;
+	} else if (isnan(computation)) {
+		/* Of what moves most it is worth a line what it is not. */
+		if (most) {
+			buf_printf(b,
+				   "not bound by memory (from %d%% on), but by latency, or by "
+				   "computation, which was not counted",
+				   ROOF_PERCENT);
+		}
+	} else {
+		buf_printf(b,
+			   "bound by latency, with %.0f%% of the tensor cores' peak (both below "
+			   "%d%%); more warps at one time, or fusing it, would help",
+			   computation, ROOF_PERCENT);
+	}
 }
 
 /* The first two dimensions of each size: batch and channels, or rows and columns. Returns the first
@@ -102,32 +249,218 @@ static unsigned odd_dimension(const char *sizes)
 	return 0;
 }
 
-static void add_eights(const struct view *v, const struct group *row, struct buf *b)
+/* Of a product; 0: none. */
+static unsigned odd_of(const struct scope *op)
 {
 	static const char *const products[] = { "conv", "mm", "linear", "matmul", "attention" };
-	bool is_product = false;
-	unsigned odd;
 
-	(void)v;
-	for (size_t i = 0; row->op && i < sizeof(products) / sizeof(products[0]); i++) {
-		is_product |= strstr(row->op->name, products[i]) != NULL;
+	for (size_t i = 0; op && i < sizeof(products) / sizeof(products[0]); i++) {
+		if (strstr(op->name, products[i])) {
+			return odd_dimension(op->sizes);
+		}
 	}
-	odd = is_product ? odd_dimension(row->op->sizes) : 0;
-	if (odd == 0) {
-		return;
-	}
-	buf_printf(b, "a dimension of %u, as in ", odd);
-	text_terminal(b, row->op->sizes);
-	buf_text(b, ", is not divisible by 8, which is what tensor cores work in; padding it would "
-		    "help");
+	return 0;
 }
 
-static bool matters(const struct view *v, const struct group *row)
-{
-	double whole = v->all->self[MEASURE_TIME].sum;
+/* --- all ------------------------------------------------------------------------------------- */
 
-	return row->calls > 0 && whole > 0 &&
-	       row->self[MEASURE_TIME].sum * 100 >= whole * TIME_PERCENT;
+static char *take(struct buf *b)
+{
+	char *text = b->failed ? NULL : strdup(buf_string(b));
+
+	buf_deinit(b);
+	return text;
+}
+
+/* One finding is told once. Empties name and text. */
+static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
+{
+	struct hint *item = &h->items[h->n];
+	bool failed = name->failed || text->failed;
+
+	for (size_t i = 0; i < h->n && !failed; i++) {
+		if (strcmp(h->items[i].name, buf_string(name)) == 0 &&
+		    strcmp(h->items[i].text, buf_string(text)) == 0) {
+			buf_deinit(name);
+			buf_deinit(text);
+			return 0;
+		}
+	}
+	if (h->n == HINTS_MAX && !failed) {
+		h->n_left_out++;
+		buf_deinit(name);
+		buf_deinit(text);
+		return 0;
+	}
+	item->name = take(name);
+	item->text = take(text);
+	item->shown = item->name ? strdup(item->name) : NULL;
+	h->rows[h->n++] = row;
+	return item->name && item->text && item->shown ? 0 : -ENOMEM;
+}
+
+static int judge(struct hints *h, const struct group *row, bool most)
+{
+	struct buf name = { 0 }, text = { 0 }, verdict = { 0 };
+
+	add_verdict(h, row, most, &verdict);
+	text.failed = verdict.failed;
+	if (verdict.n > 0 || most) {
+		add_traffic(h, row, most, &text);
+		buf_text(&text, text.n > 0 && verdict.n > 0 ? ": " : "");
+		buf_text(&text, buf_string(&verdict));
+		text_terminal(&name, row->labels[LABEL_KERNEL]);
+		buf_text(&name, *row->labels[LABEL_SHAPE] ? ", " : "");
+		buf_text(&name, row->labels[LABEL_SHAPE]);
+	}
+	buf_deinit(&verdict);
+	return text.n > 0 || text.failed ? add_hint(h, row, &name, &text) : 0;
+}
+
+/* Those that take too little time to be named, where they take much together. */
+static int judge_small(struct hints *h, double time, uint64_t launches)
+{
+	double whole = groups_all(h->groups)->self[MEASURE_TIME].sum;
+	struct buf name = { 0 }, text = { 0 };
+
+	if (whole <= 0 || time * 100 < whole * SMALL_PERCENT) {
+		return 0;
+	}
+	buf_text(&name, "kernels of less time");
+	text_count(&text, launches);
+	buf_printf(&text,
+		   " launches, which take %.0f%% of the time (limit: %d%%), have fewer blocks "
+		   "than the device has multiprocessors; larger batches, or several "
+		   "streams, would use all of it",
+		   time / whole * 100, SMALL_PERCENT);
+	return add_hint(h, NULL, &name, &text);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct group *x = *(const struct group *const *)a,
+			   *y = *(const struct group *const *)b;
+	double left = x->self[MEASURE_TIME].sum, right = y->self[MEASURE_TIME].sum;
+	int order = strcmp(x->labels[LABEL_KERNEL], y->labels[LABEL_KERNEL]);
+
+	return left != right ? (left < right ? 1 : -1)
+	       : order	     ? order
+			     : strcmp(x->labels[LABEL_SHAPE], y->labels[LABEL_SHAPE]);
+}
+
+static int judge_kernels(struct hints *h)
+{
+	struct group **rows;
+	const struct group *most = NULL;
+	size_t n = groups_rows(h->groups, &rows);
+	double small_time = 0;
+	uint64_t n_small = 0;
+	int r = 0;
+
+	if (n > 1) {
+		qsort(rows, n, sizeof(*rows), compare_times);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (bytes_of(h, rows[i]) > (most ? bytes_of(h, most) : 0)) {
+			most = rows[i];
+		}
+	}
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (rows[i] == most ||
+		    takes_time(rows[i]->self[MEASURE_TIME].sum, groups_all(h->groups))) {
+			r = judge(h, rows[i], rows[i] == most && n > 1);
+		} else if (has_few_blocks(rows[i])) {
+			small_time += rows[i]->self[MEASURE_TIME].sum;
+			n_small += rows[i]->calls;
+		}
+	}
+	return r ? r : judge_small(h, small_time, n_small);
+}
+
+static bool is_of_operators(const struct view *v)
+{
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		if (v->keys->keys[i] == KEY_OP) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int judge_operators(struct hints *h, const struct view *v)
+{
+	int r = 0;
+
+	for (size_t i = 0; is_of_operators(v) && i < v->n_shown && r == 0; i++) {
+		const struct group *row = v->rows[i];
+		unsigned odd =
+			takes_time(row->self[MEASURE_TIME].sum, v->all) ? odd_of(row->op) : 0;
+		struct buf name = { 0 }, text = { 0 };
+
+		if (odd > 0 && row->calls > 0) {
+			text_terminal(&name, row->op->name);
+			buf_printf(&text, "a dimension of %u, as in ", odd);
+			text_terminal(&text, row->op->sizes);
+			buf_text(&text,
+				 ", is not divisible by 8, which is what tensor cores work in; "
+				 "padding it would help");
+			r = add_hint(h, NULL, &name, &text);
+		}
+	}
+	return r;
+}
+
+/* Names of kernels as tables show them: those that differ never look the same. */
+static int shorten(struct hints *h)
+{
+	const char *names[HINTS_MAX];
+	size_t n = 0, of_item[HINTS_MAX] = { 0 };
+	char **shown;
+	int r = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		const char *name = h->rows[i] ? h->rows[i]->labels[LABEL_KERNEL] : NULL;
+
+		while (name && of_item[i] < n && strcmp(names[of_item[i]], name) != 0) {
+			of_item[i]++;
+		}
+		if (name && of_item[i] == n) {
+			names[n++] = name;
+		}
+	}
+	shown = names_shorten(names, n, NAME_WIDTH, true);
+	for (size_t i = 0; shown && i < h->n && r == 0; i++) {
+		const char *shape = h->rows[i] ? h->rows[i]->labels[LABEL_SHAPE] : NULL;
+		struct buf b = { 0 };
+
+		if (shape) {
+			buf_printf(&b, "%s%s%s", shown[of_item[i]], *shape ? ", " : "", shape);
+			free(h->items[i].shown);
+			h->items[i].shown = take(&b);
+			r = h->items[i].shown ? 0 : -ENOMEM;
+		}
+	}
+	names_free(shown, n);
+	return shown ? r : -ENOMEM;
+}
+
+int hints_find(struct hints *h, const struct view *v)
+{
+	int r = groups_finish(h->groups);
+
+	forget(h);
+	h->n_measures = groups_measures(h->groups, &h->measures);
+	h->n_derived = derived_find(h->measures, h->n_measures, h->derived);
+	r = r ? r : judge_kernels(h);
+	r = r ? r : judge_operators(h, v);
+	return r ? r : shorten(h);
+}
+
+size_t hints_list(const struct hints *h, const struct hint **ret, size_t *ret_left_out)
+{
+	*ret = h->items;
+	*ret_left_out = h->n_left_out;
+	return h->n;
 }
 
 /* At spaces, what follows a line indented. */
@@ -152,67 +485,17 @@ static void add_wrapped(const char *text, size_t width, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* --- all ------------------------------------------------------------------------------------- */
-
-static int add_hint(struct hints *h, size_t row, const char *text)
-{
-	if (h->n == HINTS_MAX) {
-		h->n_left_out++;
-		return 0;
-	}
-	h->items[h->n].row = row;
-	h->items[h->n].text = strdup(text);
-	return h->items[h->n++].text ? 0 : -ENOMEM;
-}
-
-int hints_find(const struct view *v, struct hints *ret)
-{
-	static void (*const rules[])(const struct view *, const struct group *,
-				     struct buf *) = { add_memory, add_small, add_eights };
-	int r = 0;
-
-	*ret = (struct hints){ 0 };
-	for (size_t i = 0; i < v->n_shown && r == 0; i++) {
-		for (size_t k = 0; k < 3 && r == 0 && matters(v, v->rows[i]); k++) {
-			struct buf text = { 0 };
-
-			rules[k](v, v->rows[i], &text);
-			r = text.failed	 ? -ENOMEM
-			    : text.n > 0 ? add_hint(ret, i, buf_string(&text))
-					 : 0;
-			buf_deinit(&text);
-		}
-	}
-	return r;
-}
-
-void hints_deinit(struct hints *h)
+void hints_print(const struct hints *h, size_t width, struct buf *b)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		free(h->items[i].text);
-	}
-	*h = (struct hints){ 0 };
-}
-
-int hints_print(const struct view *v, size_t width, struct buf *b)
-{
-	char **names = labels_shorten(v, (const struct group *const *)v->rows, v->n_shown,
-				      width - 7 < NAME_WIDTH ? width - 7 : NAME_WIDTH);
-	struct hints h = { 0 };
-	int r = names ? hints_find(v, &h) : -ENOMEM;
-
-	for (size_t i = 0; r == 0 && i < h.n; i++) {
 		struct buf line = { 0 };
 
-		buf_printf(&line, "hint: %s: %s", names[h.items[i].row], h.items[i].text);
+		buf_printf(&line, "hint: %s: %s", h->items[i].shown, h->items[i].text);
 		add_wrapped(buf_string(&line), width, b);
 		b->failed |= line.failed;
 		buf_deinit(&line);
 	}
-	if (r == 0 && h.n_left_out > 0) {
-		buf_printf(b, "%zu hints more are not shown\n", h.n_left_out);
+	if (h->n_left_out > 0) {
+		buf_printf(b, "%zu hints more are not shown\n", h->n_left_out);
 	}
-	hints_deinit(&h);
-	names_free(names, v->n_shown);
-	return r == 0 && b->failed ? -ENOMEM : r;
 }

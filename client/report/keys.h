@@ -26,6 +26,8 @@ enum key {
 	KEY_TASK,
 	KEY_HOST,
 	KEY_END,
+	/* No user's: what groups_at() was told, which places.c makes use of. */
+	KEY_PLACE,
 };
 
 enum { KEYS_MAX = 6 };

@@ -54,8 +54,10 @@ static void add_line(struct buf *b, size_t width, const char *name, struct buf *
 static void add_column(const struct table *t, size_t width, const struct table_column *c,
 		       const struct group *row, struct buf *b)
 {
-	struct buf values = { 0 }, field = { 0 };
+	struct buf values = { 0 }, field = { 0 }, title = { 0 };
 
+	buf_text(&title, c->name);
+	buf_text(&title, c->behind);
 	table_format(t, c, 0, row, &field);
 	table_add_right(&values, &field, VALUE_WIDTH);
 	for (unsigned i = 1; i < c->n_fields; i++) {
@@ -65,7 +67,8 @@ static void add_column(const struct table *t, size_t width, const struct table_c
 			table_add_right(&values, &field, 6);
 		}
 	}
-	add_line(b, width, c->name, &values);
+	add_line(b, width, buf_string(&title), &values);
+	buf_deinit(&title);
 	for (unsigned i = 1; i < c->n_fields; i++) {
 		char name[32];
 

@@ -7,17 +7,20 @@
 #include "client/report/page.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
 #include "client/report/derived.h"
+#include "client/report/estimated.h"
 #include "client/report/flame.h"
 #include "client/report/groups.h"
-#include "client/report/hints.h"
 #include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
+#include "client/report/places.h"
 #include "client/report/timeline.h"
 
 enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
@@ -33,11 +36,13 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct groups *views[VIEWS];
-	size_t n_views; /* without the last where nothing else is asked for */
+	struct groups *views[VIEWS]; /* that by kernel is the caller's */
+	struct places *places;	     /* of which each is a frame */
+	size_t n_views;		     /* without the last where nothing else is asked for */
 	struct timeline timeline;
 	struct frames frames;
 	double *values;	       /* of one record: time, and the columns that add up */
+	size_t *measures;      /* of views, for each value */
 	size_t *columns;       /* of the present capture; NO_COLUMN: it has none */
 	char **names, **units; /* of values */
 	size_t n_values, n_columns;
@@ -45,8 +50,7 @@ struct page {
 	double peak_bytes_a_ns; /* the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
-	bool chosen; /* a capture has a budget: what was measured is not all, and suggests nothing
-		      */
+	bool estimated;
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -56,10 +60,9 @@ static bool is_usual(const struct keys *by)
 	return by->n == 1 && (by->keys[0] == KEY_KERNEL || by->keys[0] == KEY_OP);
 }
 
-struct page *page_new(const struct page_options *options)
+struct page *page_new(const struct page_options *options, struct groups *kernels)
 {
 	const struct keys keys[VIEWS] = {
-		[VIEW_KERNEL] = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
 		[VIEW_OP] = { .keys = { KEY_OP }, .n = 1, .nested = 0 },
 		[VIEW_BY] = options->by,
 	};
@@ -69,14 +72,16 @@ struct page *page_new(const struct page_options *options)
 		return NULL;
 	}
 	p->options = options;
+	p->views[VIEW_KERNEL] = kernels;
+	p->places = places_new(kernels);
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
-	for (size_t i = 0; i < p->n_views; i++) {
+	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		p->views[i] = groups_new(&keys[i]);
 		if (!p->views[i]) {
 			return page_free(p);
 		}
 	}
-	return p;
+	return p->places ? p : page_free(p);
 }
 
 struct page *page_free(struct page *p)
@@ -84,9 +89,10 @@ struct page *page_free(struct page *p)
 	if (!p) {
 		return NULL;
 	}
-	for (size_t i = 0; i < p->n_views; i++) {
+	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		groups_free(p->views[i]);
 	}
+	places_free(p->places);
 	timeline_deinit(&p->timeline);
 	frames_deinit(&p->frames);
 	for (size_t i = 0; i < p->n_values; i++) {
@@ -97,6 +103,7 @@ struct page *page_free(struct page *p)
 	free(p->units);
 	free(p->values);
 	free(p->columns);
+	free(p->measures);
 	free(p->command);
 	free(p->peak_of);
 	free(p);
@@ -123,8 +130,9 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	p->names = calloc(n, sizeof(char *));
 	p->units = calloc(n, sizeof(char *));
 	p->columns = calloc(n, sizeof(size_t));
+	p->measures = calloc(n, sizeof(size_t));
 	p->values = calloc(n, sizeof(double));
-	if (!p->names || !p->units || !p->columns || !p->values) {
+	if (!p->names || !p->units || !p->columns || !p->measures || !p->values) {
 		return -ENOMEM;
 	}
 	r = add_value(p, "time", "nanosecond");
@@ -159,16 +167,15 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		p->command = strdup(info->command);
 		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
 	}
-	p->chosen = p->chosen || info->budget_ppm > 0;
 	if (r == 0) {
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
 	}
-	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_begin(p->views[i], &info->plan, info->path, why);
 		r = r ? r : groups_host(p->views[i], info->host);
 	}
-	return r;
+	return r ? r : places_begin(p->places, &info->plan, info->path, why);
 }
 
 static void note_peak(struct page *p, const struct gpuctr_device *device)
@@ -190,33 +197,36 @@ int page_process(struct page *p, const struct gpuctr_process *process)
 	for (size_t i = 0; i < process->n_devices; i++) {
 		note_peak(p, &process->devices[i]);
 	}
-	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_process(p->views[i], process);
 	}
-	return r;
+	return r ? r : places_process(p->places, process);
 }
 
+/* A launch that was chosen stands for as many as its chance says, until it is known how many there
+ * were (scale_timeline()). */
 static void take_values(struct page *p, const struct gpuctr_record *record)
 {
-	p->values[0] = record->duration_ns < 0 ? 0 : (double)record->duration_ns;
+	double times = record->stratum > 0 && record->chance > 0 ? 1 / record->chance : 1;
+
+	p->values[0] = record->duration_ns < 0 ? 0 : times * (double)record->duration_ns;
 	for (size_t v = 1; v < p->n_values; v++) {
-		p->values[v] = p->columns[v] == NO_COLUMN ? NAN : record->values[p->columns[v]];
+		p->values[v] =
+			p->columns[v] == NO_COLUMN ? NAN : times * record->values[p->columns[v]];
 	}
 }
 
-static int add_to_frame(struct page *p, const struct gpuctr_record *record)
+static int add_to_place(struct page *p, const struct gpuctr_record *record)
 {
-	struct frame *frame = frames_find(&p->frames, &p->frames.root,
-					  groups_last_scope(p->views[VIEW_OP]), record);
+	const struct frame *frame = frames_find(&p->frames, &p->frames.root,
+						groups_last_scope(p->views[VIEW_OP]), record);
+	char place[24];
 
 	if (!frame) {
 		return -ENOMEM;
 	}
-	frame->launches++;
-	for (size_t v = 0; v < p->n_values; v++) {
-		frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
-	}
-	return 0;
+	snprintf(place, sizeof(place), "%zu", frame->number);
+	return places_record(p->places, record, place);
 }
 
 int page_record(struct page *p, const struct gpuctr_record *record)
@@ -225,10 +235,30 @@ int page_record(struct page *p, const struct gpuctr_record *record)
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
-	for (size_t i = 0; i < p->n_views && r == 0; i++) {
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_record(p->views[i], record);
 	}
-	return r ? r : add_to_frame(p, record);
+	return r ? r : add_to_place(p, record);
+}
+
+int page_pass(struct page *p, const struct gpuctr_record *record)
+{
+	int r = 0;
+
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
+		r = groups_pass(p->views[i], record);
+	}
+	return r;
+}
+
+int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
+{
+	int r = 0;
+
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
+		r = groups_stratum(p->views[i], stratum);
+	}
+	return r ? r : places_stratum(p->places, stratum);
 }
 
 /* The flame graph looks at ranges, and what is over time at when records began. */
@@ -240,6 +270,81 @@ unsigned page_without(const struct page *p)
 		without &= groups_without(p->views[i]);
 	}
 	return without;
+}
+
+/* --- what all launches did ------------------------------------------------------------------- */
+
+static void find_measures(struct page *p)
+{
+	const struct measure *measures;
+	size_t n = groups_measures(p->views[VIEW_KERNEL], &measures);
+
+	for (size_t v = 1; v < p->n_values; v++) {
+		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
+			if (strcmp(measures[i].name, p->names[v]) == 0) {
+				p->measures[v] = i;
+			}
+		}
+	}
+}
+
+static int on_place(const struct place *place, void *userdata)
+{
+	struct page *p = userdata;
+	struct frame *frame;
+
+	if (*place->place) {
+		frame = p->frames.ends[strtoull(place->place, NULL, 10)];
+	} else {
+		frame = frames_outermost(&p->frames, PLACES_NOWHERE);
+		frame = frame ? frames_kernel(&p->frames, frame, place->kernel) : NULL;
+	}
+	if (!frame) {
+		return -ENOMEM;
+	}
+	frame->launches = (uint64_t)(place->launches + 0.5);
+	for (size_t v = 0; v < p->n_values; v++) {
+		double value = place->values[p->measures[v]];
+
+		frame->sums[v] = !isfinite(value) ? 0 : p->estimated ? round(value) : value;
+	}
+	return 0;
+}
+
+/* Bins of a sample add up to what is told of all launches. */
+static void scale_timeline(struct page *p)
+{
+	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
+	const struct measure *measures;
+
+	groups_measures(p->views[VIEW_KERNEL], &measures);
+	for (size_t v = 0; v < p->n_values; v++) {
+		double *sums = &p->timeline.sums[v * TIMELINE_BINS], sum = 0;
+		double told = estimated_total(all, &measures[p->measures[v]], p->measures[v]).value;
+
+		for (size_t i = 0; i < p->timeline.n_bins; i++) {
+			sum += sums[i];
+		}
+		for (size_t i = 0; i < p->timeline.n_bins && sum > 0 && isfinite(told); i++) {
+			sums[i] *= told / sum;
+		}
+	}
+}
+
+static int finish(struct page *p)
+{
+	int r = 0;
+
+	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
+		r = groups_finish(p->views[i]);
+	}
+	p->estimated = groups_are_estimated(p->views[VIEW_KERNEL]);
+	find_measures(p);
+	if (p->estimated && p->n_values > 0) {
+		scale_timeline(p);
+	}
+	r = r ? r : places_finish(p->places);
+	return r ? r : places_each(p->places, on_place, p);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */
@@ -290,31 +395,45 @@ static void add_names(const struct view *v, struct buf *b)
 	names_free(names, n);
 }
 
-static int add_hints(const struct view *v, struct buf *b)
+/* Of a sample nothing is suggested. */
+static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
+		     struct buf *b)
 {
-	struct hints hints;
-	int r = hints_find(v, &hints);
+	const struct hint *items;
+	size_t n, left_out;
 
-	for (size_t i = 0; i < hints.n && r == 0; i++) {
-		buf_printf(b, "%s{\"row\":%zu,\"text\":", i > 0 ? "," : "", hints.items[i].row);
-		text_json(b, hints.items[i].text);
+	if (p->estimated) {
+		return 0;
+	}
+	if (hints_find(hints, operators)) {
+		return -ENOMEM;
+	}
+	n = hints_list(hints, &items, &left_out);
+	for (size_t i = 0; i < n; i++) {
+		buf_text(b, i > 0 ? ",\n{\"name\":" : "{\"name\":");
+		text_json(b, items[i].name);
+		buf_text(b, ",\"short\":");
+		text_json(b, items[i].shown);
+		buf_text(b, ",\"text\":");
+		text_json(b, items[i].text);
 		buf_char(b, '}');
 	}
-	hints_deinit(&hints);
-	return r;
+	return 0;
 }
 
-/* The JSON of a report, with short names of its rows and hints. */
-static int add_view(struct page *p, size_t i, const struct machine_source *source, size_t rows,
-		    struct buf *b, struct buf *why)
+/* The JSON of a report, with short names of its rows; behind that of operators are the hints. */
+static int add_view(struct page *p, size_t i, const struct machine_source *source,
+		    struct hints *hints, size_t rows, struct buf *b, struct buf *why)
 {
-	const struct view_options options = { .limit = rows,
-					      .sort = "time",
-					      .define = p->options->define };
+	const struct group *all = groups_all(p->views[i]);
+	const struct view_options options = {
+		.limit = rows,
+		.sort = all->self[MEASURE_TIME].n > 0 ? "time" : NULL,
+		.define = p->options->define,
+	};
 	struct view view;
-	int r = groups_finish(p->views[i]);
+	int r = view_init(&view, p->views[i], &options, why);
 
-	r = r ? r : view_init(&view, p->views[i], &options, why);
 	if (r) {
 		return r;
 	}
@@ -326,31 +445,14 @@ static int add_view(struct page *p, size_t i, const struct machine_source *sourc
 	b->n -= b->n > 0;
 	buf_text(b, ",\"names\":[");
 	add_names(&view, b);
-	buf_text(b, "],\"hints\":[");
-	r = p->chosen || i == VIEW_BY ? 0 : add_hints(&view, b);
 	buf_text(b, "]}");
+	if (i == VIEW_OP) {
+		buf_text(b, ",\n\"hints\":[");
+		r = add_hints(p, hints, &view, b);
+		buf_char(b, ']');
+	}
 	view_deinit(&view);
 	return r;
-}
-
-/* Each line a text of the list. */
-static void add_notes(const char *notes, struct buf *b)
-{
-	const char *separator = "";
-
-	buf_text(b, ",\"notes\":[");
-	while (*notes) {
-		size_t n = strcspn(notes, "\n");
-		struct buf line = { 0 };
-
-		buf_add(&line, notes, n);
-		buf_text(b, separator);
-		separator = ",";
-		text_json(b, buf_string(&line));
-		buf_deinit(&line);
-		notes += n + (notes[n] == '\n');
-	}
-	buf_char(b, ']');
 }
 
 static void add_flops(const struct page *p, struct buf *b)
@@ -397,7 +499,8 @@ static void add_meta(const struct page *p, const struct machine_source *source, 
 	}
 	buf_text(b, "],\"hardware\":");
 	text_json(b, hardware);
-	add_notes(notes, b);
+	buf_text(b, ",\"notes\":");
+	text_json(b, notes);
 	add_flops(p, b);
 	add_flop_peaks(p, b);
 	buf_text(b, ",\"peak_of\":");
@@ -436,15 +539,16 @@ static void add_page(struct buf *b, const struct buf *json)
 	}
 }
 
-static int make_data(struct page *p, const struct machine_source *source, const char *notes,
-		     const char *hardware, size_t rows, struct buf *json, struct buf *why)
+static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
+		     const char *notes, const char *hardware, size_t rows, struct buf *json,
+		     struct buf *why)
 {
 	int r = 0;
 
 	buf_clear(json);
 	add_meta(p, source, notes, hardware, json);
 	for (size_t i = 0; i < p->n_views && r == 0; i++) {
-		r = add_view(p, i, source, rows, json, why);
+		r = add_view(p, i, source, hints, rows, json, why);
 	}
 	add_timeline(p, json);
 	buf_text(json, ",\n\"flame\":");
@@ -453,16 +557,18 @@ static int make_data(struct page *p, const struct machine_source *source, const 
 	return r;
 }
 
-int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b, struct buf *why)
+int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
+	       const char *notes, const char *hardware, struct buf *b, struct buf *why)
 {
 	struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
-	int r = make_data(p, source, notes, hardware, rows, &json, why);
+	int r = finish(p);
+
+	r = r ? r : make_data(p, source, hints, notes, hardware, rows, &json, why);
 
 	while (r == 0 && json.n > PAGE_MAX_BYTES && rows > ROWS_MIN) {
 		rows /= 2;
-		r = make_data(p, source, notes, hardware, rows, &json, why);
+		r = make_data(p, source, hints, notes, hardware, rows, &json, why);
 	}
 	if (r == 0) {
 		add_page(b, &json);

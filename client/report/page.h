@@ -6,6 +6,7 @@
  * flame graph of NVTX ranges, and counters over time. All of it is aggregated, so the page's size
  * does not grow with records. */
 
+#include "client/report/hints.h"
 #include "client/report/machine.h"
 #include "client/store/reader.h"
 
@@ -18,8 +19,9 @@ struct page_options {
 
 struct page;
 
-/* The options are borrowed. NULL: out of memory. */
-struct page *page_new(const struct page_options *options);
+/* The options are borrowed, and groups by kernel alone, which the caller tells of the same captures
+ * and finishes before page_print(). NULL: out of memory. */
+struct page *page_new(const struct page_options *options, struct groups *kernels);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
 /* The counters of the first one are those over time and of the flame graph. 0, -ENOMEM, or -EINVAL
@@ -27,12 +29,15 @@ struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record);
+/* One that is not wanted: as groups_pass(). */
+int page_pass(struct page *p, const struct gpuctr_record *record);
+int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* What of a record the page does not look at: enum store_part. */
 unsigned page_without(const struct page *p);
 
-/* Appends the page. notes: lines that a reader must not miss; hardware: a line. 0, -ENOMEM, or
- * -EINVAL where a definition is refused, and why is told. */
-int page_print(struct page *p, const struct machine_source *source, const char *notes,
-	       const char *hardware, struct buf *b, struct buf *why);
+/* Appends the page. hints: of the same captures; notes: what a reader must not miss, in lines;
+ * hardware: a line. 0, -ENOMEM, or -EINVAL where a definition is refused, and why is told. */
+int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
+	       const char *notes, const char *hardware, struct buf *b, struct buf *why);
 
 #endif

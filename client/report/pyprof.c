@@ -9,301 +9,22 @@
  * directions have module, operator and shapes of the operator that the program called, so that they
  * can be grouped by it: the outermost one that shows the sequence number which joins them.
  *
- * What is kept does not grow with records. */
+ * Of a capture with a budget a line is of all launches, measured or not, that are alike in what it
+ * shows, and what it adds up is estimated (places.h): lines add up to what the table says of their
+ * kernel. "launches" says how many they are; idx numbers the lines.
+ *
+ * What is kept does not grow with records, but with a budget with lines. */
 
-#include "client/report/exporter.h"
+#include "client/report/pyprof_internal.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/fragments.h"
 #include "client/cli/text.h"
-#include "client/report/attribution.h"
-#include "client/report/derived.h"
 
-enum { MAX_COLUMNS = 20, MAX_NUMBERS = 64 };
-
-struct pyprof {
-	const struct store_info *info;
-	const struct exporter_options *options;
-	struct attributor *attributor;
-	struct fragments *kernels; /* names as fields */
-	struct derived sums;	   /* flops and bytes, by measure: number 0 is the time */
-	bool has_bytes;		   /* of both directions */
-	const struct column *columns[MAX_COLUMNS];
-	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
-	bool has_head;
-	struct buf field;
-};
-
-/* A launch, as all its columns see it. */
-struct launch {
-	const struct gpuctr_record *record;
-	struct attribution what;
-	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
-};
-
-/* What is appended has no space in it; nothing: not known. */
-struct column {
-	const char *name, *head;
-	size_t width; /* at least */
-	bool text;    /* to the left, and cut */
-	void (*add)(struct pyprof *p, struct buf *b, const struct launch *l);
-};
-
-/* --- fields ---------------------------------------------------------------------------------- */
-
-static void add_field(struct buf *b, const char *text, char space)
-{
-	size_t from = b->n;
-
-	text_terminal(b, text);
-	for (size_t i = from; i < b->n; i++) {
-		b->data[i] = b->data[i] == ' ' ? space : b->data[i];
-	}
-}
-
-static void add_index(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_u64(b, l->record->index);
-}
-
-static void add_seq(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	if (l->what.seq >= 0) {
-		buf_i64(b, l->what.seq);
-	} else {
-		buf_char(b, '-');
-	}
-}
-
-static bool has_number(const int64_t *numbers, size_t n, int64_t number)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (numbers[i] == number) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The other numbers that the ranges around the launch show, innermost first. */
-static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	int64_t numbers[MAX_NUMBERS] = { l->what.seq };
-	size_t n = 1;
-
-	(void)p;
-	for (const struct gpuctr_range *r = l->record->range; r && n < MAX_NUMBERS; r = r->parent) {
-		struct marker marker;
-
-		marker_parse(r->message, &marker);
-		if (marker.seq < 0 || has_number(numbers, n, marker.seq)) {
-			continue;
-		}
-		if (n > 1) {
-			buf_char(b, ',');
-		}
-		buf_i64(b, marker.seq);
-		numbers[n++] = marker.seq;
-	}
-	if (n == 1) {
-		buf_char(b, '-');
-	}
-}
-
-static void add_thread(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_u64(b, l->record->thread);
-}
-
-static void add_layer(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	add_field(b, *l->what.layer ? l->what.layer : "-", '_');
-}
-
-static void add_nothing(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	(void)b;
-	(void)l;
-}
-
-static void add_direction(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_text(b, attribution_direction_name(l->what.direction));
-}
-
-static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_u64(b, l->what.sub);
-}
-
-/* "aten" of "aten::conv2d". */
-static void add_module(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	const char *end = l->op ? strstr(l->op->name, "::") : NULL;
-	struct buf module = { 0 };
-
-	(void)p;
-	if (end) {
-		buf_add(&module, l->op->name, (size_t)(end - l->op->name));
-		add_field(b, buf_string(&module), '_');
-	}
-	b->failed |= module.failed;
-	buf_deinit(&module);
-}
-
-static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	const char *after = l->op ? strstr(l->op->name, "::") : NULL;
-
-	(void)p;
-	if (l->op) {
-		add_field(b, after ? after + 2 : l->op->name, '_');
-	}
-}
-
-static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	const struct gpuctr_kernel *kernel = l->record->kernel;
-	struct buf *text, bare = { 0 };
-	bool fresh;
-
-	if (!kernel) {
-		return;
-	}
-	text = fragments_get(p->kernels, l->record->process, kernel->id, &fresh);
-	if (fresh) {
-		text_kernel_bare(&bare, kernel->name);
-		add_field(text, buf_string(&bare), '_');
-		text->failed |= bare.failed;
-		buf_deinit(&bare);
-	}
-	buf_add(b, text->data, text->n);
-	b->failed |= text->failed;
-}
-
-static void add_params(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	if (l->op) {
-		add_field(b, l->op->sizes, ',');
-	}
-}
-
-static void add_duration(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	if (l->record->duration_ns >= 0) {
-		buf_i64(b, l->record->duration_ns);
-	}
-}
-
-/* Did the kernel use tensor cores? */
-static void add_tensor(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	const struct gpuctr_plan *plan = &p->info->plan;
-	bool known = false, used = false;
-
-	for (size_t i = 0; i < plan->n_columns; i++) {
-		if (strstr(plan->columns[i].name, "tensor") && isfinite(l->record->values[i])) {
-			known = true;
-			used = used || l->record->values[i] > 0;
-		}
-	}
-	if (known) {
-		buf_char(b, used ? '1' : '0');
-	}
-}
-
-static void add_device(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_u64(b, l->record->device);
-}
-
-static void add_stream(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	buf_u64(b, l->record->stream);
-}
-
-static void add_shape(struct buf *b, const uint32_t shape[3])
-{
-	for (int i = 0; i < 3; i++) {
-		if (i > 0) {
-			buf_char(b, ',');
-		}
-		buf_u64(b, shape[i]);
-	}
-}
-
-static void add_grid(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	add_shape(b, l->record->grid);
-}
-
-static void add_block(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	(void)p;
-	add_shape(b, l->record->block);
-}
-
-/* Of measures, which begin with the time. */
-static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, size_t n)
-{
-	double sum = n > 0 ? 0 : NAN;
-
-	for (size_t i = 0; i < n; i++) {
-		sum += l->record->values[terms[i] - 1];
-	}
-	if (isfinite(sum)) {
-		buf_double(b, sum);
-	}
-}
-
-static void add_flops(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	add_sum(b, l, p->sums.flops, p->sums.n_flops);
-}
-
-static void add_bytes(struct pyprof *p, struct buf *b, const struct launch *l)
-{
-	add_sum(b, l, p->sums.bytes, p->has_bytes ? p->sums.n_bytes : 0);
-}
-
-static const struct column columns[MAX_COLUMNS] = {
-	{ "idx", "Idx", 7, false, add_index },
-	{ "seq", "SeqId", 7, true, add_seq },
-	{ "altseq", "AltSeqId", 7, true, add_altseq },
-	{ "tid", "TId", 12, false, add_thread },
-	{ "layer", "Layer", 10, true, add_layer },
-	{ "trace", "Trace", 25, true, add_nothing },
-	{ "dir", "Direction", 5, true, add_direction },
-	{ "sub", "Sub", 3, false, add_sub },
-	{ "mod", "Module", 15, true, add_module },
-	{ "op", "Op", 15, true, add_operator },
-	{ "kernel", "Kernel", 0, true, add_kernel },
-	{ "params", "Params", 0, true, add_params },
-	{ "sil", "Sil(ns)", 10, false, add_duration },
-	{ "tc", "TC", 2, true, add_tensor },
-	{ "device", "Device", 3, false, add_device },
-	{ "stream", "Stream", 3, false, add_stream },
-	{ "grid", "Grid", 12, true, add_grid },
-	{ "block", "Block", 12, true, add_block },
-	{ "flops", "FLOPs", 12, false, add_flops },
-	{ "bytes", "Bytes", 12, false, add_bytes },
-};
+#define BETWEEN_FIELDS "\037"
 
 static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
 
@@ -311,9 +32,10 @@ static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
 
 static const struct column *find_column(const char *name, size_t n)
 {
-	for (size_t i = 0; i < MAX_COLUMNS; i++) {
-		if (strlen(columns[i].name) == n && strncmp(columns[i].name, name, n) == 0) {
-			return &columns[i];
+	for (size_t i = 0; i < PYPROF_COLUMNS_MAX; i++) {
+		if (strlen(pyprof_columns[i].name) == n &&
+		    strncmp(pyprof_columns[i].name, name, n) == 0) {
+			return &pyprof_columns[i];
 		}
 	}
 	return NULL;
@@ -321,9 +43,9 @@ static const struct column *find_column(const char *name, size_t n)
 
 static void list_columns(struct buf *why)
 {
-	for (size_t i = 0; i < MAX_COLUMNS; i++) {
+	for (size_t i = 0; i < PYPROF_COLUMNS_MAX; i++) {
 		buf_text(why, i > 0 ? ", " : "");
-		buf_text(why, columns[i].name);
+		buf_text(why, pyprof_columns[i].name);
 	}
 }
 
@@ -331,14 +53,14 @@ static bool take_columns(struct pyprof *p, const char *names, struct buf *why)
 {
 	bool all = strcmp(names, "all") == 0;
 
-	for (size_t i = 0; all && i < MAX_COLUMNS; i++) {
-		p->columns[p->n_columns++] = &columns[i];
+	for (size_t i = 0; all && i < PYPROF_COLUMNS; i++) {
+		p->columns[p->n_columns++] = &pyprof_columns[i];
 	}
 	while (!all) {
 		size_t n = strcspn(names, ",");
 		const struct column *column = find_column(names, n);
 
-		if (!column || p->n_columns == MAX_COLUMNS) {
+		if (!column || p->n_columns == PYPROF_COLUMNS_MAX) {
 			buf_text(why, column ? "--columns: more than there are: "
 					     : "--columns is 'all' or of these, with commas: ");
 			list_columns(why);
@@ -394,7 +116,8 @@ static bool find_sums(struct pyprof *p)
 		p->has_bytes = p->has_bytes || p->sums.kind == DERIVED_PEAK;
 	}
 	free(measures);
-	return true;
+	p->values = calloc(plan->n_columns + 1, sizeof(*p->values));
+	return p->values != NULL;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -469,8 +192,19 @@ static void pyprof_close(void *e)
 
 	attributor_free(p->attributor);
 	fragments_free(p->kernels);
+	places_free(p->places);
+	free(p->values);
 	buf_deinit(&p->field);
 	free(p);
+}
+
+static bool begin_places(struct pyprof *p, struct buf *why)
+{
+	if (p->info->budget_ppm == 0) {
+		return true;
+	}
+	p->places = places_new(NULL);
+	return p->places && places_begin(p->places, &p->info->plan, p->info->path, why) == 0;
 }
 
 static void *pyprof_open(const struct store_info *info, const struct exporter_options *options,
@@ -487,22 +221,73 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	p->kernels = fragments_new();
 	if (!p->attributor || !p->kernels || !find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, why) ||
-	    !share_width(p, why)) {
+	    !share_width(p, why) || !begin_places(p, why)) {
 		pyprof_close(p);
 		return NULL;
 	}
 	return p;
 }
 
+static int pyprof_process(void *e, struct buf *b, const struct store_process *process)
+{
+	struct pyprof *p = e;
+
+	(void)b;
+	return p->places ? places_process(p->places, &process->process) : 0;
+}
+
+static int pyprof_stratum(void *e, const struct gpuctr_stratum *stratum)
+{
+	struct pyprof *p = e;
+
+	return p->places ? places_stratum(p->places, stratum) : 0;
+}
+
+static void take_values(struct pyprof *p, const struct gpuctr_record *record)
+{
+	p->values[MEASURE_TIME] = record->duration_ns < 0 ? NAN : (double)record->duration_ns;
+	for (size_t i = 0; i < p->info->plan.n_columns; i++) {
+		p->values[MEASURE_TIME + 1 + i] = record->values[i];
+	}
+}
+
+/* What the launches of a line have in common: its fields, each with BETWEEN_FIELDS behind it, which
+ * is in none of them. */
+static int add_to_place(struct pyprof *p, const struct launch *launch)
+{
+	struct buf place = { 0 };
+	int r = -ENOMEM;
+
+	for (size_t i = 0; i < p->n_columns; i++) {
+		if (!p->columns[i]->of_line) {
+			p->columns[i]->add(p, &place, launch);
+			buf_text(&place, BETWEEN_FIELDS);
+		}
+	}
+	/* An empty one would be none. */
+	buf_char(&place, '.');
+	if (!place.failed) {
+		r = places_record(p->places, launch->record, buf_string(&place));
+	}
+	buf_deinit(&place);
+	return r;
+}
+
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record)
 {
 	struct pyprof *p = e;
-	struct launch launch = { .record = record };
+	struct launch launch = {
+		.record = record, .values = p->values, .index = record->index, .launches = 1
+	};
 
 	if (attributor_take(p->attributor, record, &launch.what)) {
 		return -ENOMEM;
 	}
 	launch.op = launch.what.called ? launch.what.called : launch.what.op;
+	take_values(p, record);
+	if (p->places) {
+		return add_to_place(p, &launch);
+	}
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
 		p->columns[i]->add(p, &p->field, &launch);
@@ -511,10 +296,45 @@ static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	return 0;
 }
 
+static int on_place(const struct place *place, void *userdata)
+{
+	struct pyprof *p = userdata;
+	struct launch line = { .values = place->values,
+			       .index = ++p->lines,
+			       .launches = place->launches };
+	char *fields = strdup(place->place), *rest = fields;
+
+	if (!fields) {
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < p->n_columns; i++) {
+		const struct column *column = p->columns[i];
+
+		if (column->of_line) {
+			column->add(p, &p->field, &line);
+		} else if (*place->place) {
+			buf_text(&p->field, strsep(&rest, BETWEEN_FIELDS));
+		} else if (strcmp(column->name, "kernel") == 0) {
+			pyprof_add_kernel(&p->field, place->kernel);
+		}
+		put(p, p->b, i);
+	}
+	free(fields);
+	return p->b->failed ? -ENOMEM : 0;
+}
+
 static int pyprof_end(void *e, struct buf *b)
 {
-	need_head(e, b);
-	return 0;
+	struct pyprof *p = e;
+	int r = 0;
+
+	need_head(p, b);
+	if (p->places) {
+		p->b = b;
+		r = places_finish(p->places);
+		r = r ? r : places_each(p->places, on_place, p);
+	}
+	return r;
 }
 
 static void pyprof_tell(void *e, struct buf *b)
@@ -525,9 +345,13 @@ static void pyprof_tell(void *e, struct buf *b)
 		buf_text(b, "several processes are in it, and no column says which; --process N "
 			    "takes one\n");
 	}
-	if (p->info->budget_ppm > 0) {
-		buf_text(b, "the capture had a --budget: these are the launches that were chosen, "
-			    "and sums of them are not the program's\n");
+	if (p->places && groups_are_estimated(places_kernels(p->places))) {
+		buf_text(b,
+			 "a line is of all launches that are alike in it, as many as the column "
+			 "launches says; sil,\nflops and bytes are sums, ESTIMATED from those that "
+			 "--budget chose; gpuctr-client report\ntells their errors\n");
+	} else if (p->places) {
+		buf_text(b, PLACES_BROKE_OFF);
 	}
 }
 
@@ -535,6 +359,8 @@ const struct exporter exporter_pyprof = {
 	.name = "pyprof",
 	.open = pyprof_open,
 	.close = pyprof_close,
+	.process = pyprof_process,
+	.stratum = pyprof_stratum,
 	.record = pyprof_record,
 	.end = pyprof_end,
 	.tell = pyprof_tell,

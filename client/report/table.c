@@ -94,6 +94,7 @@ static void add_heads(const struct table *t, const struct layout *l, struct buf 
 		const struct table_column *c = &t->columns[i];
 
 		text_terminal(&field, c->name);
+		buf_text(&field, c->behind);
 		if (t->v->base_units && *c->unit) {
 			buf_text(&field, " [");
 			text_terminal(&field, c->unit);
@@ -330,6 +331,48 @@ static void add_tables(struct table *t, size_t width, const char *more, struct b
 	} while (l.first < t->n_columns);
 }
 
+/* Do the first n columns fit beside each other, with the counts of launches that they need? */
+static bool fit_beside(struct table *t, size_t width, size_t n)
+{
+	size_t used;
+
+	t->n_columns = n;
+	t->n_counts = 0;
+	table_make_counts(t);
+	used = wanted_names(t, GOOD_NAME_WIDTH) + t->counts_width;
+	return fit(t, 0, width > used ? width - used : 0) == n;
+}
+
+/* Leaves the columns that are one table, among them what rows are sorted by. Returns how many are
+ * left out. */
+static size_t keep_one_table(struct table *t, struct view *v, size_t width)
+{
+	size_t all = t->n_columns, sorted = 0, n = all;
+
+	while (n > 1 && !fit_beside(t, width, n)) {
+		n--;
+	}
+	while (sorted < all &&
+	       (!v->sorted_by || strcmp(t->columns[sorted].name, v->sorted_by) != 0)) {
+		sorted++;
+	}
+	if (sorted < all && sorted >= n) {
+		struct table_column column = t->columns[sorted];
+
+		memmove(t->columns + 1, t->columns, sorted * sizeof(*t->columns));
+		t->columns[0] = column;
+		for (n = all; n > 1 && !fit_beside(t, width, n); n--) {
+		}
+	}
+	fit_beside(t, width, n);
+	for (size_t i = n; i < all; i++) {
+		const struct table_column *c = &t->columns[i];
+
+		*(c->is_derived ? &v->chosen_derived[c->i] : &v->chosen[c->i]) = false;
+	}
+	return all - n;
+}
+
 static bool make(struct table *t)
 {
 	for (unsigned i = 0; i < t->v->keys->n; i++) {
@@ -362,13 +405,16 @@ static void deinit(struct table *t)
 	free_estimated(&t->rest_before_estimated);
 }
 
-int table_print(const struct view *v, size_t width, struct buf *b)
+int table_print(struct view *v, size_t width, struct buf *b, size_t *ret_more)
 {
 	struct table t = { .v = v };
 	char more[48];
 	size_t room;
 	bool ok;
 
+	if (ret_more) {
+		*ret_more = 0;
+	}
 	snprintf(more, sizeof(more), "%zu more", v->n_rows - v->n_shown);
 	ok = make(&t);
 	if (ok && is_too_narrow(&t, width)) {
@@ -380,6 +426,9 @@ int table_print(const struct view *v, size_t width, struct buf *b)
 			table_print_narrow(&t, width, b);
 		}
 	} else if (ok) {
+		if (ret_more) {
+			*ret_more = keep_one_table(&t, v, width);
+		}
 		room = room_for_names(&t, width);
 		room = is_one_table(&t, width) ? table_take_bars(&t, room) : room;
 		table_share_room(&t, room);

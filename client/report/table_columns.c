@@ -247,7 +247,7 @@ size_t table_fields_width(const struct table_column *c)
 
 static size_t head_width(const struct table_column *c, bool base_units)
 {
-	size_t width = text_width(c->name, strlen(c->name));
+	size_t width = text_width(c->name, strlen(c->name)) + strlen(c->behind);
 
 	return base_units && *c->unit ? width + strlen(c->unit) + 3 : width;
 }
@@ -299,6 +299,7 @@ static struct table_column derived_column(const struct view *v, size_t i, size_t
 {
 	struct table_column c = { .name = v->derived[i].name,
 				  .unit = v->derived[i].unit,
+				  .behind = "",
 				  .i = i,
 				  .is_derived = true,
 				  .fields = { FIELD_TOTAL },
@@ -320,11 +321,27 @@ static bool is_known(const struct view *v, size_t measure)
 {
 	const struct group *before = v->all->before;
 
-	return measure != MEASURE_TIME || v->all->self[measure].n > 0 ||
+	return (v->names_columns && measure != MEASURE_TIME) || v->all->self[measure].n > 0 ||
 	       (before && before->self[measure].n > 0);
 }
 
-/* Times that nobody knows have no column. */
+static bool is_derived_known(const struct view *v, const struct derived *d)
+{
+	bool known = v->names_columns || !isnan(derived_value(d, v->all)) || v->all->before;
+
+	for (size_t i = 0; i < v->n_rows && !known; i++) {
+		known = !isnan(derived_value(d, v->rows[i]));
+	}
+	return known;
+}
+
+/* A metric that is a time is not the kernel's. */
+static bool is_range(const struct measure *m)
+{
+	return m->of_range && strncmp(m->name, "gpu__time_duration", 18) == 0;
+}
+
+/* What nobody knows has no column, nor has a time that is named. */
 bool table_make_columns(struct table *t)
 {
 	const struct view *v = t->v;
@@ -342,13 +359,14 @@ bool table_make_columns(struct table *t)
 		}
 		*c = (struct table_column){ .name = v->measures[i].name,
 					    .unit = v->measures[i].unit,
+					    .behind = is_range(&v->measures[i]) ? " (range)" : "",
 					    .i = i,
 					    .width = width };
 		choose_fields(v, &v->measures[i], c);
 		t->n_columns += c->n_fields > 0;
 	}
 	for (size_t i = 0; i < v->n_derived; i++) {
-		if (!v->chosen_derived[i]) {
+		if (!v->chosen_derived[i] || !is_derived_known(v, &v->derived[i])) {
 			continue;
 		}
 		t->columns[t->n_columns++] = derived_column(v, i, width);

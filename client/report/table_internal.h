@@ -11,7 +11,8 @@ enum { TABLE_GAP = 3 };
 /* A measure with its figures, or what is derived. */
 struct table_column {
 	const char *name, *unit;
-	size_t i; /* of the measure or derived column */
+	const char *behind; /* the name in a head; or "" */
+	size_t i;	    /* of the measure or derived column */
 	bool is_derived;
 	enum field fields[FIELD_END];
 	unsigned n_fields; /* a derived column has one, without a name */

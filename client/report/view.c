@@ -132,8 +132,13 @@ static bool refuse_column(const struct view *v, const char *name, struct buf *wh
 
 static bool choose_columns(struct view *v, const char *list, struct buf *why)
 {
-	char *copy = strdup(list ? list : ""), *rest = copy, *word;
-	bool ok = copy != NULL;
+	char *copy, *rest, *word;
+	bool ok;
+
+	list = list && strcmp(list, "all") == 0 ? NULL : list;
+	v->names_columns = list != NULL;
+	copy = rest = strdup(list ? list : "");
+	ok = copy != NULL;
 
 	for (size_t i = 0; i < v->n_measures + v->n_derived; i++) {
 		*(i < v->n_measures ? &v->chosen[i] : &v->chosen_derived[i - v->n_measures]) =
@@ -241,6 +246,32 @@ static void skip_zero(struct view *v)
 	v->n_rows = n;
 }
 
+static bool nests_by_operators(const struct view *v)
+{
+	return v->nested && v->keys->keys[v->keys->nested] == KEY_OP;
+}
+
+/* Of rows that nest by several keys a figure that holds others says little, and takes much room. Of
+ * operators, which hold each other many times, their own come first. */
+static bool is_by_self(const struct view *v)
+{
+	return v->nested && !v->all->before &&
+	       (nests_by_operators(v) || !(v->fields & FIELD_BIT(FIELD_TOTAL)));
+}
+
+static void skip_held(struct view *v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n_rows; i++) {
+		if (group_launches(v->rows[i], false) > 0) {
+			v->rows[n++] = v->rows[i];
+		}
+	}
+	v->n_held = v->n_rows - n;
+	v->n_rows = n;
+}
+
 /* Figures that would show nothing are left out. */
 static void choose_fields(struct view *v)
 {
@@ -303,6 +334,9 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 	if (o->figures && !fields_parse(o->figures, &v->fields, why)) {
 		return -EINVAL;
 	}
+	if (!o->figures && o->people && v->nested && v->keys->n > 1 && !o->against) {
+		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
+	}
 	v->estimated = v->all->estimated != NULL;
 	find_flop_peak(v, groups);
 	/* An estimate is never told without its error. */
@@ -359,7 +393,9 @@ static struct sort usual_sort(const struct view *v, bool compares)
 	bool changes = compares && (sort.i != MEASURE_TIME || fields_same_clock(v->all));
 
 	if (!changes) {
-		sort.field = v->measures[sort.i].adds_up ? FIELD_TOTAL : FIELD_MEAN;
+		sort.field = !v->measures[sort.i].adds_up ? FIELD_MEAN
+			     : is_by_self(v)		  ? FIELD_SUM
+							  : FIELD_TOTAL;
 	} else if (v->measures[sort.i].adds_up && !(v->fields & FIELD_BIT(FIELD_TOTAL))) {
 		sort.field = FIELD_MEAN_CHANGE;
 	} else {
@@ -376,7 +412,7 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	r = r == 0 && o->against ? view_compare(v, o, why) : r;
 	sort = r == 0 ? usual_sort(v, o->against != NULL) : sort;
 	if (r == 0 && o->sort) {
-		sort.field = FIELD_TOTAL;
+		sort.field = is_by_self(v) ? FIELD_SUM : FIELD_TOTAL;
 		r = parse_sort(v, o->sort, &sort, why) ? 0 : -EINVAL;
 	}
 	if (r) {
@@ -384,6 +420,13 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 		return r;
 	}
 	choose_fields(v);
+	v->sorted_by = sort.kind == SORT_MEASURE   ? v->measures[sort.i].name
+		       : sort.kind == SORT_DERIVED ? v->derived[sort.i].name
+						   : NULL;
+	if (o->people && is_by_self(v) && sort.kind != SORT_TOTAL_LAUNCHES &&
+	    !(sort.kind == SORT_MEASURE && sort.field == FIELD_TOTAL)) {
+		skip_held(v);
+	}
 	if (o->skip_zero) {
 		skip_zero(v);
 	}
@@ -398,6 +441,16 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 		view_deinit(v);
 	}
 	return r;
+}
+
+bool view_shows(const struct view *v, const char *measure)
+{
+	for (size_t i = 0; i < v->n_measures; i++) {
+		if (v->chosen[i] && strcmp(v->measures[i].name, measure) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 void view_deinit(struct view *v)

@@ -11,13 +11,15 @@
 struct view_options {
 	const char *sort; /* "time", "dram__bytes_read.sum:max", "launches", "name"; NULL: by time,
 			     or by the first counter when there is none */
-	const char *columns;	     /* "time,dram__bytes_read": only these; NULL: all */
+	const char *columns;	     /* "time,dram__bytes_read": only these; NULL, "all": all */
 	const char *figures;	     /* as fields_parse(); NULL: the usual ones */
 	struct define_source define; /* columns of the user's; path NULL: none */
 	size_t limit;		     /* rows; 0: all */
 	bool skip_zero;		     /* leave out rows with nothing of their own but zeros,
 				now and before */
 	bool base_units;	     /* bytes and ns instead of GB and ms */
+	bool people;		     /* for them: no rows that only hold others, where what
+					these hold is not what rows are sorted by */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
@@ -29,7 +31,8 @@ struct view {
 	size_t n_measures;
 	struct derived derived[DERIVED_MAX];
 	size_t n_derived;
-	bool *chosen; /* measures to be shown */
+	bool *chosen;	    /* measures to be shown */
+	bool names_columns; /* the user did: they are shown whatever is known of them */
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
 	bool nested, base_units, utf8;
@@ -38,9 +41,11 @@ struct view {
 	bool clocks_differ; /* from what is compared with, in some row: its times have no change */
 	bool turns;	    /* some metrics were measured in other launches than others */
 	struct group **rows;
-	size_t n_rows;	/* all of them */
-	size_t n_shown; /* the first of them */
-	size_t n_zero;	/* left out because they are zero */
+	size_t n_rows;	       /* all of them */
+	size_t n_shown;	       /* the first of them */
+	size_t n_zero;	       /* left out because they are zero */
+	size_t n_held;	       /* left out because they have no launches of their own */
+	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
 	double flop_peak; /* operations a second, the highest of what was counted; 0: not known */
 	const char *flop_peak_of; /* the precision */
@@ -53,5 +58,8 @@ struct view {
 int view_init(struct view *v, struct groups *groups, const struct view_options *options,
 	      struct buf *why);
 void view_deinit(struct view *v);
+
+/* Is a measure of this name among the columns? */
+bool view_shows(const struct view *v, const char *measure);
 
 #endif

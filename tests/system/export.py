@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import Skip, check, run_tests  # noqa: E402
+from checks import Skip, change, check, run_tests, with_budget  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -34,16 +34,6 @@ def export(*arguments, status=0, says=b"", **more):
     check(r.returncode == status and says in r.stderr and bool(r.stderr) == bool(says),
           f"{arguments}: {r.returncode} {r.stderr!r}")
     return r.stdout
-
-
-def change(path, *statements):
-    shutil.copy("run.gpuctr", path)
-    db = sqlite3.connect(path)
-    for s in statements:
-        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
-    db.commit()
-    db.close()
-    return path
 
 
 # --- the trace --------------------------------------------------------------------------------------
@@ -490,11 +480,69 @@ def folded_sums():
     export(change("nulls.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx < 9'), "--to", "folded",
            "--weight", COLUMNS[0], says=b"9 kernels are not in it")
     chosen = change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)")
-    check(export(chosen, "--to", "folded", says=b"not scaled") == export("run.gpuctr", "--to", "folded"), "folded: a budget")
+    check(export(chosen, "--to", "folded", says=b"those that were measured") == export("run.gpuctr", "--to", "folded"),
+          "folded: a budget, and nothing to estimate by")
     lines = export(change("alike.gpuctr", "UPDATE range SET message = 'a' || CASE id % 3 WHEN 0 THEN ';' WHEN 1 THEN ',' ELSE char(7)"
                           " END WHERE depth = 0"), "--to", "folded").decode().splitlines()
     check({s.split(";")[0] for s in lines} == {"a,", "a?"}, "folded: names that are written alike are one")
     check(len(lines) == len({s.rsplit(" ", 1)[0] for s in lines}), "folded: a line twice")
+
+
+def told_by_kernel(path):
+    """What report says of all launches of each kernel: how many, and sums, NULL where nothing is known."""
+    r = subprocess.run([CLIENT, "report", path, "--json"], capture_output=True, timeout=100, check=True)
+    return {row["key"]["kernel"]: (row["launches"], {name: m.get("sum") for name, m in row["measures"].items()})
+            for row in json.loads(r.stdout)["rows"]}
+
+
+def close(a, b):
+    return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
+
+
+def sums_with_a_budget(strata):
+    """Of each kernel all lines together say what the table does, not what was measured; what was measured nowhere is not
+    put where something was. The kernels whose places are not known."""
+    with_budget("half.gpuctr", 2, strata)
+    told, measured = told_by_kernel("half.gpuctr"), told_by_kernel(change("part.gpuctr", "DELETE FROM record WHERE idx % 2"))
+    never = [k for k in told if k not in measured]
+    check(never and sum(told[k][1]["time"] > 1.3 * measured[k][1]["time"] for k in measured) > 10, "nothing to be estimated")
+    for weight in ("time", COLUMNS[0]):
+        got, nowhere = collections.Counter(), set()
+        for line in export("half.gpuctr", "--to", "folded", "--weight", weight, says=b"ESTIMATED").decode().splitlines():
+            stack, value = line.rsplit(" ", 1)
+            kernel = stack[stack.rindex(";void "):][1:] if ";void " in stack else stack.rsplit(";", 1)[1]
+            got[kernel] += float(value)
+            if stack.startswith("(none of its kind was measured);"):
+                nowhere.add(kernel)
+        for kernel, (_, sums) in told.items():
+            written = got.get(kernel.replace("\n", "?"))
+            check(written is None if sums[weight] is None else written and close(written, sums[weight]),
+                  f"folded by {weight}: {kernel}: {written}, not {sums[weight]}")
+        check(strata != "kernel" or nowhere <= set(never), f"folded: {nowhere - set(never)} were measured")
+    written = prof("run.gpuctr", "-c", "kernel")
+    bare = {row[1]: line["kernel"] for row, line in zip(records("run.gpuctr"), written)}
+    for columns in ("kernel,sil,launches,bytes", "idx,dir,sub,mod,op,kernel,params,sil,bytes,launches"):
+        got = collections.defaultdict(lambda: [0, 0, 0])
+        lines = prof("half.gpuctr", "-c", columns, says=b"ESTIMATED")
+        for line in lines:
+            for i, column in enumerate(("launches", "sil", "bytes")):
+                got[line["kernel"]][i] += int(line[column]) if line[column] != "na" else 0
+        want = collections.defaultdict(lambda: [0, 0, 0])
+        for kernel, (launches, sums) in told.items():
+            short = bare[kernel]
+            for i, value in enumerate((launches, sums["time"] or 0, (sums[COLUMNS[0]] or 0) + (sums[COLUMNS[1]] or 0))):
+                want[short][i] += value
+        check(set(got) == set(want), f"pyprof: other kernels: {set(got) ^ set(want)}")
+        for kernel, values in want.items():
+            check(all(abs(a - b) <= len(lines) for a, b in zip(got[kernel], values)), f"pyprof: {kernel}: {got[kernel]}, not {values}")
+    check([line["idx"] for line in lines] == [str(i + 1) for i in range(len(lines))] and len(lines) < 358, "pyprof: numbers of lines")
+    return nowhere
+
+
+def sums_with_a_budget_are_the_reports():
+    check(sums_with_a_budget("kernel") == set(), "kernels that are one kind, or none")
+    check(len(sums_with_a_budget("kernel, grid_x, range % 3")) > 2, "kinds of which none was measured")
+    check({line["launches"] for line in prof("run.gpuctr", "-c", "idx,launches")} == {"1"}, "pyprof: a launch is one")
 
 
 # --- the lines of PyProf ------------------------------------------------------------------------------
@@ -508,7 +556,7 @@ HMMA = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
 def prof(path, *arguments, says=b""):
     """The lines by column, of the format that has no spaces in its fields."""
     lines = [s.split(" ") for s in export(path, "--to", "pyprof", *arguments, says=says).decode().splitlines()]
-    names = [TWENTY[HEADS.index(h)] for h in lines[0]]
+    names = [[*TWENTY, "launches"][[*HEADS, "Launches"].index(h)] for h in lines[0]]
     check(all(len(s) == len(names) and all(s) for s in lines), f"{path}: pyprof: fields")
     return [dict(zip(names, s)) for s in lines[1:]]
 
@@ -775,7 +823,7 @@ def commands_of_the_docs():
 def main():
     tests = [commands_of_the_docs, the_recording, worse_captures, wild_values, hostile_names, several_processes, perfetto_is_the_capture,
              protoc_reads_it, perfetto_of_worse_captures, names_of_perfetto_are_bounded, folded_sums,
-             lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_link_chooses_nothing, a_file_that_comes_meanwhile_stays,
+             sums_with_a_budget_are_the_reports, lines_of_pyprof, pyprof_of_tensor_cores, layouts_of_pyprof, files, formulas_are_text, what_is_read_is_not_written, a_link_chooses_nothing, a_file_that_comes_meanwhile_stays,
              a_stack_as_deep_as_the_file, nobody_reads]
     return run_tests(tests, RECORDING)
 

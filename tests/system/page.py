@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import change, check, run_tests, with_budget  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -36,16 +36,6 @@ def write(*arguments, status=0, says=b""):
 def data_of(page):
     text = pathlib.Path(page).read_text()
     return json.loads(re.search(r'<script type="application/json" id="data">\n(.*?)</script>', text, re.DOTALL)[1])
-
-
-def change(path, *statements):
-    shutil.copy("run.gpuctr", path)
-    db = sqlite3.connect(path)
-    for s in statements:
-        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
-    db.commit()
-    db.close()
-    return path
 
 
 def sums(path="run.gpuctr"):
@@ -69,23 +59,85 @@ def numbers_are_the_captures():
     for series in data["timeline"]["measures"]:
         check(sum(series["sums"]) == sums()[series["name"]] and len(series["sums"]) <= 512, f"over time: {series['name']}")
     check(data["meta"]["peak_of"] == "NVIDIA H200", "peak")
-    check(any("2,524 of 3,240" in n for n in data["meta"]["notes"]), "what was not measured")
+    check("716 measured, 2,524 " in data["meta"]["notes"], "what was not measured")
 
 
 def hints_are_the_reports():
     """What the terminal suggests, the page does; of a budget's capture neither does anything."""
-    data = data_of("run.html")
-    for by in ("kernel", "op"):
-        r = subprocess.run([CLIENT, "report", "run.gpuctr", "--by", by, "--limit", "0", "--width", "2000"],
-                           capture_output=True, timeout=100, check=True)
-        told = [line for line in r.stdout.decode().splitlines() if line.startswith("hint: ")]
-        hints = data[by]["hints"]
-        check(len(told) == len(hints) > 0, f"{by}: {len(hints)} hints, of {len(told)}")
-        check(all(t.endswith(": " + h["text"]) for t, h in zip(told, hints)), f"{by}: other hints: {hints}")
-        check(all(h["row"] < len(data[by]["rows"]) for h in hints), f"{by}: hints of rows that are not there")
-    write(change("guess.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 50000)", "INSERT INTO meta VALUES('seed', '1')"),
-          "--html", "guess.html")
-    check(not any(data_of("guess.html")[by]["hints"] for by in ("kernel", "op")), "hints of what was chosen")
+    hints = data_of("run.html")["hints"]
+    r = subprocess.run([CLIENT, "report", "run.gpuctr", "--by", "op", "--limit", "0", "--width", "2000"], capture_output=True, timeout=100, check=True)
+    told = [line for line in r.stdout.decode().splitlines() if line.startswith("hint: ")]
+    check(told == [f"hint: {h['short']}: {h['text']}" for h in hints] and len(hints) > 2, f"other hints: {hints}")
+    check(len({(h["name"], h["text"]) for h in hints}) == len(hints), "a hint twice")
+    write(with_budget("guess.gpuctr", 2), "--html", "guess.html")
+    check(data_of("guess.html")["hints"] == [], "hints of what was chosen")
+
+
+def same(a, b):
+    """But for what sums in another order round to."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b or isinstance(a, float) and isinstance(b, float) and abs(a - b) <= 1e-9 * max(abs(a), abs(b))
+
+
+def some_launches():
+    """The page of some is all of these, and nothing else."""
+    write("run.gpuctr", "-f", "--html", "some.html", "--where", "dir=bprop", "--kernel", "batch_norm")
+    r = subprocess.run([CLIENT, "report", "run.gpuctr", "--json", "--sort", "time", "--where", "dir=bprop", "--kernel", "batch_norm"], capture_output=True,
+                       timeout=100, check=True)
+    data, want = data_of("some.html"), json.loads(r.stdout)
+    n = want["all"]["launches"]
+    check(same(data["kernel"]["rows"], want["rows"]) and 0 < n < 716, "rows")
+    check(flame_of("some.html")[()]["launches"] == n and sum(data["timeline"]["measures"][0]["sums"]) == want["all"]["measures"]["time"]["sum"], "charts")
+    check(f"{n} of 716 launches that were measured are in it: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
+
+
+def estimates_are_the_reports():
+    """Of a budget's capture each part of the page says what the table says of all launches, and the same below it."""
+    for strata in ("kernel", "kernel, grid_x, range % 3"):
+        with_budget("half.gpuctr", 2, strata)
+        write("half.gpuctr", "-f", "--html", "half.html")
+        data = data_of("half.html")
+        for by in ("kernel", "op"):
+            r = subprocess.run([CLIENT, "report", "half.gpuctr", "--by", by, "--json", "--sort", "time"], capture_output=True, timeout=100, check=True)
+            told = json.loads(r.stdout)
+            check(same(data[by]["all"], told["all"]) and same(data[by]["rows"], told["rows"]) and told["estimated"], f"rows by {by} are not the report's")
+        told = {row["key"]["kernel"]: row for row in data["kernel"]["rows"]}
+        total = data["kernel"]["all"]
+        check(total["launches"] == 716 and total["measured"] == 358 and total["measures"]["time"]["sum"] > 1.5 * sums("half.gpuctr")["time"], "what is told of all")
+        flame, got = flame_of("half.html"), collections.defaultdict(collections.Counter)
+        for path, frame in flame.items():
+            if path and path[-1][1]:
+                got[path[-1][0]].update({n: v for n, v in frame.items() if n != "left"})
+        for kernel, row in told.items():
+            for name, value in sums().items():
+                want = row["measures"][name]["sum"] or 0
+                check(abs(got[kernel][name] - want) <= len(flame), f"flame graph, {strata}: {kernel}: {name}: {got[kernel][name]}, not {want}")
+        check(abs(flame[()]["launches"] - 716) <= len(flame), f"launches of all frames: {flame[()]['launches']}")
+        for series in data["timeline"]["measures"]:
+            want = total["measures"][series["name"]]["sum"]
+            check(abs(sum(series["sums"]) / want - 1) < 1e-9, f"over time: {series['name']}: {sum(series['sums'])}, not {want}")
+        r = subprocess.run([CLIENT, "report", "half.gpuctr", "--width", "2000"], capture_output=True, timeout=100, check=True)
+        check(r.stdout.decode().endswith("\n" + data["meta"]["notes"]) and "ESTIMATED" in data["meta"]["notes"], "other notes than the report's")
+
+
+def bins_are_by_chance():
+    """A launch that was half as likely stands for twice as many."""
+    path = with_budget("half.gpuctr", 2)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE choice SET chance = 0.1 WHERE record IN (SELECT id FROM record WHERE idx > 350)")
+    db.commit()
+    write(path, "-f", "--html", "half.html")
+    data = data_of("half.html")
+    line, want = data["timeline"], collections.Counter()
+    for start, chance, read in db.execute(f'SELECT start_ns, chance, "{COLUMNS[0]}" FROM record JOIN choice ON record.id = choice.record'):
+        want[(start - line["begin_ns"]) // line["bin_ns"]] += read / chance
+    db.close()
+    told = data["kernel"]["all"]["measures"][COLUMNS[0]]["sum"] / sum(want.values())
+    for i, got in enumerate(line["measures"][1]["sums"]):
+        check(abs(got - want[i] * told) <= 1e-6 * max(got, 1), f"bin {i}: {got}, not {want[i] * told}")
 
 
 def flame_of(page):
@@ -250,10 +302,9 @@ def files():
     check(data_of("two.html")["kernel"]["records"] == 2 * 716, "two captures")
     change("growing.gpuctr", "UPDATE meta SET value = 0 WHERE key = 'complete'")
     write("growing.gpuctr", "--html", "growing.html")
-    check(any("NOT COMPLETE" in n for n in data_of("growing.html")["meta"]["notes"]), "not complete")
-    write(change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)"), "--html", "chosen.html")
-    check(any("nothing here is scaled" in n for n in data_of("chosen.html")["meta"]["notes"]), "a budget")
-    check(not any("scaled" in n for n in data_of("two.html")["meta"]["notes"]), "a budget where there is none")
+    check("NOT COMPLETE" in data_of("growing.html")["meta"]["notes"], "not complete")
+    chosen = change("chosen.gpuctr", "INSERT INTO meta VALUES('budget_ppm', 20000)")
+    write("run.gpuctr", chosen, "-f", "--html", "two.html", status=1, says=b"budget-clash")
 
 
 # --- in a browser -----------------------------------------------------------------------------------
@@ -309,7 +360,7 @@ def shows_the_capture():
     check(len(e.all("circle", **{"class": "dot"})) == 58, f"points: {len(e.all('circle'))}")
     check(len(e.all("path", **{"class": "roof"})) == 1 and "NVIDIA H200" in e.text["roofline-note"], "roof")
     check(len(e.all("rect", **{"class": "bin"})) > 40, "over time")
-    hints = [h for by in ("op", "kernel") for h in data_of("run.html")[by]["hints"]]
+    hints = data_of("run.html")["hints"]
     check(len(hints) > 2 and len(e.all("li")) == len(hints) and "hidden" not in e.all("section", id="hints-section")[0], "hints")
     check(all(a.get("aria-label") and a.get("tabindex") == "0" for a in e.all("circle")), "points by keyboard")
 
@@ -418,6 +469,30 @@ def roofline():
               f"{path}: points above the roof")
 
 
+def charts_without_times():
+    """Where no kernel has a time of its own, charts begin with the first counter; a roofline needs a time, and says so."""
+    write(change("timeless.gpuctr", "UPDATE record SET duration_ns = -1, clock = 0"), "-f", "--html", "timeless.html")
+    e = browse("timeless.html")
+    check(len(e.all("div", **{"class": "bar"})) == 12 and len(e.all("rect", **{"class": "bin"})) > 40 and len(e.all("g", role="button")) > 80,
+          f"blank: {len(e.all('div', **{'class': 'bar'}))} bars, {len(e.all('rect', **{'class': 'bin'}))} bins, {len(e.all('g', role='button'))} frames")
+    check(float(e.all("g", role="button")[0]["data-value"]) == sums()[COLUMNS[0]], "the first counter")
+    check("without which there is no rate" in e.text["roofline-note"] and not e.all("td", data_id="time"), "a column of nothing")
+    cells = [float(a["data-value"]) for a in e.all("td", data_id=COLUMNS[0])]
+    check(cells == sorted(cells, reverse=True) and len(cells) == 58, "most of it first")
+
+
+def estimates_are_shown():
+    """With their errors, where rows do not nest."""
+    write(with_budget("half.gpuctr", 2), "-f", "--html", "half.html")
+    e, data = browse("half.html"), data_of("half.html")["kernel"]
+    check(float(e.all("dd", data_name="launches")[0]["data-value"]) == 716, "launches")
+    cells = [a.get("data-value") for a in e.all("td", data_id=COLUMNS[0])]
+    check(sum(map(float, filter(None, cells))) > 1.5 * sums("half.gpuctr")[COLUMNS[0]], "what the table sums up to")
+    check(e.text["table"].count("±") > 40 and "(part)" in e.text["figures"] and "ESTIMATED" in e.text["notes"], f"errors: {e.text['figures']}")
+    check(e.text["table"].count("±") >= sum(m["kind"] == "estimate" and m["error"] not in (None, 0) for r in data["rows"] for m in r["measures"].values()
+                                            if "sum" in m) > 40, "an error is missing")
+
+
 def texts_fit():
     """On a phone and on a wide screen: no text of a chart is cut, and none lies on another."""
     name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
@@ -466,14 +541,14 @@ def empty_captures():
 
 
 def main():
-    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
+    tests = [numbers_are_the_captures, hints_are_the_reports, flame_is_the_captures, some_launches, estimates_are_the_reports, bins_are_by_chance, columns_differ, timeline_is_where_kernels_are, rows_and_columns_of_the_users_own,
              nothing_from_outside, hostile_names, many_rows,
              files]
     if "--browser" in sys.argv:
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, is_used, own_rows_are_shown, flame_graph, roofline, texts_fit, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 

@@ -24,7 +24,7 @@ import time
 import unicodedata
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import change, check, run_tests, with_budget  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
@@ -58,11 +58,13 @@ def width(line):
 
 GOLDENS = {
     "kernel": ["--width", 120, "--limit", 12],
+    "kernel-all": ["--width", 120, "--limit", 4, "--columns", "all"],
     "kernel-wide": ["--width", 240, "--limit", 12, "--figures", "all"],
     "narrow": ["--width", 40, "--limit", 2],
     "base": ["--width", 120, "--limit", 5, "--units", "base"],
     "op": ["--by", "op", "--width", 120, "--limit", 16],
-    "op-shape": ["--by", "op,shape", "--width", 140, "--limit", 8, "--skip-zero"],
+    "op-shape": ["--by", "op,shape", "--width", 140, "--limit", 8],
+    "op-shape-narrow": ["--by", "op,shape", "--width", 100, "--limit", 8],
     "nvtx-2": ["--by", "nvtx:2", "--width", 120, "--limit", 10],
     "layer": ["--by", "layer", "--width", 100, "--limit", 12, "--sort", "dram__bytes_read:self"],
     "layer-dir-step": ["--by", "layer,dir,step", "--width", 120],
@@ -202,15 +204,96 @@ def figures_of_a_row_belong_together():
     for row in json.loads(report("--by", "op", "--json"))["rows"]:
         for m in row["measures"].values():
             check(row["launches"] == 0 or m["sum"] / row["launches"] == m["mean"], f"{row['key']}: {m}")
-    check("total" not in report("--by", "op", "--figures", "self", "--columns", "time"), "nobody asked for a total")
+    text = report("--by", "op", "--figures", "self", "--columns", "time")
+    check("total" not in text[:text.index("\n\n")], "nobody asked for a total")
     text = report("--by", "op", "--width", 40, "--limit", 1)
-    check("60 more\n  launches                           716\n  total launches                       -\n" in text, f"narrow: {text}")
+    check("21 more\n  launches                           602\n  total launches                       -\n" in text, f"narrow: {text}")
     pathlib.Path("own.columns").write_text("traffic = dram__bytes_read\n")
     text = report("--by", "op", "--define", "own.columns", "--columns", "traffic,of_peak", "--limit", 3)
     check(next(line for line in text.split("\n") if " more " in line).split()[2:] == ["-", "-", "-"], f"derived: {text}")
     for by, key in (("launches", "launches"), ("calls", "launches"), ("total_launches", "total_launches")):
         order = [row[key] for row in json.loads(report("--by", "op", "--sort", by, "--json"))["rows"]]
         check(order == sorted(order, reverse=True), f"sorted by {by}: {order}")
+
+
+def one_table():
+    """What does not fit beside each other is counted and not told, but what rows are sorted by is. Operators have most of their
+    own first, and none has nothing of its own."""
+    every = ["time", *COLUMNS, "dram_bandwidth", "of_peak"]
+    for by in ("kernel", "op", "op,shape", "layer", "layer,dir,step"):
+        for columns in (100, 120, 160, 500):
+            text = report("--by", by, "--width", columns)
+            table = text[:text.index("\n\n")].split("\n")
+            shown = [c for c in table[0].split() if c in every]
+            more = re.search(r"^(\d+) more columns?: --columns all$", text, re.MULTILINE)
+            check(len(table) <= 24 and len(shown) + int(more[1] if more else 0) == len(every) and "time" in shown, f"{by} in {columns} columns: {text}")
+            check((columns == 500) == (not more), f"{by} in {columns} columns: {text}")
+        text = report("--by", by, "--width", 120, "--columns", "all")
+        check([c for line in text.split("hint: ")[0].split("\n") for c in line.split() if c in every] == every, f"all columns by {by}: {text}")
+        check("of_peak" in report("--by", by, "--width", 100, "--sort", "of_peak").split("\n")[0], f"{by}: the column that rows are sorted by")
+    for by in ("op", "op,shape"):
+        text = report("--by", by, "--width", 140, "--limit", 0, "--columns", "time", "--figures", "total,self", "--units", "base")
+        rows = [line.split() for line in text[:text.index("\n\n")].split("\n")[2:-1]]
+        own = [int(row[-1]) for row in rows]
+        check(own == sorted(own, reverse=True) and all(row[-4] != "0" for row in rows), f"by {by}: {text}")
+        held = re.search(r"^(\d+) rows hold others and launch nothing themselves: --sort time:total shows them$", text, re.MULTILINE)
+        every_row = json.loads(report("--by", by, "--json"))["rows"]
+        check(held and int(held[1]) + len(rows) == len(every_row) and len(rows) == sum(row["launches"] > 0 for row in every_row), f"rows by {by}: {text}")
+        text = report("--by", by, "--width", 140, "--limit", 0, "--sort", "time:total")
+        check(len(text[:text.index("\n\n")].split("\n")) == len(every_row) + 3 and "launch nothing themselves" not in text, f"by {by}, all rows: {text}")
+
+
+def some_launches():
+    """--where and --kernel: the rows are those of the launches that SQL finds, and what others say of them is still known."""
+    def rows(*arguments, path="run.gpuctr"):
+        return json.loads(run(path, *arguments, "--json").stdout)
+    whole = rows("--by", "kernel")
+    part = rows("--by", "kernel", "--kernel", "batch_norm")
+    want = [r for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]]
+    stable = lambda r: (r["key"], r["launches"], {k: v["sum"] for k, v in r["measures"].items()})
+    check(list(map(stable, part["rows"])) == list(map(stable, want)) and 0 < len(want) < len(whole["rows"]), "--kernel")
+    check(part["all"]["launches"] == sum(r["launches"] for r in want), "all of some")
+    ops = {tuple(r["key"].values()): r for r in rows("--by", "op,dir")["rows"]}
+    part = rows("--by", "op,dir", "--where", "op=conv|mm$", "--where", "dir=bprop")
+    want = {k: r for k, r in ops.items() if re.search("conv|mm$", k[0] or "") and k[1] == "bprop" and r["launches"]}
+    got = {tuple(r["key"].values()): r for r in part["rows"] if r["launches"]}
+    check({k: stable(r) for k, r in got.items()} == {k: stable(r) for k, r in want.items()} and want, f"two conditions: {set(got) ^ set(want)}")
+    layers = lambda r: {x["key"]["layer"]: x["launches"] for x in r["rows"] if x["launches"]}
+    check(layers(rows("--by", "layer,dir", "--where", "dir=bprop")) ==
+          {r["key"]["layer"]: r["launches"] for r in rows("--by", "layer,dir")["rows"] if r["launches"] and r["key"]["dir"] == "bprop"},
+          "layers of gradients, whose forward operators are left out")
+    text = report("--kernel", "batch_norm", "--limit", 3)
+    n = sum(r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"])
+    check(f"\n{n} of 716 launches that were measured are in it: where kernel=batch_norm\n" in text, f"which they are: {text}")
+    text = run("run.gpuctr", "--against", "run.gpuctr", "--kernel", "batch_norm").stdout.decode()
+    check("+0.0%" in text and " new" not in text and text.count(f"{n} of 716 launches") == 2, f"a comparison: {text}")
+    with_budget("half.gpuctr", 2)
+    whole, part = rows(path="half.gpuctr"), rows("--kernel", "batch_norm", path="half.gpuctr")
+    want = {r["key"]["kernel"]: r["launches"] for r in whole["rows"] if "batch_norm" in r["key"]["kernel"]}
+    check({r["key"]["kernel"]: r["launches"] for r in part["rows"]} == want and part["all"]["launches"] == sum(want.values()), "launches of a budget's")
+    text = run("half.gpuctr", "--kernel", "batch_norm").stdout.decode()
+    check("in no row" not in text and "ESTIMATED" in text, f"nothing is lost: {text}")
+    for by in ("host", "process", "device"):
+        only = rows("--by", by, path="half.gpuctr")["rows"]
+        check(len(only) == 1 and only[0]["launches"] == 716 and only[0]["key"][by], f"by {by}, what was not measured: {only}")
+    r = run("half.gpuctr", "--where", "op=conv")
+    check(r.returncode == 1 and b"where-budget" in r.stderr and b"have a op is not known" not in r.stderr, f"{r.stderr}")
+    check(b"no kernels in it" in run("run.gpuctr", "--kernel", "none").stdout, "none")
+    for condition, says in (("op", "KEY=REGEX"), ("ops=conv", "did you mean 'op'"), ("op=(", "no regular expression"), ("nvtx:2=a", "all levels"),
+                            ("op,layer=a", "one key")):
+        refused(condition, says, "run.gpuctr", "--where", condition, status=2)
+    refused("--kernel", "no regular expression", "run.gpuctr", "--kernel", "a(", status=2)
+
+
+def columns_of_nothing():
+    """What is not known of any launch has no column, and is named below; who names it sees that."""
+    change("nothing.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL')
+    text = run("nothing.gpuctr", "--width", 500).stdout.decode()
+    heads = text.split("\n")[0].split()
+    check(COLUMNS[1] not in heads and COLUMNS[0] in heads and "dram_bandwidth" not in heads and " na " not in text[:text.index("\n\n")], f"{text}")
+    check(f"\n{COLUMNS[1]} is not known of any launch\n" in text, f"nothing says so: {text}")
+    text = run("nothing.gpuctr", "--columns", f"time,{COLUMNS[1]},dram_bandwidth").stdout.decode()
+    check(COLUMNS[1] in text.split("\n")[0] and "dram_bandwidth" in text.split("\n")[0] and " na " in text, f"{text}")
 
 
 def csv_is_csv():
@@ -338,6 +421,21 @@ def many_versions():
     check(" and others, CUPTI" in text.replace("\n", " ") and took["i"] < 5 * took["''"], f"{took}: {text[-300:]}")
 
 
+def what_is_of_ranges_is_said_of_the_columns_that_are():
+    """By name, below a table that shows them, and in the head of a time."""
+    change("ratio.gpuctr")
+    rename_columns("ratio.gpuctr", {COLUMNS[3]: "dram__throughput.avg.pct_of_peak_sustained_elapsed", COLUMNS[4]: "sm__cycles_elapsed.max"})
+    longer, ratio = COLUMNS[2], "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+    for columns, first, second in (("time", "", ""), ("time,bytes_read", "", ""), (longer, longer, ""), (f"time,{ratio}", "", ratio),
+                                   (f"{ratio},sm__cycles,{longer}", f"{longer}, sm__cycles_elapsed.max", ratio)):
+        text = run("ratio.gpuctr", "--columns", columns, "--width", 500).stdout.decode()
+        check((f"\n{first}: of the ranges around the kernels, which are longer" in text) == bool(first), f"{columns}: {text}")
+        check((f"\n{second}: by the ranges around the kernels" in text) == bool(second), f"{columns}: {text}")
+        check(first or second or "range" not in text, f"{columns}: {text}")
+        check((f"{longer} (range)" in text) == (longer in columns), f"{columns}: the head: {text}")
+    check("range" not in run("ratio.gpuctr", "--roofline").stdout.decode(), "a roofline, which shows none of them")
+
+
 def several_files_add_up():
     shutil.copy("run.gpuctr", "again.gpuctr")
     r = json.loads(run("run.gpuctr", "again.gpuctr", "--by", "capture,op", "--json").stdout)
@@ -401,15 +499,6 @@ def wrong_command_lines():
             (["run.gpuctr", "run.gpuctr"], "are one file"), (["run.gpuctr", "same.gpuctr"], "are one file"),
             (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
         refused(str(arguments), message, *arguments, status=2)
-
-
-def change(path, *statements):
-    shutil.copy("run.gpuctr", path)
-    db = sqlite3.connect(path)
-    for s in statements:
-        db.execute(*s) if isinstance(s, tuple) else db.execute(s)
-    db.commit()
-    db.close()
 
 
 def no_kernels():
@@ -484,15 +573,6 @@ def values_that_are_missing():
     check(COLUMNS[0] + ":n" not in rows[0] and "is not known of" not in report(), "nothing is missing")
 
 
-def with_budget(path, every):
-    """The recording, as if every so manyeth launch had been chosen, and the kernels were the strata."""
-    change(path, "INSERT INTO meta VALUES('budget_ppm', 50000), ('seed', '7')",
-           "INSERT INTO stratum SELECT 1, kernel, kernel, 0, max(grid_x), 1, 1, max(block_x), 1, 1, 0, 0, 0, count(*) "
-           "FROM record GROUP BY kernel",
-           f"INSERT INTO choice SELECT id, kernel, {1 / every} FROM record WHERE idx % {every} = 0",
-           f"DELETE FROM record WHERE idx % {every}")
-
-
 def estimates_are_compared():
     """What was not measured is not gone, and a sum without some launches has not changed by these."""
     with_budget("half-budget.gpuctr", 2)
@@ -531,7 +611,7 @@ def operations():
     text = compared("two.gpuctr", "two.gpuctr", "--limit", 2, "--columns", "flop,of_flop_peak")
     more = next(line for line in text.split("\n") if " more " in line)
     check(more.count("+0.0%") == 2, f"the rest before: {more}")
-    check("operations (flop, flop_rate, of_flop_peak, intensity) are those that were counted" in text.replace("\n", " "), text)
+    check("operations (flop, of_flop_peak) are those that were counted" in text.replace("\n", " "), text)
     alone = json.loads(run("two.gpuctr", "--json").stdout)["all"]["derived"]
     both = json.loads(run("two.gpuctr", "run.gpuctr", "--json").stdout)["all"]["derived"]
     check(alone["of_flop_peak"] > 0 and both["of_flop_peak"] is None, f"a share of launches without counters: {both}")
@@ -689,7 +769,7 @@ def rooflines():
                 above = [line[place[one][0]:place[one][0] + 1] for line in area[:-place[one][1]]]
                 below = [line[place[one][0]:place[one][0] + 1] for line in area[1 - place[one][1]:]]
                 check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
-    for more in ([], ["--roofline"]):
+    for more in (["--columns", "all"], ["--roofline"]):
         text = run("operations.gpuctr", "--limit", 3, *more).stdout.decode()
         check("operations (flop_rate, of_flop_peak, intensity) are those that were counted, and no others: "
               "of the tensor cores bf16 to fp32 " in text.replace("\n", " "), f"which operations are in a rate:\n{text}")
@@ -771,8 +851,8 @@ def bars():
 
 def main():
     tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
-             figures_of_a_row_belong_together, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
-             several_files_add_up, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
+             figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
+             several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
              operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
     os.environ["LC_ALL"] = "C"

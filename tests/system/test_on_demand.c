@@ -66,16 +66,17 @@ static void a_capture_ends_after_its_duration(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t begin_ms;
-	struct program *p;
+	struct program *p, *c;
 
 	fixture_start_daemon(f, NULL);
 	p = on_demand_start(f, USER_ANN);
 	on_demand_wait_listed(f, USER_ANN, p, "\"capture\":0");
 	begin_ms = now_ms();
-	expect_exit(fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration",
-				   "0.5", NULL),
-		    0);
+	c = fixture_client(f, USER_ANN, "capture", "--pid", on_demand_pid(p), "--duration", "0.5",
+			   NULL);
+	expect_exit(c, 0);
 	assert_true(now_ms() - begin_ms >= 500);
+	expect_message(c, "next: with -o FILE this is kept, for gpuctr-client report FILE\n");
 	expect_running(p);
 	program_kill(p, SIGKILL);
 }

@@ -95,7 +95,7 @@ static void file_and_stream_agree(void **state)
 	lines_deinit(&l);
 }
 
-/* The table at the end of a run is the one that its capture file gives. */
+/* The tables at the end of a run are those that its capture file gives. */
 static void summary_and_report_are_the_same(void **state)
 {
 	struct fixture *f = *state;
@@ -109,7 +109,8 @@ static void summary_and_report_are_the_same(void **state)
 			     "-o", fixture_path(f, "run.gpuctr"), "--", FAKEAPP, "--children", "1",
 			     "--kernels", "300", "--nvtx", NULL);
 	expect_exit(run, 0);
-	report = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), NULL);
+	report = fixture_client(f, USER_ANN, "report", "--columns", "all",
+				fixture_path(f, "run.gpuctr"), NULL);
 	unsetenv("COLUMNS");
 	expect_exit(report, 0);
 	summary = read_file(run->err);
@@ -122,6 +123,58 @@ static void summary_and_report_are_the_same(void **state)
 	if (!strstr(summary, table)) {
 		fail_msg("the summary\n%s\nis without the report\n%s", summary, table);
 	}
+}
+
+/* Types what the end of a run says, one command after the other; how many there were. */
+static unsigned type_next(struct fixture *f, struct program *p)
+{
+	CLEAN_FREE char *said = read_file(p->err);
+	char *at = strstr(said, "\nnext: gpuctr-client "), command[1024];
+	unsigned n = 0;
+
+	for (at = at ? at + strlen("\nnext: ") : NULL;
+	     at && strncmp(at, "gpuctr-client ", strlen("gpuctr-client ")) == 0; n++) {
+		size_t length = strcspn(at, "\n");
+
+		snprintf(command, sizeof(command), "exec %s %.*s", CLIENT,
+			 (int)(length - strlen("gpuctr-client ")), at + strlen("gpuctr-client "));
+		expect_exit(fixture_run(f, USER_ANN, "/bin/sh", "-c", command, NULL), 0);
+		at += length;
+		at += strspn(at, "\n ");
+	}
+	return n;
+}
+
+static void what_is_to_be_typed_next_works(void **state)
+{
+	static const char *const names[] = { "run.gpuctr", "it's a *.gpuctr", "plain" };
+	struct fixture *f = *state;
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+				   fixture_path(f, names[i]), "--", FAKEAPP, "--kernels", "30",
+				   NULL);
+		expect_exit(p, 0);
+		assert_int_equal(type_next(f, p), 2);
+	}
+	assert_int_equal(access(fixture_path(f, "run.html"), R_OK), 0);
+	assert_int_equal(access(fixture_path(f, "plain.html"), R_OK), 0);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+			   fixture_path(f, "each%%-%p.gpuctr"), "--", FAKEAPP, "--children", "2",
+			   "--kernels", "30", NULL);
+	expect_exit(p, 0);
+	assert_int_equal(type_next(f, p), 1);
+	expect_message(p, "/each%-*.gpuctr --by rank,process");
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-q", "-o",
+			   fixture_path(f, "quiet.gpuctr"), "--", FAKEAPP, "--kernels", "30", NULL);
+	expect_exit(p, 0);
+	expect_no_message(p, "next: ");
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-o",
+			   fixture_path(f, "none.gpuctr"), "--", FAKEAPP, "--kernels", "0", NULL);
+	expect_exit(p, 0);
+	expect_no_message(p, "next: ");
 }
 
 /* Each with its own records and totals, in folders that were not there. */
@@ -346,11 +399,31 @@ static void a_limit_on_the_files_size_costs_records_alone(void **state)
 	expect_message(p, "ulimit -f");
 	expect_message(p, "not written to the file");
 	expect_message(p, "warning[stream-failed]: File too large");
+	expect_message(p, "the capture file of -o is written apart from it");
 	db = open_capture(path);
 	expect_whole(db);
 	assert_true(query(db, "SELECT count(*) FROM record") < 60000);
 	sqlite3_close(db);
 	assert_int_equal(access(fixture_path(f, "run.gpuctr-journal"), F_OK), -1);
+}
+
+/* There is no other file with the records, so none is named. */
+static void a_stream_that_fails_alone_names_no_other_file(void **state)
+{
+	struct fixture *f = *state;
+	char command[768];
+	struct program *p;
+
+	fixture_start_daemon(f, NULL);
+	snprintf(command, sizeof(command),
+		 "ulimit -Sf 300; exec %s --format jsonl --output %s -- /bin/bash -c "
+		 "'ulimit -Sf unlimited; exec %s --kernels 6000 --exit 7'",
+		 CLIENT, fixture_path(f, "records"), FAKEAPP);
+	p = fixture_run(f, USER_ANN, "/bin/bash", "-c", command, NULL);
+	expect_exit(p, 7);
+	expect_message(p, "warning[stream-failed]: File too large");
+	expect_message(p, "The records from there on are lost");
+	expect_no_message(p, " -o ");
 }
 
 /* As some launchers start programs. Neither the daemon's socket nor a file gets one of their
@@ -572,6 +645,7 @@ int main(void)
 		SYSTEM_TEST(file_and_stream_agree),
 		SYSTEM_TEST(an_export_is_the_stream),
 		SYSTEM_TEST(summary_and_report_are_the_same),
+		SYSTEM_TEST(what_is_to_be_typed_next_works),
 		SYSTEM_TEST(each_process_has_its_file),
 		SYSTEM_TEST(a_process_without_a_file_is_told),
 		SYSTEM_TEST(a_folder_that_cannot_be_made_is_refused),
@@ -582,6 +656,7 @@ int main(void)
 		SYSTEM_TEST(records_stream_while_the_program_runs),
 		SYSTEM_TEST(what_was_measured_survives_an_interrupt),
 		SYSTEM_TEST(a_limit_on_the_files_size_costs_records_alone),
+		SYSTEM_TEST(a_stream_that_fails_alone_names_no_other_file),
 		SYSTEM_TEST(closed_standard_files_are_no_ones_else),
 		SYSTEM_TEST(too_few_descriptors_are_refused),
 		SYSTEM_TEST(signals_are_the_programs),

@@ -79,6 +79,27 @@ static void what_is_in_another_counter_is_not_added(void **state)
 	expect_flops(measures + 4, 2, "");
 }
 
+/* A mean over units does not add up, so it stands for no sum: neither for its own counter's nor for
+ * that of a part. */
+static void a_mean_hides_no_sum(void **state)
+{
+	const struct measure measures[] = {
+		tensor("sm__ops_path_tensor_src_fp16.sum"),
+		{ .name = "sm__ops_path_tensor_src_fp16.avg", .unit = "math_op" },
+		tensor("sm__ops_path_tensor_op_hgmma_src_bf16.sum"),
+		{ .name = "sm__ops_path_tensor_src_bf16.avg", .unit = "math_op" },
+	};
+	struct derived d[DERIVED_MAX];
+	size_t n = derived_find(measures, 4, d);
+	const struct derived *flop = find(d, n, DERIVED_FLOP);
+
+	(void)state;
+	assert_non_null(flop);
+	assert_int_equal(flop->n_flops, 2);
+	assert_int_equal(flop->flops[0], 0);
+	assert_int_equal(flop->flops[1], 2);
+}
+
 /* Of two groups that took turns no launch has both counters, and the sum is of totals that know
  * nothing of each other. */
 static void a_sum_of_turns_is_joined(void **state)
@@ -109,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_precisions_are_added_up),
 		cmocka_unit_test(what_is_in_another_counter_is_not_added),
+		cmocka_unit_test(a_mean_hides_no_sum),
 		cmocka_unit_test(a_sum_of_turns_is_joined),
 	};
 

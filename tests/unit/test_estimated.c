@@ -284,7 +284,7 @@ static void what_was_not_measured_is_told(void **state)
 	assert_int_equal(fields_estimate(measure(&m, 1), 1, row).kind, ESTIMATE_NONE);
 	assert_int_equal(groups_all(m.groups)->estimated->total[1].unknown, 70);
 	assert_int_equal(view_init(&view, m.groups, &options, NULL), 0);
-	assert_int_equal(table_print(&view, 120, &b), 0);
+	assert_int_equal(table_print(&view, 120, &b, NULL), 0);
 	assert_non_null(strstr(buf_string(&b), "measured"));
 	assert_non_null(strstr(buf_string(&b), "+-"));	 /* of alpha */
 	assert_non_null(strstr(buf_string(&b), "part")); /* of all, without beta's */
@@ -1054,6 +1054,22 @@ static void turns_are_of_their_context(void **state)
 	groups_free(g);
 }
 
+/* A kind of launches was told, and no launch of it was seen: there is no row, and nothing to sort.
+ */
+static void a_kind_without_launches_is_no_row(void **state)
+{
+	struct made m = { 0 };
+	struct group **rows;
+
+	(void)state;
+	begin(&m, "kernel");
+	tell(&m, 0, 0);
+	assert_int_equal(groups_finish(m.groups), 0);
+	assert_int_equal(groups_rows(m.groups, &rows), 0);
+	assert_true(groups_are_estimated(m.groups));
+	groups_free(m.groups);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1081,6 +1097,7 @@ int main(void)
 		cmocka_unit_test(ratios_of_groups_are_joined),
 		cmocka_unit_test(all_is_the_same_by_any_key),
 		cmocka_unit_test(turns_are_of_their_context),
+		cmocka_unit_test(a_kind_without_launches_is_no_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "client/cli/format.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
+#include "client/cli/top.h"
 #include "tests/bench/synthetic.h"
 
 /* --- formats --------------------------------------------------------------------------------- */
@@ -68,6 +69,39 @@ static void test_jsonl_head(void **state)
 		"\"unit\":\"byte\",\"of_range\":false}],\"metrics\":[\"dram__bytes_read.sum\"],"
 		"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-0\",\"name\":\"NVIDIA H200\","
 		"\"chip\":\"GH100\"}]}\n");
+	format_jsonl.close(f);
+	buf_deinit(&b);
+}
+
+/* Processes number their ranges each for itself, so the same numbers are other ranges in another
+ * process. */
+static void test_jsonl_active_ranges_of_two_processes(void **state)
+{
+	static struct synthetic s;
+	struct gpuctr_range ranges[2] = {
+		{ .domain = "", .message = "of one", .category = "", .id = 5 },
+		{ .domain = "", .message = "of two", .category = "", .id = 5 },
+	};
+	struct format_capture capture;
+	struct buf b = { 0 };
+	void *f;
+
+	(void)state;
+	synthetic_init(&s);
+	capture = capture_of(&s);
+	f = format_jsonl.open(&capture);
+	for (unsigned i = 0; i < 4; i++) {
+		const struct gpuctr_range *active[] = { &ranges[i % 2] };
+		struct gpuctr_record record = *synthetic_record(&s, i);
+
+		record.process = 1 + i % 2;
+		record.active = active;
+		record.n_active = 1;
+		format_jsonl.write_record(f, &b, &record);
+		expect_contains(&b, i % 2 ? "\"of two\"" : "\"of one\"");
+		assert_null(strstr(buf_string(&b), i % 2 ? "\"of one\"" : "\"of two\""));
+		buf_clear(&b);
+	}
 	format_jsonl.close(f);
 	buf_deinit(&b);
 }
@@ -623,7 +657,7 @@ static void test_summary_adds_up(void **state)
 	expect_contains(&b, "6.00 GB  3.00 GB 100.0%");
 	expect_contains(&b, "8.00 ms  4.00 ms 100.0%");
 	expect_contains(&b, "2.00 us  1.00 us   0.0%");
-	expect_contains(&b, "na"); /* a counter that no kernel had */
+	expect_contains(&b, "dram__bytes_write.sum is not known of any launch");
 	expect_contains(&b, "single pass, no replay, caches not flushed; GH100, NVIDIA H200; "
 			    "clocks not locked (SM up "
 			    "to 1980 MHz, memory 3201 MHz)");
@@ -670,9 +704,11 @@ static void test_what_relates_to_ranges_is_told(void **state)
 		summary_record(s, synthetic_record(&synthetic, 0));
 		summary_print(s, &plain_end, &b);
 		if (n == 3) {
-			expect_contains(&b, "\nelapsed time and cycles, and ratios to them, are ");
+			expect_contains(&b, " gpu__time_duration.sum (range)");
+			expect_contains(&b, "\ngpu__time_duration.sum: of the ranges around ");
 		} else {
-			expect_lacks(&b, "elapsed");
+			expect_lacks(&b, "around the kernels");
+			expect_lacks(&b, "(range)");
 		}
 		buf_clear(&b);
 		summary_free(s);
@@ -735,14 +771,14 @@ static void test_summary_of_many_machines(void **state)
 		snprintf(uuid, sizeof(uuid), "GPU-%u", i);
 		summary_process(s, &process);
 		if (i == 31) {
-			summary_print_tail(s, &plain_end, &b);
+			summary_print_tail(s, &plain_end, NULL, &b);
 			expect_contains(&b, "NVIDIA H200 x 32;");
 			expect_contains(&b, "driver 590 and 591 and 592 and 593 and 594 and 595 "
 					    "and 596 and 597, CUPTI");
 			buf_clear(&b);
 		}
 	}
-	summary_print_tail(s, &plain_end, &b);
+	summary_print_tail(s, &plain_end, NULL, &b);
 	expect_contains(&b, "NVIDIA H200 x 32 or more;");
 	expect_contains(&b, " and 597 and others, CUPTI");
 	summary_free(s);
@@ -916,6 +952,30 @@ static void test_turns_are_told(void **state)
 	}
 }
 
+/* --- rates ----------------------------------------------------------------------------------- */
+
+/* A count goes down where another capture, or a daemon that was started anew, is counted. */
+static void test_a_count_that_goes_down_has_no_rate(void **state)
+{
+	struct top_rate rate = { 0 };
+	struct buf b = { 0 };
+
+	(void)state;
+	top_rate_update(&rate, 100, 1000000000);
+	top_rate_update(&rate, 300, 2000000000);
+	top_rate_add(&rate, &b);
+	assert_string_equal(buf_string(&b), "200/s");
+	buf_clear(&b);
+	top_rate_update(&rate, 50, 3000000000);
+	top_rate_add(&rate, &b);
+	assert_string_equal(buf_string(&b), "-");
+	buf_clear(&b);
+	top_rate_update(&rate, 80, 4000000000);
+	top_rate_add_behind(&rate, &b);
+	assert_string_equal(buf_string(&b), ", 30/s");
+	buf_deinit(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -923,6 +983,8 @@ int main(void)
 		cmocka_unit_test(test_formats_are_found),
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),
+		cmocka_unit_test(test_jsonl_active_ranges_of_two_processes),
+		cmocka_unit_test(test_a_count_that_goes_down_has_no_rate),
 		cmocka_unit_test(test_operators_are_columns),
 		cmocka_unit_test(test_jsonl_payloads),
 		cmocka_unit_test(test_jsonl_with_many_stacks),

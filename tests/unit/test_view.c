@@ -4,10 +4,9 @@
 #include <math.h>
 
 #include "client/report/groups_internal.h"
-#include "client/report/hints.h"
 #include "client/report/view.h"
 
-/* A few records that are written out, and the rows, their order and the hints that follow. */
+/* A few records that are written out, and the rows and their order that follow. */
 
 static const struct gpuctr_column columns[] = {
 	{ .name = "dram__bytes.sum", .unit = "byte" },
@@ -233,108 +232,12 @@ static void tasks_are_not_ranks(void **state)
 	groups_free(g);
 }
 
-/* --- hints --- */
+/* --- layers --- */
 
 static struct gpuctr_range operator_range(unsigned id, const char *text)
 {
 	return (struct gpuctr_range){ .domain = "", .message = text, .category = "", .id = id };
 }
-
-static void expect_hints(struct groups *g, const char *const *expected, size_t n)
-{
-	const struct view_options options = { 0 };
-	struct view v = open_view(g, &options);
-	struct buf b = { 0 };
-	const char *at;
-	size_t found = 0;
-
-	assert_int_equal(hints_print(&v, 2000, &b), 0);
-	for (at = strstr(buf_string(&b), "hint: "); at; at = strstr(at + 1, "hint: ")) {
-		found++;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!strstr(buf_string(&b), expected[i])) {
-			fail_msg("no '%s' in:\n%s", expected[i], buf_string(&b));
-		}
-	}
-	assert_int_equal(found, n);
-	buf_deinit(&b);
-	view_deinit(&v);
-}
-
-static void dimensions_that_eight_does_not_divide_are_told(void **state)
-{
-	static const char *const expected[] = { "aten::mm: a dimension of 7, as in [1,7] [8,16]" };
-	const struct gpuctr_range odd =
-		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[1, 7], [8, 16]]");
-	const struct gpuctr_range even =
-		operator_range(2, "aten::addmm, seq = 2, op_id = 2, sizes = [[1, 8], [16, 24]]");
-	const struct gpuctr_range no_product =
-		operator_range(3, "aten::relu, seq = 3, op_id = 3, sizes = [[7, 7]]");
-	struct groups *g = begin("op", &plan);
-
-	(void)state;
-	add(g, 1, 1, "gemm", &odd, 100, 0, 0);
-	add(g, 1, 1, "gemm", &even, 100, 0, 0);
-	add(g, 1, 2, "relu", &no_product, 100, 0, 0);
-	expect_hints(g, expected, 1);
-	groups_free(g);
-}
-
-/* A row of several keys has the names of all. */
-static void rows_of_several_keys_have_hints(void **state)
-{
-	static const char *const expected[] = { "hint: aten::mm, [1,7] [8,16]: a dimension of 7" };
-	const struct gpuctr_range odd =
-		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[1, 7], [8, 16]]");
-	struct groups *g = begin("op,shape", &plan);
-
-	(void)state;
-	add(g, 1, 1, "gemm", &odd, 100, 0, 0);
-	expect_hints(g, expected, 1);
-	groups_free(g);
-}
-
-static void hints_that_are_too_many_are_counted(void **state)
-{
-	const struct view_options options = { 0 };
-	struct groups *g = begin("kernel", &plan);
-	struct buf b = { 0 };
-	struct view v;
-
-	(void)state;
-	add_process(g, 1, NULL, 0);
-	for (unsigned i = 0; i < HINTS_MAX + 2; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "kernel%u", i);
-		add(g, 1, i + 1, name, NULL, 1000, 4000000, 0);
-	}
-	v = open_view(g, &options);
-	assert_int_equal(hints_print(&v, 200, &b), 0);
-	assert_non_null(strstr(buf_string(&b), "2 hints more are not shown\n"));
-	buf_deinit(&b);
-	view_deinit(&v);
-	groups_free(g);
-}
-
-/* Of the time of all, five in a hundred. */
-static void what_takes_little_time_is_worth_no_hint(void **state)
-{
-	static const char *const expected[] = { "hint: long: moves 1.60 MB in 960 ns, which is "
-						"1.67 TB/s, 34% of the memory's peak "
-						"(limit: 30%)" };
-	struct groups *g = begin("kernel", &plan);
-
-	(void)state;
-	add_process(g, 1, NULL, 0);
-	add(g, 1, 1, "long", NULL, 960, 1600000, 0);
-	add(g, 1, 2, "short", NULL, 40, 170000, 0);
-	expect_hints(g, expected, 1);
-	groups_free(g);
-}
-
-/* --- layers --- */
 
 /* What is in no layer is around the layers, and holds nothing of theirs. */
 static void a_layer_is_in_no_row_without_a_layer(void **state)
@@ -378,10 +281,6 @@ int main(void)
 		cmocka_unit_test(numbers_are_those_of_the_process_and_capture),
 		cmocka_unit_test(a_capture_without_a_host_has_none),
 		cmocka_unit_test(tasks_are_not_ranks),
-		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
-		cmocka_unit_test(rows_of_several_keys_have_hints),
-		cmocka_unit_test(hints_that_are_too_many_are_counted),
-		cmocka_unit_test(what_takes_little_time_is_worth_no_hint),
 		cmocka_unit_test(a_layer_is_in_no_row_without_a_layer),
 	};
 

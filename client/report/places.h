@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_PLACES_H
+#define CLIENT_REPORT_PLACES_H
+
+/* What kernels did at each place in the program, where the caller says what a place is: a frame of
+ * a flame graph, a line of an export. Where only some launches were measured these are estimates of
+ * all of them, and those of a kernel's places add up to what the table says of the kernel.
+ *
+ *	places_begin(p, plan, "run.gpuctr");	// for each capture
+ *	places_process(p, process);
+ *	places_record(p, record, "17");
+ *	places_stratum(p, stratum);
+ *	...
+ *	places_finish(p);
+ *	places_each(p, on_place, userdata);
+ */
+
+#include "client/report/groups.h"
+
+/* What frames of these are in. */
+#define PLACES_NOWHERE "(none of its kind was measured)"
+
+/* What users are told where a capture with a budget has no strata. */
+#define PLACES_BROKE_OFF                                                                          \
+	"launches were chosen at random (--budget), and the capture broke off before it told of " \
+	"the\nothers: sums are of those that were measured\n"
+
+struct place {
+	const char
+		*place; /* as it was told; "": of launches of which nothing says where they were */
+	const char *kernel;
+	double launches;      /* measured or not */
+	uint64_t measured;    /* that many of them */
+	const double *values; /* one a measure of places_kernels(): sums; NaN: not known, or none */
+};
+
+struct places;
+
+/* kernels: groups by kernel alone that the caller tells and finishes; NULL: places do that. NULL is
+ * returned when memory runs out. */
+struct places *places_new(struct groups *kernels);
+struct places *places_free(struct places *p); /* takes NULL, returns NULL */
+
+/* As those of groups. */
+int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *name,
+		 struct buf *why);
+int places_process(struct places *p, const struct gpuctr_process *process);
+int places_record(struct places *p, const struct gpuctr_record *record, const char *place);
+int places_stratum(struct places *p, const struct gpuctr_stratum *stratum);
+int places_finish(struct places *p);
+
+/* By kernel alone. */
+struct groups *places_kernels(struct places *p);
+
+/* By kernel, and the places of each in order of their texts. What is told is borrowed for the call.
+ * 0, -ENOMEM, or what a call returned, which ends it. */
+int places_each(struct places *p, int (*each)(const struct place *place, void *userdata),
+		void *userdata);
+
+#endif

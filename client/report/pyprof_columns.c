@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What PyProf's columns say of a launch, or of all that a line is of. */
+
+#include "client/report/pyprof_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+
+enum { MAX_NUMBERS = 64 };
+
+/* --- fields ---------------------------------------------------------------------------------- */
+
+static void add_field(struct buf *b, const char *text, char space)
+{
+	size_t from = b->n;
+
+	text_terminal(b, text);
+	for (size_t i = from; i < b->n; i++) {
+		b->data[i] = b->data[i] == ' ' ? space : b->data[i];
+	}
+}
+
+static void add_index(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, l->index);
+}
+
+static void add_seq(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	if (l->what.seq >= 0) {
+		buf_i64(b, l->what.seq);
+	} else {
+		buf_char(b, '-');
+	}
+}
+
+static bool has_number(const int64_t *numbers, size_t n, int64_t number)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (numbers[i] == number) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The other numbers that the ranges around the launch show, innermost first. */
+static void add_altseq(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	int64_t numbers[MAX_NUMBERS] = { l->what.seq };
+	size_t n = 1;
+
+	(void)p;
+	for (const struct gpuctr_range *r = l->record->range; r && n < MAX_NUMBERS; r = r->parent) {
+		struct marker marker;
+
+		marker_parse(r->message, &marker);
+		if (marker.seq < 0 || has_number(numbers, n, marker.seq)) {
+			continue;
+		}
+		if (n > 1) {
+			buf_char(b, ',');
+		}
+		buf_i64(b, marker.seq);
+		numbers[n++] = marker.seq;
+	}
+	if (n == 1) {
+		buf_char(b, '-');
+	}
+}
+
+static void add_thread(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, l->record->thread);
+}
+
+static void add_layer(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	add_field(b, *l->what.layer ? l->what.layer : "-", '_');
+}
+
+static void add_nothing(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	(void)b;
+	(void)l;
+}
+
+static void add_direction(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_text(b, attribution_direction_name(l->what.direction));
+}
+
+static void add_sub(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, l->what.sub);
+}
+
+/* "aten" of "aten::conv2d". */
+static void add_module(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	const char *end = l->op ? strstr(l->op->name, "::") : NULL;
+	struct buf module = { 0 };
+
+	(void)p;
+	if (end) {
+		buf_add(&module, l->op->name, (size_t)(end - l->op->name));
+		add_field(b, buf_string(&module), '_');
+	}
+	b->failed |= module.failed;
+	buf_deinit(&module);
+}
+
+static void add_operator(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	const char *after = l->op ? strstr(l->op->name, "::") : NULL;
+
+	(void)p;
+	if (l->op) {
+		add_field(b, after ? after + 2 : l->op->name, '_');
+	}
+}
+
+void pyprof_add_kernel(struct buf *b, const char *name)
+{
+	struct buf bare = { 0 };
+
+	text_kernel_bare(&bare, name);
+	add_field(b, buf_string(&bare), '_');
+	b->failed |= bare.failed;
+	buf_deinit(&bare);
+}
+
+static void add_kernel(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	const struct gpuctr_kernel *kernel = l->record->kernel;
+	struct buf *text;
+	bool fresh;
+
+	if (!kernel) {
+		return;
+	}
+	text = fragments_get(p->kernels, l->record->process, kernel->id, &fresh);
+	if (fresh) {
+		pyprof_add_kernel(text, kernel->name);
+	}
+	buf_add(b, text->data, text->n);
+	b->failed |= text->failed;
+}
+
+static void add_params(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	if (l->op) {
+		add_field(b, l->op->sizes, ',');
+	}
+}
+
+static void add_duration(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	if (isfinite(l->values[MEASURE_TIME])) {
+		buf_i64(b, llround(l->values[MEASURE_TIME]));
+	}
+}
+
+/* Did the kernel use tensor cores? */
+static void add_tensor(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	const struct gpuctr_plan *plan = &p->info->plan;
+	bool known = false, used = false;
+
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		if (strstr(plan->columns[i].name, "tensor") && isfinite(l->record->values[i])) {
+			known = true;
+			used = used || l->record->values[i] > 0;
+		}
+	}
+	if (known) {
+		buf_char(b, used ? '1' : '0');
+	}
+}
+
+static void add_device(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, l->record->device);
+}
+
+static void add_stream(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, l->record->stream);
+}
+
+static void add_shape(struct buf *b, const uint32_t shape[3])
+{
+	for (int i = 0; i < 3; i++) {
+		if (i > 0) {
+			buf_char(b, ',');
+		}
+		buf_u64(b, shape[i]);
+	}
+}
+
+static void add_grid(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	add_shape(b, l->record->grid);
+}
+
+static void add_block(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	add_shape(b, l->record->block);
+}
+
+static void add_launches(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	(void)p;
+	buf_u64(b, (uint64_t)llround(l->launches));
+}
+
+/* Of several launches it is an estimate, which has no fraction. */
+static void add_sum(struct buf *b, const struct launch *l, const size_t *terms, size_t n)
+{
+	double sum = n > 0 ? 0 : NAN;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += l->values[terms[i]];
+	}
+	if (isfinite(sum)) {
+		buf_double(b, l->record ? sum : round(sum));
+	}
+}
+
+static void add_flops(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	add_sum(b, l, p->sums.flops, p->sums.n_flops);
+}
+
+static void add_bytes(struct pyprof *p, struct buf *b, const struct launch *l)
+{
+	add_sum(b, l, p->sums.bytes, p->has_bytes ? p->sums.n_bytes : 0);
+}
+
+const struct column pyprof_columns[PYPROF_COLUMNS_MAX] = {
+	{ "idx", "Idx", 7, false, true, add_index },
+	{ "seq", "SeqId", 7, true, false, add_seq },
+	{ "altseq", "AltSeqId", 7, true, false, add_altseq },
+	{ "tid", "TId", 12, false, false, add_thread },
+	{ "layer", "Layer", 10, true, false, add_layer },
+	{ "trace", "Trace", 25, true, false, add_nothing },
+	{ "dir", "Direction", 5, true, false, add_direction },
+	{ "sub", "Sub", 3, false, false, add_sub },
+	{ "mod", "Module", 15, true, false, add_module },
+	{ "op", "Op", 15, true, false, add_operator },
+	{ "kernel", "Kernel", 0, true, false, add_kernel },
+	{ "params", "Params", 0, true, false, add_params },
+	{ "sil", "Sil(ns)", 10, false, true, add_duration },
+	{ "tc", "TC", 2, true, false, add_tensor },
+	{ "device", "Device", 3, false, false, add_device },
+	{ "stream", "Stream", 3, false, false, add_stream },
+	{ "grid", "Grid", 12, true, false, add_grid },
+	{ "block", "Block", 12, true, false, add_block },
+	{ "flops", "FLOPs", 12, false, true, add_flops },
+	{ "bytes", "Bytes", 12, false, true, add_bytes },
+	/* Not PyProf's, and not in "all". */
+	{ "launches", "Launches", 8, false, true, add_launches },
+};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_PYPROF_INTERNAL_H
+#define CLIENT_REPORT_PYPROF_INTERNAL_H
+
+/* What pyprof.c (lines) and pyprof_columns.c (what stands in them) share. */
+
+#include "client/cli/fragments.h"
+#include "client/report/attribution.h"
+#include "client/report/derived.h"
+#include "client/report/exporter.h"
+#include "client/report/places.h"
+
+enum { PYPROF_COLUMNS = 20, PYPROF_COLUMNS_MAX = PYPROF_COLUMNS + 1 };
+
+struct pyprof {
+	const struct store_info *info;
+	const struct exporter_options *options;
+	struct attributor *attributor;
+	struct fragments *kernels; /* names as fields */
+	struct derived sums;	   /* flops and bytes, by measure: number 0 is the time */
+	bool has_bytes;		   /* of both directions */
+	const struct column *columns[PYPROF_COLUMNS_MAX];
+	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
+	bool has_head;
+	struct buf field;
+	double *values;	       /* of a launch, by measure */
+	struct places *places; /* with a budget */
+	uint64_t lines;
+	struct buf *b; /* while lines of places are written */
+};
+
+/* A launch, as all its columns see it. */
+struct launch {
+	const struct gpuctr_record *record;
+	struct attribution what;
+	const struct scope *op; /* as the program called it, in both directions; NULL: not known */
+	const double *values;	/* by measure; NaN: not known */
+	uint64_t index;
+	double launches; /* 1, or how many the line is of */
+};
+
+/* What is appended has no space in it; nothing: not known. */
+struct column {
+	const char *name, *head;
+	size_t width; /* at least */
+	bool text;    /* to the left, and cut */
+	bool of_line; /* of all launches that a line is of: a sum, or what numbers them */
+	void (*add)(struct pyprof *p, struct buf *b, const struct launch *l);
+};
+
+extern const struct column pyprof_columns[PYPROF_COLUMNS_MAX];
+
+void pyprof_add_kernel(struct buf *b, const char *name); /* as a field */
+
+#endif

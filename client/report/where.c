@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a key says of a record is what groups would take for its label. Texts of groups are the same
+ * pointer if they are equal, so an expression looks at each once, as long as it is remembered. */
+
+#include "client/report/where.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/text.h"
+
+enum { REMEMBERED = 256 };
+
+struct condition {
+	char *text;   /* "op=conv" */
+	unsigned key; /* number among those of groups */
+	regex_t regex;
+	struct {
+		const char *label;
+		bool holds;
+	} known[REMEMBERED]; /* direct-mapped */
+};
+
+struct where {
+	struct keys keys;
+	struct groups *groups; /* labels alone: nothing is added up. Made with the first capture */
+	struct condition *conditions;
+	size_t n;
+};
+
+struct where *where_new(void)
+{
+	struct where *w = calloc(1, sizeof(*w));
+
+	if (w) {
+		w->keys.nested = -1;
+	}
+	return w;
+}
+
+struct where *where_free(struct where *w)
+{
+	for (size_t i = 0; w && i < w->n; i++) {
+		regfree(&w->conditions[i].regex);
+		free(w->conditions[i].text);
+	}
+	if (w) {
+		groups_free(w->groups);
+		free(w->conditions);
+		free(w);
+	}
+	return NULL;
+}
+
+/* --- conditions ------------------------------------------------------------------------------ */
+
+/* The number of the key among those that are looked at, which it becomes if it is not. */
+static int take_key(struct where *w, const char *text, size_t n, unsigned *ret, struct buf *why)
+{
+	struct keys one = { 0 };
+	char *name = strndup(text, n);
+	bool ok = name && keys_parse(name, &one, why);
+	int r = ok ? 0 : name ? -EINVAL : -ENOMEM;
+
+	free(name);
+	if (r == 0 && (one.n != 1 || one.nvtx_depth > 0)) {
+		buf_text(why, "a condition is of one key, and of all levels of nvtx");
+		return -EINVAL;
+	}
+	for (*ret = 0; r == 0 && *ret < w->keys.n && w->keys.keys[*ret] != one.keys[0]; (*ret)++) {
+	}
+	if (r == 0 && *ret == w->keys.n && w->keys.n == KEYS_MAX) {
+		buf_printf(why, "more than %d keys", KEYS_MAX);
+		return -EINVAL;
+	}
+	if (r == 0 && *ret == w->keys.n) {
+		w->keys.keys[w->keys.n++] = one.keys[0];
+	}
+	return r;
+}
+
+static int compile(struct condition *c, const char *pattern, struct buf *why)
+{
+	char text[128];
+	int e = regcomp(&c->regex, pattern, REG_EXTENDED | REG_NOSUB);
+
+	if (e == 0) {
+		return 0;
+	}
+	regerror(e, &c->regex, text, sizeof(text));
+	buf_char(why, '\'');
+	text_terminal(why, pattern);
+	buf_printf(why, "' is no regular expression: %s", text);
+	return e == REG_ESPACE ? -ENOMEM : -EINVAL;
+}
+
+int where_add(struct where *w, const char *text, struct buf *why)
+{
+	const char *equals = strchr(text, '=');
+	struct condition *conditions, *c;
+	int r;
+
+	if (!equals) {
+		buf_char(why, '\'');
+		text_terminal(why, text);
+		buf_text(why, "' is not KEY=REGEX, as op=conv");
+		return -EINVAL;
+	}
+	conditions = realloc(w->conditions, (w->n + 1) * sizeof(*conditions));
+	if (!conditions) {
+		return -ENOMEM;
+	}
+	w->conditions = conditions;
+	c = &conditions[w->n];
+	*c = (struct condition){ 0 };
+	r = take_key(w, text, (size_t)(equals - text), &c->key, why);
+	r = r ? r : compile(c, equals + 1, why);
+	if (r) {
+		return r;
+	}
+	w->n++;
+	c->text = strdup(text);
+	return c->text ? 0 : -ENOMEM;
+}
+
+bool where_is_empty(const struct where *w)
+{
+	return w->n == 0;
+}
+
+void where_print(const struct where *w, struct buf *b)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		buf_text(b, i > 0 ? " and " : "");
+		text_terminal(b, w->conditions[i].text);
+	}
+}
+
+const char *where_needs_records(const struct where *w)
+{
+	for (unsigned i = 0; i < w->keys.n; i++) {
+		if (!groups_knows_of_strata(w->keys.keys[i])) {
+			return keys_name(w->keys.keys[i]);
+		}
+	}
+	return NULL;
+}
+
+/* --- what comes ------------------------------------------------------------------------------ */
+
+int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name, const char *host)
+{
+	int r;
+
+	w->groups = w->groups ? w->groups : groups_new(&w->keys);
+	r = w->groups ? groups_begin(w->groups, plan, name, NULL) : -ENOMEM;
+	return r ? r : groups_host(w->groups, host);
+}
+
+int where_process(struct where *w, const struct gpuctr_process *process)
+{
+	return groups_process(w->groups, process);
+}
+
+static bool holds(struct condition *c, const char *label)
+{
+	size_t i = (size_t)(texts_mix(0, (uintptr_t)label) % REMEMBERED);
+
+	if (c->known[i].label != label) {
+		c->known[i].label = label;
+		c->known[i].holds = regexec(&c->regex, label, 0, NULL, 0) == 0;
+	}
+	return c->known[i].holds;
+}
+
+static bool all_hold(struct where *w, const char *const *labels)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		if (!holds(&w->conditions[i], labels[w->conditions[i].key])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+int where_record(struct where *w, const struct gpuctr_record *record, bool *ret)
+{
+	const char *labels[KEYS_MAX];
+	int r = groups_labels(w->groups, record, labels);
+
+	*ret = r == 0 && all_hold(w, labels);
+	return r;
+}
+
+int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret)
+{
+	const void *labels[KEYS_MAX];
+
+	groups_dims_of_stratum(w->groups, stratum, labels);
+	for (unsigned i = 0; i < w->keys.n; i++) {
+		if (!labels[i]) {
+			return -ENOMEM;
+		}
+	}
+	*ret = all_hold(w, (const char *const *)labels);
+	return 0;
+}
+
+unsigned where_without(const struct where *w)
+{
+	struct groups *g = w->n > 0 ? groups_new(&w->keys) : NULL;
+	unsigned without = g ? groups_without(g) : w->n > 0 ? 0 : ~0u;
+
+	groups_free(g);
+	return without;
+}

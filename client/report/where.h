@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_REPORT_WHERE_H
+#define CLIENT_REPORT_WHERE_H
+
+/* Which launches a report is of: "op=conv", "kernel=gemm". A key is one of those that reports group
+ * by, and its text has the POSIX extended regular expression in it. All conditions must hold. */
+
+#include "client/cli/buf.h"
+#include "client/report/groups.h"
+
+struct where;
+
+struct where *where_new(void);		   /* NULL: out of memory */
+struct where *where_free(struct where *w); /* takes NULL, returns NULL */
+
+/* Another condition, before any capture. 0, -ENOMEM, or -EINVAL with why told. */
+int where_add(struct where *w, const char *text, struct buf *why);
+bool where_is_empty(const struct where *w);
+/* "op=conv and kernel=gemm", safe for a terminal */
+void where_print(const struct where *w, struct buf *b);
+/* The first key that says nothing of launches that were not measured, as stream; NULL: all do. */
+const char *where_needs_records(const struct where *w);
+
+/* As those of groups. */
+int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name,
+		const char *host);
+int where_process(struct where *w, const struct gpuctr_process *process);
+/* Each record, in the order of its process. 0 or -ENOMEM. */
+int where_record(struct where *w, const struct gpuctr_record *record, bool *ret);
+int where_stratum(struct where *w, const struct gpuctr_stratum *stratum, bool *ret);
+/* What of a record it does not look at: enum store_part. */
+unsigned where_without(const struct where *w);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/report/hints.h"
+
+/* Kernels of an H200, whose memory moves 4,917 GB/s and whose tensor cores do 1.07 PFLOP/s in bf16,
+ * and what is said of them. */
+
+static const struct gpuctr_column columns[] = {
+	{ .name = "dram__bytes.sum", .unit = "byte" },
+	{ .name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum", .unit = "" },
+};
+
+struct made {
+	struct hints *hints;
+	struct groups *groups;
+};
+
+/* One column: operations are not counted. */
+static struct made begin(const char *by, size_t n_columns)
+{
+	static const struct gpuctr_device device = { .uuid = "GPU-1",
+						     .name = "NVIDIA H200",
+						     .chip = "GH100",
+						     .clock_sm_mhz = 1980,
+						     .clock_mem_mhz = 3201 };
+	const struct gpuctr_process process = {
+		.process = 1, .program = "p", .devices = &device, .n_devices = 1
+	};
+	const struct gpuctr_plan plan = { .chip = "GH100",
+					  .columns = columns,
+					  .n_columns = n_columns };
+	struct made m = { .hints = hints_new() };
+	struct keys keys;
+
+	assert_true(keys_parse(by, &keys, NULL));
+	m.groups = groups_new(&keys);
+	assert_int_equal(groups_begin(m.groups, &plan, "run.gpuctr", NULL), 0);
+	assert_int_equal(hints_begin(m.hints, &plan, "run.gpuctr"), 0);
+	assert_int_equal(groups_process(m.groups, &process), 0);
+	assert_int_equal(hints_process(m.hints, &process), 0);
+	return m;
+}
+
+struct launch {
+	unsigned id;
+	const char *kernel;
+	unsigned blocks;
+	int64_t ns;
+	double bytes, operations;
+	const struct gpuctr_range *range;
+	bool ranged;
+};
+
+static void add(struct made *m, struct launch l)
+{
+	const struct gpuctr_kernel kernel = { .name = l.kernel, .mangled = "", .id = l.id };
+	const double values[] = { l.bytes, l.operations };
+	const struct gpuctr_record record = { .process = 1,
+					      .kernel = &kernel,
+					      .grid = { l.blocks ? l.blocks : 1000, 1, 1 },
+					      .block = { 32, 1, 1 },
+					      .range = l.range,
+					      .clock = l.ranged ? GPUCTR_CLOCK_RANGE
+								: GPUCTR_CLOCK_GPU,
+					      .duration_ns = l.ns,
+					      .values = values };
+
+	assert_int_equal(groups_record(m->groups, &record), 0);
+	assert_int_equal(hints_record(m->hints, &record), 0);
+}
+
+/* These, with as many lines, and no others. */
+static void expect_hints(struct made *m, const char *const *expected)
+{
+	const struct view_options options = { 0 };
+	const struct hint *items;
+	struct buf b = { 0 };
+	struct view v;
+	size_t n, left_out, wanted = 0;
+
+	assert_int_equal(groups_finish(m->groups), 0);
+	assert_int_equal(view_init(&v, m->groups, &options, NULL), 0);
+	assert_int_equal(hints_find(m->hints, &v), 0);
+	n = hints_list(m->hints, &items, &left_out);
+	hints_print(m->hints, 2000, &b);
+	for (; expected[wanted]; wanted++) {
+		if (!strstr(buf_string(&b), expected[wanted])) {
+			fail_msg("no '%s' in:\n%s", expected[wanted], buf_string(&b));
+		}
+	}
+	if (n + (left_out > 0) != wanted) {
+		fail_msg("%zu hints, and %zu expected:\n%s", n, wanted, buf_string(&b));
+	}
+	buf_deinit(&b);
+	view_deinit(&v);
+	m->groups = groups_free(m->groups);
+	m->hints = hints_free(m->hints);
+}
+
+/* --- roofs --- */
+
+/* 57 % and 63 % of what the memory moves. */
+static void memory_is_a_bound_from_60_percent_on(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "near", .ns = 1000, .bytes = 3100000 });
+	add(&m, (struct launch){ .id = 2, .kernel = "far", .ns = 1000, .bytes = 2800000 });
+	expect_hints(&m,
+		     (const char *[]){
+			     "hint: near, grid 1000x1x1 block 32x1x1: moves most, 3.10 MB (53% "
+			     "of all) in 1.00 us, at 63% of the memory's peak: bound by memory "
+			     "(from 60% on); ",
+			     "hint: far, grid 1000x1x1 block 32x1x1: moves 2.80 MB (47% of all) "
+			     "in 1.00 us, at 57% of the memory's peak: bound by latency, with "
+			     "0% of the tensor cores' peak (both below 60%); ",
+			     NULL });
+}
+
+static void computation_is_a_bound_from_60_percent_on(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){
+			.id = 1, .kernel = "gemm", .ns = 1000, .bytes = 100, .operations = 8e8 });
+	add(&m, (struct launch){
+			.id = 2, .kernel = "small", .ns = 1000, .bytes = 90, .operations = 4e8 });
+	expect_hints(&m, (const char *[]){ "bound by computation, at 75% of the tensor cores' peak",
+					   "bound by latency, with 37% of the tensor cores' peak",
+					   NULL });
+}
+
+/* Who did not count operations is not told that a product waits. */
+static void what_was_not_counted_is_not_judged(void **state)
+{
+	struct made m = begin("kernel", 1);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 1000, .bytes = 1000 });
+	add(&m, (struct launch){ .id = 2, .kernel = "other", .ns = 1000, .bytes = 900 });
+	expect_hints(&m,
+		     (const char *[]){
+			     "hint: gemm, grid 1000x1x1 block 32x1x1: moves most, 1.00 kB (53% of "
+			     "all) in "
+			     "1.00 us, at 0% of the memory's peak: not bound by memory (from "
+			     "60% on), but by latency, or by computation, which was not counted",
+			     NULL });
+}
+
+/* Together the launches are at 45 %: neither shape is. */
+static void launch_shapes_are_judged_apart(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){
+			.id = 1, .kernel = "k", .blocks = 5000, .ns = 1000, .bytes = 4000000 });
+	add(&m,
+	    (struct launch){ .id = 1, .kernel = "k", .blocks = 700, .ns = 1000, .bytes = 400000 });
+	add(&m,
+	    (struct launch){ .id = 1, .kernel = "k", .blocks = 20, .ns = 1000, .bytes = 400000 });
+	expect_hints(&m, (const char *[]){
+				 "hint: k, grid 5000x1x1 block 32x1x1: moves most, 4.00 MB (83% of "
+				 "all) in 1.00 us, at 81% of the memory's peak: bound by memory",
+				 "hint: k, grid 700x1x1 block 32x1x1: moves 400 kB (8% of all) in "
+				 "1.00 us, at 8% of the memory's peak: bound by latency",
+				 "hint: k, grid 20x1x1 block 32x1x1: moves 400 kB (8% of all) in "
+				 "1.00 us, at 8% of the memory's peak: 1 of 1 launches have fewer "
+				 "blocks than the device has multiprocessors",
+				 NULL });
+}
+
+/* A range is longer than its kernel, which may be near the roof. */
+static void times_of_ranges_tell_no_latency(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){
+			.id = 1, .kernel = "one", .ns = 1000, .bytes = 900000, .ranged = true });
+	add(&m, (struct launch){
+			.id = 2, .kernel = "two", .ns = 1000, .bytes = 800000, .ranged = true });
+	expect_hints(&m, (const char *[]){ "hint: one, grid 1000x1x1 block 32x1x1: moves most, 900 "
+					   "kB (53% of all) in 1.00 us, at 18% of the memory's "
+					   "peak\n",
+					   NULL });
+}
+
+/* --- which --- */
+
+/* Of the time of all, five in a hundred; what moves most is told however long it takes. */
+static void what_takes_little_time_is_told_if_it_moves_most(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "long", .ns = 9600, .bytes = 100000 });
+	add(&m, (struct launch){ .id = 2, .kernel = "short", .ns = 400, .bytes = 1700000 });
+	add(&m, (struct launch){ .id = 3, .kernel = "other", .ns = 400, .bytes = 1600000 });
+	expect_hints(&m, (const char *[]){ "hint: long",
+					   "hint: short, grid 1000x1x1 block "
+					   "32x1x1: moves most, 1.70 MB (50% of all)",
+					   NULL });
+}
+
+/* Each takes 1 %, and all of them 25. */
+static void small_launches_are_told_together(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "large", .ns = 7500, .bytes = 30000000 });
+	for (unsigned i = 0; i < 25; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "small%u", i);
+		add(&m, (struct launch){
+				.id = i + 2, .kernel = name, .blocks = 8, .ns = 100, .bytes = 1 });
+	}
+	expect_hints(&m,
+		     (const char *[]){ "hint: large",
+				       "hint: kernels of less time: 25 launches, which take 25% "
+				       "of the time (limit: 20%), have fewer blocks than",
+				       NULL });
+}
+
+static void those_that_are_too_many_are_counted(void **state)
+{
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	for (unsigned i = 0; i < HINTS_MAX + 2; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "kernel%u", i);
+		add(&m,
+		    (struct launch){ .id = i + 1, .kernel = name, .ns = 1000, .bytes = 4000000 });
+	}
+	expect_hints(&m, (const char *[]){ "hint: kernel0", "hint: kernel1", "hint: kernel2",
+					   "hint: kernel3", "hint: kernel4", "hint: kernel5",
+					   "2 hints more are not shown\n", NULL });
+}
+
+/* --- operators --- */
+
+static struct gpuctr_range operator_range(unsigned id, const char *text)
+{
+	return (struct gpuctr_range){ .domain = "", .message = text, .category = "", .id = id };
+}
+
+static void expect_of_operators(const char *by, const char *first, const char *second)
+{
+	const struct gpuctr_range odd =
+		operator_range(1, "aten::mm, seq = 1, op_id = 1, sizes = [[1, 7], [8, 16]]");
+	const struct gpuctr_range even =
+		operator_range(2, "aten::addmm, seq = 2, op_id = 2, sizes = [[1, 8], [16, 24]]");
+	const struct gpuctr_range no_product =
+		operator_range(3, "aten::relu, seq = 3, op_id = 3, sizes = [[7, 7]]");
+	struct made m = begin(by, 2);
+
+	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = &odd });
+	add(&m, (struct launch){ .id = 2, .kernel = "gemm2", .ns = 100, .range = &odd });
+	add(&m, (struct launch){ .id = 1, .kernel = "gemm", .ns = 100, .range = &even });
+	add(&m, (struct launch){ .id = 3, .kernel = "relu", .ns = 100, .range = &no_product });
+	expect_hints(&m, (const char *[]){ "hint: gemm, grid", "hint: gemm2, grid",
+					   "hint: relu, grid", first, second, NULL });
+}
+
+/* In each report that has operators, and in none twice. */
+static void dimensions_that_eight_does_not_divide_are_told(void **state)
+{
+	static const char says[] = "hint: aten::mm: a dimension of 7, as in [1,7] [8,16], is not "
+				   "divisible by 8";
+
+	(void)state;
+	expect_of_operators("op", says, NULL);
+	expect_of_operators("op,shape", says, NULL);
+	expect_of_operators("op,kernel", says, NULL);
+	expect_of_operators("kernel", NULL, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_is_a_bound_from_60_percent_on),
+		cmocka_unit_test(computation_is_a_bound_from_60_percent_on),
+		cmocka_unit_test(what_was_not_counted_is_not_judged),
+		cmocka_unit_test(launch_shapes_are_judged_apart),
+		cmocka_unit_test(times_of_ranges_tell_no_latency),
+		cmocka_unit_test(what_takes_little_time_is_told_if_it_moves_most),
+		cmocka_unit_test(small_launches_are_told_together),
+		cmocka_unit_test(those_that_are_too_many_are_counted),
+		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
