@@ -44,6 +44,7 @@ struct reading {
 	uint64_t piece_at; /* offset of the piece that is read */
 	unsigned depth;	   /* of open objects and lists */
 	unsigned events;   /* depth of the list of events; 0: not in it */
+	size_t n_before;   /* launches in the lists that have ended */
 	bool events_next;  /* the value that follows is that list */
 	enum field field;  /* of the event, whose value follows */
 	bool in_args, is_correlation, is_device;
@@ -88,9 +89,9 @@ static void *add_item(struct reading *r, void **items, size_t *n, size_t *max, s
 	return (char *)*items + (*n)++ * size;
 }
 
-static const char *intern(struct reading *r, const struct buf *b)
+static const char *intern(struct reading *r, struct buf *b)
 {
-	const char *text = b->failed ? NULL : texts_add(&r->trace->texts, b->data, b->n);
+	const char *text = b->failed ? NULL : texts_add(&r->trace->texts, buf_string(b), b->n);
 
 	r->error = text ? r->error : -ENOMEM;
 	return text;
@@ -319,7 +320,9 @@ static int on_end_array(void *context)
 
 	if (r->events == r->depth) {
 		r->events = 0;
-		r->trace->end = offset(r);
+		/* A list without a launch may be empty, where something more has no comma. */
+		r->trace->end = r->trace->n_launches > r->n_before ? offset(r) : r->trace->end;
+		r->n_before = r->trace->n_launches;
 	}
 	r->depth--;
 	return 1;

@@ -61,7 +61,7 @@ struct trace {
 	struct trace_range *ranges;
 	size_t n, n_launches, n_ops, n_ranges;
 	size_t max, max_launches, max_ops, max_ranges;
-	uint64_t end;	/* offset of the ']' that ends the events */
+	uint64_t end;	/* offset of the ']' that ends a list of events with a launch in it */
 	uint64_t bytes; /* of the text */
 	struct texts texts;
 };
