@@ -219,12 +219,13 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 		    chip,
 		    !listing->no_daemon ? ""
 		    : listing->chip	? ", as this machine's CUPTI knows it"
-					: ", as this machine's CUPTI knows it: no daemon answers, "
-					  "which would know what GPU there is (--chip names another)");
+					: ", as this machine's CUPTI knows it: no daemon says what "
+					  "GPU there is (--chip names another)");
 		buf_deinit(&count);
 	}
 	/* The one would do, and so would the other. */
-	if (error && listing->no_daemon && is_of_cupti(error)) {
+	if (error && is_of_cupti(error) && listing->no_daemon &&
+	    listing->no_daemon->code == GPUCTR_E_NO_DAEMON) {
 		say("%s", listing->no_daemon->message);
 	}
 	request_answer(&listing->request, error);
@@ -275,6 +276,10 @@ static int list_here(struct listing *listing, const struct gpuctr_metrics_option
 		     const struct gpuctr_error *why)
 {
 	listing->no_daemon = why;
+	/* That there is none is nothing to tell of here; that one cannot be asked is. */
+	if (why->code != GPUCTR_E_NO_DAEMON) {
+		say("%s", why->message);
+	}
 	gpuctr_list_metrics_here(options, on_metric, on_end, listing);
 	return request_finish(&listing->request, 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A trace of anybody's making, as text or compressed, and a capture's counters put into it. Whatever
- * the trace is, places to put something in come in the order of the text and lie within it; and what
- * is written is JSON where the trace was, so it can be read and merged again. */
+/* A trace of anybody's making, as text or compressed, and a capture's counters put into it.
+ * Whatever the trace is, places to put something in come in the order of the text and lie within
+ * it; and what is written is JSON where the trace was, so it can be read and merged again. */
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -141,7 +141,8 @@ static void without_a_daemon_cupti_answers(void **state)
 
 	expect_exit(p, 0);
 	assert_int_equal(count_text(p->out, "dram__bytes_read "), 1);
-	expect_message(p, "1 metric of GH100, as this machine's CUPTI knows it: no daemon answers");
+	expect_message(p,
+		       "1 metric of GH100, as this machine's CUPTI knows it: no daemon says what");
 	p = fixture_client(f, USER_ANN, "metrics", "dram__bytes_reed", NULL);
 	expect_exit(p, 1);
 	expect_message(p, "Did you mean dram__bytes_read");
