@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container in which systemd is booted from a folder, and commands that run in it."""
+"""A container in a folder, in which systemd is booted, or one command runs; and the base system of that folder."""
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+
+cache = pathlib.Path("/var/cache/gpucountd-tests")
+FILTER = "--system-call-filter=perf_event_open bpf pidfd_getfd process_vm_readv"
+UNREACHABLE = r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Cannot initiate the connection|Connection timed out"
 
 
 def sh(command, limit=300, **more):
@@ -52,6 +57,45 @@ def finish(process, limit=120):
     return process.returncode, out
 
 
+def install(needs):
+    missing = [n for n in needs if "installed" not in sh(["dpkg-query", "-W", "-f", "${db:Status-Status}", n]).stdout.split()]
+    if missing:
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        must("apt-get update -qq", 300, env=env)
+        must(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing], 600, env=env)
+
+
+def is_unreachable(text):
+    """The line by which apt says that there is no network, or None."""
+    return next((line.strip() for line in text.splitlines() if re.search(UNREACHABLE, line)), None)
+
+
+def make_system(folder, name, packages):
+    """The root of a small Debian 12 with these packages. Returns why not, if it is for want of a network."""
+    cache.mkdir(parents=True, exist_ok=True)
+    tar, listing = cache / f"{name}.tar.zst", cache / f"{name}.packages"
+    wanted = ",".join(sorted(packages))
+    if not tar.exists() or not listing.exists() or listing.read_text() != wanted:
+        fresh = cache / f"fresh-{os.getpid()}.tar"
+        r = sh(["mmdebstrap", "--variant=minbase", *([f"--include={wanted}"] if wanted else []), "bookworm", fresh], 600)
+        if r.returncode != 0:
+            fresh.unlink(missing_ok=True)
+            if is_unreachable(r.stdout):
+                return is_unreachable(r.stdout)
+            sys.exit(f"{r.stdout}\nmmdebstrap failed with {r.returncode}")
+        must(["zstd", "-q", "-3", "--rm", "-f", fresh, "-o", tar])
+        listing.write_text(wanted)
+    folder.mkdir()
+    must(["tar", "--extract", "--zstd", "-f", tar, "-C", folder, "--exclude=./dev/*"])
+    return None
+
+
+def cuda_binds():
+    """The toolkit, where the packaged daemon looks for CUPTI, and where links in it lead."""
+    real = pathlib.Path("/usr/local/cuda").resolve()
+    return [] if not real.is_dir() else [f"{real}:/usr/local/cuda"] + ([str(real)] if str(real) != "/usr/local/cuda" else [])
+
+
 def cgroup_hierarchies():
     base = pathlib.Path("/sys/fs/cgroup")
     hierarchies = [base] if (base / "cgroup.procs").exists() else [base / "unified", base / "systemd"]
@@ -80,7 +124,7 @@ def cannot_boot():
 
 
 class Container:
-    """A booted systemd. Its cgroups are made here, because whoever runs this may have no systemd."""
+    """Its cgroups are made here, because whoever runs this may have no systemd."""
 
     def __init__(self, folder, name):
         self.folder = folder
@@ -89,18 +133,32 @@ class Container:
         self.leader = 0
         self.cgroups = [h / name for h in cgroup_hierarchies()]
 
-    def boot(self, binds):
+    def start(self, binds, options, log):
+        """What runs in it is the last of the options."""
         for c in self.cgroups:
             c.mkdir()
         enter = "".join(f"echo $$ > {c}/cgroup.procs; " for c in self.cgroups)
-        nspawn = ["systemd-nspawn", "-q", "-D", str(self.folder), "--boot", "--private-network", "--register=no",
-                  "--keep-unit", "--console=pipe", "-M", self.name, "--capability=all",
-                  "--system-call-filter=perf_event_open bpf pidfd_getfd process_vm_readv",
-                  *[f"--bind-ro={b}" for b in binds]]
-        self.log = open(self.folder.parent / "console", "w+")
+        nspawn = ["systemd-nspawn", "-q", "-D", str(self.folder), "--register=no", "--keep-unit", "--console=pipe", "-M", self.name,
+                  *[f"--bind-ro={b}" for b in binds], *options]
         self.process = subprocess.Popen(["bash", "-c", enter + "exec " + shlex.join(nspawn)], stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=self.log, start_new_session=True,
+                                        stdout=log, stderr=subprocess.STDOUT, start_new_session=True, text=True,
                                         env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+
+    def run(self, command, binds, capabilities=(), limit=900):
+        """This command instead of systemd, as root with nspawn's own capabilities and these, and with the network."""
+        more = [f"--capability={','.join(capabilities)}"] if capabilities else []
+        try:
+            self.start(binds, ["--as-pid2", *more, "sh", "-c", command], subprocess.PIPE)
+            status, out = finish(self.process, limit)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()  # and all that is in it
+            self.stop()
+        return subprocess.CompletedProcess(command, status, out)
+
+    def boot(self, binds):
+        self.log = open(self.folder.parent / "console", "w+")
+        self.start(binds, ["--boot", "--private-network", "--capability=all", FILTER], self.log)
         if wait_until(self.find_leader, 120) is None or wait_until(self.is_up, 240, 0.3) is None:
             self.log.seek(0)
             sys.exit(f"{self.log.read()[-4000:]}\nthe container did not boot")
