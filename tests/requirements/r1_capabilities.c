@@ -121,7 +121,7 @@ static void every_process_may_only_what_it_must(void **state)
 	pid_t program;
 	CLEAN_FD int device = raw_control_device();
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
 				"middle", "--exit", "7", NULL);
