@@ -77,10 +77,11 @@ def make_system(folder, name, packages):
     wanted = ",".join(sorted(packages))
     if not tar.exists() or not listing.exists() or listing.read_text() != wanted:
         fresh = cache / f"fresh-{os.getpid()}.tar"
-        r = sh(["mmdebstrap", "--quiet", "--variant=minbase", *([f"--include={wanted}"] if wanted else []), "bookworm", fresh], 600)
-        if r.returncode != 0 and is_unreachable(r.stdout):
-            return is_unreachable(r.stdout)
+        r = sh(["mmdebstrap", "--variant=minbase", *([f"--include={wanted}"] if wanted else []), "bookworm", fresh], 600)
         if r.returncode != 0:
+            fresh.unlink(missing_ok=True)
+            if is_unreachable(r.stdout):
+                return is_unreachable(r.stdout)
             sys.exit(f"{r.stdout}\nmmdebstrap failed with {r.returncode}")
         must(["zstd", "-q", "-3", "--rm", "-f", fresh, "-o", tar])
         listing.write_text(wanted)

@@ -150,6 +150,7 @@ static void every_process_may_only_what_it_must(void **state)
 	char token[64];
 
 	fixture_need_root();
+	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
 				"middle", "--exit", "7", NULL);
@@ -175,6 +176,7 @@ static void under_a_permit_too(void **state)
 	char token[64];
 
 	fixture_need_root();
+	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, NULL);
 	expect_text_soon(client->out, "counters\n");

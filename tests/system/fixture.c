@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +25,7 @@
 /* The test adopts what its programs leave behind, so all of them have ended when it ends. If the
  * test is killed, its keeper (keeper.c) ends them. */
 
-enum { TEST_LIMIT_S = 3 * PATIENCE_MS / 1000, ARGUMENTS_MAX = 64 };
+enum { TEST_LIMIT_S = 3 * PATIENCE_MS / 1000, ARGUMENTS_MAX = 64, DESCRIPTORS = 16384 };
 
 uint64_t now_ms(void)
 {
@@ -34,7 +37,7 @@ void sleep_ms(unsigned ms)
 	poll(NULL, 0, (int)ms);
 }
 
-/* --- limits and skips --- */
+/* --- limits --- */
 
 /* Also called in a signal handler: read() and kill() only. */
 static size_t kill_children(void)
@@ -112,43 +115,6 @@ static void catch_signals(void)
 	}
 }
 
-void fixture_skip(const char *reason)
-{
-	print_message("SKIP: %s\n", reason);
-	skip();
-	abort();
-}
-
-void fixture_need_no_thread_sanitizer(const char *reason)
-{
-#ifdef __SANITIZE_THREAD__
-	fixture_skip(reason);
-#else
-	(void)reason;
-#endif
-}
-
-void fixture_need_root(void)
-{
-	if (geteuid() != 0) {
-		fixture_skip("needs root, to run the daemon with CAP_PERFMON and programs without");
-	}
-}
-
-void fixture_need_two_users(void)
-{
-	if (geteuid() != 0) {
-		fixture_skip("needs root, to tell the captures of two users apart");
-	}
-}
-
-void fixture_need_root_to_look(void)
-{
-	if (geteuid() != 0) {
-		fixture_skip("needs root, to look at what the daemon's processes have open");
-	}
-}
-
 /* --- setup --- */
 
 bool fixture_check_leaks(bool on)
@@ -182,7 +148,7 @@ static void set_environment(const struct fixture *f)
 	       "atexit_sleep_ms=50:die_after_fork=0:handle_segv=0:handle_abort=0:handle_sigbus=0:"
 	       "handle_sigfpe=0",
 	       1);
-	if (geteuid() != 0) {
+	if (!fixture_has_capability(CAP_PERFMON)) {
 		setenv("GPUCTR_FAKE_RESTRICTED", "0", 1);
 	}
 }
@@ -217,6 +183,17 @@ static void clear_environment(void)
 	}
 }
 
+/* A login's soft limit of 1024 is too low for tests of many connections. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < DESCRIPTORS) {
+		l.rlim_cur = l.rlim_max < DESCRIPTORS ? l.rlim_max : DESCRIPTORS;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
 int fixture_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -229,6 +206,7 @@ int fixture_setup(void **state)
 		return -1;
 	}
 	snprintf(f->socket, sizeof(f->socket), "%s/socket", f->folder);
+	raise_descriptor_limit();
 	keeper_start();
 	keeper_note(KEEPER_FIXTURE, f->folder);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -243,13 +221,22 @@ int fixture_setup(void **state)
 
 /* --- processes --- */
 
+/* What is inheritable outlives a change of user, and some containers give root a lot of it. */
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	const struct __user_cap_data_struct none[2] = { { 0 } };
+
+	return (int)syscall(SYS_capset, &header, none);
+}
+
 static void become(int uid)
 {
 	if (uid == USER_SELF || geteuid() != 0) {
 		return;
 	}
 	if (setgroups(0, NULL) < 0 || setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) < 0 ||
-	    setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0) {
+	    setresuid((uid_t)uid, (uid_t)uid, (uid_t)uid) < 0 || drop_capabilities() < 0) {
 		_exit(120);
 	}
 }

@@ -10,7 +10,8 @@
  * GPUCTR_TEST_KEEP is set.
  *
  * When the test runs as root, programs run as users without privileges; otherwise they run as the
- * test's own user, the fake driver restricts nothing, and tests of the restriction skip. */
+ * test's own user. Without root, and where root has no CAP_PERFMON, as in most containers, the fake
+ * driver restricts nothing, and tests of the restriction skip. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,11 +68,13 @@ int fixture_teardown(void **state);
 /* Skips the test with a reason. */
 void fixture_skip(const char *reason) __attribute__((noreturn));
 void fixture_need_root(void);
+void fixture_need_perfmon(void); /* and root: the driver's restriction is tested */
 void fixture_need_two_users(void);
 #define FOREIGN_PROGRAMS \
 	"programs that it does not know end at once where the thread sanitizer is loaded"
 void fixture_need_no_thread_sanitizer(const char *reason);
-void fixture_need_root_to_look(void); /* to look at what the daemon's processes have open */
+void fixture_need_root_to_look(void);	     /* to look at what the daemon's processes have open */
+bool fixture_has_capability(int capability); /* is the test root, and has root this one here? */
 
 /* Switches the check for leaks on or off for what is started from now on; returns how it was.
  * LeakSanitizer cannot check a program in a pid namespace of its own, because it seeks the process

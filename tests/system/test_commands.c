@@ -253,7 +253,7 @@ static void without_the_capability_nothing_is_run(void **state)
 	const char *file = fixture_path(f, "run.gpuctr");
 	struct program *status;
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	restrict_driver(f);
 	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set",
 				"allow-users=*", NULL);
@@ -273,7 +273,7 @@ static void with_the_capability_a_restricted_driver_is_measured(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	restrict_driver(f);
 	fixture_start_daemon(f, NULL);
 	expect_service(f, 1000);

@@ -433,7 +433,7 @@ static void a_driver_that_refuses_later(void **state)
 	struct fixture *f = *state;
 	struct lines l;
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	setenv("GPUCTR_FAKE_BLACKWELL", "1", 1);
 	fixture_start_daemon(f, NULL);
 	measure(f, &l, MEMORY, ARGUMENTS("--kernels", "50"));
@@ -449,7 +449,7 @@ static void a_driver_that_refuses_later_is_heard(void **state)
 	struct fixture *f = *state;
 	char away[128];
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	snprintf(away, sizeof(away), "%s.away", f->socket);
 	fixture_start_daemon(f, NULL);
 	for (int i = 0; i < 2; i++) {

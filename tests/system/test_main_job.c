@@ -163,7 +163,7 @@ static void refused_without_the_daemon_and_allowed_with_it(void **state)
 	struct fixture *f = *state;
 	struct program *p;
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	p = fixture_run(f, USER_ANN, TEST_ENABLE, NULL);
 	expect_exit(p, 0);
 	expect_output(p, "enable 35\n"); /* CUPTI_ERROR_INSUFFICIENT_PRIVILEGES */
@@ -184,7 +184,7 @@ static void a_daemon_without_the_capability_says_so(void **state)
 	struct fixture *f = *state;
 	struct program *client;
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	f->daemon = fixture_run(f, USER_BOB, TEST_DAEMON, "-s", f->socket, "-v", "--set",
 				"allow-users=*", NULL);
 	expect_text_soon(f->daemon->err, "listening on");

@@ -101,7 +101,7 @@ static void processes_are_as_documented(void **state)
 	struct fixture *f = *state;
 	struct table t = { .n_rows = 0 };
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	read_table(&t);
 	fixture_start_daemon(f, NULL);
 	fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "1000000",

@@ -254,7 +254,7 @@ static void a_token_of_another_user_is_refused(void **state)
 	struct program *p;
 	char token[64];
 
-	fixture_need_root();
+	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	recorder_connect(&r, f, USER_ANN);
 	p = recorder_start(&r, f, FAKEAPP, "--kernels", "5", NULL);

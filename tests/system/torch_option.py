@@ -422,7 +422,7 @@ def copy_into(folder, name, source):
 def the_folder_may_be_read_only():
     """To a Python that would keep its bytecode there. Root gives up that it may write everywhere, and stays the user who
     may run this Python, which can lie in its home."""
-    by = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
+    by = ["setpriv", "--inh-caps", "-dac_override", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder:
         copy = copy_into(folder, "python", FOLDER)
         env = environment(copy, fake=copy_into(folder, "fake", FAKE))

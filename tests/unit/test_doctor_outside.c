@@ -208,6 +208,9 @@ static void filters_are_looked_at_in_each_worker(void **state)
 	char text[64];
 
 	(void)state;
+	if (prctl(PR_GET_SECCOMP) != 0) {
+		unit_skip("a container has put a filter on every process: none is without");
+	}
 	expect_of(workers, "seccomp", FINDING_OK, "each worker has its filter");
 	for (int i = 0; i < RUNNING_WORKERS; i++) {
 		workers[i].filtered = false;
