@@ -187,6 +187,10 @@ int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o)
 				    "Count them all together, by GPU, by kernel or by launch "
 				    "configuration.");
 	}
+	if (r == 0 && o->permit > GPUCTR_PERMIT_BY_INJECTION) {
+		r = connection_fail(g, GPUCTR_E_BAD_REQUEST, "no library comes into a program so",
+				    "Preload it, or have libcuda load it.");
+	}
 	r = r != 0 ? r : check_ranges(g, o->nvtx_include, o->n_nvtx_include, &n_terms);
 	r = r != 0 ? r : check_ranges(g, o->nvtx_exclude, o->n_nvtx_exclude, &n_terms);
 	r = r != 0 ? r : check_contradiction(g, o);

@@ -73,7 +73,9 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (clock_now_ns() >= l->expires_ns) {
 		return -ETIME;
 	}
-	if (q->object_class != RM_CLASS_PROFILER_DEVICE || (q->client_target == 0 && !l->device)) {
+	/* The whole device is two zeros. */
+	if (q->object_class != RM_CLASS_PROFILER_DEVICE ||
+	    (q->client_target == 0 && (q->context_target != 0 || !l->device))) {
 		return -EPERM;
 	}
 	return fd >= 0 && rm_is_control_device(fd) ? 0 : -EBADF;

@@ -159,7 +159,8 @@ static int model_alloc(const struct granter_request *q, enum box_file file)
 	if (is_over(l)) {
 		return -ETIME;
 	}
-	if (q->object_class != 0xb2cc || (q->client_target == 0 && !l->device)) {
+	if (q->object_class != 0xb2cc ||
+	    (q->client_target == 0 && !(l->device && q->context_target == 0))) {
 		return -EPERM;
 	}
 	if (file != BOX_CONTROL_DEVICE) {
@@ -470,7 +471,7 @@ static void check_alloc_arguments(const struct granter_request *q, const struct 
 	fuzz_check(p && p->client_target == q->client_target &&
 		   p->context_target == q->context_target);
 	fuzz_check(p->client_target != 0 ? box_client_is_own(p->client_target)
-					 : model_find(q->lease)->device);
+					 : model_find(q->lease)->device && p->context_target == 0);
 	for (size_t i = 0; i + sizeof(uint64_t) <= sizeof(*q); i++) {
 		fuzz_check(memcmp(bytes + i, &a->parameters, sizeof(uint64_t)) != 0);
 	}

@@ -56,7 +56,7 @@ def expect_refusal(name, r):
 
 def compare(name, a, b, exact):
     """The values of root's and the user's tables; exact: metrics that do not differ from run to run."""
-    columns = [sorted(set(t) for t in table)[0] if table else set() for table in (a, b)]
+    columns = [set(table[0]) if table else set() for table in (a, b)]
     row(f"{name}: kernels and columns", f"root {len(a)} x {len(columns[0])}, permit {len(b)} x {len(columns[1])}", "the same",
         len(a) == len(b) > 0 and columns[0] == columns[1])
     for metric in exact:

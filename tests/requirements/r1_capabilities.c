@@ -149,7 +149,6 @@ static void every_process_may_only_what_it_must(void **state)
 	struct program *client;
 	char token[64];
 
-	fixture_need_root();
 	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--hold",
@@ -175,7 +174,6 @@ static void under_a_permit_too(void **state)
 	struct program *client;
 	char token[64];
 
-	fixture_need_root();
 	fixture_need_perfmon();
 	fixture_start_daemon(f, NULL);
 	client = fixture_client(f, USER_ANN, "permit", "--", TEST_FAKEPROFILER, NULL);

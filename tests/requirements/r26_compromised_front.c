@@ -68,6 +68,8 @@ static uint64_t some_gpus(struct attacker *a)
 static struct granter_request some_request(struct attacker *a)
 {
 	uint32_t lease = (uint32_t)roll(a, a->patient ? 5 : 80);
+	uint32_t client = (uint32_t)roll(a, 20);
+	bool is_device = client == 0 && roll(a, 4) != 0;
 
 	return (struct granter_request){
 		.size = spoil(a, sizeof(struct granter_request), 100000),
@@ -82,8 +84,8 @@ static struct granter_request some_request(struct attacker *a)
 		.parent = (uint32_t)roll(a, 100),
 		.object = (uint32_t)roll(a, 100),
 		.object_class = spoil(a, RM_CLASS_PROFILER_DEVICE, 8),
-		.client_target = (uint32_t)roll(a, 20),
-		.context_target = (uint32_t)unit_random(&a->random),
+		.client_target = client,
+		.context_target = is_device ? 0 : (uint32_t)unit_random(&a->random),
 		.device = roll(a, 4) ? 0 : (uint32_t)roll(a, 3),
 	};
 }

@@ -240,6 +240,9 @@ static void the_whole_device_needs_a_lease_for_it(void **state)
 	q.client_target = q.context_target = 0;
 	assert_int_equal(ask(f, q, f->device).error, 0);
 	assert_int_equal(control->calls[0].parameters.client_target, 0);
+	q.context_target = 0x5c000004; /* whose? */
+	assert_int_equal(ask(f, q, f->device).error, -EPERM);
+	q.context_target = 0;
 	q.uid = UID + 1;
 	assert_int_equal(ask(f, q, f->device).error, -ENOENT);
 	assert_int_equal(control->n, 1);

@@ -186,6 +186,7 @@ static struct gpuctr_capture_options everything(void)
 		.filter_mode = GPUCTR_FILTER_PER_KERNEL,
 		.nvtx_process_scope = 1,
 		.record_limit = 9,
+		.permit = GPUCTR_PERMIT_BY_PRELOAD,
 	};
 }
 
@@ -227,6 +228,7 @@ static void options_may_end_after_any_member(void **state)
 		offsetof(struct gpuctr_capture_options, filter_mode),
 		offsetof(struct gpuctr_capture_options, nvtx_process_scope),
 		offsetof(struct gpuctr_capture_options, record_limit),
+		offsetof(struct gpuctr_capture_options, permit),
 		sizeof(struct gpuctr_capture_options),
 	};
 	struct fixture *f = *state;
@@ -268,6 +270,7 @@ static void options_may_end_after_any_member(void **state)
 		assert_int_equal(m.selection.filter_mode, i >= 21 ? 2 : 0);
 		assert_int_equal(m.selection.nvtx_process_scope, i >= 22);
 		assert_int_equal(m.selection.record_limit, i >= 23 ? 9 : 0);
+		assert_int_equal(m.permit, i >= 24);
 	}
 }
 
@@ -276,14 +279,14 @@ static void what_cannot_be_chosen_is_refused(void **state)
 {
 	static const char *const one[] = { "A/" }, *const turned[] = { "epoch", "step/" };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options wrong[5], partly;
+	struct gpuctr_capture_options wrong[6], partly;
 	static const int codes[] = { GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_REQUEST,
 				     GPUCTR_E_BAD_REQUEST, GPUCTR_E_BAD_PATTERN,
-				     GPUCTR_E_BAD_PATTERN };
+				     GPUCTR_E_BAD_PATTERN, GPUCTR_E_BAD_REQUEST };
 	struct gpuctr_capture *c;
 	unsigned over = 0;
 
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < 6; i++) {
 		wrong[i] = everything();
 	}
 	wrong[0].kernel_name = "gemm"; /* and an expression */
@@ -294,7 +297,8 @@ static void what_cannot_be_chosen_is_refused(void **state)
 	wrong[4].kernel_regex = NULL;
 	wrong[4].kernel_name = "a::b";
 	wrong[4].kernel_name_base = GPUCTR_KERNEL_NAME_FUNCTION;
-	for (size_t i = 0; i < 5; i++) {
+	wrong[5].permit = GPUCTR_PERMIT_BY_INJECTION + 1;
+	for (size_t i = 0; i < 6; i++) {
 		assert_int_equal(gpuctr_capture_open(f->g, &wrong[i], &handler, &over, &c),
 				 codes[i]);
 		assert_true(gpuctr_last_error(f->g)->remedy[0] != '\0');
