@@ -85,7 +85,8 @@ static void a_name_is_counted_in_characters(void **state)
 					 .version = "",
 					 .name_length = name_length };
 	struct gpuctr_range range = { .domain = "",
-				      .message = "gr\xc3\xb6\xc3\x9f" "e, seq = 4",
+				      .message = "gr\xc3\xb6\xc3\x9f"
+						 "e, seq = 4",
 				      .category = "",
 				      .id = 1 };
 	struct gpuctr_record record = *synthetic_record(&f->synthetic, 0);
@@ -177,8 +178,7 @@ static void expect_one_of_many(struct store_reader *r, const struct store_proces
 	assert_int_equal(store_has_strata(r, process, &has), 0);
 	assert_int_equal(has, process % 11 == 0);
 	assert_int_equal(store_load(r, process, &definitions), 0);
-	assert_int_equal(definitions->n_kernels,
-			 process % 5 == 0 || process % 11 == 0);
+	assert_int_equal(definitions->n_kernels, process % 5 == 0 || process % 11 == 0);
 	assert_int_equal(store_load(r, process, &again), 0);
 	assert_ptr_equal(definitions, again);
 }
@@ -192,10 +192,9 @@ static void processes_keep_what_is_theirs(void **state)
 
 	for (unsigned process = PROCESSES; process > 0; process -= 1 + (process % 13 == 0)) {
 		struct gpuctr_mark mark = { process, &f->synthetic.ranges[0], 1, 1 };
-		struct gpuctr_stratum stratum = { .process = process,
-						  .id = 1,
-						  .kernel = &f->synthetic.kernels[0],
-						  .seen = 1 };
+		struct gpuctr_stratum stratum = {
+			.process = process, .id = 1, .kernel = &f->synthetic.kernels[0], .seen = 1
+		};
 
 		write_one_of_many(f, s, process);
 		assert_true(process % 7 || store_write_mark(s, &mark) == 0);
@@ -203,8 +202,9 @@ static void processes_keep_what_is_theirs(void **state)
 	}
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
-	alter(f, "INSERT INTO meta VALUES('process.012.NAME0', 'x'), ('process.99999999999.A', 'x'),"
-		 " ('process.12', 'x'), ('process..A', 'x'), ('process.7777.A', 'x')");
+	alter(f,
+	      "INSERT INTO meta VALUES('process.012.NAME0', 'x'), ('process.99999999999.A', 'x'),"
+	      " ('process.12', 'x'), ('process..A', 'x'), ('process.7777.A', 'x')");
 	alter(f, "INSERT INTO device VALUES(-1, 0, '', '', '', 1, 1), (7777, 0, '', '', '', 1, 1)");
 	r = open_file(f);
 	assert_true(store_info(r)->n_processes > PROCESSES / 2);
