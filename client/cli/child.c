@@ -130,11 +130,17 @@ static int spawn_shell(pid_t *pid, const char *path, const posix_spawnattr_t *at
 	return error;
 }
 
+static void set_pid(struct child *c, pid_t pid)
+{
+	__atomic_store_n(&c->pid, pid, __ATOMIC_RELAXED);
+}
+
 int child_start(struct child *c, const char *path, char *const *argv, const char *const *added,
 		const sigset_t *mask)
 {
 	char **environment = merge_environment(added);
 	posix_spawnattr_t attributes;
+	pid_t pid = 0;
 	int error;
 
 	if (!environment) {
@@ -143,15 +149,13 @@ int child_start(struct child *c, const char *path, char *const *argv, const char
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	error = posix_spawn(&c->pid, path, NULL, &attributes, argv, environment);
+	error = posix_spawn(&pid, path, NULL, &attributes, argv, environment);
 	if (error == ENOEXEC) {
-		error = spawn_shell(&c->pid, path, &attributes, argv, environment);
+		error = spawn_shell(&pid, path, &attributes, argv, environment);
 	}
 	posix_spawnattr_destroy(&attributes);
 	free(environment);
-	if (error) {
-		c->pid = 0;
-	}
+	set_pid(c, error ? 0 : pid);
 	return -error;
 }
 
@@ -174,7 +178,7 @@ bool child_reap(struct child *c)
 	if (pid > 0) {
 		c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	}
-	c->pid = 0;
+	set_pid(c, 0);
 	return true;
 }
 

@@ -17,7 +17,7 @@ enum {
 
 /* The measured program. Zero-initialised by the caller. */
 struct child {
-	pid_t pid;  /* 0: not running */
+	pid_t pid;  /* 0: not running; read by interrupt.c's thread too */
 	int status; /* as a shell has it: exit status, or 128 + signal */
 };
 

@@ -537,6 +537,7 @@ static int run_whole(struct run *run)
 		say_usage("signalfd: %s", strerror(-r));
 		return EXIT_REFUSED;
 	}
+	interrupt_begin(&run->interrupt, &run->signals, &run->child, INTERRUPT_PATIENCE_MS);
 	if (o->part) {
 		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
 	}
@@ -544,6 +545,7 @@ static int run_whole(struct run *run)
 		run_loop(run);
 	}
 	/* Whoever waits for the reader of the stream may be interrupted. */
+	interrupt_end(&run->interrupt);
 	signals_release(&run->signals);
 	say_clear();
 	gpuctr_disconnect(run->g);

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "client/cli/child.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/progress.h"
 #include "client/cli/run.h"
 #include "client/cli/sinks.h"
@@ -46,6 +47,7 @@ struct run {
 	struct gpuctr_capture *capture; /* NULL: not open */
 	struct child child;
 	struct signals signals;
+	struct interrupt interrupt;
 	struct progress progress;
 	struct sinks sinks;
 };

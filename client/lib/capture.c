@@ -13,13 +13,16 @@
 /* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
  * processes keep what records point to. */
 
+enum { PROCESSES_MAX = 1 << 22 }; /* as many as a capture file can hold */
+
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
 	list_remove(&c->link);
 	requests_forget(c->g, c);
-	while (!list_is_empty(&c->processes)) {
-		decoder_free(list_entry(c->processes.next, struct decoder, link));
+	for (size_t i = 0; i < c->n_processes; i++) {
+		decoder_free(c->processes[i].decoder);
 	}
+	free(c->processes);
 	arena_deinit(&c->arena);
 	free(c->token);
 	free(c->environment);
@@ -45,7 +48,7 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->handler = *handler;
 		c->userdata = userdata;
 		arena_init(&c->arena, SIZE_MAX / 2);
-		list_init(&c->processes);
+		decoder_memory_init(&c->memory);
 		list_append(&g->captures, &c->link);
 	}
 	return c;
@@ -83,6 +86,7 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	if (!c) {
 		return r != 0 ? r : -ENOMEM;
 	}
+	c->raw_images = o.raw_images;
 	connection_name(o.program, program, sizeof(program));
 	m.open_capture = (struct wire_open_capture){
 		.request = c->request,
@@ -158,21 +162,28 @@ static struct gpuctr_capture *find_request(struct gpuctr *g, uint32_t request)
 	return NULL;
 }
 
-static struct decoder *find_decoder(struct gpuctr_capture *c, uint32_t process)
+/* The daemon numbers processes from 1 as they come. NULL: another number, or out of memory. */
+static struct decoder_process *find_process(struct gpuctr_capture *c, uint32_t process)
 {
-	struct decoder *d;
+	struct decoder_process *p;
 
-	list_for_each(l, &c->processes) {
-		d = list_entry(l, struct decoder, link);
-		if (d->process == process) {
-			return d;
+	if (process == 0 || process > PROCESSES_MAX) {
+		return NULL;
+	}
+	if (process > c->n_processes) {
+		size_t n = process + process / 2;
+
+		p = realloc(c->processes, n * sizeof(*p));
+		if (!p) {
+			return NULL;
 		}
+		memset(p + c->n_processes, 0, (n - c->n_processes) * sizeof(*p));
+		c->processes = p;
+		c->n_processes = n;
 	}
-	d = decoder_new(process);
-	if (d) {
-		list_append(&c->processes, &d->link);
-	}
-	return d;
+	p = &c->processes[process - 1];
+	p->decoder = p->decoder ? p->decoder : decoder_new(process, &c->memory);
+	return p->decoder ? p : NULL;
 }
 
 static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
@@ -309,40 +320,103 @@ static void deliver_stratum(const struct gpuctr_stratum *stratum, void *userdata
 	}
 }
 
-static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
+static void notice(struct gpuctr_capture *c, uint32_t process, int code, const char *message,
+		   const char *remedy)
 {
-	struct gpuctr_notice n = {
-		process,
-		{ GPUCTR_E_PROTOCOL,
-		  "a process sent records that cannot be read; they are left out",
-		  "Use an agent and client of the same release." },
-	};
+	const struct gpuctr_notice n = { process, { code, message, remedy } };
 
 	if (c->handler.on_notice) {
 		c->handler.on_notice(c, &n, c->userdata);
 	}
 }
 
+static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
+{
+	notice(c, process, GPUCTR_E_PROTOCOL,
+	       "a process sent records that cannot be read; they are left out",
+	       "Use an agent and client of the same release.");
+}
+
+/* Each of them once. */
+static void tell_limits(struct gpuctr_capture *c, struct decoder_process *p)
+{
+	const struct decoder *d = p->decoder;
+
+	if (d->is_deep && !p->told_deep) {
+		p->told_deep = true;
+		notice(c, d->process, GPUCTR_E_QUOTA,
+		       "a process has more than 4,096 NVTX ranges within each other; deeper ones "
+		       "are "
+		       "told as the innermost of these",
+		       "Look for ranges that are pushed and never popped.");
+	}
+	if (d->is_full && !p->told_full) {
+		p->told_full = true;
+		notice(c, d->process, GPUCTR_E_QUOTA,
+		       "names and NVTX ranges of a process take more memory than a capture may; "
+		       "later "
+		       "launches are told without those that are new",
+		       "Capture for a shorter time, or less with --nvtx-include.");
+	}
+	if (d->lost_image && !p->told_lost_image) {
+		p->told_lost_image = true;
+		notice(c, d->process, GPUCTR_E_QUOTA,
+		       "images of raw counter data are left out: processes send more than 2 GiB of "
+		       "them at a time",
+		       "Record fewer processes at a time.");
+	}
+}
+
 static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
-	struct decoder *d = find_decoder(c, w->process);
+	struct decoder_process *p = find_process(c, w->process);
+	bool good = p && decoder_feed(p->decoder, w, c->plan.n_columns, deliver_record,
+				      deliver_mark, deliver_stratum, c);
 
-	if (!d || !decoder_feed(d, w, c->plan.n_columns, deliver_record, deliver_mark,
-				deliver_stratum, c)) {
+	if (!good && !(p && p->decoder->is_full)) {
 		notice_malformed(c, w->process);
+	}
+	if (p) {
+		tell_limits(c, p);
 	}
 	return 0;
 }
 
+/* What nobody has asked for is not even kept until it is whole. */
 static int on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
 {
-	struct decoder *d = find_decoder(c, w->process);
+	struct decoder_process *p = c->raw_images ? find_process(c, w->process) : NULL;
 	struct gpuctr_image image;
 
-	if (!d || !decoder_feed_image(d, w, &image)) {
-		notice_malformed(c, w->process);
-	} else if (image.data && c->handler.on_image) {
-		c->handler.on_image(c, &image, c->userdata);
+	if (!c->raw_images) {
+		return 0;
+	}
+	if (!p || !decoder_feed_image(p->decoder, w, &image)) {
+		if (!p || !p->decoder->lost_image) {
+			notice_malformed(c, w->process);
+		}
+	} else if (image.data) {
+		if (c->handler.on_image) {
+			c->handler.on_image(c, &image, c->userdata);
+		}
+		decoder_drop_image(p->decoder);
+	}
+	if (p) {
+		tell_limits(c, p);
+	}
+	return 0;
+}
+
+static int on_process_end(struct gpuctr_capture *c, const struct wire_process_end *w)
+{
+	const struct gpuctr_process_end e = { w->process, w->totals, w->clean };
+
+	if (w->process > 0 && w->process <= c->n_processes &&
+	    c->processes[w->process - 1].decoder) {
+		decoder_drop_image(c->processes[w->process - 1].decoder);
+	}
+	if (c->handler.on_process_end) {
+		c->handler.on_process_end(c, &e, c->userdata);
 	}
 	return 0;
 }
@@ -392,18 +466,8 @@ static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
 		}
 		return 0;
 	}
-	case WIRE_PROCESS_END: {
-		struct gpuctr_process_end e = {
-			m->process_end.process,
-			m->process_end.totals,
-			m->process_end.clean,
-		};
-
-		if (c->handler.on_process_end) {
-			c->handler.on_process_end(c, &e, c->userdata);
-		}
-		return 0;
-	}
+	case WIRE_PROCESS_END:
+		return on_process_end(c, &m->process_end);
 	case WIRE_CAPTURE_END: {
 		struct gpuctr_end e = {
 			m->capture_end.totals,

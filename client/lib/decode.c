@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clean.h"
 #include "proto/wire/demangle.h"
@@ -13,7 +14,12 @@
 /* An agent numbers its strings, kernels, ranges and sets of ranges from 1 and sends each once,
  * before the first record that refers to it. They become public structs at once, so a record only
  * looks up a few pointers. Everything is checked against what has been defined, because a batch
- * comes from the measured program, which may be anything. */
+ * comes from the measured program, which may be anything.
+ *
+ * What is defined lives as long as the capture, so its owner could fill the memory of who captures.
+ * When it takes as much as it may, records go on: ranges that are new then are those around them,
+ * as far as these are kept, new kernels are one, and new strings are empty. Numbers are kept
+ * longer, because without them nothing that follows could be read. */
 
 /* The enumerators of the wire are cast to the public ones. */
 #define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
@@ -27,52 +33,96 @@ SAME_NUMBER(LIMIT_GROUPS, GPUCTR_TURNS_MAX);
 
 enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
 
-struct decoder *decoder_new(uint32_t process)
+#define MEMORY_LEAST ((size_t)256 << 20)
+#define MEMORY_MOST ((size_t)4 << 30)
+
+void decoder_memory_init(struct decoder_memory *m)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	size_t quarter = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : MEMORY_LEAST;
+
+	quarter = quarter > MEMORY_LEAST ? quarter : MEMORY_LEAST;
+	*m = (struct decoder_memory){ 0 };
+	m->objects.max = quarter < MEMORY_MOST ? quarter : MEMORY_MOST;
+	m->tables.max = m->objects.max / 4;
+	m->images.max = 2 * (size_t)LIMIT_IMAGE_BYTES;
+}
+
+struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory)
 {
 	struct decoder *d = calloc(1, sizeof(*d));
 
 	if (d) {
 		d->process = process;
-		list_init(&d->link);
+		d->memory = memory;
 		arena_init(&d->objects, SIZE_MAX / 2);
 		arena_init(&d->columns, 2 * LIMIT_UNPACKED_BYTES);
+		d->objects.quota = &memory->objects;
+		d->image.quota = &memory->images;
+		d->other = (struct gpuctr_kernel){ .name = "(not kept)",
+						   .mangled = "(not kept)",
+						   .static_shared_bytes = -1,
+						   .registers = -1 };
 	}
 	return d;
+}
+
+static void table_free(struct decoder *d, struct table *t)
+{
+	quota_give(&d->memory->tables, t->room * sizeof(*t->v));
+	free(t->v);
 }
 
 struct decoder *decoder_free(struct decoder *d)
 {
 	if (d) {
-		list_remove(&d->link);
 		arena_deinit(&d->objects);
 		arena_deinit(&d->columns);
-		free(d->strings.v);
-		free(d->kernels.v);
-		free(d->ranges.v);
-		free(d->sets.v);
+		table_free(d, &d->strings);
+		table_free(d, &d->kernels);
+		table_free(d, &d->ranges);
+		table_free(d, &d->sets);
 		buffer_deinit(&d->image);
 		free(d);
 	}
 	return NULL;
 }
 
-static bool table_add(struct table *t, void *object)
+static bool table_add(struct decoder *d, struct table *t, const void *object)
 {
-	if (!object) {
-		return false;
-	}
 	if (t->n == t->room) {
-		size_t room = t->room ? 2 * t->room : 256;
-		void **v = realloc(t->v, room * sizeof(*v));
+		size_t more = t->room ? t->room : 256;
+		void **v = NULL;
 
+		if (quota_take(&d->memory->tables, more * sizeof(*v))) {
+			v = realloc(t->v, (t->room + more) * sizeof(*v));
+		}
 		if (!v) {
+			d->is_full = true;
 			return false;
 		}
 		t->v = v;
-		t->room = room;
+		t->room += more;
 	}
-	t->v[t->n++] = object;
+	t->v[t->n++] = (void *)object;
 	return true;
+}
+
+/* Memory for something that is kept; NULL: there is no more of it. */
+static void *keep(struct decoder *d, size_t bytes)
+{
+	void *p = d->is_full ? NULL : arena_zalloc(&d->objects, bytes);
+
+	d->is_full |= !p;
+	return p;
+}
+
+static const char *keep_text(struct decoder *d, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *copy = keep(d, n);
+
+	return copy ? memcpy(copy, text, n) : NULL;
 }
 
 /* Borrowed; NULL for 0 and for what is not defined. */
@@ -89,7 +139,9 @@ static bool define_strings(struct decoder *d, const struct wire_record_columns *
 		return false;
 	}
 	for (size_t i = 0; i < c->strings.n; i++) {
-		if (!table_add(&d->strings, arena_printf(&d->objects, "%s", c->strings.v[i]))) {
+		const char *kept = keep_text(d, c->strings.v[i]);
+
+		if (!table_add(d, &d->strings, kept ? kept : "")) {
 			return false;
 		}
 	}
@@ -100,7 +152,7 @@ static bool define_strings(struct decoder *d, const struct wire_record_columns *
 static const char *demangle(struct decoder *d, const char *mangled)
 {
 	CLEAN_FREE char *name = demangle_kernel(mangled);
-	const char *kept = name ? arena_printf(&d->objects, "%s", name) : NULL;
+	const char *kept = name ? keep_text(d, name) : NULL;
 
 	return kept ? kept : mangled;
 }
@@ -121,21 +173,78 @@ static bool define_kernels(struct decoder *d, const struct wire_record_columns *
 	}
 	for (size_t i = 0; i < n; i++) {
 		const char *mangled = table_at(&d->strings, c->function_name.v[i]);
-		struct gpuctr_kernel *k = mangled ? arena_zalloc(&d->objects, sizeof(*k)) : NULL;
+		struct gpuctr_kernel *k;
 
-		if (!k) {
+		if (!mangled) {
 			return false;
 		}
-		k->mangled = mangled;
-		k->name = demangle(d, mangled);
-		k->static_shared_bytes = attribute_of(c->function_static_shared.v[i]);
-		k->registers = attribute_of(c->function_registers.v[i]);
-		k->id = (unsigned)d->kernels.n + 1;
-		if (!table_add(&d->kernels, k)) {
+		k = keep(d, sizeof(*k));
+		if (k) {
+			k->mangled = mangled;
+			k->name = demangle(d, mangled);
+			k->static_shared_bytes = attribute_of(c->function_static_shared.v[i]);
+			k->registers = attribute_of(c->function_registers.v[i]);
+			k->id = (unsigned)d->kernels.n + 1;
+		} else if (d->other.id == 0) {
+			d->other.id = (unsigned)d->kernels.n + 1;
+		}
+		if (!table_add(d, &d->kernels, k ? k : &d->other)) {
 			return false;
 		}
 	}
 	return true;
+}
+
+static void fill_range(const struct decoder *d, const struct wire_record_columns *c, size_t i,
+		       const struct gpuctr_range *parent, struct gpuctr_range *r)
+{
+	const char *domain = table_at(&d->strings, c->node_domain.v[i]);
+	const char *message = table_at(&d->strings, c->node_message.v[i]);
+	const char *category = table_at(&d->strings, c->node_category.v[i]);
+
+	r->parent = parent;
+	r->domain = domain ? domain : "";
+	r->message = message ? message : "";
+	r->category = category ? category : "";
+	r->color = c->node_color.v[i];
+	/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean nothing
+	 * outside of the program. */
+	if (c->node_payload_type.v[i] <= PAYLOAD_TYPE_MAX) {
+		r->payload_type = c->node_payload_type.v[i];
+		r->payload = c->node_payload.v[i];
+	}
+	r->id = (unsigned)d->ranges.n + 1;
+	r->depth = parent ? parent->depth + 1 : 0;
+}
+
+/* *ret is NULL for no range. False: it is not defined. */
+static bool find_range(const struct decoder *d, uint32_t id, const struct gpuctr_range **ret)
+{
+	const struct gpuctr_range *r = table_at(&d->ranges, id);
+
+	*ret = r != &d->nowhere ? r : NULL;
+	return r || id == 0;
+}
+
+/* A new one, or the one around it. */
+static bool define_range(struct decoder *d, const struct wire_record_columns *c, size_t i)
+{
+	const struct gpuctr_range *parent;
+	struct gpuctr_range *r = NULL;
+
+	if (!find_range(d, c->node_parent.v[i], &parent)) {
+		return false;
+	}
+	if (parent && parent->depth + 1 >= DECODER_DEPTH_MAX) {
+		d->is_deep = true;
+	} else {
+		r = keep(d, sizeof(*r));
+	}
+	if (r) {
+		fill_range(d, c, i, parent, r);
+		return table_add(d, &d->ranges, r);
+	}
+	return table_add(d, &d->ranges, parent ? parent : &d->nowhere);
 }
 
 static bool define_ranges(struct decoder *d, const struct wire_record_columns *c)
@@ -148,33 +257,34 @@ static bool define_ranges(struct decoder *d, const struct wire_record_columns *c
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct gpuctr_range *parent = table_at(&d->ranges, c->node_parent.v[i]);
-		const char *domain = table_at(&d->strings, c->node_domain.v[i]);
-		const char *message = table_at(&d->strings, c->node_message.v[i]);
-		const char *category = table_at(&d->strings, c->node_category.v[i]);
-		struct gpuctr_range *r = arena_zalloc(&d->objects, sizeof(*r));
-
-		if (!r || (c->node_parent.v[i] != 0 && !parent)) {
-			return false;
-		}
-		r->parent = parent;
-		r->domain = domain ? domain : "";
-		r->message = message ? message : "";
-		r->category = category ? category : "";
-		r->color = c->node_color.v[i];
-		/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean
-		 * nothing outside of the program. */
-		if (c->node_payload_type.v[i] <= PAYLOAD_TYPE_MAX) {
-			r->payload_type = c->node_payload_type.v[i];
-			r->payload = c->node_payload.v[i];
-		}
-		r->id = (unsigned)d->ranges.n + 1;
-		r->depth = parent ? parent->depth + 1 : 0;
-		if (!table_add(&d->ranges, r)) {
+		if (!define_range(d, c, i)) {
 			return false;
 		}
 	}
 	return true;
+}
+
+/* NULL: a range is not defined. */
+static const struct range_set *keep_set(struct decoder *d, const uint32_t *ids, size_t n)
+{
+	struct range_set *s = keep(d, sizeof(*s));
+	const struct gpuctr_range **v = s ? keep(d, (n + 1) * sizeof(*s->v)) : NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gpuctr_range *r;
+
+		if (ids[i] == 0 || !find_range(d, ids[i], &r)) {
+			return NULL;
+		}
+		if (v && r) {
+			v[s->n++] = r;
+		}
+	}
+	if (!v) {
+		return &d->no_set;
+	}
+	s->v = v;
+	return s;
 }
 
 static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
@@ -186,26 +296,16 @@ static bool define_sets(struct decoder *d, const struct wire_record_columns *c)
 	}
 	for (size_t i = 0; i < c->set_size.n; i++) {
 		size_t n = c->set_size.v[i];
-		struct range_set *s = arena_alloc(&d->objects, sizeof(*s));
+		const struct range_set *set;
 
-		if (!s || n > c->set_node.n - used) {
+		if (n > c->set_node.n - used) {
 			return false;
 		}
-		s->n = n;
-		s->v = arena_alloc(&d->objects, n * sizeof(*s->v));
-		for (size_t k = 0; k < n; k++) {
-			const struct gpuctr_range *r =
-				table_at(&d->ranges, c->set_node.v[used + k]);
-
-			if (!s->v || !r) {
-				return false;
-			}
-			s->v[k] = r;
+		set = keep_set(d, c->set_node.v + used, n);
+		if (!set || !table_add(d, &d->sets, set)) {
+			return false;
 		}
 		used += n;
-		if (!table_add(&d->sets, s)) {
-			return false;
-		}
 	}
 	return true;
 }
@@ -248,10 +348,10 @@ static bool fill_record(const struct decoder *d, const struct wire_record_column
 	r->stream = c->stream.v[i];
 	r->correlation = c->correlation.v[i];
 	r->thread = c->thread.v[i];
-	r->range = table_at(&d->ranges, c->node.v[i]);
 	r->active = set ? set->v : NULL;
 	r->n_active = set ? set->n : 0;
-	return r->kernel && (r->range || c->node.v[i] == 0) && (set || c->range_set.v[i] == 0);
+	return r->kernel && find_range(d, c->node.v[i], &r->range) &&
+	       (set || c->range_set.v[i] == 0);
 }
 
 /* Everything is measured, or there is a chance. */
@@ -317,15 +417,17 @@ static bool deliver_marks(const struct decoder *d, const struct wire_record_colu
 	for (size_t i = 0; i < c->mark_node.n; i++) {
 		struct gpuctr_mark m = {
 			d->process,
-			table_at(&d->ranges, c->mark_node.v[i]),
+			NULL,
 			c->mark_thread.v[i],
 			c->mark_ns.v[i],
 		};
 
-		if (!m.range) {
+		if (c->mark_node.v[i] == 0 || !find_range(d, c->mark_node.v[i], &m.range)) {
 			return false;
 		}
-		on_mark(&m, userdata);
+		if (m.range) {
+			on_mark(&m, userdata);
+		}
 	}
 	return true;
 }
@@ -338,7 +440,6 @@ static bool deliver_strata(const struct decoder *d, const struct wire_record_col
 			.process = d->process,
 			.id = c->stratum_id.v[i],
 			.kernel = table_at(&d->kernels, c->stratum_function.v[i]),
-			.range = table_at(&d->ranges, c->stratum_node.v[i]),
 			.dynamic_shared_bytes = c->stratum_shared.v[i],
 			.device = c->stratum_device.v[i],
 			.merged = c->stratum_merged.v[i] != 0,
@@ -349,7 +450,7 @@ static bool deliver_strata(const struct decoder *d, const struct wire_record_col
 		memcpy(s.block, c->stratum_block.v + 3 * i, sizeof(s.block));
 		if (s.id == 0 || s.id > LIMIT_STRATA ||
 		    (!s.kernel && c->stratum_function.v[i] != 0) ||
-		    (!s.range && c->stratum_node.v[i] != 0)) {
+		    !find_range(d, c->stratum_node.v[i], &s.range)) {
 			return false;
 		}
 		on_stratum(&s, userdata);
@@ -379,6 +480,11 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	       deliver_marks(d, c, on_mark, userdata) && deliver_strata(d, c, on_stratum, userdata);
 }
 
+void decoder_drop_image(struct decoder *d)
+{
+	buffer_consume(&d->image, buffer_length(&d->image));
+}
+
 bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
 			struct gpuctr_image *ret)
 {
@@ -387,14 +493,18 @@ bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
 		return false;
 	}
 	if (piece->offset == 0) {
-		buffer_consume(&d->image, buffer_length(&d->image));
+		decoder_drop_image(d);
 		d->image_first = piece->first;
 		d->image_count = piece->count;
 		d->image_size = piece->size;
 	}
 	if (piece->offset != buffer_length(&d->image) || piece->first != d->image_first ||
-	    piece->size != d->image_size || piece->data.n > piece->size - piece->offset ||
-	    buffer_append(&d->image, piece->data.v, piece->data.n) < 0) {
+	    piece->size != d->image_size || piece->data.n > piece->size - piece->offset) {
+		return false;
+	}
+	if (buffer_append(&d->image, piece->data.v, piece->data.n) < 0) {
+		d->lost_image = true;
+		decoder_drop_image(d);
 		return false;
 	}
 	if (buffer_length(&d->image) == piece->size) {

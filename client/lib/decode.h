@@ -4,11 +4,13 @@
 
 /* Turns the columns of one process's batches into records. */
 
+#include <stdbool.h>
+
 #include <gpuctr/gpuctr.h>
 
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
-#include "proto/base/list.h"
+#include "proto/base/quota.h"
 #include "proto/wire/wire.h"
 
 /* A growing array of pointers; identifier i is at v[i - 1]. */
@@ -22,19 +24,40 @@ struct range_set {
 	const struct gpuctr_range **v;
 };
 
+/* What all processes of a capture may make its client hold. */
+struct decoder_memory {
+	struct quota objects; /* strings, kernels, ranges: beyond it they are not kept */
+	struct quota tables;  /* of their numbers: beyond it nothing more is read */
+	struct quota images;  /* that are not whole yet */
+};
+
 struct decoder {
-	struct list link;
 	uint32_t process;
+	struct decoder_memory *memory;
 	struct arena objects; /* strings, kernels, ranges: they live as long as the capture */
 	struct arena columns; /* of one batch */
 	struct table strings, kernels, ranges, sets;
+	/* What stands in the tables for what is not kept. */
+	struct gpuctr_range nowhere; /* no range at all */
+	struct gpuctr_kernel other;
+	struct range_set no_set;
+	bool is_deep;	     /* some ranges were nested deeper than is told */
+	bool is_full;	     /* something was not kept */
+	bool lost_image;     /* for want of memory */
 	struct buffer image; /* the pieces so far of an image */
 	uint64_t next_index; /* of the next record: none comes twice */
 	uint64_t image_first, image_size;
 	uint32_t image_count;
 };
 
-struct decoder *decoder_new(uint32_t process);
+/* At most so many ranges are within each other; what is deeper is the innermost that is told. */
+enum { DECODER_DEPTH_MAX = 4096 };
+
+/* For what the machine can bear: a quarter of its memory. */
+void decoder_memory_init(struct decoder_memory *m);
+
+/* memory lives longer. */
+struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory);
 struct decoder *decoder_free(struct decoder *d);
 
 typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
@@ -42,13 +65,16 @@ typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
 typedef void (*decoder_on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
 
 /* Calls on_record for each record in order, then on_mark for each mark, and on_stratum for each
- * stratum. False: malformed (records before the fault were delivered). */
+ * stratum. False: malformed, or is_full (records before the fault were delivered). */
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
 		  decoder_on_record on_record, decoder_on_mark on_mark,
 		  decoder_on_stratum on_stratum, void *userdata);
 
-/* True, and *ret is the image when it is complete; its data is NULL while pieces are missing. */
+/* True, and *ret is the image when it is complete; its data is NULL while pieces are missing.
+ * False: malformed, or lost_image. */
 bool decoder_feed_image(struct decoder *d, const struct wire_raw_image *piece,
 			struct gpuctr_image *ret);
+/* Forgets the pieces, or what *ret has pointed to. */
+void decoder_drop_image(struct decoder *d);
 
 #endif

@@ -57,6 +57,12 @@ int selection_check(struct gpuctr *g, const struct gpuctr_capture_options *o);
 /* Borrows from o. */
 struct wire_selection selection_to_wire(const struct gpuctr_capture_options *o);
 
+/* What a process has sent, and what was said of that. */
+struct decoder_process {
+	struct decoder *decoder; /* NULL: nothing yet */
+	bool told_deep, told_full, told_lost_image;
+};
+
 struct gpuctr_capture {
 	struct list link;
 	struct gpuctr *g;
@@ -69,9 +75,12 @@ struct gpuctr_capture {
 	struct gpuctr_plan plan;
 	enum gpuctr_permit permit;
 	char *token;
-	char **environment;    /* one block */
-	struct list processes; /* struct decoder */
-	bool closed;	       /* the client has asked for the end */
+	char **environment;		   /* one block */
+	struct decoder_process *processes; /* by number, from 1 */
+	size_t n_processes;
+	struct decoder_memory memory; /* of all of them */
+	bool raw_images;	      /* were asked for */
+	bool closed;		      /* the client has asked for the end */
 };
 
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */

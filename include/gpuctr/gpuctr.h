@@ -448,7 +448,7 @@ struct gpuctr_range {
 				  5 int32, 6 float */
 	uint64_t payload;      /* its bits, zero-extended */
 	unsigned id;	       /* unique within the process, from 1 */
-	unsigned depth;	       /* 0: outermost */
+	unsigned depth;	       /* 0: outermost; below 4,096, deeper ranges are told as that */
 };
 
 struct gpuctr_kernel {

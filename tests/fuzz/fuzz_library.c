@@ -282,9 +282,9 @@ static void ask_everything(struct listener *l)
 	static const char *const metrics[] = { "dram__bytes.sum" };
 	const struct gpuctr_metrics_options options = { .size = sizeof(options) };
 	static const char *const patterns[] = { "*bytes*.s?m" };
-	struct gpuctr_capture_options open = { .size = sizeof(open),
-					       .metrics = metrics,
-					       .n_metrics = 1 };
+	struct gpuctr_capture_options open = {
+		.size = sizeof(open), .metrics = metrics, .n_metrics = 1, .raw_images = true
+	};
 
 	fuzz_check(gpuctr_list_metrics(l->g, &options, on_metric, on_metrics_end, l) == 0);
 	fuzz_check(gpuctr_plan(l->g, NULL, metrics, 1, on_plan, l) == 0);

@@ -126,7 +126,8 @@ void agents_daemon_begin(struct agents_daemon *d, int agent, uint32_t capture, c
 	if (d->decoder) {
 		decoder_free(d->decoder);
 	}
-	d->decoder = decoder_new(1);
+	decoder_memory_init(&d->memory);
+	d->decoder = decoder_new(1, &d->memory);
 	d->welcome = m.agent_welcome;
 	d->n_taken = 0;
 	d->notices[0] = '\0';

@@ -32,6 +32,7 @@ struct agents_daemon {
 	struct arena arena; /* of the message received last */
 	struct arena plan;
 	struct wire_agent_welcome welcome; /* of the capture begun last */
+	struct decoder_memory memory;	   /* of the decoder */
 	struct decoder *decoder;
 	struct taken *taken;
 	size_t n_taken;

@@ -120,6 +120,7 @@ static void sample_init(struct sample *s)
 }
 
 struct fixture {
+	struct decoder_memory memory;
 	struct decoder *decoder;
 	struct sample sample;
 	struct gpuctr_record records[RECORDS];
@@ -134,7 +135,9 @@ static int setup(void **state)
 {
 	static struct fixture f;
 
-	f = (struct fixture){ .decoder = decoder_new(9) };
+	f = (struct fixture){ 0 };
+	decoder_memory_init(&f.memory);
+	f.decoder = decoder_new(9, &f.memory);
 	sample_init(&f.sample);
 	*state = &f;
 	return 0;
@@ -791,7 +794,7 @@ static void every_malformed_batch_is_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(spoilers); i++) {
 		decoder_free(f->decoder);
-		f->decoder = decoder_new(9);
+		f->decoder = decoder_new(9, &f->memory);
 		f->n_records = 0;
 		sample_init(&f->sample);
 		spoilers[i].spoil(&f->sample);
@@ -851,7 +854,7 @@ static void damage_is_survived(void **state)
 	for (size_t i = 0; i < 8 * buffer_length(&b); i++) {
 		b.data[i / 8] ^= (uint8_t)(1 << i % 8);
 		decoder_free(f->decoder);
-		f->decoder = decoder_new(9);
+		f->decoder = decoder_new(9, &f->memory);
 		f->n_records = 0;
 		refused += !feed_bytes(f, b.data, buffer_length(&b));
 		assert_true(f->n_records <= RECORDS);

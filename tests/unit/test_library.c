@@ -740,6 +740,60 @@ static void a_list_of_processes_arrives_whole(void **state)
 	assert_int_equal(seen, 102);
 }
 
+static void count_image(struct gpuctr_capture *c, const struct gpuctr_image *image, void *userdata)
+{
+	unsigned *n = userdata;
+
+	(void)c;
+	assert_int_equal(image->size, 4);
+	assert_memory_equal(image->data, "data", 4);
+	(*n)++;
+}
+
+static void count_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			 void *userdata)
+{
+	(void)c;
+	(void)notice;
+	*(unsigned *)userdata += 100;
+}
+
+/* A process may send what nobody has asked it for: it is not kept, and nothing is said of it. */
+static void images_come_to_who_asks(void **state)
+{
+	static const struct gpuctr_capture_handler images = { .size = sizeof(images),
+							      .on_image = count_image,
+							      .on_notice = count_notice };
+	struct fixture *f = *state;
+
+	for (unsigned wanted = 0; wanted < 2; wanted++) {
+		struct gpuctr_capture_options o = everything();
+		struct wire_message m = { .type = WIRE_OPENED };
+		struct gpuctr_capture *c;
+		unsigned n = 0;
+
+		o.raw_images = wanted != 0;
+		assert_int_equal(gpuctr_capture_open(f->g, &o, &images, &n, &c), 0);
+		m.opened = (struct wire_opened){ .request = expect_request(f).open_capture.request,
+						 .capture = 7 + wanted,
+						 .driver = "",
+						 .owner = "" };
+		answer(f, &m);
+		m = (struct wire_message){
+			.type = WIRE_RAW_IMAGE,
+			.raw_image = { 7 + wanted, 1, 0, 1, 0, 4, { 2, (const uint8_t *)"da" } }
+		};
+		answer(f, &m);
+		m.raw_image.offset = 2;
+		m.raw_image.data.v = (const uint8_t *)"ta";
+		answer(f, &m);
+		/* What is no piece of an image. */
+		m.raw_image.offset = 3;
+		answer(f, &m);
+		assert_int_equal(n, wanted ? 101 : 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -758,6 +812,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(images_come_to_who_asks, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_status_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(

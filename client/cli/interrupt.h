@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_INTERRUPT_H
+#define CLIENT_CLI_INTERRUPT_H
+
+#include <pthread.h>
+
+#include "client/cli/child.h"
+
+enum { INTERRUPT_PATIENCE_MS = 5000 };
+
+/* Ends us at a signal that our loop does not take for so long. Zero-initialised by the caller. */
+struct interrupt {
+	struct signals *signals;
+	const struct child *child;
+	int patience_ms;
+	int stop; /* eventfd */
+	pthread_t thread;
+	bool running;
+};
+
+/* Without a descriptor or a thread for it there is none. */
+void interrupt_begin(struct interrupt *i, struct signals *signals, const struct child *child,
+		     int patience_ms);
+void interrupt_end(struct interrupt *i);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/cli/interrupt.h"
+
+/* A client whose loop is held up, in a process of its own; the test interrupts it. */
+
+enum { PATIENCE_MS = 300, LONG_MS = 60000 };
+
+struct client {
+	pid_t pid;
+	int ready[2];
+};
+
+static void say_ready(const struct client *c)
+{
+	if (write(c->ready[1], "", 1) != 1) {
+		_exit(99);
+	}
+}
+
+/* Never looks for signals. */
+static void hang(struct signals *s, struct child *child)
+{
+	(void)s;
+	(void)child;
+	for (;;) {
+		poll(NULL, 0, 1000);
+	}
+}
+
+/* As the loop of a run that sends signals to nobody, and ends with its program. */
+static void go_on(struct signals *s, struct child *child)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	struct signal_event event;
+	int n = 0;
+
+	while (n < 3) {
+		poll(&p, 1, -1);
+		while (signals_next(s, &event)) {
+			n += event.signo == SIGINT;
+			if (event.signo == SIGCHLD && child_reap(child)) {
+				_exit(child->status);
+			}
+		}
+	}
+	_exit(3);
+}
+
+static void begin(struct client *c, const char *script,
+		  void (*loop)(struct signals *s, struct child *child))
+{
+	char *argv[] = { (char *)"sh", (char *)"-c", (char *)script, NULL };
+
+	assert_int_equal(pipe(c->ready), 0);
+	c->pid = fork();
+	assert_true(c->pid >= 0);
+	if (c->pid == 0) {
+		struct interrupt interrupt = { 0 };
+		struct child child = { 0 };
+		struct signals s;
+
+		setpgid(0, 0);
+		if (signals_open(&s) < 0) {
+			_exit(98);
+		}
+		interrupt_begin(&interrupt, &s, &child, PATIENCE_MS);
+		if (script) {
+			dup2(c->ready[1], STDOUT_FILENO);
+			if (child_start(&child, "/bin/sh", argv, NULL, &s.inherited) < 0) {
+				_exit(97);
+			}
+		} else {
+			say_ready(c);
+		}
+		loop(&s, &child);
+	}
+}
+
+static void expect_ready(struct client *c)
+{
+	char byte;
+
+	assert_int_equal(read(c->ready[0], &byte, 1), 1);
+}
+
+static int end_of(struct client *c)
+{
+	int status = -1;
+
+	for (int i = 0; waitpid(c->pid, &status, WNOHANG) == 0; i++) {
+		if (i == LONG_MS / 10) {
+			kill(-c->pid, SIGKILL);
+			fail_msg("the client goes on");
+		}
+		poll(NULL, 0, 10);
+	}
+	close(c->ready[0]);
+	close(c->ready[1]);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_client_that_is_held_up_ends(void **state)
+{
+	static const int signos[] = { SIGINT, SIGTERM, SIGHUP };
+	struct client c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(signos); i++) {
+		begin(&c, NULL, hang);
+		expect_ready(&c);
+		kill(c.pid, signos[i]);
+		assert_int_equal(end_of(&c), 128 + signos[i]);
+	}
+}
+
+/* It gets the signal, and says with what it ends. */
+static void its_program_ends_first(void **state)
+{
+	struct client c;
+
+	(void)state;
+	begin(&c, "trap 'exit 7' INT; echo; while :; do sleep 0.05; done", hang);
+	expect_ready(&c);
+	kill(c.pid, SIGINT);
+	assert_int_equal(end_of(&c), 7);
+	begin(&c, "echo; while :; do sleep 0.05; done", hang);
+	expect_ready(&c);
+	kill(c.pid, SIGTERM);
+	assert_int_equal(end_of(&c), 128 + SIGTERM);
+}
+
+static void a_program_that_goes_on_is_waited_for(void **state)
+{
+	struct client c;
+	int status;
+
+	(void)state;
+	begin(&c, "trap 'echo' INT; echo; sleep 1.2; echo; sleep 1.2; exit 9", hang);
+	expect_ready(&c);
+	kill(c.pid, SIGINT);
+	expect_ready(&c);
+	expect_ready(&c);
+	assert_int_equal(waitpid(c.pid, &status, WNOHANG), 0);
+	assert_int_equal(end_of(&c), 9);
+}
+
+static void a_client_that_goes_on_is_left_alone(void **state)
+{
+	struct client c;
+
+	(void)state;
+	begin(&c, NULL, go_on);
+	expect_ready(&c);
+	for (int i = 0; i < 3; i++) {
+		kill(c.pid, SIGINT);
+		poll(NULL, 0, 2 * PATIENCE_MS);
+	}
+	assert_int_equal(end_of(&c), 3);
+	begin(&c, "echo; exit 5", go_on);
+	assert_int_equal(end_of(&c), 5);
+}
+
+static void fill(int fd)
+{
+	static const char data[4096];
+
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	while (write(fd, data, sizeof(data)) > 0) {
+	}
+	while (write(fd, data, 1) > 0) {
+	}
+	fcntl(fd, F_SETFL, 0);
+}
+
+static bool blocks(pid_t pid, int signo)
+{
+	char path[64], line[128];
+	unsigned long long blocked = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "SigBlk: %llx", &blocked);
+	}
+	fclose(f);
+	return blocked >> (signo - 1) & 1;
+}
+
+/* The real one, which cannot say that there is no daemon, because nobody reads what it says. */
+static void a_client_whose_words_nobody_reads(void **state)
+{
+	struct client c;
+
+	(void)state;
+	assert_int_equal(pipe(c.ready), 0);
+	fill(c.ready[1]);
+	c.pid = fork();
+	assert_true(c.pid >= 0);
+	if (c.pid == 0) {
+		setpgid(0, 0);
+		setenv("GPUCTR_SOCKET", "/nonexistent/socket", 1);
+		dup2(c.ready[1], STDERR_FILENO);
+		execl(TEST_CLIENT, TEST_CLIENT, "--", "true", NULL);
+		_exit(99);
+	}
+	for (int i = 0; i < LONG_MS / 10 && !blocks(c.pid, SIGINT); i++) {
+		poll(NULL, 0, 10);
+	}
+	assert_true(blocks(c.pid, SIGINT));
+	kill(c.pid, SIGINT);
+	assert_int_equal(end_of(&c), 128 + SIGINT);
+}
+
+static void it_ends_when_it_is_told(void **state)
+{
+	struct interrupt i = { 0 };
+	struct child child = { 0 };
+	struct signals s;
+
+	(void)state;
+	assert_int_equal(signals_open(&s), 0);
+	interrupt_begin(&i, &s, &child, LONG_MS);
+	assert_true(i.running);
+	interrupt_end(&i);
+	assert_false(i.running);
+	interrupt_end(&i);
+	signals_release(&s);
+	signals_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_that_is_held_up_ends),
+		cmocka_unit_test(its_program_ends_first),
+		cmocka_unit_test(a_program_that_goes_on_is_waited_for),
+		cmocka_unit_test(a_client_that_goes_on_is_left_alone),
+		cmocka_unit_test(a_client_whose_words_nobody_reads),
+		cmocka_unit_test(it_ends_when_it_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
