@@ -433,6 +433,25 @@ static void the_journal_gets_every_field(void **state)
 	unsetenv("JOURNAL_STREAM");
 }
 
+/* A list is not the one before it. */
+static void the_journals_lists_are_their_own(void **state)
+{
+	struct audit *a = begin_journal();
+	struct audit_line l = make_line(AUDIT_LEASE_ENDED);
+
+	(void)state;
+	l.n_metrics = 0;
+	assert_int_equal(say(a, l), 0);
+	expect_field("GPUCTR_GPUS=GPU-1");
+	expect_field("GPUCTR_METRICS=");
+	l.n_gpus = 0;
+	l.n_metrics = 1;
+	assert_int_equal(say(a, l), 0);
+	expect_field("GPUCTR_GPUS=");
+	expect_field("GPUCTR_METRICS=dram__bytes_read.sum");
+	unsetenv("JOURNAL_STREAM");
+}
+
 /* A program may be called anything, and an error cut in the middle of a character. */
 static void the_journals_message_is_text(void **state)
 {
@@ -579,6 +598,7 @@ int main(void)
 		cmocka_unit_test(corrections_are_never_left_out),
 		cmocka_unit_test(a_short_write_is_an_error),
 		cmocka_unit_test(the_journal_gets_every_field),
+		cmocka_unit_test(the_journals_lists_are_their_own),
 		cmocka_unit_test(the_journals_message_is_text),
 		cmocka_unit_test(each_event_has_its_words_level_and_id),
 		cmocka_unit_test(a_journal_that_takes_nothing_is_an_error),

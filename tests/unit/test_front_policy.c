@@ -171,6 +171,59 @@ static void test_what_a_job_allows_ends_with_its_time(void **state)
 	assert_int_equal(last_heard(3, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
+/* Each of two begins with a line and ends with one: when it is said, and by its time. */
+static void test_jobs_are_noted(void **state)
+{
+	const char *line;
+
+	(void)state;
+	connect_client(0, ROOT);
+	begin_job(0, "4711", ANN, "0", 0);
+	begin_job(0, "4712", BOB, "1", UINT64_C(5000000000));
+	assert_int_equal(count_decisions("job begun: job ", &line), 2);
+	assert_non_null(strstr(line, "job 4712 of "));
+	assert_int_equal(count_decisions("job ended: ", NULL), 0);
+	end_job(0, "4711");
+	assert_int_equal(count_decisions("job ended: ", &line), 1);
+	assert_non_null(strstr(line, "job 4711 of "));
+	pass_s(11);
+	assert_int_equal(count_decisions("job ended: ", &line), 2);
+	assert_non_null(strstr(line, "job 4712 of "));
+	assert_non_null(strstr(line, "its time is over"));
+}
+
+/* Of two captures; what the one is given or loses is no line of the other. */
+static void test_leases_and_permissions_are_noted(void **state)
+{
+	const char *line;
+	uint32_t bobs;
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	bobs = open_capture(1, "1");
+	assert_int_equal(count_decisions("lease granted: ", &line), 2);
+	assert_non_null(strstr(line, "capture 2 of "));
+	ask_permission(2, ANN, 0);
+	ask_permission(2, ANN, 1); /* Bob's */
+	assert_int_equal(count_decisions("permission granted: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	assert_int_equal(count_decisions("permission refused: ", NULL), 1);
+	close_capture(1, bobs);
+	assert_int_equal(count_decisions("lease ended: ", &line), 1);
+	assert_non_null(strstr(line, "capture 2 of "));
+	pass_s(400); /* of ten minutes: it is renewed when half of them are over */
+	assert_int_equal(count_decisions("lease renewed: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	front_box_set_tenant(0, 1);
+	pass_s(1);
+	assert_int_equal(count_decisions("lease revoked: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	assert_int_equal(count_decisions("lease ended: ", NULL), 1);
+	assert_int_equal(count_decisions("lease expired: ", NULL), 0);
+}
+
 static void test_what_the_settings_allow_does_not_end_with_a_job(void **state)
 {
 	(void)state;
@@ -476,6 +529,8 @@ int main(void)
 		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
+		FRONT_TEST(test_jobs_are_noted),
+		FRONT_TEST(test_leases_and_permissions_are_noted),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
 		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
