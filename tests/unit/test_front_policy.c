@@ -453,6 +453,27 @@ static void test_each_gpu_of_a_capture_is_looked_at(void **state)
 	assert_non_null(strstr(last_heard(0, WIRE_CAPTURE_END)->capture_end.message, "GPU 1"));
 }
 
+/* One's own programs compute where one measures; of two GPUs that counts on each. */
+static void test_ones_own_programs_are_nobody_else(void **state)
+{
+	(void)state;
+	if (getuid() != 0) { /* the test is the program */
+		print_message("SKIP: needs root, whose program is measured\n");
+		skip();
+	}
+	front_box_set_tenant(0, (uint32_t)getpid());
+	front_box_set_tenant(1, (uint32_t)getpid());
+	connect_client(0, ROOT);
+	open_capture(0, NULL);
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	pass_s(4);
+	assert_false(has_ended(0));
+	close_capture(0, front_box_heard(0).capture);
+	connect_client(1, ANN);
+	open_capture(1, "1");
+	assert_int_equal(last_heard(1, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+}
+
 static void test_each_lease_is_looked_after(void **state)
 {
 	(void)state;
@@ -545,6 +566,7 @@ int main(void)
 		FRONT_TEST(test_a_lease_waits_for_the_gpu_process),
 		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
 		FRONT_TEST(test_each_gpu_of_a_capture_is_looked_at),
+		FRONT_TEST(test_ones_own_programs_are_nobody_else),
 		FRONT_TEST(test_each_lease_is_looked_after),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),
