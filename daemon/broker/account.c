@@ -8,7 +8,8 @@
  *
  * Memory: what has no fixed size (incomplete messages, output that is not read, questions that
  * wait, the wishes and plans of captures) is charged to the account before it is allocated. What
- * has a fixed size is bounded by its number: connections, captures, processes.
+ * has a fixed size is bounded by its number: connections, captures, processes. Accounts of users
+ * who may not measure are parts of one quota.
  *
  * Uids are cheap, a container has as many as it likes: so accounts are found through a hash table.
  *
@@ -94,6 +95,17 @@ struct account *account_unref(struct account *a)
 
 void account_refuse(const struct account *a, struct refusal *r)
 {
+	const struct quota *all = a->bytes.whole;
+
+	if (all && quota_left(all) < a->bytes.max - a->bytes.used) {
+		refusal_set(r, GPUCTR_E_QUOTA,
+			    "Try again later, or ask to be let in by `allow-users` or "
+			    "`allow-groups` in gpucountd.conf.",
+			    "the daemon holds %.1f MiB for users who may not measure, of the "
+			    "%zu MiB that all of them together may have waiting",
+			    (double)all->used / (1 << 20), all->max >> 20);
+		return;
+	}
 	refusal_set(r, GPUCTR_E_QUOTA,
 		    "Read what the daemon sends, finish messages that were begun, or close "
 		    "connections.",

@@ -286,7 +286,7 @@ static bool is_stranger(const struct peer *p)
 }
 
 /* Uids are cheap, a container has as many as it likes: all those who may not measure have half of
- * the connections together. */
+ * the connections together, and so much memory. */
 static void find_standing(struct peer *p)
 {
 	struct front *f = p->front;
@@ -294,6 +294,7 @@ static void find_standing(struct peer *p)
 
 	p->stranger = is_stranger(p);
 	f->n_strangers += p->stranger;
+	quota_join(&p->account->bytes, p->stranger ? &f->strangers : NULL);
 	if (!p->stranger || f->n_strangers <= f->config.connections_max / 2) {
 		return;
 	}

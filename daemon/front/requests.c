@@ -54,6 +54,7 @@ void requests_on_reload(struct front *f)
 
 		if (p->stranger && admission_allows_questions(f, &p->credentials, &r)) {
 			peer_is_known(p);
+			quota_join(&p->account->bytes, NULL);
 		}
 		if (p->role == PEER_CLIENT && list_is_empty(&p->captures) &&
 		    !admission_allows_questions(f, &p->credentials, &r)) {

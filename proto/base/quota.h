@@ -4,32 +4,51 @@
 
 /* A limited account of bytes. What holds memory for somebody (a buffer, a queue, an arena) has a
  * pointer to that somebody's quota, takes from the quota before it allocates, and gives back when
- * it frees. NULL: nobody pays. */
+ * it frees. NULL: nobody pays. A quota may be part of another, which has a limit for all of its
+ * parts. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct quota {
 	size_t used, max;
+	struct quota *whole; /* NULL: it is no part */
 };
 
-/* False: the bytes would exceed the limit, and nothing is taken. */
+/* How many bytes there are to be had. */
+static inline size_t quota_left(const struct quota *q)
+{
+	size_t left = q->used < q->max ? q->max - q->used : 0;
+
+	return q->whole && quota_left(q->whole) < left ? quota_left(q->whole) : left;
+}
+
+/* False: the bytes would exceed a limit, and nothing is taken. */
 static inline bool quota_take(struct quota *q, size_t bytes)
 {
-	if (!q) {
-		return true;
-	}
-	if (bytes > q->max - q->used) {
+	if (q && bytes > quota_left(q)) {
 		return false;
 	}
-	q->used += bytes;
+	for (; q; q = q->whole) {
+		q->used += bytes;
+	}
 	return true;
 }
 
 static inline void quota_give(struct quota *q, size_t bytes)
 {
-	if (q) {
+	for (; q; q = q->whole) {
 		q->used -= bytes;
+	}
+}
+
+/* Makes it a part of whole, with all that is used; NULL: of none. */
+static inline void quota_join(struct quota *q, struct quota *whole)
+{
+	quota_give(q->whole, q->used);
+	q->whole = whole;
+	for (; whole; whole = whole->whole) {
+		whole->used += q->used;
 	}
 }
 

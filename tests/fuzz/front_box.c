@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -28,6 +29,8 @@
  * libc's. Each call is a turn: what has been queued is sent, what the front has said is read and
  * checked, and if nothing was left to send, the test acts. Then the kernel is asked without
  * waiting. */
+
+static struct front_box_listener listener;
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -101,8 +104,6 @@ static struct {
 	struct arena arena, scratch;
 } box;
 
-static struct front_box_listener listener;
-
 void front_box_listen(const struct front_box_listener *l)
 {
 	listener = *l;
@@ -125,10 +126,19 @@ int log_write(int level, const char *format, ...)
 	return 0;
 }
 
+/* The lines of decisions come here. */
 int log_always(int level, const char *format, ...)
 {
+	char line[1024];
+	va_list ap;
+
 	(void)level;
-	(void)format;
+	va_start(ap, format);
+	vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	if (listener.on_decision) {
+		listener.on_decision(line);
+	}
 	return 0;
 }
 

@@ -39,6 +39,7 @@ struct front_box_heard {
 struct front_box_listener {
 	void (*on_message)(unsigned peer, const struct frame *f);
 	void (*on_granter_request)(const struct granter_request *q);
+	void (*on_decision)(const char *line); /* of the audit log, as text */
 };
 
 /* Acts, and returns true; false when there is nothing left to do. */

@@ -316,6 +316,37 @@ static void halves_of_frames(void **state)
 	latencies_deinit(&during);
 }
 
+/* The same by as many users, none of whom may measure: each is within its own share. */
+static void halves_of_frames_of_strangers(void **state)
+{
+	struct fixture *f = *state;
+	CLEAN_FREE uint8_t *frame = make_large_frame(WIRE_OPEN_CAPTURE);
+	struct footprint before;
+	int fds[CONNECTIONS];
+	char ann[32];
+	long kib;
+
+	fixture_need_root();
+	snprintf(ann, sizeof(ann), "allow-users=%d", USER_ANN);
+	fixture_start_strict_daemon(f, "--set", ann, NULL);
+	close(raw_client(f, USER_ANN));
+	load_take_footprint(f, &before);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		fds[i] = raw_connect(f, USER_CROWD + (int)i);
+	}
+	send_side_by_side(fds, CONNECTIONS, frame, LIMIT_FRAME_BYTES);
+	kib = front_growth_kib(f, &before);
+	requirement_figure("R14",
+			   "%d users who may not measure, with nearly a frame of 1 MiB each: the "
+			   "front holds %.1f MiB more",
+			   CONNECTIONS, (double)kib / 1024);
+	if (requirement_times_count()) { /* a sanitizer keeps what is freed */
+		assert_true(kib <= (ACCOUNT_STRANGERS_BYTES_MAX >> 10) + FOOTPRINT_GROWTH_KIB);
+	}
+	close(raw_client(f, USER_ANN));
+	close_all(fds, CONNECTIONS);
+}
+
 /* The same, but they are ended: each becomes whole in the end, and is answered. All have ten
  * seconds, in which a sanitizer reads a few. */
 static void halves_become_whole(void **state)
@@ -418,6 +449,7 @@ int main(void)
 		SYSTEM_TEST(captures_of_a_user),
 		SYSTEM_TEST(who_says_nothing_is_told_to_go),
 		SYSTEM_TEST(halves_of_frames),
+		SYSTEM_TEST(halves_of_frames_of_strangers),
 		SYSTEM_TEST(halves_become_whole),
 		SYSTEM_TEST(answers_that_nobody_reads),
 	};

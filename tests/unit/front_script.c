@@ -14,7 +14,7 @@
 /* The box asks for an act whenever nothing is left to send or to read. What was read may have an
  * answer on its way, so the front has come to rest when nothing was heard for SETTLED acts. */
 
-enum { SETTLED = 8, TYPES = WIRE_RECORD_COLUMNS, PASS_MS = 250 };
+enum { SETTLED = 8, TYPES = WIRE_RECORD_COLUMNS, PASS_MS = 250, DECISIONS = 64 };
 
 static struct {
 	pthread_t thread;
@@ -26,6 +26,8 @@ static struct {
 	struct buffer heard[FRONT_BOX_PEERS][TYPES]; /* the last frame */
 	unsigned counts[FRONT_BOX_PEERS][TYPES];
 	struct granter_request asked[GRANTER_ANSWERS + 1];
+	char decisions[DECISIONS][256];
+	unsigned n_decisions;
 	struct arena arena;
 } s = { .lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER };
 
@@ -84,6 +86,29 @@ static void on_granter_request(const struct granter_request *q)
 {
 	s.quiet = 0;
 	s.asked[q->op] = *q;
+}
+
+static void on_decision(const char *line)
+{
+	fuzz_check(s.n_decisions < DECISIONS);
+	snprintf(s.decisions[s.n_decisions++], sizeof(s.decisions[0]), "%s", line);
+}
+
+unsigned count_decisions(const char *begin, const char **ret_last)
+{
+	const char *last = "";
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s.n_decisions; i++) {
+		if (strncmp(s.decisions[i], begin, strlen(begin)) == 0) {
+			last = s.decisions[i];
+			n++;
+		}
+	}
+	if (ret_last) {
+		*ret_last = last;
+	}
+	return n;
 }
 
 unsigned count_heard(unsigned peer, enum wire_type type)
@@ -274,11 +299,14 @@ static void usual_settings(struct config *c)
 
 int front_script_begin(void **state)
 {
-	static const struct front_box_listener listener = { on_message, on_granter_request };
+	static const struct front_box_listener listener = { on_message, on_granter_request,
+							    on_decision };
 
 	(void)state;
 	arena_init(&s.arena, 4 * LIMIT_UNPACKED_BYTES);
 	memset(s.asked, 0, sizeof(s.asked));
+	s.n_decisions = 0;
+	unsetenv("JOURNAL_STREAM"); /* where the lines would go to */
 	s.over = false;
 	s.fronts_turn = true;
 	front_box_listen(&listener);

@@ -45,6 +45,9 @@ const struct wire_message *last_heard(unsigned peer, enum wire_type type);
 /* The code of the last refusal; 0: there was none. */
 uint32_t refused_for(unsigned peer);
 bool is_closed(unsigned peer);
+/* How many decisions that begin so were logged; *ret_last, which may be NULL, is the last one of
+ * them, or "". */
+unsigned count_decisions(const char *begin, const char **ret_last);
 /* The last one of this kind; its op is 0 when there was none. */
 struct granter_request last_granter_request(enum granter_op op);
 

@@ -111,9 +111,61 @@ static void nobody_waits_for_the_absent(void **state)
 	account_unref(a);
 }
 
+/* Two users are parts of a whole, and a third is not; one goes out of it with what it has. */
+static void parts_of_a_whole_share_its_limit(void **state)
+{
+	struct quota whole = { .max = 100 };
+	struct quota ann = { .max = 80 }, bob = { .max = 80 }, carol = { .max = 80 };
+
+	(void)state;
+	assert_true(quota_take(&ann, 10));
+	quota_join(&ann, &whole);
+	quota_join(&bob, &whole);
+	assert_int_equal(whole.used, 10);
+	assert_true(quota_take(&ann, 50));
+	assert_false(quota_take(&ann, 21)); /* her own limit */
+	assert_int_equal(quota_left(&bob), 40);
+	assert_false(quota_take(&bob, 41));
+	assert_true(quota_take(&bob, 40));
+	assert_int_equal(whole.used, 100);
+	assert_int_equal(bob.used, 40);
+	assert_false(quota_take(&ann, 1));
+	assert_true(quota_take(&carol, 80));
+	quota_give(&ann, 20);
+	assert_true(quota_take(&bob, 20));
+	quota_join(&bob, NULL);
+	assert_int_equal(whole.used, 40);
+	assert_true(quota_take(&bob, 20));
+	assert_int_equal(whole.used, 40);
+	quota_join(&carol, &whole); /* more than there is */
+	assert_int_equal(quota_left(&ann), 0);
+	quota_give(&carol, 80);
+	assert_int_equal(quota_left(&ann), 40);
+}
+
+static void a_refusal_tells_whose_limit_it_was(void **state)
+{
+	struct quota whole = { .max = 32 << 20, .used = 32 << 20 };
+	struct account a = { .uid = 1234, .bytes = { .max = ACCOUNT_BYTES_MAX, .used = 1 << 20 } };
+	struct refusal r;
+
+	(void)state;
+	account_refuse(&a, &r);
+	assert_non_null(strstr(r.message, "the 16 MiB that a user may have"));
+	a.bytes.whole = &whole;
+	account_refuse(&a, &r);
+	assert_non_null(strstr(r.message, "32.0 MiB for users who may not measure, of the 32 MiB"));
+	whole.used = 1 << 20;
+	a.bytes.used = ACCOUNT_BYTES_MAX;
+	account_refuse(&a, &r);
+	assert_non_null(strstr(r.message, "the 16 MiB that a user may have"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_of_a_whole_share_its_limit),
+		cmocka_unit_test(a_refusal_tells_whose_limit_it_was),
 		cmocka_unit_test(one_account_a_uid_as_long_as_it_is_needed),
 		cmocka_unit_test(many_users_are_told_apart),
 		cmocka_unit_test(a_refusal_says_what_is_held),

@@ -197,7 +197,11 @@ static void behind_eight_of_one_user_another_is_next(void **state)
 	assert_int_equal(arbiter_position(&a, &carol), 2);
 	assert_int_equal(arbiter_position(&a, &anns[1]), 3);
 	assert_int_equal(arbiter_position(&a, &anns[EACH - 1]), EACH + 1);
-	expect_next(&a, &anns[0], &bob);
+	arbiter_release(&a, &anns[0]); /* nobody has had a turn since */
+	assert_null(arbiter_blocker(&a, &bob));
+	assert_ptr_equal(arbiter_blocker(&a, &carol), &bob);
+	assert_ptr_equal(arbiter_blocker(&a, &anns[1]), &bob);
+	assert_ptr_equal(arbiter_next(&a), &bob);
 	expect_next(&a, &bob, &carol);
 	for (size_t i = 1; i < EACH; i++) {
 		expect_next(&a, i > 1 ? &anns[i - 1] : &carol, &anns[i]);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/audit/audit.h"
@@ -92,6 +93,33 @@ static void a_line_is_json(void **state)
 				     "\"gpus\":[\"GPU-1\"],\"metrics\":["
 				     "\"dram__bytes_read.sum\",\"a\\\"b\\\\c\\u000ad\\ufffd\"],"
 				     "\"status\":\"ok\"}\n"));
+	audit_deinit(a);
+	unlink(path);
+}
+
+/* To the microsecond, in UTC. */
+static void a_line_tells_when(void **state)
+{
+	const char *path = make_path();
+	struct audit *a = begin(path);
+	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
+	uint64_t before = clock_wall_ns() / 1000, after, us;
+	struct tm tm = { 0 };
+	unsigned fraction;
+	int end = 0;
+
+	(void)state;
+	assert_int_equal(say(a, l), 0);
+	after = clock_wall_ns() / 1000;
+	assert_int_equal(sscanf(contents(path), "{\"time\":\"%4d-%2d-%2dT%2d:%2d:%2d.%6uZ\",%n",
+				&tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
+				&tm.tm_sec, &fraction, &end),
+			 7);
+	assert_int_equal(end, strlen("{\"time\":\"2026-11-24T15:21:39.000001Z\","));
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	us = (uint64_t)timegm(&tm) * 1000000 + fraction;
+	assert_in_range(us, before, after);
 	audit_deinit(a);
 	unlink(path);
 }
@@ -433,6 +461,25 @@ static void the_journal_gets_every_field(void **state)
 	unsetenv("JOURNAL_STREAM");
 }
 
+/* A list is not the one before it. */
+static void the_journals_lists_are_their_own(void **state)
+{
+	struct audit *a = begin_journal();
+	struct audit_line l = make_line(AUDIT_LEASE_ENDED);
+
+	(void)state;
+	l.n_metrics = 0;
+	assert_int_equal(say(a, l), 0);
+	expect_field("GPUCTR_GPUS=GPU-1");
+	expect_field("GPUCTR_METRICS=");
+	l.n_gpus = 0;
+	l.n_metrics = 1;
+	assert_int_equal(say(a, l), 0);
+	expect_field("GPUCTR_GPUS=");
+	expect_field("GPUCTR_METRICS=dram__bytes_read.sum");
+	unsetenv("JOURNAL_STREAM");
+}
+
 /* A program may be called anything, and an error cut in the middle of a character. */
 static void the_journals_message_is_text(void **state)
 {
@@ -570,6 +617,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_is_json),
+		cmocka_unit_test(a_line_tells_when),
 		cmocka_unit_test(the_owner_of_what_is_measured_is_named),
 		cmocka_unit_test(a_full_disk_is_an_error_until_there_is_room),
 		cmocka_unit_test(a_torn_line_does_not_spoil_the_next),
@@ -579,6 +627,7 @@ int main(void)
 		cmocka_unit_test(corrections_are_never_left_out),
 		cmocka_unit_test(a_short_write_is_an_error),
 		cmocka_unit_test(the_journal_gets_every_field),
+		cmocka_unit_test(the_journals_lists_are_their_own),
 		cmocka_unit_test(the_journals_message_is_text),
 		cmocka_unit_test(each_event_has_its_words_level_and_id),
 		cmocka_unit_test(a_journal_that_takes_nothing_is_an_error),

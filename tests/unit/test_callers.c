@@ -30,14 +30,19 @@ static struct caller *add(uint32_t pid)
 	return c;
 }
 
-static unsigned count_watched(void)
+static unsigned count(const struct list *all)
 {
 	unsigned n = 0;
 
-	list_for_each(i, &callers.watched) {
+	for (const struct list *i = all->next; i != all; i = i->next) {
 		n++;
 	}
 	return n;
+}
+
+static unsigned count_watched(void)
+{
+	return count(&callers.watched);
 }
 
 static int lowest_free_fd(void)
@@ -97,6 +102,26 @@ static void a_number_that_is_used_again_is_another_process(void **state)
 	assert_int_equal(count_watched(), 0);
 }
 
+/* Of two that are watched one is let go of: its place is free again, and no other is lost. */
+static void places_are_used_again(void **state)
+{
+	struct caller *first = add((uint32_t)getpid()), *second = add((uint32_t)getppid());
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(count(&callers.unused), CALLERS - 2);
+		caller_release(&callers, first);
+		assert_int_equal(count(&callers.unused), CALLERS - 1);
+		assert_int_equal(count_watched(), 1);
+		first = add((uint32_t)getpid());
+	}
+	assert_ptr_equal(add((uint32_t)getppid()), second);
+	caller_release(&callers, first);
+	caller_release(&callers, second);
+	caller_release(&callers, second);
+	assert_int_equal(count(&callers.unused), CALLERS);
+}
+
 static void nobody_is_not_watched(void **state)
 {
 	struct caller *c = NULL;
@@ -117,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_process_is_watched_once, begin),
+		cmocka_unit_test_setup(places_are_used_again, begin),
 		cmocka_unit_test_setup(a_number_that_is_used_again_is_another_process, begin),
 		cmocka_unit_test_setup(nobody_is_not_watched, begin),
 	};

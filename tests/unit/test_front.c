@@ -111,6 +111,36 @@ static void test_refusals_are_counted(void **state)
 	assert_int_equal(counts->refusals.v[0].count, 1);
 }
 
+/* Two hold GPUs and two wait, of whom one came later. */
+static void test_what_there_is_is_counted(void **state)
+{
+	const struct wire_counts *counts;
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	open_capture(0, "0");
+	pass_s(3);
+	open_capture(1, "0");
+	connect_agent(2, ANN, 0);
+	connect_agent(3, ANN, 0);
+	connect_client(5, ROOT);
+	assert_int_not_equal(connect_standby(4, ANN), 0);
+	pass_s(1);
+	counts = &ask_status(5)->counts;
+	assert_int_equal(counts->leases_active, 2);
+	assert_int_equal(counts->leases, 2);
+	assert_int_equal(counts->waiting, 2);
+	assert_int_equal(counts->longest_wait_ns / CLOCK_NS_PER_S, 4);
+	assert_int_equal(counts->processes, 2);
+	assert_int_equal(counts->registered, 1);
+	assert_int_equal(counts->connections_max, front_box_settings()->connections_max);
+	assert_int_equal(counts->queue_max, front_box_settings()->queue_max);
+	assert_false(counts->audit_fails);
+}
+
 static const struct wire_capture_info *find_info(const struct wire_status_reply *status,
 						 uint32_t capture)
 {
@@ -681,6 +711,7 @@ int main(void)
 		FRONT_TEST(test_what_the_planner_refuses_is_not_opened),
 		FRONT_TEST(test_captures_of_a_user_are_counted),
 		FRONT_TEST(test_refusals_are_counted),
+		FRONT_TEST(test_what_there_is_is_counted),
 		FRONT_TEST(test_what_is_measured_is_told_to_its_owner_alone),
 		FRONT_TEST(test_a_guest_sees_no_processes),
 		FRONT_TEST(test_a_users_questions_take_turns_with_others),

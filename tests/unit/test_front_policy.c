@@ -257,6 +257,59 @@ static void test_what_a_job_allows_ends_with_its_time(void **state)
 	assert_int_equal(last_heard(3, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
 }
 
+/* Each of two begins with a line and ends with one: when it is said, and by its time. */
+static void test_jobs_are_noted(void **state)
+{
+	const char *line;
+
+	(void)state;
+	connect_client(0, ROOT);
+	begin_job(0, "4711", ANN, "0", 0);
+	begin_job(0, "4712", BOB, "1", UINT64_C(5000000000));
+	assert_int_equal(count_decisions("job begun: job ", &line), 2);
+	assert_non_null(strstr(line, "job 4712 of "));
+	assert_int_equal(count_decisions("job ended: ", NULL), 0);
+	end_job(0, "4711");
+	assert_int_equal(count_decisions("job ended: ", &line), 1);
+	assert_non_null(strstr(line, "job 4711 of "));
+	pass_s(11);
+	assert_int_equal(count_decisions("job ended: ", &line), 2);
+	assert_non_null(strstr(line, "job 4712 of "));
+	assert_non_null(strstr(line, "its time is over"));
+}
+
+/* Of two captures; what the one is given or loses is no line of the other. */
+static void test_leases_and_permissions_are_noted(void **state)
+{
+	const char *line;
+	uint32_t bobs;
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	bobs = open_capture(1, "1");
+	assert_int_equal(count_decisions("lease granted: ", &line), 2);
+	assert_non_null(strstr(line, "capture 2 of "));
+	ask_permission(2, ANN, 0);
+	ask_permission(2, ANN, 1); /* Bob's */
+	assert_int_equal(count_decisions("permission granted: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	assert_int_equal(count_decisions("permission refused: ", NULL), 1);
+	close_capture(1, bobs);
+	assert_int_equal(count_decisions("lease ended: ", &line), 1);
+	assert_non_null(strstr(line, "capture 2 of "));
+	pass_s(400); /* of ten minutes: it is renewed when half of them are over */
+	assert_int_equal(count_decisions("lease renewed: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	front_box_set_tenant(0, 1);
+	pass_s(1);
+	assert_int_equal(count_decisions("lease revoked: ", &line), 1);
+	assert_non_null(strstr(line, "capture 1 of "));
+	assert_int_equal(count_decisions("lease ended: ", NULL), 1);
+	assert_int_equal(count_decisions("lease expired: ", NULL), 0);
+}
+
 static void test_what_the_settings_allow_does_not_end_with_a_job(void **state)
 {
 	(void)state;
@@ -486,6 +539,27 @@ static void test_each_gpu_of_a_capture_is_looked_at(void **state)
 	assert_non_null(strstr(last_heard(0, WIRE_CAPTURE_END)->capture_end.message, "GPU 1"));
 }
 
+/* One's own programs compute where one measures; of two GPUs that counts on each. */
+static void test_ones_own_programs_are_nobody_else(void **state)
+{
+	(void)state;
+	if (getuid() != 0) { /* the test is the program */
+		print_message("SKIP: needs root, whose program is measured\n");
+		skip();
+	}
+	front_box_set_tenant(0, (uint32_t)getpid());
+	front_box_set_tenant(1, (uint32_t)getpid());
+	connect_client(0, ROOT);
+	open_capture(0, NULL);
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+	pass_s(4);
+	assert_false(has_ended(0));
+	close_capture(0, front_box_heard(0).capture);
+	connect_client(1, ANN);
+	open_capture(1, "1");
+	assert_int_equal(last_heard(1, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+}
+
 static void test_each_lease_is_looked_after(void **state)
 {
 	(void)state;
@@ -561,6 +635,8 @@ int main(void)
 		FRONT_TEST(test_a_permit_measures_nothing),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
 		FRONT_TEST(test_what_a_job_allows_ends_with_its_time),
+		FRONT_TEST(test_jobs_are_noted),
+		FRONT_TEST(test_leases_and_permissions_are_noted),
 		FRONT_TEST(test_what_the_settings_allow_does_not_end_with_a_job),
 		FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated),
 		FRONT_TEST(test_a_job_has_a_name_and_a_gpu),
@@ -575,6 +651,7 @@ int main(void)
 		FRONT_TEST(test_a_lease_waits_for_the_gpu_process),
 		FRONT_TEST(test_a_pid_that_is_nobodys_takes_no_lease),
 		FRONT_TEST(test_each_gpu_of_a_capture_is_looked_at),
+		FRONT_TEST(test_ones_own_programs_are_nobody_else),
 		FRONT_TEST(test_each_lease_is_looked_after),
 		FRONT_TEST(test_shared_gpus_are_not_looked_at),
 		FRONT_TEST(test_a_lease_ends_when_nobody_can_look),

@@ -456,6 +456,41 @@ static void test_there_are_so_many_places_for_all(void **state)
 	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
 }
 
+static void take_eight(struct config *c)
+{
+	c->registered_max = 8;
+}
+
+static bool register_trudys(unsigned peer)
+{
+	front_box_connect_trudy(peer);
+	settle();
+	say(peer, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
+					  .agent_hello = { .version = PROTO_VERSION,
+							   .features = PROTO_FEATURES_MEASURING,
+							   .token = "",
+							   .program = "train" } });
+	return !is_closed(peer);
+}
+
+/* Of two users who may not measure the second has what the first one leaves of half, and no more of
+ * what is free; and a place that is given back is another's. */
+static void test_strangers_have_half_of_the_places(void **state)
+{
+	(void)state;
+	change_settings(take_eight);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_not_equal(connect_standby(i, FRONT_BOX_MALLORY), 0);
+	}
+	assert_true(register_trudys(3));
+	assert_false(register_trudys(4));
+	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
+	assert_int_not_equal(connect_standby(4, ANN), 0);
+	front_box_close(0, false);
+	settle();
+	assert_true(register_trudys(5));
+}
+
 static void test_programs_take_no_place_of_other_connections(void **state)
 {
 	(void)state;
@@ -499,6 +534,7 @@ int main(void)
 		FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture),
 		FRONT_TEST(test_who_waits_for_a_turn_tells_no_progress),
 		FRONT_TEST(test_there_are_so_many_places_for_all),
+		FRONT_TEST(test_strangers_have_half_of_the_places),
 		FRONT_TEST(test_programs_take_no_place_of_other_connections),
 	};
 
