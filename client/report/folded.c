@@ -28,10 +28,10 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 struct folded {
 	const struct store_info *info;
 	struct attributor *attributor;
-	size_t measure;	      /* what is weighed */
-	bool several;	      /* each process is a frame */
-	struct frames frames; /* of one value */
-	struct places *places;
+	size_t measure;	       /* what is weighed */
+	bool several;	       /* each process is a frame */
+	struct frames frames;  /* of one value */
+	struct places *places; /* with a budget */
 	struct frame *outermost;
 	unsigned process; /* that it is of */
 	uint64_t unknown; /* launches without a value */
@@ -124,9 +124,10 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
 	f->attributor = attributor_new();
-	f->places = places_new(NULL);
-	if (!f->attributor || !f->places || !take_weight(f, options->weight, why) ||
-	    places_begin(f->places, &info->plan, info->path, why)) {
+	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
+	if (!f->attributor || !take_weight(f, options->weight, why) ||
+	    (info->budget_ppm > 0 &&
+	     (!f->places || places_begin(f->places, &info->plan, info->path, why)))) {
 		folded_close(f);
 		return NULL;
 	}
@@ -170,7 +171,22 @@ static int folded_process(void *e, struct buf *b, const struct store_process *pr
 	struct folded *f = e;
 
 	(void)b;
-	return places_process(f->places, &process->process);
+	return f->places ? places_process(f->places, &process->process) : 0;
+}
+
+/* Of a capture of which everything was measured. */
+static void add_to_frame(struct folded *f, struct frame *frame, const struct gpuctr_record *record)
+{
+	double value = f->measure != MEASURE_TIME ? record->values[f->measure - 1]
+		       : record->duration_ns < 0  ? NAN
+						  : (double)record->duration_ns;
+
+	if (isfinite(value)) {
+		frame->launches++;
+		frame->sums[0] += value;
+	} else {
+		f->unknown++;
+	}
 }
 
 static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record)
@@ -188,6 +204,10 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 	if (!frame) {
 		return -ENOMEM;
 	}
+	if (!f->places) {
+		add_to_frame(f, frame, record);
+		return 0;
+	}
 	snprintf(place, sizeof(place), "%zu", frame->number);
 	return places_record(f->places, record, place);
 }
@@ -196,7 +216,7 @@ static int folded_stratum(void *e, const struct gpuctr_stratum *stratum)
 {
 	struct folded *f = e;
 
-	return places_stratum(f->places, stratum);
+	return f->places ? places_stratum(f->places, stratum) : 0;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -297,9 +317,9 @@ static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
 	struct buf stack = { 0 };
-	int r = places_finish(f->places);
+	int r = f->places ? places_finish(f->places) : 0;
 
-	if (r == 0) {
+	if (r == 0 && f->places) {
 		f->unknown = estimated_unknown(groups_all(places_kernels(f->places)), f->measure);
 		r = places_each(f->places, on_place, f);
 	}
@@ -313,10 +333,10 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
-	if (groups_are_estimated(places_kernels(f->places))) {
+	if (f->places && groups_are_estimated(places_kernels(f->places))) {
 		buf_text(b, "sums are ESTIMATED, of all launches, from those that --budget chose; "
 			    "gpuctr-client report\ntells their errors\n");
-	} else if (f->info->budget_ppm > 0) {
+	} else if (f->places) {
 		buf_text(b, PLACES_BROKE_OFF);
 	}
 	if (f->unknown > 0) {

@@ -39,6 +39,12 @@ enum {
 
 enum { LABEL_KERNEL, LABEL_SHAPE };
 
+/* Launch shapes of kernels that are told apart, so that memory does not grow with a program whose
+ * shapes are all different. Beyond them nothing is judged. */
+enum { SHAPES_MAX = 1 << 14, SHAPES_SLOTS = 2 * SHAPES_MAX };
+
+static const char other_shapes[] = "other launch shapes";
+
 struct hints {
 	struct groups *groups;
 	const struct measure *measures;
@@ -48,6 +54,8 @@ struct hints {
 	struct hint items[HINTS_MAX];
 	const struct group *rows[HINTS_MAX]; /* of items; NULL: of an operator */
 	size_t n, n_left_out;
+	uint64_t *shapes; /* hashes of kernel and shape, open addressing; 0: free */
+	size_t n_shapes;
 };
 
 /* --- what comes ------------------------------------------------------------------------------ */
@@ -61,10 +69,11 @@ struct hints *hints_new(void)
 	};
 	struct hints *h = calloc(1, sizeof(*h));
 
-	if (h && !(h->groups = groups_new(&keys))) {
-		return hints_free(h);
+	if (h) {
+		h->groups = groups_new(&keys);
+		h->shapes = calloc(SHAPES_SLOTS, sizeof(*h->shapes));
 	}
-	return h;
+	return h && h->groups && h->shapes ? h : hints_free(h);
 }
 
 static void forget(struct hints *h)
@@ -82,6 +91,7 @@ struct hints *hints_free(struct hints *h)
 	if (h) {
 		forget(h);
 		groups_free(h->groups);
+		free(h->shapes);
 		free(h);
 	}
 	return NULL;
@@ -97,11 +107,35 @@ int hints_process(struct hints *h, const struct gpuctr_process *process)
 	return groups_process(h->groups, process);
 }
 
+/* False: there are too many. */
+static bool is_told_apart(struct hints *h, const struct gpuctr_record *record)
+{
+	uint64_t hash = texts_mix(record->process, record->kernel ? record->kernel->id : 0);
+	size_t i;
+
+	for (int k = 0; k < 3; k++) {
+		hash = texts_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
+	}
+	hash += hash == 0;
+	for (i = hash % SHAPES_SLOTS; h->shapes[i] && h->shapes[i] != hash;
+	     i = (i + 1) % SHAPES_SLOTS) {
+	}
+	if (!h->shapes[i] && h->n_shapes < SHAPES_MAX) {
+		h->shapes[i] = hash;
+		h->n_shapes++;
+	}
+	return h->shapes[i] != 0;
+}
+
 int hints_record(struct hints *h, const struct gpuctr_record *record)
 {
 	char shape[96];
 	int r;
 
+	if (!is_told_apart(h, record)) {
+		r = groups_at(h->groups, other_shapes);
+		return r ? r : groups_record(h->groups, record);
+	}
 	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
 		 record->grid[1], record->grid[2], record->block[0], record->block[1],
 		 record->block[2]);
@@ -348,6 +382,11 @@ static int compare_times(const void *a, const void *b)
 			     : strcmp(x->labels[LABEL_SHAPE], y->labels[LABEL_SHAPE]);
 }
 
+static bool is_judged(const struct group *row)
+{
+	return strcmp(row->labels[LABEL_SHAPE], other_shapes) != 0;
+}
+
 static int judge_kernels(struct hints *h)
 {
 	struct group **rows;
@@ -361,11 +400,14 @@ static int judge_kernels(struct hints *h)
 		qsort(rows, n, sizeof(*rows), compare_times);
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (bytes_of(h, rows[i]) > (most ? bytes_of(h, most) : 0)) {
+		if (is_judged(rows[i]) && bytes_of(h, rows[i]) > (most ? bytes_of(h, most) : 0)) {
 			most = rows[i];
 		}
 	}
 	for (size_t i = 0; i < n && r == 0; i++) {
+		if (!is_judged(rows[i])) {
+			continue;
+		}
 		if (rows[i] == most ||
 		    takes_time(rows[i]->self[MEASURE_TIME].sum, groups_all(h->groups))) {
 			r = judge(h, rows[i], rows[i] == most && n > 1);

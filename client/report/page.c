@@ -37,7 +37,7 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 struct page {
 	const struct page_options *options;
 	struct groups *views[VIEWS]; /* that by kernel is the caller's */
-	struct places *places;	     /* of which each is a frame */
+	struct places *places;	     /* of which each is a frame; with a budget */
 	size_t n_views;		     /* without the last where nothing else is asked for */
 	struct timeline timeline;
 	struct frames frames;
@@ -73,7 +73,6 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 	}
 	p->options = options;
 	p->views[VIEW_KERNEL] = kernels;
-	p->places = places_new(kernels);
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		p->views[i] = groups_new(&keys[i]);
@@ -81,7 +80,7 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 			return page_free(p);
 		}
 	}
-	return p->places ? p : page_free(p);
+	return p;
 }
 
 struct page *page_free(struct page *p)
@@ -175,7 +174,11 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		r = groups_begin(p->views[i], &info->plan, info->path, why);
 		r = r ? r : groups_host(p->views[i], info->host);
 	}
-	return r ? r : places_begin(p->places, &info->plan, info->path, why);
+	if (r == 0 && info->budget_ppm > 0) {
+		p->places = p->places ? p->places : places_new(p->views[VIEW_KERNEL]);
+		r = p->places ? places_begin(p->places, &info->plan, info->path, why) : -ENOMEM;
+	}
+	return r;
 }
 
 static void note_peak(struct page *p, const struct gpuctr_device *device)
@@ -200,7 +203,7 @@ int page_process(struct page *p, const struct gpuctr_process *process)
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_process(p->views[i], process);
 	}
-	return r ? r : places_process(p->places, process);
+	return r || !p->places ? r : places_process(p->places, process);
 }
 
 /* A launch that was chosen stands for as many as its chance says, until it is known how many there
@@ -218,12 +221,19 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 
 static int add_to_place(struct page *p, const struct gpuctr_record *record)
 {
-	const struct frame *frame = frames_find(&p->frames, &p->frames.root,
-						groups_last_scope(p->views[VIEW_OP]), record);
+	struct frame *frame = frames_find(&p->frames, &p->frames.root,
+					  groups_last_scope(p->views[VIEW_OP]), record);
 	char place[24];
 
 	if (!frame) {
 		return -ENOMEM;
+	}
+	if (!p->places) {
+		frame->launches++;
+		for (size_t v = 0; v < p->n_values; v++) {
+			frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
+		}
+		return 0;
 	}
 	snprintf(place, sizeof(place), "%zu", frame->number);
 	return places_record(p->places, record, place);
@@ -258,7 +268,7 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_stratum(p->views[i], stratum);
 	}
-	return r ? r : places_stratum(p->places, stratum);
+	return r || !p->places ? r : places_stratum(p->places, stratum);
 }
 
 /* The flame graph looks at ranges, and what is over time at when records began. */
@@ -343,8 +353,11 @@ static int finish(struct page *p)
 	if (p->estimated && p->n_values > 0) {
 		scale_timeline(p);
 	}
-	r = r ? r : places_finish(p->places);
-	return r ? r : places_each(p->places, on_place, p);
+	if (r == 0 && p->places) {
+		r = places_finish(p->places);
+		r = r ? r : places_each(p->places, on_place, p);
+	}
+	return r;
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */

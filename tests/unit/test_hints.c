@@ -210,6 +210,26 @@ static void what_takes_little_time_is_told_if_it_moves_most(void **state)
 					   NULL });
 }
 
+/* Shapes beyond those that are told apart are not judged, and those before still are. */
+static void memory_does_not_grow_with_shapes(void **state)
+{
+	enum { SHAPES = 40000 };
+	struct made m = begin("kernel", 2);
+
+	(void)state;
+	add(&m, (struct launch){ .id = 1, .kernel = "first", .ns = 100000, .bytes = 10 });
+	for (unsigned i = 0; i < SHAPES; i++) {
+		add(&m, (struct launch){
+				.id = 2, .kernel = "k", .blocks = 1000 + i, .ns = 10, .bytes = 1 });
+	}
+	add(&m, (struct launch){ .id = 1, .kernel = "first", .ns = 100000, .bytes = 10 });
+	add(&m,
+	    (struct launch){ .id = 3, .kernel = "last", .blocks = 7, .ns = 100000, .bytes = 100 });
+	expect_hints(&m, (const char *[]){ "hint: first, grid 1000x1x1 block 32x1x1: moves most, "
+					   "20 B (0% of all) in 200 us",
+					   NULL });
+}
+
 /* Each takes 1 %, and all of them 25. */
 static void small_launches_are_told_together(void **state)
 {
@@ -295,6 +315,7 @@ int main(void)
 		cmocka_unit_test(launch_shapes_are_judged_apart),
 		cmocka_unit_test(times_of_ranges_tell_no_latency),
 		cmocka_unit_test(what_takes_little_time_is_told_if_it_moves_most),
+		cmocka_unit_test(memory_does_not_grow_with_shapes),
 		cmocka_unit_test(small_launches_are_told_together),
 		cmocka_unit_test(those_that_are_too_many_are_counted),
 		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
