@@ -139,18 +139,23 @@ static void expect_device(struct fixture *f, const char *devices, const char *ou
 	}
 }
 
-/* The request does not say which GPU is meant. */
-static void whole_gpus_need_an_entitlement_and_all_of_them(void **state)
+/* The request does not say which GPU is meant: so the holder is alone on all of them, or is
+ * entitled where users trust each other. */
+static void whole_gpus_need_all_of_them_or_an_entitlement(void **state)
 {
 	struct fixture *f = *state;
 
 	setenv("GPUCTR_FAKE_GPUS", "2", 1);
 	start(f, NULL);
-	expect_device(f, "0,1", "refused\ndone - refused\n", "needs an entitlement");
+	expect_device(f, "0,1", "counters\ndone granted -\n", NULL);
+	expect_device(f, "0", "refused\ndone - refused\n", "needs a lease of all GPUs");
 	fixture_stop_daemon(f);
 	start(f, "device-users=1234");
 	expect_device(f, "0,1", "counters\ndone granted -\n", NULL);
 	expect_device(f, "0", "refused\ndone - refused\n", "needs a lease of all GPUs");
+	fixture_stop_daemon(f);
+	start(f, "sharing=shared");
+	expect_device(f, "0,1", "refused\ndone - refused\n", "needs an entitlement");
 	fixture_stop_daemon(f);
 	fixture_start_daemon(f, "--set", "device-users=1234", "--set", "sharing=shared", NULL);
 	expect_device(f, "0", "counters\ndone granted -\n", NULL);
@@ -412,7 +417,7 @@ int main(void)
 		PERMIT_TEST(with_one_it_gives_the_counters),
 		PERMIT_TEST(children_have_it_too),
 		PERMIT_TEST(by_cudas_injection),
-		PERMIT_TEST(whole_gpus_need_an_entitlement_and_all_of_them),
+		PERMIT_TEST(whole_gpus_need_all_of_them_or_an_entitlement),
 		PERMIT_TEST(other_classes_go_to_the_driver),
 		PERMIT_TEST(it_waits_its_turn_and_others_wait_for_it),
 		PERMIT_TEST(a_stranger_ends_it),
