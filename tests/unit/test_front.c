@@ -211,6 +211,23 @@ static void answer_one(void)
 	settle();
 }
 
+static void test_a_guest_stays_for_half_a_minute(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	connect_peer(1, FRONT_BOX_MALLORY);
+	say_guests_hello(1);
+	connect_client(0, ROOT);
+	before = ask_status(0)->uptime_ns;
+	pass_s(29);
+	assert_false(is_closed(1));
+	pass_s(2);
+	assert_true(is_closed(1));
+	assert_int_equal(refused_for(1), GPUCTR_E_TIMEOUT);
+	assert_true(ask_status(0)->uptime_ns - before == 31 * CLOCK_NS_PER_S);
+}
+
 /* Ann has three questions, on two connections, when Bob has his first. */
 static void test_a_users_questions_take_turns_with_others(void **state)
 {
@@ -700,6 +717,51 @@ static void test_a_hang_ends_captures_of_its_gpu_alone(void **state)
 	assert_int_equal(count_heard(1, WIRE_CAPTURE_END), 0);
 }
 
+/* --- the granter --- */
+
+static uint32_t end_code(unsigned client)
+{
+	const struct wire_message *m = last_heard(client, WIRE_CAPTURE_END);
+
+	return m ? m->capture_end.code : 0;
+}
+
+/* By its clock the second of two leases is over. */
+static void test_a_lease_that_runs_out_ends_its_capture_alone(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	assert_true(last_heard(0, WIRE_READY)->ready.lease_ns == 600 * CLOCK_NS_PER_S);
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	connect_client(2, ROOT);
+	open_capture(2, "1");
+	assert_true(last_heard(2, WIRE_QUEUED)->queued.holder_left_ns == 600 * CLOCK_NS_PER_S);
+	front_box_granter_expire(1);
+	settle();
+	assert_int_equal(end_code(1), GPUCTR_E_LEASE_EXPIRED);
+	assert_int_equal(count_heard(0, WIRE_CAPTURE_END), 0);
+	assert_int_equal(count_heard(2, WIRE_READY), 1);
+}
+
+/* Whoever holds a GPU loses it; whoever waits keeps the place until there is a granter again. */
+static void test_who_waits_is_served_by_the_next_granter(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	connect_client(1, BOB);
+	open_capture(1, "0");
+	front_box_granter_replace(true);
+	settle();
+	assert_int_equal(end_code(0), GPUCTR_E_REVOKED);
+	assert_int_equal(count_heard(1, WIRE_READY) + count_heard(1, WIRE_CAPTURE_END), 0);
+	front_box_granter_replace(false);
+	settle();
+	assert_int_equal(count_heard(1, WIRE_READY), 1);
+}
+
 #define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
 
 int main(void)
@@ -738,6 +800,9 @@ int main(void)
 		FRONT_TEST(test_a_capture_that_ends_gets_no_permissions),
 		FRONT_TEST(test_a_driver_that_hangs_is_told_as_such),
 		FRONT_TEST(test_a_hang_ends_captures_of_its_gpu_alone),
+		FRONT_TEST(test_a_lease_that_runs_out_ends_its_capture_alone),
+		FRONT_TEST(test_who_waits_is_served_by_the_next_granter),
+		FRONT_TEST(test_a_guest_stays_for_half_a_minute),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

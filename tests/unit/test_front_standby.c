@@ -414,6 +414,29 @@ static void test_programs_that_end_before_their_turn_end_the_capture(void **stat
 			 GPUCTR_E_AGENT_LOST);
 }
 
+/* It has heard nothing of the capture, which ends in the queue; and one that has, and says no
+ * goodbye, is closed. */
+static void test_programs_whose_turn_has_not_come_stay_in_standby(void **state)
+{
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	(void)state;
+	connect_client(OTHER, BOB);
+	open_capture(OTHER, NULL);
+	close_capture(CLIENT, capture_as(ANN, program));
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 1);
+	pass_s(12);
+	assert_false(is_closed(PROGRAM));
+	close_capture(OTHER, front_box_heard(OTHER).capture);
+	capture_as(ANN, program);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_WELCOME), 1);
+	close_capture(CLIENT, front_box_heard(CLIENT).capture);
+	pass_s(9);
+	assert_false(is_closed(PROGRAM));
+	pass_s(3);
+	assert_true(is_closed(PROGRAM));
+}
+
 /* --- numbers --- */
 
 static void let_two_connect(struct config *c)
@@ -532,6 +555,7 @@ int main(void)
 		FRONT_TEST(test_an_operator_who_is_none_any_more_loses_the_capture),
 		FRONT_TEST(test_programs_that_end_before_the_plan_are_missed),
 		FRONT_TEST(test_programs_that_end_before_their_turn_end_the_capture),
+		FRONT_TEST(test_programs_whose_turn_has_not_come_stay_in_standby),
 		FRONT_TEST(test_who_waits_for_a_turn_tells_no_progress),
 		FRONT_TEST(test_there_are_so_many_places_for_all),
 		FRONT_TEST(test_strangers_have_half_of_the_places),
