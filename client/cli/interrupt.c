@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Signals that end the client are blocked and taken by its loop, which may be held up: by an output
- * that nobody reads, by a file system that does not answer, by a program that sends more than can be
- * worked off. A thread that does nothing else sees that such a signal stays pending, and ends the
- * client, as the signal would have.
+ * that nobody reads, by a file system that does not answer, by a program that sends more than can
+ * be worked off. A thread that does nothing else sees that such a signal stays pending, and ends
+ * the client, as the signal would have.
  *
  * The program comes first here too: it gets the signal, and its end is waited for and its status
  * told. Where the loop goes on meanwhile, it is the one that ends. */

@@ -65,14 +65,34 @@ static const char *join(struct scopes *s, const char *left, char separator, cons
 	return text;
 }
 
+/* Whole characters of it. */
+static const char *cut(struct scopes *s, const char *text)
+{
+	char part[MAX_PATH_BYTES + sizeof("..")];
+	size_t n = MAX_PATH_BYTES;
+
+	if (!text || strlen(text) <= MAX_PATH_BYTES + 2) {
+		return text;
+	}
+	while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
+		n--;
+	}
+	memcpy(part, text, n);
+	memcpy(part + n, "..", 3);
+	return texts_add_string(&s->texts, part);
+}
+
 static const char *extend(struct scopes *s, const char *outer, const char *name)
 {
 	size_t n = strlen(outer);
 
-	if (n > MAX_PATH_BYTES) {
+	if (n == 0) {
+		return cut(s, name);
+	}
+	if (n >= MAX_PATH_BYTES) {
 		return outer;
 	}
-	return join(s, outer, '/', n > 0 && n + 1 + strlen(name) > MAX_PATH_BYTES ? ".." : name);
+	return join(s, outer, '/', n + 1 + strlen(name) > MAX_PATH_BYTES ? ".." : name);
 }
 
 /* A module's name often begins with that of the module around it: "layer1", "layer1.0". */
@@ -95,7 +115,7 @@ static const char *find_layer(struct scopes *s, const struct scope *scope)
 		buf_text(&b, scope->name);
 		text = b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
 		buf_deinit(&b);
-		return text;
+		return cut(s, text);
 	}
 	return extend(s, outer, scope->name);
 }
@@ -110,7 +130,7 @@ static bool derive(struct scopes *s, struct scope *scope)
 	}
 	scope->depth = parent ? parent->depth + 1 : 0;
 	scope->op = scope->kind >= SCOPE_OP ? scope : parent ? parent->op : NULL;
-	scope->path = parent ? extend(s, parent->path, scope->label) : scope->label;
+	scope->path = parent ? extend(s, parent->path, scope->label) : cut(s, scope->label);
 	scope->layer = find_layer(s, scope);
 	scope->step = scope->kind == SCOPE_STEP ? scope->name : parent ? parent->step : "";
 	scope->backward = (parent && parent->backward) || scope->kind == SCOPE_NODE ||

@@ -69,26 +69,30 @@ def processes_cost_no_more_than_some_records():
         check(ratio < 40, f"{arguments}: a process costs {ratio:.1f} times what a record does")
 
 
-def nest(path, n, length):
-    """Ranges within each other, with a launch in each."""
-    ranges = [(1, 1000000 + i, 1000000 + i - 1 if i else 0, "", f"{i} ".ljust(length, "x"), "", 0, 0, 0, i)
-              for i in range(n)]
+def nest(path, n, length, flat=False):
+    """Ranges within each other, or flat: one after the other, with a launch in each."""
+    ranges = [(1, 1000000 + i, 1000000 + i - 1 if i and not flat else 0, "", f"{i} ".ljust(length, "x"), "", 0, 0, 0,
+               0 if flat else i) for i in range(n)]
     change(path, (f"INSERT INTO range VALUES({','.join('?' * 10)})", ranges),
            ("UPDATE record SET range = ? WHERE idx = (SELECT idx FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
             [(1000000 + i, i) for i in range(n)]))
 
 
 def ranges_with_long_messages_are_told_once():
-    """600 of 16 kB are 10 MB; their paths were 2.8 GB."""
+    """600 of 16 kB are 10 MB; within each other their paths were 2.8 GB. As many that stand alone say what is fair."""
     nest("nested.gpuctr", 600, 16000)
-    shutil.copy(RECORDING, "plain.gpuctr")
+    nest("flat.gpuctr", 600, 16000, flat=True)
     for arguments in (["report"], ["report", "--by", "nvtx"], ["export", "--to", "csv"], ["export", "--to", "jsonl"],
                       ["export", "--to", "folded"], ["export", "--to", "chrome"]):
-        seconds, most = measure(*arguments, "nested.gpuctr")
-        usual, least = measure(*arguments, "plain.gpuctr")
-        print(f"{arguments}: {(most - least) / MB:.0f} MB and {seconds:.2f} s more than {usual:.2f}")
-        check(SANITIZED or most - least < 400 * MB, f"{arguments}: {most / MB:.0f} MB, of another file {least / MB:.0f}")
-        check(seconds < 100 * usual, f"{arguments}: {seconds:.1f} s, of another file {usual:.2f}")
+        for _ in range(TRIES):
+            seconds, most = measure(*arguments, "nested.gpuctr")
+            usual, least = measure(*arguments, "flat.gpuctr")
+            if seconds < 20 * usual:
+                break
+        print(f"{arguments}: {(most - least) / MB:.0f} MB more than {least / MB:.0f}, {seconds:.2f} s for {usual:.2f}")
+        check(SANITIZED or most - least < 400 * MB, f"{arguments}: {most / MB:.0f} MB, of the other {least / MB:.0f}")
+        # A trace has an event for each time that a thread comes to a range.
+        check("chrome" in arguments or seconds < 20 * usual, f"{arguments}: {seconds:.1f} s, of the other {usual:.2f}")
 
 
 def a_path_that_is_cut_says_so():

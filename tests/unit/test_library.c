@@ -794,6 +794,79 @@ static void images_come_to_who_asks(void **state)
 	}
 }
 
+enum { NEST = 2500 };
+
+/* NEST ranges, each within the one before, of which there are before already. */
+static void send_nest(struct fixture *f, uint32_t capture, uint32_t before)
+{
+	static uint32_t parents[NEST], none[NEST];
+	static uint64_t payloads[NEST];
+	const struct wire_u32s nones = { NEST, none };
+	struct wire_message m = { .type = WIRE_RECORD_COLUMNS };
+	struct buffer columns = { 0 };
+	struct arena scratch;
+
+	for (uint32_t i = 0; i < NEST; i++) {
+		parents[i] = before + i;
+	}
+	m.record_columns = (struct wire_record_columns){
+		.first_node = before + 1,
+		.node_parent = { NEST, parents },
+		.node_domain = nones,
+		.node_message = nones,
+		.node_category = nones,
+		.node_color = nones,
+		.node_payload_type = nones,
+		.node_payload = { NEST, payloads },
+	};
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_encode_payload(&scratch, &columns, &m), 0);
+	m = (struct wire_message){ .type = WIRE_RECORDS,
+				   .records = { capture,
+						1,
+						0,
+						0,
+						{ buffer_length(&columns),
+						  columns.data + columns.start } } };
+	answer(f, &m);
+	buffer_deinit(&columns);
+	arena_deinit(&scratch);
+}
+
+static void take_notice(struct gpuctr_capture *c, const struct gpuctr_notice *notice,
+			void *userdata)
+{
+	(void)c;
+	assert_int_equal(notice->process, 1);
+	assert_int_equal(notice->error.code, GPUCTR_E_QUOTA);
+	assert_non_null(strstr(notice->error.message, "4,096 NVTX ranges"));
+	assert_true(notice->error.remedy[0] != '\0');
+	(*(unsigned *)userdata)++;
+}
+
+/* As of a program that opens ranges and never closes them. */
+static void ranges_that_are_too_deep_are_told_once(void **state)
+{
+	static const struct gpuctr_capture_handler notices = { .size = sizeof(notices),
+							       .on_notice = take_notice };
+	struct fixture *f = *state;
+	struct gpuctr_capture_options o = everything();
+	struct wire_message m = { .type = WIRE_OPENED };
+	struct gpuctr_capture *c;
+	unsigned n = 0;
+
+	assert_int_equal(gpuctr_capture_open(f->g, &o, &notices, &n, &c), 0);
+	m.opened = (struct wire_opened){ .request = expect_request(f).open_capture.request,
+					 .capture = 7,
+					 .driver = "",
+					 .owner = "" };
+	answer(f, &m);
+	for (uint32_t i = 0; i < 4; i++) {
+		send_nest(f, 7, i * NEST);
+		assert_int_equal(n, i > 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -813,6 +886,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(images_come_to_who_asks, setup, teardown),
+		cmocka_unit_test_setup_teardown(ranges_that_are_too_deep_are_told_once, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_status_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(
