@@ -51,6 +51,8 @@ static void make_open_capture(struct fuzz_input *in, struct strings *s, uint8_t 
 	o->no_wait = (flags & 4) != 0;
 	o->recorded = (flags & 8) != 0;
 	o->selection.raw_images = (flags & 16) != 0;
+	o->permit = (flags & 128) != 0;
+	o->metrics.n = o->permit ? flags & 1 : 1;     /* or one too many */
 	o->timeout_ns = (uint64_t)(flags & 32) << 25; /* about a second */
 	o->lease_ns = fuzz_take_number(in) * 1000000000u;
 	o->program = text(in, s);
