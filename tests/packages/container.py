@@ -152,7 +152,7 @@ class Container:
             status, out = finish(self.process, limit)
         finally:
             if self.process.poll() is None:
-                self.process.kill()  # and all that is in it
+                self.process.terminate()  # and all that is in it
             self.stop()
         return subprocess.CompletedProcess(command, status, out)
 
