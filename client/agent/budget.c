@@ -42,7 +42,7 @@
 #define FIRST_NS 1000000000u /* no window begins before */
 #define SLOT_NS 100000000u
 #define WINDOW_NS 1e10
-#define FIRST_LAUNCHES 512
+#define FIRST_LAUNCHES 576
 #define LUMP 0.3   /* of what may be spent in ten seconds */
 #define BESIDE 0.2 /* of a lump, that is left in the window */
 #define CYCLE_NS 6e10
@@ -225,7 +225,7 @@ static double whole_price(const struct budget *b)
 	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
 }
 
-/* The income of one second; or of four, if that is for no more than the first few batches, or the
+/* The income of one second; or of five, if that is for no more than the first few batches, or the
  * only one. A program shows most of its kinds of launches in its first steps. */
 static double first_balance_ns(const struct budget *b)
 {
@@ -233,7 +233,7 @@ static double first_balance_ns(const struct budget *b)
 	double income = PLANNED * b->options.share * FIRST_NS;
 	double batches = whole_price(b) * (only ? (double)b->size : FIRST_LAUNCHES);
 
-	return fmax(income, fmin(4 * income, batches));
+	return fmax(income, fmin(5 * income, batches));
 }
 
 /* Of the batch under way. Several contexts have batches of their own, of which this knows one: what
