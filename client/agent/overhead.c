@@ -75,12 +75,13 @@ static bool may_ask(struct capture *c, const struct ranges *r)
 }
 
 /* With the context's lock, for which who begins a stream capture waits (callbacks.c). */
-static enum critical ask(struct capture *c, const struct visit *v, CUstream stream)
+static enum critical ask(struct capture *c, const struct visit *v, CUcontext context,
+			 CUstream stream)
 {
 	struct ranges *r = v->last_context;
 	enum critical critical = CRITICAL_UNKNOWN;
 
-	if (!r || pthread_mutex_trylock(&r->lock) != 0) {
+	if (!r || r->context != context || pthread_mutex_trylock(&r->lock) != 0) {
 		return critical;
 	}
 	if (may_ask(c, r)) {
@@ -100,10 +101,10 @@ static void settle(struct capture *c, struct visit *v, enum critical critical)
 }
 
 /* Idle: the GPU has waited for the thread. Busy: it has not yet. */
-static void look(struct capture *c, struct visit *v, CUstream stream)
+static void look(struct capture *c, struct visit *v, CUcontext context, CUstream stream)
 {
 	struct observation *o = &v->observation;
-	enum critical critical = ask(c, v, stream);
+	enum critical critical = ask(c, v, context, stream);
 
 	if (critical == CRITICAL_NOT && o->next < LAUNCHES_OBSERVED) {
 		o->next = o->next > 0 ? 2 * o->next : 1;
@@ -112,7 +113,8 @@ static void look(struct capture *c, struct visit *v, CUstream stream)
 	}
 }
 
-static void observe_launch(struct capture *c, struct visit *v, CUstream stream, bool timed)
+static void observe_launch(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
+			   bool timed)
 {
 	struct observation *o = &v->observation;
 
@@ -123,7 +125,7 @@ static void observe_launch(struct capture *c, struct visit *v, CUstream stream, 
 					   .stream = (uint32_t)((uintptr_t)stream >> 4) };
 	}
 	if (o->open && o->launches >= o->next) {
-		look(c, v, stream);
+		look(c, v, context, stream);
 	}
 }
 
@@ -153,7 +155,7 @@ static void look_whether_idle(struct capture *c, const struct visit *v,
 		return;
 	}
 	used = atomic_load(&r->guard.used);
-	if (used && used != CU_STREAM_PER_THREAD && ask(c, v, used) == CRITICAL) {
+	if (used && used != CU_STREAM_PER_THREAD && ask(c, v, data->context, used) == CRITICAL) {
 		guard_note_idle(&r->guard, used);
 	}
 }
@@ -176,6 +178,7 @@ void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
 			settle(c, v, CRITICAL_NOT);
 		}
 	} else if ((timed || v->observation.open) && arguments_read(id, data->functionParams, &g)) {
-		observe_launch(c, v, streams_normal(g.stream, g.per_thread_stream), timed);
+		observe_launch(c, v, data->context, streams_normal(g.stream, g.per_thread_stream),
+			       timed);
 	}
 }

@@ -11,14 +11,14 @@
 
 /* Objects for the whole device. RM is given two zeros in place of a target, and nothing in the
  * request says which GPU they are for: that depends on handles of the user's own. So whoever may
- * have them on one GPU of a lease can have them on any GPU of the machine, and see there what others
- * do. The lease, which is watched for others who compute, must therefore cover all GPUs, unless the
- * administrator has said that users trust each other.
+ * have them on one GPU of a lease can have them on any GPU of the machine, and see there what
+ * others do. The lease, which is watched for others who compute, must therefore cover all GPUs,
+ * unless the administrator has said that users trust each other.
  *
  * Under such a lease the holder is alone on the machine's GPUs, and a permit may have such objects
- * without an entitlement: ncu makes one to find out which counters there are, and counters of memory
- * show the whole device to an object that is bound to a context as well. Where users trust each
- * other, nobody watches: there the entitlement decides. */
+ * without an entitlement: ncu makes one to find out which counters there are, and counters of
+ * memory show the whole device to an object that is bound to a context as well. Where users trust
+ * each other, nobody watches: there the entitlement decides. */
 
 enum { REFUSALS_MAX = 64 }; /* of a permit, that its client is told */
 
