@@ -42,7 +42,7 @@
 #define FIRST_NS 1000000000u /* no window begins before */
 #define SLOT_NS 100000000u
 #define WINDOW_NS 1e10
-#define FIRST_LAUNCHES 576
+#define FIRST_LAUNCHES 704
 #define LUMP 0.3   /* of what may be spent in ten seconds */
 #define BESIDE 0.2 /* of a lump, that is left in the window */
 #define CYCLE_NS 6e10
@@ -141,6 +141,7 @@ int budget_init(struct budget *b, const struct budget_options *options)
 		FIRST_START_NS + FIRST_START_NS_PER_RANGE * (double)b->size;
 	b->balance_ns = first_balance_ns(b);
 	b->loan_ns = b->balance_ns;
+	b->first_ns = fmax(b->balance_ns - PLANNED * options->share * RESERVE_NS, 0);
 	return 0;
 }
 
@@ -225,7 +226,7 @@ static double whole_price(const struct budget *b)
 	return range_price(b) + turn_price(b) / (double)size_of_pass(b, b->next, b->size);
 }
 
-/* The income of one second; or of five, if that is for no more than the first few batches, or the
+/* The income of one second; or of six, if that is for no more than the first few batches, or the
  * only one. A program shows most of its kinds of launches in its first steps. */
 static double first_balance_ns(const struct budget *b)
 {
@@ -233,7 +234,7 @@ static double first_balance_ns(const struct budget *b)
 	double income = PLANNED * b->options.share * FIRST_NS;
 	double batches = whole_price(b) * (only ? (double)b->size : FIRST_LAUNCHES);
 
-	return fmax(income, fmin(5 * income, batches));
+	return fmax(income, fmin(6 * income, batches));
 }
 
 /* Of the batch under way. Several contexts have batches of their own, of which this knows one: what
@@ -312,6 +313,16 @@ static double kept_back(const struct budget *b)
 	return b->loan_ns > 0 ? 0.25 : wants_to_grow(b) ? 0.5 : 0;
 }
 
+/* What a program has not spent of its first balance in the first second, and may not keep, it does
+ * not owe either. */
+static void give_back(struct budget *b, double ns)
+{
+	if (!is_beginning(b)) {
+		b->loan_ns = fmax(b->loan_ns - fmin(ns, b->first_ns), 0);
+		b->first_ns = 0;
+	}
+}
+
 static void earn(struct budget *b, uint64_t elapsed_ns)
 {
 	double income = income_ns(b, (double)elapsed_ns);
@@ -324,6 +335,7 @@ static void earn(struct budget *b, uint64_t elapsed_ns)
 	}
 	b->balance_ns += income;
 	if (b->balance_ns > reserve_ns(b)) {
+		give_back(b, b->balance_ns - reserve_ns(b));
 		b->balance_ns = reserve_ns(b);
 	}
 }
@@ -474,7 +486,11 @@ void budget_note_seeing(struct budget *b, uint64_t now_ns, uint64_t n, double se
 
 	advance(b, now_ns);
 	note_many(b, BUDGET_SEEING, BUDGET_CALIBRATED, n, seeing_ns);
-	note_many(b, BUDGET_SLOWER, slower_source, slower_ns > 0 ? n / 2 : 0, slower_ns);
+	note_many(b, BUDGET_SLOWER, slower_source,
+		  slower_ns <= 0 ? 0
+		  : n > 1	 ? n / 2
+				 : 1,
+		  slower_ns);
 	/* A time in which seeing takes more than comes in is not held against all that follows. */
 	b->seeing_ns = fmin(b->seeing_ns + ns, income_ns(b, averaged_ns(b)));
 	if (b->balance_ns > floor_ns) {

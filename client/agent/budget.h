@@ -70,6 +70,7 @@ struct budget {
 	struct budget_options options;
 	uint64_t now_ns;
 	double balance_ns, loan_ns; /* to spend; to pay back */
+	double first_ns;	    /* of the first balance, that is not kept beyond a second */
 	double window_ns[BUDGET_WINDOW_SLOTS];
 	uint64_t slot; /* that is under way, since the beginning */
 	struct budget_cost costs[BUDGET_ITEMS];

@@ -349,9 +349,13 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
  * and are told apart by their names; an older CUPTI may not know some. */
 static void watch_other_work(struct capture *c)
 {
-	static const char *const beginnings[] = { "cuMemcpy",	       "cuMemset",
-						  "cuStreamWaitValue", "cuStreamBatchMemOp",
-						  "cuLaunchHostFunc",  "cuStreamAddCallback",
+	static const char *const beginnings[] = { "cuMemcpy",
+						  "cuStreamWriteValue",
+						  "cuMemset",
+						  "cuStreamWaitValue",
+						  "cuStreamBatchMemOp",
+						  "cuLaunchHostFunc",
+						  "cuStreamAddCallback",
 						  "cuWaitExternal" };
 
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {

@@ -565,6 +565,7 @@ bool choosing_describe(struct choosing *c, char *text, size_t bytes)
 	if (!lock_budget(c)) {
 		return false;
 	}
+	note_overhead(c, now_ns);
 	too_short = budget_spent_share(&c->budget, now_ns) > c->share;
 	budget_describe(&c->budget, now_ns, text, bytes);
 	hidden_ns = c->hidden_ns;

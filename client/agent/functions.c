@@ -132,7 +132,6 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 		f->capture = c->number;
 		f->selected = filter_selects(&c->filter, name);
 		f->proofs = 0;
-		f->idle = 0;
 		f->stratum = 0;
 	}
 	return f;

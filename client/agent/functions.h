@@ -17,10 +17,9 @@ struct function {
 	char *name;	  /* as CUPTI gave it */
 	uint64_t hash;	  /* of the name */
 	bool collective;  /* by its name: guard_name_is_collective() */
-	uint32_t capture; /* the number of the one that the next five belong to */
+	uint32_t capture; /* the number of the one that the next three belong to */
 	bool selected;	  /* by the filter */
-	uint8_t proofs;	  /* the guard's, as is the next one */
-	uint32_t idle;	  /* idle moments before its last launch; 0: it had none */
+	uint8_t proofs;	  /* the guard's */
 	uint32_t stratum; /* of its last launch; 0: it had none */
 	bool is_loaded;
 	uint32_t id; /* intern's, of this generation; 0: it has none yet */

@@ -27,9 +27,7 @@
  * - A range is opened when the streams have nothing under way: the other streams, with metrics
  * whose push does not wait, and all with the others.
  * - It is closed when its kernel has ended. A function whose kernels have ended by themselves
- * PROOFS times is believed, as long as launches go into one stream only. Kernels that were not
- * measured prove that as well, when their stream is seen without work (guard_note_idle()): so a
- * program that synchronises in each step is hardly waited for.
+ * PROOFS times is believed, as long as launches go into one stream only.
  *
  * Waiting is asking again, PATIENCE_FIRST_NS at most in the program's life and PATIENCE_LATER_NS
  * each time after that. When it was in vain the range stays open (held), the function is a suspect,
@@ -47,7 +45,6 @@ void guard_init(struct guard *g)
 {
 	*g = (struct guard){ 0 };
 	streams_init(&g->streams);
-	atomic_init(&g->idle, 1);
 }
 
 void guard_deinit(struct guard *g)
@@ -327,7 +324,9 @@ static bool wait_unless_stalled(struct capture *c, struct ranges *r, CUstream on
 
 static void follow(struct guard *g, CUstream stream)
 {
-	g->several = g->several || (g->used && g->used != stream);
+	if (g->used && g->used != stream) {
+		atomic_store(&g->several, true); /* others set it too, without the lock */
+	}
 	g->used = stream;
 	streams_add(&g->streams, stream);
 }
@@ -399,24 +398,7 @@ static bool is_believed(const struct capture *c, const struct guard *g,
 			const struct guard_launch *l, uint32_t pass)
 {
 	return !c->passes.may_block[pass] && !g->several && !process_is_wide(c) &&
-	       *l->proofs >= PROOFS;
-}
-
-void guard_note_idle(struct guard *g, CUstream stream)
-{
-	if (!atomic_load(&g->several) && atomic_load(&g->used) == stream) {
-		atomic_fetch_add(&g->idle, 1);
-	}
-}
-
-void guard_prove(const struct guard *g, uint8_t *proofs, uint32_t *idle)
-{
-	uint32_t now = atomic_load(&g->idle);
-
-	if (*idle != now) {
-		*proofs += *idle != 0 && *proofs < PROOFS;
-		*idle = now;
-	}
+	       *l->proofs >= PROOFS && !is_suspect(&c->patience, l->work);
 }
 
 static void hold(struct guard *g, const struct guard_launch *l)

@@ -42,7 +42,6 @@ struct guard {
 	struct streams streams;
 	atomic_bool several;	/* launches went into more than one stream */
 	_Atomic(CUstream) used; /* the last launch's */
-	atomic_uint idle;	/* moments, from 1, in which the only stream had no work */
 	bool stalled;		/* waiting was in vain: nobody waits again until there is no need */
 	uint64_t stalled_ns;	/* when somebody has waited last */
 	CUevent marks[GUARD_MARKS]; /* in the stream of the batch's launches, in their order */
@@ -88,15 +87,6 @@ bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_laun
 bool guard_may_close(struct capture *c, struct ranges *r, const struct guard_launch *l,
 		     bool launched);
 bool guard_may_release(struct capture *c, struct ranges *r);
-
-/* The stream was seen without work: if it is the only one that launches go into, the kernels that
- * were launched before have all ended by themselves. */
-void guard_note_idle(struct guard *g, CUstream stream);
-
-/* At a launch, measured or not, of a function with these proofs; *idle is the caller's for that
- * function, 0 at first. Since its last launch before an idle moment ended by itself, it has one
- * proof more. Any thread, without the lock. */
-void guard_prove(const struct guard *g, uint8_t *proofs, uint32_t *idle);
 
 /* After a range was closed: leaves a mark behind its kernel now and then, by which waiting for the
  * end of a batch can tell that the GPU moves. */

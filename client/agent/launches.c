@@ -229,9 +229,6 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 		return;
 	}
 	r = find_context(c, v, data->context);
-	if (r && c->choosing.on) {
-		guard_prove(&r->guard, &f->proofs, &f->idle);
-	}
 	if (r && !wanted_by_budget(c, v, r, f, &g)) {
 		return;
 	}

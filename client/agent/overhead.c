@@ -24,6 +24,7 @@
  * follow are asked at growing distances, because each question costs 0.2 to 1.4 us. */
 
 enum { ROUNDS = 8, CALLS = 16, LAUNCHES_OBSERVED = 64 };
+enum { UNREPORTED_MAX = 64 }; /* timed callbacks of a thread whose stream nobody could ask */
 enum {
 	CTX_SYNCHRONIZE_V2 = 800
 }; /* of CUPTI_DRIVER_TRACE_CBID_*; the headers of CUDA 12 lack it */
@@ -113,18 +114,28 @@ static void look(struct capture *c, struct visit *v, CUcontext context, CUstream
 	}
 }
 
+/* Default streams have the same handle in each context, and those of threads in each thread. */
+static uint32_t number_stream(const struct visit *v, CUcontext context, CUstream stream)
+{
+	uint64_t number = (uintptr_t)context ^ (uint64_t)(uintptr_t)stream << 1;
+
+	number += stream == CU_STREAM_PER_THREAD ? (uintptr_t)v : 0;
+	return (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* Launches into other streams say nothing of the one that is observed. */
 static void observe_launch(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
 			   bool timed)
 {
 	struct observation *o = &v->observation;
+	uint32_t number = number_stream(v, context, stream);
 
-	if (o->open) {
+	if (!o->open && timed) {
+		*o = (struct observation){ .open = true, .stream = number };
+	} else if (o->open && o->stream == number) {
 		o->launches++;
-	} else if (timed) {
-		*o = (struct observation){ .open = true,
-					   .stream = (uint32_t)((uintptr_t)stream >> 4) };
 	}
-	if (o->open && o->launches >= o->next) {
+	if (o->open && o->stream == number && o->launches >= o->next) {
 		look(c, v, context, stream);
 	}
 }
@@ -144,22 +155,6 @@ static bool waits_for_gpu(CUpti_CallbackId id)
 	       id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds;
 }
 
-/* Behind a call that waited for the GPU: has the only stream no work now? */
-static void look_whether_idle(struct capture *c, const struct visit *v,
-			      const CUpti_CallbackData *data)
-{
-	struct ranges *r = v->last_context;
-	CUstream used;
-
-	if (!r || r->context != data->context || atomic_load(&r->guard.several)) {
-		return;
-	}
-	used = atomic_load(&r->guard.used);
-	if (used && used != CU_STREAM_PER_THREAD && ask(c, v, data->context, used) == CRITICAL) {
-		guard_note_idle(&r->guard, used);
-	}
-}
-
 void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
 		      const CUpti_CallbackData *data, bool timed)
 {
@@ -167,16 +162,15 @@ void overhead_observe(struct capture *c, struct visit *v, CUpti_CallbackId id,
 		v->launching != NULL || waits_for_gpu(id); /* a launch that is measured as well */
 	struct arguments g;
 
-	if (data->callbackSite == CUPTI_API_EXIT) {
-		if (overhead_is_synchronize(id)) {
-			look_whether_idle(c, v, data);
-		}
+	if (data->callbackSite != CUPTI_API_ENTER) {
 		return;
 	}
 	if (waits) {
 		if (v->observation.open) {
 			settle(c, v, CRITICAL_NOT);
 		}
+	} else if (v->times.n >= UNREPORTED_MAX) {
+		settle(c, v, CRITICAL_UNKNOWN);
 	} else if ((timed || v->observation.open) && arguments_read(id, data->functionParams, &g)) {
 		observe_launch(c, v, data->context, streams_normal(g.stream, g.per_thread_stream),
 			       timed);

@@ -289,6 +289,16 @@ static void filled(void)
 	check("cuCtxSynchronize", cuCtxSynchronize());
 }
 
+/* A fill in another stream lets the kernel go. */
+static void freed(void)
+{
+	flags[0] = 0;
+	launch(waits[0], streams[0][0], &flags[0], NULL);
+	check("cuMemsetD32Async",
+	      cuMemsetD32Async((CUdeviceptr)(uintptr_t)&flags[0], 1, 1, streams[0][1]));
+	check("cuStreamSynchronize", cuStreamSynchronize(streams[0][0]));
+}
+
 static void *wait_in_second(void *unused)
 {
 	(void)unused;
@@ -335,6 +345,7 @@ static const struct {
 	{ "threads", 1, 2, threads },
 	{ "alone", 1, 1, alone },
 	{ "filled", 1, 2, filled },
+	{ "freed", 1, 2, freed },
 };
 
 static void begin(int devices, int n_streams, bool one_gpu)

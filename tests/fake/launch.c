@@ -462,6 +462,21 @@ static CUresult fill(CUstream stream, size_t n)
 	return r;
 }
 
+/* One word that becomes 1 is written when the stream comes to it: a kernel may wait for it. */
+static CUresult set_flag(CUdeviceptr to, CUstream stream)
+{
+	volatile uint32_t *flag = (volatile uint32_t *)(uintptr_t)to;
+	void *arguments[] = { &flag };
+	const struct fake_work work = { .threads = 32, .warps = 1, .time_ns = 1000 };
+	CUcontext context = NULL;
+	CUresult r = need_context(&context);
+
+	if (r == CUDA_SUCCESS) {
+		queue_kernel(context, stream, QUEUE_SETS, arguments, &work);
+	}
+	return r;
+}
+
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
 {
 	cuMemsetD32Async_params params = { to, value, n, stream };
@@ -469,7 +484,7 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream
 
 	trace_enter(&trace, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async, "cuMemsetD32Async", &params,
 		    NULL);
-	return trace_exit(&trace, fill(stream, n));
+	return trace_exit(&trace, n == 1 && value == 1 ? set_flag(to, stream) : fill(stream, n));
 }
 
 static CUresult begin_stream_capture(CUstream handle)

@@ -225,58 +225,6 @@ static void who_has_ended_often_enough_is_believed(void **state)
 	assert_int_equal(gpu.n_asked, asked);
 }
 
-/* A launch that is not measured, of a function with these proofs. */
-static uint32_t idle;
-
-static void launch_unmeasured(unsigned stream)
-{
-	const struct guard_work work = { STREAM(stream), true };
-
-	guard_prove(&r.guard, &proofs, &idle);
-	guard_disturb(&r.guard, &work);
-}
-
-/* Each time that its kernels were launched before the only stream had no work; not more often,
- * whatever the number of launches, and not before the first one. */
-static void idle_moments_prove_that_kernels_end(void **state)
-{
-	(void)state;
-	idle = 0;
-	streams_add(&r.guard.streams, STREAM(1)); /* another one, which is not used */
-	assert_true(may_open(0, 1));
-	guard_note_idle(&r.guard, STREAM(0));
-	launch_unmeasured(0);
-	assert_int_equal(proofs, 0);
-	for (uint8_t i = 1; i <= 6; i++) {
-		launch_unmeasured(0);
-		launch_unmeasured(0);
-		guard_note_idle(&r.guard, STREAM(0));
-		guard_note_idle(&r.guard, STREAM(1)); /* which proves nothing of the used one */
-		launch_unmeasured(0);
-		assert_int_equal(proofs, i < 4 ? i : 4);
-	}
-	gpu.n_asked = 0;
-	atomic_store(&r.guard.disturbed, false); /* a range is opened */
-	assert_true(may_close(0, 1, 1000 * MS));
-	assert_int_equal(gpu.n_asked, 0);
-}
-
-/* With several streams a kernel may have ended only because of a launch into another one. */
-static void idle_moments_prove_nothing_of_several_streams(void **state)
-{
-	(void)state;
-	idle = 0;
-	streams_add(&r.guard.streams, STREAM(1));
-	assert_true(may_open(0, 1));
-	launch_unmeasured(1);
-	for (int i = 0; i < 6; i++) {
-		launch_unmeasured(0);
-		guard_note_idle(&r.guard, STREAM(0));
-	}
-	launch_unmeasured(0);
-	assert_int_equal(proofs, 0);
-}
-
 /* Of several passes some wait for the GPU when a range begins and ends: a launch is chosen for
  * r.pass, and measured in r.set, from which the next one differs once a batch is full. */
 static void each_pass_is_asked_for_as_it_waits(void **state)
@@ -861,8 +809,6 @@ int main(void)
 		GUARD_TEST(one_stream_of_one_context_is_not_asked),
 		GUARD_TEST(with_two_contexts_a_kernel_is_waited_for),
 		GUARD_TEST(who_has_ended_often_enough_is_believed),
-		GUARD_TEST(idle_moments_prove_that_kernels_end),
-		GUARD_TEST(idle_moments_prove_nothing_of_several_streams),
 		GUARD_TEST(each_pass_is_asked_for_as_it_waits),
 		GUARD_TEST(a_range_is_not_opened_beside_other_streams_work),
 		GUARD_TEST(work_of_its_own_stream_is_waited_for_where_there_are_several),
