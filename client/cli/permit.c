@@ -71,7 +71,9 @@ static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queu
 	struct permit *p = userdata;
 
 	(void)c;
-	if (p->state == PERMIT_WAITING) {
+	if (p->state == PERMIT_WAITING && progress_refuse_own_holder(queued)) {
+		refuse(p, EXIT_REFUSED);
+	} else if (p->state == PERMIT_WAITING) {
 		progress_queued(&p->progress, queued);
 	}
 }

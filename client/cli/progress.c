@@ -6,8 +6,12 @@
 
 #include "client/cli/progress.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "client/cli/procstat.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
@@ -72,6 +76,38 @@ void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
 		buf_printf(b, ", for up to %llu s",
 			   (unsigned long long)(queued->holder_left_ns / 1000000000u) + 1);
 	}
+}
+
+static pid_t holder_pid(const struct gpuctr_queued *queued)
+{
+	const char *at = queued->holder ? strstr(queued->holder, ", pid ") : NULL;
+
+	for (const char *next = at; next; next = strstr(at + 1, ", pid ")) {
+		at = next; /* the last one: a program's name may hold anything */
+	}
+	return at ? (pid_t)strtol(at + strlen(", pid "), NULL, 10) : 0;
+}
+
+static bool is_ancestor(pid_t pid)
+{
+	struct procstat s = { .parent = getppid() };
+
+	while (s.parent > 1 && s.parent != pid && procstat_read(s.parent, &s)) {
+	}
+	return pid > 1 && s.parent == pid;
+}
+
+bool progress_refuse_own_holder(const struct gpuctr_queued *queued)
+{
+	if (!is_ancestor(holder_pid(queued))) {
+		return false;
+	}
+	say_clear();
+	say_error("held-by-parent",
+		  "the counters are held by the gpuctr-client that started this one, and it waits "
+		  "for it",
+		  "Measure with one of the two, or give them different --devices.");
+	return true;
 }
 
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)

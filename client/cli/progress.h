@@ -25,6 +25,9 @@ struct progress {
 
 /* "waiting, number 2 in the queue: ...". */
 void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued);
+/* Does the holder wait for the calling process, because it has started it? Says so, with the
+ * remedy. */
+bool progress_refuse_own_holder(const struct gpuctr_queued *queued);
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued);
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes);
 uint64_t progress_now_ns(void);

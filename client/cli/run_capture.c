@@ -100,7 +100,9 @@ static void on_queued(struct gpuctr_capture *c, const struct gpuctr_queued *queu
 	struct run *run = userdata;
 
 	(void)c;
-	if (run->state == RUN_OPENING) {
+	if (run->state == RUN_OPENING && progress_refuse_own_holder(queued)) {
+		run_refuse(run, EXIT_REFUSED);
+	} else if (run->state == RUN_OPENING) {
 		progress_queued(&run->progress, queued);
 	}
 }

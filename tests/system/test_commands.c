@@ -384,6 +384,30 @@ static const char *write_script(struct fixture *f, const char *name, const char 
 
 /* Its variables, but for those that name the agent and the capture; and the status that a shell
  * would have given. */
+/* Each would wait for the other: the outer one for the program's end, the inner one for the lease.
+ */
+static void a_client_within_a_client_does_not_wait_for_it(void **state)
+{
+	static const char *const outer[] = { "run", "permit" };
+	static const char script[] = "c=$(readlink /proc/$PPID/exe); "
+				     "\"$c\" --metrics dram__bytes_read.sum -- true; echo inner $?";
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < sizeof(outer) / sizeof(outer[0]); i++) {
+		struct program *p = i == 0 ? fixture_client(f, USER_ANN, outer[i], "--metrics",
+							    "dram__bytes_read.sum", "--", "sh",
+							    "-c", script, NULL)
+					   : fixture_client(f, USER_ANN, outer[i], "--", "sh", "-c",
+							    script, NULL);
+
+		expect_exit(p, 0);
+		expect_output(p, "inner 125\n");
+		expect_message(p, "error[held-by-parent]");
+		expect_message(p, "remedy: ");
+	}
+}
+
 static void a_program_has_its_own_environment_and_status(void **state)
 {
 	struct fixture *f = *state;
@@ -423,6 +447,7 @@ int main(void)
 		SYSTEM_TEST(a_program_that_could_not_be_joined_is_told_of),
 		SYSTEM_TEST(a_script_hears_that_there_was_nothing_to_measure),
 		SYSTEM_TEST(nothing_to_measure_is_told_and_no_failure),
+		SYSTEM_TEST(a_client_within_a_client_does_not_wait_for_it),
 		SYSTEM_TEST(a_program_has_its_own_environment_and_status),
 	};
 
