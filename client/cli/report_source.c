@@ -69,6 +69,7 @@ static int on_process(const struct store_process *process, void *userdata)
 {
 	struct report_source *s = userdata;
 
+	s->speechless += process->ended && !process->clean;
 	summary_process(s->summary, &process->process);
 	if (where_process(s->where, &process->process)) {
 		return -ENOMEM;
@@ -176,6 +177,13 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 		buf_text(b, " launches that were measured are in it: where ");
 		where_print(s->where, b);
 		buf_char(b, '\n');
+	}
+	if (s->speechless > 0) {
+		buf_printf(
+			b,
+			"%zu process%s ended without a last word, killed or by _exit(): what was "
+			"launched up to a quarter of a second before may not be counted\n",
+			s->speechless, s->speechless == 1 ? "" : "es");
 	}
 	if (s->unfinished > 0) {
 		buf_printf(b,

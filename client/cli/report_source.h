@@ -16,6 +16,7 @@ struct report_source {
 	struct buf why, budgets;
 	struct strings seeds;
 	unsigned unfinished; /* captures that are not complete */
+	size_t speechless;   /* processes that ended without telling what they had last */
 	unsigned chosen;     /* captures with a budget */
 	unsigned captures;
 	uint64_t before;     /* records of the captures before the present one */

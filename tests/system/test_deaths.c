@@ -146,6 +146,32 @@ static void the_program_is_killed(void **state)
 	expect_service_soon(f, SERVICE_MS);
 }
 
+/* The report of a file says so as well, and of the one that was not killed nothing. */
+static void a_killed_program_is_told_by_the_report(void **state)
+{
+	static const char told[] = "1 process ended without a last word";
+	struct fixture *f = *state;
+
+	fixture_start_daemon(f, NULL);
+	for (int killed = 0; killed < 2; killed++) {
+		struct program *client = fixture_client(
+			f, USER_ANN, "--metrics", "dram__bytes_read.sum", "-f", "-o",
+			fixture_path(f, "file"), "--", "sh", "-c",
+			killed ? "\"$0\" --kernels 20; \"$0\" --kernels 100000 --sleep-us 1000 & "
+				 "sleep 2; kill -9 $!; wait"
+			       : "\"$0\" --kernels 20; \"$0\" --kernels 30",
+			FAKEAPP, NULL);
+		char *text;
+
+		program_wait(client);
+		client = fixture_client(f, USER_ANN, "report", fixture_path(f, "file"), NULL);
+		expect_exit(client, 0);
+		text = read_file(client->out);
+		assert_int_equal(strstr(text, told) != NULL, killed);
+		free(text);
+	}
+}
+
 static void kill_worker(struct fixture *f, const char *name)
 {
 	pid_t pid = fixture_worker(f, name);
@@ -397,6 +423,7 @@ int main(void)
 		SYSTEM_TEST(the_daemon_is_told_to_stop),
 		SYSTEM_TEST(the_client_is_killed),
 		SYSTEM_TEST(the_program_is_killed),
+		SYSTEM_TEST(a_killed_program_is_told_by_the_report),
 		SYSTEM_TEST(the_front_is_killed),
 		SYSTEM_TEST(the_granter_is_killed),
 		SYSTEM_TEST(the_gpu_process_is_killed),
