@@ -369,6 +369,13 @@ static bool check_paths(struct run_options *o)
 	if (!check_pattern(o)) {
 		return false;
 	}
+	if (o->capture_path && (!*o->capture_path || strcmp(o->capture_path, "-") == 0)) {
+		say_usage("-o '%s': this is an SQLite file, and needs a name; for a stream of "
+			  "records on "
+			  "standard output: --format jsonl",
+			  o->capture_path);
+		return false;
+	}
 	if (named) {
 		say_usage("-o %s: this would be an SQLite file; for a stream of records: --format "
 			  "%s --output %s",

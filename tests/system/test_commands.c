@@ -61,6 +61,8 @@ static void options_that_cannot_work_are_refused(void **state)
 	} wrong[] = {
 		{ { "-o", "run.csv" }, "--format csv --output run.csv" },
 		{ { "-o", "run.json" }, "--format jsonl --output run.json" },
+		{ { "-o", "-" }, "needs a name; for a stream of records" },
+		{ { "-o", "" }, "-o '': this is an SQLite file, and needs a name" },
 		{ { "--output", "run.csv" }, "Add --format csv" },
 		{ { "--output", "run" }, "Add --format table, jsonl or csv" },
 		{ { "--format", "jsonl", "--output", "run.csv" }, "the name says csv" },
