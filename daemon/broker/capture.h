@@ -86,6 +86,7 @@ struct capture {
 	struct wire_plan plan;
 	bool recorded;
 	bool device;	 /* may have objects that count the whole GPU */
+	bool whole_gpus; /* its lease was opened for such objects */
 	uint64_t by_job; /* GPUs that the user may measure only as the owner of a job */
 
 	struct claim claim;

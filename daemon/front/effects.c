@@ -134,6 +134,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	};
 	struct refusal r;
 
+	c->whole_gpus = q.device;
 	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);
 		session_tell_refusal(f, c, EVENT_NOT_NOTED, &r);

@@ -6,6 +6,7 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/effects.h"
 #include "daemon/front/front.h"
+#include "daemon/front/permits.h"
 #include "daemon/front/tenancy.h"
 #include "proto/wire/limits.h"
 
@@ -260,6 +261,8 @@ void session_on_reload(struct front *f)
 		c->by_job = admission_by_job(f, &client->credentials, c->claim.gpus);
 		if (!admission_still_allows(f, &client->credentials, c, &r)) {
 			note_withdrawn(f, c, r.message, r.remedy);
+		} else if (c->whole_gpus && !permits_device(f, c, &r)) {
+			note_withdrawn(f, c, r.message, r.remedy); /* who shares is not watched */
 		}
 	}
 	effects_carry_out(f);

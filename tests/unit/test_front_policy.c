@@ -175,6 +175,22 @@ static void test_a_permit_is_a_lease(void **state)
 	assert_int_equal(ask_status(4)->counts.leases_permit, 1);
 }
 
+/* It was alone, and nobody watches that any more. */
+static void test_a_permit_of_whole_gpus_ends_when_they_are_shared(void **state)
+{
+	(void)state;
+	connect_client(0, ANN);
+	open_permit(0);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+	change_settings(share_gpus);
+	assert_true(has_ended(0));
+	connect_client(1, BOB);
+	open_permit(1);
+	assert_int_equal(last_granter_request(GRANTER_OPEN).device, 0);
+	change_settings(entitle_nobody);
+	assert_false(has_ended(1));
+}
+
 static void test_a_permits_client_is_told_who_was_refused(void **state)
 {
 	(void)state;
@@ -631,6 +647,7 @@ int main(void)
 		FRONT_TEST(test_leases_are_as_long_as_the_settings_say_now),
 		FRONT_TEST(test_whole_gpus_are_for_who_has_all_of_them),
 		FRONT_TEST(test_a_permit_is_a_lease),
+		FRONT_TEST(test_a_permit_of_whole_gpus_ends_when_they_are_shared),
 		FRONT_TEST(test_a_permits_client_is_told_who_was_refused),
 		FRONT_TEST(test_a_permit_measures_nothing),
 		FRONT_TEST(test_what_a_job_allows_ends_with_it),
