@@ -177,7 +177,13 @@ static void add_clocks(const struct summary *s, struct buf *b)
 		text_count(b, none);
 		buf_text(b, " of ");
 		text_count(b, records);
-		buf_text(b, " kernels have no time: it did not come from CUPTI");
+		buf_text(
+			b,
+			none < records
+				? " kernels have no time: it did not come from CUPTI"
+				: " kernels have no time: with --budget, or metrics of the SMs, it "
+				  "is the length of a range,\nwhich was not measured: add "
+				  "gpu__time_duration.sum to --metrics");
 		buf_text(b, none < records && marks_sums(s) ? " (sums: \"*\")\n" : "\n");
 	}
 }
