@@ -10,7 +10,7 @@ enum { EXITING = 0x4 };
 bool procstat_read(pid_t pid, struct procstat *ret)
 {
 	char path[32], line[512];
-	const char *end;
+	const char *begin, *end;
 	unsigned flags = 0;
 	int parent = 0;
 	FILE *f;
@@ -22,9 +22,12 @@ bool procstat_read(pid_t pid, struct procstat *ret)
 		return false;
 	}
 	/* The name in parentheses may hold anything, a parenthesis too. */
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	begin = fgets(line, sizeof(line), f) ? strchr(line, '(') : NULL;
+	end = begin ? strrchr(begin, ')') : NULL;
 	good = end &&
 	       sscanf(end + 1, " %c %d %*d %*d %*d %*d %u", &ret->state, &parent, &flags) == 3;
+	snprintf(ret->name, sizeof(ret->name), "%.*s", good ? (int)(end - begin - 1) : 0,
+		 good ? begin + 1 : "");
 	ret->parent = parent;
 	ret->exiting = good && (ret->state == 'Z' || ret->state == 'X' || (flags & EXITING) != 0);
 	fclose(f);

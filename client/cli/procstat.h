@@ -7,7 +7,8 @@
 
 /* What /proc/PID/stat says of a process. */
 struct procstat {
-	char state; /* as proc(5) has it: R, S, D, Z, T, t, ... */
+	char name[16]; /* TASK_COMM_LEN, its end included */
+	char state;    /* as proc(5) has it: R, S, D, Z, T, t, ... */
 	pid_t parent;
 	bool exiting; /* on its way out: the kernel closes its files */
 };

@@ -88,18 +88,20 @@ static pid_t holder_pid(const struct gpuctr_queued *queued)
 	return at ? (pid_t)strtol(at + strlen(", pid "), NULL, 10) : 0;
 }
 
-static bool is_ancestor(pid_t pid)
+/* A holder that uses the library (a scheduler's, a notebook's) need not wait for its children. */
+static bool is_client_above(pid_t pid)
 {
-	struct procstat s = { .parent = getppid() };
+	struct procstat s = { .parent = getppid() }, own = { 0 }, holder = { 0 };
 
 	while (s.parent > 1 && s.parent != pid && procstat_read(s.parent, &s)) {
 	}
-	return pid > 1 && s.parent == pid;
+	return pid > 1 && s.parent == pid && procstat_read(getpid(), &own) &&
+	       procstat_read(pid, &holder) && strcmp(own.name, holder.name) == 0;
 }
 
 bool progress_refuse_own_holder(const struct gpuctr_queued *queued)
 {
-	if (!is_ancestor(holder_pid(queued))) {
+	if (!is_client_above(holder_pid(queued))) {
 		return false;
 	}
 	say_clear();
