@@ -243,7 +243,7 @@ static void forget_names(struct packets *p)
 static uint64_t find_name(struct packets *p, const char *name, bool *ret_fresh)
 {
 	const char *text = texts_add_string(&p->names, name);
-	size_t i = texts_mix(1, (uintptr_t)text) % NAME_SLOTS;
+	size_t i = map_mix(1, (uintptr_t)text) % NAME_SLOTS;
 
 	*ret_fresh = false;
 	if (!text) {
