@@ -42,9 +42,8 @@ struct exporter {
 	void (*tell)(void *e, struct buf *b);
 };
 
-extern const struct exporter exporter_chrome;	/* for HTA, Perfetto and chrome://tracing */
-extern const struct exporter exporter_folded;	/* for flame graphs */
-extern const struct exporter exporter_perfetto; /* for ui.perfetto.dev and trace_processor */
-extern const struct exporter exporter_pyprof;	/* for what read the lines of PyProf's prof */
+extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
+extern const struct exporter exporter_folded; /* for flame graphs */
+extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
 
 #endif
