@@ -5,7 +5,8 @@
  * or of the time in ns. Ranges that differ only in what PyTorch counts are one frame. A semicolon
  * in a name becomes a comma, and what would break the line a question mark. A stack of more than
  * 32 kB is cut: names for which there is no room are "..", and then left out. Of a capture with a
- * budget sums are what all launches did (places.h).
+ * budget sums are what all launches did (places.h). Each sum is rounded to a whole number, because
+ * flamegraph.pl and speedscope read no others.
  *
  * Memory grows with the places in the program, not with the records. */
 
@@ -263,8 +264,7 @@ static void write_line(struct buf *b, const struct frame *kernel, const struct b
 	buf_add(b, stack->data, stack->n);
 	buf_text(b, kernel->name);
 	buf_char(b, ' ');
-	buf_double(b, kernel->sums[0]);
-	buf_char(b, '\n');
+	buf_printf(b, "%.0f\n", kernel->sums[0]);
 }
 
 /* stack holds what is around the frame, each with its semicolon, and is left as it was. */
