@@ -96,10 +96,11 @@ static int on_process(const struct store_process *process, void *userdata)
 	return x->chosen && x->exporter->process ? x->exporter->process(x->e, &x->buf, process) : 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct export *x = userdata;
-	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record) : 0;
+	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record, what) : 0;
 
 	return r ? r : flush(x, BATCH_BYTES);
 }
@@ -157,6 +158,7 @@ static int on_end(const struct store_info *info, void *userdata)
 /* Here, because what the exporter has borrowed from the file ends with the reading. */
 static int read_capture(struct export *x, struct store_error *error)
 {
+	struct attributor *attributor = x->exporter->attributes ? attributor_new() : NULL;
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
@@ -166,9 +168,14 @@ static int read_capture(struct export *x, struct store_error *error)
 						 .on_notice = on_notice,
 						 .on_end = on_end,
 						 .check_beside = x->exporter->only_at_end,
-						 .without = x->exporter->without };
+						 .without = x->exporter->without,
+						 .attributor = attributor };
+	int r = attributor || !x->exporter->attributes
+			? reading_capture(x->options->capture, &handler, x, error)
+			: -ENOMEM;
 
-	return reading_capture(x->options->capture, &handler, x, error);
+	attributor_free(attributor);
+	return r;
 }
 
 /* --- what became of it ----------------------------------------------------------------------- */

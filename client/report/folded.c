@@ -28,7 +28,6 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	struct attributor *attributor;
 	size_t measure;	       /* what is weighed */
 	bool several;	       /* each process is a frame */
 	struct frames frames;  /* of one value */
@@ -106,7 +105,6 @@ static void folded_close(void *e)
 {
 	struct folded *f = e;
 
-	attributor_free(f->attributor);
 	places_free(f->places);
 	frames_deinit(&f->frames);
 	free(f);
@@ -124,9 +122,8 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->several = options->process == 0 && info->n_processes > 1;
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	f->attributor = attributor_new();
 	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
-	if (!f->attributor || !take_weight(f, options->weight, why) ||
+	if (!take_weight(f, options->weight, why) ||
 	    (info->budget_ppm > 0 &&
 	     (!f->places || places_begin(f->places, &info->plan, info->path, why)))) {
 		folded_close(f);
@@ -190,18 +187,15 @@ static void add_to_frame(struct folded *f, struct frame *frame, const struct gpu
 	}
 }
 
-static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct folded *f = e;
 	struct frame *frame = find_outermost(f, record->process);
-	struct attribution what;
 	char place[24];
 
 	(void)b;
-	if (!frame || attributor_take(f->attributor, record, &what)) {
-		return -ENOMEM;
-	}
-	frame = frames_find(&f->frames, frame, what.scope, record);
+	frame = frame ? frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -347,6 +341,7 @@ static void folded_tell(void *e, struct buf *b)
 
 const struct exporter exporter_folded = {
 	.name = "folded",
+	.attributes = true,
 	.without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE | STORE_START,
 	.only_at_end = true,
 	.open = folded_open,
