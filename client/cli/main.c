@@ -8,11 +8,10 @@
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
  *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
- *	     ├► verb_top ─► screen, top_daemon, top_capture, top_files ─► frame, grid, client/report
+ *	     ├► verb_top ─► run, top_files, status_text, ps_table ─► live ─► client/report
  *	     └► verb_completion ─► completion, completion_values
  *
- * say.c alone writes to stderr, and screen.c to a terminal that is all ours; buf and text carry and
- * escape what is written anywhere. */
+ * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */
 
 #include <locale.h>
 #include <stdio.h>
