@@ -10,7 +10,12 @@
 #include "client/cli/text.h"
 #include "client/report/table.h"
 
-enum { USUAL_ROWS = 20, WIDTH_MIN = 40, ROWS_BESIDE = 7 /* around a table, two titles, the rest, the sum, what is left out, the last */ };
+enum {
+	USUAL_ROWS = 20,
+	WIDTH_MIN = 40,
+	ROWS_BESIDE =
+		7 /* around a table, two titles, the rest, the sum, what is left out, the last */
+};
 
 void live_begin(struct live *l)
 {
@@ -71,8 +76,7 @@ void live_add_records(struct live *l, const struct summary *s, bool grows, struc
 	text_count(b, records);
 	buf_printf(b, " kernel%s", records == 1 ? "" : "s");
 	if (grows && l->at_ns > 0 && now > l->at_ns && records >= l->records) {
-		double per_second =
-			(double)(records - l->records) * 1e9 / (double)(now - l->at_ns);
+		double per_second = (double)(records - l->records) * 1e9 / (double)(now - l->at_ns);
 
 		buf_text(b, ", ");
 		text_count(b, (uint64_t)(per_second + 0.5));

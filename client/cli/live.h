@@ -10,10 +10,10 @@ struct live {
 	struct keys keys; /* of the table's rows */
 	const char *sort; /* of the table; NULL: its usual order */
 	uint64_t interval_ns;
-	uint64_t frames; /* how many are printed; 0: live_begin() decides */
-	size_t width;	 /* 0: the terminal's */
-	bool redraws;	 /* on a terminal, until it is ended */
-	uint64_t shown;	 /* frames until now */
+	uint64_t frames;	 /* how many are printed; 0: live_begin() decides */
+	size_t width;		 /* 0: the terminal's */
+	bool redraws;		 /* on a terminal, until it is ended */
+	uint64_t shown;		 /* frames until now */
 	uint64_t records, at_ns; /* of the frame before: for the rate */
 };
 

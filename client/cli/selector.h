@@ -29,17 +29,17 @@ enum {
 };
 
 /* Rows of a table of options, of "capture" and "top". */
-#define SELECTOR_OPTIONS                                                                           \
-	{ 'p', "pid", "LIST", "these processes" },                                                 \
-		{ SELECTOR_TREE, "tree", "LIST", "these processes and all that come from them" },  \
-		{ SELECTOR_JOB, "job", "LIST",                                                     \
-		  "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },                        \
-		{ SELECTOR_PROGRAM, "program", "GLOB", "whose program's name matches" },           \
-		{ SELECTOR_CONTAINER, "container", "LIST",                                         \
-		  "in these containers, by how their ids begin" },                                 \
-		{ SELECTOR_USER, "user", "USER", "of this user (root may)" },                      \
-	{                                                                                          \
-		'a', "all", NULL, "everything of mine that is registered"                          \
+#define SELECTOR_OPTIONS                                                                          \
+	{ 'p', "pid", "LIST", "these processes" },                                                \
+		{ SELECTOR_TREE, "tree", "LIST", "these processes and all that come from them" }, \
+		{ SELECTOR_JOB, "job", "LIST",                                                    \
+		  "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },                       \
+		{ SELECTOR_PROGRAM, "program", "GLOB", "whose program's name matches" },          \
+		{ SELECTOR_CONTAINER, "container", "LIST",                                        \
+		  "in these containers, by how their ids begin" },                                \
+		{ SELECTOR_USER, "user", "USER", "of this user (root may)" },                     \
+	{                                                                                         \
+		'a', "all", NULL, "everything of mine that is registered"                         \
 	}
 
 /* Is it one of these options? Then takes its value; false: said what is wrong. */

@@ -112,12 +112,13 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 	request_answer(&l->request, error);
 }
 
-static int exec_ps(int argc, char **argv)
+static int exec_ps(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct request_options o;
 	struct listing l = { 0 };
 	int status = request_parse(&o, &verb_ps, argc, argv);
 
+	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

@@ -39,12 +39,13 @@ static void on_status_for_programs(const struct gpuctr_status *status,
 	request_answer(request, error);
 }
 
-static int exec_status(int argc, char **argv)
+static int exec_status(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct request_options o;
 	struct request request;
 	int status = request_parse(&o, &verb_status, argc, argv);
 
+	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}

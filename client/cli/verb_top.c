@@ -178,11 +178,12 @@ static int watch(struct run_options *o)
 	return status == EXIT_REFUSED ? EXIT_VERB_FAILED : status;
 }
 
-static int exec_top(int argc, char **argv)
+static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
 	int status = EXIT_VERB_USAGE;
 
+	(void)verbs;
 	switch (top_options_parse(&o, argc, argv)) {
 	case RUN_PARSED:
 		status = watch(&o);
@@ -213,6 +214,7 @@ const struct verb verb_top = {
 		    "  gpuctr-client top run.gpuctr\n"
 		    "  gpuctr-client top --program python --once\n"
 		    "  gpuctr-client top --batch 3 --interval 0.5\n",
+	.takes = "FILE",
 	.options = top_option_defs,
 	.exec = exec_top,
 };
