@@ -105,7 +105,7 @@ void watch_look(struct capture *c)
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (pthread_mutex_trylock(&r->lock) != 0) {
+		if (!lock_try(&r->lock)) {
 			continue;
 		}
 		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
@@ -113,6 +113,6 @@ void watch_look(struct capture *c)
 			look_at_work(c, r);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&r->lock);
+		lock_release(&r->lock);
 	}
 }
