@@ -30,7 +30,6 @@ static struct {
 	struct activity activity;
 	bool opened;		     /* by the thread that starts a capture */
 	atomic_bool forked;	     /* this is a child without exec */
-	atomic_bool exiting;	     /* no capture begins any more, and CUPTI is left in peace */
 	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
 	struct lock lock;
 	pthread_cond_t ended;
@@ -74,7 +73,7 @@ struct capture *agent_begin(struct link *link, bool late)
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
 
 	lock_acquire(&agent.lock);
-	if (c && !atomic_load(&agent.exiting)) {
+	if (c && !state_is_exiting()) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
@@ -115,7 +114,7 @@ static void take_out(struct capture *c)
 	agent.kept = c;
 	pthread_cond_broadcast(&agent.ended);
 	lock_release(&agent.lock);
-	while (atomic_load(&agent.exiting)) {
+	while (state_is_exiting()) {
 		pause();
 	}
 	agent.kept = NULL;
@@ -168,7 +167,7 @@ void agent_finish(uint64_t timeout_ns)
 	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
 		return;
 	}
-	atomic_store(&agent.exiting, true);
+	state_note_exit();
 	if (agent.capture) {
 		capture_request_end(agent.capture, by_ns);
 	}

@@ -131,16 +131,15 @@ static void on_values(void *userdata, const struct launch *launches, size_t n, c
  * Otherwise the doors stay open, so that we hear of a context's end. */
 static bool close_doors(struct capture *c)
 {
-	atomic_store(&c->closing, true);
-	if (!c->closed && visits_close(c)) {
-		c->closed = contexts_retire(c);
-		if (c->closed) {
+	state_move(&c->deliver.state, CAPTURE_CLOSING);
+	if (visits_are_open(c) && visits_close(c)) {
+		if (contexts_retire(c)) {
 			visits_closed();
 		} else {
 			visits_open(c);
 		}
 	}
-	return c->closed;
+	return !visits_are_open(c);
 }
 
 static void close_doors_soon(struct capture *c)
@@ -148,7 +147,7 @@ static void close_doors_soon(struct capture *c)
 	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
 	uint64_t by_ns = clock_now_ns() + VISITS_PATIENCE_MS * CLOCK_NS_PER_MS;
 
-	while (!close_doors(c) && clock_now_ns() < by_ns && !atomic_load(&c->stop_requested)) {
+	while (!close_doors(c) && clock_now_ns() < by_ns && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
 	}
 }
@@ -157,7 +156,7 @@ static void close_doors_soon(struct capture *c)
  * disturbed: it is over soon, and this is tried again at the next tick. */
 static void stop_now(struct capture *c)
 {
-	bool exiting = atomic_load(&c->stop_requested);
+	bool exiting = state_is_exiting();
 	struct refusal missed;
 	char text[256];
 
@@ -192,9 +191,9 @@ static void on_idle(void *userdata)
 
 	/* A program that was started to be measured is counted to its end, one that ran before is
 	 * left alone as soon as it can be. */
-	if (atomic_load(&c->stop_requested) || !atomic_load(&c->active) ||
+	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_full(&c->filter)))) {
-		atomic_store(&c->active, false);
+		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		stop_now(c);
 	} else {
 		deliver_lend_link(&c->deliver);
@@ -230,7 +229,7 @@ static void on_batch(void *userdata, struct batch *b)
  * peace. */
 static void leave_cupti(struct capture *c)
 {
-	if (!atomic_load(&c->stop_requested)) {
+	if (!state_is_exiting()) {
 		callbacks_unsubscribe(c);
 		activity_stop(c->activity);
 		permission_remove();
@@ -242,7 +241,7 @@ static void on_end(void *userdata)
 	struct capture *c = userdata;
 
 	tell_strata(c);
-	if (c->closed) {
+	if (!visits_are_open(c)) {
 		deliver_lend_link(&c->deliver);
 		leave_cupti(c);
 		deliver_take_link(&c->deliver);
@@ -256,7 +255,7 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 	(void)code;
 	(void)message;
-	atomic_store(&c->active, false);
+	state_move(&c->deliver.state, CAPTURE_STOPPING);
 }
 
 /* --- start --- */
@@ -364,7 +363,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 	capture_announce(c);
 	nvtx_watch(c->scope.on || c->filter.nvtx.n > c->filter.nvtx.n_select);
 	nvtx_adopt_stack(&c->scope, c->number);
-	atomic_store(&c->active, true);
+	state_move(&c->deliver.state, CAPTURE_MEASURING);
 	visits_open(c);
 	return 0;
 }
@@ -418,7 +417,7 @@ void capture_run(struct capture *c)
 
 	watcher_begin(c);
 	deliver_run(&c->deliver);
-	while (!c->closed && !atomic_load(&c->stop_requested)) {
+	while (visits_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
 		if (close_doors(c)) {
 			leave_cupti(c);
@@ -429,14 +428,13 @@ void capture_run(struct capture *c)
 
 void capture_request_end(struct capture *c, uint64_t by_ns)
 {
-	atomic_store(&c->active, false);
-	atomic_store(&c->stop_requested, true);
+	state_move(&c->deliver.state, CAPTURE_STOPPING);
 	deliver_kick(&c->deliver, by_ns);
 }
 
 bool capture_free(struct capture *c)
 {
-	if (atomic_load(&c->stop_requested) || !deliver_deinit(&c->deliver)) {
+	if (!deliver_deinit(&c->deliver)) {
 		return false;
 	}
 	contexts_free(c);

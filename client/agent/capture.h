@@ -30,11 +30,7 @@ struct capture {
 	struct link *link;
 	const struct method *method; /* what is done around a launch; none until it has started */
 
-	atomic_bool active;	    /* launches are looked at */
-	atomic_bool stop_requested; /* the program exits */
-	atomic_bool closing;	    /* launches may go unnoticed now */
-	bool closed;		    /* it is over for all threads of the program */
-	atomic_uint n_contexts;	    /* there are now */
+	atomic_uint n_contexts; /* there are now */
 	struct stream_captures stream_captures;
 	struct patience patience;
 	struct arena arena; /* holds welcome */
@@ -60,6 +56,18 @@ struct capture {
 	struct device_info *devices[LIMIT_GPUS];
 	size_t n_devices;
 };
+
+/* Are launches measured? */
+static inline bool capture_is_measuring(const struct capture *c)
+{
+	return atomic_load_explicit(&c->deliver.state, memory_order_relaxed) == CAPTURE_MEASURING;
+}
+
+/* Does nobody wait for the program's threads any more? Calls of theirs may go unnoticed. */
+static inline bool capture_is_closing(const struct capture *c)
+{
+	return atomic_load(&c->deliver.state) >= CAPTURE_CLOSING;
+}
 
 /* An empty one, inactive; NULL: out of memory. The pointers are borrowed until capture_free(). */
 struct capture *capture_new(const struct profiler *p, struct activity *activity, struct link *link,

@@ -250,7 +250,7 @@ void contexts_let_go(struct capture *c)
 
 	while (!for_each(c, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, disable, &busy)) {
 		if (clock_now_ns() >= by_ns) {
-			atomic_store(&c->closing, true);
+			state_move(&c->deliver.state, CAPTURE_CLOSING);
 			if (!for_each(c, 0, disable, &busy)) {
 				for_each(c, 0, abandon, &busy);
 			}

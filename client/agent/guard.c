@@ -273,7 +273,7 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 	uint64_t begin_ns = s->begin_ns;
 	unsigned mark = 0;
 
-	while (clock_now_ns() - begin_ns < patience_ns && atomic_load(&c->active)) {
+	while (clock_now_ns() - begin_ns < patience_ns && capture_is_measuring(c)) {
 		pause_between(begin_ns);
 		if (is_done(c, r, only, except)) {
 			return true;
@@ -428,7 +428,7 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 		return true;
 	}
 	hold(g, l);
-	if (patience_ns > 0 && atomic_load(&c->active)) {
+	if (patience_ns > 0 && capture_is_measuring(c)) {
 		suspect(c, l);
 	}
 	g->stalled = is_suspect(&c->patience, l->work);
@@ -480,7 +480,7 @@ bool guard_may_release(struct capture *c, struct ranges *r)
 	ended = all || is_done(c, r, g->held.stream, NULL);
 	if (ended && !guard_is_disturbed(g)) {
 		forgive(&c->patience, g->held.work);
-	} else if (!ended && atomic_load(&c->active)) {
+	} else if (!ended && capture_is_measuring(c)) {
 		suspect(c, &g->held);
 	}
 	return all && nothing_is_beside(c, r);
@@ -539,7 +539,7 @@ bool guard_may_block(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;
 
-	if (atomic_load(&c->closing)) {
+	if (capture_is_closing(c)) {
 		return guard_is_quiet(c, r, patient);
 	}
 	return others_have_ended(g) && guard_is_quiet(c, r, patient) && nobody_comes(g);

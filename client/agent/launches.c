@@ -168,7 +168,7 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 	struct launch *l;
 
 	/* Or the pass that it was chosen for has given way meanwhile. */
-	if (!atomic_load(&c->active) || v->chosen.pass != r->pass) {
+	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		unlock_after_launch(r);
 		return false;
@@ -325,7 +325,7 @@ void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 	} else if (data->callbackSite == CUPTI_API_EXIT && v->nested > 0) {
 		v->nested--;
 	} else if (data->callbackSite == CUPTI_API_ENTER) {
-		if (atomic_load_explicit(&c->active, memory_order_relaxed)) {
+		if (capture_is_measuring(c)) {
 			on_launch_enter(c, v, id, data);
 		}
 		if (!v->launching) {

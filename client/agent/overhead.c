@@ -70,7 +70,7 @@ double overhead_calibrate(const struct profiler *p, CUpti_SubscriberHandle subsc
  * one, so once it has succeeded there is none. */
 static bool may_ask(struct capture *c, const struct ranges *r)
 {
-	return atomic_load(&c->active) && !stream_captures_any(&c->stream_captures) &&
+	return capture_is_measuring(c) && !stream_captures_any(&c->stream_captures) &&
 	       (!c->late || (r->has_started && atomic_load(&c->n_contexts) == 1) ||
 		clock_now_ns() - c->made_ns > LATE_NS);
 }

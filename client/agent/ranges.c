@@ -575,7 +575,7 @@ static void finish(struct capture *c, struct ranges *r)
 
 	pop(c, r);
 	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
-	    (guard_is_disturbed(&r->guard) || atomic_load(&c->closing))) {
+	    (guard_is_disturbed(&r->guard) || capture_is_closing(c))) {
 		l->fate = LAUNCH_DISTURBED;
 	}
 }

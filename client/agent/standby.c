@@ -63,13 +63,13 @@ void standby_program_name(char *name, size_t size)
 /* --- a capture --- */
 
 /* Is the capture over before it has begun? */
-static bool is_called_off(const struct capture *c)
+static bool is_called_off(void)
 {
 	struct wire_message m;
 	int r = link_receive(&standby.link, &m, CLOCK_NS_PER_MS);
 
 	return (r < 0 && r != -EAGAIN) || (r == 0 && m.type == WIRE_AGENT_STOP) ||
-	       atomic_load(&c->stop_requested);
+	       state_is_exiting();
 }
 
 /* Our library is loaded within the program's cuInit(), which CUPTI must not meet half done. One
@@ -79,7 +79,7 @@ static bool wait_for_driver(struct capture *c)
 	uint64_t by_ns = clock_now_ns() + DRIVER_S * CLOCK_NS_PER_S;
 
 	while (!profiler_driver_is_ready()) {
-		if (is_called_off(c)) {
+		if (is_called_off()) {
 			return false;
 		}
 		if (clock_now_ns() > by_ns) {

@@ -151,6 +151,11 @@ void visits_closed(void)
 	atomic_store(&undecided, false);
 }
 
+bool visits_are_open(const struct capture *c)
+{
+	return atomic_load(&open_capture) == c;
+}
+
 void visits_forget(void)
 {
 	atomic_store(&open_capture, NULL);

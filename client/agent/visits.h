@@ -70,6 +70,9 @@ void visits_open(struct capture *c);
 bool visits_close(struct capture *c);
 void visits_closed(void);
 
+/* May threads come in? */
+bool visits_are_open(const struct capture *c);
+
 /* In a forked child: nobody is inside of anything. */
 void visits_forget(void);
 

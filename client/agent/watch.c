@@ -56,7 +56,7 @@ static void look_at_call(struct capture *c, struct ranges *r)
 	char what[128];
 
 	if (call && has_stood(atomic_load(&r->call_since_ns)) && !atomic_exchange(&r->lost, true)) {
-		atomic_store(&c->active, false);
+		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		guard_let_in(&r->guard);
 		snprintf(what, sizeof(what), "%s has not returned", call);
 		tell(c, r, GPUCTR_E_STALLED, what);

@@ -130,9 +130,9 @@ static int begin(void **state)
 	made_clock.now_ns = gpu.begin_ns = 1000 * CLOCK_NS_PER_S;
 	proofs = 0;
 	c.profiler = &profiler;
-	c.active = true;
 	c.n_contexts = 1;
 	deliver_init(&c.deliver);
+	c.deliver.state = CAPTURE_MEASURING;
 	c.deliver.welcome = &welcome;
 	guard_init(&r.guard);
 	streams_add(&r.guard.streams, STREAM(0));
@@ -362,7 +362,7 @@ static void what_goes_unnoticed_at_the_end_is_not_waited_for(void **state)
 	(void)state;
 	assert_true(guard_other_begins(&r.guard, false));
 	assert_false(guard_may_block(&c, &r, true));
-	c.closing = true;
+	c.deliver.state = CAPTURE_CLOSING;
 	assert_true(guard_may_block(&c, &r, true));
 }
 
@@ -518,7 +518,7 @@ static void what_is_under_way_is_drained_with_patience(void **state)
 	uint64_t began_ns = made_clock.now_ns;
 
 	(void)state;
-	c.active = false;
+	c.deliver.state = CAPTURE_STOPPING;
 	give_work(0, 5 * MS);
 	guard_drain(&c, &r);
 	assert_in_range(made_clock.now_ns - began_ns, 5 * MS, 6 * MS);
@@ -795,7 +795,7 @@ static void a_call_that_does_not_return_is_told_once(void **state)
 		r.call_since_ns = i == 50 ? made_clock.now_ns : r.call_since_ns;
 		watch_calls(&c);
 		assert_int_equal(count_notices(), i >= 150);
-		assert_int_equal(atomic_load(&c.active), i < 150);
+		assert_int_equal(capture_is_measuring(&c), i < 150);
 		assert_int_equal(atomic_load(&r.guard.shut), i < 150);
 		assert_int_equal(atomic_load(&r.guard.blocking), i < 150);
 	}

@@ -179,7 +179,7 @@ static int begin(void **state)
 	assert_int_equal(callbacks_subscribe(c, &refusal), 0);
 	c->method = &method;
 	r = contexts_find(c, CONTEXT);
-	atomic_store(&c->active, true);
+	state_move(&c->deliver.state, CAPTURE_MEASURING);
 	visits_open(c);
 	return 0;
 }
@@ -709,6 +709,7 @@ static void a_call_that_never_returns_costs_no_batch(void **state)
 	enter(COPY);
 	r->object = (void *)r;
 	r->state = RANGES_STARTED;
+	assert_true(state_move(&c->deliver.state, CAPTURE_STOPPING));
 	contexts_let_go(c);
 	assert_int_equal(n_disabled, 1);
 	assert_int_not_equal(r->state, RANGES_BROKEN);

@@ -109,7 +109,7 @@ static void capture(uint32_t passes, uint32_t ppm)
 
 	memset(&c, 0, sizeof(c));
 	c.profiler = &gpu_profiler;
-	c.active = true;
+	c.deliver.state = CAPTURE_MEASURING;
 	gpu.n_passes = c.passes.n = passes;
 	for (uint32_t i = 0; i < passes; i++) {
 		c.passes.v[i].metrics = (struct wire_strings){ 1, &names[i] };
@@ -843,9 +843,9 @@ static void work_beside_a_range_is_disturbing(void **state)
 	beside = &work;
 	launch_many(1);
 	beside = NULL;
-	atomic_store(&c.closing, true); /* others may go unnoticed */
+	atomic_store(&c.deliver.state, CAPTURE_CLOSING); /* others may go unnoticed */
 	launch_many(1);
-	atomic_store(&c.closing, false);
+	atomic_store(&c.deliver.state, CAPTURE_MEASURING);
 	finish();
 	assert_int_equal(delivered.n_disturbed, 2);
 }
