@@ -5,7 +5,7 @@
 /* Whether a launch is measured. Each launch has a chance, which is known before anything is known
  * of its value, and a random number decides. So a record with chance c stands for 1/c launches, and
  * estimates from records and their chances are right on average whatever the program does (see
- * client/estimate and docs/budget.md).
+ * client/estimate and docs/internals/budget.md).
  *
  * How many may be measured is somebody else's decision (budget.h): chooser_grant() says it.
  *

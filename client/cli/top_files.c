@@ -65,8 +65,10 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
+	(void)what;
 	summary_record(((struct reading *)userdata)->summary, record);
 	return 0;
 }
