@@ -78,8 +78,8 @@ static void wait_for_turns(struct capture *c)
 	size_t n = contexts_list(c, contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		if (ranges_lock_patiently(c, contexts[i])) {
-			lock_release(&contexts[i]->lock);
+		if (gate_lock(&contexts[i]->gate, &c->patience)) {
+			lock_release(&contexts[i]->gate.lock);
 		}
 	}
 }

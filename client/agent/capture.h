@@ -33,6 +33,7 @@ struct capture {
 	atomic_uint n_contexts; /* there are now */
 	struct stream_captures stream_captures;
 	struct patience patience;
+	struct suspects suspects;
 	struct arena arena; /* holds welcome */
 	struct wire_agent_welcome welcome;
 	struct passes passes; /* of its plan */

@@ -33,7 +33,7 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 	lock_acquire(&c->lock);
 	r = find(c, context);
 	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
-		lock_init(&r->lock, LOCK_CONTEXT);
+		lock_init(&r->gate.lock, LOCK_CONTEXT);
 		guard_init(&r->guard);
 		r->guard.streams.late = c->late;
 		r->context = context;
@@ -91,9 +91,9 @@ static void let_go_at_end(struct capture *c, struct ranges *r)
 	bool done = false;
 
 	if (r->object && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
-		guard_shut(&r->guard);
+		gate_shut(&r->gate);
 		done = guard_is_quiet(c, r, true) && c->method->disable(c, r);
-		guard_let_in(&r->guard);
+		gate_let_in(&r->gate);
 		c->profiler->cuCtxPopCurrent(&popped);
 	}
 	if (r->object && !done) {
@@ -118,10 +118,10 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 	if (!found || found == except) {
 		return;
 	}
-	if (lock_until(&found->lock, clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS)) {
+	if (lock_until(&found->gate.lock, clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS)) {
 		let_go_at_end(c, found);
 		forget(found);
-		lock_release(&found->lock);
+		lock_release(&found->gate.lock);
 	} else {
 		found->context = NULL;
 	}
@@ -142,7 +142,7 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (!lock_until(&r->lock, clock_now_ns() + patience_ns)) {
+		if (!lock_until(&r->gate.lock, clock_now_ns() + patience_ns)) {
 			++*ret_busy;
 			continue;
 		}
@@ -151,7 +151,7 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 			all = act(c, r) && all;
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		lock_release(&r->lock);
+		lock_release(&r->gate.lock);
 	}
 	return all;
 }
@@ -166,9 +166,9 @@ static bool flush_old(struct capture *c, struct ranges *r)
 	    !choosing_batch_is_old(&c->choosing)) {
 		return true;
 	}
-	guard_shut(&r->guard);
+	gate_shut(&r->gate);
 	done = c->method->flush(c, r);
-	guard_let_in(&r->guard);
+	gate_let_in(&r->gate);
 	return done;
 }
 
@@ -185,12 +185,12 @@ static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
 	CUcontext popped;
 	bool may = true;
 
-	guard_shut(&r->guard);
+	gate_shut(&r->gate);
 	if (r->object && r->context && c->profiler->cuCtxPushCurrent(r->context) == CUDA_SUCCESS) {
 		may = guard_may_block(c, r, false);
 		c->profiler->cuCtxPopCurrent(&popped);
 	}
-	ranges_enter_call(r, call);
+	gate_enter_call(&r->gate, call);
 	return may;
 }
 
@@ -201,7 +201,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	size_t n = contexts_list(c, contexts), n_locked = 0;
 	bool quiet = true;
 
-	while (quiet && n_locked < n && lock_try(&contexts[n_locked]->lock)) {
+	while (quiet && n_locked < n && lock_try(&contexts[n_locked]->gate.lock)) {
 		quiet = shut_all_out(c, contexts[n_locked++], call);
 	}
 	quiet = quiet && n_locked == n;
@@ -211,9 +211,9 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	while (n_locked > 0) {
 		struct ranges *r = contexts[--n_locked];
 
-		ranges_enter_call(r, NULL);
-		guard_let_in(&r->guard);
-		lock_release(&r->lock);
+		gate_enter_call(&r->gate, NULL);
+		gate_let_in(&r->gate);
+		lock_release(&r->gate.lock);
 	}
 	return quiet;
 }
@@ -223,10 +223,10 @@ static bool disable(struct capture *c, struct ranges *r)
 {
 	bool done;
 
-	guard_shut(&r->guard);
+	gate_shut(&r->gate);
 	guard_drain(c, r);
 	done = c->method->disable(c, r);
-	guard_let_in(&r->guard);
+	gate_let_in(&r->gate);
 	if (done) {
 		guard_give_back(&r->guard, c->profiler);
 	}
@@ -281,7 +281,7 @@ void contexts_free(struct capture *c)
 			forget(r);
 		}
 		list_remove(&r->link);
-		lock_deinit(&r->lock);
+		lock_deinit(&r->gate.lock);
 		free(r);
 	}
 }

@@ -111,37 +111,14 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
 	activity_expect(c->activity, data->correlationId);
 }
 
-/* Another thread may be within a launch that does not return until this one was made. For work of
- * this stream, which the GPU does not get meanwhile. */
-static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
-{
-	bool locked = lock_try(&r->lock), stands;
-
-	if (!locked) {
-		stands = guard_begin_standing(&r->guard, stream);
-		locked = ranges_lock_patiently(c, r);
-		if (stands) {
-			guard_end_standing(&r->guard);
-		}
-	}
-	return locked;
-}
-
 static bool lock_for_launch(struct capture *c, struct ranges *r, const struct arguments *g)
 {
-	bool locked = lock_patiently(c, r, streams_normal(g->stream, g->per_thread_stream));
+	bool locked = guard_lock(c, r, streams_normal(g->stream, g->per_thread_stream));
 
 	if (locked) {
-		guard_shut(&r->guard);
+		gate_shut(&r->gate);
 	}
 	return locked;
-}
-
-static void unlock_after_launch(struct ranges *r)
-{
-	atomic_store(&r->call, NULL);
-	guard_let_in(&r->guard);
-	lock_release(&r->lock);
 }
 
 static void note_for_guard(struct visit *v, struct function *f, const struct arguments *g,
@@ -170,14 +147,14 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 	/* Or the pass that it was chosen for has given way meanwhile. */
 	if (!capture_is_measuring(c) || v->chosen.pass != r->pass) {
 		atomic_fetch_add(&c->counters.unready, 1);
-		unlock_after_launch(r);
+		gate_leave(&r->gate);
 		return false;
 	}
 	functions_prepare(c, f);
 	find_stream(c, v, data->context, g->stream, g->per_thread_stream);
 	note_for_guard(v, f, g, r);
 	if (!c->method->open(c, r, &v->launched, &l)) {
-		unlock_after_launch(r);
+		gate_leave(&r->gate);
 		return false;
 	}
 	note_launch(c, v, l, r, f, g, data);
@@ -248,7 +225,7 @@ static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_Callb
 	if (r->state == RANGES_STARTED) {
 		c->method->close(c, r, &v->launched, !result || *result == CUDA_SUCCESS);
 	}
-	unlock_after_launch(r);
+	gate_leave(&r->gate);
 }
 
 /* --- work that is not measured --- */
@@ -285,10 +262,10 @@ static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId 
 		return;
 	}
 	v->other = r;
-	while (r && !guard_other_begins(&r->guard, insist)) {
-		insist = !lock_patiently(c, r, read_work(id, data).stream);
+	while (r && !gate_other_begins(&r->gate, insist)) {
+		insist = !guard_lock(c, r, read_work(id, data).stream);
 		if (!insist) {
-			lock_release(&r->lock);
+			lock_release(&r->gate.lock);
 		}
 	}
 }
@@ -301,17 +278,17 @@ static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId i
 
 	if (r && v->others_within == 0) {
 		v->other = NULL;
-		guard_other_ends(&r->guard, &work);
+		guard_other_ends(r, &work);
 		return;
 	}
 	r = find_known_context(c, v, data->context);
 	if (v->others_within > 0) {
 		v->others_within--;
 		if (r) {
-			guard_disturb(&r->guard, &work);
+			guard_disturb(r, &work);
 		}
 	} else if (r) {
-		guard_stranger_ends(&r->guard, &work);
+		guard_untracked_ends(r, &work);
 	}
 }
 

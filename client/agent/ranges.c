@@ -43,39 +43,6 @@ static void unready(struct capture *c)
 	atomic_fetch_add(&c->counters.unready, 1);
 }
 
-static const char the_launch[] = "the launch";
-
-bool ranges_are_turning(struct ranges *r)
-{
-	const char *call = atomic_load(&r->call);
-
-	return call && call != the_launch && !atomic_load(&r->lost);
-}
-
-bool ranges_lock_patiently(struct capture *c, struct ranges *r)
-{
-	uint64_t patience_ns;
-
-	do {
-		patience_ns = guard_patience_ns(&c->patience);
-		if (lock_until(&r->lock, clock_now_ns() + patience_ns)) {
-			return true;
-		}
-	} while (ranges_are_turning(r));
-	guard_spend(&c->patience, patience_ns);
-	return false;
-}
-
-/* For whoever looks after those that do not come back. */
-void ranges_enter_call(struct ranges *r, const char *call)
-{
-	atomic_store(&r->call_since_ns, clock_now_ns());
-	if (atomic_load(&r->lost)) {
-		atomic_store(&r->lost, false);
-	}
-	atomic_store(&r->call, call);
-}
-
 /* --- passes --- */
 
 void ranges_init_turns(struct capture *c, struct ranges *r)
@@ -121,7 +88,7 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerStart");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerStart");
 	result = c->profiler->cuptiRangeProfilerStart(&p);
 	r->running = result == CUPTI_SUCCESS;
 	return result;
@@ -136,7 +103,7 @@ static CUptiResult call_stop(struct capture *c, struct ranges *r)
 	};
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerStop");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerStop");
 	r->running = false;
 	result = c->profiler->cuptiRangeProfilerStop(&p);
 	r->set = (r->set + 1) % c->passes.n;
@@ -148,7 +115,7 @@ static CUptiResult start_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
 
-	ranges_enter_call(r, "cuptiRangeProfilerSetConfig");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerSetConfig");
 	result = ranges_renew_image(c, r);
 	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
 }
@@ -181,17 +148,17 @@ static bool take_over(struct capture *c, struct ranges *r)
 		struct ranges *other = contexts[i];
 		CUcontext popped;
 
-		if (other == r || other->device != r->device || !lock_try(&other->lock)) {
+		if (other == r || other->device != r->device || !lock_try(&other->gate.lock)) {
 			continue;
 		}
 		if (other->object && other->context &&
 		    c->profiler->cuCtxPushCurrent(other->context) == CUDA_SUCCESS) {
-			guard_shut(&other->guard);
+			gate_shut(&other->gate);
 			any = ranges_disable(c, other) || any;
-			guard_let_in(&other->guard);
+			gate_let_in(&other->gate);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		lock_release(&other->lock);
+		lock_release(&other->gate.lock);
 	}
 	return any;
 }
@@ -299,9 +266,9 @@ static bool start(struct capture *c, struct ranges *r)
 	deliver_free_batch(&c->deliver, r->batch);
 	r->batch = NULL;
 	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		ranges_wait(c, r, atomic_load(&r->call));
+		ranges_wait(c, r, atomic_load(&r->gate.call));
 	} else if (result != CUPTI_ERROR_NOT_READY) {
-		ranges_give_up(c, r, atomic_load(&r->call), result);
+		ranges_give_up(c, r, atomic_load(&r->gate.call), result);
 	}
 	return false;
 }
@@ -328,10 +295,9 @@ static CUptiResult stop_and_decode(struct capture *c, struct ranges *r)
 
 /* A call that was made before the capture has given the GPU work, it is not known when: whatever
  * was measured until now may count it as well. */
-static void spoil_before_stranger(struct ranges *r)
+static void spoil_before_untracked(struct ranges *r)
 {
-	if (!atomic_load_explicit(&r->guard.stranger, memory_order_relaxed) ||
-	    !atomic_exchange(&r->guard.stranger, false) || !r->batch) {
+	if (!gate_take_untracked(&r->gate) || !r->batch) {
 		return;
 	}
 	for (size_t i = 0; i < r->batch->n; i++) {
@@ -348,7 +314,7 @@ static void stop(struct capture *c, struct ranges *r)
 	const struct ranges_image *image = &r->images[r->set];
 	CUptiResult result = stop_and_decode(c, r);
 
-	spoil_before_stranger(r);
+	spoil_before_untracked(r);
 	if (b->n < r->room) {
 		take_turn(c, r);
 	}
@@ -375,7 +341,7 @@ static CUptiResult call_pop(struct capture *c, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 	};
 
-	ranges_enter_call(r, "cuptiRangeProfilerPopRange");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerPopRange");
 	return c->profiler->cuptiRangeProfilerPopRange(&p);
 }
 
@@ -395,7 +361,7 @@ static void disable(struct capture *c, struct ranges *r)
 	}
 	r->guard.holds = false;
 	if (r->object) {
-		ranges_enter_call(r, "cuptiRangeProfilerDisable");
+		gate_enter_call(&r->gate, "cuptiRangeProfilerDisable");
 		c->profiler->cuptiRangeProfilerDisable(&p);
 		r->object = NULL;
 	}
@@ -423,7 +389,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	bool ready;
 
 	disable(c, r);
-	ranges_enter_call(r, "cuptiRangeProfilerEnable");
+	gate_enter_call(&r->gate, "cuptiRangeProfilerEnable");
 	ready = ranges_setup(c, r);
 	r->is_fresh = true;
 	r->spent_ns += clock_now_ns() - begin_ns;
@@ -506,7 +472,7 @@ static void format_name(size_t n, char name[24])
 /* How long the call under way has taken; asked only when somebody wants to know. */
 static uint64_t call_ns(const struct capture *c, struct ranges *r)
 {
-	return c->choosing.on ? clock_now_ns() - atomic_load(&r->call_since_ns) : 0;
+	return c->choosing.on ? clock_now_ns() - atomic_load(&r->gate.call_since_ns) : 0;
 }
 
 /* Before the range that it was for is noted, or when there is none. */
@@ -555,8 +521,8 @@ static bool push(struct capture *c, struct ranges *r)
 
 	format_name(r->batch->n, name);
 	p.pRangeName = name;
-	atomic_store(&r->guard.disturbed, false);
-	ranges_enter_call(r, "cuptiRangeProfilerPushRange");
+	gate_begin_range(&r->gate);
+	gate_enter_call(&r->gate, "cuptiRangeProfilerPushRange");
 	result = c->profiler->cuptiRangeProfilerPushRange(&p);
 	r->push_ns = call_ns(c, r);
 	if (result == CUPTI_SUCCESS) {
@@ -575,7 +541,7 @@ static void finish(struct capture *c, struct ranges *r)
 
 	pop(c, r);
 	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
-	    (guard_is_disturbed(&r->guard) || capture_is_closing(c))) {
+	    (gate_is_disturbed(&r->gate) || capture_is_closing(c))) {
 		l->fate = LAUNCH_DISTURBED;
 	}
 }
@@ -593,17 +559,17 @@ static bool release(struct capture *c, struct ranges *r)
 	}
 	g->holds = false;
 	finish(c, r);
-	ranges_enter_call(r, NULL); /* what follows may wait for another launch */
-	guard_unblock(g);
+	gate_enter_call(&r->gate, NULL); /* what follows may wait for another launch */
+	gate_unblock(&r->gate);
 	return true;
 }
 
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,
 		 struct launch **ret)
 {
-	spoil_before_stranger(r);
+	spoil_before_untracked(r);
 	if (!release(c, r)) {
-		guard_disturb(&r->guard, &(struct guard_work){ g->stream, true });
+		guard_disturb(r, &(struct guard_work){ g->stream, true });
 		note_wait(c, r);
 		unready(c);
 		return false;
@@ -623,8 +589,8 @@ bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch 
 	if (r->batch->n == r->room) {
 		take_turn(c, r);
 	}
-	ranges_enter_call(r, the_launch);
-	guard_unblock(&r->guard);
+	gate_enter_launch(&r->gate);
+	gate_unblock(&r->gate);
 	return true;
 }
 
@@ -659,7 +625,7 @@ bool ranges_flush(struct capture *c, struct ranges *r)
 {
 	bool done = try_flush(c, r);
 
-	ranges_enter_call(r, NULL);
+	gate_enter_call(&r->gate, NULL);
 	return done;
 }
 
@@ -674,7 +640,7 @@ bool ranges_disable(struct capture *c, struct ranges *r)
 	if (may) {
 		disable(c, r);
 	}
-	ranges_enter_call(r, NULL);
+	gate_enter_call(&r->gate, NULL);
 	return may;
 }
 

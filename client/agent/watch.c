@@ -32,11 +32,6 @@ static bool has_passed(uint64_t since_ns, uint64_t ns)
 	return since_ns != 0 && now_ns > since_ns && now_ns - since_ns > ns;
 }
 
-static bool has_stood(uint64_t since_ns)
-{
-	return has_passed(since_ns, STILL_NS);
-}
-
 static void tell(struct capture *c, const struct ranges *r, int code, const char *what)
 {
 	char text[512];
@@ -53,12 +48,12 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
  * for it from here on; nor is anything measured, because the daemon ends the capture. */
 static void look_at_call(struct capture *c, struct ranges *r)
 {
-	const char *call = atomic_load(&r->call);
+	const char *call = gate_lose_call(&r->gate, STILL_NS);
 	char what[128];
 
-	if (call && has_stood(atomic_load(&r->call_since_ns)) && !atomic_exchange(&r->lost, true)) {
+	if (call) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
-		guard_let_in(&r->guard);
+		gate_let_in(&r->gate);
 		snprintf(what, sizeof(what), "%s has not returned", call);
 		tell(c, r, GPUCTR_E_STALLED, what);
 	}
@@ -80,7 +75,7 @@ static void look_at_work(struct capture *c, struct ranges *r)
 	struct guard *g = &r->guard;
 
 	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->told_stuck ||
-	    guard_is_past_last(c, r) || !has_stood(r->last_launch_ns) ||
+	    guard_is_past_last(c, r) || !has_passed(r->last_launch_ns, STILL_NS) ||
 	    guard_is_quiet(c, r, false)) {
 		return;
 	}
@@ -105,7 +100,7 @@ void watch_look(struct capture *c)
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (!lock_try(&r->lock)) {
+		if (!lock_try(&r->gate.lock)) {
 			continue;
 		}
 		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
@@ -113,6 +108,6 @@ void watch_look(struct capture *c)
 			look_at_work(c, r);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		lock_release(&r->lock);
+		lock_release(&r->gate.lock);
 	}
 }

@@ -77,7 +77,7 @@ static void add_context(uint32_t device)
 	struct ranges *new = &contexts[i];
 
 	memset(new, 0, sizeof(*new));
-	lock_init(&new->lock, LOCK_CONTEXT);
+	lock_init(&new->gate.lock, LOCK_CONTEXT);
 	guard_init(&new->guard);
 	streams_add(&new->guard.streams, STREAM);
 	ranges_init_turns(&c, new);
@@ -179,8 +179,8 @@ static bool launch_in(struct ranges *where)
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
 		gpu.gets_launched = false;
 		if (beside) {
-			assert_true(guard_other_begins(&where->guard, true));
-			guard_other_ends(&where->guard, beside);
+			assert_true(gate_other_begins(&where->gate, true));
+			guard_other_ends(where, beside);
 		}
 		ranges_close(&c, where, &g, true);
 	}
@@ -223,7 +223,7 @@ static int end(void **state)
 	for (size_t i = 0; i < n; i++) {
 		ranges_forget_images(&contexts[i]);
 		guard_deinit(&contexts[i].guard);
-		lock_deinit(&contexts[i].lock);
+		lock_deinit(&contexts[i].gate.lock);
 		lock_deinit(&devices[i].lock);
 	}
 	choosing_deinit(&c.choosing);
@@ -500,7 +500,7 @@ static void nobody_waits_between_passes_that_are_left_out(void **state)
 	(void)state;
 	capture(3, 500000);
 	r->pass = 2;
-	gpu.gets_work = &r->guard;
+	gpu.gets_work = r;
 	assert_false(launch());
 	assert_int_equal(gpu.n_starts, 1);
 	assert_int_equal(r->state, RANGES_OFF);
@@ -736,8 +736,8 @@ static void contexts_take_counters_over(void **state)
 	assert_int_equal(delivered.n, 10);
 	assert_int_equal(gpu.n_pushed, 0);
 	for (size_t i = 0; i < CONTEXTS; i++) {
-		assert_true(lock_try(&contexts[i].lock));
-		lock_release(&contexts[i].lock);
+		assert_true(lock_try(&contexts[i].gate.lock));
+		lock_release(&contexts[i].gate.lock);
 	}
 	launch_many(1);
 	assert_int_equal(contexts[1].state, RANGES_NEW);
@@ -834,11 +834,11 @@ static void work_beside_a_range_is_disturbing(void **state)
 	(void)state;
 	capture(1, 0);
 	launch_many(10);
-	guard_disturb(&r->guard, &work); /* between two of them */
+	guard_disturb(r, &work); /* between two of them */
 	launch_many(10);
-	assert_true(guard_other_begins(&r->guard, false));
+	assert_true(gate_other_begins(&r->gate, false));
 	assert_false(launch()); /* it would end within the range */
-	guard_other_ends(&r->guard, &work);
+	guard_other_ends(r, &work);
 	launch_many(1);
 	beside = &work;
 	launch_many(1);
@@ -858,7 +858,7 @@ static void a_strangers_work_disturbs_the_batch(void **state)
 	(void)state;
 	capture(1, 0);
 	launch_many(10);
-	guard_stranger_ends(&r->guard, &work);
+	guard_untracked_ends(r, &work);
 	launch_many(10);
 	finish();
 	assert_int_equal(delivered.n_disturbed, 10);
