@@ -361,7 +361,7 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 	struct guard *g = &r->guard;
 	uint64_t patience_ns = is_awaited(c, l) ? gate_patience_ns(&c->patience) : 0;
 
-	if (is_alone(c, g, l->stream, r->set) || is_believed(c, g, l, r->set)) {
+	if (is_alone(c, g, l->stream, r->measured_pass) || is_believed(c, g, l, r->measured_pass)) {
 		return true;
 	}
 	if (!may_ask(c)) {

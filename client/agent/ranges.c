@@ -106,9 +106,10 @@ static CUptiResult call_stop(struct capture *c, struct ranges *r)
 	gate_enter_call(&r->gate, "cuptiRangeProfilerStop");
 	r->running = false;
 	result = c->profiler->cuptiRangeProfilerStop(&p);
-	r->set = (r->set + 1) % c->passes.n;
-	return result == CUPTI_SUCCESS && p.passIndex != r->set ? CUPTI_ERROR_INVALID_OPERATION
-								: result;
+	r->measured_pass = (r->measured_pass + 1) % c->passes.n;
+	return result == CUPTI_SUCCESS && p.passIndex != r->measured_pass
+		       ? CUPTI_ERROR_INVALID_OPERATION
+		       : result;
 }
 
 static CUptiResult start_pass(struct capture *c, struct ranges *r)
@@ -126,7 +127,7 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
-	while (result == CUPTI_SUCCESS && r->set != r->pass) {
+	while (result == CUPTI_SUCCESS && r->measured_pass != r->pass) {
 		result = start_pass(c, r);
 		result = result == CUPTI_SUCCESS ? call_stop(c, r) : result;
 		if (result == CUPTI_SUCCESS && !guard_may_block(c, r, false)) {
@@ -220,9 +221,9 @@ static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 {
 	begin_ns -= r->spent_ns;
 	if (r->is_fresh) {
-		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->set);
+		choosing_note_first_start(&c->choosing, begin_ns, r->size, r->measured_pass);
 	} else {
-		choosing_note_start(&c->choosing, begin_ns, r->set);
+		choosing_note_start(&c->choosing, begin_ns, r->measured_pass);
 	}
 	r->is_fresh = false;
 	r->spent_ns = 0;
@@ -231,9 +232,10 @@ static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 /* A pass that was dear when its image was made has no room for what it may have become since. */
 static size_t batch_size(struct capture *c, const struct ranges *r)
 {
-	size_t size = choosing_batch_size(&c->choosing, r->set, r->size);
+	size_t size = choosing_batch_size(&c->choosing, r->measured_pass, r->size);
 
-	return size < r->images[r->set].ranges ? size : r->images[r->set].ranges;
+	return size < r->images[r->measured_pass].ranges ? size
+							 : r->images[r->measured_pass].ranges;
 }
 
 static bool start(struct capture *c, struct ranges *r)
@@ -311,7 +313,7 @@ static void spoil_before_untracked(struct ranges *r)
 static void stop(struct capture *c, struct ranges *r)
 {
 	struct batch *b = r->batch;
-	const struct ranges_image *image = &r->images[r->set];
+	const struct ranges_image *image = &r->images[r->measured_pass];
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_untracked(r);
@@ -504,7 +506,7 @@ static void pop(struct capture *c, struct ranges *r)
 	CUptiResult result = call_pop(c, r);
 
 	note_wait(c, r);
-	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->set);
+	choosing_note_range(&c->choosing, r->push_ns + call_ns(c, r), r->measured_pass);
 	if (result != CUPTI_SUCCESS) {
 		fail(c, r, "cuptiRangeProfilerPopRange", result);
 	}

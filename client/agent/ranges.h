@@ -50,10 +50,8 @@ struct ranges {
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
-	/* The launches that are looked at now are to be measured in pass; CUPTI measures set now,
-	 * or will from the next Start on. */
-	_Atomic(uint32_t) pass;
-	uint32_t set;
+	_Atomic(uint32_t) pass;	   /* that launches are chosen for now */
+	uint32_t measured_pass;	   /* that CUPTI measures now, or will from the next Start on */
 	struct turns turns;
 	struct device_info *info;
 	size_t size;	   /* ranges that CUPTI has room for in a batch */

@@ -138,7 +138,7 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 		.pRangeProfilerObject = r->object,
 		.configSize = r->config.size,
 		.pConfig = r->config.image,
-		.counterDataImageSize = r->images[r->set].size,
+		.counterDataImageSize = r->images[r->measured_pass].size,
 		.pCounterDataImage = r->image,
 		.range = CUPTI_UserRange,
 		.replayMode = CUPTI_UserReplay,
@@ -147,7 +147,7 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 		.minNestingLevel = 1,
 	};
 
-	memcpy(r->image, r->images[r->set].fresh, r->images[r->set].size);
+	memcpy(r->image, r->images[r->measured_pass].fresh, r->images[r->measured_pass].size);
 	return c->profiler->cuptiRangeProfilerSetConfig(&p);
 }
 
@@ -178,7 +178,7 @@ static bool enable(struct capture *c, struct ranges *r)
 	}
 	slower_begins();
 	r->object = p.pRangeProfilerObject;
-	r->set = 0;
+	r->measured_pass = 0;
 	result = make_images(c, r);
 	if (result == CUPTI_SUCCESS && shrink(r)) {
 		result = make_images(c, r);
@@ -196,10 +196,10 @@ static bool enable(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Each group in a pass of its own, as the daemon has planned. */
+/* With the passes as the daemon has planned them. */
 static bool make_config(struct capture *c, struct ranges *r)
 {
-	struct host_metrics sets[LIMIT_GROUPS];
+	struct host_metrics passes[LIMIT_GROUPS];
 	struct refusal why = { 0 };
 
 	if (r->config.image) {
@@ -208,10 +208,10 @@ static bool make_config(struct capture *c, struct ranges *r)
 	for (uint32_t i = 0; i < c->passes.n; i++) {
 		const struct wire_strings *m = &c->passes.v[i].metrics;
 
-		sets[i] = (struct host_metrics){ m->v, m->n };
+		passes[i] = (struct host_metrics){ m->v, m->n };
 	}
 	lock_acquire(&r->info->lock);
-	host_config_new(&r->info->host, sets, c->passes.n, &r->config, &why);
+	host_config_new(&r->info->host, passes, c->passes.n, &r->config, &why);
 	lock_release(&r->info->lock);
 	if (why.code == 0 && r->config.passes != c->passes.n) {
 		refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",

@@ -14,7 +14,7 @@ bool ranges_setup(struct capture *c, struct ranges *r);
 /* For which all images have room, once there are some. */
 size_t ranges_size_most(const struct ranges *r);
 
-/* Before each Start: the image of the pass r->set, with nothing in it. */
+/* Before each Start: the image of r->measured_pass, with nothing in it. */
 CUptiResult ranges_renew_image(struct capture *c, struct ranges *r);
 
 /* Says why a context is not measured, by what CUPTI answered. */

@@ -226,7 +226,7 @@ static void who_has_ended_often_enough_is_believed(void **state)
 }
 
 /* Of several passes some wait for the GPU when a range begins and ends: a launch is chosen for
- * r.pass, and measured in r.set, from which the next one differs once a batch is full. */
+ * r.pass, and measured in r.measured_pass, from which the next one differs once a batch is full. */
 static void each_pass_is_asked_for_as_it_waits(void **state)
 {
 	uint64_t began_ns = made_clock.now_ns;
@@ -234,18 +234,18 @@ static void each_pass_is_asked_for_as_it_waits(void **state)
 	(void)state;
 	c.passes.may_block[1] = true;
 	r.pass = 0;
-	r.set = 1;
+	r.measured_pass = 1;
 	assert_true(may_open(0, 1));
 	assert_int_equal(gpu.n_asked, 0);
 	r.pass = 1;
-	r.set = 0;
+	r.measured_pass = 0;
 	assert_true(may_close(0, 1, 5 * MS)); /* the batch is full now */
 	assert_int_equal(gpu.n_asked, 0);
 	streams_touch(&r.guard.streams, STREAM(0));
 	assert_true(may_open(0, 1));
 	assert_true(made_clock.now_ns >= began_ns + 5 * MS);
 	r.pass = 0;
-	r.set = 1;
+	r.measured_pass = 1;
 	for (unsigned i = 0; i < 10; i++) { /* however often it has ended */
 		began_ns = made_clock.now_ns;
 		assert_true(may_close(0, 1, 5 * MS));

@@ -288,7 +288,7 @@ static void the_budget_knows_how_long_a_batch_is(void **state)
 		launch_many(1);
 	}
 	launch_many(1);
-	assert_int_equal(r->set, 2);
+	assert_int_equal(r->measured_pass, 2);
 	assert_int_equal(c.choosing.budget.room, 64);
 	assert_int_equal(c.choosing.budget.pass, 2);
 	finish();
@@ -416,7 +416,7 @@ static void a_full_batch_gives_the_turn_away(void **state)
 		assert_int_equal(r->pass, i % 3);
 		assert_int_equal(c.choosing.budget.next, i % 3);
 		launch_many(1);
-		assert_int_equal(r->set, i % 3);
+		assert_int_equal(r->measured_pass, i % 3);
 		assert_int_equal(r->pass, (i + 1) % 3);
 		assert_int_equal(c.choosing.budget.next, (i + 1) % 3);
 		assert_int_equal(c.choosing.budget.ranges[i % 3].n, 64 * (i / 3 + 1));
@@ -454,7 +454,7 @@ static void contexts_begin_with_different_passes(void **state)
 	for (size_t i = 0; i < CONTEXTS; i++) {
 		assert_int_equal(contexts[i].pass, i % 2);
 		assert_true(launch_in(&contexts[i]));
-		assert_int_equal(contexts[i].set, i % 2);
+		assert_int_equal(contexts[i].measured_pass, i % 2);
 	}
 	finish();
 }
@@ -485,9 +485,9 @@ static void a_pass_that_is_left_out_is_paid_for(void **state)
 	r->pass = 2;
 	launch_many(64);
 	assert_int_equal(gpu.n_starts, 3);
-	assert_int_equal(r->set, 2);
+	assert_int_equal(r->measured_pass, 2);
 	launch_many(1);
-	assert_int_equal(r->set, 0);
+	assert_int_equal(r->measured_pass, 0);
 	assert_int_equal(delivered.last_size[2], 64);
 	assert_int_equal(delivered.n_batches[0] + delivered.n_batches[1], 0);
 	expect_all_noted();
