@@ -10,7 +10,7 @@
 #include "client/agent/confined.h"
 #include "client/agent/lock.h"
 #include "client/agent/permission.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* One capture after another, each made, run and freed by one thread; and the end of the program,
@@ -51,7 +51,7 @@ static void on_fork_in_child(void)
 	}
 	permission_forget();
 	confined_leave_to_parent();
-	visits_forget();
+	sections_forget();
 }
 
 void agent_init(const char *socket_path, void (*on_fork)(void))

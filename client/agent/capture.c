@@ -14,7 +14,7 @@
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "client/agent/watch.h"
 #include "client/agent/watcher.h"
 #include "proto/base/clock.h"
@@ -33,7 +33,7 @@
  * lingers, inactive, until they have ended. */
 
 enum {
-	VISITS_PATIENCE_MS = 2000,
+	SECTIONS_PATIENCE_MS = 2000,
 	LINGER_MS = 250,
 	STRATA_EVERY_MS = 1000,
 	TIMES_PATIENCE_S = 10, /* for a thread that is within CUPTI */
@@ -132,20 +132,20 @@ static void on_values(void *userdata, const struct launch *launches, size_t n, c
 static bool close_doors(struct capture *c)
 {
 	state_move(&c->deliver.state, CAPTURE_CLOSING);
-	if (visits_are_open(c) && visits_close(c)) {
+	if (sections_are_open(c) && sections_close(c)) {
 		if (contexts_retire(c)) {
-			visits_closed();
+			sections_closed();
 		} else {
-			visits_open(c);
+			sections_open(c);
 		}
 	}
-	return !visits_are_open(c);
+	return !sections_are_open(c);
 }
 
 static void close_doors_soon(struct capture *c)
 {
 	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
-	uint64_t by_ns = clock_now_ns() + VISITS_PATIENCE_MS * CLOCK_NS_PER_MS;
+	uint64_t by_ns = clock_now_ns() + SECTIONS_PATIENCE_MS * CLOCK_NS_PER_MS;
 
 	while (!close_doors(c) && clock_now_ns() < by_ns && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
@@ -241,7 +241,7 @@ static void on_end(void *userdata)
 	struct capture *c = userdata;
 
 	tell_strata(c);
-	if (!visits_are_open(c)) {
+	if (!sections_are_open(c)) {
 		deliver_lend_link(&c->deliver);
 		leave_cupti(c);
 		deliver_take_link(&c->deliver);
@@ -364,7 +364,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 	nvtx_watch(c->scope.on || c->filter.nvtx.n > c->filter.nvtx.n_select);
 	nvtx_adopt_stack(&c->scope, c->number);
 	state_move(&c->deliver.state, CAPTURE_MEASURING);
-	visits_open(c);
+	sections_open(c);
 	return 0;
 }
 
@@ -417,7 +417,7 @@ void capture_run(struct capture *c)
 
 	watcher_begin(c);
 	deliver_run(&c->deliver);
-	while (visits_are_open(c) && !state_is_exiting()) {
+	while (sections_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
 		if (close_doors(c)) {
 			leave_cupti(c);

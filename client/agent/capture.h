@@ -4,7 +4,7 @@
 
 /* All that belongs to one capture of this process, from the daemon's welcome to the goodbye. A
  * process may be captured any number of times, one capture after another; what lives as long as the
- * process is in agent.h. Threads of the program come in through visits.h alone. */
+ * process is in agent.h. Threads of the program come in through section.h alone. */
 
 #include "client/agent/activity.h"
 #include "client/agent/choosing.h"

@@ -11,7 +11,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "client/agent/wanted.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -23,7 +23,7 @@
 
 /* A stream capture that began before ours has told of itself to nobody: so each stream is asked
  * once, when the thread comes to it. */
-static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream stream)
+static bool stream_is_capturing(struct capture *c, struct section *v, CUstream stream)
 {
 	bool first = c->late && !v->last_stream.asked, captures;
 	uint64_t id;
@@ -40,7 +40,7 @@ static bool stream_is_capturing(struct capture *c, struct visit *v, CUstream str
 }
 
 /* The context of a launch, which is mostly the thread's last one. */
-static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext context)
+static struct ranges *find_context(struct capture *c, struct section *v, CUcontext context)
 {
 	if (!v->last_context || v->last_context->context != context) {
 		v->last_context = contexts_find(c, context);
@@ -49,7 +49,7 @@ static struct ranges *find_context(struct capture *c, struct visit *v, CUcontext
 }
 
 /* The same, but one that nobody has launched into is left alone: NULL. */
-static struct ranges *find_known_context(struct capture *c, struct visit *v, CUcontext context)
+static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
 {
 	struct ranges *r = v->last_context;
 
@@ -63,7 +63,7 @@ static struct ranges *find_known_context(struct capture *c, struct visit *v, CUc
 
 /* CUPTI's number of a stream; asked again only when the thread changes streams. A new stream at an
  * old one's address gets the old number at worst until then. */
-static void find_stream(struct capture *c, struct visit *v, CUcontext context, CUstream stream,
+static void find_stream(struct capture *c, struct section *v, CUcontext context, CUstream stream,
 			bool per_thread)
 {
 	uint32_t number;
@@ -83,7 +83,7 @@ static void find_stream(struct capture *c, struct visit *v, CUcontext context, C
 					: (uintptr_t)stream;
 }
 
-static void note_launch(struct capture *c, struct visit *v, struct launch *l,
+static void note_launch(struct capture *c, struct section *v, struct launch *l,
 			const struct ranges *r, const struct function *f, const struct arguments *g,
 			const CUpti_CallbackData *data)
 {
@@ -121,7 +121,7 @@ static bool lock_for_launch(struct capture *c, struct ranges *r, const struct ar
 	return locked;
 }
 
-static void note_for_guard(struct visit *v, struct function *f, const struct arguments *g,
+static void note_for_guard(struct section *v, struct function *f, const struct arguments *g,
 			   struct ranges *r)
 {
 	v->launched = (struct guard_launch){
@@ -139,7 +139,7 @@ static void note_for_guard(struct visit *v, struct function *f, const struct arg
 }
 
 /* With the context's lock, which is held on if a range is open then. False: none is. */
-static bool open_range(struct capture *c, struct visit *v, struct function *f,
+static bool open_range(struct capture *c, struct section *v, struct function *f,
 		       const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	struct launch *l;
@@ -163,7 +163,7 @@ static bool open_range(struct capture *c, struct visit *v, struct function *f,
 }
 
 /* False: it is not, and counted. */
-static bool measure(struct capture *c, struct visit *v, struct function *f,
+static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {
 	if (!r || !lock_for_launch(c, r, g)) {
@@ -173,7 +173,7 @@ static bool measure(struct capture *c, struct visit *v, struct function *f,
 	return open_range(c, v, f, g, data, r);
 }
 
-static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_launch_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data)
 {
 	struct arguments g;
@@ -216,7 +216,7 @@ static void on_launch_enter(struct capture *c, struct visit *v, CUpti_CallbackId
 	}
 }
 
-static void on_launch_exit(struct capture *c, struct visit *v, const CUpti_CallbackData *data)
+static void on_launch_exit(struct capture *c, struct section *v, const CUpti_CallbackData *data)
 {
 	struct ranges *r = v->launching;
 	const CUresult *result = data->functionReturnValue;
@@ -251,7 +251,7 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
  * microseconds, or until that is no longer to be expected. Its own launch it would wait for in
  * vain. One within another is a part of that.
  */
-static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_other_enter(struct capture *c, struct section *v, CUpti_CallbackId id,
 			   const CUpti_CallbackData *data)
 {
 	struct ranges *r = find_known_context(c, v, data->context);
@@ -270,7 +270,7 @@ static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId 
 	}
 }
 
-static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId id,
+static void on_other_exit(struct capture *c, struct section *v, CUpti_CallbackId id,
 			  const CUpti_CallbackData *data)
 {
 	const struct guard_work work = read_work(id, data);
@@ -294,7 +294,7 @@ static void on_other_exit(struct capture *c, struct visit *v, CUpti_CallbackId i
 
 /* --- the calls --- */
 
-void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data)
 {
 	if (data->callbackSite == CUPTI_API_ENTER && v->launching) {
@@ -315,7 +315,7 @@ void launches_on_launch(struct capture *c, struct visit *v, CUpti_CallbackId id,
 	}
 }
 
-void launches_on_other_work(struct capture *c, struct visit *v, CUpti_CallbackId id,
+void launches_on_other_work(struct capture *c, struct section *v, CUpti_CallbackId id,
 			    const CUpti_CallbackData *data)
 {
 	if (data->callbackSite == CUPTI_API_ENTER) {

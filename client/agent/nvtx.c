@@ -15,7 +15,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
@@ -521,20 +521,16 @@ static void note_mark(struct intern *in, const struct event *e)
 /* From any thread: the capture must not end meanwhile. */
 void nvtx_mark(struct event *e)
 {
-	struct visit *v = visit_of_thread();
-	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
-	bool inside = c != NULL;
+	struct section *v;
+	struct capture *c = section_enter(&v);
 
-	c = v && !inside ? visit_begin(v) : c;
 	if (c) {
 		if (is_watched()) {
 			nvtx_watch_mark(c, e);
 		}
 		note_mark(&c->intern, e);
 	}
-	if (v && !inside) {
-		visit_end(v);
-	}
+	section_leave(v);
 	event_deinit(e);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_VISITS_H
-#define GPUCTR_AGENT_VISITS_H
+#ifndef GPUCTR_AGENT_SECTION_H
+#define GPUCTR_AGENT_SECTION_H
 
-/* Which threads of the program are inside of a capture now, so that it is freed only when none is.
- * A visit costs two stores of the thread's own memory and no lock. */
+/* Callback sections: which threads of the program are inside a capture now, so that a capture is
+ * freed only when none is. A section lasts for one callback; around a measured launch, from the
+ * callback before the call to the callback after it. It costs two stores to the thread's own memory
+ * and no lock. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,24 +22,25 @@ struct capture;
 struct ranges;
 
 /* Of one thread. Only the thread itself looks at it, but for the first two members. */
-struct visit {
-	_Atomic(struct capture *) capture; /* it is inside of; NULL: of none */
+struct section {
+	_Atomic(struct capture *) capture; /* that the thread is inside; NULL: none */
 	atomic_bool taken;		   /* by a thread that lives */
-	struct visit *next;
+	struct section *next;
 	uint32_t thread_id;
-	int cancel_before;
+	/* From here on: what the thread knows of the capture with this number, and of no other. All
+	 * of it is zero when the thread comes to another capture, or another thread takes this. */
+	uint32_t number;
+	int cancel_before;	      /* the cancel state, while a launch is measured */
 	struct ranges *launching;     /* the context of the launch that is measured just now */
 	unsigned nested;	      /* launches that are under way within it */
 	struct guard_launch launched; /* what launching is for */
-	/* What the thread remembers of the capture with this number, and of no other. */
-	uint32_t number;
 	struct ranges *last_context;
 	struct chosen chosen; /* of the launch that is looked at */
 	struct path path;     /* to it, where launches are chosen */
 	uint32_t callbacks;   /* counted where some of them are timed */
 	struct callback_times times;
 	struct observation observation;
-	uint64_t call_ns;     /* since when the driver is at a launch that is timed; 0: at none */
+	uint64_t call_ns;     /* when the driver's call began, if it is timed; 0: none is */
 	bool begins;	      /* a stream capture, which was counted when that call began */
 	bool ends;	      /* one, and ending was asked for when that call began */
 	uint64_t ending;      /* its number; 0: not known */
@@ -52,28 +55,33 @@ struct visit {
 };
 
 /* The calling thread's; NULL: out of memory. */
-struct visit *visit_of_thread(void);
+struct section *section_of_thread(void);
 
-/* Goes into the capture that is open; NULL: there is none. */
-struct capture *visit_begin(struct visit *v);
-void visit_end(struct visit *v);
+/* Enters the capture that is open; NULL: there is none. */
+struct capture *section_begin(struct section *v);
+void section_end(struct section *v);
 
-/* The same for what must not be missed: waits a moment while it is not decided whether the capture
- * closes. */
-struct capture *visit_begin_surely(struct visit *v);
+/* The same for a callback that must not be missed: waits a moment while it is undecided whether the
+ * capture closes. */
+struct capture *section_begin_surely(struct section *v);
+
+/* The capture that the calling thread is inside, which it enters if it is in none; NULL: there is
+ * none. section_leave() follows in any case, with what *ret was set to. */
+struct capture *section_enter(struct section **ret);
+void section_leave(struct section *v);
 
 /* Lets threads in. One capture is open at a time. */
-void visits_open(struct capture *c);
+void sections_open(struct capture *c);
 
-/* Lets nobody in, if nobody is inside; false: somebody is, and all is as before. Until
- * visits_closed(), or visits_open(), it is not decided. */
-bool visits_close(struct capture *c);
-void visits_closed(void);
+/* Lets no thread in, if none is inside; false: one is, and nothing has changed. Until
+ * sections_closed(), or sections_open(), it is undecided. */
+bool sections_close(struct capture *c);
+void sections_closed(void);
 
 /* May threads come in? */
-bool visits_are_open(const struct capture *c);
+bool sections_are_open(const struct capture *c);
 
-/* In a forked child: nobody is inside of anything. */
-void visits_forget(void);
+/* In a forked child: no thread is inside anything. */
+void sections_forget(void);
 
 #endif

@@ -4,7 +4,7 @@
 /* A capture of gpuctr-replay has no context of CUDA, and goes from attaching to delivering. When
  * the program exits no thread is waited for, and stopping is followed by delivering.
  *
- * Whether threads of the program are still inside the capture is another question, which visits.c
+ * Whether threads of the program are still inside the capture is another question, which section.c
  * answers: a capture that is over lingers until the last of them has left. */
 
 #define TO(state) (1U << (state))

@@ -13,7 +13,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* What is done in CUPTI's callbacks, called by the test in its place; how a launch is measured is
@@ -180,7 +180,7 @@ static int begin(void **state)
 	c->method = &method;
 	r = contexts_find(c, CONTEXT);
 	state_move(&c->deliver.state, CAPTURE_MEASURING);
-	visits_open(c);
+	sections_open(c);
 	return 0;
 }
 
@@ -188,8 +188,8 @@ static int end(void **state)
 {
 	(void)state;
 	assert_int_equal(n_pushed, 0);
-	assert_true(visits_close(c)); /* nobody is inside of it any more */
-	visits_closed();
+	assert_true(sections_close(c)); /* nobody is inside of it any more */
+	sections_closed();
 	return capture_free(c) ? 0 : -1;
 }
 
@@ -340,7 +340,7 @@ static void *open_again(void *unused)
 
 	(void)unused;
 	nanosleep(&pause, NULL);
-	visits_open(c);
+	sections_open(c);
 	return NULL;
 }
 
@@ -353,7 +353,7 @@ static void nothing_that_was_counted_is_missed_while_the_doors_are_closed(void *
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		enter(calls[i]);
-		assert_true(visits_close(c));
+		assert_true(sections_close(c));
 		assert_int_equal(pthread_create(&thread, NULL, open_again, NULL), 0);
 		leave(calls[i], CUDA_SUCCESS);
 		pthread_join(thread, NULL);
