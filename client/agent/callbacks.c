@@ -11,6 +11,7 @@
 #include "client/agent/overhead.h"
 #include "client/agent/slower.h"
 #include "client/agent/section.h"
+#include "client/agent/times.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
@@ -116,7 +117,7 @@ static void on_begin_capture(struct capture *c, struct section *v, CUpti_Callbac
 	/* Nodes are traced that were made while tracing was on. What captures already, of a program
 	 * that runs, is not disturbed. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
-		capture_time_kernels(c);
+		times_begin(c);
 	}
 	wait_for_turns(c);
 }

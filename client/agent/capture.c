@@ -6,17 +6,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/claims.h"
 #include "client/agent/contexts.h"
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
-#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
+#include "client/agent/times.h"
 #include "client/agent/watch.h"
-#include "client/agent/watcher.h"
 #include "proto/base/clock.h"
 
 /* A capture in this process: new -> started -> running -> stopping -> over, and freed.
@@ -36,44 +34,9 @@ enum {
 	SECTIONS_PATIENCE_MS = 2000,
 	LINGER_MS = 250,
 	STRATA_EVERY_MS = 1000,
-	TIMES_PATIENCE_S = 10, /* for a thread that is within CUPTI */
 };
 
 static atomic_uint last_number;
-
-/* --- what the daemon is told --- */
-
-void capture_announce(struct capture *c)
-{
-	struct wire_device devices[LIMIT_GPUS];
-	char cupti[32], driver[32] = "";
-	size_t n;
-	int version = 0;
-	struct wire_message m = { .type = WIRE_PROCESS };
-
-	vendor_version_format(c->profiler->host.version, cupti, sizeof(cupti));
-	if (c->profiler->cuDriverGetVersion(&version) == CUDA_SUCCESS) {
-		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
-	}
-	lock_acquire(&c->devices_lock);
-	n = c->n_devices;
-	for (size_t i = 0; i < n; i++) {
-		const struct device_info *d = c->devices[i];
-
-		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
-						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
-	}
-	lock_release(&c->devices_lock);
-	m.process = (struct wire_process){
-		.capture = c->welcome.capture,
-		.process = c->welcome.process,
-		.cupti = cupti,
-		.driver = driver,
-		.devices = { n, devices },
-		.claims = claims_list(),
-	};
-	deliver_note(&c->deliver, &m);
-}
 
 /* --- events of the delivering thread --- */
 
@@ -260,60 +223,6 @@ static void on_stop(void *userdata, uint32_t code, const char *message)
 
 /* --- start --- */
 
-/* In place of the kernels' own times, the lengths of their ranges, where they cost nothing. */
-static void measure_ranges(struct capture *c)
-{
-	if (c->welcome.plan.fits_duration) {
-		passes_add_metric(&c->passes, &c->arena, "gpu__time_duration.sum");
-	}
-}
-
-static void start_activity(struct capture *c)
-{
-	CUptiResult result = activity_start(c->activity, c->profiler);
-	char text[160];
-
-	if (result != CUPTI_SUCCESS) {
-		snprintf(text, sizeof(text),
-			 "CUPTI does not tell when kernels begin and end (%s, %d); their times are "
-			 "those of the ranges around them",
-			 host_result_name(&c->profiler->host, result), (int)result);
-		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
-		measure_ranges(c);
-	}
-}
-
-/* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
- * metrics read 0 (H200, CUPTI 2025.3). It also costs every launch something, not only those that a
- * budget chooses. */
-static bool may_trace(const struct capture *c)
-{
-	return c->passes.n == 1 && !c->passes.may_block[0] && c->welcome.selection.budget_ppm == 0;
-}
-
-static void init_times(struct capture *c)
-{
-	c->activity->while_quiet = while_quiet;
-	c->activity->userdata = c;
-	if (!may_trace(c)) {
-		c->has_times = true;
-		measure_ranges(c);
-	}
-}
-
-bool capture_time_kernels(struct capture *c)
-{
-	if (!lock_until(&c->times_lock, clock_now_ns() + TIMES_PATIENCE_S * CLOCK_NS_PER_S)) {
-		return false;
-	}
-	if (!c->has_times) {
-		c->has_times = true;
-		start_activity(c);
-	}
-	lock_release(&c->times_lock);
-	return true;
-}
-
 /* Processes that share a capture choose differently. */
 static int init_choosing(struct capture *c, struct refusal *r)
 {
@@ -348,7 +257,9 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 		return r->code;
 	}
 	nvtx_scope_init(&c->scope, c->welcome.selection.nvtx_process_scope, &c->filter.nvtx);
-	init_times(c); /* of a CUPTI that nobody else uses */
+	c->activity->while_quiet = while_quiet; /* of a CUPTI that nobody else uses */
+	c->activity->userdata = c;
+	times_init(c);
 	return callbacks_enable(c, r);
 }
 
@@ -415,7 +326,7 @@ void capture_run(struct capture *c)
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
-	watcher_begin(c);
+	watch_begin(c);
 	deliver_run(&c->deliver);
 	while (sections_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
@@ -423,7 +334,7 @@ void capture_run(struct capture *c)
 			leave_cupti(c);
 		}
 	}
-	watcher_end(c);
+	watch_end(c);
 }
 
 void capture_request_end(struct capture *c, uint64_t by_ns)

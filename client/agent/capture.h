@@ -17,7 +17,7 @@
 #include "client/agent/profiler.h"
 #include "client/agent/ranges.h"
 #include "client/agent/stream_captures.h"
-#include "client/agent/watcher.h"
+#include "client/agent/watch.h"
 #include "proto/wire/limits.h"
 
 struct capture {
@@ -46,7 +46,7 @@ struct capture {
 	uint64_t told_strata_ns; /* by the delivering thread */
 	bool told_drops;	 /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
-	struct watcher watcher;
+	struct watch watch;
 
 	struct lock times_lock; /* of has_times, while tracing is begun */
 	bool has_times;		/* it is settled where kernels' times come from */
@@ -88,13 +88,6 @@ void capture_request_end(struct capture *c, uint64_t by_ns);
 
 /* After capture_run(). False: the program exits, and it must stay where it is. */
 bool capture_free(struct capture *c);
-
-/* Before a context is set up for its first range, or a graph is captured. Has CUPTI trace the
- * kernels' own times from now on, where that does not change what is measured: not before, because
- * it costs each launch of the process something, whether it is wanted or not. The launch whose
- * callback this is called in is traced as well. False: another thread is at it, within CUPTI, and
- * does not come back. */
-bool capture_time_kernels(struct capture *c);
 
 /* Tells the daemon about the process and its devices as they are known now. */
 void capture_announce(struct capture *c);

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/agent/agent.h"
 #include "client/agent/ask.h"
 #include "client/agent/confined.h"
 #include "client/agent/lock.h"
 #include "client/agent/slot.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 
@@ -118,7 +118,7 @@ static int begin_thread(void)
 	if (permission.runs) { /* of the capture before */
 		return 0;
 	}
-	r = agent_thread(run, NULL, STACK_BYTES, &thread);
+	r = thread_start(run, NULL, STACK_BYTES, &thread);
 	if (r < 0) {
 		return r;
 	}

@@ -31,8 +31,6 @@
 enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
-	RETRY_MS = 100,
-	RETRY_MS_MOST = 1600,
 	PATIENCE_MS = 1000,
 };
 
@@ -44,27 +42,6 @@ static void unready(struct capture *c)
 }
 
 /* --- passes --- */
-
-void ranges_init_turns(struct capture *c, struct ranges *r)
-{
-	uint64_t number = atomic_load(&c->n_contexts);
-
-	turns_init(&r->turns, c->choosing.options.seed + number, c->passes.n);
-	if (c->passes.n > 1) {
-		r->pass = (uint32_t)(number % c->passes.n);
-	}
-}
-
-void ranges_forget_images(struct ranges *r)
-{
-	for (size_t i = 0; i < LIMIT_GROUPS; i++) {
-		free(r->images[i].fresh);
-		r->images[i] = (struct ranges_image){ 0 };
-	}
-	free(r->image);
-	r->image = NULL;
-	host_config_deinit(&r->config);
-}
 
 /* When a batch is full, or ends before it is: launches are chosen for the pass in which they will
  * be measured. */
@@ -162,58 +139,6 @@ static bool take_over(struct capture *c, struct ranges *r)
 		lock_release(&other->gate.lock);
 	}
 	return any;
-}
-
-static bool has_sibling(struct capture *c, const struct ranges *r)
-{
-	bool found = false;
-
-	lock_acquire(&c->lock);
-	list_for_each(l, &c->contexts) {
-		const struct ranges *other = list_entry(l, struct ranges, link);
-
-		found = found || (other != r && other->device == r->device && other->context);
-	}
-	lock_release(&c->lock);
-	return found;
-}
-
-static void tell_busy(struct capture *c, struct ranges *r, const char *call)
-{
-	char text[256];
-
-	if (!has_sibling(c, r)) {
-		ranges_tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
-		return;
-	}
-	snprintf(text, sizeof(text),
-		 "several contexts of the program use GPU %u, which has one set of counters: they "
-		 "are "
-		 "measured in turns, and kernels of the others run unmeasured",
-		 r->device);
-	deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-		       "Use one context (the primary one) for each GPU.");
-}
-
-/* Asking costs as much as a Start may, which a budget is to pay for: less and less often. */
-static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
-{
-	uint64_t ms = RETRY_MS << r->waits;
-
-	if (c->choosing.on && ms < RETRY_MS_MOST) {
-		r->waits++;
-	}
-	return ms;
-}
-
-void ranges_wait(struct capture *c, struct ranges *r, const char *call)
-{
-	if (!r->told_busy) {
-		r->told_busy = true;
-		tell_busy(c, r, call);
-	}
-	r->state = RANGES_WAITING;
-	r->retry_ns = clock_now_ns() + wait_longer_ms(c, r) * CLOCK_NS_PER_MS;
 }
 
 /* With what was spent before it. What the program did in between has cost nothing. */

@@ -75,12 +75,6 @@ struct ranges {
 
 struct capture;
 
-/* Of a new context: which pass comes first. */
-void ranges_init_turns(struct capture *c, struct ranges *r);
-
-/* And the configuration. Its context has ended. */
-void ranges_forget_images(struct ranges *r);
-
 /* With the lock held and the context current. True: a range is open and *ret is to be filled; then
  * ranges_close() must follow. False: the launch is not measured and has been counted. */
 bool ranges_open(struct capture *c, struct ranges *r, const struct guard_launch *g,

@@ -2,9 +2,15 @@
 #ifndef GPUCTR_AGENT_RANGES_SETUP_H
 #define GPUCTR_AGENT_RANGES_SETUP_H
 
-/* Inside of ranges.c: a context's profiler object. All with the context's lock held. */
+/* A context's profiler object, for ranges.c. All with the context's lock held. */
 
 #include "client/agent/ranges.h"
+
+/* Of a new context: which pass comes first. */
+void ranges_init_turns(struct capture *c, struct ranges *r);
+
+/* And the configuration. Its context has ended. */
+void ranges_forget_images(struct ranges *r);
 
 /* NEW -> OFF, with room for r->size ranges a batch; false: BROKEN or WAITING, and the reason was
  * told.

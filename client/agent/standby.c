@@ -17,6 +17,7 @@
 #include "client/agent/claims.h"
 #include "client/agent/confined.h"
 #include "client/agent/hello.h"
+#include "client/agent/thread.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
@@ -115,7 +116,7 @@ static int take_part(const struct wire_message *welcome)
 		return -ENOMEM;
 	}
 	r = hello_keep(welcome, &c->arena, &c->welcome) ? 0 : -ENOMEM;
-	r = r < 0 ? r : agent_thread(serve, c, 0, &thread);
+	r = r < 0 ? r : thread_start(serve, c, 0, &thread);
 	if (r < 0) {
 		agent_drop(c);
 		return r;
@@ -245,7 +246,7 @@ void standby_begin(void)
 	claims_collect(true);
 	standby.delay_ns = DELAY_FIRST_NS;
 	sem_init(&standby.begun, 0, 0);
-	if (agent_thread(run, NULL, STACK_BYTES, &thread) == 0) {
+	if (thread_start(run, NULL, STACK_BYTES, &thread) == 0) {
 		pthread_detach(thread);
 		while (sem_wait(&standby.begun) < 0) {
 		}

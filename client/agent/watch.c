@@ -5,6 +5,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
 /* The guard keeps the measuring from waiting for what does not come. This is for what it cannot
@@ -12,16 +13,18 @@
  * had been closed, to let its kernel end.
  *
  * Three things stand still: a thread within a call (its context's lock is held, so nothing of it is
- * touched; watcher.c looks, because it may be the delivering thread itself), a kernel whose range
- * was left open (nothing waits for that: it is told), and a kernel whose range is closed while
- * other streams have work that waits for it. In the first and the last case the daemon is told with
- * a code that ends the capture: the granter frees the profiler's objects, which makes CUPTI's calls
- * return, with an error.
+ * touched; a thread of its own looks, because that thread may be the delivering one), a kernel
+ * whose range was left open (nothing waits for that: it is told), and a kernel whose range is
+ * closed while other streams have work that waits for it. In the first and the last case the daemon
+ * is told with a code that ends the capture: the granter frees the profiler's objects, which makes
+ * CUPTI's calls return, with an error.
  *
  * That nothing was measured for long, and that the GPU has work, is no sign of it: few launches may
  * be wanted, or paid for, of a program that is always at work. So an event is recorded behind the
  * last measured launch, when a second has passed without another; once the GPU has come past that,
  * nothing waits for what was measured. */
+
+enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 
@@ -93,7 +96,7 @@ void watch_look(struct capture *c)
 	struct ranges *contexts[CONTEXTS_MAX];
 	size_t n = contexts_list(c, contexts);
 
-	if (!c->watcher.runs) {
+	if (!c->watch.runs) {
 		watch_calls(c);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -110,4 +113,56 @@ void watch_look(struct capture *c)
 		}
 		lock_release(&r->gate.lock);
 	}
+}
+
+/* --- the thread --- */
+
+/* False: it is over. */
+static bool wait_a_tick(struct watch *w)
+{
+	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
+	bool over;
+
+	lock_acquire(&w->lock);
+	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
+	}
+	over = w->over;
+	lock_release(&w->lock);
+	return !over;
+}
+
+static void *run(void *argument)
+{
+	struct capture *c = argument;
+
+	while (wait_a_tick(&c->watch)) {
+		watch_calls(c);
+	}
+	return NULL;
+}
+
+void watch_begin(struct capture *c)
+{
+	struct watch *w = &c->watch;
+
+	lock_init(&w->lock, LOCK_LEAF);
+	lock_cond_init(&w->wake);
+	w->over = false;
+	w->runs = thread_start(run, c, STACK_BYTES, &w->thread) == 0;
+}
+
+void watch_end(struct capture *c)
+{
+	struct watch *w = &c->watch;
+
+	lock_acquire(&w->lock);
+	w->over = true;
+	pthread_cond_signal(&w->wake);
+	lock_release(&w->lock);
+	if (w->runs) {
+		pthread_join(w->thread, NULL);
+	}
+	w->runs = false;
+	pthread_cond_destroy(&w->wake);
+	lock_deinit(&w->lock);
 }

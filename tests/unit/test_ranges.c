@@ -7,6 +7,7 @@
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
 #include "client/agent/slower.h"
+#include "client/agent/times.h"
 #include "tests/unit/ranges_gpu.h"
 
 /* Batches, passes and images of contexts, by what CUPTI (ranges_gpu.h) is asked for, and by what is
@@ -44,7 +45,7 @@ struct device_info *devices_find(struct capture *capture)
 	return NULL;
 }
 
-bool capture_time_kernels(struct capture *capture)
+bool times_begin(struct capture *capture)
 {
 	(void)capture;
 	return true;
