@@ -9,7 +9,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/launches.h"
 #include "client/agent/overhead.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 #include "client/agent/section.h"
 #include "client/agent/times.h"
 #include "proto/base/clean.h"
@@ -226,7 +226,7 @@ static void on_driver_call(struct capture *c, struct section *v, CUpti_CallbackI
 static void time_call_begin(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *data,
 			    bool timed)
 {
-	if (data->callbackSite == CUPTI_API_ENTER && (timed || slower_wants_more()) &&
+	if (data->callbackSite == CUPTI_API_ENTER && (timed || slowdown_wants_more()) &&
 	    is_launch(id)) {
 		v->call_ns = clock_now_ns();
 	}
@@ -235,7 +235,7 @@ static void time_call_begin(struct section *v, CUpti_CallbackId id, const CUpti_
 static void time_call_end(struct section *v)
 {
 	if (v->call_ns != 0) {
-		slower_note(clock_now_ns() - v->call_ns);
+		slowdown_note(clock_now_ns() - v->call_ns);
 		v->call_ns = 0;
 	}
 }

@@ -46,7 +46,7 @@ static void tell_strata(struct capture *c)
 	size_t n = c->choosing.on ? strata_n(&c->choosing.strata) : 0;
 	struct pack_stratum *v = n > 0 ? calloc(n, sizeof(*v)) : NULL;
 
-	c->told_strata_ns = clock_now_ns();
+	c->reported_strata_ns = clock_now_ns();
 	if (v && (n = choosing_tell(&c->choosing, v, n)) > 0) {
 		pack_send_strata(c->link, &c->welcome, &c->intern, v, n, c->deliver.next_index);
 	}
@@ -56,7 +56,7 @@ static void tell_strata(struct capture *c)
 static void tell_strata_now_and_then(struct capture *c)
 {
 	if (c->choosing.on &&
-	    clock_now_ns() - c->told_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
+	    clock_now_ns() - c->reported_strata_ns >= STRATA_EVERY_MS * CLOCK_NS_PER_MS) {
 		tell_strata(c);
 	}
 }
@@ -92,7 +92,7 @@ static void on_values(void *userdata, const struct launch *launches, size_t n, c
 
 /* True: no thread is inside any more, none comes in, and no context has anything of CUPTI's.
  * Otherwise the doors stay open, so that we hear of a context's end. */
-static bool close_doors(struct capture *c)
+static bool close_sections(struct capture *c)
 {
 	state_move(&c->deliver.state, CAPTURE_CLOSING);
 	if (sections_are_open(c) && sections_close(c)) {
@@ -105,12 +105,12 @@ static bool close_doors(struct capture *c)
 	return !sections_are_open(c);
 }
 
-static void close_doors_soon(struct capture *c)
+static void close_soon(struct capture *c)
 {
 	const struct timespec pause = { 0, CLOCK_NS_PER_MS };
 	uint64_t by_ns = clock_now_ns() + SECTIONS_PATIENCE_MS * CLOCK_NS_PER_MS;
 
-	while (!close_doors(c) && clock_now_ns() < by_ns && !state_is_exiting()) {
+	while (!close_sections(c) && clock_now_ns() < by_ns && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
 	}
 }
@@ -141,7 +141,7 @@ static void stop_now(struct capture *c)
 	deliver_lend_link(&c->deliver);
 	contexts_let_go(c);
 	if (!exiting) {
-		close_doors_soon(c);
+		close_soon(c);
 	}
 	deliver_take_link(&c->deliver);
 	tell_spent(c);
@@ -179,8 +179,8 @@ static void on_batch(void *userdata, struct batch *b)
 	deliver_lend_link(&c->deliver);
 	activity_fill(c->activity, b);
 	deliver_take_link(&c->deliver);
-	if (!c->told_drops && activity_drops(c->activity)) {
-		c->told_drops = true;
+	if (!c->reported_drops && activity_drops(c->activity)) {
+		c->reported_drops = true;
 		deliver_notice(&c->deliver, GPUCTR_E_PROFILER,
 			       "CUPTI has lost records of when kernels began and ended; these have "
 			       "no time of their own",
@@ -330,7 +330,7 @@ void capture_run(struct capture *c)
 	deliver_run(&c->deliver);
 	while (sections_are_open(c) && !state_is_exiting()) {
 		nanosleep(&pause, NULL);
-		if (close_doors(c)) {
+		if (close_sections(c)) {
 			leave_cupti(c);
 		}
 	}

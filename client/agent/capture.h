@@ -43,8 +43,8 @@ struct capture {
 	struct filter filter;
 	struct nvtx_scope scope;
 	struct choosing choosing;
-	uint64_t told_strata_ns; /* by the delivering thread */
-	bool told_drops;	 /* by the delivering thread */
+	uint64_t reported_strata_ns; /* by the delivering thread */
+	bool reported_drops;	     /* by the delivering thread */
 	CUpti_SubscriberHandle subscriber;
 	struct watch watch;
 

@@ -236,7 +236,7 @@ static void end_wait(const struct wait *s, struct guard *g, bool in_vain)
 	uint64_t now_ns = clock_now_ns();
 
 	g->wait.waited_ns += now_ns - s->begin_ns;
-	g->wait.stood_ns += now_ns - (in_vain ? s->begin_ns : s->looked_ns);
+	g->wait.stalled_ns += now_ns - (in_vain ? s->begin_ns : s->looked_ns);
 }
 
 struct guard_wait guard_take_wait(struct guard *g)

@@ -32,7 +32,8 @@ struct guard_launch {
 /* What waiting has taken for one range, and for the turns before it. */
 struct guard_wait {
 	uint64_t waited_ns; /* the thread that measures */
-	uint64_t stood_ns;  /* of that, while a stream that had work stood still, as far as known */
+	uint64_t
+		stalled_ns; /* of that, while a stream that had work stood still, as far as known */
 };
 
 /* Of a context, under the context's lock. */

@@ -135,7 +135,7 @@ static void note_for_guard(struct section *v, struct function *f, const struct a
 	snprintf(r->last_kernel, sizeof(r->last_kernel), "%s", f->name);
 	r->last_stream = v->launched.stream_number;
 	r->last_launch_ns = clock_now_ns();
-	r->told_stuck = false;
+	r->reported_stuck = false;
 }
 
 /* With the context's lock, which is held on if a range is open then. False: none is. */
@@ -200,7 +200,7 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 		return;
 	}
 	if (c->late && !c->choosing.on) { /* with a budget nothing is chosen before (choosing.c) */
-		stream_captures_look_on(&c->stream_captures);
+		stream_captures_observe(&c->stream_captures);
 	}
 	if (!wanted_by_filter(c, f, &g)) {
 		return;

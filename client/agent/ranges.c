@@ -154,7 +154,8 @@ static void note_start(struct capture *c, struct ranges *r, uint64_t begin_ns)
 	r->spent_ns = 0;
 }
 
-/* A pass that was dear when its image was made has no room for what it may have become since. */
+/* A pass that was expensive when its image was made has no room for what it may have become since.
+ */
 static size_t batch_size(struct capture *c, const struct ranges *r)
 {
 	size_t size = choosing_batch_size(&c->choosing, r->measured_pass, r->size);
@@ -408,7 +409,7 @@ static void note_wait(struct capture *c, struct ranges *r)
 	struct guard_wait wait = guard_take_wait(&r->guard);
 
 	if (wait.waited_ns > 0) {
-		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stood_ns);
+		choosing_note_wait(&c->choosing, wait.waited_ns, wait.stalled_ns);
 	}
 }
 

@@ -45,7 +45,7 @@ struct ranges {
 	_Atomic(uint32_t) device;
 	enum ranges_state state;
 	uint64_t retry_ns;
-	bool told_busy;
+	bool reported_busy;
 	unsigned waits; /* for counters that are someone else's, since the last Start */
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
@@ -68,9 +68,9 @@ struct ranges {
 	struct guard guard;
 	char last_kernel[256]; /* the last launch's that was looked at */
 	uint64_t last_stream, last_launch_ns;
-	atomic_bool told_stuck;	 /* about that launch */
-	struct batch *batch;	 /* launches of the image under way */
-	uint64_t batch_begin_ns; /* of its first launch */
+	atomic_bool reported_stuck; /* about that launch */
+	struct batch *batch;	    /* launches of the image under way */
+	uint64_t batch_begin_ns;    /* of its first launch */
 };
 
 struct capture;

@@ -7,7 +7,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/permission.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 #include "client/agent/times.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
@@ -105,8 +105,8 @@ static uint64_t wait_longer_ms(struct capture *c, struct ranges *r)
 
 void ranges_wait(struct capture *c, struct ranges *r, const char *call)
 {
-	if (!r->told_busy) {
-		r->told_busy = true;
+	if (!r->reported_busy) {
+		r->reported_busy = true;
 		tell_busy(c, r, call);
 	}
 	r->state = RANGES_WAITING;
@@ -235,7 +235,7 @@ static bool enable(struct capture *c, struct ranges *r)
 		ranges_give_up(c, r, "cuptiRangeProfilerEnable", result);
 		return false;
 	}
-	slower_begins();
+	slowdown_begins();
 	r->object = p.pRangeProfilerObject;
 	r->measured_pass = 0;
 	result = make_images(c, r);

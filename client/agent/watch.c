@@ -77,12 +77,12 @@ static void look_at_work(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
 
-	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->told_stuck ||
+	if (r->state != RANGES_STARTED || r->batch->n == 0 || r->reported_stuck ||
 	    guard_is_past_last(c, r) || !has_passed(r->last_launch_ns, STILL_NS) ||
 	    guard_is_quiet(c, r, false)) {
 		return;
 	}
-	r->told_stuck = true;
+	r->reported_stuck = true;
 	if (!g->holds && !stream_captures_any(&c->stream_captures) &&
 	    !streams_are_idle(&g->streams, c->profiler, r->context, g->used)) {
 		tell(c, r, GPUCTR_E_STALLED, "streams have waited for each other");

@@ -410,16 +410,16 @@ static void calls_under_way_are_waited_for_briefly(void **state)
 
 /* --- what waiting costs --- */
 
-static void expect_wait(uint64_t waited_ns, uint64_t stood_ns)
+static void expect_wait(uint64_t waited_ns, uint64_t stalled_ns)
 {
 	const uint64_t look_ns = MS / 4; /* it is asked now and then */
 	struct guard_wait wait = guard_take_wait(&r.guard);
 
 	assert_in_range(wait.waited_ns, waited_ns, waited_ns + look_ns);
-	assert_in_range(wait.stood_ns, stood_ns, stood_ns + look_ns);
+	assert_in_range(wait.stalled_ns, stalled_ns, stalled_ns + look_ns);
 	wait = guard_take_wait(&r.guard);
 	assert_int_equal(wait.waited_ns, 0);
-	assert_int_equal(wait.stood_ns, 0);
+	assert_int_equal(wait.stalled_ns, 0);
 }
 
 static void give_work(unsigned stream, uint64_t takes_ns)

@@ -6,7 +6,7 @@
 #include "client/agent/permission.h"
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 #include "client/agent/times.h"
 #include "tests/unit/ranges_gpu.h"
 
@@ -68,7 +68,7 @@ static int begin(void **state)
 	gpu_begin();
 	memset(&delivered, 0, sizeof(delivered));
 	n_launched = 0;
-	slower_forget();
+	slowdown_forget();
 	return 0;
 }
 
