@@ -138,18 +138,18 @@ static void *live_open(const struct format *format, const struct store_info *inf
 }
 
 static void *open_jsonl(const struct store_info *info, const struct exporter_options *options,
-			struct buf *why)
+			struct exporter_refusal *refusal)
 {
 	(void)options;
-	(void)why;
+	(void)refusal;
 	return live_open(&format_jsonl, info);
 }
 
 static void *open_csv(const struct store_info *info, const struct exporter_options *options,
-		      struct buf *why)
+		      struct exporter_refusal *refusal)
 {
 	(void)options;
-	(void)why;
+	(void)refusal;
 	return live_open(&format_csv, info);
 }
 

@@ -8,6 +8,7 @@ The trace is checked against all that HolisticTraceAnalysis needs to give each k
 
 import collections
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -439,7 +440,12 @@ def layouts_of_pyprof():
 def files():
     export("run.gpuctr", "-o", "a.json")
     check(pathlib.Path("a.json").read_bytes() == export("run.gpuctr", "--to", "chrome"), "a file")
+    export("run.gpuctr", "-o", "a.json.gz")
+    check(gzip.decompress(pathlib.Path("a.json.gz").read_bytes()) == pathlib.Path("a.json").read_bytes(), "a compressed file")
+    pathlib.Path("a.json.gz").unlink()
     export("run.gpuctr", "-o", "a.json", status=2, says=b"-f replaces it")
+    for name in ("a.js", "json", "a.gz", "a."):
+        export("run.gpuctr", "-o", name, status=2, says=b"to what?")
     export("run.gpuctr", "-f", "-o", "a.json")
     export("-", "--to", "csv", stdin=open("run.gpuctr", "rb"))
     pathlib.Path("cut.gpuctr").write_bytes(pathlib.Path("run.gpuctr").read_bytes()[:1000000])
