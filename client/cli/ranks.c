@@ -277,7 +277,7 @@ static void end_row(struct rank *row)
 	add_part(&b, t->unready, "not ready");
 	add_part(&b, t->failed, "failed");
 	add_part(&b, t->dropped, "dropped");
-	add_part(&b, t->lost, "lost with it");
+	add_part(&b, t->lost, "not delivered");
 	add_note(&b, row->note);
 	if (!row->ended && !row->left_out) {
 		add_note(&b, look_after(row));

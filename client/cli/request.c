@@ -29,9 +29,7 @@ static void fail(struct request *request, int result)
 	request->status = EXIT_VERB_FAILED;
 }
 
-/* Asks again where somebody listens who has not answered. Where nobody does, that is known at once.
- */
-static int connect_patiently(const char *socket, struct gpuctr **ret)
+int request_connect(const char *socket, struct gpuctr **ret)
 {
 	uint64_t by_ns = progress_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
 	int r;
@@ -95,7 +93,7 @@ const struct gpuctr_error *request_try(struct request *request, const char *sock
 	static const struct gpuctr_error no_memory = { GPUCTR_E_INTERNAL, "out of memory", "" };
 
 	*request = (struct request){ 0 };
-	if (connect_patiently(socket, &request->g) == 0) {
+	if (request_connect(socket, &request->g) == 0) {
 		return NULL;
 	}
 	return request->g ? gpuctr_last_error(request->g) : &no_memory;
@@ -106,7 +104,7 @@ bool request_open(struct request *request, const char *socket)
 	int r;
 
 	*request = (struct request){ 0 };
-	r = connect_patiently(socket, &request->g);
+	r = request_connect(socket, &request->g);
 	if (r) {
 		fail(request, r);
 		request->g = gpuctr_disconnect(request->g);

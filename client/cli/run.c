@@ -25,6 +25,7 @@
 
 #include "client/cli/clocks.h"
 #include "client/cli/expand.h"
+#include "client/cli/request.h"
 #include "client/cli/say.h"
 
 /* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
@@ -505,7 +506,7 @@ static bool begin_asking(struct run *run)
 	if (o->at_ns > 0 && !wait_until(run, begin_at(o))) {
 		return false;
 	}
-	r = gpuctr_connect(o->socket, "gpuctr-client", &run->g);
+	r = request_connect(o->socket, &run->g);
 	if (r) {
 		say_failure(run, r);
 		return false;

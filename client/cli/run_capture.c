@@ -290,6 +290,9 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		if (end->error.code != GPUCTR_OK) {
 			say_gpuctr_error(&end->error);
 		}
+		if (end->error.code == GPUCTR_E_DISCONNECTED && run->path) {
+			say("the program was not started: run it again once the daemon is back");
+		}
 		run_refuse(run, EXIT_REFUSED);
 		break;
 	case RUN_RUNNING:

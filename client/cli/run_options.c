@@ -495,7 +495,7 @@ static bool complete_run(struct run_options *o)
 enum { CAPTURE_BUDGET_PPM = 50000 };
 
 /* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
- * measured. What being watched takes may be more, and is told (docs/budget.md). */
+ * measured. What being watched takes may be more, and is told (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
 	if (!o->has_budget && !selecting_is_bounded(&o->selecting)) {

@@ -87,9 +87,9 @@ struct groups *groups_free(struct groups *g)
 	free(g->columns);
 	free(g->values);
 	free(g->leaves);
-	free(g->slots);
+	map_deinit(&g->known_leaves);
 	free(g->rows);
-	free(g->row_slots);
+	map_deinit(&g->known_rows);
 	free(g);
 	return NULL;
 }

@@ -11,6 +11,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "proto/base/map.h"
 
 /* The range itself is gone when it is closed. */
 struct track_range {
@@ -42,8 +43,7 @@ struct track_path {
 struct tracks {
 	struct track **items;
 	size_t n, max;
-	struct track **slots; /* open addressing, a power of two */
-	size_t n_slots;
+	struct map known; /* a program may start a thread for each of many tasks */
 };
 
 void tracks_deinit(struct tracks *t);

@@ -167,7 +167,7 @@ int where_process(struct where *w, const struct gpuctr_process *process)
 
 static bool holds(struct condition *c, const char *label)
 {
-	size_t i = (size_t)(texts_mix(0, (uintptr_t)label) % REMEMBERED);
+	size_t i = (size_t)(map_mix(0, (uintptr_t)label) % REMEMBERED);
 
 	if (c->known[i].label != label) {
 		c->known[i].label = label;
