@@ -15,6 +15,7 @@
 #include "client/cli/out.h"
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
+#include "client/cli/terminal.h"
 
 static bool no_memory(void)
 {
@@ -64,23 +65,24 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
-	s->summary = summary_new(&by_kernel);
+	s->summary = summary_new(options->is_live ? &options->live.keys : &by_kernel);
 	s->attributor = attributor_new();
 	if (!s->driver || !s->summary || !s->attributor ||
 	    summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
-	s->capture =
-		(struct format_capture){ .capture = opened->capture,
-					 .plan = opened->plan,
-					 .driver = s->driver,
-					 .program = options->program,
-					 .command = (const char *const *)options->command,
-					 .recorded_from = "",
-					 .recorded = opened->recorded,
-					 .chosen = options->budget_ppm > 0,
-					 .width = isatty(STDOUT_FILENO) ? say_width() : 200,
-					 .fits = isatty(STDOUT_FILENO) && !options->stream_path };
+	s->capture = (struct format_capture){
+		.capture = opened->capture,
+		.plan = opened->plan,
+		.driver = s->driver,
+		.program = options->program,
+		.command = (const char *const *)options->command,
+		.recorded_from = "",
+		.recorded = opened->recorded,
+		.chosen = options->budget_ppm > 0,
+		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
+		.fits = isatty(STDOUT_FILENO) && !options->stream_path
+	};
 	return copy_gpus(s, opened) || no_memory();
 }
 
@@ -292,7 +294,7 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .unmatched = s->unmatched,
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
-				   .width = say_width(),
+				   .width = terminal_width(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 }, budget = { 0 };

@@ -140,12 +140,13 @@ static bool check(struct export_options *o, int n_files)
 	return true;
 }
 
-static int exec_export(int argc, char **argv)
+static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct export_options o = { .verb = "export", .path = "-" };
 	enum options_result result;
 	int rest;
 
+	(void)verbs;
 	result = options_parse(defs, argc, argv, take_option, &o, &rest);
 	if (o.help) {
 		verb_print_help(&verb_export);
@@ -172,6 +173,7 @@ const struct verb verb_export = {
 		"  gpuctr-client export run.gpuctr --to pyprof -w 150 | head\n"
 		"\ncolumns of pyprof: idx seq altseq tid layer trace dir sub mod op kernel params "
 		"sil tc\ndevice stream grid block flops bytes\n",
+	.takes = "FILE",
 	.options = defs,
 	.exec = exec_export,
 };

@@ -21,12 +21,13 @@ static bool take_option(void *userdata, int id, const char *value)
 	return export_take_option(userdata, id, value);
 }
 
-static int exec_merge(int argc, char **argv)
+static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct export_options o = { .verb = "merge", .exporter = &exporter_merge, .path = "-" };
 	enum options_result result;
 	int rest;
 
+	(void)verbs;
 	result = options_parse(defs, argc, argv, take_option, &o, &rest);
 	if (o.help) {
 		verb_print_help(&verb_merge);
@@ -55,6 +56,7 @@ const struct verb verb_merge = {
 		"finds the counters too,\nin events of category cuda_profiler_range. A FILE.gz is "
 		"compressed.\n\nexample:\n"
 		"  gpuctr-client merge trace.json.gz run.gpuctr -o merged.json.gz\n",
+	.takes = "FILE",
 	.options = defs,
 	.exec = exec_merge,
 };

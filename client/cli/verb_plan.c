@@ -239,12 +239,13 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
-static int exec_plan(int argc, char **argv)
+static int exec_plan(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct plan_options o = { 0 };
 	int rest, status = EXIT_VERB_USAGE;
 	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
 
+	(void)verbs;
 	/* "plan a,b" is what people type. */
 	o.given |= rest < argc;
 	for (; result == OPTIONS_END && rest < argc; rest++) {
@@ -271,6 +272,7 @@ const struct verb verb_plan = {
 	.summary = "show how many passes metrics need, and which fit together",
 	.examples = "  gpuctr-client plan memory\n"
 		    "  gpuctr-client plan --metrics 'dram__bytes_*.sum,sm__inst_executed.sum'\n",
+	.takes = "LIST",
 	.options = defs,
 	.exec = exec_plan,
 };

@@ -504,7 +504,7 @@ static bool check(const struct report_options *o, const struct strings *files)
 	return true;
 }
 
-static int exec_report(int argc, char **argv)
+static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct options_parser *parser = options_new(defs, false, argc, argv);
 	enum options_result result = OPTIONS_WRONG;
@@ -515,6 +515,7 @@ static int exec_report(int argc, char **argv)
 	const char *value;
 	int id, rest = argc, status = EXIT_VERB_USAGE;
 
+	(void)verbs;
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		if (!take_option(&o, id, value)) {
 			break;
@@ -549,6 +550,7 @@ const struct verb verb_report = {
 		   "  gpuctr-client report run.gpuctr --define my.columns --sort per_launch\n"
 		   "  gpuctr-client report new.gpuctr --against old.gpuctr\n"
 		   "  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
+	.takes = "FILE",
 	.options = defs,
 	.exec = exec_report,
 };

@@ -10,7 +10,6 @@
 #include "client/cli/format.h"
 #include "client/cli/summary.h"
 #include "client/cli/text.h"
-#include "client/cli/top.h"
 #include "tests/bench/synthetic.h"
 
 /* --- formats --------------------------------------------------------------------------------- */
@@ -968,30 +967,6 @@ static void test_turns_are_told(void **state)
 	}
 }
 
-/* --- rates ----------------------------------------------------------------------------------- */
-
-/* A count goes down where another capture, or a daemon that was started anew, is counted. */
-static void test_a_count_that_goes_down_has_no_rate(void **state)
-{
-	struct top_rate rate = { 0 };
-	struct buf b = { 0 };
-
-	(void)state;
-	top_rate_update(&rate, 100, 1000000000);
-	top_rate_update(&rate, 300, 2000000000);
-	top_rate_add(&rate, &b);
-	assert_string_equal(buf_string(&b), "200/s");
-	buf_clear(&b);
-	top_rate_update(&rate, 50, 3000000000);
-	top_rate_add(&rate, &b);
-	assert_string_equal(buf_string(&b), "-");
-	buf_clear(&b);
-	top_rate_update(&rate, 80, 4000000000);
-	top_rate_add_behind(&rate, &b);
-	assert_string_equal(buf_string(&b), ", 30/s");
-	buf_deinit(&b);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1000,7 +975,6 @@ int main(void)
 		cmocka_unit_test(test_jsonl_head),
 		cmocka_unit_test(test_jsonl_record),
 		cmocka_unit_test(test_jsonl_active_ranges_of_two_processes),
-		cmocka_unit_test(test_a_count_that_goes_down_has_no_rate),
 		cmocka_unit_test(test_operators_are_columns),
 		cmocka_unit_test(test_jsonl_payloads),
 		cmocka_unit_test(test_jsonl_with_many_stacks),
