@@ -108,9 +108,8 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 	struct export *x = userdata;
 	unsigned wanted = x->options->more.process;
 
-	return wanted == 0 || wanted == notice->process
-		       ? x->exporter->notice(x->e, &x->buf, notice)
-		       : 0;
+	return wanted == 0 || wanted == notice->process ? x->exporter->notice(x->e, &x->buf, notice)
+							: 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)

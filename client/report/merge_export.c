@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The exporter that puts a capture's counters into a trace. The trace is read twice, in pieces: when
- * the export begins, for its kernels and launches, and at the end, when it is copied byte by byte
- * with the counters put in. */
+/* The exporter that puts a capture's counters into a trace. The trace is read twice, in pieces:
+ * when the export begins, for its kernels and launches, and at the end, when it is copied byte by
+ * byte with the counters put in. */
 
 #include "client/report/exporter.h"
 

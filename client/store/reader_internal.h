@@ -34,7 +34,7 @@ struct store_reader {
 	struct store_error error;
 };
 
-/* --- reader.c */
+/* --- reader_db.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
 extern const char reader_take_intact[]; /* the remedy for a damaged file */
 /* STORE_E_CORRUPT, naming the table. */
