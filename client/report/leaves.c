@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the keys say of a record, and the leaf of that: one probe of a hash table by as many pointers
- * as there are keys. Labels are interned, so that equal ones are one pointer. */
+/* What the keys say of a record, and the leaf of that: one probe of a hash table by as many
+ * pointers as there are keys. Labels are interned, so that equal ones are one pointer. */
 
 #include <errno.h>
 #include <stdio.h>

@@ -24,8 +24,8 @@ bool strata_lacks(const struct groups_stratum *s, size_t sample)
 
 bool strata_predict(const struct groups *g, const struct groups_stratum *s, size_t sample)
 {
-	struct estimate_pair p = estimate_pair_among(&s->samples[sample], strata_seen(s),
-						     &g->priors[sample]);
+	struct estimate_pair p =
+		estimate_pair_among(&s->samples[sample], strata_seen(s), &g->priors[sample]);
 
 	return strata_lacks(s, sample) && p.kind != ESTIMATE_GUESS;
 }

@@ -63,17 +63,18 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 	off_t journal = 0;
 	uint64_t page = (uint64_t)header[16] << 8 | header[17];
 	uint64_t wants;
+	uint32_t format;
 
 	page = page == 1 ? 65536 : page;
 	wants = page * load_be32(header + 28);
 	if (load_be32(header + 68) != STORE_APPLICATION_ID) {
 		return not_capture(r, "it is an SQLite database of another program");
 	}
-	r->format = load_be32(header + 60);
-	if (r->format < STORE_FORMAT_OLDEST || r->format > STORE_FORMAT) {
+	format = load_be32(header + 60);
+	if (format != STORE_FORMAT) {
 		return store_error_set(&r->error, STORE_E_VERSION, "Use the gpuctr that wrote it.",
-				       "%s has capture format %u; this program reads %d to %d.",
-				       r->path, r->format, STORE_FORMAT_OLDEST, STORE_FORMAT);
+				       "%s has capture format %u; this program reads %d.", r->path,
+				       format, STORE_FORMAT);
 	}
 	/* Of who has changed the mode by hand; part of it may be in the log beside it. */
 	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
@@ -132,19 +133,9 @@ static bool is_declared(const char *statements, const char *sql)
 	return found && found[strlen(sql)] == ';' && (found == statements || found[-1] == ';');
 }
 
-/* As the format of the file has it. */
-static const char *declaration_of(const struct store_reader *r, const char *table)
-{
-	if (r->format < 3 && strcmp(table, "process") == 0) {
-		return schema_process_2;
-	}
-	return r->format < 5 && strcmp(table, "range") == 0 ? schema_range_4 : schema_tables;
-}
-
 /* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
  * come with a table without a text. */
-static bool is_ours(const struct store_reader *r, const char *type, const char *name,
-		    const char *sql)
+static bool is_ours(const char *type, const char *name, const char *sql)
 {
 	if (!type || !name) {
 		return false;
@@ -155,8 +146,8 @@ static bool is_ours(const struct store_reader *r, const char *type, const char *
 	if (strcmp(type, "index") == 0 && !sql) {
 		return true;
 	}
-	return strcmp(name, "record") == 0 || is_declared(declaration_of(r, name), sql) ||
-	       is_declared(r->format < 5 ? schema_index_4 : schema_path_view, sql);
+	return strcmp(name, "record") == 0 || is_declared(schema_tables, sql) ||
+	       is_declared(schema_path_view, sql);
 }
 
 /* Checks that the file has our tables and nothing else. The columns of record are compared later,
@@ -171,7 +162,7 @@ static int check_nothing_else(struct store_reader *r)
 		const char *name = (const char *)sqlite3_column_text(stmt, 1);
 
 		records += name && strcmp(name, "record") == 0;
-		if (records > 1 || !is_ours(r, (const char *)sqlite3_column_text(stmt, 0), name,
+		if (records > 1 || !is_ours((const char *)sqlite3_column_text(stmt, 0), name,
 					    (const char *)sqlite3_column_text(stmt, 2))) {
 			result = store_error_set(
 				&r->error, STORE_E_CORRUPT,
@@ -210,19 +201,14 @@ static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *n
 static int check_tables(struct store_reader *r)
 {
 	sqlite3_stmt *stmt;
-	size_t n = 0;
 	int result = reader_prepare(
 		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
 
-	while (schema_table_names[n]) {
-		n++;
-	}
-	n -= r->format < 3 ? STORE_TABLES_OF_3 : 0;
-	for (size_t i = 0; i < n && result == 0; i++) {
+	for (size_t i = 0; schema_table_names[i] && result == 0; i++) {
 		const char *name = schema_table_names[i];
 
 		if (strcmp(name, "record") != 0) {
-			result = check_table(r, stmt, name, declaration_of(r, name));
+			result = check_table(r, stmt, name, schema_tables);
 		}
 	}
 	sqlite3_finalize(stmt);

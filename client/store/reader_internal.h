@@ -19,7 +19,6 @@ struct store_reader {
 	char *path;	     /* as messages call it */
 	char *file;	     /* what is read: path without links, or the copy */
 	bool is_copy;	     /* of a file whose writer was killed in a commit */
-	uint32_t format;     /* STORE_FORMAT_OLDEST to STORE_FORMAT */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
 	struct store_pool pool;

@@ -531,7 +531,7 @@ def a_stack_as_deep_as_the_file():
     path = change(
         "deep.gpuctr", "DELETE FROM range WHERE process = 1",
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO range"
-         " SELECT 1, i, i - 1, '', 'r', '', 0, 0, 0, i - 1 FROM n", (depth,)),
+         " SELECT 1, i, i - 1, '', 'r', '', 0, 0, 0, i - 1, 1 FROM n", (depth,)),
         "UPDATE record SET range = 0",
         ("UPDATE record SET range = ? WHERE process = 1 AND idx = (SELECT max(idx) FROM record)", (depth,)),
         "DELETE FROM mark")
