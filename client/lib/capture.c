@@ -47,7 +47,7 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		arena_init(&c->arena, SIZE_MAX / 2);
+		arena_init(&c->arena, ARENA_NO_LIMIT);
 		decoder_memory_init(&c->memory);
 		list_append(&g->captures, &c->link);
 	}
