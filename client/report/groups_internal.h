@@ -113,10 +113,8 @@ struct placed {
 
 struct groups {
 	struct keys keys;
-	struct attributor *attributor;
 	struct texts texts;
-	bool attributes;	   /* the keys need the attribution */
-	const struct scope *scope; /* of the last record */
+	bool attributes; /* the keys need the attribution */
 
 	struct measure *measures;
 	size_t n_measures;

@@ -256,60 +256,40 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 	}
 }
 
-/* What all keys say of a record. 0 or -ENOMEM. */
-static int find_dims(struct groups *g, const struct gpuctr_record *record,
-		     const struct groups_process *p, struct attribution *ret_what,
-		     const void **ret_dims)
+int groups_labels(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what, const char **ret)
 {
-	*ret_what = (struct attribution){ .layer = "", .step = "" };
-	if (g->attributor && attributor_take(g->attributor, record, ret_what)) {
-		return -ENOMEM;
-	}
+	const struct groups_process *p = groups_find_process(g, record->process);
+
 	for (unsigned i = 0; i < g->keys.n; i++) {
-		ret_dims[i] = find_dim(g, record, ret_what, p, i);
+		ret[i] = find_dim(g, record, what, p, i);
+		if (!ret[i]) {
+			return -ENOMEM;
+		}
 	}
 	return 0;
 }
 
-int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret)
+int groups_record(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what)
 {
-	struct attribution what;
-	const void *dims[KEYS_MAX];
-	int r = find_dims(g, record, groups_find_process(g, record->process), &what, dims);
-
-	for (unsigned i = 0; i < g->keys.n && r == 0; i++) {
-		ret[i] = dims[i];
-		r = ret[i] ? 0 : -ENOMEM;
-	}
-	return r;
-}
-
-int groups_pass(struct groups *g, const struct gpuctr_record *record)
-{
-	struct attribution what;
-
-	return g->attributor ? attributor_take(g->attributor, record, &what) : 0;
-}
-
-int groups_record(struct groups *g, const struct gpuctr_record *record)
-{
+	static const struct attribution none = { .layer = "", .step = "", .seq = -1 };
 	const struct groups_process *p = groups_find_process(g, record->process);
-	struct attribution what;
 	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
 	struct leaf *leaf;
 
 	g->records++;
 	g->by_clock[record->clock]++;
-	if (find_dims(g, record, p, &what, dims)) {
-		return -ENOMEM;
+	what = what ? what : &none;
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		dims[i] = find_dim(g, record, what, p, i);
 	}
-	g->scope = what.scope;
 	leaf = groups_find_leaf(g, dims);
 	if (!leaf) {
 		return -ENOMEM;
 	}
-	leaf->op = leaf->op ? leaf->op : what.op;
+	leaf->op = leaf->op ? leaf->op : what->op;
 	device = find_device(p, record->device);
 	add_record(g, leaf, record, device);
 	return record->stratum == 0

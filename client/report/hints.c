@@ -129,13 +129,13 @@ int hints_record(struct hints *h, const struct gpuctr_record *record)
 
 	if (!is_told_apart(h, record)) {
 		r = groups_at(h->groups, other_shapes);
-		return r ? r : groups_record(h->groups, record);
+		return r ? r : groups_record(h->groups, record, NULL);
 	}
 	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
 		 record->grid[1], record->grid[2], record->block[0], record->block[1],
 		 record->block[2]);
 	r = groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
-	return r ? r : groups_record(h->groups, record);
+	return r ? r : groups_record(h->groups, record, NULL);
 }
 
 unsigned hints_without(const struct hints *h)

@@ -14,9 +14,6 @@ static void free_track(struct track *track)
 		buf_deinit(&track->open[i].text);
 	}
 	free(track->open);
-	if (track->beside) {
-		free_track(track->beside);
-	}
 	free(track);
 }
 

@@ -186,10 +186,11 @@ static bool all_hold(struct where *w, const char *const *labels)
 	return true;
 }
 
-int where_record(struct where *w, const struct gpuctr_record *record, bool *ret)
+int where_record(struct where *w, const struct gpuctr_record *record,
+		 const struct attribution *what, bool *ret)
 {
 	const char *labels[KEYS_MAX];
-	int r = groups_labels(w->groups, record, labels);
+	int r = groups_labels(w->groups, record, what, labels);
 
 	*ret = r == 0 && all_hold(w, labels);
 	return r;
