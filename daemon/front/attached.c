@@ -53,7 +53,8 @@ static void send_agent_welcome(struct process *process)
 	peer_send(p, &m);
 }
 
-void attached_welcome(struct process *p, const char *recorded_from, const struct wire_strings *claims)
+void attached_welcome(struct process *p, const char *recorded_from,
+		      const struct wire_strings *claims)
 {
 	const struct peer *peer = p->peer;
 

@@ -8,7 +8,7 @@ struct front;
 
 /* Tells p, which has begun in its capture, what to measure, and tells the client of p. */
 void attached_welcome(struct process *p, const char *recorded_from,
-		    const struct wire_strings *claims);
+		      const struct wire_strings *claims);
 
 /* Of the notices of a process in one capture as many are passed on. */
 enum { ATTACHED_NOTICES_MAX = 256 };
