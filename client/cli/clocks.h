@@ -18,9 +18,6 @@ struct clocks {
 
 void clocks_deinit(struct clocks *c);
 
-/* The time of the clock, in ns since 1970. */
-uint64_t clocks_now_ns(void);
-
 /* A line of a node's: what its clock says now, and said when it began; 0: it has not. */
 void clocks_write(FILE *f, const char *node, uint64_t now_ns, uint64_t begun_ns);
 /* One that has come at now_ns of our clock. false: it is no such line. */

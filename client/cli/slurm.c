@@ -29,6 +29,7 @@
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "proto/base/clock.h"
 
 /* Until every node's client has asked its daemon; a large job's step starts slower. */
 enum { AHEAD_S = 3, NODES_PER_S = 100, LINE_MAX_BYTES = 16384 };
@@ -160,7 +161,7 @@ static void take_file(struct gathering *g, const struct job *job, const char *li
 
 static void take_line(struct gathering *g, const struct job *job, const char *line)
 {
-	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clocks_now_ns())) {
+	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clock_wall_ns())) {
 		take_file(g, job, line);
 	}
 }
@@ -292,7 +293,7 @@ static void gathering_deinit(struct gathering *g)
 /* The exit status. */
 static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
 {
-	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clocks_now_ns() };
+	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clock_wall_ns() };
 	struct signals signals;
 	int status = EXIT_REFUSED;
 
