@@ -2,7 +2,8 @@
 
 /* The page is page.html with page.css, d3, page.js and the capture's figures in it, as the JSON of
  * reports. The script makes text of them, and never markup. In the JSON each '<' is an escape, so
- * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are left out and counted. */
+ * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are
+ * left out and counted. */
 
 #include "client/report/page.h"
 
@@ -23,7 +24,7 @@
 #include "client/report/places.h"
 #include "client/report/timeline.h"
 
-enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
+enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48, GPUS_MAX = 8 };
 
 #define NO_COLUMN (SIZE_MAX - 1)
 
@@ -46,7 +47,8 @@ struct page {
 	size_t *columns;       /* of the present capture; NO_COLUMN: it has none */
 	char **names, **units; /* of values */
 	size_t n_values, n_columns;
-	char *command;
+	char *command;		/* of the first capture */
+	struct buf runs;	/* the captures, as the elements of a JSON array */
 	double peak_bytes_a_ns; /* the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
@@ -104,6 +106,7 @@ struct page *page_free(struct page *p)
 	free(p->columns);
 	free(p->measures);
 	free(p->command);
+	buf_deinit(&p->runs);
 	free(p->peak_of);
 	free(p);
 	return NULL;
@@ -158,6 +161,50 @@ static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 	}
 }
 
+static bool is_among(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(names[i], name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The names of the devices of a capture's processes, each once. */
+static void add_gpus(struct buf *b, const struct store_info *info)
+{
+	const char *names[GPUS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < info->n_processes; i++) {
+		const struct gpuctr_process *process = &info->processes[i].process;
+
+		for (size_t k = 0; k < process->n_devices && n < GPUS_MAX; k++) {
+			if (!is_among(names, n, process->devices[k].name)) {
+				names[n] = process->devices[k].name;
+				buf_text(b, n > 0 ? "," : "");
+				text_json(b, names[n++]);
+			}
+		}
+	}
+}
+
+static void add_run(struct buf *b, const struct store_info *info)
+{
+	buf_text(b, b->n > 0 ? ",\n{\"path\":" : "{\"path\":");
+	text_json(b, info->path);
+	buf_text(b, ",\"user\":");
+	text_json(b, info->user);
+	buf_text(b, ",\"host\":");
+	text_json(b, info->host);
+	buf_text(b, ",\"created_ns\":");
+	buf_i64(b, info->created_ns);
+	buf_text(b, ",\"gpus\":[");
+	add_gpus(b, info);
+	buf_text(b, "]}");
+}
+
 int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 {
 	int r = 0;
@@ -166,6 +213,7 @@ int page_capture(struct page *p, const struct store_info *info, struct buf *why)
 		p->command = strdup(info->command);
 		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
 	}
+	add_run(&p->runs, info);
 	if (r == 0) {
 		find_columns(p, &info->plan);
 		frames_next_capture(&p->frames);
@@ -500,20 +548,18 @@ static void add_flop_peaks(const struct page *p, struct buf *b)
 	buf_char(b, ']');
 }
 
-static void add_meta(const struct page *p, const struct machine_source *source, const char *notes,
-		     const char *hardware, struct buf *b)
+static void add_meta(const struct page *p, const struct page_texts *texts, struct buf *b)
 {
 	buf_text(b, "{\"meta\":{\"command\":");
 	text_json(b, p->command);
-	buf_text(b, ",\"captures\":[");
-	for (size_t i = 0; i < source->n_captures; i++) {
-		buf_text(b, i > 0 ? "," : "");
-		text_json(b, source->captures[i]);
-	}
+	buf_text(b, ",\"runs\":[");
+	buf_add(b, p->runs.data, p->runs.n);
 	buf_text(b, "],\"hardware\":");
-	text_json(b, hardware);
+	text_json(b, texts->hardware);
 	buf_text(b, ",\"notes\":");
-	text_json(b, notes);
+	text_json(b, texts->notes);
+	buf_text(b, ",\"nothing\":");
+	text_json(b, texts->nothing);
 	add_flops(p, b);
 	add_flop_peaks(p, b);
 	buf_text(b, ",\"peak_of\":");
@@ -562,13 +608,12 @@ static void add_page(struct buf *b, const struct buf *json)
 }
 
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
-		     const char *notes, const char *hardware, size_t rows, struct buf *json,
-		     struct buf *why)
+		     const struct page_texts *texts, size_t rows, struct buf *json, struct buf *why)
 {
 	int r = 0;
 
 	buf_clear(json);
-	add_meta(p, source, notes, hardware, json);
+	add_meta(p, texts, json);
 	for (size_t i = 0; i < p->n_views && r == 0; i++) {
 		r = add_view(p, i, source, hints, rows, json, why);
 	}
@@ -580,22 +625,22 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 }
 
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
-	       const char *notes, const char *hardware, struct buf *b, struct buf *why)
+	       const struct page_texts *texts, struct buf *b, struct buf *why)
 {
 	struct buf json = { 0 };
 	size_t rows = ROWS_MAX;
 	int r = finish(p);
 
-	r = r ? r : make_data(p, source, hints, notes, hardware, rows, &json, why);
+	r = r ? r : make_data(p, source, hints, texts, rows, &json, why);
 
 	while (r == 0 && json.n > PAGE_MAX_BYTES && rows > ROWS_MIN) {
 		rows /= 2;
-		r = make_data(p, source, hints, notes, hardware, rows, &json, why);
+		r = make_data(p, source, hints, texts, rows, &json, why);
 	}
 	if (r == 0) {
 		add_page(b, &json);
 	}
-	r = r == 0 && b->failed ? -ENOMEM : r;
+	r = r == 0 && (b->failed || p->runs.failed) ? -ENOMEM : r;
 	buf_deinit(&json);
 	return r;
 }

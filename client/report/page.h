@@ -17,6 +17,13 @@ struct page_options {
 	struct define_source define; /* columns of the user's; path NULL: none */
 };
 
+/* What the page says of the whole, besides figures. */
+struct page_texts {
+	const char *hardware; /* one line: passes, caches, GPU, clocks, driver */
+	const char *notes;    /* lines that the reader must not miss */
+	const char *nothing;  /* why nothing was measured; "" where something was */
+};
+
 struct page;
 
 /* The options are borrowed, and groups by kernel alone, which the caller tells of the same captures
@@ -35,9 +42,9 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* What of a record the page does not look at: enum store_part. */
 unsigned page_without(const struct page *p);
 
-/* Appends the page. hints: of the same captures; notes: what a reader must not miss, in lines;
- * hardware: a line. 0, -ENOMEM, or -EINVAL where a definition is refused, and why is told. */
+/* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL where a definition is
+ * refused, and why is told. */
 int page_print(struct page *p, const struct machine_source *source, struct hints *hints,
-	       const char *notes, const char *hardware, struct buf *b, struct buf *why);
+	       const struct page_texts *texts, struct buf *b, struct buf *why);
 
 #endif
