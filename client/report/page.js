@@ -14,7 +14,8 @@ const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
 /* Units without a symbol, as people say them. */
-const SAID = { l2_sector: "sectors", l2_request: "requests", inst: "instructions", cycle: "cycles", warp: "warps" };
+const SAID = { sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
+	instruction: "instructions", cycle: "cycles", warp: "warps" };
 const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
 	if (!known(value) || !isFinite(value)) return "n/a";
@@ -23,7 +24,7 @@ function show(value, unit, format = three) {
 	if (symbol === "s" && size >= 1000) return count(v) + " s";
 	const whole = Number.isInteger(v) && size < 1000, small = size < 1 && !SMALL.includes(symbol);
 	const [, number, prefix] = /^(.*?)([a-zµ]?)$/i.exec(whole ? String(v) : small ? v.toPrecision(3) : format(v));
-	return [number, prefix + symbol, said(unit)].filter(Boolean).join("\u00a0");
+	return [number, prefix + symbol].filter(Boolean).join("\u00a0") + (said(unit) && " " + said(unit));
 }
 const partOf = (value, all) => all > 0 ? (value / all * 100).toPrecision(3) + " %" : "n/a";
 
@@ -57,7 +58,7 @@ function errorOf({ kind, error, unknown }, value) {
 	const percent = 100 * error / Math.abs(value);
 	if (unknown > 0) return " (part)";
 	if (kind === "once") return " (once)";
-	return kind === "estimate" && known(error) && value ? ` ±${percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
+	return kind === "estimate" && known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
 }
 const hasTime = data.kernel.all.measures.time.n > 0;
 const isKnown = ({ name }) => data.kernel.all.measures[name].n > 0;

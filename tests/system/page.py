@@ -567,7 +567,7 @@ def page_is_never_wider():
                 $("table-by").dispatchEvent(new Event("change"));
                 for (let end = false; !end; end = $("table-next").disabled, $("table-next").click()) {
                     if (by === "op") seen.push(...document.querySelectorAll("td.begins")[0].parentNode.querySelectorAll("td.begins"));
-                    for (const node of document.querySelectorAll("body, section, .scroll, th, td")) if (wide(node)) faults.push(node.outerHTML.slice(0, 200));
+                    for (const node of document.querySelectorAll("body, section, .scroll, th, td, dt, dd")) if (wide(node)) faults.push(node.outerHTML.slice(0, 200));
                 }
                 while (!$("table-previous").disabled) $("table-previous").click();
             }
