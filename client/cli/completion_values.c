@@ -363,7 +363,7 @@ static const struct {
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
 	{ .option = "schedule", .offer = offer_parts },
-	{ .option = "to", .words = "chrome csv jsonl folded perfetto pyprof" },
+	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
 	{ .option = "sort", .offer = offer_orders },
@@ -416,22 +416,18 @@ const char *completion_of_option(const struct completion *c, const struct option
 
 const char *completion_of_argument(const struct completion *c, const struct verb *verb)
 {
-	if (verb == &verb_metrics) {
+	const char *takes = verb->takes ? verb->takes : "";
+
+	if (strcmp(takes, "METRIC") == 0) {
 		return offer_metrics(c, on_base_metric);
 	}
-	if (verb == &verb_plan) {
+	if (strcmp(takes, "LIST") == 0) {
 		struct completion part = last_part(c, "LIST");
 
 		return offer_plan(&part);
 	}
-	if (verb == &verb_job) {
-		return offer_words(c, c->n == 2 ? "begin end" : "");
+	if (is_choice(takes)) {
+		return offer_words(c, c->n == 2 ? takes : "");
 	}
-	if (verb == &verb_completion) {
-		return offer_words(c, "bash zsh fish");
-	}
-	return verb == &verb_report || verb == &verb_export || verb == &verb_merge ||
-			       verb == &verb_top
-		       ? ":files"
-		       : ":none";
+	return strcmp(takes, "FILE") == 0 ? ":files" : ":none";
 }

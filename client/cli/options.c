@@ -299,3 +299,22 @@ bool options_parse_seconds(const char *text, uint64_t *ret_ns)
 	*ret_ns = (uint64_t)llround(value * 1e9);
 	return true;
 }
+
+bool options_refuse(const char *name, const char *value, const char *wants)
+{
+	say_usage("--%s: '%s' is not %s", name, value, wants);
+	return false;
+}
+
+bool options_take_list(struct strings *list, const char *name, const char *value)
+{
+	if (value[strspn(value, ",")] == '\0') {
+		return options_refuse(name, value,
+				      "a list of names; leave the option out for its default");
+	}
+	if (!strings_add_list(list, value)) {
+		say_usage("out of memory");
+		return false;
+	}
+	return true;
+}

@@ -60,6 +60,10 @@ const char *const *strings_items(const struct strings *s);
 bool options_parse_u64(const char *text, uint64_t *ret);
 /* The same of the option of this name; false: told what is wrong. */
 bool options_take_u64(const char *name, const char *text, uint64_t *ret);
+/* The same of a list, with a name at least. */
+bool options_take_list(struct strings *list, const char *name, const char *value);
+/* Says that the value of the option of this name is not what it wants; returns false. */
+bool options_refuse(const char *name, const char *value, const char *wants);
 bool options_parse_seconds(const char *text, uint64_t *ret_ns);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "client/cli/procstat.h"
 #include "client/cli/say.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
 #define TERMINAL_NS UINT64_C(500000000)
@@ -64,7 +65,7 @@ static void add_kernels(struct buf *b, const struct progress *p, uint64_t now, u
 
 static bool is_due(const struct progress *p, uint64_t now)
 {
-	return now - p->told_ns >= (say_is_terminal() ? TERMINAL_NS : PLAIN_NS);
+	return now - p->told_ns >= (terminal_is(STDERR_FILENO) ? TERMINAL_NS : PLAIN_NS);
 }
 
 void progress_add_queued(struct buf *b, const struct gpuctr_queued *queued)
@@ -137,7 +138,7 @@ void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 		p->measuring = true;
 		p->told_ns = now;
 	}
-	if (p->quiet || !say_is_terminal() || !is_due(p, now)) {
+	if (p->quiet || !terminal_is(STDERR_FILENO) || !is_due(p, now)) {
 		return;
 	}
 	add_kernels(&b, p, now, records, processes);

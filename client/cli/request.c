@@ -21,11 +21,7 @@ enum { ATTEMPT_S = 5, PATIENCE_S = 30 };
 
 static void fail(struct request *request, int result)
 {
-	if (result > 0 && request->g) {
-		say_gpuctr_error(gpuctr_last_error(request->g));
-	} else {
-		say_usage("%s", strerror(result < 0 ? -result : EIO));
-	}
+	say_failure(request->g, result);
 	request->status = EXIT_VERB_FAILED;
 }
 

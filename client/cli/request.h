@@ -34,8 +34,8 @@ enum { REQUEST_OPTION_JSON = 900, REQUEST_OPTION_WIDE };
 struct verb;
 int request_parse(struct request_options *o, const struct verb *verb, int argc, char **argv);
 
-/* As gpuctr_connect(), but where somebody listens and does not answer, asks again for half a minute,
- * and tells so. Where nobody listens, returns at once. */
+/* As gpuctr_connect(), but where somebody listens and does not answer, asks again for half a
+ * minute, and tells so. Where nobody listens, returns at once. */
 int request_connect(const char *socket, struct gpuctr **ret);
 
 /* false: told why, status is set. */

@@ -80,35 +80,10 @@ static void on_prepare(uv_prepare_t *handle)
 	}
 }
 
-static void end_measuring(struct run *run)
-{
-	run->state = RUN_DRAINING;
-	run->silent_ticks = 0;
-	run_drain(run);
-}
-
-static void end_with_programs(struct run *run)
-{
-	if (run->state == RUN_RUNNING) {
-		end_measuring(run);
-	} else if (run->state == RUN_ALONE) {
-		run->state = RUN_OVER;
-	}
-}
-
 static void on_program_end(struct run *run)
 {
 	run->status = run->child.status;
-	end_with_programs(run);
-}
-
-/* Also when they have ended before it was their turn. */
-void run_followed_end(struct run *run)
-{
-	if (run->state == RUN_OPENING) {
-		run_refuse(run, EXIT_REFUSED);
-	}
-	end_with_programs(run);
+	run_programs_end(run);
 }
 
 /* What a terminal sends reaches the program by itself, unless it has left our process group. */
@@ -142,7 +117,7 @@ static void handle_signal(struct run *run, const struct signal_event *event)
 		if (run->path) {
 			pass_on(run, event);
 		} else {
-			end_measuring(run);
+			run_drain(run);
 		}
 		break;
 	case RUN_DRAINING:
@@ -180,14 +155,6 @@ static void drain_tick(struct run *run)
 	}
 }
 
-static bool is_over(const struct run *run)
-{
-	uint64_t duration_ns = run->options->duration_ns;
-
-	return duration_ns > 0 && run->begin_ns > 0 &&
-	       progress_now_ns() - run->begin_ns >= duration_ns;
-}
-
 static bool has_all_records(const struct run *run)
 {
 	uint64_t limit = run->options->selecting.record_limit;
@@ -195,35 +162,17 @@ static bool has_all_records(const struct run *run)
 	return limit > 0 && summary_records(run->sinks.summary) >= limit;
 }
 
-static void say_limit(const struct run *run)
-{
-	const struct run_options *o = run->options;
-
-	if (run->progress.quiet) {
-		return;
-	}
-	if (has_all_records(run)) {
-		say("--record-limit: there are %llu records",
-		    (unsigned long long)o->selecting.record_limit);
-	} else {
-		say("--duration: %g s are over", (double)o->duration_ns / 1e9);
-	}
-}
-
-/* What a capture of ours is limited to has come: the program runs on without it. */
+/* The capture ends with its last record; the program runs on. */
 static void end_at_limit(struct run *run)
 {
-	if (run->state != RUN_RUNNING || run->is_enough ||
-	    !(has_all_records(run) || (run->path && is_over(run)))) {
+	if (run->state != RUN_RUNNING || run->is_enough || !has_all_records(run)) {
 		return;
 	}
-	run->is_enough = true;
-	say_limit(run);
-	if (!run->path && !run_is_following(run)) {
-		end_measuring(run);
-	} else if (run->capture) {
-		gpuctr_capture_close(run->capture); /* on_end comes even if that fails */
+	if (!run->progress.quiet) {
+		say("--record-limit: there are %llu records",
+		    (unsigned long long)run->options->selecting.record_limit);
 	}
+	run_end_capture(run);
 }
 
 static void on_stopped(unsigned pid, const char *program, void *userdata)
@@ -257,13 +206,11 @@ static void look_at_processes(struct run *run)
 	}
 }
 
-/* Of processes that are not ours. */
-static bool is_enough(const struct run *run)
+/* Of processes that we have not started: has the last one ended? */
+static bool have_ended(const struct run *run)
 {
-	if (!run_is_on_demand(run) || run->state != RUN_RUNNING) {
-		return false;
-	}
-	return (run->n_begun > 0 && run->n_ended >= run->n_begun) || is_over(run);
+	return run_is_on_demand(run) && run->state == RUN_RUNNING && run->n_begun > 0 &&
+	       run->n_ended >= run->n_begun;
 }
 
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */
@@ -275,14 +222,13 @@ static void on_tick(uv_timer_t *handle)
 		dispatch(run);
 	}
 	if (run->state == RUN_RUNNING) {
-		run->progress.began_ns = run->begin_ns;
 		progress_kernels(&run->progress, summary_records(run->sinks.summary),
 				 summary_processes(run->sinks.summary));
 	}
 	end_at_limit(run);
 	look_at_processes(run);
-	if (is_enough(run)) {
-		end_measuring(run);
+	if (have_ended(run)) {
+		run_drain(run);
 	} else if (run->state == RUN_DRAINING) {
 		drain_tick(run);
 	}
@@ -315,6 +261,8 @@ static int start_loop(struct run *run)
 
 	r = r ? r : uv_poll_init(&run->loop, &run->signal_poll, run->signals.fd);
 	r = r ? r : uv_timer_init(&run->loop, &run->timer);
+	r = r ? r : uv_timer_init(&run->loop, &run->duration);
+	r = r ? r : uv_timer_init(&run->loop, &run->frames);
 	r = r ? r : uv_prepare_init(&run->loop, &run->prepare);
 	if (r) {
 		return r;
@@ -322,6 +270,8 @@ static int start_loop(struct run *run)
 	run->connection.data = run;
 	run->signal_poll.data = run;
 	run->timer.data = run;
+	run->duration.data = run;
+	run->frames.data = run;
 	run->prepare.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
@@ -368,21 +318,12 @@ static int open_capture(struct run *run)
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 
-static void say_failure(struct run *run, int r)
-{
-	if (r > 0 && run->g) {
-		say_gpuctr_error(gpuctr_last_error(run->g));
-	} else {
-		say_usage("%s", strerror(r < 0 ? -r : EIO));
-	}
-}
-
 static void run_loop(struct run *run)
 {
 	int r = open_capture(run);
 
 	if (r) {
-		say_failure(run, r);
+		say_failure(run->g, r);
 		return;
 	}
 	r = init_loop(run);
@@ -433,6 +374,7 @@ static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 
+	run_end_frames(run);
 	tell_speechless(run);
 	tell_operators(run);
 	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
@@ -497,7 +439,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	return true;
 }
 
-/* false: it is not to go on, which was told. */
+/* false: it is not to go on, which was said. */
 static bool begin_asking(struct run *run)
 {
 	const struct run_options *o = run->options;
@@ -508,7 +450,7 @@ static bool begin_asking(struct run *run)
 	}
 	r = request_connect(o->socket, &run->g);
 	if (r) {
-		say_failure(run, r);
+		say_failure(run->g, r);
 		return false;
 	}
 	return !run_is_on_demand(run) || choose(run);

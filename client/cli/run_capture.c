@@ -9,23 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/clocks.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/torch.h"
-
-void run_refuse(struct run *run, int status)
-{
-	run->status = status;
-	run->state = RUN_OVER;
-}
-
-void run_drain(struct run *run)
-{
-	if (!run->capture || gpuctr_capture_close(run->capture) != 0) {
-		run->state = RUN_OVER;
-	}
-}
 
 /* --- until the program runs ------------------------------------------------------------------ */
 
@@ -143,8 +129,8 @@ static void begin_on_demand(struct run *run)
 	run->started = true;
 	run->status = 0;
 	run->state = RUN_RUNNING;
-	run->begin_ns = progress_now_ns();
-	run->begun_ns = clocks_now_ns();
+	run_begin(run);
+	run_begin_frames(run);
 }
 
 static void on_ready(struct gpuctr_capture *c, void *userdata)
@@ -180,7 +166,7 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	}
 	/* They are numbered in the order in which they begin, all of them before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
-	run->begin_ns = run->begin_ns ? run->begin_ns : progress_now_ns();
+	run_begin(run);
 	sinks_process(&run->sinks, process);
 }
 

@@ -35,7 +35,10 @@ static void on_until(uv_poll_t *handle, int status, int events)
 		return;
 	}
 	uv_poll_stop(handle);
-	run_followed_end(run);
+	if (run->state == RUN_OPENING) {
+		run_refuse(run, EXIT_REFUSED); /* they have ended before it was their turn */
+	}
+	run_programs_end(run);
 }
 
 int run_watch_followed(struct run *run)

@@ -30,11 +30,6 @@ enum {
 	OPTION_FAIL_IF_NONE,
 	OPTION_NO_SUMMARY,
 	OPTION_SUMMARY_ROWS,
-	OPTION_TREE,
-	OPTION_JOB,
-	OPTION_PROGRAM,
-	OPTION_CONTAINER,
-	OPTION_USER,
 	OPTION_READY_FD,
 	OPTION_UNTIL_FD,
 	OPTION_AT,
@@ -45,30 +40,47 @@ enum {
 	OPTION_SEED,
 	OPTION_TORCH,
 	OPTION_TORCH_MODULES,
+	OPTION_BY,
+	OPTION_SORT,
+	OPTION_ONCE,
+	OPTION_BATCH,
+	OPTION_INTERVAL,
+	OPTION_WIDTH,
 };
 
+#define BUDGET_OPTIONS                                                                      \
+	{ OPTION_BUDGET, "budget", "PERCENT",                                               \
+	  "measure launches at random, as many as this part of the time pays for" },        \
+	{                                                                                   \
+		OPTION_SEED, "seed", "N", "of that choice (default: another one each time)" \
+	}
+
+#define QUEUE_OPTIONS                                                                         \
+	{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },           \
+	{                                                                                     \
+		OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" \
+	}
+
+enum { WIDTH_MIN = 20, WIDTH_MAX = 2000 };
+#define INTERVAL_MIN_NS 100000000u
+
 /* What "run" and "capture" have in common. */
-#define MEASURE_OPTIONS                                                                            \
-	{ OPTION_METRICS, "metrics", "LIST",                                                       \
-	  "names, globs, regex:EXPR, presets (default: memory)" },                                 \
-		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },          \
-		{ 'f', "force", NULL, "replace the files of -o and --output" },                    \
-		{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },    \
-		{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, standard output)" },   \
-		SELECTING_OPTIONS,                                                                 \
-		{ OPTION_BUDGET, "budget", "PERCENT",                                              \
-		  "measure launches at random, as many as this part of the time pays for" },       \
-		{ OPTION_SEED, "seed", "N", "of that choice (default: another one each time)" },   \
-		{ OPTION_NO_WAIT, "no-wait", NULL, "give up at once when a GPU is taken" },        \
-		{ OPTION_TIMEOUT, "timeout", "SECONDS", "wait in the queue no longer than this" }, \
-		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },         \
-		{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,                                       \
-		  "exit with 124 when no kernel was measured, for whatever reason" },              \
-		{ 'q', "quiet", NULL, "no progress and no summary, only errors" },                 \
-		{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },                  \
-		{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" },  \
-	{                                                                                          \
-		OPTION_SOCKET, "socket", "PATH", "of the daemon"                                   \
+#define MEASURE_OPTIONS                                                                           \
+	{ OPTION_METRICS, "metrics", "LIST",                                                      \
+	  "names, globs, regex:EXPR, presets (default: memory)" },                                \
+		{ 'o', "capture", "FILE", "keep everything in a capture file (SQLite)" },         \
+		{ 'f', "force", NULL, "replace the files of -o and --output" },                   \
+		{ OPTION_FORMAT, "format", "FORMAT", "stream records as table, jsonl or csv" },   \
+		{ OPTION_OUTPUT, "output", "FILE|-", "where to (default: -, standard output)" },  \
+		SELECTING_OPTIONS, BUDGET_OPTIONS, QUEUE_OPTIONS,                                 \
+		{ OPTION_LEASE, "lease", "SECONDS", "hold the GPUs this long at a time" },        \
+		{ OPTION_FAIL_IF_NONE, "fail-if-none", NULL,                                      \
+		  "exit with 124 when no kernel was measured, for whatever reason" },             \
+		{ 'q', "quiet", NULL, "no progress and no summary, only errors" },                \
+		{ OPTION_NO_SUMMARY, "no-summary", NULL, "no table at the end" },                 \
+		{ OPTION_SUMMARY_ROWS, "summary-rows", "N", "rows of that table (default: 20)" }, \
+	{                                                                                         \
+		OPTION_SOCKET, "socket", "PATH", "of the daemon"                                  \
 	}
 
 const struct option_def run_option_defs[] = {
@@ -88,13 +100,7 @@ const struct option_def run_option_defs[] = {
 };
 
 const struct option_def capture_option_defs[] = {
-	{ 'p', "pid", "LIST", "these processes" },
-	{ OPTION_TREE, "tree", "LIST", "these processes and all that come from them" },
-	{ OPTION_JOB, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },
-	{ OPTION_PROGRAM, "program", "GLOB", "whose program's name matches" },
-	{ OPTION_CONTAINER, "container", "LIST", "in these containers, by how their ids begin" },
-	{ OPTION_USER, "user", "USER", "of this user (root may)" },
-	{ 'a', "all", NULL, "everything of mine that is registered" },
+	SELECTOR_OPTIONS,
 	{ 'd', "duration", "SECONDS", "end after this time (default: at Ctrl-C)" },
 	{ OPTION_AT, "at", "TIME", "begin at this time, in seconds since 1970" },
 	{ OPTION_HERE, "here", NULL, "on this node alone (default: on all of a Slurm job's)" },
@@ -116,51 +122,36 @@ const struct option_def follow_option_defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-static bool wrong(const char *name, const char *value, const char *wants)
-{
-	say_usage("--%s: '%s' is not %s", name, value, wants);
-	return false;
-}
+const struct option_def top_option_defs[] = {
+	SELECTOR_OPTIONS,
+	{ OPTION_METRICS, "metrics", "LIST",
+	  "names, globs, regex:EXPR, presets (default: memory)" },
+	SELECTING_OPTIONS,
+	BUDGET_OPTIONS,
+	{ OPTION_DEVICES, "devices", "LIST", "GPUs by index or UUID (default: those in use)" },
+	QUEUE_OPTIONS,
+	{ OPTION_BY, "by", "KEYS", "rows: as for report (default: kernel)" },
+	{ OPTION_SORT, "sort", "COLUMN", "as for report" },
+	{ OPTION_INTERVAL, "interval", "SECONDS", "between two frames (default: 1)" },
+	{ OPTION_ONCE, "once", NULL, "print one frame and end, as without a terminal" },
+	{ OPTION_BATCH, "batch", "N", "print N frames and end" },
+	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
+	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
+	{ 'h', "help", NULL, "show this" },
+	{ 0, NULL, NULL, NULL },
+};
 
 /* 0 would mean the default, which nobody writes so. */
 static bool take_seconds(uint64_t *ret_ns, const char *name, const char *value)
 {
 	return (options_parse_seconds(value, ret_ns) && *ret_ns > 0) ||
-	       wrong(name, value, "a number of seconds above 0, and up to a year");
+	       options_refuse(name, value, "a number of seconds above 0, and up to a year");
 }
 
 static bool take_format(struct run_options *o, const char *value)
 {
 	o->format = format_find(value);
-	return o->format || wrong("format", value, "a format: use table, jsonl or csv");
-}
-
-static bool take_list(struct strings *list, const char *name, const char *value)
-{
-	if (value[strspn(value, ",")] == '\0') {
-		return wrong(name, value, "a list of names; leave the option out for its default");
-	}
-	if (!strings_add_list(list, value)) {
-		say_usage("out of memory");
-		return false;
-	}
-	return true;
-}
-
-static bool take_pids(struct strings *list, const char *name, const char *value)
-{
-	size_t i = list->n;
-	uint64_t pid;
-
-	if (!take_list(list, name, value)) {
-		return false;
-	}
-	for (; i < list->n; i++) {
-		if (!options_parse_u64(list->items[i], &pid) || pid == 0 || pid > INT32_MAX) {
-			return wrong(name, list->items[i], "the number of a process");
-		}
-	}
-	return true;
+	return o->format || options_refuse("format", value, "a format: use table, jsonl or csv");
 }
 
 /* A duration may have its unit behind it, as in sleep(1). */
@@ -184,7 +175,8 @@ static bool take_time(uint64_t *ret_ns, const char *name, const char *value)
 	double seconds = strtod(value, &end);
 
 	if (end == value || *end || !(seconds > 0 && seconds < 1e10)) {
-		return wrong(name, value, "a time in seconds since 1970, as `date +%s` prints it");
+		return options_refuse(name, value,
+				      "a time in seconds since 1970, as `date +%s` prints it");
 	}
 	*ret_ns = (uint64_t)(seconds * 1e9);
 	return true;
@@ -197,54 +189,10 @@ static bool take_fd(int *ret, const char *name, const char *value)
 
 	if (!options_parse_u64(value, &n) || n < 3 || n > INT32_MAX ||
 	    fcntl((int)n, F_SETFD, FD_CLOEXEC) < 0) {
-		return wrong(name, value, "an open descriptor");
+		return options_refuse(name, value, "an open descriptor");
 	}
 	*ret = (int)n;
 	return true;
-}
-
-/* "sha256:" and names are not ids. */
-static bool take_containers(struct strings *list, const char *value)
-{
-	return strspn(value, "0123456789abcdef,") == strlen(value)
-		       ? take_list(list, "container", value)
-		       : wrong("container", value, "the beginning of a container's id");
-}
-
-static bool take_selector(struct run_options *o, int id, const char *value)
-{
-	struct selector *s = &o->selector;
-
-	switch (id) {
-	case 'p':
-		return take_pids(&s->pids, "pid", value);
-	case OPTION_TREE:
-		return take_pids(&s->trees, "tree", value);
-	case OPTION_JOB:
-		return take_list(&s->jobs, "job", value);
-	case OPTION_PROGRAM:
-		return take_list(&s->programs, "program", value);
-	case OPTION_CONTAINER:
-		return take_containers(&s->containers, value);
-	case OPTION_USER:
-		s->user = value;
-		return true;
-	case 'a':
-		s->all = true;
-		return true;
-	case 'd':
-		return take_duration(&o->duration_ns, value);
-	case OPTION_AT:
-		return take_time(&o->at_ns, "at", value);
-	case OPTION_SENT:
-		return take_time(&o->sent_ns, "sent", value);
-	case OPTION_READY_FD:
-		return take_fd(&o->ready_fd, "ready-fd", value);
-	case OPTION_UNTIL_FD:
-		return take_fd(&o->until_fd, "until-fd", value);
-	default:
-		return false;
-	}
 }
 
 /* "2", "2%", "0.5 %"; all of it is no budget. */
@@ -258,20 +206,63 @@ static bool take_budget(struct run_options *o, const char *value)
 	end += strspn(end, " ");
 	end += *end == '%';
 	if (!plain || end == value || *end || !(percent >= 0.01 && percent <= 100)) {
-		return wrong("budget", value, "a part of the time, from 0.01% to 100%");
+		return options_refuse("budget", value, "a part of the time, from 0.01% to 100%");
 	}
 	o->has_budget = true;
 	o->budget_ppm = percent < 100 ? (uint32_t)(percent * 1e4 + 0.5) : 0;
 	return true;
 }
 
+static bool take_keys(struct keys *keys, const char *value)
+{
+	struct buf why = { 0 };
+	bool good = keys_parse(value, keys, &why);
+
+	if (!good) {
+		say_usage("--by: %s", buf_string(&why));
+	}
+	buf_deinit(&why);
+	return good;
+}
+
+static bool take_live(struct live *l, int id, const char *value)
+{
+	uint64_t width = 0;
+
+	switch (id) {
+	case OPTION_BY:
+		return take_keys(&l->keys, value);
+	case OPTION_SORT:
+		l->sort = value;
+		return true;
+	case OPTION_ONCE:
+		l->frames = 1;
+		return true;
+	case OPTION_BATCH:
+		return (options_parse_u64(value, &l->frames) && l->frames > 0) ||
+		       options_refuse("batch", value, "a number of frames");
+	case OPTION_INTERVAL:
+		return (options_parse_seconds(value, &l->interval_ns) &&
+			l->interval_ns >= INTERVAL_MIN_NS) ||
+		       options_refuse("interval", value, "a number of seconds, 0.1 or more");
+	case OPTION_WIDTH:
+		if (!options_parse_u64(value, &width) || width < WIDTH_MIN || width > WIDTH_MAX) {
+			return options_refuse("width", value, "a number of columns, 20 to 2000");
+		}
+		l->width = (size_t)width;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool take_filter(struct run_options *o, int id, const char *value)
 {
 	switch (id) {
 	case OPTION_METRICS:
-		return take_list(&o->metrics, "metrics", value);
+		return options_take_list(&o->metrics, "metrics", value);
 	case OPTION_DEVICES:
-		return take_list(&o->devices, "devices", value);
+		return options_take_list(&o->devices, "devices", value);
 	case OPTION_BUDGET:
 		return take_budget(o, value);
 	case OPTION_SEED:
@@ -281,9 +272,20 @@ static bool take_filter(struct run_options *o, int id, const char *value)
 		return take_seconds(&o->timeout_ns, "timeout", value);
 	case OPTION_LEASE:
 		return take_seconds(&o->lease_ns, "lease", value);
+	case 'd':
+		return take_duration(&o->duration_ns, value);
+	case OPTION_AT:
+		return take_time(&o->at_ns, "at", value);
+	case OPTION_SENT:
+		return take_time(&o->sent_ns, "sent", value);
+	case OPTION_READY_FD:
+		return take_fd(&o->ready_fd, "ready-fd", value);
+	case OPTION_UNTIL_FD:
+		return take_fd(&o->until_fd, "until-fd", value);
 	default:
-		return selecting_takes(id) ? selecting_take(&o->selecting, id, value)
-					   : take_selector(o, id, value);
+		return selecting_takes(id)  ? selecting_take(&o->selecting, id, value)
+		       : selector_takes(id) ? selector_take(&o->selector, id, value)
+					    : take_live(&o->live, id, value);
 	}
 }
 
@@ -423,7 +425,7 @@ static bool check_wishes(struct run_options *o)
 
 static bool default_metrics(struct run_options *o)
 {
-	return o->metrics.n > 0 || take_list(&o->metrics, "metrics", "memory");
+	return o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", "memory");
 }
 
 static const char *last_part(const char *path)
@@ -492,10 +494,44 @@ static bool complete_run(struct run_options *o)
 	       spares_recording(o) && default_metrics(o);
 }
 
+/* "top" of capture files, or of the daemon: nothing is measured. */
+static bool check_nothing_measured(const struct run_options *o)
+{
+	if (selector_is_empty(&o->selector) &&
+	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
+	     o->has_budget || selecting_is_used(&o->selecting))) {
+		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
+			  "--program, --container, --user or --all");
+		return false;
+	}
+	if (selector_is_empty(&o->selector) && !o->command[0] && o->live.sort) {
+		say_usage("--sort %s: the rows of which table? Name capture files, or processes "
+			  "to be measured",
+			  o->live.sort);
+		return false;
+	}
+	return true;
+}
+
+static bool complete_top(struct run_options *o)
+{
+	bool selects = !selector_is_empty(&o->selector);
+
+	if (o->command[0] && selects) {
+		say_usage("top: look at a capture file, or at processes, not at both");
+		return false;
+	}
+	o->is_live = true;
+	o->no_summary = true;
+	o->program = "gpuctr-client top";
+	return selects ? check_wishes(o) && selecting_check(&o->selecting) && default_metrics(o)
+		       : check_nothing_measured(o);
+}
+
 enum { CAPTURE_BUDGET_PPM = 50000 };
 
 /* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
- * measured. What being watched takes may be more, and is told (docs/budget.md). */
+ * measured. What being watched takes may be more, and is told (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
 	if (!o->has_budget && !selecting_is_bounded(&o->selecting)) {
@@ -521,7 +557,7 @@ static bool complete_capture(struct run_options *o)
 		strings_deinit(&o->selector.jobs);
 		o->selector.jobs = (struct strings){ 0 };
 		o->selector.exact = true;
-		if (!take_list(&o->selector.jobs, "part", o->part)) {
+		if (!options_take_list(&o->selector.jobs, "part", o->part)) {
 			return false;
 		}
 	}
@@ -544,15 +580,22 @@ static bool complete_follow(struct run_options *o)
 	       default_metrics(o);
 }
 
-static enum run_parse parse(struct run_options *o, const struct option_def *defs,
+/* arguments: options may stand behind arguments, too; the options of a program that is run may
+ * not. */
+static enum run_parse parse(struct run_options *o, const struct option_def *defs, bool arguments,
 			    bool (*complete)(struct run_options *), int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, true, argc, argv);
+	struct options_parser *parser = options_new(defs, !arguments, argc, argv);
 	enum options_result result = OPTIONS_WRONG;
 	const char *value;
 	int id = 0, rest = argc;
 
-	*o = (struct run_options){ .summary_rows = 20, .ready_fd = -1, .until_fd = -1 };
+	*o = (struct run_options){ .summary_rows = 20,
+				   .ready_fd = -1,
+				   .until_fd = -1,
+				   .live = {
+					   .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
+					   .interval_ns = 1000000000 } };
 	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
 		if (id == 'h' || !take(o, id, value)) {
 			break;
@@ -568,17 +611,22 @@ static enum run_parse parse(struct run_options *o, const struct option_def *defs
 
 enum run_parse run_options_parse(struct run_options *o, int argc, char **argv)
 {
-	return parse(o, run_option_defs, complete_run, argc, argv);
+	return parse(o, run_option_defs, false, complete_run, argc, argv);
 }
 
 enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv)
 {
-	return parse(o, capture_option_defs, complete_capture, argc, argv);
+	return parse(o, capture_option_defs, false, complete_capture, argc, argv);
 }
 
 enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv)
 {
-	return parse(o, follow_option_defs, complete_follow, argc, argv);
+	return parse(o, follow_option_defs, false, complete_follow, argc, argv);
+}
+
+enum run_parse top_options_parse(struct run_options *o, int argc, char **argv)
+{
+	return parse(o, top_option_defs, true, complete_top, argc, argv);
 }
 
 void run_options_deinit(struct run_options *o)

@@ -3,11 +3,12 @@
 #define CLIENT_CLI_RUN_OPTIONS_H
 
 #include "client/cli/format.h"
+#include "client/cli/live.h"
 #include "client/cli/options.h"
 #include "client/cli/selecting.h"
 #include "client/cli/select.h"
 
-/* The command line of "run", "capture" or "follow", checked. */
+/* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
 	struct strings metrics, devices;
 	struct selecting selecting;
@@ -22,9 +23,9 @@ struct run_options {
 	uint64_t seed;
 	bool has_seed, has_budget; /* they were said */
 	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
-	char **command;		  /* NULL-terminated, in argv; of capture: empty */
-	const char *program;	  /* the last part of command[0] */
-	struct selector selector; /* of capture; empty: a program is run */
+	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
+	const char *program; /* the last part of command[0] */
+	struct selector selector; /* of capture and top; empty: a program is run */
 	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
 	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
 	bool here;		  /* of capture: this node alone */
@@ -32,15 +33,19 @@ struct run_options {
 	uint64_t sent_ns;	  /* by the clock of who asked for that; 0: nobody did */
 	int ready_fd, until_fd;	  /* of follow; -1: none */
 	char *recorded_chip;	  /* what chip may point to */
+	bool is_live;		  /* of top */
+	struct live live;
 };
 
-extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[];
+extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
+	top_option_defs[];
 
 enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
 /* Zero-initialises and fills; deinit in any case. */
 enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
 enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv);
 enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv);
+enum run_parse top_options_parse(struct run_options *o, int argc, char **argv);
 void run_options_deinit(struct run_options *o);
 
 #endif

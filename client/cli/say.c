@@ -13,9 +13,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
 /* The sink: whether a status line is on the terminal, and what stands before each message. */
@@ -27,26 +27,6 @@ static struct buf held;
 void say_set_node(const char *name)
 {
 	node = name;
-}
-
-bool say_is_terminal(void)
-{
-	const char *term = getenv("TERM");
-
-	return isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
-}
-
-size_t say_width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	struct winsize size;
-	long n;
-
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) {
-		return size.ws_col;
-	}
-	n = columns ? strtol(columns, NULL, 10) : 0;
-	return n >= 20 && n <= 1000 ? (size_t)n : 120;
 }
 
 static void write_all(const char *data, size_t n)
@@ -94,6 +74,11 @@ void say_hold(bool on)
 	}
 }
 
+void say_add_held(struct buf *b)
+{
+	buf_add(b, held.data, held.n);
+}
+
 static void put_message(const char *head, const char *name, const char *message, const char *remedy)
 {
 	struct buf b = { 0 };
@@ -117,6 +102,15 @@ void say_error(const char *name, const char *message, const char *remedy)
 void say_gpuctr_error(const struct gpuctr_error *error)
 {
 	say_error(gpuctr_error_name(error->code), error->message, error->remedy);
+}
+
+void say_failure(struct gpuctr *g, int result)
+{
+	if (result > 0 && g) {
+		say_gpuctr_error(gpuctr_last_error(g));
+	} else {
+		say_usage("%s", strerror(result < 0 ? -result : EIO));
+	}
 }
 
 void say_warning(const char *name, const char *message, const char *remedy)
@@ -168,12 +162,11 @@ void say_text(const struct buf *text)
 void say_status(const char *text)
 {
 	struct buf b = { 0 }, safe = { 0 };
-	const char *no_color = getenv("NO_COLOR");
-	bool dim = !no_color || !*no_color;
-	size_t width = say_width() - 1;
+	bool dim = terminal_has_style(STDERR_FILENO);
+	size_t width = terminal_width(STDERR_FILENO) - 1;
 
 	text_terminal(&safe, text);
-	if (!say_is_terminal()) {
+	if (!terminal_is(STDERR_FILENO)) {
 		buf_printf(&b, "gpuctr: %s\n", buf_string(&safe));
 		put(&b);
 	} else {

@@ -2,40 +2,10 @@
 #ifndef CLIENT_CLI_SELECT_H
 #define CLIENT_CLI_SELECT_H
 
-#include <stdint.h>
-
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
-#include "client/cli/options.h"
-
-/* Which of the registered processes are meant. What is given is joined by "and", the words of one
- * list by "or". */
-struct selector {
-	struct strings pids;
-	struct strings trees;	   /* pids: these and all that come from them */
-	struct strings jobs;	   /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
-	struct strings programs;   /* globs */
-	struct strings containers; /* how their ids begin */
-	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
-	const char *user; /* name or number */
-	bool all;	  /* of one's own */
-};
-
-bool selector_is_empty(const struct selector *s);
-void selector_deinit(struct selector *s);
-bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p);
-
-/* The value of a claim, or NULL. */
-const char *select_claim(const struct gpuctr_registered_process *p, const char *name);
-/* Its number among the processes that we see: the daemon's, unless both of us are in the same
- * namespace of pids that is not the machine's, as in a container. */
-unsigned select_pid(const struct gpuctr_registered_process *p);
-/* The same in a given namespace, for tests. */
-unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace);
-
-/* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
-void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
+#include "client/cli/selector.h"
 
 /* One that was chosen. */
 struct chosen {

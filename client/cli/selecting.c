@@ -223,6 +223,14 @@ bool selecting_take(struct selecting *s, int id, const char *value)
 	}
 }
 
+bool selecting_is_used(const struct selecting *s)
+{
+	return s->kernel_regex || s->kernel_name || s->has_base || s->launch_skip > 0 ||
+	       s->launch_every > 0 || s->launch_count > 0 || s->record_limit > 0 ||
+	       s->nvtx_include.n > 0 || s->nvtx_exclude.n > 0 || s->capture_range || s->step ||
+	       s->active > 0;
+}
+
 bool selecting_is_bounded(const struct selecting *s)
 {
 	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||

@@ -82,6 +82,7 @@ bool selecting_take(struct selecting *s, int id, const char *value);
 bool selecting_check(const struct selecting *s);
 void selecting_deinit(struct selecting *s);
 
+bool selecting_is_used(const struct selecting *s);
 /* Do they say how many launches are measured, one of how many, or which of the steps? */
 bool selecting_is_bounded(const struct selecting *s);
 

@@ -48,8 +48,8 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	add_part(b, t->unready, why_unready(s, t), &first);
 	add_part(b, t->failed, "failed", &first);
 	add_part(b, t->dropped, "dropped", &first);
-	add_part(b, t->lost, end->has_totals ? "not delivered by their process" : "lost on their way",
-		 &first);
+	add_part(b, t->lost,
+		 end->has_totals ? "not delivered by their process" : "lost on their way", &first);
 	if (t->unchosen > 0 && !summary_is_estimated(s)) {
 		buf_text(b, " (the rows hold the launches that were measured, chosen at random, "
 			    "and not "

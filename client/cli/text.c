@@ -208,11 +208,30 @@ void text_terminal(struct buf *b, const char *text)
 	}
 }
 
+/* Bytes of an escape sequence of ours, which sets a style: "\033[1m". 0: there is none at p. */
+static size_t style_length(const unsigned char *p, const unsigned char *end)
+{
+	const unsigned char *at = p + 2;
+
+	if (end - p < 3 || p[0] != '\033' || p[1] != '[') {
+		return 0;
+	}
+	while (at < end && (*at == ';' || (*at >= '0' && *at <= '9'))) {
+		at++;
+	}
+	return at < end && *at == 'm' ? (size_t)(at + 1 - p) : 0;
+}
+
 /* Bytes of the character at p, at least one, and the columns that it takes. */
 static size_t measure(const unsigned char *p, const unsigned char *end, size_t *ret_columns)
 {
-	size_t n = text_utf8(p, end);
+	size_t n = text_utf8(p, end), style = *p == '\033' ? style_length(p, end) : 0;
 	int columns = n > 1 ? wcwidth((wchar_t)decode(p, n)) : 1;
+
+	if (style > 0) {
+		*ret_columns = 0;
+		return style;
+	}
 
 	*ret_columns = columns < 0 ? 1 : (size_t)columns;
 	return n ? n : 1;
@@ -244,6 +263,16 @@ size_t text_width(const char *text, size_t n)
 		width += columns;
 	}
 	return width;
+}
+
+void text_pad(struct buf *b, const char *text, size_t width, bool right)
+{
+	size_t n = strlen(text), has = text_width(text, n);
+	int spaces = has < width ? (int)(width - has) : 0;
+
+	buf_printf(b, "%*s", right ? spaces : 0, "");
+	buf_add(b, text, n);
+	buf_printf(b, "%*s", right ? 0 : spaces, "");
 }
 
 /* How much of a line stands in the first one of its width; what follows is a space, or its end. */

@@ -28,10 +28,14 @@ void text_csv(struct buf *b, const char *text);
 /* For a terminal: control characters, and those that reorder or hide text, are shown as escapes. */
 void text_terminal(struct buf *b, const char *text);
 /* Columns that text_terminal()'s result takes on a terminal, by wcwidth(3), which knows more than
- * ASCII only after setlocale(): till then a code point counts as one. */
+ * ASCII only after setlocale(): till then a code point counts as one. Escape sequences that set a
+ * style (terminal.h) count as none. */
 size_t text_width(const char *text, size_t n);
 /* How many bytes of it take at most width columns: whole characters. */
 size_t text_fit(const char *text, size_t n, size_t width);
+
+/* Appends text and spaces up to width columns: in front of it where right, else behind it. */
+void text_pad(struct buf *b, const char *text, size_t width, bool right);
 
 /* Lines of at most width columns, broken at spaces, each with its end; a word that is longer stays
  * whole. */

@@ -13,8 +13,10 @@ struct verb {
 	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
 				 The test `help` runs them in a folder that has what they name */
 	const struct option_def *options;
-	/* argv[0] is the verb. Returns the exit status. */
-	int (*exec)(int argc, char **argv);
+	const char *takes; /* for completion, arguments: "PROGRAM", "FILE", "METRIC" (without
+			      rollup), "LIST" (of metrics), "VERB", or words "a|b"; NULL: none */
+	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
+	int (*exec)(const struct verb *const *verbs, int argc, char **argv);
 };
 
 /* Exit statuses of the verbs that run no program. */
@@ -38,9 +40,8 @@ extern const struct verb verb_job;
 extern const struct verb verb_version;
 extern const struct verb verb_help;
 
-/* All of them, NULL-terminated. */
-extern const struct verb *const verbs[];
-const struct verb *verb_find(const char *name);
+/* NULL: there is none of this name among them. */
+const struct verb *verb_find(const struct verb *const *verbs, const char *name);
 void verb_print_help(const struct verb *verb);
 
 #endif

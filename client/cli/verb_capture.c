@@ -9,11 +9,12 @@
 #include "client/cli/sinks.h"
 #include "client/cli/slurm.h"
 
-static int exec_capture(int argc, char **argv)
+static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
 	int status = EXIT_REFUSED;
 
+	(void)verbs;
 	switch (capture_options_parse(&o, argc, argv)) {
 	case RUN_PARSED:
 		if (slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status)) {

@@ -39,9 +39,9 @@ static bool take_option(void *userdata, int id, const char *value)
 	return true;
 }
 
-static int print_words(char **words, int n)
+static int print_words(const struct verb *const *verbs, char **words, int n)
 {
-	struct completion c = { .words = words, .n = (size_t)n };
+	struct completion c = { .verbs = verbs, .words = words, .n = (size_t)n };
 
 	/* A prompt is no place for messages. */
 	if (!freopen("/dev/null", "w", stderr)) {
@@ -66,7 +66,7 @@ static int print_script(const char *shell)
 	return EXIT_VERB_USAGE;
 }
 
-static int exec_completion(int argc, char **argv)
+static int exec_completion(const struct verb *const *verbs, int argc, char **argv)
 {
 	bool help = false;
 	int rest;
@@ -74,7 +74,7 @@ static int exec_completion(int argc, char **argv)
 
 	/* Behind this is what somebody is typing: nothing in it is ours. */
 	if (argc > 2 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0) {
-		return print_words(argv + 3, argc - 3);
+		return print_words(verbs, argv + 3, argc - 3);
 	}
 	result = options_parse(defs, argc, argv, take_option, &help, &rest);
 	if (help) {
@@ -99,6 +99,7 @@ const struct verb verb_completion = {
 		   "and processes are those of the daemon, if it answers within two seconds.\n",
 	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
 		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
+	.takes = "bash|zsh|fish",
 	.options = defs,
 	.exec = exec_completion,
 };

@@ -15,11 +15,12 @@
 #include "client/cli/run.h"
 #include "client/cli/sinks.h"
 
-static int exec_follow(int argc, char **argv)
+static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
 	int status = EXIT_REFUSED;
 
+	(void)verbs;
 	switch (follow_options_parse(&o, argc, argv)) {
 	case RUN_PARSED:
 		status = sinks_check(&o) ? run_followed(&o) : EXIT_REFUSED;
@@ -40,6 +41,7 @@ const struct verb verb_follow = {
 	.usage = "follow --ready-fd N --until-fd N [OPTION...] [PROGRAM [ARG...]]",
 	.summary = "measure what a scheduler's plugin starts",
 	.details = "For the plugin of Slurm; people want run, standby and capture.\n",
+	.takes = "PROGRAM",
 	.options = follow_option_defs,
 	.exec = exec_follow,
 };

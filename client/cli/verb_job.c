@@ -129,7 +129,7 @@ static int read_options(struct job_options *o, int argc, char **argv)
 	return result == OPTIONS_END ? 0 : EXIT_VERB_USAGE;
 }
 
-static int exec_job(int argc, char **argv)
+static int exec_job(const struct verb *const *verbs, int argc, char **argv)
 {
 	bool begins = argc > 1 && strcmp(argv[1], "begin") == 0;
 	bool ends = argc > 1 && strcmp(argv[1], "end") == 0;
@@ -137,6 +137,7 @@ static int exec_job(int argc, char **argv)
 	int status = read_options(&o, begins || ends ? argc - 1 : argc,
 				  begins || ends ? argv + 1 : argv);
 
+	(void)verbs;
 	if (o.help) {
 		verb_print_help(&verb_job);
 		status = 0;
@@ -162,6 +163,7 @@ const struct verb verb_job = {
 		   "alone on it. The last statement about a GPU counts.\n",
 	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
 		    "  sudo gpuctr-client job end --job 4711\n",
+	.takes = "begin|end",
 	.options = defs,
 	.exec = exec_job,
 };

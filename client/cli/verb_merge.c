@@ -77,10 +77,12 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct merging *m = userdata;
 
+	(void)what;
 	return m->chosen ? merge_record(m->merge, record) : 0;
 }
 
@@ -341,12 +343,13 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
-static int exec_merge(int argc, char **argv)
+static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct merge_options o = { .path = "-" };
 	enum options_result result;
 	int rest;
 
+	(void)verbs;
 	result = options_parse(defs, argc, argv, take_option, &o, &rest);
 	if (o.help) {
 		verb_print_help(&verb_merge);
@@ -375,6 +378,7 @@ const struct verb verb_merge = {
 		"finds the counters too,\nin events of category cuda_profiler_range. A FILE.gz is "
 		"compressed.\n\nexample:\n"
 		"  gpuctr-client merge trace.json.gz run.gpuctr -o merged.json.gz\n",
+	.takes = "FILE",
 	.options = defs,
 	.exec = exec_merge,
 };

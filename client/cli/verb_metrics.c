@@ -308,12 +308,13 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	return request_finish(&listing.request, r);
 }
 
-static int exec_metrics(int argc, char **argv)
+static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct metrics_options o = { 0 };
 	int rest;
 	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
 
+	(void)verbs;
 	if (o.help) {
 		verb_print_help(&verb_metrics);
 		return 0;
@@ -333,6 +334,7 @@ const struct verb verb_metrics = {
 		    "  gpuctr-client metrics dram_read_bytes      # as nvprof called it\n"
 		    "  gpuctr-client metrics 'dram__*' --describe\n"
 		    "  gpuctr-client metrics 'regex:^dram__bytes_(read|write)$' --chip GH100\n",
+	.takes = "METRIC",
 	.options = defs,
 	.exec = exec_metrics,
 };

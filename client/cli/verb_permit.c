@@ -129,13 +129,14 @@ static int check_and_run(const struct permit_options *o)
 	return status;
 }
 
-static int exec_permit(int argc, char **argv)
+static int exec_permit(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct permit_options o = { 0 };
 	int rest, status = EXIT_REFUSED;
 	enum options_result result =
 		options_parse_leading(defs, argc, argv, take_option, &o, &rest);
 
+	(void)verbs;
 	if (o.help) {
 		verb_print_help(&verb_permit);
 		status = 0;

@@ -51,7 +51,7 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 	return true;
 }
 
-/* What was seen on one H200 with CUDA 13.0 (docs/budget.md): the agent expects the same until it
+/* What was seen on one H200 with CUDA 13.0 (docs/internals/budget.md): the agent expects the same until it
  * has timed its own calls. Each turn is a batch, of 64 at first. */
 #define RANGE_US 51.0
 #define SM_RANGE_US 763.0
@@ -239,12 +239,13 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
-static int exec_plan(int argc, char **argv)
+static int exec_plan(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct plan_options o = { 0 };
 	int rest, status = EXIT_VERB_USAGE;
 	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
 
+	(void)verbs;
 	/* "plan a,b" is what people type. */
 	o.given |= rest < argc;
 	for (; result == OPTIONS_END && rest < argc; rest++) {
@@ -271,6 +272,7 @@ const struct verb verb_plan = {
 	.summary = "show how many passes metrics need, and which fit together",
 	.examples = "  gpuctr-client plan memory\n"
 		    "  gpuctr-client plan --metrics 'dram__bytes_*.sum,sm__inst_executed.sum'\n",
+	.takes = "LIST",
 	.options = defs,
 	.exec = exec_plan,
 };

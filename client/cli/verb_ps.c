@@ -5,16 +5,12 @@
 #include "client/cli/verb.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/claims.h"
-#include "client/cli/grid.h"
+#include "client/cli/ps_table.h"
 #include "client/cli/request.h"
-#include "client/cli/say.h"
-#include "client/cli/screen.h"
-#include "client/cli/select.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
 static const struct option_def defs[] = {
@@ -24,82 +20,11 @@ static const struct option_def defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-/* What one looks at least is left out first where the terminal is narrow. What stays is never cut:
- * this is what one copies from. */
-static const struct grid_column columns[] = {
-	{ "PID", .right = true },
-	{ "USER" },
-	{ "REGISTERED", .right = true },
-	{ "JOB" },
-	{ "RANK" },
-	{ "PROGRAM" },
-	{ "CONTAINER (CGROUP)", .rank = 1 },
-	{ "POD (SAID)", .rank = 2 },
-	{ "STATE" },
-	{ "CGROUP", .rank = 3 },
-};
-
-enum { CONTAINER_SHOWN = 12 }; /* digits, as `docker ps` has them */
-
 struct listing {
 	struct request request;
 	struct grid grid;
 	bool json, wide;
 };
-
-static void add_age(struct grid *g, uint64_t ns)
-{
-	struct buf b = { 0 };
-
-	text_age(&b, ns);
-	grid_text(g, buf_string(&b));
-	g->failed |= b.failed;
-	buf_deinit(&b);
-}
-
-static void add_state(struct grid *g, const struct gpuctr_registered_process *p)
-{
-	struct buf b = { 0 };
-
-	if (p->capture) {
-		buf_printf(&b, "measured by capture %u of %s", p->capture, p->holder);
-	}
-	grid_text(g, p->capture ? buf_string(&b) : "standby");
-	g->failed |= b.failed;
-	buf_deinit(&b);
-}
-
-/* "namespace/pod" */
-static void add_pod(struct grid *g, const struct claims *claims)
-{
-	const char *space = claims_find(claims, "GPUCTR_POD_NAMESPACE"),
-		   *pod = claims_find(claims, "GPUCTR_POD_NAME");
-	char text[600];
-
-	snprintf(text, sizeof(text), "%s%s%s", space ? space : "", space && pod ? "/" : "",
-		 pod ? pod : "");
-	grid_text(g, text);
-}
-
-static void add_row(struct grid *g, const struct gpuctr_registered_process *p)
-{
-	const struct claims claims = { p->claims, p->n_claims };
-	char text[256];
-
-	snprintf(text, sizeof(text), "%u", select_pid(p));
-	grid_text(g, text);
-	grid_text(g, p->user);
-	add_age(g, p->age_ns);
-	select_job(p, text, sizeof(text));
-	grid_text(g, text);
-	grid_text(g, claims_rank(&claims));
-	grid_text(g, p->program);
-	snprintf(text, sizeof(text), "%.*s", CONTAINER_SHOWN, p->container);
-	grid_text(g, text);
-	add_pod(g, &claims);
-	add_state(g, p);
-	grid_text(g, p->cgroup);
-}
 
 /* What is read out of the cgroup stands apart from what the kernel and what the process says. */
 static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
@@ -161,24 +86,20 @@ static void on_process(const struct gpuctr_registered_process *p, void *userdata
 	if (l->json) {
 		add_json(&l->request.b, p);
 	} else {
-		add_row(&l->grid, p);
+		ps_add(&l->grid, p);
 	}
 }
 
 static void add_table(struct listing *l)
 {
-	size_t width = l->wide ? SIZE_MAX : screen_width(STDOUT_FILENO);
-	struct frame f = { 0 };
+	size_t width = l->wide ? SIZE_MAX : terminal_width(STDOUT_FILENO);
 
 	if (grid_rows(&l->grid) == 0) {
 		buf_text(&l->request.b, "no process of yours is registered; `gpuctr-client standby "
 					"-- PROGRAM` starts one that is\n");
 		return;
 	}
-	grid_add_to(&l->grid, width, &f);
-	frame_print(&f, SIZE_MAX, &l->request.b);
-	l->request.b.failed |= f.failed;
-	frame_deinit(&f);
+	grid_print(&l->grid, width, terminal_has_style(STDOUT_FILENO), &l->request.b);
 }
 
 static void on_done(const struct gpuctr_error *error, void *userdata)
@@ -191,12 +112,13 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 	request_answer(&l->request, error);
 }
 
-static int exec_ps(int argc, char **argv)
+static int exec_ps(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct request_options o;
 	struct listing l = { 0 };
 	int status = request_parse(&o, &verb_ps, argc, argv);
 
+	(void)verbs;
 	if (status >= 0) {
 		return status;
 	}
@@ -205,7 +127,7 @@ static int exec_ps(int argc, char **argv)
 	}
 	l.json = o.json;
 	l.wide = o.wide;
-	grid_init(&l.grid, columns, sizeof(columns) / sizeof(columns[0]));
+	ps_init(&l.grid);
 	status = request_finish(&l.request,
 				gpuctr_list_processes(l.request.g, on_process, on_done, &l));
 	grid_deinit(&l.grid);

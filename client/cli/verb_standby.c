@@ -95,13 +95,14 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
-static int exec_standby(int argc, char **argv)
+static int exec_standby(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct standby_options o = { 0 };
 	int rest;
 	enum options_result result =
 		options_parse_leading(defs, argc, argv, take_option, &o, &rest);
 
+	(void)verbs;
 	if (o.help) {
 		verb_print_help(&verb_standby);
 		return 0;
@@ -119,6 +120,7 @@ const struct verb verb_standby = {
 		   "run.\n",
 	.examples = "  gpuctr-client standby python net.py &\n"
 		    "  gpuctr-client ps\n",
+	.takes = "PROGRAM",
 	.options = defs,
 	.exec = exec_standby,
 };

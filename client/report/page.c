@@ -267,10 +267,10 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-static int add_to_place(struct page *p, const struct gpuctr_record *record)
+static int add_to_place(struct page *p, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	struct frame *frame = frames_find(&p->frames, &p->frames.root,
-					  groups_last_scope(p->views[VIEW_OP]), record);
+	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
 	char place[24];
 
 	if (!frame) {
@@ -287,26 +287,16 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record)
 	return places_record(p->places, record, place);
 }
 
-int page_record(struct page *p, const struct gpuctr_record *record)
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
 	int r = 0;
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_record(p->views[i], record);
+		r = groups_record(p->views[i], record, what);
 	}
-	return r ? r : add_to_place(p, record);
-}
-
-int page_pass(struct page *p, const struct gpuctr_record *record)
-{
-	int r = 0;
-
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_pass(p->views[i], record);
-	}
-	return r;
+	return r ? r : add_to_place(p, record, what);
 }
 
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)

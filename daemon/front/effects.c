@@ -121,10 +121,10 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 		tell_failure(f, c, "the lease could not be opened",
 			     "Try again; the daemon's log says more.");
 	} else {
-		tell_failure(f, c,
-			     "the lease could not be opened: the daemon's granter does not answer",
-			     "Try again in a moment: the daemon restarts it. If it happens again, the "
-			     "driver may hang: ask whether nvidia-smi answers.");
+		tell_failure(
+			f, c, "the lease could not be opened: the daemon's granter does not answer",
+			"Try again in a moment: the daemon restarts it. If it happens again, the "
+			"driver may hang: ask whether nvidia-smi answers.");
 	}
 }
 

@@ -213,7 +213,8 @@ static void a_client_whose_words_nobody_reads(void **state)
 		_exit(99);
 	}
 	/* A thread sanitizer blocks every signal for a moment as a program begins. */
-	for (int i = 0; i < LONG_MS / 10 && (!blocks(c.pid, SIGINT) || blocks(c.pid, SIGALRM)); i++) {
+	for (int i = 0; i < LONG_MS / 10 && (!blocks(c.pid, SIGINT) || blocks(c.pid, SIGALRM));
+	     i++) {
 		poll(NULL, 0, 10);
 	}
 	assert_true(blocks(c.pid, SIGINT) && !blocks(c.pid, SIGALRM));

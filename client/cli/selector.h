@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLI_SELECTOR_H
+#define CLIENT_CLI_SELECTOR_H
+
+#include <gpuctr/gpuctr.h>
+
+#include "client/cli/options.h"
+
+/* Selects registered processes. A process has to match all that is given, and of a list one
+ * item. */
+struct selector {
+	struct strings pids;
+	struct strings trees;	   /* pids: these and all that come from them */
+	struct strings jobs;	   /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
+	struct strings programs;   /* globs */
+	struct strings containers; /* how their ids begin */
+	bool exact;	  /* jobs are ids of Slurm's, with or without a step, and no arrays */
+	const char *user; /* name or number */
+	bool all;	  /* of one's own */
+};
+
+enum {
+	SELECTOR_TREE = 1200,
+	SELECTOR_JOB,
+	SELECTOR_PROGRAM,
+	SELECTOR_CONTAINER,
+	SELECTOR_USER,
+	SELECTOR_END,
+};
+
+/* Rows of a table of options, of "capture" and "top". */
+#define SELECTOR_OPTIONS                                                                          \
+	{ 'p', "pid", "LIST", "these processes" },                                                \
+		{ SELECTOR_TREE, "tree", "LIST", "these processes and all that come from them" }, \
+		{ SELECTOR_JOB, "job", "LIST",                                                    \
+		  "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },                       \
+		{ SELECTOR_PROGRAM, "program", "GLOB", "whose program's name matches" },          \
+		{ SELECTOR_CONTAINER, "container", "LIST",                                        \
+		  "in these containers, by how their ids begin" },                                \
+		{ SELECTOR_USER, "user", "USER", "of this user (root may)" },                     \
+	{                                                                                         \
+		'a', "all", NULL, "everything of mine that is registered"                         \
+	}
+
+/* Is it one of these options? Then takes its value; false: said what is wrong. */
+bool selector_takes(int id);
+bool selector_take(struct selector *s, int id, const char *value);
+
+bool selector_is_empty(const struct selector *s);
+void selector_deinit(struct selector *s);
+bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p);
+
+/* Its number among the processes that we see: the daemon's, unless both of us are in the same
+ * namespace of pids that is not the machine's, as in a container. */
+unsigned select_pid(const struct gpuctr_registered_process *p);
+/* The same in a given namespace, for tests. */
+unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace);
+
+/* The scheduler's name of the process's job, with its step, as selector.jobs takes it; "": none. */
+void select_job(const struct gpuctr_registered_process *p, char *text, size_t size);
+
+#endif
