@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The page is page.html with page.css, d3, page.js and the capture's figures in it, as the JSON of
- * reports. The script makes text of them, and never markup. In the JSON each '<' is an escape, so
- * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are
- * left out and counted. */
+/* The page is page.html, into which page.css, d3, page.js and the data are put. The data are the
+ * JSON that `report --json` prints, once by kernel, once by operator, and once by --by. The script
+ * shows names as text and never as markup, and each '<' in the JSON is an escape, so that no name
+ * can end the element that holds the JSON. If the JSON is larger than PAGE_MAX_BYTES the page has
+ * fewer rows and frames, and counts those that are left out. */
 
 #include "client/report/page.h"
 
@@ -37,15 +38,15 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct groups *views[VIEWS]; /* that by kernel is the caller's */
-	struct places *places;	     /* of which each is a frame; with a budget */
-	size_t n_views;		     /* without the last where nothing else is asked for */
+	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
+	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
+	struct places *places;	     /* of a budget's capture: one for each kernel's frame */
 	struct timeline timeline;
 	struct frames frames;
-	double *values;	       /* of one record: time, and the columns that add up */
-	size_t *measures;      /* of views, for each value */
-	size_t *columns;       /* of the present capture; NO_COLUMN: it has none */
-	char **names, **units; /* of values */
+	double *values;	       /* of one record: its time, and the columns that add up */
+	size_t *measures;      /* of each value: the index of its measure in views */
+	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
+	char **names, **units; /* of each value */
 	size_t n_values, n_columns;
 	char *command;		/* of the first capture */
 	struct buf runs;	/* the captures, as the elements of a JSON array */
@@ -148,7 +149,7 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 	return r ? r : timeline_init(&p->timeline, p->n_values);
 }
 
-/* Each capture may have its columns in another order, and lack some. */
+/* Captures may have their columns in different orders, and lack some. */
 static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 {
 	for (size_t v = 1; v < p->n_values; v++) {
@@ -254,8 +255,8 @@ int page_process(struct page *p, const struct gpuctr_process *process)
 	return r || !p->places ? r : places_process(p->places, process);
 }
 
-/* A launch that was chosen stands for as many as its chance says, until it is known how many there
- * were (scale_timeline()). */
+/* A launch that was measured with a chance of 1 in 10 counts ten times. scale_timeline() corrects
+ * the sums later, when the number of launches is known. */
 static void take_values(struct page *p, const struct gpuctr_record *record)
 {
 	double times = record->stratum > 0 && record->chance > 0 ? 1 / record->chance : 1;
@@ -309,7 +310,7 @@ int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
 	return r || !p->places ? r : places_stratum(p->places, stratum);
 }
 
-/* The flame graph looks at ranges, and what is over time at when records began. */
+/* The flame graph needs ranges, and the timeline needs the start of each record. */
 unsigned page_without(const struct page *p)
 {
 	unsigned without = STORE_LOOKS | STORE_ACTIVE | STORE_BLOCK | STORE_PLACE;
@@ -320,7 +321,7 @@ unsigned page_without(const struct page *p)
 	return without;
 }
 
-/* --- what all launches did ------------------------------------------------------------------- */
+/* --- sums of all launches -------------------------------------------------------------------- */
 
 static void find_measures(struct page *p)
 {
@@ -359,7 +360,7 @@ static int on_place(const struct place *place, void *userdata)
 	return 0;
 }
 
-/* Bins of a sample add up to what is told of all launches. */
+/* Of a budget's capture: makes the bins add up to the estimate of all launches. */
 static void scale_timeline(struct page *p)
 {
 	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
@@ -446,7 +447,7 @@ static void add_names(const struct view *v, struct buf *b)
 	names_free(names, n);
 }
 
-/* Of a sample nothing is suggested. */
+/* A budget's capture has no hints. */
 static int add_hints(struct page *p, struct hints *hints, const struct view *operators,
 		     struct buf *b)
 {
@@ -472,7 +473,8 @@ static int add_hints(struct page *p, struct hints *hints, const struct view *ope
 	return 0;
 }
 
-/* The JSON of a report, with short names of its rows; behind that of operators are the hints. */
+/* Appends a view as `report --json` prints it, with a short name for each row. The view by operator
+ * is followed by the hints, which need its rows. */
 static int add_view(struct page *p, size_t i, const struct machine_source *source,
 		    struct hints *hints, size_t rows, struct buf *b, struct buf *why)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 "use strict";
-/* Everything that comes from the capture is put into the page as text and never as markup. */
+/* The script shows all texts of a capture as text and never as markup. */
 window.onerror = (message) => { document.documentElement.dataset.error = String(message); };
 const data = JSON.parse(document.getElementById("data").textContent);
 const views = { kernel: data.kernel, op: data.op, by: data.by };
@@ -9,7 +9,7 @@ const $ = (id) => document.getElementById(id);
 /* --- numbers --- */
 const known = (value) => value !== null && value !== undefined;
 const count = d3.format(",d"), three = d3.format(".3s"), brief = d3.format(".3~s"), plain = d3.format("~r");
-/* What a number of the unit is multiplied by, and its symbol, which takes prefixes. */
+/* For each unit with a symbol: the factor to the symbol's unit, and the symbol, which takes prefixes (k, M, ...). */
 const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
@@ -18,7 +18,7 @@ const SAID = { sector: "sectors", l2_sector: "sectors", request: "requests", l2_
 	instruction: "instructions", cycle: "cycles", warp: "warps" };
 const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
-	if (!known(value) || !isFinite(value)) return "n/a";
+	if (!known(value) || !isFinite(value)) return "na";
 	if (unit === "percent") return value.toPrecision(3) + " %";
 	const [factor, symbol] = UNITS[unit] || [1, ""], v = value * factor, size = Math.abs(v);
 	if (symbol === "s" && size >= 1000) return count(v) + " s";
@@ -26,7 +26,7 @@ function show(value, unit, format = three) {
 	const [, number, prefix] = /^(.*?)([a-zµ]?)$/i.exec(whole ? String(v) : small ? v.toPrecision(3) : format(v));
 	return [number, prefix + symbol].filter(Boolean).join("\u00a0") + (said(unit) && " " + said(unit));
 }
-const partOf = (value, all) => all > 0 ? (value / all * 100).toPrecision(3) + " %" : "n/a";
+const partOf = (value, all) => all > 0 ? (value / all * 100).toPrecision(3) + " %" : "na";
 
 /* --- rows --- */
 const columnsOf = (view) => view.columns.filter((c) => !c.derived);
@@ -44,16 +44,16 @@ const WORDS = { time: "Kernel time", "gpu__time_duration.sum": "GPU time",
 	"sm__cycles_active.avg": "Active SM cycles", "sm__cycles_elapsed.max": "Elapsed SM cycles", kineto__cuda_core_flops: "CUDA core FLOP",
 	dram_bandwidth: "DRAM bandwidth", dram_read_bandwidth: "DRAM read bandwidth", dram_write_bandwidth: "DRAM write bandwidth",
 	of_peak: "% of DRAM peak", flop: "FLOP", flop_rate: "FLOP rate", of_flop_peak: "% of FLOP peak", intensity: "FLOP per DRAM byte" };
-/* A time that is a metric is that of the range around a kernel. */
+/* As a metric, time is that of the range around a kernel. */
 function titleOf({ name, of_range }) {
 	if (of_range && name.startsWith("gpu__time_duration")) return "Range time";
 	const [, precision] = /^sm__ops_path_tensor.*_src_([a-z0-9]+).*\.sum$/.exec(name) || [];
 	return precision ? "Tensor operations, " + precision : Object.hasOwn(WORDS, name) ? WORDS[name] : name;
 }
-/* The column's own name, where it is called otherwise and was not derived. */
+/* The name of the metric, if the title is another one; "" for derived columns. */
 const metricOf = (c) => c.derived || c.name === "time" || titleOf(c) === c.name ? "" : c.name;
 const fullTitle = (c) => titleOf(c) + (metricOf(c) && ` (${metricOf(c)})`);
-/* What the table has behind an estimate: its standard error in percent, or why there is none. */
+/* As in the table of `report`: the standard error of an estimate in percent, or why there is none. */
 function errorOf({ kind, error, unknown }, value) {
 	const percent = 100 * error / Math.abs(value);
 	if (unknown > 0) return " (part)";
@@ -64,7 +64,7 @@ const hasTime = data.kernel.all.measures.time.n > 0;
 const isKnown = ({ name }) => data.kernel.all.measures[name].n > 0;
 const NESTING = ["op", "nvtx", "layer"];
 const labels = { kernel: "kernels", op: "operators", by: data.by && "rows by " + data.by.by.join(", ") };
-/* Where a long name may go on in the next line. */
+/* Allows line breaks within a long name. */
 const breakable = (name) => name.replace(/_+|::|[.,<]+/g, "$&\u200b");
 const nests = (view) => view.by.some((key) => NESTING.includes(key));
 
@@ -99,7 +99,7 @@ function figures() {
 		.text((f) => f.unit === "count" ? count(f.value) : show(f.value, f.unit)).append("span").attr("class", "error").text((f) => f.error);
 	$("nothing").textContent = meta.nothing;
 	$("nothing").hidden = !meta.nothing;
-	const alarms = /^(NOT COMPLETE|RECORDED)|\bESTIMATED\b/;
+	const alarms = /^(NOT COMPLETE|RECORDED)|\bESTIMATED\b/m;
 	const notes = d3.select("#notes").selectAll("p").data([meta.hardware, meta.notes.trim()]).join("p");
 	notes.classed("dim", (text, i) => i === 0).classed("warn", (text, i) => i > 0 && alarms.test(text)).text((text) => text);
 }
@@ -113,14 +113,14 @@ function hints() {
 }
 
 /* --- charts --- */
-/* As wide as the page, so that text has one size on a phone and on a screen. */
+/* A drawing is W units wide, and W is set to its width in pixels, so that its text has the size of other text. */
 let W = 900;
 const L = 84, R = 30, T = 26, B = 42;
 function drawing(id, height, role, label) {
 	return d3.select(id).text("").append("svg").attr("viewBox", `0 0 ${W} ${height}`).attr("role", role).attr("aria-label", label);
 }
-/* x and y: { scale, unit, text }. Units without a symbol are long, and stand with the text. On logarithmic scales, lines
-   between powers have a number only if there is much room. */
+/* x and y: { scale, unit, text }. A unit without a symbol is long, so it stands in the axis title. On a logarithmic scale, lines
+   between powers of ten have numbers only if there is room. */
 function chart(id, height, role, label, x, y) {
 	const svg = drawing(id, height, role, label);
 	x.scale.range([L, W - R]);
@@ -137,7 +137,7 @@ function chart(id, height, role, label, x, y) {
 	svg.append("text").attr("x", 4).attr("y", 12).text(UNITS[y.unit] || !y.unit ? y.text : `${y.text}, ${y.unit}`);
 	return svg;
 }
-/* Whole powers of ten around the values, and one at least. */
+/* Spans whole powers of ten around the values, at least one. */
 function logScale(values) {
 	const [low, high] = d3.extent(values);
 	return d3.scaleLog().domain([low, Math.max(high, low * 1.001)]).nice();
@@ -200,8 +200,8 @@ function roofline() {
 		: `The line is ${from}. For a roofline, capture floating-point operations with --metrics roofline.`)
 		+ ` Each point is one of the ${labels[by]}; a larger point took more time, and the five largest have their names.`;
 }
-/* Names beside points: each at the nearest place around its point where no other text is, nor a point if that can be, with a line
-   to its point if that is not next to it. */
+/* Writes names beside points: each at the nearest place around its point without another text, and without a point if there is
+   such a place. A name that is not next to its point gets a line to it. */
 function label(svg, points) {
 	const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 	const taken = svg.selectAll("text").nodes().map((node) => node.getBBox()), [top, bottom] = [T, svg.attr("viewBox").split(" ")[3] - B];
@@ -241,7 +241,7 @@ function topRows() {
 }
 
 /* --- flame graph --- */
-/* What a frame has beyond those in it that are here is one more, its rest. */
+/* The children of a frame that the page leaves out are drawn as one frame, the rest. */
 const ROW = 20, LETTER = 6.7, flame = {};
 function prepareFlame() {
 	const { frames, names, short } = data.flame;
@@ -276,7 +276,7 @@ function zoomFlame(n) {
 	drawFlame();
 	frameOf(flame.focus).focus({ preventScroll: true });
 }
-/* Those around the frame that is looked at are as wide as it. */
+/* The frame that is zoomed in and all frames around it are as wide as the drawing. */
 function drawFlame() {
 	const measure = Number($("flame-measure").value), { unit } = data.timeline.measures[measure], part = $("flame-find").value.toLowerCase();
 	const { root } = flame, sum = (n) => n.data.sums[measure];
@@ -288,7 +288,7 @@ function drawFlame() {
 	const shown = flame.shown = [];
 	root.eachBefore((n) => { if (n === root || n === zoom || width(n) >= 0.3) shown.push(n); });
 	if (!shown.includes(flame.focus)) flame.focus = zoom;
-	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "n/a"} ${unit}), `
+	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${unit}), `
 		+ `${partOf(sum(n), sum(root))} of all, ${count(n.data.launches)} launches`;
 	const svg = drawing("#flame", ROW * (1 + d3.max(shown, (n) => n.depth)), "group", "Flame graph: arrow keys move, Enter zooms in, Escape zooms out");
 	const frame = svg.selectAll("g").data(shown).join("g").attr("class", "frame")
@@ -305,7 +305,7 @@ function drawFlame() {
 	frame.filter((n) => letters(n) >= 3).append("text").attr("x", (n) => x(n.x0) + 3).attr("y", (n) => n.depth * ROW + 14)
 		.text((n) => n.data.short.length > letters(n) ? n.data.short.slice(0, letters(n) - 1) + "…" : n.data.short);
 	frame.append("title").text(text);
-	/* What is found within something that is found is in it already. */
+	/* A found frame in another found frame must not be counted twice. */
 	const hits = root.descendants().filter((n) => n.hit);
 	const found = d3.sum(hits.filter((n) => !n.ancestors().slice(1).some((k) => k.hit)), sum);
 	$("flame-note").textContent = (part === "" ? "" : `${count(hits.length)} frames found, with ${show(found, unit)} or ${partOf(found, sum(root))}. `)
@@ -335,7 +335,7 @@ function timeline() {
 
 /* --- all rows --- */
 const order = { id: hasTime ? "time" : (columnsOf(data.kernel).find((c) => c.adds_up && isKnown(c)) || { name: "name" }).name, down: true };
-/* Groups of columns: the launches, and for each metric its total and its mean. */
+/* A group of columns for each metric: its total and its mean, or one alone. */
 function tableGroups(view) {
 	const measured = columnsOf(view).filter(isKnown).map((c) => {
 		const { name, unit, adds_up } = c, mean = { title: "mean", id: name + ":mean", value: (r) => r.measures[name].mean };
@@ -346,7 +346,8 @@ function tableGroups(view) {
 	const derived = derivedOf(view).map((c) => ({ title: titleOf(c), metric: "", unit: c.unit, columns: [{ title: "", id: c.name, value: (r) => r.derived[c.name] }] }));
 	return measured.concat(derived);
 }
-/* Those from a first one on that fit beside names and launches, so that the table is never wider than the page. */
+/* The groups from firstGroup on that fit beside names and launches, so that the table is never wider than the page. before has the
+   firstGroups of the pages before. */
 const NAME = 180, LAUNCHES = 72, CELL = 57, ALONE = 86;
 let firstGroup = 0;
 const before = [];
@@ -413,7 +414,7 @@ root.dataset.theme = dark.matches ? "dark" : "light";
 dark.addEventListener("change", () => { root.dataset.theme = dark.matches ? "dark" : "light"; });
 $("theme").addEventListener("click", () => { root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark"; });
 
-/* What nothing is known of draws nothing. */
+/* Metrics without a known value are not offered, unless all are. */
 const drawn = (of) => of.some(isKnown) ? of.filter(isKnown) : of;
 const kernelColumn = ({ name }) => columnsOf(data.kernel).find((c) => c.name === name);
 const measured = drawn(data.timeline.measures).map((m) => [data.timeline.measures.indexOf(m), fullTitle(kernelColumn(m))]);
@@ -447,7 +448,7 @@ addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(c
 heading();
 figures();
 hints();
-/* Without a row nothing can be drawn, and the summary says why. */
+/* Without rows there are no charts: the summary says why. */
 for (const id of data.meta.nothing ? ["top", "roofline", "flame", "timeline", "table"] : []) $("h-" + id).parentNode.hidden = true;
 charts();
 topRows();
