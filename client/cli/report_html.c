@@ -87,7 +87,7 @@ static int print_page(struct html *h, const struct strings *files, struct buf *b
 	if (r == 0) {
 		report_source_print_tail(s, NULL, &tail);
 		if (summary_records(s->summary) == 0) {
-			summary_add_nothing(s->summary, &s->end, &nothing);
+			report_source_print_nothing(s, &nothing);
 		}
 		r = tail.failed || nothing.failed ? -ENOMEM : 0;
 	}

@@ -91,7 +91,7 @@ def some_launches():
     n = want["all"]["launches"]
     check(same(data["kernel"]["rows"], want["rows"]) and 0 < n < 716, "rows")
     check(flame_of("some.html")[()]["launches"] == n and sum(data["timeline"]["measures"][0]["sums"]) == want["all"]["measures"]["time"]["sum"], "charts")
-    check(f"{n} of 716 launches that were measured are in it: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
+    check(f"{n} of 716 measured launches are included: where dir=bprop and kernel=batch_norm\n" in data["meta"]["notes"], data["meta"]["notes"])
 
 
 def estimates_are_the_reports():
@@ -589,6 +589,8 @@ def empty_captures():
     check("Nothing was measured" in e.text["nothing"] and not e.all("circle"), "no kernels")
     hidden = [a["aria-labelledby"] for a in e.all("section") if "hidden" in a]
     check(hidden == ["h-hints", "h-top", "h-roofline", "h-flame", "h-timeline", "h-table"], f"a card of nothing: {hidden}")
+    write("run.gpuctr", "-f", "--html", "none.html", "--kernel", "no kernel's name")
+    check("None of the 716 measured launches matches" in browse("none.html").text["nothing"], "why nothing is there")
     write(change("bare.gpuctr", "UPDATE record SET range = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")
     check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
