@@ -47,9 +47,9 @@ static const struct option_def *find_short(const struct option_def *defs, char l
 
 static void note_value(struct completion *c, const struct option_def *def, const char *value)
 {
-	if (def->id == OPTION_SOCKET) {
+	if (strcmp(def->name, "socket") == 0) {
 		c->socket = value;
-	} else if (def->id == OPTION_CHIP) {
+	} else if (strcmp(def->name, "chip") == 0) {
 		c->chip = value;
 	}
 }

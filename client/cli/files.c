@@ -121,8 +121,8 @@ static int create(struct files *f, const char *path, struct store **ret)
 					       .command = f->capture->command,
 					       .driver = f->driver,
 					       .version = gpuctr_version(),
-					       .budget_ppm = f->options->budget_ppm,
-					       .seed = f->options->seed,
+					       .budget_ppm = f->options->budget.ppm,
+					       .seed = f->options->budget.seed,
 					       .gpus = f->capture->gpus,
 					       .n_gpus = f->capture->n_gpus,
 					       .name_length = attribution_name_length };

@@ -43,47 +43,6 @@ int request_connect(const char *socket, struct gpuctr **ret)
 	}
 }
 
-static bool take(void *userdata, int id, const char *value)
-{
-	struct request_options *o = userdata;
-
-	switch (id) {
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case REQUEST_OPTION_JSON:
-		o->json = true;
-		return true;
-	case REQUEST_OPTION_WIDE:
-		o->wide = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
-int request_parse(struct request_options *o, const struct verb *verb, int argc, char **argv)
-{
-	int rest;
-	enum options_result result;
-
-	*o = (struct request_options){ 0 };
-	result = options_parse(verb->options, argc, argv, take, o, &rest);
-	if (o->help) {
-		verb_print_help(verb);
-		return 0;
-	}
-	if (result != OPTIONS_END) {
-		return EXIT_VERB_USAGE;
-	}
-	if (rest < argc) {
-		say_usage("%s takes no argument '%s'", verb->name, argv[rest]);
-		return EXIT_VERB_USAGE;
-	}
-	return -1;
-}
-
 const struct gpuctr_error *request_try(struct request *request, const char *socket)
 {
 	static const struct gpuctr_error no_memory = { GPUCTR_E_INTERNAL, "out of memory", "" };

@@ -313,8 +313,8 @@ static int open_capture(struct run *run)
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
-	options.budget_ppm = o->budget_ppm;
-	options.seed = o->seed;
+	options.budget_ppm = o->budget.ppm;
+	options.seed = o->budget.seed;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 

@@ -44,10 +44,10 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 	say("%s", buf_string(&b));
 	buf_deinit(&b);
-	if (run->options->budget_ppm > 0 && !run->options->has_budget) {
+	if (run->options->budget.ppm > 0 && !run->options->budget.is_given) {
 		say("launches are chosen at random, for %g %% of the time: --budget 100%% measures "
 		    "every one",
-		    run->options->budget_ppm * 1e-4);
+		    run->options->budget.ppm * 1e-4);
 	}
 	if (opened->recorded) {
 		say("no GPU is leased: the values come from a recording that gpuctr-replay plays");
@@ -57,11 +57,11 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 /* What a capture has by default is a budget, so that the daemon takes groups for granted. */
 static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
-	if (plan->groups > 1 && !o->has_budget) {
+	if (plan->groups > 1 && !o->budget.is_given) {
 		say_usage("these metrics need %u groups of one pass each, which take turns only "
 			  "where it was asked for: add --budget %g%%, or measure one of them "
 			  "(`gpuctr-client plan` says which there are)",
-			  plan->groups, o->budget_ppm * 1e-4);
+			  plan->groups, o->budget.ppm * 1e-4);
 		return false;
 	}
 	return true;

@@ -19,9 +19,11 @@ struct run_options {
 	const char *chip, *socket, *agent;
 	const char *torch; /* of run: "operators" or "modules", see torch.h; NULL: as it is */
 	uint64_t timeout_ns, lease_ns, summary_rows;
-	uint32_t budget_ppm; /* 0: everything is measured */
-	uint64_t seed;
-	bool has_seed, has_budget; /* they were said */
+	struct run_budget {
+		uint32_t ppm; /* of the time; 0: everything is measured */
+		uint64_t seed;
+		bool is_given, has_seed; /* --budget, --seed */
+	} budget;
 	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
 	const char *program; /* the last part of command[0] */
@@ -40,12 +42,14 @@ struct run_options {
 extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
 	top_option_defs[];
 
-enum run_parse { RUN_PARSED, RUN_HELP, RUN_WRONG /* has been told */ };
-/* Zero-initialises and fills; deinit in any case. */
-enum run_parse run_options_parse(struct run_options *o, int argc, char **argv);
-enum run_parse capture_options_parse(struct run_options *o, int argc, char **argv);
-enum run_parse follow_options_parse(struct run_options *o, int argc, char **argv);
-enum run_parse top_options_parse(struct run_options *o, int argc, char **argv);
+void run_options_init(struct run_options *o);
+/* When its options are read: fills in defaults. command: the arguments, borrowed. False: said what
+ * does not go together. */
+bool run_options_check(struct run_options *o, char **command);
+bool capture_options_check(struct run_options *o, char **command);
+bool follow_options_check(struct run_options *o, char **command);
+bool top_options_check(struct run_options *o, char **command);
+/* After init in any case. */
 void run_options_deinit(struct run_options *o);
 
 #endif

@@ -11,12 +11,6 @@
 /* Names are those of ncu, nsys and torch.profiler. What an expression means is libgpuctr's to say,
  * which refuses what is none before anything starts. */
 
-bool selecting_takes(int id)
-{
-	return id == 'k' || id == 's' || id == 'c' ||
-	       (id >= OPTION_KERNEL && id < OPTION_SELECTING_END);
-}
-
 static const char regex_prefix[] = "regex:";
 
 static bool take_kernel(struct selecting *s, const char *value, bool by_function)
@@ -42,6 +36,16 @@ static bool take_kernel(struct selecting *s, const char *value, bool by_function
 	return true;
 }
 
+bool selecting_take_regex(void *s, const char *value)
+{
+	return take_kernel(s, value, false);
+}
+
+bool selecting_take_name(void *s, const char *value)
+{
+	return take_kernel(s, value, true);
+}
+
 /* The place of value in names, which is what --name can be. */
 static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
 		      unsigned *ret)
@@ -61,8 +65,9 @@ static bool take_word(const char *name, const char *value, const char *const *na
 	return false;
 }
 
-static bool take_base(struct selecting *s, const char *value)
+bool selecting_take_base(void *userdata, const char *value)
 {
+	struct selecting *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_KERNEL_NAME_DEMANGLED] = "demangled",
 		[GPUCTR_KERNEL_NAME_FUNCTION] = "function",
@@ -73,8 +78,9 @@ static bool take_base(struct selecting *s, const char *value)
 	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names), &s->kernel_name_base);
 }
 
-static bool take_mode(struct selecting *s, const char *value)
+bool selecting_take_mode(void *userdata, const char *value)
 {
+	struct selecting *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_FILTER_GLOBAL] = "global",
 		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
@@ -85,35 +91,18 @@ static bool take_mode(struct selecting *s, const char *value)
 	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->filter_mode);
 }
 
-static bool take_scope(struct selecting *s, const char *value)
+bool selecting_take_scope(void *userdata, const char *value)
 {
+	struct selecting *s = userdata;
 	static const char *const names[] = { "thread", "process" };
 
 	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
 			 &s->nvtx_process_scope);
 }
 
-/* 0 would be none, or all. */
-static bool take_above_0(const char *name, const char *value, uint64_t *ret)
+bool selecting_take_from_start(void *userdata, const char *value)
 {
-	if (!options_parse_u64(value, ret) || *ret == 0) {
-		say_usage("--%s: '%s' is no number above 0", name, value);
-		return false;
-	}
-	return true;
-}
-
-static bool take_expression(struct strings *list, const char *value)
-{
-	if (!strings_add(list, value, strlen(value))) {
-		say_usage("out of memory");
-		return false;
-	}
-	return true;
-}
-
-static bool take_from_start(struct selecting *s, const char *value)
-{
+	struct selecting *s = userdata;
 	bool off = strcmp(value, "off") == 0 || strcmp(value, "no") == 0;
 
 	if (!off && strcmp(value, "on") != 0 && strcmp(value, "yes") != 0) {
@@ -149,8 +138,9 @@ static bool take_part(struct selecting *s, const char *part, size_t n)
 	return false;
 }
 
-static bool take_schedule(struct selecting *s, const char *value)
+bool selecting_take_schedule(void *userdata, const char *value)
 {
+	struct selecting *s = userdata;
 	s->active = UINT64_MAX;
 	for (const char *part = value;; part++) {
 		size_t n = strcspn(part, ",");
@@ -174,53 +164,13 @@ static bool take_schedule(struct selecting *s, const char *value)
 	return s->active != UINT64_MAX && s->active != 0;
 }
 
-static bool take_steps(struct selecting *s, const char *value)
+bool selecting_take_steps(void *userdata, const char *value)
 {
-	s->repeat = 1;
-	return take_above_0("steps", value, &s->active);
-}
+	struct selecting *s = userdata;
 
-bool selecting_take(struct selecting *s, int id, const char *value)
-{
-	switch (id) {
-	case OPTION_KERNEL:
-		return take_kernel(s, value, false);
-	case 'k':
-		return take_kernel(s, value, true);
-	case OPTION_KERNEL_NAME_BASE:
-		return take_base(s, value);
-	case 's':
-		return options_take_u64("launch-skip", value, &s->launch_skip);
-	case 'c':
-		return options_take_u64("launch-count", value, &s->launch_count);
-	case OPTION_LAUNCH_EVERY:
-		return take_above_0("launch-every", value, &s->launch_every);
-	case OPTION_FILTER_MODE:
-		return take_mode(s, value);
-	case OPTION_RECORD_LIMIT:
-		return take_above_0("record-limit", value, &s->record_limit);
-	case OPTION_NVTX_SCOPE:
-		return take_scope(s, value);
-	case OPTION_NVTX_INCLUDE:
-		return take_expression(&s->nvtx_include, value);
-	case OPTION_NVTX_EXCLUDE:
-		return take_expression(&s->nvtx_exclude, value);
-	case OPTION_PROFILE_FROM_START:
-		return take_from_start(s, value);
-	case OPTION_CAPTURE_RANGE:
-		s->capture_range = value;
-		return true;
-	case OPTION_STOP_ON_RANGE_END:
-		s->stop_on_range_end = 1;
-		return true;
-	case OPTION_SCHEDULE:
-		return take_schedule(s, value);
-	case OPTION_STEPS:
-		return take_steps(s, value);
-	default:
-		s->step = value;
-		return true;
-	}
+	s->repeat = 1;
+	return (options_parse_u64(value, &s->active) && s->active > 0) ||
+	       options_refuse("steps", value, "a number above 0");
 }
 
 bool selecting_is_used(const struct selecting *s)
@@ -234,7 +184,7 @@ bool selecting_is_used(const struct selecting *s)
 bool selecting_is_bounded(const struct selecting *s)
 {
 	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||
-	       s->stop_on_range_end > 0;
+	       s->stop_on_range_end;
 }
 
 bool selecting_check(const struct selecting *s)

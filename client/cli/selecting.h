@@ -18,65 +18,60 @@ struct selecting {
 	struct strings nvtx_include, nvtx_exclude;
 	const char *capture_range, *step; /* NULL: none */
 	uint64_t skip_first, wait, warmup, active, repeat;
-	uint64_t stop_on_range_end;
+	bool stop_on_range_end;
 };
 
-enum {
-	OPTION_KERNEL = 1100,
-	OPTION_KERNEL_NAME,
-	OPTION_KERNEL_NAME_BASE,
-	OPTION_LAUNCH_EVERY,
-	OPTION_FILTER_MODE,
-	OPTION_RECORD_LIMIT,
-	OPTION_NVTX_SCOPE,
-	OPTION_NVTX_INCLUDE,
-	OPTION_NVTX_EXCLUDE,
-	OPTION_PROFILE_FROM_START,
-	OPTION_CAPTURE_RANGE,
-	OPTION_STOP_ON_RANGE_END,
-	OPTION_SCHEDULE,
-	OPTION_STEPS,
-	OPTION_STEP,
-	OPTION_SELECTING_END,
-};
-
-/* Rows of a table of options. */
-#define SELECTING_OPTIONS                                                                         \
-	{ OPTION_KERNEL, "kernel", "REGEX", "only kernels whose demangled name matches" },        \
-		{ 'k', "kernel-name", "NAME", "only kernels of this function, or regex:EXPR" },   \
-		{ OPTION_KERNEL_NAME_BASE, "kernel-name-base", "BASE",                            \
-		  "what is compared: function, demangled or mangled" },                           \
-		{ 's', "launch-skip", "N",                                                        \
-		  "leave out the first N matching launches of a process" },                       \
-		{ OPTION_LAUNCH_EVERY, "launch-every", "N", "then measure the first of each N" }, \
-		{ 'c', "launch-count", "N", "and no more than N of these" },                      \
-		{ OPTION_FILTER_MODE, "filter-mode", "MODE",                                      \
-		  "these count global, per-gpu, per-kernel or per-launch-config" },               \
-		{ OPTION_RECORD_LIMIT, "record-limit", "N",                                       \
-		  "end the capture when there are N records" },                                   \
-		{ OPTION_NVTX_INCLUDE, "nvtx-include", "EXPR",                                    \
-		  "only in these NVTX ranges, as with ncu" },                                     \
-		{ OPTION_NVTX_EXCLUDE, "nvtx-exclude", "EXPR", "not in these NVTX ranges" },      \
-		{ OPTION_NVTX_SCOPE, "nvtx-push-pop-scope", "SCOPE",                              \
-		  "of their push/pop ranges: thread (default) or process" },                      \
-		{ OPTION_PROFILE_FROM_START, "profile-from-start", "on|off",                      \
-		  "off: as --capture-range cudaProfilerApi" },                                    \
-		{ OPTION_CAPTURE_RANGE, "capture-range", "RANGE",                                 \
-		  "only in cudaProfilerApi or nvtx:EXPR" },                                       \
-		{ OPTION_STOP_ON_RANGE_END, "stop-on-range-end", NULL,                            \
-		  "only the first such range" },                                                  \
-		{ OPTION_SCHEDULE, "schedule", "LIST",                                            \
-		  "skip_first=,wait=,warmup=,active=,repeat=: some steps" },                      \
-		{ OPTION_STEPS, "steps", "N",                                                     \
-		  "the next N steps: as --schedule active=N,repeat=1" },                          \
-	{                                                                                         \
-		OPTION_STEP, "step", "EXPR",                                                      \
-			"what begins a step: NVTX, cudaProfilerStart or gpuctr_step"              \
+/* Rows of a table of options, for a struct that has a struct selecting as this member. */
+#define SELECTING_OPTIONS(of, member)                                                              \
+	{ 0, "kernel", "REGEX", "only kernels whose demangled name matches",                       \
+	  OPTION_TAKEN(selecting_take_regex, of, member) },                                        \
+		{ 'k', "kernel-name", "NAME", "only kernels of this function, or regex:EXPR",      \
+		  OPTION_TAKEN(selecting_take_name, of, member) },                                 \
+		{ 0, "kernel-name-base", "BASE",                                                   \
+		  "what is compared: function, demangled or mangled",                              \
+		  OPTION_TAKEN(selecting_take_base, of, member) },                                 \
+		{ 's', "launch-skip", "N", "leave out the first N matching launches of a process", \
+		  OPTION_AT(NUMBER, of, member.launch_skip) },                                     \
+		{ 0, "launch-every", "N", "then measure the first of each N",                      \
+		  OPTION_AT(COUNT, of, member.launch_every) },                                     \
+		{ 'c', "launch-count", "N", "and no more than N of these",                         \
+		  OPTION_AT(NUMBER, of, member.launch_count) },                                    \
+		{ 0, "filter-mode", "MODE",                                                        \
+		  "these count global, per-gpu, per-kernel or per-launch-config",                  \
+		  OPTION_TAKEN(selecting_take_mode, of, member) },                                 \
+		{ 0, "record-limit", "N", "end the capture when there are N records",              \
+		  OPTION_AT(COUNT, of, member.record_limit) },                                     \
+		{ 0, "nvtx-include", "EXPR", "only in these NVTX ranges, as with ncu",             \
+		  OPTION_AT(ITEM, of, member.nvtx_include) },                                      \
+		{ 0, "nvtx-exclude", "EXPR", "not in these NVTX ranges",                           \
+		  OPTION_AT(ITEM, of, member.nvtx_exclude) },                                      \
+		{ 0, "nvtx-push-pop-scope", "SCOPE",                                               \
+		  "of their push/pop ranges: thread (default) or process",                         \
+		  OPTION_TAKEN(selecting_take_scope, of, member) },                                \
+		{ 0, "profile-from-start", "on|off", "off: as --capture-range cudaProfilerApi",    \
+		  OPTION_TAKEN(selecting_take_from_start, of, member) },                           \
+		{ 0, "capture-range", "RANGE", "only in cudaProfilerApi or nvtx:EXPR",             \
+		  OPTION_AT(TEXT, of, member.capture_range) },                                     \
+		{ 0, "stop-on-range-end", NULL, "only the first such range",                       \
+		  OPTION_AT(FLAG, of, member.stop_on_range_end) },                                 \
+		{ 0, "schedule", "LIST", "skip_first=,wait=,warmup=,active=,repeat=: some steps",  \
+		  OPTION_TAKEN(selecting_take_schedule, of, member) },                             \
+		{ 0, "steps", "N", "the next N steps: as --schedule active=N,repeat=1",            \
+		  OPTION_TAKEN(selecting_take_steps, of, member) },                                \
+	{                                                                                          \
+		0, "step", "EXPR", "what begins a step: NVTX, cudaProfilerStart or gpuctr_step",   \
+			OPTION_AT(TEXT, of, member.step)                                           \
 	}
 
-/* Is it one of these options? Then takes its value; false: told why not. */
-bool selecting_takes(int id);
-bool selecting_take(struct selecting *s, int id, const char *value);
+/* Of these rows: s is a struct selecting. */
+bool selecting_take_regex(void *s, const char *value);
+bool selecting_take_name(void *s, const char *value);
+bool selecting_take_base(void *s, const char *value);
+bool selecting_take_mode(void *s, const char *value);
+bool selecting_take_scope(void *s, const char *value);
+bool selecting_take_from_start(void *s, const char *value);
+bool selecting_take_schedule(void *s, const char *value);
+bool selecting_take_steps(void *s, const char *value);
 
 /* When all options are there; false: told why they cannot be. */
 bool selecting_check(const struct selecting *s);

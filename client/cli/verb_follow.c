@@ -18,19 +18,14 @@
 static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int rest, status;
 
 	(void)verbs;
-	switch (follow_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
-		status = sinks_check(&o) ? run_followed(&o) : EXIT_REFUSED;
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_follow);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
+	run_options_init(&o);
+	status = verb_read(&verb_follow, argc, argv, &o, &rest);
+	if (status < 0) {
+		status = follow_options_check(&o, argv + rest) && sinks_check(&o) ? run_followed(&o)
+										  : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;
@@ -43,5 +38,6 @@ const struct verb verb_follow = {
 	.details = "For the plugin of Slurm; people want run, standby and capture.\n",
 	.takes = "PROGRAM",
 	.options = follow_option_defs,
+	.runs = true,
 	.exec = exec_follow,
 };

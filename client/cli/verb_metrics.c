@@ -15,14 +15,19 @@
 #include "client/cli/text.h"
 #include "proto/nvidia/aliases.h"
 
-enum { OPTION_DESCRIBE = 256 };
+struct metrics_options {
+	const char *socket, *chip;
+	bool describe;
+};
 
 static const struct option_def defs[] = {
-	{ OPTION_CHIP, "chip", "CHIP", "of this chip instead of this machine's" },
-	{ OPTION_DESCRIBE, "describe", NULL, "with descriptions and submetrics" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 0, "chip", "CHIP", "of this chip instead of this machine's",
+	  OPTION_AT(TEXT, struct metrics_options, chip) },
+	{ 0, "describe", NULL, "with descriptions and submetrics",
+	  OPTION_AT(FLAG, struct metrics_options, describe) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct metrics_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 struct listing {
@@ -233,31 +238,6 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-struct metrics_options {
-	const char *socket, *chip;
-	bool describe, help;
-};
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct metrics_options *o = userdata;
-
-	switch (id) {
-	case OPTION_CHIP:
-		o->chip = value;
-		return true;
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_DESCRIBE:
-		o->describe = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
 /* Who knows a metric by another name hears which it is. */
 static void tell_aliases(char **patterns, int n)
 {
@@ -311,15 +291,10 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct metrics_options o = { 0 };
-	int rest;
-	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
+	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
 	(void)verbs;
-	if (o.help) {
-		verb_print_help(&verb_metrics);
-		return 0;
-	}
-	return result == OPTIONS_END ? list(&o, argv + rest, argc - rest) : EXIT_VERB_USAGE;
+	return status < 0 ? list(&o, argv + rest, argc - rest) : status;
 }
 
 const struct verb verb_metrics = {

@@ -12,13 +12,19 @@
 #include "client/cli/text.h"
 #include "proto/base/blocking.h"
 
+struct plan_options {
+	const char *socket, *chip;
+	struct strings metrics;
+};
+
 static const struct option_def defs[] = {
-	{ OPTION_METRICS, "metrics", "LIST",
-	  "names, globs, regex:EXPR, presets (default: memory)" },
-	{ OPTION_CHIP, "chip", "CHIP", "of this chip instead of this machine's" },
-	{ OPTION_SOCKET, "socket", "PATH", "of the daemon" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",
+	  OPTION_AT(LIST, struct plan_options, metrics) },
+	{ 0, "chip", "CHIP", "of this chip instead of this machine's",
+	  OPTION_AT(TEXT, struct plan_options, chip) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct plan_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 static void add_columns(struct buf *b, const struct gpuctr_plan *plan, bool with_group)
@@ -213,54 +219,22 @@ static int plan_metrics(const char *socket, const char *chip, const struct strin
 	return request_finish(&request, r);
 }
 
-struct plan_options {
-	const char *socket, *chip;
-	struct strings metrics;
-	bool given, help;
-};
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct plan_options *o = userdata;
-
-	switch (id) {
-	case OPTION_CHIP:
-		o->chip = value;
-		return true;
-	case OPTION_SOCKET:
-		o->socket = value;
-		return true;
-	case OPTION_METRICS:
-		o->given = true;
-		return strings_add_list(&o->metrics, value);
-	default:
-		o->help = true;
-		return true;
-	}
-}
-
 static int exec_plan(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct plan_options o = { 0 };
-	int rest, status = EXIT_VERB_USAGE;
-	enum options_result result = options_parse(defs, argc, argv, take_option, &o, &rest);
+	int rest, status = verb_read(&verb_plan, argc, argv, &o, &rest);
+	bool good = true;
 
 	(void)verbs;
 	/* "plan a,b" is what people type. */
-	o.given |= rest < argc;
-	for (; result == OPTIONS_END && rest < argc; rest++) {
-		strings_add_list(&o.metrics, argv[rest]);
+	for (; status < 0 && good && rest < argc; rest++) {
+		good = options_take_list(&o.metrics, "metrics", argv[rest]);
 	}
-	if (o.metrics.n == 0 && !o.given) {
-		strings_add_list(&o.metrics, "memory");
+	if (status < 0 && good && o.metrics.n == 0) {
+		good = strings_add_list(&o.metrics, "memory");
 	}
-	if (o.help) {
-		verb_print_help(&verb_plan);
-		status = 0;
-	} else if (result == OPTIONS_END && o.metrics.n == 0) {
-		say_usage("plan: the list of metrics is empty; leave it out for its default");
-	} else if (result == OPTIONS_END) {
-		status = plan_metrics(o.socket, o.chip, &o.metrics);
+	if (status < 0) {
+		status = good ? plan_metrics(o.socket, o.chip, &o.metrics) : EXIT_VERB_USAGE;
 	}
 	strings_deinit(&o.metrics);
 	return status;
