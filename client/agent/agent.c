@@ -32,11 +32,11 @@ static struct {
 	atomic_bool forked;	     /* this is a child without exec */
 	atomic_bool exiting;	     /* no capture begins any more, and CUPTI is left in peace */
 	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t ended;
 	struct capture *capture; /* the one under way */
 	struct capture *kept;	 /* one that is over as the program exits */
-} agent = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} agent = { .lock = LOCK_INITIALIZER(LOCK_AGENT) };
 
 static void on_exit_of_program(void)
 {
@@ -57,14 +57,9 @@ static void on_fork_in_child(void)
 
 void agent_init(const char *socket_path, void (*on_fork)(void))
 {
-	pthread_condattr_t monotonic;
-
 	agent.on_fork = on_fork;
 	snprintf(agent.socket_path, sizeof(agent.socket_path), "%s", socket_path);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&agent.ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	lock_cond_init(&agent.ended);
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 	atexit(on_exit_of_program);
 }
@@ -78,14 +73,14 @@ struct capture *agent_begin(struct link *link, bool late)
 {
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
 
-	pthread_mutex_lock(&agent.lock);
+	lock_acquire(&agent.lock);
 	if (c && !atomic_load(&agent.exiting)) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
 		c = NULL;
 	}
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 	return c;
 }
 
@@ -115,11 +110,11 @@ bool agent_start(struct capture *c, const char *token)
 /* Out of sight, before it is freed. When the program exits it stays, and so do we. */
 static void take_out(struct capture *c)
 {
-	pthread_mutex_lock(&agent.lock);
+	lock_acquire(&agent.lock);
 	agent.capture = NULL;
 	agent.kept = c;
 	pthread_cond_broadcast(&agent.ended);
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 	while (atomic_load(&agent.exiting)) {
 		pause();
 	}
@@ -141,19 +136,16 @@ void agent_drop(struct capture *c)
 void agent_abandon(struct capture *c)
 {
 	capture_request_end(c, 0);
-	pthread_mutex_lock(&agent.lock);
+	lock_acquire(&agent.lock);
 	agent.capture = NULL;
 	agent.kept = c;
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 }
 
 /* With the lock. */
 static void wait_for_end(uint64_t by_ns)
 {
-	struct timespec by = clock_timespec(by_ns);
-
-	while (agent.capture &&
-	       pthread_cond_timedwait(&agent.ended, &agent.lock, &by) != ETIMEDOUT) {
+	while (agent.capture && lock_wait_until(&agent.lock, &agent.ended, by_ns)) {
 	}
 }
 
@@ -161,9 +153,9 @@ void agent_wait(uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	pthread_mutex_lock(&agent.lock);
+	lock_acquire(&agent.lock);
 	wait_for_end(by_ns);
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 }
 
 void agent_finish(uint64_t timeout_ns)
@@ -181,7 +173,7 @@ void agent_finish(uint64_t timeout_ns)
 		capture_request_end(agent.capture, by_ns);
 	}
 	wait_for_end(by_ns);
-	pthread_mutex_unlock(&agent.lock);
+	lock_release(&agent.lock);
 }
 
 int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret)

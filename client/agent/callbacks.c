@@ -79,7 +79,7 @@ static void wait_for_turns(struct capture *c)
 
 	for (size_t i = 0; i < n; i++) {
 		if (ranges_lock_patiently(c, contexts[i])) {
-			pthread_mutex_unlock(&contexts[i]->lock);
+			lock_release(&contexts[i]->lock);
 		}
 	}
 }

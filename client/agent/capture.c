@@ -55,7 +55,7 @@ void capture_announce(struct capture *c)
 	if (c->profiler->cuDriverGetVersion(&version) == CUDA_SUCCESS) {
 		snprintf(driver, sizeof(driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
 	}
-	pthread_mutex_lock(&c->devices_lock);
+	lock_acquire(&c->devices_lock);
 	n = c->n_devices;
 	for (size_t i = 0; i < n; i++) {
 		const struct device_info *d = c->devices[i];
@@ -63,7 +63,7 @@ void capture_announce(struct capture *c)
 		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
 						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
 	}
-	pthread_mutex_unlock(&c->devices_lock);
+	lock_release(&c->devices_lock);
 	m.process = (struct wire_process){
 		.capture = c->welcome.capture,
 		.process = c->welcome.process,
@@ -311,7 +311,7 @@ bool capture_time_kernels(struct capture *c)
 		c->has_times = true;
 		start_activity(c);
 	}
-	pthread_mutex_unlock(&c->times_lock);
+	lock_release(&c->times_lock);
 	return true;
 }
 
@@ -402,9 +402,9 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->method = &method_none;
 	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_mutex_init(&c->devices_lock, NULL);
-	pthread_mutex_init(&c->times_lock, NULL);
+	lock_init(&c->lock, LOCK_LEAF);
+	lock_init(&c->devices_lock, LOCK_SETUP);
+	lock_init(&c->times_lock, LOCK_SETUP);
 	arena_init(&c->arena, LIMIT_UNPACKED_BYTES);
 	init_deliver(c, link);
 	return c;
@@ -447,9 +447,9 @@ bool capture_free(struct capture *c)
 	intern_deinit(&c->intern);
 	arena_deinit(&c->arena);
 	stream_captures_deinit(&c->stream_captures);
-	pthread_mutex_destroy(&c->times_lock);
-	pthread_mutex_destroy(&c->devices_lock);
-	pthread_mutex_destroy(&c->lock);
+	lock_deinit(&c->times_lock);
+	lock_deinit(&c->devices_lock);
+	lock_deinit(&c->lock);
 	free(c);
 	return true;
 }

@@ -10,6 +10,7 @@
 #include "client/agent/choosing.h"
 #include "client/agent/deliver.h"
 #include "client/agent/filter.h"
+#include "client/agent/lock.h"
 #include "client/agent/method.h"
 #include "client/agent/nvtx_scope.h"
 #include "client/agent/passes.h"
@@ -50,12 +51,12 @@ struct capture {
 	CUpti_SubscriberHandle subscriber;
 	struct watcher watcher;
 
-	pthread_mutex_t times_lock; /* of has_times, while tracing is begun */
-	bool has_times;		    /* it is settled where kernels' times come from */
+	struct lock times_lock; /* of has_times, while tracing is begun */
+	bool has_times;		/* it is settled where kernels' times come from */
 
-	pthread_mutex_t lock; /* of the list; not held over calls of the driver */
+	struct lock lock;     /* of the list; not held over calls of the driver */
 	struct list contexts; /* struct ranges */
-	pthread_mutex_t devices_lock;
+	struct lock devices_lock;
 	struct device_info *devices[LIMIT_GPUS];
 	size_t n_devices;
 };

@@ -74,7 +74,7 @@ int choosing_init(struct choosing *c, const struct choosing_options *o)
 		strata_deinit(&c->strata);
 		return r;
 	}
-	pthread_mutex_init(&c->lock, NULL);
+	lock_init(&c->lock, LOCK_LEAF);
 	c->critical.share = 1; /* until anybody knows better */
 	c->on = true;
 	return 0;
@@ -86,7 +86,7 @@ void choosing_deinit(struct choosing *c)
 		chooser_deinit(&c->chooser);
 		strata_deinit(&c->strata);
 		free(c->names);
-		pthread_mutex_destroy(&c->lock);
+		lock_deinit(&c->lock);
 		c->on = false;
 	}
 }
@@ -138,7 +138,7 @@ void choosing_note_callbacks(struct choosing *c, uint32_t thread, uint32_t strea
 	double ns = (double)t->ns * CHOOSING_TIMES_ONE_IN + n * c->telling_ns;
 	struct critical_path *p = &c->critical;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	if (critical != CRITICAL_UNKNOWN) {
 		p->observations++;
 		p->share += ((critical == CRITICAL) - p->share) *
@@ -149,7 +149,7 @@ void choosing_note_callbacks(struct choosing *c, uint32_t thread, uint32_t strea
 	add_cost(p->by_stream, stream, share * ns, share * n / 2);
 	p->hidden_ns += (1 - share) * ns;
 	p->callbacks += (uint64_t)n;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	*t = (struct callback_times){ 0 };
 }
 
@@ -216,10 +216,10 @@ static void give(struct choosing *c, uint64_t now_ns, uint32_t pass)
 
 static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 {
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	if (is_looking_on(c, now_ns)) {
 		atomic_store(&c->grant_ns, now_ns + CLOCK_NS_PER_MS);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 		return;
 	}
 	if (!c->begun) {
@@ -228,7 +228,7 @@ static void grant(struct choosing *c, uint64_t now_ns, uint32_t pass)
 	note_overhead(c, now_ns);
 	turn_shares_note(&c->turns, pass);
 	give(c, now_ns, pass);
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 }
 
 /* One of the threads that come at the time does it. */
@@ -296,11 +296,11 @@ static bool lock_budget(struct choosing *c)
 	if (!c->on) {
 		return false;
 	}
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	if (has_begun(c)) {
 		return true;
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return false;
 }
 
@@ -310,7 +310,7 @@ void choosing_note_start(struct choosing *c, uint64_t begin_ns, uint32_t pass)
 
 	if (lock_budget(c)) {
 		budget_note_start(&c->budget, now_ns, pass, (double)(now_ns - begin_ns));
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -322,7 +322,7 @@ void choosing_note_first_start(struct choosing *c, uint64_t begin_ns, size_t siz
 		budget_note_first_start(&c->budget, now_ns, size, pass,
 					(double)(now_ns - begin_ns));
 		chooser_resume(&c->chooser, now_ns);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -332,7 +332,7 @@ void choosing_note_stop(struct choosing *c, uint64_t begin_ns)
 
 	if (lock_budget(c)) {
 		budget_note_stop(&c->budget, now_ns, (double)(now_ns - begin_ns));
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -340,7 +340,7 @@ void choosing_note_room(struct choosing *c, size_t room)
 {
 	if (lock_budget(c)) {
 		budget_note_room(&c->budget, room);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -349,7 +349,7 @@ void choosing_note_turn(struct choosing *c, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_turn(&c->budget, pass);
 		give(c, clock_now_ns(), pass);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -361,7 +361,7 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass)
 	if (lock_budget(c)) {
 		budget_note_range(&c->budget, clock_now_ns(), pass, (double)cpu_ns, gpu_ns,
 				  BUDGET_ASSUMED);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -383,7 +383,7 @@ void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stood_n
 	if (lock_budget(c)) {
 		budget_note_wait(&c->budget, now_ns, wait_cost_ns(c, waited_ns, stood_ns));
 		give(c, now_ns, c->budget.next);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 }
 
@@ -407,7 +407,7 @@ bool choosing_may_turn(struct choosing *c)
 
 	if (lock_budget(c)) {
 		may = budget_may_turn(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -418,7 +418,7 @@ bool choosing_may_leave_out(struct choosing *c)
 
 	if (lock_budget(c)) {
 		may = budget_may_leave_out(&c->budget);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -429,7 +429,7 @@ bool choosing_may_take_over(struct choosing *c, size_t size)
 
 	if (lock_budget(c)) {
 		may = budget_may_take_over(&c->budget, clock_now_ns(), size);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return may;
 }
@@ -440,7 +440,7 @@ bool choosing_batch_is_old(struct choosing *c)
 
 	if (lock_budget(c)) {
 		old = budget_batch_is_old(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return old;
 }
@@ -451,7 +451,7 @@ size_t choosing_first_size(struct choosing *c)
 
 	if (lock_budget(c)) {
 		size = c->budget.first;
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -460,7 +460,7 @@ size_t choosing_batch_size(struct choosing *c, uint32_t pass, size_t size)
 {
 	if (lock_budget(c)) {
 		size = budget_batch_size(&c->budget, pass, size);
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -472,7 +472,7 @@ size_t choosing_next_size(struct choosing *c, size_t most)
 	if (lock_budget(c)) {
 		c->budget.options.size_most = most;
 		size = budget_next_size(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	return size;
 }
@@ -521,7 +521,7 @@ void choosing_describe_overhead(struct choosing *c, char *text, size_t bytes)
 	text[0] = '\0';
 	if (lock_budget(c)) {
 		share = budget_seeing_share(&c->budget, clock_now_ns());
-		pthread_mutex_unlock(&c->lock);
+		lock_release(&c->lock);
 	}
 	if (share > c->share) {
 		snprintf(text, bytes,
@@ -569,7 +569,7 @@ bool choosing_describe(struct choosing *c, char *text, size_t bytes)
 	too_short = budget_spent_share(&c->budget, now_ns) > c->share;
 	budget_describe(&c->budget, now_ns, text, bytes);
 	hidden_ns = c->hidden_ns;
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	n = strlen(text);
 	withheld = chooser_withheld(&c->chooser);
 	merged = count_merged(c);

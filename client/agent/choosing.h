@@ -9,6 +9,7 @@
 
 #include "client/agent/budget.h"
 #include "client/agent/chooser.h"
+#include "client/agent/lock.h"
 #include "client/agent/pack.h"
 #include "client/agent/strata.h"
 #include "client/agent/turns.h"
@@ -61,7 +62,7 @@ struct choosing {
 	atomic_bool measured[LIMIT_GROUPS]; /* something, in each pass */
 	double telling_ns;	  /* that a callback takes before and after ours; constant */
 	struct turn_shares turns; /* noted with the lock */
-	pthread_mutex_t lock;	  /* of all below; no other lock is taken while it is held */
+	struct lock lock;	  /* of all below; no other lock is taken while it is held */
 	struct budget budget;
 	bool begun;	 /* there was a grant */
 	uint64_t met_ns; /* the first launch; 0: none yet */

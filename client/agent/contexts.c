@@ -30,10 +30,10 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 {
 	struct ranges *r;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	r = find(c, context);
 	if (!r && (r = calloc(1, sizeof(*r))) != NULL) {
-		pthread_mutex_init(&r->lock, NULL);
+		lock_init(&r->lock, LOCK_CONTEXT);
 		guard_init(&r->guard);
 		r->guard.streams.late = c->late;
 		r->context = context;
@@ -42,7 +42,7 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 		list_append(&c->contexts, &r->link);
 		atomic_fetch_add(&c->n_contexts, 1);
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return r;
 }
 
@@ -50,7 +50,7 @@ size_t contexts_list(struct capture *c, struct ranges **ret)
 {
 	size_t n = 0;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	list_for_each(l, &c->contexts) {
 		struct ranges *r = list_entry(l, struct ranges, link);
 
@@ -58,7 +58,7 @@ size_t contexts_list(struct capture *c, struct ranges **ret)
 			ret[n++] = r;
 		}
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return n;
 }
 
@@ -66,9 +66,9 @@ struct ranges *contexts_known(struct capture *c, CUcontext context)
 {
 	struct ranges *r;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	r = find(c, context);
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return r;
 }
 
@@ -121,7 +121,7 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 	if (lock_until(&found->lock, clock_now_ns() + STOP_PATIENCE_MS * CLOCK_NS_PER_MS)) {
 		let_go_at_end(c, found);
 		forget(found);
-		pthread_mutex_unlock(&found->lock);
+		lock_release(&found->lock);
 	} else {
 		found->context = NULL;
 	}
@@ -151,7 +151,7 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 			all = act(c, r) && all;
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&r->lock);
+		lock_release(&r->lock);
 	}
 	return all;
 }
@@ -201,7 +201,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	size_t n = contexts_list(c, contexts), n_locked = 0;
 	bool quiet = true;
 
-	while (quiet && n_locked < n && pthread_mutex_trylock(&contexts[n_locked]->lock) == 0) {
+	while (quiet && n_locked < n && lock_try(&contexts[n_locked]->lock)) {
 		quiet = shut_all_out(c, contexts[n_locked++], call);
 	}
 	quiet = quiet && n_locked == n;
@@ -213,7 +213,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 
 		ranges_enter_call(r, NULL);
 		guard_let_in(&r->guard);
-		pthread_mutex_unlock(&r->lock);
+		lock_release(&r->lock);
 	}
 	return quiet;
 }
@@ -281,7 +281,7 @@ void contexts_free(struct capture *c)
 			forget(r);
 		}
 		list_remove(&r->link);
-		pthread_mutex_destroy(&r->lock);
+		lock_deinit(&r->lock);
 		free(r);
 	}
 }

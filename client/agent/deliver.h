@@ -13,6 +13,7 @@
 
 #include "client/agent/intern.h"
 #include "client/agent/link.h"
+#include "client/agent/lock.h"
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
 
@@ -82,18 +83,18 @@ struct deliver {
 	void *userdata;
 
 	pthread_t thread;
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wake;	/* the thread has work */
 	pthread_cond_t drained; /* the thread has done some */
 	struct list queue, spare;
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started, finishing;   /* no more is expected; what is queued goes out */
-	bool kicked;		   /* somebody waits: look now, not at the next tick */
-	bool closed;		   /* nothing is taken any more */
-	bool finished;		   /* goodbye was said */
-	pthread_mutex_t link_lock; /* of lent, and of the link while it is lent */
+	bool started, finishing; /* no more is expected; what is queued goes out */
+	bool kicked;		 /* somebody waits: look now, not at the next tick */
+	bool closed;		 /* nothing is taken any more */
+	bool finished;		 /* goodbye was said */
+	struct lock link_lock;	 /* of lent, and of the link while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */

@@ -41,7 +41,7 @@ int intern_init(struct intern *in)
 		return -ENOMEM;
 	}
 	in->n_slots = INTERN_SLOTS_MIN;
-	pthread_mutex_init(&in->lock, NULL);
+	lock_init(&in->lock, LOCK_LEAF);
 	return 0;
 }
 
@@ -49,7 +49,7 @@ void intern_deinit(struct intern *in)
 {
 	definitions_deinit(&in->pending);
 	free(in->slots);
-	pthread_mutex_destroy(&in->lock);
+	lock_deinit(&in->lock);
 	memset(in, 0, sizeof(*in));
 }
 
@@ -200,9 +200,9 @@ uint32_t intern_string(struct intern *in, const char *s)
 {
 	uint32_t id;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	id = string_locked(in, s);
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return id;
 }
 
@@ -216,7 +216,7 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 	struct intern_slot *slot;
 	uint32_t id = 0;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	key.name = string_locked(in, name);
 	hash_bytes(&h, &key, sizeof(key));
 	make_room(in);
@@ -229,7 +229,7 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 		}
 		id = take_slot(in, slot, &h, &in->last_function);
 	}
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return id;
 }
 
@@ -240,7 +240,7 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 	uint32_t id = 0;
 
 	hash_bytes(&h, key, sizeof(*key));
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	make_room(in);
 	slot = slot_find(in, &h);
 	if (slot->id != 0) {
@@ -251,7 +251,7 @@ uint32_t intern_range(struct intern *in, const struct range_key *key)
 		}
 		id = take_slot(in, slot, &h, &in->last_range);
 	}
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return id;
 }
 
@@ -283,7 +283,7 @@ uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 	uint32_t id = 0;
 
 	hash_bytes(&h, ranges, n * sizeof(*ranges));
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	make_room(in);
 	slot = slot_find(in, &h);
 	if (slot->id != 0) {
@@ -291,7 +291,7 @@ uint32_t intern_set(struct intern *in, const uint32_t *ranges, size_t n)
 	} else if (define_set(in, ranges, n)) {
 		id = take_slot(in, slot, &h, &in->last_set);
 	}
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return id;
 }
 
@@ -299,10 +299,10 @@ bool intern_has_room(struct intern *in)
 {
 	bool room;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	room = in->pending.mark_ranges.n < INTERN_MARKS_MAX;
 	in->marks_dropped += !room;
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return room;
 }
 
@@ -310,7 +310,7 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 {
 	struct definitions *p = &in->pending;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	if (range == 0 || p->mark_ranges.n >= INTERN_MARKS_MAX) {
 		in->marks_dropped++;
 	} else if (!push(&p->mark_ranges, &range, sizeof(range))) {
@@ -321,25 +321,25 @@ void intern_mark(struct intern *in, uint32_t range, uint32_t thread, int64_t tim
 		p->mark_threads.n = p->mark_ranges.n;
 		in->marks_dropped++;
 	}
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 }
 
 uint64_t intern_marks_dropped(struct intern *in)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	n = in->marks_dropped;
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 	return n;
 }
 
 void intern_take(struct intern *in, struct definitions *ret)
 {
-	pthread_mutex_lock(&in->lock);
+	lock_acquire(&in->lock);
 	*ret = in->pending;
 	in->pending = (struct definitions){ 0 };
-	pthread_mutex_unlock(&in->lock);
+	lock_release(&in->lock);
 }
 
 void definitions_deinit(struct definitions *d)

@@ -115,7 +115,7 @@ static void note_launch(struct capture *c, struct visit *v, struct launch *l,
  * this stream, which the GPU does not get meanwhile. */
 static bool lock_patiently(struct capture *c, struct ranges *r, CUstream stream)
 {
-	bool locked = pthread_mutex_trylock(&r->lock) == 0, stands;
+	bool locked = lock_try(&r->lock), stands;
 
 	if (!locked) {
 		stands = guard_begin_standing(&r->guard, stream);
@@ -141,7 +141,7 @@ static void unlock_after_launch(struct ranges *r)
 {
 	atomic_store(&r->call, NULL);
 	guard_let_in(&r->guard);
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 }
 
 static void note_for_guard(struct visit *v, struct function *f, const struct arguments *g,
@@ -288,7 +288,7 @@ static void on_other_enter(struct capture *c, struct visit *v, CUpti_CallbackId 
 	while (r && !guard_other_begins(&r->guard, insist)) {
 		insist = !lock_patiently(c, r, read_work(id, data).stream);
 		if (!insist) {
-			pthread_mutex_unlock(&r->lock);
+			lock_release(&r->lock);
 		}
 	}
 }

@@ -12,6 +12,7 @@
 #include <wchar.h>
 
 #include "client/agent/capture.h"
+#include "client/agent/lock.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_watch.h"
 #include "client/agent/visits.h"
@@ -31,7 +32,7 @@
 enum { MESSAGE_MAX = 16 * 1024, STACK_MAX = 1 << 16 };
 
 struct category {
-	struct list link;
+	struct category *named_before;
 	uint32_t id;
 	char *name;
 };
@@ -39,8 +40,7 @@ struct category {
 struct nvtx_domain {
 	struct nvtx_domain *made_before;
 	char *name;
-	pthread_mutex_t lock;
-	struct list categories;
+	_Atomic(struct category *) categories; /* the last one named; never freed */
 };
 
 struct started {
@@ -52,9 +52,8 @@ struct started {
 
 static struct {
 	struct nvtx_domain default_domain;
-	pthread_mutex_t lock; /* of the list below */
+	struct lock lock; /* of the list below */
 	struct list started;
-	struct nvtx_domain *forking; /* the last one whose lock is held for that */
 	nvtxRangeId_t last_id;
 	_Atomic uint64_t version;	       /* of the list */
 	_Atomic(struct nvtx_domain *) domains; /* the last one made; but for the default one */
@@ -62,9 +61,7 @@ static struct {
 	pthread_key_t key;
 	bool has_key; /* without one a thread's stack outlives it */
 	pthread_once_t once;
-} nvtx = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	   .once = PTHREAD_ONCE_INIT,
-	   .default_domain = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+} nvtx = { .lock = LOCK_INITIALIZER(LOCK_NVTX), .once = PTHREAD_ONCE_INIT };
 
 static __thread struct stack *thread_stack;
 
@@ -207,11 +204,11 @@ uint64_t nvtx_started_version(void)
 
 void nvtx_for_each_started(void (*f)(const struct event *e, void *userdata), void *userdata)
 {
-	pthread_mutex_lock(&nvtx.lock);
+	lock_acquire(&nvtx.lock);
 	for (struct list *l = nvtx.started.next; l && l != &nvtx.started; l = l->next) {
 		f(&list_entry(l, struct started, link)->event, userdata);
 	}
-	pthread_mutex_unlock(&nvtx.lock);
+	lock_release(&nvtx.lock);
 }
 
 void nvtx_watch(bool on)
@@ -228,23 +225,17 @@ static bool is_watched(void)
 
 static uint32_t category_string(struct intern *in, const struct event *e)
 {
-	struct nvtx_domain *d =
-		e->domain ? (struct nvtx_domain *)(uintptr_t)e->domain : &nvtx.default_domain;
+	const struct nvtx_domain *d = e->domain ? e->domain : &nvtx.default_domain;
+	const struct category *c;
 	char digits[16];
-	uint32_t id = 0;
+	uint32_t id;
 
 	if (e->category == 0) {
 		return 0;
 	}
-	pthread_mutex_lock(&d->lock);
-	for (struct list *l = d->categories.next; l && l != &d->categories; l = l->next) {
-		struct category *c = list_entry(l, struct category, link);
-
-		if (c->id == e->category) {
-			id = intern_string(in, c->name);
-		}
+	for (c = atomic_load(&d->categories); c && c->id != e->category; c = c->named_before) {
 	}
-	pthread_mutex_unlock(&d->lock);
+	id = c ? intern_string(in, c->name) : 0;
 	if (id == 0) {
 		snprintf(digits, sizeof(digits), "%u", e->category);
 		id = intern_string(in, digits);
@@ -315,31 +306,21 @@ static void free_stack(void *p)
 	thread_stack = NULL;
 }
 
-/* Around fork(): a child must not find a lock held by a thread it does not have. */
-static void lock_all(void)
+/* Around fork(): a child must not find the lock held by a thread that the child does not have. */
+static void before_fork(void)
 {
-	pthread_mutex_lock(&nvtx.lock);
-	nvtx.forking = atomic_load(&nvtx.domains);
-	pthread_mutex_lock(&nvtx.default_domain.lock);
-	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
-		pthread_mutex_lock(&d->lock);
-	}
+	lock_acquire(&nvtx.lock);
 }
 
-static void unlock_all(void)
+static void after_fork(void)
 {
-	for (struct nvtx_domain *d = nvtx.forking; d; d = d->made_before) {
-		pthread_mutex_unlock(&d->lock);
-	}
-	pthread_mutex_unlock(&nvtx.default_domain.lock);
-	pthread_mutex_unlock(&nvtx.lock);
+	lock_release(&nvtx.lock);
 }
 
 static void init_once(void)
 {
-	pthread_atfork(lock_all, unlock_all, unlock_all);
+	pthread_atfork(before_fork, after_fork, after_fork);
 	list_init(&nvtx.started);
-	list_init(&nvtx.default_domain.categories);
 	nvtx.has_key = pthread_key_create(&nvtx.key, free_stack) == 0;
 }
 
@@ -462,11 +443,11 @@ nvtxRangeId_t nvtx_start(struct event *e)
 	}
 	event_move(&r->event, e);
 	r->begun = is_watched() ? nvtx_watch_start(&r->event) : 0;
-	pthread_mutex_lock(&nvtx.lock);
+	lock_acquire(&nvtx.lock);
 	r->id = ++nvtx.last_id;
 	list_append(&nvtx.started, &r->link);
 	atomic_fetch_add(&nvtx.version, 1);
-	pthread_mutex_unlock(&nvtx.lock);
+	lock_release(&nvtx.lock);
 	return r->id;
 }
 
@@ -475,7 +456,7 @@ void nvtx_end(nvtxRangeId_t id)
 	struct started *found = NULL;
 
 	pthread_once(&nvtx.once, init_once);
-	pthread_mutex_lock(&nvtx.lock);
+	lock_acquire(&nvtx.lock);
 	list_for_each(l, &nvtx.started) {
 		struct started *r = list_entry(l, struct started, link);
 
@@ -486,7 +467,7 @@ void nvtx_end(nvtxRangeId_t id)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&nvtx.lock);
+	lock_release(&nvtx.lock);
 	if (found) {
 		if (found->begun != 0) {
 			nvtx_watch_end(found->begun);
@@ -511,14 +492,14 @@ uint32_t nvtx_active_set(struct intern *in)
 	if (version == seen_version && generation == seen_generation) {
 		return seen_set;
 	}
-	pthread_mutex_lock(&nvtx.lock);
+	lock_acquire(&nvtx.lock);
 	list_for_each(l, &nvtx.started) {
 		if (n < ARRAY_SIZE(ranges)) {
 			ranges[n++] =
 				event_range(in, &list_entry(l, struct started, link)->event, 0);
 		}
 	}
-	pthread_mutex_unlock(&nvtx.lock);
+	lock_release(&nvtx.lock);
 	seen_set = n ? intern_set(in, ranges, n) : 0;
 	seen_version = version;
 	seen_generation = generation;
@@ -568,8 +549,6 @@ struct nvtx_domain *nvtx_new_domain(const char *name)
 		free(d);
 		return NULL;
 	}
-	pthread_mutex_init(&d->lock, NULL);
-	list_init(&d->categories);
 	d->made_before = atomic_load(&nvtx.domains);
 	while (!atomic_compare_exchange_weak(&nvtx.domains, &d->made_before, d)) {
 	}
@@ -581,13 +560,12 @@ void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
 	struct category *c = malloc(sizeof(*c));
 
 	d = d ? d : &nvtx.default_domain;
-	pthread_once(&nvtx.once, init_once);
 	if (!c || !(c->name = strdup(name ? name : ""))) {
 		free(c);
 		return;
 	}
 	c->id = id;
-	pthread_mutex_lock(&d->lock);
-	list_append(&d->categories, &c->link);
-	pthread_mutex_unlock(&d->lock);
+	c->named_before = atomic_load(&d->categories);
+	while (!atomic_compare_exchange_weak(&d->categories, &c->named_before, c)) {
+	}
 }

@@ -5,10 +5,10 @@
 /* Which launches are measured by the NVTX ranges around them: --nvtx-include, --nvtx-exclude. What
  * the ranges are, the caller knows: nvtx_select.c of a program, gpuctr-replay of a recording. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/agent/lock.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/nvtx_expression.h"
 #include "proto/wire/wire.h"
@@ -24,7 +24,7 @@ struct nvtx_filter {
 	size_t range, step;		       /* places in v; n: there is none */
 	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* by a launch, or by a range that began */
 	atomic_bool asked;		       /* of any launch */
-	pthread_mutex_t lock;
+	struct lock lock;
 	char *names[NVTX_NAMES_MAX]; /* of the first few ranges, for who has missed them */
 	atomic_size_t n_names;
 };

@@ -4,12 +4,12 @@
 
 /* The push/pop ranges of all threads as one stack, for --nvtx-push-pop-scope process. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/nvtx_filter.h"
 
 struct scoped_range {
@@ -21,7 +21,7 @@ struct scoped_range {
 struct nvtx_scope {
 	bool on; /* constant; false: each thread has a stack of its own, and this one is empty */
 	struct nvtx_filter *filter;
-	pthread_mutex_t lock; /* the filter's is taken while it is held */
+	struct lock lock; /* the filter's is taken while it is held */
 	struct scoped_range *v;
 	uint64_t *states; /* of the filter's terms, for each range */
 	size_t n, room;

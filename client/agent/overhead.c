@@ -82,14 +82,14 @@ static enum critical ask(struct capture *c, const struct visit *v, CUcontext con
 	struct ranges *r = v->last_context;
 	enum critical critical = CRITICAL_UNKNOWN;
 
-	if (!r || r->context != context || pthread_mutex_trylock(&r->lock) != 0) {
+	if (!r || r->context != context || !lock_try(&r->lock)) {
 		return critical;
 	}
 	if (may_ask(c, r)) {
 		critical = c->profiler->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY ? CRITICAL_NOT
 										      : CRITICAL;
 	}
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 	return critical;
 }
 

@@ -13,6 +13,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/ask.h"
 #include "client/agent/confined.h"
+#include "client/agent/lock.h"
 #include "client/agent/slot.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
@@ -44,7 +45,7 @@ struct wish {
 static struct {
 	_Atomic(ioctl_function) next;
 	atomic_bool forked;    /* this is a child without exec: there is no such thread */
-	pthread_mutex_t lock;  /* of what follows; a leaf */
+	struct lock lock;      /* of what follows; a leaf */
 	pthread_cond_t change; /* of wishes, asks, runs */
 	bool asks;	       /* a capture is under way */
 	bool runs;	       /* the thread */
@@ -53,13 +54,13 @@ static struct {
 	struct refusal refusal;
 	struct slot slot; /* NULL: the hook is not in */
 	void *before;	  /* what was in the slot */
-} permission = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} permission = { .lock = LOCK_INITIALIZER(LOCK_LEAF) };
 
 void permission_last_refusal(struct refusal *ret)
 {
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	*ret = permission.refusal;
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 }
 
 /* --- the thread that asks --- */
@@ -72,14 +73,14 @@ static void carry_out(struct wish *w)
 
 	list_remove(&w->link);
 	w->taken = true;
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	if (confined_is()) {
 		confined_refusal(&refusal);
 		w->error = -EACCES;
 	} else {
 		w->error = ask_daemon(&question, &w->allocation, &w->status, &refusal);
 	}
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	if (w->error == 0 || refusal.code != 0) {
 		permission.refusal = refusal;
 	}
@@ -91,19 +92,19 @@ static void *run(void *argument)
 {
 	(void)argument;
 	confined_begin();
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	permission.runs = true;
 	pthread_cond_broadcast(&permission.change);
 	while (permission.asks) {
 		if (list_is_empty(&permission.wishes)) {
-			pthread_cond_wait(&permission.change, &permission.lock);
+			lock_wait(&permission.lock, &permission.change);
 		} else {
 			carry_out(list_entry(permission.wishes.next, struct wish, link));
 		}
 	}
 	permission.runs = false;
 	pthread_cond_broadcast(&permission.change);
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	return NULL;
 }
 
@@ -123,7 +124,7 @@ static int begin_thread(void)
 	}
 	pthread_detach(thread);
 	while (!permission.runs) {
-		pthread_cond_wait(&permission.change, &permission.lock);
+		lock_wait(&permission.lock, &permission.change);
 	}
 	return 0;
 }
@@ -133,16 +134,13 @@ static int begin_thread(void)
 /* With the lock. A wish that is taken lives on this stack until it is done. */
 static void wait_for(struct wish *w)
 {
-	struct timespec by = clock_timespec(clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S);
+	uint64_t by_ns = clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S;
 
-	while (!w->done && permission.asks && !w->taken) {
-		if (pthread_cond_timedwait(&permission.change, &permission.lock, &by) ==
-		    ETIMEDOUT) {
-			break;
-		}
+	while (!w->done && permission.asks && !w->taken &&
+	       lock_wait_until(&permission.lock, &permission.change, by_ns)) {
 	}
 	while (w->taken && !w->done) {
-		pthread_cond_wait(&permission.change, &permission.lock);
+		lock_wait(&permission.lock, &permission.change);
 	}
 	if (!w->taken) {
 		list_remove(&w->link);
@@ -158,13 +156,13 @@ static bool forward(int fd, unsigned long request, void *argument)
 	    atomic_load(&permission.forked)) {
 		return false;
 	}
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	if (permission.asks && permission.runs) {
 		list_append(&permission.wishes, &w.link);
 		pthread_cond_broadcast(&permission.change);
 		wait_for(&w);
 	}
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	if (w.error < 0) {
 		return false;
 	}
@@ -222,16 +220,11 @@ static int put_hook_in(struct refusal *r)
 /* With the lock. */
 static void init(void)
 {
-	pthread_condattr_t monotonic;
-
 	if (permission.wishes.next) {
 		return;
 	}
 	list_init(&permission.wishes);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&permission.change, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	lock_cond_init(&permission.change);
 }
 
 /* With the lock. */
@@ -259,14 +252,14 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 {
 	int code;
 
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	init();
 	permission.refusal = (struct refusal){ 0 };
 	snprintf(permission.question.socket_path, sizeof(permission.question.socket_path), "%s",
 		 socket_path);
 	snprintf(permission.question.token, sizeof(permission.question.token), "%s", token);
 	code = install(r);
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 	return code;
 }
 
@@ -274,7 +267,7 @@ int permission_install(const char *socket_path, const char *token, struct refusa
  * somebody has put a hook of their own over ours, the slot is theirs, and ours only passes on. */
 void permission_remove(void)
 {
-	pthread_mutex_lock(&permission.lock);
+	lock_acquire(&permission.lock);
 	permission.asks = false;
 	memset(&permission.question, 0, sizeof(permission.question));
 	if (permission.slot.slot &&
@@ -286,7 +279,7 @@ void permission_remove(void)
 	if (permission.wishes.next) {
 		pthread_cond_broadcast(&permission.change);
 	}
-	pthread_mutex_unlock(&permission.lock);
+	lock_release(&permission.lock);
 }
 
 void permission_forget(void)

@@ -181,8 +181,7 @@ static bool take_over(struct capture *c, struct ranges *r)
 		struct ranges *other = contexts[i];
 		CUcontext popped;
 
-		if (other == r || other->device != r->device ||
-		    pthread_mutex_trylock(&other->lock) != 0) {
+		if (other == r || other->device != r->device || !lock_try(&other->lock)) {
 			continue;
 		}
 		if (other->object && other->context &&
@@ -192,7 +191,7 @@ static bool take_over(struct capture *c, struct ranges *r)
 			guard_let_in(&other->guard);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&other->lock);
+		lock_release(&other->lock);
 	}
 	return any;
 }
@@ -201,13 +200,13 @@ static bool has_sibling(struct capture *c, const struct ranges *r)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&c->lock);
+	lock_acquire(&c->lock);
 	list_for_each(l, &c->contexts) {
 		const struct ranges *other = list_entry(l, struct ranges, link);
 
 		found = found || (other != r && other->device == r->device && other->context);
 	}
-	pthread_mutex_unlock(&c->lock);
+	lock_release(&c->lock);
 	return found;
 }
 

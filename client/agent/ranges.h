@@ -4,13 +4,13 @@
 
 /* CUPTI's range profiler on one CUDA context: a user range around each launch, in batches. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "client/agent/deliver.h"
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 #include "client/agent/turns.h"
 #include "proto/base/list.h"
@@ -41,7 +41,7 @@ struct ranges_image {
  * reads context (NULL: it has ended) and device (UINT32_MAX: not known yet) as they are now. */
 struct ranges {
 	struct list link;
-	pthread_mutex_t lock;
+	struct lock lock;
 	_Atomic(CUcontext) context;
 	_Atomic(uint32_t) device;
 	enum ranges_state state;

@@ -210,9 +210,9 @@ static bool make_config(struct capture *c, struct ranges *r)
 
 		sets[i] = (struct host_metrics){ m->v, m->n };
 	}
-	pthread_mutex_lock(&r->info->lock);
+	lock_acquire(&r->info->lock);
 	host_config_new(&r->info->host, sets, c->passes.n, &r->config, &why);
-	pthread_mutex_unlock(&r->info->lock);
+	lock_release(&r->info->lock);
 	if (why.code == 0 && r->config.passes != c->passes.n) {
 		refusal_set(&why, GPUCTR_E_TOO_MANY_PASSES, "Ask for fewer metrics at a time.",
 			    "the program's CUPTI needs %zu passes where the daemon's needs %u",

@@ -3,10 +3,8 @@
 #define GPUCTR_AGENT_SPANS_H
 
 /* When the work of each launch began and ended, by the launch's correlation id, from the launch
- * until its batch is delivered. Thread-safe; no lock is held for longer than it takes to look at a
- * few entries. */
+ * until its batch is delivered. Not thread-safe; no call looks at more than a few entries. */
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,8 +17,6 @@ struct span {
 };
 
 struct spans {
-	bool made; /* the lock is */
-	pthread_mutex_t lock;
 	struct span (*v)[SPANS_WAYS]; /* SPANS_SETS of them; NULL: nothing is expected */
 };
 

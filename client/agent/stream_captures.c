@@ -7,12 +7,12 @@
 void stream_captures_init(struct stream_captures *s)
 {
 	*s = (struct stream_captures){ 0 };
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_LEAF);
 }
 
 void stream_captures_deinit(struct stream_captures *s)
 {
-	pthread_mutex_destroy(&s->lock);
+	lock_deinit(&s->lock);
 }
 
 void stream_captures_look_on(struct stream_captures *s)
@@ -95,7 +95,7 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		atomic_fetch_sub(&s->n, counted);
 		return;
 	}
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	i = find_id(s, id);
 	if (i < s->n_known) { /* somebody has met it before it could be told */
 		s->known[i].stream = stream;
@@ -104,16 +104,16 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed += !add(s, stream, id);
 		atomic_fetch_add(&s->n, !counted);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 void stream_captures_meet(struct stream_captures *s, uint64_t id)
 {
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	if (find_id(s, id) == s->n_known && add(s, NULL, id)) {
 		atomic_fetch_add(&s->n, 1);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 /* One that was invalidated has no number any more, and may have been met in another stream than it
@@ -133,7 +133,7 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 {
 	size_t i;
 
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	i = find_ended(s, stream, id, seen);
 	if (i < s->n_known) {
 		s->known[i] = s->known[--s->n_known];
@@ -142,5 +142,5 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 		s->unnamed--;
 		atomic_fetch_sub(&s->n, 1);
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }

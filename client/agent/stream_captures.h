@@ -11,12 +11,12 @@
  * Thread-safe.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 #include "proto/base/clock.h"
 
@@ -28,7 +28,7 @@ enum { STREAM_CAPTURES_MAX = 64 }; /* that are known by number; more are only co
 
 struct stream_captures {
 	atomic_uint n; /* with those that are about to begin */
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct {
 		uint64_t id;
 		CUstream stream; /* that it began in; NULL: not known */

@@ -30,7 +30,7 @@
 void streams_init(struct streams *s)
 {
 	*s = (struct streams){ 0 };
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock, LOCK_LEAF);
 	atomic_init(&s->unknown, true); /* what was given before we came */
 }
 
@@ -54,7 +54,7 @@ static void lock(struct streams *s)
 {
 	struct stream_note *n;
 
-	pthread_mutex_lock(&s->lock);
+	lock_acquire(&s->lock);
 	n = take_notes(s);
 	while (n) {
 		struct stream_note *next = n->next;
@@ -89,7 +89,7 @@ void streams_deinit(struct streams *s)
 	atomic_store(&s->touched, NULL);
 	s->incomplete = s->per_thread = s->asked = s->settled = false;
 	s->anything = NULL;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 CUstream streams_normal(CUstream stream, bool per_thread)
@@ -158,7 +158,7 @@ void streams_add(struct streams *s, CUstream stream)
 {
 	lock(s);
 	add(s, stream);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 void streams_touch(struct streams *s, CUstream stream)
@@ -175,7 +175,7 @@ void streams_touch(struct streams *s, CUstream stream)
 		swap(s, i, s->n_busy++);
 	}
 	atomic_store(&s->touched, i < s->n ? stream : NULL);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 /* Of those that nobody makes the legacy default stream may be meant. */
@@ -213,7 +213,7 @@ void streams_remove(struct streams *s, CUstream stream)
 {
 	lock(s);
 	take_out(s, stream);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 bool streams_has_others(struct streams *s, CUstream stream)
@@ -223,7 +223,7 @@ bool streams_has_others(struct streams *s, CUstream stream)
 	lock(s);
 	others = s->late || s->per_thread || s->incomplete || s->n > 1 ||
 		 (s->n == 1 && s->v[0] != stream);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return others;
 }
 
@@ -235,7 +235,7 @@ void streams_give_back(struct streams *s, const struct profiler *p)
 	}
 	s->anything = NULL;
 	s->asked = false;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 }
 
 static bool is_idle(const struct profiler *p, CUstream stream)
@@ -289,7 +289,7 @@ bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext cont
 
 	lock(s);
 	idle = find(s, stream) < s->n ? is_idle(p, stream) : context_is_idle(s, p, context);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return idle;
 }
 
@@ -308,7 +308,7 @@ bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext con
 			s->settled = idle = context_is_idle(s, p, context);
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return idle;
 }
 
@@ -318,7 +318,7 @@ size_t streams_count_busy(struct streams *s)
 
 	lock(s);
 	n = s->per_thread || s->incomplete ? SIZE_MAX : s->n_busy;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return n;
 }
 
@@ -328,7 +328,7 @@ bool streams_has_work(struct streams *s, CUstream stream)
 
 	lock(s);
 	has = find(s, stream) < s->n_busy;
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return has;
 }
 
@@ -342,6 +342,6 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
 			 ? p->cuEventRecord(event, stream)
 			 : p->cuCtxRecordEvent(context, event);
-	pthread_mutex_unlock(&s->lock);
+	lock_release(&s->lock);
 	return result == CUDA_SUCCESS;
 }

@@ -4,11 +4,11 @@
 
 /* The streams of one context, and whether they have work to do. Asking never waits for the GPU. */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/agent/lock.h"
 #include "client/agent/profiler.h"
 
 enum { STREAMS_MAX = 1024 };
@@ -23,7 +23,7 @@ struct stream_note {
 struct streams {
 	_Atomic(struct stream_note *) notes; /* that nobody has read yet */
 	atomic_bool unnoted;		     /* out of memory: some are missing */
-	pthread_mutex_t lock;		     /* a leaf: nothing else is locked while it is held */
+	struct lock lock;		     /* a leaf: nothing else is locked while it is held */
 	CUstream *v;			     /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
 	size_t n_busy;	  /* the first ones, which were given work since they were seen idle */

@@ -43,9 +43,10 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
 
 	snprintf(text, sizeof(text), "%s for 10 s: %.200s on stream %llu of GPU %u", what,
 		 r->last_kernel, (unsigned long long)r->last_stream, (unsigned)r->device);
-	deliver_notice_now(&c->deliver, code, text,
-			   "Leave this kernel out with --kernel; see docs/performance.md, kernels "
-			   "that wait.");
+	deliver_notice_now(
+		&c->deliver, code, text,
+		"Leave this kernel out with --kernel; see docs/internals/performance.md, kernels "
+		"that wait.");
 }
 
 /* Without the lock. The call may be waiting for what the program launches next, so nothing waits
@@ -104,7 +105,7 @@ void watch_look(struct capture *c)
 		struct ranges *r = contexts[i];
 		CUcontext popped;
 
-		if (pthread_mutex_trylock(&r->lock) != 0) {
+		if (!lock_try(&r->lock)) {
 			continue;
 		}
 		if (r->object && r->context && has_passed(r->last_launch_ns, CLOCK_NS_PER_S) &&
@@ -112,6 +113,6 @@ void watch_look(struct capture *c)
 			look_at_work(c, r);
 			c->profiler->cuCtxPopCurrent(&popped);
 		}
-		pthread_mutex_unlock(&r->lock);
+		lock_release(&r->lock);
 	}
 }

@@ -12,14 +12,14 @@ enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 /* False: it is over. */
 static bool wait_a_tick(struct watcher *w)
 {
-	struct timespec by = clock_timespec(clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS);
+	uint64_t by_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 	bool over;
 
-	pthread_mutex_lock(&w->lock);
-	while (!w->over && pthread_cond_timedwait(&w->wake, &w->lock, &by) != ETIMEDOUT) {
+	lock_acquire(&w->lock);
+	while (!w->over && lock_wait_until(&w->lock, &w->wake, by_ns)) {
 	}
 	over = w->over;
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	return !over;
 }
 
@@ -36,13 +36,9 @@ static void *run(void *argument)
 void watcher_begin(struct capture *c)
 {
 	struct watcher *w = &c->watcher;
-	pthread_condattr_t monotonic;
 
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	lock_init(&w->lock, LOCK_LEAF);
+	lock_cond_init(&w->wake);
 	w->over = false;
 	w->runs = agent_thread(run, c, STACK_BYTES, &w->thread) == 0;
 }
@@ -51,14 +47,14 @@ void watcher_end(struct capture *c)
 {
 	struct watcher *w = &c->watcher;
 
-	pthread_mutex_lock(&w->lock);
+	lock_acquire(&w->lock);
 	w->over = true;
 	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->lock);
+	lock_release(&w->lock);
 	if (w->runs) {
 		pthread_join(w->thread, NULL);
 	}
 	w->runs = false;
 	pthread_cond_destroy(&w->wake);
-	pthread_mutex_destroy(&w->lock);
+	lock_deinit(&w->lock);
 }

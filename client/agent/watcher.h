@@ -8,9 +8,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "client/agent/lock.h"
+
 struct watcher {
 	pthread_t thread;
-	pthread_mutex_t lock;
+	struct lock lock;
 	pthread_cond_t wake;
 	bool runs, over;
 };

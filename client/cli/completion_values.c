@@ -363,7 +363,7 @@ static const struct {
 	{ .option = "by", .offer = offer_keys },
 	{ .option = "figures", .offer = offer_figures },
 	{ .option = "schedule", .offer = offer_parts },
-	{ .option = "to", .words = "chrome csv jsonl folded perfetto pyprof" },
+	{ .option = "to", .words = "chrome csv jsonl folded pyprof" },
 	{ .option = "capture-range", .words = "cudaProfilerApi nvtx:" },
 	{ .option = "step", .words = "cudaProfilerStart" },
 	{ .option = "sort", .offer = offer_orders },

@@ -173,12 +173,13 @@ static int live_process(void *e, struct buf *b, const struct store_process *proc
 	return l->kernels ? groups_process(l->kernels, &process->process) : 0;
 }
 
-static int live_record(void *e, struct buf *b, const struct gpuctr_record *record)
+static int live_record(void *e, struct buf *b, const struct gpuctr_record *record,
+		       const struct attribution *what)
 {
 	struct live *l = e;
 
-	l->format->write_record(l->f, b, record);
-	return l->kernels ? groups_record(l->kernels, record) : 0;
+	l->format->write_record(l->f, b, record, what);
+	return l->kernels ? groups_record(l->kernels, record, NULL) : 0;
 }
 
 static int live_stratum(void *e, const struct gpuctr_stratum *stratum)
@@ -246,6 +247,7 @@ static int live_end(void *e, struct buf *b)
 
 const struct exporter export_live_jsonl = {
 	.name = "jsonl",
+	.attributes = true,
 	.open = open_jsonl,
 	.close = live_close,
 	.process = live_process,
@@ -259,6 +261,7 @@ const struct exporter export_live_jsonl = {
 
 const struct exporter export_live_csv = {
 	.name = "csv",
+	.attributes = true,
 	.open = open_csv,
 	.close = live_close,
 	.process = live_process,

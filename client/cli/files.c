@@ -169,11 +169,6 @@ bool files_open(struct files *f, const struct run_options *options,
 	if (!options->capture_path) {
 		return true;
 	}
-	f->attributor = attributor_new();
-	if (!f->attributor) {
-		say_usage("out of memory");
-		return false;
-	}
 	if (is_late(options)) {
 		return true;
 	}
@@ -310,25 +305,17 @@ void files_process(struct files *f, const struct gpuctr_process *process)
 	}
 }
 
-/* Without memory for it, the record stands without its operator. */
-static void write_attribution(struct files *f, struct file *file,
-			      const struct gpuctr_record *record)
-{
-	struct attribution what;
-	struct store_attribution columns;
-
-	if (attributor_take(f->attributor, record, &what) == 0 && what.scope) {
-		attribution_columns(&what, &columns);
-		check(file, store_write_attribution(file->store, record, &columns));
-	}
-}
-
-void files_record(struct files *f, const struct gpuctr_record *record)
+void files_record(struct files *f, const struct gpuctr_record *record,
+		  const struct attribution *what)
 {
 	struct file *file = file_of(f, record->process);
+	struct store_attribution columns;
 
 	if (file && file->store) {
-		write_attribution(f, file, record);
+		if (what->scope) {
+			attribution_columns(what, &columns);
+			check(file, store_write_attribution(file->store, record, &columns));
+		}
 		check(file, store_write_record(file->store, record));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;
@@ -500,6 +487,5 @@ void files_close(struct files *f)
 	}
 	free(f->items);
 	free(f->of_process);
-	attributor_free(f->attributor);
 	*f = (struct files){ 0 };
 }

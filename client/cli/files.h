@@ -19,8 +19,7 @@ struct files {
 	size_t n;
 	size_t *of_process; /* by number of process: its file and 1; 0: none yet */
 	size_t n_processes;
-	struct attributor *attributor; /* of all processes */
-	uint64_t unmade;	       /* records of processes whose file could not be made */
+	uint64_t unmade; /* records of processes whose file could not be made */
 };
 
 /* Could they be made, as far as can be known before any process is there? false: told why. */
@@ -32,7 +31,8 @@ bool files_open(struct files *f, const struct run_options *options,
 
 /* A file that fails is told of once and left alone; the others go on. */
 void files_process(struct files *f, const struct gpuctr_process *process);
-void files_record(struct files *f, const struct gpuctr_record *record);
+void files_record(struct files *f, const struct gpuctr_record *record,
+		  const struct attribution *what);
 void files_stratum(struct files *f, const struct gpuctr_stratum *stratum);
 /* Of a file of all processes; one of some of them keeps their strata and choices alone. */
 void files_estimates(struct files *f, const struct view *kernels);

@@ -8,6 +8,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/buf.h"
+#include "client/report/attribution.h"
 #include "client/report/view.h"
 
 /* What a format knows before the first record. Borrowed for the life of the format, but for the
@@ -36,7 +37,8 @@ struct format {
 	void (*close)(void *f);
 	void (*write_head)(void *f, struct buf *b);
 	void (*write_process)(void *f, struct buf *b, const struct gpuctr_process *process);
-	void (*write_record)(void *f, struct buf *b, const struct gpuctr_record *record);
+	void (*write_record)(void *f, struct buf *b, const struct gpuctr_record *record,
+			     const struct attribution *what);
 	void (*write_mark)(void *f, struct buf *b, const struct gpuctr_mark *mark);
 	void (*write_notice)(void *f, struct buf *b, const struct gpuctr_notice *notice);
 	void (*write_process_end)(void *f, struct buf *b, const struct gpuctr_process_end *end);

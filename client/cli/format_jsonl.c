@@ -380,7 +380,8 @@ static void add_launch(struct jsonl *j, struct buf *b, const struct gpuctr_recor
 	buf_char(b, '"');
 }
 
-static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *record)
+static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *record,
+			 const struct attribution *what)
 {
 	struct jsonl *j = f;
 
@@ -403,7 +404,7 @@ static void jsonl_record(void *f, struct buf *b, const struct gpuctr_record *rec
 		}
 	}
 	buf_char(b, '}');
-	attributed_add(j->attributed, b, record);
+	attributed_add(j->attributed, b, record, what);
 	ADD(b, ",\"nvtx\":[");
 	add_cached_stack(j, b, record->process, record->range);
 	ADD(b, "],\"ranges\":[");

@@ -37,18 +37,12 @@ static int on_process(const struct store_process *process, void *userdata)
 	return page_process(h->page, &process->process);
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct html *h = userdata;
 
-	return page_record(h->page, record);
-}
-
-static int on_passed(const struct gpuctr_record *record, void *userdata)
-{
-	struct html *h = userdata;
-
-	return page_pass(h->page, record);
+	return page_record(h->page, record, what);
 }
 
 static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
@@ -68,7 +62,6 @@ static bool read_captures(struct html *h, const struct strings *files)
 	bool ok = true;
 
 	h->source.also = &handler;
-	h->source.also_pass = on_passed;
 	h->source.also_userdata = h;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&h->source, files->items[i]);

@@ -98,24 +98,24 @@ static int on_stratum(const struct gpuctr_stratum *stratum, void *userdata)
 	return s->also ? s->also->on_stratum(stratum, s->also_userdata) : 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct report_source *s = userdata;
 	bool wanted;
 
 	s->records++;
-	if (where_record(s->where, record, &wanted)) {
+	if (where_record(s->where, record, what, &wanted)) {
 		return -ENOMEM;
 	}
 	if (!wanted) {
-		summary_pass(s->summary, record);
-		return s->also ? s->also_pass(record, s->also_userdata) : 0;
+		return 0;
 	}
-	summary_record(s->summary, record);
+	summary_attributed(s->summary, record, what);
 	if (s->hints && hints_record(s->hints, record)) {
 		return -ENOMEM;
 	}
-	return s->also ? s->also->on_record(record, s->also_userdata) : 0;
+	return s->also ? s->also->on_record(record, what, s->also_userdata) : 0;
 }
 
 static int on_end(const struct store_info *info, void *userdata)
@@ -147,7 +147,8 @@ bool report_source_read(struct report_source *s, const char *path)
 		.check_beside = true,
 		.without = summary_without(s->summary) & where_without(s->where) &
 			   (s->hints ? hints_without(s->hints) : ~0u) &
-			   (s->also ? s->also->without : ~0u)
+			   (s->also ? s->also->without : ~0u),
+		.attributor = s->attributor,
 	};
 	struct store_error error;
 	int r = reading_capture(path, &handler, s, &error);
@@ -200,13 +201,14 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->summary = summary_new(keys);
 	s->hints = hints ? hints_new() : NULL;
 	s->where = where_new();
+	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
 		/* It was refused before, where it can be. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}
 	}
-	if (!s->summary || !s->where || (hints && !s->hints)) {
+	if (!s->summary || !s->where || !s->attributor || (hints && !s->hints)) {
 		say_usage("out of memory");
 		return false;
 	}
@@ -218,6 +220,7 @@ void report_source_close(struct report_source *s)
 	summary_free(s->summary);
 	hints_free(s->hints);
 	where_free(s->where);
+	attributor_free(s->attributor);
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);

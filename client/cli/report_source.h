@@ -22,10 +22,10 @@ struct report_source {
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */
 	struct where *where;
+	struct attributor *attributor;
 	uint64_t records; /* that were read, whether they were wanted or not */
 	/* Who is told the same, or NULL. It looks at what its member without says. */
 	const struct reading_handler *also;
-	int (*also_pass)(const struct gpuctr_record *record, void *userdata); /* not wanted */
 	void *also_userdata;
 };
 

@@ -457,7 +457,7 @@ bool top_options_check(struct run_options *o, char **command)
 enum { CAPTURE_BUDGET_PPM = 50000 };
 
 /* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
- * measured. What being watched takes may be more, and is told (docs/budget.md). */
+ * measured. What being watched takes may be more, and is told (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
 	if (!o->budget.is_given && !selecting_is_bounded(&o->selecting)) {

@@ -66,7 +66,9 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
 	s->summary = summary_new(options->is_live ? &options->live.keys : &by_kernel);
-	if (!s->driver || !s->summary || summary_begin(s->summary, opened->plan, "", NULL)) {
+	s->attributor = attributor_new();
+	if (!s->driver || !s->summary || !s->attributor ||
+	    summary_begin(s->summary, opened->plan, "", NULL)) {
 		return no_memory();
 	}
 	s->capture = (struct format_capture){
@@ -130,11 +132,17 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 
 void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 {
+	struct attribution what = { .layer = "", .step = "", .seq = -1 };
+
+	/* A record that there is no memory to attribute is written without its operator. */
+	if (s->options->capture_path || s->stream) {
+		attributor_take(s->attributor, record, &what);
+	}
 	summary_record(s->summary, record);
 	ranks_record(&s->ranks, record);
-	files_record(&s->files, record);
+	files_record(&s->files, record, &what);
 	if (s->stream) {
-		stream_record(s->stream, record);
+		stream_record(s->stream, record, &what);
 	}
 }
 
@@ -329,6 +337,7 @@ void sinks_close(struct sinks *s)
 	ranks_deinit(&s->ranks);
 	files_close(&s->files);
 	s->summary = summary_free(s->summary);
+	s->attributor = attributor_free(s->attributor);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;

@@ -93,10 +93,11 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 	flush_if_large(s);
 }
 
-void stream_record(struct stream *s, const struct gpuctr_record *record)
+void stream_record(struct stream *s, const struct gpuctr_record *record,
+		   const struct attribution *what)
 {
 	need_head(s);
-	s->format->write_record(s->f, &s->buf, record);
+	s->format->write_record(s->f, &s->buf, record, what);
 	s->batch_records++;
 	flush_if_large(s);
 }

@@ -168,12 +168,13 @@ void summary_process(struct summary *s, const struct gpuctr_process *process)
 
 void summary_record(struct summary *s, const struct gpuctr_record *record)
 {
-	s->failed |= groups_record(s->groups, record) != 0;
+	summary_attributed(s, record, NULL);
 }
 
-void summary_pass(struct summary *s, const struct gpuctr_record *record)
+void summary_attributed(struct summary *s, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	s->failed |= groups_pass(s->groups, record) != 0;
+	s->failed |= groups_record(s->groups, record, what) != 0;
 }
 
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum)

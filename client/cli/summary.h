@@ -22,9 +22,10 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 		  struct buf *why);
 int summary_host(struct summary *s, const char *host); /* where it was taken; as groups_host() */
 void summary_process(struct summary *s, const struct gpuctr_process *process);
+/* Where the keys ask for nothing of an attribution. */
 void summary_record(struct summary *s, const struct gpuctr_record *record);
-/* One that is not wanted: as groups_pass(). */
-void summary_pass(struct summary *s, const struct gpuctr_record *record);
+void summary_attributed(struct summary *s, const struct gpuctr_record *record,
+			const struct attribution *what);
 void summary_stratum(struct summary *s, const struct gpuctr_stratum *stratum);
 uint64_t summary_records(const struct summary *s);
 unsigned summary_processes(const struct summary *s);

@@ -50,9 +50,10 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
-	summary_record(((struct file_reading *)userdata)->summary, record);
+	summary_attributed(((struct file_reading *)userdata)->summary, record, what);
 	return 0;
 }
 

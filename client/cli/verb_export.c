@@ -22,8 +22,7 @@ enum { BATCH_BYTES = 256 * 1024 };
 
 static const struct option_def defs[] = {
 	{ OPTION_TO, "to", "FORMAT",
-	  "chrome (HTA), csv, jsonl, folded (flame graphs), perfetto, pyprof; default: by FILE's "
-	  "name" },
+	  "chrome (HTA), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's name" },
 	{ 'o', "output", "FILE", "default: -, standard output" },
 	{ 'f', "force", NULL, "replace FILE" },
 	{ OPTION_WEIGHT, "weight", "METRIC|time", "folded: what is added up (default: time)" },
@@ -37,9 +36,9 @@ static const struct option_def defs[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-static const struct exporter *const exporters[] = { &exporter_chrome,	&export_live_csv,
+static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,
 						    &export_live_jsonl, &exporter_folded,
-						    &exporter_perfetto, &exporter_pyprof };
+						    &exporter_pyprof };
 
 struct export_options {
 	const struct exporter *exporter;
@@ -97,10 +96,11 @@ static int on_process(const struct store_process *process, void *userdata)
 	return x->chosen && x->exporter->process ? x->exporter->process(x->e, &x->buf, process) : 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct export *x = userdata;
-	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record) : 0;
+	int r = x->chosen ? x->exporter->record(x->e, &x->buf, record, what) : 0;
 
 	return r ? r : flush(x, BATCH_BYTES);
 }
@@ -158,6 +158,7 @@ static int on_end(const struct store_info *info, void *userdata)
 /* Here, because what the exporter has borrowed from the file ends with the reading. */
 static int read_capture(struct export *x, struct store_error *error)
 {
+	struct attributor *attributor = x->exporter->attributes ? attributor_new() : NULL;
 	const struct reading_handler handler = { .on_capture = on_capture,
 						 .on_process = on_process,
 						 .on_record = on_record,
@@ -167,9 +168,14 @@ static int read_capture(struct export *x, struct store_error *error)
 						 .on_notice = on_notice,
 						 .on_end = on_end,
 						 .check_beside = x->exporter->only_at_end,
-						 .without = x->exporter->without };
+						 .without = x->exporter->without,
+						 .attributor = attributor };
+	int r = attributor || !x->exporter->attributes
+			? reading_capture(x->options->capture, &handler, x, error)
+			: -ENOMEM;
 
-	return reading_capture(x->options->capture, &handler, x, error);
+	attributor_free(attributor);
+	return r;
 }
 
 /* --- what became of it ----------------------------------------------------------------------- */
@@ -253,6 +259,13 @@ static int export(const struct export_options *o)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
+static bool refuse_perfetto(void)
+{
+	say_usage("export: there is no export in Perfetto's own format; ui.perfetto.dev opens the "
+		  "Chrome trace: --to chrome -o trace.json");
+	return false;
+}
+
 static bool parse_format(struct export_options *o, const char *value)
 {
 	for (size_t i = 0; i < sizeof(exporters) / sizeof(exporters[0]); i++) {
@@ -261,7 +274,10 @@ static bool parse_format(struct export_options *o, const char *value)
 			return true;
 		}
 	}
-	say_usage("--to is chrome, csv, jsonl, folded, perfetto or pyprof, not '%s'", value);
+	if (strcmp(value, "perfetto") == 0) {
+		return refuse_perfetto();
+	}
+	say_usage("--to is chrome, csv, jsonl, folded or pyprof, not '%s'", value);
 	return false;
 }
 
@@ -322,16 +338,16 @@ static bool take_option(void *userdata, int id, const char *value)
 	}
 }
 
-static void find_by_suffix(struct export_options *o)
+/* False: the format is refused. */
+static bool find_by_suffix(struct export_options *o)
 {
 	static const struct {
 		const char *suffix;
 		const struct exporter *exporter;
 	} suffixes[] = {
-		{ ".json", &exporter_chrome },	    { ".csv", &export_live_csv },
-		{ ".jsonl", &export_live_jsonl },   { ".folded", &exporter_folded },
-		{ ".pftrace", &exporter_perfetto }, { ".perfetto-trace", &exporter_perfetto },
-		{ ".pyprof", &exporter_pyprof }
+		{ ".json", &exporter_chrome },	  { ".csv", &export_live_csv },
+		{ ".jsonl", &export_live_jsonl }, { ".folded", &exporter_folded },
+		{ ".pyprof", &exporter_pyprof },
 	};
 	const char *dot = strrchr(o->path, '.');
 
@@ -340,6 +356,8 @@ static void find_by_suffix(struct export_options *o)
 			o->exporter = suffixes[i].exporter;
 		}
 	}
+	return !dot || (strcmp(dot, ".pftrace") != 0 && strcmp(dot, ".perfetto-trace") != 0) ||
+	       refuse_perfetto();
 }
 
 /* What is missing, and what does not go together. */
@@ -349,11 +367,11 @@ static bool check(struct export_options *o, int n_files)
 		say_usage("export: name one capture file, or '-' for standard input");
 		return false;
 	}
-	if (!o->exporter) {
-		find_by_suffix(o);
+	if (!o->exporter && !find_by_suffix(o)) {
+		return false;
 	}
 	if (!o->exporter) {
-		say_usage("export: to what? --to chrome, csv, jsonl, folded, perfetto or pyprof");
+		say_usage("export: to what? --to chrome, csv, jsonl, folded or pyprof");
 		return false;
 	}
 	if (o->more.weight && o->exporter != &exporter_folded) {
@@ -393,13 +411,11 @@ static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 
 const struct verb verb_export = {
 	.name = "export",
-	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|perfetto|pyprof [-o FILE] "
-		 "[OPTION...]",
+	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|pyprof [-o FILE] [OPTION...]",
 	.summary = "write a capture file for another program: trace, table, flame graph",
 	.details =
 		"examples:\n"
-		"  gpuctr-client export run.gpuctr -o trace.json        # HTA, chrome://tracing\n"
-		"  gpuctr-client export run.gpuctr -o run.pftrace       # ui.perfetto.dev\n"
+		"  gpuctr-client export run.gpuctr -o trace.json        # HTA, ui.perfetto.dev\n"
 		"  gpuctr-client export run.gpuctr --to csv -o run.csv\n"
 		"  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
 		"  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "

@@ -77,10 +77,12 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
-static int on_record(const struct gpuctr_record *record, void *userdata)
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+		     void *userdata)
 {
 	struct merging *m = userdata;
 
+	(void)what;
 	return m->chosen ? merge_record(m->merge, record) : 0;
 }
 

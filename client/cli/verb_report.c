@@ -21,7 +21,6 @@
 #include "client/cli/text.h"
 #include "client/report/hints.h"
 #include "client/report/machine.h"
-#include "client/report/roofline.h"
 #include "client/report/table.h"
 
 enum {
@@ -38,7 +37,6 @@ enum {
 	OPTION_JSON,
 	OPTION_HTML,
 	OPTION_DEFINE,
-	OPTION_ROOFLINE,
 	OPTION_WHERE,
 	OPTION_KERNEL,
 };
@@ -66,8 +64,6 @@ static const struct option_def defs[] = {
 	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
 	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
 	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
-	{ OPTION_ROOFLINE, "roofline", NULL,
-	  "draw the rows below the memory's roof, with letters" },
 	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
 	{ 'f', "force", NULL, "replace FILE" },
 	{ 'h', "help", NULL, "show this" },
@@ -80,7 +76,7 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool roofline, csv, json, help, has_limit, force, has_choice;
+	bool csv, json, help, has_limit, force, has_choice;
 	size_t width;
 };
 
@@ -255,23 +251,10 @@ static int print(struct report_source *s, struct report_source *before,
 		machine_csv(&view, &b);
 	} else if (o->json) {
 		machine_json(&view, &source, &b);
-	} else if (o->roofline && summary_records(s->summary) > 0) {
-		r = roofline_print(&view, o->width, shows_utf8(), &b, &why);
-		b.failed |= r == -ENOMEM;
-		r = r == -ENOMEM ? 0 : r;
-		memset(view.chosen, 0,
-		       view.n_measures * sizeof(*view.chosen)); /* nothing of them */
-		add_tail(s, &view, o->width, &b);
 	} else {
 		add_table(s, before, o, &view, &b);
 	}
 	view_deinit(&view);
-	if (r) {
-		refuse(&why);
-		buf_deinit(&why);
-		buf_deinit(&b);
-		return EXIT_VERB_FAILED;
-	}
 	r = put(&b);
 	buf_deinit(&b);
 	return r;
@@ -294,7 +277,7 @@ static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
 	int status = EXIT_VERB_FAILED;
-	bool hints = !o->against && !o->csv && !o->json && !o->roofline;
+	bool hints = !o->against && !o->csv && !o->json;
 	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
 	for (size_t i = 0; i < files->n && ok; i++) {
@@ -451,9 +434,6 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case OPTION_JSON:
 		o->json = true;
 		return true;
-	case OPTION_ROOFLINE:
-		o->roofline = true;
-		return true;
 	case OPTION_HTML:
 		o->html = value;
 		return true;
@@ -510,11 +490,6 @@ static bool check(const struct report_options *o, const struct strings *files)
 	}
 	if (o->csv && o->json) {
 		say_usage("report: take --csv or --json, not both");
-		return false;
-	}
-	if (o->roofline && (o->csv || o->json || o->against)) {
-		say_usage("report: --roofline is a picture of one report; it goes without --csv, "
-			  "--json and --against");
 		return false;
 	}
 	if (o->html && o->has_choice) {

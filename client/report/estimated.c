@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "client/report/groups_internal.h"
+#include "proto/base/array.h"
 
 /* --- strata ---------------------------------------------------------------------------------- */
 
@@ -176,8 +177,7 @@ bool estimated_place(struct groups *g, struct group *row, const struct leaf *lea
 	if (!g->chosen) {
 		return true;
 	}
-	if (!cells_make_room((void **)&g->placed, sizeof(*g->placed), g->n_placed,
-			     &g->max_placed)) {
+	if (!array_make_room(&g->placed, sizeof(*g->placed), g->n_placed, &g->max_placed)) {
 		return false;
 	}
 	g->placed[g->n_placed++] = (struct placed){ row, leaf, self };
@@ -421,7 +421,7 @@ int estimated_finish_rows(struct groups *g)
 
 		for (size_t k = find_placed(g, leaf);
 		     ok && k < g->n_placed && g->placed[k].leaf == leaf; k++) {
-			ok = cells_make_room((void **)&entries, sizeof(*entries), n, &max);
+			ok = array_make_room(&entries, sizeof(*entries), n, &max);
 			if (ok) {
 				struct group *row = g->placed[k].row;
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "client/cli/buf.h"
+#include "client/report/attribution.h"
 #include "client/store/reader.h"
 
 struct exporter_options {
@@ -24,6 +25,7 @@ struct exporter_options {
 struct exporter {
 	const char *name;
 	unsigned without; /* what of a record it does not look at: enum store_part */
+	bool attributes;  /* it tells what a record belongs to */
 	/* It writes nothing before end(), so it may read while the file is still being checked. */
 	bool only_at_end;
 	/* NULL: why says what is wrong with the options, or nothing when memory ran out. info lives
@@ -32,7 +34,9 @@ struct exporter {
 		      struct buf *why);
 	void (*close)(void *e);
 	int (*process)(void *e, struct buf *b, const struct store_process *process);
-	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record);
+	/* what: NULL unless it attributes. */
+	int (*record)(void *e, struct buf *b, const struct gpuctr_record *record,
+		      const struct attribution *what);
 	int (*mark)(void *e, struct buf *b, const struct gpuctr_mark *mark);
 	int (*stratum)(void *e, const struct gpuctr_stratum *stratum);
 	int (*process_end)(void *e, struct buf *b, const struct store_process *process);
@@ -42,9 +46,8 @@ struct exporter {
 	void (*tell)(void *e, struct buf *b);
 };
 
-extern const struct exporter exporter_chrome;	/* for HTA, Perfetto and chrome://tracing */
-extern const struct exporter exporter_folded;	/* for flame graphs */
-extern const struct exporter exporter_perfetto; /* for ui.perfetto.dev and trace_processor */
-extern const struct exporter exporter_pyprof;	/* for what read the lines of PyProf's prof */
+extern const struct exporter exporter_chrome; /* for HTA, Perfetto and chrome://tracing */
+extern const struct exporter exporter_folded; /* for flame graphs */
+extern const struct exporter exporter_pyprof; /* for what read the lines of PyProf's prof */
 
 #endif

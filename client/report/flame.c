@@ -242,7 +242,7 @@ static int add_json(struct flame *f, size_t max, size_t width, struct buf *b)
 
 int flame_json(const struct frames *frames, size_t max, size_t name_width, struct buf *b)
 {
-	size_t n = frames->n + 1;
+	size_t n = frames->known.n + 1;
 	struct flame f = { .frames = frames };
 	int r = -ENOMEM;
 

@@ -37,15 +37,7 @@ struct frames {
 	struct frame root;
 	struct frame **ends; /* kernels, as they came */
 	size_t n_ends, max_ends;
-	struct frame **slots; /* open addressing, a power of two */
-	size_t n, n_slots;
-	/* Frames of scopes, so that their labels are looked at once. */
-	struct frames_known {
-		const struct frame *outermost;
-		const struct scope *scope; /* NULL: free */
-		struct frame *frame;
-	} * known;
-	size_t n_known, n_known_slots;
+	struct map known, of_scopes;
 	struct {
 		unsigned process, kernel;
 		const char *name;

@@ -52,8 +52,7 @@ struct groups *groups_new(const struct keys *keys)
 	}
 	g->keys = *keys;
 	g->attributes = needs_attribution(keys);
-	g->attributor = g->attributes ? attributor_new() : NULL;
-	if ((g->attributes && !g->attributor) || add_measure(g, "time", "ns") == SIZE_MAX) {
+	if (add_measure(g, "time", "ns") == SIZE_MAX) {
 		return groups_free(g);
 	}
 	g->measures[MEASURE_TIME].adds_up = true;
@@ -82,16 +81,15 @@ struct groups *groups_free(struct groups *g)
 	}
 	free_processes(g);
 	estimated_free(g);
-	attributor_free(g->attributor);
 	texts_deinit(&g->texts);
 	texts_deinit(&g->row_texts);
 	free(g->measures);
 	free(g->columns);
 	free(g->values);
 	free(g->leaves);
-	free(g->slots);
+	map_deinit(&g->known_leaves);
 	free(g->rows);
-	free(g->row_slots);
+	map_deinit(&g->known_rows);
 	free(g);
 	return NULL;
 }
@@ -189,9 +187,6 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	g->turns |= g->takes_turns;
 	g->n_derived = derived_find(g->measures, g->n_measures, g->derived);
 	g->n_captures++;
-	if (g->attributor) {
-		attributor_next_capture(g->attributor);
-	}
 	memset(g->kernels, 0, sizeof(g->kernels));
 	free_processes(g);
 	return 0;
@@ -398,11 +393,6 @@ size_t groups_rows(struct groups *g, struct group ***ret)
 const struct group *groups_all(const struct groups *g)
 {
 	return g->all;
-}
-
-const struct scope *groups_last_scope(const struct groups *g)
-{
-	return g->scope;
 }
 
 uint64_t groups_records(const struct groups *g)

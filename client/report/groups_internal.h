@@ -101,8 +101,7 @@ struct cell {
 /* Of an array's n items, for which there is room for max. */
 struct cells_index {
 	size_t n, max;
-	size_t *slots; /* open addressing, a power of two; number and 1 */
-	size_t n_slots;
+	struct map numbers; /* of the items, and 1 */
 };
 
 /* A leaf is in the self of one row, and in the total of several. */
@@ -114,10 +113,8 @@ struct placed {
 
 struct groups {
 	struct keys keys;
-	struct attributor *attributor;
 	struct texts texts;
-	bool attributes;	   /* the keys need the attribution */
-	const struct scope *scope; /* of the last record */
+	bool attributes; /* the keys need the attribution */
 
 	struct measure *measures;
 	size_t n_measures;
@@ -137,13 +134,11 @@ struct groups {
 
 	struct leaf **leaves;
 	size_t n_leaves, max_leaves;
-	struct leaf **slots; /* open addressing, a power of two */
-	size_t n_slots;
+	struct map known_leaves;
 
 	struct group **rows;
 	size_t n_rows, max_rows;
-	struct group **row_slots;
-	size_t n_row_slots;
+	struct map known_rows;
 	struct texts row_texts; /* rows and what they own */
 	struct group *all;
 
@@ -175,14 +170,15 @@ struct groups {
 	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1];
 };
 
-/* groups_records.c: the leaf of these; NULL: out of memory. */
+/* groups_records.c. Of as many pointers as there are keys. */
+uint64_t groups_hash(const void *const *dims, unsigned n);
+/* The leaf of these; NULL: out of memory. */
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims);
 
 /* cells.c. What is found is made where it is not there; NULL, 0, false: out of memory. */
 struct groups_stratum *cells_stratum(struct groups *g, unsigned process, unsigned id);
 struct cell *cells_find(struct groups *g, struct leaf *leaf, size_t stratum);
 uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record);
-bool cells_make_room(void **items, size_t size, size_t n, size_t *max); /* for one item more */
 size_t groups_n_samples(const struct groups *g);
 void cells_free(struct groups *g);
 

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "client/report/groups_internal.h"
-
-enum { FIRST_SLOTS = 256 };
+#include "proto/base/array.h"
 
 /* --- dimensions of a record ------------------------------------------------------------------ */
 
@@ -144,62 +143,39 @@ void groups_dims_of_stratum(struct groups *g, const struct gpuctr_stratum *s, co
 
 /* --- leaves ---------------------------------------------------------------------------------- */
 
-static uint64_t hash_dims(const void *const *dims, unsigned n)
+uint64_t groups_hash(const void *const *dims, unsigned n)
 {
 	uint64_t hash = n;
 
 	for (unsigned i = 0; i < n; i++) {
-		hash = texts_mix(hash, (uintptr_t)dims[i]);
+		hash = map_mix(hash, (uintptr_t)dims[i]);
 	}
 	return hash;
 }
 
-static size_t find_slot(struct leaf *const *slots, size_t n_slots, const void *const *dims,
-			unsigned n)
+struct wanted_leaf {
+	const void *const *dims;
+	unsigned n;
+};
+
+static bool is_leaf(const void *item, const void *key)
 {
-	size_t slot = hash_dims(dims, n) & (n_slots - 1);
+	const struct wanted_leaf *w = key;
 
-	while (slots[slot] && memcmp(slots[slot]->dims, dims, n * sizeof(*dims)) != 0) {
-		slot = (slot + 1) & (n_slots - 1);
-	}
-	return slot;
-}
-
-static bool grow_leaves(struct groups *g)
-{
-	size_t n_slots = g->n_slots ? g->n_slots * 2 : FIRST_SLOTS;
-	struct leaf **slots, **leaves;
-
-	if (g->n_leaves * 2 < g->n_slots) {
-		return true;
-	}
-	slots = calloc(n_slots, sizeof(struct leaf *));
-	leaves = realloc(g->leaves, n_slots / 2 * sizeof(struct leaf *));
-	g->leaves = leaves ? leaves : g->leaves;
-	if (!slots || !leaves) {
-		free(slots);
-		return false;
-	}
-	for (size_t i = 0; i < g->n_leaves; i++) {
-		slots[find_slot(slots, n_slots, leaves[i]->dims, g->keys.n)] = leaves[i];
-	}
-	free(g->slots);
-	g->slots = slots;
-	g->n_slots = n_slots;
-	return true;
+	return memcmp(((const struct leaf *)item)->dims, w->dims, w->n * sizeof(*w->dims)) == 0;
 }
 
 struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
 {
-	struct leaf *leaf;
-	size_t slot;
+	const struct wanted_leaf wanted = { dims, g->keys.n };
+	uint64_t hash = groups_hash(dims, g->keys.n);
+	struct leaf *leaf = map_find(&g->known_leaves, hash, is_leaf, &wanted);
 
-	if (!grow_leaves(g)) {
-		return NULL;
+	if (leaf) {
+		return leaf;
 	}
-	slot = find_slot(g->slots, g->n_slots, dims, g->keys.n);
-	if (g->slots[slot]) {
-		return g->slots[slot];
+	if (!array_make_room(&g->leaves, sizeof(*g->leaves), g->n_leaves, &g->max_leaves)) {
+		return NULL;
 	}
 	leaf = calloc(1, sizeof(*leaf));
 	if (!leaf) {
@@ -207,7 +183,7 @@ struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
 	}
 	leaf->stats = calloc(g->n_measures, sizeof(*leaf->stats));
 	leaf->timed = calloc(g->n_measures, sizeof(*leaf->timed));
-	if (!leaf->stats || !leaf->timed) {
+	if (!leaf->stats || !leaf->timed || map_add(&g->known_leaves, hash, leaf)) {
 		free(leaf->stats);
 		free(leaf->timed);
 		free(leaf);
@@ -215,7 +191,6 @@ struct leaf *groups_find_leaf(struct groups *g, const void *const *dims)
 	}
 	memcpy(leaf->dims, dims, g->keys.n * sizeof(*dims));
 	g->leaves[g->n_leaves++] = leaf;
-	g->slots[slot] = leaf;
 	return leaf;
 }
 
@@ -281,60 +256,40 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 	}
 }
 
-/* What all keys say of a record. 0 or -ENOMEM. */
-static int find_dims(struct groups *g, const struct gpuctr_record *record,
-		     const struct groups_process *p, struct attribution *ret_what,
-		     const void **ret_dims)
+int groups_labels(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what, const char **ret)
 {
-	*ret_what = (struct attribution){ .layer = "", .step = "" };
-	if (g->attributor && attributor_take(g->attributor, record, ret_what)) {
-		return -ENOMEM;
-	}
+	const struct groups_process *p = groups_find_process(g, record->process);
+
 	for (unsigned i = 0; i < g->keys.n; i++) {
-		ret_dims[i] = find_dim(g, record, ret_what, p, i);
+		ret[i] = find_dim(g, record, what, p, i);
+		if (!ret[i]) {
+			return -ENOMEM;
+		}
 	}
 	return 0;
 }
 
-int groups_labels(struct groups *g, const struct gpuctr_record *record, const char **ret)
+int groups_record(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what)
 {
-	struct attribution what;
-	const void *dims[KEYS_MAX];
-	int r = find_dims(g, record, groups_find_process(g, record->process), &what, dims);
-
-	for (unsigned i = 0; i < g->keys.n && r == 0; i++) {
-		ret[i] = dims[i];
-		r = ret[i] ? 0 : -ENOMEM;
-	}
-	return r;
-}
-
-int groups_pass(struct groups *g, const struct gpuctr_record *record)
-{
-	struct attribution what;
-
-	return g->attributor ? attributor_take(g->attributor, record, &what) : 0;
-}
-
-int groups_record(struct groups *g, const struct gpuctr_record *record)
-{
+	static const struct attribution none = { .layer = "", .step = "", .seq = -1 };
 	const struct groups_process *p = groups_find_process(g, record->process);
-	struct attribution what;
 	const struct groups_device *device;
 	const void *dims[KEYS_MAX];
 	struct leaf *leaf;
 
 	g->records++;
 	g->by_clock[record->clock]++;
-	if (find_dims(g, record, p, &what, dims)) {
-		return -ENOMEM;
+	what = what ? what : &none;
+	for (unsigned i = 0; i < g->keys.n; i++) {
+		dims[i] = find_dim(g, record, what, p, i);
 	}
-	g->scope = what.scope;
 	leaf = groups_find_leaf(g, dims);
 	if (!leaf) {
 		return -ENOMEM;
 	}
-	leaf->op = leaf->op ? leaf->op : what.op;
+	leaf->op = leaf->op ? leaf->op : what->op;
 	device = find_device(p, record->device);
 	add_record(g, leaf, record, device);
 	return record->stratum == 0

@@ -41,7 +41,7 @@ enum { LABEL_KERNEL, LABEL_SHAPE };
 
 /* Launch shapes of kernels that are told apart, so that memory does not grow with a program whose
  * shapes are all different. Beyond them nothing is judged. */
-enum { SHAPES_MAX = 1 << 14, SHAPES_SLOTS = 2 * SHAPES_MAX };
+enum { SHAPES_MAX = 1 << 14 };
 
 static const char other_shapes[] = "other launch shapes";
 
@@ -54,8 +54,7 @@ struct hints {
 	struct hint items[HINTS_MAX];
 	const struct group *rows[HINTS_MAX]; /* of items; NULL: of an operator */
 	size_t n, n_left_out;
-	uint64_t *shapes; /* hashes of kernel and shape, open addressing; 0: free */
-	size_t n_shapes;
+	struct map shapes; /* by a hash of kernel and shape, which stands for both */
 };
 
 /* --- what comes ------------------------------------------------------------------------------ */
@@ -71,9 +70,8 @@ struct hints *hints_new(void)
 
 	if (h) {
 		h->groups = groups_new(&keys);
-		h->shapes = calloc(SHAPES_SLOTS, sizeof(*h->shapes));
 	}
-	return h && h->groups && h->shapes ? h : hints_free(h);
+	return h && h->groups ? h : hints_free(h);
 }
 
 static void forget(struct hints *h)
@@ -91,7 +89,7 @@ struct hints *hints_free(struct hints *h)
 	if (h) {
 		forget(h);
 		groups_free(h->groups);
-		free(h->shapes);
+		map_deinit(&h->shapes);
 		free(h);
 	}
 	return NULL;
@@ -107,24 +105,21 @@ int hints_process(struct hints *h, const struct gpuctr_process *process)
 	return groups_process(h->groups, process);
 }
 
+static bool is_same(const void *item, const void *key)
+{
+	return item == key;
+}
+
 /* False: there are too many. */
 static bool is_told_apart(struct hints *h, const struct gpuctr_record *record)
 {
-	uint64_t hash = texts_mix(record->process, record->kernel ? record->kernel->id : 0);
-	size_t i;
+	uint64_t hash = map_mix(record->process, record->kernel ? record->kernel->id : 0);
 
 	for (int k = 0; k < 3; k++) {
-		hash = texts_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
+		hash = map_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
 	}
-	hash += hash == 0;
-	for (i = hash % SHAPES_SLOTS; h->shapes[i] && h->shapes[i] != hash;
-	     i = (i + 1) % SHAPES_SLOTS) {
-	}
-	if (!h->shapes[i] && h->n_shapes < SHAPES_MAX) {
-		h->shapes[i] = hash;
-		h->n_shapes++;
-	}
-	return h->shapes[i] != 0;
+	return map_find(&h->shapes, hash, is_same, h) ||
+	       (h->shapes.n < SHAPES_MAX && map_add(&h->shapes, hash, h) == 0);
 }
 
 int hints_record(struct hints *h, const struct gpuctr_record *record)
@@ -134,13 +129,13 @@ int hints_record(struct hints *h, const struct gpuctr_record *record)
 
 	if (!is_told_apart(h, record)) {
 		r = groups_at(h->groups, other_shapes);
-		return r ? r : groups_record(h->groups, record);
+		return r ? r : groups_record(h->groups, record, NULL);
 	}
 	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
 		 record->grid[1], record->grid[2], record->block[0], record->block[1],
 		 record->block[2]);
 	r = groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
-	return r ? r : groups_record(h->groups, record);
+	return r ? r : groups_record(h->groups, record, NULL);
 }
 
 unsigned hints_without(const struct hints *h)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The page is page.html with the capture's figures in it, as the JSON of reports. Its script makes
- * text of them, and never markup. In the JSON each '<' is an escape, so that no name can end the
- * element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are left out and counted. */
+/* The page is page.html with page.css, d3, page.js and the capture's figures in it, as the JSON of
+ * reports. The script makes text of them, and never markup. In the JSON each '<' is an escape, so
+ * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are left out and counted. */
 
 #include "client/report/page.h"
 
@@ -27,8 +27,8 @@ enum { ROWS_MAX = 500, ROWS_MIN = 4, FRAMES_A_ROW = 8, NAME_WIDTH = 48 };
 
 #define NO_COLUMN (SIZE_MAX - 1)
 
-/* page.html, and d3 with its notice */
-extern const char *const page_lines[], *const d3_lines[];
+/* The lines of page.html, page.css and page.js, and of d3 with its notice. */
+extern const char *const page_html[], *const page_css[], *const page_js[], *const d3_lines[];
 
 enum { VIEW_KERNEL, VIEW_OP, VIEW_BY, VIEWS };
 
@@ -219,10 +219,10 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-static int add_to_place(struct page *p, const struct gpuctr_record *record)
+static int add_to_place(struct page *p, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	struct frame *frame = frames_find(&p->frames, &p->frames.root,
-					  groups_last_scope(p->views[VIEW_OP]), record);
+	struct frame *frame = frames_find(&p->frames, &p->frames.root, what->scope, record);
 	char place[24];
 
 	if (!frame) {
@@ -239,26 +239,16 @@ static int add_to_place(struct page *p, const struct gpuctr_record *record)
 	return places_record(p->places, record, place);
 }
 
-int page_record(struct page *p, const struct gpuctr_record *record)
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
 {
 	int r = 0;
 
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_record(p->views[i], record);
+		r = groups_record(p->views[i], record, what);
 	}
-	return r ? r : add_to_place(p, record);
-}
-
-int page_pass(struct page *p, const struct gpuctr_record *record)
-{
-	int r = 0;
-
-	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
-		r = groups_pass(p->views[i], record);
-	}
-	return r;
+	return r ? r : add_to_place(p, record, what);
 }
 
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum)
@@ -537,17 +527,26 @@ static void add_escaped(struct buf *b, const struct buf *json)
 	b->failed = b->failed || json->failed;
 }
 
+static void add_lines(struct buf *b, const char *const *lines)
+{
+	for (size_t i = 0; lines[i]; i++) {
+		buf_text(b, lines[i]);
+	}
+}
+
 static void add_page(struct buf *b, const struct buf *json)
 {
-	for (size_t i = 0; page_lines[i]; i++) {
-		if (strcmp(page_lines[i], "@DATA@\n") == 0) {
+	for (size_t i = 0; page_html[i]; i++) {
+		if (strcmp(page_html[i], "@DATA@\n") == 0) {
 			add_escaped(b, json);
-		} else if (strcmp(page_lines[i], "@D3@\n") == 0) {
-			for (size_t k = 0; d3_lines[k]; k++) {
-				buf_text(b, d3_lines[k]);
-			}
+		} else if (strcmp(page_html[i], "@STYLE@\n") == 0) {
+			add_lines(b, page_css);
+		} else if (strcmp(page_html[i], "@D3@\n") == 0) {
+			add_lines(b, d3_lines);
+		} else if (strcmp(page_html[i], "@SCRIPT@\n") == 0) {
+			add_lines(b, page_js);
 		} else {
-			buf_text(b, page_lines[i]);
+			buf_text(b, page_html[i]);
 		}
 	}
 }

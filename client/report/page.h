@@ -28,9 +28,7 @@ struct page *page_free(struct page *p); /* takes NULL, returns NULL */
  * with why told: see groups_begin(). */
 int page_capture(struct page *p, const struct store_info *info, struct buf *why);
 int page_process(struct page *p, const struct gpuctr_process *process);
-int page_record(struct page *p, const struct gpuctr_record *record);
-/* One that is not wanted: as groups_pass(). */
-int page_pass(struct page *p, const struct gpuctr_record *record);
+int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
 int page_stratum(struct page *p, const struct gpuctr_stratum *stratum);
 /* What of a record the page does not look at: enum store_part. */
 unsigned page_without(const struct page *p);

@@ -88,10 +88,10 @@ int places_process(struct places *p, const struct gpuctr_process *process)
 
 int places_record(struct places *p, const struct gpuctr_record *record, const char *place)
 {
-	int r = p->owns_kernels ? groups_record(p->kernels, record) : 0;
+	int r = p->owns_kernels ? groups_record(p->kernels, record, NULL) : 0;
 
 	r = r ? r : groups_at(p->places, place);
-	return r ? r : groups_record(p->places, record);
+	return r ? r : groups_record(p->places, record, NULL);
 }
 
 int places_stratum(struct places *p, const struct gpuctr_stratum *stratum)

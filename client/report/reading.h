@@ -5,6 +5,7 @@
 /* Reads a capture file as a live capture would come: what a report or an export does with records,
  * it does by these handlers, whoever calls them. */
 
+#include "client/report/attribution.h"
 #include "client/store/reader.h"
 
 /* NULL members are skipped. A handler that returns other than 0 ends the reading. Processes come
@@ -14,7 +15,9 @@
 struct reading_handler {
 	int (*on_capture)(const struct store_info *info, void *userdata);
 	int (*on_process)(const struct store_process *process, void *userdata);
-	int (*on_record)(const struct gpuctr_record *record, void *userdata);
+	/* what: as the attributor says; NULL without one. */
+	int (*on_record)(const struct gpuctr_record *record, const struct attribution *what,
+			 void *userdata);
 	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
 	/* Of a capture with a budget: after the records. */
 	int (*on_stratum)(const struct gpuctr_stratum *stratum, void *userdata);
@@ -25,6 +28,8 @@ struct reading_handler {
 	bool check_beside; /* the file's pages are checked while it is read: for handlers that tell
 			      nothing before on_notice and on_end */
 	unsigned without;  /* enum store_part: what the handlers do not look at */
+	/* Is asked of each record, in order; borrowed. NULL: no handler wants to know. */
+	struct attributor *attributor;
 };
 
 /* path "-": a capture file comes on standard input; it is copied to a file in $TMPDIR that has no

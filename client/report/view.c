@@ -284,19 +284,6 @@ static void choose_fields(struct view *v)
 	}
 }
 
-/* Of the fastest precision. */
-static void find_flop_peak(struct view *v, const struct groups *groups)
-{
-	for (int k = 0; k < PEAKS_PRECISIONS; k++) {
-		double peak = groups_flop_peak(groups, (enum peaks_precision)k);
-
-		if (peak > v->flop_peak) {
-			v->flop_peak = peak;
-			v->flop_peak_of = peaks_precision_name((enum peaks_precision)k);
-		}
-	}
-}
-
 static int begin(struct view *v, struct groups *groups, const struct view_options *o,
 		 struct buf *why)
 {
@@ -338,7 +325,6 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
 	}
 	v->estimated = v->all->estimated != NULL;
-	find_flop_peak(v, groups);
 	/* An estimate is never told without its error. */
 	v->fields |= v->estimated ? FIELD_BIT(FIELD_ERROR) : 0;
 	return 0;

@@ -47,11 +47,9 @@ struct view {
 	size_t n_held;	       /* left out because they have no launches of their own */
 	const char *sorted_by; /* a column; NULL: names or launches */
 	const struct group *all;
-	double flop_peak; /* operations a second, the highest of what was counted; 0: not known */
-	const char *flop_peak_of; /* the precision */
-	double *bars;		  /* of the rows that are shown, 0 to 1; NULL: none are wanted */
-	const char *bars_of;	  /* the column */
-	struct texts own;	  /* rows that only the other capture has, and their numbers */
+	double *bars;	     /* of the rows that are shown, 0 to 1; NULL: none are wanted */
+	const char *bars_of; /* the column */
+	struct texts own;    /* rows that only the other capture has, and their numbers */
 };
 
 /* The groups are finished, and live as long as the view. 0, -ENOMEM, or -EINVAL with why told. */

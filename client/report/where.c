@@ -167,7 +167,7 @@ int where_process(struct where *w, const struct gpuctr_process *process)
 
 static bool holds(struct condition *c, const char *label)
 {
-	size_t i = (size_t)(texts_mix(0, (uintptr_t)label) % REMEMBERED);
+	size_t i = (size_t)(map_mix(0, (uintptr_t)label) % REMEMBERED);
 
 	if (c->known[i].label != label) {
 		c->known[i].label = label;
@@ -186,10 +186,11 @@ static bool all_hold(struct where *w, const char *const *labels)
 	return true;
 }
 
-int where_record(struct where *w, const struct gpuctr_record *record, bool *ret)
+int where_record(struct where *w, const struct gpuctr_record *record,
+		 const struct attribution *what, bool *ret)
 {
 	const char *labels[KEYS_MAX];
-	int r = groups_labels(w->groups, record, labels);
+	int r = groups_labels(w->groups, record, what, labels);
 
 	*ret = r == 0 && all_hold(w, labels);
 	return r;

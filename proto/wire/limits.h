@@ -6,7 +6,7 @@
 
 enum {
 	PROTO_VERSION = 1,
-	/* In Hello: the client asks for metrics and plans alone, see protocol.md. */
+	/* In Hello: the client asks for metrics and plans alone, see docs/internals/protocol.md. */
 	PROTO_FEATURE_CATALOGUE = 1 << 0,
 	/* Known to the speaker, see feature.h: */
 	PROTO_FEATURE_RANGES = 1 << 1, /* NVTX expressions and capture ranges */

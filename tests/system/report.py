@@ -433,7 +433,6 @@ def what_is_of_ranges_is_said_of_the_columns_that_are():
         check((f"\n{second}: by the ranges around the kernels" in text) == bool(second), f"{columns}: {text}")
         check(first or second or "range" not in text, f"{columns}: {text}")
         check((f"{longer} (range)" in text) == (longer in columns), f"{columns}: the head: {text}")
-    check("range" not in run("ratio.gpuctr", "--roofline").stdout.decode(), "a roofline, which shows none of them")
 
 
 def several_files_add_up():
@@ -728,51 +727,12 @@ def with_operations(path):
     db.close()
 
 
-def rooflines():
-    """Rows stand where their values say, below the roof, within the width, in any locale. The flat part is what an H200's
-    132 multiprocessors can do at 1,980 MHz."""
+def operations_by_their_peak():
+    """What an H200's 132 multiprocessors can do at 1,980 MHz is known of it, and of no slice of it."""
     with_operations("operations.gpuctr")
-    check(b"flat part: 1.07 PFLOP/s, the peak of the tensor cores in bf16 and fp16\n" in run("operations.gpuctr", "--roofline").stdout,
-          "a peak that is known")
-    shutil.copy("operations.gpuctr", "board.gpuctr")
-    with sqlite3.connect("board.gpuctr") as db:
-        db.execute("UPDATE device SET name = 'GPU X'")
-    check(re.search(rb"flat part: [0-9.]+ [GT]FLOP/s, the highest measured\n", run("board.gpuctr", "--roofline").stdout), "one that is not")
-    for capture, values in (("operations.gpuctr", ("intensity", "flop_rate")), ("run.gpuctr", ("time", "dram_bandwidth"))):
-        for columns in (40, 41, 79, 120, 300):
-            picture = [capture, "--by", "op", "--skip-zero", "--limit", 5, "--roofline", "--width", columns]
-            ascii_text, text = (run(*picture, env={"LC_ALL": l, "NO_COLOR": "1"}).stdout.decode()
-                                for l in ("C", "en_US.UTF-8"))
-            drawn = text[:text.index("single pass")]
-            check(all(width(line) <= columns for line in drawn.split("\n") if " rows more, " not in line and
-                      ", the " not in line and "were measured" not in line), f"a roofline in {columns} columns")
-            legend = [line for line in drawn.split("\n") if re.match("[a-e] ", line)]
-            check(len(legend) == 5 and all(re.search(r" [0-9.]+( [a-zA-Z]+)?  *[0-9.]+ [GT](B|FLOP)/s$", line)
-                                           for line in legend), f"values run together in {columns}: {legend}")
-            check(ascii_text.isascii() and "\x1b" not in text and "─" in text, "lines of the locale")
-            check(ascii_text == text.translate(str.maketrans("─╱│└", "-/|+")), "two locales, two pictures")
-            rows = json.loads(run(capture, "--by", "op", "--skip-zero", "--limit", 5, "--json").stdout)["rows"]
-            area = [line[13:] for line in ascii_text.split("\n") if line[12:13] == "|"]
-            check(len(area) >= 8 and len({line[:1] for line in area}) <= 5, "the area")
-            place = {c: (line.index(c), -i) for i, line in enumerate(area) for c in "abcde" if c in line}
-            roof = [next((i for i, line in enumerate(area) if line[x:x + 1] in ("/", "-")), None)
-                    for x in range(max(map(len, area)))]
-            steps = [b - a for a, b in zip(roof, roof[1:]) if a is not None and b is not None]
-            check(len(steps) > columns / 2 and all(-2 <= step <= 0 for step in steps), f"{capture} {columns}: the roof")
-            value = {c: (row["derived"].get(values[0]) or row["measures"]["time"]["total"], row["derived"][values[1]])
-                     for c, row in zip("abcde", rows)}
-            check(len(place) >= 2, f"points in {columns} columns: {place}")
-            for one in place:
-                for other in place:
-                    check(all(a <= b for a, b, x, y in zip(place[one], place[other], value[one], value[other]) if x < y),
-                          f"{capture} {columns}: {one} {place[one]} and {other} {place[other]}")
-                above = [line[place[one][0]:place[one][0] + 1] for line in area[:-place[one][1]]]
-                below = [line[place[one][0]:place[one][0] + 1] for line in area[1 - place[one][1]:]]
-                check(not set(below) & set("/-"), f"{one} is above the roof in {columns} columns: {above}")
-    for more in (["--columns", "all"], ["--roofline"]):
-        text = run("operations.gpuctr", "--limit", 3, *more).stdout.decode()
-        check("operations (flop_rate, of_flop_peak, intensity) are those that were counted, and no others: "
-              "of the tensor cores bf16 to fp32 " in text.replace("\n", " "), f"which operations are in a rate:\n{text}")
+    text = run("operations.gpuctr", "--limit", 3, "--columns", "all").stdout.decode()
+    check("operations (flop_rate, of_flop_peak, intensity) are those that were counted, and no others: "
+          "of the tensor cores bf16 to fp32 " in text.replace("\n", " "), f"which operations are in a rate:\n{text}")
     check("no others" not in report(), "of a capture without operations")
     r = json.loads(run("operations.gpuctr", "--by", "op", "--json").stdout)
     for row in [r["all"], *(row for row in r["rows"] if row["launches"])]:
@@ -781,16 +741,9 @@ def rooflines():
     change("slice.gpuctr", "UPDATE device SET name = 'NVIDIA H200 MIG 1g.18gb'")
     d = json.loads(run("slice.gpuctr", "--json").stdout)["all"]["derived"]
     check(d["of_peak"] is None and d["dram_bandwidth"] > 0, f"a slice has a share of the card's peak: {d}")
-    refused("with CSV", "without --csv", "run.gpuctr", "--roofline", "--csv", status=2)
-    change("no-bytes.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL')
-    r = run("no-bytes.gpuctr", "--roofline")
-    check(r.returncode == 1 and r.stdout == b"" and b"--limit 0 or another" in r.stderr, f"nothing to draw: {r}")
-    change("no-times.gpuctr", "UPDATE record SET duration_ns = -1, clock = 0")
-    r = run("no-times.gpuctr", "--roofline")
-    check(r.returncode == 1 and b"gpu__time_duration.sum among" in r.stderr and b"memory" not in r.stderr, f"no times: {r}")
     change("far.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
            "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 7")
-    check(run("far.gpuctr", "--roofline", "--limit", 0).returncode == 0, "wild values in a roofline")
+    check(run("far.gpuctr", "--columns", "all", "--limit", 0).returncode == 0, "wild values")
 
 
 def nobody_reads():
@@ -854,7 +807,7 @@ def main():
              figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
-             operations_with_a_budget, ranks, definitions, rooflines, bars, nobody_reads]
+             operations_with_a_budget, ranks, definitions, operations_by_their_peak, bars, nobody_reads]
     os.environ["LC_ALL"] = "C"
     return run_tests(tests, RECORDING)
 

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* What docs/privileges.md says of each process, compared with the daemon's while a program is
+/* What docs/internals/privileges.md says of each process, compared with the daemon's while a program is
  * measured. The daemon is started by root and by hand, so the supervisor's filter and the bounding
  * set are not those of the document; tests/packages/run compares these as well. */
 

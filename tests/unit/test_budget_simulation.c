@@ -482,7 +482,7 @@ static void run_cache(const struct simulation_cache *cache, unsigned window, dou
 	simulation_deinit(&s);
 }
 
-/* What docs/budget.md says of windows: they help where the launch before spills over, and where the
+/* What docs/internals/budget.md says of windows: they help where the launch before spills over, and where the
  * cache is what differs they only come nearer to a full capture. Without either they do no harm. */
 static void windows_help_against_one_of_two(void **state)
 {

@@ -14,6 +14,18 @@
 
 /* --- formats --------------------------------------------------------------------------------- */
 
+static struct attributor *attributor; /* of the records of one test */
+
+/* As whoever has the records does. */
+static void write_record(const struct format *format, void *f, struct buf *b,
+			 const struct gpuctr_record *record)
+{
+	struct attribution what;
+
+	assert_int_equal(attributor_take(attributor, record, &what), 0);
+	format->write_record(f, b, record, &what);
+}
+
 static const struct gpuctr_gpu gpu = {
 	.index = 0, .uuid = "GPU-0", .name = "NVIDIA H200", .chip = "GH100"
 };
@@ -21,6 +33,9 @@ static const char *const command[] = { "python", "n\"et.py", NULL };
 
 static struct format_capture capture_of(const struct synthetic *s)
 {
+	attributor = attributor ? attributor : attributor_new();
+	assert_non_null(attributor);
+	attributor_next_capture(attributor);
 	return (struct format_capture){ .capture = 7,
 					.plan = &s->plan,
 					.gpus = &gpu,
@@ -96,7 +111,7 @@ static void test_jsonl_active_ranges_of_two_processes(void **state)
 		record.process = 1 + i % 2;
 		record.active = active;
 		record.n_active = 1;
-		format_jsonl.write_record(f, &b, &record);
+		write_record(&format_jsonl, f, &b, &record);
 		expect_contains(&b, i % 2 ? "\"of two\"" : "\"of one\"");
 		assert_null(strstr(buf_string(&b), i % 2 ? "\"of one\"" : "\"of two\""));
 		buf_clear(&b);
@@ -139,7 +154,7 @@ static void test_jsonl_record(void **state)
 	record.duration_ns = -1;
 	record.clock = GPUCTR_CLOCK_NONE;
 	record.values = values;
-	format_jsonl.write_record(f, &b, &record);
+	write_record(&format_jsonl, f, &b, &record);
 	expect_text(
 		&b,
 		"{\"type\":\"kernel\",\"index\":3,\"process\":1,\"pid\":4711,\"kind\":"
@@ -168,7 +183,7 @@ static void test_jsonl_record(void **state)
 	record.duration_ns = 1500;
 	record.clock = GPUCTR_CLOCK_GPU;
 	s.kernels[4].static_shared_bytes = s.kernels[4].registers = -1;
-	format_jsonl.write_record(f, &b, &record);
+	write_record(&format_jsonl, f, &b, &record);
 	expect_contains(&b, "\"static_shared_bytes\":null,\"registers\":null,");
 	expect_contains(&b, "\"duration_ns\":1500,\"clock\":\"gpu\",");
 	expect_contains(&b, "\"process\":2,\"pid\":0,");
@@ -243,10 +258,10 @@ static void test_operators_are_columns(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		record = *synthetic_record(&s, (unsigned)i);
 		record.range = cases[i].range;
-		format_jsonl.write_record(json, &b, &record);
+		write_record(&format_jsonl, json, &b, &record);
 		expect_contains(&b, cases[i].json);
 		buf_clear(&b);
-		format_csv.write_record(csv, &b, &record);
+		write_record(&format_csv, csv, &b, &record);
 		expect_contains(&b, cases[i].csv);
 		buf_clear(&b);
 	}
@@ -328,7 +343,7 @@ static void test_jsonl_with_many_stacks(void **state)
 		snprintf(expected, sizeof(expected),
 			 "\"nvtx\":[{\"domain\":\"\",\"message\":\"op %u\",", i % 10000);
 		record.range = &range;
-		format_jsonl.write_record(f, &b, &record);
+		write_record(&format_jsonl, f, &b, &record);
 		expect_contains(&b, expected);
 		buf_clear(&b);
 	}
@@ -403,7 +418,7 @@ static void test_csv(void **state)
 	assert_int_equal(b.n, 0);
 	record = *synthetic_record(&s, 3);
 	record.values = values;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, "1,4711,3,kernel,\"void at::native::vectorized_elementwise_kernel<3, ");
 	expect_contains(&b, ",1024,32,4,2,1,");
@@ -415,18 +430,18 @@ static void test_csv(void **state)
 	record.range = NULL;
 	record.duration_ns = -1;
 	record.clock = GPUCTR_CLOCK_NONE;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(buf_string(&b)), fields);
 	expect_contains(&b, ",k,_k,,,4,2,1,");
 	expect_contains(&b, ",,none,1024,,0.25,,,,,,,,\r\n");
 	record.kernel = NULL;
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	assert_int_equal(count_fields(strchr(buf_string(&b), '\n') + 1), fields);
 	buf_clear(&b);
 	s.process.process = record.process = 2;
 	s.process.recorded_from = "NVIDIA H200 (GH100), driver 580.159.04";
 	format_csv.write_process(f, &b, &s.process);
-	format_csv.write_record(f, &b, &record);
+	write_record(&format_csv, f, &b, &record);
 	expect_contains(&b,
 			",,none,1024,,0.25,,,,,,,,\"NVIDIA H200 (GH100), driver 580.159.04\"\r\n");
 	format_csv.close(f);
@@ -464,7 +479,7 @@ static void test_a_stack_of_a_million_ranges(void **state)
 		struct buf b = { 0 };
 
 		all[i]->write_head(f, &b);
-		all[i]->write_record(f, &b, &record);
+		write_record(all[i], f, &b, &record);
 		assert_false(b.failed);
 		expect_lacks(&b, "outermost");
 		assert_true(b.n < (is_table ? 4096 : DEPTH));
@@ -500,7 +515,7 @@ static double table_seconds(size_t length)
 	f = format_table.open(&capture);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
 	for (int i = 0; i < RECORDS; i++) {
-		format_table.write_record(f, &b, &record);
+		write_record(&format_table, f, &b, &record);
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
 	expect_contains(&b, "\xe6\x97\xa5xthe end\n");
@@ -541,7 +556,7 @@ static void test_table_is_aligned(void **state)
 	for (unsigned i = 0; i < 3000; i += 700) {
 		synthetic_record(&s, i);
 		s.record.clock = i % 1400 ? GPUCTR_CLOCK_GPU : GPUCTR_CLOCK_RANGE;
-		format_table.write_record(f, &b, &s.record);
+		write_record(&format_table, f, &b, &s.record);
 	}
 	at = (size_t)(strstr(buf_string(&b), "# * length") - buf_string(&b));
 	assert_null(strstr(buf_string(&b) + at + 1, "# * length")); /* said once */
@@ -585,7 +600,7 @@ static void test_table_fits_a_terminal(void **state)
 		format_table.write_head(f, &b);
 		for (unsigned i = 0; i < 3000; i += 700) {
 			synthetic_record(&s, i);
-			format_table.write_record(f, &b, &s.record);
+			write_record(&format_table, f, &b, &s.record);
 		}
 		for (char *line = strtok((char *)buf_string(&b), "\n"); line;
 		     line = strtok(NULL, "\n")) {
@@ -944,7 +959,7 @@ static void test_turns_are_told(void **state)
 			record = *synthetic_record(&s, 3);
 			record.values = values;
 			record.group = 1;
-			both[i]->write_record(f, &b, &record);
+			write_record(both[i], f, &b, &record);
 			(groups > 1 ? expect_contains : expect_lacks)(&b, lines[i]);
 			both[i]->close(f);
 			buf_deinit(&b);

@@ -745,7 +745,7 @@ static void collectives_are_known_by_their_names(void **state)
 /* The last launch for long that is measured. */
 static void measure_last(uint64_t takes_ns)
 {
-	pthread_mutex_init(&r.lock, NULL);
+	lock_init(&r.lock, LOCK_CONTEXT);
 	r.object = (void *)&r;
 	r.context = (CUcontext)&r;
 	batch.n = 1;

@@ -10,6 +10,8 @@
 /* Kernels of an H200, whose memory moves 4,917 GB/s and whose tensor cores do 1.07 PFLOP/s in bf16,
  * and what is said of them. */
 
+static struct attributor *attributor;
+
 static const struct gpuctr_column columns[] = {
 	{ .name = "dram__bytes.sum", .unit = "byte" },
 	{ .name = "sm__ops_path_tensor_src_bf16_dst_fp32.sum", .unit = "" },
@@ -69,8 +71,10 @@ static void add(struct made *m, struct launch l)
 								: GPUCTR_CLOCK_GPU,
 					      .duration_ns = l.ns,
 					      .values = values };
+	struct attribution what;
 
-	assert_int_equal(groups_record(m->groups, &record), 0);
+	assert_int_equal(attributor_take(attributor, &record, &what), 0);
+	assert_int_equal(groups_record(m->groups, &record, &what), 0);
 	assert_int_equal(hints_record(m->hints, &record), 0);
 }
 
@@ -306,6 +310,20 @@ static void dimensions_that_eight_does_not_divide_are_told(void **state)
 	expect_of_operators("kernel", NULL, NULL);
 }
 
+static int set_up_attributor(void **state)
+{
+	(void)state;
+	attributor = attributor_new();
+	return attributor ? 0 : -1;
+}
+
+static int free_attributor(void **state)
+{
+	(void)state;
+	attributor = attributor_free(attributor);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,5 +339,5 @@ int main(void)
 		cmocka_unit_test(dimensions_that_eight_does_not_divide_are_told),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, set_up_attributor, free_attributor);
 }

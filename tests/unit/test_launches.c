@@ -222,8 +222,8 @@ static void leave(CUpti_CallbackId id, CUresult result)
 
 static void expect_unlocked(void)
 {
-	assert_int_equal(pthread_mutex_trylock(&r->lock), 0);
-	pthread_mutex_unlock(&r->lock);
+	assert_true(lock_try(&r->lock));
+	lock_release(&r->lock);
 }
 
 /* --- one launch --- */
@@ -234,7 +234,7 @@ static void a_launch_within_a_launch_is_a_part_of_it(void **state)
 	(void)state;
 	for (unsigned i = 1; i <= 3; i++) {
 		enter(LAUNCH);
-		assert_int_equal(pthread_mutex_trylock(&r->lock), EBUSY);
+		assert_false(lock_try(&r->lock));
 		for (unsigned k = 0; k < i; k++) {
 			enter(LAUNCH);
 		}
@@ -403,13 +403,13 @@ static void *hold(void *unused)
 	const struct timespec t = clock_timespec(holder.ns);
 
 	(void)unused;
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	atomic_store(&r->call, holder.call);
 	atomic_store(&holder.held, true);
 	nanosleep(&t, NULL);
 	atomic_store(&holder.gone, true);
 	atomic_store(&r->call, NULL);
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 	return NULL;
 }
 

@@ -77,14 +77,14 @@ static void add_context(uint32_t device)
 	struct ranges *new = &contexts[i];
 
 	memset(new, 0, sizeof(*new));
-	pthread_mutex_init(&new->lock, NULL);
+	lock_init(&new->lock, LOCK_CONTEXT);
 	guard_init(&new->guard);
 	streams_add(&new->guard.streams, STREAM);
 	ranges_init_turns(&c, new);
 	new->context = (CUcontext)(uintptr_t)(i + 1);
 	new->device = gpu.object[i].device = device;
 	devices[i] = (struct device_info){ .index = device, .host.v = &gpu_profiler.host };
-	pthread_mutex_init(&devices[i].lock, NULL);
+	lock_init(&devices[i].lock, LOCK_LEAF);
 	new->info = &devices[i];
 	list_append(&c.contexts, &new->link);
 	atomic_store(&c.n_contexts, i + 1);
@@ -116,7 +116,7 @@ static void capture(uint32_t passes, uint32_t ppm)
 		options.may_block[i] = c.passes.may_block[i] = gpu.dear[i];
 	}
 	list_init(&c.contexts);
-	pthread_mutex_init(&c.lock, NULL);
+	lock_init(&c.lock, LOCK_LEAF);
 	deliver_init(&c.deliver);
 	c.deliver.welcome = &welcome;
 	c.deliver.counters = &c.counters;
@@ -223,11 +223,11 @@ static int end(void **state)
 	for (size_t i = 0; i < n; i++) {
 		ranges_forget_images(&contexts[i]);
 		guard_deinit(&contexts[i].guard);
-		pthread_mutex_destroy(&contexts[i].lock);
-		pthread_mutex_destroy(&devices[i].lock);
+		lock_deinit(&contexts[i].lock);
+		lock_deinit(&devices[i].lock);
 	}
 	choosing_deinit(&c.choosing);
-	pthread_mutex_destroy(&c.lock);
+	lock_deinit(&c.lock);
 	return deliver_deinit(&c.deliver) ? 0 : -1;
 }
 
@@ -736,8 +736,8 @@ static void contexts_take_counters_over(void **state)
 	assert_int_equal(delivered.n, 10);
 	assert_int_equal(gpu.n_pushed, 0);
 	for (size_t i = 0; i < CONTEXTS; i++) {
-		assert_int_equal(pthread_mutex_trylock(&contexts[i].lock), 0);
-		pthread_mutex_unlock(&contexts[i].lock);
+		assert_true(lock_try(&contexts[i].lock));
+		lock_release(&contexts[i].lock);
 	}
 	launch_many(1);
 	assert_int_equal(contexts[1].state, RANGES_NEW);
