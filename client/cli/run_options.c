@@ -185,6 +185,9 @@ static bool take_width(void *width, const char *value)
 		  OPTION_AT(FLAG, struct run_options, fail_if_none) },                            \
 		{ 'q', "quiet", NULL, "no progress and no summary, only errors",                  \
 		  OPTION_AT(FLAG, struct run_options, quiet) },                                   \
+		{ 'v', "verbose", NULL,                                                           \
+		  "explain what the figures are, and what a budget was spent on",                 \
+		  OPTION_AT(FLAG, struct run_options, verbose) },                                 \
 		{ 0, "no-summary", NULL, "no table at the end",                                   \
 		  OPTION_AT(FLAG, struct run_options, no_summary) },                              \
 		{ 0, "summary-rows", "N", "rows of that table (default: 20)",                     \

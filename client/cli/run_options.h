@@ -24,7 +24,7 @@ struct run_options {
 		uint64_t seed;
 		bool is_given, has_seed; /* --budget, --seed */
 	} budget;
-	bool force, no_wait, recorded, raw, quiet, no_summary, fail_if_none;
+	bool force, no_wait, recorded, raw, quiet, verbose, no_summary, fail_if_none;
 	char **command;	     /* NULL-terminated, in argv; of capture empty, of top capture files */
 	const char *program; /* the last part of command[0] */
 	struct selector selector; /* of capture and top; empty: a program is run */

@@ -79,11 +79,18 @@ void say_add_held(struct buf *b)
 	buf_add(b, held.data, held.n);
 }
 
-static void put_message(const char *head, const char *name, const char *message, const char *remedy)
+/* color: a parameter of the terminal's, 31 red, 33 yellow. */
+static void put_message(const char *who, const char *head, unsigned color, const char *name,
+			const char *message, const char *remedy)
 {
+	bool styled = terminal_has_style(STDERR_FILENO);
 	struct buf b = { 0 };
 
-	buf_printf(&b, "%s[%s]: ", head, name);
+	buf_text(&b, who);
+	if (styled) {
+		buf_printf(&b, "\033[1;%um", color);
+	}
+	buf_printf(&b, "%s[%s]%s: ", head, name, styled ? "\033[m" : "");
 	text_terminal(&b, message);
 	buf_char(&b, '\n');
 	if (remedy && *remedy) {
@@ -96,7 +103,7 @@ static void put_message(const char *head, const char *name, const char *message,
 
 void say_error(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr-client: error", name, message, remedy);
+	put_message("gpuctr-client: ", "error", 31, name, message, remedy);
 }
 
 void say_gpuctr_error(const struct gpuctr_error *error)
@@ -115,7 +122,7 @@ void say_failure(struct gpuctr *g, int result)
 
 void say_warning(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr: warning", name, message, remedy);
+	put_message("gpuctr: ", "warning", 33, name, message, remedy);
 }
 
 static void put_formatted(const char *head, const char *format, va_list args)

@@ -295,6 +295,8 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
 				   .width = terminal_width(STDERR_FILENO),
+				   .verbose = s->options->verbose,
+				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 }, budget = { 0 };

@@ -51,6 +51,8 @@ struct summary_end {
 	bool selected;	       /* some launches are left out, as the user wishes */
 	uint64_t unsaved;      /* records that are not in the capture file */
 	size_t width, rows;
+	bool verbose; /* explains what the figures are */
+	bool styled;  /* titles in bold */
 	bool wrapped; /* lines below the table too have this width: who reads it has a terminal */
 	const char *budgets; /* and seeds, in words; NULL or "": everything was measured */
 };
