@@ -43,8 +43,7 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* A line "file NODE INODE SIZE TIME PATH", with tabs, for each that there is; PATH as the pattern
- * gives it. */
+/* A line "file NODE PATH", with tabs, for each that there is; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* How many there are that nothing is missing from, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);

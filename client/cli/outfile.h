@@ -35,10 +35,6 @@ int outfile_write(struct outfile *out, struct buf *b);
 /* Gives the file its name. 0 or a negative errno. */
 int outfile_finish(struct outfile *out);
 
-/* Gives the file from the name to. A file of that name is replaced with force, or else stays:
- * -EEXIST. 0 or a negative errno. */
-int outfile_publish(const char *from, const char *to, bool force);
-
 /* In any case: removes what was not finished. */
 void outfile_close(struct outfile *out);
 

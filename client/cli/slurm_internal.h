@@ -34,21 +34,11 @@ struct jobs {
 	bool more; /* than there is room for */
 };
 
-struct brought {
-	const struct job *job;
-	char *node, *path;
-	uintmax_t inode;
-	intmax_t size, time_s;
-	long time_ns;
-};
-
 struct gathering {
 	const struct run_options *options;
 	struct jobs *jobs;
 	struct ranks ranks;
 	struct clocks clocks;
-	struct brought *files;
-	size_t n_files;
 };
 
 /* A command line: the words, and those that are made for it. */
@@ -84,10 +74,5 @@ bool slurm_keep_running(const char *name, struct jobs *jobs);
 /* What one client keeps apart by itself several cannot: each writes to a file of its own. false:
  * told what to do. */
 bool slurm_check_output(const struct run_options *o, const struct jobs *jobs);
-
-/* --- slurm_files.c --- */
-
-/* Brings the files here that are not here already, through Slurm. */
-void slurm_gather_files(const struct gathering *g);
 
 #endif
