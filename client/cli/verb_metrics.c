@@ -10,10 +10,13 @@
 #include <string.h>
 
 #include "client/cli/format.h"
+#include "client/cli/metric_line.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "proto/nvidia/aliases.h"
+
+enum { WIDTH = 96 };
 
 struct metrics_options {
 	const char *socket, *chip;
@@ -58,28 +61,18 @@ static const char *kind_name(enum gpuctr_metric_kind kind)
 /* Words up to the width, continued at the same indentation. */
 static void add_wrapped(struct buf *b, const char *head, const char *text)
 {
-	struct buf safe = { 0 };
-	size_t indent = strlen(head), column = indent, width = 96;
-	const char *p;
+	struct buf safe = { 0 }, lines = { 0 };
+	int indent = (int)strlen(head);
 
 	text_terminal(&safe, text);
-	buf_text(b, head);
-	for (p = buf_string(&safe); *p;) {
-		size_t n = strcspn(p, " ");
-
-		if (column > indent && column + 1 + n > width) {
-			buf_printf(b, "\n%*s", (int)indent, "");
-			column = indent;
-		} else if (column > indent) {
-			buf_char(b, ' ');
-			column++;
-		}
-		buf_add(b, p, n);
-		column += n;
-		p += n + strspn(p + n, " ");
+	text_wrap(&lines, buf_string(&safe), WIDTH - (size_t)indent);
+	for (const char *line = buf_string(&lines); *line; line = strchr(line, '\n') + 1) {
+		buf_printf(b, "%*s%.*s\n", indent, line == lines.data ? head : "",
+			   (int)strcspn(line, "\n"), line);
 	}
-	buf_char(b, '\n');
+	b->failed |= safe.failed || lines.failed;
 	buf_deinit(&safe);
+	buf_deinit(&lines);
 }
 
 /* Length of the first part of ".sum.per_second": ".sum". */
@@ -177,19 +170,13 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 {
 	struct listing *listing = userdata;
 	struct buf *b = &listing->request.b;
-	size_t start = b->n;
 
 	listing->metrics++;
-	text_terminal(b, metric->name);
 	if (!listing->describe) {
-		for (size_t n = b->n - start; n < 60; n++) {
-			buf_char(b, ' ');
-		}
-		buf_printf(b, "  %-10s  ", kind_name(metric->kind));
-		text_terminal(b, metric->unit && *metric->unit ? metric->unit : "-");
-		buf_char(b, '\n');
+		metric_line(b, "", metric->name, kind_name(metric->kind), metric->unit);
 		return;
 	}
+	text_terminal(b, metric->name);
 	buf_printf(b, "\n    %s", kind_name(metric->kind));
 	if (metric->unit && *metric->unit) {
 		buf_text(b, ", in ");

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/metric_line.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
-#include "proto/base/blocking.h"
 
 struct plan_options {
 	const char *socket, *chip;
@@ -31,19 +31,12 @@ static void add_columns(struct buf *b, const struct gpuctr_plan *plan, bool with
 {
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		const struct gpuctr_column *column = &plan->columns[i];
-		size_t start = b->n;
+		char head[16] = "  ";
 
-		buf_text(b, "  ");
 		if (with_group) {
-			buf_printf(b, "%2u  ", column->group);
+			snprintf(head, sizeof(head), "  %2u  ", column->group);
 		}
-		text_terminal(b, column->name);
-		for (size_t n = b->n - start; n < 60; n++) {
-			buf_char(b, ' ');
-		}
-		buf_text(b, "  ");
-		text_terminal(b, column->unit && *column->unit ? column->unit : "-");
-		buf_char(b, '\n');
+		metric_line(b, head, column->name, NULL, column->unit);
 	}
 }
 
@@ -55,68 +48,6 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 		}
 	}
 	return true;
-}
-
-/* What was seen on one H200 with CUDA 13.0 (docs/internals/budget.md): the agent expects the same
- * until it has timed its own calls. Each turn is a batch, of 64 at first. */
-#define RANGE_US 51.0
-#define SM_RANGE_US 763.0
-#define TURN_US 14e3
-#define FIRST_START_US 228e3
-#define PLANNED 0.93   /* of the budget: the rest is for calls that take longer */
-#define BEFOREHAND_S 1 /* what one second brings is there at the beginning, and paid back */
-#define FIRST_START_US_PER_RANGE 900
-enum { BATCH = 64, LARGE_BATCH = 256 };
-
-static double range_us(const struct gpuctr_plan *plan, unsigned group)
-{
-	for (size_t i = 0; i < plan->n_columns; i++) {
-		if (plan->columns[i].group == group && metric_blocks(plan->columns[i].name)) {
-			return SM_RANGE_US;
-		}
-	}
-	return RANGE_US;
-}
-
-/* Groups that cost little have larger batches where others cost much, from a budget on that pays
- * the larger first Start back within ten seconds. */
-static double round_us(const struct gpuctr_plan *plan, unsigned percent)
-{
-	double us = FIRST_START_US;
-	unsigned n_dear = 0, batch;
-
-	for (unsigned group = 0; group < plan->groups; group++) {
-		n_dear += range_us(plan, group) == SM_RANGE_US;
-	}
-	batch = n_dear > 0 && n_dear < plan->groups && percent > 3 ? LARGE_BATCH : BATCH;
-	us += FIRST_START_US_PER_RANGE * (batch - BATCH);
-	for (unsigned group = 0; group < plan->groups; group++) {
-		double range = range_us(plan, group);
-
-		us += TURN_US + range * (range == SM_RANGE_US ? BATCH : batch);
-	}
-	return us;
-}
-
-/* How long it takes until each group has had a turn, at budgets that people ask for. */
-static void add_costs(struct buf *b, const struct gpuctr_plan *plan)
-{
-	static const unsigned percents[] = { 2, 5, 10 };
-
-	buf_text(b, "By what was seen on one H200, not on this machine, measuring a launch takes");
-	for (unsigned group = 0; group < plan->groups; group++) {
-		buf_printf(b, "%s %.0f us in group %u", group > 0 ? "," : "", range_us(plan, group),
-			   group);
-	}
-	buf_text(b, ".\nEach group has then had a turn after about");
-	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
-		double s = round_us(plan, percents[i]) * 1e-6 / (PLANNED * percents[i] / 100) +
-			   BEFOREHAND_S;
-
-		buf_printf(b, "%s %.0f s with --budget %u%%", i > 0 ? "," : "", s, percents[i]);
-	}
-	buf_text(b, ".\nA kernel has a value of a metric after a turn in which it ran, and an "
-		    "error then or after the next.\n");
 }
 
 /* What one run could do with it. */
@@ -136,7 +67,6 @@ static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 		   "With --budget one run measures %s in turns, by launches chosen at "
 		   "random.\n",
 		   plan->groups == 2 ? "both groups" : "all groups");
-	add_costs(b, plan);
 }
 
 /* The --metrics of each group, ready to be copied. */
