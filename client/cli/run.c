@@ -157,7 +157,7 @@ static void drain_tick(struct run *run)
 
 static bool has_all_records(const struct run *run)
 {
-	uint64_t limit = run->options->selecting.record_limit;
+	uint64_t limit = run->options->filter.record_limit;
 
 	return limit > 0 && summary_records(run->sinks.summary) >= limit;
 }
@@ -170,7 +170,7 @@ static void end_at_limit(struct run *run)
 	}
 	if (!run->progress.quiet) {
 		say("--record-limit: there are %llu records",
-		    (unsigned long long)run->options->selecting.record_limit);
+		    (unsigned long long)run->options->filter.record_limit);
 	}
 	run_end_capture(run);
 }
@@ -308,7 +308,7 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw;
-	selecting_fill(&o->selecting, &options);
+	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.program = o->program;
 	options.processes = run->selected.ids;
@@ -458,7 +458,7 @@ static bool begin_asking(struct run *run)
 
 /* How many launches of a process are to be measured, where that is said of a process; 0: it is not.
  */
-static uint64_t launches_wanted(const struct selecting *s)
+static uint64_t launches_wanted(const struct launch_filter *s)
 {
 	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 
@@ -472,7 +472,7 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.wanted = launches_wanted(&o->selecting);
+	run->progress.wanted = launches_wanted(&o->filter);
 	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);

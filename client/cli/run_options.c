@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Options of "run" and "capture". Names that users know from ncu are kept: --metrics, --devices,
- * -o, -f, and those of selecting.h. What is left unsaid gets its default here, in one place. */
+ * -o, -f, and those of launch_filter.h. What is left unsaid gets its default here, in one place. */
 
 #include "client/cli/run_options.h"
 
@@ -177,7 +177,7 @@ static bool take_width(void *width, const char *value)
 		  OPTION_TAKEN(take_format, struct run_options, format) },                        \
 		{ 0, "output", "FILE|-", "where to (default: -, standard output)",                \
 		  OPTION_AT(TEXT, struct run_options, stream_path) },                             \
-		SELECTING_OPTIONS(struct run_options, selecting), BUDGET_OPTIONS, QUEUE_OPTIONS,  \
+		LAUNCH_FILTER_OPTIONS(struct run_options, filter), BUDGET_OPTIONS, QUEUE_OPTIONS, \
 		{ 0, "lease", "SECONDS", "hold the GPUs this long at a time",                     \
 		  OPTION_AT(SECONDS, struct run_options, lease_ns) },                             \
 		{ 0, "fail-if-none", NULL,                                                        \
@@ -254,7 +254,7 @@ const struct option_def top_option_defs[] = {
 	SELECTOR_OPTIONS(struct run_options, selector),
 	{ 0, "metrics", "LIST", "names, globs, regex:EXPR, presets (default: memory)",
 	  OPTION_AT(LIST, struct run_options, metrics) },
-	SELECTING_OPTIONS(struct run_options, selecting),
+	LAUNCH_FILTER_OPTIONS(struct run_options, filter),
 	BUDGET_OPTIONS,
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: those in use)",
 	  OPTION_AT(LIST, struct run_options, devices) },
@@ -418,7 +418,7 @@ bool run_options_check(struct run_options *o, char **command)
 			       &o->recorded_chip);
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       spares_recording(o) && default_metrics(o);
 }
 
@@ -427,7 +427,7 @@ static bool check_nothing_measured(const struct run_options *o)
 {
 	if (selector_is_empty(&o->selector) &&
 	    (o->metrics.n > 0 || o->devices.n > 0 || o->no_wait || o->timeout_ns > 0 ||
-	     o->budget.is_given || selecting_is_used(&o->selecting))) {
+	     o->budget.is_given || launch_filter_is_used(&o->filter))) {
 		say_usage("top: which processes are to be measured so? Add --pid, --tree, --job, "
 			  "--program, --container, --user or --all");
 		return false;
@@ -453,7 +453,7 @@ bool top_options_check(struct run_options *o, char **command)
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
-	return selects ? check_wishes(o) && selecting_check(&o->selecting) && default_metrics(o)
+	return selects ? check_wishes(o) && launch_filter_check(&o->filter) && default_metrics(o)
 		       : check_nothing_measured(o);
 }
 
@@ -463,7 +463,7 @@ enum { CAPTURE_BUDGET_PPM = 50000 };
  * measured. What being watched takes may be more, and is told (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
-	if (!o->budget.is_given && !selecting_is_bounded(&o->selecting)) {
+	if (!o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
 		o->budget.ppm = CAPTURE_BUDGET_PPM;
 	}
 }
@@ -494,7 +494,7 @@ bool capture_options_check(struct run_options *o, char **command)
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
 	default_budget(o);
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 
@@ -507,7 +507,7 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return check_wishes(o) && selecting_check(&o->selecting) && check_paths(o) &&
+	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 
@@ -525,7 +525,7 @@ void run_options_deinit(struct run_options *o)
 {
 	strings_deinit(&o->metrics);
 	strings_deinit(&o->devices);
-	selecting_deinit(&o->selecting);
+	launch_filter_deinit(&o->filter);
 	selector_deinit(&o->selector);
 	free(o->recorded_chip);
 }

@@ -5,13 +5,13 @@
 #include "client/cli/format.h"
 #include "client/cli/live.h"
 #include "client/cli/options.h"
-#include "client/cli/selecting.h"
+#include "client/cli/launch_filter.h"
 #include "client/cli/select.h"
 
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
 	struct strings metrics, devices;
-	struct selecting selecting;
+	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
 	const char *late;	  /* letters of it that are known when a process comes */
 	const char *stream_path;  /* --output; NULL: none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_CLI_SELECTING_H
-#define CLIENT_CLI_SELECTING_H
+#ifndef CLIENT_CLI_LAUNCH_FILTER_H
+#define CLIENT_CLI_LAUNCH_FILTER_H
 
 /* The options of "run" and "capture" that say which launches are measured. */
 
@@ -8,7 +8,7 @@
 
 #include "client/cli/options.h"
 
-struct selecting {
+struct launch_filter {
 	const char *kernel_regex, *kernel_name; /* NULL: none */
 	unsigned kernel_name_base;		/* enum gpuctr_kernel_name_base */
 	bool has_base, by_function; /* it was said; what chooses kernels means the function */
@@ -21,15 +21,15 @@ struct selecting {
 	bool stop_on_range_end;
 };
 
-/* Rows of a table of options, for a struct that has a struct selecting as this member. */
-#define SELECTING_OPTIONS(of, member)                                                              \
+/* Rows of a table of options, for a struct that has a struct launch_filter as this member. */
+#define LAUNCH_FILTER_OPTIONS(of, member)                                                          \
 	{ 0, "kernel", "REGEX", "only kernels whose demangled name matches",                       \
-	  OPTION_TAKEN(selecting_take_regex, of, member) },                                        \
+	  OPTION_TAKEN(launch_filter_take_regex, of, member) },                                    \
 		{ 'k', "kernel-name", "NAME", "only kernels of this function, or regex:EXPR",      \
-		  OPTION_TAKEN(selecting_take_name, of, member) },                                 \
+		  OPTION_TAKEN(launch_filter_take_name, of, member) },                             \
 		{ 0, "kernel-name-base", "BASE",                                                   \
 		  "what is compared: function, demangled or mangled",                              \
-		  OPTION_TAKEN(selecting_take_base, of, member) },                                 \
+		  OPTION_TAKEN(launch_filter_take_base, of, member) },                             \
 		{ 's', "launch-skip", "N", "leave out the first N matching launches of a process", \
 		  OPTION_AT(NUMBER, of, member.launch_skip) },                                     \
 		{ 0, "launch-every", "N", "then measure the first of each N",                      \
@@ -38,7 +38,7 @@ struct selecting {
 		  OPTION_AT(NUMBER, of, member.launch_count) },                                    \
 		{ 0, "filter-mode", "MODE",                                                        \
 		  "these count global, per-gpu, per-kernel or per-launch-config",                  \
-		  OPTION_TAKEN(selecting_take_mode, of, member) },                                 \
+		  OPTION_TAKEN(launch_filter_take_mode, of, member) },                             \
 		{ 0, "record-limit", "N", "end the capture when there are N records",              \
 		  OPTION_AT(COUNT, of, member.record_limit) },                                     \
 		{ 0, "nvtx-include", "EXPR", "only in these NVTX ranges, as with ncu",             \
@@ -47,41 +47,41 @@ struct selecting {
 		  OPTION_AT(ITEM, of, member.nvtx_exclude) },                                      \
 		{ 0, "nvtx-push-pop-scope", "SCOPE",                                               \
 		  "of their push/pop ranges: thread (default) or process",                         \
-		  OPTION_TAKEN(selecting_take_scope, of, member) },                                \
+		  OPTION_TAKEN(launch_filter_take_scope, of, member) },                            \
 		{ 0, "profile-from-start", "on|off", "off: as --capture-range cudaProfilerApi",    \
-		  OPTION_TAKEN(selecting_take_from_start, of, member) },                           \
+		  OPTION_TAKEN(launch_filter_take_from_start, of, member) },                       \
 		{ 0, "capture-range", "RANGE", "only in cudaProfilerApi or nvtx:EXPR",             \
 		  OPTION_AT(TEXT, of, member.capture_range) },                                     \
 		{ 0, "stop-on-range-end", NULL, "only the first such range",                       \
 		  OPTION_AT(FLAG, of, member.stop_on_range_end) },                                 \
 		{ 0, "schedule", "LIST", "skip_first=,wait=,warmup=,active=,repeat=: some steps",  \
-		  OPTION_TAKEN(selecting_take_schedule, of, member) },                             \
+		  OPTION_TAKEN(launch_filter_take_schedule, of, member) },                         \
 		{ 0, "steps", "N", "the next N steps: as --schedule active=N,repeat=1",            \
-		  OPTION_TAKEN(selecting_take_steps, of, member) },                                \
+		  OPTION_TAKEN(launch_filter_take_steps, of, member) },                            \
 	{                                                                                          \
 		0, "step", "EXPR", "what begins a step: NVTX, cudaProfilerStart or gpuctr_step",   \
 			OPTION_AT(TEXT, of, member.step)                                           \
 	}
 
-/* Of these rows: s is a struct selecting. */
-bool selecting_take_regex(void *s, const char *value);
-bool selecting_take_name(void *s, const char *value);
-bool selecting_take_base(void *s, const char *value);
-bool selecting_take_mode(void *s, const char *value);
-bool selecting_take_scope(void *s, const char *value);
-bool selecting_take_from_start(void *s, const char *value);
-bool selecting_take_schedule(void *s, const char *value);
-bool selecting_take_steps(void *s, const char *value);
+/* Of these rows: s is a struct launch_filter. */
+bool launch_filter_take_regex(void *s, const char *value);
+bool launch_filter_take_name(void *s, const char *value);
+bool launch_filter_take_base(void *s, const char *value);
+bool launch_filter_take_mode(void *s, const char *value);
+bool launch_filter_take_scope(void *s, const char *value);
+bool launch_filter_take_from_start(void *s, const char *value);
+bool launch_filter_take_schedule(void *s, const char *value);
+bool launch_filter_take_steps(void *s, const char *value);
 
 /* When all options are there; false: told why they cannot be. */
-bool selecting_check(const struct selecting *s);
-void selecting_deinit(struct selecting *s);
+bool launch_filter_check(const struct launch_filter *s);
+void launch_filter_deinit(struct launch_filter *s);
 
-bool selecting_is_used(const struct selecting *s);
+bool launch_filter_is_used(const struct launch_filter *s);
 /* Do they say how many launches are measured, one of how many, or which of the steps? */
-bool selecting_is_bounded(const struct selecting *s);
+bool launch_filter_is_bounded(const struct launch_filter *s);
 
 /* s is borrowed by o. */
-void selecting_fill(const struct selecting *s, struct gpuctr_capture_options *o);
+void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/cli/selecting.h"
+#include "client/cli/launch_filter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const char regex_prefix[] = "regex:";
 
-static bool take_kernel(struct selecting *s, const char *value, bool by_function)
+static bool take_kernel(struct launch_filter *s, const char *value, bool by_function)
 {
 	bool is_regex = strncmp(value, regex_prefix, sizeof(regex_prefix) - 1) == 0;
 
@@ -36,12 +36,12 @@ static bool take_kernel(struct selecting *s, const char *value, bool by_function
 	return true;
 }
 
-bool selecting_take_regex(void *s, const char *value)
+bool launch_filter_take_regex(void *s, const char *value)
 {
 	return take_kernel(s, value, false);
 }
 
-bool selecting_take_name(void *s, const char *value)
+bool launch_filter_take_name(void *s, const char *value)
 {
 	return take_kernel(s, value, true);
 }
@@ -65,9 +65,9 @@ static bool take_word(const char *name, const char *value, const char *const *na
 	return false;
 }
 
-bool selecting_take_base(void *userdata, const char *value)
+bool launch_filter_take_base(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_KERNEL_NAME_DEMANGLED] = "demangled",
 		[GPUCTR_KERNEL_NAME_FUNCTION] = "function",
@@ -78,9 +78,9 @@ bool selecting_take_base(void *userdata, const char *value)
 	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names), &s->kernel_name_base);
 }
 
-bool selecting_take_mode(void *userdata, const char *value)
+bool launch_filter_take_mode(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_FILTER_GLOBAL] = "global",
 		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
@@ -91,18 +91,18 @@ bool selecting_take_mode(void *userdata, const char *value)
 	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->filter_mode);
 }
 
-bool selecting_take_scope(void *userdata, const char *value)
+bool launch_filter_take_scope(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 	static const char *const names[] = { "thread", "process" };
 
 	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
 			 &s->nvtx_process_scope);
 }
 
-bool selecting_take_from_start(void *userdata, const char *value)
+bool launch_filter_take_from_start(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 	bool off = strcmp(value, "off") == 0 || strcmp(value, "no") == 0;
 
 	if (!off && strcmp(value, "on") != 0 && strcmp(value, "yes") != 0) {
@@ -114,7 +114,7 @@ bool selecting_take_from_start(void *userdata, const char *value)
 }
 
 /* One part of a schedule, n characters long. */
-static bool take_part(struct selecting *s, const char *part, size_t n)
+static bool take_part(struct launch_filter *s, const char *part, size_t n)
 {
 	const struct {
 		const char *name;
@@ -138,9 +138,9 @@ static bool take_part(struct selecting *s, const char *part, size_t n)
 	return false;
 }
 
-bool selecting_take_schedule(void *userdata, const char *value)
+bool launch_filter_take_schedule(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 	s->active = UINT64_MAX;
 	for (const char *part = value;; part++) {
 		size_t n = strcspn(part, ",");
@@ -164,16 +164,16 @@ bool selecting_take_schedule(void *userdata, const char *value)
 	return s->active != UINT64_MAX && s->active != 0;
 }
 
-bool selecting_take_steps(void *userdata, const char *value)
+bool launch_filter_take_steps(void *userdata, const char *value)
 {
-	struct selecting *s = userdata;
+	struct launch_filter *s = userdata;
 
 	s->repeat = 1;
 	return (options_parse_u64(value, &s->active) && s->active > 0) ||
 	       options_refuse("steps", value, "a number above 0");
 }
 
-bool selecting_is_used(const struct selecting *s)
+bool launch_filter_is_used(const struct launch_filter *s)
 {
 	return s->kernel_regex || s->kernel_name || s->has_base || s->launch_skip > 0 ||
 	       s->launch_every > 0 || s->launch_count > 0 || s->record_limit > 0 ||
@@ -181,13 +181,13 @@ bool selecting_is_used(const struct selecting *s)
 	       s->active > 0;
 }
 
-bool selecting_is_bounded(const struct selecting *s)
+bool launch_filter_is_bounded(const struct launch_filter *s)
 {
 	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||
 	       s->stop_on_range_end;
 }
 
-bool selecting_check(const struct selecting *s)
+bool launch_filter_check(const struct launch_filter *s)
 {
 	if (s->has_base && !s->kernel_regex && !s->kernel_name) {
 		say_usage("--kernel-name-base: of which name? Add --kernel-name");
@@ -218,13 +218,13 @@ bool selecting_check(const struct selecting *s)
 	return true;
 }
 
-void selecting_deinit(struct selecting *s)
+void launch_filter_deinit(struct launch_filter *s)
 {
 	strings_deinit(&s->nvtx_include);
 	strings_deinit(&s->nvtx_exclude);
 }
 
-void selecting_fill(const struct selecting *s, struct gpuctr_capture_options *o)
+void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o)
 {
 	o->kernel_regex = s->kernel_regex;
 	o->kernel_name = s->kernel_name;
