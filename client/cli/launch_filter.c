@@ -8,8 +8,8 @@
 #include "client/cli/say.h"
 #include "proto/base/clean.h"
 
-/* Names are those of ncu, nsys and torch.profiler. What an expression means is libgpuctr's to say,
- * which refuses what is none before anything starts. */
+/* The names of the options are those of ncu, nsys and torch.profiler. libgpuctr parses the
+ * expressions, and refuses wrong ones before anything starts. */
 
 static const char regex_prefix[] = "regex:";
 
@@ -46,7 +46,7 @@ bool launch_filter_take_name(void *s, const char *value)
 	return take_kernel(s, value, true);
 }
 
-/* The place of value in names, which is what --name can be. */
+/* Finds the index of value among the values that --name can have. */
 static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
 		      unsigned *ret)
 {

@@ -2,7 +2,7 @@
 #ifndef CLIENT_CLI_LAUNCH_FILTER_H
 #define CLIENT_CLI_LAUNCH_FILTER_H
 
-/* The options of "run" and "capture" that say which launches are measured. */
+/* The options of "run", "capture" and "top" that choose the launches to be measured. */
 
 #include <gpuctr/gpuctr.h>
 
@@ -11,7 +11,8 @@
 struct launch_filter {
 	const char *kernel_regex, *kernel_name; /* NULL: none */
 	unsigned kernel_name_base;		/* enum gpuctr_kernel_name_base */
-	bool has_base, by_function; /* it was said; what chooses kernels means the function */
+	bool has_base,
+		by_function; /* --kernel-name-base was given; the kernel is named by its function */
 	uint64_t launch_skip, launch_every, launch_count, record_limit;
 	unsigned filter_mode;	     /* enum gpuctr_filter_mode */
 	unsigned nvtx_process_scope; /* 0 or 1 */
@@ -73,12 +74,12 @@ bool launch_filter_take_from_start(void *s, const char *value);
 bool launch_filter_take_schedule(void *s, const char *value);
 bool launch_filter_take_steps(void *s, const char *value);
 
-/* When all options are there; false: told why they cannot be. */
+/* Checks options that depend on each other. False: the reason was reported. */
 bool launch_filter_check(const struct launch_filter *s);
 void launch_filter_deinit(struct launch_filter *s);
 
 bool launch_filter_is_used(const struct launch_filter *s);
-/* Do they say how many launches are measured, one of how many, or which of the steps? */
+/* Do the options limit how many launches are measured? */
 bool launch_filter_is_bounded(const struct launch_filter *s);
 
 /* s is borrowed by o. */

@@ -49,7 +49,7 @@ enum options_result {
 	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
 	OPTIONS_ONE,   /* *ret_id and *ret_value are set */
 	OPTIONS_HELP,  /* --help was asked for */
-	OPTIONS_WRONG, /* has been told */
+	OPTIONS_WRONG, /* the message was printed */
 };
 
 struct options_parser;
@@ -62,8 +62,8 @@ struct options_parser *options_free(struct options_parser *p); /* takes NULL, re
 enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
 				 int *ret_rest);
 
-/* All of them, each given to take, which may say that it is wrong. OPTIONS_END or OPTIONS_WRONG,
- * which has been told. */
+/* Calls take for each option; take returns false after it has reported a wrong value.
+ * OPTIONS_END or OPTIONS_WRONG. */
 enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
 				  bool (*take)(void *userdata, int id, const char *value),
 				  void *userdata, int *ret_rest);
@@ -88,9 +88,9 @@ const char *const *strings_items(const struct strings *s);
 
 /* Non-negative numbers; false: not one. */
 bool options_parse_u64(const char *text, uint64_t *ret);
-/* The same of the option of this name; false: told what is wrong. */
+/* The same for the option of this name. False: the error was reported. */
 bool options_take_u64(const char *name, const char *text, uint64_t *ret);
-/* The same of a list, with a name at least. */
+/* The same for a list, which needs one name at least. */
 bool options_take_list(struct strings *list, const char *name, const char *value);
 /* Says that the value of the option of this name is not what it wants; returns false. */
 bool options_refuse(const char *name, const char *value, const char *wants);

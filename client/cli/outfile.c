@@ -102,7 +102,7 @@ int outfile_write(struct outfile *out, struct buf *b)
 	return 0;
 }
 
-/* Not all file systems can tell whether a name was there while they give it; most can link. */
+/* Not all file systems support RENAME_NOREPLACE; most can link. */
 static int publish(const char *from, const char *to, bool force)
 {
 	if (force) {

@@ -12,9 +12,9 @@
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
 
-/* How long the library waits for an answer, and how long we do. A service that is restarted has its
- * socket open all the while, but systemd gives it 15 s to stop, and a worker that ended too often
- * comes back after eight. */
+/* How long the library waits for an answer, and how long the client does. The socket of a
+ * service that is restarted stays open, but systemd gives the service 15 s to stop, and a worker
+ * that has ended too often comes back after eight. */
 enum { ATTEMPT_S = 5, PATIENCE_S = 30 };
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -89,7 +89,7 @@ int request_finish(struct request *request, int result)
 	if (request->status == 0 && request->b.n > 0) {
 		fwrite(request->b.data, 1, request->b.n, stdout);
 	}
-	/* A closed pipe ended us quietly; anything else is told. */
+	/* A closed pipe has ended the client quietly; other errors are reported. */
 	if (fflush(stdout) != 0 && request->status == 0) {
 		say_usage("standard output: %s", strerror(errno));
 		request->status = EXIT_VERB_FAILED;

@@ -16,8 +16,8 @@ struct request {
 	struct buf b; /* gathered for stdout */
 };
 
-/* As gpuctr_connect(), but where somebody listens and does not answer, asks again for half a
- * minute, and says so. Where nobody listens, returns at once. */
+/* As gpuctr_connect(), but when a daemon listens and does not answer, tries again for half a
+ * minute, with a message. When no daemon listens, returns at once. */
 int request_connect(const char *socket, struct gpuctr **ret);
 
 /* False: said why, status is set. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the capture tells, turned into what the run does. The handlers run inside gpuctr_dispatch().
- */
+/* Handlers of the events of the capture. They run inside gpuctr_dispatch(). */
 
 #include "client/cli/run_internal.h"
 
@@ -54,7 +53,8 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 	}
 }
 
-/* What a capture has by default is a budget, so that the daemon takes groups for granted. */
+/* A capture has a budget by default, and with one the daemon accepts several groups: refuses
+ * them when the user gave no --budget. */
 static bool may_take_turns(const struct run_options *o, const struct gpuctr_plan *plan)
 {
 	if (plan->groups > 1 && !o->budget.is_given) {
@@ -160,11 +160,11 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	struct run *run = userdata;
 
 	(void)c;
-	/* What is left out of them was told before the first. */
+	/* Notices about processes that are left out have come before the first process. */
 	if (run->n_begun == 0 && run_is_on_demand(run) && !run->options->quiet) {
 		say_begin(run);
 	}
-	/* They are numbered in the order in which they begin, all of them before the first ends. */
+	/* Processes are numbered as they begin, and all begin before the first ends. */
 	run->n_begun = process->process > run->n_begun ? process->process : run->n_begun;
 	run_begin(run);
 	sinks_process(&run->sinks, process);
@@ -256,7 +256,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void tell_early_end(const struct gpuctr_error *error)
+static void report_early_end(const struct gpuctr_error *error)
 {
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone: the program runs on, no longer measured");
@@ -288,9 +288,10 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 		run_refuse(run, EXIT_REFUSED);
 		break;
 	case RUN_RUNNING:
-		tell_early_end(&end->error);
+		report_early_end(&end->error);
 		run->state = run->path || run_is_following(run) ? RUN_ALONE : RUN_OVER;
-		/* What is captured has a status of its own, and the end was not asked for. */
+		/* A capture of running processes has a status of its own: it fails when it ends
+		 * by an error. */
 		if (run->state == RUN_OVER && end->error.code != GPUCTR_OK) {
 			run->status = EXIT_REFUSED;
 		}

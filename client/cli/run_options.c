@@ -275,8 +275,8 @@ const struct option_def top_option_defs[] = {
 	OPTION_END_ROW,
 };
 
-/* -o is always a capture file and --output always a stream in the format that --format names. A
- * name that says otherwise is one of the two mistaken for the other. */
+/* -o names a capture file, and --output a stream in the format of --format. Refuses names whose
+ * suffix shows that the user mistook one for the other. */
 static bool check_pattern(const struct run_options *o)
 {
 	char wrong = o->capture_path ? expand_wrong(o->capture_path) : 0;
@@ -332,7 +332,7 @@ static bool check_paths(struct run_options *o)
 	return true;
 }
 
-static bool check_wishes(struct run_options *o)
+static bool check_request(struct run_options *o)
 {
 	if (o->budget.has_seed && !o->budget.is_given && o->budget.ppm == 0) {
 		say_usage("--seed is of the choice that a budget makes, and every launch is to be "
@@ -362,7 +362,8 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A launcher's children have ranks that the launcher has not. */
+/* Letters of the pattern of -o that are known only when a process comes: the children of a
+ * launcher have ranks, the launcher itself has none. */
 static const char *late_letters(void)
 {
 	struct claims own = claims_of_self();
@@ -372,7 +373,7 @@ static const char *late_letters(void)
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }
 
-/* What gpuctr-replay is about to play, by whatever name. */
+/* Refuses outputs that would replace the recording that gpuctr-replay plays. */
 static bool spares_recording(const struct run_options *o)
 {
 	for (size_t i = 1; o->recorded && o->command[i]; i++) {
@@ -418,7 +419,7 @@ bool run_options_check(struct run_options *o, char **command)
 			       &o->recorded_chip);
 		o->chip = o->chip ? o->chip : o->recorded_chip;
 	}
-	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       spares_recording(o) && default_metrics(o);
 }
 
@@ -453,14 +454,14 @@ bool top_options_check(struct run_options *o, char **command)
 	o->is_live = true;
 	o->no_summary = true;
 	o->program = "gpuctr-client top";
-	return selects ? check_wishes(o) && launch_filter_check(&o->filter) && default_metrics(o)
+	return selects ? check_request(o) && launch_filter_check(&o->filter) && default_metrics(o)
 		       : check_nothing_measured(o);
 }
 
 enum { CAPTURE_BUDGET_PPM = 50000 };
 
-/* Measuring takes no more of somebody's work that runs already, unless it is said how much is to be
- * measured. What being watched takes may be more, and is told (docs/internals/budget.md). */
+/* A capture of running programs has a budget of 5 % unless the options limit the launches.
+ * Callbacks may cost more than that, and are reported (docs/internals/budget.md). */
 static void default_budget(struct run_options *o)
 {
 	if (!o->budget.is_given && !launch_filter_is_bounded(&o->filter)) {
@@ -482,7 +483,7 @@ bool capture_options_check(struct run_options *o, char **command)
 			  "`gpuctr-client ps` lists what there is");
 		return false;
 	}
-	/* Who asked knows which of the jobs that were meant this one is. */
+	/* The requesting client has found the job of this node: selects by its exact name. */
 	if (o->part) {
 		strings_deinit(&o->selector.jobs);
 		o->selector.jobs = (struct strings){ 0 };
@@ -494,7 +495,7 @@ bool capture_options_check(struct run_options *o, char **command)
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
 	default_budget(o);
-	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 
@@ -507,7 +508,7 @@ bool follow_options_check(struct run_options *o, char **command)
 	}
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
-	return check_wishes(o) && launch_filter_check(&o->filter) && check_paths(o) &&
+	return check_request(o) && launch_filter_check(&o->filter) && check_paths(o) &&
 	       default_metrics(o);
 }
 

@@ -31,11 +31,13 @@ struct run_options {
 	uint64_t duration_ns;	  /* of capture; 0: until it is interrupted */
 	uint64_t at_ns;		  /* of capture: when it begins, since 1970; 0: now */
 	bool here;		  /* of capture: this node alone */
-	const char *part;	  /* of capture: the job, of one on many nodes, see slurm.c */
-	uint64_t sent_ns;	  /* by the clock of who asked for that; 0: nobody did */
-	int ready_fd, until_fd;	  /* of follow; -1: none */
-	char *recorded_chip;	  /* what chip may point to */
-	bool is_live;		  /* of top */
+	const char *part; /* of capture: the job, when slurm.c started this client on one of many
+			     nodes */
+	uint64_t sent_ns; /* when --at was sent, by the clock of the requesting machine; 0: not
+			     given */
+	int ready_fd, until_fd; /* of follow; -1: none */
+	char *recorded_chip;	/* what chip may point to */
+	bool is_live;		/* of top */
 	struct live live;
 };
 

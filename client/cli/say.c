@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The only writer to stderr. Each message is one write(2), so that it does not mix with what the
- * program prints there in the same moment.
- *
- * The status line shares its terminal with the program: it is dim and leaves the cursor in the
- * first column, so that what the program prints begins where it should and can be told from what is
- * left of ours. */
+ * program prints at the same moment. The status line shares the terminal with the program: it is
+ * dim, and leaves the cursor in the first column, where the output of the program then begins. */
 
 #include "client/cli/say.h"
 
@@ -18,7 +15,8 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
-/* The sink: whether a status line is on the terminal, and what stands before each message. */
+/* Whether a status line is on the terminal, the prefix of each message, and messages that are
+ * held. */
 static bool status_shown;
 static const char *node;
 static bool holds;
@@ -35,7 +33,7 @@ static void write_all(const char *data, size_t n)
 		ssize_t done = write(STDERR_FILENO, data, n);
 
 		if (done < 0 && errno != EINTR) {
-			return; /* nobody is left to be told */
+			return; /* nobody reads */
 		}
 		if (done > 0) {
 			data += done;

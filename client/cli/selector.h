@@ -46,8 +46,8 @@ bool selector_is_empty(const struct selector *s);
 void selector_deinit(struct selector *s);
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p);
 
-/* Its number among the processes that we see: the daemon's, unless both of us are in the same
- * namespace of pids that is not the machine's, as in a container. */
+/* The pid of a process as this client sees it: the pid that the daemon reports, unless process
+ * and client share a container's namespace of pids. */
 unsigned select_pid(const struct gpuctr_registered_process *p);
 /* The same in a given namespace, for tests. */
 unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace);

@@ -30,7 +30,8 @@
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
 
-/* Until every node's client has asked its daemon; a large job's step starts slower. */
+/* Seconds until every node's client has opened its capture; the step of a large job starts
+ * slower. */
 enum { AHEAD_S = 3, NODES_PER_S = 100, LINE_MAX_BYTES = 16384 };
 
 static bool is_there(const char *program)
@@ -121,7 +122,7 @@ static char **make_command(struct words *w, const struct gathering *g, const str
 	return command;
 }
 
-/* false: told why. */
+/* False: the reason was reported. */
 static bool start_all(struct gathering *g, int argc, char **argv)
 {
 	for (size_t i = 0; i < g->jobs->n; i++) {

@@ -42,7 +42,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
 		   processes == 1 ? "" : "es");
 	add_part(b, t->measured, "measured", &first);
-	add_part(b, t->unchosen, "not chosen by --budget", &first);
+	add_part(b, t->unchosen, "not sampled", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
 	add_part(b, t->unready, why_unready(s, t), &first);

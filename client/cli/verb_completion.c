@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "completion": the scripts that shells load, and, for these, what can stand at a place. */
+/* "completion": prints the scripts that shells load, and candidates for these scripts. */
 
 #include "client/cli/verb.h"
 
@@ -59,7 +59,7 @@ static int exec_completion(const struct verb *const *verbs, int argc, char **arg
 {
 	int rest, status;
 
-	/* Behind this is what somebody is typing: nothing in it is ours. */
+	/* What follows is the command line that the user is typing: it has no options of ours. */
 	if (argc > 2 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0) {
 		return print_words(verbs, argv + 3, argc - 3);
 	}

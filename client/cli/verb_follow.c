@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "follow": measures programs that somebody else starts, as a scheduler does. For the plugin in
- * client/slurm; people have run.
- *
- * Two descriptors connect it with its caller. When the GPUs are ours, the variables that make a
- * program part of the capture are written to --ready-fd, "NAME=value" each with its NUL, and it is
- * closed; closed without them, nothing will be measured, and stderr says why. The capture ends when
- * --until-fd is at its end, that is when all who hold its other side have ended. Signals that end
- * the programs reach us as well and are waited out: their end is ours. */
+/* "follow": measures programs that a scheduler starts. For the plugin in client/slurm; users
+ * have run. Two descriptors connect it with its caller. When the lease is granted, follow writes
+ * the variables that make a program part of the capture to --ready-fd, each "NAME=value" with
+ * its NUL, and closes it. When it closes it without them, nothing will be measured, and stderr
+ * has the reason. The capture ends at the end of file of --until-fd, that is when all processes
+ * that hold its other side have ended. follow ignores the signals that end the programs and ends
+ * after them. */
 
 #include "client/cli/verb.h"
 

@@ -215,7 +215,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 					  "GPU there is (--chip names another)");
 		buf_deinit(&count);
 	}
-	/* The one would do, and so would the other. */
+	/* Either a daemon or CUPTI would do: reports that both are missing. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&
 	    listing->no_daemon->code == GPUCTR_E_NO_DAEMON) {
 		say("%s", listing->no_daemon->message);
@@ -225,8 +225,8 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-/* Who knows a metric by another name hears which it is. */
-static void tell_aliases(char **patterns, int n)
+/* Reports which metric a name of nvprof stands for. */
+static void report_aliases(char **patterns, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct alias *alias = alias_find(patterns[i]);
@@ -238,12 +238,12 @@ static void tell_aliases(char **patterns, int n)
 	}
 }
 
-/* Without a daemon what this machine's CUPTI knows is the same, but for which GPU there is. */
+/* Without a daemon, lists what CUPTI of this machine knows, which is the same but for the GPU. */
 static int list_here(struct listing *listing, const struct gpuctr_metrics_options *options,
 		     const struct gpuctr_error *why)
 {
 	listing->no_daemon = why;
-	/* That there is none is nothing to tell of here; that one cannot be asked is. */
+	/* No daemon is no error here; a daemon that refuses is reported. */
 	if (why->code != GPUCTR_E_NO_DAEMON) {
 		say("%s", why->message);
 	}
@@ -262,8 +262,8 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	options.patterns = (const char *const *)patterns;
 	options.n_patterns = (size_t)n;
 	options.describe = o->describe;
-	tell_aliases(patterns, n);
-	/* Who names a socket asks this one. */
+	report_aliases(patterns, n);
+	/* A user who names a socket wants its daemon. */
 	if (o->socket) {
 		if (!request_open(&listing.request, o->socket)) {
 			return listing.request.status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "permit": a profiler of the user's own, with our lease. What can be refused before anybody waits
- * is refused here; permit.c is the rest. */
+/* "permit": runs another profiler under a lease. Checks here whatever can be refused before the
+ * client waits; permit.c has the rest. */
 
 #include "client/cli/verb.h"
 
@@ -33,7 +33,7 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* False: it is not run, which was told. */
+/* False: the program is not run; the reason was reported. */
 static bool check_program(const char *name, const char *path)
 {
 	switch (permit_look_at(path)) {

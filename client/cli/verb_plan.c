@@ -50,7 +50,7 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 	return true;
 }
 
-/* What one run could do with it. */
+/* Appends how one run could measure several groups. */
 static void add_turns(struct buf *b, const struct gpuctr_plan *plan)
 {
 	if (!is_in_a_group(plan)) {

@@ -34,7 +34,8 @@ struct listing {
 	bool json, wide;
 };
 
-/* What is read out of the cgroup stands apart from what the kernel and what the process says. */
+/* What the daemon derives from the name of the cgroup is separate from what the kernel and the
+ * process report. */
 static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
 {
 	const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "run": the default verb. What happens before the loop and after it; run.c is the loop. */
+/* "run": the default verb. Reads the options and finds the program; run.c has the loop. */
 
 #include "client/cli/verb.h"
 
@@ -42,7 +42,7 @@ static int refuse_program(const struct verb *const *verbs, const struct run_opti
 	return EXIT_NOT_FOUND;
 }
 
-/* What can be refused before anybody waits for a GPU is refused first. */
+/* Checks whatever can be refused before the client waits for a GPU. */
 static int run_checked(const struct verb *const *verbs, const struct run_options *o)
 {
 	int err, status = EXIT_REFUSED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "standby": starts a program that may be captured later. Nothing of ours stays: the program takes
- * the client's place. */
+/* "standby": starts a program that may be captured later. The program replaces the client
+ * (exec). */
 
 #include "client/cli/verb.h"
 

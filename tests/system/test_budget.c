@@ -803,7 +803,7 @@ static void what_was_spent_is_told(void **state)
 	expect_exit(client, 0);
 	expect_message(client, "(5 % granted)");
 	expect_message(client, "too short for its budget");
-	expect_message(client, "not chosen by --budget");
+	expect_message(client, "not sampled");
 	expect_message(client,
 		       "sums, means and shares are ESTIMATED from launches chosen at random: 95 % "
 		       "within 2 x error; --budget 5%, seed ");
