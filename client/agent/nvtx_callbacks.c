@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_event.h"
+#include "client/agent/nvtx_stack.h"
 #include "proto/base/clean.h"
 
 /* The functions that NVTX's headers call once they have found us, and their registration. Each
@@ -287,6 +287,7 @@ int nvtx_initialize(const void *(*export_table)(uint32_t))
 	if (!t || t->struct_size < sizeof(*t)) {
 		return 0;
 	}
+	nvtx_stack_prepare();
 	return install(t, NVTX_CB_MODULE_CORE, core, ARRAY_SIZE(core)) &&
 	       install(t, NVTX_CB_MODULE_CORE2, core2, ARRAY_SIZE(core2));
 }
