@@ -36,9 +36,9 @@ struct launch {
 	uint32_t range, set;
 	uint64_t start_ns; /* unix time, by clock */
 	uint64_t duration_ns;
-	uint8_t kind;  /* enum wire_launch_kind */
+	uint8_t kind;  /* enum gpuctr_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
-	uint8_t clock; /* enum wire_clock, of start and duration */
+	uint8_t clock; /* enum gpuctr_clock, of start and duration */
 	uint8_t pass;  /* that it was measured in */
 	/* With a budget, else both are 0. */
 	uint32_t stratum;

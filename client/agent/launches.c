@@ -185,9 +185,9 @@ static void on_launch_enter(struct capture *c, struct section *v, CUpti_Callback
 	}
 	atomic_fetch_add(&c->counters.seen, 1);
 	f = functions_find(c, g.function, data->contextUid,
-			   g.kind == WIRE_LAUNCH_GRAPH ? "(CUDA graph)"
-			   : data->symbolName	       ? data->symbolName
-						       : "(unnamed)");
+			   g.kind == GPUCTR_LAUNCH_GRAPH ? "(CUDA graph)"
+			   : data->symbolName		 ? data->symbolName
+							 : "(unnamed)");
 	if (!f) {
 		atomic_fetch_add(&c->counters.unready, 1);
 		return;

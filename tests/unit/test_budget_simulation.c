@@ -482,8 +482,9 @@ static void run_cache(const struct simulation_cache *cache, unsigned window, dou
 	simulation_deinit(&s);
 }
 
-/* What docs/internals/budget.md says of windows: they help where the launch before spills over, and where the
- * cache is what differs they only come nearer to a full capture. Without either they do no harm. */
+/* What docs/internals/budget.md says of windows: they help where the launch before spills over, and
+ * where the cache is what differs they only come nearer to a full capture. Without either they do
+ * no harm. */
 static void windows_help_against_one_of_two(void **state)
 {
 	static const struct simulation_cache none, spill = { .spill = 0.5 },
