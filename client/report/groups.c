@@ -130,11 +130,11 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 	} else if (strcmp(g->measures[i].unit, unit) != 0) {
 		if (why) {
 			text_terminal(why, column->name);
-			buf_text(why, " is counted in '");
+			buf_text(why, " has the unit '");
 			text_terminal(why, unit);
-			buf_text(why, "' here and in '");
+			buf_text(why, "' here and '");
 			text_terminal(why, g->measures[i].unit);
-			buf_text(why, "' in a capture before");
+			buf_text(why, "' in an earlier capture");
 		}
 		return -EINVAL;
 	}
