@@ -9,8 +9,8 @@
 #include "tests/system/between.h"
 #include "tests/system/on_demand.h"
 
-/* Whose programs in standby a user lists and captures: pids of a container, its cgroup, its root, and
- * programs of others. */
+/* Whose programs in standby a user lists and captures: pids of a container, its cgroup, its root,
+ * and programs of others. */
 
 /* In a container one knows a program by its number there. */
 static void a_container_has_its_own_pids(void **state)

@@ -54,12 +54,18 @@ static void a_status_arrives_whole(void **state)
 	struct fixture *f = *state;
 	const struct wire_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
 	const struct wire_capture_info capture = {
-		105,	       106,
-		"ann",	       107,
-		"train",       GPUCTR_CAPTURE_RUNNING,
-		{ 1, library_ranges }, { 1, library_metrics },
-		108,	       { .seen = 109 },
-		110,	       111,
+		105,
+		106,
+		"ann",
+		107,
+		"train",
+		GPUCTR_CAPTURE_RUNNING,
+		{ 1, library_ranges },
+		{ 1, library_metrics },
+		108,
+		{ .seen = 109 },
+		110,
+		111,
 	};
 	struct wire_message m = { .type = WIRE_STATUS_REPLY,
 				  .status_reply = { .daemon = "0.0.9",
@@ -172,10 +178,12 @@ static void images_come_to_who_asks(void **state)
 
 		o.raw_images = wanted != 0;
 		assert_int_equal(gpuctr_capture_open(f->g, &o, &images, &n, &c), 0);
-		m.opened = (struct wire_opened){ .request = library_expect_request(f).open_capture.request,
-						 .capture = 7 + wanted,
-						 .driver = "",
-						 .owner = "" };
+		m.opened = (struct wire_opened){
+			.request = library_expect_request(f).open_capture.request,
+			.capture = 7 + wanted,
+			.driver = "",
+			.owner = ""
+		};
 		library_answer(f, &m);
 		m = (struct wire_message){
 			.type = WIRE_RAW_IMAGE,
@@ -268,11 +276,14 @@ static void ranges_that_are_too_deep_are_told_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(images_come_to_who_asks, library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(ranges_that_are_too_deep_are_told_once, library_setup,
+		cmocka_unit_test_setup_teardown(images_come_to_who_asks, library_setup,
 						library_teardown),
-		cmocka_unit_test_setup_teardown(a_status_arrives_whole, library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, library_setup, library_teardown),
+		cmocka_unit_test_setup_teardown(ranges_that_are_too_deep_are_told_once,
+						library_setup, library_teardown),
+		cmocka_unit_test_setup_teardown(a_status_arrives_whole, library_setup,
+						library_teardown),
+		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, library_setup,
+						library_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
