@@ -100,7 +100,10 @@ static size_t find_rows(const struct live *l, const struct buf *b)
 
 int live_add_table(const struct live *l, struct summary *s, struct buf *b, struct buf *why)
 {
-	struct view_options options = { .sort = l->sort, .limit = find_rows(l, b), .people = true };
+	struct view_options options = { .sort = l->sort,
+					.limit = find_rows(l, b),
+					.people = true,
+					.styled = terminal_has_style(STDOUT_FILENO) };
 	size_t width = live_width(l);
 	struct groups *groups = summary_groups(s);
 	struct view view;

@@ -226,7 +226,7 @@ void text_pad(struct buf *b, const char *text, size_t width, bool right)
 	buf_printf(b, "%*s", right ? 0 : spaces, "");
 }
 
-/* How much of a line stands in the first one of its width; what follows is a space, or its end. */
+/* How many bytes of a line fit into width, up to a space or its end. */
 static size_t wrap_at(const char *line, size_t n, size_t width)
 {
 	size_t fits = text_fit(line, n, width), at = fits;

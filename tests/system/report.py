@@ -803,7 +803,7 @@ def bars():
     plain = ("--by", "op", "--columns", "time")
     for columns, arguments in ((90, plain), (180, (*plain, "--sort", "name")), (180, (*plain, "--against", "run.gpuctr"))):
         got = on_terminal(columns, *arguments)
-        check(got == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
+        check(re.sub("\033\\[[0-9]*m", "", got) == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
     check(report(*plain, "--width", 180).count("#") == 0, "bars in a pipe")
 
 
