@@ -185,7 +185,7 @@ void expansion_add(struct expansion *e, const struct wire_metric *m)
 {
 	char full[2 * LIMIT_NAME_BYTES];
 
-	if (m->kind == WIRE_METRIC_PRESET || m->kind == WIRE_METRIC_DERIVED) {
+	if (m->kind == GPUCTR_METRIC_PRESET || m->kind == GPUCTR_METRIC_DERIVED) {
 		return; /* its submetrics are names of other metrics */
 	}
 	for (size_t i = 0; i < m->submetrics.n; i++) {

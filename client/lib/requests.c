@@ -13,21 +13,6 @@
  * into the user's own process. So a plan or capture with patterns begins with a question of the
  * library's own, for the whole catalogue, and when that is answered asks with names alone. */
 
-/* The enumerators of the wire are cast to the public ones. */
-#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
-SAME_NUMBER(WIRE_METRIC_COUNTER, GPUCTR_METRIC_COUNTER);
-SAME_NUMBER(WIRE_METRIC_RATIO, GPUCTR_METRIC_RATIO);
-SAME_NUMBER(WIRE_METRIC_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
-SAME_NUMBER(WIRE_METRIC_PRESET, GPUCTR_METRIC_PRESET);
-SAME_NUMBER(WIRE_METRIC_DERIVED, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_METRIC_KIND_MAX, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_CAPTURE_PLANNING, GPUCTR_CAPTURE_PLANNING);
-SAME_NUMBER(WIRE_CAPTURE_QUEUED, GPUCTR_CAPTURE_QUEUED);
-SAME_NUMBER(WIRE_CAPTURE_READY, GPUCTR_CAPTURE_READY);
-SAME_NUMBER(WIRE_CAPTURE_RUNNING, GPUCTR_CAPTURE_RUNNING);
-SAME_NUMBER(WIRE_CAPTURE_ENDING, GPUCTR_CAPTURE_ENDING);
-SAME_NUMBER(WIRE_CAPTURE_STATE_MAX, GPUCTR_CAPTURE_ENDING);
-
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
 	struct request *q = calloc(1, sizeof(*q));
