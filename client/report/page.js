@@ -79,7 +79,8 @@ function heading() {
 		new Date(r.created_ns / 1e6).toISOString().slice(0, 16).replace("T", " ") + " UTC"].filter(Boolean).join(" · "));
 	$("title").textContent = title.length > 200 ? title.slice(0, 199) + "…" : title;
 	$("title").title = title;
-	d3.select("#runs").selectAll("li").data(lines).join("li").text((line) => line);
+	const more = lines.length > 8 ? [`and ${count(lines.length - 8)} more captures`] : [];
+	d3.select("#runs").selectAll("li").data([...lines.slice(0, 8), ...more]).join("li").text((line) => line);
 	document.title = [title, lines[0]].join(" · ");
 }
 function figures() {
@@ -385,6 +386,7 @@ function tableHead(view, groups) {
 }
 function table() {
 	const by = $("table-by").value, view = views[by], part = $("table-filter").value.toLowerCase(), every = tableGroups(view);
+	if (firstGroup >= every.length) firstGroup = before.length = 0;
 	const groups = fitting(every, $("table").parentNode.clientWidth), first = { id: "launches", value: (r) => r.launches, unit: "count" };
 	const columns = [first, ...every.flatMap((g) => g.columns)], column = columns.find((c) => c.id === order.id);
 	const least = (v) => known(v) ? v : -Infinity, key = (r) => column ? least(column.value(r.row)) : r.name, ways = order.down ? d3.descending : d3.ascending;

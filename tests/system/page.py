@@ -410,6 +410,14 @@ def is_used():
     check(len(e.all("td", data_id="launches")) == 2 and e.text["table-note"].startswith("2 of 58"), "filter")
 
 
+def each_capture_has_a_line():
+    """Up to eight below the title, and the number of the others."""
+    files = [shutil.copy("run.gpuctr", f"run{i}.gpuctr") for i in range(10)]
+    write(*files, "-f", "--html", "ten.html")
+    lines = browse("ten.html").text["runs"].split("UTC")
+    check(len(lines) == 9 and lines[0].startswith("run0.gpuctr · ubuntu on vm") and lines[8].startswith("and 2 more captures"), f"captures: {lines}")
+
+
 def own_rows_are_shown():
     """What --by names comes first, and what --define makes is a figure and a column."""
     pathlib.Path("own.columns").write_text("traffic = dram__bytes_read.sum + dram__bytes_write.sum\n")
@@ -607,7 +615,7 @@ def main():
         if not BROWSER:
             print("SKIP: no Chromium is installed (Debian's package chromium)")
             return 77
-        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
+        tests = [hostile_names, many_rows, shows_the_capture, begins_with_operators, each_capture_has_a_line, is_used, own_rows_are_shown, flame_graph, roofline, charts_without_times, estimates_are_shown, texts_fit, page_is_never_wider, hostile_names_do_nothing, empty_captures]
     return run_tests(tests, RECORDING)
 
 
