@@ -13,8 +13,8 @@ const count = d3.format(",d"), three = d3.format(".3s"), brief = d3.format(".3~s
 const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
-/* Units without a symbol, as people say them. */
-const SAID = { sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
+/* Units in words. Figures in units with a symbol have the symbol instead. */
+const SAID = { byte: "bytes", nanosecond: "nanoseconds", ns: "nanoseconds", sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
 	instruction: "instructions", cycle: "cycles", warp: "warps" };
 const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
@@ -289,7 +289,7 @@ function drawFlame() {
 	const shown = flame.shown = [];
 	root.eachBefore((n) => { if (n === root || n === zoom || width(n) >= 0.3) shown.push(n); });
 	if (!shown.includes(flame.focus)) flame.focus = zoom;
-	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${unit}), `
+	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${SAID[unit] || unit}), `
 		+ `${partOf(sum(n), sum(root))} of all, ${count(n.data.launches)} launches`;
 	const svg = drawing("#flame", ROW * (1 + d3.max(shown, (n) => n.depth)), "group", "Flame graph: arrow keys move, Enter zooms in, Escape zooms out");
 	const frame = svg.selectAll("g").data(shown).join("g").attr("class", "frame")

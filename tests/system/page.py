@@ -455,7 +455,7 @@ def flame_graph():
     root = e.all("html")[0]
     most = max((v[COLUMNS[0]], p[0][0]) for p, v in want.items() if len(p) == 1)
     check(root["data-zoom"] != "0" and root["data-at"].startswith(most[1] + ": "), f"by keys: {root}")
-    check(f"({int(most[0]):,} byte)" in root["data-at"], f"exact value: {root['data-at']}")
+    check(f"({int(most[0]):,} bytes)" in root["data-at"], f"exact value: {root['data-at']}")
     check(e.text["flame-point"].startswith("all / " + most[1]), f"told: {e.text['flame-point']}")
     shown = e.all("g", role="button")
     check(len(shown) < len(frames) and "around" in shown[0]["class"], "closer")
@@ -567,24 +567,29 @@ def page_is_never_wider():
     columns = [("INSERT INTO column_def VALUES(?, ?, 'inst', 0)", (len(COLUMNS) + i, name)) for i, name in enumerate(more)]
     change("wide.gpuctr", "DROP VIEW records", *names, *columns, *values, ("UPDATE kernel SET name = ? || id WHERE id % 2", ("kernel" * 40,)))
     write("wide.gpuctr", "-f", "--html", "wide.html")
-    for width in (390, 1000, 1200, 1600):
-        e = browse("wide.html", f"document.body.style.width = '{width}px'; charts();" + """
-            const seen = [], faults = [], wide = (node) => node.scrollWidth > node.clientWidth + 1;
+    e = browse("wide.html", """
+        const seen = {}, faults = [], wide = (node) => node.scrollWidth > node.clientWidth + 1;
+        const nodes = () => document.querySelectorAll("body, section, .scroll, th, td, dt, dd");
+        for (const width of [390, 1000, 1200, 1600]) {
+            document.body.style.width = width + "px";
+            charts();
             for (const by of ["op", "kernel"]) {
+                const metrics = seen[width + by] = [];
                 $("table-by").value = by;
                 $("table-by").dispatchEvent(new Event("change"));
                 for (let end = false; !end; end = $("table-next").disabled, $("table-next").click()) {
-                    if (by === "op") seen.push(...document.querySelectorAll("td.begins")[0].parentNode.querySelectorAll("td.begins"));
-                    for (const node of document.querySelectorAll("body, section, .scroll, th, td, dt, dd")) if (wide(node)) faults.push(node.outerHTML.slice(0, 200));
+                    metrics.push(...[...document.querySelector("tbody tr").querySelectorAll("td.begins")].map((c) => c.dataset.id));
+                    for (const node of nodes()) if (wide(node)) faults.push(width + " pixels: " + node.outerHTML.slice(0, 200));
                 }
                 while (!$("table-previous").disabled) $("table-previous").click();
+                if (document.querySelector("td.begins").dataset.id !== "time") faults.push(width + " pixels: previous metrics");
             }
-            root.dataset.seen = seen.map((c) => c.dataset.id).join(" "); root.dataset.faults = faults.slice(0, 3).join("; ");
-            root.dataset.first = document.querySelector("td.begins").dataset.id;""")
-        root = e.all("html")[0]
-        want = ["time", *COLUMNS, *more, "dram_bandwidth", "of_peak"]
-        check(root["data-seen"].split() == want and root["data-first"] == "time", f"{width} pixels: {root['data-seen']}")
-        check(root["data-faults"] == "", f"{width} pixels: {root['data-faults']}")
+        }
+        root.dataset.seen = JSON.stringify(seen); root.dataset.faults = faults.slice(0, 3).join("; ");""")
+    root = e.all("html")[0]
+    seen, want = json.loads(root["data-seen"]), ["time", *COLUMNS, *more, "dram_bandwidth", "of_peak"]
+    check(len(seen) == 8 and all(metrics == want for metrics in seen.values()), f"metrics: {root['data-seen']}")
+    check(root["data-faults"] == "", root["data-faults"])
 
 
 def hostile_names_do_nothing():
