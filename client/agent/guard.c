@@ -132,7 +132,7 @@ static void tell_suspect(struct capture *c, const struct guard_launch *l)
 		 l->name ? l->name : "a kernel", (unsigned long long)l->stream_number);
 	deliver_notice(&c->deliver, GPUCTR_E_KERNEL_WAITS, text,
 		       "Leave such kernels out with --kernel to measure the others; see "
-		       "docs/internals/performance.md, kernels that wait.");
+		       "docs/troubleshooting.md.");
 }
 
 static void suspect(struct capture *c, const struct guard_launch *l)

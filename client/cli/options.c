@@ -26,7 +26,15 @@ struct options_parser {
 	char *name_text;
 };
 
+/* getopt_long() returns the letter of a short option, and the row of a long one from here on. */
+enum { FIRST_ROW = 256 };
+
 enum { HELP_WIDTH = 100, HELP_INDENT = 30 };
+
+static bool is_letter(int id)
+{
+	return id > 0 && id < 256;
+}
 
 static size_t count_defs(const struct option_def *defs, size_t *ret_bytes)
 {
@@ -54,8 +62,8 @@ static void fill(struct options_parser *p, bool first_only)
 
 		p->longs[i] =
 			(struct option){ def->name, def->argument ? required_argument : no_argument,
-					 NULL, def->id };
-		if (def->id < 256) {
+					 NULL, FIRST_ROW + (int)i };
+		if (is_letter(def->id)) {
 			*shorts++ = (char)def->id;
 			if (def->argument) {
 				*shorts++ = ':';
@@ -109,7 +117,7 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	const struct foreign *foreign;
 	const char *nearest;
 
-	if (optopt != 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
+	if (is_letter(optopt) && strncmp(word, "--", 2) != 0) {
 		say_usage("unknown option '-%c'; --help lists them", optopt);
 		return OPTIONS_WRONG;
 	}
@@ -130,8 +138,21 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	return OPTIONS_WRONG;
 }
 
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest)
+static const struct option_def *find_row(const struct options_parser *p, int id)
+{
+	const struct option_def *def = p->defs;
+
+	if (id >= FIRST_ROW) {
+		return def + (id - FIRST_ROW);
+	}
+	while (def->id != id) {
+		def++;
+	}
+	return def;
+}
+
+static enum options_result next_row(struct options_parser *p, const struct option_def **ret,
+				    const char **ret_value, int *ret_rest)
 {
 	int at = optind ? optind : 1;
 	int id = getopt_long(p->argc, p->argv, p->shorts, p->longs, NULL);
@@ -147,19 +168,31 @@ enum options_result options_next(struct options_parser *p, int *ret_id, const ch
 		say_usage("option '%s' needs a value", p->argv[optind - 1]);
 		return OPTIONS_WRONG;
 	}
-	*ret_id = id;
+	*ret = find_row(p, id);
 	*ret_value = optarg;
 	return OPTIONS_ONE;
 }
 
-static enum options_result parse(struct options_parser *parser,
-				 bool (*take)(void *userdata, int id, const char *value),
-				 void *userdata, int *ret_rest)
+enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
+				 int *ret_rest)
 {
+	const struct option_def *def;
+	enum options_result result = next_row(p, &def, ret_value, ret_rest);
+
+	*ret_id = result == OPTIONS_ONE ? def->id : 0;
+	return result;
+}
+
+enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
+				  bool (*take)(void *userdata, int id, const char *value),
+				  void *userdata, int *ret_rest)
+{
+	struct options_parser *parser = options_new(defs, false, argc, argv);
 	enum options_result result = OPTIONS_WRONG;
 	const char *value;
 	int id;
 
+	*ret_rest = argc;
 	while (parser && (result = options_next(parser, &id, &value, ret_rest)) == OPTIONS_ONE) {
 		if (!take(userdata, id, value)) {
 			break;
@@ -169,21 +202,85 @@ static enum options_result parse(struct options_parser *parser,
 	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
 }
 
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest)
+/* --- storing --------------------------------------------------------------------------------- */
+
+static bool store_number(const struct option_def *def, uint64_t *field, const char *value)
 {
-	*ret_rest = argc;
-	return parse(options_new(defs, false, argc, argv), take, userdata, ret_rest);
+	switch (def->kind) {
+	case OPTION_NUMBER:
+		return options_take_u64(def->name, value, field);
+	case OPTION_COUNT:
+		return (options_parse_u64(value, field) && *field > 0) ||
+		       options_refuse(def->name, value, "a number above 0");
+	default:
+		return (options_parse_seconds(value, field) && *field > 0) ||
+		       options_refuse(def->name, value,
+				      "a number of seconds above 0, and up to a year");
+	}
 }
 
-enum options_result options_parse_leading(const struct option_def *defs, int argc, char **argv,
-					  bool (*take)(void *userdata, int id, const char *value),
-					  void *userdata, int *ret_rest)
+static bool store_item(struct strings *field, const char *value)
 {
-	*ret_rest = argc;
-	return parse(options_new(defs, true, argc, argv), take, userdata, ret_rest);
+	bool stored = strings_add(field, value, strlen(value));
+
+	if (!stored) {
+		say_usage("out of memory");
+	}
+	return stored;
 }
+
+static bool store(const struct option_def *def, void *options, const char *value)
+{
+	void *field = (char *)options + def->at;
+
+	switch (def->kind) {
+	case OPTION_GIVEN:
+	case OPTION_HELP:
+		return false;
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		return true;
+	case OPTION_TEXT:
+		*(const char **)field = value;
+		return true;
+	case OPTION_LIST:
+		return options_take_list(field, def->name, value);
+	case OPTION_ITEM:
+		return store_item(field, value);
+	case OPTION_NUMBER:
+	case OPTION_COUNT:
+	case OPTION_SECONDS:
+		return store_number(def, field, value);
+	case OPTION_FIELD:
+		break;
+	}
+	return def->take(field, value);
+}
+
+enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
+				 void *options, int *ret_rest)
+{
+	struct options_parser *parser = options_new(defs, leading, argc, argv);
+	enum options_result result = OPTIONS_WRONG;
+	const struct option_def *def;
+	const char *value;
+
+	*ret_rest = argc;
+	while (parser && (result = next_row(parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
+		if (def->kind == OPTION_HELP) {
+			result = OPTIONS_HELP;
+			break;
+		}
+		if (!store(def, options, value)) {
+			result = OPTIONS_WRONG;
+			break;
+		}
+	}
+	options_free(parser);
+	return result;
+}
+
+/* --- help ------------------------------------------------------------------------------------ */
 
 /* Lines after the first begin where the first does. */
 static void print_wrapped(const char *help)
@@ -207,9 +304,10 @@ void options_print_help(const struct option_def *defs)
 		if (!defs->help) {
 			continue;
 		}
-		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->id < 256 ? '-' : ' ',
-			 defs->id < 256 ? defs->id : ' ', defs->id < 256 ? "," : " ", defs->name,
-			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
+		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", is_letter(defs->id) ? '-' : ' ',
+			 is_letter(defs->id) ? defs->id : ' ', is_letter(defs->id) ? "," : " ",
+			 defs->name, defs->argument ? " " : "",
+			 defs->argument ? defs->argument : "");
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
 	}

@@ -24,7 +24,8 @@ struct summary {
 	struct summary_texts chips;
 	char chip_here[32]; /* of this capture */
 	unsigned passes;
-	unsigned turns;		 /* groups of metrics that took turns; 0: none did */
+	unsigned turns; /* groups of metrics that took turns (docs/internals/budget.md); 0: there
+			   was one group */
 	unsigned processes;	 /* of the captures before */
 	unsigned processes_here; /* of this capture */
 	char *recorded_from;

@@ -12,24 +12,15 @@
 static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int rest, status;
 
 	(void)verbs;
-	switch (capture_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
-		if (slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status)) {
-			break;
-		}
-		if (sinks_check(&o)) {
-			status = run_on_demand(&o);
-		}
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_capture);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
+	run_options_init(&o);
+	status = verb_read(&verb_capture, argc, argv, &o, &rest);
+	if (status < 0 && !capture_options_check(&o, argv + rest)) {
+		status = EXIT_REFUSED;
+	} else if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+		status = sinks_check(&o) ? run_on_demand(&o) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;
@@ -51,5 +42,6 @@ const struct verb verb_capture = {
 		    "cudaProfilerStart\n"
 		    "  gpuctr-client capture --job 4711 --duration 5 -o rank%r.gpuctr\n",
 	.options = capture_option_defs,
+	.runs = true,
 	.exec = exec_capture,
 };

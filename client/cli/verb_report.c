@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "client/cli/report_source.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
+#include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/hints.h"
 #include "client/report/machine.h"
@@ -41,7 +41,7 @@ enum {
 	OPTION_KERNEL,
 };
 
-enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000, USUAL_WIDTH = 120 };
+enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000 };
 
 static const struct option_def defs[] = {
 	{ OPTION_BY, "by", "KEYS",
@@ -66,6 +66,7 @@ static const struct option_def defs[] = {
 	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
 	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
 	{ 'f', "force", NULL, "replace FILE" },
+	{ 'v', "verbose", NULL, "explain what the figures are" },
 	{ 'h', "help", NULL, "show this" },
 	{ 0, NULL, NULL, NULL },
 };
@@ -76,7 +77,7 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool csv, json, help, has_limit, force, has_choice;
+	bool csv, json, help, has_limit, force, has_choice, verbose;
 	size_t width;
 };
 
@@ -237,6 +238,7 @@ static int print(struct report_source *s, struct report_source *before,
 	options.people = !o->csv && !o->json;
 	options.bars = isatty(STDOUT_FILENO);
 	options.utf8 = shows_utf8();
+	options.styled = terminal_has_style(STDOUT_FILENO);
 	r = groups ? view_init(&view, groups, &options, &why) : -ENOMEM;
 
 	if (r) {
@@ -281,6 +283,7 @@ static int report(struct report_options *o, const struct strings *files)
 	bool hints = !o->against && !o->csv && !o->json;
 	bool ok = report_source_open(&now, &o->keys, hints, &o->where);
 
+	now.end.verbose = o->verbose;
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);
 	}
@@ -299,18 +302,6 @@ static int report(struct report_options *o, const struct strings *files)
 }
 
 /* --- command line ---------------------------------------------------------------------------- */
-
-static size_t terminal_width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	struct winsize size;
-	long n = columns ? strtol(columns, NULL, 10) : 0;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_MIN) {
-		return size.ws_col;
-	}
-	return n >= WIDTH_MIN && n <= WIDTH_MAX ? (size_t)n : USUAL_WIDTH;
-}
 
 static bool parse_keys(struct report_options *o, const char *value)
 {
@@ -441,6 +432,9 @@ static bool take_option(struct report_options *o, int id, const char *value)
 	case 'f':
 		o->force = true;
 		return true;
+	case 'v':
+		o->verbose = true;
+		return true;
 	default:
 		o->help = true;
 		return true;
@@ -511,7 +505,7 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 	enum options_result result = OPTIONS_WRONG;
 	struct report_options o = { .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
 				    .view = { .limit = USUAL_LIMIT },
-				    .width = terminal_width() };
+				    .width = terminal_width(STDOUT_FILENO) };
 	struct strings files = { 0 };
 	const char *value;
 	int id, rest = argc, status = EXIT_VERB_USAGE;

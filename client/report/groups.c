@@ -15,6 +15,7 @@
 #include "client/report/peaks.h"
 #include "client/store/reader.h"
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -308,15 +309,8 @@ static struct groups_process *add_process(struct groups *g, unsigned process)
 	size_t at = find_place(g, process);
 	struct groups_process *p;
 
-	if (g->n_processes == g->max_processes) {
-		size_t max = g->max_processes ? g->max_processes * 2 : 8;
-
-		p = realloc(g->processes, max * sizeof(*p));
-		if (!p) {
-			return NULL;
-		}
-		g->processes = p;
-		g->max_processes = max;
+	if (!array_make_room(&g->processes, sizeof(*p), g->n_processes, &g->max_processes)) {
+		return NULL;
 	}
 	p = &g->processes[at];
 	memmove(p + 1, p, (g->n_processes++ - at) * sizeof(*p));

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "proto/base/array.h"
 
 struct merge_queue {
 	uint64_t name;
@@ -118,15 +119,9 @@ static struct merge_queue *find_queue(struct merge *m, const char *name)
 
 static int keep_values(struct merge *m, const double *values)
 {
-	if (m->n_values == m->max_values) {
-		size_t max = m->max_values ? m->max_values * 2 : 4096;
-		double *more = realloc(m->values, max * (m->n_columns + 1) * sizeof(double));
-
-		if (!more) {
-			return -ENOMEM;
-		}
-		m->values = more;
-		m->max_values = max;
+	if (!array_make_room(&m->values, (m->n_columns + 1) * sizeof(double), m->n_values,
+			     &m->max_values)) {
+		return -ENOMEM;
 	}
 	memcpy(&m->values[m->n_values * m->n_columns], values, m->n_columns * sizeof(double));
 	m->n_values++;

@@ -294,6 +294,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
 			    .utf8 = o->utf8,
+			    .styled = o->styled,
 			    .turns = groups_take_turns(groups),
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;

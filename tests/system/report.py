@@ -3,8 +3,8 @@
 """report CLIENT REPLAY SOURCE [--renew]: what gpuctr-client report prints of the bundled recording, and what it does
 with files that are no captures.
 
-Outputs are compared with tests/system/report/*.txt, which were read by eye, and with docs/tutorial.md, whose
-commands are all run. --renew writes both anew, to be read again before they are committed."""
+Outputs are compared with tests/system/report/*.txt, which were read by eye, and with docs/tutorial.md and
+README.md, whose commands in blocks are all run. --renew writes both anew, to be read again before they are committed."""
 
 import csv
 import fcntl
@@ -29,7 +29,7 @@ from checks import change, check, run_tests, with_budget  # noqa: E402
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
 GOLDEN = SOURCE / "tests/system/report"
-TUTORIAL = SOURCE / "docs/tutorial.md"
+TUTORIAL, README = SOURCE / "docs/tutorial.md", SOURCE / "README.md"
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
            "lts__t_requests.sum")
 
@@ -83,22 +83,27 @@ def goldens():
         check(got == path.read_text(), f"{path.name} is not what comes out")
 
 
-def tutorial():
-    """Every command of the tutorial prints what stands there."""
-    os.environ["PATH"] = f"{CLIENT.parent}:{os.environ['PATH']}"
-    text = TUTORIAL.read_text()
+def shown_commands(path, least):
+    """Every command in a block of the page prints what stands there."""
+    text = path.read_text()
     blocks = re.findall(r"^```\n\$ (.*?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    check(len(blocks) >= 7, "the tutorial has lost its commands")
+    check(len(blocks) >= least, f"{path.name} has lost its commands")
     for command, shown in blocks:
         r = subprocess.run(["sh", "-c", command], capture_output=True, timeout=100, check=False)
         got = r.stdout.decode()
-        check(r.returncode == 0 and not r.stderr, f"tutorial: {command}: {r.stderr!r}")
+        check(r.returncode == 0 and not r.stderr, f"{path.name}: {command}: {r.stderr!r}")
         if RENEW:
             text = text.replace(f"```\n$ {command}\n{shown}```", f"```\n$ {command}\n{got}```")
         else:
-            check(got == shown, f"tutorial: {command} prints something else:\n{got}")
+            check(got == shown, f"{path.name}: {command} prints something else:\n{got}")
     if RENEW:
-        TUTORIAL.write_text(text)
+        path.write_text(text)
+
+
+def pages():
+    os.environ["PATH"] = f"{CLIENT.parent}:{os.environ['PATH']}"
+    shown_commands(TUTORIAL, 7)
+    shown_commands(README, 1)
 
 
 def rename_columns(path, names):
@@ -798,12 +803,12 @@ def bars():
     plain = ("--by", "op", "--columns", "time")
     for columns, arguments in ((90, plain), (180, (*plain, "--sort", "name")), (180, (*plain, "--against", "run.gpuctr"))):
         got = on_terminal(columns, *arguments)
-        check(got == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
+        check(re.sub("\033\\[[0-9]*m", "", got) == report(*arguments, "--width", columns), f"{columns} {arguments}: on a terminal and not")
     check(report(*plain, "--width", 180).count("#") == 0, "bars in a pipe")
 
 
 def main():
-    tests = [goldens, tutorial, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
+    tests = [goldens, pages, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
              figures_of_a_row_belong_together, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, estimates_are_compared, operations,
