@@ -34,6 +34,8 @@ struct option_def {
 /* What a row says of its field: { 'q', "quiet", NULL, "...", OPTION_AT(FLAG, struct x, quiet) } */
 #define OPTION_AT(type, of, member) OPTION_##type, offsetof(of, member), NULL
 #define OPTION_TAKEN(function, of, member) OPTION_FIELD, offsetof(of, member), function
+/* The function gets the whole struct. */
+#define OPTION_WHOLE(function) OPTION_FIELD, 0, function
 #define OPTION_HELP_ROW                                              \
 	{                                                            \
 		'h', "help", NULL, "show this", OPTION_HELP, 0, NULL \
@@ -47,20 +49,10 @@ enum { OPTION_SOCKET = 1000, OPTION_CHIP, OPTION_METRICS };
 
 enum options_result {
 	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
-	OPTIONS_ONE,   /* *ret_id and *ret_value are set */
+	OPTIONS_ONE,   /* used inside options.c */
 	OPTIONS_HELP,  /* --help was asked for */
 	OPTIONS_WRONG, /* the message was printed */
 };
-
-struct options_parser;
-
-/* defs ends with name NULL. first_only: options end at the first argument that is none. argv[0] is
- * the verb and is skipped. NULL: out of memory. */
-struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
-				   char **argv);
-struct options_parser *options_free(struct options_parser *p); /* takes NULL, returns NULL */
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest);
 
 /* Calls take for each option; take returns false after it has reported a wrong value.
  * OPTIONS_END or OPTIONS_WRONG. */
