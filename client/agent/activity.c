@@ -218,7 +218,7 @@ static bool take_span(struct activity *v, uint32_t correlation, struct span *ret
 
 static bool is_pending(const struct launch *l)
 {
-	return l->fate == LAUNCH_DONE && l->clock == WIRE_CLOCK_NONE;
+	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE;
 }
 
 /* Of a graph there may be several records: what has come of it is kept until all kernels' are
@@ -231,7 +231,7 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 	for (size_t i = 0; i < b->n; i++) {
 		struct launch *l = &b->launches[i];
 
-		if (!is_pending(l) || (l->kind == WIRE_LAUNCH_GRAPH) != graphs) {
+		if (!is_pending(l) || (l->kind == GPUCTR_LAUNCH_GRAPH) != graphs) {
 			continue;
 		}
 		if (!take_span(v, l->correlation, &span)) {
@@ -240,7 +240,7 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 		}
 		l->start_ns = span.begin_ns;
 		l->duration_ns = span.end_ns - span.begin_ns;
-		l->clock = WIRE_CLOCK_GPU;
+		l->clock = GPUCTR_CLOCK_GPU;
 	}
 	return missing;
 }
@@ -248,7 +248,7 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 static void forget_rest(struct activity *v, const struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->launches[i].clock == WIRE_CLOCK_NONE) {
+		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
 			lock_acquire(&v->lock);
 			spans_forget(&v->spans, b->launches[i].correlation);
 			lock_release(&v->lock);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
@@ -137,15 +138,8 @@ static void make_room(struct intern *in)
 
 static bool push(struct vector *v, const void *element, size_t size)
 {
-	if (v->n == v->room) {
-		size_t room = v->room ? 2 * v->room : 64;
-		void *grown = realloc(v->v, room * size);
-
-		if (!grown) {
-			return false;
-		}
-		v->v = grown;
-		v->room = room;
+	if (!array_make_room(&v->v, size, v->n, &v->room)) {
+		return false;
 	}
 	memcpy((char *)v->v + v->n++ * size, element, size);
 	return true;

@@ -30,14 +30,6 @@ void clocks_deinit(struct clocks *c)
 	*c = (struct clocks){ 0 };
 }
 
-uint64_t clocks_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* --- lines ----------------------------------------------------------------------------------- */
 
 void clocks_write(FILE *f, const char *node, uint64_t now_ns, uint64_t begun_ns)

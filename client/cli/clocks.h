@@ -18,9 +18,6 @@ struct clocks {
 
 void clocks_deinit(struct clocks *c);
 
-/* The time of the clock, in ns since 1970. */
-uint64_t clocks_now_ns(void);
-
 /* Writes a node's line: its time now and its time when it began; 0: it has not begun. */
 void clocks_write(FILE *f, const char *node, uint64_t now_ns, uint64_t begun_ns);
 /* Takes a line that arrived at now_ns of our clock. False: it is no such line. */

@@ -9,6 +9,7 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/table.h"
+#include "proto/base/clock.h"
 
 enum {
 	USUAL_ROWS = 20,
@@ -71,7 +72,7 @@ int live_show(struct live *l, const struct buf *frame)
 
 void live_add_records(struct live *l, const struct summary *s, bool grows, struct buf *b)
 {
-	uint64_t now = progress_now_ns(), records = summary_records(s);
+	uint64_t now = clock_now_ns(), records = summary_records(s);
 
 	text_count(b, records);
 	buf_printf(b, " kernel%s", records == 1 ? "" : "s");

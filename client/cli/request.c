@@ -11,6 +11,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/say.h"
 #include "client/cli/verb.h"
+#include "proto/base/clock.h"
 
 /* How long the library waits for an answer, and how long the client does. The socket of a
  * service that is restarted stays open, but systemd gives the service 15 s to stop, and a worker
@@ -27,14 +28,14 @@ static void fail(struct request *request, int result)
 
 int request_connect(const char *socket, struct gpuctr **ret)
 {
-	uint64_t by_ns = progress_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
+	uint64_t by_ns = clock_now_ns() + PATIENCE_S * NS_PER_S, begin_ns;
 	int r;
 
 	for (;;) {
-		begin_ns = progress_now_ns();
+		begin_ns = clock_now_ns();
 		r = gpuctr_connect(socket, "gpuctr-client", ret);
-		if (r != GPUCTR_E_NO_DAEMON || progress_now_ns() >= by_ns ||
-		    progress_now_ns() - begin_ns < ATTEMPT_S * NS_PER_S) {
+		if (r != GPUCTR_E_NO_DAEMON || clock_now_ns() >= by_ns ||
+		    clock_now_ns() - begin_ns < ATTEMPT_S * NS_PER_S) {
 			say_clear();
 			return r;
 		}

@@ -27,6 +27,7 @@
 #include "client/cli/expand.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "proto/base/clock.h"
 
 /* The daemon ends a capture within 10 s. A connection without any data for twice as long means
  * that the daemon hangs. */
@@ -410,7 +411,7 @@ static bool choose(struct run *run)
 static uint64_t begin_at(const struct run_options *o)
 {
 	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
-	uint64_t latest_ns = clocks_now_ns() + ahead_ns;
+	uint64_t latest_ns = clock_wall_ns() + ahead_ns;
 
 	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
 }
@@ -424,7 +425,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	int64_t left_ns;
 
 	for (;;) {
-		left_ns = (int64_t)(at_ns - clocks_now_ns());
+		left_ns = (int64_t)(at_ns - clock_wall_ns());
 		if (left_ns <= 0) {
 			break;
 		}
@@ -484,7 +485,7 @@ static int run_whole(struct run *run)
 	}
 	interrupt_begin(&run->interrupt, &run->signals, &run->child, INTERRUPT_PATIENCE_MS);
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), 0);
 	}
 	if (begin_asking(run)) {
 		run_loop(run);
@@ -498,7 +499,7 @@ static int run_whole(struct run *run)
 		conclude(run);
 	}
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), run->begun_ns);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);

@@ -29,6 +29,7 @@
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
 #include "client/cli/slurm_internal.h"
+#include "proto/base/clock.h"
 
 /* Seconds until every node's client has opened its capture; the step of a large job starts
  * slower. */
@@ -154,7 +155,7 @@ static void take_file(const char *line)
 
 static void take_line(struct gathering *g, const char *line)
 {
-	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clocks_now_ns())) {
+	if (!ranks_read(&g->ranks, line) && !clocks_read(&g->clocks, line, clock_wall_ns())) {
 		take_file(line);
 	}
 }
@@ -280,7 +281,7 @@ static void gathering_deinit(struct gathering *g)
 /* The exit status. */
 static int capture_jobs(const struct run_options *o, struct jobs *jobs, int argc, char **argv)
 {
-	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clocks_now_ns() };
+	struct gathering g = { .options = o, .jobs = jobs, .clocks.asked_ns = clock_wall_ns() };
 	struct signals signals;
 	int status = EXIT_REFUSED;
 

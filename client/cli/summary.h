@@ -60,6 +60,8 @@ struct summary_end {
 /* Appends "--budget 2%, seed 7". */
 void summary_add_budget(struct buf *b, uint32_t budget_ppm, uint64_t seed);
 
+/* Appends why nothing was measured. */
+void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 /* Appends why nothing was measured, and what became of the kernels; nothing when something was. */
 void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
 

@@ -449,7 +449,7 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 	const struct gpuctr_totals *t = &end->totals;
 
 	if (end->error != GPUCTR_OK) {
-		buf_text(b, "Nothing was measured before the capture ended; why stands above.\n");
+		buf_text(b, "Nothing was measured before the capture ended with an error.\n");
 	} else if (t->seen == 0 && end->unanswered && !end->refused) {
 		buf_text(b, "Nothing was measured: no process answered.\n");
 	} else if (summary_processes(s) == 0) {

@@ -44,7 +44,4 @@ struct summary {
 /* "GH100, NVIDIA H200 x 2; clocks not locked (...); driver ..., CUPTI ..." */
 void summary_add_machine(const struct summary *s, const struct summary_end *end, struct buf *b);
 
-/* summary_end.c: what stands in place of a table. */
-void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
-
 #endif

@@ -10,9 +10,6 @@
 
 /* Text from outside, made safe for the place it goes to. */
 
-/* Length of the valid UTF-8 sequence at p (end is after the last byte), or 0 when there is none. */
-size_t text_utf8(const unsigned char *p, const unsigned char *end);
-
 /* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
  * UTF-8 become U+FFFD. NULL is "". */
 void text_json(struct buf *b, const char *text);

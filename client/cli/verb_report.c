@@ -131,10 +131,11 @@ static void add_table(struct report_source *s, struct report_source *before,
 		b->failed |= table_print(v, o->width, b, o->view.columns ? NULL : &more) != 0;
 		buf_char(b, '\n');
 	} else {
-		buf_text(b, "There are no kernels in it.\n");
+		report_source_print_nothing(s, b);
 	}
 	if (summary_records(s->summary) > 0 && !has_column(v)) {
-		buf_text(&notes, "no launch's time is known, so there is no column to show\n");
+		buf_text(&notes, "no launch's time is known, so there is no column to show: add "
+				 "gpu__time_duration.sum to --metrics\n");
 	}
 	if (more > 0) {
 		buf_printf(&notes, "%zu more column%s: --columns all\n", more,

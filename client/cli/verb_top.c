@@ -21,6 +21,7 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/cli/top_files.h"
+#include "proto/base/clock.h"
 
 static void sleep_until(uint64_t until_ns)
 {
@@ -34,7 +35,7 @@ static void sleep_until(uint64_t until_ns)
 static int repeat(struct live *l, int (*add)(void *source, struct live *l, struct buf *b),
 		  void *source)
 {
-	uint64_t next_ns = progress_now_ns();
+	uint64_t next_ns = clock_now_ns();
 	int status = 0, r = 0;
 
 	live_begin(l);

@@ -47,12 +47,15 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		arena_init(&c->arena, SIZE_MAX / 2);
+		arena_init(&c->arena, ARENA_NO_LIMIT);
 		decoder_memory_init(&c->memory);
 		list_append(&g->captures, &c->link);
 	}
 	return c;
 }
+
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e);
 
 /* Expands the patterns first; the capture keeps the wishes meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
@@ -64,7 +67,8 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
 	}
 	c->wishes = copy.open_capture;
-	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
+	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, on_expanded,
+			       c);
 }
 
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
@@ -197,8 +201,9 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 	capture_free(c);
 }
 
-void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
-			 const struct gpuctr_error *e)
+/* metrics is NULL when the expansion failed: e says why. */
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e)
 {
 	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->wishes };
 	struct gpuctr_end end = { .error = e ? *e : (struct gpuctr_error){ 0, "", "" } };

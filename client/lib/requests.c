@@ -13,21 +13,6 @@
  * into the user's own process. So a plan or capture with patterns begins with a question of the
  * library's own, for the whole catalogue, and when that is answered asks with names alone. */
 
-/* The enumerators of the wire are cast to the public ones. */
-#define SAME_NUMBER(wire, public) _Static_assert((int)(wire) == (int)(public), #public)
-SAME_NUMBER(WIRE_METRIC_COUNTER, GPUCTR_METRIC_COUNTER);
-SAME_NUMBER(WIRE_METRIC_RATIO, GPUCTR_METRIC_RATIO);
-SAME_NUMBER(WIRE_METRIC_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
-SAME_NUMBER(WIRE_METRIC_PRESET, GPUCTR_METRIC_PRESET);
-SAME_NUMBER(WIRE_METRIC_DERIVED, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_METRIC_KIND_MAX, GPUCTR_METRIC_DERIVED);
-SAME_NUMBER(WIRE_CAPTURE_PLANNING, GPUCTR_CAPTURE_PLANNING);
-SAME_NUMBER(WIRE_CAPTURE_QUEUED, GPUCTR_CAPTURE_QUEUED);
-SAME_NUMBER(WIRE_CAPTURE_READY, GPUCTR_CAPTURE_READY);
-SAME_NUMBER(WIRE_CAPTURE_RUNNING, GPUCTR_CAPTURE_RUNNING);
-SAME_NUMBER(WIRE_CAPTURE_ENDING, GPUCTR_CAPTURE_ENDING);
-SAME_NUMBER(WIRE_CAPTURE_STATE_MAX, GPUCTR_CAPTURE_ENDING);
-
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
 	struct request *q = calloc(1, sizeof(*q));
@@ -131,7 +116,7 @@ static int expand(struct gpuctr *g, struct request *q, const char *chip,
 }
 
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
-		    struct gpuctr_capture *c)
+		    requests_on_expanded on_expanded, struct gpuctr_capture *c)
 {
 	struct request *q = request_new(g, WIRE_METRICS_REPLY, NULL);
 	int r;
@@ -140,6 +125,7 @@ int requests_expand(struct gpuctr *g, const char *chip, const struct wire_string
 		return -ENOMEM;
 	}
 	q->capture = c;
+	q->on_expanded = on_expanded;
 	r = expand(g, q, chip, metrics);
 	if (r != 0) {
 		request_free(q);
@@ -305,7 +291,7 @@ static void fail(struct request *q, const struct gpuctr_error *e)
 
 	request_free(q);
 	if (done.capture) {
-		capture_on_expanded(done.capture, NULL, e);
+		done.on_expanded(done.capture, NULL, e);
 	} else if (done.on_metrics_end) {
 		done.on_metrics_end("", e, done.userdata);
 	} else if (done.on_plan) {
@@ -340,7 +326,7 @@ static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
 		done = *q;
 		q->expansion = NULL; /* has the names */
 		request_free(q);
-		capture_on_expanded(done.capture, &names, NULL);
+		done.on_expanded(done.capture, &names, NULL);
 		expansion_free(done.expansion);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CSV and JSON. A value that is not known is an empty field, or null. Where only some launches were
- * measured, each value comes with its kind and its error, and launches with theirs. */
+/* Writes CSV and JSON. An unknown value is an empty field, or null. In a budget's capture each
+ * value has its kind and its error, and the number of launches has an error. */
 
 #include "client/report/machine.h"
 
@@ -30,21 +30,22 @@ static bool is_told(const struct view *v, enum field field, size_t i)
 
 /* --- CSV ------------------------------------------------------------------------------------- */
 
-/* Of how many launches a measure is known: told where that is not all. JSON always has it. */
+/* CSV has the number of launches of which a measure is known if these are not all. JSON always has
+ * it. */
 static bool n_is_told(const struct view *v, size_t i)
 {
 	return v->chosen[i] && !v->estimated && v->all->self[i].n != v->all->calls;
 }
 
-/* Figures of a derived column beside its value. */
+/* Whether CSV and JSON have this field of a derived column, beside its value. */
 static bool derived_is_told(const struct view *v, enum field field)
 {
 	return v->all->before && field >= FIELD_BEFORE && field <= FIELD_DIFFERS &&
 	       (v->estimated || !fields_is_of_errors(field));
 }
 
-/* Launches of kinds that were measured once, which are in the value and not in its error, and of
- * those that were never measured, which are in neither. */
+/* Launches of strata with one measured launch are in the value and not in its error. Launches of
+ * strata with none are in neither (unknown_of()). */
 static uint64_t once_of(const struct group *row, size_t i)
 {
 	return row->estimated ? row->estimated->total[i].once : 0;
@@ -145,8 +146,7 @@ static const char *kind_of(const struct view *v, const struct group *row, size_t
 	return estimated_kind_name(fields_estimate(&v->measures[i], i, row).kind);
 }
 
-/* Of a row of which everything was measured it is exact. Of a sum without some launches it is not
- * told. */
+/* 0 if all launches were measured; NaN if the sum lacks launches. */
 static double derived_error(const struct derived *d, const struct group *row)
 {
 	return !row->estimated		     ? 0

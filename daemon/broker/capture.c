@@ -180,17 +180,17 @@ bool capture_takes(const struct capture *c, pid_t pid)
 	return false;
 }
 
-enum wire_capture_state capture_told_state(const struct capture *c)
+enum gpuctr_capture_state capture_told_state(const struct capture *c)
 {
-	static const enum wire_capture_state told[CAPTURE_STATES] = {
-		[CAPTURE_PLANNING] = WIRE_CAPTURE_PLANNING,
-		[CAPTURE_QUEUED] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_CHECKING] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_OPENING] = WIRE_CAPTURE_QUEUED,
-		[CAPTURE_READY] = WIRE_CAPTURE_READY,
-		[CAPTURE_RUNNING] = WIRE_CAPTURE_RUNNING,
-		[CAPTURE_ENDING] = WIRE_CAPTURE_ENDING,
-		[CAPTURE_OVER] = WIRE_CAPTURE_ENDING,
+	static const enum gpuctr_capture_state told[CAPTURE_STATES] = {
+		[CAPTURE_PLANNING] = GPUCTR_CAPTURE_PLANNING,
+		[CAPTURE_QUEUED] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_CHECKING] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_OPENING] = GPUCTR_CAPTURE_QUEUED,
+		[CAPTURE_READY] = GPUCTR_CAPTURE_READY,
+		[CAPTURE_RUNNING] = GPUCTR_CAPTURE_RUNNING,
+		[CAPTURE_ENDING] = GPUCTR_CAPTURE_ENDING,
+		[CAPTURE_OVER] = GPUCTR_CAPTURE_ENDING,
 	};
 
 	return told[c->state];

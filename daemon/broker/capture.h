@@ -145,7 +145,7 @@ bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents
 bool capture_takes(const struct capture *c, pid_t pid);
 
 /* The state that a client is told: CHECKING and OPENING are "queued" to it. */
-enum wire_capture_state capture_told_state(const struct capture *c);
+enum gpuctr_capture_state capture_told_state(const struct capture *c);
 
 /* "alice (python3, pid 4711)"; "" when the arena is full. */
 const char *capture_describe_holder(struct arena *a, const struct capture *c);

@@ -67,6 +67,9 @@ struct peer {
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account);
 
+/* What the poll of a peer calls. */
+void peer_on_poll(uv_poll_t *h, int status, int events);
+
 /* Ends the connection; p is freed in the loop's next round. May be called twice. */
 void peer_close(struct peer *p);
 

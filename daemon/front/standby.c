@@ -9,7 +9,7 @@
 #include "proto/base/utf8.h"
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
-#include "daemon/front/agents.h"
+#include "daemon/front/attached.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
@@ -494,7 +494,7 @@ static void welcome(struct process *p)
 
 	arena_init(&a, 64 << 10); /* far more than the list of LIMIT_CLAIMS takes */
 	claims = process_claims(&a, p);
-	agents_welcome(p, "", &claims);
+	attached_welcome(p, "", &claims);
 	arena_deinit(&a);
 }
 
@@ -564,7 +564,7 @@ void standby_on_goodbye(struct peer *p)
 	if (!c || process->number == 0) {
 		return;
 	}
-	agents_tell_end(p->front, process);
+	attached_tell_end(p->front, process);
 	process_detach(process);
 	session_tell(p->front, c, EVENT_PROCESS_GONE);
 }

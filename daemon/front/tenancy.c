@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "daemon/front/effects.h"
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
@@ -141,7 +140,7 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 /* A stranger could compute unseen for as long as nobody looks, and a user must not be able to blind
@@ -163,7 +162,7 @@ static void end_blind(struct front *f, uint64_t now_ns)
 			session_note_refusal(f, c, EVENT_FOREIGN, &r);
 		}
 	}
-	effects_carry_out(f);
+	f->hooks->carry_out(f);
 }
 
 void tenancy_tick(struct front *f, uint64_t now_ns)

@@ -173,7 +173,7 @@ static int add_named(struct draft *d, const struct catalogue_named *n)
 	bool chosen = false;
 	int code = 0;
 
-	if (n->kind == WIRE_METRIC_DERIVED) {
+	if (n->kind == GPUCTR_METRIC_DERIVED) {
 		return add_derived(d, n);
 	}
 	for (size_t i = 0; code == 0 && i < ARRAY_SIZE(n->terms) && n->terms[i].metric; i++) {

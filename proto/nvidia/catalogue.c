@@ -21,7 +21,7 @@ static int compare_bases(const void *a, const void *b)
 		      ((const struct catalogue_base *)b)->name);
 }
 
-static int add_kind(struct catalogue *c, CUpti_MetricType type, enum wire_metric_kind kind)
+static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metric_kind kind)
 {
 	CUpti_Profiler_Host_GetBaseMetrics_Params p = {
 		.structSize = CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE,
@@ -79,12 +79,12 @@ int catalogue_init(struct catalogue *c, const struct vendor_host *v, const char 
 	if (code != 0) {
 		return code;
 	}
-	code = add_kind(c, CUPTI_METRIC_TYPE_COUNTER, WIRE_METRIC_COUNTER);
+	code = add_kind(c, CUPTI_METRIC_TYPE_COUNTER, GPUCTR_METRIC_COUNTER);
 	if (code == 0) {
-		code = add_kind(c, CUPTI_METRIC_TYPE_RATIO, WIRE_METRIC_RATIO);
+		code = add_kind(c, CUPTI_METRIC_TYPE_RATIO, GPUCTR_METRIC_RATIO);
 	}
 	if (code == 0) {
-		code = add_kind(c, CUPTI_METRIC_TYPE_THROUGHPUT, WIRE_METRIC_THROUGHPUT);
+		code = add_kind(c, CUPTI_METRIC_TYPE_THROUGHPUT, GPUCTR_METRIC_THROUGHPUT);
 	}
 	if (code != 0) {
 		refusal_set(r, code, "", "out of memory for the metrics of %s", chip);
@@ -129,11 +129,11 @@ const struct catalogue_base *catalogue_find_base(const struct catalogue *c, cons
 	return NULL;
 }
 
-static CUpti_MetricType vendor_kind(enum wire_metric_kind kind)
+static CUpti_MetricType vendor_kind(enum gpuctr_metric_kind kind)
 {
-	return kind == WIRE_METRIC_RATIO	? CUPTI_METRIC_TYPE_RATIO
-	       : kind == WIRE_METRIC_THROUGHPUT ? CUPTI_METRIC_TYPE_THROUGHPUT
-						: CUPTI_METRIC_TYPE_COUNTER;
+	return kind == GPUCTR_METRIC_RATIO	  ? CUPTI_METRIC_TYPE_RATIO
+	       : kind == GPUCTR_METRIC_THROUGHPUT ? CUPTI_METRIC_TYPE_THROUGHPUT
+						  : CUPTI_METRIC_TYPE_COUNTER;
 }
 
 size_t catalogue_submetrics(const struct catalogue *c, const struct catalogue_base *base,

@@ -14,7 +14,7 @@
 
 struct catalogue_base {
 	const char *name;
-	enum wire_metric_kind kind;
+	enum gpuctr_metric_kind kind;
 };
 
 struct catalogue {
@@ -27,7 +27,7 @@ struct catalogue {
 struct catalogue_named {
 	const char *name;
 	const char *description;
-	enum wire_metric_kind kind; /* PRESET or DERIVED */
+	enum gpuctr_metric_kind kind; /* PRESET or DERIVED */
 	const char *unit;
 	struct {
 		const char *metric;

@@ -609,7 +609,7 @@ static void answer_refusal(enum front_box_asked which, uint32_t id)
 
 static void answer_metrics(uint32_t id, bool last)
 {
-	static const struct wire_metric metric = { "dram__bytes", WIRE_METRIC_COUNTER,
+	static const struct wire_metric metric = { "dram__bytes", GPUCTR_METRIC_COUNTER,
 						   "byte",	  "dram",
 						   "bytes",	  { 0 } };
 	struct wire_message m = {

@@ -58,7 +58,7 @@ static const struct wire_column columns[] = {
 static const struct wire_gpu gpus[] = { { 0, "GPU-0", "H200", "GH100", 1, 0 } };
 static const struct wire_device devices[] = { { 0, "GPU-0", "H200", "GH100", 1980, 2619 } };
 static const struct wire_metric metrics[] = {
-	{ "dram__bytes", WIRE_METRIC_COUNTER, "byte", "dram", "bytes moved", { 2, names } },
+	{ "dram__bytes", GPUCTR_METRIC_COUNTER, "byte", "dram", "bytes moved", { 2, names } },
 };
 static const struct wire_capture_info captures[] = {
 	{ .capture = 1,
@@ -68,7 +68,7 @@ static const struct wire_capture_info captures[] = {
 	  .gpus = { 1, names },
 	  .metrics = { 2, names },
 	  .totals = { 1, 1 },
-	  .state = WIRE_CAPTURE_RUNNING },
+	  .state = GPUCTR_CAPTURE_RUNNING },
 };
 
 static const struct wire_registered_process processes[] = {

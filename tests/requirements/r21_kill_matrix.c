@@ -106,7 +106,7 @@ static void reach_planning(struct scene *s)
 {
 	stop_worker(s, "planner");
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_PLANNING, false, false);
+	wait_for_state(s, GPUCTR_CAPTURE_PLANNING, false, false);
 }
 
 static void reach_queue(struct scene *s)
@@ -118,7 +118,7 @@ static void reach_queue(struct scene *s)
 	recorder_open(&s->holder, &options);
 	recorder_until(&s->holder, &s->holder.ready);
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, true, false);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, true, false);
 }
 
 /* It has the turn, and the gpu process is asked who else computes there. */
@@ -127,14 +127,14 @@ static void reach_turn(struct scene *s)
 	reach_queue(s);
 	stop_worker(s, "gpu");
 	recorder_disconnect(&s->holder);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, false);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, false, false);
 }
 
 static void reach_lease(struct scene *s)
 {
 	stop_worker(s, "granter");
 	start_client(s, NULL);
-	wait_for_state(s, WIRE_CAPTURE_QUEUED, false, true);
+	wait_for_state(s, GPUCTR_CAPTURE_QUEUED, false, true);
 }
 
 static void wait_for_program(struct scene *s)

@@ -225,18 +225,18 @@ static void live_is_ready_or_running(void **state)
 static void clients_are_told_a_state_they_know(void **state)
 {
 	struct capture *c = capture_new(*state);
-	enum wire_capture_state last = WIRE_CAPTURE_PLANNING;
+	enum gpuctr_capture_state last = GPUCTR_CAPTURE_PLANNING;
 
 	for (unsigned s = 0; s < CAPTURE_STATES; s++) {
 		c->state = s;
 		assert_true(capture_told_state(c) >= last);
 		last = capture_told_state(c);
 	}
-	assert_int_equal(last, WIRE_CAPTURE_STATE_MAX);
+	assert_int_equal(last, GPUCTR_CAPTURE_ENDING);
 	c->state = CAPTURE_OPENING;
-	assert_int_equal(capture_told_state(c), WIRE_CAPTURE_QUEUED);
+	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_QUEUED);
 	c->state = CAPTURE_RUNNING;
-	assert_int_equal(capture_told_state(c), WIRE_CAPTURE_RUNNING);
+	assert_int_equal(capture_told_state(c), GPUCTR_CAPTURE_RUNNING);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

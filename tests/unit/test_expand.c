@@ -12,8 +12,8 @@ static const struct wire_metric catalogue[] = {
 	{ .name = "dram__bytes", .submetrics = { 2, endings } },
 	{ .name = "dram__bytes_read", .submetrics = { 2, endings } },
 	{ .name = "dram__bytes_write", .submetrics = { 2, endings } },
-	{ .name = "memory", .kind = WIRE_METRIC_PRESET, .submetrics = { 2, parts } },
-	{ .name = "kineto__sum", .kind = WIRE_METRIC_DERIVED, .submetrics = { 2, parts } },
+	{ .name = "memory", .kind = GPUCTR_METRIC_PRESET, .submetrics = { 2, parts } },
+	{ .name = "kineto__sum", .kind = GPUCTR_METRIC_DERIVED, .submetrics = { 2, parts } },
 };
 
 struct fixture {

@@ -658,7 +658,7 @@ static void a_status_arrives_whole(void **state)
 	const struct wire_capture_info capture = {
 		105,	       106,
 		"ann",	       107,
-		"train",       WIRE_CAPTURE_RUNNING,
+		"train",       GPUCTR_CAPTURE_RUNNING,
 		{ 1, ranges }, { 1, metrics },
 		108,	       { .seen = 109 },
 		110,	       111,

@@ -59,7 +59,7 @@ static size_t element_size(const struct wire_layout *l, const struct wire_field 
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain);
 
 static void make_numbers(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
-			 char *dst)
+			 char *plain)
 {
 	/* Relations that a message demands: lists of equal length have one entry each. */
 	size_t n = l->validate ? 1 : unit_random(&m->random) % 5, size = element_size(l, f);
@@ -74,10 +74,10 @@ static void make_numbers(struct maker *m, const struct wire_layout *l, const str
 			v[i] = (uint8_t)unit_random(&m->random);
 		}
 	}
-	*(struct wire_bytes *)dst = (struct wire_bytes){ n, v };
+	wire_list_set(f, plain, n, v);
 }
 
-static void make_strings(struct maker *m, struct wire_strings *dst)
+static void make_strings(struct maker *m, const struct wire_field *f, char *plain)
 {
 	size_t n = 1 + unit_random(&m->random) % 4;
 	const char **v = arena_alloc(&m->arena, n * sizeof(*v));
@@ -85,10 +85,10 @@ static void make_strings(struct maker *m, struct wire_strings *dst)
 	for (size_t i = 0; i < n; i++) {
 		v[i] = make_string(m, LIMIT_STRING_BYTES);
 	}
-	*dst = (struct wire_strings){ n, v };
+	wire_list_set(f, plain, n, v);
 }
 
-static void make_messages(struct maker *m, const struct wire_field *f, struct wire_bytes *dst)
+static void make_messages(struct maker *m, const struct wire_field *f, char *plain)
 {
 	size_t n = unit_random(&m->random) % 4;
 	char *v = arena_zalloc(&m->arena, n * f->sub->size);
@@ -96,12 +96,13 @@ static void make_messages(struct maker *m, const struct wire_field *f, struct wi
 	for (size_t i = 0; i < n; i++) {
 		make_fields(m, f->sub, v + i * f->sub->size);
 	}
-	*dst = (struct wire_bytes){ n, (uint8_t *)v };
+	wire_list_set(f, plain, n, v);
 }
 
 static void make_field(struct maker *m, const struct wire_layout *l, const struct wire_field *f,
-		       char *dst)
+		       char *plain)
 {
+	char *dst = plain + f->offset;
 	uint64_t random = unit_random(&m->random);
 
 	switch (f->kind) {
@@ -125,13 +126,13 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 		make_fields(m, f->sub, dst);
 		break;
 	case WIRE_KIND_STRINGS:
-		make_strings(m, (struct wire_strings *)dst);
+		make_strings(m, f, plain);
 		break;
 	case WIRE_KIND_NUMBERS:
-		make_numbers(m, l, f, dst);
+		make_numbers(m, l, f, plain);
 		break;
 	case WIRE_KIND_MESSAGES:
-		make_messages(m, f, (struct wire_bytes *)dst);
+		make_messages(m, f, plain);
 		break;
 	}
 }
@@ -139,7 +140,7 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 static void make_fields(struct maker *m, const struct wire_layout *l, char *plain)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
-		make_field(m, l, &l->fields[i], plain + l->fields[i].offset);
+		make_field(m, l, &l->fields[i], plain);
 	}
 }
 
@@ -156,11 +157,18 @@ static struct wire_message make_message(struct maker *m, unsigned type)
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b);
 
 static void expect_equal_field(const struct wire_layout *l, const struct wire_field *f,
-			       const char *a, const char *b)
+			       const char *a_plain, const char *b_plain)
 {
-	const struct wire_bytes *x = (const struct wire_bytes *)a,
-				*y = (const struct wire_bytes *)b;
+	const char *a = a_plain + f->offset, *b = b_plain + f->offset;
+	struct wire_bytes x, y;
 
+	if (f->kind == WIRE_KIND_BYTES) {
+		x = *(const struct wire_bytes *)a;
+		y = *(const struct wire_bytes *)b;
+	} else {
+		x = wire_list(f, a_plain);
+		y = wire_list(f, b_plain);
+	}
 	switch (f->kind) {
 	case WIRE_KIND_U32:
 		assert_int_equal(*(const uint32_t *)a, *(const uint32_t *)b);
@@ -175,28 +183,28 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 		assert_string_equal(*(const char *const *)a, *(const char *const *)b);
 		break;
 	case WIRE_KIND_BYTES:
-		assert_int_equal(x->n, y->n);
-		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n) == 0);
+		assert_int_equal(x.n, y.n);
+		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n) == 0);
 		break;
 	case WIRE_KIND_MESSAGE:
 		expect_equal(f->sub, a, b);
 		break;
 	case WIRE_KIND_STRINGS:
-		assert_int_equal(x->n, y->n);
-		for (size_t i = 0; i < x->n; i++) {
-			assert_string_equal(((const struct wire_strings *)a)->v[i],
-					    ((const struct wire_strings *)b)->v[i]);
+		assert_int_equal(x.n, y.n);
+		for (size_t i = 0; i < x.n; i++) {
+			assert_string_equal(((const char *const *)x.v)[i],
+					    ((const char *const *)y.v)[i]);
 		}
 		break;
 	case WIRE_KIND_NUMBERS:
-		assert_int_equal(x->n, y->n);
-		assert_true(x->n == 0 || memcmp(x->v, y->v, x->n * element_size(l, f)) == 0);
+		assert_int_equal(x.n, y.n);
+		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n * element_size(l, f)) == 0);
 		break;
 	case WIRE_KIND_MESSAGES:
-		assert_int_equal(x->n, y->n);
-		for (size_t i = 0; i < x->n; i++) {
-			expect_equal(f->sub, (const char *)x->v + i * f->sub->size,
-				     (const char *)y->v + i * f->sub->size);
+		assert_int_equal(x.n, y.n);
+		for (size_t i = 0; i < x.n; i++) {
+			expect_equal(f->sub, (const char *)x.v + i * f->sub->size,
+				     (const char *)y.v + i * f->sub->size);
 		}
 		break;
 	}
@@ -205,8 +213,7 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 static void expect_equal(const struct wire_layout *l, const char *a, const char *b)
 {
 	for (size_t i = 0; i < l->n_fields; i++) {
-		expect_equal_field(l, &l->fields[i], a + l->fields[i].offset,
-				   b + l->fields[i].offset);
+		expect_equal_field(l, &l->fields[i], a, b);
 	}
 }
 
