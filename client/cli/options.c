@@ -59,8 +59,8 @@ static void begin(struct parser *p, const struct option_def *defs, bool leading,
 					       NULL, FIRST_ROW + (int)i };
 		snprintf(p->texts[i], sizeof(p->texts[i]), "--%s", defs[i].name);
 		p->names[i] = p->texts[i];
-		if (is_letter(defs[i].id)) {
-			*shorts++ = (char)defs[i].id;
+		if (defs[i].letter) {
+			*shorts++ = defs[i].letter;
 			if (defs[i].argument) {
 				*shorts++ = ':';
 			}
@@ -104,7 +104,7 @@ static const struct option_def *find_row(const struct parser *p, int id)
 	if (id >= FIRST_ROW) {
 		return def + (id - FIRST_ROW);
 	}
-	while (def->id != id) {
+	while (def->letter != id) {
 		def++;
 	}
 	return def;
@@ -130,25 +130,6 @@ static enum options_result next_row(struct parser *p, const struct option_def **
 	*ret = find_row(p, id);
 	*ret_value = optarg;
 	return OPTIONS_ONE;
-}
-
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest)
-{
-	const struct option_def *def;
-	enum options_result result;
-	struct parser parser;
-	const char *value;
-
-	begin(&parser, defs, false, argc, argv);
-	*ret_rest = argc;
-	while ((result = next_row(&parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
-		if (!take(userdata, def->id, value)) {
-			break;
-		}
-	}
-	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
 }
 
 /* --- storing --------------------------------------------------------------------------------- */
@@ -183,7 +164,6 @@ static bool store(const struct option_def *def, void *options, const char *value
 	void *field = (char *)options + def->at;
 
 	switch (def->kind) {
-	case OPTION_GIVEN:
 	case OPTION_HELP:
 		return false;
 	case OPTION_FLAG:
@@ -251,10 +231,9 @@ void options_print_help(const struct option_def *defs)
 		if (!defs->help) {
 			continue;
 		}
-		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", is_letter(defs->id) ? '-' : ' ',
-			 is_letter(defs->id) ? defs->id : ' ', is_letter(defs->id) ? "," : " ",
-			 defs->name, defs->argument ? " " : "",
-			 defs->argument ? defs->argument : "");
+		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->letter ? '-' : ' ',
+			 defs->letter ? defs->letter : ' ', defs->letter ? "," : " ", defs->name,
+			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
 	}

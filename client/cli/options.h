@@ -8,7 +8,6 @@
 
 /* Where the value of an option goes: a field of the caller's struct. */
 enum option_kind {
-	OPTION_GIVEN,	/* none: options_parse() hands it to the caller */
 	OPTION_HELP,	/* none: options_read() returns OPTIONS_HELP */
 	OPTION_FLAG,	/* bool: becomes true */
 	OPTION_TEXT,	/* const char *: borrowed */
@@ -22,7 +21,7 @@ enum option_kind {
 
 /* One table for parsing, for --help, for completion and for "did you mean". */
 struct option_def {
-	int id; /* the letter of a short option; without one 0, or any number from 256 on */
+	char letter; /* of a short option; 0: none */
 	const char *name;
 	const char *argument; /* as --help shows it; NULL: takes none */
 	const char *help;     /* NULL: not shown */
@@ -40,12 +39,10 @@ struct option_def {
 	{                                                            \
 		'h', "help", NULL, "show this", OPTION_HELP, 0, NULL \
 	}
-#define OPTION_END_ROW                                     \
-	{                                                  \
-		0, NULL, NULL, NULL, OPTION_GIVEN, 0, NULL \
+#define OPTION_END_ROW                                    \
+	{                                                 \
+		0, NULL, NULL, NULL, OPTION_HELP, 0, NULL \
 	}
-
-enum { OPTION_SOCKET = 1000, OPTION_CHIP, OPTION_METRICS };
 
 enum options_result {
 	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
@@ -54,13 +51,8 @@ enum options_result {
 	OPTIONS_WRONG, /* the message was printed */
 };
 
-/* Calls take for each option; take returns false after it has reported a wrong value.
- * OPTIONS_END or OPTIONS_WRONG. */
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest);
-/* Stores them in a struct by the kinds of the table. OPTIONS_END, _HELP or _WRONG. leading: only
- * those before the first argument that is none. */
+/* Stores the options of a command line in a struct, by the kinds of the table. OPTIONS_END, _HELP
+ * or _WRONG. leading: only those before the first argument that is none. */
 enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
 				 void *options, int *ret_rest);
 
