@@ -51,8 +51,8 @@ static bool is_in_a_group(const struct gpuctr_plan *plan)
 	return true;
 }
 
-/* What was seen on one H200 with CUDA 13.0 (docs/internals/budget.md): the agent expects the same until it
- * has timed its own calls. Each turn is a batch, of 64 at first. */
+/* What was seen on one H200 with CUDA 13.0 (docs/internals/budget.md): the agent expects the same
+ * until it has timed its own calls. Each turn is a batch, of 64 at first. */
 #define RANGE_US 51.0
 #define SM_RANGE_US 763.0
 #define TURN_US 14e3

@@ -7,7 +7,6 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
@@ -103,13 +102,8 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 		.permit = o.permit != GPUCTR_PERMIT_NONE,
 	};
 	c->permit = (enum gpuctr_permit)o.permit;
-	r = connection_check_features(g,
-				      feature_needs(&m.open_capture.selection, o.n_processes > 0) |
-					      (o.permit ? PROTO_FEATURE_PERMIT : 0u));
-	if (r == 0) {
-		r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
-								 : connection_send(g, &m);
-	}
+	r = expansion_is_needed(&m.open_capture.metrics) ? expand_and_open(c, &m)
+							 : connection_send(g, &m);
 	if (r != 0) {
 		capture_free(c);
 		return r;

@@ -28,8 +28,6 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	uint32_t features;     /* that the daemon knows */
-	char daemon[64];       /* its version */
 	struct refusal denied; /* why only the catalogue may be asked for; code 0: may measure */
 	int broken;	       /* the code with which the connection ended; 0: it is up */
 };
@@ -85,9 +83,6 @@ struct gpuctr_capture {
 
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
 int connection_send(struct gpuctr *g, const struct wire_message *m);
-
-/* Refuses what a daemon of an older release would overlook. 0, or GPUCTR_E_PROTOCOL. */
-int connection_check_features(struct gpuctr *g, uint32_t needed);
 
 /* Keeps an error for gpuctr_last_error(); returns its code. */
 int connection_refuse(struct gpuctr *g, const struct refusal *r);

@@ -219,13 +219,8 @@ int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_proc
 			  gpuctr_on_done on_done, void *userdata)
 {
 	struct wire_message m = { .type = WIRE_PROCESSES_REQUEST };
-	int r = connection_check_features(g, PROTO_FEATURE_STANDBY);
-	struct request *q;
+	struct request *q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 
-	if (r != 0) {
-		return r;
-	}
-	q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
 	if (!q) {
 		return -ENOMEM;
 	}

@@ -2,7 +2,8 @@
 
 /* The page is page.html with page.css, d3, page.js and the capture's figures in it, as the JSON of
  * reports. The script makes text of them, and never markup. In the JSON each '<' is an escape, so
- * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are left out and counted. */
+ * that no name can end the element that holds it. Rows beyond what fits into PAGE_MAX_BYTES are
+ * left out and counted. */
 
 #include "client/report/page.h"
 

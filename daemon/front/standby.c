@@ -16,7 +16,6 @@
 #include "daemon/front/proc.h"
 #include "daemon/front/session.h"
 #include "daemon/front/users.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Every user who may connect may register: that gives nothing away, and whether the user may
@@ -106,7 +105,6 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 	p->process = process_new(all, p->credentials.pid, p->credentials.uid, p);
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
-		p->process->features = h->features;
 		p->process->begin = proc_read_begin(p->credentials.pid);
 		p->process->stranger = stranger;
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
@@ -145,7 +143,6 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 	peer_forget_groups(p);
 	m.agent_registered = (struct wire_agent_registered){
 		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
 		.process = p->process->id,
 	};
 	peer_send(p, &m);
@@ -352,16 +349,6 @@ static int refuse_captured(const struct peer *client, const struct process *p, s
 	return r->code;
 }
 
-/* An agent of an older release would skip what it does not know and measure something else. */
-int standby_refuse_old(const struct process *p, uint32_t missing, struct refusal *r)
-{
-	refusal_set(r, GPUCTR_E_PROTOCOL,
-		    "Leave it out, ask for less, or start the program with the daemon's agent.",
-		    "the agent of process %u (pid %d) is of an older release and does not know %s",
-		    (unsigned)p->id, (int)p->pid, feature_describe(missing));
-	return r->code;
-}
-
 /* Sets *ret to the process if it is in standby and the client's user may name it. */
 static int find_named(struct peer *client, uint32_t id, struct process **ret, struct refusal *r)
 {
@@ -380,17 +367,12 @@ static int find_named(struct peer *client, uint32_t id, struct process **ret, st
 static int add(struct peer *client, struct capture *c, uint32_t id, struct refusal *r)
 {
 	struct process *p = NULL;
-	uint32_t missing;
 
 	if (find_named(client, id, &p, r) != 0) {
 		return r->code;
 	}
 	if (p->capture) { /* left out; standby_begin() tells it */
 		return 0;
-	}
-	missing = feature_needs(&c->options.selection, false) & ~p->features;
-	if (missing != 0) {
-		return standby_refuse_old(p, missing, r);
 	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
 		refusal_set(r, GPUCTR_E_BAD_REQUEST, "Open a capture for each user, with --user.",

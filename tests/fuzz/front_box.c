@@ -316,10 +316,9 @@ static void hear_token(const char *token)
 
 static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
-	bool is_public =
-		m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
-		m->type == WIRE_AGENT_REGISTERED ||
-		(m->type == WIRE_WELCOME && m->welcome.features == PROTO_FEATURE_CATALOGUE);
+	bool is_public = m->type == WIRE_METRICS_REPLY || m->type == WIRE_PLAN_REPLY ||
+			 m->type == WIRE_AGENT_REGISTERED ||
+			 (m->type == WIRE_WELCOME && m->welcome.catalogue);
 
 	if ((p->user == FRONT_BOX_MALLORY || p->user == TRUDY) && !is_public &&
 	    m->type != WIRE_REFUSAL && m->type != WIRE_PERMISSION_REPLY) {

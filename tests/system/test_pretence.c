@@ -23,7 +23,6 @@ static struct standby_agent register_as(struct fixture *f, int uid, const char *
 	const struct wire_message hello = {
 		.type = WIRE_AGENT_HELLO,
 		.agent_hello = { .version = PROTO_VERSION,
-				 .features = UINT32_MAX, /* some of which nobody knows */
 				 .program = program,
 				 .claims = { n, claims } },
 	};
@@ -137,7 +136,6 @@ static void a_token_brings_no_process_that_was_not_named(void **state)
 	struct wire_message hello = {
 		.type = WIRE_AGENT_HELLO,
 		.agent_hello = { .version = PROTO_VERSION,
-				 .features = UINT32_MAX,
 				 .program = "another",
 				 .claims = { 1, claimed } },
 	};

@@ -345,30 +345,6 @@ static void test_the_end_tells_all_processes(void **state)
 	assert_int_equal(ask_status(3)->counts.kernels.seen, 12);
 }
 
-static void say_wish_with_a_step(unsigned peer)
-{
-	static const char *const gpus[] = { "0" };
-
-	say_open(peer, &(struct wire_open_capture){ .gpus = { 1, gpus },
-						    .selection = { .step = "step" } });
-}
-
-static void test_the_client_hears_of_an_agent_that_is_too_old(void **state)
-{
-	(void)state;
-	connect_client(0, ANN);
-	say_wish_with_a_step(0);
-	connect_peer(1, ANN);
-	say(1, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
-				       .agent_hello = { .version = PROTO_VERSION,
-							.token = front_box_token(0),
-							.program = "train" } });
-	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
-	assert_int_equal(count_heard(0, WIRE_NOTICE), 1);
-	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.code, GPUCTR_E_PROTOCOL);
-	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.capture, front_box_heard(0).capture);
-}
-
 /* --- permissions --- */
 
 static uint32_t permission_code(unsigned peer)
@@ -516,11 +492,58 @@ static void test_who_waits_is_served_by_the_next_granter(void **state)
 	assert_int_equal(count_heard(1, WIRE_READY), 1);
 }
 
+/* What a field means to the one may be something else to the other. */
+static void another_version_is_refused_in_plain_words(void **state)
+{
+	static const char said[] = "version 2 of the protocol is spoken there, version 1 here";
+
+	(void)state;
+	connect_peer(0, ANN);
+	say(0, &(struct wire_message){ .type = WIRE_HELLO, .hello = { 2, 0, "t" } });
+	assert_int_equal(refused_for(0), GPUCTR_E_PROTOCOL);
+	assert_string_equal(last_heard(0, WIRE_REFUSAL)->refusal.message, said);
+	assert_non_null(strstr(last_heard(0, WIRE_REFUSAL)->refusal.remedy, GPUCTR_VERSION));
+	assert_true(is_closed(0));
+	connect_peer(1, ANN);
+	say(1, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
+				       .agent_hello = { .version = 2, .program = "t" } });
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_string_equal(last_heard(1, WIRE_REFUSAL)->refusal.message, said);
+	assert_true(is_closed(1));
+}
+
+/* The agent never prints: who waits for its records hears why there are none. */
+static void an_agent_of_another_version_is_told_to_the_client(void **state)
+{
+	struct wire_message hello = {
+		.type = WIRE_AGENT_HELLO,
+		.agent_hello = { .version = 2, .program = "train" },
+	};
+
+	(void)state;
+	connect_client(0, ANN);
+	open_capture(0, "0");
+	hello.agent_hello.token = front_box_token(0);
+	connect_peer(1, BOB);
+	say(1, &hello);
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 0); /* not by another user's program */
+	connect_peer(1, ANN);
+	say(1, &hello);
+	assert_int_equal(refused_for(1), GPUCTR_E_PROTOCOL);
+	assert_int_equal(count_heard(0, WIRE_NOTICE), 1);
+	assert_int_equal(last_heard(0, WIRE_NOTICE)->notice.code, GPUCTR_E_PROTOCOL);
+	assert_non_null(strstr(last_heard(0, WIRE_NOTICE)->notice.message, "train (pid "));
+	assert_non_null(strstr(last_heard(0, WIRE_NOTICE)->notice.message, "version 2"));
+}
+
 #define FRONT_TEST(f) cmocka_unit_test_setup_teardown(f, front_script_begin, front_script_end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FRONT_TEST(another_version_is_refused_in_plain_words),
+		FRONT_TEST(an_agent_of_another_version_is_told_to_the_client),
 		FRONT_TEST(test_only_its_client_closes_a_capture),
 		FRONT_TEST(test_who_waits_is_told_of_a_gpu_that_both_want),
 		FRONT_TEST(test_behind_all_captures_of_a_user_another_is_next),
@@ -538,7 +561,6 @@ int main(void)
 		FRONT_TEST(test_a_pid_is_what_the_kernel_says),
 		FRONT_TEST(test_kernels_are_counted_as_they_are_told),
 		FRONT_TEST(test_the_end_tells_all_processes),
-		FRONT_TEST(test_the_client_hears_of_an_agent_that_is_too_old),
 		FRONT_TEST(test_a_permission_is_for_the_captures_own_programs),
 		FRONT_TEST(test_a_recording_gets_no_permissions),
 		FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted),

@@ -19,7 +19,7 @@
 struct fixture {
 	char folder[64], path[96];
 	int listener, peer;
-	uint32_t features;
+	uint32_t version; /* of the protocol */
 	pthread_t daemon;
 	struct gpuctr *g;
 	uint8_t *page; /* what follows it cannot be read */
@@ -31,8 +31,7 @@ struct fixture {
 static void *welcome(void *argument)
 {
 	struct fixture *f = argument;
-	struct wire_message m = { .type = WIRE_WELCOME,
-				  .welcome = { PROTO_VERSION, f->features, "0.0.9" } };
+	struct wire_message m = { .type = WIRE_WELCOME, .welcome = { f->version, false, "0.0.9" } };
 	struct buffer out = { 0 };
 	struct arena scratch;
 
@@ -72,12 +71,12 @@ static void expect_no_request(struct fixture *f)
 	assert_true(recv(f->peer, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
 
-static int setup_with(void **state, uint32_t features)
+static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
-	f->features = features;
+	f->version = PROTO_VERSION;
 	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-unit.XXXXXX");
 	assert_non_null(mkdtemp(f->folder));
 	snprintf(f->path, sizeof(f->path), "%s/socket", f->folder);
@@ -97,16 +96,6 @@ static int setup_with(void **state, uint32_t features)
 	assert_int_equal(expect_request(f).type, WIRE_HELLO);
 	*state = f;
 	return 0;
-}
-
-static int setup(void **state)
-{
-	return setup_with(state, PROTO_FEATURES_MEASURING);
-}
-
-static int setup_older_daemon(void **state)
-{
-	return setup_with(state, 0);
 }
 
 static int teardown(void **state)
@@ -539,70 +528,20 @@ static void a_capture_ends_while_its_patterns_are_expanded(void **state)
 	assert_int_equal(over, 4);
 }
 
-static void ignore_process(const struct gpuctr_registered_process *p, void *userdata)
+static void another_version_of_the_protocol_is_refused(void **state)
 {
-	(void)p;
-	(void)userdata;
-}
-
-static void ignore_done(const struct gpuctr_error *error, void *userdata)
-{
-	(void)error;
-	(void)userdata;
-}
-
-static void expect_unknown(struct fixture *f, const struct gpuctr_capture_options *o,
-			   const char *what)
-{
-	struct gpuctr_capture *c;
-	char text[128];
-
-	snprintf(text, sizeof(text), "gpucountd 0.0.9 does not know %s", what);
-	assert_int_equal(gpuctr_capture_open(f->g, o, &handler, NULL, &c), GPUCTR_E_PROTOCOL);
-	assert_string_equal(gpuctr_last_error(f->g)->message, text);
-	assert_non_null(strstr(gpuctr_last_error(f->g)->remedy, GPUCTR_VERSION));
-	expect_no_request(f);
-}
-
-/* It would skip the field and measure everything. */
-static void an_older_daemon_is_not_asked_for_what_it_does_not_know(void **state)
-{
-	static const unsigned processes[] = { 1 };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options plain = GPUCTR_INIT(gpuctr_capture_options), o;
-	struct gpuctr_capture *c;
+	struct gpuctr *g;
 
-	plain.metrics = metrics;
-	plain.n_metrics = 1;
-	o = plain;
-	o.nvtx_include = ranges;
-	o.n_nvtx_include = 1;
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.capture_range = "cudaProfilerApi";
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.active = 1;
-	o.step = "cudaProfilerStart";
-	expect_unknown(f, &o, "schedules and steps");
-	o = plain;
-	o.budget_ppm = 10000;
-	expect_unknown(f, &o, "budgets");
-	o = plain;
-	o.launch_every = 2;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.record_limit = 1;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.processes = processes;
-	o.n_processes = 1;
-	expect_unknown(f, &o, "programs in standby");
-	assert_int_equal(gpuctr_list_processes(f->g, ignore_process, ignore_done, NULL),
-			 GPUCTR_E_PROTOCOL);
-	expect_no_request(f);
-	assert_int_equal(gpuctr_capture_open(f->g, &plain, &handler, NULL, &c), 0);
-	assert_int_equal(expect_request(f).type, WIRE_OPEN_CAPTURE);
+	f->version = PROTO_VERSION + 1;
+	close(f->peer);
+	assert_int_equal(pthread_create(&f->daemon, NULL, welcome, f), 0);
+	assert_int_equal(gpuctr_connect(f->path, "t", &g), GPUCTR_E_PROTOCOL);
+	pthread_join(f->daemon, NULL);
+	assert_string_equal(
+		gpuctr_last_error(g)->message,
+		"what answers there does not speak this version of gpucountd's protocol");
+	gpuctr_disconnect(g);
 }
 
 /* --- answers, with a value in each field that no other has --- */
@@ -890,9 +829,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_status_arrives_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_processes_arrives_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			an_older_daemon_is_not_asked_for_what_it_does_not_know, setup_older_daemon,
-			teardown),
+		cmocka_unit_test_setup_teardown(another_version_of_the_protocol_is_refused, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

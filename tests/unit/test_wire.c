@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/wire.h"
 #include "proto/wire/wire_layout.h"
@@ -864,46 +863,11 @@ static void repeated_single_fields_are_bounded(void **state)
 	free(data);
 }
 
-/* Each choice by itself: an agent that does not know it would measure something else. */
-static void each_choice_needs_its_feature(void **state)
-{
-	static const char *const texts[] = { "A/" };
-	static const struct {
-		struct wire_selection selection;
-		uint32_t needs;
-	} rows[] = {
-		{ { .kernel_regex = "gemm", .launch_skip = 1, .launch_count = 1 }, 0 },
-		{ { .nvtx_include = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .nvtx_exclude = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .capture_range = "nvtx:A/" }, PROTO_FEATURE_RANGES },
-		{ { .stop_on_range_end = true }, PROTO_FEATURE_RANGES },
-		{ { .schedule = { .active = 1 } }, PROTO_FEATURE_STEPS },
-		{ { .step = "A/" }, PROTO_FEATURE_STEPS },
-		{ { .budget_ppm = 1 }, PROTO_FEATURE_BUDGET },
-		{ { .kernel_name_base = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .kernel_name = "k" }, PROTO_FEATURE_FILTERS },
-		{ { .launch_every = 2 }, PROTO_FEATURE_FILTERS },
-		{ { .filter_mode = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .nvtx_process_scope = true }, PROTO_FEATURE_FILTERS },
-		{ { .record_limit = 1 }, PROTO_FEATURE_FILTERS },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (feature_needs(&rows[i].selection, false) != rows[i].needs) {
-			fail_msg("row %zu needs %#x", i, feature_needs(&rows[i].selection, false));
-		}
-		assert_int_equal(feature_needs(&rows[i].selection, true),
-				 rows[i].needs | PROTO_FEATURE_STANDBY);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_envelope_reads_as_the_whole),
 		cmocka_unit_test(an_envelope_takes_the_longest_piece),
-		cmocka_unit_test(each_choice_needs_its_feature),
 		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
 		cmocka_unit_test(a_copy_stands_on_its_own),
 		cmocka_unit_test(a_copy_has_limits_and_no_null),
