@@ -2,7 +2,6 @@
 #include "client/agent/agent.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include "client/agent/confined.h"
 #include "client/agent/lock.h"
 #include "client/agent/permission.h"
-#include "client/agent/visits.h"
+#include "client/agent/section.h"
 #include "proto/base/clock.h"
 
 /* One capture after another, each made, run and freed by one thread; and the end of the program,
@@ -30,7 +29,6 @@ static struct {
 	struct activity activity;
 	bool opened;		     /* by the thread that starts a capture */
 	atomic_bool forked;	     /* this is a child without exec */
-	atomic_bool exiting;	     /* no capture begins any more, and CUPTI is left in peace */
 	_Atomic uint64_t exit_by_ns; /* until when that waits; two exit handlers wait once */
 	struct lock lock;
 	pthread_cond_t ended;
@@ -52,7 +50,7 @@ static void on_fork_in_child(void)
 	}
 	permission_forget();
 	confined_leave_to_parent();
-	visits_forget();
+	sections_forget();
 }
 
 void agent_init(const char *socket_path, void (*on_fork)(void))
@@ -74,7 +72,7 @@ struct capture *agent_begin(struct link *link, bool late)
 	struct capture *c = capture_new(&agent.profiler, &agent.activity, link, late);
 
 	lock_acquire(&agent.lock);
-	if (c && !atomic_load(&agent.exiting)) {
+	if (c && !state_is_exiting()) {
 		agent.capture = c;
 	} else if (c) {
 		capture_free(c);
@@ -115,7 +113,7 @@ static void take_out(struct capture *c)
 	agent.kept = c;
 	pthread_cond_broadcast(&agent.ended);
 	lock_release(&agent.lock);
-	while (atomic_load(&agent.exiting)) {
+	while (state_is_exiting()) {
 		pause();
 	}
 	agent.kept = NULL;
@@ -168,34 +166,10 @@ void agent_finish(uint64_t timeout_ns)
 	if (atomic_load(&agent.forked) || !lock_until(&agent.lock, by_ns)) {
 		return;
 	}
-	atomic_store(&agent.exiting, true);
+	state_note_exit();
 	if (agent.capture) {
 		capture_request_end(agent.capture, by_ns);
 	}
 	wait_for_end(by_ns);
 	lock_release(&agent.lock);
-}
-
-int agent_thread(void *(*run)(void *), void *argument, size_t stack_bytes, pthread_t *ret)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int r;
-
-	pthread_attr_init(&attributes);
-	if (stack_bytes > 0) {
-		pthread_attr_setstacksize(&attributes, stack_bytes);
-	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(ret, &attributes, run, argument);
-	if (r == EINVAL && stack_bytes > 0) { /* too small for the program's thread-local storage */
-		r = pthread_create(ret, NULL, run, argument);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (r == 0) {
-		pthread_setname_np(*ret, "gpuctr");
-	}
-	return -r;
 }

@@ -145,7 +145,7 @@ void choosing_note_range(struct choosing *c, uint64_t cpu_ns, uint32_t pass);
 
 /* For the range that is noted next the thread has waited for the GPU, and of that so long while a
  * stream that had work stood still. */
-void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stood_ns);
+void choosing_note_wait(struct choosing *c, uint64_t waited_ns, uint64_t stalled_ns);
 
 /* What was measured of launches, a row of values each. */
 void choosing_note_values(struct choosing *c, const struct launch *launches, size_t n,

@@ -176,6 +176,16 @@ void deliver_free_batch(struct deliver *d, struct batch *b)
 	}
 }
 
+static bool takes_batches(const struct deliver *d)
+{
+	return atomic_load(&d->state) < CAPTURE_LEAVING;
+}
+
+static bool is_finishing(const struct deliver *d)
+{
+	return atomic_load(&d->state) >= CAPTURE_DELIVERING;
+}
+
 /* One batch is always taken, and so is what the delivering thread itself flushes: it cannot wait
  * for itself. */
 static bool has_room(const struct deliver *d, const struct batch *b)
@@ -190,9 +200,10 @@ void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 	bool taken = false;
 
 	lock_acquire(&d->lock);
-	while (!d->closed && !has_room(d, b) && lock_wait_until(&d->lock, &d->drained, by_ns)) {
+	while (takes_batches(d) && !has_room(d, b) &&
+	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
 	}
-	if (!d->closed && has_room(d, b)) {
+	if (takes_batches(d) && has_room(d, b)) {
 		list_append(&d->queue, &b->link);
 		d->queued_bytes += batch_bytes(b);
 		taken = true;
@@ -466,22 +477,36 @@ static struct batch *take_batch(struct deliver *d)
 	return b;
 }
 
+/* Is it time for the next tick? Then the one after it is set: who kicks meanwhile has it come at
+ * once. */
+static bool take_tick(struct deliver *d)
+{
+	uint64_t now_ns = clock_now_ns();
+	bool due;
+
+	lock_acquire(&d->lock);
+	due = now_ns >= d->next_tick_ns;
+	if (due) {
+		d->next_tick_ns = now_ns + TICK_MS * CLOCK_NS_PER_MS;
+	}
+	lock_release(&d->lock);
+	return due;
+}
+
 /* One thing of what there is to do, waiting a tick for it. Returns false when all is done. */
-static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_seen)
+static bool work_once(struct deliver *d, uint64_t *last_seen)
 {
 	struct batch *b = NULL;
 	struct note *n;
 	bool finishing;
 
 	lock_acquire(&d->lock);
-	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !d->finishing &&
-	       !d->kicked && lock_wait_until(&d->lock, &d->wake, *next_tick_ns)) {
+	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !is_finishing(d) &&
+	       lock_wait_until(&d->lock, &d->wake, d->next_tick_ns)) {
 	}
 	n = take_note(d);
 	b = n ? NULL : take_batch(d);
-	finishing = d->finishing;
-	*next_tick_ns = d->kicked ? 0 : *next_tick_ns;
-	d->kicked = false;
+	finishing = is_finishing(d);
 	lock_release(&d->lock);
 	if (n) {
 		send_note(d, n);
@@ -496,8 +521,7 @@ static bool work_once(struct deliver *d, uint64_t *next_tick_ns, uint64_t *last_
 		pthread_cond_broadcast(&d->drained);
 		lock_release(&d->lock);
 	}
-	if (clock_now_ns() >= *next_tick_ns) {
-		*next_tick_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
+	if (take_tick(d)) {
 		send_progress(d, last_seen);
 		/* Marks and ranges do not wait for a kernel: they would only gather. */
 		pack_send(d->link, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
@@ -517,7 +541,7 @@ static void drop_late(struct deliver *d)
 	struct batch *b;
 
 	lock_acquire(&d->lock);
-	d->closed = true;
+	state_move(&d->state, CAPTURE_LEAVING);
 	pthread_cond_broadcast(&d->drained);
 	while ((b = take_batch(d)) != NULL) {
 		atomic_fetch_add(&d->counters->dropped, b->n);
@@ -559,11 +583,11 @@ static void become_thread(struct deliver *d)
 
 void deliver_run(struct deliver *d)
 {
-	uint64_t next_tick_ns = clock_now_ns(), last_seen = 0;
+	uint64_t last_seen = 0;
 	struct wire_message bye = { .type = WIRE_GOODBYE };
 
 	become_thread(d);
-	while (work_once(d, &next_tick_ns, &last_seen)) {
+	while (work_once(d, &last_seen)) {
 	}
 	drop_late(d);
 	if (d->on_end) {
@@ -574,7 +598,7 @@ void deliver_run(struct deliver *d)
 	bye.goodbye.totals = counters_read(d->counters);
 	link_send(d->link, &bye, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
 	lock_acquire(&d->lock);
-	d->finished = true;
+	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
 	lock_release(&d->lock);
 }
@@ -608,7 +632,7 @@ int deliver_start(struct deliver *d)
 void deliver_request_finish(struct deliver *d)
 {
 	lock_acquire(&d->lock);
-	d->finishing = true;
+	state_move(&d->state, CAPTURE_DELIVERING);
 	pthread_cond_signal(&d->wake);
 	lock_release(&d->lock);
 }
@@ -616,7 +640,7 @@ void deliver_request_finish(struct deliver *d)
 void deliver_kick(struct deliver *d, uint64_t by_ns)
 {
 	if (lock_until(&d->lock, by_ns)) {
-		d->kicked = true;
+		d->next_tick_ns = 0;
 		pthread_cond_signal(&d->wake);
 		lock_release(&d->lock);
 	}
@@ -631,9 +655,10 @@ void deliver_wait(struct deliver *d, uint64_t timeout_ns)
 	if (!d->started || !lock_until(&d->lock, by_ns)) {
 		return;
 	}
-	d->kicked = true;
+	d->next_tick_ns = 0;
 	pthread_cond_signal(&d->wake);
-	while (!d->finished && lock_wait_until(&d->lock, &d->drained, by_ns)) {
+	while (atomic_load(&d->state) != CAPTURE_OVER &&
+	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
 	}
 	lock_release(&d->lock);
 }
@@ -659,7 +684,7 @@ bool deliver_deinit(struct deliver *d)
 	bool in_use;
 
 	lock_acquire(&d->lock);
-	in_use = d->started && !d->finished;
+	in_use = d->started && atomic_load(&d->state) != CAPTURE_OVER;
 	lock_release(&d->lock);
 	if (in_use) {
 		return false;

@@ -14,6 +14,7 @@
 #include "client/agent/intern.h"
 #include "client/agent/link.h"
 #include "client/agent/lock.h"
+#include "client/agent/state.h"
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
 
@@ -65,6 +66,8 @@ struct counters {
 };
 
 struct deliver {
+	_Atomic(enum capture_state) state;
+
 	/* Set before deliver_start(), constant after. */
 	struct link *link;
 	struct intern *intern;
@@ -90,11 +93,9 @@ struct deliver {
 	uint8_t *spare_image;
 	size_t spare_image_room;
 	size_t queued_bytes;
-	bool started, finishing; /* no more is expected; what is queued goes out */
-	bool kicked;		 /* somebody waits: look now, not at the next tick */
-	bool closed;		 /* nothing is taken any more */
-	bool finished;		 /* goodbye was said */
-	struct lock link_lock;	 /* of lent, and of the link while it is lent */
+	bool started;	       /* there is a thread */
+	uint64_t next_tick_ns; /* when it looks at what else there is; 0: at once */
+	struct lock link_lock; /* of lent, and of the link while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct list notes; /* messages other than records, to be sent by the thread */

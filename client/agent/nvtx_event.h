@@ -33,6 +33,10 @@ void nvtx_event_from_wide(struct event *e, const struct nvtx_domain *domain,
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a);
 
+/* An event is not copied by assignment: its message may be inside. */
+void nvtx_event_move(struct event *to, struct event *from);
+void nvtx_event_deinit(struct event *e);
+
 /* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
 int nvtx_push(struct event *e);
 int nvtx_pop(const struct nvtx_domain *domain);

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/agent/agent.h"
 #include "client/agent/ask.h"
 #include "client/agent/confined.h"
 #include "client/agent/lock.h"
 #include "client/agent/slot.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 
@@ -34,8 +34,8 @@ typedef int (*ioctl_function)(int fd, unsigned long request, ...);
 enum { STACK_BYTES = 128 * 1024 };
 
 /* On the stack of the thread that waits. */
-struct wish {
-	struct list link; /* among the wishes, until it is taken */
+struct request {
+	struct list link; /* among the requests, until it is taken */
 	struct allocation allocation;
 	bool taken, done;
 	int error;
@@ -46,10 +46,10 @@ static struct {
 	_Atomic(ioctl_function) next;
 	atomic_bool forked;    /* this is a child without exec: there is no such thread */
 	struct lock lock;      /* of what follows; a leaf */
-	pthread_cond_t change; /* of wishes, asks, runs */
+	pthread_cond_t change; /* of requests, asks, runs */
 	bool asks;	       /* a capture is under way */
 	bool runs;	       /* the thread */
-	struct list wishes;
+	struct list requests;
 	struct question question;
 	struct refusal refusal;
 	struct slot slot; /* NULL: the hook is not in */
@@ -66,7 +66,7 @@ void permission_last_refusal(struct refusal *ret)
 /* --- the thread that asks --- */
 
 /* With the lock, which is not held while the daemon is asked. */
-static void carry_out(struct wish *w)
+static void carry_out(struct request *w)
 {
 	struct question question = permission.question;
 	struct refusal refusal = { 0 };
@@ -96,10 +96,10 @@ static void *run(void *argument)
 	permission.runs = true;
 	pthread_cond_broadcast(&permission.change);
 	while (permission.asks) {
-		if (list_is_empty(&permission.wishes)) {
+		if (list_is_empty(&permission.requests)) {
 			lock_wait(&permission.lock, &permission.change);
 		} else {
-			carry_out(list_entry(permission.wishes.next, struct wish, link));
+			carry_out(list_entry(permission.requests.next, struct request, link));
 		}
 	}
 	permission.runs = false;
@@ -118,7 +118,7 @@ static int begin_thread(void)
 	if (permission.runs) { /* of the capture before */
 		return 0;
 	}
-	r = agent_thread(run, NULL, STACK_BYTES, &thread);
+	r = thread_start(run, NULL, STACK_BYTES, &thread);
 	if (r < 0) {
 		return r;
 	}
@@ -131,8 +131,8 @@ static int begin_thread(void)
 
 /* --- the program's threads --- */
 
-/* With the lock. A wish that is taken lives on this stack until it is done. */
-static void wait_for(struct wish *w)
+/* With the lock. A request that is taken lives on this stack until it is done. */
+static void wait_for(struct request *w)
 {
 	uint64_t by_ns = clock_now_ns() + ASK_TIMEOUT_S * CLOCK_NS_PER_S;
 
@@ -150,7 +150,7 @@ static void wait_for(struct wish *w)
 /* True when the request was answered. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
-	struct wish w = { .error = -ENOENT };
+	struct request w = { .error = -ENOENT };
 
 	if (!ask_is_allocation(fd, request, argument, &w.allocation) ||
 	    atomic_load(&permission.forked)) {
@@ -158,7 +158,7 @@ static bool forward(int fd, unsigned long request, void *argument)
 	}
 	lock_acquire(&permission.lock);
 	if (permission.asks && permission.runs) {
-		list_append(&permission.wishes, &w.link);
+		list_append(&permission.requests, &w.link);
 		pthread_cond_broadcast(&permission.change);
 		wait_for(&w);
 	}
@@ -220,10 +220,10 @@ static int put_hook_in(struct refusal *r)
 /* With the lock. */
 static void init(void)
 {
-	if (permission.wishes.next) {
+	if (permission.requests.next) {
 		return;
 	}
-	list_init(&permission.wishes);
+	list_init(&permission.requests);
 	lock_cond_init(&permission.change);
 }
 
@@ -276,7 +276,7 @@ void permission_remove(void)
 	    slot_write(&permission.slot, permission.before) == 0) {
 		permission.slot.slot = NULL;
 	}
-	if (permission.wishes.next) {
+	if (permission.requests.next) {
 		pthread_cond_broadcast(&permission.change);
 	}
 	lock_release(&permission.lock);

@@ -15,22 +15,22 @@ void stream_captures_deinit(struct stream_captures *s)
 	lock_deinit(&s->lock);
 }
 
-void stream_captures_look_on(struct stream_captures *s)
+void stream_captures_observe(struct stream_captures *s)
 {
 	uint64_t none = 0, by_ns;
 	struct timespec until;
 
-	if (atomic_load_explicit(&s->has_looked_on, memory_order_relaxed)) {
+	if (atomic_load_explicit(&s->has_observed, memory_order_relaxed)) {
 		return;
 	}
-	by_ns = clock_now_ns() + STREAM_CAPTURES_LOOK_ON_NS;
-	if (!atomic_compare_exchange_strong(&s->look_on_by_ns, &none, by_ns)) {
+	by_ns = clock_now_ns() + STREAM_CAPTURES_OBSERVE_NS;
+	if (!atomic_compare_exchange_strong(&s->observe_by_ns, &none, by_ns)) {
 		by_ns = none; /* another thread has come before */
 	}
 	until = clock_timespec(by_ns);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
 	}
-	atomic_store(&s->has_looked_on, true);
+	atomic_store(&s->has_observed, true);
 }
 
 uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *ret_captures)

@@ -24,7 +24,7 @@ enum { STREAM_CAPTURES_MAX = 64 }; /* that are known by number; more are only co
 
 /* From its first launch on a late capture of ours starts nothing for so long: CUPTI's Start
  * invalidates stream captures, and one that is not met yet has time for a launch. */
-#define STREAM_CAPTURES_LOOK_ON_NS (CLOCK_NS_PER_S / 20)
+#define STREAM_CAPTURES_OBSERVE_NS (CLOCK_NS_PER_S / 20)
 
 struct stream_captures {
 	atomic_uint n; /* with those that are about to begin */
@@ -35,8 +35,8 @@ struct stream_captures {
 	} known[STREAM_CAPTURES_MAX];
 	size_t n_known;
 	unsigned unnamed;
-	atomic_bool has_looked_on;
-	_Atomic uint64_t look_on_by_ns; /* clock_now_ns(); 0: nobody has begun to */
+	atomic_bool has_observed;
+	_Atomic uint64_t observe_by_ns; /* clock_now_ns(); 0: nobody has begun to */
 };
 
 void stream_captures_init(struct stream_captures *s);
@@ -58,7 +58,7 @@ void stream_captures_began(struct stream_captures *s, CUstream stream, uint64_t 
 			   bool counted);
 
 /* Before a launch: comes back when that time is over, at once from then on. */
-void stream_captures_look_on(struct stream_captures *s);
+void stream_captures_observe(struct stream_captures *s);
 
 /* Somebody has met this one; 0: one without a number. */
 void stream_captures_meet(struct stream_captures *s, uint64_t id);

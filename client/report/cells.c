@@ -154,6 +154,7 @@ uint64_t cells_turn(struct groups *g, const struct gpuctr_record *record)
 
 void cells_free(struct groups *g)
 {
+	strata_free_pools(g);
 	for (size_t i = 0; i < g->strata_index.n; i++) {
 		free(g->strata[i].samples);
 	}
@@ -166,4 +167,6 @@ void cells_free(struct groups *g)
 	map_deinit(&g->strata_index.numbers);
 	map_deinit(&g->cells_index.numbers);
 	map_deinit(&g->contexts_index.numbers);
+	free(g->placed);
+	free(g->priors);
 }

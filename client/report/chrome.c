@@ -40,11 +40,11 @@ static void chrome_close(void *e)
 }
 
 static void *chrome_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct chrome *c = calloc(1, sizeof(*c));
 
-	(void)why;
+	(void)refusal;
 	if (!c) {
 		return NULL;
 	}

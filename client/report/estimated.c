@@ -37,14 +37,6 @@
 
 /* --- strata ---------------------------------------------------------------------------------- */
 
-void estimated_free(struct groups *g)
-{
-	pools_free(g);
-	cells_free(g);
-	free(g->placed);
-	free(g->priors);
-}
-
 static struct stratum_kind kind_of(struct groups *g, const struct gpuctr_stratum *s)
 {
 	struct stratum_kind k = {
@@ -86,7 +78,7 @@ uint64_t groups_launches_of_strata(const struct groups *g)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < g->strata_index.n; i++) {
-		n += groups_stratum_seen(&g->strata[i]);
+		n += strata_seen(&g->strata[i]);
 	}
 	return n;
 }
@@ -204,16 +196,6 @@ static struct estimate_prior *new_priors(const struct groups *g)
 	return priors;
 }
 
-uint64_t groups_stratum_seen(const struct groups_stratum *s)
-{
-	uint64_t measured = s->samples[SAMPLE_LAUNCHES].n;
-
-	if (!s->told) {
-		return measured + 1;
-	}
-	return s->seen > measured ? s->seen : measured;
-}
-
 /* Is a launch in the same row as the others of its stratum, whether it was measured or not? */
 static bool is_of_one_row(const struct groups *g, const struct groups_stratum *s,
 			  const struct group *row)
@@ -258,12 +240,12 @@ static struct estimate_pair pair_of(const struct groups *g, const struct entry *
 		sum = s->samples[sample]; /* which knows what turns its cells have in common */
 	}
 	/* One launch, or turn, may have been measured in this row alone. */
-	whole = whole && (is_of_one_row(g, s, entries[0].row) ||
-			  !estimate_lacks(&sum, groups_stratum_seen(s)));
+	whole = whole &&
+		(is_of_one_row(g, s, entries[0].row) || !estimate_lacks(&sum, strata_seen(s)));
 	if (sample < s->n_samples) {
 		estimate_widen(&sum, &s->samples[sample]);
 	}
-	return estimate_pair_among(&sum, groups_stratum_seen(s), whole ? &g->priors[sample] : NULL);
+	return estimate_pair_among(&sum, strata_seen(s), whole ? &g->priors[sample] : NULL);
 }
 
 static void add_sample_of(const struct groups *g, const struct entry *entries, size_t n,
@@ -285,7 +267,7 @@ static void add_launches(const struct groups *g, const struct entry *entries, si
 {
 	const struct groups_stratum *s = &g->strata[entries[0].cell->stratum];
 	const struct stratum_pool *pool = pool_of(g, entries);
-	double seen = (double)(pool ? pool->seen : groups_stratum_seen(s));
+	double seen = (double)(pool ? pool->seen : strata_seen(s));
 	struct estimate one = { .kind = ESTIMATE_EXACT, .value = seen };
 
 	if (!is_of_one_row(g, s, entries[0].row)) {

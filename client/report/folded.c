@@ -111,7 +111,7 @@ static void folded_close(void *e)
 }
 
 static void *folded_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct folded *f = calloc(1, sizeof(*f));
 
@@ -123,9 +123,9 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
 	f->places = info->budget_ppm > 0 ? places_new(NULL) : NULL;
-	if (!take_weight(f, options->weight, why) ||
+	if (!take_weight(f, options->weight, &refusal->why) ||
 	    (info->budget_ppm > 0 &&
-	     (!f->places || places_begin(f->places, &info->plan, info->path, why)))) {
+	     (!f->places || places_begin(f->places, &info->plan, info->path, &refusal->why)))) {
 		folded_close(f);
 		return NULL;
 	}

@@ -80,7 +80,7 @@ struct groups *groups_free(struct groups *g)
 		free(g->leaves[i]);
 	}
 	free_processes(g);
-	estimated_free(g);
+	cells_free(g);
 	texts_deinit(&g->texts);
 	texts_deinit(&g->row_texts);
 	free(g->measures);
@@ -290,6 +290,16 @@ struct groups_process *groups_find_process(struct groups *g, unsigned process)
 
 	return at < g->n_processes && g->processes[at].process == process ? &g->processes[at]
 									  : NULL;
+}
+
+const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index)
+{
+	for (size_t i = 0; p && i < p->n_devices; i++) {
+		if (p->devices[i].index == index) {
+			return &p->devices[i];
+		}
+	}
+	return NULL;
 }
 
 /* NULL: out of memory. */

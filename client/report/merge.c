@@ -167,7 +167,7 @@ int merge_finish(struct merge *m, struct merge_counts *ret)
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-void merge_add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b)
+static void add_values(const struct merge *m, size_t values, bool plain, bool first, struct buf *b)
 {
 	for (size_t i = 0; values > 0 && i < m->n_columns; i++) {
 		double value = m->values[(values - 1) * m->n_columns + i];
@@ -180,6 +180,35 @@ void merge_add_values(const struct merge *m, size_t values, bool plain, bool fir
 			first = false;
 		}
 	}
+}
+
+/* Before its launch, so that of two with the same times it is the outer one. */
+static void add_op(const struct trace_launch *launch, struct buf *b)
+{
+	buf_text(b, "{\"ph\":\"X\",\"cat\":\"cpu_op\",");
+	buf_text(b, launch->thread);
+	buf_text(b, ",\"ts\":");
+	buf_double(b, launch->begin);
+	buf_text(b, ",\"dur\":");
+	buf_double(b, launch->us);
+	buf_text(b, ",\"name\":\"(no operator)\"},\n");
+}
+
+static void add_range(const struct merge *m, const struct trace_launch *launch, struct buf *b)
+{
+	double us = floor(launch->kernel_us);
+
+	buf_printf(
+		b,
+		",\n{\"ph\":\"X\",\"cat\":\"cuda_profiler_range\",\"pid\":%u,\"tid\":0,\"ts\":%lld",
+		launch->device, (long long)launch->range_us);
+	buf_text(b, ",\"dur\":");
+	buf_double(b, us >= 1 ? us : 1);
+	buf_text(b, ",\"name\":");
+	text_json(b, launch->text ? launch->text : "(not known)");
+	buf_text(b, ",\"args\":{");
+	add_values(m, launch->values, true, true, b);
+	buf_text(b, "}}");
 }
 
 enum place { AT_KERNEL, AT_BARE, AT_RANGE, AT_END, AT_NONE };
@@ -226,18 +255,18 @@ void merge_put(struct merge *m, struct buf *b)
 
 	switch (find_place(m, &at)) {
 	case AT_KERNEL:
-		merge_add_values(m, k->values, false, k->empty, b);
+		add_values(m, k->values, false, k->empty, b);
 		m->next_kernel++;
 		break;
 	case AT_BARE:
-		merge_add_op(&m->bare[m->next_bare++], b);
+		add_op(&m->bare[m->next_bare++], b);
 		break;
 	case AT_RANGE:
-		merge_add_values(m, range->values, true, range->empty, b);
+		add_values(m, range->values, true, range->empty, b);
 		m->next_range++;
 		break;
 	case AT_END:
-		merge_add_range(m, &t->launches[m->next_launch++], b);
+		add_range(m, &t->launches[m->next_launch++], b);
 		break;
 	case AT_NONE:
 		break;

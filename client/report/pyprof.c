@@ -207,7 +207,7 @@ static bool begin_places(struct pyprof *p, struct buf *why)
 }
 
 static void *pyprof_open(const struct store_info *info, const struct exporter_options *options,
-			 struct buf *why)
+			 struct exporter_refusal *refusal)
 {
 	struct pyprof *p = calloc(1, sizeof(*p));
 
@@ -218,8 +218,8 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	p->options = options;
 	p->kernels = fragments_new();
 	if (!p->kernels || !find_sums(p) ||
-	    !take_columns(p, options->columns ? options->columns : usual_columns, why) ||
-	    !share_width(p, why) || !begin_places(p, why)) {
+	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
+	    !share_width(p, &refusal->why) || !begin_places(p, &refusal->why)) {
 		pyprof_close(p);
 		return NULL;
 	}

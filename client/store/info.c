@@ -162,7 +162,7 @@ static int read_arguments(struct store_reader *r)
 	size_t n;
 	int result = reader_count(r, table, MAX_META, &n);
 
-	if (result || n == 0) {
+	if (result) {
 		return result;
 	}
 	argv = store_pool_take(&r->pool, n + 1, sizeof(*argv));
@@ -376,7 +376,6 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 int info_read_processes(struct store_reader *r)
 {
 	size_t n;
-	char sql[256];
 	int result = reader_count(r, "process", STORE_PROCESS_MAX, &n);
 
 	if (result) {
@@ -389,12 +388,11 @@ int info_read_processes(struct store_reader *r)
 	}
 	r->info.processes = r->processes;
 	r->info.n_processes = n;
-	snprintf(sql, sizeof(sql),
-		 "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean, seen,"
-		 " measured, filtered, capturing, unready, failed, dropped, lost, %s FROM process"
-		 " ORDER BY id",
-		 r->format < 3 ? "0" : "unchosen");
-	result = reader_rows(r, "process", sql, n, take_process, r->processes);
+	result = reader_rows(r, "process",
+			     "SELECT id, pid, program, cupti, driver, recorded_from, ended, clean,"
+			     " seen, measured, filtered, capturing, unready, failed, dropped,"
+			     " lost, unchosen FROM process ORDER BY id",
+			     n, take_process, r->processes);
 	result = result ? result : read_devices(r);
 	return result ? result : read_claims(r);
 }

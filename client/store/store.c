@@ -43,21 +43,6 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-int store_fail(struct store *s, int rc, const char *call)
-{
-	int code = store_error_sqlite(&s->error, s->db, rc, s->path, call);
-
-	if (s->db && sqlite3_get_autocommit(s->db) == 0) {
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	}
-	s->in_transaction = false;
-	s->saved -= s->pending_records;
-	s->unsaved += s->pending_records;
-	s->pending_records = 0;
-	s->pending_bytes = 0;
-	return code;
-}
-
 static int step_bare(struct store *s, enum store_statement which)
 {
 	int rc = sqlite3_step(s->stmt[which]);

@@ -16,8 +16,8 @@
 /* The doctor looks from two sides. From outside: at what the system tells of a running daemon, its
  * processes and its socket, and at what the daemon answers. From inside: in a process of its own,
  * as the user that the daemon becomes, at what a daemon would find if it started now. NVIDIA's
- * libraries may end or hang that process, which is a finding as well. Last, a profiler of the caller's
- * is run under a permit. */
+ * libraries may end or hang that process, which is a finding as well. Last, a profiler of the
+ * caller's is run under a permit. */
 
 struct printer {
 	struct finding_sink sink;

@@ -2,8 +2,8 @@
 #ifndef GPUCTR_BASE_ARRAY_H
 #define GPUCTR_BASE_ARRAY_H
 
-/* An array that grows by doubling: the caller has the pointer, the number of items and *max, for how
- * many there is room; all three are 0 at first. */
+/* An array that grows by doubling: the caller has the pointer, the number of items and *max, for
+ * how many there is room; all three are 0 at first. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
 #define GPUCTR_BASE_MAP_H
 
 /* A hash table of the caller's items, with open addressing, at most half full. The caller computes
- * the hash of a key and says which item has the key; the table keeps both in a slot, so it grows and
- * removes without asking. Zero-initialised by the caller. */
+ * the hash of a key and says which item has the key; the table keeps both in a slot, so it grows
+ * and removes without asking. Zero-initialised by the caller. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,8 +46,8 @@ uint64_t map_hash(const void *data, size_t n);
 
 /* The item that has the key, or NULL. Inlined with has(), because some callers search for each
  * record. */
-static inline __attribute__((always_inline)) void *
-map_find(const struct map *t, uint64_t hash, map_has_fn has, const void *key)
+static inline __attribute__((always_inline)) void *map_find(const struct map *t, uint64_t hash,
+							    map_has_fn has, const void *key)
 {
 	size_t mask = t->n_slots - 1;
 

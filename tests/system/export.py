@@ -8,6 +8,7 @@ The trace is checked against all that HolisticTraceAnalysis needs to give each k
 
 import collections
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -439,7 +440,12 @@ def layouts_of_pyprof():
 def files():
     export("run.gpuctr", "-o", "a.json")
     check(pathlib.Path("a.json").read_bytes() == export("run.gpuctr", "--to", "chrome"), "a file")
+    export("run.gpuctr", "-o", "a.json.gz")
+    check(gzip.decompress(pathlib.Path("a.json.gz").read_bytes()) == pathlib.Path("a.json").read_bytes(), "a compressed file")
+    pathlib.Path("a.json.gz").unlink()
     export("run.gpuctr", "-o", "a.json", status=2, says=b"-f replaces it")
+    for name in ("a.js", "json", "a.gz", "a."):
+        export("run.gpuctr", "-o", name, status=2, says=b"to what?")
     export("run.gpuctr", "-f", "-o", "a.json")
     export("-", "--to", "csv", stdin=open("run.gpuctr", "rb"))
     pathlib.Path("cut.gpuctr").write_bytes(pathlib.Path("run.gpuctr").read_bytes()[:1000000])
@@ -525,7 +531,7 @@ def a_stack_as_deep_as_the_file():
     path = change(
         "deep.gpuctr", "DELETE FROM range WHERE process = 1",
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO range"
-         " SELECT 1, i, i - 1, '', 'r', '', 0, 0, 0, i - 1 FROM n", (depth,)),
+         " SELECT 1, i, i - 1, '', 'r', '', 0, 0, 0, i - 1, 1 FROM n", (depth,)),
         "UPDATE record SET range = 0",
         ("UPDATE record SET range = ? WHERE process = 1 AND idx = (SELECT max(idx) FROM record)", (depth,)),
         "DELETE FROM mark")

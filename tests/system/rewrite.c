@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* rewrite FROM TO: the capture FROM, of whatever format, in the present one, as the client would
- * have written it live. */
+/* rewrite FROM TO: the capture FROM as the client would have written it live. */
 
 #include <stdio.h>
 

@@ -70,7 +70,8 @@ static void finds_the_others_when_one_is_removed(void **state)
 			map_remove(&t, hashes[k](order[i]), &numbers[order[i]]);
 			assert_int_equal(t.n, NUMBERS - i - 1);
 			for (int j = i % 97; j < NUMBERS; j += 97) {
-				void *found = map_find(&t, hashes[k](order[j]), is_number, &order[j]);
+				void *found =
+					map_find(&t, hashes[k](order[j]), is_number, &order[j]);
 
 				assert_ptr_equal(found, j > i ? &numbers[order[j]] : NULL);
 			}

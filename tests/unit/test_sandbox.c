@@ -21,9 +21,9 @@
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/sandbox.h"
 
-/* The table of docs/internals/privileges.md, tried: for each of its calls and processes a child loads the
- * filter and makes the call. Arguments are such that the kernel itself refuses with something else
- * than EPERM, or does no harm. */
+/* The table of docs/internals/privileges.md, tried: for each of its calls and processes a child
+ * loads the filter and makes the call. Arguments are such that the kernel itself refuses with
+ * something else than EPERM, or does no harm. */
 
 enum { COLUMNS = 4 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/slower.h"
+#include "client/agent/slowdown.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,12 +26,12 @@ static struct times *present(void)
 	return atomic_load_explicit(&is_there, memory_order_relaxed) ? &under : &plain;
 }
 
-bool slower_wants_more(void)
+bool slowdown_wants_more(void)
 {
 	return atomic_load_explicit(&present()->n, memory_order_relaxed) < TIMES;
 }
 
-void slower_note(uint64_t ns)
+void slowdown_note(uint64_t ns)
 {
 	struct times *t = present();
 	uint32_t i = atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
@@ -40,12 +40,12 @@ void slower_note(uint64_t ns)
 			      memory_order_relaxed);
 }
 
-bool slower_knows_plain(void)
+bool slowdown_knows_plain(void)
 {
 	return atomic_load(&is_there) || are_enough(&plain);
 }
 
-void slower_begins(void)
+void slowdown_begins(void)
 {
 	atomic_store(&is_there, true);
 }
@@ -69,7 +69,7 @@ static double lower_quartile(const struct times *t)
 	return v[n / 4];
 }
 
-double slower_by_ns(void)
+double slowdown_by_ns(void)
 {
 	double by;
 
@@ -80,7 +80,7 @@ double slower_by_ns(void)
 	return by > 0 ? by : 0;
 }
 
-void slower_forget(void)
+void slowdown_forget(void)
 {
 	memset(&plain, 0, sizeof(plain));
 	memset(&under, 0, sizeof(under));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPUCTR_AGENT_SLOWER_H
-#define GPUCTR_AGENT_SLOWER_H
+#ifndef GPUCTR_AGENT_SLOWDOWN_H
+#define GPUCTR_AGENT_SLOWDOWN_H
 
 /* How much longer launches take once CUPTI's range profiler is there. Launches that are not
  * measured are timed, from our callback before the driver's call to the one after it: all of them
@@ -15,21 +15,21 @@
 #include <stdint.h>
 
 /* Has the launch that comes to be timed, whatever else is? */
-bool slower_wants_more(void);
+bool slowdown_wants_more(void);
 
 /* A launch that took so long and was not measured. */
-void slower_note(uint64_t ns);
+void slowdown_note(uint64_t ns);
 
 /* Are launches known as they were without the profiler? */
-bool slower_knows_plain(void);
+bool slowdown_knows_plain(void);
 
 /* From now on the profiler is there. */
-void slower_begins(void);
+void slowdown_begins(void);
 
 /* By how many ns a launch is slower; 0: it is not, or not known yet. */
-double slower_by_ns(void);
+double slowdown_by_ns(void);
 
 /* For tests: as in a new process. */
-void slower_forget(void);
+void slowdown_forget(void);
 
 #endif
