@@ -13,7 +13,8 @@ public struct that stands for the message, in place of a struct wire_name. "chec
 looks at relations between fields.
 
 [limit] is a C expression: the longest string or bytes, the most elements, the largest number. Numbers need
-none; a string without one has LIMIT_NAME_BYTES.
+none; a string without one has LIMIT_NAME_BYTES. Bytes that are [packed Name] are a whole message, which the
+plain struct holds beside the bytes.
 """
 
 import pathlib
@@ -50,7 +51,7 @@ class Message:
         self.name = snake(name)
         self.fields = []
         self.type = self.check = None
-        self.public = False
+        self.public = self.packed = False
         self.struct = "wire_" + self.name
         for note in notes.split(", ") if notes else []:
             word, value = note.rsplit(" ", 1)
@@ -73,7 +74,11 @@ def read(paths):
             if begin:
                 message = messages[begin[1]] = Message(begin[1], begin[2])
             elif field and message:
-                message.fields.append(field.groups())
+                repeated, kind, name, tag, limit = field.groups()
+                packed = limit.removeprefix("packed ") if (limit or "").startswith("packed ") else None
+                message.fields.append((repeated, packed or kind, name, tag, None if packed else limit))
+                if packed:
+                    messages[packed].packed = True
             elif line == "}":
                 message = None
             elif not NOT_OURS.match(line):
@@ -98,11 +103,11 @@ def row(messages, message, repeated, kind, name, number, limit):
         elif kind == "string":
             limit = limit or "LIMIT_NAME_BYTES"
     else:
-        wire_kind = "MESSAGES" if repeated else "MESSAGE"
+        wire_kind = "MESSAGES" if repeated else "PACKED" if messages[kind].packed else "MESSAGE"
     if not limit and (repeated or kind == "bytes"):
         sys.exit(f"{message.name}.{name}: no limit")
     place = f"offsetof(struct {message.struct}, {name})"
-    count = "0"
+    count = f"offsetof(struct {message.struct}, {name}.packed)" if wire_kind == "PACKED" else "0"
     if repeated and message.public:
         count = f"offsetof(struct {message.struct}, n_{name})"
     elif repeated:
@@ -135,6 +140,7 @@ def make_header(messages):
     for name, m in ((n, m) for m in ordered for n in messages if messages[n] is m):
         if not m.public:
             fields = [member(messages, *field[:3]) for field in m.fields]
+            fields += ["\tstruct wire_bytes packed;"] if m.packed else []
             out += [f"struct {m.struct} {{", *fields, "};", ""]
         if name in lists:
             out += [f"struct wire_{plural(m.name)} {{", "\tsize_t n;", f"\tconst struct {m.struct} *v;", "};", ""]

@@ -122,6 +122,7 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 			(struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		make_fields(m, f->sub, dst);
 		break;
 	case WIRE_KIND_STRINGS:
@@ -186,6 +187,7 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n) == 0);
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		expect_equal(f->sub, a, b);
 		break;
 	case WIRE_KIND_STRINGS:
@@ -431,7 +433,7 @@ static void expect_all_present(const struct wire_layout *l, const char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			assert_string_equal(*(const char *const *)(plain + f->offset), "");
-		} else if (f->kind == WIRE_KIND_MESSAGE) {
+		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
 			expect_all_present(f->sub, plain + f->offset);
 		}
 	}
@@ -695,6 +697,29 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 	arena_deinit(&a);
 }
 
+/* The planner encodes a plan, and nobody after it: what is passed on are its bytes, also those that
+ * no field of ours reads. */
+static void a_plan_is_passed_on_as_the_bytes_that_came(void **state)
+{
+	static const uint8_t reply[] = { 8,   7,   0x12, 11, 10, 5,   'G', 'H',
+					 '1', '0', '0',	 32, 2,	 120, 9 };
+	struct wire_message in, opened = { .type = WIRE_OPENED }, copy, out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, WIRE_PLAN_REPLY, reply, sizeof(reply), &in), 0);
+	assert_string_equal(in.plan_reply.plan.chip, "GH100");
+	assert_int_equal(in.plan_reply.plan.passes, 2);
+	assert_int_equal(wire_copy(&a, &in, &copy), 0);
+	opened.opened.plan = copy.plan_reply.plan;
+	assert_int_equal(encode_and_decode(&opened, &out, &a), 0);
+	assert_string_equal(out.opened.plan.chip, "GH100");
+	assert_int_equal(out.opened.plan.packed.n, 11);
+	assert_memory_equal(out.opened.plan.packed.v, reply + 4, 11);
+	arena_deinit(&a);
+}
+
 /* --- hostile bytes --- */
 
 /* A frame of the largest size, full of the smallest messages there are. */
@@ -882,6 +907,7 @@ int main(void)
 		cmocka_unit_test(enums_are_known_values),
 		cmocka_unit_test(the_encoder_keeps_the_limits),
 		cmocka_unit_test(a_plan_refers_only_to_its_own_metrics),
+		cmocka_unit_test(a_plan_is_passed_on_as_the_bytes_that_came),
 		cmocka_unit_test(a_frame_of_empty_messages_costs_a_bounded_amount),
 		cmocka_unit_test(a_frame_of_packed_zeroes_costs_a_bounded_amount),
 		cmocka_unit_test(strings_are_utf8),
