@@ -237,10 +237,9 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 	}
 	c->id = w->capture;
 	o = (struct gpuctr_opened){
-		w->capture,  &c->plan, gpus_from_wire(&g->arena, &w->gpus), w->gpus.n, w->driver,
-		w->recorded, w->owner,
+		w->capture, &c->plan, w->gpus.v, w->gpus.n, w->driver, w->recorded, w->owner,
 	};
-	if (keep_plan(c, &w->plan) < 0 || !o.gpus) {
+	if (keep_plan(c, &w->plan) < 0) {
 		return GPUCTR_E_PROTOCOL;
 	}
 	if (c->handler.on_opened) {
@@ -267,21 +266,12 @@ static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
 
 static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
 {
-	struct gpuctr_device *devices =
-		arena_alloc(&c->g->arena, (w->devices.n + 1) * sizeof(*devices));
-	struct gpuctr_process p = {
-		w->process,	  w->pid,  w->program,	 w->cupti,    w->driver,
-		w->recorded_from, devices, w->devices.n, w->claims.v, w->claims.n,
+	const struct gpuctr_process p = {
+		w->process,	  w->pid,	w->program,   w->cupti,	   w->driver,
+		w->recorded_from, w->devices.v, w->devices.n, w->claims.v, w->claims.n,
 	};
 
-	for (size_t i = 0; devices && i < w->devices.n; i++) {
-		const struct wire_device *d = &w->devices.v[i];
-
-		devices[i] = (struct gpuctr_device){
-			d->index, d->uuid, d->name, d->chip, d->clock_sm_mhz, d->clock_mem_mhz,
-		};
-	}
-	if (devices && c->handler.on_process) {
+	if (c->handler.on_process) {
 		c->handler.on_process(c, &p, c->userdata);
 	}
 	return 0;

@@ -100,8 +100,6 @@ void connection_name(const char *program, char *name, size_t size);
  * called once. After an error, -errno or a code, it is not called. */
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
 		    struct gpuctr_capture *c);
-/* As the public struct, which ends with the call. */
-void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata);
 void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
 
 /* metrics is NULL when the expansion failed: e says why. */
@@ -136,8 +134,7 @@ enum { ENVIRONMENT_SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path)
 /* As gpuctr_capture_environment(), of a permit. */
 const char *const *permit_environment(struct gpuctr_capture *c, const char *agent);
 
-/* Converts structs of the wire to public ones; arrays live in a. -ENOMEM. */
+/* Makes a public plan, whose columns live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
-struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in);
 
 #endif

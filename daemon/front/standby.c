@@ -170,17 +170,19 @@ static bool may_see(const struct peer *p, const struct process *process)
 	return process->registered && (p->credentials.machine_root || may_capture(p, process));
 }
 
-static struct wire_registered_process describe(const struct peer *p, struct arena *a,
-					       const struct process *process)
+static struct gpuctr_registered_process describe(const struct peer *p, struct arena *a,
+						 const struct process *process)
 {
 	const struct peer *peer = process->peer;
-	struct wire_registered_process d = {
-		.id = process->id,
+	const struct wire_strings claims = process_claims(a, process);
+	struct gpuctr_registered_process d = {
+		.process = process->id,
 		.pid = (uint32_t)process->pid,
 		.uid = process->uid,
 		.program = peer->program,
 		.age_ns = clock_now_ns() - process->since_ns,
-		.claims = process_claims(a, process),
+		.claims = claims.v,
+		.n_claims = claims.n,
 		.foreign = !is_own(process, &p->credentials),
 		.cgroup = process->cgroup,
 	};
@@ -210,7 +212,7 @@ static const struct list *find_next(const struct processes *all, uint32_t listed
 /* Fills an answer with processes from at on, as many as a part has. Returns where the next part
  * begins. */
 static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
-			       struct wire_registered_process *v, size_t *ret_n)
+			       struct gpuctr_registered_process *v, size_t *ret_n)
 {
 	const struct list *end = &p->front->processes.all;
 
@@ -228,7 +230,7 @@ static const struct list *fill(struct peer *p, struct arena *a, const struct lis
 
 void standby_list(struct peer *p)
 {
-	struct wire_registered_process v[PART_PROCESSES];
+	struct gpuctr_registered_process v[PART_PROCESSES];
 	const struct processes *all = &p->front->processes;
 	struct wire_message m = { .type = WIRE_PROCESSES_REPLY };
 	const struct list *next;

@@ -14,7 +14,7 @@ looks at relations between fields.
 
 [limit] is a C expression: the longest string or bytes, the most elements, the largest number. Numbers need
 none; a string without one has LIMIT_NAME_BYTES. Bytes that are [packed Name] are a whole message, which the
-plain struct holds beside the bytes.
+plain struct holds beside the bytes. An [optional] message is a pointer, NULL when it is absent.
 """
 
 import pathlib
@@ -86,11 +86,13 @@ def read(paths):
     return messages
 
 
-def member(messages, repeated, kind, name):
+def member(messages, repeated, kind, name, optional):
     if kind in SCALARS:
         single, many, _ = SCALARS[kind]
         return f"\tstruct wire_{many} {name};" if repeated else f"\t{single}{name};"
     m = messages[kind]
+    if optional:
+        return f"\tconst struct {m.struct} *{name};"
     return f"\tstruct wire_{plural(m.name)} {name};" if repeated else f"\tstruct {m.struct} {name};"
 
 
@@ -104,6 +106,8 @@ def row(messages, message, repeated, kind, name, number, limit):
             limit = limit or "LIMIT_NAME_BYTES"
     else:
         wire_kind = "MESSAGES" if repeated else "PACKED" if messages[kind].packed else "MESSAGE"
+        if limit == "optional":
+            wire_kind, limit = "OPTIONAL", None
     if not limit and (repeated or kind == "bytes"):
         sys.exit(f"{message.name}.{name}: no limit")
     place = f"offsetof(struct {message.struct}, {name})"
@@ -113,6 +117,14 @@ def row(messages, message, repeated, kind, name, number, limit):
     elif repeated:
         place, count = place[:-1] + ".v)", place[:-1] + ".n)"
     return f"\t{{ {number}, WIRE_KIND_{wire_kind}, {place}, {count}, {limit or 0}, {sub} }},"
+
+
+def check(message, repeated, kind, name, number, limit):
+    """That a member which gpuctr.h declares takes what is written there."""
+    if repeated or kind not in SCALARS:
+        return []
+    member = f"((struct {message.struct} *)NULL)->{name}"
+    return [f'_Static_assert(sizeof({member}) == sizeof({SCALARS[kind][0].strip()}), "{name}");']
 
 
 def in_order(messages):
@@ -139,7 +151,7 @@ def make_header(messages):
     out += [f"\tWIRE_{m.name.upper()} = {m.type}," for m in types] + ["};", ""]
     for name, m in ((n, m) for m in ordered for n in messages if messages[n] is m):
         if not m.public:
-            fields = [member(messages, *field[:3]) for field in m.fields]
+            fields = [member(messages, *field[:3], field[4] == "optional") for field in m.fields]
             fields += ["\tstruct wire_bytes packed;"] if m.packed else []
             out += [f"struct {m.struct} {{", *fields, "};", ""]
         if name in lists:
@@ -156,7 +168,8 @@ def make_source(messages, paths):
     for m in ordered:
         out += ["", f"static const struct wire_field fields_{m.name}[] = {{"]
         out += [row(messages, m, *field) for field in m.fields]
-        out += ["};", f"static const struct wire_layout layout_{m.name} = {{"]
+        out += ["};"] + [line for field in m.fields if m.public for line in check(m, *field)]
+        out += [f"static const struct wire_layout layout_{m.name} = {{"]
         out += [f'\t"{m.name}", &gpuctr__{m.name}__descriptor, sizeof(struct {m.struct}), fields_{m.name},']
         out += [f"\tsizeof(fields_{m.name}) / sizeof(fields_{m.name}[0]), {m.check or 'NULL'},", "};"]
     out += ["", "const struct wire_layout *wire_layout_find(unsigned type)", "{", "\tswitch (type) {"]

@@ -110,6 +110,17 @@ static int decode_packed(struct arena *a, const struct wire_field *f,
 	return r;
 }
 
+static int decode_optional(struct arena *a, const struct wire_field *f, const void *pb, void *dst)
+{
+	void *made = pb ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)dst = made;
+	if (pb && !made) {
+		return WIRE_E_MALFORMED;
+	}
+	return pb ? decode_fields(a, f->sub, pb, made) : 0;
+}
+
 static int decode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
 {
 	switch (f->kind) {
@@ -132,6 +143,8 @@ static int decode_single(struct arena *a, const struct wire_field *f, const char
 	}
 	case WIRE_KIND_MESSAGE:
 		return decode_fields(a, f->sub, *(void *const *)src, dst);
+	case WIRE_KIND_OPTIONAL:
+		return decode_optional(a, f, *(void *const *)src, dst);
 	default:
 		return WIRE_E_MALFORMED;
 	}
@@ -279,6 +292,12 @@ static int encode_single(struct arena *a, const struct wire_field *f, const char
 			(ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
 		return b->n > f->limit ? -EMSGSIZE : 0;
 	}
+	case WIRE_KIND_OPTIONAL:
+		src = *(const char *const *)src;
+		if (!src) {
+			return 0;
+		}
+		/* fall through */
 	case WIRE_KIND_MESSAGE:
 		*(void **)dst = encode_fields(a, f->sub, src);
 		return *(void **)dst ? 0 : -errno;

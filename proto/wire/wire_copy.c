@@ -58,6 +58,7 @@ static bool is_within_limit(const struct wire_field *f, const char *in)
 	case WIRE_KIND_BOOL:
 	case WIRE_KIND_MESSAGE:
 	case WIRE_KIND_PACKED:
+	case WIRE_KIND_OPTIONAL:
 		return true;
 	case WIRE_KIND_STRING:
 		s = *(const char *const *)(in + f->offset);
@@ -103,6 +104,17 @@ static int copy_piece(struct arena *a, const char *in, char *ret)
 			: 0;
 }
 
+static int copy_optional(struct arena *a, const struct wire_field *f, const void *in, void *ret)
+{
+	void *copy = in ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)ret = copy;
+	if (in && !copy) {
+		return -ENOMEM;
+	}
+	return in ? copy_fields(a, f->sub, in, copy) : 0;
+}
+
 static int copy_field(struct arena *a, const struct wire_layout *layout, const struct wire_field *f,
 		      const char *in, char *ret)
 {
@@ -118,6 +130,8 @@ static int copy_field(struct arena *a, const struct wire_layout *layout, const s
 				   (const char **)(ret + f->offset));
 	case WIRE_KIND_BYTES:
 		return copy_piece(a, in + f->offset, ret + f->offset);
+	case WIRE_KIND_OPTIONAL:
+		return copy_optional(a, f, *(const void *const *)(in + f->offset), ret + f->offset);
 	case WIRE_KIND_PACKED:
 		r = copy_fields(a, f->sub, in + f->offset, ret + f->offset);
 		return r == 0 ? copy_piece(a, in + f->n_offset, ret + f->n_offset) : r;

@@ -608,9 +608,11 @@ static void answer_refusal(enum front_box_asked which, uint32_t id)
 
 static void answer_metrics(uint32_t id, bool last)
 {
-	static const struct wire_metric metric = { "dram__bytes", GPUCTR_METRIC_COUNTER,
-						   "byte",	  "dram",
-						   "bytes",	  { 0 } };
+	static const struct gpuctr_metric metric = { .name = "dram__bytes",
+						     .kind = GPUCTR_METRIC_COUNTER,
+						     .unit = "byte",
+						     .hardware_unit = "dram",
+						     .description = "bytes" };
 	struct wire_message m = {
 		.type = WIRE_METRICS_REPLY,
 		.metrics_reply = { id, "GH100", { 1, &metric }, last },
@@ -638,7 +640,7 @@ static void answer_plan(uint32_t id, uint32_t passes)
 
 static void answer_status(enum front_box_asked which, uint32_t id)
 {
-	static const struct wire_gpu gpus[FRONT_BOX_GPUS] = {
+	static const struct gpuctr_gpu gpus[FRONT_BOX_GPUS] = {
 		{ 0, "GPU-0", "H200", "GH100", 0, 0 },
 		{ 1, "GPU-1", "H200", "GH100", 0, 0 },
 	};

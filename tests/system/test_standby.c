@@ -24,7 +24,7 @@ static void start(struct fixture *f)
 static void a_program_registers_and_is_listed(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	struct standby_agent a;
 	int client;
 
@@ -33,15 +33,15 @@ static void a_program_registers_and_is_listed(void **state)
 	assert_int_equal(standby_list(client, &p), 0);
 	a = standby_register(f, USER_ANN);
 	assert_int_equal(standby_list(client, &p), 1);
-	assert_int_equal(p.id, a.id);
+	assert_int_equal(p.process, a.id);
 	assert_int_equal(p.pid, getpid());
 	assert_int_equal(p.uid, geteuid() == 0 ? USER_ANN : geteuid());
 	assert_string_equal(p.program, "python3");
 	assert_int_equal(p.capture, 0);
 	assert_string_equal(p.holder, "");
-	assert_int_equal(p.claims.n, 2);
-	assert_string_equal(p.claims.v[0], "SLURM_JOB_ID=4711");
-	assert_string_equal(p.claims.v[1], "RANK=3");
+	assert_int_equal(p.n_claims, 2);
+	assert_string_equal(p.claims[0], "SLURM_JOB_ID=4711");
+	assert_string_equal(p.claims[1], "RANK=3");
 	close(a.fd);
 	for (int i = 0; i < 100 && standby_count(client) != 0; i++) {
 		sleep_ms(10);
@@ -55,7 +55,7 @@ static void a_long_list_comes_in_frames(void **state)
 	enum { MANY = 600 };
 	static struct standby_agent a[MANY];
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	int client;
 
 	start(f);
@@ -64,7 +64,7 @@ static void a_long_list_comes_in_frames(void **state)
 	}
 	client = raw_client(f, USER_ANN);
 	assert_int_equal(standby_list(client, &p), MANY);
-	assert_int_equal(p.id, a[MANY - 1].id);
+	assert_int_equal(p.process, a[MANY - 1].id);
 	for (size_t i = 0; i < MANY; i++) {
 		close(a[i].fd);
 	}
@@ -159,7 +159,7 @@ static void one_user_does_not_keep_others_out(void **state)
 static void three_captures_one_after_another(void **state)
 {
 	struct fixture *f = *state;
-	struct wire_registered_process p = { 0 };
+	struct gpuctr_registered_process p = { 0 };
 	struct standby_agent a, b;
 	uint32_t ids[2];
 	int client, device;

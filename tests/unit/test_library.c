@@ -404,10 +404,12 @@ static void answer(struct fixture *f, const struct wire_message *m)
 static void answer_with_catalogue(struct fixture *f, uint32_t request)
 {
 	static const char *const endings[] = { ".sum" };
-	const struct wire_metric read = { .name = "dram__bytes_read",
-					  .submetrics = { 1, endings } };
-	const struct wire_metric write = { .name = "dram__bytes_write",
-					   .submetrics = { 1, endings } };
+	const struct gpuctr_metric read = { .name = "dram__bytes_read",
+					    .submetrics = endings,
+					    .n_submetrics = 1 };
+	const struct gpuctr_metric write = { .name = "dram__bytes_write",
+					     .submetrics = endings,
+					     .n_submetrics = 1 };
 	struct wire_message m = { .type = WIRE_METRICS_REPLY,
 				  .metrics_reply = { request, "GH100", { 1, &read }, false } };
 
@@ -593,14 +595,10 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 static void a_status_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
-	const struct wire_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
-	const struct wire_capture_info capture = {
-		105,	       106,
-		"ann",	       107,
-		"train",       GPUCTR_CAPTURE_RUNNING,
-		{ 1, ranges }, { 1, metrics },
-		108,	       { .seen = 109 },
-		110,	       111,
+	const struct gpuctr_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
+	const struct gpuctr_capture_info capture = {
+		105, 106, "ann",	   107, "train", GPUCTR_CAPTURE_RUNNING, ranges, 1, metrics,
+		1,   108, { .seen = 109 }, 110, 111,
 	};
 	struct wire_message m = { .type = WIRE_STATUS_REPLY,
 				  .status_reply = { .daemon = "0.0.9",
@@ -653,18 +651,10 @@ static void on_listed(const struct gpuctr_error *error, void *userdata)
 static void a_list_of_processes_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
-	const struct wire_registered_process process = {
-		201,
-		202,
-		203,
-		"ann",
-		"train",
-		204,
-		205,
-		"bob",
-		{ 2, ranges },
-		true,
-		"/system.slice/slurmstepd.scope/job_4711/step_2/user",
+	const struct gpuctr_registered_process process = {
+		201,	 202, 203,  "ann",
+		"train", 204, 205,  "bob",
+		ranges,	 2,   true, "/system.slice/slurmstepd.scope/job_4711/step_2/user",
 	};
 	struct wire_message m = { .type = WIRE_PROCESSES_REPLY,
 				  .processes_reply = { .processes = { 1, &process } } };

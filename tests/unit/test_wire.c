@@ -125,6 +125,12 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 	case WIRE_KIND_PACKED:
 		make_fields(m, f->sub, dst);
 		break;
+	case WIRE_KIND_OPTIONAL:
+		*(void **)dst = random & 1 ? arena_zalloc(&m->arena, f->sub->size) : NULL;
+		if (*(void **)dst) {
+			make_fields(m, f->sub, *(void **)dst);
+		}
+		break;
 	case WIRE_KIND_STRINGS:
 		make_strings(m, f, plain);
 		break;
@@ -189,6 +195,12 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 	case WIRE_KIND_MESSAGE:
 	case WIRE_KIND_PACKED:
 		expect_equal(f->sub, a, b);
+		break;
+	case WIRE_KIND_OPTIONAL:
+		assert_int_equal(!*(const char *const *)a, !*(const char *const *)b);
+		if (*(const char *const *)a) {
+			expect_equal(f->sub, *(const char *const *)a, *(const char *const *)b);
+		}
 		break;
 	case WIRE_KIND_STRINGS:
 		assert_int_equal(x.n, y.n);
