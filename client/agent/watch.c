@@ -41,10 +41,8 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
 
 	snprintf(text, sizeof(text), "%s for 10 s: %.200s on stream %llu of GPU %u", what,
 		 r->last_kernel, (unsigned long long)r->last_stream, (unsigned)r->device);
-	deliver_notice_now(
-		&c->deliver, code, text,
-		"Leave this kernel out with --kernel; see docs/internals/performance.md, kernels "
-		"that wait.");
+	deliver_notice_now(&c->deliver, code, text,
+			   "Leave this kernel out with --kernel; see docs/troubleshooting.md.");
 }
 
 /* Without the lock. The call may be waiting for what the program launches next, so nothing waits

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Walks over the words with the option tables of the verbs, so whatever is an option is completed
- * as one from the day it is added. The scripts of the shells (client/cli/completion) know nothing
- * but how to ask this. */
+/* Reads the words by the option tables of the verbs, so that a new option is completed without
+ * further work. The scripts of the shells (client/cli/completion) only call this. */
 
 #include "client/cli/completion.h"
 
@@ -38,7 +37,7 @@ static const struct option_def *find_long(const struct option_def *defs, const c
 static const struct option_def *find_short(const struct option_def *defs, char letter)
 {
 	for (; defs->name; defs++) {
-		if (defs->id == letter) {
+		if (defs->letter == letter) {
 			return defs;
 		}
 	}
@@ -47,9 +46,9 @@ static const struct option_def *find_short(const struct option_def *defs, char l
 
 static void note_value(struct completion *c, const struct option_def *def, const char *value)
 {
-	if (def->id == OPTION_SOCKET) {
+	if (strcmp(def->name, "socket") == 0) {
 		c->socket = value;
-	} else if (def->id == OPTION_CHIP) {
+	} else if (strcmp(def->name, "chip") == 0) {
 		c->chip = value;
 	}
 }
@@ -197,7 +196,7 @@ static const char *complete(struct completion *c, const struct walk *w)
 	if (c->n == 1 || (w->verb->takes && strcmp(w->verb->takes, "VERB") == 0)) {
 		offer_verbs(c);
 	}
-	/* Behind our name alone all programs are too many to choose from. */
+	/* Directly behind gpuctr-client every program would be a candidate: too many. */
 	if (c->n == 1 && c->typed[0] == '\0') {
 		return ":none";
 	}

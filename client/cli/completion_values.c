@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What values options take: words that are known, files, and what the daemon tells of metrics, GPUs
- * and processes, if it answers at once. Somebody waits at a prompt: after two seconds there are no
- * candidates, and whatever goes wrong is not told. */
+/* Values of options: fixed words, files, and the metrics, GPUs and processes that the daemon
+ * reports. The user waits at a prompt, so the client gives up after two seconds, and reports no
+ * errors. */
 
 #include "client/cli/completion.h"
 
@@ -36,7 +36,7 @@ static struct gpuctr *connect_daemon(const struct completion *c)
 {
 	struct gpuctr *g;
 
-	alarm(PATIENCE_S); /* ends us quietly, after what was printed until then */
+	alarm(PATIENCE_S); /* ends the client quietly; what it has printed until then counts */
 	if (gpuctr_connect(c->socket, "gpuctr-client", &g) != 0) {
 		return gpuctr_disconnect(g);
 	}
@@ -51,8 +51,8 @@ static void wait_answer(struct gpuctr *g, struct asked *a, int result)
 	gpuctr_disconnect(g);
 }
 
-/* Where nothing is typed yet, thousands of names become what they begin with: "dram__". They come
- * sorted. */
+/* Where nothing is typed yet, offers the first part of the names, "dram__", in place of
+ * thousands of names. The daemon sends them sorted. */
 static void offer_unit(struct asked *a, const char *name)
 {
 	const char *end = strstr(name, "__");
@@ -240,7 +240,7 @@ static const char *offer_formats(const struct completion *c)
 	return ":none";
 }
 
-/* Those that can follow the keys that stand there: none twice, and one that nests. */
+/* Keys that can follow those on the command line: no key twice, and only one that nests. */
 static const char *offer_keys(const struct completion *c)
 {
 	for (int i = 0; i < KEY_END; i++) {

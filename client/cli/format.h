@@ -25,14 +25,14 @@ struct format_capture {
 	bool recorded;
 	bool chosen;  /* launches at random: records have a stratum and a chance */
 	size_t width; /* columns of the terminal the table goes to */
-	bool fits;    /* its lines are no longer than that, whatever must be cut or left out */
+	bool fits;    /* lines are cut to this width */
 };
 
 /* A format of the stream of records: functions that append to a buffer, which holds whole lines
  * after each of them. NULL members are skipped. One object serves one stream, in one thread. */
 struct format {
 	const char *name;
-	const char *suffix; /* of files that are expected to have it */
+	const char *suffix;				     /* of the names of its files */
 	void *(*open)(const struct format_capture *capture); /* NULL: out of memory */
 	void (*close)(void *f);
 	void (*write_head)(void *f, struct buf *b);

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "proto/base/array.h"
+
 enum { MAX_DEVICES = 1024 };
 
 struct fragments *fragments_new(void)
@@ -67,15 +69,8 @@ static struct process_texts *find_or_add(struct processes *processes, unsigned p
 	if (items) {
 		return items;
 	}
-	if (processes->n == processes->max) {
-		size_t max = processes->max ? processes->max * 2 : 8;
-
-		items = realloc(processes->items, max * sizeof(*items));
-		if (!items) {
-			return NULL;
-		}
-		processes->items = items;
-		processes->max = max;
+	if (!array_make_room(&processes->items, sizeof(*items), processes->n, &processes->max)) {
+		return NULL;
 	}
 	items = &processes->items[at];
 	memmove(items + 1, items, (processes->n++ - at) * sizeof(*items));

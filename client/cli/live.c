@@ -9,6 +9,7 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/report/table.h"
+#include "proto/base/clock.h"
 
 enum {
 	USUAL_ROWS = 20,
@@ -71,7 +72,7 @@ int live_show(struct live *l, const struct buf *frame)
 
 void live_add_records(struct live *l, const struct summary *s, bool grows, struct buf *b)
 {
-	uint64_t now = progress_now_ns(), records = summary_records(s);
+	uint64_t now = clock_now_ns(), records = summary_records(s);
 
 	text_count(b, records);
 	buf_printf(b, " kernel%s", records == 1 ? "" : "s");
@@ -99,7 +100,10 @@ static size_t find_rows(const struct live *l, const struct buf *b)
 
 int live_add_table(const struct live *l, struct summary *s, struct buf *b, struct buf *why)
 {
-	struct view_options options = { .sort = l->sort, .limit = find_rows(l, b), .people = true };
+	struct view_options options = { .sort = l->sort,
+					.limit = find_rows(l, b),
+					.people = true,
+					.styled = terminal_has_style(STDOUT_FILENO) };
 	size_t width = live_width(l);
 	struct groups *groups = summary_groups(s);
 	struct view view;

@@ -15,17 +15,10 @@
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/clock.h"
 
 #define TERMINAL_NS UINT64_C(500000000)
 #define PLAIN_NS UINT64_C(5000000000)
-
-uint64_t progress_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Of what is still to come, from what is known of the end; 0: it is not known. */
 static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records,
@@ -115,7 +108,7 @@ bool progress_refuse_own_holder(const struct gpuctr_queued *queued)
 
 void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 {
-	uint64_t now = progress_now_ns();
+	uint64_t now = clock_now_ns();
 	struct buf b = { 0 };
 
 	/* A new place in the queue is always worth a line. */
@@ -131,7 +124,7 @@ void progress_queued(struct progress *p, const struct gpuctr_queued *queued)
 
 void progress_kernels(struct progress *p, uint64_t records, unsigned processes)
 {
-	uint64_t now = progress_now_ns();
+	uint64_t now = clock_now_ns();
 	struct buf b = { 0 };
 
 	if (!p->measuring) {

@@ -10,8 +10,8 @@
 #include "client/cli/selector.h"
 #include "client/cli/text.h"
 
-/* What one looks at least is left out first where the terminal is narrow. What stays is never cut:
- * this is what one copies from. */
+/* On a narrow terminal the least used columns are left out first. Cells are never cut, because
+ * users copy them. */
 static const struct grid_column columns[] = {
 	{ "PID", .right = true },
 	{ "USER" },

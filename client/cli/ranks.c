@@ -21,7 +21,7 @@
 enum { FIELDS = 12 };
 
 #define STOPPED "stopped, by a signal or a debugger"
-#define UNCHOSEN "not chosen" /* by a budget */
+#define UNCHOSEN "not sampled" /* by a budget */
 
 struct rank {
 	char node[64], rank[32], program[64], note[64], why[256];

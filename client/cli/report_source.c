@@ -40,15 +40,15 @@ static int on_capture(const struct store_info *info, void *userdata)
 	take_budget(s, info);
 	if (s->chosen > 0 && s->chosen < s->captures) {
 		buf_text(&s->why, "some captures were made with --budget, and others without: "
-				  "estimates and what was measured in full are not added up");
+				  "estimates cannot be added to complete measurements");
 		return -EINVAL;
 	}
 
 	if (s->chosen > 0 && where_needs_records(s->where)) {
 		buf_printf(&s->why,
-			   "of a capture with --budget --where chooses by kernel, process, device, "
-			   "rank, task, host or capture: how many launches that were not measured "
-			   "are of each %s is not known",
+			   "a capture with --budget does not have the number of launches of each "
+			   "%s: there --where takes kernel, process, device, rank, task, host and "
+			   "capture",
 			   where_needs_records(s->where));
 		return -EINVAL;
 	}
@@ -175,15 +175,15 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 		text_count(b, summary_records(s->summary));
 		buf_text(b, " of ");
 		text_count(b, s->records);
-		buf_text(b, " launches that were measured are in it: where ");
+		buf_text(b, " measured launches are included: where ");
 		where_print(s->where, b);
 		buf_char(b, '\n');
 	}
 	if (s->speechless > 0) {
 		buf_printf(
 			b,
-			"%zu process%s ended without a last word, killed or by _exit(): what was "
-			"launched up to a quarter of a second before may not be counted\n",
+			"%zu process%s ended without a last word, killed or by _exit(): launches "
+			"of the last quarter of a second may not be counted\n",
 			s->speechless, s->speechless == 1 ? "" : "es");
 	}
 	if (s->unfinished > 0) {
@@ -192,6 +192,17 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 			   "an error\n",
 			   s->unfinished == 1 ? "a capture is" : "several captures are");
 	}
+}
+
+void report_source_print_nothing(struct report_source *s, struct buf *b)
+{
+	if (s->records == 0) {
+		summary_add_nothing(s->summary, &s->end, b);
+		return;
+	}
+	buf_text(b, "None of the ");
+	text_count(b, s->records);
+	buf_text(b, " measured launches matches --where and --kernel: try a shorter pattern.\n");
 }
 
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,

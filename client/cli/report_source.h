@@ -35,6 +35,8 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 bool report_source_read(struct report_source *s, const char *path);
 /* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
+/* Where no launch is shown: appends why, and what to do. */
+void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
 
 #endif

@@ -27,9 +27,10 @@
 #include "client/cli/expand.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "proto/base/clock.h"
 
-/* The daemon ends a capture within 10 s; a connection that brings nothing for twice as long is to
- * one that hangs. */
+/* The daemon ends a capture within 10 s. A connection without any data for twice as long means
+ * that the daemon hangs. */
 enum {
 	TICK_MS = 250,
 	LOOK_TICKS = 2,
@@ -65,7 +66,7 @@ static void on_connection(uv_poll_t *handle, int status, int events)
 	dispatch(run);
 }
 
-/* Calls of the library change what it waits for. */
+/* Calls of the library change which events it waits for. */
 static void on_prepare(uv_prepare_t *handle)
 {
 	struct run *run = handle->data;
@@ -86,7 +87,8 @@ static void on_program_end(struct run *run)
 	run_programs_end(run);
 }
 
-/* What a terminal sends reaches the program by itself, unless it has left our process group. */
+/* A terminal signals the whole process group; other signals, and a program that has left the
+ * group, need passing on. */
 static void pass_on(struct run *run, const struct signal_event *event)
 {
 	if (event->from_process || getpgid(run->child.pid) != getpgrp()) {
@@ -157,7 +159,7 @@ static void drain_tick(struct run *run)
 
 static bool has_all_records(const struct run *run)
 {
-	uint64_t limit = run->options->selecting.record_limit;
+	uint64_t limit = run->options->filter.record_limit;
 
 	return limit > 0 && summary_records(run->sinks.summary) >= limit;
 }
@@ -170,7 +172,7 @@ static void end_at_limit(struct run *run)
 	}
 	if (!run->progress.quiet) {
 		say("--record-limit: there are %llu records",
-		    (unsigned long long)run->options->selecting.record_limit);
+		    (unsigned long long)run->options->filter.record_limit);
 	}
 	run_end_capture(run);
 }
@@ -192,7 +194,8 @@ static void on_silent(unsigned pid, const char *program, void *userdata)
 	    pid, program);
 }
 
-/* What runs already may have been stopped by anybody, and answers nothing then; or hangs. */
+/* Reports captured processes that are stopped by a signal or a debugger, or hang, and so do not
+ * answer. */
 static void look_at_processes(struct run *run)
 {
 	if (!run_is_on_demand(run) || (run->state != RUN_RUNNING && run->state != RUN_DRAINING)) {
@@ -308,13 +311,13 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.lease_ns = o->lease_ns;
 	options.raw_images = o->raw;
-	selecting_fill(&o->selecting, &options);
+	launch_filter_fill(&o->filter, &options);
 	options.recorded = o->recorded;
 	options.program = o->program;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
-	options.budget_ppm = o->budget_ppm;
-	options.seed = o->seed;
+	options.budget_ppm = o->budget.ppm;
+	options.seed = o->budget.seed;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
 }
 
@@ -340,9 +343,9 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* Processes that were killed, called _exit(), became another program or closed what the agent had
- * open: they have told what they had counted up to a quarter of a second before. */
-static void tell_speechless(const struct run *run)
+/* Reports processes that were killed, called _exit(), became another program or closed the
+ * descriptors of the agent. Their counts may be a quarter of a second old. */
+static void report_speechless(const struct run *run)
 {
 	static const char lost[] = "what was launched up to a quarter of a second before may not "
 				   "be counted";
@@ -358,8 +361,8 @@ static void tell_speechless(const struct run *run)
 	}
 }
 
-/* Also where torch was never imported, or by a Python that does not look at PYTHONPATH. */
-static void tell_operators(const struct run *run)
+/* Reports that --torch saw no operator: torch was not imported, or Python ignores PYTHONPATH. */
+static void report_operators(const struct run *run)
 {
 	if (run->options->torch && !run->has_operators && !run->options->quiet &&
 	    summary_records(run->sinks.summary) > 0) {
@@ -367,18 +370,18 @@ static void tell_operators(const struct run *run)
 	}
 }
 
-/* The status is the program's. A script that wants to know asks by --fail-if-none for another one,
- * where the program's would say that all went well and there is no record. Of many nodes it is who
- * gathers them that knows. */
+/* The exit status is the program's. With --fail-if-none it becomes EXIT_UNMEASURED where the
+ * program's is 0 and there is no record; of many nodes slurm.c decides that. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
 
 	run_end_frames(run);
-	tell_speechless(run);
-	tell_operators(run);
+	report_speechless(run);
+	report_operators(run);
 	sinks_conclude(&run->sinks, !o->quiet && !o->part && !o->no_summary);
-	/* What is captured has a status of its own, and what was asked for is not there. */
+	/* A capture of running processes has a status of its own: it fails when files are
+	 * incomplete. */
 	if (run_is_on_demand(run) && run->status == 0 && files_unsaved(&run->sinks.files) > 0) {
 		say("not all that was measured is in the files");
 		run->status = EXIT_REFUSED;
@@ -389,7 +392,7 @@ static void conclude(struct run *run)
 	}
 }
 
-/* false: told why. */
+/* False: the reason was reported. */
 static bool choose(struct run *run)
 {
 	const struct selected *s = &run->selected;
@@ -403,16 +406,17 @@ static bool choose(struct run *run)
 	return true;
 }
 
-/* A clock that is behind the one of who asked would make us wait for longer than was meant. */
+/* If our clock is behind that of the requesting machine, waits no longer than the request
+ * intended. */
 static uint64_t begin_at(const struct run_options *o)
 {
 	uint64_t ahead_ns = o->sent_ns > 0 && o->at_ns > o->sent_ns ? o->at_ns - o->sent_ns : 0;
-	uint64_t latest_ns = clocks_now_ns() + ahead_ns;
+	uint64_t latest_ns = clock_wall_ns() + ahead_ns;
 
 	return ahead_ns > 0 && latest_ns < o->at_ns ? latest_ns : o->at_ns;
 }
 
-/* Waits for a time of the clock. false: interrupted, which is said. */
+/* Waits for a time of the clock. False: interrupted, with a message. */
 static bool wait_until(struct run *run, uint64_t at_ns)
 {
 	struct pollfd p = { .fd = run->signals.fd, .events = POLLIN };
@@ -421,7 +425,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	int64_t left_ns;
 
 	for (;;) {
-		left_ns = (int64_t)(at_ns - clocks_now_ns());
+		left_ns = (int64_t)(at_ns - clock_wall_ns());
 		if (left_ns <= 0) {
 			break;
 		}
@@ -439,7 +443,7 @@ static bool wait_until(struct run *run, uint64_t at_ns)
 	return true;
 }
 
-/* false: it is not to go on, which was said. */
+/* False: the run is over, with a message. */
 static bool begin_asking(struct run *run)
 {
 	const struct run_options *o = run->options;
@@ -456,9 +460,8 @@ static bool begin_asking(struct run *run)
 	return !run_is_on_demand(run) || choose(run);
 }
 
-/* How many launches of a process are to be measured, where that is said of a process; 0: it is not.
- */
-static uint64_t launches_wanted(const struct selecting *s)
+/* How many launches of each process the options ask for; 0: they do not limit them. */
+static uint64_t launches_wanted(const struct launch_filter *s)
 {
 	uint64_t count = s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 
@@ -472,7 +475,7 @@ static int run_whole(struct run *run)
 	int r = signals_open(&run->signals);
 
 	run->status = EXIT_REFUSED;
-	run->progress.wanted = launches_wanted(&o->selecting);
+	run->progress.wanted = launches_wanted(&o->filter);
 	run->progress.duration_ns = o->duration_ns;
 	run->progress.quiet = o->quiet || o->part || run_is_following(run);
 	say_set_node(o->part ? expand_node() : NULL);
@@ -482,12 +485,12 @@ static int run_whole(struct run *run)
 	}
 	interrupt_begin(&run->interrupt, &run->signals, &run->child, INTERRUPT_PATIENCE_MS);
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), 0);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), 0);
 	}
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* Whoever waits for the reader of the stream may be interrupted. */
+	/* From here on a signal ends the client, which may wait for the reader of the stream. */
 	interrupt_end(&run->interrupt);
 	signals_release(&run->signals);
 	say_clear();
@@ -496,7 +499,7 @@ static int run_whole(struct run *run)
 		conclude(run);
 	}
 	if (o->part) {
-		clocks_write(stdout, expand_node(), clocks_now_ns(), run->begun_ns);
+		clocks_write(stdout, expand_node(), clock_wall_ns(), run->begun_ns);
 	}
 	sinks_close(&run->sinks);
 	signals_close(&run->signals);
@@ -504,23 +507,9 @@ static int run_whole(struct run *run)
 	return run->status;
 }
 
-int run_program(const struct run_options *o, const char *path)
+int run_capture(const struct run_options *o, const char *path)
 {
 	struct run run = { .options = o, .path = path };
-
-	return run_whole(&run);
-}
-
-int run_on_demand(const struct run_options *o)
-{
-	struct run run = { .options = o };
-
-	return run_whole(&run);
-}
-
-int run_followed(const struct run_options *o)
-{
-	struct run run = { .options = o };
 
 	return run_whole(&run);
 }

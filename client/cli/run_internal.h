@@ -22,7 +22,7 @@ struct run {
 	const struct run_options *options;
 	const char *path; /* of the program to start; NULL: others start them, or have */
 	struct selected selected;
-	unsigned n_begun;    /* of these; others had gone before it was our turn */
+	unsigned n_begun;    /* of these; others had ended before the lease was granted */
 	unsigned n_ended;    /* of those that have begun */
 	char owner[64];	     /* of these, when it is another user; "" */
 	size_t n_speechless; /* that ended without a goodbye */
@@ -32,8 +32,8 @@ struct run {
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
-	bool has_operators; /* of PyTorch, as far as --torch wants to know */
-	bool is_enough;	    /* the capture is to end before the program does, which was said */
+	bool has_operators; /* of PyTorch, for --torch */
+	bool is_enough;	    /* the capture ends before the program does */
 	int drain_ticks;
 	int silent_ticks; /* of a connection that has brought nothing */
 

@@ -6,6 +6,7 @@
 
 #include "client/cli/clocks.h"
 #include "client/cli/say.h"
+#include "proto/base/clock.h"
 
 void run_refuse(struct run *run, int status)
 {
@@ -61,8 +62,8 @@ void run_begin(struct run *run)
 	if (run->begin_ns > 0) {
 		return;
 	}
-	run->begin_ns = progress_now_ns();
-	run->begun_ns = clocks_now_ns();
+	run->begin_ns = clock_now_ns();
+	run->begun_ns = clock_wall_ns();
 	run->progress.began_ns = run->begin_ns;
 	if (duration_ns > 0) {
 		uv_update_time(&run->loop);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The only writer to stderr. Each message is one write(2), so that it does not mix with what the
- * program prints there in the same moment.
- *
- * The status line shares its terminal with the program: it is dim and leaves the cursor in the
- * first column, so that what the program prints begins where it should and can be told from what is
- * left of ours. */
+ * program prints at the same moment. The status line shares the terminal with the program: it is
+ * dim, and leaves the cursor in the first column, where the output of the program then begins. */
 
 #include "client/cli/say.h"
 
@@ -18,7 +15,8 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
-/* The sink: whether a status line is on the terminal, and what stands before each message. */
+/* Whether a status line is on the terminal, the prefix of each message, and messages that are
+ * held. */
 static bool status_shown;
 static const char *node;
 static bool holds;
@@ -35,7 +33,7 @@ static void write_all(const char *data, size_t n)
 		ssize_t done = write(STDERR_FILENO, data, n);
 
 		if (done < 0 && errno != EINTR) {
-			return; /* nobody is left to be told */
+			return; /* nobody reads */
 		}
 		if (done > 0) {
 			data += done;
@@ -79,11 +77,18 @@ void say_add_held(struct buf *b)
 	buf_add(b, held.data, held.n);
 }
 
-static void put_message(const char *head, const char *name, const char *message, const char *remedy)
+/* color: a parameter of the terminal's, 31 red, 33 yellow. */
+static void put_message(const char *who, const char *head, unsigned color, const char *name,
+			const char *message, const char *remedy)
 {
+	bool styled = terminal_has_style(STDERR_FILENO);
 	struct buf b = { 0 };
 
-	buf_printf(&b, "%s[%s]: ", head, name);
+	buf_text(&b, who);
+	if (styled) {
+		buf_printf(&b, "\033[1;%um", color);
+	}
+	buf_printf(&b, "%s[%s]%s: ", head, name, styled ? "\033[m" : "");
 	text_terminal(&b, message);
 	buf_char(&b, '\n');
 	if (remedy && *remedy) {
@@ -96,7 +101,7 @@ static void put_message(const char *head, const char *name, const char *message,
 
 void say_error(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr-client: error", name, message, remedy);
+	put_message("gpuctr-client: ", "error", 31, name, message, remedy);
 }
 
 void say_gpuctr_error(const struct gpuctr_error *error)
@@ -115,7 +120,7 @@ void say_failure(struct gpuctr *g, int result)
 
 void say_warning(const char *name, const char *message, const char *remedy)
 {
-	put_message("gpuctr: warning", name, message, remedy);
+	put_message("gpuctr: ", "warning", 33, name, message, remedy);
 }
 
 static void put_formatted(const char *head, const char *format, va_list args)

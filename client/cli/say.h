@@ -7,7 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* All that the client itself tells, on stderr: the program has stdout. Text from outside is made
+/* Messages of the client, on stderr, because stdout is the program's. Text from outside is made
  * safe for a terminal. */
 
 /* "gpuctr-client: error[metric-unknown]: MESSAGE" and "  remedy: REMEDY". */
@@ -22,7 +22,7 @@ __attribute__((format(printf, 1, 2))) void say_usage(const char *format, ...);
 /* "gpuctr: ..." */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
-/* Set before each message, for one of several nodes; borrowed. NULL: nothing is. */
+/* The prefix of each message, for one of several nodes; borrowed. NULL: none. */
 void say_set_node(const char *node);
 
 /* While the terminal shows frames, messages are kept; they are printed when it no longer does. */

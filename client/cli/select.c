@@ -89,7 +89,7 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 	}
 }
 
-/* Was it started with the variables of standby? False also when it is not ours to see. */
+/* Was the process started in standby? False also when its environment is hidden from us. */
 static bool is_prepared(const char *pid)
 {
 	char path[64], *line = NULL;
@@ -109,7 +109,7 @@ static bool is_prepared(const char *pid)
 	return prepared;
 }
 
-static void tell_unregistered(const struct asking *a)
+static void report_unregistered(const struct asking *a)
 {
 	for (size_t i = 0; i < a->selector->pids.n; i++) {
 		const char *pid = a->selector->pids.items[i];
@@ -145,9 +145,9 @@ static void take_out(struct selected *s, size_t i)
 	memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof(*s->items));
 }
 
-/* Anybody may say that they are of a job, and call a program or a cgroup as they like. So where
- * one's own match, those of others are not meant, unless they are named by what only the kernel
- * gives. */
+/* Claims, names of programs and cgroups can be chosen by anybody. So when processes of the
+ * user's own match, leaves other users' out, unless the selector names a user or pids, which the
+ * kernel gives. */
 static void leave_others_out(const struct selector *selector, struct selected *s)
 {
 	size_t own = 0, others = 0;
@@ -190,7 +190,7 @@ int select_processes(struct gpuctr *g, const struct selector *s, struct selected
 	}
 	if (a.done && a.result == 0) {
 		leave_others_out(s, ret);
-		tell_unregistered(&a);
+		report_unregistered(&a);
 	}
 	if (!a.done && r > 0) {
 		say_gpuctr_error(gpuctr_last_error(g)); /* refused before the daemon was asked */
@@ -238,7 +238,7 @@ void selected_describe(const struct selected *s, struct buf *b)
 	}
 }
 
-static void tell_left_out(const struct chosen *c, const struct gpuctr_error *why)
+static void report_left_out(const struct chosen *c, const struct gpuctr_error *why)
 {
 	struct buf b = { 0 };
 
@@ -252,7 +252,7 @@ bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, 
 	for (size_t i = 0; i < s->n; i++) {
 		if (notice->registered != 0 && s->ids[i] == notice->registered) {
 			*ret = s->items[i];
-			tell_left_out(ret, &notice->error);
+			report_left_out(ret, &notice->error);
 			take_out(s, i);
 			return true;
 		}

@@ -34,39 +34,22 @@ static bool take_pids(struct strings *list, const char *name, const char *value)
 	return true;
 }
 
+bool selector_take_pids(void *s, const char *value)
+{
+	return take_pids(&((struct selector *)s)->pids, "pid", value);
+}
+
+bool selector_take_trees(void *s, const char *value)
+{
+	return take_pids(&((struct selector *)s)->trees, "tree", value);
+}
+
 /* "sha256:" and names are not ids. */
-static bool take_containers(struct strings *list, const char *value)
+bool selector_take_containers(void *s, const char *value)
 {
 	return strspn(value, "0123456789abcdef,") == strlen(value)
-		       ? options_take_list(list, "container", value)
+		       ? options_take_list(&((struct selector *)s)->containers, "container", value)
 		       : options_refuse("container", value, "the beginning of a container's id");
-}
-
-bool selector_takes(int id)
-{
-	return id == 'p' || id == 'a' || (id >= SELECTOR_TREE && id < SELECTOR_END);
-}
-
-bool selector_take(struct selector *s, int id, const char *value)
-{
-	switch (id) {
-	case 'p':
-		return take_pids(&s->pids, "pid", value);
-	case SELECTOR_TREE:
-		return take_pids(&s->trees, "tree", value);
-	case SELECTOR_JOB:
-		return options_take_list(&s->jobs, "job", value);
-	case SELECTOR_PROGRAM:
-		return options_take_list(&s->programs, "program", value);
-	case SELECTOR_CONTAINER:
-		return take_containers(&s->containers, value);
-	case SELECTOR_USER:
-		s->user = value;
-		return true;
-	default:
-		s->all = true;
-		return true;
-	}
 }
 
 bool selector_is_empty(const struct selector *s)

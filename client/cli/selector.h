@@ -19,39 +19,35 @@ struct selector {
 	bool all;	  /* of one's own */
 };
 
-enum {
-	SELECTOR_TREE = 1200,
-	SELECTOR_JOB,
-	SELECTOR_PROGRAM,
-	SELECTOR_CONTAINER,
-	SELECTOR_USER,
-	SELECTOR_END,
-};
-
-/* Rows of a table of options, of "capture" and "top". */
-#define SELECTOR_OPTIONS                                                                          \
-	{ 'p', "pid", "LIST", "these processes" },                                                \
-		{ SELECTOR_TREE, "tree", "LIST", "these processes and all that come from them" }, \
-		{ SELECTOR_JOB, "job", "LIST",                                                    \
-		  "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say" },                       \
-		{ SELECTOR_PROGRAM, "program", "GLOB", "whose program's name matches" },          \
-		{ SELECTOR_CONTAINER, "container", "LIST",                                        \
-		  "in these containers, by how their ids begin" },                                \
-		{ SELECTOR_USER, "user", "USER", "of this user (root may)" },                     \
-	{                                                                                         \
-		'a', "all", NULL, "everything of mine that is registered"                         \
+/* Rows of a table of options, for a struct that has a struct selector as this member. */
+#define SELECTOR_OPTIONS(of, member)                                                             \
+	{ 'p', "pid", "LIST", "these processes", OPTION_TAKEN(selector_take_pids, of, member) }, \
+		{ 0, "tree", "LIST", "these processes and all that come from them",              \
+		  OPTION_TAKEN(selector_take_trees, of, member) },                               \
+		{ 0, "job", "LIST", "JOB, JOB.STEP or ARRAYJOB_TASK, as the processes say",      \
+		  OPTION_AT(LIST, of, member.jobs) },                                            \
+		{ 0, "program", "GLOB", "whose program's name matches",                          \
+		  OPTION_AT(LIST, of, member.programs) },                                        \
+		{ 0, "container", "LIST", "in these containers, by how their ids begin",         \
+		  OPTION_TAKEN(selector_take_containers, of, member) },                          \
+		{ 0, "user", "USER", "of this user (root may)",                                  \
+		  OPTION_AT(TEXT, of, member.user) },                                            \
+	{                                                                                        \
+		'a', "all", NULL, "everything of mine that is registered",                       \
+			OPTION_AT(FLAG, of, member.all)                                          \
 	}
 
-/* Is it one of these options? Then takes its value; false: said what is wrong. */
-bool selector_takes(int id);
-bool selector_take(struct selector *s, int id, const char *value);
+/* Of these rows: s is a struct selector. */
+bool selector_take_pids(void *s, const char *value);
+bool selector_take_trees(void *s, const char *value);
+bool selector_take_containers(void *s, const char *value);
 
 bool selector_is_empty(const struct selector *s);
 void selector_deinit(struct selector *s);
 bool selector_matches(const struct selector *s, const struct gpuctr_registered_process *p);
 
-/* Its number among the processes that we see: the daemon's, unless both of us are in the same
- * namespace of pids that is not the machine's, as in a container. */
+/* The pid of a process as this client sees it: the pid that the daemon reports, unless process
+ * and client share a container's namespace of pids. */
 unsigned select_pid(const struct gpuctr_registered_process *p);
 /* The same in a given namespace, for tests. */
 unsigned select_pid_in(const struct gpuctr_registered_process *p, unsigned long long own_namespace);

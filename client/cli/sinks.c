@@ -79,7 +79,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.command = (const char *const *)options->command,
 		.recorded_from = "",
 		.recorded = opened->recorded,
-		.chosen = options->budget_ppm > 0,
+		.chosen = options->budget.ppm > 0,
 		.width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : 200,
 		.fits = isatty(STDOUT_FILENO) && !options->stream_path
 	};
@@ -295,12 +295,14 @@ void sinks_conclude(struct sinks *s, bool with_summary)
 				   .driver = s->driver,
 				   .unsaved = files_unsaved(&s->files),
 				   .width = terminal_width(STDERR_FILENO),
+				   .verbose = s->options->verbose,
+				   .styled = terminal_has_style(STDERR_FILENO),
 				   .wrapped = isatty(STDERR_FILENO),
 				   .rows = s->options->summary_rows };
 	struct buf b = { 0 }, budget = { 0 };
 
-	if (s->options->budget_ppm > 0) {
-		summary_add_budget(&budget, s->options->budget_ppm, s->options->seed);
+	if (s->options->budget.ppm > 0) {
+		summary_add_budget(&budget, s->options->budget.ppm, s->options->budget.seed);
 		end.budgets = buf_string(&budget);
 	}
 	s->stream = stream_close(s->stream);

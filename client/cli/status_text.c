@@ -105,7 +105,7 @@ static uint64_t sum(const struct gpuctr_code_count *v, size_t n)
 	return total;
 }
 
-/* The few that tell whether all goes well; --json has the rest. */
+/* The counts that show whether the daemon works well; --json has the others. */
 static void add_counts(struct buf *b, const struct gpuctr_counts *c)
 {
 	uint64_t restarts =

@@ -51,7 +51,7 @@ static void keep(char **kept, const char *text)
 	}
 }
 
-/* Of another version than those before, it is told beside them. */
+/* Keeps a version that differs from those before, to be shown beside them. */
 static void keep_also(struct summary_texts *kept, const char *text)
 {
 	if (!text || !*text) {
@@ -124,7 +124,7 @@ static bool is_seen(const struct summary *s, const char *uuid, unsigned kind)
 	return false;
 }
 
-/* One that is not in the list, which is full: whether it came before is not known. */
+/* The list of seen devices is full: whether this one came before is unknown. */
 static void take_one_more(unsigned *n, bool *more)
 {
 	*n = *n > 0 ? *n : 1;

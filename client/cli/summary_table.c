@@ -6,7 +6,9 @@
 
 static bool add_table(struct summary *s, const struct summary_end *end, struct buf *b)
 {
-	const struct view_options options = { .limit = end->rows, .people = true };
+	const struct view_options options = { .limit = end->rows,
+					      .people = true,
+					      .styled = end->styled };
 	struct groups *groups = summary_groups(s);
 	struct view view;
 	int r;

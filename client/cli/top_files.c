@@ -17,6 +17,7 @@
 #include "client/cli/text.h"
 #include "client/cli/verb.h"
 #include "client/report/reading.h"
+#include "proto/base/clock.h"
 
 enum { REST = 4 /* times the time of a reading */ };
 
@@ -75,7 +76,7 @@ static int read_one(struct file_reading *r, const char *path, struct store_error
 static bool read_all(struct top_files *f, struct store_error *error)
 {
 	struct file_reading r = { .summary = summary_new(f->keys) };
-	uint64_t began_ns = progress_now_ns();
+	uint64_t began_ns = clock_now_ns();
 	int result = r.summary ? 0 : -ENOMEM;
 
 	*error = (struct store_error){ 0 };
@@ -91,7 +92,7 @@ static bool read_all(struct top_files *f, struct store_error *error)
 		summary_free(r.summary);
 		buf_deinit(&r.head);
 	}
-	f->next_ns = progress_now_ns() + REST * (progress_now_ns() - began_ns);
+	f->next_ns = clock_now_ns() + REST * (clock_now_ns() - began_ns);
 	buf_deinit(&r.why);
 	return result == 0;
 }
@@ -121,7 +122,7 @@ static int refresh(struct top_files *f, struct buf *b)
 	uint64_t changed = find_changed(f->paths);
 	struct store_error error;
 
-	if (f->summary && (changed == f->changed || progress_now_ns() < f->next_ns)) {
+	if (f->summary && (changed == f->changed || clock_now_ns() < f->next_ns)) {
 		return 0;
 	}
 	f->changed = changed;

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/child.h"
+#include "client/cli/say.h"
+
 const struct verb *verb_find(const struct verb *const *verbs, const char *name)
 {
 	for (; *verbs; verbs++) {
@@ -30,4 +33,28 @@ void verb_print_help(const struct verb *verb)
 	if (verb->examples) {
 		printf("\nexamples:\n%s", verb->examples);
 	}
+}
+
+int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest)
+{
+	switch (options_read(verb->options, verb->runs, argc, argv, options, ret_rest)) {
+	case OPTIONS_END:
+		return -1;
+	case OPTIONS_HELP:
+		verb_print_help(verb);
+		return 0;
+	default:
+		return verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+}
+
+int verb_read_all(const struct verb *verb, int argc, char **argv, void *options)
+{
+	int rest, status = verb_read(verb, argc, argv, options, &rest);
+
+	if (status < 0 && rest < argc) {
+		say_usage("%s takes no argument '%s'", verb->name, argv[rest]);
+		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+	return status;
 }

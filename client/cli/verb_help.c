@@ -14,7 +14,7 @@
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
-static const struct option_def no_options[] = { { 0, NULL, NULL, NULL } };
+static const struct option_def no_options[] = { OPTION_END_ROW };
 
 static void print_overview(const struct verb *const *verbs)
 {

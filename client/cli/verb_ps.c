@@ -13,11 +13,19 @@
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 
+struct ps_options {
+	const char *socket; /* NULL: the default */
+	bool json, wide;
+};
+
 static const struct option_def defs[] = {
-	{ REQUEST_OPTION_WIDE, "wide", NULL, "all columns, however long the lines" },
-	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object a line, for programs" },
-	REQUEST_OPTIONS,
-	{ 0, NULL, NULL, NULL },
+	{ 0, "wide", NULL, "all columns, however long the lines",
+	  OPTION_AT(FLAG, struct ps_options, wide) },
+	{ 0, "json", NULL, "one JSON object a line, for programs",
+	  OPTION_AT(FLAG, struct ps_options, json) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct ps_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 struct listing {
@@ -26,7 +34,8 @@ struct listing {
 	bool json, wide;
 };
 
-/* What is read out of the cgroup stands apart from what the kernel and what the process says. */
+/* What the daemon derives from the name of the cgroup is separate from what the kernel and the
+ * process report. */
 static void add_derived(struct buf *b, const struct gpuctr_registered_process *p)
 {
 	const struct {
@@ -114,9 +123,9 @@ static void on_done(const struct gpuctr_error *error, void *userdata)
 
 static int exec_ps(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct request_options o;
+	struct ps_options o = { 0 };
 	struct listing l = { 0 };
-	int status = request_parse(&o, &verb_ps, argc, argv);
+	int status = verb_read_all(&verb_ps, argc, argv, &o);
 
 	(void)verbs;
 	if (status >= 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "run": the default verb. What happens before the loop and after it; run.c is the loop. */
+/* "run": the default verb. Reads the options and finds the program; run.c has the loop. */
 
 #include "client/cli/verb.h"
 
@@ -42,7 +42,7 @@ static int refuse_program(const struct verb *const *verbs, const struct run_opti
 	return EXIT_NOT_FOUND;
 }
 
-/* What can be refused before anybody waits for a GPU is refused first. */
+/* Checks whatever can be refused before the client waits for a GPU. */
 static int run_checked(const struct verb *const *verbs, const struct run_options *o)
 {
 	int err, status = EXIT_REFUSED;
@@ -52,7 +52,7 @@ static int run_checked(const struct verb *const *verbs, const struct run_options
 		return refuse_program(verbs, o, err);
 	}
 	if (sinks_check(o) && (!o->torch || torch_prepare(o->torch, o->agent))) {
-		status = run_program(o, path);
+		status = run_capture(o, path);
 	}
 	free(path);
 	return status;
@@ -61,18 +61,10 @@ static int run_checked(const struct verb *const *verbs, const struct run_options
 static int exec_run(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_REFUSED;
+	int status = run_options_read(&o, &verb_run, argc, argv, run_options_check);
 
-	switch (run_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
+	if (status < 0) {
 		status = run_checked(verbs, &o);
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_run);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
 	}
 	run_options_deinit(&o);
 	return status;
@@ -96,5 +88,6 @@ const struct verb verb_run = {
 		    "  jq -r 'select(.type == \"kernel\") | .kernel' net.jsonl\n",
 	.takes = "PROGRAM",
 	.options = run_option_defs,
+	.runs = true,
 	.exec = exec_run,
 };

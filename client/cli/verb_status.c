@@ -11,10 +11,17 @@
 #include "client/cli/status_text.h"
 #include "client/cli/terminal.h"
 
+struct status_options {
+	const char *socket; /* NULL: the default */
+	bool json;
+};
+
 static const struct option_def defs[] = {
-	{ REQUEST_OPTION_JSON, "json", NULL, "one JSON object, see gpuctr-status(5)" },
-	REQUEST_OPTIONS,
-	{ 0, NULL, NULL, NULL },
+	{ 0, "json", NULL, "one JSON object, see gpuctr-status(5)",
+	  OPTION_AT(FLAG, struct status_options, json) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct status_options, socket) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
 
 static void on_status_for_people(const struct gpuctr_status *status,
@@ -41,9 +48,9 @@ static void on_status_for_programs(const struct gpuctr_status *status,
 
 static int exec_status(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct request_options o;
+	struct status_options o = { 0 };
 	struct request request;
-	int status = request_parse(&o, &verb_status, argc, argv);
+	int status = verb_read_all(&verb_status, argc, argv, &o);
 
 	(void)verbs;
 	if (status >= 0) {

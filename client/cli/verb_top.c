@@ -14,12 +14,14 @@
 #include "client/cli/child.h"
 #include "client/cli/progress.h"
 #include "client/cli/ps_table.h"
+#include "client/cli/request.h"
 #include "client/cli/run.h"
 #include "client/cli/say.h"
 #include "client/cli/status_text.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
 #include "client/cli/top_files.h"
+#include "proto/base/clock.h"
 
 static void sleep_until(uint64_t until_ns)
 {
@@ -33,7 +35,7 @@ static void sleep_until(uint64_t until_ns)
 static int repeat(struct live *l, int (*add)(void *source, struct live *l, struct buf *b),
 		  void *source)
 {
-	uint64_t next_ns = progress_now_ns();
+	uint64_t next_ns = clock_now_ns();
 	int status = 0, r = 0;
 
 	live_begin(l);
@@ -100,7 +102,7 @@ static void on_programs(const struct gpuctr_error *error, void *userdata)
 
 static int ask(struct watched *w)
 {
-	int r = w->g ? 0 : gpuctr_connect(w->socket, "gpuctr-client", &w->g);
+	int r = w->g ? 0 : request_connect(w->socket, &w->g);
 
 	w->waiting = 2;
 	r = r ? r : gpuctr_get_status(w->g, on_status, w);
@@ -174,26 +176,18 @@ static int watch(struct run_options *o)
 		return o->command[0] ? watch_files(&o->live, o->command)
 				     : watch_daemon(&o->live, o->socket);
 	}
-	status = run_on_demand(o);
+	status = run_capture(o, NULL);
 	return status == EXIT_REFUSED ? EXIT_VERB_FAILED : status;
 }
 
 static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int status = EXIT_VERB_USAGE;
+	int status = run_options_read(&o, &verb_top, argc, argv, top_options_check);
 
 	(void)verbs;
-	switch (top_options_parse(&o, argc, argv)) {
-	case RUN_PARSED:
+	if (status < 0) {
 		status = watch(&o);
-		break;
-	case RUN_HELP:
-		verb_print_help(&verb_top);
-		status = 0;
-		break;
-	case RUN_WRONG:
-		break;
 	}
 	run_options_deinit(&o);
 	return status;

@@ -46,14 +46,17 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 		c->request = ++g->last_request;
 		c->handler = *handler;
 		c->userdata = userdata;
-		arena_init(&c->arena, SIZE_MAX / 2);
+		arena_init(&c->arena, ARENA_NO_LIMIT);
 		decoder_memory_init(&c->memory);
 		list_append(&g->captures, &c->link);
 	}
 	return c;
 }
 
-/* Expands the patterns first; the capture keeps the wishes meanwhile. */
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e);
+
+/* Expands the patterns first; the capture keeps the request meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	struct wire_message copy;
@@ -62,8 +65,9 @@ static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *
 	if (r != 0) {
 		return r == -EMSGSIZE ? connection_send(c->g, m) : r;
 	}
-	c->wishes = copy.open_capture;
-	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, c);
+	c->to_open = copy.open_capture;
+	return requests_expand(c->g, m->open_capture.chip, &m->open_capture.metrics, on_expanded,
+			       c);
 }
 
 int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *options,
@@ -191,10 +195,11 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 	capture_free(c);
 }
 
-void capture_on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
-			 const struct gpuctr_error *e)
+/* metrics is NULL when the expansion failed: e says why. */
+static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
+			const struct gpuctr_error *e)
 {
-	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->wishes };
+	struct wire_message m = { .type = WIRE_OPEN_CAPTURE, .open_capture = c->to_open };
 	struct gpuctr_end end = { .error = e ? *e : (struct gpuctr_error){ 0, "", "" } };
 
 	if (metrics) {

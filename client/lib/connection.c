@@ -11,7 +11,6 @@
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
-#include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
 /* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
@@ -37,23 +36,6 @@ const char *gpuctr_default_socket(void)
 	return path && path[0] ? path : GPUCTR_DEFAULT_SOCKET;
 }
 
-int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy)
-{
-	refusal_set(&g->refusal, code, remedy, "%s", message);
-	g->error = (struct gpuctr_error){ code, g->refusal.message, g->refusal.remedy };
-	return code;
-}
-
-int connection_refuse(struct gpuctr *g, const struct refusal *r)
-{
-	return connection_fail(g, r->code, r->message, r->remedy);
-}
-
-const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
-{
-	return &g->error;
-}
-
 int gpuctr_fd(const struct gpuctr *g)
 {
 	return g->fd;
@@ -62,47 +44,6 @@ int gpuctr_fd(const struct gpuctr *g)
 short gpuctr_events(const struct gpuctr *g)
 {
 	return (short)(POLLIN | (buffer_length(&g->out) ? POLLOUT : 0));
-}
-
-static void flush(struct gpuctr *g)
-{
-	while (!g->broken && buffer_length(&g->out) > 0) {
-		ssize_t n = send(g->fd, g->out.data + g->out.start, buffer_length(&g->out),
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0) {
-			if (errno == EINTR) {
-				continue;
-			}
-			return; /* full: sent later; broken: reading will show it */
-		}
-		buffer_consume(&g->out, (size_t)n);
-	}
-}
-
-int connection_send(struct gpuctr *g, const struct wire_message *m)
-{
-	int r;
-
-	if (g->broken) {
-		return connection_fail(g, GPUCTR_E_DISCONNECTED,
-				       "the connection to gpucountd is over", "Connect again.");
-	}
-	if (g->denied.code != 0 && m->type != WIRE_HELLO && m->type != WIRE_METRICS_REQUEST &&
-	    m->type != WIRE_PLAN_REQUEST) {
-		return connection_refuse(g, &g->denied);
-	}
-	r = wire_encode(&g->scratch, &g->out, m);
-	arena_reset(&g->scratch);
-	if (r == -EMSGSIZE) {
-		return connection_fail(g, GPUCTR_E_BAD_REQUEST,
-				       "the request is longer than the protocol allows",
-				       "Shorten the regular expression or the list of metrics.");
-	}
-	if (r == 0) {
-		flush(g);
-	}
-	return r;
 }
 
 /* --- connecting --- */
@@ -196,12 +137,6 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 			"Use a client and daemon of the same release.");
 	}
 	return 0;
-}
-
-void connection_name(const char *program, char *name, size_t size)
-{
-	snprintf(name, size, "%s", program ? program : "");
-	utf8_repair(name);
 }
 
 static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint64_t by)
@@ -348,7 +283,7 @@ int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
 	if (poll(&p, 1, timeout_ms) <= 0) {
 		return 0;
 	}
-	flush(g);
+	sending_flush(g);
 	if ((p.revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
 		return 0;
 	}

@@ -47,7 +47,7 @@ struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory)
 	if (d) {
 		d->process = process;
 		d->memory = memory;
-		arena_init(&d->objects, SIZE_MAX / 2);
+		arena_init(&d->objects, ARENA_NO_LIMIT);
 		arena_init(&d->columns, 2 * LIMIT_UNPACKED_BYTES);
 		d->objects.quota = &memory->objects;
 		d->image.quota = &memory->images;

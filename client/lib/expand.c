@@ -78,7 +78,7 @@ int expansion_new(const char *const *texts, size_t n, struct expansion **ret, st
 	if (!e) {
 		return refuse_memory(r);
 	}
-	arena_init(&e->arena, SIZE_MAX / 2);
+	arena_init(&e->arena, ARENA_NO_LIMIT);
 	for (size_t i = 0; i < n; i++) {
 		if (pattern_new(texts[i], &e->wanted[i].pattern, r) != 0) {
 			expansion_free(e);

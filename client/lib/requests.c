@@ -116,7 +116,7 @@ static int expand(struct gpuctr *g, struct request *q, const char *chip,
 }
 
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
-		    struct gpuctr_capture *c)
+		    requests_on_expanded on_expanded, struct gpuctr_capture *c)
 {
 	struct request *q = request_new(g, WIRE_METRICS_REPLY, NULL);
 	int r;
@@ -125,6 +125,7 @@ int requests_expand(struct gpuctr *g, const char *chip, const struct wire_string
 		return -ENOMEM;
 	}
 	q->capture = c;
+	q->on_expanded = on_expanded;
 	r = expand(g, q, chip, metrics);
 	if (r != 0) {
 		request_free(q);
@@ -264,7 +265,7 @@ static void fail(struct request *q, const struct gpuctr_error *e)
 
 	request_free(q);
 	if (done.capture) {
-		capture_on_expanded(done.capture, NULL, e);
+		done.on_expanded(done.capture, NULL, e);
 	} else if (done.on_metrics_end) {
 		done.on_metrics_end("", e, done.userdata);
 	} else if (done.on_plan) {
@@ -299,7 +300,7 @@ static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
 		done = *q;
 		q->expansion = NULL; /* has the names */
 		request_free(q);
-		capture_on_expanded(done.capture, &names, NULL);
+		done.on_expanded(done.capture, &names, NULL);
 		expansion_free(done.expansion);
 		return;
 	}

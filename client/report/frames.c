@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A frame is found by its parent and its name, which is interned. What a record costs is two
- * probes: of its scope's frame, and of its kernel's within it. */
+/* A map finds a frame by its parent and its interned name. Each record costs two look-ups: one of
+ * the frame of its scope, and one of its kernel's frame in that. */
 
 #include "client/report/frames.h"
 
@@ -43,7 +43,7 @@ static bool add_end(struct frames *f, struct frame *frame)
 	return true;
 }
 
-/* The name is one of texts. */
+/* The name must be interned in f->texts. */
 static struct frame *find_child(struct frames *f, struct frame *parent, const char *name,
 				bool is_kernel)
 {
@@ -90,7 +90,7 @@ struct frame *frames_outermost(struct frames *f, const char *name)
 
 /* --- frames of scopes ------------------------------------------------------------------------ */
 
-/* A frame of a scope, so that the scope's label is looked at once. */
+/* Remembers the frame of a scope, so that each scope's label is written once. */
 struct scope_frame {
 	const struct frame *outermost;
 	const struct scope *scope;
@@ -104,7 +104,7 @@ static bool is_scope_frame(const void *item, const void *key)
 	return a->scope == b->scope && a->outermost == b->outermost;
 }
 
-/* "iteration 12" as "iteration N". */
+/* Returns "iteration N" for "iteration 12". */
 static const char *step_name(struct frames *f, const char *label)
 {
 	size_t n = strlen(label);

@@ -15,6 +15,7 @@
 #include "client/report/peaks.h"
 #include "client/store/reader.h"
 #include "client/store/schema.h"
+#include "proto/base/array.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -129,11 +130,11 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 	} else if (strcmp(g->measures[i].unit, unit) != 0) {
 		if (why) {
 			text_terminal(why, column->name);
-			buf_text(why, " is counted in '");
+			buf_text(why, " has the unit '");
 			text_terminal(why, unit);
-			buf_text(why, "' here and in '");
+			buf_text(why, "' here and '");
 			text_terminal(why, g->measures[i].unit);
-			buf_text(why, "' in a capture before");
+			buf_text(why, "' in an earlier capture");
 		}
 		return -EINVAL;
 	}
@@ -308,15 +309,8 @@ static struct groups_process *add_process(struct groups *g, unsigned process)
 	size_t at = find_place(g, process);
 	struct groups_process *p;
 
-	if (g->n_processes == g->max_processes) {
-		size_t max = g->max_processes ? g->max_processes * 2 : 8;
-
-		p = realloc(g->processes, max * sizeof(*p));
-		if (!p) {
-			return NULL;
-		}
-		g->processes = p;
-		g->max_processes = max;
+	if (!array_make_room(&g->processes, sizeof(*p), g->n_processes, &g->max_processes)) {
+		return NULL;
 	}
 	p = &g->processes[at];
 	memmove(p + 1, p, (g->n_processes++ - at) * sizeof(*p));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 "use strict";
-/* Everything that comes from the capture is put into the page as text and never as markup. */
+/* The script shows all texts of a capture as text and never as markup. */
 window.onerror = (message) => { document.documentElement.dataset.error = String(message); };
 const data = JSON.parse(document.getElementById("data").textContent);
 const views = { kernel: data.kernel, op: data.op, by: data.by };
@@ -9,10 +9,14 @@ const $ = (id) => document.getElementById(id);
 /* --- numbers --- */
 const known = (value) => value !== null && value !== undefined;
 const count = d3.format(",d"), three = d3.format(".3s"), brief = d3.format(".3~s"), plain = d3.format("~r");
-/* What a number of the unit is multiplied by, and its symbol, which takes prefixes. */
+/* For each unit with a symbol: the factor to the symbol's unit, and the symbol, which takes prefixes (k, M, ...). */
 const UNITS = { byte: [1, "B"], nanosecond: [1e-9, "s"], ns: [1e-9, "s"], "byte/second": [1, "B/s"], "FLOP/second": [1, "FLOP/s"],
 	"FLOP/byte": [1, "FLOP/byte"] };
 const SMALL = ["s", "FLOP/byte"];
+/* Units in words. Figures in units with a symbol have the symbol instead. */
+const SAID = { byte: "bytes", nanosecond: "nanoseconds", ns: "nanoseconds", sector: "sectors", l2_sector: "sectors", request: "requests", l2_request: "requests", inst: "instructions",
+	instruction: "instructions", cycle: "cycles", warp: "warps" };
+const said = (unit) => unit === "percent" || UNITS[unit] ? "" : SAID[unit] || unit;
 function show(value, unit, format = three) {
 	if (!known(value) || !isFinite(value)) return "na";
 	if (unit === "percent") return value.toPrecision(3) + " %";
@@ -20,58 +24,85 @@ function show(value, unit, format = three) {
 	if (symbol === "s" && size >= 1000) return count(v) + " s";
 	const whole = Number.isInteger(v) && size < 1000, small = size < 1 && !SMALL.includes(symbol);
 	const [, number, prefix] = /^(.*?)([a-zµ]?)$/i.exec(whole ? String(v) : small ? v.toPrecision(3) : format(v));
-	return [number, prefix.replace("µ", "u") + symbol, symbol ? "" : unit].filter(Boolean).join(" ");
+	return [number, prefix + symbol].filter(Boolean).join("\u00a0") + (said(unit) && " " + said(unit));
 }
 const partOf = (value, all) => all > 0 ? (value / all * 100).toPrecision(3) + " %" : "na";
 
 /* --- rows --- */
 const columnsOf = (view) => view.columns.filter((c) => !c.derived);
-const derivedOf = (view) => view.columns.filter((c) => c.derived);
+const derivedOf = (view) => view.columns.filter((c) => c.derived && view.rows.some((row) => known(row.derived[c.name])));
 const sumOf = (row, name) => { const m = row.measures[name]; return m ? (m.sum !== undefined ? m.sum : m.mean) : null; };
 const longName = (row) => Object.values(row.key).map((v) => v || "na").join(", ");
 const rowsOf = (view) => view.rows.map((row, i) => ({ row, short: view.names[i], name: longName(row), time: sumOf(row, "time") }));
-/* A time that is a metric is that of the range around a kernel. */
-const titleOf = ({ name, of_range }) => of_range && name.startsWith("gpu__time_duration") ? name + " (range)" : name;
-/* What the table has behind an estimate: its standard error in percent, or why there is none. */
+/* What people call the usual columns. */
+const WORDS = { time: "Kernel time", "gpu__time_duration.sum": "GPU time",
+	"dram__bytes.sum": "DRAM traffic", "dram__bytes_read.sum": "DRAM read", "dram__bytes_write.sum": "DRAM written",
+	"lts__t_sectors.sum": "L2 sectors", "lts__t_sectors_op_read.sum": "L2 sectors read", "lts__t_sectors_op_write.sum": "L2 sectors written",
+	"lts__t_requests.sum": "L2 requests", "lts__t_sector_hit_rate.pct": "L2 hit rate", "l1tex__t_sector_hit_rate.pct": "L1 hit rate",
+	"sm__warps_active.avg.pct_of_peak_sustained_active": "Achieved occupancy",
+	"sm__inst_executed.sum": "Instructions", "sm__inst_executed_pipe_tensor.sum": "Tensor instructions", kineto__tensor_core_insts: "Tensor instructions",
+	"sm__cycles_active.avg": "Active SM cycles", "sm__cycles_elapsed.max": "Elapsed SM cycles", kineto__cuda_core_flops: "CUDA core FLOP",
+	dram_bandwidth: "DRAM bandwidth", dram_read_bandwidth: "DRAM read bandwidth", dram_write_bandwidth: "DRAM write bandwidth",
+	of_peak: "% of DRAM peak", flop: "FLOP", flop_rate: "FLOP rate", of_flop_peak: "% of FLOP peak", intensity: "FLOP per DRAM byte" };
+/* As a metric, time is that of the range around a kernel. */
+function titleOf({ name, of_range }) {
+	if (of_range && name.startsWith("gpu__time_duration")) return "Range time";
+	const [, precision] = /^sm__ops_path_tensor.*_src_([a-z0-9]+).*\.sum$/.exec(name) || [];
+	return precision ? "Tensor operations, " + precision : Object.hasOwn(WORDS, name) ? WORDS[name] : name;
+}
+/* The name of the metric, if the title is another one; "" for derived columns. */
+const metricOf = (c) => c.derived || c.name === "time" || titleOf(c) === c.name ? "" : c.name;
+const fullTitle = (c) => titleOf(c) + (metricOf(c) && ` (${metricOf(c)})`);
+/* As in the table of `report`: the standard error of an estimate in percent, or why there is none. */
 function errorOf({ kind, error, unknown }, value) {
 	const percent = 100 * error / Math.abs(value);
 	if (unknown > 0) return " (part)";
 	if (kind === "once") return " (once)";
-	return kind === "estimate" && known(error) && value ? ` ±${percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
+	return kind === "estimate" && known(error) && value ? ` ±${percent === 0 ? 0 : percent < 100 ? percent.toPrecision(2) : count(percent)} %` : "";
 }
 const hasTime = data.kernel.all.measures.time.n > 0;
 const isKnown = ({ name }) => data.kernel.all.measures[name].n > 0;
 const NESTING = ["op", "nvtx", "layer"];
-const labels = { kernel: "kernels", op: "operators", by: data.by && data.by.by.join(", ") };
+const labels = { kernel: "kernels", op: "operators", by: data.by && "rows by " + data.by.by.join(", ") };
+/* Allows line breaks within a long name. */
+const breakable = (name) => name.replace(/_+|::|[.,<]+/g, "$&\u200b");
+const nests = (view) => view.by.some((key) => NESTING.includes(key));
 
 function options(id, pairs, changed) {
 	d3.select(id).on("change", changed).selectAll("option").data(pairs).join("option").attr("value", (p) => p[0]).text((p) => p[1]);
 }
 
-/* --- in short --- */
+/* --- summary --- */
+function heading() {
+	const { command, runs } = data.meta, title = command || "GPU counters";
+	const lines = runs.map((r) => [runs.length > 1 ? r.path : "", r.user && r.host ? `${r.user} on ${r.host}` : r.user || r.host, r.gpus.join(", "),
+		new Date(r.created_ns / 1e6).toISOString().slice(0, 16).replace("T", " ") + " UTC"].filter(Boolean).join(" · "));
+	$("title").textContent = title.length > 200 ? title.slice(0, 199) + "…" : title;
+	$("title").title = title;
+	const more = lines.length > 8 ? [`and ${count(lines.length - 8)} more captures`] : [];
+	d3.select("#runs").selectAll("li").data([...lines.slice(0, 8), ...more]).join("li").text((line) => line);
+	document.title = [title, lines[0]].join(" · ");
+}
 function figures() {
-	const { all, records } = data.kernel, meta = data.meta;
-	$("title").textContent = meta.command || "GPU counters";
-	document.title = "GPU counters: " + (meta.command || meta.captures.join(", "));
+	const { all, records, estimated } = data.kernel, meta = data.meta;
 	const measured = columnsOf(data.kernel).map((c) => {
-		const { name, unit } = c, m = all.measures[name], value = known(m.sum) ? m.sum : m.mean;
-		return { name: known(m.sum) ? name : name + " (mean)", title: known(m.sum) ? titleOf(c) : titleOf(c) + " (mean)", unit, value, error: errorOf(m, value) };
+		const m = all.measures[c.name], sum = known(m.sum);
+		return { name: sum ? c.name : c.name + " (mean)", title: titleOf(c) + (sum ? "" : " (mean)"), metric: metricOf(c), unit: c.unit,
+			value: sum ? m.sum : m.mean, error: errorOf(m, sum ? m.sum : m.mean) };
 	});
-	const derived = derivedOf(data.kernel).map(({ name, unit }) => ({ name, title: name, unit, value: all.derived[name], error: "" }));
-	const boxes = d3.select("#figures").selectAll("div").data([...measured, ...derived].filter((f) => known(f.value))).join("div");
-	boxes.append("dt").text((f) => f.title);
-	boxes.append("dd").attr("data-name", (f) => f.name).attr("data-value", (f) => f.value).text((f) => show(f.value, f.unit) + f.error);
-	const first = d3.select("#figures").insert("div", "div");
-	first.append("dt").text("kernels measured");
-	first.append("dd").attr("data-name", "kernels measured").attr("data-value", records).text(count(records));
-	if (data.kernel.estimated) {
-		const whole = d3.select("#figures").insert("div", "div");
-		whole.append("dt").text("launches");
-		whole.append("dd").attr("data-name", "launches").attr("data-value", all.launches).text(count(all.launches));
-	}
-	const notes = d3.select("#notes");
-	notes.append("p").attr("class", "warn").text(meta.notes);
-	notes.append("p").attr("class", "dim").text(meta.hardware);
+	const derived = derivedOf(data.kernel).map((c) => ({ name: c.name, title: titleOf(c), metric: "", unit: c.unit, value: all.derived[c.name], error: "" }));
+	const counts = [...estimated ? [["launches", "Launches", all.launches]] : [], ["kernels measured", "Kernels measured", records]]
+		.map(([name, title, value]) => ({ name, title, metric: "", unit: "count", value, error: "" }));
+	const told = meta.nothing ? counts : [...counts, ...measured, ...derived].filter((f) => known(f.value));
+	const boxes = d3.select("#figures").selectAll("div").data(told).join("div");
+	boxes.append("dt").text((f) => f.title).filter((f) => f.metric).append("small").text((f) => breakable(f.metric));
+	boxes.append("dd").attr("data-name", (f) => f.name).attr("data-value", (f) => f.value)
+		.text((f) => f.unit === "count" ? count(f.value) : show(f.value, f.unit)).append("span").attr("class", "error").text((f) => f.error);
+	$("nothing").textContent = meta.nothing;
+	$("nothing").hidden = !meta.nothing;
+	const alarms = /^(NOT COMPLETE|RECORDED)|\bESTIMATED\b/m;
+	const notes = d3.select("#notes").selectAll("p").data([meta.hardware, meta.notes.trim()]).join("p");
+	notes.classed("dim", (text, i) => i === 0).classed("warn", (text, i) => i > 0 && alarms.test(text)).text((text) => text);
 }
 
 /* --- hints --- */
@@ -83,14 +114,14 @@ function hints() {
 }
 
 /* --- charts --- */
-/* As wide as the page, so that text has one size on a phone and on a screen. */
+/* A drawing is W units wide, and W is set to its width in pixels, so that its text has the size of other text. */
 let W = 900;
 const L = 84, R = 30, T = 26, B = 42;
 function drawing(id, height, role, label) {
 	return d3.select(id).text("").append("svg").attr("viewBox", `0 0 ${W} ${height}`).attr("role", role).attr("aria-label", label);
 }
-/* x and y: { scale, unit, text }. Units without a symbol are long, and stand with the text. On logarithmic scales, lines
-   between powers have a number only if there is much room. */
+/* x and y: { scale, unit, text }. A unit without a symbol is long, so it stands in the axis title. On a logarithmic scale, lines
+   between powers of ten have numbers only if there is room. */
 function chart(id, height, role, label, x, y) {
 	const svg = drawing(id, height, role, label);
 	x.scale.range([L, W - R]);
@@ -107,7 +138,7 @@ function chart(id, height, role, label, x, y) {
 	svg.append("text").attr("x", 4).attr("y", 12).text(UNITS[y.unit] || !y.unit ? y.text : `${y.text}, ${y.unit}`);
 	return svg;
 }
-/* Whole powers of ten around the values, and one at least. */
+/* Spans whole powers of ten around the values, at least one. */
 function logScale(values) {
 	const [low, high] = d3.extent(values);
 	return d3.scaleLog().domain([low, Math.max(high, low * 1.001)]).nice();
@@ -120,24 +151,26 @@ function roofline() {
 	const ready = has("intensity") && meta.flops !== "", bandwidth = ["dram_bandwidth", "dram_read_bandwidth", "dram_write_bandwidth"].find(has);
 	const points = rows.filter(({ row }) => row.launches > 0).map((r) => ({ ...r, x: ready ? r.row.derived.intensity : r.time,
 		y: r.row.derived[ready ? "flop_rate" : bandwidth] })).filter((p) => p.x > 0 && p.y > 0).sort((a, b) => b.time - a.time);
+	$("roofline-point").textContent = "";
+	$("roofline-by").parentNode.hidden = !hasTime || !(ready || bandwidth);
 	if (points.length === 0) {
 		$("roofline").replaceChildren();
 		$("roofline-note").textContent = bandwidth && rows.length && !hasTime
-			? "No kernel has a time, without which there is no rate: capture with gpu__time_duration.sum among the --metrics as well."
-			: "No row has bytes and a time: capture with --metrics roofline, or memory.";
+			? "No kernel has a time, so bandwidth is unknown. Add gpu__time_duration.sum to --metrics."
+			: "DRAM bytes and kernel times were not measured together. Capture with --metrics roofline or --metrics memory.";
 		return;
 	}
 	const peak = meta.peak_bytes_per_second > 0 ? meta.peak_bytes_per_second : d3.max(rows, ({ row }) => row.derived[bandwidth]);
-	const from = meta.peak_bytes_per_second > 0 ? `the memory's peak (${show(peak, "byte/second")}) is that of ${meta.peak_of} at its highest clock`
-		: `the peak of the memory is not known: the line is the highest measured (${show(peak, "byte/second")})`;
+	const from = meta.peak_bytes_per_second > 0 ? `the DRAM peak of ${meta.peak_of} at its highest clock, ${show(peak, "byte/second")}`
+		: `the highest bandwidth measured, ${show(peak, "byte/second")}, because the DRAM peak of the device is unknown`;
 	const highest = d3.max(points, (p) => p.y), known = ready && meta.flop_peaks.length > 0;
 	const roofs = !ready ? [{}] : known ? meta.flop_peaks.map((p) => ({ of: p.of, top: p.flop_per_second })) : [{ top: highest }];
 	const around = roofs.map(({ top }) => ready ? { x: top / peak, y: top } : { x: points[0].x, y: peak });
-	const x = ready ? { unit: "FLOP/byte", text: "operations a byte (FLOP/byte)" } : { unit: "nanosecond", text: "time in all" };
-	const y = ready ? { unit: "FLOP/second", text: "operations a second" } : { unit: "byte/second", text: bandwidth };
+	const x = ready ? { unit: "FLOP/byte", text: "FLOP per DRAM byte" } : { unit: "nanosecond", text: "total time" };
+	const y = ready ? { unit: "FLOP/second", text: "FLOP rate" } : { unit: "byte/second", text: WORDS[bandwidth] };
 	x.scale = logScale([...points, ...around].map((p) => p.x));
 	y.scale = logScale([...points, ...around].map((p) => p.y));
-	const svg = chart("#roofline", 420, "group", ready ? "roofline" : "bandwidth by time", x, y);
+	const svg = chart("#roofline", 420, "group", ready ? "Roofline" : "Bandwidth against time: arrow keys move between points", x, y);
 	const [left, right] = x.scale.domain(), start = Math.max(left, y.scale.domain()[0] / peak);
 	const line = ({ top }) => ready ? [[start, start * peak], [top / peak, top], [right, top]] : [[left, peak], [right, peak]];
 	svg.selectAll("path.roof").data(roofs).join("path").attr("class", "roof").attr("data-peak", peak).attr("data-top", (r) => r.top)
@@ -146,35 +179,70 @@ function roofline() {
 		.attr("x", x.scale(right)).attr("y", (r) => y.scale(r.top) - 4).text((r) => r.of);
 	const text = (p) => `${p.name}: ${show(p.y, y.unit)}, ${show(p.x, x.unit)}` + (ready ? ", " + show(p.time, "nanosecond") : "");
 	const radius = d3.scaleSqrt().domain([0, Math.max(points[0].time, 1)]).range([3, W < 600 ? 10 : 18]);
-	svg.selectAll("circle").data(points).join("circle").attr("class", "dot").attr("tabindex", 0).attr("role", "img").attr("aria-label", text)
+	svg.selectAll("circle").data(points).join("circle").attr("class", "dot").attr("tabindex", (p, i) => i === 0 ? 0 : -1).attr("role", "img").attr("aria-label", text)
 		.attr("cx", (p) => x.scale(p.x)).attr("cy", (p) => y.scale(p.y)).attr("r", (p) => radius(p.time || 0))
 		.attr("data-x", (p) => p.x).attr("data-y", (p) => p.y)
 		.on("focus pointerenter", (p) => { $("roofline-point").textContent = text(p); })
+		.on("keydown", (p, i, dots) => {
+			const to = dots[i + ({ ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[d3.event.key] || NaN)];
+			if (!to) return;
+			dots[i].setAttribute("tabindex", -1);
+			to.setAttribute("tabindex", 0);
+			to.focus();
+			d3.event.preventDefault();
+		})
 		.append("title").text(text);
-	$("h-roofline").textContent = ready ? "Roofline" : "Bandwidth by time";
-	$("roofline-note").textContent = (ready ? `The slope: ${from}. ` + (known
-		? `The flat parts: what its tensor cores can do at their highest clock, ${roofs.map((r) => `${r.of} ${show(r.top, y.unit)}`).join(", ")}.`
-		: `The flat part is the highest rate measured here (${show(highest, y.unit)}), not the device's peak.`)
-		+ ` Only operations that were counted are in it: ${meta.flops}.`
-		: `No floating-point operations were measured (--metrics roofline does), so this is bandwidth by time; ${from}.`)
-		+ ` Points: ${labels[by]}, sized by time.`;
+	label(svg, points.slice(0, 5).map((p) => ({ text: p.short, x: x.scale(p.x), y: y.scale(p.y), r: radius(p.time || 0) })));
+	$("h-roofline").textContent = ready ? "Roofline" : "Bandwidth against time";
+	$("roofline-note").textContent = (ready ? `The slope is ${from}. ` + (known
+		? `The flat lines are the peaks of its tensor cores at their highest clock: ${roofs.map((r) => `${r.of} ${show(r.top, y.unit)}`).join(", ")}.`
+		: `The flat line is the highest rate measured here, ${show(highest, y.unit)}, not the device's peak.`)
+		+ ` Only counted operations are included: ${meta.flops}.`
+		: `The line is ${from}. For a roofline, capture floating-point operations with --metrics roofline.`)
+		+ ` Each point is one of the ${labels[by]}; a larger point took more time, and the five largest have their names.`;
+}
+/* Writes names beside points: each at the nearest place around its point without another text, and without a point if there is
+   such a place. A name that is not next to its point gets a line to it. */
+function label(svg, points) {
+	const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+	const taken = svg.selectAll("text").nodes().map((node) => node.getBBox()), [top, bottom] = [T, svg.attr("viewBox").split(" ")[3] - B];
+	const dots = svg.selectAll("circle").nodes().map((node) => node.getBBox());
+	const letters = W < 600 ? 18 : 36;
+	for (const { text, x, y, r } of points) {
+		const leader = svg.append("line").attr("class", "leader");
+		const node = svg.append("text").attr("class", "label").text(text.length > letters ? text.slice(0, letters - 1) + "…" : text);
+		const { width, height } = node.node().getBBox();
+		const places = d3.range(4, 400, 12).flatMap((d) => d3.range(0, 2 * Math.PI, Math.PI / 4).map((angle) => {
+			const [dx, dy] = [Math.cos(angle), Math.sin(angle)];
+			return { d, width, height, x: x + dx * (r + d) + width * (dx - 1) / 2, y: y + dy * (r + d) + height * (dy - 1) / 2 };
+		}));
+		const free = (p) => p.x >= L && p.x + width <= W - R && p.y >= top && p.y + height <= bottom && !taken.some((t) => overlap(p, t));
+		const place = places.find((p) => free(p) && !dots.some((d) => overlap(p, d))) || places.find(free) || places[0];
+		taken.push(place);
+		node.attr("x", place.x).attr("y", place.y + height * 0.8);
+		if (place.d > 4) leader.attr("x1", x).attr("y1", y).attr("x2", place.x + width / 2).attr("y2", place.y + height / 2);
+	}
 }
 
-/* --- most of it --- */
+/* --- top rows --- */
 function topRows() {
-	const view = views[$("top-by").value], name = $("top-measure").value, { unit } = view.columns.find((c) => c.name === name);
-	const nests = view.by.some((key) => NESTING.includes(key)), error = (r) => nests ? "" : errorOf(r.row.measures[name], value(r));
-	const value = (r) => sumOf(r.row, name);
-	const rows = rowsOf(view).filter((r) => r.row.launches > 0 && value(r) > 0).sort((a, b) => value(b) - value(a)).slice(0, 12);
+	const by = $("top-by").value, view = views[by], name = $("top-measure").value, { unit } = view.columns.find((c) => c.name === name);
+	const value = (r) => sumOf(r.row, name), share = (v) => partOf(v, view.all.measures[name].sum);
+	const error = (r) => nests(view) ? "" : errorOf(r.row.measures[name], value(r));
+	const all = rowsOf(view).filter((r) => r.row.launches > 0 && value(r) > 0).sort((a, b) => value(b) - value(a)), rows = all.slice(0, 12);
 	const width = d3.scaleLinear().domain([0, d3.max(rows, value)]).range([0, 100]);
-	const line = d3.select("#top").text(rows.length ? "" : "Nothing to show.").selectAll("div").data(rows).join("div").attr("class", "row");
-	line.append("div").attr("class", "name").attr("title", (r) => r.name).text((r) => r.short);
+	const line = d3.select("#top").text("").selectAll("div").data(rows).join("div").attr("class", "row").attr("role", "listitem");
+	line.append("div").attr("class", "name").attr("title", (r) => r.name).text((r) => breakable(r.short));
 	line.append("div").attr("class", "track").append("div").attr("class", "bar").style("width", (r) => width(value(r)) + "%");
 	line.append("div").attr("class", "value").attr("data-value", value).text((r) => show(value(r), unit) + error(r));
+	line.append("div").attr("class", "share").text((r) => share(value(r)));
+	$("h-top").textContent = "Top " + labels[by];
+	$("top-note").textContent = rows.length === 0 ? "This metric is 0 or unknown in each row." : `${rows.length} of ${view.rows.length + view.rows_left_out} ${labels[by]}, with `
+		+ `${share(d3.sum(rows, value))} of the total.` + (nests(view) ? " A row has what runs directly in it, without what runs in rows within it." : "");
 }
 
-/* --- where it went --- */
-/* What a frame has beyond those in it that are here is one more, its rest. */
+/* --- flame graph --- */
+/* The children of a frame that the page leaves out are drawn as one frame, the rest. */
 const ROW = 20, LETTER = 6.7, flame = {};
 function prepareFlame() {
 	const { frames, names, short } = data.flame;
@@ -209,7 +277,7 @@ function zoomFlame(n) {
 	drawFlame();
 	frameOf(flame.focus).focus({ preventScroll: true });
 }
-/* Those around the frame that is looked at are as wide as it. */
+/* The frame that is zoomed in and all frames around it are as wide as the drawing. */
 function drawFlame() {
 	const measure = Number($("flame-measure").value), { unit } = data.timeline.measures[measure], part = $("flame-find").value.toLowerCase();
 	const { root } = flame, sum = (n) => n.data.sums[measure];
@@ -221,9 +289,9 @@ function drawFlame() {
 	const shown = flame.shown = [];
 	root.eachBefore((n) => { if (n === root || n === zoom || width(n) >= 0.3) shown.push(n); });
 	if (!shown.includes(flame.focus)) flame.focus = zoom;
-	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${unit}), `
+	const text = (n) => `${n.data.name}: ${show(sum(n), unit)} (${Number.isInteger(sum(n)) ? count(sum(n)) : known(sum(n)) ? sum(n) : "na"} ${SAID[unit] || unit}), `
 		+ `${partOf(sum(n), sum(root))} of all, ${count(n.data.launches)} launches`;
-	const svg = drawing("#flame", ROW * (1 + d3.max(shown, (n) => n.depth)), "group", "flame graph: arrows move, Enter looks closer, Escape goes back");
+	const svg = drawing("#flame", ROW * (1 + d3.max(shown, (n) => n.depth)), "group", "Flame graph: arrow keys move, Enter zooms in, Escape zooms out");
 	const frame = svg.selectAll("g").data(shown).join("g").attr("class", "frame")
 		.classed("around", (n) => n.depth < zoom.depth).classed("rest", (n) => n.data.rest).classed("hit", (n) => n.hit)
 		.style("--hue", (n) => hue(n.data)).attr("tabindex", (n) => n === flame.focus ? 0 : -1).attr("role", "button").attr("aria-label", text)
@@ -236,55 +304,70 @@ function drawFlame() {
 	frame.append("rect").attr("x", (n) => x(n.x0)).attr("y", (n) => n.depth * ROW).attr("width", width).attr("height", ROW - 1);
 	const letters = (n) => Math.floor((width(n) - 6) / LETTER);
 	frame.filter((n) => letters(n) >= 3).append("text").attr("x", (n) => x(n.x0) + 3).attr("y", (n) => n.depth * ROW + 14)
-		.text((n) => n.data.short.length > letters(n) ? n.data.short.slice(0, letters(n) - 2) + ".." : n.data.short);
+		.text((n) => n.data.short.length > letters(n) ? n.data.short.slice(0, letters(n) - 1) + "…" : n.data.short);
 	frame.append("title").text(text);
-	/* What is found within something that is found is in it already. */
+	/* A found frame in another found frame must not be counted twice. */
 	const hits = root.descendants().filter((n) => n.hit);
 	const found = d3.sum(hits.filter((n) => !n.ancestors().slice(1).some((k) => k.hit)), sum);
 	$("flame-note").textContent = (part === "" ? "" : `${count(hits.length)} frames found, with ${show(found, unit)} or ${partOf(found, sum(root))}. `)
-		+ "Blue frames are NVTX ranges, the outermost on top; the others are kernels. Steps are one frame, whatever their number. A click looks closer.";
+		+ (root.descendants().some((n) => n !== root && !n.data.kernel && !n.data.rest)
+			? "Blue frames are NVTX ranges, the outermost at the top; the others are kernels. All steps share one frame. Click a frame to zoom in."
+			: "No kernel ran in an NVTX range, so each frame is a kernel. Capture a PyTorch program with --torch, or mark a program's parts with NVTX.");
 	$("flame-note").dataset.found = found;
 }
 
-/* --- over time --- */
+/* --- timeline --- */
 function timeline() {
-	const { bin_ns: width, measures } = data.timeline, { name, unit, sums } = measures[Number($("timeline-measure").value)];
+	const { bin_ns: width, measures } = data.timeline, { name, unit, sums } = measures[Number($("timeline-measure").value)], title = titleOf(kernelColumn({ name }));
 	$("timeline").replaceChildren();
 	if (sums.length === 0) return;
-	const most = Math.max(d3.max(sums), 0), label = `${name} over time, at most ${show(most, unit)} in ${show(width, "nanosecond")}`;
+	const most = Math.max(d3.max(sums), 0), label = `${title} over time, at most ${show(most, unit)} in ${show(width, "nanosecond")}`;
 	const x = d3.scaleLinear().domain([0, sums.length * width]), y = d3.scaleLinear().domain([0, most || 1]).nice(4);
 	const svg = chart("#timeline", 240, "img", label, { scale: x, unit: "nanosecond", text: "time since the first kernel" },
-		{ scale: y, unit, text: name });
+		{ scale: y, unit, text: `${title} per ${show(width, "nanosecond")}` });
 	const bins = sums.map((sum, i) => ({ sum, at: i * width })).filter((b) => b.sum > 0);
 	svg.selectAll("rect").data(bins).join("rect").attr("class", "bin").attr("width", Math.max(x(width) - x(0) - 0.2, 0.5))
 		.attr("x", (b) => x(b.at)).attr("y", (b) => y(b.sum)).attr("height", (b) => y(0) - y(b.sum))
 		.append("title").text((b) => `${show(b.at, "nanosecond")}: ${show(b.sum, unit)}`);
 	svg.attr("data-sum", d3.sum(sums));
-	$("timeline-note").textContent = `Sums of ${show(width, "nanosecond")} each, by the begin of the kernels; ` + (data.kernel.estimated
-		? "they are shared out by those that were measured, and add up to what is estimated of all." : "only measured kernels are in it.");
+	$("timeline-note").textContent = `Each bar is the sum of the kernels that began within ${show(width, "nanosecond")}. ` + (data.kernel.estimated
+		? "The bars are scaled from the measured kernels so that they add up to the estimate of all." : "Only measured kernels are included.");
 }
 
 /* --- all rows --- */
 const order = { id: hasTime ? "time" : (columnsOf(data.kernel).find((c) => c.adds_up && isKnown(c)) || { name: "name" }).name, down: true };
-function tableColumns(view) {
-	const columns = [{ title: "launches", id: "launches", value: (r) => r.launches, unit: "count" }];
-	const nests = view.by.some((key) => NESTING.includes(key));
-	for (const c of columnsOf(view).filter((c) => isKnown(c))) {
-		const { name, unit, adds_up } = c, title = titleOf(c);
-		if (adds_up) columns.push({ title: title + "\nsum", id: name, value: (r) => r.measures[name].sum, unit, error: nests ? undefined : (r) => errorOf(r.measures[name], r.measures[name].sum) });
-		columns.push({ title: title + "\nmean", id: name + ":mean", value: (r) => r.measures[name].mean, unit });
-	}
-	return columns.concat(derivedOf(view).map(({ name, unit }) => ({ title: name, id: name, value: (r) => r.derived[name], unit })));
+/* A group of columns for each metric: its total and its mean, or one alone. */
+function tableGroups(view) {
+	const measured = columnsOf(view).filter(isKnown).map((c) => {
+		const { name, unit, adds_up } = c, mean = { title: "mean", id: name + ":mean", value: (r) => r.measures[name].mean };
+		const error = nests(view) ? undefined : (r) => errorOf(r.measures[name], r.measures[name].sum);
+		const total = { title: "total", id: name, value: (r) => r.measures[name].sum, error };
+		return { title: titleOf(c), metric: metricOf(c), unit, columns: adds_up ? [total, mean] : [mean] };
+	});
+	const derived = derivedOf(view).map((c) => ({ title: titleOf(c), metric: "", unit: c.unit, columns: [{ title: "", id: c.name, value: (r) => r.derived[c.name] }] }));
+	return measured.concat(derived);
 }
-function table() {
-	const by = $("table-by").value, view = views[by], columns = tableColumns(view), part = $("table-filter").value.toLowerCase();
-	const column = columns.find((c) => c.id === order.id), least = (v) => known(v) ? v : -Infinity;
-	const key = (r) => column ? least(column.value(r.row)) : r.name, ways = order.down ? d3.descending : d3.ascending;
-	const rows = rowsOf(view).filter((r) => r.name.toLowerCase().includes(part)).sort((a, b) => ways(key(a), key(b)));
-	const nests = view.by.some((key) => NESTING.includes(key)), derived = derivedOf(view).map((c) => c.name).join(", ");
-	const head = d3.select("#table").text("").append("thead").append("tr");
-	head.selectAll("th").data([{ title: view.by.join(", "), id: "name" }, ...columns]).join("th").attr("scope", "col")
-		.attr("aria-sort", (c) => c.id !== order.id ? "none" : order.down ? "descending" : "ascending")
+/* The groups from firstGroup on that fit beside names and launches, so that the table is never wider than the page. before has the
+   firstGroups of the pages before. */
+const NAME = 180, LAUNCHES = 72, CELL = 57, ALONE = 86;
+let firstGroup = 0;
+const before = [];
+function fitting(groups, width) {
+	let left = width - Math.min(NAME, width / 3) - LAUNCHES, n = 0;
+	for (const { columns } of groups.slice(firstGroup)) {
+		left -= columns.length > 1 ? CELL * columns.length : ALONE;
+		if (left < 0 && n > 0) break;
+		n++;
+	}
+	return groups.slice(firstGroup, firstGroup + n);
+}
+function tableHead(view, groups) {
+	const alone = (g) => g.columns.length === 1, cells = groups.flatMap((g) => g.columns.map(() => alone(g) ? ALONE : null));
+	const widths = [Math.min(NAME, $("table").parentNode.clientWidth / 3), LAUNCHES, ...cells];
+	d3.select("#table").text("").selectAll("col").data(widths).join("col").style("width", (w) => w && w + "px");
+	const head = d3.select("#table").append("thead"), [upper, lower] = [head.append("tr"), head.append("tr")];
+	const single = [{ columns: [{ title: view.by.map((key) => key === "op" ? "operator" : key).join(", "), id: "name" }] }, { columns: [{ title: "launches", id: "launches" }] }, ...groups];
+	const button = (cell) => cell.attr("aria-sort", (c) => c.id !== order.id ? "none" : order.down ? "descending" : "ascending")
 		.append("button").attr("type", "button").attr("data-id", (c) => c.id)
 		.text((c) => c.title + (c.id !== order.id ? "" : order.down ? " ↓" : " ↑"))
 		.on("click", (c) => {
@@ -293,13 +376,37 @@ function table() {
 			table();
 			d3.selectAll("#table button").filter((k) => k.id === c.id).node().focus();
 		});
+	const over = upper.selectAll("th").data(single).join("th").attr("title", (g) => g.metric || null);
+	over.filter(alone).attr("rowspan", 2).attr("scope", "col").classed("begins", (g) => g.title).each(function ({ title, columns: [c] }) {
+		button(d3.select(this).datum({ ...c, title: [title, c.title].filter(Boolean).join(" ") }));
+	});
+	over.filter((g) => g.columns && g.columns.length > 1).attr("colspan", (g) => g.columns.length).attr("scope", "colgroup").text((g) => g.title)
+		.append("small").text((g) => [breakable(g.metric), said(g.unit)].filter(Boolean).join(", "));
+	button(lower.selectAll("th").data(groups.filter((g) => !alone(g)).flatMap((g) => g.columns)).join("th").attr("scope", "col"));
+}
+function table() {
+	const by = $("table-by").value, view = views[by], part = $("table-filter").value.toLowerCase(), every = tableGroups(view);
+	if (firstGroup >= every.length) firstGroup = before.length = 0;
+	const groups = fitting(every, $("table").parentNode.clientWidth), first = { id: "launches", value: (r) => r.launches, unit: "count" };
+	const columns = [first, ...every.flatMap((g) => g.columns)], column = columns.find((c) => c.id === order.id);
+	const least = (v) => known(v) ? v : -Infinity, key = (r) => column ? least(column.value(r.row)) : r.name, ways = order.down ? d3.descending : d3.ascending;
+	const rows = rowsOf(view).filter((r) => r.name.toLowerCase().includes(part)).sort((a, b) => ways(key(a), key(b)));
+	tableHead(view, groups);
 	const line = d3.select("#table").append("tbody").selectAll("tr").data(rows).join("tr");
-	line.append("td").attr("title", (r) => r.name).text((r) => r.short);
-	line.selectAll("td.of").data(({ row }) => columns.map(({ id, unit, value, error }) => ({ id, unit, v: value(row), error: error ? error(row) : "" }))).join("td")
-		.attr("data-id", (c) => c.id).attr("data-value", (c) => c.v)
-		.text(({ v, unit, error }) => unit === "count" && known(v) ? count(v) : show(v, unit) + error);
-	$("table-note").textContent = `${rows.length} of ${view.rows.length} rows` + (view.rows_left_out ? `; ${count(view.rows_left_out)} rows with less time are not in this page` : "")
-		+ (nests ? `; a row is what runs directly in ${by === "op" ? "an operator" : "it"}` + (derived && `, but ${derived} are of all that runs within`) : "");
+	line.append("th").attr("scope", "row").attr("title", (r) => r.name).text((r) => breakable(r.short));
+	const shown = [first, ...groups.flatMap((g) => g.columns.map((c, i) => ({ ...c, unit: g.unit, begins: i === 0 })))];
+	const cell = line.selectAll("td").data(({ row }) => shown.map((c) => ({ ...c, v: c.value(row), error: c.error ? c.error(row) : "" }))).join("td")
+		.attr("data-id", (c) => c.id).attr("data-value", (c) => c.v).classed("begins", (c) => c.begins)
+		.text(({ v, unit }) => unit === "count" && known(v) ? count(v) : show(v, said(unit) ? "" : unit));
+	cell.filter((c) => c.error).append("span").attr("class", "error").text((c) => c.error);
+	$("h-table").textContent = "All " + labels[by];
+	$("pages").hidden = groups.length === every.length;
+	$("table-previous").disabled = firstGroup === 0;
+	$("table-next").disabled = firstGroup + groups.length >= every.length;
+	$("table-metrics").textContent = `Metrics ${firstGroup + 1} to ${firstGroup + groups.length} of ${every.length}`;
+	const inner = derivedOf(view).map(titleOf).join(", ");
+	$("table-note").textContent = `${rows.length} of ${view.rows.length} rows.` + (view.rows_left_out ? ` ${count(view.rows_left_out)} rows with less time are not in this page.` : "")
+		+ (nests(view) ? " A row has what runs directly in it, without what runs in rows within it" + (inner && `; ${inner} include that`) + "." : "");
 }
 
 /* --- theme --- */
@@ -309,33 +416,42 @@ root.dataset.theme = dark.matches ? "dark" : "light";
 dark.addEventListener("change", () => { root.dataset.theme = dark.matches ? "dark" : "light"; });
 $("theme").addEventListener("click", () => { root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark"; });
 
-/* What nothing is known of draws nothing. */
+/* Metrics without a known value are not offered, unless all are. */
 const drawn = (of) => of.some(isKnown) ? of.filter(isKnown) : of;
 const kernelColumn = ({ name }) => columnsOf(data.kernel).find((c) => c.name === name);
-const measured = drawn(data.timeline.measures).map((m) => [data.timeline.measures.indexOf(m), titleOf(kernelColumn(m))]);
+const measured = drawn(data.timeline.measures).map((m) => [data.timeline.measures.indexOf(m), fullTitle(kernelColumn(m))]);
 const hasRows = { kernel: true, op: data.op.rows.some((r) => r.key.op), by: data.by };
-const which = ["by", "kernel", "op"].filter((by) => hasRows[by]).map((by) => [by, labels[by]]);
+const which = ["by", "op", "kernel"].filter((by) => hasRows[by]).map((by) => [by, labels[by]]);
 options("#roofline-by", which, roofline);
 options("#top-by", which, topRows);
 options("#table-by", which, table);
-options("#top-measure", drawn(columnsOf(data.kernel).filter((c) => c.adds_up)).map((c) => [c.name, titleOf(c)]), topRows);
+options("#top-measure", drawn(columnsOf(data.kernel).filter((c) => c.adds_up)).map((c) => [c.name, fullTitle(c)]), topRows);
 prepareFlame();
 options("#flame-measure", measured, drawFlame);
 $("flame-find").addEventListener("input", drawFlame);
-$("flame-whole").addEventListener("click", () => { flame.zoom = flame.focus = flame.root; $("flame-find").value = ""; drawFlame(); });
+$("flame-reset").addEventListener("click", () => { flame.zoom = flame.focus = flame.root; $("flame-find").value = ""; drawFlame(); });
 options("#timeline-measure", measured, timeline);
 $("table-filter").addEventListener("input", table);
+$("table-previous").addEventListener("click", () => { firstGroup = before.pop() || 0; table(); });
+$("table-next").addEventListener("click", () => {
+	before.push(firstGroup);
+	firstGroup += fitting(tableGroups(views[$("table-by").value]), $("table").parentNode.clientWidth).length;
+	table();
+});
 function charts() {
 	W = Math.max(300, Math.min(1100, $("timeline").clientWidth || 900));
 	roofline();
 	drawFlame();
 	timeline();
+	table();
 }
 let resized = 0;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
+heading();
 figures();
 hints();
+/* Without rows there are no charts: the summary says why. */
+for (const id of data.meta.nothing ? ["top", "roofline", "flame", "timeline", "table"] : []) $("h-" + id).parentNode.hidden = true;
 charts();
 topRows();
-table();
 root.dataset.ready = "yes";

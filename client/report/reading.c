@@ -83,7 +83,7 @@ static int refuse_empty(struct store_error *error)
 	*error = (struct store_error){ .code = STORE_E_NOT_CAPTURE };
 	snprintf(error->message, sizeof(error->message), "Standard input is empty.");
 	snprintf(error->remedy, sizeof(error->remedy),
-		 "Look at what writes to it: a capture file is wanted.");
+		 "Check the command that writes to it: it must write a capture file.");
 	return STORE_E_NOT_CAPTURE;
 }
 

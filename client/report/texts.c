@@ -1,54 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A hash set over memory that is taken in chunks and freed as a whole. */
-
 #include "client/report/texts.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 * 1024, ALIGNMENT = 16 };
-
-struct texts_chunk {
-	struct texts_chunk *next;
-	size_t used, size;
-	_Alignas(ALIGNMENT) char data[];
-};
-
 void texts_deinit(struct texts *t)
 {
-	while (t->chunks) {
-		struct texts_chunk *next = t->chunks->next;
-
-		free(t->chunks);
-		t->chunks = next;
-	}
+	arena_deinit(&t->arena);
 	map_deinit(&t->known);
-	memset(t, 0, sizeof(*t));
+}
+
+static struct arena *arena_of(struct texts *t)
+{
+	t->arena.limit = ARENA_NO_LIMIT;
+	return &t->arena;
 }
 
 void *texts_take(struct texts *t, size_t bytes)
 {
-	struct texts_chunk *chunk = t->chunks;
-	size_t size;
-
-	if (bytes > SIZE_MAX / 2) {
-		return NULL;
-	}
-	bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-	if (!chunk || chunk->size - chunk->used < bytes) {
-		size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-		chunk = calloc(1, sizeof(*chunk) + size);
-		if (!chunk) {
-			return NULL;
-		}
-		chunk->size = size;
-		chunk->next = t->chunks;
-		t->chunks = chunk;
-	}
-	chunk->used += bytes;
-	return chunk->data + chunk->used - bytes;
+	return arena_zalloc(arena_of(t), bytes);
 }
 
 struct wanted {
@@ -73,12 +45,8 @@ const char *texts_add(struct texts *t, const char *text, size_t n)
 	if (copy) {
 		return copy;
 	}
-	copy = texts_take(t, wanted.n + 1);
-	if (!copy || map_add(&t->known, hash, copy)) {
-		return NULL;
-	}
-	memcpy(copy, text, wanted.n);
-	return copy;
+	copy = arena_text(arena_of(t), text, wanted.n);
+	return copy && map_add(&t->known, hash, copy) == 0 ? copy : NULL;
 }
 
 const char *texts_add_string(struct texts *t, const char *text)

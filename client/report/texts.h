@@ -8,12 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/arena.h"
 #include "proto/base/map.h"
 
-struct texts_chunk;
-
 struct texts {
-	struct texts_chunk *chunks;
+	struct arena arena;
 	struct map known;
 };
 

@@ -8,8 +8,6 @@
 
 #include "proto/base/array.h"
 
-enum { FIRST_OPEN = 16 };
-
 static void free_track(struct track *track)
 {
 	for (size_t i = 0; i < track->max_open; i++) {
@@ -66,17 +64,12 @@ struct track_range *track_push(struct track *track, unsigned id, int64_t begin)
 {
 	struct track_range *range;
 
-	if (track->n_open == track->max_open) {
-		size_t max = track->max_open ? track->max_open * 2 : FIRST_OPEN;
-		struct track_range *open = realloc(track->open, max * sizeof(*open));
+	size_t had = track->max_open;
 
-		if (!open) {
-			return NULL;
-		}
-		memset(open + track->max_open, 0, (max - track->max_open) * sizeof(*open));
-		track->open = open;
-		track->max_open = max;
+	if (!array_make_room(&track->open, sizeof(*range), track->n_open, &track->max_open)) {
+		return NULL;
 	}
+	memset(track->open + had, 0, (track->max_open - had) * sizeof(*range));
 	range = &track->open[track->n_open++];
 	range->id = id;
 	range->begin = begin;

@@ -117,9 +117,9 @@ static bool find_column(const struct view *v, const char *name, struct sort *sor
 
 static bool refuse_column(const struct view *v, const char *name, struct buf *why)
 {
-	buf_text(why, "no column, or more than one, is called '");
+	buf_char(why, '\'');
 	text_terminal(why, name);
-	buf_text(why, "'; there are");
+	buf_text(why, "' names no column, or several; the columns are");
 	for (size_t i = 0; i < v->n_measures; i++) {
 		buf_text(why, i > 0 ? ", " : " ");
 		text_terminal(why, v->measures[i].name);
@@ -294,6 +294,7 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 			    .fields = FIELDS_USUAL,
 			    .base_units = o->base_units,
 			    .utf8 = o->utf8,
+			    .styled = o->styled,
 			    .turns = groups_take_turns(groups),
 			    .all = groups_all(groups) };
 	v->nested = v->keys->nested >= 0;

@@ -22,6 +22,7 @@ struct view_options {
 					these hold is not what rows are sorted by */
 	bool bars;		     /* of what rows are sorted by, where a table has room */
 	bool utf8;		     /* may stand in it, besides names */
+	bool styled;		     /* titles of a table in bold, for a terminal */
 	struct groups *against;	     /* finished, with the same keys; NULL: nothing is compared */
 };
 
@@ -35,7 +36,7 @@ struct view {
 	bool names_columns; /* the user did: they are shown whatever is known of them */
 	bool chosen_derived[DERIVED_MAX];
 	unsigned fields;
-	bool nested, base_units, utf8;
+	bool nested, base_units, utf8, styled;
 	bool estimated; /* here, or in what is compared with, some launches were measured, others
 			   not */
 	bool clocks_differ; /* from what is compared with, in some row: its times have no change */

@@ -67,13 +67,14 @@ static int take_key(struct where *w, const char *text, size_t n, unsigned *ret, 
 
 	free(name);
 	if (r == 0 && (one.n != 1 || one.nvtx_depth > 0)) {
-		buf_text(why, "a condition is of one key, and of all levels of nvtx");
+		buf_text(why, "a condition has one key, and nvtx stands for all levels: it takes "
+			      "no depth");
 		return -EINVAL;
 	}
 	for (*ret = 0; r == 0 && *ret < w->keys.n && w->keys.keys[*ret] != one.keys[0]; (*ret)++) {
 	}
 	if (r == 0 && *ret == w->keys.n && w->keys.n == KEYS_MAX) {
-		buf_printf(why, "more than %d keys", KEYS_MAX);
+		buf_printf(why, "at most %d keys can be given", KEYS_MAX);
 		return -EINVAL;
 	}
 	if (r == 0 && *ret == w->keys.n) {
@@ -93,7 +94,7 @@ static int compile(struct condition *c, const char *pattern, struct buf *why)
 	regerror(e, &c->regex, text, sizeof(text));
 	buf_char(why, '\'');
 	text_terminal(why, pattern);
-	buf_printf(why, "' is no regular expression: %s", text);
+	buf_printf(why, "' is not a regular expression: %s", text);
 	return e == REG_ESPACE ? -ENOMEM : -EINVAL;
 }
 
@@ -106,7 +107,7 @@ int where_add(struct where *w, const char *text, struct buf *why)
 	if (!equals) {
 		buf_char(why, '\'');
 		text_terminal(why, text);
-		buf_text(why, "' is not KEY=REGEX, as op=conv");
+		buf_text(why, "' is not KEY=REGEX; for example: op=conv");
 		return -EINVAL;
 	}
 	conditions = realloc(w->conditions, (w->n + 1) * sizeof(*conditions));

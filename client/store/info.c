@@ -128,8 +128,8 @@ static int read_plan(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	columns = store_pool_take(&r->pool, plan->n_columns, sizeof(*columns));
-	metrics = store_pool_take(&r->pool, plan->n_metrics, sizeof(*metrics));
+	columns = arena_zalloc_array(&r->arena, plan->n_columns, sizeof(*columns));
+	metrics = arena_zalloc_array(&r->arena, plan->n_metrics, sizeof(*metrics));
 	if (!columns || !metrics) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -165,7 +165,7 @@ static int read_arguments(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	argv = store_pool_take(&r->pool, n + 1, sizeof(*argv));
+	argv = arena_zalloc_array(&r->arena, n + 1, sizeof(*argv));
 	if (!argv) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -195,7 +195,7 @@ static int read_gpus(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	gpus = store_pool_take(&r->pool, n, sizeof(*gpus));
+	gpus = arena_zalloc_array(&r->arena, n, sizeof(*gpus));
 	if (!gpus) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -285,7 +285,7 @@ static int read_devices(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	devices = store_pool_take(&r->pool, n, sizeof(*devices));
+	devices = arena_zalloc_array(&r->arena, n, sizeof(*devices));
 	if (!devices) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -337,7 +337,7 @@ static int read_claims(struct store_reader *r)
 	if (result || n == 0) {
 		return result;
 	}
-	claims = store_pool_take(&r->pool, n, sizeof(*claims));
+	claims = arena_zalloc_array(&r->arena, n, sizeof(*claims));
 	if (!claims) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -381,8 +381,8 @@ int info_read_processes(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	r->processes = store_pool_take(&r->pool, n, sizeof(*r->processes));
-	r->loaded = store_pool_take(&r->pool, n, sizeof(struct store_definitions *));
+	r->processes = arena_zalloc_array(&r->arena, n, sizeof(*r->processes));
+	r->loaded = arena_zalloc_array(&r->arena, n, sizeof(struct store_definitions *));
 	if (!r->processes || !r->loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}

@@ -81,7 +81,7 @@ static int load_kernels(struct store_reader *r, unsigned process, struct store_d
 	if (result) {
 		return result;
 	}
-	kernels = store_pool_take(&r->pool, d->n_kernels, sizeof(*kernels));
+	kernels = arena_zalloc_array(&r->arena, d->n_kernels, sizeof(*kernels));
 	if (!kernels) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -151,7 +151,7 @@ static int load_ranges(struct store_reader *r, unsigned process, struct store_de
 	if (result) {
 		return result;
 	}
-	loading.ranges = store_pool_take(&r->pool, d->n_ranges, sizeof(*loading.ranges));
+	loading.ranges = arena_zalloc_array(&r->arena, d->n_ranges, sizeof(*loading.ranges));
 	loading.parents = calloc(d->n_ranges + 1, sizeof(*loading.parents));
 	if (!loading.ranges || !loading.parents) {
 		free(loading.parents);
@@ -206,8 +206,8 @@ static int load_sets(struct store_reader *r, unsigned process, struct store_defi
 	if (result) {
 		return result;
 	}
-	loading.sets = store_pool_take(&r->pool, n, sizeof(*loading.sets));
-	loading.ranges = store_pool_take(&r->pool, n, sizeof(*loading.ranges));
+	loading.sets = arena_zalloc_array(&r->arena, n, sizeof(*loading.sets));
+	loading.ranges = arena_zalloc_array(&r->arena, n, sizeof(*loading.ranges));
 	if (!loading.sets || !loading.ranges) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}
@@ -245,7 +245,7 @@ int store_load(struct store_reader *r, unsigned process, const struct store_defi
 		*ret = *kept;
 		return 0;
 	}
-	loaded = store_pool_take(&r->pool, 1, sizeof(*loaded));
+	loaded = arena_zalloc_array(&r->arena, 1, sizeof(*loaded));
 	if (!loaded) {
 		return reader_fail(r, SQLITE_NOMEM, "read");
 	}

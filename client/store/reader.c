@@ -318,7 +318,7 @@ static void close_file(struct store_reader *r)
 	reader_has_free(r);
 	sqlite3_close(r->db);
 	r->db = NULL;
-	store_pool_deinit(&r->pool);
+	arena_deinit(&r->arena);
 }
 
 static int take_copy(struct store_reader *r)
@@ -358,6 +358,7 @@ static struct store_reader *reader_new(const char *path)
 	if (!r) {
 		return NULL;
 	}
+	arena_init(&r->arena, ARENA_NO_LIMIT);
 	r->path = strdup(path);
 	r->file = realpath(path, NULL);
 	r->file = r->file ? r->file : strdup(path);

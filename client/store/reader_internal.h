@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#include "client/store/pool.h"
+#include "proto/base/arena.h"
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
@@ -21,7 +21,7 @@ struct store_reader {
 	bool is_copy;	     /* of a file whose writer was killed in a commit */
 	uint64_t size;	     /* of the file and its journal, as found */
 	uint64_t steps_left; /* of SQLite's, in thousands, until the file has been checked */
-	struct store_pool pool;
+	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
 	const struct store_definitions **loaded; /* of each of the processes; NULL: not yet */

@@ -149,7 +149,7 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 	return r;
 }
 
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan)
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan)
 {
 	const struct wire_selection *s = &c->options.selection;
 

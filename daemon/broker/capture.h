@@ -134,7 +134,7 @@ int capture_set_options(struct capture *c, const struct wire_open_capture *optio
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
 /* May the groups of this plan be measured in turns, in one run? That takes a budget. */
-bool capture_may_take_turns(const struct capture *c, const struct wire_plan *plan);
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 

@@ -9,7 +9,7 @@
 #include "proto/base/utf8.h"
 #include "daemon/base/log.h"
 #include "daemon/front/admission.h"
-#include "daemon/front/agents.h"
+#include "daemon/front/attached.h"
 #include "daemon/front/closers.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
@@ -57,18 +57,18 @@ static unsigned total_max(const struct front *f)
 	return room < f->config.registered_max ? (unsigned)room : f->config.registered_max;
 }
 
-static bool may_register(struct peer *p, bool stranger, struct refusal *r)
+static bool may_register(struct peer *p, bool unadmitted, struct refusal *r)
 {
 	const struct processes *all = &p->front->processes;
 	unsigned max = p->front->config.registered_per_user, total = total_max(p->front);
 
-	if (stranger && all->n_strangers >= total / 2) {
+	if (unadmitted && all->n_unadmitted >= total / 2) {
 		refusal_set(r, GPUCTR_E_QUOTA,
 			    "End some, or ask to be let in by `allow-users` or `allow-groups` in "
 			    "gpucountd.conf.",
 			    "%zu programs of users who may not measure are in standby, and the "
 			    "other places are for those who may",
-			    all->n_strangers);
+			    all->n_unadmitted);
 		return false;
 	}
 
@@ -96,7 +96,8 @@ static bool may_register(struct peer *p, bool stranger, struct refusal *r)
 	return false;
 }
 
-static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger, struct refusal *r)
+static int enter(struct peer *p, const struct wire_agent_hello *h, bool unadmitted,
+		 struct refusal *r)
 {
 	struct processes *all = &p->front->processes;
 	char cgroup[PROCESS_CGROUP_BYTES_MAX];
@@ -106,7 +107,7 @@ static int enter(struct peer *p, const struct wire_agent_hello *h, bool stranger
 	if (p->process) {
 		p->process->machine_root = p->credentials.machine_root;
 		p->process->begin = proc_read_begin(p->credentials.pid);
-		p->process->stranger = stranger;
+		p->process->unadmitted = unadmitted;
 		proc_read_cgroup(p->credentials.pid, cgroup, sizeof(cgroup));
 		e = process_register(all, p->process, p->account, &h->claims, cgroup,
 				     clock_now_ns());
@@ -129,12 +130,12 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 {
 	struct wire_message m = { .type = WIRE_AGENT_REGISTERED };
 	struct refusal r;
-	bool stranger;
+	bool unadmitted;
 
 	snprintf(p->program, sizeof(p->program), "%s", h->program);
 	utf8_repair(p->program);
-	stranger = !admission_allows(p->front, &p->credentials, &r);
-	if (!may_register(p, stranger, &r) || enter(p, h, stranger, &r) != 0) {
+	unadmitted = !admission_allows(p->front, &p->credentials, &r);
+	if (!may_register(p, unadmitted, &r) || enter(p, h, unadmitted, &r) != 0) {
 		refuse(p, &r);
 		return;
 	}
@@ -478,7 +479,7 @@ static void welcome(struct process *p)
 
 	arena_init(&a, 64 << 10); /* far more than the list of LIMIT_CLAIMS takes */
 	claims = process_claims(&a, p);
-	agents_welcome(p, "", &claims);
+	attached_welcome(p, "", &claims);
 	arena_deinit(&a);
 }
 
@@ -548,7 +549,7 @@ void standby_on_goodbye(struct peer *p)
 	if (!c || process->number == 0) {
 		return;
 	}
-	agents_tell_end(p->front, process);
+	attached_tell_end(p->front, process);
 	process_detach(process);
 	session_tell(p->front, c, EVENT_PROCESS_GONE);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
@@ -59,15 +60,8 @@ static int compare(const void *a, const void *b)
 /* false: out of memory; who is not in the table has a number. */
 static bool add(struct users *u, const struct passwd *pw)
 {
-	if (u->n == u->room) {
-		size_t room = u->room ? 2 * u->room : 64;
-		struct entry *v = realloc(u->v, room * sizeof(*v));
-
-		if (!v) {
-			return false;
-		}
-		u->v = v;
-		u->room = room;
+	if (!array_make_room(&u->v, sizeof(*u->v), u->n, &u->room)) {
+		return false;
 	}
 	u->v[u->n] = (struct entry){ .uid = pw->pw_uid, .line = (uint32_t)u->n };
 	snprintf(u->v[u->n].name, NAME_BYTES, "%s", pw->pw_name);

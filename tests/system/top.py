@@ -235,6 +235,9 @@ def plain():
             t.interrupt()
             t.ends(-signal.SIGINT)
             check((1 in t.looks) == bold, f"with {env} looks {t.looks}")
+        with terminal("metrics", "--socket", "/nowhere", env=env) as t:
+            t.ends(1)
+            check("error[no-daemon]: " in t.text() and (31 in t.looks) == bold, f"with {env} {t.looks}: {t.text()}")
 
 
 def hostile():
@@ -288,8 +291,13 @@ def recording(path):
             if width in (80, 120):
                 t.see("in a wider terminal")
             check("716" in t.text(), "the sum is not in sight")
+            check((1 in t.looks) == (width > 40), "only a table of columns has titles")
             t.interrupt()
             t.ends(-signal.SIGINT)
+    for env, looks in ((None, {0, 1}), ({"NO_COLOR": "1"}, set())):
+        with terminal("report", path, "--by", "op", "--limit", "3", env=env, width=120) as t:
+            t.ends(0)
+            check(t.looks == looks, f"report with {env} looks {t.looks}")
     r = printed("top", path, "--sort", "calls", "--width", "120")
     rows = [int(m) for m in re.findall(r"^[A-Za-z_].*? +([0-9]+) +[0-9.]+ [um]s", r.stdout.decode(), re.MULTILINE)]
     check(len(rows) > 10 and rows[:10] == sorted(rows[:10], reverse=True), r.stdout.decode())

@@ -388,7 +388,7 @@ static void captures_with_other_columns_are_put_together(void **state)
 	plan.columns = &clash;
 	plan.n_columns = 1;
 	assert_int_equal(groups_begin(m->groups, &plan, "third", &why), -EINVAL);
-	assert_non_null(strstr(buf_string(&why), "'sector' here and in 'byte'"));
+	assert_non_null(strstr(buf_string(&why), "'sector' here and 'byte' in an earlier"));
 	buf_deinit(&why);
 }
 
@@ -412,13 +412,13 @@ static void wrong_keys_are_refused(void **state)
 	expect_refused("kernal", "did you mean 'kernel'?");
 	expect_refused("", "the keys are kernel, nvtx");
 	expect_refused("op,", "there is no key ''");
-	expect_refused("op,op", "'op' is there twice");
+	expect_refused("op,op", "'op' is given twice");
 	expect_refused("op:2", "only 'nvtx' has one");
-	expect_refused("nvtx:0", "not a number from 1 on");
-	expect_refused("nvtx:2x", "not a number from 1 on");
+	expect_refused("nvtx:0", "not a number of at least 1");
+	expect_refused("nvtx:2x", "not a number of at least 1");
 	expect_refused("ranks", "did you mean 'rank'?");
 	expect_refused("\033[2J", "'\\x1b[2J'");
-	expect_refused("kernel,nvtx,op,layer,shape,dir,step", "more than 6 keys");
+	expect_refused("kernel,nvtx,op,layer,shape,dir,step", "at most 6 keys");
 }
 
 static struct view open_view(struct made *m, const char *sort, bool skip_zero, size_t limit)

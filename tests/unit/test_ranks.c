@@ -109,7 +109,7 @@ static void sums_of_what_a_budget_chose_are_said_to_be(void **state)
 	ranks_process_end(&r, &end);
 	ranks_end(&r, NULL);
 	ranks_print(&r, 0, &b);
-	assert_non_null(strstr(buf_string(&b), "68 not chosen"));
+	assert_non_null(strstr(buf_string(&b), "68 not sampled"));
 	assert_non_null(strstr(buf_string(&b), text));
 	buf_deinit(&b);
 	b = (struct buf){ 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/cli/selecting.h"
+#include "client/cli/launch_filter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,18 +8,12 @@
 #include "client/cli/say.h"
 #include "proto/base/clean.h"
 
-/* Names are those of ncu, nsys and torch.profiler. What an expression means is libgpuctr's to say,
- * which refuses what is none before anything starts. */
-
-bool selecting_takes(int id)
-{
-	return id == 'k' || id == 's' || id == 'c' ||
-	       (id >= OPTION_KERNEL && id < OPTION_SELECTING_END);
-}
+/* The names of the options are those of ncu, nsys and torch.profiler. libgpuctr parses the
+ * expressions, and refuses wrong ones before anything starts. */
 
 static const char regex_prefix[] = "regex:";
 
-static bool take_kernel(struct selecting *s, const char *value, bool by_function)
+static bool take_kernel(struct launch_filter *s, const char *value, bool by_function)
 {
 	bool is_regex = strncmp(value, regex_prefix, sizeof(regex_prefix) - 1) == 0;
 
@@ -42,7 +36,17 @@ static bool take_kernel(struct selecting *s, const char *value, bool by_function
 	return true;
 }
 
-/* The place of value in names, which is what --name can be. */
+bool launch_filter_take_regex(void *s, const char *value)
+{
+	return take_kernel(s, value, false);
+}
+
+bool launch_filter_take_name(void *s, const char *value)
+{
+	return take_kernel(s, value, true);
+}
+
+/* Finds the index of value among the values that --name can have. */
 static bool take_word(const char *name, const char *value, const char *const *names, size_t n,
 		      unsigned *ret)
 {
@@ -61,8 +65,9 @@ static bool take_word(const char *name, const char *value, const char *const *na
 	return false;
 }
 
-static bool take_base(struct selecting *s, const char *value)
+bool launch_filter_take_base(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_KERNEL_NAME_DEMANGLED] = "demangled",
 		[GPUCTR_KERNEL_NAME_FUNCTION] = "function",
@@ -73,8 +78,9 @@ static bool take_base(struct selecting *s, const char *value)
 	return take_word("kernel-name-base", value, names, ARRAY_SIZE(names), &s->kernel_name_base);
 }
 
-static bool take_mode(struct selecting *s, const char *value)
+bool launch_filter_take_mode(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
 	static const char *const names[] = {
 		[GPUCTR_FILTER_GLOBAL] = "global",
 		[GPUCTR_FILTER_PER_GPU] = "per-gpu",
@@ -85,35 +91,18 @@ static bool take_mode(struct selecting *s, const char *value)
 	return take_word("filter-mode", value, names, ARRAY_SIZE(names), &s->filter_mode);
 }
 
-static bool take_scope(struct selecting *s, const char *value)
+bool launch_filter_take_scope(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
 	static const char *const names[] = { "thread", "process" };
 
 	return take_word("nvtx-push-pop-scope", value, names, ARRAY_SIZE(names),
 			 &s->nvtx_process_scope);
 }
 
-/* 0 would be none, or all. */
-static bool take_above_0(const char *name, const char *value, uint64_t *ret)
+bool launch_filter_take_from_start(void *userdata, const char *value)
 {
-	if (!options_parse_u64(value, ret) || *ret == 0) {
-		say_usage("--%s: '%s' is no number above 0", name, value);
-		return false;
-	}
-	return true;
-}
-
-static bool take_expression(struct strings *list, const char *value)
-{
-	if (!strings_add(list, value, strlen(value))) {
-		say_usage("out of memory");
-		return false;
-	}
-	return true;
-}
-
-static bool take_from_start(struct selecting *s, const char *value)
-{
+	struct launch_filter *s = userdata;
 	bool off = strcmp(value, "off") == 0 || strcmp(value, "no") == 0;
 
 	if (!off && strcmp(value, "on") != 0 && strcmp(value, "yes") != 0) {
@@ -125,7 +114,7 @@ static bool take_from_start(struct selecting *s, const char *value)
 }
 
 /* One part of a schedule, n characters long. */
-static bool take_part(struct selecting *s, const char *part, size_t n)
+static bool take_part(struct launch_filter *s, const char *part, size_t n)
 {
 	const struct {
 		const char *name;
@@ -149,8 +138,9 @@ static bool take_part(struct selecting *s, const char *part, size_t n)
 	return false;
 }
 
-static bool take_schedule(struct selecting *s, const char *value)
+bool launch_filter_take_schedule(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
 	s->active = UINT64_MAX;
 	for (const char *part = value;; part++) {
 		size_t n = strcspn(part, ",");
@@ -174,56 +164,16 @@ static bool take_schedule(struct selecting *s, const char *value)
 	return s->active != UINT64_MAX && s->active != 0;
 }
 
-static bool take_steps(struct selecting *s, const char *value)
+bool launch_filter_take_steps(void *userdata, const char *value)
 {
+	struct launch_filter *s = userdata;
+
 	s->repeat = 1;
-	return take_above_0("steps", value, &s->active);
+	return (options_parse_u64(value, &s->active) && s->active > 0) ||
+	       options_refuse("steps", value, "a number above 0");
 }
 
-bool selecting_take(struct selecting *s, int id, const char *value)
-{
-	switch (id) {
-	case OPTION_KERNEL:
-		return take_kernel(s, value, false);
-	case 'k':
-		return take_kernel(s, value, true);
-	case OPTION_KERNEL_NAME_BASE:
-		return take_base(s, value);
-	case 's':
-		return options_take_u64("launch-skip", value, &s->launch_skip);
-	case 'c':
-		return options_take_u64("launch-count", value, &s->launch_count);
-	case OPTION_LAUNCH_EVERY:
-		return take_above_0("launch-every", value, &s->launch_every);
-	case OPTION_FILTER_MODE:
-		return take_mode(s, value);
-	case OPTION_RECORD_LIMIT:
-		return take_above_0("record-limit", value, &s->record_limit);
-	case OPTION_NVTX_SCOPE:
-		return take_scope(s, value);
-	case OPTION_NVTX_INCLUDE:
-		return take_expression(&s->nvtx_include, value);
-	case OPTION_NVTX_EXCLUDE:
-		return take_expression(&s->nvtx_exclude, value);
-	case OPTION_PROFILE_FROM_START:
-		return take_from_start(s, value);
-	case OPTION_CAPTURE_RANGE:
-		s->capture_range = value;
-		return true;
-	case OPTION_STOP_ON_RANGE_END:
-		s->stop_on_range_end = 1;
-		return true;
-	case OPTION_SCHEDULE:
-		return take_schedule(s, value);
-	case OPTION_STEPS:
-		return take_steps(s, value);
-	default:
-		s->step = value;
-		return true;
-	}
-}
-
-bool selecting_is_used(const struct selecting *s)
+bool launch_filter_is_used(const struct launch_filter *s)
 {
 	return s->kernel_regex || s->kernel_name || s->has_base || s->launch_skip > 0 ||
 	       s->launch_every > 0 || s->launch_count > 0 || s->record_limit > 0 ||
@@ -231,13 +181,13 @@ bool selecting_is_used(const struct selecting *s)
 	       s->active > 0;
 }
 
-bool selecting_is_bounded(const struct selecting *s)
+bool launch_filter_is_bounded(const struct launch_filter *s)
 {
 	return s->launch_every > 1 || s->launch_count > 0 || s->record_limit > 0 || s->active > 0 ||
-	       s->stop_on_range_end > 0;
+	       s->stop_on_range_end;
 }
 
-bool selecting_check(const struct selecting *s)
+bool launch_filter_check(const struct launch_filter *s)
 {
 	if (s->has_base && !s->kernel_regex && !s->kernel_name) {
 		say_usage("--kernel-name-base: of which name? Add --kernel-name");
@@ -268,13 +218,13 @@ bool selecting_check(const struct selecting *s)
 	return true;
 }
 
-void selecting_deinit(struct selecting *s)
+void launch_filter_deinit(struct launch_filter *s)
 {
 	strings_deinit(&s->nvtx_include);
 	strings_deinit(&s->nvtx_exclude);
 }
 
-void selecting_fill(const struct selecting *s, struct gpuctr_capture_options *o)
+void launch_filter_fill(const struct launch_filter *s, struct gpuctr_capture_options *o)
 {
 	o->kernel_regex = s->kernel_regex;
 	o->kernel_name = s->kernel_name;
