@@ -221,8 +221,8 @@ static bool is_pending(const struct launch *l)
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE;
 }
 
-/* Of a graph there may be several records: what has come of it is kept until all kernels' are
- * there. Returns how many have not come. */
+/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
+ * launches have no record yet. */
 static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 {
 	size_t missing = 0;

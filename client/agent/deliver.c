@@ -333,7 +333,7 @@ static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l
 	}
 }
 
-/* Launches that failed or are not wanted leave no record; each is counted for what it is. */
+/* Launches that failed or are filtered leave no record; each is counted by its fate. */
 static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 			    const bool *measured)
 {
@@ -441,7 +441,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 	free(measured);
 }
 
-/* Without a link nobody will ever read what is measured: that ends the capture as well. */
+/* A broken link ends the capture as well. */
 static void check_link(struct deliver *d)
 {
 	struct wire_message m;
@@ -477,8 +477,8 @@ static struct batch *take_batch(struct deliver *d)
 	return b;
 }
 
-/* Is it time for the next tick? Then the one after it is set: who kicks meanwhile has it come at
- * once. */
+/* Is the next tick due? Then the time of the one after it is set here; deliver_kick() may make that
+ * one due at once. */
 static bool take_tick(struct deliver *d)
 {
 	uint64_t now_ns = clock_now_ns();

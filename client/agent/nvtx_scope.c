@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads push and pop in any order, so a range is taken out wherever it is, and what is known of
- * the ranges above it is found again. Each thread keeps a copy of what is known of the topmost one
- * until the stack changes: a launch costs a look at the version. */
+/* Threads push and pop in any order, so a range may be removed from the middle of the stack; the
+ * ranges above it are then matched again. Each thread caches the match of the topmost range until
+ * the stack's version changes, so that a launch only compares versions. */
 
 enum { RANGES_MAX = 1 << 16 };
 

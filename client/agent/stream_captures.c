@@ -116,8 +116,9 @@ void stream_captures_meet(struct stream_captures *s, uint64_t id)
 	lock_release(&s->lock);
 }
 
-/* One that was invalidated has no number any more, and may have been met in another stream than it
- * began in: then it is one of those. Of one whose end began unseen that would be a guess. */
+/* An invalidated stream capture has no number any more. It is found by the stream in which it
+ * began, or, if its end was seen from the beginning, among those met in a stream that is not known.
+ */
 static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i = find_id(s, id);

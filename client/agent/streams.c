@@ -178,7 +178,7 @@ void streams_touch(struct streams *s, CUstream stream)
 	lock_release(&s->lock);
 }
 
-/* Of those that nobody makes the legacy default stream may be meant. */
+/* Among the streams that no call creates, it may be the legacy default stream. */
 void streams_touch_any(struct streams *s)
 {
 	streams_add(s, CU_STREAM_LEGACY);
