@@ -446,7 +446,7 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 	bool merged = atomic_load_explicit(&c->strata->v[stratum].merged, memory_order_relaxed);
 	size_t n = 0;
 
-	lock_acquire(&c->lock);
+	LOCK_SCOPE(&c->lock);
 	for (size_t i = 0; i < c->metrics; i++) {
 		struct chooser_scale *s = &c->scales[i];
 
@@ -469,7 +469,6 @@ void chooser_note(struct chooser *c, uint32_t stratum, uint32_t pass, float chan
 		atomic_store(&c->passes[pass].gain_once,
 			     fminf((float)sqrt(common / (double)n), GAIN_UNKNOWN));
 	}
-	lock_release(&c->lock);
 }
 
 uint64_t chooser_chosen(struct chooser *c)

@@ -84,7 +84,7 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 {
 	size_t i;
 
-	lock_acquire(&s->lock);
+	LOCK_SCOPE(&s->lock);
 	for (i = s->n; i > 0 && s->v[i - 1].id != id; i--) {
 	}
 	if (i > 0) {
@@ -93,7 +93,6 @@ void nvtx_scope_pop(struct nvtx_scope *s, uint64_t id)
 		memmove(s->v + i - 1, s->v + i, (s->n - (i - 1)) * sizeof(*s->v));
 		match_from(s, i - 1);
 	}
-	lock_release(&s->lock);
 }
 
 const uint64_t *nvtx_scope_match(struct nvtx_scope *s, uint32_t capture)
