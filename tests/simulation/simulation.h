@@ -43,7 +43,7 @@ struct simulation_options {
 	uint32_t cheap_passes; /* the first ones, which are as memory metrics in any case */
 	uint32_t judged;       /* the pass whose values are estimated */
 	double first_fixed_ns; /* of a first Start, beside what each range takes */
-	double overhead_share;   /* part of the time that seeing the launches takes */
+	double overhead_share; /* part of the time that seeing the launches takes */
 	enum simulation_choice choice;
 	struct simulation_cache cache;
 	/* Launches that are measured one after the other where one is chosen, the first of which is

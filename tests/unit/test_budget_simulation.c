@@ -310,7 +310,8 @@ static unsigned unknown_kernels(const struct simulation *s, unsigned *ret_large)
 
 /* Where a step begins with many launches of a few kernels, the first batch has some left for the
  * others: half of the credit for whatever came first left out 24 of these 64. */
-static void first_kernels(double share, double seconds, double first_fixed_ns, double overhead_share)
+static void first_kernels(double share, double seconds, double first_fixed_ns,
+			  double overhead_share)
 {
 	unsigned large = 0, unknown = 0;
 
