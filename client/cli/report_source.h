@@ -14,6 +14,7 @@ struct report_source {
 	struct summary_end end;
 	char *driver, *recorded_from;
 	struct buf why, budgets;
+	const char *code; /* of what why says */
 	struct strings seeds;
 	unsigned unfinished; /* captures that are not complete */
 	size_t speechless;   /* processes that ended without telling what they had last */

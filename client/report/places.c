@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,26 @@ int places_record(struct places *p, const struct gpuctr_record *record, const ch
 
 	r = r ? r : groups_at(p->places, place);
 	return r ? r : groups_record(p->places, record, NULL);
+}
+
+int places_record_frame(struct places *p, const struct gpuctr_record *record,
+			const struct frame *frame)
+{
+	char place[24];
+
+	snprintf(place, sizeof(place), "%zu", frame->number);
+	return places_record(p, record, place);
+}
+
+struct frame *places_frame(struct frames *f, const struct place *place)
+{
+	struct frame *nowhere;
+
+	if (*place->place) {
+		return f->ends[strtoull(place->place, NULL, 10)];
+	}
+	nowhere = frames_outermost(f, PLACES_NOWHERE);
+	return nowhere ? frames_kernel(f, nowhere, place->kernel) : NULL;
 }
 
 int places_stratum(struct places *p, const struct gpuctr_stratum *stratum)

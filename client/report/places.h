@@ -15,6 +15,7 @@
  *	places_each(p, on_place, userdata);
  */
 
+#include "client/report/frames.h"
 #include "client/report/groups.h"
 
 /* What frames of these are in. */
@@ -46,6 +47,11 @@ int places_begin(struct places *p, const struct gpuctr_plan *plan, const char *n
 		 struct buf *why);
 int places_process(struct places *p, const struct gpuctr_process *process);
 int places_record(struct places *p, const struct gpuctr_record *record, const char *place);
+/* For callers whose places are the frames of kernels. places_frame() returns the frame of a place,
+ * or one within PLACES_NOWHERE where nothing says where the launches were; NULL: out of memory. */
+int places_record_frame(struct places *p, const struct gpuctr_record *record,
+			const struct frame *frame);
+struct frame *places_frame(struct frames *f, const struct place *place);
 int places_stratum(struct places *p, const struct gpuctr_stratum *stratum);
 int places_finish(struct places *p);
 
