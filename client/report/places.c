@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records are grouped twice, by kernel and by kernel and place. The places of a kernel are
- * estimated each by itself. Together they may be more or less than what is told of the kernel,
- * which is known better: what was measured once, or never, is judged there by all that is like it
- * (pools.c). What they lack then is of launches that may have been anywhere, where there are such;
- * else, and where they are too much, all places of the kernel get their part of the difference. */
+/* Records are grouped twice: by kernel, and by kernel and place. Each place of a kernel is
+ * estimated by itself, so the places together may be more or less than the estimate of the kernel.
+ * The latter is better, because strata with one measured launch or none are predicted there
+ * (pools.c). If the places are less and some of the kernel's launches have no known place, these
+ * get the difference; otherwise all places of the kernel are scaled to the estimate of the kernel.
+ */
 
 #include "client/report/places.h"
 
