@@ -37,7 +37,7 @@ static const struct option_def *find_long(const struct option_def *defs, const c
 static const struct option_def *find_short(const struct option_def *defs, char letter)
 {
 	for (; defs->name; defs++) {
-		if (defs->id == letter) {
+		if (defs->letter == letter) {
 			return defs;
 		}
 	}

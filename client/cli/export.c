@@ -256,7 +256,7 @@ int export_capture(const struct export_options *o)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-bool export_parse_number(const char *option, const char *value, unsigned min, unsigned *ret)
+static bool take_number(const char *option, const char *value, unsigned min, unsigned *ret)
 {
 	uint64_t n;
 
@@ -268,19 +268,17 @@ bool export_parse_number(const char *option, const char *value, unsigned min, un
 	return true;
 }
 
-bool export_take_option(struct export_options *o, int id, const char *value)
+bool export_take_process(void *process, const char *value)
 {
-	switch (id) {
-	case 'o':
-		o->path = value;
-		return true;
-	case 'f':
-		o->force = true;
-		return true;
-	case EXPORT_OPTION_PROCESS:
-		return export_parse_number("--process", value, 1, &o->more.process);
-	default:
-		o->help = true;
-		return true;
-	}
+	return take_number("--process", value, 1, process);
+}
+
+bool export_take_rank(void *rank, const char *value)
+{
+	return take_number("--rank", value, 0, rank);
+}
+
+bool export_take_width(void *width, const char *value)
+{
+	return take_number("--width", value, 1, width);
 }

@@ -13,16 +13,15 @@ struct export_options {
 	struct exporter_options more;
 	const char *path; /* of the output; "-": standard output; FILE.gz is compressed */
 	const char *capture;
-	bool force, help;
+	bool force;
 };
 
-/* What both verbs have of the options -o, -f, --process and -h; the id of --process. */
-enum { EXPORT_OPTION_PROCESS = 2100 };
-bool export_take_option(struct export_options *o, int id, const char *value);
-/* A number from min on, or false and told why. */
-bool export_parse_number(const char *option, const char *value, unsigned min, unsigned *ret);
+/* Of rows of a table of options: numbers, which are unsigned. */
+bool export_take_process(void *process, const char *value);
+bool export_take_rank(void *rank, const char *value);
+bool export_take_width(void *width, const char *value);
 
-/* The exit status; what is wrong was told. */
+/* Returns the exit status; errors were reported. */
 int export_capture(const struct export_options *o);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "client/cli/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -16,14 +17,16 @@
 #include "client/cli/text.h"
 #include "proto/base/near.h"
 
-struct options_parser {
+enum { ROWS_MAX = 80, NAME_MAX_BYTES = 32 };
+
+struct parser {
 	const struct option_def *defs;
 	int argc;
 	char **argv;
-	struct option *longs;
-	char *shorts;
-	const char **names; /* "--name" of all, for the near match */
-	char *name_text;
+	struct option longs[ROWS_MAX + 1];
+	char shorts[2 * ROWS_MAX + 3];
+	const char *names[ROWS_MAX + 1]; /* "--name" of all, for the near match */
+	char texts[ROWS_MAX][NAME_MAX_BYTES];
 };
 
 /* getopt_long() returns the letter of a short option, and the row of a long one from here on. */
@@ -36,82 +39,38 @@ static bool is_letter(int id)
 	return id > 0 && id < 256;
 }
 
-static size_t count_defs(const struct option_def *defs, size_t *ret_bytes)
+/* leading: options end at the first argument that is none. */
+static void begin(struct parser *p, const struct option_def *defs, bool leading, int argc,
+		  char **argv)
 {
-	size_t n = 0;
+	char *shorts = p->shorts;
 
-	*ret_bytes = 0;
-	for (; defs[n].name; n++) {
-		*ret_bytes += strlen(defs[n].name) + 3;
-	}
-	return n;
-}
-
-static void fill(struct options_parser *p, bool first_only)
-{
-	char *shorts = p->shorts, *text = p->name_text;
-
+	*p = (struct parser){ .defs = defs, .argc = argc, .argv = argv };
 	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
 	 * option. */
-	if (first_only) {
+	if (leading) {
 		*shorts++ = '+';
 	}
 	*shorts++ = ':';
-	for (size_t i = 0; p->defs[i].name; i++) {
-		const struct option_def *def = &p->defs[i];
-
-		p->longs[i] =
-			(struct option){ def->name, def->argument ? required_argument : no_argument,
-					 NULL, FIRST_ROW + (int)i };
-		if (is_letter(def->id)) {
-			*shorts++ = (char)def->id;
-			if (def->argument) {
+	for (size_t i = 0; defs[i].name; i++) {
+		assert(i < ROWS_MAX);
+		p->longs[i] = (struct option){ defs[i].name,
+					       defs[i].argument ? required_argument : no_argument,
+					       NULL, FIRST_ROW + (int)i };
+		snprintf(p->texts[i], sizeof(p->texts[i]), "--%s", defs[i].name);
+		p->names[i] = p->texts[i];
+		if (defs[i].letter) {
+			*shorts++ = defs[i].letter;
+			if (defs[i].argument) {
 				*shorts++ = ':';
 			}
 		}
-		p->names[i] = text;
-		text += sprintf(text, "--%s", def->name) + 1;
 	}
-}
-
-struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
-				   char **argv)
-{
-	struct options_parser *p = calloc(1, sizeof(*p));
-	size_t bytes, n = count_defs(defs, &bytes);
-
-	if (!p) {
-		return NULL;
-	}
-	p->defs = defs;
-	p->argc = argc;
-	p->argv = argv;
-	p->longs = calloc(n + 1, sizeof(*p->longs));
-	p->shorts = calloc(n + 2, 2);
-	p->names = calloc(n + 1, sizeof(*p->names));
-	p->name_text = calloc(bytes + 1, 1);
-	if (!p->longs || !p->shorts || !p->names || !p->name_text) {
-		return options_free(p);
-	}
-	fill(p, first_only);
 	optind = 0; /* glibc: start afresh */
 	opterr = 0;
-	return p;
 }
 
-struct options_parser *options_free(struct options_parser *p)
-{
-	if (p) {
-		free(p->longs);
-		free(p->shorts);
-		free(p->names);
-		free(p->name_text);
-		free(p);
-	}
-	return NULL;
-}
-
-static enum options_result refuse_unknown(struct options_parser *p, const char *word)
+static enum options_result refuse_unknown(struct parser *p, const char *word)
 {
 	char name[64];
 	const struct foreign *foreign;
@@ -138,20 +97,20 @@ static enum options_result refuse_unknown(struct options_parser *p, const char *
 	return OPTIONS_WRONG;
 }
 
-static const struct option_def *find_row(const struct options_parser *p, int id)
+static const struct option_def *find_row(const struct parser *p, int id)
 {
 	const struct option_def *def = p->defs;
 
 	if (id >= FIRST_ROW) {
 		return def + (id - FIRST_ROW);
 	}
-	while (def->id != id) {
+	while (def->letter != id) {
 		def++;
 	}
 	return def;
 }
 
-static enum options_result next_row(struct options_parser *p, const struct option_def **ret,
+static enum options_result next_row(struct parser *p, const struct option_def **ret,
 				    const char **ret_value, int *ret_rest)
 {
 	int at = optind ? optind : 1;
@@ -171,35 +130,6 @@ static enum options_result next_row(struct options_parser *p, const struct optio
 	*ret = find_row(p, id);
 	*ret_value = optarg;
 	return OPTIONS_ONE;
-}
-
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest)
-{
-	const struct option_def *def;
-	enum options_result result = next_row(p, &def, ret_value, ret_rest);
-
-	*ret_id = result == OPTIONS_ONE ? def->id : 0;
-	return result;
-}
-
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest)
-{
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
-	const char *value;
-	int id;
-
-	*ret_rest = argc;
-	while (parser && (result = options_next(parser, &id, &value, ret_rest)) == OPTIONS_ONE) {
-		if (!take(userdata, id, value)) {
-			break;
-		}
-	}
-	options_free(parser);
-	return result == OPTIONS_END ? OPTIONS_END : OPTIONS_WRONG;
 }
 
 /* --- storing --------------------------------------------------------------------------------- */
@@ -234,7 +164,6 @@ static bool store(const struct option_def *def, void *options, const char *value
 	void *field = (char *)options + def->at;
 
 	switch (def->kind) {
-	case OPTION_GIVEN:
 	case OPTION_HELP:
 		return false;
 	case OPTION_FLAG:
@@ -260,23 +189,21 @@ static bool store(const struct option_def *def, void *options, const char *value
 enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
 				 void *options, int *ret_rest)
 {
-	struct options_parser *parser = options_new(defs, leading, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
 	const struct option_def *def;
+	enum options_result result;
+	struct parser parser;
 	const char *value;
 
+	begin(&parser, defs, leading, argc, argv);
 	*ret_rest = argc;
-	while (parser && (result = next_row(parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
+	while ((result = next_row(&parser, &def, &value, ret_rest)) == OPTIONS_ONE) {
 		if (def->kind == OPTION_HELP) {
-			result = OPTIONS_HELP;
-			break;
+			return OPTIONS_HELP;
 		}
 		if (!store(def, options, value)) {
-			result = OPTIONS_WRONG;
-			break;
+			return OPTIONS_WRONG;
 		}
 	}
-	options_free(parser);
 	return result;
 }
 
@@ -304,10 +231,9 @@ void options_print_help(const struct option_def *defs)
 		if (!defs->help) {
 			continue;
 		}
-		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", is_letter(defs->id) ? '-' : ' ',
-			 is_letter(defs->id) ? defs->id : ' ', is_letter(defs->id) ? "," : " ",
-			 defs->name, defs->argument ? " " : "",
-			 defs->argument ? defs->argument : "");
+		snprintf(head, sizeof(head), "%c%c%s --%s%s%s", defs->letter ? '-' : ' ',
+			 defs->letter ? defs->letter : ' ', defs->letter ? "," : " ", defs->name,
+			 defs->argument ? " " : "", defs->argument ? defs->argument : "");
 		printf("  %-26s  ", head);
 		print_wrapped(defs->help);
 	}

@@ -8,7 +8,6 @@
 
 /* Where the value of an option goes: a field of the caller's struct. */
 enum option_kind {
-	OPTION_GIVEN,	/* none: options_parse() hands it to the caller */
 	OPTION_HELP,	/* none: options_read() returns OPTIONS_HELP */
 	OPTION_FLAG,	/* bool: becomes true */
 	OPTION_TEXT,	/* const char *: borrowed */
@@ -22,7 +21,7 @@ enum option_kind {
 
 /* One table for parsing, for --help, for completion and for "did you mean". */
 struct option_def {
-	int id; /* the letter of a short option; without one 0, or any number from 256 on */
+	char letter; /* of a short option; 0: none */
 	const char *name;
 	const char *argument; /* as --help shows it; NULL: takes none */
 	const char *help;     /* NULL: not shown */
@@ -34,41 +33,26 @@ struct option_def {
 /* What a row says of its field: { 'q', "quiet", NULL, "...", OPTION_AT(FLAG, struct x, quiet) } */
 #define OPTION_AT(type, of, member) OPTION_##type, offsetof(of, member), NULL
 #define OPTION_TAKEN(function, of, member) OPTION_FIELD, offsetof(of, member), function
+/* The function gets the whole struct. */
+#define OPTION_WHOLE(function) OPTION_FIELD, 0, function
 #define OPTION_HELP_ROW                                              \
 	{                                                            \
 		'h', "help", NULL, "show this", OPTION_HELP, 0, NULL \
 	}
-#define OPTION_END_ROW                                     \
-	{                                                  \
-		0, NULL, NULL, NULL, OPTION_GIVEN, 0, NULL \
+#define OPTION_END_ROW                                    \
+	{                                                 \
+		0, NULL, NULL, NULL, OPTION_HELP, 0, NULL \
 	}
-
-enum { OPTION_SOCKET = 1000, OPTION_CHIP, OPTION_METRICS };
 
 enum options_result {
 	OPTIONS_END,   /* *ret_rest is the index of the first argument that is no option */
-	OPTIONS_ONE,   /* *ret_id and *ret_value are set */
+	OPTIONS_ONE,   /* used inside options.c */
 	OPTIONS_HELP,  /* --help was asked for */
 	OPTIONS_WRONG, /* the message was printed */
 };
 
-struct options_parser;
-
-/* defs ends with name NULL. first_only: options end at the first argument that is none. argv[0] is
- * the verb and is skipped. NULL: out of memory. */
-struct options_parser *options_new(const struct option_def *defs, bool first_only, int argc,
-				   char **argv);
-struct options_parser *options_free(struct options_parser *p); /* takes NULL, returns NULL */
-enum options_result options_next(struct options_parser *p, int *ret_id, const char **ret_value,
-				 int *ret_rest);
-
-/* Calls take for each option; take returns false after it has reported a wrong value.
- * OPTIONS_END or OPTIONS_WRONG. */
-enum options_result options_parse(const struct option_def *defs, int argc, char **argv,
-				  bool (*take)(void *userdata, int id, const char *value),
-				  void *userdata, int *ret_rest);
-/* Stores them in a struct by the kinds of the table. OPTIONS_END, _HELP or _WRONG. leading: only
- * those before the first argument that is none. */
+/* Stores the options of a command line in a struct, by the kinds of the table. OPTIONS_END, _HELP
+ * or _WRONG. leading: only those before the first argument that is none. */
 enum options_result options_read(const struct option_def *defs, bool leading, int argc, char **argv,
 				 void *options, int *ret_rest);
 

@@ -507,23 +507,9 @@ static int run_whole(struct run *run)
 	return run->status;
 }
 
-int run_program(const struct run_options *o, const char *path)
+int run_capture(const struct run_options *o, const char *path)
 {
 	struct run run = { .options = o, .path = path };
-
-	return run_whole(&run);
-}
-
-int run_on_demand(const struct run_options *o)
-{
-	struct run run = { .options = o };
-
-	return run_whole(&run);
-}
-
-int run_followed(const struct run_options *o)
-{
-	struct run run = { .options = o };
 
 	return run_whole(&run);
 }

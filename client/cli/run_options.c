@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/cli/child.h"
 #include "client/cli/claims.h"
 #include "client/cli/expand.h"
 #include "client/cli/outfile.h"
@@ -512,14 +513,22 @@ bool follow_options_check(struct run_options *o, char **command)
 	       default_metrics(o);
 }
 
-void run_options_init(struct run_options *o)
+int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
+		     bool (*check)(struct run_options *o, char **command))
 {
+	int rest, status;
+
 	*o = (struct run_options){ .summary_rows = 20,
 				   .ready_fd = -1,
 				   .until_fd = -1,
 				   .live = {
 					   .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
 					   .interval_ns = 1000000000 } };
+	status = verb_read(verb, argc, argv, o, &rest);
+	if (status < 0 && !check(o, argv + rest)) {
+		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+	}
+	return status;
 }
 
 void run_options_deinit(struct run_options *o)

@@ -7,6 +7,7 @@
 #include "client/cli/options.h"
 #include "client/cli/launch_filter.h"
 #include "client/cli/select.h"
+#include "client/cli/verb.h"
 
 /* The command line of "run", "capture", "follow" or "top", checked. */
 struct run_options {
@@ -44,14 +45,16 @@ struct run_options {
 extern const struct option_def run_option_defs[], capture_option_defs[], follow_option_defs[],
 	top_option_defs[];
 
-void run_options_init(struct run_options *o);
-/* When its options are read: fills in defaults. command: the arguments, borrowed. False: said what
- * does not go together. */
+/* Zero-initialises and reads; check is one of those below. -1: the verb goes on; else its exit
+ * status. Deinit in any case. */
+int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
+		     bool (*check)(struct run_options *o, char **command));
+/* Fills in defaults. command: the arguments, borrowed. False: options that do not go together were
+ * reported. */
 bool run_options_check(struct run_options *o, char **command);
 bool capture_options_check(struct run_options *o, char **command);
 bool follow_options_check(struct run_options *o, char **command);
 bool top_options_check(struct run_options *o, char **command);
-/* After init in any case. */
 void run_options_deinit(struct run_options *o);
 
 #endif

@@ -12,15 +12,11 @@
 static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int rest, status;
+	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
 
 	(void)verbs;
-	run_options_init(&o);
-	status = verb_read(&verb_capture, argc, argv, &o, &rest);
-	if (status < 0 && !capture_options_check(&o, argv + rest)) {
-		status = EXIT_REFUSED;
-	} else if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
-		status = sinks_check(&o) ? run_on_demand(&o) : EXIT_REFUSED;
+	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, argc, argv, &status))) {
+		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;

@@ -12,25 +12,6 @@
 #include "client/cli/export_live.h"
 #include "client/cli/say.h"
 
-enum { OPTION_TO = 2000, OPTION_WEIGHT, OPTION_RANK, OPTION_CSV };
-
-static const struct option_def defs[] = {
-	{ OPTION_TO, "to", "FORMAT",
-	  "chrome (HTA), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's name" },
-	{ 'o', "output", "FILE", "default: -, standard output" },
-	{ 'f', "force", NULL, "replace FILE" },
-	{ OPTION_WEIGHT, "weight", "METRIC|time", "folded: what is added up (default: time)" },
-	{ OPTION_RANK, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)" },
-	{ 'c', "columns", "LIST|all",
-	  "pyprof: of those below (default: idx,dir,sub,mod,op,kernel,params,sil)" },
-	{ 'w', "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)" },
-	{ OPTION_CSV, "csv", NULL, "pyprof: as comma-separated values" },
-	{ EXPORT_OPTION_PROCESS, "process", "N",
-	  "only this process of the capture (default: all)" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
-
 static const struct exporter *const exporters[] = { &exporter_chrome, &export_live_csv,
 						    &export_live_jsonl, &exporter_folded,
 						    &exporter_pyprof };
@@ -59,8 +40,10 @@ static const struct exporter *find_exporter(const char *name, size_t n)
 	return NULL;
 }
 
-static bool parse_format(struct export_options *o, const char *value)
+static bool take_format(void *options, const char *value)
 {
+	struct export_options *o = options;
+
 	o->exporter = find_exporter(value, strlen(value));
 	if (!o->exporter && strcmp(value, "perfetto") == 0) {
 		return refuse_perfetto();
@@ -71,30 +54,29 @@ static bool parse_format(struct export_options *o, const char *value)
 	return o->exporter != NULL;
 }
 
-static bool take_option(void *userdata, int id, const char *value)
-{
-	struct export_options *o = userdata;
-
-	switch (id) {
-	case OPTION_TO:
-		return parse_format(o, value);
-	case OPTION_WEIGHT:
-		o->more.weight = value;
-		return true;
-	case OPTION_RANK:
-		return export_parse_number("--rank", value, 0, &o->more.rank);
-	case 'c':
-		o->more.columns = value;
-		return true;
-	case 'w':
-		return export_parse_number("--width", value, 1, &o->more.width);
-	case OPTION_CSV:
-		o->more.csv = true;
-		return true;
-	default:
-		return export_take_option(o, id, value);
-	}
-}
+static const struct option_def defs[] = {
+	{ 0, "to", "FORMAT",
+	  "chrome (HTA), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's name",
+	  OPTION_WHOLE(take_format) },
+	{ 'o', "output", "FILE", "default: -, standard output",
+	  OPTION_AT(TEXT, struct export_options, path) },
+	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct export_options, force) },
+	{ 0, "weight", "METRIC|time", "folded: what is added up (default: time)",
+	  OPTION_AT(TEXT, struct export_options, more.weight) },
+	{ 0, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)",
+	  OPTION_TAKEN(export_take_rank, struct export_options, more.rank) },
+	{ 'c', "columns", "LIST|all",
+	  "pyprof: of those below (default: idx,dir,sub,mod,op,kernel,params,sil)",
+	  OPTION_AT(TEXT, struct export_options, more.columns) },
+	{ 'w', "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)",
+	  OPTION_TAKEN(export_take_width, struct export_options, more.width) },
+	{ 0, "csv", NULL, "pyprof: as comma-separated values",
+	  OPTION_AT(FLAG, struct export_options, more.csv) },
+	{ 0, "process", "N", "only this process of the capture (default: all)",
+	  OPTION_TAKEN(export_take_process, struct export_options, more.process) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
 
 /* By what stands behind the last point, before ".gz". False: the format is refused. */
 static bool find_by_suffix(struct export_options *o)
@@ -143,16 +125,13 @@ static bool check(struct export_options *o, int n_files)
 static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct export_options o = { .verb = "export", .path = "-" };
-	enum options_result result;
-	int rest;
+	int rest, status = verb_read(&verb_export, argc, argv, &o, &rest);
 
 	(void)verbs;
-	result = options_parse(defs, argc, argv, take_option, &o, &rest);
-	if (o.help) {
-		verb_print_help(&verb_export);
-		return 0;
+	if (status >= 0) {
+		return status;
 	}
-	if (result != OPTIONS_END || !check(&o, argc - rest)) {
+	if (!check(&o, argc - rest)) {
 		return EXIT_VERB_USAGE;
 	}
 	o.capture = argv[rest];

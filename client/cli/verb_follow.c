@@ -17,14 +17,11 @@
 static int exec_follow(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int rest, status;
+	int status = run_options_read(&o, &verb_follow, argc, argv, follow_options_check);
 
 	(void)verbs;
-	run_options_init(&o);
-	status = verb_read(&verb_follow, argc, argv, &o, &rest);
 	if (status < 0) {
-		status = follow_options_check(&o, argv + rest) && sinks_check(&o) ? run_followed(&o)
-										  : EXIT_REFUSED;
+		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
 	}
 	run_options_deinit(&o);
 	return status;

@@ -8,33 +8,23 @@
 #include "client/cli/say.h"
 
 static const struct option_def defs[] = {
-	{ 'o', "output", "FILE", "the trace with counters; default: -, standard output" },
-	{ 'f', "force", NULL, "replace FILE" },
-	{ EXPORT_OPTION_PROCESS, "process", "N",
-	  "the process of the capture (default: its only one)" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
+	{ 'o', "output", "FILE", "the trace with counters; default: -, standard output",
+	  OPTION_AT(TEXT, struct export_options, path) },
+	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct export_options, force) },
+	{ 0, "process", "N", "the process of the capture (default: its only one)",
+	  OPTION_TAKEN(export_take_process, struct export_options, more.process) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
 };
-
-static bool take_option(void *userdata, int id, const char *value)
-{
-	return export_take_option(userdata, id, value);
-}
 
 static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct export_options o = { .verb = "merge", .exporter = &exporter_merge, .path = "-" };
-	enum options_result result;
-	int rest;
+	int rest, status = verb_read(&verb_merge, argc, argv, &o, &rest);
 
 	(void)verbs;
-	result = options_parse(defs, argc, argv, take_option, &o, &rest);
-	if (o.help) {
-		verb_print_help(&verb_merge);
-		return 0;
-	}
-	if (result != OPTIONS_END) {
-		return EXIT_VERB_USAGE;
+	if (status >= 0) {
+		return status;
 	}
 	if (argc - rest != 2) {
 		say_usage("merge: name a trace and a capture file");

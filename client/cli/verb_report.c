@@ -23,53 +23,7 @@
 #include "client/report/machine.h"
 #include "client/report/table.h"
 
-enum {
-	OPTION_BY = 2000,
-	OPTION_SORT,
-	OPTION_LIMIT,
-	OPTION_WIDTH,
-	OPTION_UNITS,
-	OPTION_COLUMNS,
-	OPTION_FIGURES,
-	OPTION_SKIP_ZERO,
-	OPTION_AGAINST,
-	OPTION_CSV,
-	OPTION_JSON,
-	OPTION_HTML,
-	OPTION_DEFINE,
-	OPTION_WHERE,
-	OPTION_KERNEL,
-};
-
 enum { USUAL_LIMIT = 20, WIDTH_MIN = 40, WIDTH_MAX = 2000 };
-
-static const struct option_def defs[] = {
-	{ OPTION_BY, "by", "KEYS",
-	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
-	  "capture, rank, task, host; several with commas (default: kernel)" },
-	{ OPTION_WHERE, "where", "KEY=REGEX",
-	  "only launches of which this key says so: op=conv; several: all must hold" },
-	{ OPTION_KERNEL, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX" },
-	{ OPTION_SORT, "sort", "COLUMN[:FIGURE]",
-	  "most first (default: time); launches, total_launches, name" },
-	{ OPTION_LIMIT, "limit", "N", "rows of the table (default: 20; 0: all)" },
-	{ OPTION_COLUMNS, "columns", "LIST",
-	  "time, counters, what is derived; all (default: those that fit)" },
-	{ OPTION_DEFINE, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION" },
-	{ OPTION_FIGURES, "figures", "LIST",
-	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all" },
-	{ OPTION_UNITS, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)" },
-	{ OPTION_SKIP_ZERO, "skip-zero", NULL, "leave out rows whose own counters are all zero" },
-	{ OPTION_AGAINST, "against", "CAPTURE", "what became more or less since that capture" },
-	{ OPTION_WIDTH, "width", "N", "columns (default: the terminal's, or 120)" },
-	{ OPTION_CSV, "csv", NULL, "all figures as comma-separated values" },
-	{ OPTION_JSON, "json", NULL, "all figures as one JSON object" },
-	{ OPTION_HTML, "html", "FILE", "a page with charts and tables, for a browser" },
-	{ 'f', "force", NULL, "replace FILE" },
-	{ 'v', "verbose", NULL, "explain what the figures are" },
-	{ 'h', "help", NULL, "show this" },
-	{ 0, NULL, NULL, NULL },
-};
 
 struct report_options {
 	struct keys keys;
@@ -77,7 +31,8 @@ struct report_options {
 	const char *against, *html;
 	struct buf define;
 	struct strings where;
-	bool csv, json, help, has_limit, force, has_choice, verbose;
+	bool csv, json, has_limit, force, verbose;
+
 	size_t width;
 };
 
@@ -303,10 +258,10 @@ static int report(struct report_options *o, const struct strings *files)
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-static bool parse_keys(struct report_options *o, const char *value)
+static bool take_keys(void *keys, const char *value)
 {
 	struct buf why = { 0 };
-	bool ok = keys_parse(value, &o->keys, &why);
+	bool ok = keys_parse(value, keys, &why);
 
 	if (!ok) {
 		say_usage("--by: %s", buf_string(&why));
@@ -315,18 +270,17 @@ static bool parse_keys(struct report_options *o, const char *value)
 	return ok;
 }
 
-static bool parse_units(struct report_options *o, const char *value)
+static bool take_units(void *base_units, const char *value)
 {
-	o->view.base_units = strcmp(value, "base") == 0;
-	if (!o->view.base_units && strcmp(value, "auto") != 0) {
-		say_usage("--units is 'auto' or 'base', not '%s'", value);
-		return false;
-	}
-	return true;
+	bool is_base = strcmp(value, "base") == 0;
+
+	*(bool *)base_units = is_base;
+	return is_base || strcmp(value, "auto") == 0 ||
+	       options_refuse("units", value, "auto or base");
 }
 
-static bool parse_number(const char *option, const char *value, uint64_t min, uint64_t max,
-			 size_t *ret)
+static bool take_number(const char *option, const char *value, uint64_t min, uint64_t max,
+			size_t *ret)
 {
 	uint64_t n;
 
@@ -339,9 +293,23 @@ static bool parse_number(const char *option, const char *value, uint64_t min, ui
 	return true;
 }
 
-/* It is compiled when the columns of the captures are known. */
-static bool read_define(struct report_options *o, const char *path)
+static bool take_limit(void *options, const char *value)
 {
+	struct report_options *o = options;
+
+	o->has_limit = true;
+	return take_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
+}
+
+static bool take_width(void *width, const char *value)
+{
+	return take_number("--width", value, WIDTH_MIN, WIDTH_MAX, width);
+}
+
+/* Reads the file. It is compiled when the columns of the captures are known. */
+static bool take_define(void *options, const char *path)
+{
+	struct report_options *o = options;
 	char text[DEFINE_MAX_BYTES + 1];
 	FILE *f = fopen(path, "re");
 	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
@@ -363,7 +331,7 @@ static bool read_define(struct report_options *o, const char *path)
 	return true;
 }
 
-/* What is no condition is refused before a file is read. */
+/* Refuses what is not a condition before a file is read. */
 static bool add_where(struct report_options *o, const char *option, const char *key,
 		      const char *value)
 {
@@ -384,62 +352,57 @@ static bool add_where(struct report_options *o, const char *option, const char *
 	return r == 0;
 }
 
-static bool take_option(struct report_options *o, int id, const char *value)
+static bool take_where(void *options, const char *value)
 {
-	o->has_choice =
-		o->has_choice || (id != OPTION_HTML && id != OPTION_BY && id != OPTION_DEFINE &&
-				  id != OPTION_WHERE && id != OPTION_KERNEL && id != 'f');
-	switch (id) {
-	case OPTION_BY:
-		return parse_keys(o, value);
-	case OPTION_WHERE:
-		return add_where(o, "--where", "", value);
-	case OPTION_KERNEL:
-		return add_where(o, "--kernel", "kernel=", value);
-	case OPTION_SORT:
-		o->view.sort = value;
-		return true;
-	case OPTION_LIMIT:
-		o->has_limit = true;
-		return parse_number("--limit", value, 0, UINT32_MAX, &o->view.limit);
-	case OPTION_WIDTH:
-		return parse_number("--width", value, WIDTH_MIN, WIDTH_MAX, &o->width);
-	case OPTION_UNITS:
-		return parse_units(o, value);
-	case OPTION_COLUMNS:
-		o->view.columns = value;
-		return true;
-	case OPTION_FIGURES:
-		o->view.figures = value;
-		return true;
-	case OPTION_DEFINE:
-		return read_define(o, value);
-	case OPTION_SKIP_ZERO:
-		o->view.skip_zero = true;
-		return true;
-	case OPTION_AGAINST:
-		o->against = value;
-		return true;
-	case OPTION_CSV:
-		o->csv = true;
-		return true;
-	case OPTION_JSON:
-		o->json = true;
-		return true;
-	case OPTION_HTML:
-		o->html = value;
-		return true;
-	case 'f':
-		o->force = true;
-		return true;
-	case 'v':
-		o->verbose = true;
-		return true;
-	default:
-		o->help = true;
-		return true;
-	}
+	return add_where(options, "--where", "", value);
 }
+
+static bool take_kernel(void *options, const char *value)
+{
+	return add_where(options, "--kernel", "kernel=", value);
+}
+
+static const struct option_def defs[] = {
+	{ 0, "by", "KEYS",
+	  "kernel, nvtx[:DEPTH], op, layer, shape, dir, step, device, process, stream, thread, "
+	  "capture, rank, task, host; several with commas (default: kernel)",
+	  OPTION_TAKEN(take_keys, struct report_options, keys) },
+	{ 0, "where", "KEY=REGEX",
+	  "only launches of which this key says so: op=conv; several: all must hold",
+	  OPTION_WHOLE(take_where) },
+	{ 0, "kernel", "REGEX", "only these kernels, as --where kernel=REGEX",
+	  OPTION_WHOLE(take_kernel) },
+	{ 0, "sort", "COLUMN[:FIGURE]",
+	  "most first (default: time); launches, total_launches, name",
+	  OPTION_AT(TEXT, struct report_options, view.sort) },
+	{ 0, "limit", "N", "rows of the table (default: 20; 0: all)", OPTION_WHOLE(take_limit) },
+	{ 0, "columns", "LIST", "time, counters, what is derived; all (default: those that fit)",
+	  OPTION_AT(TEXT, struct report_options, view.columns) },
+	{ 0, "define", "FILE", "columns of your own: lines of NAME = EXPRESSION",
+	  OPTION_WHOLE(take_define) },
+	{ 0, "figures", "LIST",
+	  "of each column: total, sum or self, mean, share, min, max, stddev, error, all",
+	  OPTION_AT(TEXT, struct report_options, view.figures) },
+	{ 0, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)",
+	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
+	{ 0, "skip-zero", NULL, "leave out rows whose own counters are all zero",
+	  OPTION_AT(FLAG, struct report_options, view.skip_zero) },
+	{ 0, "against", "CAPTURE", "what became more or less since that capture",
+	  OPTION_AT(TEXT, struct report_options, against) },
+	{ 0, "width", "N", "columns (default: the terminal's, or 120)",
+	  OPTION_TAKEN(take_width, struct report_options, width) },
+	{ 0, "csv", NULL, "all figures as comma-separated values",
+	  OPTION_AT(FLAG, struct report_options, csv) },
+	{ 0, "json", NULL, "all figures as one JSON object",
+	  OPTION_AT(FLAG, struct report_options, json) },
+	{ 0, "html", "FILE", "a page with charts and tables, for a browser",
+	  OPTION_AT(TEXT, struct report_options, html) },
+	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct report_options, force) },
+	{ 'v', "verbose", NULL, "explain what the figures are",
+	  OPTION_AT(FLAG, struct report_options, verbose) },
+	OPTION_HELP_ROW,
+	OPTION_END_ROW,
+};
 
 /* Under whatever names: its kernels would be there twice. */
 static bool are_different(const struct strings *files)
@@ -462,6 +425,15 @@ static bool are_different(const struct strings *files)
 	}
 	free(stats);
 	return ok;
+}
+
+/* Is the table chosen, sorted or printed in another way than usual? */
+static bool has_choice(const struct report_options *o)
+{
+	const struct view_options *v = &o->view;
+
+	return v->sort || v->columns || v->figures || v->base_units || v->skip_zero ||
+	       o->has_limit || o->against || o->width > 0 || o->csv || o->json;
 }
 
 /* What does not go together. */
@@ -487,7 +459,7 @@ static bool check(const struct report_options *o, const struct strings *files)
 		say_usage("report: take --csv or --json, not both");
 		return false;
 	}
-	if (o->html && o->has_choice) {
+	if (o->html && has_choice(o)) {
 		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
 			  "--kernel, --define and --force alone");
 		return false;
@@ -501,31 +473,22 @@ static bool check(const struct report_options *o, const struct strings *files)
 
 static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct options_parser *parser = options_new(defs, false, argc, argv);
-	enum options_result result = OPTIONS_WRONG;
 	struct report_options o = { .keys = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 },
-				    .view = { .limit = USUAL_LIMIT },
-				    .width = terminal_width(STDOUT_FILENO) };
+				    .view = { .limit = USUAL_LIMIT } };
 	struct strings files = { 0 };
-	const char *value;
-	int id, rest = argc, status = EXIT_VERB_USAGE;
+	int rest, status = verb_read(&verb_report, argc, argv, &o, &rest);
 
 	(void)verbs;
-	while (parser && (result = options_next(parser, &id, &value, &rest)) == OPTIONS_ONE) {
-		if (!take_option(&o, id, value)) {
-			break;
-		}
-	}
-	options_free(parser);
-	for (; result == OPTIONS_END && rest < argc; rest++) {
+	for (; status < 0 && rest < argc; rest++) {
 		strings_add(&files, argv[rest], strlen(argv[rest]));
 	}
-	/* Programs take all rows unless they ask for less. */
-	o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
-	if (o.help) {
-		verb_print_help(&verb_report);
-		status = 0;
-	} else if (result == OPTIONS_END && check(&o, &files)) {
+	if (status < 0 && !check(&o, &files)) {
+		status = EXIT_VERB_USAGE;
+	}
+	if (status < 0) {
+		/* Programs take all rows unless they ask for less. */
+		o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
+		o.width = o.width ? o.width : terminal_width(STDOUT_FILENO);
 		status = o.html ? report_page(&o, &files) : report(&o, &files);
 	}
 	strings_deinit(&files);

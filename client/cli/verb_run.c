@@ -52,7 +52,7 @@ static int run_checked(const struct verb *const *verbs, const struct run_options
 		return refuse_program(verbs, o, err);
 	}
 	if (sinks_check(o) && (!o->torch || torch_prepare(o->torch, o->agent))) {
-		status = run_program(o, path);
+		status = run_capture(o, path);
 	}
 	free(path);
 	return status;
@@ -61,12 +61,10 @@ static int run_checked(const struct verb *const *verbs, const struct run_options
 static int exec_run(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int rest, status;
+	int status = run_options_read(&o, &verb_run, argc, argv, run_options_check);
 
-	run_options_init(&o);
-	status = verb_read(&verb_run, argc, argv, &o, &rest);
 	if (status < 0) {
-		status = run_options_check(&o, argv + rest) ? run_checked(verbs, &o) : EXIT_REFUSED;
+		status = run_checked(verbs, &o);
 	}
 	run_options_deinit(&o);
 	return status;

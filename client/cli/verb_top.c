@@ -176,20 +176,18 @@ static int watch(struct run_options *o)
 		return o->command[0] ? watch_files(&o->live, o->command)
 				     : watch_daemon(&o->live, o->socket);
 	}
-	status = run_on_demand(o);
+	status = run_capture(o, NULL);
 	return status == EXIT_REFUSED ? EXIT_VERB_FAILED : status;
 }
 
 static int exec_top(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct run_options o;
-	int rest, status;
+	int status = run_options_read(&o, &verb_top, argc, argv, top_options_check);
 
 	(void)verbs;
-	run_options_init(&o);
-	status = verb_read(&verb_top, argc, argv, &o, &rest);
 	if (status < 0) {
-		status = top_options_check(&o, argv + rest) ? watch(&o) : EXIT_VERB_USAGE;
+		status = watch(&o);
 	}
 	run_options_deinit(&o);
 	return status;

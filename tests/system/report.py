@@ -498,7 +498,7 @@ def wrong_command_lines():
             (["run.gpuctr", "--sort", "zz"], "no column"), (["run.gpuctr", "--figures", "x"], "no figure"),
             (["run.gpuctr", "--sort", "time:change"], "--against"), (["run.gpuctr", "--sort", "time:mean_before"], "--against"),
             (["run.gpuctr", "--columns", "time,dram"], "'dram' names no column, or several"),
-            (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "'auto' or 'base'"),
+            (["run.gpuctr", "--width", "39"], "from 40"), (["run.gpuctr", "--units", "big"], "is not auto or base"),
             (["run.gpuctr", "--csv", "--json"], "not both"), (["-", "-"], "only once"),
             (["run.gpuctr", "run.gpuctr"], "are one file"), (["run.gpuctr", "same.gpuctr"], "are one file"),
             (["run.gpuctr", "--limit", "-1"], "--limit"), (["run.gpuctr", "--by", "ranks"], "did you mean 'rank'?")):
