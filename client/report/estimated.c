@@ -368,18 +368,7 @@ static int compare_placed(const void *a, const void *b)
 /* The first place of a leaf among those sorted. */
 static size_t find_placed(const struct groups *g, const struct leaf *leaf)
 {
-	size_t low = 0, high = g->n_placed;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if ((uintptr_t)g->placed[middle].leaf < (uintptr_t)leaf) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(g->placed, g->n_placed, leaf, leaf);
 }
 
 int estimated_finish_rows(struct groups *g)

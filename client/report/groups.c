@@ -275,18 +275,7 @@ static int take_devices(struct groups *g, struct groups_process *p,
 /* Where the process is, or would be: they are sorted by number. */
 static size_t find_place(const struct groups *g, unsigned process)
 {
-	size_t low = 0, high = g->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (g->processes[middle].process < process) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
+	return ARRAY_FIND_PLACE(g->processes, g->n_processes, process, process);
 }
 
 struct groups_process *groups_find_process(struct groups *g, unsigned process)
