@@ -8,7 +8,7 @@
 
 void capture_announce(struct capture *c)
 {
-	struct wire_device devices[LIMIT_GPUS];
+	struct gpuctr_device devices[LIMIT_GPUS];
 	char cupti[32], driver[32] = "";
 	size_t n;
 	int version = 0;
@@ -23,8 +23,8 @@ void capture_announce(struct capture *c)
 	for (size_t i = 0; i < n; i++) {
 		const struct device_info *d = c->devices[i];
 
-		devices[i] = (struct wire_device){ d->index, d->uuid,	      d->name,
-						   d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
+		devices[i] = (struct gpuctr_device){ d->index, d->uuid,		d->name,
+						     d->chip,  d->clock_sm_mhz, d->clock_mem_mhz };
 	}
 	lock_release(&c->devices_lock);
 	m.process = (struct wire_process){

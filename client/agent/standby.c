@@ -154,7 +154,6 @@ static int say_hello(struct wire_message *answer)
 	r = link_open(&standby.link, agent_socket_path());
 	m.agent_hello = (struct wire_agent_hello){
 		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
 		.program = standby.program,
 		.claims = claims_list(),
 	};

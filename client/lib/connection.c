@@ -130,22 +130,21 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 		return connection_fail(g, refusal_code(m.refusal.code), m.refusal.message,
 				       m.refusal.remedy);
 	}
-	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version == 0) {
-		return connection_fail(g, GPUCTR_E_PROTOCOL,
-				       "what answers there does not speak gpucountd's protocol",
-				       "Use a client and daemon of the same release.");
+	if (r != 0 || m.type != WIRE_WELCOME || m.welcome.version != PROTO_VERSION) {
+		return connection_fail(
+			g, GPUCTR_E_PROTOCOL,
+			"what answers there does not speak this version of gpucountd's protocol",
+			"Use a client and daemon of the same release.");
 	}
-	g->features = m.welcome.features;
-	snprintf(g->daemon, sizeof(g->daemon), "%s", m.welcome.daemon);
 	return 0;
 }
 
-static int introduce(struct gpuctr *g, const char *program, uint32_t features, uint64_t by)
+static int introduce(struct gpuctr *g, const char *program, bool catalogue, uint64_t by)
 {
 	char name[LIMIT_NAME_BYTES];
 	struct wire_message hello = {
 		.type = WIRE_HELLO,
-		.hello = { .version = PROTO_VERSION, .features = features, .program = name }
+		.hello = { .version = PROTO_VERSION, .catalogue = catalogue, .program = name }
 	};
 	int r;
 
@@ -168,7 +167,7 @@ static int introduce_as_guest(struct gpuctr *g, const char *program, uint64_t by
 {
 	const struct refusal denied = g->refusal;
 
-	if (introduce(g, program, PROTO_FEATURES_MEASURING | PROTO_FEATURE_CATALOGUE, by) != 0) {
+	if (introduce(g, program, true, by) != 0) {
 		return connection_refuse(g, &denied);
 	}
 	g->denied = denied;
@@ -196,7 +195,7 @@ int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 	list_init(&g->captures);
 	*ret = g;
 	for (int i = 0; i < HELLO_ATTEMPTS && r == GPUCTR_E_DISCONNECTED; i++) {
-		r = introduce(g, program, PROTO_FEATURES_MEASURING, by);
+		r = introduce(g, program, false, by);
 	}
 	if (r == GPUCTR_E_NOT_ALLOWED) {
 		r = introduce_as_guest(g, program, by);

@@ -181,15 +181,15 @@ static void keep(struct expansion *e, struct wanted *w, const char *name)
 	w->n++;
 }
 
-void expansion_add(struct expansion *e, const struct wire_metric *m)
+void expansion_add(struct expansion *e, const struct gpuctr_metric *m)
 {
 	char full[2 * LIMIT_NAME_BYTES];
 
 	if (m->kind == GPUCTR_METRIC_PRESET || m->kind == GPUCTR_METRIC_DERIVED) {
 		return; /* its submetrics are names of other metrics */
 	}
-	for (size_t i = 0; i < m->submetrics.n; i++) {
-		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics.v[i]) >=
+	for (size_t i = 0; i < m->n_submetrics; i++) {
+		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics[i]) >=
 		    sizeof(full)) {
 			continue;
 		}

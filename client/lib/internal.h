@@ -25,8 +25,6 @@ struct gpuctr {
 	struct list captures;
 	struct refusal refusal; /* storage of error */
 	struct gpuctr_error error;
-	uint32_t features;     /* that the daemon knows */
-	char daemon[64];       /* its version */
 	struct refusal denied; /* why only the catalogue may be asked for; code 0: may measure */
 	int broken;	       /* the code with which the connection ended; 0: it is up */
 };
@@ -91,9 +89,6 @@ void sending_flush(struct gpuctr *g);
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
 int connection_send(struct gpuctr *g, const struct wire_message *m);
 
-/* Refuses what a daemon of an older release would overlook. 0, or GPUCTR_E_PROTOCOL. */
-int connection_check_features(struct gpuctr *g, uint32_t needed);
-
 /* Keeps an error for gpuctr_last_error(); returns its code. */
 int connection_refuse(struct gpuctr *g, const struct refusal *r);
 int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy);
@@ -110,8 +105,6 @@ void connection_name(const char *program, char *name, size_t size);
  * once. After an error, -errno or a code, it is not called. */
 int requests_expand(struct gpuctr *g, const char *chip, const struct wire_strings *metrics,
 		    requests_on_expanded on_expanded, struct gpuctr_capture *c);
-/* As the public struct, which ends with the call. */
-void requests_tell_metric(const struct wire_metric *w, gpuctr_on_metric on_metric, void *userdata);
 void requests_forget(struct gpuctr *g, const struct gpuctr_capture *c);
 
 /* Frees the questions that wait, without calling their handlers. */
@@ -126,8 +119,7 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m);
 void captures_fail_all(struct gpuctr *g, const struct gpuctr_error *e);
 void captures_free_all(struct gpuctr *g);
 
-/* Converts structs of the wire to public ones; arrays live in a. -ENOMEM. */
+/* Makes a public plan, whose columns live in a. -ENOMEM. */
 int plan_from_wire(struct arena *a, const struct wire_plan *in, struct gpuctr_plan *ret);
-struct gpuctr_gpu *gpus_from_wire(struct arena *a, const struct wire_gpus *in);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "client/lib/internal.h"
 #include "proto/base/utf8.h"
-#include "proto/wire/feature.h"
 
 /* Calls of the program append to the output, and send what the socket takes. */
 
@@ -48,22 +47,6 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 		sending_flush(g);
 	}
 	return r;
-}
-
-/* Whoever is denied hears of that instead. */
-int connection_check_features(struct gpuctr *g, uint32_t needed)
-{
-	uint32_t missing = needed & ~g->features;
-	char text[192];
-
-	if (missing == 0 || g->broken || g->denied.code != 0) {
-		return 0;
-	}
-	snprintf(text, sizeof(text), "gpucountd %s does not know %s", g->daemon,
-		 feature_describe(missing));
-	return connection_fail(g, GPUCTR_E_PROTOCOL, text,
-			       "Ask for less, or have the daemon brought to the client's release "
-			       "(" GPUCTR_VERSION ").");
 }
 
 void connection_name(const char *program, char *name, size_t size)

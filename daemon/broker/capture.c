@@ -8,7 +8,6 @@
 #include <sys/random.h>
 
 #include "daemon/broker/process.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 void registry_init(struct registry *r)
@@ -150,14 +149,12 @@ int capture_set_plan(struct capture *c, const struct wire_plan *plan)
 	return r;
 }
 
-bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan,
-				uint32_t features)
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan)
 {
 	const struct wire_selection *s = &c->options.selection;
 
 	return s->budget_ppm > 0 && !s->raw_images && !c->recorded &&
-	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan) &&
-	       (feature_needs_plan(plan) & ~features) == 0;
+	       plan->groups <= LIMIT_GROUPS && wire_plan_is_grouped(plan);
 }
 
 bool capture_is_live(const struct capture *c)

@@ -133,10 +133,8 @@ unsigned registry_count_uid(const struct registry *r, uid_t uid);
 int capture_set_options(struct capture *c, const struct wire_open_capture *options);
 int capture_set_plan(struct capture *c, const struct wire_plan *plan);
 
-/* May the groups of this plan be measured in turns, in one run? That takes a budget, and a client
- * that knows of it. */
-bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan,
-				uint32_t features);
+/* May the groups of this plan be measured in turns, in one run? That takes a budget. */
+bool capture_may_measure_groups(const struct capture *c, const struct wire_plan *plan);
 
 bool capture_is_live(const struct capture *c); /* READY or RUNNING: takes agents and permissions */
 

@@ -36,7 +36,6 @@ struct process {
 	uid_t uid;
 	uint64_t begin;	   /* of a registered one, see proc_read_begin(); 0: not known */
 	bool machine_root; /* see struct credentials */
-	uint32_t features; /* that its agent knows */
 
 	bool registered;
 	bool unadmitted;	 /* its user may not measure; set before it registers */

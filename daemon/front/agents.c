@@ -7,9 +7,9 @@
 #include "proto/base/utf8.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
+#include "daemon/front/requests.h"
 #include "daemon/front/session.h"
 #include "daemon/front/standby.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
@@ -45,31 +45,21 @@ static int attach(struct peer *p, struct capture *c)
 	return 0;
 }
 
-static uint32_t missing_features(const struct capture *c, const struct wire_agent_hello *h)
-{
-	return (feature_needs(&c->options.selection, false) | feature_needs_plan(&c->plan)) &
-	       ~h->features;
-}
-
-/* An agent of an older release would skip what it does not know and measure something else. */
-static void refuse_old_agent(struct peer *p, struct capture *c, const struct wire_agent_hello *h)
+/* An agent never prints, so the capture's client hears why the program is not measured. */
+static void notify_not_measured(struct peer *p, struct capture *c, const char *program,
+				const struct refusal *why)
 {
 	struct wire_message m = { .type = WIRE_NOTICE };
-	const char *remedy = "Use the agent of the daemon's release.";
-	char text[256];
+	char text[1024];
 
-	snprintf(text, sizeof(text),
-		 "%.100s (pid %d) is not measured: its agent is of an older release and does not "
-		 "know %s",
-		 h->program, (int)p->credentials.pid, feature_describe(missing_features(c, h)));
+	snprintf(text, sizeof(text), "%.100s (pid %d) is not measured: %s", program,
+		 (int)p->credentials.pid, why->message);
 	utf8_repair(text);
-	m.notice = (struct wire_notice){
-		.capture = c->id, .code = GPUCTR_E_PROTOCOL, .message = text, .remedy = remedy
-	};
-	if (c->client) {
-		peer_send(c->client, &m);
-	}
-	refuse_agent(p, GPUCTR_E_PROTOCOL, remedy, text);
+	m.notice = (struct wire_notice){ .capture = c->id,
+					 .code = (uint32_t)why->code,
+					 .message = text,
+					 .remedy = why->remedy };
+	peer_send(c->client, &m);
 }
 
 /* False, and it was refused: the capture that its token opens cannot measure it. */
@@ -91,8 +81,6 @@ static bool takes_part(struct peer *p, struct capture *c, const struct wire_agen
 		refuse_agent(p, GPUCTR_E_NO_GPU,
 			     "Play a recording with gpuctr-replay, or leave out --recorded.",
 			     "this capture leases no GPU: only a recording can answer it");
-	} else if (missing_features(c, h) != 0) {
-		refuse_old_agent(p, c, h);
 	} else {
 		return true;
 	}
@@ -103,8 +91,15 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 {
 	const struct wire_agent_hello *h = &m->agent_hello;
 	struct capture *c = registry_find_token(&p->front->registry, h->token);
+	struct refusal r;
 
 	(void)frame;
+	if (requests_refuse_version(p, h->version, &r)) {
+		if (c && c->client && c->target == p->credentials.uid) {
+			notify_not_measured(p, c, h->program, &r);
+		}
+		return 0;
+	}
 	if (h->token[0] == '\0' && h->recorded_from[0] == '\0') {
 		standby_register(p, h);
 		return 0;

@@ -6,7 +6,6 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/front.h"
 #include "daemon/front/peer.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* What a client is told of a process that is attached to its capture, and the process of the
@@ -42,7 +41,6 @@ static void send_agent_welcome(struct process *process)
 
 	m.agent_welcome = (struct wire_agent_welcome){
 		.version = PROTO_VERSION,
-		.features = PROTO_FEATURES_MEASURING,
 		.capture = c->id,
 		.process = process->number,
 		.plan = c->plan,

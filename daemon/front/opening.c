@@ -13,7 +13,6 @@
 #include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/expression.h"
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 
 /* From a client's request to a planned capture: quotas, GPUs, the plan. What cannot be measured is
@@ -107,38 +106,14 @@ static void refuse_passes(struct front *f, struct capture *c, const struct wire_
 	refuse_open(f, c, GPUCTR_E_TOO_MANY_PASSES, remedy, message);
 }
 
-/* A process in standby whose agent is of an older release would measure something else. */
-static const struct process *find_old_agent(const struct capture *c, const struct wire_plan *plan)
-{
-	list_for_each(l, &c->processes) {
-		const struct process *p = list_entry(l, struct process, link);
-
-		if ((feature_needs_plan(plan) & ~p->features) != 0) {
-			return p;
-		}
-	}
-	return NULL;
-}
-
 /* True, and it was refused: it cannot be measured in one run. */
 static bool refuse_plan(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
-	const struct process *old;
-	struct refusal r;
-
-	if (plan->passes == 1) {
+	if (plan->passes == 1 || capture_may_measure_groups(c, plan)) {
 		return false;
 	}
-	if (!capture_may_measure_groups(c, plan, ((const struct peer *)c->client)->features)) {
-		refuse_passes(f, c, plan);
-		return true;
-	}
-	old = find_old_agent(c, plan);
-	if (old) {
-		standby_refuse_old(old, feature_needs_plan(plan) & ~old->features, &r);
-		refuse_open(f, c, r.code, r.remedy, r.message);
-	}
-	return old != NULL;
+	refuse_passes(f, c, plan);
+	return true;
 }
 
 /* What is to be measured is known; of a permit, nothing. */

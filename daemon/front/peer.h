@@ -57,7 +57,6 @@ struct peer {
 	bool closing;
 	bool close_when_sent;
 	char program[64];
-	uint32_t features;	 /* that a client knows */
 	struct list captures;	 /* of a client */
 	struct process *process; /* of an agent */
 };

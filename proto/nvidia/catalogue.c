@@ -201,24 +201,25 @@ static int list_named(const struct catalogue *c, const struct catalogue_named *n
 			terms[n++] = named->terms[i].metric;
 		}
 	}
-	return on_metric(&(struct wire_metric){ .name = named->name,
-						.kind = named->kind,
-						.unit = named->unit,
-						.description = named->description,
-						.submetrics = { n, terms } },
+	return on_metric(&(struct gpuctr_metric){ .name = named->name,
+						  .kind = named->kind,
+						  .unit = named->unit,
+						  .description = named->description,
+						  .submetrics = terms,
+						  .n_submetrics = n },
 			 userdata);
 }
 
 static int list_base(const struct catalogue *c, const struct catalogue_base *base, bool describe,
 		     catalogue_on_metric on_metric, void *userdata)
 {
-	struct wire_metric m = { .name = base->name, .kind = base->kind };
+	struct gpuctr_metric m = { .name = base->name, .kind = base->kind };
 	const char **submetrics = NULL;
 
 	catalogue_describe(c, base->name, &m.unit, &m.hardware_unit, &m.description);
 	if (describe) {
-		m.submetrics.n = catalogue_submetrics(c, base, &submetrics);
-		m.submetrics.v = submetrics;
+		m.n_submetrics = catalogue_submetrics(c, base, &submetrics);
+		m.submetrics = submetrics;
 	} else {
 		m.description = NULL;
 	}

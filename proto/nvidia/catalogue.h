@@ -66,7 +66,7 @@ bool catalogue_has(const struct catalogue *c, const char *full);
 /* Calls on_metric for ours and then for CUPTI's, in the order of their names, until it returns
  * other than 0, which is returned. Submetrics and descriptions of CUPTI's come with describe; what
  * is pointed to ends with the call. */
-typedef int (*catalogue_on_metric)(const struct wire_metric *metric, void *userdata);
+typedef int (*catalogue_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric on_metric,
 		   void *userdata);
 

@@ -13,7 +13,8 @@ public struct that stands for the message, in place of a struct wire_name. "chec
 looks at relations between fields.
 
 [limit] is a C expression: the longest string or bytes, the most elements, the largest number. Numbers need
-none; a string without one has LIMIT_NAME_BYTES.
+none; a string without one has LIMIT_NAME_BYTES. Bytes that are [packed Name] are a whole message, which the
+plain struct holds beside the bytes. An [optional] message is a pointer, NULL when it is absent.
 """
 
 import pathlib
@@ -50,7 +51,7 @@ class Message:
         self.name = snake(name)
         self.fields = []
         self.type = self.check = None
-        self.public = False
+        self.public = self.packed = False
         self.struct = "wire_" + self.name
         for note in notes.split(", ") if notes else []:
             word, value = note.rsplit(" ", 1)
@@ -73,7 +74,11 @@ def read(paths):
             if begin:
                 message = messages[begin[1]] = Message(begin[1], begin[2])
             elif field and message:
-                message.fields.append(field.groups())
+                repeated, kind, name, tag, limit = field.groups()
+                packed = limit.removeprefix("packed ") if (limit or "").startswith("packed ") else None
+                message.fields.append((repeated, packed or kind, name, tag, None if packed else limit))
+                if packed:
+                    messages[packed].packed = True
             elif line == "}":
                 message = None
             elif not NOT_OURS.match(line):
@@ -81,11 +86,13 @@ def read(paths):
     return messages
 
 
-def member(messages, repeated, kind, name):
+def member(messages, repeated, kind, name, optional):
     if kind in SCALARS:
         single, many, _ = SCALARS[kind]
         return f"\tstruct wire_{many} {name};" if repeated else f"\t{single}{name};"
     m = messages[kind]
+    if optional:
+        return f"\tconst struct {m.struct} *{name};"
     return f"\tstruct wire_{plural(m.name)} {name};" if repeated else f"\tstruct {m.struct} {name};"
 
 
@@ -98,16 +105,26 @@ def row(messages, message, repeated, kind, name, number, limit):
         elif kind == "string":
             limit = limit or "LIMIT_NAME_BYTES"
     else:
-        wire_kind = "MESSAGES" if repeated else "MESSAGE"
+        wire_kind = "MESSAGES" if repeated else "PACKED" if messages[kind].packed else "MESSAGE"
+        if limit == "optional":
+            wire_kind, limit = "OPTIONAL", None
     if not limit and (repeated or kind == "bytes"):
         sys.exit(f"{message.name}.{name}: no limit")
     place = f"offsetof(struct {message.struct}, {name})"
-    count = "0"
+    count = f"offsetof(struct {message.struct}, {name}.packed)" if wire_kind == "PACKED" else "0"
     if repeated and message.public:
         count = f"offsetof(struct {message.struct}, n_{name})"
     elif repeated:
         place, count = place[:-1] + ".v)", place[:-1] + ".n)"
     return f"\t{{ {number}, WIRE_KIND_{wire_kind}, {place}, {count}, {limit or 0}, {sub} }},"
+
+
+def check(message, repeated, kind, name, number, limit):
+    """That a member which gpuctr.h declares takes what is written there."""
+    if repeated or kind not in SCALARS:
+        return []
+    member = f"((struct {message.struct} *)NULL)->{name}"
+    return [f'_Static_assert(sizeof({member}) == sizeof({SCALARS[kind][0].strip()}), "{name}");']
 
 
 def in_order(messages):
@@ -134,7 +151,8 @@ def make_header(messages):
     out += [f"\tWIRE_{m.name.upper()} = {m.type}," for m in types] + ["};", ""]
     for name, m in ((n, m) for m in ordered for n in messages if messages[n] is m):
         if not m.public:
-            fields = [member(messages, *field[:3]) for field in m.fields]
+            fields = [member(messages, *field[:3], field[4] == "optional") for field in m.fields]
+            fields += ["\tstruct wire_bytes packed;"] if m.packed else []
             out += [f"struct {m.struct} {{", *fields, "};", ""]
         if name in lists:
             out += [f"struct wire_{plural(m.name)} {{", "\tsize_t n;", f"\tconst struct {m.struct} *v;", "};", ""]
@@ -150,7 +168,8 @@ def make_source(messages, paths):
     for m in ordered:
         out += ["", f"static const struct wire_field fields_{m.name}[] = {{"]
         out += [row(messages, m, *field) for field in m.fields]
-        out += ["};", f"static const struct wire_layout layout_{m.name} = {{"]
+        out += ["};"] + [line for field in m.fields if m.public for line in check(m, *field)]
+        out += [f"static const struct wire_layout layout_{m.name} = {{"]
         out += [f'\t"{m.name}", &gpuctr__{m.name}__descriptor, sizeof(struct {m.struct}), fields_{m.name},']
         out += [f"\tsizeof(fields_{m.name}) / sizeof(fields_{m.name}[0]), {m.check or 'NULL'},", "};"]
     out += ["", "const struct wire_layout *wire_layout_find(unsigned type)", "{", "\tswitch (type) {"]

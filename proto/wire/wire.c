@@ -91,6 +91,36 @@ static int decode_list(struct arena *a, const struct wire_field *f, void *v, siz
 	return r;
 }
 
+static ProtobufCMessage *unpack(struct arena *a, const struct wire_layout *layout,
+				const uint8_t *payload, size_t size)
+{
+	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
+
+	return protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
+}
+
+static int decode_packed(struct arena *a, const struct wire_field *f,
+			 const ProtobufCBinaryData *bytes, char *plain)
+{
+	const ProtobufCMessage *pb = unpack(a, f->sub, bytes->data, bytes->len);
+	int r = pb ? decode_fields(a, f->sub, pb, plain + f->offset) : WIRE_E_MALFORMED;
+
+	*(struct wire_bytes *)(plain + f->n_offset) =
+		(struct wire_bytes){ bytes->len, bytes->data };
+	return r;
+}
+
+static int decode_optional(struct arena *a, const struct wire_field *f, const void *pb, void *dst)
+{
+	void *made = pb ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)dst = made;
+	if (pb && !made) {
+		return WIRE_E_MALFORMED;
+	}
+	return pb ? decode_fields(a, f->sub, pb, made) : 0;
+}
+
 static int decode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
 {
 	switch (f->kind) {
@@ -113,6 +143,8 @@ static int decode_single(struct arena *a, const struct wire_field *f, const char
 	}
 	case WIRE_KIND_MESSAGE:
 		return decode_fields(a, f->sub, *(void *const *)src, dst);
+	case WIRE_KIND_OPTIONAL:
+		return decode_optional(a, f, *(void *const *)src, dst);
 	default:
 		return WIRE_E_MALFORMED;
 	}
@@ -127,7 +159,7 @@ static void decode_absent(const struct wire_layout *layout, char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			*(const char **)(plain + f->offset) = "";
-		} else if (f->kind == WIRE_KIND_MESSAGE) {
+		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
 			decode_absent(f->sub, plain + f->offset);
 		}
 	}
@@ -151,6 +183,8 @@ static int decode_fields(struct arena *a, const struct wire_layout *layout, cons
 			size_t n = *(const size_t *)((const char *)pb + d->quantifier_offset);
 
 			r = decode_list(a, f, *(void *const *)src, n, plain);
+		} else if (f->kind == WIRE_KIND_PACKED) {
+			r = decode_packed(a, f, (const ProtobufCBinaryData *)src, plain);
 		} else {
 			r = decode_single(a, f, src, (char *)plain + f->offset);
 		}
@@ -165,13 +199,12 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 		struct wire_message *ret)
 {
 	const struct wire_layout *layout = wire_layout_find(type);
-	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
 	ProtobufCMessage *pb;
 
 	if (!layout) {
 		return WIRE_E_UNKNOWN;
 	}
-	pb = protobuf_c_message_unpack(layout->descriptor, &allocator, size, payload);
+	pb = unpack(a, layout, payload, size);
 	if (!pb) {
 		return WIRE_E_MALFORMED;
 	}
@@ -209,6 +242,31 @@ static int encode_list(struct arena *a, const struct wire_field *f, const void *
 	return v ? 0 : -ENOMEM;
 }
 
+/* A message that was read is sent as the bytes that came. */
+static int encode_packed(struct arena *a, const struct wire_field *f, const char *plain,
+			 ProtobufCBinaryData *ret)
+{
+	struct wire_bytes bytes = *(const struct wire_bytes *)(plain + f->n_offset);
+	ProtobufCMessage *pb;
+	uint8_t *made;
+
+	if (!bytes.v) {
+		pb = encode_fields(a, f->sub, plain + f->offset);
+		if (!pb) {
+			return -errno;
+		}
+		bytes.n = protobuf_c_message_get_packed_size(pb);
+		made = arena_alloc(a, bytes.n);
+		if (!made) {
+			return -ENOMEM;
+		}
+		protobuf_c_message_pack(pb, made);
+		bytes.v = made;
+	}
+	*ret = (ProtobufCBinaryData){ bytes.n, (uint8_t *)(uintptr_t)bytes.v };
+	return 0;
+}
+
 static int encode_single(struct arena *a, const struct wire_field *f, const char *src, char *dst)
 {
 	switch (f->kind) {
@@ -234,6 +292,12 @@ static int encode_single(struct arena *a, const struct wire_field *f, const char
 			(ProtobufCBinaryData){ b->n, (uint8_t *)(uintptr_t)b->v };
 		return b->n > f->limit ? -EMSGSIZE : 0;
 	}
+	case WIRE_KIND_OPTIONAL:
+		src = *(const char *const *)src;
+		if (!src) {
+			return 0;
+		}
+		/* fall through */
 	case WIRE_KIND_MESSAGE:
 		*(void **)dst = encode_fields(a, f->sub, src);
 		return *(void **)dst ? 0 : -errno;
@@ -263,6 +327,8 @@ static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout
 		if (f->kind >= WIRE_KIND_STRINGS) {
 			r = encode_list(a, f, plain, (size_t *)((char *)pb + d->quantifier_offset),
 					(const void **)dst);
+		} else if (f->kind == WIRE_KIND_PACKED) {
+			r = encode_packed(a, f, plain, (ProtobufCBinaryData *)dst);
 		} else {
 			r = encode_single(a, f, src, dst);
 		}

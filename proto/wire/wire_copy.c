@@ -57,6 +57,8 @@ static bool is_within_limit(const struct wire_field *f, const char *in)
 	case WIRE_KIND_U64:
 	case WIRE_KIND_BOOL:
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
+	case WIRE_KIND_OPTIONAL:
 		return true;
 	case WIRE_KIND_STRING:
 		s = *(const char *const *)(in + f->offset);
@@ -93,10 +95,30 @@ static int copy_list(struct arena *a, const struct wire_layout *layout, const st
 	return r;
 }
 
+static int copy_piece(struct arena *a, const char *in, char *ret)
+{
+	const struct wire_bytes *piece = (const struct wire_bytes *)in;
+
+	return piece->v ? copy_bytes(a, piece->v, piece->n,
+				     (const void **)&((struct wire_bytes *)ret)->v)
+			: 0;
+}
+
+static int copy_optional(struct arena *a, const struct wire_field *f, const void *in, void *ret)
+{
+	void *copy = in ? arena_alloc(a, f->sub->size) : NULL;
+
+	*(void **)ret = copy;
+	if (in && !copy) {
+		return -ENOMEM;
+	}
+	return in ? copy_fields(a, f->sub, in, copy) : 0;
+}
+
 static int copy_field(struct arena *a, const struct wire_layout *layout, const struct wire_field *f,
 		      const char *in, char *ret)
 {
-	const struct wire_bytes *bytes = (const struct wire_bytes *)(in + f->offset);
+	int r;
 
 	switch (f->kind) {
 	case WIRE_KIND_U32:
@@ -107,8 +129,12 @@ static int copy_field(struct arena *a, const struct wire_layout *layout, const s
 		return copy_string(a, *(const char *const *)(in + f->offset),
 				   (const char **)(ret + f->offset));
 	case WIRE_KIND_BYTES:
-		return copy_bytes(a, bytes->v, bytes->n,
-				  (const void **)&((struct wire_bytes *)(ret + f->offset))->v);
+		return copy_piece(a, in + f->offset, ret + f->offset);
+	case WIRE_KIND_OPTIONAL:
+		return copy_optional(a, f, *(const void *const *)(in + f->offset), ret + f->offset);
+	case WIRE_KIND_PACKED:
+		r = copy_fields(a, f->sub, in + f->offset, ret + f->offset);
+		return r == 0 ? copy_piece(a, in + f->n_offset, ret + f->n_offset) : r;
 	case WIRE_KIND_MESSAGE:
 		return copy_fields(a, f->sub, in + f->offset, ret + f->offset);
 	default:

@@ -15,9 +15,11 @@ enum wire_kind {
 	WIRE_KIND_U32, /* limit: largest value, 0: any */
 	WIRE_KIND_U64,
 	WIRE_KIND_BOOL,
-	WIRE_KIND_STRING,  /* limit: bytes */
-	WIRE_KIND_BYTES,   /* limit: bytes */
-	WIRE_KIND_MESSAGE, /* a struct within the struct */
+	WIRE_KIND_STRING,   /* limit: bytes */
+	WIRE_KIND_BYTES,    /* limit: bytes */
+	WIRE_KIND_MESSAGE,  /* a struct within the struct */
+	WIRE_KIND_PACKED,   /* likewise, and the bytes that it was read of */
+	WIRE_KIND_OPTIONAL, /* a pointer to a struct, NULL when it is absent */
 	/* lists: */
 	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
 	WIRE_KIND_NUMBERS,  /* repeated 32 or 64 bit scalars; limit: count */
@@ -30,7 +32,7 @@ struct wire_field {
 	unsigned number; /* in the .proto */
 	enum wire_kind kind;
 	size_t offset;	 /* in the plain struct */
-	size_t n_offset; /* of the number of elements, likewise */
+	size_t n_offset; /* of the number of elements, or of the bytes, likewise */
 	uint32_t limit;
 	const struct wire_layout *sub;
 };

@@ -77,7 +77,7 @@ static void stop_worker(struct scene *s, const char *name)
 static void wait_for_state(struct scene *s, uint32_t state, bool in_queue, bool has_lease)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i = { 0 };
+	struct gpuctr_capture_info i = { 0 };
 
 	while (raw_captures(s->f, USER_ANN, &i) == 0 || i.state != state ||
 	       (i.position > 0) != in_queue || (i.lease_left_ns > 0) != has_lease) {
@@ -295,7 +295,7 @@ static void expect_ran_on(struct scene *s, enum victim victim)
 static void expect_nothing_left(struct fixture *f)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i;
+	struct gpuctr_capture_info i;
 
 	while (raw_captures(f, USER_ANN, &i) + raw_captures(f, USER_BOB, &i) > 0) {
 		assert_true(now_ms() < by);

@@ -38,7 +38,7 @@ static void wait_for_records(struct fixture *f)
 static void wait_for_more(struct fixture *f)
 {
 	uint64_t by = now_ms() + PATIENCE_MS;
-	struct wire_capture_info i;
+	struct gpuctr_capture_info i;
 
 	while (raw_captures(f, USER_ANN, &i) == 0 ||
 	       i.totals.seen <= count_text(fixture_path(f, "records"), "\"type\":\"kernel\"")) {

@@ -12,8 +12,7 @@
 static void *welcome(void *argument)
 {
 	struct fixture *f = argument;
-	struct wire_message m = { .type = WIRE_WELCOME,
-				  .welcome = { PROTO_VERSION, f->features, "0.0.9" } };
+	struct wire_message m = { .type = WIRE_WELCOME, .welcome = { f->version, false, "0.0.9" } };
 	struct buffer out = { 0 };
 	struct arena scratch;
 
@@ -25,6 +24,11 @@ static void *welcome(void *argument)
 	buffer_deinit(&out);
 	arena_deinit(&scratch);
 	return NULL;
+}
+
+void library_welcome(struct fixture *f)
+{
+	assert_int_equal(pthread_create(&f->daemon, NULL, welcome, f), 0);
 }
 
 struct wire_message library_expect_request(struct fixture *f)
@@ -53,12 +57,12 @@ void library_expect_no_request(struct fixture *f)
 	assert_true(recv(f->peer, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
 
-static int setup_with(void **state, uint32_t features)
+int library_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
-	f->features = features;
+	f->version = PROTO_VERSION;
 	snprintf(f->folder, sizeof(f->folder), "/tmp/gpuctr-unit.XXXXXX");
 	assert_non_null(mkdtemp(f->folder));
 	snprintf(f->path, sizeof(f->path), "%s/socket", f->folder);
@@ -72,22 +76,12 @@ static int setup_with(void **state, uint32_t features)
 	assert_true(f->page != MAP_FAILED);
 	assert_int_equal(mprotect(f->page + f->page_bytes, f->page_bytes, PROT_NONE), 0);
 	arena_init(&f->arena, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(pthread_create(&f->daemon, NULL, welcome, f), 0);
+	library_welcome(f);
 	assert_int_equal(gpuctr_connect(f->path, "old", &f->g), 0);
 	pthread_join(f->daemon, NULL);
 	assert_int_equal(library_expect_request(f).type, WIRE_HELLO);
 	*state = f;
 	return 0;
-}
-
-int library_setup(void **state)
-{
-	return setup_with(state, PROTO_FEATURES_MEASURING);
-}
-
-int library_setup_older_daemon(void **state)
-{
-	return setup_with(state, 0);
 }
 
 int library_teardown(void **state)

@@ -15,7 +15,7 @@
 struct fixture {
 	char folder[64], path[96];
 	int listener, peer;
-	uint32_t features;
+	uint32_t version; /* of the protocol */
 	pthread_t daemon;
 	struct gpuctr *g;
 	uint8_t *page; /* what follows it cannot be read */
@@ -25,9 +25,10 @@ struct fixture {
 };
 
 int library_setup(void **state);
-int library_setup_older_daemon(void **state); /* that knows no feature */
 int library_teardown(void **state);
 
+/* Begins to wait for another connection of the program's, which is welcomed. */
+void library_welcome(struct fixture *f);
 /* The next message of the program's, which there is; borrowed until the next call. */
 struct wire_message library_expect_request(struct fixture *f);
 void library_expect_no_request(struct fixture *f);

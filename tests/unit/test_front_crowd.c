@@ -13,8 +13,7 @@
 static void say_guests_hello(unsigned peer)
 {
 	say(peer,
-	    &(struct wire_message){ .type = WIRE_HELLO,
-				    .hello = { PROTO_VERSION, PROTO_FEATURE_CATALOGUE, "t" } });
+	    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, true, "t" } });
 	assert_int_equal(count_heard(peer, WIRE_WELCOME), 1);
 }
 

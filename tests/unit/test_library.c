@@ -245,10 +245,12 @@ static void a_struct_without_its_size_is_refused(void **state)
 static void answer_with_catalogue(struct fixture *f, uint32_t request)
 {
 	static const char *const endings[] = { ".sum" };
-	const struct wire_metric read = { .name = "dram__bytes_read",
-					  .submetrics = { 1, endings } };
-	const struct wire_metric write = { .name = "dram__bytes_write",
-					   .submetrics = { 1, endings } };
+	const struct gpuctr_metric read = { .name = "dram__bytes_read",
+					    .submetrics = endings,
+					    .n_submetrics = 1 };
+	const struct gpuctr_metric write = { .name = "dram__bytes_write",
+					     .submetrics = endings,
+					     .n_submetrics = 1 };
 	struct wire_message m = { .type = WIRE_METRICS_REPLY,
 				  .metrics_reply = { request, "GH100", { 1, &read }, false } };
 
@@ -370,70 +372,20 @@ static void a_capture_ends_while_its_patterns_are_expanded(void **state)
 	assert_int_equal(over, 4);
 }
 
-static void ignore_process(const struct gpuctr_registered_process *p, void *userdata)
+static void another_version_of_the_protocol_is_refused(void **state)
 {
-	(void)p;
-	(void)userdata;
-}
-
-static void ignore_done(const struct gpuctr_error *error, void *userdata)
-{
-	(void)error;
-	(void)userdata;
-}
-
-static void expect_unknown(struct fixture *f, const struct gpuctr_capture_options *o,
-			   const char *what)
-{
-	struct gpuctr_capture *c;
-	char text[128];
-
-	snprintf(text, sizeof(text), "gpucountd 0.0.9 does not know %s", what);
-	assert_int_equal(gpuctr_capture_open(f->g, o, &handler, NULL, &c), GPUCTR_E_PROTOCOL);
-	assert_string_equal(gpuctr_last_error(f->g)->message, text);
-	assert_non_null(strstr(gpuctr_last_error(f->g)->remedy, GPUCTR_VERSION));
-	library_expect_no_request(f);
-}
-
-/* It would skip the field and measure everything. */
-static void an_older_daemon_is_not_asked_for_what_it_does_not_know(void **state)
-{
-	static const unsigned processes[] = { 1 };
 	struct fixture *f = *state;
-	struct gpuctr_capture_options plain = GPUCTR_INIT(gpuctr_capture_options), o;
-	struct gpuctr_capture *c;
+	struct gpuctr *g;
 
-	plain.metrics = library_metrics;
-	plain.n_metrics = 1;
-	o = plain;
-	o.nvtx_include = library_ranges;
-	o.n_nvtx_include = 1;
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.capture_range = "cudaProfilerApi";
-	expect_unknown(f, &o, "NVTX expressions and capture ranges");
-	o = plain;
-	o.active = 1;
-	o.step = "cudaProfilerStart";
-	expect_unknown(f, &o, "schedules and steps");
-	o = plain;
-	o.budget_ppm = 10000;
-	expect_unknown(f, &o, "budgets");
-	o = plain;
-	o.launch_every = 2;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.record_limit = 1;
-	expect_unknown(f, &o, "names in other forms, modes of counting, limits of records");
-	o = plain;
-	o.processes = processes;
-	o.n_processes = 1;
-	expect_unknown(f, &o, "programs in standby");
-	assert_int_equal(gpuctr_list_processes(f->g, ignore_process, ignore_done, NULL),
-			 GPUCTR_E_PROTOCOL);
-	library_expect_no_request(f);
-	assert_int_equal(gpuctr_capture_open(f->g, &plain, &handler, NULL, &c), 0);
-	assert_int_equal(library_expect_request(f).type, WIRE_OPEN_CAPTURE);
+	f->version = PROTO_VERSION + 1;
+	close(f->peer);
+	library_welcome(f);
+	assert_int_equal(gpuctr_connect(f->path, "t", &g), GPUCTR_E_PROTOCOL);
+	pthread_join(f->daemon, NULL);
+	assert_string_equal(
+		gpuctr_last_error(g)->message,
+		"what answers there does not speak this version of gpucountd's protocol");
+	gpuctr_disconnect(g);
 }
 
 int main(void)
@@ -458,9 +410,8 @@ int main(void)
 						library_setup, library_teardown),
 		cmocka_unit_test_setup_teardown(a_capture_ends_while_its_patterns_are_expanded,
 						library_setup, library_teardown),
-		cmocka_unit_test_setup_teardown(
-			an_older_daemon_is_not_asked_for_what_it_does_not_know,
-			library_setup_older_daemon, library_teardown),
+		cmocka_unit_test_setup_teardown(another_version_of_the_protocol_is_refused,
+						library_setup, library_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,16 +52,18 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 static void a_status_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
-	const struct wire_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
-	const struct wire_capture_info capture = {
+	const struct gpuctr_gpu gpu = { 3, "GPU-3", "H200", "GH100", 103, 104, "4711", "bob" };
+	const struct gpuctr_capture_info capture = {
 		105,
 		106,
 		"ann",
 		107,
 		"train",
 		GPUCTR_CAPTURE_RUNNING,
-		{ 1, library_ranges },
-		{ 1, library_metrics },
+		library_ranges,
+		1,
+		library_metrics,
+		1,
 		108,
 		{ .seen = 109 },
 		110,
@@ -118,7 +120,7 @@ static void on_listed(const struct gpuctr_error *error, void *userdata)
 static void a_list_of_processes_arrives_whole(void **state)
 {
 	struct fixture *f = *state;
-	const struct wire_registered_process process = {
+	const struct gpuctr_registered_process process = {
 		201,
 		202,
 		203,
@@ -127,7 +129,8 @@ static void a_list_of_processes_arrives_whole(void **state)
 		204,
 		205,
 		"bob",
-		{ 2, library_ranges },
+		library_ranges,
+		2,
 		true,
 		"/system.slice/slurmstepd.scope/job_4711/step_2/user",
 	};

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "proto/wire/feature.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/wire.h"
 #include "proto/wire/wire_layout.h"
@@ -123,7 +122,14 @@ static void make_field(struct maker *m, const struct wire_layout *l, const struc
 			(struct wire_bytes){ random % 40, arena_zalloc(&m->arena, 40) };
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		make_fields(m, f->sub, dst);
+		break;
+	case WIRE_KIND_OPTIONAL:
+		*(void **)dst = random & 1 ? arena_zalloc(&m->arena, f->sub->size) : NULL;
+		if (*(void **)dst) {
+			make_fields(m, f->sub, *(void **)dst);
+		}
 		break;
 	case WIRE_KIND_STRINGS:
 		make_strings(m, f, plain);
@@ -187,7 +193,14 @@ static void expect_equal_field(const struct wire_layout *l, const struct wire_fi
 		assert_true(x.n == 0 || memcmp(x.v, y.v, x.n) == 0);
 		break;
 	case WIRE_KIND_MESSAGE:
+	case WIRE_KIND_PACKED:
 		expect_equal(f->sub, a, b);
+		break;
+	case WIRE_KIND_OPTIONAL:
+		assert_int_equal(!*(const char *const *)a, !*(const char *const *)b);
+		if (*(const char *const *)a) {
+			expect_equal(f->sub, *(const char *const *)a, *(const char *const *)b);
+		}
 		break;
 	case WIRE_KIND_STRINGS:
 		assert_int_equal(x.n, y.n);
@@ -432,7 +445,7 @@ static void expect_all_present(const struct wire_layout *l, const char *plain)
 
 		if (f->kind == WIRE_KIND_STRING) {
 			assert_string_equal(*(const char *const *)(plain + f->offset), "");
-		} else if (f->kind == WIRE_KIND_MESSAGE) {
+		} else if (f->kind == WIRE_KIND_MESSAGE || f->kind == WIRE_KIND_PACKED) {
 			expect_all_present(f->sub, plain + f->offset);
 		}
 	}
@@ -696,6 +709,29 @@ static void a_plan_refers_only_to_its_own_metrics(void **state)
 	arena_deinit(&a);
 }
 
+/* The planner encodes a plan, and nobody after it: what is passed on are its bytes, also those that
+ * no field of ours reads. */
+static void a_plan_is_passed_on_as_the_bytes_that_came(void **state)
+{
+	static const uint8_t reply[] = { 8,   7,   0x12, 11, 10, 5,   'G', 'H',
+					 '1', '0', '0',	 32, 2,	 120, 9 };
+	struct wire_message in, opened = { .type = WIRE_OPENED }, copy, out;
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	assert_int_equal(wire_decode(&a, WIRE_PLAN_REPLY, reply, sizeof(reply), &in), 0);
+	assert_string_equal(in.plan_reply.plan.chip, "GH100");
+	assert_int_equal(in.plan_reply.plan.passes, 2);
+	assert_int_equal(wire_copy(&a, &in, &copy), 0);
+	opened.opened.plan = copy.plan_reply.plan;
+	assert_int_equal(encode_and_decode(&opened, &out, &a), 0);
+	assert_string_equal(out.opened.plan.chip, "GH100");
+	assert_int_equal(out.opened.plan.packed.n, 11);
+	assert_memory_equal(out.opened.plan.packed.v, reply + 4, 11);
+	arena_deinit(&a);
+}
+
 /* --- hostile bytes --- */
 
 /* A frame of the largest size, full of the smallest messages there are. */
@@ -864,46 +900,11 @@ static void repeated_single_fields_are_bounded(void **state)
 	free(data);
 }
 
-/* Each choice by itself: an agent that does not know it would measure something else. */
-static void each_choice_needs_its_feature(void **state)
-{
-	static const char *const texts[] = { "A/" };
-	static const struct {
-		struct wire_selection selection;
-		uint32_t needs;
-	} rows[] = {
-		{ { .kernel_regex = "gemm", .launch_skip = 1, .launch_count = 1 }, 0 },
-		{ { .nvtx_include = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .nvtx_exclude = { 1, texts } }, PROTO_FEATURE_RANGES },
-		{ { .capture_range = "nvtx:A/" }, PROTO_FEATURE_RANGES },
-		{ { .stop_on_range_end = true }, PROTO_FEATURE_RANGES },
-		{ { .schedule = { .active = 1 } }, PROTO_FEATURE_STEPS },
-		{ { .step = "A/" }, PROTO_FEATURE_STEPS },
-		{ { .budget_ppm = 1 }, PROTO_FEATURE_BUDGET },
-		{ { .kernel_name_base = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .kernel_name = "k" }, PROTO_FEATURE_FILTERS },
-		{ { .launch_every = 2 }, PROTO_FEATURE_FILTERS },
-		{ { .filter_mode = 1 }, PROTO_FEATURE_FILTERS },
-		{ { .nvtx_process_scope = true }, PROTO_FEATURE_FILTERS },
-		{ { .record_limit = 1 }, PROTO_FEATURE_FILTERS },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (feature_needs(&rows[i].selection, false) != rows[i].needs) {
-			fail_msg("row %zu needs %#x", i, feature_needs(&rows[i].selection, false));
-		}
-		assert_int_equal(feature_needs(&rows[i].selection, true),
-				 rows[i].needs | PROTO_FEATURE_STANDBY);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_envelope_reads_as_the_whole),
 		cmocka_unit_test(an_envelope_takes_the_longest_piece),
-		cmocka_unit_test(each_choice_needs_its_feature),
 		cmocka_unit_test(an_envelope_borrows_and_knows_its_limits),
 		cmocka_unit_test(a_copy_stands_on_its_own),
 		cmocka_unit_test(a_copy_has_limits_and_no_null),
@@ -918,6 +919,7 @@ int main(void)
 		cmocka_unit_test(enums_are_known_values),
 		cmocka_unit_test(the_encoder_keeps_the_limits),
 		cmocka_unit_test(a_plan_refers_only_to_its_own_metrics),
+		cmocka_unit_test(a_plan_is_passed_on_as_the_bytes_that_came),
 		cmocka_unit_test(a_frame_of_empty_messages_costs_a_bounded_amount),
 		cmocka_unit_test(a_frame_of_packed_zeroes_costs_a_bounded_amount),
 		cmocka_unit_test(strings_are_utf8),
